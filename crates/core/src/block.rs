@@ -1,0 +1,1 @@
+//! Blocks: the nodes of the tree that the protocol grows.
