@@ -16,8 +16,14 @@ pub mod client;
 pub mod committee;
 pub mod crypto;
 pub mod frame;
+pub mod hotstuff;
+pub mod leader;
+pub mod pacemaker;
+pub mod protocol;
 pub mod state_machine;
+pub mod tree;
 pub mod types;
+pub mod votes;
 pub mod wire;
 
 pub use committee::Committee;
