@@ -1,1 +1,3 @@
 //! Quorate: core.
+
+pub mod merkle;
