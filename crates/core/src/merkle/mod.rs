@@ -81,7 +81,7 @@ pub struct MerkleMap<V> {
     len: usize,
     /// Writes since the root was last computed: a bound on the leaves that are stale.
     writes: usize,
-    refresh: Refresh,
+    refresh: Refresh<V>,
 }
 
 impl<V> MerkleMap<V> {
