@@ -50,6 +50,12 @@ pub trait Protocol {
     /// The earliest timer, if one is running.
     fn deadline(&self) -> Option<Time>;
 
+    /// Whether the protocol keeps this block, in its tree or until its parent comes.
+    fn holds(&self, block: &BlockId) -> bool;
+
+    /// The highest quorum certificate known.
+    fn high_qc(&self) -> &Qc;
+
     /// Where the protocol stands.
     fn status(&self) -> Status;
 
@@ -99,6 +105,13 @@ pub enum Input<M> {
         statement: Statement,
         /// The signature.
         signature: Signature,
+    },
+    /// A snapshot of a later state was taken over: grow from its block from now on.
+    Installed {
+        /// The committed block whose state it is.
+        root: SharedBlock,
+        /// The committed blocks right below it, oldest first.
+        recent: Vec<SharedBlock>,
     },
     /// Work may have arrived, or blocks been executed.
     Wake,

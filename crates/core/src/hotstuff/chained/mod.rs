@@ -152,6 +152,22 @@ impl<R: Rules> Chained<R> {
         fx.output(Output::Broadcast(self.advance()));
     }
 
+    /// Grows from a later committed block, whose state was taken over. What the chain up to it
+    /// commits is not known here, and will be as soon as a block above it commits one: until then
+    /// its children's state roots cannot be checked, and this replica does not vote.
+    fn install(&mut self, root: SharedBlock, recent: Vec<SharedBlock>, fx: &mut Fx) {
+        if root.height <= self.tree.root().height {
+            return;
+        }
+        self.pacemaker.committed(root.view);
+        self.tree = BlockTree::new(root, Height(0), recent);
+        let high_qc = self.safety.high_qc.clone();
+        if self.tree.find(&high_qc.block()).is_none() {
+            let from = high_qc.signers().filter(|signer| *signer != self.me).collect();
+            fx.output(Output::Fetch { block: high_qc.block(), from });
+        }
+    }
+
     /// Sends the proposal of the current view again, if this replica made one before it stopped.
     fn repeat_proposal(&self, fx: &mut Fx) {
         let Some((view, block)) = self.safety.proposed else { return };
@@ -235,6 +251,7 @@ impl<R: Rules> Protocol for Chained<R> {
             Input::Signed { statement, signature } => {
                 self.on_signed(now, &statement, signature, &mut fx);
             }
+            Input::Installed { root, recent } => self.install(root, recent, &mut fx),
             Input::Wake => {}
             Input::Connected(peer) => {
                 fx.output(Output::Send { to: peer, message: self.advance() });
@@ -255,6 +272,15 @@ impl<R: Rules> Protocol for Chained<R> {
 
     fn deadline(&self) -> Option<Time> {
         self.pacemaker.deadline()
+    }
+
+    fn holds(&self, block: &BlockId) -> bool {
+        let waits = |last: &LastProposal| last.orphan.as_ref().is_some_and(|o| o.id() == *block);
+        self.tree.get(block).is_some() || self.proposals.iter().any(waits)
+    }
+
+    fn high_qc(&self) -> &Qc {
+        &self.safety.high_qc
     }
 
     fn status(&self) -> Status {
