@@ -6,7 +6,7 @@
 //! branch goes back to its slot when its parent's depth is reached.
 
 use super::hash::{BATCH, Domain, Message};
-use super::node::{Branch, Child, Join, Slot, rank};
+use super::node::{Branch, Child, Slot, join_slot, rank};
 use super::{Hash, Leaf};
 use blake3::platform::Platform;
 use std::sync::Arc;
@@ -209,7 +209,7 @@ impl<'a, V> Node<'a, V> {
         if block.is_power_of_two() {
             return &self.slots[rank(self.present, block.trailing_zeros() as u8)].digest;
         }
-        &self.slots[Join::topmost(block).slot(self.present)].join
+        &self.slots[join_slot(self.present, block)].join
     }
 }
 
