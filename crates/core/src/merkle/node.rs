@@ -261,7 +261,7 @@ impl<V> Branch<V> {
     }
 
     /// The digest of a branch without dirty slots: its topmost join.
-    pub(super) fn digest(&self) -> Hash {
+    pub(super) fn topmost_join(&self) -> Hash {
         self.slots[join_slot(self.present, self.present)].join
     }
 }

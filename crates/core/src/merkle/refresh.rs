@@ -74,7 +74,7 @@ impl<V: Leaf> Refresh<V> {
                 } else {
                     self.refreshed(branch)
                 };
-                (branch.digest(), Child::Branch(branch))
+                (branch.topmost_join(), Child::Branch(branch))
             }
         };
     }
@@ -140,7 +140,7 @@ impl<V: Leaf> Refresh<V> {
                         Child::Empty
                     }
                     Child::Branch(below) => {
-                        slot.digest = below.digest();
+                        slot.digest = below.topmost_join();
                         Child::Branch(below)
                     }
                     child => child,
@@ -168,7 +168,7 @@ impl<V: Leaf> Refresh<V> {
         let mut nodes: Vec<Node<'_, V>> = stale.iter_mut().map(Node::of).collect();
         for Lifted { branch, home } in level.finished.drain(..) {
             let slot = &mut nodes[home.parent].slots[home.slot];
-            slot.digest = branch.digest();
+            slot.digest = branch.topmost_join();
             slot.child = Child::Branch(branch);
         }
         hash_leaves(&mut nodes, platform);
