@@ -6,7 +6,7 @@
 //! branch goes back to its slot when its parent's depth is reached.
 
 use super::hash::{BATCH, Domain, Message};
-use super::node::{Branch, Child, Join, Slot, rank};
+use super::node::{Branch, Child, Slot, join_slot, rank};
 use super::{Hash, Leaf};
 use blake3::platform::Platform;
 use std::sync::Arc;
@@ -69,8 +69,12 @@ impl<V: Leaf> Refresh<V> {
                 (hash, Child::Leaf(entry))
             }
             Child::Branch(branch) => {
-                let branch = if branch.dirty == 0 { branch } else { self.refreshed(branch) };
-                (branch.digest(), Child::Branch(branch))
+                let branch = if branch.dirty == 0 {
+                    branch
+                } else {
+                    self.refreshed(branch)
+                };
+                (branch.topmost_join(), Child::Branch(branch))
             }
         };
     }
@@ -87,7 +91,10 @@ impl<V: Leaf> Refresh<V> {
 
     fn refreshed(&mut self, top: Branch<V>) -> Branch<V> {
         let first = usize::from(top.depth);
-        self.level(first).stale.push(Lifted { branch: top, home: Home::default() });
+        self.level(first).stale.push(Lifted {
+            branch: top,
+            home: Home::default(),
+        });
         let mut depth = first;
         while depth < self.levels.len() {
             self.lift(depth);
@@ -103,8 +110,10 @@ impl<V: Leaf> Refresh<V> {
 
     fn level(&mut self, depth: usize) -> &mut Level<V> {
         if self.levels.len() <= depth {
-            self.levels
-                .resize_with(depth + 1, || Level { stale: Vec::new(), finished: Vec::new() });
+            self.levels.resize_with(depth + 1, || Level {
+                stale: Vec::new(),
+                finished: Vec::new(),
+            });
         }
         &mut self.levels[depth]
     }
@@ -119,14 +128,19 @@ impl<V: Leaf> Refresh<V> {
                 let slot = &mut slots[at];
                 slot.child = match std::mem::take(&mut slot.child) {
                     Child::Branch(below) if below.dirty != 0 => {
-                        let home = Home { depth, parent, slot: at };
-                        self.level(usize::from(below.depth))
-                            .stale
-                            .push(Lifted { branch: below, home });
+                        let home = Home {
+                            depth,
+                            parent,
+                            slot: at,
+                        };
+                        self.level(usize::from(below.depth)).stale.push(Lifted {
+                            branch: below,
+                            home,
+                        });
                         Child::Empty
                     }
                     Child::Branch(below) => {
-                        slot.digest = below.digest();
+                        slot.digest = below.topmost_join();
                         Child::Branch(below)
                     }
                     child => child,
@@ -154,7 +168,7 @@ impl<V: Leaf> Refresh<V> {
         let mut nodes: Vec<Node<'_, V>> = stale.iter_mut().map(Node::of).collect();
         for Lifted { branch, home } in level.finished.drain(..) {
             let slot = &mut nodes[home.parent].slots[home.slot];
-            slot.digest = branch.digest();
+            slot.digest = branch.topmost_join();
             slot.child = Child::Branch(branch);
         }
         hash_leaves(&mut nodes, platform);
@@ -177,8 +191,17 @@ struct Node<'a, V> {
 
 impl<'a, V> Node<'a, V> {
     fn of(lifted: &'a mut Lifted<V>) -> Self {
-        let Branch { slots, present, dirty, .. } = &mut lifted.branch;
-        Self { slots: Arc::make_mut(slots), present: *present, dirty: *dirty }
+        let Branch {
+            slots,
+            present,
+            dirty,
+            ..
+        } = &mut lifted.branch;
+        Self {
+            slots: Arc::make_mut(slots),
+            present: *present,
+            dirty: *dirty,
+        }
     }
 
     /// The digest of a block of present nibbles, all of it up to date.
@@ -186,7 +209,7 @@ impl<'a, V> Node<'a, V> {
         if block.is_power_of_two() {
             return &self.slots[rank(self.present, block.trailing_zeros() as u8)].digest;
         }
-        &self.slots[Join::topmost(block).slot(self.present)].join
+        &self.slots[join_slot(self.present, block)].join
     }
 }
 
