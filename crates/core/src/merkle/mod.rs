@@ -64,7 +64,8 @@ pub const EMPTY_ROOT: Hash = [0; 32];
 /// A value of a [`MerkleMap`].
 pub trait Leaf: Clone {
     /// The digest that stands for this value under the root. It must be a collision-resistant hash
-    /// of all that replicas must agree on, and a function of the value alone.
+    /// of all that replicas must agree on, and a function of the value alone. Must not panic: a map
+    /// whose refresh was unwound has lost what it was working on.
     fn digest(&self) -> Hash;
 }
 

@@ -261,9 +261,8 @@ impl<V> Branch<V> {
     }
 
     /// The digest of a branch without dirty slots: its topmost join.
-    pub(super) fn digest(&self) -> Hash {
-        let join = Join::topmost(self.present);
-        self.slots[join.slot(self.present)].join
+    pub(super) fn topmost_join(&self) -> Hash {
+        self.slots[join_slot(self.present, self.present)].join
     }
 }
 
@@ -297,36 +296,14 @@ impl<'a, V> Source<'a, V> {
     }
 }
 
-/// A join inside a branch: the four levels of the binary trie that a branch stands for.
-pub(super) struct Join {
-    /// The nibbles that belong below the join, present or not.
-    pub(super) block: u16,
-    /// The present nibbles on either side; neither is 0.
-    pub(super) left: u16,
-    pub(super) right: u16,
-    /// Which of the nibble's bits the two sides differ in, 0 being the most significant.
-    pub(super) bit: u8,
-}
-
-impl Join {
-    /// The topmost join of a set of at least two nibbles.
-    pub(super) fn topmost(nibbles: u16) -> Self {
-        let (first, last) = (nibbles.trailing_zeros(), nibbles.ilog2());
-        let level = (first ^ last).ilog2();
-        let half = 1 << level;
-        let middle = last & !(half - 1);
-        let ones = (1 << half) - 1;
-        let (lower, upper) = (ones << (middle - half), ones << middle);
-        Self {
-            block: lower | upper,
-            left: nibbles & lower,
-            right: nibbles & upper,
-            bit: 3 - level as u8,
-        }
-    }
-
-    /// The index of the slot that keeps this join's digest: the first on the right.
-    pub(super) fn slot(&self, present: u16) -> usize {
-        rank(present, self.right.trailing_zeros() as u8)
-    }
+/// Which slot keeps the digest of the topmost join of `block`, a set of at least two of the nibbles
+/// `present`: the first on the join's right side.
+pub(super) fn join_slot(present: u16, block: u16) -> usize {
+    let (first, last) = (block.trailing_zeros(), block.ilog2());
+    let half = 1 << (first ^ last).ilog2();
+    let middle = last & !(half - 1);
+    rank(
+        present,
+        (block >> middle).trailing_zeros() as u8 + middle as u8,
+    )
 }

@@ -6,7 +6,7 @@
 //! branch goes back to its slot when its parent's depth is reached.
 
 use super::hash::{BATCH, Domain, Message};
-use super::node::{Branch, Child, Join, Slot, rank};
+use super::node::{Branch, Child, Slot, join_slot, rank};
 use super::{Hash, Leaf};
 use blake3::platform::Platform;
 use std::sync::Arc;
@@ -74,7 +74,7 @@ impl<V: Leaf> Refresh<V> {
                 } else {
                     self.refreshed(branch)
                 };
-                (branch.digest(), Child::Branch(branch))
+                (branch.topmost_join(), Child::Branch(branch))
             }
         };
     }
@@ -140,7 +140,7 @@ impl<V: Leaf> Refresh<V> {
                         Child::Empty
                     }
                     Child::Branch(below) => {
-                        slot.digest = below.digest();
+                        slot.digest = below.topmost_join();
                         Child::Branch(below)
                     }
                     child => child,
@@ -168,7 +168,7 @@ impl<V: Leaf> Refresh<V> {
         let mut nodes: Vec<Node<'_, V>> = stale.iter_mut().map(Node::of).collect();
         for Lifted { branch, home } in level.finished.drain(..) {
             let slot = &mut nodes[home.parent].slots[home.slot];
-            slot.digest = branch.digest();
+            slot.digest = branch.topmost_join();
             slot.child = Child::Branch(branch);
         }
         hash_leaves(&mut nodes, platform);
@@ -209,7 +209,7 @@ impl<'a, V> Node<'a, V> {
         if block.is_power_of_two() {
             return &self.slots[rank(self.present, block.trailing_zeros() as u8)].digest;
         }
-        &self.slots[Join::topmost(block).slot(self.present)].join
+        &self.slots[join_slot(self.present, block)].join
     }
 }
 
