@@ -3,7 +3,7 @@
 mod common;
 
 use common::{open, options, replay};
-use quorate_store::disk::{CrashDisk, Disk, FileDisk, MemoryDisk};
+use quorate_store::disk::{CrashDisk, Disk, Fate, FileDisk, MemoryDisk};
 use quorate_store::wal::{Durability, Error, Log, Options, Position, Preparation};
 use std::sync::Arc;
 
@@ -39,6 +39,41 @@ fn a_failed_sync_is_final_and_never_tried_again() {
 }
 
 #[test]
+fn a_restart_after_any_failed_sync_makes_durable_what_it_finds() {
+    let mut failures = 0;
+    for syncs in 1..60 {
+        let crash = CrashDisk::new();
+        crash.fail_sync(syncs);
+        let mut acknowledged = 0;
+        let result = Log::open(Arc::new(crash.clone()), options()).and_then(|(mut log, _)| {
+            for n in 0..25u8 {
+                log.append(1, &[&[n; 1500]])?;
+                log.commit(Some(&[n]), Durability::Sync)?;
+                acknowledged += 1;
+            }
+            Ok(())
+        });
+        failures += usize::from(result.is_err());
+        // The names and pages that were not synced are still in memory, and so the next process finds them.
+        let (mut log, _) = Log::open(Arc::new(crash.clone()), options()).unwrap();
+        log.append(1, &[b"after"]).unwrap();
+        log.commit(Some(b"after"), Durability::Sync).unwrap();
+        let expected = replay(&log).unwrap();
+        assert!(expected.len() > acknowledged, "sync {syncs}");
+        for fate in [Fate::Lost, Fate::NamesLost, Fate::ContentLost] {
+            let (log, recovered) = open(&crash.materialise(crash.operations(), fate)).unwrap();
+            assert_eq!(replay(&log).unwrap(), expected, "sync {syncs}, {fate:?}");
+            assert_eq!(
+                recovered.slot.as_deref(),
+                Some(&b"after"[..]),
+                "sync {syncs}, {fate:?}"
+            );
+        }
+    }
+    assert!(failures > 25, "{failures}");
+}
+
+#[test]
 fn a_full_disk_at_any_write_stops_the_log_and_loses_nothing_acknowledged() {
     let mut failures = 0;
     for writes in 1..120 {
@@ -57,7 +92,7 @@ fn a_full_disk_at_any_write_stops_the_log_and_loses_nothing_acknowledged() {
             assert!(error.to_string().contains("full disk"), "{error}");
             failures += 1;
         }
-        let disk = crash.materialise(crash.operations(), quorate_store::disk::Fate::Lost);
+        let disk = crash.materialise(crash.operations(), Fate::Lost);
         let (log, recovered) = open(&disk).unwrap();
         for (position, n) in &acknowledged {
             assert_eq!(
