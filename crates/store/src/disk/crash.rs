@@ -142,6 +142,13 @@ impl CrashDisk {
         self.lock().fail_write_in = Some(n);
     }
 
+    /// Takes back the faults asked for.
+    pub fn heal(&self) {
+        let mut state = self.lock();
+        state.fail_sync_in = None;
+        state.fail_write_in = None;
+    }
+
     /// The folder after a crash right after the first `cut` operations.
     pub fn materialise(&self, cut: usize, fate: Fate) -> MemoryDisk {
         let state = self.lock();

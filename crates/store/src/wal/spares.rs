@@ -1,7 +1,6 @@
 //! Files that wait to become segments.
 
 use super::error::Error;
-use super::format::PAGE_BYTES;
 use super::options::Preparation;
 use crate::disk::{Disk, DiskFile};
 use std::sync::Arc;
@@ -148,9 +147,9 @@ impl Drop for Spares {
     }
 }
 
-/// Makes a file of zeros. The sync is only for speed: the first commit should not pay for the allocation.
+/// Makes a file of zeros. The sync is only for speed: the first commit should not pay for the allocation. It is one sync, as
+/// each sync of a growing file holds up the commits meanwhile (measured: syncing every 2 MiB halves the commits/s).
 fn make(disk: &dyn Disk, name: String, size: u64) -> Result<Spare, Error> {
-    debug_assert!(size > PAGE_BYTES);
     let file = disk
         .create(&name, size)
         .map_err(Error::io(&name, "create"))?;
