@@ -132,7 +132,7 @@ impl Spares {
 
     fn next_name(&mut self) -> String {
         let name = spare_name(self.next_number);
-        self.next_number += 1;
+        self.next_number = self.next_number.saturating_add(1);
         name
     }
 }
