@@ -1,1 +1,4 @@
-//! Quorate: node.
+//! The real world around a replica: sockets, threads, clocks.
+#![forbid(unsafe_code)]
+
+pub mod transport;
