@@ -43,15 +43,28 @@ impl Session {
         self.in_flight.iter().position(is_it).map(Subject::Frame)
     }
 
+    /// The frame that replies to the commands from `first` to before `end` belong to. They cover
+    /// it to its end, but not from its beginning if those replies are forgotten.
+    fn answered(&self, session: SessionId, first: Sequence, end: Sequence) -> Option<Subject> {
+        let is_it = |sent: &InFlight| {
+            let frame = &sent.frame;
+            frame.session() == session
+                && frame.end() == end
+                && (frame.first()..end).contains(&first)
+        };
+        self.in_flight.iter().position(is_it).map(Subject::Frame)
+    }
+
     fn vote(&mut self, now: Time, from: ReplicaId, outcome: Outcome, outputs: &mut Vec<Output>) {
         let subject = match &outcome {
             Outcome::Opened { incarnation, session } if *session != SessionId(0) => {
                 self.subject(SessionId(0), Sequence(*incarnation))
             }
             Outcome::Opened { .. } => None,
-            Outcome::Executed { session, first, .. } | Outcome::Rejected { session, first, .. } => {
-                self.subject(*session, *first)
+            Outcome::Executed { session, first, count, .. } => {
+                self.answered(*session, *first, first.plus(u64::from(*count)))
             }
+            Outcome::Rejected { session, first, .. } => self.subject(*session, *first),
         };
         let needed = self.config.faults + 1;
         match (subject, &mut self.phase) {
@@ -62,10 +75,6 @@ impl Session {
             }
             (Some(Subject::Frame(at)), _) => {
                 let Some(sent) = self.in_flight.get_mut(at) else { return };
-                let count = sent.frame.count();
-                if matches!(&outcome, Outcome::Executed { count: said, .. } if *said != count) {
-                    return;
-                }
                 if let Some(outcome) = sent.votes.add(from, outcome, needed) {
                     self.settle(now, at, outcome, outputs);
                 }
@@ -95,12 +104,12 @@ impl Session {
     /// The frame at `at` has an outcome that f + 1 replicas agree on.
     fn settle(&mut self, now: Time, at: usize, outcome: Outcome, outputs: &mut Vec<Output>) {
         match outcome {
-            Outcome::Executed { count, replies, .. } => {
+            Outcome::Executed { first, count, replies, .. } => {
                 let Some(sent) = self.in_flight.remove(at) else { return };
                 let once = sent.attempts == 1;
                 self.pace.answered(once.then(|| now.since(sent.sent_at)));
                 match Packed::parse(replies, count as usize) {
-                    Some(replies) => self.hand_out(sent, replies, outputs),
+                    Some(replies) => self.hand_out(sent, first, replies, outputs),
                     None => self.fail(sent, Unknown::Malformed.into(), outputs),
                 }
             }
@@ -124,10 +133,21 @@ impl Session {
         }
     }
 
-    fn hand_out(&mut self, sent: InFlight, mut replies: Packed, outputs: &mut Vec<Output>) {
+    /// Gives each batch of a frame its replies, which begin with that to `first`.
+    fn hand_out(
+        &mut self,
+        sent: InFlight,
+        first: Sequence,
+        mut replies: Packed,
+        outputs: &mut Vec<Output>,
+    ) {
+        let mut forgotten = first.0.saturating_sub(sent.frame.first().0) as usize;
         for part in sent.parts {
-            let own = replies.split_to(part.count);
-            self.finish(&part, Ok(own), outputs);
+            let missing = forgotten.min(part.count);
+            forgotten -= missing;
+            let own = replies.split_to(part.count - missing);
+            let result = if missing == 0 { Ok(own) } else { Err(Unknown::ReplyForgotten.into()) };
+            self.finish(&part, result, outputs);
         }
     }
 
