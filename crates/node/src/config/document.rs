@@ -124,6 +124,7 @@ impl Walk<'_> {
             } else {
                 let extra = self.schema.list.as_ref().map(|of| of.name);
                 self.findings.push(unknown_key(&path, place, fields, extra));
+                refuse_nearest(&path, fields, settings);
             }
         }
     }
@@ -145,12 +146,7 @@ impl Walk<'_> {
             None => {
                 let found = self.found(value);
                 self.findings.push(wrong_value(path, &found, &field.kind, place));
-                // Stands in, so that the key is not called missing as well.
-                if let Preset::Is(text) = field.preset
-                    && let Some(value) = field.kind.parse(text)
-                {
-                    settings.set(field.key, value, Place::Default);
-                }
+                settings.refuse(field.key);
             }
         }
     }
@@ -175,19 +171,19 @@ impl Walk<'_> {
                 self.findings.push(Finding::new(what, place, remedy));
                 continue;
             };
-            let before = self.findings.len();
             let mut settings = Settings::default();
             for (key, value) in table {
                 let place = self.place(key.span());
                 let path = format!("{}.{}", of.name, key.get_ref());
                 match of.fields.iter().find(|field| field.key == key.get_ref()) {
                     Some(field) => self.value(field, &path, value, place, &mut settings),
-                    None => self.findings.push(unknown_element_key(of, key.get_ref(), place)),
+                    None => {
+                        self.findings.push(unknown_element_key(of, key.get_ref(), place));
+                        refuse_nearest(key.get_ref(), of.fields, &mut settings);
+                    }
                 }
             }
-            if self.findings.len() == before {
-                report_missing(&settings, of.fields, of.name, &place, self.findings);
-            }
+            report_missing(&settings, of.fields, of.name, &place, self.findings);
             list.push((place, settings));
         }
     }
@@ -267,7 +263,7 @@ pub(super) fn wrong_value(key: &str, found: &str, kind: &Kind, place: Place) -> 
     Finding::new(format!("`{key}` is {found}"), place, format!("expected {kind}"))
 }
 
-/// Adds a finding for each required field that is not set.
+/// Adds a finding for each required field that nobody tried to set.
 pub(super) fn report_missing(
     settings: &Settings,
     fields: &'static [Field],
@@ -276,7 +272,7 @@ pub(super) fn report_missing(
     findings: &mut Vec<Finding>,
 ) {
     for field in fields {
-        if field.preset == Preset::Required && settings.get(field.key).is_none() {
+        if field.preset == Preset::Required && !settings.mentions(field.key) {
             let dot = if of.is_empty() { "" } else { "." };
             let what = format!("`{of}{dot}{}` is missing", field.key);
             let remedy = format!("add it: expected {}", field.kind);
@@ -302,6 +298,13 @@ pub(super) fn unknown_key(
         }
     };
     Finding::new(format!("unknown key `{path}`"), place, remedy)
+}
+
+/// What an unknown key was probably meant to be is not called missing as well.
+fn refuse_nearest(path: &str, fields: &'static [Field], settings: &mut Settings) {
+    if let Some(key) = nearest(path, fields.iter().map(|field| field.key)) {
+        settings.refuse(key);
+    }
 }
 
 fn unknown_element_key(of: &List, key: &str, place: Place) -> Finding {

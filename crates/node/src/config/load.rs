@@ -242,6 +242,7 @@ fn apply_text(
     match field.kind.parse(text) {
         Some(value) => settings.set(field.key, value, place),
         None => {
+            settings.refuse(field.key);
             let found = format!("{text:?}");
             findings.push(document::wrong_value(field.key, &found, &field.kind, place));
         }

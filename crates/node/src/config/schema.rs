@@ -260,6 +260,7 @@ pub struct Setting {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Settings {
     by_key: BTreeMap<&'static str, Setting>,
+    refused: Vec<&'static str>,
 }
 
 impl Settings {
@@ -272,6 +273,17 @@ impl Settings {
     /// Sets `key`.
     pub fn set(&mut self, key: &'static str, value: Value, source: Place) {
         self.by_key.insert(key, Setting { value, source });
+    }
+
+    /// Notes that `key` was given a value that it cannot have.
+    pub fn refuse(&mut self, key: &'static str) {
+        self.refused.push(key);
+    }
+
+    /// Whether `key` was given a value, be it one it cannot have.
+    #[must_use]
+    pub fn mentions(&self, key: &str) -> bool {
+        self.by_key.contains_key(key) || self.refused.contains(&key)
     }
 
     /// Where the value of `key` comes from.
