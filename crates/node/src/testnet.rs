@@ -17,8 +17,8 @@ use quorate_core::crypto::Signer as _;
 use quorate_crypto::{SecretKey, key_file};
 
 use crate::config::{
-    Application, BatchLimits, Cluster, Durability, Finding, Home, HostPort, Member, Place,
-    ProtocolName, node_file_text,
+    Application, Cluster, Durability, Finding, Home, HostPort, Member, Place, ProtocolName,
+    node_file_text,
 };
 
 /// What kind of cluster to make.
@@ -33,8 +33,8 @@ pub struct Options {
     pub protocol: ProtocolName,
     /// What is replicated.
     pub application: Application,
-    /// What a block may hold, if not the default.
-    pub batch: Option<BatchLimits>,
+    /// Most commands in a block, if not the default.
+    pub batch_commands: Option<u32>,
     /// What a vote waits for.
     pub durability: Durability,
 }
@@ -46,7 +46,7 @@ impl Default for Options {
             base_port: None,
             protocol: ProtocolName::HotstuffChained,
             application: Application::Kv,
-            batch: None,
+            batch_commands: None,
             durability: Durability::Sync,
         }
     }
@@ -188,11 +188,9 @@ fn cluster_of(
     let mut cluster = Cluster::new(options.chain.clone(), genesis, members.collect());
     cluster.protocol = options.protocol;
     cluster.application = options.application;
-    if let Some(batch) = options.batch {
-        cluster.batch = batch;
-        let limits = &mut cluster.limits;
-        limits.max_frame_commands = limits.max_frame_commands.min(batch.max_commands);
-        limits.max_frame_bytes = limits.max_frame_bytes.min(batch.max_bytes);
+    if let Some(commands) = options.batch_commands {
+        cluster.batch.max_commands = commands;
+        cluster.limits.max_frame_commands = cluster.limits.max_frame_commands.min(commands);
     }
     match cluster.check() {
         Some(finding) => Err(TestnetError::Refused(finding)),

@@ -6,9 +6,7 @@ use std::path::Path;
 
 use quorate_core::crypto::Signer as _;
 use quorate_crypto::key_file;
-use quorate_node::config::{
-    Application, BatchLimits, Durability, Overrides, Place, load, load_cluster,
-};
+use quorate_node::config::{Application, Durability, Overrides, Place, load, load_cluster};
 use quorate_node::testnet::{Options, TestnetError, init};
 
 fn mode(path: &Path) -> u32 {
@@ -21,7 +19,7 @@ fn every_home_loads_and_all_agree() {
     let net = folder.path().join("deep/net");
     let options = Options {
         application: Application::Ordering,
-        batch: Some(BatchLimits { max_commands: 100, max_bytes: 64 << 10 }),
+        batch_commands: Some(100),
         durability: Durability::Os,
         ..Options::default()
     };
@@ -95,8 +93,9 @@ fn what_cannot_be_made_leaves_nothing() {
     let net = folder.path().join("net");
     let ports = Options { base_port: Some(65530), ..Options::default() };
     let name = Options { chain: "two words".into(), ..Options::default() };
+    let batch = Options { batch_commands: Some(0), ..Options::default() };
     for (replicas, options) in
-        [(0, Options::default()), (257, Options::default()), (4, ports), (4, name)]
+        [(0, Options::default()), (257, Options::default()), (4, ports), (4, name), (4, batch)]
     {
         let error = init(&net, replicas, &options).unwrap_err();
         assert!(matches!(error, TestnetError::Refused(_)), "{error}");
