@@ -89,7 +89,8 @@ impl Answers {
             }
             parts.push(part);
         }
-        parts.into_iter().rev().reduce(join)
+        parts.reverse();
+        concat(&parts)
     }
 }
 
@@ -111,9 +112,15 @@ impl Answer {
     }
 }
 
-/// Two runs, the second of which begins where the first ends.
-pub(super) fn join(one: Run, two: Run) -> Run {
-    (one.0, one.1 + two.1, [one.2, two.2].concat().into())
+/// Runs of which each begins where the one before ends, as one. A single run is not copied.
+pub(super) fn concat(runs: &[Run]) -> Option<Run> {
+    let (first, rest) = runs.split_first()?;
+    if rest.is_empty() {
+        return Some(first.clone());
+    }
+    let count = runs.iter().map(|run| run.1).sum();
+    let replies: Vec<&[u8]> = runs.iter().map(|run| &run.2[..]).collect();
+    Some((first.0, count, replies.concat().into()))
 }
 
 /// Where in `replies`, from `at` on, the reply after the next `count` begins.

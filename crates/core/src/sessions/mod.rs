@@ -25,7 +25,7 @@
 //!
 //! *Outcomes.* An answer covers the commands of its frame from the first whose reply is known to
 //! the frame's end: all of them, unless the answers to the first were forgotten, or all replies
-//! together exceed [`MAX_REPLY_BYTES`](crate::client::message::MAX_REPLY_BYTES). If none is known
+//! together exceed [`MAX_REPLY_BYTES`]. If none is known
 //! the outcome is [`Rejection::AnswerForgotten`]. When a session ends, the frames that waited in
 //! it are [turned down](Rejection::UnknownSession).
 //!
@@ -396,17 +396,17 @@ impl Session {
     fn settle(&mut self, frame: &Frame, skip: u32, replies: Bytes, limits: &Limits) -> Outcome {
         let first = frame.first().plus(u64::from(skip));
         let count = frame.count() - skip;
-        let mut run = (first, count, replies.clone());
-        if let Some(before) = self.answers.known(frame.first(), first)
-            && before.2.len() + replies.len() <= MAX_REPLY_BYTES
-        {
-            run = answers::join(before, run);
-        }
-        self.answers.push(first, count, replies, limits);
-        if run.2.len() > MAX_REPLY_BYTES {
+        let before = self.answers.known(frame.first(), first);
+        self.answers.push(first, count, replies.clone(), limits);
+        if replies.len() > MAX_REPLY_BYTES {
             return forgotten(frame);
         }
-        executed(frame, run)
+        let before = before.filter(|run| run.2.len() + replies.len() <= MAX_REPLY_BYTES);
+        let run = (first, count, replies);
+        match before.and_then(|before| answers::concat(&[before, run.clone()])) {
+            Some(whole) => executed(frame, whole),
+            None => executed(frame, run),
+        }
     }
 
     /// The outcome of a frame all of whose commands have executed.

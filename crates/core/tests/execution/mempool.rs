@@ -67,11 +67,11 @@ fn a_batch_fits_or_is_one_frame() {
     let big = frame(1, 1, 1, &["a", "b", "c"]);
     let small = frame(2, 2, 1, &["d"]);
     let pool = filled(&[&big, &small]);
-    assert_eq!(pool.batch(NO_ANCESTORS, 1, 1), [big.clone()]);
-    assert_eq!(pool.batch(NO_ANCESTORS, 3, PLENTY), [big.clone()]);
+    assert_eq!(pool.batch(NO_ANCESTORS, 1, 1), std::slice::from_ref(&big));
+    assert_eq!(pool.batch(NO_ANCESTORS, 3, PLENTY), std::slice::from_ref(&big));
     assert_eq!(pool.batch(NO_ANCESTORS, 4, PLENTY), [big.clone(), small.clone()]);
     let bytes = big.encoded_bytes().len() + small.encoded_bytes().len();
-    assert_eq!(pool.batch(NO_ANCESTORS, PLENTY, bytes - 1), [big.clone()]);
+    assert_eq!(pool.batch(NO_ANCESTORS, PLENTY, bytes - 1), std::slice::from_ref(&big));
     assert_eq!(pool.batch(NO_ANCESTORS, PLENTY, bytes), [big, small]);
 }
 
@@ -84,7 +84,7 @@ fn frames_of_an_abandoned_fork_are_proposed_again() {
     assert_eq!(learnt, Admission::Added);
     add(&mut pool, &later);
     let fork: BTreeSet<_> = [mine.id(), theirs.id()].into();
-    assert_eq!(pool.batch(&|id| fork.contains(id), PLENTY, PLENTY), [later.clone()]);
+    assert_eq!(pool.batch(&|id| fork.contains(id), PLENTY, PLENTY), std::slice::from_ref(&later));
     // The next block does not extend the fork.
     let expected = [mine, theirs, later];
     assert_eq!(pool.batch(NO_ANCESTORS, PLENTY, PLENTY), expected);
