@@ -15,6 +15,20 @@ use crate::protocol::Protocol;
 use crate::state_machine::StateMachine;
 use crate::types::Time;
 
+/// What the loop is busy with: where the time of a command goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Stage {
+    /// Deciding: protocol, mempool, arrivals.
+    Step,
+    /// Writing and syncing records.
+    Persist,
+    /// Encoding and queueing messages, signing, verifying at once.
+    Release,
+    /// Executing committed blocks.
+    Execute,
+}
+
 /// Where records become durable.
 pub trait Journal {
     /// Why a record could not be written.
@@ -32,6 +46,11 @@ pub trait World<M> {
     /// Does what is asked: sends, responds, serves, notes. [`Action::Sign`] never comes here, nor
     /// does an [`Action::Verify`] that was [answered at once](World::verify).
     fn perform(&mut self, action: Action<M>);
+
+    /// The loop turns to `stage`. For those who measure.
+    fn enter(&mut self, stage: Stage) {
+        let _ = stage;
+    }
 
     /// Signs. Cheap for the schemes in use; a costlier one would answer later.
     fn sign(&mut self, statement: &Statement) -> Signature;
@@ -62,6 +81,7 @@ where
     let mut inputs: Vec<Input<P::Message>> = inputs.into_iter().collect();
     loop {
         let mut effects = super::Fx::<P::Message>::default();
+        world.enter(Stage::Step);
         for input in inputs.drain(..) {
             effects.merge(replica.step(now, input));
         }
@@ -69,9 +89,13 @@ where
             if !replica.has_to_execute() {
                 return Ok(());
             }
+            world.enter(Stage::Execute);
             effects = replica.execute(now);
         }
-        for action in effects.persist(|records| journal.write(records))? {
+        world.enter(Stage::Persist);
+        let actions = effects.persist(|records| journal.write(records))?;
+        world.enter(Stage::Release);
+        for action in actions {
             match action {
                 Action::Sign(statement) => {
                     let signature = world.sign(&statement);

@@ -99,6 +99,8 @@ pub enum Input<M> {
     SnapshotWritten(Height),
     /// The log holds no committed block below this height any more.
     LogBegins(Height),
+    /// The log grows large: take a snapshot now.
+    TakeSnapshot,
 }
 
 /// A client's frame on its way in.
@@ -390,6 +392,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             }
             Input::SnapshotWritten(height) => self.on_snapshot_written(height),
             Input::LogBegins(height) => self.log_begins = height,
+            Input::TakeSnapshot => self.take_snapshot(&mut fx),
         }
         while let Some(ask) = self.ready.pop_front() {
             self.on_checked(now, ask, &[], &mut fx);
