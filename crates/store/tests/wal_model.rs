@@ -71,6 +71,19 @@ impl Model {
         }
     }
 
+    fn compare_after_power_cut(&self, log: &Log, slot: &Option<Vec<u8>>) {
+        let found = replay(log).unwrap();
+        assert!(
+            found.len() >= self.durable,
+            "{} of {}",
+            found.len(),
+            self.durable
+        );
+        let all: Vec<&Record> = self.committed.iter().chain(&self.pending).collect();
+        assert_eq!(found.iter().collect::<Vec<_>>(), all[..found.len()]);
+        assert!(self.slots_since.contains(slot));
+    }
+
     /// After a restart: what was found is what is committed now.
     fn settle(&mut self, log: &Log, slot: Option<Vec<u8>>) {
         self.committed = replay(log).unwrap();
@@ -141,16 +154,7 @@ fn run(steps: &[Step]) {
                 crash = CrashDisk::over(&after).unwrap();
                 let (again, recovered) = Log::open(Arc::new(crash.clone()), options()).unwrap();
                 log = again;
-                let found = replay(&log).unwrap();
-                assert!(
-                    found.len() >= model.durable,
-                    "{} of {}",
-                    found.len(),
-                    model.durable
-                );
-                let all: Vec<&Record> = model.committed.iter().chain(&model.pending).collect();
-                assert_eq!(found.iter().collect::<Vec<_>>(), all[..found.len()]);
-                assert!(model.slots_since.contains(&recovered.slot));
+                model.compare_after_power_cut(&log, &recovered.slot);
                 model.settle(&log, recovered.slot);
             }
         }
