@@ -1,1 +1,7 @@
-//! Quorate: node.
+//! The real world around a replica: configuration, transports, clients, threads, clocks.
+#![forbid(unsafe_code)]
+
+pub mod client;
+pub mod config;
+pub mod testnet;
+pub mod transport;

@@ -1,0 +1,110 @@
+//! The application's side of replication: a deterministic state machine.
+//!
+//! Implement [`StateMachine`] and every replica will apply the same commands in the same order.
+//! It must be deterministic: no clock, no randomness, no map whose iteration order differs
+//! between processes. Each block carries the state root of an earlier one, so a replica that
+//! computes another root halts instead of answering.
+
+use bytes::Bytes;
+
+use crate::types::{Digest, Height, View};
+
+/// A block that was decided, as the application sees it.
+#[derive(Clone, Debug)]
+pub struct Decided<'a> {
+    /// Its height in the chain.
+    pub height: Height,
+    /// The view it was proposed in.
+    pub view: View,
+    /// The commands to apply, in order. Retries of commands that were already applied are not
+    /// among them.
+    pub commands: &'a [&'a [u8]],
+}
+
+/// A replicated application.
+pub trait StateMachine: Send {
+    /// Applies a decided block: exactly one reply for each command, in order. A command that makes
+    /// no sense gets a reply that says so; it must not panic.
+    fn apply(&mut self, block: &Decided<'_>, replies: &mut Replies);
+
+    /// Answers a question from this replica's state alone, without ordering it: possibly stale,
+    /// and believed only by who asks f + 1 replicas or holds a proof.
+    fn query(&self, question: &[u8]) -> Bytes;
+
+    /// The digest of the whole state. Its cost may depend on what changed since the last call,
+    /// not on the size of the state.
+    fn root(&mut self) -> Digest;
+
+    /// The state as it is now, to be written out while the application goes on. Cheap: no copy
+    /// of the state.
+    fn snapshot(&self) -> Box<dyn Snapshot>;
+
+    /// Replaces the state by what a snapshot's chunks say.
+    ///
+    /// # Errors
+    /// [`RestoreError`] if the chunks are no snapshot of this application; the state is then
+    /// unspecified and the replica discards it.
+    fn restore(&mut self, chunks: &mut dyn Iterator<Item = Bytes>) -> Result<(), RestoreError>;
+}
+
+/// A frozen state.
+pub trait Snapshot: Send {
+    /// Hands out the state in chunks of at most [`MAX_CHUNK_BYTES`], always in the same order
+    /// with the same boundaries for the same state. Stops early if `sink` returns `false`.
+    fn chunks(&self, sink: &mut dyn FnMut(&[u8]) -> bool);
+}
+
+/// Most bytes in a snapshot's chunk.
+pub const MAX_CHUNK_BYTES: usize = 1 << 20;
+
+/// A snapshot that could not be restored.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("snapshot chunk {chunk}: {reason}")]
+pub struct RestoreError {
+    /// The chunk, from 0.
+    pub chunk: usize,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+/// The replies to a block's commands, gathered in one buffer: each behind its length (u32).
+#[derive(Clone, Debug, Default)]
+pub struct Replies {
+    body: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Replies {
+    /// Adds the reply to the next command.
+    pub fn push(&mut self, reply: &[u8]) {
+        self.push_with(|out| out.extend_from_slice(reply));
+    }
+
+    /// Adds the reply that `write` appends to the buffer it is given.
+    pub fn push_with(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        let start = self.body.len();
+        self.body.extend_from_slice(&[0; 4]);
+        write(&mut self.body);
+        let length = u32::try_from(self.body.len() - start - 4).unwrap_or(u32::MAX);
+        self.body[start..start + 4].copy_from_slice(&length.to_le_bytes());
+        self.ends.push(self.body.len());
+    }
+
+    /// How many replies there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// The buffer, and where each reply ends in it.
+    #[must_use]
+    pub fn into_parts(self) -> (Bytes, Vec<usize>) {
+        (self.body.into(), self.ends)
+    }
+}

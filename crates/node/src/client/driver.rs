@@ -1,0 +1,214 @@
+//! The task behind a client: it owns the session, its connections and its timer, and does the
+//! driver's duties that [`quorate_core::client`] lists.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use quorate_core::client::{
+    BatchId, ClientError, Input, NotExecuted, Output, Packed, Session, SessionConfig, Unknown,
+};
+use quorate_core::crypto::Signer;
+use quorate_core::frame::SharedFrame;
+use quorate_core::{ReplicaId, Time};
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, Sleep};
+
+use super::State;
+use super::link::{Dial, Link, News};
+
+/// Who is to be told of a batch's result.
+pub(super) type Done = Box<dyn FnOnce(Result<Packed, ClientError>) + Send>;
+
+/// Commands on their way to the session.
+pub(super) struct Submission {
+    pub(super) batch: Packed,
+    pub(super) give_up_after: Option<Duration>,
+    pub(super) done: Done,
+}
+
+/// Most responses of one replica taken in before the others have their turn.
+const RESPONSES_PER_TURN: usize = 64;
+
+/// The task's future. Completes when every handle is gone.
+pub(super) struct Driver {
+    session: Session,
+    dial: Arc<dyn Dial>,
+    links: Vec<Link>,
+    submissions: mpsc::UnboundedReceiver<Submission>,
+    state: watch::Sender<State>,
+    under_way: HashMap<BatchId, Done>,
+    next_batch: BatchId,
+    start: Instant,
+    timer: Pin<Box<Sleep>>,
+    inputs: Vec<Input>,
+    outputs: Vec<Output>,
+}
+
+impl Driver {
+    pub(super) fn new(
+        dial: Arc<dyn Dial>,
+        signer: Arc<dyn Signer>,
+        config: SessionConfig,
+        incarnation: u64,
+        submissions: mpsc::UnboundedReceiver<Submission>,
+        state: watch::Sender<State>,
+    ) -> Self {
+        let start = Instant::now();
+        Self {
+            session: Session::new(config, signer, incarnation, Time(0)),
+            dial,
+            links: (0..config.replicas).map(|id| Link::new(ReplicaId(id as u16))).collect(),
+            submissions,
+            state,
+            under_way: HashMap::new(),
+            next_batch: 0,
+            start,
+            timer: Box::pin(tokio::time::sleep_until(start)),
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+        }
+    }
+
+    fn now(&self) -> Time {
+        Time(0).after(self.start.elapsed())
+    }
+
+    /// Takes in what was submitted. `false` if there are no handles any more.
+    fn take_submissions(&mut self, cx: &mut Context<'_>) -> bool {
+        while let Poll::Ready(submission) = self.submissions.poll_recv(cx) {
+            let Some(Submission { batch, give_up_after, done }) = submission else { return false };
+            let id = self.next_batch;
+            self.next_batch += 1;
+            let give_up = give_up_after.map(|span| self.now().after(span));
+            self.under_way.insert(id, done);
+            self.inputs.push(Input::Submit { id, batch, give_up });
+        }
+        true
+    }
+
+    fn take_news(&mut self, cx: &mut Context<'_>) {
+        for (replica, link) in self.links.iter_mut().enumerate() {
+            let from = ReplicaId(replica as u16);
+            for _ in 0..RESPONSES_PER_TURN {
+                let Poll::Ready(news) = link.poll(cx, self.dial.as_ref()) else { break };
+                self.inputs.push(match news {
+                    News::Connected => Input::Connected(from),
+                    News::Disconnected => Input::Disconnected(from),
+                    News::Response(response) => Input::Response { from, response },
+                });
+            }
+        }
+    }
+
+    fn flush(&mut self, cx: &mut Context<'_>) {
+        for (replica, link) in self.links.iter_mut().enumerate() {
+            if link.poll_flush(cx).is_ready() {
+                self.inputs.push(Input::Disconnected(ReplicaId(replica as u16)));
+                cx.waker().wake_by_ref();
+            }
+        }
+    }
+
+    fn act(&mut self) {
+        let mut outputs = std::mem::take(&mut self.outputs);
+        for output in outputs.drain(..) {
+            match output {
+                Output::Send { to, relay, frame } => self.send(to, relay, &frame),
+                Output::Done { id, result } => {
+                    if let Some(done) = self.under_way.remove(&id) {
+                        done(result);
+                    }
+                }
+                Output::Opened(session) => drop(self.state.send_replace(State::Open(session))),
+                Output::Ended(fatal) => drop(self.state.send_replace(State::Ended(fatal))),
+            }
+        }
+        self.outputs = outputs;
+    }
+
+    /// Writes a `Request::Submit`: behind its length, the kind of request, then the frame.
+    fn send(&mut self, to: Option<ReplicaId>, relay: bool, frame: &SharedFrame) {
+        let length = 1 + frame.encoded_bytes().len() as u32;
+        let mut header = [if relay { 2 } else { 1 }; 5];
+        header[..4].copy_from_slice(&length.to_le_bytes());
+        let header = Bytes::copy_from_slice(&header);
+        match to {
+            Some(replica) => {
+                if let Some(link) = self.links.get_mut(replica.index()) {
+                    link.send(&header, frame);
+                }
+            }
+            None => self.links.iter_mut().for_each(|link| link.send(&header, frame)),
+        }
+    }
+
+    /// Sets the timer. Returns whether the deadline has passed already. The timer may be early,
+    /// so that it is not set anew whenever a deadline moves away.
+    fn poll_timer(&mut self, cx: &mut Context<'_>) -> bool {
+        let Some(deadline) = self.session.deadline() else { return false };
+        let deadline = self.start + Duration::from_nanos(deadline.0);
+        loop {
+            if deadline <= Instant::now() {
+                return true;
+            }
+            if deadline < self.timer.deadline() || self.timer.is_elapsed() {
+                self.timer.as_mut().reset(deadline);
+            }
+            if self.timer.as_mut().poll(cx).is_pending() {
+                return false;
+            }
+        }
+    }
+}
+
+impl Future for Driver {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = self.get_mut();
+        loop {
+            let wanted = this.take_submissions(cx);
+            this.take_news(cx);
+            if this.poll_timer(cx) {
+                this.inputs.push(Input::Timeout);
+            }
+            let now = this.now();
+            let idle = this.inputs.is_empty();
+            this.session.step(now, this.inputs.drain(..), &mut this.outputs);
+            this.act();
+            this.flush(cx);
+            if !wanted {
+                return Poll::Ready(());
+            }
+            if idle {
+                return Poll::Pending;
+            }
+        }
+    }
+}
+
+impl Drop for Driver {
+    /// Nobody is left waiting, even if the runtime stops.
+    fn drop(&mut self) {
+        self.session.close(&mut self.outputs);
+        for output in std::mem::take(&mut self.outputs) {
+            if let Output::Done { id, result } = output
+                && let Some(done) = self.under_way.remove(&id)
+            {
+                done(result);
+            }
+        }
+        for (_, done) in self.under_way.drain() {
+            done(Err(Unknown::Closed.into()));
+        }
+        self.submissions.close();
+        while let Ok(submission) = self.submissions.try_recv() {
+            (submission.done)(Err(NotExecuted::Closed.into()));
+        }
+    }
+}
