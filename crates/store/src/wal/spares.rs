@@ -147,8 +147,7 @@ impl Drop for Spares {
     }
 }
 
-/// Makes a file of zeros. The sync is only for speed: the first commit should not pay for the allocation. It is one sync, as
-/// each sync of a growing file holds up the commits meanwhile (measured: syncing every 2 MiB halves the commits/s).
+/// Makes a file of zeros. The sync is only for speed: the first commit should not pay for the allocation.
 fn make(disk: &dyn Disk, name: String, size: u64) -> Result<Spare, Error> {
     let file = disk
         .create(&name, size)
