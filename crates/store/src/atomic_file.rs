@@ -13,16 +13,9 @@ use std::path::Path;
 /// `InvalidInput` for a path without a file name, or what the system says; the old content is then still there, unless
 /// the sync of the folder failed: then either may be.
 pub fn write(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
-    let no_name = || {
-        io::Error::new(
-            io::ErrorKind::InvalidInput,
-            format!("{} names no file", path.display()),
-        )
-    };
-    let name = path
-        .file_name()
-        .and_then(|name| name.to_str())
-        .ok_or_else(no_name)?;
+    let no_name =
+        || io::Error::new(io::ErrorKind::InvalidInput, format!("{} names no file", path.display()));
+    let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(no_name)?;
     let folder = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
@@ -54,8 +47,7 @@ pub fn replace(disk: &dyn Disk, name: &str, bytes: &[u8]) -> io::Result<()> {
 pub fn read(path: &Path, limit_bytes: u64) -> io::Result<Vec<u8>> {
     let file = File::open(path)?;
     let mut bytes = Vec::new();
-    file.take(limit_bytes.saturating_add(1))
-        .read_to_end(&mut bytes)?;
+    file.take(limit_bytes.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > limit_bytes {
         let text = format!("{} has more than {limit_bytes} bytes", path.display());
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, text));

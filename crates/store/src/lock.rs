@@ -37,10 +37,7 @@ pub enum LockError {
 }
 
 fn holder(pid: Option<u32>) -> String {
-    pid.map_or_else(
-        || "another process".to_string(),
-        |pid| format!("process {pid}"),
-    )
+    pid.map_or_else(|| "another process".to_string(), |pid| format!("process {pid}"))
 }
 
 impl FolderLock {
@@ -50,32 +47,19 @@ impl FolderLock {
     /// [`LockError::Held`] at once if another process, or another lock in this one, has it; [`LockError::Io`].
     pub fn acquire(folder: impl Into<PathBuf>) -> Result<FolderLock, LockError> {
         let folder = folder.into();
-        let failed = |source| LockError::Io {
-            folder: folder.clone(),
-            source,
-        };
+        let failed = |source| LockError::Io { folder: folder.clone(), source };
         std::fs::create_dir_all(&folder).map_err(failed)?;
         let mut options = OpenOptions::new();
-        options
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600);
+        options.read(true).write(true).create(true).truncate(false).mode(0o600);
         let mut file = options.open(folder.join("lock")).map_err(failed)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                return Err(LockError::Held {
-                    pid: read_pid(&file),
-                    folder,
-                });
+                return Err(LockError::Held { pid: read_pid(&file), folder });
             }
             Err(TryLockError::Error(source)) => return Err(LockError::Io { folder, source }),
         }
-        file.set_len(0)
-            .and_then(|()| file.rewind())
-            .map_err(failed)?;
+        file.set_len(0).and_then(|()| file.rewind()).map_err(failed)?;
         writeln!(file, "{}", std::process::id()).map_err(failed)?;
         Ok(FolderLock { file, folder })
     }

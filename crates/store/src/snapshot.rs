@@ -102,11 +102,7 @@ pub enum SnapshotError {
 impl SnapshotError {
     fn io(file: &str, action: &'static str) -> impl FnOnce(io::Error) -> SnapshotError {
         let file = file.to_string();
-        move |source| SnapshotError::Io {
-            file,
-            action,
-            source,
-        }
+        move |source| SnapshotError::Io { file, action, source }
     }
 }
 
@@ -131,17 +127,9 @@ impl Snapshots {
     /// # Errors
     /// [`SnapshotError::Io`].
     pub fn open(disk: Arc<dyn Disk>, identity: [u8; 16]) -> Result<Snapshots, SnapshotError> {
-        for name in disk
-            .list()
-            .map_err(SnapshotError::io("the folder", "list"))?
-        {
-            if name
-                .strip_suffix(TEMPORARY)
-                .and_then(snapshot_number)
-                .is_some()
-            {
-                disk.remove(&name)
-                    .map_err(SnapshotError::io(&name, "remove"))?;
+        for name in disk.list().map_err(SnapshotError::io("the folder", "list"))? {
+            if name.strip_suffix(TEMPORARY).and_then(snapshot_number).is_some() {
+                disk.remove(&name).map_err(SnapshotError::io(&name, "remove"))?;
             }
         }
         Ok(Snapshots { disk, identity })
@@ -152,14 +140,8 @@ impl Snapshots {
     /// # Errors
     /// [`SnapshotError::Io`].
     pub fn numbers(&self) -> Result<Vec<u64>, SnapshotError> {
-        let names = self
-            .disk
-            .list()
-            .map_err(SnapshotError::io("the folder", "list"))?;
-        let mut numbers: Vec<u64> = names
-            .iter()
-            .filter_map(|name| snapshot_number(name))
-            .collect();
+        let names = self.disk.list().map_err(SnapshotError::io("the folder", "list"))?;
+        let mut numbers: Vec<u64> = names.iter().filter_map(|name| snapshot_number(name)).collect();
         numbers.sort_unstable_by(|a, b| b.cmp(a));
         Ok(numbers)
     }
@@ -174,13 +156,7 @@ impl Snapshots {
         metadata: &[u8],
         chunk_bytes: u32,
     ) -> Result<SnapshotWriter, SnapshotError> {
-        SnapshotWriter::create(
-            self.disk.clone(),
-            self.identity,
-            number,
-            metadata,
-            chunk_bytes,
-        )
+        SnapshotWriter::create(self.disk.clone(), self.identity, number, metadata, chunk_bytes)
     }
 
     /// Begins to receive a snapshot from peers, chunk by chunk, in any order. `info` must come from a certified source.
@@ -206,23 +182,14 @@ impl Snapshots {
     pub fn newest(&self) -> Result<Newest, SnapshotError> {
         let mut damaged = Vec::new();
         for number in self.numbers()? {
-            match self
-                .read(number)
-                .and_then(|reader| reader.verify().map(|()| reader))
-            {
+            match self.read(number).and_then(|reader| reader.verify().map(|()| reader)) {
                 Ok(reader) => {
-                    return Ok(Newest {
-                        reader: Some(reader),
-                        damaged,
-                    });
+                    return Ok(Newest { reader: Some(reader), damaged });
                 }
                 Err(error) => damaged.push(error),
             }
         }
-        Ok(Newest {
-            reader: None,
-            damaged,
-        })
+        Ok(Newest { reader: None, damaged })
     }
 
     /// Removes all but the `count` newest snapshots, whole or not: call it after one was written or verified.
@@ -234,15 +201,11 @@ impl Snapshots {
         let old = numbers.split_off(count.min(numbers.len()));
         for number in &old {
             let name = snapshot_name(*number);
-            self.disk
-                .remove(&name)
-                .map_err(SnapshotError::io(&name, "remove"))?;
+            self.disk.remove(&name).map_err(SnapshotError::io(&name, "remove"))?;
         }
         if old.is_empty() {
             return Ok(());
         }
-        self.disk
-            .sync_dir()
-            .map_err(SnapshotError::io("the folder", "sync"))
+        self.disk.sync_dir().map_err(SnapshotError::io("the folder", "sync"))
     }
 }

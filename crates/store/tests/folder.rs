@@ -30,34 +30,16 @@ fn a_folder_has_one_holder() {
 fn a_file_is_replaced_with_its_mode() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("keys/node.key");
-    for (content, mode) in [
-        (&b"first"[..], 0o600),
-        (b"the second, longer", 0o640),
-        (b"", 0o600),
-    ] {
+    for (content, mode) in [(&b"first"[..], 0o600), (b"the second, longer", 0o640), (b"", 0o600)] {
         atomic_file::write(&path, content, mode).unwrap();
         assert_eq!(atomic_file::read(&path, 18).unwrap(), content);
-        assert_eq!(
-            std::fs::metadata(&path).unwrap().permissions().mode() & 0o777,
-            mode
-        );
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, mode);
     }
     atomic_file::write(&path, b"12345", 0o600).unwrap();
+    assert_eq!(atomic_file::read(&path, 4).unwrap_err().kind(), ErrorKind::FileTooLarge);
+    assert_eq!(FileDisk::open(folder.path().join("keys")).unwrap().list().unwrap(), ["node.key"]);
     assert_eq!(
-        atomic_file::read(&path, 4).unwrap_err().kind(),
-        ErrorKind::FileTooLarge
-    );
-    assert_eq!(
-        FileDisk::open(folder.path().join("keys"))
-            .unwrap()
-            .list()
-            .unwrap(),
-        ["node.key"]
-    );
-    assert_eq!(
-        atomic_file::write("/..".as_ref(), b"", 0o600)
-            .unwrap_err()
-            .kind(),
+        atomic_file::write("/..".as_ref(), b"", 0o600).unwrap_err().kind(),
         ErrorKind::InvalidInput
     );
 }
@@ -71,12 +53,9 @@ fn after_a_power_cut_the_file_is_the_old_or_the_new() {
     atomic_file::replace(&crash, "state", &new).unwrap();
     let last = crash.operations();
     for cut in first..=last {
-        let mixed = (0..16).map(|n| Fate::Mixed {
-            seed: (cut as u64) << 8 | n,
-        });
-        for fate in [Fate::Kept, Fate::Lost, Fate::ContentLost, Fate::NamesLost]
-            .into_iter()
-            .chain(mixed)
+        let mixed = (0..16).map(|n| Fate::Mixed { seed: (cut as u64) << 8 | n });
+        for fate in
+            [Fate::Kept, Fate::Lost, Fate::ContentLost, Fate::NamesLost].into_iter().chain(mixed)
         {
             let disk = crash.materialise(cut, fate);
             let found = disk.content("state").unwrap();
@@ -96,11 +75,7 @@ fn names_stay_in_the_folder() {
     let folder = tempfile::tempdir().unwrap();
     let disk = FileDisk::open(folder.path()).unwrap();
     for name in ["", ".", "..", "a/b", "../x", "a\0b"] {
-        assert_eq!(
-            disk.create(name, 0).err().unwrap().kind(),
-            ErrorKind::InvalidInput,
-            "{name:?}"
-        );
+        assert_eq!(disk.create(name, 0).err().unwrap().kind(), ErrorKind::InvalidInput, "{name:?}");
         assert!(
             disk.open(name).is_err()
                 && disk.remove(name).is_err()

@@ -14,9 +14,7 @@ fn folder(disk: &MemoryDisk) -> Snapshots {
 }
 
 fn write(snapshots: &Snapshots, number: u64, content: &[u8]) -> SnapshotInfo {
-    let mut writer = snapshots
-        .write(number, format!("about {number}").as_bytes(), CHUNK)
-        .unwrap();
+    let mut writer = snapshots.write(number, format!("about {number}").as_bytes(), CHUNK).unwrap();
     for part in content.chunks(1000) {
         writer.write(part).unwrap();
     }
@@ -36,10 +34,7 @@ fn content(reader: &SnapshotReader) -> Vec<u8> {
 #[test]
 fn content_and_metadata_come_back_for_all_lengths() {
     let snapshots = folder(&MemoryDisk::new());
-    for (number, length) in [0, 1, 4095, 4096, 4097, 8192, 50_000]
-        .into_iter()
-        .enumerate()
-    {
+    for (number, length) in [0, 1, 4095, 4096, 4097, 8192, 50_000].into_iter().enumerate() {
         let bytes = Random(number as u64).bytes(length);
         let info = write(&snapshots, number as u64, &bytes);
         assert_eq!(info.hash, *blake3::hash(&bytes).as_bytes());
@@ -48,14 +43,10 @@ fn content_and_metadata_come_back_for_all_lengths() {
         let reader = newest.reader.unwrap();
         assert_eq!((reader.info(), content(&reader)), (&info, bytes.clone()));
         assert_eq!(info.metadata, format!("about {number}").into_bytes());
-        let chunks: Vec<u8> = (0..info.chunks())
-            .flat_map(|index| reader.read_chunk(index).unwrap())
-            .collect();
+        let chunks: Vec<u8> =
+            (0..info.chunks()).flat_map(|index| reader.read_chunk(index).unwrap()).collect();
         assert_eq!(chunks, bytes);
-        assert!(matches!(
-            reader.read_chunk(info.chunks()),
-            Err(SnapshotError::Limit { .. })
-        ));
+        assert!(matches!(reader.read_chunk(info.chunks()), Err(SnapshotError::Limit { .. })));
     }
     snapshots.keep_newest(2).unwrap();
     assert_eq!(snapshots.numbers().unwrap(), [6, 5]);
@@ -74,11 +65,7 @@ fn a_flipped_bit_anywhere_is_named_and_the_older_snapshot_is_used() {
         rotten.flip_bit(name, offset, (offset % 8) as u32).unwrap();
         let newest = folder(&rotten).newest().unwrap();
         assert_eq!(newest.damaged.len(), 1, "offset {offset}");
-        assert!(
-            newest.damaged[0].to_string().contains(name),
-            "{}",
-            newest.damaged[0]
-        );
+        assert!(newest.damaged[0].to_string().contains(name), "{}", newest.damaged[0]);
         assert_eq!(content(&newest.reader.unwrap()), old, "offset {offset}");
     }
     for length in [0, 10, 100, size as usize - 1] {
@@ -87,21 +74,12 @@ fn a_flipped_bit_anywhere_is_named_and_the_older_snapshot_is_used() {
         bytes.truncate(length);
         short.put(name, bytes);
         assert_eq!(
-            folder(&short)
-                .newest()
-                .unwrap()
-                .reader
-                .unwrap()
-                .info()
-                .number,
+            folder(&short).newest().unwrap().reader.unwrap().info().number,
             1,
             "length {length}"
         );
     }
-    let other = Snapshots::open(Arc::new(disk), *b"another replica!")
-        .unwrap()
-        .newest()
-        .unwrap();
+    let other = Snapshots::open(Arc::new(disk), *b"another replica!").unwrap().newest().unwrap();
     assert!(other.reader.is_none() && other.damaged.len() == 2);
 }
 
@@ -116,34 +94,20 @@ fn a_power_cut_leaves_the_old_snapshot_or_the_new_one() {
     let second = crash.operations();
     snapshots.keep_newest(1).unwrap();
     for cut in 0..=crash.operations() {
-        let mixed = (0..8).map(|n| Fate::Mixed {
-            seed: (cut as u64) << 8 | n,
-        });
-        for fate in [Fate::Kept, Fate::Lost, Fate::ContentLost, Fate::NamesLost]
-            .into_iter()
-            .chain(mixed)
+        let mixed = (0..8).map(|n| Fate::Mixed { seed: (cut as u64) << 8 | n });
+        for fate in
+            [Fate::Kept, Fate::Lost, Fate::ContentLost, Fate::NamesLost].into_iter().chain(mixed)
         {
             let disk = crash.materialise(cut, fate);
             let newest = folder(&disk).newest().unwrap();
-            assert!(
-                newest.damaged.is_empty(),
-                "cut {cut}, {fate:?}: {}",
-                newest.damaged[0]
-            );
-            let found = newest
-                .reader
-                .map(|reader| (reader.info().number, content(&reader)));
+            assert!(newest.damaged.is_empty(), "cut {cut}, {fate:?}: {}", newest.damaged[0]);
+            let found = newest.reader.map(|reader| (reader.info().number, content(&reader)));
             match found {
                 Some((2, bytes)) => assert_eq!(bytes, new, "cut {cut}, {fate:?}"),
                 Some((1, bytes)) => assert!(cut < second && bytes == old, "cut {cut}, {fate:?}"),
                 _ => assert!(found.is_none() && cut < first, "cut {cut}, {fate:?}"),
             }
-            assert!(
-                disk.list()
-                    .unwrap()
-                    .iter()
-                    .all(|name| !name.ends_with(".tmp"))
-            );
+            assert!(disk.list().unwrap().iter().all(|name| !name.ends_with(".tmp")));
         }
     }
 }
@@ -159,10 +123,7 @@ fn chunks_are_received_in_any_order_and_a_wrong_content_leaves_nothing() {
     for wrong in [false, true] {
         let mut receiver = target.receive(info.clone()).unwrap();
         for index in (0..info.chunks()).rev() {
-            assert_eq!(
-                receiver.missing().collect::<Vec<_>>(),
-                (0..=index).collect::<Vec<_>>()
-            );
+            assert_eq!(receiver.missing().collect::<Vec<_>>(), (0..=index).collect::<Vec<_>>());
             let mut chunk = reader.read_chunk(index).unwrap();
             assert!(matches!(
                 receiver.put(index, &chunk[1..]),
@@ -171,37 +132,22 @@ fn chunks_are_received_in_any_order_and_a_wrong_content_leaves_nothing() {
             chunk[0] ^= u8::from(wrong && index == 3);
             receiver.put(index, &chunk).unwrap();
         }
-        assert!(matches!(
-            receiver.put(info.chunks(), &[]),
-            Err(SnapshotError::Limit { .. })
-        ));
+        assert!(matches!(receiver.put(info.chunks(), &[]), Err(SnapshotError::Limit { .. })));
         match receiver.finish() {
             Ok(received) => assert!(!wrong && received == info),
-            Err(error) => assert!(
-                wrong && matches!(error, SnapshotError::WrongHash { number: 7 }),
-                "{error}"
-            ),
+            Err(error) => {
+                assert!(wrong && matches!(error, SnapshotError::WrongHash { number: 7 }), "{error}")
+            }
         }
         assert_eq!(disk.list().unwrap(), ["00000000000000000007.snapshot"]);
         assert_eq!(content(&target.newest().unwrap().reader.unwrap()), bytes);
     }
-    let mut receiver = target
-        .receive(SnapshotInfo {
-            number: 8,
-            ..info.clone()
-        })
-        .unwrap();
+    let mut receiver = target.receive(SnapshotInfo { number: 8, ..info.clone() }).unwrap();
     receiver.put(1, &reader.read_chunk(1).unwrap()).unwrap();
     let error = receiver.finish().unwrap_err();
     assert!(
         matches!(error, SnapshotError::Incomplete { first: 0, missing } if missing == info.chunks() - 1)
     );
-    let huge = SnapshotInfo {
-        total_bytes: u64::MAX,
-        ..info
-    };
-    assert!(matches!(
-        target.receive(huge),
-        Err(SnapshotError::Limit { .. })
-    ));
+    let huge = SnapshotInfo { total_bytes: u64::MAX, ..info };
+    assert!(matches!(target.receive(huge), Err(SnapshotError::Limit { .. })));
 }

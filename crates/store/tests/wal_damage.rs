@@ -20,11 +20,7 @@ fn whole(seed: u64) -> (MemoryDisk, Vec<Record>, Vec<u8>) {
 }
 
 fn segments(disk: &MemoryDisk) -> Vec<String> {
-    disk.list()
-        .unwrap()
-        .into_iter()
-        .filter(|name| name.ends_with(".wal"))
-        .collect()
+    disk.list().unwrap().into_iter().filter(|name| name.ends_with(".wal")).collect()
 }
 
 #[test]
@@ -36,9 +32,8 @@ fn a_flipped_bit_anywhere_is_refused_or_repaired() {
     for name in &names {
         let size = disk.content(name).unwrap().len() as u64;
         // Every byte of header and heads, a sample of the rest.
-        for offset in (0..100)
-            .chain((100..size).step_by(37))
-            .chain([4096, 8192, 12288, 16384, 20480])
+        for offset in
+            (0..100).chain((100..size).step_by(37)).chain([4096, 8192, 12288, 16384, 20480])
         {
             let rotten = disk.fork();
             rotten.flip_bit(name, offset, (offset % 8) as u32).unwrap();
@@ -54,31 +49,21 @@ fn a_flipped_bit_anywhere_is_refused_or_repaired() {
                 Err(error) => panic!("{name} offset {offset}: {error}"),
                 Ok((found, recovered)) => {
                     assert_eq!(found, records, "{name} offset {offset}");
-                    assert_eq!(
-                        recovered.slot.as_ref(),
-                        Some(&slot),
-                        "{name} offset {offset}"
-                    );
+                    assert_eq!(recovered.slot.as_ref(), Some(&slot), "{name} offset {offset}");
                     repaired += u32::from(recovered.repaired);
                     harmless += u32::from(!recovered.repaired);
                 }
             }
         }
     }
-    assert!(
-        refused > 100 && repaired > 0 && harmless > 0,
-        "{refused} {repaired} {harmless}"
-    );
+    assert!(refused > 100 && repaired > 0 && harmless > 0, "{refused} {repaired} {harmless}");
 }
 
 /// Offsets of the newest slot of the newest segment and of its copy among the records.
 fn copies(disk: &MemoryDisk, slot: &[u8]) -> (String, Vec<u64>) {
     let name = segments(disk).pop().unwrap();
     let content = disk.content(&name).unwrap();
-    let places = content
-        .windows(slot.len())
-        .enumerate()
-        .filter(|(_, window)| *window == slot);
+    let places = content.windows(slot.len()).enumerate().filter(|(_, window)| *window == slot);
     (name, places.map(|(at, _)| at as u64).collect())
 }
 
@@ -88,14 +73,11 @@ fn the_safety_record_survives_the_loss_of_a_copy_and_gets_it_back() {
     let slot = vec![0x5a; 500];
     {
         let (mut log, _) = open(&disk).unwrap();
-        log.commit(Some(b"an older one, in the other slot"), Durability::Sync)
-            .unwrap();
+        log.commit(Some(b"an older one, in the other slot"), Durability::Sync).unwrap();
         log.commit(Some(&slot), Durability::Sync).unwrap();
     }
     let (name, places) = copies(&disk, &slot);
-    let [in_slot, in_log] = places[..] else {
-        panic!("{places:?}")
-    };
+    let [in_slot, in_log] = places[..] else { panic!("{places:?}") };
     assert!(in_slot < 20480 && in_log >= 20480, "{places:?}");
     for lost in [in_slot, in_log] {
         let rotten = disk.fork();
@@ -113,10 +95,7 @@ fn the_safety_record_survives_the_loss_of_a_copy_and_gets_it_back() {
         rotten.flip_bit(&name, at + 8, 0).unwrap();
     }
     let error = open(&rotten).err().unwrap();
-    assert!(
-        matches!(&error, Error::MissingSafetyRecord { file } if *file == name),
-        "{error}"
-    );
+    assert!(matches!(&error, Error::MissingSafetyRecord { file } if *file == name), "{error}");
     assert!(error.to_string().contains("rejoin"), "{error}");
 }
 
@@ -136,15 +115,10 @@ fn the_torn_tail_is_cut_and_damage_below_the_watermark_is_not() {
     torn.flip_bit(&name, second.0 + 10, 0).unwrap();
     let (log, recovered) = open(&torn).unwrap();
     let cut = recovered.cut.unwrap();
-    assert_eq!(
-        (cut.file.as_str(), cut.offset, cut.position),
-        (name.as_str(), second.0, second)
-    );
+    assert_eq!((cut.file.as_str(), cut.offset, cut.position), (name.as_str(), second.0, second));
     assert_eq!(replay(&log).unwrap().len(), 1);
     assert!(
-        torn.content(&name).unwrap()[second.0 as usize..]
-            .iter()
-            .all(|byte| *byte == 0),
+        torn.content(&name).unwrap()[second.0 as usize..].iter().all(|byte| *byte == 0),
         "not zeroed"
     );
 
@@ -153,12 +127,7 @@ fn the_torn_tail_is_cut_and_damage_below_the_watermark_is_not() {
     match open(&rotten) {
         Err(error @ Error::Damaged { .. }) => {
             let text = error.to_string();
-            for part in [
-                &name,
-                &format!("offset {}", first.0),
-                "checksum is 0x",
-                "rejoin flag",
-            ] {
+            for part in [&name, &format!("offset {}", first.0), "checksum is 0x", "rejoin flag"] {
                 assert!(text.contains(part), "{text}");
             }
         }
@@ -188,10 +157,7 @@ fn a_watermark_is_guarded_by_its_twin() {
         let rotten = disk.fork();
         rotten.flip_bit(&name, mark + 5, 1).unwrap();
         rotten.flip_bit(&name, early.0 + 9, 1).unwrap();
-        assert!(
-            matches!(open(&rotten), Err(Error::Damaged { .. })),
-            "mark at {mark}"
-        );
+        assert!(matches!(open(&rotten), Err(Error::Damaged { .. })), "mark at {mark}");
     }
 }
 
@@ -236,19 +202,9 @@ fn misplaced_files_are_refused_by_name() {
     newer[8] = 2;
     let version = disk.fork();
     version.put(&names[0], newer);
-    assert!(matches!(
-        error_of(&version),
-        Error::Version {
-            found: 2,
-            supported: 1,
-            ..
-        }
-    ));
+    assert!(matches!(error_of(&version), Error::Version { found: 2, supported: 1, .. }));
 
-    let other = Options {
-        identity: *b"another replica!",
-        ..options()
-    };
+    let other = Options { identity: *b"another replica!", ..options() };
     let error = Log::open(Arc::new(disk.fork()), other).err().unwrap();
     assert!(
         matches!(&error, Error::Identity { found, .. } if found.starts_with("61206c6f67")),

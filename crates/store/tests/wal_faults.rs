@@ -64,11 +64,7 @@ fn a_restart_after_any_failed_sync_makes_durable_what_it_finds() {
         for fate in [Fate::Lost, Fate::NamesLost, Fate::ContentLost] {
             let (log, recovered) = open(&crash.materialise(crash.operations(), fate)).unwrap();
             assert_eq!(replay(&log).unwrap(), expected, "sync {syncs}, {fate:?}");
-            assert_eq!(
-                recovered.slot.as_deref(),
-                Some(&b"after"[..]),
-                "sync {syncs}, {fate:?}"
-            );
+            assert_eq!(recovered.slot.as_deref(), Some(&b"after"[..]), "sync {syncs}, {fate:?}");
         }
     }
     assert!(failures > 25, "{failures}");
@@ -120,16 +116,7 @@ fn limits_are_refused_by_number_and_leave_the_log_usable() {
         "{error}"
     );
     let error = log.commit(Some(&[0; 4073]), Durability::Sync).unwrap_err();
-    assert!(
-        matches!(
-            error,
-            Error::SlotTooLarge {
-                bytes: 4073,
-                limit: 4072
-            }
-        ),
-        "{error}"
-    );
+    assert!(matches!(error, Error::SlotTooLarge { bytes: 4073, limit: 4072 }), "{error}");
     assert!(matches!(log.append(0, &[]), Err(Error::ReservedKind)));
     log.commit(Some(&[7; 4072]), Durability::Sync).unwrap();
     for _ in 0..3 {
@@ -138,34 +125,10 @@ fn limits_are_refused_by_number_and_leave_the_log_usable() {
         assert_eq!(log.read(position).unwrap(), (255, largest.clone()));
     }
     for (field, bad) in [
-        (
-            "slot_bytes",
-            Options {
-                slot_bytes: 5000,
-                ..options()
-            },
-        ),
-        (
-            "slot_bytes",
-            Options {
-                slot_bytes: 0,
-                ..options()
-            },
-        ),
-        (
-            "segment_bytes",
-            Options {
-                segment_bytes: 30_000,
-                ..options()
-            },
-        ),
-        (
-            "segment_bytes",
-            Options {
-                segment_bytes: 1 << 40,
-                ..options()
-            },
-        ),
+        ("slot_bytes", Options { slot_bytes: 5000, ..options() }),
+        ("slot_bytes", Options { slot_bytes: 0, ..options() }),
+        ("segment_bytes", Options { segment_bytes: 30_000, ..options() }),
+        ("segment_bytes", Options { segment_bytes: 1 << 40, ..options() }),
     ] {
         match Log::open(Arc::new(MemoryDisk::new()), bad) {
             Err(Error::Options { field: named, .. }) => assert_eq!(named, field),
@@ -178,10 +141,7 @@ fn limits_are_refused_by_number_and_leave_the_log_usable() {
 fn positions_outside_the_log_are_told_apart() {
     let (mut log, _) = open(&MemoryDisk::new()).unwrap();
     let first = log.append(1, &[b"first"]).unwrap();
-    assert!(
-        matches!(log.read(first), Err(Error::PastEnd { .. })),
-        "read before its commit"
-    );
+    assert!(matches!(log.read(first), Err(Error::PastEnd { .. })), "read before its commit");
     log.commit(None, Durability::Os).unwrap();
     let mut last = first;
     for _ in 0..40 {
@@ -192,80 +152,49 @@ fn positions_outside_the_log_are_told_apart() {
     let nothing =
         |_: Position, _: u8, _: &[u8]| -> Result<(), Error> { panic!("nothing is there") };
     log.replay(end, nothing).unwrap();
-    assert!(matches!(
-        log.replay(Position(end.0 + 1), nothing),
-        Err(Error::PastEnd { .. })
-    ));
+    assert!(matches!(log.replay(Position(end.0 + 1), nothing), Err(Error::PastEnd { .. })));
     let reader = log.reader();
     let before = log.bytes();
     log.retire_before(last).unwrap();
     assert!(log.bytes() < before && log.first_position() <= last);
-    for result in [
-        reader.read(first).map(|_| ()),
-        reader.replay(first, nothing),
-    ] {
+    for result in [reader.read(first).map(|_| ()), reader.replay(first, nothing)] {
         assert!(matches!(result, Err(Error::Retired { .. })), "{result:?}");
     }
     assert_eq!(reader.read(last).unwrap(), (1, vec![3; 3000]));
-    assert!(matches!(
-        reader.read(Position(last.0 + 1)),
-        Err(Error::Damaged { .. })
-    ));
+    assert!(matches!(reader.read(Position(last.0 + 1)), Err(Error::Damaged { .. })));
 }
 
 #[test]
 fn sizes_may_change_between_runs() {
     let disk = MemoryDisk::new();
     let mut written = Vec::new();
-    let sizes: [(u64, u32); 4] = [
-        (40 << 10, 4096),
-        (100 << 10, 16384),
-        (64 << 10, 8192),
-        (200 << 10, 8192),
-    ];
+    let sizes: [(u64, u32); 4] =
+        [(40 << 10, 4096), (100 << 10, 16384), (64 << 10, 8192), (200 << 10, 8192)];
     for (round, (segment_bytes, slot_bytes)) in (0u8..).zip(sizes) {
-        let options = Options {
-            segment_bytes,
-            slot_bytes,
-            ..options()
-        };
+        let options = Options { segment_bytes, slot_bytes, ..options() };
         let (mut log, recovered) = Log::open(Arc::new(disk.clone()), options).unwrap();
-        assert_eq!(
-            recovered.slot,
-            round.checked_sub(1).map(|last| vec![last; 4000])
-        );
+        assert_eq!(recovered.slot, round.checked_sub(1).map(|last| vec![last; 4000]));
         assert_eq!(replay(&log).unwrap().len(), written.len());
         for n in 0..30 {
             let payload = vec![n; 1500 + usize::from(round) * 3000];
             written.push((log.append(1, &[&payload]).unwrap(), payload));
-            log.commit(Some(&vec![round; 4000]), Durability::Sync)
-                .unwrap();
+            log.commit(Some(&vec![round; 4000]), Durability::Sync).unwrap();
         }
         for (position, payload) in &written {
             assert_eq!(&log.read(*position).unwrap().1, payload);
         }
     }
-    let options = Options {
-        slot_bytes: 4096,
-        ..options()
-    };
+    let options = Options { slot_bytes: 4096, ..options() };
     let (mut log, _) = Log::open(
         Arc::new(disk.clone()),
-        Options {
-            slot_bytes: 16384,
-            segment_bytes: 100 << 10,
-            ..options.clone()
-        },
+        Options { slot_bytes: 16384, segment_bytes: 100 << 10, ..options.clone() },
     )
     .unwrap();
     log.commit(Some(&[1; 9000]), Durability::Sync).unwrap();
     drop(log);
     assert!(matches!(
         Log::open(Arc::new(disk), options),
-        Err(Error::Options {
-            field: "slot_bytes",
-            ..
-        })
+        Err(Error::Options { field: "slot_bytes", .. })
     ));
 }
 
@@ -273,10 +202,7 @@ fn sizes_may_change_between_runs() {
 fn a_real_folder_with_readers_in_other_threads() {
     let folder = tempfile::tempdir().unwrap();
     let disk: Arc<dyn Disk> = Arc::new(FileDisk::open(folder.path()).unwrap());
-    let options = Options {
-        preparation: Preparation::Ahead,
-        ..options()
-    };
+    let options = Options { preparation: Preparation::Ahead, ..options() };
     let (mut log, _) = Log::open(disk.clone(), options.clone()).unwrap();
     let (send, receive) = std::sync::mpsc::channel::<(Position, u8)>();
     let reader = log.reader();
@@ -294,15 +220,8 @@ fn a_real_folder_with_readers_in_other_threads() {
     });
     for n in 0..200u8 {
         let position = log.append(1 + n, &[&[n; 400], &[n; 500]]).unwrap();
-        log.commit(
-            Some(&[n; 100]),
-            if n % 16 == 0 {
-                Durability::Sync
-            } else {
-                Durability::Os
-            },
-        )
-        .unwrap();
+        log.commit(Some(&[n; 100]), if n % 16 == 0 { Durability::Sync } else { Durability::Os })
+            .unwrap();
         send.send((position, n)).unwrap();
         if n % 50 == 49 {
             log.retire_before(position).unwrap();
@@ -319,9 +238,6 @@ fn a_real_folder_with_readers_in_other_threads() {
     let expected = replay(&log).unwrap();
     drop(log);
     let (log, recovered) = Log::open(disk, options).unwrap();
-    assert_eq!(
-        (recovered.slot, recovered.created),
-        (Some(vec![199; 100]), false)
-    );
+    assert_eq!((recovered.slot, recovered.created), (Some(vec![199; 100]), false));
     assert_eq!(replay(&log).unwrap(), expected);
 }

@@ -8,10 +8,7 @@ use quorate_store::wal::{Durability, FORMAT_VERSION, Log};
 use std::sync::Arc;
 
 /// Whoever changes the format raises `FORMAT_VERSION` and puts the new hash here.
-const GOLDEN: (u32, &str) = (
-    1,
-    "bc30a6a9d5c7c6240f75c484ebe300c46cf70f40a133af302b58f06cbd46475c",
-);
+const GOLDEN: (u32, &str) = (1, "bc30a6a9d5c7c6240f75c484ebe300c46cf70f40a133af302b58f06cbd46475c");
 
 #[test]
 fn golden_hash_of_the_folder() {
@@ -19,11 +16,9 @@ fn golden_hash_of_the_folder() {
     let (mut log, _) = Log::open(Arc::new(crash.clone()), options()).unwrap();
     let mut random = Random(5);
     for n in 0..30 {
-        log.append(1 + n, &[&random.bytes(700), &random.bytes(usize::from(n))])
-            .unwrap();
+        log.append(1 + n, &[&random.bytes(700), &random.bytes(usize::from(n))]).unwrap();
         let slot = random.bytes(200);
-        log.commit((n % 3 != 0).then_some(&slot), Durability::Sync)
-            .unwrap();
+        log.commit((n % 3 != 0).then_some(&slot), Durability::Sync).unwrap();
     }
     assert!(log.statistics().rotations > 0);
     let disk = crash.materialise(crash.operations(), Fate::Kept);
@@ -32,8 +27,5 @@ fn golden_hash_of_the_folder() {
         hasher.update(name.as_bytes());
         hasher.update(&disk.content(&name).unwrap());
     }
-    assert_eq!(
-        (FORMAT_VERSION, hasher.finalize().to_hex().as_str()),
-        GOLDEN
-    );
+    assert_eq!((FORMAT_VERSION, hasher.finalize().to_hex().as_str()), GOLDEN);
 }

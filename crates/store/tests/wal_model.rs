@@ -10,21 +10,11 @@ use std::sync::Arc;
 
 #[derive(Clone, Debug)]
 enum Step {
-    Append {
-        kind: u8,
-        size: usize,
-    },
-    Commit {
-        slot: Option<usize>,
-        durability: Durability,
-    },
-    Retire {
-        index: usize,
-    },
+    Append { kind: u8, size: usize },
+    Commit { slot: Option<usize>, durability: Durability },
+    Retire { index: usize },
     Restart,
-    PowerCut {
-        seed: u64,
-    },
+    PowerCut { seed: u64 },
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -55,20 +45,23 @@ struct Model {
 impl Model {
     fn compare(&self, log: &Log) {
         let first = log.first_position();
-        let kept = self
-            .committed
-            .partition_point(|record| record.position < first);
+        let kept = self.committed.partition_point(|record| record.position < first);
         // Records appended without a commit may already be found: a rotation wrote them out.
         let found = replay(log).unwrap();
         let all: Vec<&Record> = self.committed[kept..].iter().chain(&self.pending).collect();
         assert!(found.len() >= self.committed.len() - kept);
         assert_eq!(found.iter().collect::<Vec<_>>(), all[..found.len()]);
         for record in &found {
-            assert_eq!(
-                log.read(record.position).unwrap(),
-                (record.kind, record.payload.clone())
-            );
+            assert_eq!(log.read(record.position).unwrap(), (record.kind, record.payload.clone()));
         }
+    }
+
+    fn compare_after_power_cut(&self, log: &Log, slot: &Option<Vec<u8>>) {
+        let found = replay(log).unwrap();
+        assert!(found.len() >= self.durable, "{} of {}", found.len(), self.durable);
+        let all: Vec<&Record> = self.committed.iter().chain(&self.pending).collect();
+        assert_eq!(found.iter().collect::<Vec<_>>(), all[..found.len()]);
+        assert!(self.slots_since.contains(slot));
     }
 
     /// After a restart: what was found is what is committed now.
@@ -84,10 +77,7 @@ impl Model {
 fn run(steps: &[Step]) {
     let mut crash = CrashDisk::new();
     let mut log = Log::open(Arc::new(crash.clone()), options()).unwrap().0;
-    let mut model = Model {
-        slots_since: vec![None],
-        ..Model::default()
-    };
+    let mut model = Model { slots_since: vec![None], ..Model::default() };
     for step in steps {
         model.stamp = model.stamp.wrapping_add(1);
         match *step {
@@ -96,19 +86,14 @@ fn run(steps: &[Step]) {
                 let position = log.append(kind, &[&payload]).unwrap();
                 let last = model.pending.last().or(model.committed.last());
                 assert!(last.is_none_or(|last| last.position < position));
-                model.pending.push(Record {
-                    position,
-                    kind,
-                    payload,
-                });
+                model.pending.push(Record { position, kind, payload });
             }
             Step::Commit { slot, durability } => {
                 if let Some(size) = slot {
                     model.slot = Some(vec![model.stamp; size]);
                     model.slots_since.push(model.slot.clone());
                 }
-                log.commit(slot.and(model.slot.as_deref()), durability)
-                    .unwrap();
+                log.commit(slot.and(model.slot.as_deref()), durability).unwrap();
                 model.committed.append(&mut model.pending);
                 if durability == Durability::Sync {
                     model.durable = model.committed.len();
@@ -141,16 +126,7 @@ fn run(steps: &[Step]) {
                 crash = CrashDisk::over(&after).unwrap();
                 let (again, recovered) = Log::open(Arc::new(crash.clone()), options()).unwrap();
                 log = again;
-                let found = replay(&log).unwrap();
-                assert!(
-                    found.len() >= model.durable,
-                    "{} of {}",
-                    found.len(),
-                    model.durable
-                );
-                let all: Vec<&Record> = model.committed.iter().chain(&model.pending).collect();
-                assert_eq!(found.iter().collect::<Vec<_>>(), all[..found.len()]);
-                assert!(model.slots_since.contains(&recovered.slot));
+                model.compare_after_power_cut(&log, &recovered.slot);
                 model.settle(&log, recovered.slot);
             }
         }

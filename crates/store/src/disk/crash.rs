@@ -62,27 +62,11 @@ struct State {
 }
 
 enum Operation {
-    Create {
-        file: usize,
-        name: String,
-        size: u64,
-    },
-    Write {
-        file: usize,
-        offset: u64,
-        bytes: Vec<u8>,
-    },
-    Sync {
-        file: usize,
-    },
-    Rename {
-        file: usize,
-        from: String,
-        to: String,
-    },
-    Remove {
-        name: String,
-    },
+    Create { file: usize, name: String, size: u64 },
+    Write { file: usize, offset: u64, bytes: Vec<u8> },
+    Sync { file: usize },
+    Rename { file: usize, from: String, to: String },
+    Remove { name: String },
     SyncDir,
 }
 
@@ -94,10 +78,7 @@ impl CrashDisk {
 
     /// A folder that starts with the content of `disk`, all of it durable: for a crash during the recovery from a crash.
     pub fn over(disk: &MemoryDisk) -> io::Result<CrashDisk> {
-        let crash = CrashDisk {
-            state: Arc::default(),
-            live: disk.fork(),
-        };
+        let crash = CrashDisk { state: Arc::default(), live: disk.fork() };
         for name in disk.list()? {
             let mut state = crash.lock();
             let file = state.files;
@@ -155,9 +136,7 @@ impl CrashDisk {
         let operations = state.operations.get(..cut).unwrap_or(&state.operations);
         let mut image = Image::from_base(&state);
         let mut coin = Coin::new(fate);
-        let last_dir_sync = operations
-            .iter()
-            .rposition(|o| matches!(o, Operation::SyncDir));
+        let last_dir_sync = operations.iter().rposition(|o| matches!(o, Operation::SyncDir));
         let mut last_sync = vec![None; state.files];
         for (index, operation) in operations.iter().enumerate() {
             if let Operation::Sync { file } = operation {
@@ -167,11 +146,7 @@ impl CrashDisk {
         for (index, operation) in operations.iter().enumerate() {
             let last = index + 1 == operations.len();
             match operation {
-                Operation::Write {
-                    file,
-                    offset,
-                    bytes,
-                } => {
+                Operation::Write { file, offset, bytes } => {
                     let durable = last_sync[*file].is_some_and(|sync| index < sync);
                     for (number, (at, part)) in sectors(*offset, bytes).enumerate() {
                         if durable || coin.keeps_sector(last, number as u64) {
@@ -220,10 +195,7 @@ impl State {
         if let Some(left) = self.fail_write_in {
             self.fail_write_in = Some(left.saturating_sub(1));
             if left <= 1 {
-                return Err(io::Error::new(
-                    io::ErrorKind::StorageFull,
-                    "injected full disk",
-                ));
+                return Err(io::Error::new(io::ErrorKind::StorageFull, "injected full disk"));
             }
         }
         Ok(())
@@ -238,26 +210,14 @@ impl Disk for CrashDisk {
         let file = state.files;
         state.files += 1;
         state.names.insert(name.to_string(), file);
-        state.operations.push(Operation::Create {
-            file,
-            name: name.to_string(),
-            size,
-        });
-        Ok(Arc::new(RecordedFile {
-            disk: self.clone(),
-            file,
-            live,
-        }))
+        state.operations.push(Operation::Create { file, name: name.to_string(), size });
+        Ok(Arc::new(RecordedFile { disk: self.clone(), file, live }))
     }
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
         let live = self.live.file(name)?;
         let file = *self.lock().names.get(name).ok_or(io::ErrorKind::NotFound)?;
-        Ok(Arc::new(RecordedFile {
-            disk: self.clone(),
-            file,
-            live,
-        }))
+        Ok(Arc::new(RecordedFile { disk: self.clone(), file, live }))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -277,9 +237,7 @@ impl Disk for CrashDisk {
         let mut state = self.lock();
         self.live.remove(name)?;
         state.names.remove(name);
-        state.operations.push(Operation::Remove {
-            name: name.to_string(),
-        });
+        state.operations.push(Operation::Remove { name: name.to_string() });
         Ok(())
     }
 
@@ -307,11 +265,7 @@ impl DiskFile for RecordedFile {
         let mut state = self.disk.lock();
         state.space()?;
         self.live.write_at(offset, bytes)?;
-        state.operations.push(Operation::Write {
-            file: self.file,
-            offset,
-            bytes: bytes.to_vec(),
-        });
+        state.operations.push(Operation::Write { file: self.file, offset, bytes: bytes.to_vec() });
         Ok(())
     }
 
@@ -349,10 +303,7 @@ struct Image {
 
 impl Image {
     fn from_base(state: &State) -> Image {
-        let mut image = Image {
-            names: BTreeMap::new(),
-            contents: vec![Vec::new(); state.files],
-        };
+        let mut image = Image { names: BTreeMap::new(), contents: vec![Vec::new(); state.files] };
         for (name, (file, content)) in &state.base {
             image.names.insert(name.clone(), *file);
             image.contents[*file].clone_from(content);
@@ -401,11 +352,7 @@ struct Coin {
 
 impl Coin {
     fn new(fate: Fate) -> Coin {
-        let state = if let Fate::Mixed { seed } = fate {
-            seed
-        } else {
-            0
-        };
+        let state = if let Fate::Mixed { seed } = fate { seed } else { 0 };
         Coin { fate, state }
     }
 

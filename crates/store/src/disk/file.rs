@@ -25,10 +25,7 @@ impl FileDisk {
     pub fn open(folder: impl Into<PathBuf>) -> io::Result<FileDisk> {
         let folder = folder.into();
         fs::create_dir_all(&folder)?;
-        Ok(FileDisk {
-            folder,
-            mode: 0o600,
-        })
+        Ok(FileDisk { folder, mode: 0o600 })
     }
 
     /// Creates files with `mode` (Unix permission bits, lessened by the umask) instead of 0600.
@@ -52,18 +49,12 @@ impl FileDisk {
 impl Disk for FileDisk {
     fn create(&self, name: &str, size: u64) -> io::Result<Arc<dyn DiskFile>> {
         let mut options = OpenOptions::new();
-        options
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .mode(self.mode);
+        options.read(true).write(true).create_new(true).mode(self.mode);
         let file = options.open(self.path(name)?)?;
         let zeros = vec![0; ZEROS_BYTES.min(usize::try_from(size).unwrap_or(ZEROS_BYTES))];
         let mut offset = 0;
         while offset < size {
-            let length = zeros
-                .len()
-                .min(usize::try_from(size - offset).unwrap_or(ZEROS_BYTES));
+            let length = zeros.len().min(usize::try_from(size - offset).unwrap_or(ZEROS_BYTES));
             file.write_all_at(&zeros[..length], offset)?;
             offset += length as u64;
         }
@@ -71,10 +62,7 @@ impl Disk for FileDisk {
     }
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .open(self.path(name)?)?;
+        let file = OpenOptions::new().read(true).write(true).open(self.path(name)?)?;
         Ok(Arc::new(OpenFile(file)))
     }
 
@@ -91,10 +79,9 @@ impl Disk for FileDisk {
         for entry in fs::read_dir(&self.folder)? {
             let entry = entry?;
             // A name that is not UTF-8 is none of ours.
-            if let (true, Ok(name)) = (
-                entry.file_type()?.is_file(),
-                entry.file_name().into_string(),
-            ) {
+            if let (true, Ok(name)) =
+                (entry.file_type()?.is_file(), entry.file_name().into_string())
+            {
                 names.push(name);
             }
         }

@@ -57,8 +57,7 @@ impl MemoryDisk {
     }
 
     pub(super) fn file(&self, name: &str) -> io::Result<Arc<MemoryFile>> {
-        self.with(|files| files.get(name).cloned())
-            .ok_or_else(|| not_found(name))
+        self.with(|files| files.get(name).cloned()).ok_or_else(|| not_found(name))
     }
 
     pub(super) fn create_file(&self, name: &str, size: u64) -> io::Result<Arc<MemoryFile>> {
@@ -98,9 +97,7 @@ impl Disk for MemoryDisk {
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        self.with(|files| files.remove(name))
-            .map(|_| ())
-            .ok_or_else(|| not_found(name))
+        self.with(|files| files.remove(name)).map(|_| ()).ok_or_else(|| not_found(name))
     }
 
     fn list(&self) -> io::Result<Vec<String>> {
@@ -149,9 +146,7 @@ impl DiskFile for MemoryFile {
 /// Writes `bytes` at `offset` of `content`, growing it with zeros.
 pub(super) fn write_into(content: &mut Vec<u8>, offset: u64, bytes: &[u8]) -> io::Result<()> {
     let from = usize::try_from(offset).map_err(|_| io::ErrorKind::StorageFull)?;
-    let to = from
-        .checked_add(bytes.len())
-        .ok_or(io::ErrorKind::StorageFull)?;
+    let to = from.checked_add(bytes.len()).ok_or(io::ErrorKind::StorageFull)?;
     if content.len() < to {
         content.resize(to, 0);
     }

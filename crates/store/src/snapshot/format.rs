@@ -42,9 +42,7 @@ impl SnapshotInfo {
     /// The length of chunk `index`; 0 past the end.
     pub fn chunk_length(&self, index: u64) -> u64 {
         let chunk = u64::from(self.chunk_bytes);
-        self.total_bytes
-            .saturating_sub(index.saturating_mul(chunk))
-            .min(chunk)
+        self.total_bytes.saturating_sub(index.saturating_mul(chunk)).min(chunk)
     }
 
     pub(super) fn header_bytes(&self) -> u64 {
@@ -61,11 +59,7 @@ impl SnapshotInfo {
 
     pub(super) fn check_limits(&self) -> Result<(), SnapshotError> {
         let limits = [
-            (
-                "metadata length",
-                self.metadata.len() as u64,
-                METADATA_LIMIT_BYTES,
-            ),
+            ("metadata length", self.metadata.len() as u64, METADATA_LIMIT_BYTES),
             ("total length", self.total_bytes, TOTAL_LIMIT_BYTES),
             ("chunk size", u64::from(self.chunk_bytes), MOST_CHUNK_BYTES),
         ];
@@ -104,10 +98,7 @@ pub(super) struct Seal(u32);
 
 impl Seal {
     pub(super) fn new(identity: &[u8; 16], number: u64) -> Seal {
-        Seal(crc32c::crc32c_append(
-            crc32c::crc32c(identity),
-            &number.to_le_bytes(),
-        ))
+        Seal(crc32c::crc32c_append(crc32c::crc32c(identity), &number.to_le_bytes()))
     }
 
     pub(super) fn chunk(self, index: u64, bytes: &[u8]) -> u32 {
@@ -146,11 +137,7 @@ pub(super) fn encode_header(identity: &[u8; 16], info: &SnapshotInfo) -> Vec<u8>
     header.extend_from_slice(identity);
     header.extend_from_slice(&info.number.to_le_bytes());
     header.extend_from_slice(&info.chunk_bytes.to_le_bytes());
-    header.extend_from_slice(
-        &u32::try_from(info.metadata.len())
-            .unwrap_or(u32::MAX)
-            .to_le_bytes(),
-    );
+    header.extend_from_slice(&u32::try_from(info.metadata.len()).unwrap_or(u32::MAX).to_le_bytes());
     header.extend_from_slice(&info.metadata);
     header.extend_from_slice(&crc32c::crc32c(&header).to_le_bytes());
     header
@@ -166,10 +153,7 @@ pub(super) struct Fixed {
 
 /// Reads the fixed fields, before their checksum can be checked.
 pub(super) fn decode_fixed(bytes: &[u8], file: &str) -> Result<Fixed, SnapshotError> {
-    let foreign = |what: String| SnapshotError::Foreign {
-        file: file.to_string(),
-        what,
-    };
+    let foreign = |what: String| SnapshotError::Foreign { file: file.to_string(), what };
     let short = || foreign("it is too short for a snapshot".to_string());
     if !bytes.starts_with(&MAGIC) {
         return Err(foreign("it is no snapshot".to_string()));

@@ -27,17 +27,13 @@ impl SnapshotReader {
     ) -> Result<SnapshotReader, SnapshotError> {
         let file = disk.open(name).map_err(SnapshotError::io(name, "open"))?;
         let size = file.size().map_err(SnapshotError::io(name, "measure"))?;
-        let damaged = |offset, what| SnapshotError::Damaged {
-            file: name.to_string(),
-            offset,
-            what,
-        };
+        let damaged =
+            |offset, what| SnapshotError::Damaged { file: name.to_string(), offset, what };
         if size < HEADER_FIXED_BYTES as u64 + 4 + TRAILER_BYTES {
             return Err(damaged(size, "the file ends early"));
         }
         let mut header = vec![0; HEADER_FIXED_BYTES];
-        file.read_at(0, &mut header)
-            .map_err(SnapshotError::io(name, "read"))?;
+        file.read_at(0, &mut header).map_err(SnapshotError::io(name, "read"))?;
         let fixed = decode_fixed(&header, name)?;
         let metadata_bytes = u64::from(fixed.metadata_bytes);
         if metadata_bytes > METADATA_LIMIT_BYTES || metadata_bytes > size - TRAILER_BYTES - 4 {
@@ -45,18 +41,14 @@ impl SnapshotReader {
         }
         let covered = HEADER_FIXED_BYTES + fixed.metadata_bytes as usize;
         header.resize(covered + 4, 0);
-        file.read_at(0, &mut header)
-            .map_err(SnapshotError::io(name, "read"))?;
+        file.read_at(0, &mut header).map_err(SnapshotError::io(name, "read"))?;
         let (covered, checksum) = header.split_at(covered);
         if u32_at(checksum, 0) != Some(crc32c::crc32c(covered)) {
             return Err(damaged(0, "the header's checksum does not match"));
         }
         if fixed.identity != *identity {
             let what = "it belongs to another log".to_string();
-            return Err(SnapshotError::Foreign {
-                file: name.to_string(),
-                what,
-            });
+            return Err(SnapshotError::Foreign { file: name.to_string(), what });
         }
         if fixed.number != number {
             return Err(damaged(28, "the number is not the name's"));
@@ -64,28 +56,17 @@ impl SnapshotReader {
         let seal = Seal::new(identity, number);
         let mut trailer = [0; TRAILER_BYTES as usize];
         let trailer_at = size - TRAILER_BYTES;
-        file.read_at(trailer_at, &mut trailer)
-            .map_err(SnapshotError::io(name, "read"))?;
+        file.read_at(trailer_at, &mut trailer).map_err(SnapshotError::io(name, "read"))?;
         let Some((total_bytes, hash)) = seal.decode_trailer(&trailer) else {
             return Err(damaged(trailer_at, "the trailer is not valid"));
         };
         let metadata = covered[HEADER_FIXED_BYTES..].to_vec();
-        let info = SnapshotInfo {
-            number,
-            metadata,
-            chunk_bytes: fixed.chunk_bytes,
-            total_bytes,
-            hash,
-        };
+        let info =
+            SnapshotInfo { number, metadata, chunk_bytes: fixed.chunk_bytes, total_bytes, hash };
         if info.check_limits().is_err() || info.trailer_at() != trailer_at {
             return Err(damaged(trailer_at, "the total length is not the file's"));
         }
-        Ok(SnapshotReader {
-            file,
-            name: name.to_string(),
-            seal,
-            info: Arc::new(info),
-        })
+        Ok(SnapshotReader { file, name: name.to_string(), seal, info: Arc::new(info) })
     }
 
     /// What it is.
@@ -99,14 +80,7 @@ impl SnapshotReader {
     /// [`SnapshotError::Limit`] for the index; [`SnapshotError::Damaged`], [`SnapshotError::Io`].
     pub fn read_chunk(&self, index: u64) -> Result<Vec<u8>, SnapshotError> {
         let mut bytes = Vec::new();
-        read_chunk(
-            &*self.file,
-            &self.name,
-            self.seal,
-            &self.info,
-            index,
-            &mut bytes,
-        )?;
+        read_chunk(&*self.file, &self.name, self.seal, &self.info, index, &mut bytes)?;
         bytes.drain(..CHUNK_HEAD_BYTES as usize);
         Ok(bytes)
     }
@@ -123,12 +97,7 @@ impl SnapshotReader {
         if hash != self.info.hash {
             let what = "the content does not have the trailer's hash";
             let offset = self.info.trailer_at();
-            return Err(SnapshotError::Damaged {
-                file: self.name.clone(),
-                offset,
-                what,
-            }
-            .into());
+            return Err(SnapshotError::Damaged { file: self.name.clone(), offset, what }.into());
         }
         Ok(())
     }
@@ -180,18 +149,13 @@ fn read_chunk(
     let length = info.chunk_length(index);
     frame.resize(usize::try_from(CHUNK_HEAD_BYTES + length).unwrap_or(0), 0);
     let offset = info.chunk_at(index);
-    file.read_at(offset, frame)
-        .map_err(SnapshotError::io(name, "read"))?;
+    file.read_at(offset, frame).map_err(SnapshotError::io(name, "read"))?;
     let (head, bytes) = frame.split_at(CHUNK_HEAD_BYTES as usize);
     if u32_at(head, 0).map(u64::from) != Some(length)
         || u32_at(head, 4) != Some(seal.chunk(index, bytes))
     {
         let what = "the checksum of a chunk does not match";
-        return Err(SnapshotError::Damaged {
-            file: name.to_string(),
-            offset,
-            what,
-        });
+        return Err(SnapshotError::Damaged { file: name.to_string(), offset, what });
     }
     Ok(())
 }

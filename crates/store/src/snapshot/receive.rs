@@ -49,23 +49,13 @@ impl SnapshotReceiver {
     /// [`SnapshotError::Limit`] for the index, [`SnapshotError::ChunkLength`]: nothing was stored. [`SnapshotError::Io`].
     pub fn put(&mut self, index: u64, bytes: &[u8]) -> Result<(), SnapshotError> {
         let limit = self.info.chunks();
-        let place = usize::try_from(index)
-            .ok()
-            .and_then(|index| self.present.get_mut(index));
+        let place = usize::try_from(index).ok().and_then(|index| self.present.get_mut(index));
         let Some(present) = place else {
-            return Err(SnapshotError::Limit {
-                what: "chunk index",
-                value: index,
-                limit,
-            });
+            return Err(SnapshotError::Limit { what: "chunk index", value: index, limit });
         };
         let (expected, actual) = (self.info.chunk_length(index), bytes.len() as u64);
         if expected != actual {
-            return Err(SnapshotError::ChunkLength {
-                index,
-                expected,
-                actual,
-            });
+            return Err(SnapshotError::ChunkLength { index, expected, actual });
         }
         let at = self.info.chunk_at(index);
         let mut frame = Vec::with_capacity(bytes.len() + 8);
@@ -79,10 +69,7 @@ impl SnapshotReceiver {
 
     /// The indexes of the chunks that are not there, lowest first.
     pub fn missing(&self) -> impl Iterator<Item = u64> {
-        (0u64..)
-            .zip(&self.present)
-            .filter(|(_, present)| !**present)
-            .map(|(index, _)| index)
+        (0u64..).zip(&self.present).filter(|(_, present)| !**present).map(|(index, _)| index)
     }
 
     /// Verifies the whole content against the hash and makes the snapshot durable and visible.
@@ -92,22 +79,12 @@ impl SnapshotReceiver {
     /// [`SnapshotError::Damaged`], [`SnapshotError::Io`]. Nothing remains of it then.
     pub fn finish(mut self) -> Result<SnapshotInfo, SnapshotError> {
         if let Some(first) = self.missing().next() {
-            return Err(SnapshotError::Incomplete {
-                missing: self.missing,
-                first,
-            });
+            return Err(SnapshotError::Incomplete { missing: self.missing, first });
         }
-        let hash = check_content(
-            self.file.file(),
-            &self.file.name(),
-            self.seal,
-            &self.info,
-            |_| Ok(()),
-        )?;
+        let hash =
+            check_content(self.file.file(), &self.file.name(), self.seal, &self.info, |_| Ok(()))?;
         if hash != self.info.hash {
-            return Err(SnapshotError::WrongHash {
-                number: self.info.number,
-            });
+            return Err(SnapshotError::WrongHash { number: self.info.number });
         }
         let trailer = self.seal.encode_trailer(self.info.total_bytes, &hash);
         self.file.write(self.info.trailer_at(), &trailer)?;

@@ -31,16 +31,8 @@ impl Unfinished {
             }
             _ => {}
         }
-        let file = disk
-            .create(&temporary, 0)
-            .map_err(SnapshotError::io(&temporary, "create"))?;
-        Ok(Unfinished {
-            disk,
-            file,
-            name,
-            unsynced_bytes: 0,
-            finished: false,
-        })
+        let file = disk.create(&temporary, 0).map_err(SnapshotError::io(&temporary, "create"))?;
+        Ok(Unfinished { disk, file, name, unsynced_bytes: 0, finished: false })
     }
 
     pub(super) fn file(&self) -> &dyn DiskFile {
@@ -64,9 +56,7 @@ impl Unfinished {
 
     fn sync(&mut self) -> Result<(), SnapshotError> {
         self.unsynced_bytes = 0;
-        self.file
-            .sync_data()
-            .map_err(|error| SnapshotError::io(&self.name(), "sync")(error))
+        self.file.sync_data().map_err(|error| SnapshotError::io(&self.name(), "sync")(error))
     }
 
     /// Makes it durable under its final name.
@@ -77,9 +67,7 @@ impl Unfinished {
             .rename(&temporary, &self.name)
             .map_err(SnapshotError::io(&temporary, "rename"))?;
         self.finished = true;
-        self.disk
-            .sync_dir()
-            .map_err(SnapshotError::io("the folder", "sync"))
+        self.disk.sync_dir().map_err(SnapshotError::io("the folder", "sync"))
     }
 }
 
@@ -123,14 +111,8 @@ impl SnapshotWriter {
         file.write(0, &encode_header(&identity, &info))?;
         let chunk = Vec::with_capacity(CHUNK_HEAD_BYTES as usize + chunk_bytes as usize);
         let seal = Seal::new(&identity, number);
-        let mut writer = SnapshotWriter {
-            file,
-            seal,
-            info,
-            hasher: blake3::Hasher::new(),
-            chunk,
-            index: 0,
-        };
+        let mut writer =
+            SnapshotWriter { file, seal, info, hasher: blake3::Hasher::new(), chunk, index: 0 };
         writer.begin_chunk();
         Ok(writer)
     }
@@ -171,9 +153,7 @@ impl SnapshotWriter {
             self.end_chunk()?;
         }
         self.info.hash = *self.hasher.finalize().as_bytes();
-        let trailer = self
-            .seal
-            .encode_trailer(self.info.total_bytes, &self.info.hash);
+        let trailer = self.seal.encode_trailer(self.info.total_bytes, &self.info.hash);
         self.file.write(self.info.trailer_at(), &trailer)?;
         self.file.publish()?;
         Ok(self.info)
@@ -187,8 +167,7 @@ impl SnapshotWriter {
     fn end_chunk(&mut self) -> Result<(), SnapshotError> {
         let (head, bytes) = self.chunk.split_at_mut(CHUNK_HEAD_BYTES as usize);
         head.copy_from_slice(&self.seal.chunk_head(self.index, bytes));
-        self.file
-            .write(self.info.chunk_at(self.index), &self.chunk)?;
+        self.file.write(self.info.chunk_at(self.index), &self.chunk)?;
         self.index += 1;
         self.begin_chunk();
         Ok(())

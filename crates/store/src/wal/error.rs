@@ -151,18 +151,14 @@ impl fmt::Display for Damage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Damage::Checksum { expected, actual } => {
-                write!(
-                    f,
-                    "checksum is {actual:#010x}, the content has {expected:#010x}"
-                )
+                write!(f, "checksum is {actual:#010x}, the content has {expected:#010x}")
             }
             Damage::Length { length, room } => {
                 write!(f, "length is {length}, there is room for {room}")
             }
-            Damage::Field(field) => write!(
-                f,
-                "field {field} contradicts the file's name, length or neighbours"
-            ),
+            Damage::Field(field) => {
+                write!(f, "field {field} contradicts the file's name, length or neighbours")
+            }
         }
     }
 }
@@ -171,10 +167,6 @@ impl Error {
     /// Wraps what the disk said.
     pub(super) fn io(file: &str, action: &'static str) -> impl FnOnce(io::Error) -> Error {
         let file = file.to_string();
-        move |source| Error::Io {
-            file,
-            action,
-            source,
-        }
+        move |source| Error::Io { file, action, source }
     }
 }

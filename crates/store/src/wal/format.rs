@@ -107,9 +107,7 @@ impl Seal {
 
     /// The checksum of a record.
     pub(super) fn record(self, position: u64, kind: u8, payload: &[u8]) -> u32 {
-        let length = u32::try_from(payload.len() + 1)
-            .unwrap_or(u32::MAX)
-            .to_le_bytes();
+        let length = u32::try_from(payload.len() + 1).unwrap_or(u32::MAX).to_le_bytes();
         let [l0, l1, l2, l3] = length;
         crc32c::crc32c_append(
             crc32c::crc32c_append(self.at(position), &[l0, l1, l2, l3, kind]),
@@ -149,12 +147,7 @@ impl Header {
         page.extend_from_slice(&MAGIC);
         page.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
         page.extend_from_slice(&self.identity);
-        for field in [
-            self.sequence,
-            self.first,
-            self.previous_end,
-            self.geometry.segment_bytes,
-        ] {
+        for field in [self.sequence, self.first, self.previous_end, self.geometry.segment_bytes] {
             page.extend_from_slice(&field.to_le_bytes());
         }
         page.extend_from_slice(&self.geometry.slot_bytes.to_le_bytes());
@@ -165,9 +158,7 @@ impl Header {
 
     /// Reads and checks a header on its own; the caller compares it with its neighbours.
     pub(super) fn decode(bytes: &[u8], file: &str, identity: &[u8; 16]) -> Result<Header, Error> {
-        let foreign = || Error::Foreign {
-            file: file.to_string(),
-        };
+        let foreign = || Error::Foreign { file: file.to_string() };
         if !bytes.starts_with(&MAGIC) {
             return Err(foreign());
         }
@@ -181,11 +172,7 @@ impl Header {
         }
         let expected = crc32c::crc32c(bytes.get(..64).ok_or_else(foreign)?);
         let actual = u32_at(bytes, 64).ok_or_else(foreign)?;
-        let damaged = |damage| Error::Damaged {
-            file: file.to_string(),
-            offset: 0,
-            damage,
-        };
+        let damaged = |damage| Error::Damaged { file: file.to_string(), offset: 0, damage };
         if expected != actual {
             return Err(damaged(Damage::Checksum { expected, actual }));
         }
@@ -258,11 +245,7 @@ pub(super) fn encode_slot(
 ) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(SLOT_HEAD_BYTES + payload.len());
     bytes.extend_from_slice(&[0; 4]);
-    bytes.extend_from_slice(
-        &u32::try_from(payload.len())
-            .unwrap_or(u32::MAX)
-            .to_le_bytes(),
-    );
+    bytes.extend_from_slice(&u32::try_from(payload.len()).unwrap_or(u32::MAX).to_le_bytes());
     bytes.extend_from_slice(&number.to_le_bytes());
     bytes.extend_from_slice(&watermark.to_le_bytes());
     bytes.extend_from_slice(payload);
@@ -279,9 +262,5 @@ pub(super) fn decode_slot(bytes: &[u8], seal: Seal, position: u64) -> Option<Slo
         return None;
     }
     let payload = bytes.get(SLOT_HEAD_BYTES..)?.get(..length)?.to_vec();
-    Some(Slot {
-        number: u64_at(bytes, 8)?,
-        watermark: u64_at(bytes, 16)?,
-        payload,
-    })
+    Some(Slot { number: u64_at(bytes, 8)?, watermark: u64_at(bytes, 16)?, payload })
 }

@@ -79,10 +79,7 @@ pub(super) struct Sides {
 
 impl Sides {
     pub(super) fn new(durable: Side) -> Sides {
-        Sides {
-            durable,
-            written: false,
-        }
+        Sides { durable, written: false }
     }
 
     fn write(&mut self) -> Side {
@@ -246,12 +243,8 @@ impl Log {
 
     /// The bytes the log takes on disk: segments, and spares that are ready.
     pub fn bytes(&self) -> u64 {
-        let segments: u64 = self
-            .shared
-            .segments()
-            .iter()
-            .map(|segment| segment.geometry.segment_bytes)
-            .sum();
+        let segments: u64 =
+            self.shared.segments().iter().map(|segment| segment.geometry.segment_bytes).sum();
         segments + self.spares.bytes()
     }
 
@@ -263,9 +256,7 @@ impl Log {
     /// Runs what writes; its first error is the last thing that happens to this log.
     fn guarded<T>(&mut self, act: impl FnOnce(&mut Log) -> Result<T, Error>) -> Result<T, Error> {
         if let Some(reason) = &self.poison {
-            return Err(Error::Poisoned {
-                reason: reason.clone(),
-            });
+            return Err(Error::Poisoned { reason: reason.clone() });
         }
         let result = act(self);
         if let Err(error) = &result {
@@ -329,9 +320,7 @@ impl Log {
         }
         let length = self.buffer.len();
         let room = self.active.geometry.segment_bytes - self.written - length as u64;
-        let mark = END_MARK
-            .len()
-            .min(usize::try_from(room).unwrap_or(END_MARK.len()));
+        let mark = END_MARK.len().min(usize::try_from(room).unwrap_or(END_MARK.len()));
         self.buffer.extend_from_slice(&END_MARK[..mark]);
         let buffer = std::mem::take(&mut self.buffer);
         self.write(self.written, &buffer)?;
@@ -368,10 +357,7 @@ impl Log {
     }
 
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
-        self.active
-            .file
-            .write_at(offset, bytes)
-            .map_err(Error::io(&self.active.name, "write"))?;
+        self.active.file.write_at(offset, bytes).map_err(Error::io(&self.active.name, "write"))?;
         self.unsynced = true;
         self.statistics.bytes_written += bytes.len() as u64;
         Ok(())
@@ -381,10 +367,7 @@ impl Log {
     fn sync(&mut self) -> Result<(), Error> {
         if self.unsynced {
             let begun = Instant::now();
-            self.active
-                .file
-                .sync_data()
-                .map_err(Error::io(&self.active.name, "sync"))?;
+            self.active.file.sync_data().map_err(Error::io(&self.active.name, "sync"))?;
             self.statistics.sync_ns +=
                 u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
             self.statistics.syncs += 1;
@@ -438,13 +421,10 @@ impl Log {
                     _ => return Ok(()),
                 }
             };
-            self.spares
-                .give(&oldest.name, oldest.file, oldest.geometry.segment_bytes)?;
+            self.spares.give(&oldest.name, oldest.file, oldest.geometry.segment_bytes)?;
             // Oldest first and one by one: no crash may leave a gap between segments, and no file may be used again before
             // its old name is gone for good.
-            self.disk
-                .sync_dir()
-                .map_err(Error::io("the folder", "sync"))?;
+            self.disk.sync_dir().map_err(Error::io("the folder", "sync"))?;
             self.statistics.syncs += 1;
         }
     }
@@ -455,9 +435,7 @@ impl Log {
         // What was read may be in the page cache alone: an earlier run's commit without a sync, or a rename.
         self.unsynced = true;
         self.sync()?;
-        self.disk
-            .sync_dir()
-            .map_err(Error::io("the folder", "sync"))?;
+        self.disk.sync_dir().map_err(Error::io("the folder", "sync"))?;
         self.statistics.syncs += 1;
         if copy_missing {
             self.put_safety()?;

@@ -37,10 +37,7 @@ impl Options {
     }
 
     pub(super) fn geometry(&self) -> Geometry {
-        Geometry {
-            segment_bytes: self.segment_bytes,
-            slot_bytes: self.slot_bytes,
-        }
+        Geometry { segment_bytes: self.segment_bytes, slot_bytes: self.slot_bytes }
     }
 
     /// The longest safety record.
@@ -51,28 +48,14 @@ impl Options {
     pub(super) fn check(&self) -> Result<(), Error> {
         if self.slot_bytes == 0 || !self.slot_bytes.is_multiple_of(4096) {
             let reason = format!("{} is not a positive multiple of 4096", self.slot_bytes);
-            return Err(Error::Options {
-                field: "slot_bytes",
-                reason,
-            });
+            return Err(Error::Options { field: "slot_bytes", reason });
         }
-        let least = Geometry {
-            segment_bytes: 0,
-            slot_bytes: self.slot_bytes,
-        }
-        .records_at()
+        let least = Geometry { segment_bytes: 0, slot_bytes: self.slot_bytes }.records_at()
             + 2 * (u64::from(self.slot_bytes) + 4096);
         // A record's length is a u32.
         if self.segment_bytes < least || self.segment_bytes > 1 << 31 {
-            let reason = format!(
-                "{} is not within {least} ..= {}",
-                self.segment_bytes,
-                1u64 << 31
-            );
-            return Err(Error::Options {
-                field: "segment_bytes",
-                reason,
-            });
+            let reason = format!("{} is not within {least} ..= {}", self.segment_bytes, 1u64 << 31);
+            return Err(Error::Options { field: "segment_bytes", reason });
         }
         Ok(())
     }

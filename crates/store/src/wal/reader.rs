@@ -24,11 +24,7 @@ pub(super) struct Shared {
 
 impl Shared {
     pub(super) fn new(seal: Seal, segments: Vec<Segment>, end: u64) -> Shared {
-        Shared {
-            seal,
-            segments: RwLock::new(segments),
-            end: AtomicU64::new(end),
-        }
+        Shared { seal, segments: RwLock::new(segments), end: AtomicU64::new(end) }
     }
 
     pub(super) fn segments(&self) -> RwLockReadGuard<'_, Vec<Segment>> {
@@ -36,9 +32,7 @@ impl Shared {
     }
 
     pub(super) fn segments_mut(&self) -> RwLockWriteGuard<'_, Vec<Segment>> {
-        self.segments
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.segments.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn publish_end(&self, end: u64) {
@@ -53,12 +47,7 @@ impl LogReader {
 
     /// Position of the oldest record retained.
     pub fn first_position(&self) -> Position {
-        Position(
-            self.shared
-                .segments()
-                .first()
-                .map_or(0, Segment::records_from),
-        )
+        Position(self.shared.segments().first().map_or(0, Segment::records_from))
     }
 
     /// Position behind the last committed record.
@@ -78,21 +67,14 @@ impl LogReader {
             let index = segments.partition_point(|segment| segment.records_from() <= position.0);
             let Some(segment) = index.checked_sub(1).and_then(|index| segments.get(index)) else {
                 drop(segments);
-                return Err(Error::Retired {
-                    position,
-                    first: self.first_position(),
-                });
+                return Err(Error::Retired { position, first: self.first_position() });
             };
             (segment.clone(), segment.end.unwrap_or(end))
         };
         if position.0 >= end {
-            return Err(Error::PastEnd {
-                position,
-                end: Position(end),
-            });
+            return Err(Error::PastEnd { position, end: Position(end) });
         }
-        self.read_in(&segment, position, end)
-            .map_err(|error| self.unless_retired(error, position))
+        self.read_in(&segment, position, end).map_err(|error| self.unless_retired(error, position))
     }
 
     fn read_in(
@@ -102,20 +84,13 @@ impl LogReader {
         end: u64,
     ) -> Result<(u8, Vec<u8>), Error> {
         let offset = position.0 - segment.first;
-        let damaged = |damage| Error::Damaged {
-            file: segment.name.clone(),
-            offset,
-            damage,
-        };
+        let damaged = |damage| Error::Damaged { file: segment.name.clone(), offset, damage };
         let room = (end - position.0).saturating_sub(8);
         let mut head = [0; RECORD_HEAD_BYTES];
         if room == 0 {
             return Err(damaged(Damage::Length { length: 0, room }));
         }
-        segment
-            .file
-            .read_at(offset, &mut head)
-            .map_err(Error::io(&segment.name, "read"))?;
+        segment.file.read_at(offset, &mut head).map_err(Error::io(&segment.name, "read"))?;
         let length = u64::from(u32_at(&head, 0).unwrap_or(0));
         let actual = u32_at(&head, 4).unwrap_or(0);
         let kind = head[RECORD_HEAD_BYTES - 1];
@@ -124,10 +99,7 @@ impl LogReader {
         }
         let mut payload = vec![0; usize::try_from(length - 1).unwrap_or(0)];
         let at = offset + RECORD_HEAD_BYTES as u64;
-        segment
-            .file
-            .read_at(at, &mut payload)
-            .map_err(Error::io(&segment.name, "read"))?;
+        segment.file.read_at(at, &mut payload).map_err(Error::io(&segment.name, "read"))?;
         let expected = self.shared.seal.record(position.0, kind, &payload);
         if expected != actual {
             return Err(damaged(Damage::Checksum { expected, actual }));
@@ -151,18 +123,10 @@ impl LogReader {
         };
         let first = Position(segments.first().map_or(0, |segment| segment.first));
         if from != Position::START && from < first {
-            return Err(Error::Retired {
-                position: from,
-                first: self.first_position(),
-            }
-            .into());
+            return Err(Error::Retired { position: from, first: self.first_position() }.into());
         }
         if from.0 > end {
-            return Err(Error::PastEnd {
-                position: from,
-                end: Position(end),
-            }
-            .into());
+            return Err(Error::PastEnd { position: from, end: Position(end) }.into());
         }
         for segment in &segments {
             let end = segment.end.unwrap_or(end);
@@ -196,41 +160,22 @@ impl LogReader {
                 return Ok(());
             }
             let damage = match scan.step().map_err(Error::io(&segment.name, "read"))? {
-                Step::Record {
-                    kind: SAFETY_KIND, ..
-                } => continue,
-                Step::Record {
-                    offset,
-                    kind,
-                    payload,
-                } => {
+                Step::Record { kind: SAFETY_KIND, .. } => continue,
+                Step::Record { offset, kind, payload } => {
                     each(Position(segment.first + offset), kind, payload)?;
                     continue;
                 }
-                Step::End => Damage::Length {
-                    length: 0,
-                    room: limit - at,
-                },
+                Step::End => Damage::Length { length: 0, room: limit - at },
                 Step::Broken(damage) => damage,
             };
-            let error = Error::Damaged {
-                file: segment.name.clone(),
-                offset: at,
-                damage,
-            };
-            return Err(self
-                .unless_retired(error, Position(segment.first + at))
-                .into());
+            let error = Error::Damaged { file: segment.name.clone(), offset: at, damage };
+            return Err(self.unless_retired(error, Position(segment.first + at)).into());
         }
     }
 
     /// A segment may be retired, and its file used again, between the look-up and the read.
     fn unless_retired(&self, error: Error, position: Position) -> Error {
         let first = self.first_position();
-        if position < first {
-            Error::Retired { position, first }
-        } else {
-            error
-        }
+        if position < first { Error::Retired { position, first } } else { error }
     }
 }

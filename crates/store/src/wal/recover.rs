@@ -50,12 +50,7 @@ pub(super) fn recover(
 ) -> Result<(Start, Recovered), Error> {
     let seal = Seal::new(&options.identity);
     let names = disk.list().map_err(Error::io("the folder", "list"))?;
-    let spares = Spares::open(
-        disk.clone(),
-        options.segment_bytes,
-        options.preparation,
-        &names,
-    )?;
+    let spares = Spares::open(disk.clone(), options.segment_bytes, options.preparation, &names)?;
     let segments = open_segments(&**disk, options, &names)?;
     let Some(active) = segments.last().cloned() else {
         return create(&**disk, options, seal, spares);
@@ -68,14 +63,8 @@ pub(super) fn recover(
         safety = tail.copy;
     }
     if safety.payload.len() as u64 > options.slot_limit() {
-        let reason = format!(
-            "the log holds a safety record of {} bytes",
-            safety.payload.len()
-        );
-        return Err(Error::Options {
-            field: "slot_bytes",
-            reason,
-        });
+        let reason = format!("the log holds a safety record of {} bytes", safety.payload.len());
+        return Err(Error::Options { field: "slot_bytes", reason });
     }
     zero_from(&active, tail.end)?;
     let cut = tail.damage.map(|damage| Cut {
@@ -134,15 +123,7 @@ fn create(
         copy_number: 0,
         spares,
     };
-    Ok((
-        start,
-        Recovered {
-            slot: None,
-            cut: None,
-            repaired: false,
-            created: true,
-        },
-    ))
+    Ok((start, Recovered { slot: None, cut: None, repaired: false, created: true }))
 }
 
 /// Opens all segments and checks that they belong together.
@@ -162,14 +143,10 @@ fn open_segments(
             return Err(Error::Foreign { file: name.clone() });
         }
         let mut bytes = [0; HEADER_FIELDS_BYTES];
-        file.read_at(0, &mut bytes)
-            .map_err(Error::io(name, "read"))?;
+        file.read_at(0, &mut bytes).map_err(Error::io(name, "read"))?;
         let header = Header::decode(&bytes, name, &options.identity)?;
-        let wrong = |field| Error::Damaged {
-            file: name.clone(),
-            offset: 0,
-            damage: Damage::Field(field),
-        };
+        let wrong =
+            |field| Error::Damaged { file: name.clone(), offset: 0, damage: Damage::Field(field) };
         if header.sequence != sequence {
             return Err(wrong("sequence"));
         }
@@ -178,9 +155,7 @@ fn open_segments(
         }
         if let Some(previous) = segments.last_mut() {
             if previous.sequence + 1 != sequence {
-                return Err(Error::MissingSegment {
-                    file: segment_name(previous.sequence + 1),
-                });
+                return Err(Error::MissingSegment { file: segment_name(previous.sequence + 1) });
             }
             let next_first = previous.first + previous.geometry.segment_bytes;
             if header.first != next_first {
@@ -210,10 +185,7 @@ impl ActiveSides {
         for side in Side::BOTH {
             let at = active.geometry.mark_at(side);
             let mut bytes = [0; MARK_BYTES];
-            active
-                .file
-                .read_at(at, &mut bytes)
-                .map_err(Error::io(&active.name, "read"))?;
+            active.file.read_at(at, &mut bytes).map_err(Error::io(&active.name, "read"))?;
             if let Some(watermark) = decode_mark(&bytes, seal, active.first + at)
                 && mark.is_none_or(|(best, _)| watermark > best)
             {
@@ -230,9 +202,7 @@ impl ActiveSides {
             }
         }
         let Some((slot_number, slot_watermark, slot_side)) = newest else {
-            return Err(Error::MissingSafetyRecord {
-                file: active.name.clone(),
-            });
+            return Err(Error::MissingSafetyRecord { file: active.name.clone() });
         };
         let (mark_watermark, mark_side) = mark.unwrap_or((0, Side::A));
         Ok(ActiveSides {
@@ -247,10 +217,7 @@ impl ActiveSides {
 fn read_slot(segment: &Segment, seal: Seal, side: Side) -> Result<Option<Slot>, Error> {
     let at = segment.geometry.slot_at(side);
     let mut bytes = vec![0; segment.geometry.slot_bytes as usize];
-    segment
-        .file
-        .read_at(at, &mut bytes)
-        .map_err(Error::io(&segment.name, "read"))?;
+    segment.file.read_at(at, &mut bytes).map_err(Error::io(&segment.name, "read"))?;
     Ok(decode_slot(&bytes, seal, segment.first + at))
 }
 
@@ -261,10 +228,7 @@ fn newest_slot(segments: &[Segment], seal: Seal) -> Result<Safety, Error> {
         for side in Side::BOTH {
             match read_slot(segment, seal, side)? {
                 Some(slot) if slot.number > safety.number => {
-                    safety = Safety {
-                        number: slot.number,
-                        payload: slot.payload,
-                    };
+                    safety = Safety { number: slot.number, payload: slot.payload };
                 }
                 _ => {}
             }
@@ -286,20 +250,11 @@ struct Tail {
 fn read_records(active: &Segment, seal: Seal, watermark: u64) -> Result<Tail, Error> {
     let size = active.geometry.segment_bytes;
     let mut copy = Safety::default();
-    let mut scan = Scan::new(
-        active.file.clone(),
-        seal,
-        active.first,
-        active.geometry.records_at(),
-        size,
-    );
+    let mut scan =
+        Scan::new(active.file.clone(), seal, active.first, active.geometry.records_at(), size);
     let damage = loop {
         match scan.step().map_err(Error::io(&active.name, "read"))? {
-            Step::Record {
-                kind: SAFETY_KIND,
-                payload,
-                ..
-            } => {
+            Step::Record { kind: SAFETY_KIND, payload, .. } => {
                 if let (Some(number), Some(record)) =
                     (u64_at(payload, 0), payload.get(SAFETY_NUMBER_BYTES..))
                     && number > copy.number
@@ -318,11 +273,7 @@ fn read_records(active: &Segment, seal: Seal, watermark: u64) -> Result<Tail, Er
     if active.first + end < watermark {
         let room = watermark - active.first - end;
         let damage = damage.unwrap_or(Damage::Length { length: 0, room });
-        return Err(Error::Damaged {
-            file: active.name.clone(),
-            offset: end,
-            damage,
-        });
+        return Err(Error::Damaged { file: active.name.clone(), offset: end, damage });
     }
     Ok(Tail { end, damage, copy })
 }
@@ -336,15 +287,11 @@ fn zero_from(active: &Segment, offset: u64) -> Result<(), Error> {
     let mut piece = zeros.clone();
     let mut at = offset;
     while at < size {
-        let length = zeros
-            .len()
-            .min(usize::try_from(size - at).unwrap_or(zeros.len()));
+        let length = zeros.len().min(usize::try_from(size - at).unwrap_or(zeros.len()));
         let (piece, zeros) = (&mut piece[..length], &zeros[..length]);
-        file.read_at(at, piece)
-            .map_err(Error::io(&active.name, "read"))?;
+        file.read_at(at, piece).map_err(Error::io(&active.name, "read"))?;
         if piece != zeros {
-            file.write_at(at, zeros)
-                .map_err(Error::io(&active.name, "write"))?;
+            file.write_at(at, zeros).map_err(Error::io(&active.name, "write"))?;
         }
         at += length as u64;
     }

@@ -45,15 +45,7 @@ impl Scan {
         offset: u64,
         limit: u64,
     ) -> Scan {
-        Scan {
-            file,
-            seal,
-            first,
-            next: offset,
-            limit,
-            window: Vec::new(),
-            window_at: offset,
-        }
+        Scan { file, seal, first, next: offset, limit, window: Vec::new(), window_at: offset }
     }
 
     /// The offset behind the last record read.
@@ -66,10 +58,7 @@ impl Scan {
         let room = self.limit.saturating_sub(self.next);
         if room < RECORD_HEAD_BYTES as u64 {
             if room >= 4 && u32_at(self.bytes(4)?, 0) != Some(0) {
-                return Ok(Step::Broken(Damage::Length {
-                    length: RECORD_HEAD_BYTES as u64,
-                    room,
-                }));
+                return Ok(Step::Broken(Damage::Length { length: RECORD_HEAD_BYTES as u64, room }));
             }
             return Ok(Step::End);
         }
@@ -81,10 +70,7 @@ impl Scan {
         }
         let room = room - 8;
         if u64::from(length) > room {
-            return Ok(Step::Broken(Damage::Length {
-                length: u64::from(length),
-                room,
-            }));
+            return Ok(Step::Broken(Damage::Length { length: u64::from(length), room }));
         }
         let total = 8 + length as usize;
         let (seal, first, offset) = (self.seal, self.first, self.next);
@@ -96,11 +82,7 @@ impl Scan {
         self.next += total as u64;
         let start = usize::try_from(offset - self.window_at).unwrap_or(usize::MAX);
         let record = &self.window[start..start + total];
-        Ok(Step::Record {
-            offset,
-            kind: record[8],
-            payload: &record[RECORD_HEAD_BYTES..],
-        })
+        Ok(Step::Record { offset, kind: record[8], payload: &record[RECORD_HEAD_BYTES..] })
     }
 
     /// The `count` bytes at the cursor; the caller has checked that they end at or below the limit.
@@ -108,8 +90,7 @@ impl Scan {
         let start = usize::try_from(self.next - self.window_at).unwrap_or(usize::MAX);
         if start.saturating_add(count) > self.window.len() {
             let length = (count as u64).max(WINDOW_BYTES.min(self.limit - self.next));
-            self.window
-                .resize(usize::try_from(length).unwrap_or(count), 0);
+            self.window.resize(usize::try_from(length).unwrap_or(count), 0);
             self.window_at = self.next;
             self.file.read_at(self.next, &mut self.window)?;
             return Ok(&self.window[..count]);

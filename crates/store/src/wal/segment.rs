@@ -71,48 +71,26 @@ pub(super) fn activate(
     let mut records = Vec::new();
     if safety.number > 0 {
         let parts: [&[u8]; 2] = [&safety.number.to_le_bytes(), &safety.payload];
-        put_record(
-            &mut records,
-            seal,
-            first + geometry.records_at(),
-            SAFETY_KIND,
-            &parts,
-        );
+        put_record(&mut records, seal, first + geometry.records_at(), SAFETY_KIND, &parts);
     }
     let end = geometry.records_at() + records.len() as u64;
     records.extend_from_slice(&END_MARK);
     let mut bytes = 0;
     let mut write = |offset, part: &[u8]| {
         bytes += part.len() as u64;
-        spare
-            .file
-            .write_at(offset, part)
-            .map_err(Error::io(&spare.name, "write"))
+        spare.file.write_at(offset, part).map_err(Error::io(&spare.name, "write"))
     };
     write(0, &header.encode())?;
     for side in Side::BOTH {
         let at = geometry.mark_at(side);
         write(at, &encode_mark(seal, first + at, first + end))?;
         let at = geometry.slot_at(side);
-        write(
-            at,
-            &encode_slot(
-                seal,
-                first + at,
-                safety.number,
-                first + end,
-                &safety.payload,
-            ),
-        )?;
+        write(at, &encode_slot(seal, first + at, safety.number, first + end, &safety.payload))?;
     }
     write(geometry.records_at(), &records)?;
-    spare
-        .file
-        .sync_data()
-        .map_err(Error::io(&spare.name, "sync"))?;
+    spare.file.sync_data().map_err(Error::io(&spare.name, "sync"))?;
     let name = segment_name(header.sequence);
-    disk.rename(&spare.name, &name)
-        .map_err(Error::io(&spare.name, "rename"))?;
+    disk.rename(&spare.name, &name).map_err(Error::io(&spare.name, "rename"))?;
     disk.sync_dir().map_err(Error::io("the folder", "sync"))?;
     Ok((end, bytes))
 }

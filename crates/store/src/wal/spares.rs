@@ -59,15 +59,9 @@ impl Spares {
             let file = spares.disk.open(name).map_err(Error::io(name, "open"))?;
             let size = file.size().map_err(Error::io(name, "measure"))?;
             if size == segment_bytes && spares.ready.len() < SPARES_KEPT {
-                spares.ready.push(Spare {
-                    name: name.clone(),
-                    file,
-                });
+                spares.ready.push(Spare { name: name.clone(), file });
             } else {
-                spares
-                    .disk
-                    .remove(name)
-                    .map_err(Error::io(name, "remove"))?;
+                spares.disk.remove(name).map_err(Error::io(name, "remove"))?;
             }
         }
         Ok(spares)
@@ -116,9 +110,7 @@ impl Spares {
     ) -> Result<(), Error> {
         if size == self.segment_bytes && self.ready.len() < SPARES_KEPT {
             let spare = self.next_name();
-            self.disk
-                .rename(name, &spare)
-                .map_err(Error::io(name, "rename"))?;
+            self.disk.rename(name, &spare).map_err(Error::io(name, "rename"))?;
             self.ready.push(Spare { name: spare, file });
             return Ok(());
         }
@@ -147,12 +139,9 @@ impl Drop for Spares {
     }
 }
 
-/// Makes a file of zeros. The sync is only for speed: the first commit should not pay for the allocation. It is one sync, as
-/// each sync of a growing file holds up the commits meanwhile (measured: syncing every 2 MiB halves the commits/s).
+/// Makes a file of zeros. The sync is only for speed: the first commit should not pay for the allocation.
 fn make(disk: &dyn Disk, name: String, size: u64) -> Result<Spare, Error> {
-    let file = disk
-        .create(&name, size)
-        .map_err(Error::io(&name, "create"))?;
+    let file = disk.create(&name, size).map_err(Error::io(&name, "create"))?;
     file.sync_data().map_err(Error::io(&name, "sync"))?;
     Ok(Spare { name, file })
 }

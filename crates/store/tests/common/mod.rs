@@ -91,11 +91,7 @@ impl History {
 pub fn replay(log: &Log) -> Result<Vec<Record>, Error> {
     let mut records = Vec::new();
     log.replay(Position::START, |position, kind, payload| {
-        records.push(Record {
-            position,
-            kind,
-            payload: payload.to_vec(),
-        });
+        records.push(Record { position, kind, payload: payload.to_vec() });
         Ok::<(), Error>(())
     })?;
     Ok(records)
@@ -107,10 +103,7 @@ pub fn live(crash: &CrashDisk, seed: u64, steps: usize) -> History {
     let mut random = Random(seed);
     let mut history = History::default();
     let (mut log, _) = Log::open(disk, options()).unwrap();
-    let mut point = Point {
-        operations: crash.operations(),
-        ..Point::default()
-    };
+    let mut point = Point { operations: crash.operations(), ..Point::default() };
     history.points.push(point);
     for _ in 0..steps {
         for _ in 0..random.below(4) {
@@ -120,20 +113,12 @@ pub fn live(crash: &CrashDisk, seed: u64, steps: usize) -> History {
             let kind = 1 + random.below(255) as u8;
             let (left, right) = payload.split_at(size / 2);
             let position = log.append(kind, &[left, right]).unwrap();
-            history.records.push(Record {
-                position,
-                kind,
-                payload,
-            });
+            history.records.push(Record { position, kind, payload });
         }
         let slot_size = [60, 700, 4072][random.below(3) as usize];
         let slot = (random.below(3) > 0).then(|| random.bytes(slot_size));
         history.slots.extend(slot.clone());
-        let durability = if random.below(4) > 0 {
-            Durability::Sync
-        } else {
-            Durability::Os
-        };
+        let durability = if random.below(4) > 0 { Durability::Sync } else { Durability::Os };
         log.commit(slot.as_deref(), durability).unwrap();
         point.operations = crash.operations();
         (point.os, point.os_slots) = (history.records.len(), history.slots.len());
