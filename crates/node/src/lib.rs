@@ -3,5 +3,6 @@
 
 pub mod client;
 pub mod config;
+pub mod replica;
 pub mod testnet;
 pub mod transport;

@@ -59,6 +59,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         self.note_attestation(block);
         match self.execution.execute(block.height, block.view, block.id(), &frames) {
             Ok(executed) => {
+                fx.output(Action::Executed { commands: executed.commands });
                 for (client, outcome) in executed.outcomes {
                     let response = Response::Outcome(outcome);
                     fx.output(Action::Respond { client, response });

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::block::{Block, BlockId, MAX_FRAMES, SharedBlock};
+use super::SnapshotMeta;
 use crate::certificate::Qc;
 use crate::crypto::Signature;
 use crate::frame::{Frame, FrameId, SharedFrame};
@@ -266,5 +267,31 @@ impl<M: Decode> Decode for PeerMessage<M> {
             }),
             _ => Err(DecodeError::Invalid { field: "peer message kind" }),
         }
+    }
+}
+
+/// Most roots kept beside a snapshot.
+const MAX_ROOTS: usize = 1024;
+
+impl Encode for SnapshotMeta {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.block.encode(out);
+        self.committed.encode(out);
+        (self.recent.len() as u32).encode(out);
+        for block in &self.recent {
+            block.encode(out);
+        }
+        put_list(out, &self.roots);
+    }
+}
+
+impl Decode for SnapshotMeta {
+    fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
+        Ok(Self {
+            block: Arc::new(Block::decode(reader)?),
+            committed: Height::decode(reader)?,
+            recent: blocks(reader, MAX_RECENT)?,
+            roots: reader.list("roots", MAX_ROOTS)?,
+        })
     }
 }

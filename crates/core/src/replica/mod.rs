@@ -175,6 +175,11 @@ pub enum Action<M> {
     },
     /// These blocks are committed: from now on they can be asked for by height.
     Committed(Vec<SharedBlock>),
+    /// A block was executed.
+    Executed {
+        /// How many commands, retries not counted.
+        commands: u64,
+    },
     /// Send committed blocks to a peer, from the log.
     ServeChain {
         /// To whom.
