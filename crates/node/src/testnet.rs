@@ -190,7 +190,6 @@ fn cluster_of(
     cluster.application = options.application;
     if let Some(commands) = options.batch_commands {
         cluster.batch.max_commands = commands;
-        cluster.limits.max_frame_commands = cluster.limits.max_frame_commands.min(commands);
     }
     match cluster.check() {
         Some(finding) => Err(TestnetError::Refused(finding)),

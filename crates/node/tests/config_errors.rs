@@ -265,15 +265,6 @@ fn a_key_or_an_address_that_serves_twice_is_refused() {
 }
 
 #[test]
-fn a_frame_that_fits_no_block_is_refused() {
-    let world = world();
-    world.edit_cluster("max_commands = 400", "max_commands = 100");
-    let error = world.error();
-    assert!(error.starts_with("`limits.max_frame_commands` is 400, above `batch.max_commands`\n"));
-    assert!(error.ends_with("remedy: make it at most 100: a frame must fit a block"));
-}
-
-#[test]
 fn settings_that_contradict_each_other_are_refused() {
     let world = world();
     world.edit_node("max = \"10s\"", "max = \"100ms\"");

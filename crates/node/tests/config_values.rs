@@ -106,7 +106,7 @@ fn a_cluster_file_reads_back() {
     let mut written = cluster(7);
     written.epoch = Epoch(9);
     written.application = Application::Ordering;
-    written.limits.session_window = 17;
+    written.sessions.window_frames = 17;
     written.batch.max_bytes = 3 << 20;
     std::fs::write(&file, written.to_toml()).unwrap();
     let (read, warnings) = load_cluster(&file).unwrap();
@@ -129,12 +129,18 @@ fn every_line_of_a_generated_file_is_explained() {
     }
 }
 
+/// The defaults of the file are those of the core.
+#[test]
+fn session_limits_default_to_the_core_s() {
+    assert_eq!(cluster(4).sessions, quorate_core::sessions::Limits::default());
+}
+
 /// The chain's identity is part of every signature: it must not change from release to release.
 #[test]
 fn the_chain_digest_is_golden() {
     assert_eq!(
         cluster(4).chain_digest().to_string(),
-        "120bd3105d77130d28da186eb5d1527e05bce560e2ea4285cfcebee09e875bd3"
+        "11cf28e8f9ceba39a5b5492bd3304cb89981e9b466806ed26cd6f9c2f0a8f4b1"
     );
 }
 
@@ -146,16 +152,20 @@ fn the_chain_digest_covers_what_was_agreed_on_and_nothing_else() {
     moved.members[2].transport_key = PublicKey([200; 32]);
     assert_eq!(moved.chain_digest(), base.chain_digest());
 
-    let changes: [fn(&mut Cluster); 14] = [
+    let changes: [fn(&mut Cluster); 18] = [
         |c| c.chain.push('x'),
         |c| c.genesis[31] ^= 1,
         |c| c.epoch = Epoch(1),
         |c| c.application = Application::Ordering,
         |c| c.batch.max_commands += 1,
         |c| c.batch.max_bytes += 1,
-        |c| c.limits.max_sessions += 1,
-        |c| c.limits.session_window += 1,
-        |c| c.limits.session_idle_blocks += 1,
+        |c| c.sessions.max_sessions += 1,
+        |c| c.sessions.min_idle_blocks += 1,
+        |c| c.sessions.answer_commands += 1,
+        |c| c.sessions.answer_bytes += 1,
+        |c| c.sessions.window_frames += 1,
+        |c| c.sessions.window_commands += 1,
+        |c| c.sessions.window_bytes += 1,
         |c| c.limits.max_frame_commands += 1,
         |c| c.limits.max_frame_bytes += 1,
         |c| c.limits.max_snapshot_bytes += 1,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use quorate_core::committee::{CommitteeError, MAX_REPLICAS};
 use quorate_core::crypto::PublicKey;
 use quorate_core::wire::{Encode, put_bytes};
-use quorate_core::{Committee, Digest, Epoch, ReplicaId, frame};
+use quorate_core::{Committee, Digest, Epoch, ReplicaId, frame, sessions};
 
 use super::choice::{Application, ProtocolName};
 use super::document::Document;
@@ -28,7 +28,9 @@ pub struct Cluster {
     pub application: Application,
     /// What a block may hold.
     pub batch: BatchLimits,
-    /// What clients may use up.
+    /// What client sessions may use up: part of the replicated rules.
+    pub sessions: sessions::Limits,
+    /// What is taken from clients and peers.
     pub limits: ClusterLimits,
     /// The replicas; the one at index i has id i.
     pub members: Vec<Member>,
@@ -37,22 +39,15 @@ pub struct Cluster {
 /// What a block may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchLimits {
-    /// Most commands.
+    /// Most commands; a single frame may have more.
     pub max_commands: u32,
     /// Most bytes of commands, their length prefixes of four bytes included.
     pub max_bytes: u32,
 }
 
-/// What clients may use up.
+/// What is taken from clients and peers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClusterLimits {
-    /// Most sessions open at once.
-    pub max_sessions: u32,
-    /// How many commands a session may be ahead of its oldest unanswered one; as many answers
-    /// are kept for retries.
-    pub session_window: u32,
-    /// A session that ordered nothing for this many blocks may be closed to make room.
-    pub session_idle_blocks: u64,
     /// Most commands in one request frame.
     pub max_frame_commands: u32,
     /// Most bytes of commands in one request frame, their length prefixes included.
@@ -83,7 +78,8 @@ pub(super) static SCHEMA: Schema = Schema {
             `quorate config show` prints the digest.",
     tables: &[
         ("batch", "What a block may hold."),
-        ("limits", "What clients and peers may use up. Part of the replicated rules."),
+        ("sessions", "What client sessions may use up. Part of the replicated rules."),
+        ("limits", "What is taken from clients and peers."),
     ],
     fields: &[
         Field {
@@ -129,35 +125,59 @@ pub(super) static SCHEMA: Schema = Schema {
             comment: "Most bytes of commands in a block.",
         },
         Field {
-            key: "limits.max_sessions",
-            kind: Kind::Integer { min: 1, max: 1 << 24 },
-            preset: Preset::Is("65536"),
-            comment: "Most client sessions open at once. Each costs memory at every replica.",
-        },
-        Field {
-            key: "limits.session_window",
+            key: "sessions.max_sessions",
             kind: Kind::Integer { min: 1, max: 1 << 20 },
-            preset: Preset::Is("4096"),
-            comment: "How many commands a session may be ahead of its oldest unanswered one.\n\
-                      As many answers are kept for retries.",
+            preset: Preset::Is("1024"),
+            comment: "Most sessions that live at a time. Each may cost every replica answer_bytes and\n\
+                      window_bytes of memory.",
         },
         Field {
-            key: "limits.session_idle_blocks",
+            key: "sessions.min_idle_blocks",
             kind: Kind::Integer { min: 1, max: i64::MAX as u64 },
-            preset: Preset::Is("100000"),
-            comment: "A session that ordered nothing for this many blocks may be closed to make room.",
+            preset: Preset::Is("10000"),
+            comment: "How many blocks a session must have been idle before another may take its place.",
+        },
+        Field {
+            key: "sessions.answer_commands",
+            kind: Kind::Integer { min: frame::MAX_COMMANDS as u64, max: 1 << 24 },
+            preset: Preset::Is("16384"),
+            comment: "Most commands of one session whose replies are kept for retries.",
+        },
+        Field {
+            key: "sessions.answer_bytes",
+            kind: Kind::Size { min: 1 << 10, max: 1 << 30 },
+            preset: Preset::Is("1MiB"),
+            comment: "Most bytes of replies kept for one session.",
+        },
+        Field {
+            key: "sessions.window_frames",
+            kind: Kind::Integer { min: 1, max: 1 << 16 },
+            preset: Preset::Is("256"),
+            comment: "Most frames of one session that wait for a gap in its numbers to close.",
+        },
+        Field {
+            key: "sessions.window_commands",
+            kind: Kind::Integer { min: 1, max: 1 << 32 },
+            preset: Preset::Is("65536"),
+            comment: "How far ahead of the next number a waiting frame may begin, in commands.",
+        },
+        Field {
+            key: "sessions.window_bytes",
+            kind: Kind::Size { min: 1 << 10, max: 1 << 30 },
+            preset: Preset::Is("512KiB"),
+            comment: "Most bytes of the waiting frames of one session.",
         },
         Field {
             key: "limits.max_frame_commands",
             kind: Kind::Integer { min: 1, max: frame::MAX_COMMANDS as u64 },
-            preset: Preset::Is("400"),
-            comment: "Most commands in one request frame. At most batch.max_commands.",
+            preset: Preset::Is("4096"),
+            comment: "Most commands in one request frame. One that is larger than a block fills it alone.",
         },
         Field {
             key: "limits.max_frame_bytes",
             kind: Kind::Size { min: 1 << 10, max: frame::MAX_BODY_BYTES as u64 },
-            preset: Preset::Is("1MiB"),
-            comment: "Most bytes of commands in one request frame. At most batch.max_bytes.",
+            preset: Preset::Is("4MiB"),
+            comment: "Most bytes of commands in one request frame.",
         },
         Field {
             key: "limits.max_snapshot_bytes",
@@ -230,9 +250,7 @@ impl Cluster {
         put_bytes(&mut bytes, self.application.name().as_bytes());
         self.batch.max_commands.encode(&mut bytes);
         self.batch.max_bytes.encode(&mut bytes);
-        self.limits.max_sessions.encode(&mut bytes);
-        self.limits.session_window.encode(&mut bytes);
-        self.limits.session_idle_blocks.encode(&mut bytes);
+        self.sessions.encode(&mut bytes);
         self.limits.max_frame_commands.encode(&mut bytes);
         self.limits.max_frame_bytes.encode(&mut bytes);
         self.limits.max_snapshot_bytes.encode(&mut bytes);
@@ -283,7 +301,7 @@ impl Cluster {
         let size = |bytes: u64| Value::Size(ByteSize(bytes));
         let integer = |n: u32| Value::Integer(n.into());
         let text = |name: &str| Value::Text(name.to_owned());
-        let (batch, limits) = (&self.batch, &self.limits);
+        let (batch, sessions, limits) = (&self.batch, &self.sessions, &self.limits);
         let mut settings = Settings::default();
         for (key, value) in [
             ("chain", text(&self.chain)),
@@ -293,9 +311,13 @@ impl Cluster {
             ("application", text(self.application.name())),
             ("batch.max_commands", integer(batch.max_commands)),
             ("batch.max_bytes", size(batch.max_bytes.into())),
-            ("limits.max_sessions", integer(limits.max_sessions)),
-            ("limits.session_window", integer(limits.session_window)),
-            ("limits.session_idle_blocks", Value::Integer(limits.session_idle_blocks)),
+            ("sessions.max_sessions", integer(sessions.max_sessions)),
+            ("sessions.min_idle_blocks", Value::Integer(sessions.min_idle_blocks)),
+            ("sessions.answer_commands", integer(sessions.answer_commands)),
+            ("sessions.answer_bytes", size(sessions.answer_bytes.into())),
+            ("sessions.window_frames", integer(sessions.window_frames)),
+            ("sessions.window_commands", Value::Integer(sessions.window_commands)),
+            ("sessions.window_bytes", size(sessions.window_bytes.into())),
             ("limits.max_frame_commands", integer(limits.max_frame_commands)),
             ("limits.max_frame_bytes", size(limits.max_frame_bytes.into())),
             ("limits.max_snapshot_bytes", size(limits.max_snapshot_bytes)),
@@ -345,10 +367,16 @@ fn from_settings(settings: &Settings, members: Vec<Member>) -> Option<Cluster> {
             max_commands: integer("batch.max_commands")?,
             max_bytes: size("batch.max_bytes")?,
         },
+        sessions: sessions::Limits {
+            max_sessions: integer("sessions.max_sessions")?,
+            min_idle_blocks: settings.integer("sessions.min_idle_blocks")?,
+            answer_commands: integer("sessions.answer_commands")?,
+            answer_bytes: size("sessions.answer_bytes")?,
+            window_frames: integer("sessions.window_frames")?,
+            window_commands: settings.integer("sessions.window_commands")?,
+            window_bytes: size("sessions.window_bytes")?,
+        },
         limits: ClusterLimits {
-            max_sessions: integer("limits.max_sessions")?,
-            session_window: integer("limits.session_window")?,
-            session_idle_blocks: settings.integer("limits.session_idle_blocks")?,
             max_frame_commands: integer("limits.max_frame_commands")?,
             max_frame_bytes: size("limits.max_frame_bytes")?,
             max_snapshot_bytes: settings.size("limits.max_snapshot_bytes")?.0,
@@ -372,7 +400,6 @@ pub(super) fn from_document(
     check_distinct(&members, findings);
     let (members, places): (_, Vec<_>) = members.into_iter().unzip();
     let cluster = from_settings(&document.settings, members)?;
-    check_frames_fit(&cluster, &document.settings, findings);
     Some((cluster, places))
 }
 
@@ -420,20 +447,4 @@ fn check_distinct(members: &[(Member, Place)], findings: &mut Vec<Finding>) {
             }
         }
     }
-}
-
-/// A frame that fits no block would wait for ever.
-fn check_frames_fit(cluster: &Cluster, settings: &Settings, findings: &mut Vec<Finding>) {
-    let (batch, limits) = (&cluster.batch, &cluster.limits);
-    let mut check = |frame: &str, fits: bool, block: &str| {
-        if !fits {
-            let shown = |key| settings.get(key).map_or(String::new(), |s| s.value.to_toml());
-            let what = format!("`{frame}` is {}, above `{block}`", shown(frame));
-            let remedy = format!("make it at most {}: a frame must fit a block", shown(block));
-            findings.push(Finding::new(what, settings.source(frame), remedy));
-        }
-    };
-    let fits = limits.max_frame_commands <= batch.max_commands;
-    check("limits.max_frame_commands", fits, "batch.max_commands");
-    check("limits.max_frame_bytes", limits.max_frame_bytes <= batch.max_bytes, "batch.max_bytes");
 }
