@@ -16,6 +16,7 @@ pub mod client;
 pub mod committee;
 pub mod crypto;
 pub mod frame;
+pub mod merkle;
 pub mod state_machine;
 pub mod types;
 pub mod wire;
