@@ -1,1 +1,4 @@
 //! Quorate: node.
+#![forbid(unsafe_code)]
+
+pub mod gateway;

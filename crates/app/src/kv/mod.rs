@@ -19,6 +19,7 @@
 //! block alone, so every replica does the same.
 
 pub mod command;
+pub mod decimal;
 pub mod reply;
 
 mod glob;

@@ -1,9 +1,10 @@
 //! The commands that leave the state as it is.
 
 use super::command::{Command, List, Scan};
+use super::decimal::Digits;
 use super::glob::matches;
 use super::reply::encode;
-use super::value::{Digits, Entry, Fields, Value, place};
+use super::value::{Entry, Fields, Value, place};
 use super::{Allowance, MAX_KEYS_LISTED, MAX_REPLY_BYTES, MAX_SCAN_COUNT, Map, Refused};
 
 /// What looking at a key costs beside its bytes.

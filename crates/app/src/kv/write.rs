@@ -3,8 +3,9 @@
 use quorate_core::merkle::Hash;
 
 use super::command::{Command, Condition, List, Pairs};
+use super::decimal::{Digits, parse_integer};
 use super::reply::encode;
-use super::value::{Digits, Entry, FIELD_OVERHEAD_BYTES, Fields, Value, parse_integer, place};
+use super::value::{Entry, FIELD_OVERHEAD_BYTES, Fields, Value, place};
 use super::{MAX_VALUE_BYTES, Map, Refused};
 
 /// Executes `command`, which is not read-only, and appends its reply. Has no effect if it fails.
