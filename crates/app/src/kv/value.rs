@@ -131,7 +131,7 @@ impl Fields {
 }
 
 /// Replaces the content of `target`. A much larger buffer is given back.
-fn overwrite(target: &mut Vec<u8>, bytes: &[u8]) {
+pub(super) fn overwrite(target: &mut Vec<u8>, bytes: &[u8]) {
     if target.capacity() > 2 * bytes.len() + 64 {
         *target = bytes.to_vec();
     } else {

@@ -5,7 +5,7 @@ use quorate_core::merkle::Hash;
 use super::command::{Command, Condition, List, Pairs};
 use super::decimal::{Digits, parse_integer};
 use super::reply::encode;
-use super::value::{Entry, FIELD_OVERHEAD_BYTES, Fields, Value, place};
+use super::value::{Entry, FIELD_OVERHEAD_BYTES, Fields, Value, overwrite, place};
 use super::{MAX_VALUE_BYTES, Map, Refused};
 
 /// Executes `command`, which is not read-only, and appends its reply. Has no effect if it fails.
@@ -100,31 +100,40 @@ fn get_del(map: &mut Map, key: &[u8], out: &mut Vec<u8>) -> Result<(), Refused> 
 
 fn incr_by(map: &mut Map, key: &[u8], by: i64, out: &mut Vec<u8>) -> Result<(), Refused> {
     let place = place(key);
-    let old = match map.get(&place).map(|entry| &entry.value) {
-        None => 0,
-        Some(Value::Text(text)) => parse_integer(text).ok_or(Refused::NotAnInteger)?,
+    let new = match map.get_mut(&place).map(|entry| &mut entry.value) {
+        None => {
+            assign_at(map, &place, key, Digits::of(by).as_bytes());
+            by
+        }
+        Some(Value::Text(text)) => {
+            let old = parse_integer(text).ok_or(Refused::NotAnInteger)?;
+            let new = old.checked_add(by).ok_or(Refused::Overflow)?;
+            overwrite(text, Digits::of(new).as_bytes());
+            new
+        }
         Some(Value::Hash(_)) => return Err(Refused::WrongType),
     };
-    let new = old.checked_add(by).ok_or(Refused::Overflow)?;
-    assign_at(map, &place, key, Digits::of(new).as_bytes());
     encode::integer(out, new);
     Ok(())
 }
 
 fn append(map: &mut Map, key: &[u8], value: &[u8], out: &mut Vec<u8>) -> Result<(), Refused> {
     let place = place(key);
-    match map.get(&place).map(|entry| &entry.value) {
-        Some(Value::Hash(_)) => return Err(Refused::WrongType),
+    let length = match map.get_mut(&place).map(|entry| &mut entry.value) {
+        None => {
+            assign_at(map, &place, key, value);
+            value.len()
+        }
         Some(Value::Text(text)) if text.len() + value.len() > MAX_VALUE_BYTES => {
             return Err(Refused::TextTooLong);
         }
-        _ => {}
-    }
-    let empty = || Entry { key: key.into(), value: Value::Text(Vec::new()) };
-    if let Value::Text(text) = &mut map.get_or_insert_with(&place, empty).value {
-        text.extend_from_slice(value);
-        encode::count(out, text.len());
-    }
+        Some(Value::Text(text)) => {
+            text.extend_from_slice(value);
+            text.len()
+        }
+        Some(Value::Hash(_)) => return Err(Refused::WrongType),
+    };
+    encode::count(out, length);
     Ok(())
 }
 
