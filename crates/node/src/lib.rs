@@ -3,6 +3,7 @@
 
 pub mod client;
 pub mod config;
+pub mod gateway;
 pub mod replica;
 pub mod testnet;
 pub mod transport;
