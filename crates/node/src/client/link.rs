@@ -163,19 +163,25 @@ impl Connection {
         }
     }
 
-    /// The next whole message: its length is in front of it (u32, little-endian).
+    /// The next whole message: its length is in front of it (u32, little-endian). Empty ones only
+    /// show that the connection is alive.
     fn next_message(&mut self) -> io::Result<Option<Bytes>> {
-        let Some(length) = self.incoming.first_chunk::<4>() else { return Ok(None) };
-        let length = u32::from_le_bytes(*length) as usize;
-        if length > MAX_RESPONSE_BYTES {
-            let text = format!("response of {length} bytes, above the cap of {MAX_RESPONSE_BYTES}");
-            return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+        while let Some(length) = self.incoming.first_chunk::<4>() {
+            let length = u32::from_le_bytes(*length) as usize;
+            if length > MAX_RESPONSE_BYTES {
+                let cap = MAX_RESPONSE_BYTES;
+                let text = format!("response of {length} bytes, above the cap of {cap}");
+                return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+            }
+            if self.incoming.len() < 4 + length {
+                return Ok(None);
+            }
+            self.incoming.advance(4);
+            if length > 0 {
+                return Ok(Some(self.incoming.split_to(length).freeze()));
+            }
         }
-        if self.incoming.len() < 4 + length {
-            return Ok(None);
-        }
-        self.incoming.advance(4);
-        Ok(Some(self.incoming.split_to(length).freeze()))
+        Ok(None)
     }
 
     /// Reads once. The buffer grows with what has come, not with what was announced.
