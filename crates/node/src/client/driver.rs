@@ -5,14 +5,15 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use quorate_core::client::message::Response;
 use quorate_core::client::{
-    BatchId, ClientError, Input, NotExecuted, Output, Packed, Session, SessionConfig, Unknown,
+    BatchId, ClientError, Input, NotExecuted, Output, Packed, Session, Unknown,
 };
-use quorate_core::crypto::Signer;
 use quorate_core::frame::SharedFrame;
 use quorate_core::{ReplicaId, Time};
 use tokio::sync::{mpsc, watch};
@@ -41,6 +42,7 @@ pub(super) struct Driver {
     links: Vec<Link>,
     submissions: mpsc::UnboundedReceiver<Submission>,
     state: watch::Sender<State>,
+    heard: Arc<[AtomicU64]>,
     under_way: HashMap<BatchId, Done>,
     next_batch: BatchId,
     start: Instant,
@@ -50,21 +52,22 @@ pub(super) struct Driver {
 }
 
 impl Driver {
+    /// Drives `session`, which begins at time 0. `heard` has a place for each replica.
     pub(super) fn new(
         dial: Arc<dyn Dial>,
-        signer: Arc<dyn Signer>,
-        config: SessionConfig,
-        incarnation: u64,
+        session: Session,
         submissions: mpsc::UnboundedReceiver<Submission>,
         state: watch::Sender<State>,
+        heard: Arc<[AtomicU64]>,
     ) -> Self {
         let start = Instant::now();
         Self {
-            session: Session::new(config, signer, incarnation, Time(0)),
+            session,
             dial,
-            links: (0..config.replicas).map(|id| Link::new(ReplicaId(id as u16))).collect(),
+            links: (0..heard.len()).map(|id| Link::new(ReplicaId(id as u16))).collect(),
             submissions,
             state,
+            heard,
             under_way: HashMap::new(),
             next_batch: 0,
             start,
@@ -99,7 +102,14 @@ impl Driver {
                 self.inputs.push(match news {
                     News::Connected => Input::Connected(from),
                     News::Disconnected => Input::Disconnected(from),
-                    News::Response(response) => Input::Response { from, response },
+                    News::Response(response) => {
+                        if let (Response::Outcome(_), Some(heard)) =
+                            (&response, self.heard.get(replica))
+                        {
+                            heard.fetch_add(1, Ordering::Relaxed);
+                        }
+                        Input::Response { from, response }
+                    }
                 });
             }
         }

@@ -14,11 +14,12 @@ mod link;
 
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use quorate_core::SessionId;
-use quorate_core::client::{ClientError, Fatal, NotExecuted, Packed, SessionConfig, Unknown};
+use quorate_core::{SessionId, Time};
+use quorate_core::client::{ClientError, Fatal, NotExecuted, Packed, Session, SessionConfig, Unknown};
 use quorate_core::crypto::Signer;
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -55,6 +56,7 @@ pub enum State {
 pub struct Client {
     submissions: mpsc::UnboundedSender<Submission>,
     state: watch::Receiver<State>,
+    heard: Arc<[AtomicU64]>,
     give_up_after: Option<Duration>,
 }
 
@@ -74,9 +76,10 @@ impl Client {
         let (submissions, receiver) = mpsc::unbounded_channel();
         let (sender, state) = watch::channel(State::Opening);
         let incarnation = config.incarnation.unwrap_or_else(nanoseconds_since_1970);
-        let driver = Driver::new(dial, signer, config.session, incarnation, receiver, sender);
-        tokio::spawn(driver);
-        let mut client = Self { submissions, state, give_up_after: config.give_up_after };
+        let heard: Arc<[AtomicU64]> = (0..config.session.replicas).map(|_| 0.into()).collect();
+        let session = Session::new(config.session, signer, incarnation, Time(0));
+        tokio::spawn(Driver::new(dial, session, receiver, sender, heard.clone()));
+        let mut client = Self { submissions, state, heard, give_up_after: config.give_up_after };
         let settled = client.state.wait_for(|state| *state != State::Opening).await;
         match settled.map(|state| *state) {
             Ok(State::Ended(fatal)) => Err(fatal),
@@ -133,6 +136,12 @@ impl Client {
         if let Err(refused) = self.submissions.send(submission) {
             (refused.0.done)(Err(NotExecuted::Closed.into()));
         }
+    }
+
+    /// How many outcomes each replica has sent, right or wrong.
+    #[must_use]
+    pub fn heard(&self) -> Vec<u64> {
+        self.heard.iter().map(|heard| heard.load(Ordering::Relaxed)).collect()
     }
 
     /// Where the session stands.
