@@ -32,7 +32,12 @@ fn main() {
             })
             .collect()
     };
-    println!("sign {:.1}", best_us(|| drop(black_box(keys[0].sign(&statement(0))))));
+    println!(
+        "sign {:.1}",
+        best_us(|| {
+            black_box(keys[0].sign(&statement(0)));
+        })
+    );
     println!("{:>5} {:>10} {:>12} {:>9}", "batch", "committee", "known keys", "one key");
     let (many, one) = (checks(&|at| at), checks(&|_| 0));
     for size in [1, 2, 3, 4, 7, 16, 32, 64] {

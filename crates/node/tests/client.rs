@@ -22,12 +22,12 @@ fn config(mock: &Mock, route: Route) -> ClientConfig {
     session.route = route;
     session.retry_least = Duration::from_millis(20);
     session.retry_most = Duration::from_millis(200);
-    ClientConfig { session, give_up_after: None, incarnation: None }
+    ClientConfig { replicas: mock.addresses(), session, give_up_after: None, incarnation: None }
 }
 
 async fn connect(mock: &Mock, route: Route) -> Client {
     let key = SecretKey::from_seed(&[1; 32]);
-    Client::over(Arc::new(mock.clone()), Arc::new(key), config(mock, route)).await.unwrap()
+    Client::connect(config(mock, route), Arc::new(key)).await.unwrap()
 }
 
 fn command(name: &str) -> Vec<Bytes> {
@@ -61,7 +61,7 @@ async fn one_bad_replica_of_four_changes_nothing() {
     use Vice::{Busy, Down, Dropping, Garbage, Lying, Silent};
     for vice in [Vice::None, Silent, Lying, Busy, Garbage, Down, Dropping] {
         for route in [Route::All, Route::One { first: ReplicaId(0) }] {
-            let mock = Mock::new(&[vice, Vice::None, Vice::None, Vice::None], echo);
+            let mock = Mock::start(&[vice, Vice::None, Vice::None, Vice::None], echo).await;
             let client = connect(&mock, route).await;
             converse(&mock, &client).await;
         }
@@ -70,7 +70,7 @@ async fn one_bad_replica_of_four_changes_nothing() {
 
 #[tokio::test]
 async fn calls_are_executed_in_their_order_even_if_the_futures_are_dropped() {
-    let mock = Mock::new(&[Vice::None; 4], |_, reply| reply.push(b'x'));
+    let mock = Mock::start(&[Vice::None; 4], |_, reply| reply.push(b'x')).await;
     let client = connect(&mock, Route::All).await;
     let answers = (0..100).map(|i| client.submit(command(&i.to_string()))).collect::<Vec<_>>();
     let last = client.submit(command("last"));
@@ -81,7 +81,7 @@ async fn calls_are_executed_in_their_order_even_if_the_futures_are_dropped() {
 
 #[tokio::test]
 async fn a_quorum_that_comes_back_is_found_again() {
-    let mock = Mock::new(&[Vice::None, Vice::None, Vice::None, Vice::None], echo);
+    let mock = Mock::start(&[Vice::None, Vice::None, Vice::None, Vice::None], echo).await;
     let client = connect(&mock, Route::All).await;
     for replica in 0..4 {
         mock.set_vice(replica, Vice::Silent);
@@ -98,12 +98,12 @@ async fn a_quorum_that_comes_back_is_found_again() {
 
 #[tokio::test]
 async fn giving_up_says_whether_it_was_sent() {
-    let mock = Mock::new(&[Vice::None; 4], echo);
+    let mock = Mock::start(&[Vice::None; 4], echo).await;
     let mut config = config(&mock, Route::All);
     config.give_up_after = Some(Duration::from_millis(50));
     config.session.window = 1;
     let key = Arc::new(SecretKey::from_seed(&[1; 32]));
-    let client = Client::over(Arc::new(mock.clone()), key, config).await.unwrap();
+    let client = Client::connect(config, key).await.unwrap();
     for replica in 0..4 {
         mock.set_vice(replica, Vice::Silent);
     }
@@ -117,7 +117,7 @@ async fn giving_up_says_whether_it_was_sent() {
 
 #[tokio::test]
 async fn a_session_that_ends_is_followed_by_another() {
-    let mock = Mock::new(&[Vice::None, Vice::Lying, Vice::None, Vice::None], echo);
+    let mock = Mock::start(&[Vice::None, Vice::Lying, Vice::None, Vice::None], echo).await;
     let client = connect(&mock, Route::All).await;
     let State::Open(session) = client.state() else { panic!("{:?}", client.state()) };
     mock.forget_sessions();
@@ -129,27 +129,26 @@ async fn a_session_that_ends_is_followed_by_another() {
 
 #[tokio::test]
 async fn an_older_incarnation_is_told_to_stop() {
-    let mock = Mock::new(&[Vice::None; 4], echo);
+    let mock = Mock::start(&[Vice::None; 4], echo).await;
     let key = Arc::new(SecretKey::from_seed(&[1; 32]));
     let mut config = config(&mock, Route::All);
-    let dial = || Arc::new(mock.clone());
     config.incarnation = Some(5);
-    let old = Client::over(dial(), key.clone(), config.clone()).await.unwrap();
+    let old = Client::connect(config.clone(), key.clone()).await.unwrap();
     config.incarnation = Some(7);
-    let new = Client::over(dial(), key.clone(), config.clone()).await.unwrap();
+    let new = Client::connect(config.clone(), key.clone()).await.unwrap();
     let lost = old.submit(command("lost")).await;
     assert_eq!(lost, Err(ClientError::Ambiguous(Unknown::SessionEnded)));
     let ended = Err(ClientError::Fatal(Fatal::Superseded));
     assert_eq!(old.submit(command("ended")).await, ended);
     assert_eq!(old.state(), State::Ended(Fatal::Superseded));
     config.incarnation = Some(6);
-    assert_eq!(Client::over(dial(), key, config).await.unwrap_err(), Fatal::Superseded);
+    assert_eq!(Client::connect(config, key).await.unwrap_err(), Fatal::Superseded);
     assert_eq!(new.submit(command("new")).await.unwrap(), ["re:new"]);
 }
 
 #[tokio::test]
 async fn nobody_waits_for_ever_when_the_client_is_gone() {
-    let mock = Mock::new(&[Vice::None; 4], echo);
+    let mock = Mock::start(&[Vice::None; 4], echo).await;
     let client = connect(&mock, Route::All).await;
     for replica in 0..4 {
         mock.set_vice(replica, Vice::Silent);
@@ -163,7 +162,7 @@ async fn nobody_waits_for_ever_when_the_client_is_gone() {
 
 #[tokio::test]
 async fn a_batch_that_fits_in_no_frame_is_turned_down() {
-    let mock = Mock::new(&[Vice::None; 4], echo);
+    let mock = Mock::start(&[Vice::None; 4], echo).await;
     let client = connect(&mock, Route::All).await;
     let large = vec![Bytes::from(vec![0; 5 << 20])];
     let refused = Err(ClientError::Retryable(NotExecuted::DoesNotFit));
@@ -175,7 +174,9 @@ async fn a_batch_that_fits_in_no_frame_is_turned_down() {
 
 #[test]
 fn a_blocking_client() {
-    let mock = Mock::new(&[Vice::None; 4], echo);
-    let client = BlockingClient::connect(async { Ok(connect(&mock, Route::All).await) }).unwrap();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let mock = runtime.block_on(Mock::start(&[Vice::None; 4], echo));
+    let connect = async { Ok(connect(&mock, Route::All).await) };
+    let client = BlockingClient::connect(connect).unwrap();
     assert_eq!(client.submit(command("a")).unwrap(), ["re:a"]);
 }

@@ -10,17 +10,18 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use quorate_core::client::message::Response;
+use quorate_core::client::message::{Request, Response};
 use quorate_core::client::{
     BatchId, ClientError, Input, NotExecuted, Output, Packed, Session, Unknown,
 };
 use quorate_core::frame::SharedFrame;
+use quorate_core::wire::Encode;
 use quorate_core::{ReplicaId, Time};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, Sleep};
 
 use super::State;
-use super::link::{Dial, Link, News};
+use super::link::{Link, News};
 
 /// Who is to be told of a batch's result.
 pub(super) type Done = Box<dyn FnOnce(Result<Packed, ClientError>) + Send>;
@@ -38,7 +39,6 @@ const RESPONSES_PER_TURN: usize = 64;
 /// The task's future. Completes when every handle is gone.
 pub(super) struct Driver {
     session: Session,
-    dial: Arc<dyn Dial>,
     links: Vec<Link>,
     submissions: mpsc::UnboundedReceiver<Submission>,
     state: watch::Sender<State>,
@@ -52,10 +52,11 @@ pub(super) struct Driver {
 }
 
 impl Driver {
-    /// Drives `session`, which begins at time 0. `heard` has a place for each replica.
+    /// Drives `session`, which begins at time 0. `links` and `heard` have a
+    /// place for each replica.
     pub(super) fn new(
-        dial: Arc<dyn Dial>,
         session: Session,
+        links: Vec<Link>,
         submissions: mpsc::UnboundedReceiver<Submission>,
         state: watch::Sender<State>,
         heard: Arc<[AtomicU64]>,
@@ -63,8 +64,7 @@ impl Driver {
         let start = Instant::now();
         Self {
             session,
-            dial,
-            links: (0..heard.len()).map(|id| Link::new(ReplicaId(id as u16))).collect(),
+            links,
             submissions,
             state,
             heard,
@@ -98,7 +98,7 @@ impl Driver {
         for (replica, link) in self.links.iter_mut().enumerate() {
             let from = ReplicaId(replica as u16);
             for _ in 0..RESPONSES_PER_TURN {
-                let Poll::Ready(news) = link.poll(cx, self.dial.as_ref()) else { break };
+                let Poll::Ready(news) = link.poll(cx) else { break };
                 self.inputs.push(match news {
                     News::Connected => Input::Connected(from),
                     News::Disconnected => Input::Disconnected(from),
@@ -115,20 +115,11 @@ impl Driver {
         }
     }
 
-    fn flush(&mut self, cx: &mut Context<'_>) {
-        for (replica, link) in self.links.iter_mut().enumerate() {
-            if link.poll_flush(cx).is_ready() {
-                self.inputs.push(Input::Disconnected(ReplicaId(replica as u16)));
-                cx.waker().wake_by_ref();
-            }
-        }
-    }
-
     fn act(&mut self) {
         let mut outputs = std::mem::take(&mut self.outputs);
         for output in outputs.drain(..) {
             match output {
-                Output::Send { to, relay, frame } => self.send(to, relay, &frame),
+                Output::Send { to, relay, frame } => self.send(to, relay, frame),
                 Output::Done { id, result } => {
                     if let Some(done) = self.under_way.remove(&id) {
                         done(result);
@@ -141,19 +132,18 @@ impl Driver {
         self.outputs = outputs;
     }
 
-    /// Writes a `Request::Submit`: behind its length, the kind of request, then the frame.
-    fn send(&mut self, to: Option<ReplicaId>, relay: bool, frame: &SharedFrame) {
-        let length = 1 + frame.encoded_bytes().len() as u32;
-        let mut header = [if relay { 2 } else { 1 }; 5];
-        header[..4].copy_from_slice(&length.to_le_bytes());
-        let header = Bytes::copy_from_slice(&header);
+    /// Encodes a `Request::Submit` once, for all that it goes to.
+    fn send(&mut self, to: Option<ReplicaId>, relay: bool, frame: SharedFrame) {
+        let mut message = Vec::with_capacity(1 + frame.encoded_bytes().len());
+        Request::Submit { relay, frame }.encode(&mut message);
+        let message = Bytes::from(message);
         match to {
             Some(replica) => {
                 if let Some(link) = self.links.get_mut(replica.index()) {
-                    link.send(&header, frame);
+                    link.send(&message);
                 }
             }
-            None => self.links.iter_mut().for_each(|link| link.send(&header, frame)),
+            None => self.links.iter_mut().for_each(|link| link.send(&message)),
         }
     }
 
@@ -191,7 +181,6 @@ impl Future for Driver {
             let idle = this.inputs.is_empty();
             this.session.step(now, this.inputs.drain(..), &mut this.outputs);
             this.act();
-            this.flush(cx);
             if !wanted {
                 return Poll::Ready(());
             }

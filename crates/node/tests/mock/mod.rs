@@ -4,17 +4,20 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use quorate_core::client::Packed;
 use quorate_core::client::message::{Outcome, Refusal, Rejection, Request, Response};
-use quorate_core::crypto::{PublicKey, Scheme};
+use quorate_core::crypto::{PublicKey, Scheme, Signer};
 use quorate_core::frame::{Frame, SharedFrame};
 use quorate_core::state_machine::Replies;
 use quorate_core::wire::{Decode, Encode};
 use quorate_core::{Digest, ReplicaId, Sequence, SessionId};
-use quorate_crypto::Ed25519;
-use quorate_node::client::{Dial, DialFuture, Stream};
-use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+use quorate_crypto::{Ed25519, SecretKey};
+use quorate_node::client::ReplicaAddress;
+use quorate_node::transport::{
+    ClientListener, ConnectionId, Counters, Event, Gate, Identity, Limits,
+};
+use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
 /// How a replica behaves.
@@ -38,9 +41,7 @@ pub enum Vice {
 /// The application: appends the reply to a command.
 pub type Execute = fn(command: &[u8], reply: &mut Vec<u8>);
 
-type Outbox = mpsc::UnboundedSender<Bytes>;
-
-/// The cluster, and a way to dial it.
+/// The cluster.
 #[derive(Clone)]
 pub struct Mock {
     shared: Arc<Shared>,
@@ -51,11 +52,13 @@ struct Shared {
     scheme: Ed25519,
     ledger: Mutex<Ledger>,
     replicas: Vec<Mutex<Replica>>,
+    addresses: Vec<ReplicaAddress>,
 }
 
 struct Replica {
     vice: Vice,
-    clients: HashMap<PublicKey, Outbox>,
+    clients: HashMap<PublicKey, ConnectionId>,
+    listener: Option<Arc<ClientListener>>,
 }
 
 struct Ledger {
@@ -113,9 +116,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Mock {
-    pub fn new(vices: &[Vice], execute: Execute) -> Self {
-        let replicas =
-            vices.iter().map(|vice| Mutex::new(Replica { vice: *vice, clients: HashMap::new() }));
+    /// Starts the replicas on the current runtime.
+    pub async fn start(vices: &[Vice], execute: Execute) -> Self {
         let ledger = Ledger {
             execute,
             sessions: 0,
@@ -124,14 +126,32 @@ impl Mock {
             answers: HashMap::new(),
             executed: 0,
         };
-        Self {
-            shared: Arc::new(Shared {
-                chain: Digest::of("test", b"chain"),
-                scheme: Ed25519::new(&[]),
-                ledger: Mutex::new(ledger),
-                replicas: replicas.collect(),
-            }),
+        let (mut addresses, mut sockets) = (Vec::new(), Vec::new());
+        for id in 0..vices.len() {
+            let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = socket.local_addr().unwrap().to_string();
+            addresses.push(ReplicaAddress { address, key: transport_key(id).public_key() });
+            sockets.push(socket);
         }
+        let replica =
+            |vice: &Vice| Replica { vice: *vice, clients: HashMap::new(), listener: None };
+        let shared = Arc::new(Shared {
+            chain: Digest::of("test", b"chain"),
+            scheme: Ed25519::new(&[]),
+            ledger: Mutex::new(ledger),
+            replicas: vices.iter().map(|vice| Mutex::new(replica(vice))).collect(),
+            addresses,
+        });
+        for (id, socket) in sockets.into_iter().enumerate() {
+            if vices[id] != Vice::Down {
+                shared.clone().listen(id, socket);
+            }
+        }
+        Self { shared }
+    }
+
+    pub fn addresses(&self) -> Vec<ReplicaAddress> {
+        self.shared.addresses.clone()
     }
 
     pub fn chain(&self) -> Digest {
@@ -156,52 +176,43 @@ impl Mock {
     }
 }
 
-impl Dial for Mock {
-    fn dial(&self, replica: ReplicaId) -> DialFuture {
-        let shared = self.shared.clone();
-        Box::pin(async move {
-            if lock(&shared.replicas[replica.index()]).vice == Vice::Down {
-                return Err(std::io::ErrorKind::ConnectionRefused.into());
-            }
-            let (ours, theirs) = tokio::io::duplex(1 << 20);
-            tokio::spawn(shared.serve(replica.index(), theirs));
-            Ok(Box::new(ours) as Box<dyn Stream>)
-        })
-    }
+fn transport_key(replica: usize) -> SecretKey {
+    SecretKey::from_seed(&[100 + replica as u8; 32])
 }
 
 impl Shared {
-    async fn serve(self: Arc<Self>, replica: usize, stream: DuplexStream) {
-        let (mut reading, mut writing) = tokio::io::split(stream);
-        let (outbox, mut outgoing) = mpsc::unbounded_channel::<Bytes>();
-        let reader = async {
-            let mut incoming = BytesMut::new();
-            while let Ok(1..) = reading.read_buf(&mut incoming).await {
-                while let Some(message) = split_message(&mut incoming) {
-                    let Ok(request) = Request::from_bytes(message) else { return };
-                    if !self.receive(replica, request, &outbox) {
-                        return;
-                    }
+    fn listen(self: Arc<Self>, replica: usize, socket: TcpListener) {
+        let gate = Gate {
+            me: ReplicaId(replica as u16),
+            chain: self.chain,
+            identity: Identity::new(&transport_key(replica)).unwrap(),
+            limits: Limits::clients(),
+        };
+        let (inbound, mut events) = mpsc::channel(1024);
+        let counters = Arc::<Counters>::default();
+        let wake = Arc::new(|| {});
+        let listener = ClientListener::start(gate, socket, inbound, wake, counters).unwrap();
+        let listener = Arc::new(listener);
+        lock(&self.replicas[replica]).listener = Some(listener.clone());
+        tokio::spawn(async move {
+            while let Some((connection, event)) = events.recv().await {
+                let Event::Frame(message) = event else { continue };
+                let client = To { listener: &listener, connection };
+                let request = Request::from_bytes(message);
+                if !request.is_ok_and(|request| self.receive(replica, request, &client)) {
+                    listener.disconnect(connection);
                 }
             }
-        };
-        let writer = async {
-            while let Some(message) = outgoing.recv().await {
-                if writing.write_all(&message).await.is_err() {
-                    return;
-                }
-            }
-        };
-        tokio::select! { () = reader => {}, () = writer => {} }
+        });
     }
 
     /// `false` if the connection is to be closed.
-    fn receive(&self, replica: usize, request: Request, outbox: &Outbox) -> bool {
+    fn receive(&self, replica: usize, request: Request, client: &To<'_>) -> bool {
         let Request::Submit { relay, frame } = request else { return false };
         assert!(self.is_signed(&frame), "the client signs what it sends");
         let vice = {
             let mut replica = lock(&self.replicas[replica]);
-            replica.clients.insert(frame.key(), outbox.clone());
+            replica.clients.insert(frame.key(), client.connection);
             replica.vice
         };
         match vice {
@@ -211,28 +222,28 @@ impl Shared {
                 if relay && !frame.is_open() {
                     self.tell_all(frame.key(), &message);
                 } else {
-                    let _ = outbox.send(message);
+                    client.send(message);
                 }
             }
             Vice::Silent => {}
             Vice::Lying => {
                 for lie in lies(&frame) {
-                    let _ = outbox.send(message(&lie));
+                    client.send(message(&lie));
                 }
             }
             Vice::Busy => {
                 let (session, first) = (frame.session(), frame.first());
                 let reason = Refusal::Busy;
-                let _ = outbox.send(message(&Response::Refused { session, first, reason }));
+                client.send(message(&Response::Refused { session, first, reason }));
             }
-            Vice::Garbage => drop(outbox.send(Bytes::from_static(b"\xff\xff\xff\xff garbage"))),
+            Vice::Garbage => client.send(Bytes::from_static(b"garbage")),
             Vice::Dropping => {
                 if !frame.is_open() {
                     lock(&self.replicas[replica]).vice = Vice::None;
                     return false;
                 }
                 if let Some(outcome) = lock(&self.ledger).order(&frame) {
-                    let _ = outbox.send(message(&Response::Outcome(outcome)));
+                    client.send(message(&Response::Outcome(outcome)));
                 }
             }
         }
@@ -247,8 +258,11 @@ impl Shared {
     fn tell_all(&self, key: PublicKey, message: &Bytes) {
         for replica in &self.replicas {
             let replica = lock(replica);
-            if let (Vice::None, Some(client)) = (replica.vice, replica.clients.get(&key)) {
-                let _ = client.send(message.clone());
+            if let (Vice::None, Some(connection), Some(listener)) =
+                (replica.vice, replica.clients.get(&key), &replica.listener)
+            {
+                let to = To { listener, connection: *connection };
+                to.send(message.clone());
             }
         }
     }
@@ -265,17 +279,18 @@ fn lies(frame: &Frame) -> Vec<Response> {
 }
 
 fn message(response: &Response) -> Bytes {
-    let mut out = vec![0; 4];
-    response.encode(&mut out);
-    let length = out.len() as u32 - 4;
-    out[..4].copy_from_slice(&length.to_le_bytes());
-    out.into()
+    response.to_bytes().into()
 }
 
-fn split_message(incoming: &mut BytesMut) -> Option<Bytes> {
-    let length = u32::from_le_bytes(*incoming.first_chunk::<4>()?) as usize;
-    if incoming.len() < 4 + length {
-        return None;
+/// A client's connection.
+struct To<'a> {
+    listener: &'a ClientListener,
+    connection: ConnectionId,
+}
+
+impl To<'_> {
+    /// It may have gone.
+    fn send(&self, message: Bytes) {
+        let _ = self.listener.send(self.connection, message);
     }
-    Some(incoming.split_to(4 + length).freeze().slice(4..))
 }
