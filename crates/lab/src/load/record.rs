@@ -58,7 +58,12 @@ impl Record {
     }
 
     pub(super) fn end(&mut self, now: Instant) {
-        self.close_second();
+        let Some(began) = self.began else { return };
+        let measured = now.saturating_duration_since(began);
+        self.enter_second(measured.as_secs());
+        if measured.subsec_nanos() > 0 {
+            self.close_second(f64::from(measured.subsec_nanos()) / 1e9);
+        }
         self.ended = Some(now);
     }
 
@@ -102,13 +107,14 @@ impl Record {
 
     fn enter_second(&mut self, at: u64) {
         while self.second_at < at {
-            self.close_second();
+            self.close_second(1.0);
         }
     }
 
-    fn close_second(&mut self) {
+    fn close_second(&mut self, seconds: f64) {
         self.series.push(Second {
             at: self.second_at,
+            seconds,
             commands: self.second.len(),
             p50_ms: ms(self.second.value_at_quantile(0.5)),
             p99_ms: ms(self.second.value_at_quantile(0.99)),

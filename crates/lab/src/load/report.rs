@@ -62,6 +62,8 @@ pub struct LoadReport {
 pub struct Second {
     /// When it began, in seconds since measuring began.
     pub at: u64,
+    /// How long it was: 1, but for the last one, which may be cut short.
+    pub seconds: f64,
     /// Commands answered in it.
     pub commands: u64,
     /// Median latency of those.

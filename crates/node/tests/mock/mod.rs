@@ -20,7 +20,8 @@ use quorate_node::transport::{
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
-/// How a replica behaves.
+/// How a replica behaves. (No test file needs all of them.)
+#[allow(dead_code)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Vice {
     None,
