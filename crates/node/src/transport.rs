@@ -19,6 +19,7 @@
 
 mod accept;
 mod clients;
+mod connection;
 mod counters;
 mod dial;
 mod framing;
@@ -36,6 +37,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use clients::{ClientListener, ConnectionId, Event, Gate};
+pub use connection::{Connection, connect};
 pub use counters::Counters;
 pub use dial::{DialError, ReceiveHalf, SendHalf, dial};
 pub use hello::{PROTOCOL_VERSION, Refusal};

@@ -5,21 +5,23 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use quorate_core::client::message::{Request, Response};
 use quorate_core::client::{
-    BatchId, ClientError, Input, NotExecuted, Output, Packed, Session, SessionConfig, Unknown,
+    BatchId, ClientError, Input, NotExecuted, Output, Packed, Session, Unknown,
 };
-use quorate_core::crypto::Signer;
 use quorate_core::frame::SharedFrame;
+use quorate_core::wire::Encode;
 use quorate_core::{ReplicaId, Time};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, Sleep};
 
 use super::State;
-use super::link::{Dial, Link, News};
+use super::link::{Link, News};
 
 /// Who is to be told of a batch's result.
 pub(super) type Done = Box<dyn FnOnce(Result<Packed, ClientError>) + Send>;
@@ -37,10 +39,10 @@ const RESPONSES_PER_TURN: usize = 64;
 /// The task's future. Completes when every handle is gone.
 pub(super) struct Driver {
     session: Session,
-    dial: Arc<dyn Dial>,
     links: Vec<Link>,
     submissions: mpsc::UnboundedReceiver<Submission>,
     state: watch::Sender<State>,
+    heard: Arc<[AtomicU64]>,
     under_way: HashMap<BatchId, Done>,
     next_batch: BatchId,
     start: Instant,
@@ -50,21 +52,22 @@ pub(super) struct Driver {
 }
 
 impl Driver {
+    /// Drives `session`, which begins at time 0. `links` and `heard` have a
+    /// place for each replica.
     pub(super) fn new(
-        dial: Arc<dyn Dial>,
-        signer: Arc<dyn Signer>,
-        config: SessionConfig,
-        incarnation: u64,
+        session: Session,
+        links: Vec<Link>,
         submissions: mpsc::UnboundedReceiver<Submission>,
         state: watch::Sender<State>,
+        heard: Arc<[AtomicU64]>,
     ) -> Self {
         let start = Instant::now();
         Self {
-            session: Session::new(config, signer, incarnation, Time(0)),
-            dial,
-            links: (0..config.replicas).map(|id| Link::new(ReplicaId(id as u16))).collect(),
+            session,
+            links,
             submissions,
             state,
+            heard,
             under_way: HashMap::new(),
             next_batch: 0,
             start,
@@ -95,21 +98,19 @@ impl Driver {
         for (replica, link) in self.links.iter_mut().enumerate() {
             let from = ReplicaId(replica as u16);
             for _ in 0..RESPONSES_PER_TURN {
-                let Poll::Ready(news) = link.poll(cx, self.dial.as_ref()) else { break };
+                let Poll::Ready(news) = link.poll(cx) else { break };
                 self.inputs.push(match news {
                     News::Connected => Input::Connected(from),
                     News::Disconnected => Input::Disconnected(from),
-                    News::Response(response) => Input::Response { from, response },
+                    News::Response(response) => {
+                        if let (Response::Outcome(_), Some(heard)) =
+                            (&response, self.heard.get(replica))
+                        {
+                            heard.fetch_add(1, Ordering::Relaxed);
+                        }
+                        Input::Response { from, response }
+                    }
                 });
-            }
-        }
-    }
-
-    fn flush(&mut self, cx: &mut Context<'_>) {
-        for (replica, link) in self.links.iter_mut().enumerate() {
-            if link.poll_flush(cx).is_ready() {
-                self.inputs.push(Input::Disconnected(ReplicaId(replica as u16)));
-                cx.waker().wake_by_ref();
             }
         }
     }
@@ -118,7 +119,7 @@ impl Driver {
         let mut outputs = std::mem::take(&mut self.outputs);
         for output in outputs.drain(..) {
             match output {
-                Output::Send { to, relay, frame } => self.send(to, relay, &frame),
+                Output::Send { to, relay, frame } => self.send(to, relay, frame),
                 Output::Done { id, result } => {
                     if let Some(done) = self.under_way.remove(&id) {
                         done(result);
@@ -131,19 +132,18 @@ impl Driver {
         self.outputs = outputs;
     }
 
-    /// Writes a `Request::Submit`: behind its length, the kind of request, then the frame.
-    fn send(&mut self, to: Option<ReplicaId>, relay: bool, frame: &SharedFrame) {
-        let length = 1 + frame.encoded_bytes().len() as u32;
-        let mut header = [if relay { 2 } else { 1 }; 5];
-        header[..4].copy_from_slice(&length.to_le_bytes());
-        let header = Bytes::copy_from_slice(&header);
+    /// Encodes a `Request::Submit` once, for all that it goes to.
+    fn send(&mut self, to: Option<ReplicaId>, relay: bool, frame: SharedFrame) {
+        let mut message = Vec::with_capacity(1 + frame.encoded_bytes().len());
+        Request::Submit { relay, frame }.encode(&mut message);
+        let message = Bytes::from(message);
         match to {
             Some(replica) => {
                 if let Some(link) = self.links.get_mut(replica.index()) {
-                    link.send(&header, frame);
+                    link.send(&message);
                 }
             }
-            None => self.links.iter_mut().for_each(|link| link.send(&header, frame)),
+            None => self.links.iter_mut().for_each(|link| link.send(&message)),
         }
     }
 
@@ -181,7 +181,6 @@ impl Future for Driver {
             let idle = this.inputs.is_empty();
             this.session.step(now, this.inputs.drain(..), &mut this.outputs);
             this.act();
-            this.flush(cx);
             if !wanted {
                 return Poll::Ready(());
             }

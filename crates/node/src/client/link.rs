@@ -1,44 +1,26 @@
 //! One connection to a replica: made, used, lost and made again.
 
-use std::collections::VecDeque;
 use std::future::Future;
-use std::io::{self, IoSlice};
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::{Buf, Bytes, BytesMut};
-use quorate_core::ReplicaId;
+use bytes::Bytes;
 use quorate_core::client::message::{MAX_REPLY_BYTES, Response};
-use quorate_core::frame::SharedFrame;
 use quorate_core::wire::Decode;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
+use quorate_core::{Digest, ReplicaId};
 use tokio::time::{Instant, Sleep};
 
-/// A connection's byte stream.
-pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+use super::ReplicaAddress;
+use crate::transport::{self, Connection, DialError, Limits, Refusal};
 
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
-
-/// A connection being made.
-pub type DialFuture = Pin<Box<dyn Future<Output = io::Result<Box<dyn Stream>>> + Send>>;
-
-/// Makes connections to replicas.
-pub trait Dial: Send + Sync {
-    /// Connects to a replica, and makes sure that it is that replica.
-    fn dial(&self, replica: ReplicaId) -> DialFuture;
-}
-
-/// Most bytes waiting to be written to one replica. One that takes in nothing is left, and told
-/// everything it needs when it is back.
-const WRITE_BACKLOG_BYTES: usize = 64 << 20;
-/// Most bytes of a response: its kind, its numbers and its replies.
-const MAX_RESPONSE_BYTES: usize = MAX_REPLY_BYTES + 64;
-/// Room for reading, at least.
-const READ_BYTES: usize = 64 << 10;
-const DIAL_TIMEOUT: Duration = Duration::from_secs(5);
 const REDIAL_LEAST: Duration = Duration::from_millis(50);
 const REDIAL_MOST: Duration = Duration::from_secs(2);
+/// Bytes of a response beside its replies, at most.
+const RESPONSE_OVERHEAD_BYTES: usize = 64;
+/// Bytes waiting to be written to one replica, at most. One that takes in nothing is left, and
+/// told everything it needs when it is back.
+const BACKLOG_BYTES: usize = 64 << 20;
 
 /// What a link has to tell.
 pub(super) enum News {
@@ -50,172 +32,89 @@ pub(super) enum News {
 /// The connection to one replica.
 pub(super) struct Link {
     replica: ReplicaId,
+    address: ReplicaAddress,
+    chain: Digest,
     state: State,
-    /// Ends a dial, or the pause before one.
-    timer: Pin<Box<Sleep>>,
     redial_after: Duration,
 }
 
-enum State {
-    Pausing,
-    Dialling(DialFuture),
-    Up(Connection),
-}
+type Dialling = dyn Future<Output = Result<Connection, DialError>> + Send;
 
-struct Connection {
-    stream: Box<dyn Stream>,
-    incoming: BytesMut,
-    outgoing: VecDeque<Bytes>,
-    outgoing_bytes: usize,
-    flushed: bool,
+enum State {
+    Pausing(Pin<Box<Sleep>>),
+    Dialling(Pin<Box<Dialling>>),
+    Up(Box<Connection>),
 }
 
 impl Link {
-    pub(super) fn new(replica: ReplicaId) -> Self {
-        let timer = Box::pin(tokio::time::sleep(Duration::ZERO));
-        Self { replica, state: State::Pausing, timer, redial_after: REDIAL_LEAST }
+    pub(super) fn new(replica: ReplicaId, address: ReplicaAddress, chain: Digest) -> Self {
+        let state = State::Dialling(dial(replica, address.clone(), chain));
+        Self { replica, address, chain, state, redial_after: REDIAL_LEAST }
     }
 
-    /// Goes on with making the connection or reading from it. `Pending` if there is no news.
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>, dial: &dyn Dial) -> Poll<News> {
+    /// Goes on with making the connection, with writing and reading. `Pending` if there is no
+    /// news.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<News> {
         loop {
             match &mut self.state {
-                State::Pausing => {
-                    ready!(self.timer.as_mut().poll(cx));
-                    self.timer.as_mut().reset(Instant::now() + DIAL_TIMEOUT);
-                    self.state = State::Dialling(dial.dial(self.replica));
+                State::Pausing(until) => {
+                    ready!(until.as_mut().poll(cx));
+                    self.state =
+                        State::Dialling(dial(self.replica, self.address.clone(), self.chain));
                 }
-                State::Dialling(dialling) => match dialling.as_mut().poll(cx) {
-                    Poll::Ready(Ok(stream)) => {
-                        self.state = State::Up(Connection::new(stream));
+                State::Dialling(dialling) => match ready!(dialling.as_mut().poll(cx)) {
+                    Ok(connection) => {
+                        self.state = State::Up(Box::new(connection));
                         return Poll::Ready(News::Connected);
                     }
-                    Poll::Ready(Err(_)) => self.pause(),
-                    Poll::Pending => {
-                        ready!(self.timer.as_mut().poll(cx));
-                        self.pause();
-                    }
+                    Err(_) => self.pause(),
                 },
-                State::Up(connection) => match ready!(connection.poll_response(cx)) {
-                    Ok(response) => {
-                        self.redial_after = REDIAL_LEAST;
-                        return Poll::Ready(News::Response(response));
+                State::Up(connection) => {
+                    let message = ready!(connection.poll_receive(cx));
+                    match message.and_then(|message| Response::from_bytes(message).ok()) {
+                        Some(response) => {
+                            self.redial_after = REDIAL_LEAST;
+                            return Poll::Ready(News::Response(response));
+                        }
+                        None => {
+                            self.pause();
+                            return Poll::Ready(News::Disconnected);
+                        }
                     }
-                    Err(_) => {
-                        self.pause();
-                        return Poll::Ready(News::Disconnected);
-                    }
-                },
+                }
             }
         }
     }
 
-    /// Puts a frame behind what is to be written. The frame's bytes are shared, not copied.
-    pub(super) fn send(&mut self, header: &Bytes, frame: &SharedFrame) {
-        let State::Up(connection) = &mut self.state else { return };
-        let body = frame.encoded_bytes();
-        connection.outgoing_bytes += header.len() + body.len();
-        connection.outgoing.extend([header.clone(), body.clone()]);
-        connection.flushed = false;
-    }
-
-    /// Writes what can be written. `Ready` if the connection was lost over it.
-    pub(super) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let State::Up(connection) = &mut self.state else { return Poll::Pending };
-        let lost = match connection.poll_write_out(cx) {
-            Poll::Ready(result) => result.is_err(),
-            Poll::Pending => connection.outgoing_bytes > WRITE_BACKLOG_BYTES,
-        };
-        if lost {
-            self.pause();
-            return Poll::Ready(());
+    /// Puts a message behind what is to be written when the link is polled next. A connection
+    /// that has no room for it ends, and says so then.
+    pub(super) fn send(&mut self, message: &Bytes) {
+        if let State::Up(connection) = &mut self.state {
+            let _ = connection.push(message.clone());
         }
-        Poll::Pending
     }
 
     fn pause(&mut self) {
-        self.state = State::Pausing;
-        self.timer.as_mut().reset(Instant::now() + self.redial_after);
+        let until = Instant::now() + self.redial_after;
+        self.state = State::Pausing(Box::pin(tokio::time::sleep_until(until)));
         self.redial_after = (self.redial_after * 2).min(REDIAL_MOST);
     }
 }
 
-impl Connection {
-    fn new(stream: Box<dyn Stream>) -> Self {
-        Self {
-            stream,
-            incoming: BytesMut::new(),
-            outgoing: VecDeque::new(),
-            outgoing_bytes: 0,
-            flushed: true,
+/// Connects, and makes sure that it is this replica: two addresses that lead to one replica must
+/// not give it two votes.
+fn dial(replica: ReplicaId, address: ReplicaAddress, chain: Digest) -> Pin<Box<Dialling>> {
+    let limits = Limits {
+        frame_bytes: MAX_REPLY_BYTES + RESPONSE_OVERHEAD_BYTES,
+        queue_bytes: BACKLOG_BYTES,
+        ..Limits::clients()
+    };
+    Box::pin(async move {
+        let ReplicaAddress { address, key } = address;
+        let connection = transport::connect(&address, key, chain, limits).await?;
+        match connection.replica() == replica {
+            true => Ok(connection),
+            false => Err(DialError::Refused { address, refusal: Refusal::Role }),
         }
-    }
-
-    fn poll_response(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Response>> {
-        loop {
-            if let Some(message) = self.next_message()? {
-                let response = Response::from_bytes(message);
-                return Poll::Ready(response.map_err(io::Error::other));
-            }
-            if ready!(self.poll_read(cx))? == 0 {
-                return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
-            }
-        }
-    }
-
-    /// The next whole message: its length is in front of it (u32, little-endian).
-    fn next_message(&mut self) -> io::Result<Option<Bytes>> {
-        let Some(length) = self.incoming.first_chunk::<4>() else { return Ok(None) };
-        let length = u32::from_le_bytes(*length) as usize;
-        if length > MAX_RESPONSE_BYTES {
-            let text = format!("response of {length} bytes, above the cap of {MAX_RESPONSE_BYTES}");
-            return Err(io::Error::new(io::ErrorKind::InvalidData, text));
-        }
-        if self.incoming.len() < 4 + length {
-            return Ok(None);
-        }
-        self.incoming.advance(4);
-        Ok(Some(self.incoming.split_to(length).freeze()))
-    }
-
-    /// Reads once. The buffer grows with what has come, not with what was announced.
-    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        if self.incoming.capacity() - self.incoming.len() < READ_BYTES / 4 {
-            self.incoming.reserve(READ_BYTES.max(self.incoming.len()));
-        }
-        pin!(self.stream.read_buf(&mut self.incoming)).poll(cx)
-    }
-
-    /// Writes everything out. `Ready(Ok)` when nothing is left.
-    fn poll_write_out(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while !self.outgoing.is_empty() {
-            let mut slices = [IoSlice::new(&[]); 16];
-            for (slice, bytes) in slices.iter_mut().zip(&self.outgoing) {
-                *slice = IoSlice::new(bytes);
-            }
-            let used = self.outgoing.len().min(slices.len());
-            let stream = Pin::new(&mut self.stream);
-            let written = ready!(stream.poll_write_vectored(cx, &slices[..used]))?;
-            if written == 0 {
-                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
-            }
-            self.written(written);
-        }
-        if !self.flushed {
-            ready!(Pin::new(&mut self.stream).poll_flush(cx))?;
-            self.flushed = true;
-        }
-        Poll::Ready(Ok(()))
-    }
-
-    fn written(&mut self, mut bytes: usize) {
-        self.outgoing_bytes -= bytes;
-        while let Some(front) = self.outgoing.front_mut() {
-            if bytes < front.len() {
-                return front.advance(bytes);
-            }
-            bytes -= front.len();
-            self.outgoing.pop_front();
-        }
-    }
+    })
 }

@@ -14,22 +14,36 @@ mod link;
 
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use quorate_core::SessionId;
-use quorate_core::client::{ClientError, Fatal, NotExecuted, Packed, SessionConfig, Unknown};
-use quorate_core::crypto::Signer;
+use quorate_core::client::{
+    ClientError, Fatal, NotExecuted, Packed, Session, SessionConfig, Unknown,
+};
+use quorate_core::crypto::{PublicKey, Signer};
+use quorate_core::{ReplicaId, SessionId, Time};
 use tokio::sync::{mpsc, oneshot, watch};
 
 pub use blocking::BlockingClient;
-pub use link::{Dial, DialFuture, Stream};
 
 use driver::{Driver, Submission};
+use link::Link;
+
+/// Where a replica is, and how it is recognized.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReplicaAddress {
+    /// `host:port` of its client listener.
+    pub address: String,
+    /// Its transport key.
+    pub key: PublicKey,
+}
 
 /// What a client is to know.
 #[derive(Clone, Debug)]
 pub struct ClientConfig {
+    /// The replicas, in the order of their ids: as many as `session.replicas`.
+    pub replicas: Vec<ReplicaAddress>,
     /// The chain, the number of replicas, whom frames are sent to, and the limits.
     pub session: SessionConfig,
     /// When [`Client::submit`] gives up. `None`: never.
@@ -55,28 +69,33 @@ pub enum State {
 pub struct Client {
     submissions: mpsc::UnboundedSender<Submission>,
     state: watch::Receiver<State>,
+    heard: Arc<[AtomicU64]>,
     give_up_after: Option<Duration>,
 }
 
 impl Client {
-    /// Opens a session over connections made by `dial`; returns when f + 1 replicas say it is
-    /// open. Waits as long as it takes: bound it with a time-out of your own.
-    ///
-    /// Must be called within a tokio runtime.
+    /// Opens a session for `signer`'s key; returns when f + 1 replicas say it is open. Waits as
+    /// long as it takes: bound it with a time-out of your own.
     ///
     /// # Errors
     /// [`Fatal`] if the cluster turns this client down.
-    pub async fn over(
-        dial: Arc<dyn Dial>,
-        signer: Arc<dyn Signer>,
-        config: ClientConfig,
-    ) -> Result<Self, Fatal> {
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime, or if the configuration has more or fewer addresses than
+    /// replicas.
+    pub async fn connect(config: ClientConfig, signer: Arc<dyn Signer>) -> Result<Self, Fatal> {
+        assert_eq!(config.replicas.len(), config.session.replicas, "one address a replica");
         let (submissions, receiver) = mpsc::unbounded_channel();
         let (sender, state) = watch::channel(State::Opening);
         let incarnation = config.incarnation.unwrap_or_else(nanoseconds_since_1970);
-        let driver = Driver::new(dial, signer, config.session, incarnation, receiver, sender);
+        let heard: Arc<[AtomicU64]> = (0..config.session.replicas).map(|_| 0.into()).collect();
+        let session = Session::new(config.session, signer, incarnation, Time(0));
+        let links = config.replicas.into_iter().enumerate().map(|(replica, address)| {
+            Link::new(ReplicaId(replica as u16), address, config.session.chain)
+        });
+        let driver = Driver::new(session, links.collect(), receiver, sender, heard.clone());
         tokio::spawn(driver);
-        let mut client = Self { submissions, state, give_up_after: config.give_up_after };
+        let mut client = Self { submissions, state, heard, give_up_after: config.give_up_after };
         let settled = client.state.wait_for(|state| *state != State::Opening).await;
         match settled.map(|state| *state) {
             Ok(State::Ended(fatal)) => Err(fatal),
@@ -133,6 +152,12 @@ impl Client {
         if let Err(refused) = self.submissions.send(submission) {
             (refused.0.done)(Err(NotExecuted::Closed.into()));
         }
+    }
+
+    /// How many outcomes each replica has sent, right or wrong.
+    #[must_use]
+    pub fn heard(&self) -> Vec<u64> {
+        self.heard.iter().map(|heard| heard.load(Ordering::Relaxed)).collect()
     }
 
     /// Where the session stands.

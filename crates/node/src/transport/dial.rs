@@ -8,15 +8,12 @@ use std::task::Poll;
 use bytes::Bytes;
 use quorate_core::crypto::PublicKey;
 use quorate_core::{Digest, ReplicaId};
-use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 
-use super::counters::Counters;
-use super::handshake::{self, HandshakeError};
-use super::hello::{Hello, Refusal, Role};
-use super::link::Link;
+use super::connection::{Connection, connect};
+use super::hello::Refusal;
 use super::outbox::{Outbox, SendError};
-use super::tls::{TlsError, client_config};
+use super::tls::TlsError;
 use super::{Limits, Wake};
 
 /// Frames received and not yet asked for; the socket is not read beyond that.
@@ -84,28 +81,7 @@ pub async fn dial(
     chain: Digest,
     limits: Limits,
 ) -> Result<(SendHalf, ReceiveHalf), DialError> {
-    let config = client_config(None, key)?;
-    let io_error = |source| DialError::Io { address: address.to_owned(), source };
-    let connecting = tokio::time::timeout(limits.handshake, TcpStream::connect(address));
-    let tcp = match connecting.await {
-        Ok(result) => result.map_err(io_error)?,
-        Err(_) => return Err(DialError::TimedOut { address: address.to_owned() }),
-    };
-    let hello = Hello { chain, role: Role::Client };
-    let established = handshake::connect(tcp, config, hello, &limits).await.map_err(|error| {
-        let address = address.to_owned();
-        match error {
-            HandshakeError::Io(source) => DialError::Io { address, source },
-            HandshakeError::Key => DialError::Key { address },
-            HandshakeError::Refused(refusal) => DialError::Refused { address, refusal },
-            HandshakeError::TimedOut => DialError::TimedOut { address },
-        }
-    })?;
-    let Role::Server(replica) = established.role else {
-        return Err(DialError::Refused { address: address.to_owned(), refusal: Refusal::Role });
-    };
-    let outbox = Arc::new(Outbox::new(limits.room()));
-    let link = Link::new(established, outbox.clone(), &limits, Arc::<Counters>::default());
+    let Connection { link, outbox, replica } = connect(address, key, chain, limits).await?;
     let (inbound, frames) = mpsc::channel(INBOUND_FRAMES);
     let ending = outbox.clone();
     tokio::spawn(async move {

@@ -6,7 +6,7 @@ use std::future::poll_fn;
 use std::io::IoSlice;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -124,6 +124,20 @@ impl Link {
             let _ = tokio::time::timeout(FAREWELL, self.stream.shutdown()).await;
         }
         end
+    }
+
+    /// For an owner that polls the connection: writes, and reads the next frame.
+    pub(super) fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Result<Bytes, End>> {
+        if self.frames.is_empty() {
+            // What came right behind the hello.
+            self.parse()?;
+        }
+        loop {
+            if let Some(frame) = self.frames.pop_front() {
+                return Poll::Ready(Ok(frame));
+            }
+            ready!(self.poll_turn(cx, true))?;
+        }
     }
 
     /// Hands received frames on. While there is no room this goes on writing, but not reading.
