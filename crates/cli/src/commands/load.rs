@@ -115,7 +115,7 @@ fn workload(
     payload: usize,
 ) -> Result<Batches, load::WorkloadError> {
     let mut ok = Vec::new();
-    kv::Reply::Ok.encode(&mut ok);
+    kv::reply::encode::ok(&mut ok);
     let set = |key: &[u8], value: &[u8]| {
         let mut command = Vec::with_capacity(32 + value.len());
         kv::command::encode::set(&mut command, key, value, kv::Condition::Always, false);
