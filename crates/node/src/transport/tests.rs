@@ -61,33 +61,33 @@ struct Node {
 /// What it takes to start the replicas of a mesh, also more than once.
 struct Plan {
     members: Vec<Member>,
-    listeners: Vec<Option<TcpListener>>,
+    /// Kept open over restarts, so that nobody else gets the port in between.
+    listeners: Vec<std::net::TcpListener>,
     limits: Limits,
     inbound: usize,
 }
 
 impl Plan {
-    async fn new(size: u8) -> Self {
+    fn new(size: u8) -> Self {
         let (mut members, mut listeners) = (Vec::new(), Vec::new());
         for number in 0..size {
-            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+            listener.set_nonblocking(true).unwrap();
             let address = listener.local_addr().unwrap().to_string();
             members.push(Member { key: identity(number).key(), address });
-            listeners.push(Some(listener));
+            listeners.push(listener);
         }
         Self { members, listeners, limits: Limits::peers(), inbound: 1024 }
     }
 
-    async fn start(&mut self, number: u8) -> Node {
-        self.start_as(number, identity(number), CHAIN).await
+    fn start(&self, number: u8) -> Node {
+        self.start_as(number, identity(number), CHAIN)
     }
 
-    async fn start_as(&mut self, number: u8, identity: Identity, chain: Digest) -> Node {
+    fn start_as(&self, number: u8, identity: Identity, chain: Digest) -> Node {
         let place = usize::from(number);
-        let listener = match self.listeners[place].take() {
-            Some(listener) => listener,
-            None => TcpListener::bind(&self.members[place].address).await.unwrap(),
-        };
+        let listener = self.listeners[place].try_clone().unwrap();
+        let listener = TcpListener::from_std(listener).unwrap();
         let (sender, inbound) = mpsc::channel(self.inbound);
         let counters = Arc::new(Counters::default());
         let mesh = Mesh {

@@ -20,10 +20,10 @@ async fn all_connected(nodes: &[Node]) {
     .await;
 }
 
-async fn mesh(plan: &mut Plan) -> Vec<Node> {
+async fn mesh(plan: &Plan) -> Vec<Node> {
     let mut nodes = Vec::new();
     for number in 0..plan.members.len() as u8 {
-        nodes.push(plan.start(number).await);
+        nodes.push(plan.start(number));
     }
     all_connected(&nodes).await;
     nodes
@@ -31,8 +31,8 @@ async fn mesh(plan: &mut Plan) -> Vec<Node> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn everybody_reaches_everybody() {
-    let mut plan = Plan::new(4).await;
-    let mut nodes = mesh(&mut plan).await;
+    let plan = Plan::new(4);
+    let mut nodes = mesh(&plan).await;
     for node in &nodes {
         node.peers.broadcast(&Bytes::from_static(b"hello all"));
     }
@@ -55,11 +55,11 @@ async fn everybody_reaches_everybody() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_impostor_is_refused_as_dialler_and_as_listener() {
-    let mut plan = Plan::new(3).await;
-    let mut zero = plan.start(0).await;
-    let two = plan.start(2).await;
+    let plan = Plan::new(3);
+    let mut zero = plan.start(0);
+    let two = plan.start(2);
     // Dials 2, is dialled by 0.
-    let impostor = plan.start_as(1, identity(99), CHAIN).await;
+    let impostor = plan.start_as(1, identity(99), CHAIN);
     until("0 refuses 1", || value(&zero.counters.wrong_key) > 0).await;
     until("2 refuses 1", || value(&two.counters.wrong_key) > 0).await;
     until("0 and 2 are connected", || zero.peers.is_connected(ReplicaId(2))).await;
@@ -71,9 +71,9 @@ async fn an_impostor_is_refused_as_dialler_and_as_listener() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_replica_of_another_chain_is_refused_by_name() {
-    let mut plan = Plan::new(2).await;
-    let zero = plan.start(0).await;
-    let one = plan.start_as(1, identity(1), Digest([8; 32])).await;
+    let plan = Plan::new(2);
+    let zero = plan.start(0);
+    let one = plan.start_as(1, identity(1), Digest([8; 32]));
     until("both name it", || {
         value(&zero.counters.wrong_chain) > 0 && value(&one.counters.wrong_chain) > 0
     })
@@ -83,8 +83,8 @@ async fn a_replica_of_another_chain_is_refused_by_name() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_restarted_replica_is_back_whichever_side_dials() {
-    let mut plan = Plan::new(2).await;
-    let mut nodes = mesh(&mut plan).await;
+    let plan = Plan::new(2);
+    let mut nodes = mesh(&plan).await;
     for restarted in [1u8, 0, 1] {
         let place = usize::from(restarted);
         let old = nodes.remove(place);
@@ -92,7 +92,7 @@ async fn a_restarted_replica_is_back_whichever_side_dials() {
         let other = &nodes[0];
         let gone = ReplicaId(u16::from(restarted));
         until("the other notices", || !other.peers.is_connected(gone)).await;
-        nodes.insert(place, plan.start(restarted).await);
+        nodes.insert(place, plan.start(restarted));
         all_connected(&nodes).await;
         let back = Bytes::from_static(b"back");
         nodes[0].peers.send(ReplicaId(1), back.clone());
@@ -105,9 +105,9 @@ async fn a_restarted_replica_is_back_whichever_side_dials() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hundred_thousand_small_messages_arrive_in_order() {
     const COUNT: u32 = 100_000;
-    let mut plan = Plan::new(2).await;
+    let mut plan = Plan::new(2);
     plan.limits.queue_messages = COUNT as usize;
-    let mut nodes = mesh(&mut plan).await;
+    let mut nodes = mesh(&plan).await;
     for n in 0..COUNT {
         nodes[0].peers.send(ReplicaId(1), numbered(n, 100));
         nodes[1].peers.send(ReplicaId(0), numbered(n, 100));
@@ -123,8 +123,8 @@ async fn a_hundred_thousand_small_messages_arrive_in_order() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn large_and_small_messages_arrive_whole_and_in_order() {
-    let mut plan = Plan::new(2).await;
-    let mut nodes = mesh(&mut plan).await;
+    let plan = Plan::new(2);
+    let mut nodes = mesh(&plan).await;
     let sizes = [4, 100, 2047, 2048, 16_383, 16_384, 16_385, 131_072, 1 << 20, 16 << 20, 5];
     for (n, size) in sizes.iter().enumerate() {
         nodes[0].peers.send(ReplicaId(1), numbered(n as u32, *size));
@@ -139,10 +139,10 @@ async fn large_and_small_messages_arrive_whole_and_in_order() {
 async fn a_receiver_that_does_not_read_bounds_everybodys_memory() {
     const COUNT: u32 = 8_000;
     const SIZE: usize = 32 << 10;
-    let mut plan = Plan::new(2).await;
+    let mut plan = Plan::new(2);
     plan.limits.queue_bytes = 1 << 20;
     plan.inbound = 4;
-    let mut nodes = mesh(&mut plan).await;
+    let mut nodes = mesh(&plan).await;
     for n in 0..COUNT {
         nodes[0].peers.send(ReplicaId(1), numbered(n, SIZE));
         // Lets the connections do what they can.
@@ -167,14 +167,14 @@ async fn a_receiver_that_does_not_read_bounds_everybodys_memory() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_comes_late_hears_only_the_newest() {
-    let mut plan = Plan::new(2).await;
-    let zero = plan.start(0).await;
+    let plan = Plan::new(2);
+    let zero = plan.start(0);
     for n in 0..1000 {
         zero.peers.send(ReplicaId(1), numbered(n, 100));
     }
     let dropped = value(&zero.counters.dropped_outbound);
     assert_eq!(dropped, 1000 - 64);
-    let mut one = plan.start(1).await;
+    let mut one = plan.start(1);
     for n in dropped as u32..1000 {
         assert_eq!(number(&next(&mut one.inbound).await.1), n);
     }
@@ -182,8 +182,8 @@ async fn who_comes_late_hears_only_the_newest() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_newer_connection_takes_the_older_ones_place() {
-    let mut plan = Plan::new(2).await;
-    let mut one = plan.start(1).await;
+    let plan = Plan::new(2);
+    let mut one = plan.start(1);
     let address = plan.members[1].address.clone();
     let me = Role::Peer(ReplicaId(0));
     let mut first = raw(&address, identity(1).key(), Some(identity(0))).await;
@@ -200,8 +200,8 @@ async fn a_newer_connection_takes_the_older_ones_place() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_replica_may_speak_for_itself_only() {
-    let mut plan = Plan::new(3).await;
-    let two = plan.start(2).await;
+    let plan = Plan::new(3);
+    let two = plan.start(2);
     let address = plan.members[2].address.clone();
     let mut liar = raw(&address, identity(2).key(), Some(identity(0))).await;
     raw_hello(&mut liar, Role::Peer(ReplicaId(1))).await;
@@ -212,8 +212,8 @@ async fn a_replica_may_speak_for_itself_only() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn closing_sends_what_is_queued() {
-    let mut plan = Plan::new(2).await;
-    let mut nodes = mesh(&mut plan).await;
+    let plan = Plan::new(2);
+    let mut nodes = mesh(&plan).await;
     let one = nodes.pop().unwrap();
     for n in 0..1000 {
         one.peers.send(ReplicaId(0), numbered(n, 1000));
