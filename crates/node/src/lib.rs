@@ -1,5 +1,10 @@
-//! The real world around a replica: sockets, threads, clocks.
+//! The real world around a replica: configuration, transports, clients, threads, clocks.
 #![forbid(unsafe_code)]
 
 pub mod client;
+pub mod config;
+pub mod gateway;
+pub mod launch;
+pub mod replica;
+pub mod testnet;
 pub mod transport;

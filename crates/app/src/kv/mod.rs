@@ -1,0 +1,193 @@
+//! A key-value store with Redis's data model: a value is a byte string or a hash of fields.
+//!
+//! The state is a Merkle map from the hash of a key to the key and its value, so a snapshot takes
+//! no time and a root costs what has changed. What a command answers is worded as Redis words it;
+//! where this store has a limit that Redis has not, the error says so.
+//!
+//! # SCAN
+//! Keys are visited in the order of their hashes, and a cursor is the first eight bytes of the
+//! hash of the next key (big-endian; 0 begins and ends a scan). A cursor is therefore a place, not
+//! a count: writes between two calls do not move it. The guarantee is Redis's: a key that is there
+//! from the beginning of the scan to its end is returned; one that comes or goes meanwhile may or
+//! may not be. Keys whose hashes share eight bytes are always returned by one call. Unlike in
+//! Redis no key is returned twice.
+//!
+//! # What a block may cost
+//! A command of a few bytes can ask for a reply of megabytes, and a block holds many commands. All
+//! costly commands of one block share [`BLOCK_ALLOWANCE_BYTES`]; once that is used up, further
+//! ones of the block have no effect and are answered with `TRYAGAIN`. This is a function of the
+//! block alone, so every replica does the same.
+
+pub mod command;
+pub mod decimal;
+pub mod reply;
+
+mod glob;
+mod read;
+mod snapshot;
+mod value;
+mod write;
+
+use bytes::Bytes;
+use quorate_core::Digest;
+use quorate_core::merkle::MerkleMap;
+use quorate_core::state_machine::{Decided, Replies, RestoreError, Snapshot, StateMachine};
+
+pub use command::{Command, Condition, Scan, ValueKind};
+pub use glob::matches;
+pub use reply::{ErrorKind, Reply};
+
+use value::Entry;
+
+/// Longest key, bytes.
+pub const MAX_KEY_BYTES: usize = 64 << 10;
+/// Longest value, bytes. For a hash: its fields and their values together, with 8 for each.
+pub const MAX_VALUE_BYTES: usize = 1 << 20;
+/// Longest glob pattern, bytes.
+pub const MAX_PATTERN_BYTES: usize = 1 << 10;
+/// Longest reply, bytes. A command that would need a longer one is refused.
+pub const MAX_REPLY_BYTES: usize = 4 << 20;
+/// Most keys in the store for `KEYS` to be answered.
+pub const MAX_KEYS_LISTED: usize = 100_000;
+/// Most keys that one `SCAN` looks at.
+pub const MAX_SCAN_COUNT: u32 = 10_000;
+/// What the costly commands of one block may use up, in bytes of replies and of keys looked at. The
+/// command that reaches it is still answered.
+pub const BLOCK_ALLOWANCE_BYTES: usize = 64 << 20;
+
+type Map = MerkleMap<Entry>;
+
+/// The key-value store, a replicated [`StateMachine`].
+#[derive(Default)]
+pub struct KeyValue {
+    map: Map,
+}
+
+impl KeyValue {
+    /// An empty store.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How many keys there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.map.len()
+    }
+
+    /// Whether there is no key.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.map.is_empty()
+    }
+}
+
+impl StateMachine for KeyValue {
+    fn apply(&mut self, block: &Decided<'_>, replies: &mut Replies) {
+        let mut allowance = Allowance { left_bytes: BLOCK_ALLOWANCE_BYTES };
+        for command in block.commands {
+            replies.push_with(|out| execute(&mut self.map, command, &mut allowance, out));
+        }
+    }
+
+    /// Runs a read-only [`Command`]; the answer is a [`Reply`].
+    fn query(&self, question: &[u8]) -> Bytes {
+        let mut out = Vec::new();
+        let mut allowance = Allowance { left_bytes: BLOCK_ALLOWANCE_BYTES };
+        let result = match Command::decode(question) {
+            Err(error) => Err(Refused::Malformed(error)),
+            Ok(command) if !command.is_read_only() => Err(Refused::NotReadOnly),
+            Ok(command) => read::read(&self.map, &command, &mut allowance, &mut out),
+        };
+        if let Err(refused) = result {
+            out.clear();
+            refused.answer(&mut out);
+        }
+        out.into()
+    }
+
+    fn root(&mut self) -> Digest {
+        Digest::of("quorate kv root", &self.map.root())
+    }
+
+    fn snapshot(&self) -> Box<dyn Snapshot> {
+        Box::new(snapshot::Frozen::new(self.map.clone()))
+    }
+
+    fn restore(&mut self, chunks: &mut dyn Iterator<Item = Bytes>) -> Result<(), RestoreError> {
+        self.map = snapshot::restore(chunks)?;
+        Ok(())
+    }
+}
+
+/// Executes one encoded command and appends its reply to `out`.
+fn execute(map: &mut Map, command: &[u8], allowance: &mut Allowance, out: &mut Vec<u8>) {
+    let start = out.len();
+    let result = match Command::decode(command) {
+        Err(error) => Err(Refused::Malformed(error)),
+        Ok(command) if command.is_costly() && allowance.left_bytes == 0 => Err(Refused::BlockSpent),
+        Ok(command) if command.is_read_only() => read::read(map, &command, allowance, out),
+        Ok(command) => write::write(map, &command, out),
+    };
+    if let Err(refused) = result {
+        out.truncate(start);
+        refused.answer(out);
+    }
+    allowance.spend(out.len() - start);
+}
+
+/// What is left of [`BLOCK_ALLOWANCE_BYTES`].
+struct Allowance {
+    left_bytes: usize,
+}
+
+impl Allowance {
+    fn spend(&mut self, bytes: usize) {
+        self.left_bytes = self.left_bytes.saturating_sub(bytes);
+    }
+}
+
+/// Why a command was not executed. It then had no effect.
+enum Refused {
+    Malformed(quorate_core::wire::DecodeError),
+    WrongType,
+    NotAnInteger,
+    FieldNotAnInteger,
+    Overflow,
+    TextTooLong,
+    HashTooLong,
+    ReplyTooLong,
+    TooManyKeys,
+    BlockSpent,
+    NotReadOnly,
+}
+
+impl Refused {
+    fn answer(&self, out: &mut Vec<u8>) {
+        let message = match self {
+            Self::Malformed(error) => {
+                let message = format!("malformed command: {error}");
+                return reply::encode::error(out, ErrorKind::General, &message);
+            }
+            Self::WrongType => "Operation against a key holding the wrong kind of value",
+            Self::NotAnInteger => "value is not an integer or out of range",
+            Self::FieldNotAnInteger => "hash value is not an integer",
+            Self::Overflow => "increment or decrement would overflow",
+            Self::TextTooLong => "string exceeds maximum allowed size (1048576 bytes)",
+            Self::HashTooLong => "hash exceeds maximum allowed size (1048576 bytes)",
+            Self::ReplyTooLong => {
+                "the reply would exceed 4194304 bytes: ask for fewer values at a time"
+            }
+            Self::TooManyKeys => "too many keys for KEYS: use SCAN",
+            Self::BlockSpent => "too many large replies at a time: send this command again",
+            Self::NotReadOnly => "a command that writes must be ordered, not queried",
+        };
+        let kind = match self {
+            Self::WrongType => ErrorKind::WrongType,
+            Self::BlockSpent => ErrorKind::TryAgain,
+            _ => ErrorKind::General,
+        };
+        reply::encode::error(out, kind, message);
+    }
+}

@@ -1,0 +1,158 @@
+//! The commands that leave the state as it is.
+
+use super::command::{Command, List, Scan};
+use super::decimal::Digits;
+use super::glob::matches;
+use super::reply::encode;
+use super::value::{Entry, Fields, Value, place};
+use super::{Allowance, MAX_KEYS_LISTED, MAX_REPLY_BYTES, MAX_SCAN_COUNT, Map, Refused};
+
+/// What looking at a key costs beside its bytes.
+const LOOK_BYTES: usize = 64;
+
+/// Appends the reply to `command`, which is read-only.
+pub(super) fn read(
+    map: &Map,
+    command: &Command<'_>,
+    allowance: &mut Allowance,
+    out: &mut Vec<u8>,
+) -> Result<(), Refused> {
+    match *command {
+        Command::Get(key) => encode::maybe_bulk(out, text(map, key)?.map(Vec::as_slice)),
+        Command::MGet(keys) => return m_get(map, keys, out),
+        Command::Exists(keys) => {
+            encode::count(out, keys.iter().filter(|key| find(map, key).is_some()).count());
+        }
+        Command::StrLen(key) => encode::count(out, text(map, key)?.map_or(0, Vec::len)),
+        Command::HGet { key, field } => {
+            encode::maybe_bulk(out, hash(map, key)?.and_then(|fields| fields.get(field)));
+        }
+        Command::HGetAll(key) => return h_get_all(hash(map, key)?, out),
+        Command::HLen(key) => encode::count(out, hash(map, key)?.map_or(0, Fields::len)),
+        Command::HExists { key, field } => {
+            let found = hash(map, key)?.is_some_and(|fields| fields.get(field).is_some());
+            encode::count(out, usize::from(found));
+        }
+        Command::HMGet { key, fields } => {
+            let hash = hash(map, key)?;
+            let values = fields.iter().map(|field| hash.and_then(|hash| hash.get(field)));
+            return bulks(fields.len(), values, out);
+        }
+        Command::Type(key) => {
+            encode::status(out, find(map, key).map_or("none", |entry| entry.value.kind().name()));
+        }
+        Command::DbSize => encode::count(out, map.len()),
+        Command::Keys(pattern) => return keys(map, pattern, allowance, out),
+        Command::Scan(ref wanted) => scan(map, wanted, allowance, out),
+        // The empty command has the empty reply. Writes do not come here.
+        _ => {}
+    }
+    Ok(())
+}
+
+fn find<'a>(map: &'a Map, key: &[u8]) -> Option<&'a Entry> {
+    map.get(&place(key))
+}
+
+fn text<'a>(map: &'a Map, key: &[u8]) -> Result<Option<&'a Vec<u8>>, Refused> {
+    match find(map, key).map(|entry| &entry.value) {
+        None => Ok(None),
+        Some(Value::Text(text)) => Ok(Some(text)),
+        Some(Value::Hash(_)) => Err(Refused::WrongType),
+    }
+}
+
+fn hash<'a>(map: &'a Map, key: &[u8]) -> Result<Option<&'a Fields>, Refused> {
+    match find(map, key).map(|entry| &entry.value) {
+        None => Ok(None),
+        Some(Value::Hash(fields)) => Ok(Some(fields)),
+        Some(Value::Text(_)) => Err(Refused::WrongType),
+    }
+}
+
+fn m_get(map: &Map, keys: List<'_>, out: &mut Vec<u8>) -> Result<(), Refused> {
+    // As in Redis a hash is nothing here, not an error.
+    bulks(keys.len(), keys.iter().map(|key| text(map, key).ok().flatten().map(Vec::as_slice)), out)
+}
+
+fn h_get_all(fields: Option<&Fields>, out: &mut Vec<u8>) -> Result<(), Refused> {
+    let pairs = fields.into_iter().flat_map(Fields::iter);
+    let count = 2 * fields.map_or(0, Fields::len);
+    bulks(count, pairs.flat_map(|(name, value)| [Some(name), Some(value)]), out)
+}
+
+fn bulks<'a>(
+    count: usize,
+    values: impl Iterator<Item = Option<&'a [u8]>>,
+    out: &mut Vec<u8>,
+) -> Result<(), Refused> {
+    let start = out.len();
+    encode::array(out, count);
+    for value in values {
+        if out.len() - start + value.map_or(0, <[u8]>::len) > MAX_REPLY_BYTES {
+            return Err(Refused::ReplyTooLong);
+        }
+        encode::maybe_bulk(out, value);
+    }
+    Ok(())
+}
+
+fn keys(
+    map: &Map,
+    pattern: &[u8],
+    allowance: &mut Allowance,
+    out: &mut Vec<u8>,
+) -> Result<(), Refused> {
+    if map.len() > MAX_KEYS_LISTED {
+        return Err(Refused::TooManyKeys);
+    }
+    let start = out.len();
+    encode::array(out, 0);
+    let mut count = 0;
+    for (_, entry) in map.iter() {
+        allowance.spend(LOOK_BYTES + entry.key.len());
+        if matches(pattern, &entry.key) {
+            if out.len() - start + entry.key.len() > MAX_REPLY_BYTES {
+                return Err(Refused::TooManyKeys);
+            }
+            encode::bulk(out, &entry.key);
+            count += 1;
+        }
+    }
+    encode::set_array_count(out, start, count);
+    Ok(())
+}
+
+/// The reply is the next cursor in decimal, and the keys.
+fn scan(map: &Map, wanted: &Scan<'_>, allowance: &mut Allowance, out: &mut Vec<u8>) {
+    let mut from = [0; 32];
+    from[..8].copy_from_slice(&wanted.cursor.to_be_bytes());
+    let limit = wanted.count.clamp(1, MAX_SCAN_COUNT);
+
+    // The cursor comes first in the reply and is known last: the keys are gathered behind it.
+    let start = out.len();
+    encode::array(out, 0);
+    let (mut count, mut looked, mut last, mut next) = (0, 0, None, None);
+    for (hash, entry) in map.iter_from(&from) {
+        let prefix = u64::from_be_bytes(std::array::from_fn(|at| hash[at]));
+        let full = looked >= limit || out.len() - start + entry.key.len() > MAX_REPLY_BYTES;
+        if full && last.is_some_and(|last| last != prefix) {
+            next = Some(prefix);
+            break;
+        }
+        (looked, last) = (looked + 1, Some(prefix));
+        allowance.spend(LOOK_BYTES + entry.key.len());
+        let kind_fits = wanted.kind.is_none_or(|kind| kind == entry.value.kind());
+        if kind_fits && wanted.pattern.is_none_or(|pattern| matches(pattern, &entry.key)) {
+            encode::bulk(out, &entry.key);
+            count += 1;
+        }
+    }
+    encode::set_array_count(out, start, count);
+
+    let keys_end = out.len();
+    encode::array(out, 2);
+    encode::bulk(out, Digits::of_unsigned(next.unwrap_or(0)).as_bytes());
+    let head_bytes = out.len() - keys_end;
+    out[start..].rotate_right(head_bytes);
+}

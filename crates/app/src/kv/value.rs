@@ -1,0 +1,141 @@
+//! What the store holds: entries under the hash of their key.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use quorate_core::merkle::{Hash, Leaf};
+
+use super::command::ValueKind;
+
+/// A key and its value.
+#[derive(Clone)]
+pub(super) struct Entry {
+    pub(super) key: Arc<[u8]>,
+    pub(super) value: Value,
+}
+
+/// A value of either kind.
+#[derive(Clone)]
+pub(super) enum Value {
+    Text(Vec<u8>),
+    Hash(Box<Fields>),
+}
+
+/// The fields of a hash. Never empty where it is stored: an empty hash is no key.
+#[derive(Clone, Default)]
+pub(super) struct Fields {
+    by_name: BTreeMap<Box<[u8]>, Vec<u8>>,
+    /// Bytes of all names and values, with [`FIELD_OVERHEAD_BYTES`] for each pair.
+    bytes: usize,
+}
+
+/// What a field costs beside its bytes: the two length prefixes in front of them.
+pub(super) const FIELD_OVERHEAD_BYTES: usize = 8;
+
+const PLACE: &[u8; 32] = b"quorate kv v1: place of a key   ";
+const TEXT: &[u8; 32] = b"quorate kv v1: string value     ";
+const HASH: &[u8; 32] = b"quorate kv v1: hash value       ";
+
+/// Where in the map a key is kept.
+pub(super) fn place(key: &[u8]) -> Hash {
+    *blake3::keyed_hash(PLACE, key).as_bytes()
+}
+
+impl Leaf for Entry {
+    /// The key is not hashed again: its hash is the entry's place in the map, and the root binds
+    /// the two.
+    fn digest(&self) -> Hash {
+        match &self.value {
+            Value::Text(text) => *blake3::keyed_hash(TEXT, text).as_bytes(),
+            Value::Hash(fields) => {
+                let mut hasher = blake3::Hasher::new_keyed(HASH);
+                for (name, value) in fields.iter() {
+                    hasher.update(&(name.len() as u32).to_le_bytes());
+                    hasher.update(name);
+                    hasher.update(&(value.len() as u32).to_le_bytes());
+                    hasher.update(value);
+                }
+                *hasher.finalize().as_bytes()
+            }
+        }
+    }
+}
+
+impl Value {
+    pub(super) const fn kind(&self) -> ValueKind {
+        match self {
+            Self::Text(_) => ValueKind::Text,
+            Self::Hash(_) => ValueKind::Hash,
+        }
+    }
+
+    /// Makes this a string, in the memory of the old one where that fits.
+    pub(super) fn assign(&mut self, bytes: &[u8]) {
+        match self {
+            Self::Text(text) => overwrite(text, bytes),
+            Self::Hash(_) => *self = Self::Text(bytes.to_vec()),
+        }
+    }
+}
+
+impl Fields {
+    pub(super) fn len(&self) -> usize {
+        self.by_name.len()
+    }
+
+    pub(super) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_name.is_empty()
+    }
+
+    pub(super) fn get(&self, name: &[u8]) -> Option<&[u8]> {
+        self.by_name.get(name).map(Vec::as_slice)
+    }
+
+    /// Sets a field; says whether it is new.
+    pub(super) fn set(&mut self, name: &[u8], bytes: &[u8]) -> bool {
+        if let Some(value) = self.by_name.get_mut(name) {
+            self.bytes = self.bytes - value.len() + bytes.len();
+            overwrite(value, bytes);
+            return false;
+        }
+        self.bytes += FIELD_OVERHEAD_BYTES + name.len() + bytes.len();
+        self.by_name.insert(name.into(), bytes.to_vec());
+        true
+    }
+
+    /// Adds a field behind the last one. Refused if its name is not above that one's.
+    pub(super) fn push(&mut self, name: Box<[u8]>, value: Vec<u8>) -> bool {
+        if self.by_name.last_key_value().is_some_and(|(last, _)| *last >= name) {
+            return false;
+        }
+        self.bytes += FIELD_OVERHEAD_BYTES + name.len() + value.len();
+        self.by_name.insert(name, value);
+        true
+    }
+
+    /// Removes a field; says whether it was there.
+    pub(super) fn remove(&mut self, name: &[u8]) -> bool {
+        let Some(value) = self.by_name.remove(name) else { return false };
+        self.bytes -= FIELD_OVERHEAD_BYTES + name.len() + value.len();
+        true
+    }
+
+    /// The fields, names ascending.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.by_name.iter().map(|(name, value)| (&**name, value.as_slice()))
+    }
+}
+
+/// Replaces the content of `target`. A much larger buffer is given back.
+pub(super) fn overwrite(target: &mut Vec<u8>, bytes: &[u8]) {
+    if target.capacity() > 2 * bytes.len() + 64 {
+        *target = bytes.to_vec();
+    } else {
+        target.clear();
+        target.extend_from_slice(bytes);
+    }
+}

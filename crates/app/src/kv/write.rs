@@ -1,0 +1,225 @@
+//! The commands that change the state.
+
+use quorate_core::merkle::Hash;
+
+use super::command::{Command, Condition, List, Pairs};
+use super::decimal::{Digits, parse_integer};
+use super::reply::encode;
+use super::value::{Entry, FIELD_OVERHEAD_BYTES, Fields, Value, overwrite, place};
+use super::{MAX_VALUE_BYTES, Map, Refused};
+
+/// Executes `command`, which is not read-only, and appends its reply. Has no effect if it fails.
+pub(super) fn write(
+    map: &mut Map,
+    command: &Command<'_>,
+    out: &mut Vec<u8>,
+) -> Result<(), Refused> {
+    match *command {
+        Command::Set { key, value, condition: Condition::Always, get: false } => {
+            assign(map, key, value);
+            encode::ok(out);
+        }
+        Command::Set { key, value, condition, get } => {
+            return set_if(map, key, value, condition, get, out);
+        }
+        Command::GetDel(key) => return get_del(map, key, out),
+        Command::MSet(pairs) => {
+            for (key, value) in pairs.iter() {
+                assign(map, key, value);
+            }
+            encode::ok(out);
+        }
+        Command::Del(keys) => {
+            let removed = keys.iter().filter(|key| map.remove(&place(key)).is_some()).count();
+            encode::count(out, removed);
+        }
+        Command::IncrBy { key, by } => return incr_by(map, key, by, out),
+        Command::Append { key, value } => return append(map, key, value, out),
+        Command::HSet { key, pairs } => return h_set(map, key, pairs, out),
+        Command::HDel { key, fields } => return h_del(map, key, fields, out),
+        Command::HIncrBy { key, field, by } => return h_incr_by(map, key, field, by, out),
+        Command::FlushAll => {
+            *map = Map::new();
+            encode::ok(out);
+        }
+        // The rest is read-only and does not come here.
+        _ => {}
+    }
+    Ok(())
+}
+
+fn assign(map: &mut Map, key: &[u8], value: &[u8]) {
+    assign_at(map, &place(key), key, value);
+}
+
+fn assign_at(map: &mut Map, place: &Hash, key: &[u8], value: &[u8]) {
+    let empty = || Entry { key: key.into(), value: Value::Text(Vec::new()) };
+    map.get_or_insert_with(place, empty).value.assign(value);
+}
+
+fn set_if(
+    map: &mut Map,
+    key: &[u8],
+    value: &[u8],
+    condition: Condition,
+    get: bool,
+    out: &mut Vec<u8>,
+) -> Result<(), Refused> {
+    let place = place(key);
+    let old = map.get(&place).map(|entry| &entry.value);
+    let applies = match condition {
+        Condition::Always => true,
+        Condition::Absent => old.is_none(),
+        Condition::Present => old.is_some(),
+    };
+    match (get, old) {
+        (true, Some(Value::Hash(_))) => return Err(Refused::WrongType),
+        (true, Some(Value::Text(text))) => encode::bulk(out, text),
+        (true, None) => encode::nil(out),
+        (false, _) if applies => encode::ok(out),
+        (false, _) => encode::nil(out),
+    }
+    if applies {
+        assign_at(map, &place, key, value);
+    }
+    Ok(())
+}
+
+fn get_del(map: &mut Map, key: &[u8], out: &mut Vec<u8>) -> Result<(), Refused> {
+    let place = place(key);
+    match map.get(&place).map(|entry| &entry.value) {
+        None => encode::nil(out),
+        Some(Value::Hash(_)) => return Err(Refused::WrongType),
+        Some(Value::Text(text)) => {
+            encode::bulk(out, text);
+            map.remove(&place);
+        }
+    }
+    Ok(())
+}
+
+fn incr_by(map: &mut Map, key: &[u8], by: i64, out: &mut Vec<u8>) -> Result<(), Refused> {
+    let place = place(key);
+    let new = match map.get_mut(&place).map(|entry| &mut entry.value) {
+        None => {
+            assign_at(map, &place, key, Digits::of(by).as_bytes());
+            by
+        }
+        Some(Value::Text(text)) => {
+            let old = parse_integer(text).ok_or(Refused::NotAnInteger)?;
+            let new = old.checked_add(by).ok_or(Refused::Overflow)?;
+            overwrite(text, Digits::of(new).as_bytes());
+            new
+        }
+        Some(Value::Hash(_)) => return Err(Refused::WrongType),
+    };
+    encode::integer(out, new);
+    Ok(())
+}
+
+fn append(map: &mut Map, key: &[u8], value: &[u8], out: &mut Vec<u8>) -> Result<(), Refused> {
+    let place = place(key);
+    let length = match map.get_mut(&place).map(|entry| &mut entry.value) {
+        None => {
+            assign_at(map, &place, key, value);
+            value.len()
+        }
+        Some(Value::Text(text)) if text.len() + value.len() > MAX_VALUE_BYTES => {
+            return Err(Refused::TextTooLong);
+        }
+        Some(Value::Text(text)) => {
+            text.extend_from_slice(value);
+            text.len()
+        }
+        Some(Value::Hash(_)) => return Err(Refused::WrongType),
+    };
+    encode::count(out, length);
+    Ok(())
+}
+
+/// The hash under a key, for reading.
+fn hash_at<'a>(map: &'a Map, place: &Hash) -> Result<Option<&'a Fields>, Refused> {
+    match map.get(place).map(|entry| &entry.value) {
+        None => Ok(None),
+        Some(Value::Hash(fields)) => Ok(Some(fields)),
+        Some(Value::Text(_)) => Err(Refused::WrongType),
+    }
+}
+
+/// Changes the hash under a key, which is made if it is not there. What is there must be a hash.
+fn change<T>(map: &mut Map, place: &Hash, key: &[u8], change: impl FnOnce(&mut Fields) -> T) -> T {
+    let empty = || Entry { key: key.into(), value: Value::Hash(Box::default()) };
+    let value = &mut map.get_or_insert_with(place, empty).value;
+    match value {
+        Value::Hash(fields) => change(fields),
+        Value::Text(_) => unreachable!("the caller has checked that this is a hash"),
+    }
+}
+
+/// By how many bytes setting a field would make a hash larger. A value that becomes shorter
+/// counts 0, so that the sum over fields named twice is never too small.
+fn growth(hash: Option<&Fields>, field: &[u8], value_bytes: usize) -> usize {
+    match hash.and_then(|hash| hash.get(field)) {
+        Some(old) => value_bytes.saturating_sub(old.len()),
+        None => FIELD_OVERHEAD_BYTES + field.len() + value_bytes,
+    }
+}
+
+fn h_set(map: &mut Map, key: &[u8], pairs: Pairs<'_>, out: &mut Vec<u8>) -> Result<(), Refused> {
+    let place = place(key);
+    let hash = hash_at(map, &place)?;
+    let growth: usize = pairs.iter().map(|(field, value)| growth(hash, field, value.len())).sum();
+    if hash.map_or(0, Fields::bytes) + growth > MAX_VALUE_BYTES {
+        return Err(Refused::HashTooLong);
+    }
+    let added = change(map, &place, key, |fields| {
+        pairs.iter().filter(|(field, value)| fields.set(field, value)).count()
+    });
+    encode::count(out, added);
+    Ok(())
+}
+
+fn h_del(map: &mut Map, key: &[u8], names: List<'_>, out: &mut Vec<u8>) -> Result<(), Refused> {
+    let place = place(key);
+    let Some(hash) = hash_at(map, &place)? else {
+        encode::count(out, 0);
+        return Ok(());
+    };
+    if names.iter().all(|name| hash.get(name).is_none()) {
+        encode::count(out, 0);
+        return Ok(());
+    }
+    let (removed, empty) = change(map, &place, key, |fields| {
+        let removed = names.iter().filter(|name| fields.remove(name)).count();
+        (removed, fields.is_empty())
+    });
+    if empty {
+        map.remove(&place);
+    }
+    encode::count(out, removed);
+    Ok(())
+}
+
+fn h_incr_by(
+    map: &mut Map,
+    key: &[u8],
+    field: &[u8],
+    by: i64,
+    out: &mut Vec<u8>,
+) -> Result<(), Refused> {
+    let place = place(key);
+    let hash = hash_at(map, &place)?;
+    let old = match hash.and_then(|hash| hash.get(field)) {
+        None => 0,
+        Some(text) => parse_integer(text).ok_or(Refused::FieldNotAnInteger)?,
+    };
+    let new = old.checked_add(by).ok_or(Refused::Overflow)?;
+    let digits = Digits::of(new);
+    let growth = growth(hash, field, digits.as_bytes().len());
+    if hash.map_or(0, Fields::bytes) + growth > MAX_VALUE_BYTES {
+        return Err(Refused::HashTooLong);
+    }
+    change(map, &place, key, |fields| fields.set(field, digits.as_bytes()));
+    encode::integer(out, new);
+    Ok(())
+}

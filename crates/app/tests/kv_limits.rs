@@ -1,0 +1,316 @@
+//! Limits, refusals, SCAN, snapshots that are not whole.
+#![allow(missing_docs)]
+
+mod support;
+
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use quorate_app::kv::command::encode;
+use quorate_app::kv::{
+    BLOCK_ALLOWANCE_BYTES, Condition, KeyValue, MAX_KEY_BYTES, MAX_KEYS_LISTED, MAX_REPLY_BYTES,
+    MAX_VALUE_BYTES, Scan, ValueKind,
+};
+use quorate_core::state_machine::{MAX_CHUNK_BYTES, StateMachine};
+use support::{Owned, apply, chunks, encoded, one, wrong_type};
+
+fn set(store: &mut KeyValue, key: &[u8], value: &[u8]) -> Owned {
+    one(store, |out| encode::set(out, key, value, Condition::Always, false))
+}
+
+fn assert_error(reply: &Owned, part: &str) {
+    match reply {
+        Owned::Error(message) => assert!(message.contains(part), "{message}"),
+        other => panic!("{other:?} instead of an error with {part:?}"),
+    }
+}
+
+#[test]
+fn the_longest_key_and_value_are_taken_and_longer_ones_refused() {
+    let mut store = KeyValue::new();
+    let (key, value) = (vec![1; MAX_KEY_BYTES], vec![2; MAX_VALUE_BYTES]);
+    assert_eq!(set(&mut store, &key, &value), Owned::Ok);
+    assert_eq!(one(&mut store, |out| encode::get(out, &key)), Owned::Bulk(value.clone()));
+    let root = store.root();
+
+    let long_key = vec![1; MAX_KEY_BYTES + 1];
+    assert_error(&set(&mut store, &long_key, b"v"), "key is 65537, above the cap of 65536");
+    let long_value = vec![1; MAX_VALUE_BYTES + 1];
+    assert_error(&set(&mut store, b"k", &long_value), "value is 1048577, above the cap of 1048576");
+    let append = one(&mut store, |out| encode::append(out, &key, b"x"));
+    assert_error(&append, "string exceeds maximum allowed size");
+    assert_eq!(one(&mut store, |out| encode::append(out, &key, b"")), Owned::Integer(1 << 20));
+    // One bad element, and none of them is set.
+    let m_set = one(&mut store, |out| {
+        encode::m_set(out, [&b"a"[..], b"1", &long_key, b"2"]);
+    });
+    assert_error(&m_set, "key is 65537");
+    assert_eq!(store.root(), root);
+}
+
+#[test]
+fn a_hash_stays_within_its_limit_and_a_refused_write_has_no_effect() {
+    let mut store = KeyValue::new();
+    let half = vec![3; MAX_VALUE_BYTES / 2 - 8 - 1];
+    assert_eq!(one(&mut store, |out| encode::h_set(out, b"h", [b"a", &half[..]])), int(1));
+    assert_eq!(one(&mut store, |out| encode::h_set(out, b"h", [b"b", &half[..]])), int(1));
+    let root = store.root();
+    let more = one(&mut store, |out| encode::h_set(out, b"h", [&b"c"[..], b""]));
+    assert_error(&more, "hash exceeds maximum allowed size");
+    let more = one(&mut store, |out| encode::h_incr_by(out, b"h", b"n", 1));
+    assert_error(&more, "hash exceeds maximum allowed size");
+    let fresh = vec![4; MAX_VALUE_BYTES - 8];
+    let more = one(&mut store, |out| encode::h_set(out, b"new", [b"c", &fresh[..]]));
+    assert_error(&more, "hash exceeds maximum allowed size");
+    assert_eq!(store.root(), root);
+    assert_eq!(store.len(), 1);
+    // Shrunk twice by one command, then grown by another: still counted right.
+    let shrunk = one(&mut store, |out| encode::h_set(out, b"h", [&b"a"[..], b"", b"a", b"x"]));
+    assert_eq!(shrunk, int(0));
+    assert_eq!(
+        one(&mut store, |out| encode::h_set(out, b"h", [b"c", &half[..half.len() - 10]])),
+        int(1)
+    );
+    assert_error(
+        &one(&mut store, |out| encode::h_set(out, b"h", [&b"d"[..], b"12"])),
+        "hash exceeds",
+    );
+}
+
+fn int(number: i64) -> Owned {
+    Owned::Integer(number)
+}
+
+#[test]
+fn wrong_types_are_refused() {
+    let mut store = KeyValue::new();
+    set(&mut store, b"s", b"1");
+    one(&mut store, |out| encode::h_set(out, b"h", [&b"f"[..], b"v"]));
+    let root = store.root();
+    type Write = fn(&mut Vec<u8>);
+    let refused: [Write; 15] = [
+        |out| encode::get(out, b"h"),
+        |out| encode::get_del(out, b"h"),
+        |out| encode::str_len(out, b"h"),
+        |out| encode::append(out, b"h", b"x"),
+        |out| encode::incr_by(out, b"h", 1),
+        |out| encode::set(out, b"h", b"x", Condition::Always, true),
+        |out| encode::set(out, b"h", b"x", Condition::Absent, true),
+        |out| encode::h_get(out, b"s", b"f"),
+        |out| encode::h_get_all(out, b"s"),
+        |out| encode::h_set(out, b"s", [&b"f"[..], b"v"]),
+        |out| encode::h_del(out, b"s", [&b"f"[..]]),
+        |out| encode::h_len(out, b"s"),
+        |out| encode::h_exists(out, b"s", b"f"),
+        |out| encode::h_m_get(out, b"s", [&b"f"[..]]),
+        |out| encode::h_incr_by(out, b"s", b"f", 1),
+    ];
+    for write in refused {
+        assert_eq!(one(&mut store, write), wrong_type());
+    }
+    assert_eq!(store.root(), root);
+    assert_eq!(set(&mut store, b"h", b"now a string"), Owned::Ok);
+    assert_eq!(one(&mut store, |out| encode::kind(out, b"h")), Owned::Status("string".into()));
+}
+
+#[test]
+fn the_costly_commands_of_a_block_share_an_allowance() {
+    let mut store = KeyValue::new();
+    set(&mut store, b"big", &vec![0; MAX_VALUE_BYTES]);
+    let get = encoded(|out| encode::get(out, b"big"));
+    let swap = encoded(|out| encode::set(out, b"big", b"small", Condition::Always, true));
+    let write = encoded(|out| encode::incr_by(out, b"n", 1));
+    let fitting = BLOCK_ALLOWANCE_BYTES / MAX_VALUE_BYTES;
+    let mut commands = vec![&get[..]; fitting];
+    commands.extend([&get[..], &swap, &write]);
+    let replies = apply(&mut store, &commands);
+    assert!(replies[..fitting].iter().all(|reply| matches!(reply, Owned::Bulk(_))));
+    assert_error(&replies[fitting], "TRYAGAIN");
+    assert_error(&replies[fitting + 1], "TRYAGAIN");
+    assert_eq!(replies[fitting + 2], int(1), "what is cheap goes on");
+    // The next block begins afresh, and what was refused had no effect.
+    assert_eq!(apply(&mut store, &[&get]), [Owned::Bulk(vec![0; MAX_VALUE_BYTES])]);
+
+    let m_get = one(&mut store, |out| encode::m_get(out, [&b"big"[..]; 5]));
+    assert_error(&m_get, "ask for fewer values");
+    let most = MAX_REPLY_BYTES / MAX_VALUE_BYTES - 1;
+    let m_get = one(&mut store, |out| encode::m_get(out, vec![&b"big"[..]; most]));
+    assert_eq!(m_get, Owned::Array(vec![Owned::Bulk(vec![0; MAX_VALUE_BYTES]); most]));
+}
+
+#[test]
+fn keys_says_when_to_use_scan() {
+    let mut store = KeyValue::new();
+    let keys: Vec<String> = (0..=MAX_KEYS_LISTED).map(|number| format!("key:{number}")).collect();
+    let pairs = keys.iter().flat_map(|key| [key.as_bytes(), b""]);
+    assert_eq!(one(&mut store, |out| encode::m_set(out, pairs)), Owned::Ok);
+    assert_error(&one(&mut store, |out| encode::keys(out, b"key:7")), "use SCAN");
+    assert_eq!(one(&mut store, |out| encode::del(out, [&b"key:8"[..]])), int(1));
+    let found = one(&mut store, |out| encode::keys(out, b"key:7"));
+    assert_eq!(found, Owned::Array(vec![Owned::Bulk(b"key:7".to_vec())]));
+}
+
+fn scan(store: &mut KeyValue, scan: &Scan<'_>) -> (u64, Vec<Vec<u8>>) {
+    let Owned::Array(mut parts) = one(store, |out| encode::scan(out, scan)) else {
+        panic!("no array")
+    };
+    let (Some(Owned::Array(keys)), Some(Owned::Bulk(cursor))) = (parts.pop(), parts.pop()) else {
+        panic!("no cursor and keys")
+    };
+    let cursor = String::from_utf8(cursor).expect("digits").parse().expect("a number");
+    let keys = keys.into_iter().map(|key| match key {
+        Owned::Bulk(key) => key,
+        other => panic!("{other:?}"),
+    });
+    (cursor, keys.collect())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn a_scan_returns_what_is_there_throughout(
+        kept in 0u32..300,
+        count in 0u32..40,
+        churn in vec((any::<u16>(), any::<bool>()), 0..400),
+    ) {
+        let mut store = KeyValue::new();
+        let stay: BTreeSet<Vec<u8>> = (0..kept).map(|n| format!("stay:{n}").into_bytes()).collect();
+        for key in &stay {
+            set(&mut store, key, b"");
+        }
+        let (mut cursor, mut seen, mut churn) = (0, Vec::new(), churn.into_iter());
+        loop {
+            let wanted = Scan { cursor, count, kind: None, pattern: None };
+            let (next, keys) = scan(&mut store, &wanted);
+            prop_assert!(keys.len() <= count.max(1) as usize);
+            seen.extend(keys);
+            if next == 0 {
+                break;
+            }
+            prop_assert!(next > cursor);
+            cursor = next;
+            for (key, insert) in churn.by_ref().take(10) {
+                let key = format!("come and go:{key}").into_bytes();
+                match insert {
+                    true => set(&mut store, &key, b""),
+                    false => one(&mut store, |out| encode::del(out, [&key[..]])),
+                };
+            }
+        }
+        let distinct: BTreeSet<Vec<u8>> = seen.iter().cloned().collect();
+        prop_assert_eq!(distinct.len(), seen.len(), "a key came twice");
+        let missing: Vec<_> = stay.difference(&distinct).collect();
+        prop_assert!(missing.is_empty(), "{:?}", missing);
+    }
+}
+
+#[test]
+fn a_scan_filters_by_pattern_and_kind() {
+    let mut store = KeyValue::new();
+    for number in 0..50 {
+        set(&mut store, format!("s:{number}").as_bytes(), b"");
+        let key = format!("h:{number}");
+        one(&mut store, |out| encode::h_set(out, key.as_bytes(), [&b"f"[..], b"v"]));
+    }
+    let all = Scan { cursor: 0, count: 1000, kind: None, pattern: None };
+    assert_eq!(scan(&mut store, &all).1.len(), 100);
+    let kind = Some(ValueKind::Hash);
+    let (end, hashes) = scan(&mut store, &Scan { kind, ..all });
+    assert!(end == 0 && hashes.len() == 50 && hashes.iter().all(|key| key.starts_with(b"h:")));
+    let (_, some) = scan(&mut store, &Scan { pattern: Some(b"?:1?"), ..all });
+    assert_eq!(some.len(), 20);
+    assert_eq!(scan(&mut store, &Scan { kind, pattern: Some(b"s:*"), ..all }).1.len(), 0);
+}
+
+fn large_store() -> KeyValue {
+    let mut store = KeyValue::new();
+    for number in 0..7u8 {
+        set(&mut store, &[number], &vec![number; MAX_VALUE_BYTES - 1000]);
+        let value = vec![number; 400_000];
+        one(&mut store, |out| {
+            encode::h_set(out, &[b'h', number], [b"1", &value[..], b"2", &value])
+        });
+    }
+    store
+}
+
+#[test]
+fn a_large_snapshot_restores_and_its_chunks_are_stable() {
+    let mut store = large_store();
+    let snapshot = store.snapshot();
+    let root = store.root();
+    one(&mut store, encode::flush_all);
+    assert!(store.is_empty() && store.root() != root);
+    let list = chunks(&*snapshot);
+    assert!(list.len() > 10);
+    assert!(list[..list.len() - 1].iter().all(|chunk| chunk.len() == MAX_CHUNK_BYTES));
+    store.restore(&mut list.clone().into_iter()).expect("a snapshot");
+    assert_eq!(store.root(), root);
+    assert_eq!(chunks(&*store.snapshot()), list);
+    // Other boundaries are the same stream.
+    let pieces = list.iter().flat_map(|chunk| [chunk.slice(..100), chunk.slice(100..)]);
+    let mut again = KeyValue::new();
+    again.restore(&mut pieces.into_iter()).expect("a snapshot");
+    assert_eq!(again.root(), root);
+
+    let mut handed_out = 0;
+    snapshot.chunks(&mut |_| {
+        handed_out += 1;
+        handed_out < 3
+    });
+    assert_eq!(handed_out, 3, "it stops when told to");
+}
+
+#[test]
+fn a_snapshot_that_is_not_whole_is_refused_and_says_where() {
+    let list = chunks(&*large_store().snapshot());
+    let refuse = |list: Vec<Bytes>| {
+        let error = KeyValue::new().restore(&mut list.into_iter()).expect_err("no snapshot");
+        (error.chunk, error.reason)
+    };
+    let without_last = list[..list.len() - 1].to_vec();
+    assert_eq!(refuse(without_last), (list.len() - 2, "the stream ends early".into()));
+    let mut longer = list.clone();
+    longer.push(Bytes::from_static(b"x"));
+    assert_eq!(refuse(longer), (list.len(), "bytes are left behind the last key".into()));
+    let mut swapped = list.clone();
+    swapped.swap(1, 2);
+    assert!(KeyValue::new().restore(&mut swapped.into_iter()).is_err());
+    assert_eq!(refuse(vec![]), (0, "the stream ends early".into()));
+    assert_eq!(refuse(vec![Bytes::new()]), (0, "a chunk of 0 bytes".into()));
+    let oversized = Bytes::from(vec![0; MAX_CHUNK_BYTES + 1]);
+    assert_eq!(refuse(vec![oversized]).1, "a chunk of 1048577 bytes");
+}
+
+#[test]
+fn a_snapshot_with_entries_that_the_store_could_not_hold_is_refused() {
+    let head = |count: u64| [&b"quorate kv 00001"[..], &count.to_le_bytes()].concat();
+    let text = |key: &[u8]| {
+        [&(key.len() as u32).to_le_bytes()[..], key, &[1], &1u32.to_le_bytes(), b"v"].concat()
+    };
+    let restore = |stream: Vec<u8>| KeyValue::new().restore(&mut std::iter::once(stream.into()));
+    assert!(restore([head(1), text(b"a")].concat()).is_ok());
+    assert!(restore([head(2), text(b"a"), text(b"a")].concat()).is_err(), "a key twice");
+    let either_order = [
+        restore([head(2), text(b"a"), text(b"b")].concat()),
+        restore([head(2), text(b"b"), text(b"a")].concat()),
+    ];
+    assert_eq!(either_order.iter().filter(|result| result.is_ok()).count(), 1);
+    assert!(restore([head(u64::MAX), text(b"a")].concat()).is_err());
+
+    let field = |name: &[u8]| [&(name.len() as u32).to_le_bytes()[..], name, &[0; 4]].concat();
+    let hash = |fields: &[Vec<u8>]| {
+        let count = (fields.len() as u32).to_le_bytes();
+        [&1u32.to_le_bytes()[..], b"h", &[2], &count, &fields.concat()].concat()
+    };
+    assert!(restore([head(1), hash(&[field(b"a"), field(b"b")])].concat()).is_ok());
+    assert!(restore([head(1), hash(&[field(b"b"), field(b"a")])].concat()).is_err());
+    assert!(restore([head(1), hash(&[field(b"a"), field(b"a")])].concat()).is_err());
+    assert!(restore([head(1), hash(&[])].concat()).is_err(), "a hash without fields");
+    let huge = [&1u32.to_le_bytes()[..], b"k", &[1], &u32::MAX.to_le_bytes()].concat();
+    let reason = restore([head(1), huge].concat()).expect_err("too long").reason;
+    assert_eq!(reason, "value: 4294967295, above the cap of 1048576");
+}

@@ -1,0 +1,149 @@
+//! Commands about the connection and the gateway, answered on the spot.
+
+use quorate_app::kv::decimal::parse_integer;
+
+use super::client::{clear_name, set_name};
+use super::{Connection, Muting, Then, info};
+use crate::gateway::resp::{Args, MAX_BULK_BYTES, write};
+
+type Out = Vec<u8>;
+
+pub(super) fn ping(args: Args<'_>, _: &mut Connection, out: &mut Out) -> Then {
+    match args.len() {
+        1 => write::simple(out, "PONG"),
+        2 => write::bulk(out, args.get(1)),
+        _ => write::error(out, "ERR wrong number of arguments for 'ping' command"),
+    }
+    Then::Continue
+}
+
+pub(super) fn echo(args: Args<'_>, _: &mut Connection, out: &mut Out) -> Then {
+    write::bulk(out, args.get(1));
+    Then::Continue
+}
+
+pub(super) fn select(args: Args<'_>, _: &mut Connection, out: &mut Out) -> Then {
+    match parse_integer(args.get(1)) {
+        Some(0) => write::simple(out, "OK"),
+        Some(_) => write::error(out, "ERR DB index is out of range"),
+        None => write::error(out, "ERR value is not an integer or out of range"),
+    }
+    Then::Continue
+}
+
+pub(super) fn quit(_: Args<'_>, _: &mut Connection, out: &mut Out) -> Then {
+    write::simple(out, "OK");
+    Then::Close
+}
+
+pub(super) fn reset(_: Args<'_>, connection: &mut Connection, out: &mut Out) -> Then {
+    connection.muting = Muting::Off;
+    clear_name(connection);
+    write::simple(out, "RESET");
+    Then::Continue
+}
+
+pub(super) fn auth(args: Args<'_>, _: &mut Connection, out: &mut Out) -> Then {
+    match args.len() {
+        2 => write::error(
+            out,
+            "ERR AUTH <password> called without any password configured for the default user. \
+             Are you sure your configuration is correct?",
+        ),
+        3 => write::error(out, "WRONGPASS invalid username-password pair or user is disabled."),
+        _ => write::error(out, "ERR syntax error"),
+    }
+    Then::Continue
+}
+
+pub(super) fn hello(args: Args<'_>, connection: &mut Connection, out: &mut Out) -> Then {
+    if let Err(complaint) = greet(args, connection) {
+        write::error(out, complaint);
+        return Then::Continue;
+    }
+    write::array(out, 14);
+    write::bulk(out, "server");
+    write::bulk(out, "quorate");
+    write::bulk(out, "version");
+    write::bulk(out, info::REDIS_VERSION);
+    write::bulk(out, "proto");
+    write::integer(out, 2);
+    write::bulk(out, "id");
+    write::integer(out, i64::try_from(connection.client.id).unwrap_or(i64::MAX));
+    write::bulk(out, "mode");
+    write::bulk(out, "standalone");
+    write::bulk(out, "role");
+    write::bulk(out, "master");
+    write::bulk(out, "modules");
+    write::array(out, 0);
+    Then::Continue
+}
+
+/// HELLO's arguments, all of which must be good before any takes effect.
+fn greet(args: Args<'_>, connection: &Connection) -> Result<(), String> {
+    if args.len() > 1 {
+        match parse_integer(args.get(1)) {
+            Some(2) => {}
+            Some(_) => return Err("NOPROTO unsupported protocol version".to_owned()),
+            None => {
+                return Err("ERR Protocol version is not an integer or out of range".to_owned());
+            }
+        }
+    }
+    let (mut at, mut name) = (2, None);
+    while at < args.len() {
+        if args.is(at, "auth") && at + 2 < args.len() {
+            return Err("WRONGPASS invalid username-password pair or user is disabled.".to_owned());
+        }
+        if !args.is(at, "setname") || at + 1 == args.len() {
+            let option = String::from_utf8_lossy(args.get(at));
+            return Err(format!("ERR Syntax error in HELLO option '{option}'"));
+        }
+        name = Some(args.get(at + 1));
+        at += 2;
+    }
+    match name {
+        Some(name) => set_name(connection, name).map_err(str::to_owned),
+        None => Ok(()),
+    }
+}
+
+pub(super) fn info(args: Args<'_>, connection: &mut Connection, out: &mut Out) -> Then {
+    let wanted: Vec<_> = args.from(1).collect();
+    write::bulk(out, info::text(&connection.shared, &wanted));
+    Then::Continue
+}
+
+pub(super) fn config_get(args: Args<'_>, connection: &mut Connection, out: &mut Out) -> Then {
+    let settings = [
+        // Every decided block is in a log before it is answered for, and there are no dumps.
+        ("appendonly", "yes".to_owned()),
+        ("appendfsync", "always".to_owned()),
+        ("databases", "1".to_owned()),
+        ("maxclients", connection.shared.max_clients.to_string()),
+        ("maxmemory", "0".to_owned()),
+        ("maxmemory-policy", "noeviction".to_owned()),
+        ("port", connection.shared.address.port().to_string()),
+        ("proto-max-bulk-len", MAX_BULK_BYTES.to_string()),
+        ("save", String::new()),
+    ];
+    let patterns: Vec<_> = args.from(2).map(<[u8]>::to_ascii_lowercase).collect();
+    let matching = settings.iter().filter(|(name, _)| {
+        patterns.iter().any(|pattern| quorate_app::kv::matches(pattern, name.as_bytes()))
+    });
+    let matching: Vec<_> = matching.collect();
+    write::array(out, 2 * matching.len());
+    for (name, value) in matching {
+        write::bulk(out, name);
+        write::bulk(out, value);
+    }
+    Then::Continue
+}
+
+pub(super) fn config_set(_: Args<'_>, _: &mut Connection, out: &mut Out) -> Then {
+    write::error(
+        out,
+        "ERR CONFIG SET is not supported: the gateway is configured when it is started",
+    );
+    Then::Continue
+}

@@ -1,0 +1,376 @@
+//! The commands: which there are ([`table`]), and what becomes of one ([`dispatch`]).
+
+mod client;
+mod docs;
+mod info;
+mod local;
+mod ordered;
+pub mod table;
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use super::MAX_COMMAND_BYTES;
+use super::reply::Shape;
+use super::resp::{Args, write};
+use table::{Handler, Spec};
+
+/// What all connections share.
+#[derive(Debug)]
+pub struct Shared {
+    /// When the gateway was started.
+    pub started: Instant,
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// Most connections at a time.
+    pub max_clients: usize,
+    /// Commands read so far.
+    pub commands: AtomicU64,
+    /// Connections accepted so far; the latest one's id.
+    pub connections: AtomicU64,
+    /// Connections turned away so far.
+    pub rejected: AtomicU64,
+    clients: Mutex<BTreeMap<u64, Arc<Client>>>,
+}
+
+impl Shared {
+    /// A gateway that listens at `address`, without connections yet.
+    #[must_use]
+    pub fn new(address: SocketAddr, max_clients: usize) -> Self {
+        Self {
+            started: Instant::now(),
+            address,
+            max_clients,
+            commands: AtomicU64::new(0),
+            connections: AtomicU64::new(0),
+            rejected: AtomicU64::new(0),
+            clients: Mutex::default(),
+        }
+    }
+
+    /// Takes in a new connection from `address`, unless there are too many.
+    pub fn admit(self: &Arc<Self>, address: SocketAddr) -> Option<Connection> {
+        let mut clients = lock(&self.clients);
+        if clients.len() >= self.max_clients {
+            self.rejected.fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
+        let id = self.connections.fetch_add(1, Ordering::Relaxed) + 1;
+        let client = Arc::new(Client {
+            id,
+            address,
+            since: Instant::now(),
+            name: Mutex::default(),
+            active_ms: AtomicU64::new(0),
+        });
+        clients.insert(id, Arc::clone(&client));
+        Some(Connection { shared: Arc::clone(self), client, muting: Muting::Off })
+    }
+
+    /// How many connections there are.
+    #[must_use]
+    pub fn client_count(&self) -> usize {
+        lock(&self.clients).len()
+    }
+
+    fn clients(&self) -> Vec<Arc<Client>> {
+        lock(&self.clients).values().cloned().collect()
+    }
+}
+
+/// No holder of these locks panics half way through a change, so a poisoned one is still good.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// One connection, as the others see it.
+#[derive(Debug)]
+struct Client {
+    id: u64,
+    address: SocketAddr,
+    since: Instant,
+    name: Mutex<Vec<u8>>,
+    /// When it last sent something, in milliseconds after `since`.
+    active_ms: AtomicU64,
+}
+
+/// One connection's state. Dropping it takes it off the list of clients.
+#[derive(Debug)]
+pub struct Connection {
+    shared: Arc<Shared>,
+    client: Arc<Client>,
+    muting: Muting,
+}
+
+/// Which replies are not sent (CLIENT REPLY).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Muting {
+    Off,
+    /// The next command's, once this one is over.
+    Next,
+    /// This command's.
+    Once,
+    On,
+}
+
+impl Connection {
+    /// Notes that `commands` commands have arrived.
+    pub fn count(&self, commands: u64) {
+        self.shared.commands.fetch_add(commands, Ordering::Relaxed);
+        let active_ms = self.client.since.elapsed().as_millis();
+        let active_ms = u64::try_from(active_ms).unwrap_or(u64::MAX);
+        self.client.active_ms.store(active_ms, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        lock(&self.shared.clients).remove(&self.client.id);
+    }
+}
+
+/// What a run of commands from one connection has come to so far.
+#[derive(Debug, Default)]
+pub struct Batch {
+    /// For each reply, in the order they must be sent, where it comes from.
+    pub answers: Vec<Answer>,
+    /// The replies that are known already, in RESP.
+    pub local: Vec<u8>,
+    /// The commands to be ordered, encoded one after the other.
+    pub encoded: Vec<u8>,
+    /// Where each of those ends.
+    pub ends: Vec<usize>,
+}
+
+/// Where replies come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The next so many bytes of [`Batch::local`].
+    Local(usize),
+    /// The cluster's next reply.
+    Ordered(Shape),
+}
+
+/// Whether a connection goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Then {
+    /// It does.
+    Continue,
+    /// It ends once the replies have been sent.
+    Close,
+}
+
+/// The text of an error, its class in front.
+type Complaint = Cow<'static, str>;
+
+const SYNTAX: Complaint = Cow::Borrowed("ERR syntax error");
+const NOT_AN_INTEGER: Complaint = Cow::Borrowed("ERR value is not an integer or out of range");
+
+impl Batch {
+    /// Whether there is nothing to send or submit.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.answers.is_empty()
+    }
+
+    /// Appends an answer that is known already.
+    pub fn answer(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        let start = self.local.len();
+        write(&mut self.local);
+        self.note_local(self.local.len() - start);
+    }
+
+    fn note_local(&mut self, bytes: usize) {
+        match self.answers.last_mut() {
+            Some(Answer::Local(before)) => *before += bytes,
+            _ => self.answers.push(Answer::Local(bytes)),
+        }
+    }
+}
+
+/// Answers a command, or appends it to what is to be ordered.
+pub fn dispatch(args: Args<'_>, connection: &mut Connection, batch: &mut Batch) -> Then {
+    let then = match table::find(table::COMMANDS, args.get(0)) {
+        Some(spec) => run(spec, args, connection, batch),
+        None => {
+            refuse_unknown(args, connection, batch);
+            Then::Continue
+        }
+    };
+    connection.muting = match connection.muting {
+        Muting::Next => Muting::Once,
+        Muting::Once => Muting::Off,
+        other => other,
+    };
+    then
+}
+
+fn run(spec: &Spec, args: Args<'_>, connection: &mut Connection, batch: &mut Batch) -> Then {
+    let fits = match usize::try_from(spec.arity) {
+        Ok(exactly) => args.len() == exactly,
+        Err(_) => args.len() >= spec.arity.unsigned_abs() as usize,
+    };
+    if !fits {
+        let name = spec.name;
+        let complaint = format!("ERR wrong number of arguments for '{name}' command");
+        refuse(&complaint, connection, batch);
+        return Then::Continue;
+    }
+    match spec.handler {
+        Handler::Ordered(encode) => {
+            order(encode, args, connection, batch);
+            Then::Continue
+        }
+        Handler::Local(answer) => {
+            let start = batch.local.len();
+            let then = answer(args, connection, &mut batch.local);
+            if is_muted(connection) {
+                batch.local.truncate(start);
+            }
+            batch.note_local(batch.local.len() - start);
+            then
+        }
+        Handler::Container(whole) => match (args.len(), whole) {
+            (1, Some(whole)) => {
+                let start = batch.local.len();
+                whole(&mut batch.local);
+                if is_muted(connection) {
+                    batch.local.truncate(start);
+                }
+                batch.note_local(batch.local.len() - start);
+                Then::Continue
+            }
+            _ => run_part(spec, args, connection, batch),
+        },
+    }
+}
+
+/// Runs a subcommand.
+fn run_part(spec: &Spec, args: Args<'_>, connection: &mut Connection, batch: &mut Batch) -> Then {
+    let word = args.get(1);
+    if let Some(part) = spec.parts.iter().find(|part| is_word(part.last_word(), word)) {
+        return run(part, args, connection, batch);
+    }
+    if args.len() == 2 && is_word("help", word) {
+        if !is_muted(connection) {
+            batch.answer(|out| docs::help(out, spec));
+        }
+        return Then::Continue;
+    }
+    let name = spec.name.to_ascii_uppercase();
+    let word = String::from_utf8_lossy(&word[..word.len().min(128)]);
+    let complaint = format!("ERR unknown subcommand '{word}'. Try {name} HELP.");
+    refuse(&complaint, connection, batch);
+    Then::Continue
+}
+
+fn is_word(word: &str, given: &[u8]) -> bool {
+    given.eq_ignore_ascii_case(word.as_bytes())
+}
+
+fn order(
+    encode: fn(Args<'_>, &mut Vec<u8>) -> Result<Shape, Complaint>,
+    args: Args<'_>,
+    connection: &Connection,
+    batch: &mut Batch,
+) {
+    let start = batch.encoded.len();
+    let result = encode(args, &mut batch.encoded);
+    let complaint = match result {
+        Ok(_) if batch.encoded.len() - start > MAX_COMMAND_BYTES => {
+            Cow::Owned(format!("ERR command is longer than {MAX_COMMAND_BYTES} bytes"))
+        }
+        Ok(shape) => {
+            batch.ends.push(batch.encoded.len());
+            let shape = if is_muted(connection) { Shape::Silent } else { shape };
+            batch.answers.push(Answer::Ordered(shape));
+            return;
+        }
+        Err(complaint) => complaint,
+    };
+    batch.encoded.truncate(start);
+    refuse(&complaint, connection, batch);
+}
+
+fn is_muted(connection: &Connection) -> bool {
+    matches!(connection.muting, Muting::Once | Muting::On)
+}
+
+fn refuse(complaint: &str, connection: &Connection, batch: &mut Batch) {
+    if !is_muted(connection) {
+        batch.answer(|out| write::error(out, complaint));
+    }
+}
+
+/// What cannot be had here, and why.
+const UNSUPPORTED: &[(&[&str], &str)] = &[
+    (
+        &[
+            "expire",
+            "expireat",
+            "expiretime",
+            "getex",
+            "pexpire",
+            "pexpireat",
+            "pexpiretime",
+            "psetex",
+            "setex",
+        ],
+        "keys do not expire, since replicas agree on no clock",
+    ),
+    (
+        &["discard", "exec", "multi", "unwatch", "watch"],
+        "there are no transactions; MSET, SETNX and GETSET are atomic",
+    ),
+    (
+        &[
+            "psubscribe",
+            "publish",
+            "pubsub",
+            "punsubscribe",
+            "spublish",
+            "ssubscribe",
+            "subscribe",
+            "sunsubscribe",
+            "unsubscribe",
+        ],
+        "there is no publish and subscribe",
+    ),
+    (
+        &["eval", "evalsha", "eval_ro", "evalsha_ro", "fcall", "fcall_ro", "function", "script"],
+        "there are no scripts",
+    ),
+    (&["monitor", "psync", "replicaof", "slaveof", "sync"], "replication is not Redis's"),
+];
+
+fn refuse_unknown(args: Args<'_>, connection: &Connection, batch: &mut Batch) {
+    let name = args.get(0);
+    for (names, reason) in UNSUPPORTED {
+        if let Some(name) = names.iter().find(|candidate| is_word(candidate, name)) {
+            let name = name.to_ascii_uppercase();
+            return refuse(&format!("ERR {name} is not supported: {reason}"), connection, batch);
+        }
+    }
+    if is_muted(connection) {
+        return;
+    }
+    // Redis 7's words, cut where Redis cuts them.
+    let mut text = b"ERR unknown command '".to_vec();
+    text.extend_from_slice(&name[..name.len().min(128)]);
+    text.extend_from_slice(b"', with args beginning with: ");
+    let args_at = text.len();
+    for arg in args.from(1) {
+        let room = 128usize.saturating_sub(text.len() - args_at);
+        if room == 0 {
+            break;
+        }
+        text.push(b'\'');
+        text.extend_from_slice(&arg[..arg.len().min(room)]);
+        text.extend_from_slice(b"' ");
+    }
+    batch.answer(|out| write::error(out, &text));
+}

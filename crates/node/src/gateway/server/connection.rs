@@ -1,0 +1,242 @@
+//! One connection: what is read becomes submissions, and their replies are written in order.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::net::tcp::{ReadHalf, WriteHalf};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::time::timeout;
+
+use super::Limits;
+use crate::gateway::commands::{Answer, Batch, Connection, Then, dispatch};
+use crate::gateway::reply::{Shape, write_reply};
+use crate::gateway::resp::{Requests, write};
+use crate::gateway::{Cluster, ClusterError, MAX_SUBMITTED_COMMANDS, Submission};
+
+/// A batch whose commands are longer than this is submitted before more is read into it.
+const BATCH_BYTES: usize = 256 << 10;
+/// Replies are sent when so many bytes of them have been gathered, or there are no more.
+const FLUSH_BYTES: usize = 64 << 10;
+
+/// Replies that are owed.
+struct Owed {
+    answers: Vec<Answer>,
+    local: Vec<u8>,
+    /// The replies of the cluster; `None` if there are no commands for it.
+    submission: Option<Submission>,
+    commands: usize,
+    /// Given back once the replies are sent.
+    _permit: OwnedSemaphorePermit,
+}
+
+/// Serves a connection to its end.
+pub(super) async fn run(
+    mut stream: TcpStream,
+    connection: Connection,
+    cluster: Arc<dyn Cluster>,
+    limits: Limits,
+    stopped: watch::Receiver<bool>,
+) {
+    // Replies are gathered here already. Without the option they are only slower.
+    let _ = stream.set_nodelay(true);
+    let (input, output) = stream.split();
+    let (owing, owed) = mpsc::channel(limits.max_submissions.max(1));
+    let bytes_cap = limits.max_submitted_bytes.clamp(1, Semaphore::MAX_PERMITS.min(1 << 30));
+    let reader = Reader {
+        input,
+        requests: Requests::default(),
+        connection,
+        cluster,
+        owing,
+        room: Arc::new(Semaphore::new(bytes_cap)),
+        bytes_cap,
+        idle_timeout: limits.idle_timeout,
+    };
+    let writer = write_all_owed(owed, output, limits);
+    tokio::pin!(writer);
+    tokio::select! {
+        // The client takes no more: what it still has to say is of no use.
+        _ = &mut writer => return,
+        () = reader.run(stopped) => {}
+    }
+    let _ = writer.await;
+}
+
+struct Reader<'a> {
+    input: ReadHalf<'a>,
+    requests: Requests,
+    connection: Connection,
+    cluster: Arc<dyn Cluster>,
+    owing: mpsc::Sender<Owed>,
+    /// Bytes that may yet be owed an answer.
+    room: Arc<Semaphore>,
+    bytes_cap: usize,
+    idle_timeout: Option<Duration>,
+}
+
+impl Reader<'_> {
+    /// Reads until the client, the gateway or an error ends it.
+    async fn run(mut self, mut stopped: watch::Receiver<bool>) {
+        loop {
+            tokio::select! {
+                // An error of the channel means that whoever could stop this is gone.
+                _ = stopped.wait_for(|stopped| *stopped) => return,
+                received = self.receive() => if !received {
+                    return;
+                },
+            }
+            if self.take_in().await == Then::Close {
+                return;
+            }
+        }
+    }
+
+    /// Waits for bytes; says whether there were any.
+    async fn receive(&mut self) -> bool {
+        loop {
+            let reading = self.input.read_buf(self.requests.space());
+            let read = match self.idle_timeout {
+                None => reading.await,
+                Some(limit) => match timeout(limit, reading).await {
+                    Ok(read) => read,
+                    // A client that is owed something waits with reason.
+                    Err(_) if self.owing.capacity() < self.owing.max_capacity() => continue,
+                    Err(_) => return false,
+                },
+            };
+            return read.is_ok_and(|bytes| bytes > 0);
+        }
+    }
+
+    /// Takes in all complete requests.
+    async fn take_in(&mut self) -> Then {
+        loop {
+            let (mut batch, mut commands) = (Batch::default(), 0);
+            let mut more = true;
+            let mut then = Then::Continue;
+            while then == Then::Continue {
+                match self.requests.next_request() {
+                    Ok(Some(args)) => {
+                        commands += 1;
+                        then = dispatch(args, &mut self.connection, &mut batch);
+                    }
+                    Ok(None) => {
+                        more = false;
+                        break;
+                    }
+                    Err(error) => {
+                        batch.answer(|out| write::error(out, format!("ERR {error}")));
+                        then = Then::Close;
+                    }
+                }
+                let full = batch.ends.len() >= MAX_SUBMITTED_COMMANDS
+                    || batch.encoded.len() + batch.local.len() >= BATCH_BYTES;
+                if full {
+                    break;
+                }
+            }
+            self.connection.count(commands);
+            if !batch.is_empty() && !self.submit(batch).await {
+                return Then::Close;
+            }
+            if then == Then::Close || !more {
+                return then;
+            }
+        }
+    }
+
+    /// Submits a batch; says whether someone is there to send the replies.
+    async fn submit(&mut self, batch: Batch) -> bool {
+        let Batch { answers, local, encoded, ends } = batch;
+        // The place among the replies is taken first: while there is none, nothing is submitted.
+        let Ok(place) = self.owing.reserve().await else { return false };
+        let bytes = (encoded.len() + local.len()).min(self.bytes_cap);
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let room = Arc::clone(&self.room);
+        let Ok(permit) = room.acquire_many_owned(bytes).await else { return false };
+        let commands = ends.len();
+        let submission = (commands > 0).then(|| self.cluster.submit(cut(encoded, &ends)));
+        place.send(Owed { answers, local, submission, commands, _permit: permit });
+        true
+    }
+}
+
+/// The commands, sharing one allocation.
+fn cut(encoded: Vec<u8>, ends: &[usize]) -> Vec<Bytes> {
+    let mut encoded = Bytes::from(encoded);
+    let mut start = 0;
+    ends.iter()
+        .map(|&end| {
+            let length = end - start;
+            start = end;
+            encoded.split_to(length)
+        })
+        .collect()
+}
+
+async fn write_all_owed(
+    mut owed: mpsc::Receiver<Owed>,
+    mut output: WriteHalf<'_>,
+    limits: Limits,
+) -> io::Result<()> {
+    let mut out = Vec::with_capacity(4096);
+    while let Some(owed) = owed.recv().await {
+        let Owed { answers, local, submission, commands, _permit } = owed;
+        let replies = match submission {
+            Some(submission) => submission.await,
+            None => Ok(Vec::new()),
+        };
+        let replies = replies.and_then(|replies| match replies.len() == commands {
+            true => Ok(replies),
+            // Which reply belongs to which command cannot be known.
+            false => Err(ClusterError::Unknown),
+        });
+        let reply_bytes = replies.iter().flatten().map(Bytes::len).sum::<usize>();
+        if reply_bytes > limits.max_output_bytes {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        let (mut local_at, mut replies) = (0, replies.map(Vec::into_iter));
+        for answer in answers {
+            match answer {
+                Answer::Local(bytes) => {
+                    out.extend_from_slice(&local[local_at..local_at + bytes]);
+                    local_at += bytes;
+                }
+                Answer::Ordered(shape) => match &mut replies {
+                    Ok(replies) => {
+                        let reply = replies.next().unwrap_or_default();
+                        write_reply(&mut out, &reply, shape);
+                    }
+                    Err(_) if shape == Shape::Silent => {}
+                    Err(error) => write::error(&mut out, error.to_string()),
+                },
+            }
+            if out.len() >= FLUSH_BYTES {
+                send(&mut output, &mut out, limits.stall_timeout).await?;
+            }
+        }
+        send(&mut output, &mut out, limits.stall_timeout).await?;
+    }
+    output.shutdown().await
+}
+
+/// Sends what was gathered. The client must take something within every `patience`.
+async fn send(output: &mut WriteHalf<'_>, out: &mut Vec<u8>, patience: Duration) -> io::Result<()> {
+    let mut rest = &out[..];
+    while !rest.is_empty() {
+        let written = timeout(patience, output.write(rest)).await??;
+        if written == 0 {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
+        rest = &rest[written..];
+    }
+    out.clear();
+    if out.capacity() > 4 * FLUSH_BYTES {
+        out.shrink_to(FLUSH_BYTES);
+    }
+    Ok(())
+}

@@ -1,0 +1,100 @@
+//! The gateway's sockets: connections are accepted, served side by side, and wound up.
+
+mod connection;
+
+use std::future::Future;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::Cluster;
+use super::commands::Shared;
+
+/// What connections may take up.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Most connections at a time; a further one is told so and closed.
+    pub max_clients: usize,
+    /// Most submissions of one connection that are not answered yet. The connection is not read
+    /// from while there are so many.
+    pub max_submissions: usize,
+    /// Most bytes of commands in them. One command may exceed it, alone.
+    pub max_submitted_bytes: usize,
+    /// Most bytes of replies to one submission: a connection that is owed more is closed.
+    pub max_output_bytes: usize,
+    /// How long a client may take no byte of what it is owed.
+    pub stall_timeout: Duration,
+    /// How long a client that is owed nothing may send nothing. `None`: for ever.
+    pub idle_timeout: Option<Duration>,
+    /// How long what was submitted is waited for when the gateway stops.
+    pub stop_timeout: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_clients: 10_000,
+            max_submissions: 16,
+            max_submitted_bytes: 8 << 20,
+            max_output_bytes: 256 << 20,
+            stall_timeout: Duration::from_secs(60),
+            idle_timeout: None,
+            stop_timeout: Duration::from_secs(10),
+        }
+    }
+}
+
+/// How long to wait when no connection can be accepted, for lack of descriptors say.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Serves Redis clients on `listener` until `stop` is ready. Then no more is read, what was
+/// submitted is waited for and answered ([`Limits::stop_timeout`]), and all is closed.
+///
+/// # Errors
+/// If the listener has no local address. An error of one connection ends that connection only.
+pub async fn serve(
+    listener: TcpListener,
+    cluster: Arc<dyn Cluster>,
+    limits: Limits,
+    stop: impl Future<Output = ()>,
+) -> io::Result<()> {
+    let shared = Arc::new(Shared::new(listener.local_addr()?, limits.max_clients));
+    let (stopping, stopped) = watch::channel(false);
+    let mut connections = JoinSet::new();
+    tokio::pin!(stop);
+    loop {
+        tokio::select! {
+            () = &mut stop => break,
+            // Reaped as they end, so that the set holds no more than are open.
+            Some(_) = connections.join_next() => {}
+            accepted = listener.accept() => match accepted {
+                Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
+                Ok((stream, address)) => match shared.admit(address) {
+                    None => turn_away(&stream),
+                    Some(connection) => {
+                        let (cluster, stopped) = (Arc::clone(&cluster), stopped.clone());
+                        connections.spawn(connection::run(
+                            stream, connection, cluster, limits, stopped,
+                        ));
+                    }
+                },
+            },
+        }
+    }
+    drop(listener);
+    let _ = stopping.send(true);
+    let all_ended = async { while connections.join_next().await.is_some() {} };
+    if tokio::time::timeout(limits.stop_timeout, all_ended).await.is_err() {
+        connections.shutdown().await;
+    }
+    Ok(())
+}
+
+/// Says why and closes. The few bytes fit the socket's empty buffer; if not, so be it.
+fn turn_away(stream: &TcpStream) {
+    let _ = stream.try_write(b"-ERR max number of clients reached\r\n");
+}
