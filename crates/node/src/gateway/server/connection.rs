@@ -98,13 +98,14 @@ impl Reader<'_> {
     /// Waits for bytes; says whether there were any.
     async fn receive(&mut self) -> bool {
         loop {
+            // A client that is owed something waits with reason, and is idle only from then on.
+            let is_owed = self.room.available_permits() < self.bytes_cap;
             let reading = self.input.read_buf(self.requests.space());
             let read = match self.idle_timeout {
                 None => reading.await,
                 Some(limit) => match timeout(limit, reading).await {
                     Ok(read) => read,
-                    // A client that is owed something waits with reason.
-                    Err(_) if self.owing.capacity() < self.owing.max_capacity() => continue,
+                    Err(_) if is_owed => continue,
                     Err(_) => return false,
                 },
             };
