@@ -1,2 +1,72 @@
-//! The `quorate` command.
-fn main() {}
+//! The `quorate` command: one file a subcommand, nothing decided here that a library could.
+#![forbid(unsafe_code)]
+
+mod arguments;
+mod commands;
+mod failure;
+mod output;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use output::Format;
+
+const PRECEDENCE: &str = "\
+Configuration: flags come before QUORATE_* variables, before config/node.toml, before defaults.";
+
+/// Byzantine-fault-tolerant replication: run it, watch it, measure it.
+#[derive(Debug, Parser)]
+#[command(name = "quorate", version, after_help = format!("{}\n{PRECEDENCE}", failure::Exit::help()), max_term_width = 100)]
+#[command(propagate_version = false, arg_required_else_help = true)]
+struct Cli {
+    /// What results look like: for people, or for programs.
+    #[arg(short, long, global = true, value_enum, default_value_t, value_name = "FORMAT")]
+    output: Format,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Clusters on one machine.
+    #[command(subcommand)]
+    Testnet(commands::testnet::Command),
+    /// Make a secret key and print its public half.
+    Keygen(commands::keygen::Arguments),
+    /// Check or show a replica's configuration.
+    #[command(subcommand)]
+    Config(commands::config::Command),
+    /// Print the version.
+    Version,
+    /// Print the completions of a shell, to be sourced by it.
+    Completions(commands::completions::Arguments),
+    /// Write manual pages, one a subcommand.
+    Man(commands::man::Arguments),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let done = match cli.command {
+        Command::Testnet(command) => commands::testnet::run(&command, cli.output),
+        Command::Keygen(arguments) => commands::keygen::run(&arguments, cli.output),
+        Command::Config(command) => commands::config::run(&command, cli.output),
+        Command::Version => commands::version::run(cli.output),
+        Command::Completions(arguments) => commands::completions::run::<Cli>(&arguments),
+        Command::Man(arguments) => commands::man::run::<Cli>(&arguments),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        super::Cli::command().debug_assert();
+    }
+}

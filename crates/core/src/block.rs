@@ -1,1 +1,135 @@
 //! Blocks: the nodes of the tree that the protocol grows.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::certificate::Qc;
+use crate::frame::FrameId;
+use crate::types::{Digest, Epoch, Height, ReplicaId, View};
+use crate::wire::{Decode, DecodeError, Encode, Reader, put_list};
+
+/// Identifies a block: the hash of its content. It covers the signers of its justify (leaders may
+/// be elected from them) but never a signature's bytes, so that a certificate whose signatures
+/// were exchanged for other valid ones does not make another block.
+pub type BlockId = Digest;
+
+/// Most frames in one block.
+pub const MAX_FRAMES: usize = 4096;
+
+/// A block. Immutable; its identity was computed when it was made or decoded.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Block {
+    content: Content,
+    id: BlockId,
+}
+
+/// A block, shared.
+pub type SharedBlock = Arc<Block>;
+
+/// What a block says.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Content {
+    /// The committee it belongs to.
+    pub epoch: Epoch,
+    /// The view it was proposed in.
+    pub view: View,
+    /// Its parent's height plus one.
+    pub height: Height,
+    /// Who proposed it.
+    pub proposer: ReplicaId,
+    /// The certificate of its parent: **the parent is always the block of the justify**.
+    pub justify: Qc,
+    /// The state root after the block that the *parent* committed (see
+    /// [`crate::tree::BlockTree::committed_by`]): old enough to be known to everyone who votes.
+    pub state_root: Digest,
+    /// The request frames, in the order of execution. Bodies travel apart.
+    pub frames: Vec<FrameId>,
+}
+
+impl Block {
+    /// Seals `content` under its identity.
+    #[must_use]
+    pub fn new(content: Content) -> Self {
+        let mut bytes = Vec::with_capacity(160 + 32 * content.frames.len());
+        content.epoch.encode(&mut bytes);
+        content.view.encode(&mut bytes);
+        content.height.encode(&mut bytes);
+        content.proposer.encode(&mut bytes);
+        content.justify.encode_identity(&mut bytes);
+        content.state_root.encode(&mut bytes);
+        put_list(&mut bytes, &content.frames);
+        let id = Digest::of("quorate block", &bytes);
+        Self { content, id }
+    }
+
+    /// The first block of `chain`: view 0, height 0, certified by definition.
+    #[must_use]
+    pub fn genesis(chain: Digest, epoch: Epoch) -> Self {
+        Self::new(Content {
+            epoch,
+            view: View(0),
+            height: Height(0),
+            proposer: ReplicaId(0),
+            justify: Qc::genesis(chain),
+            state_root: Digest::default(),
+            frames: Vec::new(),
+        })
+    }
+
+    /// Its identity.
+    #[must_use]
+    pub fn id(&self) -> BlockId {
+        self.id
+    }
+
+    /// The block it extends.
+    #[must_use]
+    pub fn parent(&self) -> BlockId {
+        self.content.justify.block()
+    }
+
+    /// Whether it carries no command.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.content.frames.is_empty()
+    }
+}
+
+impl std::ops::Deref for Block {
+    type Target = Content;
+    fn deref(&self) -> &Content {
+        &self.content
+    }
+}
+
+impl fmt::Debug for Block {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "block {:?} {:?} {:?} on {:?}", self.id, self.view, self.height, self.parent())
+    }
+}
+
+impl Encode for Block {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.epoch.encode(out);
+        self.view.encode(out);
+        self.height.encode(out);
+        self.proposer.encode(out);
+        self.justify.encode(out);
+        self.state_root.encode(out);
+        put_list(out, &self.frames);
+    }
+}
+
+impl Decode for Block {
+    fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
+        Ok(Self::new(Content {
+            epoch: Epoch::decode(reader)?,
+            view: View::decode(reader)?,
+            height: Height::decode(reader)?,
+            proposer: ReplicaId::decode(reader)?,
+            justify: Qc::decode(reader)?,
+            state_root: Digest::decode(reader)?,
+            frames: reader.list("frames in a block", MAX_FRAMES)?,
+        }))
+    }
+}

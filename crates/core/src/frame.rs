@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::client::Packed;
 use crate::crypto::{Check, Claim, PublicKey, Signature, Statement};
 use crate::types::{Digest, Sequence, SessionId};
 use crate::wire::{Decode, DecodeError, Encode, Reader};
@@ -52,11 +53,7 @@ impl Frame {
         chain: &Digest,
         sign: impl FnOnce(&Statement) -> Signature,
     ) -> Option<Self> {
-        let mut encoded = Vec::with_capacity(256);
-        key.encode(&mut encoded);
-        session.encode(&mut encoded);
-        first.encode(&mut encoded);
-        encoded.extend_from_slice(&[0; 8]);
+        let mut encoded = Self::head(key, session, first, 256);
         let mut count = 0u32;
         for command in commands {
             crate::wire::put_bytes(&mut encoded, command);
@@ -65,12 +62,59 @@ impl Frame {
                 return None;
             }
         }
+        Some(Self::seal(encoded, key, session, first, count, chain, sign))
+    }
+
+    /// As [`Frame::build`], of commands that are packed already: they are copied, not walked.
+    pub fn of_packed<'a>(
+        key: PublicKey,
+        session: SessionId,
+        first: Sequence,
+        parts: impl Iterator<Item = &'a Packed> + Clone,
+        chain: &Digest,
+        sign: impl FnOnce(&Statement) -> Signature,
+    ) -> Option<Self> {
+        let (mut count, mut bytes) = (0usize, 0usize);
+        for part in parts.clone() {
+            count = count.saturating_add(part.len());
+            bytes = bytes.saturating_add(part.body().len());
+        }
+        if count > MAX_COMMANDS || bytes > MAX_BODY_BYTES {
+            return None;
+        }
+        let mut encoded = Self::head(key, session, first, bytes + OVERHEAD_BYTES);
+        for part in parts {
+            encoded.extend_from_slice(part.body());
+        }
+        Some(Self::seal(encoded, key, session, first, count as u32, chain, sign))
+    }
+
+    /// Everything before the body, in a buffer of `capacity` bytes; [`Frame::seal`] fills in the
+    /// count and the length.
+    fn head(key: PublicKey, session: SessionId, first: Sequence, capacity: usize) -> Vec<u8> {
+        let mut encoded = Vec::with_capacity(capacity);
+        key.encode(&mut encoded);
+        session.encode(&mut encoded);
+        first.encode(&mut encoded);
+        encoded.extend_from_slice(&[0; 8]);
+        encoded
+    }
+
+    fn seal(
+        mut encoded: Vec<u8>,
+        key: PublicKey,
+        session: SessionId,
+        first: Sequence,
+        count: u32,
+        chain: &Digest,
+        sign: impl FnOnce(&Statement) -> Signature,
+    ) -> Self {
         let body = (encoded.len() - BODY_AT) as u32;
         encoded[48..52].copy_from_slice(&count.to_le_bytes());
         encoded[52..56].copy_from_slice(&body.to_le_bytes());
         let id = Digest::of("quorate frame", &encoded);
         sign(&Statement::frame(chain, &id)).encode(&mut encoded);
-        Some(Self { encoded: encoded.into(), key, session, first, count, id })
+        Self { encoded: encoded.into(), key, session, first, count, id }
     }
 
     /// A request to open a session for `key`. Of several with one key the highest `incarnation`

@@ -1,1 +1,10 @@
-//! Quorate: crypto.
+//! The arithmetic behind [`quorate_core::crypto`], and the files secret keys live in.
+//!
+//! [`ed25519`] has the one signature scheme in use; [`key_file`] reads and writes secret keys, be
+//! they a replica's consensus key, its transport key, or a client's key.
+#![forbid(unsafe_code)]
+
+pub mod ed25519;
+pub mod key_file;
+
+pub use ed25519::{Ed25519, SecretKey};

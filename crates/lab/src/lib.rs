@@ -1,1 +1,4 @@
-//! Quorate: lab.
+//! The laboratory: what puts a cluster under load and measures it.
+#![forbid(unsafe_code)]
+
+pub mod load;

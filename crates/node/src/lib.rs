@@ -1,4 +1,9 @@
-//! Quorate: node.
+//! The real world around a replica: configuration, transports, clients, threads, clocks.
 #![forbid(unsafe_code)]
 
+pub mod client;
+pub mod config;
 pub mod gateway;
+pub mod replica;
+pub mod testnet;
+pub mod transport;

@@ -12,9 +12,7 @@ pub struct Iter<'a, V> {
 
 impl<'a, V> Iter<'a, V> {
     pub(super) fn all(top: &'a Slot<V>) -> Self {
-        Self {
-            path: vec![slice::from_ref(top).iter()],
-        }
+        Self { path: vec![slice::from_ref(top).iter()] }
     }
 
     /// The pairs whose key is `start` or above.

@@ -64,7 +64,8 @@ pub const EMPTY_ROOT: Hash = [0; 32];
 /// A value of a [`MerkleMap`].
 pub trait Leaf: Clone {
     /// The digest that stands for this value under the root. It must be a collision-resistant hash
-    /// of all that replicas must agree on, and a function of the value alone.
+    /// of all that replicas must agree on, and a function of the value alone. Must not panic: a map
+    /// whose refresh was unwound has lost what it was working on.
     fn digest(&self) -> Hash;
 }
 
@@ -81,18 +82,13 @@ pub struct MerkleMap<V> {
     len: usize,
     /// Writes since the root was last computed: a bound on the leaves that are stale.
     writes: usize,
-    refresh: Refresh,
+    refresh: Refresh<V>,
 }
 
 impl<V> MerkleMap<V> {
     /// A map that holds nothing.
     pub fn new() -> Self {
-        Self {
-            top: Slot::default(),
-            len: 0,
-            writes: 0,
-            refresh: Refresh::default(),
-        }
+        Self { top: Slot::default(), len: 0, writes: 0, refresh: Refresh::default() }
     }
 
     /// How many pairs the map holds.
@@ -148,9 +144,7 @@ impl<V: Leaf> MerkleMap<V> {
             }
             None => {
                 self.writes += 1;
-                self.top
-                    .touch(&key)
-                    .map(|old| std::mem::replace(old, value))
+                self.top.touch(&key).map(|old| std::mem::replace(old, value))
             }
         }
     }
@@ -159,13 +153,7 @@ impl<V: Leaf> MerkleMap<V> {
     /// first. As with [`get_mut`](Self::get_mut), its digest counts as stale.
     pub fn get_or_insert_with(&mut self, key: &Hash, make: impl FnOnce() -> V) -> &mut V {
         match self.vacancy(key) {
-            Some(depth) => self.add(
-                depth,
-                Entry {
-                    key: *key,
-                    value: make(),
-                },
-            ),
+            Some(depth) => self.add(depth, Entry { key: *key, value: make() }),
             None => self.writes += 1,
         }
         self.top.touch(key).expect("the key is there by now")
@@ -179,11 +167,7 @@ impl<V: Leaf> MerkleMap<V> {
         self.writes += 1;
         self.len -= 1;
         let entry = self.top.remove(key)?;
-        Some(
-            Arc::try_unwrap(entry)
-                .unwrap_or_else(|shared| (*shared).clone())
-                .value,
-        )
+        Some(Arc::try_unwrap(entry).unwrap_or_else(|shared| (*shared).clone()).value)
     }
 
     /// The root of the content, as the [module](self) specifies it. Costs the hashes of what changed since

@@ -48,41 +48,29 @@ impl<V> Clone for Child<V> {
         match self {
             Self::Empty => Self::Empty,
             Self::Leaf(entry) => Self::Leaf(Arc::clone(entry)),
-            Self::Branch(branch) => Self::Branch(Branch {
-                slots: Arc::clone(&branch.slots),
-                ..*branch
-            }),
+            Self::Branch(branch) => {
+                Self::Branch(Branch { slots: Arc::clone(&branch.slots), ..*branch })
+            }
         }
     }
 }
 
 impl<V> Clone for Slot<V> {
     fn clone(&self) -> Self {
-        Self {
-            child: self.child.clone(),
-            ..*self
-        }
+        Self { child: self.child.clone(), ..*self }
     }
 }
 
 impl<V> Default for Slot<V> {
     fn default() -> Self {
-        Self {
-            child: Child::Empty,
-            digest: EMPTY_ROOT,
-            join: EMPTY_ROOT,
-        }
+        Self { child: Child::Empty, digest: EMPTY_ROOT, join: EMPTY_ROOT }
     }
 }
 
 /// Nibble `depth` of `key`, the high one of each byte first.
 pub(super) fn nibble(key: &Hash, depth: u8) -> u8 {
     let byte = key[usize::from(depth / 2)];
-    if depth.is_multiple_of(2) {
-        byte >> 4
-    } else {
-        byte & 15
-    }
+    if depth.is_multiple_of(2) { byte >> 4 } else { byte & 15 }
 }
 
 /// The first nibble at which two keys differ.
@@ -108,11 +96,7 @@ impl<V> Child<V> {
                 Self::Leaf(entry) => return Some(entry),
                 Self::Branch(branch) => {
                     let nibble = nibble(key, branch.depth);
-                    let at = if branch.has(nibble) {
-                        rank(branch.present, nibble)
-                    } else {
-                        0
-                    };
+                    let at = if branch.has(nibble) { rank(branch.present, nibble) } else { 0 };
                     child = &branch.slots[at].child;
                 }
             }
@@ -154,20 +138,10 @@ impl<V: Leaf> Slot<V> {
             return;
         };
         let (old, new) = (nibble(&neighbour.key, depth), nibble(&entry.key, depth));
-        let old_slot = Slot {
-            digest: self.digest,
-            child: std::mem::take(&mut self.child),
-            join: EMPTY_ROOT,
-        };
-        let new_slot = Slot {
-            child: Child::Leaf(Arc::new(entry)),
-            ..Slot::default()
-        };
-        let slots = if old < new {
-            [old_slot, new_slot]
-        } else {
-            [new_slot, old_slot]
-        };
+        let old_slot =
+            Slot { digest: self.digest, child: std::mem::take(&mut self.child), join: EMPTY_ROOT };
+        let new_slot = Slot { child: Child::Leaf(Arc::new(entry)), ..Slot::default() };
+        let slots = if old < new { [old_slot, new_slot] } else { [new_slot, old_slot] };
         self.child = Child::Branch(Branch {
             slots: Arc::new(slots),
             present: 1 << old | 1 << new,
@@ -222,10 +196,7 @@ impl<V> Branch<V> {
     fn add(&mut self, entry: Entry<V>) {
         let nibble = nibble(&entry.key, self.depth);
         let at = rank(self.present, nibble);
-        let mut new = Some(Slot {
-            child: Child::Leaf(Arc::new(entry)),
-            ..Slot::default()
-        });
+        let mut new = Some(Slot { child: Child::Leaf(Arc::new(entry)), ..Slot::default() });
         let mut source = Source::of(&mut self.slots);
         let count = source.len() + 1;
         self.slots = (0..count)
@@ -252,18 +223,15 @@ impl<V> Branch<V> {
         if count == 1 {
             return (entry, Some(source.take(1 - at).child));
         }
-        self.slots = (0..count)
-            .map(|i| source.take(i + usize::from(i >= at)))
-            .collect();
+        self.slots = (0..count).map(|i| source.take(i + usize::from(i >= at))).collect();
         self.present &= !(1 << nibble);
         self.dirty |= 1 << nibble;
         (entry, None)
     }
 
     /// The digest of a branch without dirty slots: its topmost join.
-    pub(super) fn digest(&self) -> Hash {
-        let join = Join::topmost(self.present);
-        self.slots[join.slot(self.present)].join
+    pub(super) fn topmost_join(&self) -> Hash {
+        self.slots[join_slot(self.present, self.present)].join
     }
 }
 
@@ -297,36 +265,14 @@ impl<'a, V> Source<'a, V> {
     }
 }
 
-/// A join inside a branch: the four levels of the binary trie that a branch stands for.
-pub(super) struct Join {
-    /// The nibbles that belong below the join, present or not.
-    pub(super) block: u16,
-    /// The present nibbles on either side; neither is 0.
-    pub(super) left: u16,
-    pub(super) right: u16,
-    /// Which of the nibble's bits the two sides differ in, 0 being the most significant.
-    pub(super) bit: u8,
-}
-
-impl Join {
-    /// The topmost join of a set of at least two nibbles.
-    pub(super) fn topmost(nibbles: u16) -> Self {
-        let (first, last) = (nibbles.trailing_zeros(), nibbles.ilog2());
-        let level = (first ^ last).ilog2();
-        let half = 1 << level;
-        let middle = last & !(half - 1);
-        let ones = (1 << half) - 1;
-        let (lower, upper) = (ones << (middle - half), ones << middle);
-        Self {
-            block: lower | upper,
-            left: nibbles & lower,
-            right: nibbles & upper,
-            bit: 3 - level as u8,
-        }
-    }
-
-    /// The index of the slot that keeps this join's digest: the first on the right.
-    pub(super) fn slot(&self, present: u16) -> usize {
-        rank(present, self.right.trailing_zeros() as u8)
-    }
+/// Which slot keeps the digest of the topmost join of `block`, a set of at least two of the nibbles
+/// `present`: the first on the join's right side.
+pub(super) fn join_slot(present: u16, block: u16) -> usize {
+    let (first, last) = (block.trailing_zeros(), block.ilog2());
+    let half = 1 << (first ^ last).ilog2();
+    let middle = last & !(half - 1);
+    rank(
+        present,
+        (block >> middle).trailing_zeros() as u8 + middle as u8,
+    )
 }

@@ -1,57 +1,87 @@
 //! Computing the root: every stale hash of the map, in batches of like ones.
 //!
-//! Three passes: collect a job for each stale hash in depth-first order; run the jobs, leaves first,
-//! then joins from the last bit to the first, handing each result to the job that waits for it; walk
-//! again in the same order and store the results.
+//! On the way down, node by node of equal depth, the stale branches are lifted out of their slots.
+//! On the way up all branches of one depth are worked on together: first their leaves, then their
+//! joins from the last bit to the first, so that a batch holds hashes of many branches. A finished
+//! branch goes back to its slot when its parent's depth is reached.
 
 use super::hash::{BATCH, Domain, Message};
-use super::node::{Branch, Child, Join, Slot, rank};
+use super::node::{Branch, Child, Slot, join_slot, rank};
 use super::{Hash, Leaf};
 use blake3::platform::Platform;
 use std::sync::Arc;
 
-/// Above so many writes the subtrees are refreshed one after the other, so that the jobs stay
-/// within the processor's cache.
-const WRITES_AT_ONCE: usize = 1024;
+/// Above so many writes the subtrees are refreshed one after the other, so that what is lifted out
+/// stays within the processor's cache.
+const WRITES_AT_ONCE: usize = 2048;
 
-/// Which half of which job's message a digest belongs in: `2 * job + half`.
-type Target = usize;
-
-/// The target of the uppermost job, which no other waits for.
-const NOWHERE: Target = usize::MAX;
-
-/// The jobs of one refresh. Kept between refreshes for its memory alone.
-#[derive(Default)]
-pub(super) struct Refresh {
-    /// Each job's message; once it has run, its result in the first half.
-    messages: Vec<Message>,
-    targets: Vec<Target>,
-    leaves: Vec<usize>,
-    /// The joins by bit.
-    joins: Vec<Vec<usize>>,
-    /// How many results are stored already.
-    stored: usize,
+/// The branches being refreshed, by depth. Empty between refreshes, kept for its memory alone.
+pub(super) struct Refresh<V> {
+    levels: Vec<Level<V>>,
 }
 
-impl Refresh {
-    /// Brings all digests below `slot` and its own up to date. `writes` is about how many leaves are stale.
-    pub(super) fn run<V: Leaf>(&mut self, slot: &mut Slot<V>, writes: usize) {
-        if writes > WRITES_AT_ONCE
-            && let Child::Branch(branch) = &mut slot.child
-        {
-            self.run_below(branch, writes / 16);
-        }
-        self.messages.clear();
-        self.targets.clear();
-        self.stored = 0;
-        self.collect(&slot.child, NOWHERE);
-        self.hash();
-        slot.digest = self.store(&mut slot.child);
+struct Level<V> {
+    /// The stale branches of this depth.
+    stale: Vec<Lifted<V>>,
+    /// Finished branches that belong in one of `stale`.
+    finished: Vec<Lifted<V>>,
+}
+
+/// A branch out of its slot.
+struct Lifted<V> {
+    branch: Branch<V>,
+    /// Where it belongs; of the uppermost branch, meaningless.
+    home: Home,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Home {
+    /// The depth of the parent, and its place among the stale of that depth.
+    depth: usize,
+    parent: usize,
+    slot: usize,
+}
+
+impl<V> Default for Refresh<V> {
+    fn default() -> Self {
+        Self { levels: Vec::new() }
+    }
+}
+
+impl<V: Leaf> Refresh<V> {
+    /// Brings all digests below `slot` and its own up to date. `writes` is about how many leaves are
+    /// stale.
+    pub(super) fn run(&mut self, slot: &mut Slot<V>, writes: usize) {
+        let child = match &mut slot.child {
+            Child::Branch(branch) if branch.dirty != 0 => {
+                if writes > WRITES_AT_ONCE {
+                    self.run_below(branch, writes / 16);
+                }
+                std::mem::take(&mut slot.child)
+            }
+            child => std::mem::take(child),
+        };
+        (slot.digest, slot.child) = match child {
+            Child::Empty => (super::EMPTY_ROOT, Child::Empty),
+            Child::Leaf(entry) => {
+                let message = message(&entry.key, &entry.value.digest());
+                let [hash, ..] = Domain::leaf().hash(Platform::detect(), &[&message]);
+                (hash, Child::Leaf(entry))
+            }
+            Child::Branch(branch) => {
+                let branch = if branch.dirty == 0 {
+                    branch
+                } else {
+                    self.refreshed(branch)
+                };
+                (branch.topmost_join(), Child::Branch(branch))
+            }
+        };
     }
 
     /// Refreshes each branch below `branch` by itself. Their slots stay dirty in `branch`, whose own
     /// joins are still to be done.
-    fn run_below<V: Leaf>(&mut self, branch: &mut Branch<V>, writes: usize) {
+    fn run_below(&mut self, branch: &mut Branch<V>, writes: usize) {
         for at in 0..branch.slots.len() {
             if matches!(&branch.slots[at].child, Child::Branch(below) if below.dirty != 0) {
                 self.run(&mut Arc::make_mut(&mut branch.slots)[at], writes);
@@ -59,130 +89,218 @@ impl Refresh {
         }
     }
 
-    fn collect<V: Leaf>(&mut self, child: &Child<V>, target: Target) {
-        match child {
-            Child::Empty => {}
-            Child::Leaf(entry) => {
-                self.leaves.push(self.messages.len());
-                self.messages
-                    .push(message(&entry.key, &entry.value.digest()));
-                self.targets.push(target);
-            }
-            Child::Branch(branch) => self.collect_joins(branch, branch.present, target),
+    fn refreshed(&mut self, top: Branch<V>) -> Branch<V> {
+        let first = usize::from(top.depth);
+        self.level(first).stale.push(Lifted {
+            branch: top,
+            home: Home::default(),
+        });
+        let mut depth = first;
+        while depth < self.levels.len() {
+            self.lift(depth);
+            depth += 1;
         }
-    }
-
-    /// Collects what is stale of the digest of `nibbles`, a block of present nibbles of `branch`.
-    fn collect_joins<V: Leaf>(&mut self, branch: &Branch<V>, nibbles: u16, target: Target) {
-        if nibbles.is_power_of_two() {
-            let slot = &branch.slots[rank(branch.present, nibbles.trailing_zeros() as u8)];
-            return match branch.dirty & nibbles {
-                0 => self.put(target, &slot.digest),
-                _ => self.collect(&slot.child, target),
-            };
-        }
-        let join = Join::topmost(nibbles);
-        if branch.dirty & join.block == 0 {
-            return self.put(target, &branch.slots[join.slot(branch.present)].join);
-        }
-        let job = self.messages.len();
-        self.messages.push([0; 64]);
-        self.targets.push(target);
-        self.queue(4 * branch.depth + join.bit).push(job);
-        self.collect_joins(branch, join.left, 2 * job);
-        self.collect_joins(branch, join.right, 2 * job + 1);
-    }
-
-    fn queue(&mut self, bit: u8) -> &mut Vec<usize> {
-        let bit = usize::from(bit);
-        if self.joins.len() <= bit {
-            self.joins.resize_with(bit + 1, Vec::new);
-        }
-        &mut self.joins[bit]
-    }
-
-    fn put(&mut self, target: Target, digest: &Hash) {
-        if target != NOWHERE {
-            let half = 32 * (target % 2);
-            self.messages[target / 2][half..half + 32].copy_from_slice(digest);
-        }
-    }
-
-    fn hash(&mut self) {
         let platform = Platform::detect();
-        let leaves = std::mem::take(&mut self.leaves);
-        self.leaves = self.hash_all(platform, &Domain::leaf(), leaves);
-        for bit in (0..self.joins.len()).rev() {
-            let jobs = std::mem::take(&mut self.joins[bit]);
-            self.joins[bit] = self.hash_all(platform, &Domain::join(bit as u8), jobs);
+        while depth > first + 1 {
+            depth -= 1;
+            self.finish(depth, platform);
+        }
+        self.finish_level(first, platform).swap_remove(0).branch
+    }
+
+    fn level(&mut self, depth: usize) -> &mut Level<V> {
+        if self.levels.len() <= depth {
+            self.levels.resize_with(depth + 1, || Level {
+                stale: Vec::new(),
+                finished: Vec::new(),
+            });
+        }
+        &mut self.levels[depth]
+    }
+
+    /// Lifts the stale branches right below those of `depth`.
+    fn lift(&mut self, depth: usize) {
+        let mut stale = std::mem::take(&mut self.levels[depth].stale);
+        for (parent, Lifted { branch, .. }) in stale.iter_mut().enumerate() {
+            let slots = Arc::make_mut(&mut branch.slots);
+            for nibble in nibbles(branch.dirty & branch.present) {
+                let at = rank(branch.present, nibble);
+                let slot = &mut slots[at];
+                slot.child = match std::mem::take(&mut slot.child) {
+                    Child::Branch(below) if below.dirty != 0 => {
+                        let home = Home {
+                            depth,
+                            parent,
+                            slot: at,
+                        };
+                        self.level(usize::from(below.depth)).stale.push(Lifted {
+                            branch: below,
+                            home,
+                        });
+                        Child::Empty
+                    }
+                    Child::Branch(below) => {
+                        slot.digest = below.topmost_join();
+                        Child::Branch(below)
+                    }
+                    child => child,
+                };
+            }
+        }
+        self.levels[depth].stale = stale;
+    }
+
+    /// Finishes the branches of `depth` and hands them to their parents' levels.
+    fn finish(&mut self, depth: usize, platform: Platform) {
+        let mut done = self.finish_level(depth, platform);
+        for lifted in done.drain(..) {
+            self.levels[lifted.home.depth].finished.push(lifted);
+        }
+        self.levels[depth].stale = done;
+    }
+
+    fn finish_level(&mut self, depth: usize, platform: Platform) -> Vec<Lifted<V>> {
+        let level = &mut self.levels[depth];
+        let mut stale = std::mem::take(&mut level.stale);
+        if stale.is_empty() {
+            return stale;
+        }
+        let mut nodes: Vec<Node<'_, V>> = stale.iter_mut().map(Node::of).collect();
+        for Lifted { branch, home } in level.finished.drain(..) {
+            let slot = &mut nodes[home.parent].slots[home.slot];
+            slot.digest = branch.topmost_join();
+            slot.child = Child::Branch(branch);
+        }
+        hash_leaves(&mut nodes, platform);
+        for bit in (0..4).rev() {
+            hash_joins(&mut nodes, depth, bit, platform);
+        }
+        for lifted in &mut stale {
+            lifted.branch.dirty = 0;
+        }
+        stale
+    }
+}
+
+/// A branch whose slots are being written.
+struct Node<'a, V> {
+    slots: &'a mut [Slot<V>],
+    present: u16,
+    dirty: u16,
+}
+
+impl<'a, V> Node<'a, V> {
+    fn of(lifted: &'a mut Lifted<V>) -> Self {
+        let Branch {
+            slots,
+            present,
+            dirty,
+            ..
+        } = &mut lifted.branch;
+        Self {
+            slots: Arc::make_mut(slots),
+            present: *present,
+            dirty: *dirty,
         }
     }
 
-    /// Runs the jobs of one domain; returns their list, emptied.
-    fn hash_all(
-        &mut self,
-        platform: Platform,
-        domain: &Domain,
-        mut jobs: Vec<usize>,
-    ) -> Vec<usize> {
-        for batch in jobs.chunks(BATCH) {
-            let mut messages = [&[0; 64]; BATCH];
-            for (message, &job) in messages.iter_mut().zip(batch) {
-                *message = &self.messages[job];
-            }
-            let hashes = domain.hash(platform, &messages[..batch.len()]);
-            for (hash, &job) in hashes.iter().zip(batch) {
-                self.put(2 * job, hash);
-                self.put(self.targets[job], hash);
-            }
+    /// The digest of a block of present nibbles, all of it up to date.
+    fn digest(&self, block: u16) -> &Hash {
+        if block.is_power_of_two() {
+            return &self.slots[rank(self.present, block.trailing_zeros() as u8)].digest;
         }
-        jobs.clear();
-        jobs
+        &self.slots[join_slot(self.present, block)].join
     }
+}
 
-    /// Stores the results below `child` and returns its digest.
-    fn store<V: Leaf>(&mut self, child: &mut Child<V>) -> Hash {
-        match child {
-            Child::Empty => super::EMPTY_ROOT,
-            Child::Leaf(_) => self.next_result(),
-            Child::Branch(branch) => {
-                if branch.dirty != 0 {
-                    let slots = Arc::make_mut(&mut branch.slots);
-                    self.store_joins(slots, branch.present, branch.dirty, branch.present);
-                    branch.dirty = 0;
-                }
-                branch.digest()
+fn hash_leaves<V: Leaf>(nodes: &mut [Node<'_, V>], platform: Platform) {
+    let mut batch = Batch::new(Domain::leaf(), platform, Field::Digest);
+    for at in 0..nodes.len() {
+        let node = &nodes[at];
+        for nibble in nibbles(node.dirty & node.present) {
+            let slot = rank(nodes[at].present, nibble);
+            if let Child::Leaf(entry) = &nodes[at].slots[slot].child {
+                let message = message(&entry.key, &entry.value.digest());
+                batch.push(nodes, (at, slot), message);
             }
         }
     }
+    batch.flush(nodes);
+}
 
-    /// The walk of [`collect_joins`](Self::collect_joins), storing.
-    fn store_joins<V: Leaf>(
-        &mut self,
-        slots: &mut [Slot<V>],
-        present: u16,
-        dirty: u16,
-        nibbles: u16,
-    ) {
-        if nibbles.is_power_of_two() {
-            if dirty & nibbles != 0 {
-                let slot = &mut slots[rank(present, nibbles.trailing_zeros() as u8)];
-                slot.digest = self.store(&mut slot.child);
+/// Hashes the stale joins whose two sides differ in bit `bit` of nibble `depth`.
+fn hash_joins<V>(nodes: &mut [Node<'_, V>], depth: usize, bit: usize, platform: Platform) {
+    let domain = Domain::join((4 * depth + bit) as u8);
+    let mut batch = Batch::new(domain, platform, Field::Join);
+    let half = 8 >> bit;
+    let ones = (1 << half) - 1;
+    for at in 0..nodes.len() {
+        let mut dirty = nodes[at].dirty;
+        while dirty != 0 {
+            let node = &nodes[at];
+            let first = dirty.trailing_zeros() & !(2 * half - 1);
+            let (lower, upper) = (ones << first, ones << (first + half));
+            dirty &= !(lower | upper);
+            let (left, right) = (node.present & lower, node.present & upper);
+            if left != 0 && right != 0 {
+                let message = message(node.digest(left), node.digest(right));
+                let slot = rank(node.present, right.trailing_zeros() as u8);
+                batch.push(nodes, (at, slot), message);
             }
-            return;
         }
-        let join = Join::topmost(nibbles);
-        if dirty & join.block != 0 {
-            slots[join.slot(present)].join = self.next_result();
-            self.store_joins(slots, present, dirty, join.left);
-            self.store_joins(slots, present, dirty, join.right);
+    }
+    batch.flush(nodes);
+}
+
+/// Which of a slot's digests is meant.
+#[derive(Clone, Copy)]
+enum Field {
+    Digest,
+    Join,
+}
+
+/// Messages of one domain, and for each the node and slot its hash belongs to.
+struct Batch {
+    domain: Domain,
+    platform: Platform,
+    messages: [Message; BATCH],
+    places: [(usize, usize); BATCH],
+    count: usize,
+    field: Field,
+}
+
+impl Batch {
+    fn new(domain: Domain, platform: Platform, field: Field) -> Self {
+        Self {
+            domain,
+            platform,
+            messages: [[0; 64]; BATCH],
+            places: [(0, 0); BATCH],
+            count: 0,
+            field,
         }
     }
 
-    fn next_result(&mut self) -> Hash {
-        let message = &self.messages[self.stored];
-        self.stored += 1;
-        *message.first_chunk().unwrap_or(&super::EMPTY_ROOT)
+    fn push<V>(&mut self, nodes: &mut [Node<'_, V>], place: (usize, usize), message: Message) {
+        self.messages[self.count] = message;
+        self.places[self.count] = place;
+        self.count += 1;
+        if self.count == BATCH {
+            self.flush(nodes);
+        }
+    }
+
+    fn flush<V>(&mut self, nodes: &mut [Node<'_, V>]) {
+        let messages = self.messages.each_ref();
+        let hashes = self.domain.hash(self.platform, &messages[..self.count]);
+        for (hash, &(node, slot)) in hashes.iter().zip(&self.places[..self.count]) {
+            let slot = &mut nodes[node].slots[slot];
+            match self.field {
+                Field::Digest => slot.digest = *hash,
+                Field::Join => slot.join = *hash,
+            }
+        }
+        self.count = 0;
     }
 }
 
@@ -191,4 +309,13 @@ fn message(left: &Hash, right: &Hash) -> Message {
     message[..32].copy_from_slice(left);
     message[32..].copy_from_slice(right);
     message
+}
+
+/// The nibbles of a set, ascending.
+fn nibbles(mut set: u16) -> impl Iterator<Item = u8> {
+    std::iter::from_fn(move || {
+        let nibble = set.trailing_zeros();
+        set &= set.checked_sub(1)?;
+        Some(nibble as u8)
+    })
 }

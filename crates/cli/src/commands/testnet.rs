@@ -1,0 +1,114 @@
+//! `quorate testnet init`
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use quorate_node::config::{Application, Durability, ProtocolName};
+use quorate_node::testnet::{Options, Testnet, init};
+use serde_json::json;
+
+use crate::arguments::{application, durability, protocol};
+use crate::failure::Failure;
+use crate::output::{Format, print, print_json, table};
+
+/// What to do with a testnet.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Make the homes of a cluster on this machine: keys, configuration, empty data folders.
+    Init(InitArguments),
+}
+
+/// What kind of cluster to make.
+#[derive(Debug, Args)]
+pub struct InitArguments {
+    /// Where the homes go; made if need be. Homes that are there are never written over.
+    #[arg(default_value = "testnet", value_name = "FOLDER")]
+    folder: PathBuf,
+    /// How many replicas; n tolerates (n - 1) / 3 faulty ones.
+    #[arg(short = 'n', long, default_value_t = 4, value_name = "N")]
+    replicas: usize,
+    /// The chain's name.
+    #[arg(long, default_value = "testnet", value_name = "NAME")]
+    chain: String,
+    /// The first of three ports a replica. Default: whichever are free now.
+    #[arg(long, value_name = "PORT")]
+    port: Option<u16>,
+    /// The protocol that orders the blocks.
+    #[arg(long, default_value = "hotstuff-chained", value_parser = protocol(), value_name = "NAME")]
+    protocol: ProtocolName,
+    /// What is replicated.
+    #[arg(long, default_value = "kv", value_parser = application(), value_name = "NAME")]
+    application: Application,
+    /// What a vote waits for: the disk, or the operating system.
+    #[arg(long, default_value = "sync", value_parser = durability(), value_name = "NAME")]
+    durability: Durability,
+    /// Most commands in a block.
+    #[arg(long, value_name = "COMMANDS")]
+    batch: Option<u32>,
+}
+
+/// Runs `testnet init`.
+pub fn run(command: &Command, format: Format) -> Result<(), Failure> {
+    let Command::Init(arguments) = command;
+    let options = Options {
+        chain: arguments.chain.clone(),
+        base_port: arguments.port,
+        protocol: arguments.protocol,
+        application: arguments.application,
+        batch_commands: arguments.batch,
+        durability: arguments.durability,
+    };
+    let made = init(&arguments.folder, arguments.replicas, &options)?;
+    match format {
+        Format::Table => print(&for_people(&made)),
+        Format::Json => print_json(&for_programs(&made)),
+    }
+}
+
+/// Each replica: its home, and its addresses for peers, clients and HTTP.
+fn rows(made: &Testnet) -> Vec<[String; 5]> {
+    let homes = made.replicas.iter().zip(&made.cluster.members).zip(&made.http_addresses);
+    homes
+        .map(|((home, member), http)| {
+            [
+                member.id.to_string(),
+                home.root().display().to_string(),
+                member.peer_address.to_string(),
+                member.client_address.to_string(),
+                http.to_string(),
+            ]
+        })
+        .collect()
+}
+
+fn for_people(made: &Testnet) -> String {
+    format!(
+        "chain {} ({})\n\n{}\nclient home: {}\n",
+        made.cluster.chain,
+        made.cluster.chain_digest(),
+        table(["REPLICA", "HOME", "PEERS", "CLIENTS", "HTTP"], &rows(made)),
+        made.client.root().display(),
+    )
+}
+
+fn for_programs(made: &Testnet) -> serde_json::Value {
+    let replicas: Vec<_> = rows(made)
+        .into_iter()
+        .enumerate()
+        .map(|(id, [_, home, peer, client, http])| {
+            json!({
+                "id": id,
+                "home": home,
+                "peer_address": peer,
+                "client_address": client,
+                "http_address": http,
+            })
+        })
+        .collect();
+    json!({
+        "chain": made.cluster.chain,
+        "chain_digest": made.cluster.chain_digest().to_string(),
+        "replicas": replicas,
+        "client_home": made.client.root().display().to_string(),
+    })
+}

@@ -1,0 +1,212 @@
+//! The real binary: what it prints, where, and the exit codes scripts rely on.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn quorate(folder: &Path, arguments: &[&str]) -> Output {
+    quorate_with(folder, arguments, &[])
+}
+
+fn quorate_with(folder: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_quorate"));
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("QUORATE_")) {
+        command.env_remove(name);
+    }
+    command.current_dir(folder).args(arguments).envs(environment.iter().copied());
+    command.output().unwrap()
+}
+
+fn code(output: &Output) -> i32 {
+    output.status.code().unwrap()
+}
+
+fn out(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn keygen_prints_the_public_key_and_never_writes_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = quorate(folder.path(), &["keygen", "a.key"]);
+    assert_eq!((code(&made), err(&made).as_str()), (0, ""));
+    assert_eq!(out(&made).trim_end().len(), 64);
+    let file = folder.path().join("a.key");
+    assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o7777, 0o600);
+
+    let before = std::fs::read(&file).unwrap();
+    let again = quorate(folder.path(), &["keygen", "a.key"]);
+    assert_eq!((code(&again), out(&again).as_str()), (2, ""));
+    assert_eq!(
+        err(&again),
+        "error: there is a key file already\n  where:  a.key\n  remedy: name another file, \
+         or move this one away: its key may be the only copy\n"
+    );
+    assert_eq!(std::fs::read(&file).unwrap(), before);
+
+    let nowhere = quorate(folder.path(), &["keygen", "no/such/folder/a.key"]);
+    assert_eq!(code(&nowhere), 1);
+    assert!(err(&nowhere).contains("remedy: name a file in a folder that exists"));
+
+    let other = json(&quorate(folder.path(), &["-o", "json", "keygen", "b.key"]));
+    assert_eq!(other["file"], "b.key");
+    assert_ne!(other["public_key"].as_str(), Some(out(&made).trim_end()));
+}
+
+#[test]
+fn a_testnet_is_made_once_and_checks() {
+    let folder = tempfile::tempdir().unwrap();
+    let init = ["testnet", "init", "net", "-n", "4", "--port", "7000", "-o", "json"];
+    let made = quorate(folder.path(), &init);
+    assert_eq!((code(&made), err(&made).as_str()), (0, ""));
+    let made = json(&made);
+    assert_eq!(made["replicas"][3]["home"], "net/replica-3");
+    assert_eq!(made["replicas"][3]["http_address"], "127.0.0.1:7011");
+
+    let again = quorate(folder.path(), &init);
+    assert_eq!((code(&again), out(&again).as_str()), (2, ""));
+    assert_eq!(
+        err(&again),
+        "error: there is a home already: net/client (and 4 more)\n  where:  net\n  remedy: name \
+         another folder, or remove these homes: their keys and data go with them\n"
+    );
+
+    let check = quorate(folder.path(), &["config", "check", "--home", "net/replica-2"]);
+    assert_eq!((code(&check), err(&check).as_str()), (0, ""));
+    let digest = made["chain_digest"].as_str().unwrap();
+    assert_eq!(
+        out(&check),
+        format!("the configuration holds: replica 2 of 4 in chain testnet ({digest})\n")
+    );
+
+    let by_variable =
+        quorate_with(folder.path(), &["config", "check"], &[("QUORATE_HOME", "net/replica-1")]);
+    assert!(out(&by_variable).starts_with("the configuration holds: replica 1 "));
+}
+
+#[test]
+fn show_names_every_source() {
+    let folder = tempfile::tempdir().unwrap();
+    assert_eq!(code(&quorate(folder.path(), &["testnet", "init", "."])), 0);
+    let node = folder.path().join("replica-0/config/node.toml");
+    std::fs::write(&node, "replica = 0\nview_timeout.base = \"100ms\"\n").unwrap();
+    let show = ["config", "show", "--effective", "--home", "replica-0", "-o", "json"];
+    let flags = [&show[..], &["--set", "storage.durability=os", "--log-level", "warn"]].concat();
+    let environment = [("QUORATE_LOG_LEVEL", "debug"), ("QUORATE_LOG_FORMAT", "json")];
+    let shown = quorate_with(folder.path(), &flags, &environment);
+    assert_eq!((code(&shown), err(&shown).as_str()), (0, ""));
+    let shown = json(&shown);
+    let setting = |key: &str| {
+        let settings = shown["settings"].as_array().unwrap();
+        let found = settings.iter().find(|setting| setting["key"] == key).unwrap();
+        (found["value"].to_string(), found["source"].as_str().unwrap().to_owned())
+    };
+    let expect = |key: &str, value: &str, source: &str| {
+        assert_eq!(setting(key), (value.to_owned(), source.to_owned()), "{key}");
+    };
+    expect("storage.durability", "\"os\"", "flag --set");
+    expect("log.level", "\"warn\"", "flag --log-level");
+    expect("log.format", "\"json\"", "environment variable QUORATE_LOG_FORMAT");
+    expect("view_timeout.base", "\"100ms\"", "replica-0/config/node.toml, line 2");
+    expect("storage.snapshot_every", "10000", "default");
+
+    let table = out(&quorate(folder.path(), &["config", "show", "--home", "replica-0"]));
+    assert!(table.contains("node.toml     view_timeout.base"), "{table}");
+    assert!(!table.contains("storage.snapshot_every"), "{table}");
+}
+
+#[test]
+fn a_wrong_configuration_exits_with_2_and_says_why() {
+    let folder = tempfile::tempdir().unwrap();
+    assert_eq!(code(&quorate(folder.path(), &["testnet", "init", "net"])), 0);
+    let node = folder.path().join("net/replica-0/config/node.toml");
+    std::fs::write(&node, "replica = 0\nlistn.http = \"127.0.0.1:0\"\n").unwrap();
+    let check = quorate(folder.path(), &["config", "check", "--home", "net/replica-0"]);
+    assert_eq!((code(&check), out(&check).as_str()), (2, ""));
+    assert_eq!(
+        err(&check),
+        "error: unknown key `listn`\n  where:  net/replica-0/config/node.toml, line 2\n  \
+         remedy: did you mean `listen`?\n"
+    );
+    let check =
+        quorate(folder.path(), &["config", "check", "--home", "net/replica-0", "-o", "json"]);
+    assert_eq!(code(&check), 2);
+    let report = json(&check);
+    assert_eq!(report["ok"], false);
+    assert_eq!(report["findings"][0]["where"]["line"], 2);
+
+    std::fs::write(&node, "replica = 1\n").unwrap();
+    let mismatch = quorate(folder.path(), &["config", "check", "--home", "net/replica-0"]);
+    assert_eq!(code(&mismatch), 2);
+    assert_eq!(err(&mismatch).matches("error: the key in net/replica-0/config/").count(), 2);
+}
+
+#[test]
+fn wrong_usage_exits_with_2() {
+    let folder = tempfile::tempdir().unwrap();
+    for arguments in [
+        &["frobnicate"][..],
+        &["testnet", "init", "--replicas", "many"],
+        &["testnet", "init", "--replicas", "0"],
+        &["testnet", "init", "--protocol", "paxos"],
+        &["config", "check", "--set", "nonsense"],
+        &["config", "check", "--home", "nowhere"],
+        &["-o", "xml", "version"],
+        &[],
+    ] {
+        let output = quorate(folder.path(), arguments);
+        assert_eq!(code(&output), 2, "{arguments:?}");
+        assert_eq!(out(&output), "", "{arguments:?}");
+        assert!(!err(&output).is_empty(), "{arguments:?}");
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn help_documents_the_exit_codes() {
+    let folder = tempfile::tempdir().unwrap();
+    let help = out(&quorate(folder.path(), &["--help"]));
+    for line in ["  2  wrong usage or configuration\n", "  5  safety was violated"] {
+        assert!(help.contains(line), "{help}");
+    }
+}
+
+#[test]
+fn version_completions_and_manual_pages() {
+    let folder = tempfile::tempdir().unwrap();
+    let version = json(&quorate(folder.path(), &["version", "-o", "json"]));
+    assert_eq!(version["version"], env!("CARGO_PKG_VERSION"));
+    for shell in ["bash", "zsh", "fish"] {
+        let script = out(&quorate(folder.path(), &["completions", shell]));
+        assert!(script.contains("keygen"), "{shell}");
+    }
+    assert_eq!(code(&quorate(folder.path(), &["man", "pages"])), 0);
+    let page = std::fs::read_to_string(folder.path().join("pages/quorate-testnet-init.1"));
+    assert!(page.unwrap().contains("replicas"));
+}
+
+/// `quorate … | head` must not end in a panic.
+#[test]
+fn a_reader_that_goes_away_is_no_failure() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_quorate"))
+        .current_dir(folder.path())
+        .args(["completions", "bash"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((code(&output), err(&output).as_str()), (0, ""));
+}

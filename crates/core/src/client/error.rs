@@ -1,0 +1,71 @@
+//! What a client may conclude when it gets no answer.
+
+use crate::client::message::{Refusal, Rejection};
+
+/// Why commands have no replies. The three kinds differ in what the caller may do next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ClientError {
+    /// The commands were not executed and never will be: they may be submitted again.
+    #[error("not executed, may be submitted again: {0}")]
+    Retryable(#[from] NotExecuted),
+    /// The commands were not executed, and neither will others of this client be.
+    #[error("not executed, and nothing else of this client will be: {0}")]
+    Fatal(#[from] Fatal),
+    /// The commands may have been executed or not; submitting them again may execute them twice.
+    #[error("may or may not have been executed: {0}")]
+    Ambiguous(#[from] Unknown),
+}
+
+/// Why commands were provably not executed: they never left the client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotExecuted {
+    /// Too many bytes are waiting to be sent already.
+    #[error("too much is waiting to be sent; submit less at a time")]
+    Backlog,
+    /// More commands or bytes than one frame may hold, or no command at all.
+    #[error("the batch is empty or does not fit in one frame; split it")]
+    DoesNotFit,
+    /// The caller's time was up before they were sent.
+    #[error("the time was up before the commands were sent")]
+    TimeUp,
+    /// The cluster has no room for another session at the moment.
+    #[error("the cluster has no room for another session; try later")]
+    NoRoomForSession,
+    /// The client was closed before they were sent.
+    #[error("the client was closed")]
+    Closed,
+}
+
+/// Why a client can do no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Fatal {
+    /// f + 1 replicas refuse what this client sends, for a reason that will not go away.
+    #[error("f + 1 replicas refuse: {0:?}; check the key, the chain and the size limits")]
+    Refused(Refusal),
+    /// The replicated state turned it down for a reason that will not go away.
+    #[error("the cluster rejects: {0:?}; check the key and the chain")]
+    Rejected(Rejection),
+    /// Another process opened a session with the same key and a higher incarnation.
+    #[error("a later incarnation of this key is at work; give each client a key of its own")]
+    Superseded,
+}
+
+/// Why it is not known whether commands were executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unknown {
+    /// The caller's time was up after they were sent.
+    #[error("no answer in the time given")]
+    TimeUp,
+    /// The session expired or was replaced after they were sent.
+    #[error("the session ended before an answer came")]
+    SessionEnded,
+    /// They were executed, but so long ago that the replies are gone.
+    #[error("executed, but the replies are gone")]
+    ReplyForgotten,
+    /// f + 1 replicas agree on replies that are no replies to these commands.
+    #[error("the replies agreed on are malformed; a replica's application is at fault")]
+    Malformed,
+    /// The client was closed after they were sent.
+    #[error("the client was closed before an answer came")]
+    Closed,
+}

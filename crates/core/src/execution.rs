@@ -1,0 +1,335 @@
+//! What happens to a decided block: its frames pass the session table, the commands left go to
+//! the application, and the state both are in gets a root.
+//!
+//! The root of a state is H(height ‖ block id ‖ application's root ‖ session table's root). Blocks
+//! carry the root of an ancestor's state, so replicas that disagree find out, and a snapshot is
+//! believed when its root is one that a quorum signed.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+
+use crate::client::message::Outcome;
+use crate::crypto::PublicKey;
+use crate::frame::{Frame, SharedFrame};
+use crate::sessions::{Limits, LimitsError, ReplyCountError, Sessions, SessionsSnapshot, Standing};
+use crate::state_machine::{Decided, Replies, RestoreError, Snapshot, StateMachine};
+use crate::types::{Digest, Height, View};
+use crate::wire::{DecodeError, Encode, Reader};
+
+/// Of how many of the latest states the roots are kept. A block names the state of an ancestor
+/// that may be this far behind what is executed here when the block is checked.
+pub const ROOT_WINDOW: usize = 1024;
+
+/// What a snapshot's first chunk begins with.
+const MAGIC: &[u8; 16] = b"quorate state 01";
+
+/// The replicated state of one replica: an application behind its session table.
+#[derive(Debug)]
+pub struct Execution<S> {
+    application: S,
+    sessions: Sessions,
+    height: Height,
+    block_id: Digest,
+    /// The roots of the states up to `height`, the latest last.
+    roots: VecDeque<Digest>,
+    /// Why nothing executes any more.
+    halted: Option<ExecutionError>,
+}
+
+/// What executing a block came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Executed {
+    /// The block's height.
+    pub height: Height,
+    /// The root of the state behind it.
+    pub root: Digest,
+    /// What became of frames, in order, each with the key of the client that is to hear of it. A
+    /// frame that waits for earlier numbers has no outcome yet; frames of earlier blocks that
+    /// waited may have theirs here.
+    pub outcomes: Vec<(PublicKey, Outcome)>,
+    /// How many commands executed, retries not counted.
+    pub commands: u64,
+}
+
+/// A block that could not be executed. The replica must halt: its state is behind or of no use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ExecutionError {
+    /// A block was left out, or executed again.
+    #[error("the block to execute has height {found}, the next height is {expected}")]
+    Height {
+        /// The height behind the latest state.
+        expected: Height,
+        /// The height of the block.
+        found: Height,
+    },
+    /// The application broke its contract. Going on would give clients the replies of others.
+    #[error(
+        "block at height {height}: {source}; the application has a bug, and every replica that runs it stops here"
+    )]
+    ReplyCount {
+        /// The height of the block.
+        height: Height,
+        /// What it did.
+        source: ReplyCountError,
+    },
+}
+
+/// A snapshot that was not taken over.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SnapshotError {
+    /// The first chunk is no header.
+    #[error("header of the snapshot: {0}")]
+    Header(DecodeError),
+    /// The session table could not be read. Chunks count from behind the header.
+    #[error("sessions in the snapshot: {0}")]
+    Sessions(RestoreError),
+    /// The application refused its part. Chunks count from behind the session table.
+    #[error("application's part of the snapshot: {0}")]
+    Application(RestoreError),
+    /// The snapshot is well formed, and of another state.
+    #[error("the snapshot has root {found}, {expected} was certified; fetch it from another peer")]
+    Root {
+        /// The root it should have.
+        expected: Digest,
+        /// The root it has.
+        found: Digest,
+    },
+}
+
+impl<S: StateMachine> Execution<S> {
+    /// The state behind the genesis block: no sessions, and `application` as it is.
+    ///
+    /// # Errors
+    /// [`LimitsError`] if the limits are of no use.
+    pub fn new(application: S, limits: Limits, genesis: Digest) -> Result<Self, LimitsError> {
+        Ok(Self::at(application, Sessions::new(limits)?, Height(0), genesis))
+    }
+
+    fn at(application: S, sessions: Sessions, height: Height, block_id: Digest) -> Self {
+        let roots = VecDeque::with_capacity(ROOT_WINDOW);
+        let mut state = Self { application, sessions, height, block_id, roots, halted: None };
+        state.keep_root();
+        state
+    }
+
+    /// Executes the decided block at the next height.
+    ///
+    /// # Errors
+    /// [`ExecutionError`]. After a wrong number of replies every further call fails in that way.
+    pub fn execute(
+        &mut self,
+        height: Height,
+        view: View,
+        block_id: Digest,
+        frames: &[SharedFrame],
+    ) -> Result<Executed, ExecutionError> {
+        if let Some(error) = self.halted {
+            return Err(error);
+        }
+        let expected = self.height.next();
+        if height != expected {
+            return Err(ExecutionError::Height { expected, found: height });
+        }
+        let plan = self.sessions.plan(height, frames);
+        let mut commands = Vec::with_capacity(plan.command_count());
+        commands.extend(plan.commands());
+        let mut replies = Replies::default();
+        self.application.apply(&Decided { height, view, commands: &commands }, &mut replies);
+        let commands = commands.len() as u64;
+        let outcomes = self.sessions.settle(plan, replies).map_err(|source| {
+            let error = ExecutionError::ReplyCount { height, source };
+            self.halted = Some(error);
+            error
+        })?;
+        (self.height, self.block_id) = (height, block_id);
+        let root = self.keep_root();
+        Ok(Executed { height, root, outcomes, commands })
+    }
+
+    /// Computes the root of the state as it is now.
+    fn keep_root(&mut self) -> Digest {
+        let mut bytes = Vec::with_capacity(8 + 3 * 32);
+        self.height.encode(&mut bytes);
+        self.block_id.encode(&mut bytes);
+        self.application.root().encode(&mut bytes);
+        self.sessions.root().encode(&mut bytes);
+        let root = Digest::of("quorate state", &bytes);
+        if self.roots.len() == ROOT_WINDOW {
+            self.roots.pop_front();
+        }
+        self.roots.push_back(root);
+        root
+    }
+
+    /// The height of the latest state.
+    #[must_use]
+    pub fn height(&self) -> Height {
+        self.height
+    }
+
+    /// The block behind which the latest state stands.
+    #[must_use]
+    pub fn block_id(&self) -> Digest {
+        self.block_id
+    }
+
+    /// The root of the latest state.
+    #[must_use]
+    pub fn state_root(&self) -> Digest {
+        self.roots.back().copied().unwrap_or_default()
+    }
+
+    /// The root of the state at `height`, if that was executed here (not restored from a later
+    /// snapshot) and is among the latest [`ROOT_WINDOW`].
+    #[must_use]
+    pub fn root_at(&self, height: Height) -> Option<Digest> {
+        let back = self.height.0.checked_sub(height.0)?;
+        let from_end = usize::try_from(back).ok()?.checked_add(1)?;
+        self.roots.get(self.roots.len().checked_sub(from_end)?).copied()
+    }
+
+    /// The roots of the latest `count` states at most, the latest last.
+    #[must_use]
+    pub fn latest_roots(&self, count: usize) -> Vec<Digest> {
+        self.roots.iter().skip(self.roots.len().saturating_sub(count)).copied().collect()
+    }
+
+    /// After a restart from this replica's own snapshot: the roots of the states before it, the
+    /// latest last. Blocks right above a snapshot name states below it.
+    pub fn recall_roots(&mut self, earlier: &[Digest]) {
+        for root in earlier.iter().rev().take(ROOT_WINDOW - self.roots.len()) {
+            self.roots.push_front(*root);
+        }
+    }
+
+    /// The lowest height whose root is known.
+    #[must_use]
+    pub fn lowest_root(&self) -> Height {
+        Height((self.height.0 + 1).saturating_sub(self.roots.len() as u64))
+    }
+
+    /// The session table.
+    #[must_use]
+    pub fn sessions(&self) -> &Sessions {
+        &self.sessions
+    }
+
+    /// The application.
+    #[must_use]
+    pub fn application(&self) -> &S {
+        &self.application
+    }
+
+    /// How a frame stands with the latest state; see [`Sessions::standing`].
+    #[must_use]
+    pub fn standing(&self, frame: &Frame) -> Standing {
+        self.sessions.standing(frame)
+    }
+
+    /// The application's answer from the latest state, without ordering the question.
+    #[must_use]
+    pub fn query(&self, question: &[u8]) -> Bytes {
+        self.application.query(question)
+    }
+
+    /// The latest state, to be written out while execution goes on. Copies nothing.
+    #[must_use]
+    pub fn snapshot(&self) -> SnapshotHandle {
+        SnapshotHandle {
+            height: self.height,
+            block_id: self.block_id,
+            root: self.state_root(),
+            sessions: self.sessions.snapshot(),
+            application: self.application.snapshot(),
+        }
+    }
+
+    /// The state that `chunks` hold, if it has the root `expected`, which the caller knows from a
+    /// quorum. `application` is what takes over the application's part. Only the restored state's
+    /// own root is [known](Self::root_at) afterwards.
+    ///
+    /// # Errors
+    /// [`SnapshotError`]. `application` is then gone: its state would be unspecified.
+    pub fn restore(
+        mut application: S,
+        limits: Limits,
+        chunks: &mut dyn Iterator<Item = Bytes>,
+        expected: Digest,
+    ) -> Result<Self, SnapshotError> {
+        let header = chunks.next().unwrap_or_default();
+        let (height, block_id) = read_header(header).map_err(SnapshotError::Header)?;
+        let sessions = Sessions::restore(limits, chunks).map_err(SnapshotError::Sessions)?;
+        application.restore(chunks).map_err(SnapshotError::Application)?;
+        let state = Self::at(application, sessions, height, block_id);
+        match state.state_root() {
+            found if found == expected => Ok(state),
+            found => Err(SnapshotError::Root { expected, found }),
+        }
+    }
+}
+
+/// A frozen state: its chunks are a header (magic 16, height u64, block id 32), those of the
+/// session table and those of the application. Equal states have equal chunks.
+pub struct SnapshotHandle {
+    height: Height,
+    block_id: Digest,
+    root: Digest,
+    sessions: SessionsSnapshot,
+    application: Box<dyn Snapshot>,
+}
+
+impl SnapshotHandle {
+    /// The height of the state.
+    #[must_use]
+    pub fn height(&self) -> Height {
+        self.height
+    }
+
+    /// The block behind which the state stands.
+    #[must_use]
+    pub fn block_id(&self) -> Digest {
+        self.block_id
+    }
+
+    /// The root that a restored state must have.
+    #[must_use]
+    pub fn root(&self) -> Digest {
+        self.root
+    }
+}
+
+impl Snapshot for SnapshotHandle {
+    fn chunks(&self, sink: &mut dyn FnMut(&[u8]) -> bool) {
+        let mut header = MAGIC.to_vec();
+        self.height.encode(&mut header);
+        self.block_id.encode(&mut header);
+        let mut wants_more = sink(&header);
+        let parts: [&dyn Snapshot; 2] = [&self.sessions, self.application.as_ref()];
+        for part in parts {
+            if wants_more {
+                part.chunks(&mut |chunk| {
+                    wants_more = sink(chunk);
+                    wants_more
+                });
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for SnapshotHandle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "snapshot of {:?} {:?}, root {:?}", self.height, self.block_id, self.root)
+    }
+}
+
+fn read_header(header: Bytes) -> Result<(Height, Digest), DecodeError> {
+    let mut reader = Reader::new(header);
+    if reader.array()? != *MAGIC {
+        return Err(DecodeError::Invalid { field: "magic" });
+    }
+    let height = Height(reader.u64()?);
+    let block_id = Digest(reader.array()?);
+    reader.finish()?;
+    Ok((height, block_id))
+}

@@ -1,0 +1,129 @@
+//! What a certificate leads to: a newer high QC, a lock, a commit, the next view.
+
+use std::sync::Arc;
+
+use super::{Chained, Fx};
+use crate::block::SharedBlock;
+use crate::certificate::{Qc, Tc};
+use crate::hotstuff::rules::{Outcome, Rules};
+use crate::protocol::{Event, Output, Record};
+use crate::tree::Misfit;
+use crate::types::Time;
+
+impl<R: Rules> Chained<R> {
+    /// Takes in certificates that were verified.
+    pub(super) fn on_certificates(&mut self, now: Time, qc: Qc, tc: Option<Tc>, fx: &mut Fx) {
+        self.on_qc(now, qc, fx);
+        if let Some(tc) = tc {
+            self.on_tc(now, tc, fx);
+        }
+    }
+
+    pub(super) fn on_qc(&mut self, now: Time, qc: Qc, fx: &mut Fx) {
+        if qc.view() > self.safety.high_qc.view() {
+            // A certificate counts even if its block is missing: keep the one, fetch the other.
+            if self.tree.find(&qc.block()).is_none() {
+                let from = qc.signers().filter(|signer| *signer != self.me).collect();
+                fx.output(Output::Fetch { block: qc.block(), from });
+            }
+            self.safety.high_qc = qc.clone();
+            if self.safety.high_tc.as_ref().is_some_and(|tc| tc.view() <= qc.view()) {
+                self.safety.high_tc = None;
+            }
+        }
+        self.apply_rules(&qc, fx);
+        self.pacemaker.certified(now, qc.view());
+    }
+
+    pub(super) fn on_tc(&mut self, now: Time, tc: Tc, fx: &mut Fx) {
+        self.on_qc(now, tc.high_qc().clone(), fx);
+        let highest =
+            self.safety.high_tc.as_ref().map(Tc::view).max(Some(self.safety.high_qc.view()));
+        if Some(tc.view()) <= highest {
+            return;
+        }
+        let view = tc.view();
+        self.safety.high_tc = Some(tc);
+        fx.event(Event::GaveUp(view));
+        if self.pacemaker.certified(now, view) {
+            // Forwarded once: were it held by one replica alone, the next leader could not enter.
+            let next = self.leader(view.next());
+            if next != self.me {
+                fx.output(Output::Send { to: next, message: self.advance() });
+            }
+        }
+    }
+
+    /// Lock and commit, by the variant's rules.
+    pub(super) fn apply_rules(&mut self, qc: &Qc, fx: &mut Fx) {
+        let Outcome { lock, commit } = R::on_qc(&self.tree, qc);
+        if let Some(lock) = lock
+            && lock.view() > self.safety.lock.view()
+        {
+            self.safety.lock = lock;
+        }
+        let Some(head) = commit else { return };
+        let (committed, pruned) = self.tree.commit(&head);
+        let Some(head) = committed.last() else { return };
+        self.pacemaker.committed(head.view);
+        fx.event(Event::Committed { height: head.height, view: head.view, block: head.id() });
+        if !pruned.is_empty() {
+            fx.event(Event::Pruned(pruned.len()));
+        }
+        let floor = head.height;
+        for last in &mut self.proposals {
+            if last.orphan.as_ref().is_some_and(|orphan| orphan.height <= floor) {
+                last.orphan = None;
+            }
+        }
+        fx.output(Output::Commit(committed));
+    }
+
+    /// Enters a block whose justify was verified into the tree, with all that its justify and the
+    /// certificates waiting for it lead to.
+    pub(super) fn enter_block(
+        &mut self,
+        now: Time,
+        block: &SharedBlock,
+        fx: &mut Fx,
+    ) -> Result<(), Misfit> {
+        self.tree.insert(block, |tree, qc| {
+            let commit = R::on_qc(tree, qc).commit?;
+            tree.find(&commit).map(|head| head.height)
+        })?;
+        self.on_qc(now, block.justify.clone(), fx);
+        if self.safety.high_qc.block() == block.id() {
+            let high_qc = self.safety.high_qc.clone();
+            self.apply_rules(&high_qc, fx);
+        }
+        Ok(())
+    }
+
+    /// Enters a new block, to be recorded, and then those that waited for it.
+    pub(super) fn admit_block(
+        &mut self,
+        now: Time,
+        block: &SharedBlock,
+        fx: &mut Fx,
+    ) -> Result<(), Misfit> {
+        let mut next = Some(Arc::clone(block));
+        let mut result = None;
+        while let Some(block) = next.take() {
+            let entered = self.enter_block(now, &block, fx);
+            if entered.is_ok() {
+                fx.record(Record::Block(Arc::clone(&block)));
+                next = self.take_child_of(&block);
+            }
+            result.get_or_insert(entered);
+        }
+        result.unwrap_or(Ok(()))
+    }
+
+    fn take_child_of(&mut self, parent: &SharedBlock) -> Option<SharedBlock> {
+        let is_child = |orphan: &SharedBlock| orphan.parent() == parent.id();
+        let last =
+            self.proposals.iter_mut().find(|last| last.orphan.as_ref().is_some_and(is_child))?;
+        self.vote_waits = Some(last.block);
+        last.orphan.take()
+    }
+}

@@ -1,0 +1,302 @@
+//! Chained HotStuff, the part all variants share.
+//!
+//! Every view has one leader and one kind of vote; each certificate serves as the next phase of
+//! all the blocks below it. What this driver does, by file:
+//!
+//! - [`claim`]: what a message must be before its signatures are worth checking;
+//! - [`proposing`]: when a leader proposes, and what;
+//! - [`voting`]: when a replica votes (with [`Rules::may_vote`]), and how votes become a QC;
+//! - [`certificates`]: what a QC or TC leads to: high QC, lock, commit (with [`Rules::on_qc`]);
+//! - [`timeouts`]: giving up on a view.
+//!
+//! Deviations from the papers:
+//! - **Votes go to the leader of the next view**, which collects them before it enters that view.
+//! - **Time-outs carry the sender's last vote**, and every replica completes the certificate of a
+//!   dead collector from them: with votes sent to the next leader only, four replicas with one
+//!   dead never see three consecutive certified views.
+//! - **An idle cluster is silent**: a leader proposes only while commands are pending or a
+//!   proposal is needed to tell the others of a commit, and timers run only while there is work.
+//! - **A block carries a state root** (of the block that its parent committed). A replica that
+//!   computed another one does not vote.
+
+mod certificates;
+mod claim;
+mod proposing;
+mod timeouts;
+mod voting;
+
+use std::collections::BTreeMap;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use super::message::Message;
+use super::rules::Rules;
+use crate::block::{Block, BlockId, SharedBlock};
+use crate::certificate::{Domain, Malformed, Qc, TimeOut, Vote};
+use crate::committee::Committee;
+use crate::crypto::Claim;
+use crate::leader::Election;
+use crate::pacemaker::{Pacemaker, Timing};
+use crate::protocol::{
+    Effects, Input, Ledger, Output, Protocol, Record, Recovered, Safety, Status,
+};
+use crate::tree::BlockTree;
+use crate::types::{Height, ReplicaId, Time, View};
+use crate::votes::VoteCollector;
+
+type Fx = Effects<Output<Message>>;
+
+/// A replica's share in chained HotStuff with the rules `R`.
+pub struct Chained<R> {
+    me: ReplicaId,
+    domain: Domain,
+    genesis: BlockId,
+    election: Election,
+    tree: BlockTree,
+    safety: Safety,
+    /// The safety record must be written before this step's outputs leave.
+    must_write: bool,
+    pacemaker: Pacemaker,
+    votes: VoteCollector,
+    /// Its last vote, signed.
+    my_vote: Option<Vote>,
+    /// Its last time-out, signed, and the QC that goes with it.
+    my_time_out: Option<(TimeOut, Qc)>,
+    /// The time-out being signed, with the high QC that goes with it.
+    time_out_to_sign: Option<(View, Qc)>,
+    /// Votes being verified, by the number of the request.
+    asks: BTreeMap<u64, Vec<Vote>>,
+    next_ask: u64,
+    /// By proposer: its last proposal's view and block, and the block itself while its parent is
+    /// missing. One place each, so that no peer can make this grow.
+    proposals: Vec<LastProposal>,
+    /// The block of this view that could not be voted for yet: a state root is still to come.
+    vote_waits: Option<BlockId>,
+    rules: PhantomData<R>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct LastProposal {
+    view: View,
+    block: BlockId,
+    orphan: Option<SharedBlock>,
+}
+
+impl<R: Rules> Chained<R> {
+    /// The protocol of replica `me` of `committee`, before its [`Input::Start`].
+    #[must_use]
+    pub fn new(committee: Committee, me: ReplicaId, election: Election, timing: Timing) -> Self {
+        let genesis = Arc::new(Block::genesis(committee.chain(), committee.epoch()));
+        Self {
+            me,
+            genesis: genesis.id(),
+            election,
+            safety: Safety::new(genesis.id()),
+            tree: BlockTree::new(genesis, Height(0), Vec::new()),
+            must_write: false,
+            pacemaker: Pacemaker::new(&committee, timing, R::COMMIT_DEPTH),
+            votes: VoteCollector::new(&committee),
+            my_vote: None,
+            my_time_out: None,
+            time_out_to_sign: None,
+            asks: BTreeMap::new(),
+            next_ask: 0,
+            proposals: vec![LastProposal::default(); committee.size()],
+            vote_waits: None,
+            domain: Domain::new(committee, R::PROTOCOL),
+            rules: PhantomData,
+        }
+    }
+
+    /// What this protocol's signatures are bound to.
+    #[must_use]
+    pub fn domain(&self) -> &Domain {
+        &self.domain
+    }
+
+    /// The safety record as it is now.
+    #[must_use]
+    pub fn safety(&self) -> &Safety {
+        &self.safety
+    }
+
+    fn leader(&self, view: View) -> ReplicaId {
+        self.election.leader(view, self.domain.committee().size())
+    }
+
+    fn abstains(&self, view: View) -> bool {
+        view <= self.safety.abstain_until
+    }
+
+    fn start(&mut self, now: Time, recovered: Recovered, fx: &mut Fx) {
+        let Recovered { safety, root, root_committed, recent, blocks } = recovered;
+        self.tree = BlockTree::new(root, root_committed, recent);
+        if let Some(safety) = safety {
+            self.safety = safety;
+        }
+        for block in blocks {
+            // What cannot enter was of a pruned fork, or its parent was never recorded here:
+            // then it will be fetched like any missing block.
+            let _ = self.enter_block(now, &block, fx);
+        }
+        let high_qc = self.safety.high_qc.clone();
+        self.apply_rules(&high_qc, fx);
+        self.pacemaker.certified(now, high_qc.view());
+        if let Some(tc) = &self.safety.high_tc {
+            self.pacemaker.certified(now, tc.view());
+        }
+        if let Some((view, block)) = self.safety.voted {
+            fx.output(Output::Sign(self.domain.vote(view, &block)));
+        }
+        self.repeat_proposal(fx);
+        fx.output(Output::Broadcast(self.advance()));
+    }
+
+    /// Grows from a later committed block, whose state was taken over. What the chain up to it
+    /// commits is not known here, and will be as soon as a block above it commits one: until then
+    /// its children's state roots cannot be checked, and this replica does not vote.
+    fn install(&mut self, root: SharedBlock, recent: Vec<SharedBlock>, fx: &mut Fx) {
+        if root.height <= self.tree.root().height {
+            return;
+        }
+        self.pacemaker.committed(root.view);
+        self.tree = BlockTree::new(root, Height(0), recent);
+        let high_qc = self.safety.high_qc.clone();
+        if self.tree.find(&high_qc.block()).is_none() {
+            let from = high_qc.signers().filter(|signer| *signer != self.me).collect();
+            fx.output(Output::Fetch { block: high_qc.block(), from });
+        }
+    }
+
+    /// Sends the proposal of the current view again, if this replica made one before it stopped.
+    fn repeat_proposal(&self, fx: &mut Fx) {
+        let Some((view, block)) = self.safety.proposed else { return };
+        if view == self.pacemaker.view()
+            && let Some(block) = self.tree.get(&block)
+        {
+            let tc = self.tc_to_enter(view, block.justify.view());
+            fx.output(Output::Broadcast(Message::Proposal { block: Arc::clone(block), tc }));
+        }
+    }
+
+    fn advance(&self) -> Message {
+        Message::Advance {
+            high_qc: self.safety.high_qc.clone(),
+            high_tc: self.safety.high_tc.clone(),
+        }
+    }
+
+    fn on_message(
+        &mut self,
+        now: Time,
+        from: ReplicaId,
+        message: Message,
+        ledger: &mut dyn Ledger,
+        fx: &mut Fx,
+    ) {
+        match message {
+            Message::Proposal { block, tc } => self.on_proposal(now, &block, tc, ledger, fx),
+            Message::Vote(vote) => self.on_vote(now, vote, fx),
+            Message::TimeOut { time_out, high_qc, high_tc, last_vote } => {
+                self.on_certificates(now, high_qc.clone(), high_tc, fx);
+                if let Some(vote) = last_vote {
+                    self.on_vote(now, vote, fx);
+                }
+                self.on_time_out(now, time_out, high_qc, fx);
+            }
+            Message::Advance { high_qc, high_tc } => {
+                let theirs = high_tc.as_ref().map_or(high_qc.view(), |tc| tc.view());
+                self.on_certificates(now, high_qc, high_tc, fx);
+                if theirs.next() < self.pacemaker.view() {
+                    fx.output(Output::Send { to: from, message: self.advance() });
+                }
+            }
+        }
+    }
+}
+
+impl<R: Rules> Protocol for Chained<R> {
+    type Message = Message;
+
+    fn claim(&self, from: ReplicaId, message: Message) -> Result<Claim<Message>, Malformed> {
+        self.claim_message(from, message)
+    }
+
+    fn claim_block(&self, block: SharedBlock) -> Result<Claim<SharedBlock>, Malformed> {
+        if block.epoch != self.domain.committee().epoch() {
+            return Err(Malformed::WrongEpoch);
+        }
+        let checks = block.justify.checks(&self.domain, &self.genesis)?;
+        Ok(Claim::new(block, checks))
+    }
+
+    fn carried_block(message: &Message) -> Option<&SharedBlock> {
+        match message {
+            Message::Proposal { block, .. } => Some(block),
+            _ => None,
+        }
+    }
+
+    fn step(&mut self, now: Time, input: Input<Message>, ledger: &mut dyn Ledger) -> Fx {
+        let mut fx = Fx::default();
+        let before = self.pacemaker.view();
+        match input {
+            Input::Start(recovered) => self.start(now, recovered, &mut fx),
+            Input::Timeout => self.on_timer(now, &mut fx),
+            Input::Message { from, message } => {
+                self.on_message(now, from, message.into_inner(), ledger, &mut fx);
+            }
+            Input::Fetched(block) => self.on_fetched(now, &block.into_inner(), ledger, &mut fx),
+            Input::Checked { ask, verdicts } => self.on_checked(now, ask, &verdicts, &mut fx),
+            Input::Signed { statement, signature } => {
+                self.on_signed(now, &statement, signature, &mut fx);
+            }
+            Input::Installed { root, recent } => self.install(root, recent, &mut fx),
+            Input::Wake => {}
+            Input::Connected(peer) => {
+                fx.output(Output::Send { to: peer, message: self.advance() });
+            }
+        }
+        if self.pacemaker.view() != before {
+            fx.event(crate::protocol::Event::Entered(self.pacemaker.view()));
+            self.votes.forget_below(View(self.pacemaker.view().0.saturating_sub(1)));
+        }
+        self.pacemaker.set_busy(now, ledger.has_pending());
+        self.vote_if_it_waited(ledger, &mut fx);
+        self.propose_if_due(now, ledger, &mut fx);
+        if std::mem::take(&mut self.must_write) {
+            fx.record(Record::Safety(Arc::new(self.safety.clone())));
+        }
+        fx
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        self.pacemaker.deadline()
+    }
+
+    fn holds(&self, block: &BlockId) -> bool {
+        let waits = |last: &LastProposal| last.orphan.as_ref().is_some_and(|o| o.id() == *block);
+        self.tree.get(block).is_some() || self.proposals.iter().any(waits)
+    }
+
+    fn high_qc(&self) -> &Qc {
+        &self.safety.high_qc
+    }
+
+    fn status(&self) -> Status {
+        let view = self.pacemaker.view();
+        Status {
+            view,
+            leader: self.leader(view),
+            high_qc: self.safety.high_qc.view(),
+            lock: self.safety.lock.view(),
+            committed: self.tree.root().height,
+            uncommitted: self.tree.uncommitted(),
+            abstain_until: self.safety.abstain_until,
+        }
+    }
+
+    fn tree(&self) -> &BlockTree {
+        &self.tree
+    }
+}

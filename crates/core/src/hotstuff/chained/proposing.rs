@@ -1,0 +1,141 @@
+//! When a leader proposes, and what; and what becomes of others' proposals.
+
+use std::sync::Arc;
+
+use super::{Chained, Fx, LastProposal};
+use crate::block::{Block, Content, SharedBlock};
+use crate::certificate::Tc;
+use crate::hotstuff::message::Message;
+use crate::hotstuff::rules::Rules;
+use crate::protocol::{Event, Ledger, Output, Record};
+use crate::tree::Misfit;
+use crate::types::{Time, View};
+
+/// With more blocks than this above the committed head (a long time without three consecutive
+/// views) leaders propose empty blocks only, so that the tree holds no more payload.
+const MAX_UNCOMMITTED: usize = 64;
+
+impl<R: Rules> Chained<R> {
+    pub(super) fn on_proposal(
+        &mut self,
+        now: Time,
+        block: &SharedBlock,
+        tc: Option<Tc>,
+        ledger: &mut dyn Ledger,
+        fx: &mut Fx,
+    ) {
+        self.on_certificates(now, block.justify.clone(), tc, fx);
+        let Some(last) = self.proposals.get_mut(block.proposer.index()) else { return };
+        if last.view == block.view && last.block != block.id() {
+            let (proposer, view) = (block.proposer, block.view);
+            fx.event(Event::Equivocation { proposer, view });
+            return;
+        }
+        if block.view > last.view {
+            *last = LastProposal { view: block.view, block: block.id(), orphan: None };
+        }
+        match self.admit_block(now, block, fx) {
+            Ok(()) | Err(Misfit::Known) => self.consider_vote(block, ledger, fx),
+            Err(Misfit::Orphan) => {
+                let from = block.justify.signers().filter(|signer| *signer != self.me).collect();
+                fx.output(Output::Fetch { block: block.parent(), from });
+                if let Some(last) = self.proposals.get_mut(block.proposer.index())
+                    && last.block == block.id()
+                {
+                    last.orphan = Some(Arc::clone(block));
+                }
+            }
+            Err(Misfit::BelowRoot | Misfit::Contradiction) => {}
+        }
+    }
+
+    pub(super) fn on_fetched(
+        &mut self,
+        now: Time,
+        block: &SharedBlock,
+        _ledger: &mut dyn Ledger,
+        fx: &mut Fx,
+    ) {
+        // An orphan's orphan would be a fetch that skipped one: it is asked for again.
+        let _ = self.admit_block(now, block, fx);
+    }
+
+    /// The TC by which `view` may be entered with a justify of `qc_view`, if one is needed.
+    pub(super) fn tc_to_enter(&self, view: View, qc_view: View) -> Option<Tc> {
+        if qc_view.next() == view {
+            return None;
+        }
+        self.safety.high_tc.clone().filter(|tc| tc.view().next() == view)
+    }
+
+    /// Proposes, if this replica leads the view, has not done so in it, and there is something to
+    /// say: commands to order, or a commit that the others have not been told of.
+    pub(super) fn propose_if_due(&mut self, now: Time, ledger: &mut dyn Ledger, fx: &mut Fx) {
+        let view = self.pacemaker.view();
+        if self.leader(view) != self.me
+            || self.safety.proposed.is_some_and(|(proposed, _)| proposed >= view)
+            || self.safety.timed_out >= view
+            || self.abstains(view)
+        {
+            return;
+        }
+        let justify = self.safety.high_qc.clone();
+        let tc = self.tc_to_enter(view, justify.view());
+        if tc.is_none() && justify.view().next() != view {
+            return;
+        }
+        // A parent that is missing was asked for when its certificate came.
+        let Some(parent) = self.tree.get(&justify.block()).cloned() else { return };
+        let Some(state_root) =
+            self.tree.committed_by(&parent.id()).and_then(|height| ledger.state_root(height))
+        else {
+            return;
+        };
+        let ancestors: Vec<SharedBlock> = self
+            .tree
+            .path_down(&parent.id())
+            .filter(|b| b.height > self.tree.root().height)
+            .cloned()
+            .collect();
+        let frames = if self.tree.uncommitted() > MAX_UNCOMMITTED {
+            Vec::new()
+        } else {
+            ledger.payload(&ancestors)
+        };
+        if frames.is_empty() && !self.has_news_of_commit(&parent) {
+            return;
+        }
+        let block = Arc::new(Block::new(Content {
+            epoch: self.domain.committee().epoch(),
+            view,
+            height: parent.height.next(),
+            proposer: self.me,
+            justify,
+            state_root,
+            frames,
+        }));
+        if self.enter_block(now, &block, fx).is_err() {
+            return;
+        }
+        fx.record(Record::Block(Arc::clone(&block)));
+        self.safety.proposed = Some((view, block.id()));
+        self.must_write = true;
+        fx.event(Event::Proposed { view, block: block.id(), frames: block.frames.len() });
+        fx.output(Output::Broadcast(Message::Proposal { block: Arc::clone(&block), tc }));
+        self.consider_vote(&block, ledger, fx);
+    }
+
+    /// Whether a child of `parent` would tell the others something: commands stand in its chain
+    /// above what that chain shows to be committed.
+    fn has_news_of_commit(&self, parent: &SharedBlock) -> bool {
+        let Some(shown) = self.tree.committed_by(&parent.id()) else { return false };
+        let mut next = Some(parent);
+        while let Some(block) = next.filter(|block| block.height > shown) {
+            if !block.is_empty() {
+                return true;
+            }
+            next = self.tree.find(&block.parent());
+        }
+        false
+    }
+}

@@ -1,0 +1,76 @@
+//! Giving up on a view.
+
+use super::{Chained, Fx};
+use crate::certificate::{Qc, TimeOut};
+use crate::hotstuff::message::Message;
+use crate::hotstuff::rules::Rules;
+use crate::pacemaker::Consequence;
+use crate::protocol::{Event, Output};
+use crate::types::{Time, View};
+
+impl<R: Rules> Chained<R> {
+    /// The timer of the current view ran out.
+    pub(super) fn on_timer(&mut self, now: Time, fx: &mut Fx) {
+        if self.pacemaker.deadline().is_none_or(|deadline| now < deadline) {
+            return;
+        }
+        self.give_up(now, self.pacemaker.view(), fx);
+    }
+
+    /// Gives up on `view`: durably first, so that no vote can follow; then tells all. The view
+    /// stays; the time-out is sent again at each deadline until a certificate ends the view.
+    pub(super) fn give_up(&mut self, now: Time, view: View, fx: &mut Fx) {
+        self.pacemaker.arm(now);
+        if self.abstains(view) {
+            return;
+        }
+        let view = view.max(self.safety.timed_out);
+        if view > self.safety.timed_out {
+            self.safety.timed_out = view;
+            fx.event(Event::TimedOut(view));
+        }
+        let high_qc = self.safety.high_qc.clone();
+        match &self.my_time_out {
+            Some((sent, _)) if sent.view == view && sent.high_qc_view == high_qc.view() => {
+                let sent = *sent;
+                self.send_time_out(now, sent, high_qc, fx);
+            }
+            _ => {
+                self.must_write = true;
+                fx.output(Output::Sign(self.domain.time_out(view, high_qc.view())));
+                self.time_out_to_sign = Some((view, high_qc));
+            }
+        }
+    }
+
+    pub(super) fn send_time_out(&mut self, now: Time, time_out: TimeOut, high_qc: Qc, fx: &mut Fx) {
+        self.my_time_out = Some((time_out, high_qc.clone()));
+        let high_tc = self.safety.high_tc.clone().filter(|tc| tc.view() > high_qc.view());
+        fx.output(Output::Broadcast(Message::TimeOut {
+            time_out,
+            high_qc: high_qc.clone(),
+            high_tc,
+            last_vote: self.my_vote.filter(|vote| vote.view <= time_out.view),
+        }));
+        if let Some(vote) = self.my_vote {
+            self.on_vote(now, vote, fx);
+        }
+        self.on_time_out(now, time_out, high_qc, fx);
+    }
+
+    /// Takes in a time-out, its certificates having been dealt with.
+    pub(super) fn on_time_out(&mut self, now: Time, time_out: TimeOut, high_qc: Qc, fx: &mut Fx) {
+        if time_out.view < self.pacemaker.view() {
+            // Its sender is behind: what brought this replica here will bring it here as well.
+            if time_out.replica != self.me {
+                fx.output(Output::Send { to: time_out.replica, message: self.advance() });
+            }
+            return;
+        }
+        match self.pacemaker.time_out(time_out, high_qc, self.safety.timed_out) {
+            Consequence::None => {}
+            Consequence::Join(view) => self.give_up(now, view, fx),
+            Consequence::Certificate(tc) => self.on_tc(now, tc, fx),
+        }
+    }
+}

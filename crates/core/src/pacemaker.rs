@@ -1,0 +1,183 @@
+//! The time-out-certificate pacemaker (DiemBFT v4; F1): which view this replica is in, when it
+//! gives up on it, and what others' time-outs make of that.
+//!
+//! - A view is entered only by a certificate of the view before it, and entered at once however
+//!   far ahead it is: `view := max(high QC, high TC) + 1`. Stepping view by view would make a
+//!   replica that was away re-enter each one.
+//! - The timer grows with the distance to the last *commit*, so that an empty certificate does
+//!   not reset it: `base · multiplier ^ min(view − committed view − depth, max exponent)`.
+//! - A local time-out leaves the view as it is: the time-out is sent again and again until a
+//!   certificate ends the view.
+//! - f + 1 time-outs for views at or above mine: at least one correct replica gave up on a view,
+//!   so this one joins the (f + 1)-th highest of them. (Purely local timers can stall for ever.)
+//! - q time-outs **of one view** make a certificate. One place a peer, its highest: no peer can
+//!   make this grow.
+//! - The timer runs only while there is work; an idle cluster is silent.
+
+use crate::certificate::{Qc, Tc, TimeOut};
+use crate::committee::Committee;
+use crate::types::{Duration, Time, View};
+
+/// How long to wait for a view to make progress.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timing {
+    /// The first wait.
+    pub base: Duration,
+    /// How much longer each next wait is, in hundredths: 150 is half as long again.
+    pub multiplier_percent: u32,
+    /// The longest wait.
+    pub max: Duration,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self {
+            base: Duration::from_millis(250),
+            multiplier_percent: 150,
+            max: Duration::from_secs(10),
+        }
+    }
+}
+
+impl Timing {
+    /// The wait for `view` when the last committed block is of `committed` and a commit takes
+    /// `depth` views.
+    #[must_use]
+    pub fn wait(&self, view: View, committed: View, depth: u64) -> Duration {
+        let exponent = view.0.saturating_sub(committed.0).saturating_sub(depth).min(64);
+        let mut wait = self.base;
+        for _ in 0..exponent {
+            if wait >= self.max {
+                break;
+            }
+            wait = wait.saturating_mul(self.multiplier_percent) / 100;
+        }
+        wait.min(self.max)
+    }
+}
+
+/// What a time-out of a peer led to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Consequence {
+    /// Nothing yet.
+    None,
+    /// Give up on this view as well.
+    Join(View),
+    /// q gave up on one view.
+    Certificate(Tc),
+}
+
+/// The state of the pacemaker.
+#[derive(Clone, Debug)]
+pub struct Pacemaker {
+    timing: Timing,
+    /// Views from a proposal to its commit.
+    depth: u64,
+    quorum: usize,
+    honest_witness: usize,
+    view: View,
+    committed: View,
+    deadline: Option<Time>,
+    /// By peer: its highest time-out and the QC that came with it.
+    time_outs: Vec<Option<(TimeOut, Qc)>>,
+}
+
+impl Pacemaker {
+    /// A pacemaker before its first view.
+    #[must_use]
+    pub fn new(committee: &Committee, timing: Timing, depth: u64) -> Self {
+        Self {
+            timing,
+            depth,
+            quorum: committee.quorum(),
+            honest_witness: committee.honest_witness(),
+            view: View(0),
+            committed: View(0),
+            deadline: None,
+            time_outs: vec![None; committee.size()],
+        }
+    }
+
+    /// The current view.
+    #[must_use]
+    pub fn view(&self) -> View {
+        self.view
+    }
+
+    /// When to give up on the view; `None` while there is nothing to wait for.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Time> {
+        self.deadline
+    }
+
+    /// Enters the view behind a certificate of `certified`, if that is a step forward.
+    pub fn certified(&mut self, now: Time, certified: View) -> bool {
+        if certified < self.view {
+            return false;
+        }
+        self.view = certified.next();
+        if self.deadline.is_some() {
+            self.arm(now);
+        }
+        true
+    }
+
+    /// Notes that a block of `view` was committed. Back-off is measured from here.
+    pub fn committed(&mut self, view: View) {
+        self.committed = self.committed.max(view);
+    }
+
+    /// Starts the timer if there is work and it is not running; stops it if there is none.
+    pub fn set_busy(&mut self, now: Time, busy: bool) {
+        match (busy, self.deadline) {
+            (true, None) => self.arm(now),
+            (false, Some(_)) => self.deadline = None,
+            _ => {}
+        }
+    }
+
+    /// Starts the current view's timer anew.
+    pub fn arm(&mut self, now: Time) {
+        let wait = self.timing.wait(self.view, self.committed, self.depth);
+        self.deadline = Some(now.after(wait));
+    }
+
+    /// Takes in a time-out (its own included) whose signature and QC were checked.
+    pub fn time_out(&mut self, time_out: TimeOut, high_qc: Qc, own: View) -> Consequence {
+        let Some(place) = self.time_outs.get_mut(time_out.replica.index()) else {
+            return Consequence::None;
+        };
+        if place.as_ref().is_some_and(|(held, _)| held.view > time_out.view) {
+            return Consequence::None;
+        }
+        let view = time_out.view;
+        *place = Some((time_out, high_qc));
+        if view < self.view {
+            return Consequence::None;
+        }
+        if let Some(tc) = self.certificate(view) {
+            return Consequence::Certificate(tc);
+        }
+        self.join(own).map_or(Consequence::None, Consequence::Join)
+    }
+
+    fn certificate(&self, view: View) -> Option<Tc> {
+        let of_view = || self.time_outs.iter().flatten().filter(|(held, _)| held.view == view);
+        if of_view().count() < self.quorum {
+            return None;
+        }
+        let high_qc = of_view().map(|(_, qc)| qc).max_by_key(|qc| qc.view())?.clone();
+        let time_outs: Vec<TimeOut> = of_view().map(|(held, _)| *held).collect();
+        Some(Tc::of_time_outs(view, &time_outs, high_qc))
+    }
+
+    /// The (f + 1)-th highest view others gave up on, if it is one to join: not below the current
+    /// view and above `own`, the highest this replica gave up on itself.
+    fn join(&self, own: View) -> Option<View> {
+        let mut views: Vec<View> =
+            self.time_outs.iter().flatten().map(|(held, _)| held.view).collect();
+        views.sort_unstable();
+        let witnessed = *views.iter().rev().nth(self.honest_witness - 1)?;
+        (witnessed >= self.view && witnessed > own).then_some(witnessed)
+    }
+}

@@ -1,0 +1,424 @@
+//! What every protocol is to the replica around it.
+//!
+//! A protocol is a state machine of inputs to [`Effects`]. It asks for what it cannot do itself:
+//! signatures are made and checked by whoever drives it, payload comes from the replica's
+//! [`Ledger`], missing blocks are fetched by the replica's catch-up. It owns its timers and says
+//! when the next one is due.
+
+use std::sync::Arc;
+
+use crate::block::{BlockId, SharedBlock};
+use crate::certificate::{Malformed, Qc, Tc};
+use crate::crypto::{Check, Claim, Signature, Statement, Verified};
+use crate::frame::FrameId;
+use crate::types::{Digest, Height, ReplicaId, Time, View};
+use crate::wire::{Decode, DecodeError, Encode, Reader};
+
+/// A protocol of one replica.
+pub trait Protocol {
+    /// What replicas say to each other in it.
+    type Message: Clone + std::fmt::Debug + Encode + Decode;
+
+    /// Looks a message over before anything costly is done for it: well formed, from somebody who
+    /// may send it, and not too old. What remains are the signatures it rests on.
+    ///
+    /// # Errors
+    /// [`Malformed`] if the message is to be refused unread.
+    fn claim(
+        &self,
+        from: ReplicaId,
+        message: Self::Message,
+    ) -> Result<Claim<Self::Message>, Malformed>;
+
+    /// A fetched block, resting on its justify.
+    ///
+    /// # Errors
+    /// [`Malformed`] if it can be no block of this chain.
+    fn claim_block(&self, block: SharedBlock) -> Result<Claim<SharedBlock>, Malformed>;
+
+    /// The block a message carries, whose payload must be at hand before the message is stepped.
+    fn carried_block(message: &Self::Message) -> Option<&SharedBlock>;
+
+    /// Takes one input.
+    fn step(
+        &mut self,
+        now: Time,
+        input: Input<Self::Message>,
+        ledger: &mut dyn Ledger,
+    ) -> Effects<Output<Self::Message>>;
+
+    /// The earliest timer, if one is running.
+    fn deadline(&self) -> Option<Time>;
+
+    /// Whether the protocol keeps this block, in its tree or until its parent comes.
+    fn holds(&self, block: &BlockId) -> bool;
+
+    /// The highest quorum certificate known.
+    fn high_qc(&self) -> &Qc;
+
+    /// Where the protocol stands.
+    fn status(&self) -> Status;
+
+    /// The committed head and what is known above it, for peers that lack blocks.
+    fn tree(&self) -> &crate::tree::BlockTree;
+}
+
+/// What a protocol reads of the replica around it.
+pub trait Ledger {
+    /// Whether there are commands that no committed block holds.
+    fn has_pending(&self) -> bool;
+
+    /// The frames to propose, oldest first, without those that `ancestors` (uncommitted blocks
+    /// below the new one) hold.
+    fn payload(&mut self, ancestors: &[SharedBlock]) -> Vec<FrameId>;
+
+    /// The state root after the block at `height`, if it was executed and is not too old.
+    fn state_root(&self, height: Height) -> Option<Digest>;
+}
+
+/// What a protocol is told.
+#[derive(Clone, Debug)]
+pub enum Input<M> {
+    /// The first input: what survived the last run.
+    Start(Recovered),
+    /// The deadline has passed.
+    Timeout,
+    /// A message whose signatures hold and whose block's payload is here.
+    Message {
+        /// Its sender, known by its channel.
+        from: ReplicaId,
+        /// The message.
+        message: Verified<M>,
+    },
+    /// A block that was fetched, with its justify checked and its payload at hand.
+    Fetched(Verified<SharedBlock>),
+    /// The verdicts on an [`Output::Verify`].
+    Checked {
+        /// Which one.
+        ask: u64,
+        /// One verdict a check, in order.
+        verdicts: Vec<bool>,
+    },
+    /// The signature of an [`Output::Sign`].
+    Signed {
+        /// What was signed.
+        statement: Statement,
+        /// The signature.
+        signature: Signature,
+    },
+    /// A snapshot of a later state was taken over: grow from its block from now on.
+    Installed {
+        /// The committed block whose state it is.
+        root: SharedBlock,
+        /// The committed blocks right below it, oldest first.
+        recent: Vec<SharedBlock>,
+    },
+    /// Work may have arrived, or blocks been executed.
+    Wake,
+    /// A channel to this peer has just opened: it may have missed what was said before.
+    Connected(ReplicaId),
+}
+
+/// What survived the last run.
+#[derive(Clone, Debug)]
+pub struct Recovered {
+    /// The safety record; `None` only for a replica that never ran.
+    pub safety: Option<Safety>,
+    /// The committed block everything else grows from: genesis, or a snapshot's.
+    pub root: SharedBlock,
+    /// What the chain up to `root` commits by itself (see `BlockTree::committed_by`).
+    pub root_committed: Height,
+    /// The committed blocks right below it, oldest first.
+    pub recent: Vec<SharedBlock>,
+    /// Blocks above it in the order they were recorded, with their certificates checked when they
+    /// were.
+    pub blocks: Vec<SharedBlock>,
+}
+
+/// The safety record: all that a replica must never forget. Written as one, before anything that
+/// rests on it leaves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Safety {
+    /// The last vote: its view and block.
+    pub voted: Option<(View, BlockId)>,
+    /// The lock.
+    pub lock: Qc,
+    /// The highest QC.
+    pub high_qc: Qc,
+    /// The highest time-out certificate, if it is above the high QC.
+    pub high_tc: Option<Tc>,
+    /// The highest view given up: no vote in it or below.
+    pub timed_out: View,
+    /// The last proposal of its own.
+    pub proposed: Option<(View, BlockId)>,
+    /// After data was lost: no vote, time-out or proposal up to this view, for what was said in
+    /// them is not known (protocols.md section 10).
+    pub abstain_until: View,
+}
+
+impl Safety {
+    /// The record of a replica that never said anything.
+    #[must_use]
+    pub fn new(genesis: BlockId) -> Self {
+        Self {
+            voted: None,
+            lock: Qc::genesis(genesis),
+            high_qc: Qc::genesis(genesis),
+            high_tc: None,
+            timed_out: View(0),
+            proposed: None,
+            abstain_until: View(0),
+        }
+    }
+}
+
+/// Something that must be durable before what rests on it leaves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Record {
+    /// A block; its frames are written with it.
+    Block(SharedBlock),
+    /// The safety record as it is now.
+    Safety(Arc<Safety>),
+}
+
+/// What a protocol wants done, once its records are durable.
+#[derive(Clone, Debug)]
+pub enum Output<M> {
+    /// Send to one replica.
+    Send {
+        /// To whom.
+        to: ReplicaId,
+        /// What.
+        message: M,
+    },
+    /// Send to every other replica.
+    Broadcast(M),
+    /// Sign this and answer with [`Input::Signed`].
+    Sign(Statement),
+    /// Verify these as one batch and answer with [`Input::Checked`].
+    Verify {
+        /// Names the request.
+        ask: u64,
+        /// The signatures.
+        checks: Vec<Check>,
+    },
+    /// These blocks are committed, in this order, after all that were before.
+    Commit(Vec<SharedBlock>),
+    /// A certified block is missing. Its voters have it.
+    Fetch {
+        /// Which.
+        block: BlockId,
+        /// Who should have it.
+        from: Vec<ReplicaId>,
+    },
+    /// Something happened that people and checkers may want to know.
+    Event(Event),
+}
+
+/// What happened. One typed event feeds logs, metrics and transcripts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A view was entered.
+    Entered(View),
+    /// This replica proposed a block.
+    Proposed {
+        /// Its view.
+        view: View,
+        /// It.
+        block: BlockId,
+        /// How many frames it carries.
+        frames: usize,
+    },
+    /// This replica voted.
+    Voted {
+        /// In which view.
+        view: View,
+        /// For what.
+        block: BlockId,
+    },
+    /// A proposal was not voted for.
+    Declined {
+        /// Its view.
+        view: View,
+        /// The reason.
+        reason: Declined,
+    },
+    /// q votes made a certificate here.
+    Certified {
+        /// Of which view.
+        view: View,
+        /// Of which block.
+        block: BlockId,
+    },
+    /// This replica gave up on a view.
+    TimedOut(View),
+    /// q time-outs made a certificate here, or one arrived.
+    GaveUp(View),
+    /// Blocks up to here are committed.
+    Committed {
+        /// The height.
+        height: Height,
+        /// The view of the head.
+        view: View,
+        /// The head.
+        block: BlockId,
+    },
+    /// Blocks of abandoned forks were pruned.
+    Pruned(usize),
+    /// Two different blocks of one view by one proposer were seen.
+    Equivocation {
+        /// By whom.
+        proposer: ReplicaId,
+        /// In which view.
+        view: View,
+    },
+    /// A vote's signature did not hold.
+    BadVote {
+        /// Whose.
+        voter: ReplicaId,
+        /// Of which view.
+        view: View,
+    },
+}
+
+/// Why a proposal got no vote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Declined {
+    /// It is not of the current view.
+    NotCurrent,
+    /// This replica voted in its view or a later one.
+    AlreadyVoted,
+    /// This replica gave up on its view.
+    TimedOut,
+    /// The vote rule says no: it conflicts with the lock.
+    Unsafe,
+    /// Its state root is not this replica's.
+    StateRoot,
+    /// This replica lost its data and abstains still.
+    Abstaining,
+}
+
+/// Where a protocol stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// The current view.
+    pub view: View,
+    /// Its leader.
+    pub leader: ReplicaId,
+    /// The view of the high QC.
+    pub high_qc: View,
+    /// The view of the lock.
+    pub lock: View,
+    /// The committed height.
+    pub committed: Height,
+    /// Blocks above it.
+    pub uncommitted: usize,
+    /// The view up to which this replica abstains, if it does.
+    pub abstain_until: View,
+}
+
+/// The effects of a step: records, and what may only happen once these are durable.
+///
+/// **Durability is a type**: the outputs can be had in no other way than by
+/// [`persist`](Effects::persist)ing the records.
+#[derive(Clone, Debug)]
+#[must_use = "effects do nothing unless they are persisted"]
+pub struct Effects<O, R = Record> {
+    records: Vec<R>,
+    outputs: Vec<O>,
+}
+
+impl<O, R> Default for Effects<O, R> {
+    fn default() -> Self {
+        Self { records: Vec::new(), outputs: Vec::new() }
+    }
+}
+
+impl<O, R> Effects<O, R> {
+    pub(crate) fn record(&mut self, record: R) {
+        self.records.push(record);
+    }
+
+    pub(crate) fn output(&mut self, output: O) {
+        self.outputs.push(output);
+    }
+
+    /// The parts, for the replica that carries a protocol's effects into its own.
+    pub(crate) fn into_parts(self) -> (Vec<R>, Vec<O>) {
+        (self.records, self.outputs)
+    }
+
+    /// Appends what a later step wants.
+    pub fn merge(&mut self, later: Self) {
+        self.records.extend(later.records);
+        self.outputs.extend(later.outputs);
+    }
+
+    /// Whether there is nothing to write and nothing to do.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty() && self.outputs.is_empty()
+    }
+
+    /// Hands the records to `write`, which returns only when they are durable, and then the
+    /// outputs to the caller.
+    ///
+    /// # Errors
+    /// What `write` says. The outputs are gone then: a replica that cannot remember must not
+    /// speak.
+    pub fn persist<E>(self, write: impl FnOnce(Vec<R>) -> Result<(), E>) -> Result<Vec<O>, E> {
+        if !self.records.is_empty() {
+            write(self.records)?;
+        }
+        Ok(self.outputs)
+    }
+}
+
+impl<M> Effects<Output<M>, Record> {
+    pub(crate) fn event(&mut self, event: Event) {
+        self.outputs.push(Output::Event(event));
+    }
+}
+
+impl Encode for Safety {
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.push(1);
+        self.voted.encode(out);
+        self.lock.encode(out);
+        self.high_qc.encode(out);
+        self.high_tc.encode(out);
+        self.timed_out.encode(out);
+        self.proposed.encode(out);
+        self.abstain_until.encode(out);
+    }
+}
+
+impl Decode for Safety {
+    fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
+        if reader.u8()? != 1 {
+            return Err(DecodeError::Invalid { field: "version of the safety record" });
+        }
+        Ok(Self {
+            voted: reader.option("last vote")?,
+            lock: Qc::decode(reader)?,
+            high_qc: Qc::decode(reader)?,
+            high_tc: reader.option("high TC")?,
+            timed_out: View::decode(reader)?,
+            proposed: reader.option("last proposal")?,
+            abstain_until: View::decode(reader)?,
+        })
+    }
+}
+
+impl Encode for (View, BlockId) {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.0.encode(out);
+        self.1.encode(out);
+    }
+}
+
+impl Decode for (View, BlockId) {
+    fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
+        Ok((View::decode(reader)?, Digest::decode(reader)?))
+    }
+}

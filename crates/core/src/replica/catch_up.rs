@@ -1,0 +1,170 @@
+//! Getting what this replica lacks: blocks that others have, or a snapshot where even those are
+//! gone.
+//!
+//! One request is under way at a time, to one peer, with a deadline; a peer that does not answer,
+//! or answers with nothing new, is followed by the next. What arrives is used only where a
+//! certificate vouches for it: a block because its child's justify certifies it (or because it is
+//! the very block asked for), a snapshot because a certified block carries its root.
+
+use bytes::Bytes;
+
+use super::message::{Offer, PeerMessage};
+use crate::block::BlockId;
+use crate::types::{Duration, Height, ReplicaId, Time};
+
+/// How long a peer has to answer.
+const PATIENCE: Duration = Duration::from_millis(1000);
+/// How many bytes of blocks are asked for at once.
+pub const BUDGET_BYTES: u32 = 4 << 20;
+/// A snapshot of more chunks than this is not taken over.
+const MAX_CHUNKS: usize = 64 << 10;
+
+/// What is wanted, and from whom.
+#[derive(Clone, Debug, Default)]
+pub struct CatchUp {
+    want: Option<Want>,
+    transfer: Option<Transfer>,
+}
+
+#[derive(Clone, Debug)]
+struct Want {
+    tip: BlockId,
+    from: Vec<ReplicaId>,
+    /// Whose turn it is in `from`.
+    turn: usize,
+    /// Until when the peer whose turn it is may answer; `None` if it was not asked yet.
+    deadline: Option<Time>,
+}
+
+#[derive(Clone, Debug)]
+struct Transfer {
+    peer: ReplicaId,
+    offer: Box<Offer>,
+    chunks: Vec<Bytes>,
+    deadline: Time,
+}
+
+/// What a chunk led to.
+#[derive(Clone, Debug)]
+pub enum Chunked {
+    /// Not asked for.
+    Unasked,
+    /// Another one is needed.
+    More,
+    /// That was the last: these are the chunks of what was offered.
+    Complete(Box<Offer>, Vec<Bytes>),
+}
+
+impl CatchUp {
+    /// Asks for `tip`; `from` are those who should have it. A later tip replaces an earlier one.
+    pub fn want(&mut self, tip: BlockId, from: Vec<ReplicaId>) {
+        match &mut self.want {
+            Some(want) => {
+                want.tip = tip;
+                if !from.is_empty() && want.deadline.is_none() {
+                    (want.from, want.turn) = (from, 0);
+                }
+            }
+            None if from.is_empty() => {}
+            None => self.want = Some(Want { tip, from, turn: 0, deadline: None }),
+        }
+    }
+
+    /// The block wanted, if any.
+    #[must_use]
+    pub fn tip(&self) -> Option<BlockId> {
+        self.want.as_ref().map(|want| want.tip)
+    }
+
+    /// Whether `peer` is the one whose answer is awaited.
+    #[must_use]
+    pub fn awaits(&self, peer: ReplicaId) -> bool {
+        self.want
+            .as_ref()
+            .is_some_and(|want| want.deadline.is_some() && want.from.get(want.turn) == Some(&peer))
+    }
+
+    /// The wanted block is here.
+    pub fn found(&mut self) {
+        self.want = None;
+    }
+
+    /// An answer came. With progress the same peer is asked for more, without the next.
+    pub fn answered(&mut self, progress: bool) {
+        if let Some(want) = &mut self.want {
+            want.deadline = None;
+            if !progress {
+                want.turn = (want.turn + 1) % want.from.len().max(1);
+            }
+        }
+    }
+
+    /// What to send now, if anything is due.
+    pub fn due<M>(&mut self, now: Time, above: Height) -> Option<(ReplicaId, PeerMessage<M>)> {
+        if let Some(transfer) = &mut self.transfer {
+            if now < transfer.deadline {
+                return None;
+            }
+            self.transfer = None;
+            self.answered(false);
+        }
+        let want = self.want.as_mut()?;
+        match want.deadline {
+            Some(deadline) if now < deadline => return None,
+            Some(_) => want.turn = (want.turn + 1) % want.from.len().max(1),
+            None => {}
+        }
+        want.deadline = Some(now.after(PATIENCE));
+        let to = *want.from.get(want.turn)?;
+        let budget_bytes = BUDGET_BYTES;
+        Some((to, PeerMessage::FetchChain { tip: want.tip, above, budget_bytes }))
+    }
+
+    /// When [`due`](Self::due) is to be asked again.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Time> {
+        match (&self.transfer, &self.want) {
+            (Some(transfer), _) => Some(transfer.deadline),
+            (None, Some(want)) => Some(want.deadline.unwrap_or_default()),
+            (None, None) => None,
+        }
+    }
+
+    /// Takes up an offer that was verified.
+    pub fn accept<M>(&mut self, now: Time, peer: ReplicaId, offer: Box<Offer>) -> PeerMessage<M> {
+        let height = offer.block.height;
+        let deadline = now.after(PATIENCE);
+        self.transfer = Some(Transfer { peer, offer, chunks: Vec::new(), deadline });
+        PeerMessage::FetchChunk { height, chunk: 0 }
+    }
+
+    /// The snapshot being transferred, and the chunk wanted next.
+    #[must_use]
+    pub fn next_chunk(&self) -> Option<(ReplicaId, Height, u32)> {
+        let transfer = self.transfer.as_ref()?;
+        Some((transfer.peer, transfer.offer.block.height, transfer.chunks.len() as u32))
+    }
+
+    /// Takes in a chunk.
+    pub fn chunk(
+        &mut self,
+        now: Time,
+        peer: ReplicaId,
+        (height, chunk, last): (Height, u32, bool),
+        bytes: Bytes,
+    ) -> Chunked {
+        if self.next_chunk() != Some((peer, height, chunk)) {
+            return Chunked::Unasked;
+        }
+        let Some(transfer) = &mut self.transfer else { return Chunked::Unasked };
+        transfer.chunks.push(bytes);
+        transfer.deadline = now.after(PATIENCE);
+        if !last && transfer.chunks.len() < MAX_CHUNKS {
+            return Chunked::More;
+        }
+        match self.transfer.take() {
+            Some(done) => Chunked::Complete(done.offer, done.chunks),
+            None => Chunked::Unasked,
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! The drive loop: one body for production, the simulator and tests.
+//!
+//! Its duties, in this order (what must not be done otherwise is in the types):
+//!
+//! 1. **step** the replica with each input that is waiting, and merge the effects;
+//! 2. **persist** their records with one sync;
+//! 3. **release** what rests on them: send, answer clients, sign, have signatures verified.
+//!    Answers that come at once (a signature, a verdict) are stepped again, from 1;
+//! 4. **execute** what was committed, and release what that leads to;
+//! 5. re-arm the timer: call again with [`Input::Timeout`] when [`Replica::deadline`] has passed.
+
+use super::{Action, Input, Record, Replica};
+use crate::crypto::{Check, Signature, Statement};
+use crate::protocol::Protocol;
+use crate::state_machine::StateMachine;
+use crate::types::Time;
+
+/// What the loop is busy with: where the time of a command goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Stage {
+    /// Deciding: protocol, mempool, arrivals.
+    Step,
+    /// Writing and syncing records.
+    Persist,
+    /// Encoding and queueing messages, signing, verifying at once.
+    Release,
+    /// Executing committed blocks.
+    Execute,
+}
+
+/// Where records become durable.
+pub trait Journal {
+    /// Why a record could not be written.
+    type Error;
+
+    /// Writes the records, in order, with one sync. Returns only when they are durable.
+    ///
+    /// # Errors
+    /// Any error is final: the replica must stop, for it cannot know what the disk holds.
+    fn write(&mut self, records: Vec<Record>) -> Result<(), Self::Error>;
+}
+
+/// Everything else a replica reaches.
+pub trait World<M> {
+    /// Does what is asked: sends, responds, serves, notes. [`Action::Sign`] never comes here, nor
+    /// does an [`Action::Verify`] that was [answered at once](World::verify).
+    fn perform(&mut self, action: Action<M>);
+
+    /// The loop turns to `stage`. For those who measure.
+    fn enter(&mut self, stage: Stage) {
+        let _ = stage;
+    }
+
+    /// Signs. Cheap for the schemes in use; a costlier one would answer later.
+    fn sign(&mut self, statement: &Statement) -> Signature;
+
+    /// Verifies: at once (`Some` verdicts), or elsewhere (`None`), with [`Input::Checked`] to
+    /// come.
+    fn verify(&mut self, ask: u64, checks: &[Check]) -> Option<Vec<bool>>;
+}
+
+/// One turn of the loop: takes `inputs`, and returns when everything they lead to is released and
+/// executed.
+///
+/// # Errors
+/// What the journal says; the replica must not be driven again then.
+pub fn turn<P, S, J, W>(
+    replica: &mut Replica<P, S>,
+    journal: &mut J,
+    world: &mut W,
+    now: Time,
+    inputs: impl IntoIterator<Item = Input<P::Message>>,
+) -> Result<(), J::Error>
+where
+    P: Protocol,
+    S: StateMachine,
+    J: Journal,
+    W: World<P::Message>,
+{
+    let mut inputs: Vec<Input<P::Message>> = inputs.into_iter().collect();
+    loop {
+        let mut effects = super::Fx::<P::Message>::default();
+        world.enter(Stage::Step);
+        for input in inputs.drain(..) {
+            effects.merge(replica.step(now, input));
+        }
+        if effects.is_empty() {
+            if !replica.has_to_execute() {
+                return Ok(());
+            }
+            world.enter(Stage::Execute);
+            effects = replica.execute(now);
+        }
+        world.enter(Stage::Persist);
+        let actions = effects.persist(|records| journal.write(records))?;
+        world.enter(Stage::Release);
+        for action in actions {
+            match action {
+                Action::Sign(statement) => {
+                    let signature = world.sign(&statement);
+                    inputs.push(Input::Signed { statement, signature });
+                }
+                Action::Verify { ask, checks } => match world.verify(ask, &checks) {
+                    Some(verdicts) => inputs.push(Input::Checked { ask, verdicts }),
+                    None => world.perform(Action::Verify { ask, checks }),
+                },
+                action => world.perform(action),
+            }
+        }
+    }
+}

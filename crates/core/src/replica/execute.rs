@@ -1,0 +1,148 @@
+//! Executing what was committed, and keeping snapshots of it.
+
+use std::sync::Arc;
+
+use super::message::Offer;
+use super::{Action, Fx, Halt, Replica, SnapshotMeta};
+use crate::block::SharedBlock;
+use crate::client::message::Response;
+use crate::protocol::{self, Protocol};
+use crate::state_machine::StateMachine;
+use crate::types::{Height, Time};
+
+/// Roots kept beside a snapshot: blocks right above it name states this far below.
+const SNAPSHOT_ROOTS: usize = 64;
+/// Committed blocks kept beside a snapshot: what a commit rule looks back on.
+const SNAPSHOT_RECENT: usize = 4;
+/// If a committed block's root is not found among this many latest ones, it is another's state.
+const ROOT_SEARCH: u64 = 512;
+
+impl<P: Protocol, S: StateMachine> Replica<P, S> {
+    /// Whether committed blocks wait to be executed.
+    #[must_use]
+    pub fn has_to_execute(&self) -> bool {
+        !self.to_execute.is_empty() && !self.halted
+    }
+
+    /// Executes the committed blocks. Called by the drive loop after votes and proposals have
+    /// left: execution overlaps with the other replicas' work on the next views.
+    pub fn execute(&mut self, now: Time) -> Fx<P::Message> {
+        let mut fx = Fx::default();
+        while let Some(block) = self.to_execute.pop_front() {
+            if self.halted {
+                break;
+            }
+            self.execute_block(&block, &mut fx);
+        }
+        if !self.halted {
+            let head = self.execution.height();
+            if head.0 >= self.snapshot_at.0.saturating_add(self.settings.snapshot_blocks) {
+                self.take_snapshot(&mut fx);
+            }
+            self.drop_unheld_bodies();
+            self.consult(now, protocol::Input::Wake, &mut fx);
+        }
+        fx
+    }
+
+    fn execute_block(&mut self, block: &SharedBlock, fx: &mut Fx<P::Message>) {
+        if block.height <= self.execution.height() {
+            return;
+        }
+        let Some(frames) = self.bodies.remove(&block.id()) else {
+            return self.halt(Halt::MissingFrames(block.id()), fx);
+        };
+        if !self.computed_root_of(block) {
+            let (height, id, theirs) = (block.height, block.id(), block.state_root);
+            return self.halt(Halt::StateRoot { height, block: id, theirs }, fx);
+        }
+        self.note_attestation(block);
+        match self.execution.execute(block.height, block.view, block.id(), &frames) {
+            Ok(executed) => {
+                fx.output(Action::Executed { commands: executed.commands });
+                for (client, outcome) in executed.outcomes {
+                    let response = Response::Outcome(outcome);
+                    fx.output(Action::Respond { client, response });
+                }
+                for frame in self.mempool.committed(&frames, self.execution.sessions()) {
+                    if let Some(outcome) = self.execution.sessions().answer(&frame) {
+                        let response = Response::Outcome(outcome);
+                        fx.output(Action::Respond { client: frame.key(), response });
+                    }
+                }
+            }
+            Err(error) => self.halt(Halt::Execution(error), fx),
+        }
+    }
+
+    /// Whether the root that a committed block carries is one that this replica computed. A
+    /// replica that took over a snapshot lately may not know the state it is of.
+    fn computed_root_of(&self, block: &SharedBlock) -> bool {
+        let lowest = self.execution.lowest_root();
+        let floor = lowest.0.max(block.height.0.saturating_sub(ROOT_SEARCH));
+        let mut heights = (floor..block.height.0).rev().map(Height);
+        let is_whole = lowest == Height(0) || block.height.0 - lowest.0 >= ROOT_SEARCH;
+        heights.any(|height| self.execution.root_at(height) == Some(block.state_root)) || !is_whole
+    }
+
+    /// Begins a snapshot of the state as it is.
+    pub(super) fn take_snapshot(&mut self, fx: &mut Fx<P::Message>) {
+        let id = self.execution.block_id();
+        let tree = self.protocol.tree();
+        let Some(block) = tree.find(&id).cloned() else { return };
+        let Some(committed) = tree.committed_by(&id) else {
+            // Not the head: more is about to be executed, and the snapshot taken then.
+            return;
+        };
+        let mut recent = Vec::new();
+        let mut below = tree.find(&block.parent());
+        while let Some(ancestor) = below.filter(|_| recent.len() < SNAPSHOT_RECENT) {
+            recent.push(Arc::clone(ancestor));
+            below = tree.find(&ancestor.parent());
+        }
+        recent.reverse();
+        let roots = self.execution.latest_roots(SNAPSHOT_ROOTS);
+        self.snapshot_at = block.height;
+        self.attesting = None;
+        let meta = SnapshotMeta { block, committed, recent, roots };
+        self.snapshot = Some(meta.clone());
+        fx.output(Action::WriteSnapshot(Box::new(meta), self.execution.snapshot()));
+    }
+
+    /// If a committed block carries the root of the newest snapshot, that may be offered to peers:
+    /// the block's certificate is in the one committed above it.
+    fn note_attestation(&mut self, block: &SharedBlock) {
+        let Some(meta) = &self.snapshot else { return };
+        match self.attesting.take() {
+            Some(attesting) if block.parent() == attesting.id() => {
+                self.attested = Some(Offer {
+                    block: Arc::clone(&meta.block),
+                    recent: meta.recent.clone(),
+                    attesting,
+                    certificate: block.justify.clone(),
+                });
+                self.make_offer();
+            }
+            _ => {
+                let known = |offer: &Offer| offer.block.id() == meta.block.id();
+                let needed = !self.attested.as_ref().is_some_and(known);
+                if needed && meta.roots.last() == Some(&block.state_root) {
+                    self.attesting = Some(Arc::clone(block));
+                }
+            }
+        }
+    }
+
+    pub(super) fn on_snapshot_written(&mut self, height: Height) {
+        self.snapshot_written = self.snapshot_written.max(height);
+        self.make_offer();
+    }
+
+    /// Offers the newest attested snapshot once it is on disk.
+    fn make_offer(&mut self) {
+        let written = |offer: &Offer| offer.block.height <= self.snapshot_written;
+        if let Some(offer) = self.attested.as_ref().filter(|offer| written(offer)) {
+            self.offer = Some(offer.clone());
+        }
+    }
+}

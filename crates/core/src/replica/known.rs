@@ -1,0 +1,39 @@
+//! Signatures that were verified, so that none is verified twice (F3).
+//!
+//! A vote is seen several times: by its collector, in the certificate of the next proposal, in
+//! time-outs that carry that certificate. The cache works on single signatures rather than on
+//! whole certificates, so that a certificate of which all but one vote are known costs one check.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use crate::crypto::Check;
+
+/// How many signatures are remembered.
+const CAPACITY: usize = 4096;
+
+/// The signatures verified lately.
+#[derive(Clone, Debug, Default)]
+pub struct KnownSignatures {
+    set: BTreeSet<Check>,
+    order: VecDeque<Check>,
+}
+
+impl KnownSignatures {
+    /// Whether `check` was verified.
+    #[must_use]
+    pub fn contains(&self, check: &Check) -> bool {
+        self.set.contains(check)
+    }
+
+    /// Remembers a check that held.
+    pub fn insert(&mut self, check: Check) {
+        if self.set.insert(check) {
+            self.order.push_back(check);
+            if self.order.len() > CAPACITY
+                && let Some(oldest) = self.order.pop_front()
+            {
+                self.set.remove(&oldest);
+            }
+        }
+    }
+}

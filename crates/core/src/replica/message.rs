@@ -1,0 +1,297 @@
+//! What replicas say to each other: the protocol's messages, and what surrounds them.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::block::{Block, BlockId, MAX_FRAMES, SharedBlock};
+use super::SnapshotMeta;
+use crate::certificate::Qc;
+use crate::crypto::Signature;
+use crate::frame::{Frame, FrameId, SharedFrame};
+use crate::state_machine::MAX_CHUNK_BYTES;
+use crate::types::{Digest, Height, View};
+use crate::wire::{Decode, DecodeError, Encode, Reader, put_bytes, put_list};
+
+/// Most frames in one message beside a proposal's.
+pub const MAX_FRAMES_SENT: usize = MAX_FRAMES;
+/// Most blocks in one answer to a fetch.
+pub const MAX_BLOCKS_SENT: usize = 1024;
+/// Most committed blocks below a snapshot's that are sent with it.
+const MAX_RECENT: usize = 8;
+
+/// A block with the bodies of its frames.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FullBlock {
+    /// The block.
+    pub block: SharedBlock,
+    /// Its frames, in the block's order.
+    pub frames: Vec<SharedFrame>,
+}
+
+/// What a replica needs to take over a snapshot that a peer holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Offer {
+    /// The block whose state it is.
+    pub block: SharedBlock,
+    /// The committed blocks right below it, oldest first.
+    pub recent: Vec<SharedBlock>,
+    /// A block above whose `state_root` is the root of this state ...
+    pub attesting: SharedBlock,
+    /// ... and its certificate: a quorum had computed the same root.
+    pub certificate: Qc,
+}
+
+/// From one replica to another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PeerMessage<M> {
+    /// A message of the protocol, with the bodies of some of its block's frames.
+    Protocol {
+        /// The message.
+        message: M,
+        /// Bodies, in any order.
+        frames: Vec<SharedFrame>,
+    },
+    /// Pending frames that the sender fears the receiver does not have.
+    Relay(Vec<SharedFrame>),
+    /// Send the bodies of these frames.
+    NeedFrames(Vec<FrameId>),
+    /// Bodies that were asked for.
+    Frames(Vec<SharedFrame>),
+    /// Send the blocks above a height, ascending, on the way to `tip`.
+    FetchChain {
+        /// The block wanted in the end.
+        tip: BlockId,
+        /// The asker's committed height.
+        above: Height,
+        /// Send no more than about this many bytes.
+        budget_bytes: u32,
+    },
+    /// Blocks that were asked for: each the parent of the next.
+    Chain(Vec<FullBlock>),
+    /// The blocks asked for are gone; this snapshot is offered instead.
+    Behind(Box<Offer>),
+    /// Send a chunk of the snapshot at a height.
+    FetchChunk {
+        /// The snapshot.
+        height: Height,
+        /// The chunk, from 0.
+        chunk: u32,
+    },
+    /// A chunk that was asked for.
+    Chunk {
+        /// The snapshot.
+        height: Height,
+        /// The chunk.
+        chunk: u32,
+        /// Whether it is the last.
+        last: bool,
+        /// Its bytes.
+        bytes: Bytes,
+    },
+    /// The sender lost its data: what is the highest view you may have heard it speak in?
+    AskTestimony {
+        /// Chosen anew, repeated in the testimony, so that an old one cannot be passed off.
+        nonce: Digest,
+    },
+    /// The answer, signed (protocols.md section 10).
+    Testimony {
+        /// The nonce.
+        nonce: Digest,
+        /// The highest view this replica has been in or seen a certificate of.
+        view: View,
+        /// Its high QC.
+        high_qc: Qc,
+        /// Over the nonce and the view.
+        signature: Signature,
+    },
+}
+
+impl<M> PeerMessage<M> {
+    /// A protocol's message alone.
+    pub fn of(message: M) -> Self {
+        Self::Protocol { message, frames: Vec::new() }
+    }
+}
+
+impl Encode for FullBlock {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.block.encode(out);
+        put_frames(out, &self.frames);
+    }
+}
+
+impl Decode for FullBlock {
+    fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
+        let block = Arc::new(Block::decode(reader)?);
+        let frames = frames(reader)?;
+        let complete = block.frames.len() == frames.len()
+            && block.frames.iter().zip(&frames).all(|(id, frame)| *id == frame.id());
+        if !complete {
+            return Err(DecodeError::Invalid { field: "frames of a block: not those it names" });
+        }
+        Ok(Self { block, frames })
+    }
+}
+
+fn put_frames(out: &mut Vec<u8>, frames: &[SharedFrame]) {
+    (frames.len() as u32).encode(out);
+    for frame in frames {
+        frame.encode(out);
+    }
+}
+
+fn frames(reader: &mut Reader) -> Result<Vec<SharedFrame>, DecodeError> {
+    Ok(reader.list::<Frame>("frames", MAX_FRAMES_SENT)?.into_iter().map(Arc::new).collect())
+}
+
+fn blocks(reader: &mut Reader, cap: usize) -> Result<Vec<SharedBlock>, DecodeError> {
+    Ok(reader.list::<Block>("blocks", cap)?.into_iter().map(Arc::new).collect())
+}
+
+impl Encode for Offer {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.block.encode(out);
+        (self.recent.len() as u32).encode(out);
+        for block in &self.recent {
+            block.encode(out);
+        }
+        self.attesting.encode(out);
+        self.certificate.encode(out);
+    }
+}
+
+impl Decode for Offer {
+    fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
+        Ok(Self {
+            block: Arc::new(Block::decode(reader)?),
+            recent: blocks(reader, MAX_RECENT)?,
+            attesting: Arc::new(Block::decode(reader)?),
+            certificate: Qc::decode(reader)?,
+        })
+    }
+}
+
+impl<M: Encode> Encode for PeerMessage<M> {
+    fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Protocol { message, frames } => {
+                out.push(1);
+                message.encode(out);
+                put_frames(out, frames);
+            }
+            Self::Relay(frames) => {
+                out.push(2);
+                put_frames(out, frames);
+            }
+            Self::NeedFrames(ids) => {
+                out.push(3);
+                put_list(out, ids);
+            }
+            Self::Frames(frames) => {
+                out.push(4);
+                put_frames(out, frames);
+            }
+            Self::FetchChain { tip, above, budget_bytes } => {
+                out.push(5);
+                tip.encode(out);
+                above.encode(out);
+                budget_bytes.encode(out);
+            }
+            Self::Chain(blocks) => {
+                out.push(6);
+                put_list(out, blocks);
+            }
+            Self::Behind(offer) => {
+                out.push(7);
+                offer.encode(out);
+            }
+            Self::FetchChunk { height, chunk } => {
+                out.push(8);
+                height.encode(out);
+                chunk.encode(out);
+            }
+            Self::Chunk { height, chunk, last, bytes } => {
+                out.push(9);
+                height.encode(out);
+                chunk.encode(out);
+                out.push(u8::from(*last));
+                put_bytes(out, bytes);
+            }
+            Self::AskTestimony { nonce } => {
+                out.push(10);
+                nonce.encode(out);
+            }
+            Self::Testimony { nonce, view, high_qc, signature } => {
+                out.push(11);
+                nonce.encode(out);
+                view.encode(out);
+                high_qc.encode(out);
+                signature.encode(out);
+            }
+        }
+    }
+}
+
+impl<M: Decode> Decode for PeerMessage<M> {
+    fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
+        match reader.u8()? {
+            1 => Ok(Self::Protocol { message: M::decode(reader)?, frames: frames(reader)? }),
+            2 => Ok(Self::Relay(frames(reader)?)),
+            3 => Ok(Self::NeedFrames(reader.list("frame ids", MAX_FRAMES_SENT)?)),
+            4 => Ok(Self::Frames(frames(reader)?)),
+            5 => Ok(Self::FetchChain {
+                tip: Digest::decode(reader)?,
+                above: Height::decode(reader)?,
+                budget_bytes: reader.u32()?,
+            }),
+            6 => Ok(Self::Chain(reader.list("blocks", MAX_BLOCKS_SENT)?)),
+            7 => Ok(Self::Behind(Box::new(Offer::decode(reader)?))),
+            8 => Ok(Self::FetchChunk { height: Height::decode(reader)?, chunk: reader.u32()? }),
+            9 => Ok(Self::Chunk {
+                height: Height::decode(reader)?,
+                chunk: reader.u32()?,
+                last: match reader.u8()? {
+                    0 => false,
+                    1 => true,
+                    _ => return Err(DecodeError::Invalid { field: "last chunk" }),
+                },
+                bytes: reader.byte_string("snapshot chunk", MAX_CHUNK_BYTES)?,
+            }),
+            10 => Ok(Self::AskTestimony { nonce: Digest::decode(reader)? }),
+            11 => Ok(Self::Testimony {
+                nonce: Digest::decode(reader)?,
+                view: View::decode(reader)?,
+                high_qc: Qc::decode(reader)?,
+                signature: Signature::decode(reader)?,
+            }),
+            _ => Err(DecodeError::Invalid { field: "peer message kind" }),
+        }
+    }
+}
+
+/// Most roots kept beside a snapshot.
+const MAX_ROOTS: usize = 1024;
+
+impl Encode for SnapshotMeta {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.block.encode(out);
+        self.committed.encode(out);
+        (self.recent.len() as u32).encode(out);
+        for block in &self.recent {
+            block.encode(out);
+        }
+        put_list(out, &self.roots);
+    }
+}
+
+impl Decode for SnapshotMeta {
+    fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
+        Ok(Self {
+            block: Arc::new(Block::decode(reader)?),
+            committed: Height::decode(reader)?,
+            recent: blocks(reader, MAX_RECENT)?,
+            roots: reader.list("roots", MAX_ROOTS)?,
+        })
+    }
+}

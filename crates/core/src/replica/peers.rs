@@ -1,0 +1,446 @@
+//! What becomes of a peer's message.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::catch_up::{BUDGET_BYTES, Chunked};
+use super::message::{FullBlock, MAX_BLOCKS_SENT, MAX_FRAMES_SENT, Offer, PeerMessage};
+use super::verify::Pending;
+use super::{Action, Fx, Refused, Replica};
+use crate::block::{BlockId, SharedBlock};
+use crate::certificate::{Malformed, Qc};
+use crate::crypto::{Check, Signature, Verified};
+use crate::execution::Execution;
+use crate::frame::{FrameId, SharedFrame};
+use crate::mempool::Origin;
+use crate::protocol::{self, Protocol, Safety};
+use crate::replica::rejoin::Rejoin;
+use crate::state_machine::StateMachine;
+use crate::types::{Digest, Height, ReplicaId, Time, View};
+
+impl<P: Protocol, S: StateMachine> Replica<P, S> {
+    pub(super) fn on_peer(
+        &mut self,
+        now: Time,
+        from: ReplicaId,
+        message: PeerMessage<P::Message>,
+        fx: &mut Fx<P::Message>,
+    ) {
+        if from == self.settings.me || self.domain.committee().key(from).is_none() {
+            return;
+        }
+        if let PeerMessage::Testimony { nonce, view, high_qc, signature } = message {
+            return self.claim_testimony(from, nonce, view, high_qc, signature, fx);
+        }
+        if self.rejoin.is_some() {
+            // Without memory nothing else can be answered yet.
+            return;
+        }
+        match message {
+            PeerMessage::Protocol { message, frames } => {
+                self.claim_message(from, message, frames, fx);
+            }
+            PeerMessage::Relay(frames) => self.on_offered_frames(from, frames, fx),
+            PeerMessage::Frames(frames) => {
+                if self.arrivals.deadline().is_some() {
+                    self.on_offered_frames(from, frames, fx);
+                }
+            }
+            PeerMessage::NeedFrames(ids) => self.serve_frames(from, &ids, fx),
+            PeerMessage::FetchChain { tip, above, budget_bytes } => {
+                self.serve_chain(from, tip, above, budget_bytes, fx);
+            }
+            PeerMessage::Chain(blocks) => self.on_chain(from, blocks, fx),
+            PeerMessage::Behind(offer) => self.on_offer(from, offer, fx),
+            PeerMessage::FetchChunk { height, chunk } => {
+                fx.output(Action::ServeChunk { to: from, height, chunk });
+            }
+            PeerMessage::Chunk { height, chunk, last, bytes } => {
+                self.on_chunk(now, from, (height, chunk, last), bytes, fx);
+            }
+            PeerMessage::AskTestimony { nonce } => self.testify(from, nonce, fx),
+            PeerMessage::Testimony { .. } => {}
+        }
+    }
+
+    /// A protocol's message whose signatures hold, with bodies whose signatures hold.
+    pub(super) fn on_verified(
+        &mut self,
+        now: Time,
+        from: ReplicaId,
+        message: Verified<P::Message>,
+        frames: &[Verified<SharedFrame>],
+        fx: &mut Fx<P::Message>,
+    ) {
+        for frame in frames {
+            self.admit(now, frame, Origin::Proposal);
+        }
+        let Some(block) = P::carried_block(&message).cloned() else {
+            return self.consult(now, protocol::Input::Message { from, message }, fx);
+        };
+        let find = |id: &FrameId| {
+            let carried = || frames.iter().find(|frame| frame.id() == *id).map(|f| Arc::clone(f));
+            self.mempool.get(id).cloned().or_else(carried)
+        };
+        let lacking = self.arrivals.add(now, from, message, block, find);
+        for ids in lacking.chunks(MAX_FRAMES_SENT) {
+            let message = PeerMessage::NeedFrames(ids.to_vec());
+            fx.output(Action::Send { to: from, message });
+        }
+        self.release_arrivals(now, fx);
+    }
+
+    /// Hands the protocol the proposals whose bodies are all here.
+    pub(super) fn release_arrivals(&mut self, now: Time, fx: &mut Fx<P::Message>) {
+        while let Some((from, message, block, frames)) = self.arrivals.take_complete() {
+            let commands: usize = frames.iter().map(|frame| frame.count() as usize).sum();
+            let bytes: usize = frames.iter().map(|frame| frame.encoded_bytes().len()).sum();
+            let fits = frames.len() == 1
+                || commands <= self.settings.batch_commands && bytes <= self.settings.batch_bytes;
+            if frames.len() != block.frames.len() || frames.len() > 1 && !fits {
+                fx.output(Action::Refused { from, reason: Refused::Unfit });
+                continue;
+            }
+            self.hold(&block, frames);
+            self.consult(now, protocol::Input::Message { from, message }, fx);
+            self.let_go(&block.id());
+            self.arrivals.forget_below(self.view());
+        }
+    }
+
+    fn hold(&mut self, block: &SharedBlock, frames: Vec<SharedFrame>) {
+        self.bodies.entry(block.id()).or_insert(frames);
+    }
+
+    /// Drops a block's bodies if the protocol had no use for it.
+    fn let_go(&mut self, block: &BlockId) {
+        if !self.protocol.holds(block) && !self.to_execute.iter().any(|b| b.id() == *block) {
+            self.bodies.remove(block);
+        }
+    }
+
+    fn on_offered_frames(
+        &mut self,
+        from: ReplicaId,
+        frames: Vec<SharedFrame>,
+        fx: &mut Fx<P::Message>,
+    ) {
+        let frames = self.unknown_frames(frames);
+        if !frames.is_empty() {
+            let checks = frames.iter().flat_map(|frame| frame.checks().iter().copied()).collect();
+            self.verify(Pending::Frames { frames }, checks, Some(from), fx);
+        }
+    }
+
+    fn serve_frames(&mut self, to: ReplicaId, ids: &[FrameId], fx: &mut Fx<P::Message>) {
+        let held = |id: &FrameId| {
+            let in_blocks = || self.bodies.values().flatten().find(|frame| frame.id() == *id);
+            self.mempool.get(id).or_else(in_blocks).cloned()
+        };
+        let mut bytes = 0;
+        let mut frames = Vec::new();
+        for frame in ids.iter().filter_map(held) {
+            bytes += frame.encoded_bytes().len();
+            frames.push(frame);
+            if bytes > BUDGET_BYTES as usize {
+                break;
+            }
+        }
+        if !frames.is_empty() {
+            fx.output(Action::Send { to, message: PeerMessage::Frames(frames) });
+        }
+    }
+
+    /// Committed blocks come from the log, later ones from the tree.
+    fn serve_chain(
+        &mut self,
+        to: ReplicaId,
+        tip: BlockId,
+        above: Height,
+        budget_bytes: u32,
+        fx: &mut Fx<P::Message>,
+    ) {
+        let tree = self.protocol.tree();
+        let root = tree.root().height;
+        if above < root && above.next() < self.log_begins {
+            if let Some(offer) = &self.offer {
+                let message = PeerMessage::Behind(Box::new(offer.clone()));
+                fx.output(Action::Send { to, message });
+            }
+            return;
+        }
+        let mut tail: Vec<FullBlock> = tree
+            .path_down(&tip)
+            .take_while(|block| block.height > root.max(above))
+            .filter_map(|block| {
+                let frames = self.bodies.get(&block.id())?.clone();
+                Some(FullBlock { block: Arc::clone(block), frames })
+            })
+            .collect();
+        tail.reverse();
+        let budget_bytes = budget_bytes.min(BUDGET_BYTES);
+        if above >= root {
+            if !tail.is_empty() {
+                let message = PeerMessage::Chain(within(tail, budget_bytes));
+                fx.output(Action::Send { to, message });
+            }
+        } else {
+            fx.output(Action::ServeChain { to, above, through: root, budget_bytes, tail });
+        }
+    }
+
+    fn on_chain(&mut self, from: ReplicaId, mut blocks: Vec<FullBlock>, fx: &mut Fx<P::Message>) {
+        let Some(tip) = self.catch_up.tip().filter(|_| self.catch_up.awaits(from)) else {
+            fx.output(Action::Refused { from, reason: Refused::Unasked });
+            return;
+        };
+        // Every block but the last is certified by its child's justify; the last only if it is
+        // the one that was asked for.
+        let linked = blocks.windows(2).all(|pair| match pair {
+            [parent, child] => child.block.parent() == parent.block.id(),
+            _ => true,
+        });
+        if !linked {
+            self.catch_up.answered(false);
+            fx.output(Action::Refused { from, reason: Refused::Unfit });
+            return;
+        }
+        if blocks.last().is_some_and(|last| last.block.id() != tip) {
+            blocks.pop();
+        }
+        match self.chain_claims(blocks) {
+            Ok(blocks) => {
+                let checks: Vec<Check> =
+                    blocks.iter().flat_map(|(claim, _)| claim.checks().iter().copied()).collect();
+                self.verify(Pending::Chain { from, blocks }, checks, Some(from), fx);
+            }
+            Err(reason) => {
+                self.catch_up.answered(false);
+                fx.output(Action::Refused { from, reason: Refused::Malformed(reason) });
+            }
+        }
+    }
+
+    pub(super) fn on_chain_verified(
+        &mut self,
+        now: Time,
+        from: ReplicaId,
+        blocks: Vec<(Verified<SharedBlock>, Vec<SharedFrame>)>,
+        fx: &mut Fx<P::Message>,
+    ) {
+        let mut progress = false;
+        for (block, frames) in blocks {
+            if self.protocol.tree().find(&block.id()).is_some() {
+                continue;
+            }
+            let id = block.id();
+            self.hold(&block, frames);
+            self.consult(now, protocol::Input::Fetched(block), fx);
+            progress |= self.protocol.tree().find(&id).is_some();
+            self.let_go(&id);
+        }
+        if self.catch_up.tip().is_some_and(|tip| self.protocol.tree().find(&tip).is_some()) {
+            self.catch_up.found();
+        } else if self.catch_up.awaits(from) {
+            self.catch_up.answered(progress);
+        }
+    }
+
+    /// A snapshot is believed if a block of this chain, certified by a quorum, carries the root
+    /// of its state; that the chunks have that root is checked when they are all here.
+    fn on_offer(&mut self, from: ReplicaId, offer: Box<Offer>, fx: &mut Fx<P::Message>) {
+        let asked = self.catch_up.awaits(from);
+        let linked = offer
+            .recent
+            .iter()
+            .chain(std::iter::once(&offer.block))
+            .collect::<Vec<_>>()
+            .windows(2)
+            .all(|pair| pair[1].parent() == pair[0].id());
+        let fits = offer.certificate.block() == offer.attesting.id()
+            && offer.attesting.height > offer.block.height
+            && offer.block.height > self.protocol.tree().root().height
+            && linked;
+        if !asked || !fits {
+            let reason = if asked { Refused::Unfit } else { Refused::Unasked };
+            fx.output(Action::Refused { from, reason });
+            if asked {
+                self.catch_up.answered(false);
+            }
+            return;
+        }
+        match self.certificate_checks(&offer.certificate) {
+            Ok(checks) => self.verify(Pending::Offer { from, offer }, checks, Some(from), fx),
+            Err(reason) => {
+                fx.output(Action::Refused { from, reason: Refused::Malformed(reason) });
+            }
+        }
+    }
+
+    fn certificate_checks(&self, qc: &Qc) -> Result<Vec<Check>, Malformed> {
+        let committee = self.domain.committee();
+        let genesis = crate::block::Block::genesis(committee.chain(), committee.epoch()).id();
+        qc.checks(&self.domain, &genesis)
+    }
+
+    fn on_chunk(
+        &mut self,
+        now: Time,
+        from: ReplicaId,
+        chunk: (Height, u32, bool),
+        bytes: Bytes,
+        fx: &mut Fx<P::Message>,
+    ) {
+        match self.catch_up.chunk(now, from, chunk, bytes) {
+            Chunked::Unasked => {
+                fx.output(Action::Refused { from, reason: Refused::Unasked });
+            }
+            Chunked::More => {
+                if let Some((to, height, chunk)) = self.catch_up.next_chunk() {
+                    let message = PeerMessage::FetchChunk { height, chunk };
+                    fx.output(Action::Send { to, message });
+                }
+            }
+            Chunked::Complete(offer, chunks) => self.install(now, from, *offer, chunks, fx),
+        }
+    }
+
+    fn install(
+        &mut self,
+        now: Time,
+        from: ReplicaId,
+        offer: Offer,
+        chunks: Vec<Bytes>,
+        fx: &mut Fx<P::Message>,
+    ) {
+        let limits = *self.execution.sessions().limits();
+        let expected = offer.attesting.state_root;
+        let restored =
+            Execution::restore((self.fresh)(), limits, &mut chunks.into_iter(), expected);
+        match restored {
+            Ok(execution) if execution.block_id() == offer.block.id() => {
+                self.execution = execution;
+                self.to_execute.clear();
+                self.catch_up.answered(true);
+                let Offer { block, recent, .. } = offer;
+                self.consult(now, protocol::Input::Installed { root: block, recent }, fx);
+                self.drop_unheld_bodies();
+                self.take_snapshot(fx);
+            }
+            _ => {
+                self.catch_up.answered(false);
+                fx.output(Action::Refused { from, reason: Refused::Unfit });
+            }
+        }
+    }
+
+    pub(super) fn begin_rejoin(&mut self, now: Time, nonce: Digest, fx: &mut Fx<P::Message>) {
+        self.rejoin = Some(Rejoin::new(nonce, self.domain.committee().quorum()));
+        self.ask_testimonies(now, fx);
+    }
+
+    pub(super) fn ask_testimonies(&mut self, now: Time, fx: &mut Fx<P::Message>) {
+        if let Some(rejoin) = &mut self.rejoin {
+            rejoin.asked(now);
+            fx.output(Action::Broadcast(PeerMessage::AskTestimony { nonce: rejoin.nonce() }));
+        }
+    }
+
+    fn testimony_content(nonce: &Digest, asker: ReplicaId) -> Digest {
+        let mut bytes = nonce.0.to_vec();
+        bytes.extend_from_slice(&asker.0.to_le_bytes());
+        Digest::of("quorate testimony", &bytes)
+    }
+
+    /// Tells a replica that lost its data which views to keep away from.
+    fn testify(&mut self, to: ReplicaId, nonce: Digest, fx: &mut Fx<P::Message>) {
+        let view = self.view();
+        let content = Self::testimony_content(&nonce, to);
+        let statement = self.domain.testimony(view, &content);
+        self.testimonies.insert(statement, (to, nonce, view));
+        // A few askers at a time: the oldest unanswered ones give way.
+        while self.testimonies.len() > self.domain.committee().size() {
+            self.testimonies.pop_first();
+        }
+        fx.output(Action::Sign(statement));
+    }
+
+    /// Sends the testimony that was signed, if it is one.
+    pub(super) fn send_testimony(
+        &mut self,
+        statement: &crate::crypto::Statement,
+        signature: Signature,
+        fx: &mut Fx<P::Message>,
+    ) -> bool {
+        let Some((to, nonce, view)) = self.testimonies.remove(statement) else { return false };
+        let high_qc = self.protocol.high_qc().clone();
+        let message = PeerMessage::Testimony { nonce, view, high_qc, signature };
+        fx.output(Action::Send { to, message });
+        true
+    }
+
+    fn claim_testimony(
+        &mut self,
+        from: ReplicaId,
+        nonce: Digest,
+        view: View,
+        high_qc: Qc,
+        signature: Signature,
+        fx: &mut Fx<P::Message>,
+    ) {
+        let asked = self.rejoin.as_ref().is_some_and(|rejoin| rejoin.nonce() == nonce);
+        let Some(key) = self.domain.committee().key(from).copied().filter(|_| asked) else {
+            return;
+        };
+        let content = Self::testimony_content(&nonce, self.settings.me);
+        let statement = self.domain.testimony(view, &content);
+        match self.certificate_checks(&high_qc) {
+            Ok(mut checks) => {
+                checks.push(Check { key, statement, signature });
+                self.verify(Pending::Testimony { from, view, high_qc }, checks, Some(from), fx);
+            }
+            Err(reason) => {
+                fx.output(Action::Refused { from, reason: Refused::Malformed(reason) });
+            }
+        }
+    }
+
+    pub(super) fn on_testimony(
+        &mut self,
+        now: Time,
+        from: ReplicaId,
+        view: View,
+        high_qc: Qc,
+        fx: &mut Fx<P::Message>,
+    ) {
+        let genesis = self.protocol.tree().root().id();
+        let Some(rejoin) = &mut self.rejoin else { return };
+        let Some(safety) = rejoin.testimony(from, view, high_qc, Safety::new(genesis)) else {
+            return;
+        };
+        self.rejoin = None;
+        let recovery =
+            super::Recovery { safety: Some(safety.clone()), snapshot: None, blocks: Vec::new() };
+        fx.record(super::Record::Safety(Arc::new(safety)));
+        self.start(now, recovery, fx);
+    }
+}
+
+/// The first blocks of `chain` that fit the budget; at least one.
+#[must_use]
+pub fn within(chain: Vec<FullBlock>, budget_bytes: u32) -> Vec<FullBlock> {
+    let mut left = budget_bytes as usize;
+    let mut first = true;
+    chain
+        .into_iter()
+        .take(MAX_BLOCKS_SENT)
+        .take_while(|full| {
+            let bytes: usize = full.frames.iter().map(|f| f.encoded_bytes().len()).sum();
+            let fits = first || bytes <= left;
+            first = false;
+            left = left.saturating_sub(bytes);
+            fits
+        })
+        .collect()
+}

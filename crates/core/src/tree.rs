@@ -1,0 +1,180 @@
+//! The tree of blocks above the committed head.
+//!
+//! Its root is the last committed block; everything that does not descend from it is pruned at
+//! each commit (F12). A block enters only when its parent is there, so every walk towards the
+//! root ends at the root.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use crate::block::{BlockId, SharedBlock};
+use crate::certificate::Qc;
+use crate::types::Height;
+
+/// The uncommitted blocks, and the committed head they grow from.
+#[derive(Clone, Debug)]
+pub struct BlockTree {
+    root: BlockId,
+    nodes: BTreeMap<BlockId, Node>,
+    /// The last committed blocks below the root, oldest first: a rule that looks back from a
+    /// block just above the root must find the same ancestors at every replica, however far each
+    /// one's root has come.
+    recent: VecDeque<SharedBlock>,
+}
+
+/// How many committed blocks below the root are kept at hand.
+const RECENT: usize = 64;
+
+#[derive(Clone, Debug)]
+struct Node {
+    block: SharedBlock,
+    /// The height of the block that is committed by what this block's chain of certificates says.
+    committed: Height,
+}
+
+/// Why a block did not enter the tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Misfit {
+    /// It is there already.
+    Known,
+    /// Its parent is not (yet) here.
+    Orphan,
+    /// At or below the committed head: too late to matter.
+    BelowRoot,
+    /// Its height is not its parent's plus one, or its view not above its parent's.
+    Contradiction,
+}
+
+impl BlockTree {
+    /// A tree of the committed block `root` alone; `committed` is what the chain up to it commits
+    /// and `recent` the committed blocks right below it, oldest first.
+    #[must_use]
+    pub fn new(root: SharedBlock, committed: Height, recent: Vec<SharedBlock>) -> Self {
+        let id = root.id();
+        Self {
+            root: id,
+            nodes: BTreeMap::from([(id, Node { block: root, committed })]),
+            recent: recent.into(),
+        }
+    }
+
+    /// The committed head.
+    #[must_use]
+    pub fn root(&self) -> &SharedBlock {
+        &self.nodes[&self.root].block
+    }
+
+    /// The block `id`, if it is the root or above it.
+    #[must_use]
+    pub fn get(&self, id: &BlockId) -> Option<&SharedBlock> {
+        self.nodes.get(id).map(|node| &node.block)
+    }
+
+    /// The block `id`, if it is in the tree or among the last committed ones below it.
+    #[must_use]
+    pub fn find(&self, id: &BlockId) -> Option<&SharedBlock> {
+        self.get(id).or_else(|| self.recent.iter().rev().find(|block| block.id() == *id))
+    }
+
+    /// The last committed blocks below the root, oldest first.
+    pub fn recent(&self) -> impl DoubleEndedIterator<Item = &SharedBlock> {
+        self.recent.iter()
+    }
+
+    /// How many blocks there are above the committed head.
+    #[must_use]
+    pub fn uncommitted(&self) -> usize {
+        self.nodes.len() - 1
+    }
+
+    /// Adds a block above its parent. `commits` says which block the block's justify commits by
+    /// the protocol's rule, if any.
+    ///
+    /// # Errors
+    /// [`Misfit`]; the tree is unchanged.
+    pub fn insert(
+        &mut self,
+        block: &SharedBlock,
+        commits: impl FnOnce(&Self, &Qc) -> Option<Height>,
+    ) -> Result<(), Misfit> {
+        if self.nodes.contains_key(&block.id()) {
+            return Err(Misfit::Known);
+        }
+        if block.height <= self.root().height {
+            return Err(Misfit::BelowRoot);
+        }
+        let Some(parent) = self.nodes.get(&block.parent()) else {
+            return Err(Misfit::Orphan);
+        };
+        if parent.block.height.next() != block.height
+            || parent.block.view != block.justify.view()
+            || block.view <= parent.block.view
+        {
+            return Err(Misfit::Contradiction);
+        }
+        let inherited = parent.committed;
+        let committed = commits(self, &block.justify).map_or(inherited, |own| own.max(inherited));
+        self.nodes.insert(block.id(), Node { block: Arc::clone(block), committed });
+        Ok(())
+    }
+
+    /// The height of the highest block that the certificates inside `id`'s chain commit: a pure
+    /// function of that chain, whatever else this replica has seen.
+    #[must_use]
+    pub fn committed_by(&self, id: &BlockId) -> Option<Height> {
+        self.nodes.get(id).map(|node| node.committed)
+    }
+
+    /// From `id` towards the root: `id` first, the root last. Empty if `id` is not here.
+    pub fn path_down(&self, id: &BlockId) -> impl Iterator<Item = &SharedBlock> {
+        let mut next = self.get(id);
+        let root = self.root;
+        std::iter::from_fn(move || {
+            let block = next?;
+            next = if block.id() == root { None } else { self.get(&block.parent()) };
+            Some(block)
+        })
+    }
+
+    /// Whether `ancestor` lies on the path from `id` to the root (both ends included): it is
+    /// an ancestor or the block itself.
+    #[must_use]
+    pub fn extends(&self, id: &BlockId, ancestor: &BlockId) -> bool {
+        self.path_down(id).any(|block| block.id() == *ancestor)
+    }
+
+    /// Makes `head` the root. Returns the newly committed blocks, oldest first, and the blocks
+    /// that were pruned because they do not descend from `head`. Nothing happens if `head` is not
+    /// above the root.
+    pub fn commit(&mut self, head: &BlockId) -> (Vec<SharedBlock>, Vec<SharedBlock>) {
+        let mut committed: Vec<SharedBlock> = self.path_down(head).cloned().collect();
+        committed.pop();
+        committed.reverse();
+        if committed.is_empty() {
+            return (committed, Vec::new());
+        }
+        self.recent.push_back(Arc::clone(self.root()));
+        self.recent.extend(committed[..committed.len() - 1].iter().cloned());
+        let surplus = self.recent.len().saturating_sub(RECENT);
+        self.recent.drain(..surplus);
+        self.root = *head;
+        let floor = self.root().height;
+        let mut by_height: Vec<(Height, BlockId)> =
+            self.nodes.iter().map(|(id, node)| (node.block.height, *id)).collect();
+        by_height.sort_unstable();
+        let mut pruned = Vec::new();
+        for (height, id) in by_height {
+            let parent = self.nodes[&id].block.parent();
+            let stays = id == *head || height > floor && self.nodes.contains_key(&parent);
+            if stays {
+                continue;
+            }
+            if let Some(node) = self.nodes.remove(&id)
+                && !committed.iter().any(|block| block.id() == id)
+            {
+                pruned.push(node.block);
+            }
+        }
+        (committed, pruned)
+    }
+}

@@ -1,0 +1,23 @@
+//! The client session against scripts and against lying replicas.
+
+mod lying;
+mod packed;
+mod script;
+mod transcripts;
+
+use quorate_core::crypto::{PublicKey, Signature, Signer, Statement};
+
+/// Signs with the statement's first bytes: the session never looks at signatures.
+struct MockSigner;
+
+impl Signer for MockSigner {
+    fn public_key(&self) -> PublicKey {
+        PublicKey([7; 32])
+    }
+
+    fn sign(&self, statement: &Statement) -> Signature {
+        let mut bytes = [0; 64];
+        bytes.copy_from_slice(&statement.as_bytes()[..64]);
+        Signature(bytes)
+    }
+}

@@ -1,0 +1,88 @@
+//! Blocks in, roots and outcomes out.
+
+use quorate_core::execution::{Execution, ExecutionError, ROOT_WINDOW};
+use quorate_core::sessions::{Limits, ReplyCountError};
+use quorate_core::{Digest, Height, View};
+
+use crate::fixtures::*;
+
+#[test]
+fn the_root_of_a_known_history_never_changes() {
+    let mut state = state(Limits::default());
+    assert_eq!(
+        state.state_root().to_string(),
+        "52957468ccc2aa728fc7c6d7a04de80f58c99b527fcc3bb037bf4938cad96a59"
+    );
+    execute(&mut state, &[open(1, 1), open(2, 3)]);
+    execute(&mut state, &[frame(1, 1, 1, &["set a 1", "get a"]), frame(2, 2, 4, &["waits"])]);
+    assert_eq!(
+        state.state_root().to_string(),
+        "e0711335284e50ad04e8c1eeb2207758a3b3adb68a28e0be8fef8073809dff9c"
+    );
+}
+
+#[test]
+fn the_root_covers_height_block_and_application() {
+    let mut plain = state(Limits::default());
+    let genesis = Execution::new(Journal::default(), Limits::default(), Digest([2; 32]));
+    assert_ne!(plain.state_root(), genesis.expect("limits of use").state_root());
+    let before = plain.state_root();
+    assert_ne!(execute(&mut plain, &[]).root, before, "a block without frames");
+
+    let mut other = Journal::default();
+    other.commands.push(b"x".to_vec());
+    let other = Execution::new(other, Limits::default(), GENESIS).expect("limits of use");
+    assert_ne!(other.state_root(), before);
+}
+
+#[test]
+fn a_wrong_number_of_replies_halts_for_good() {
+    for miscount in [-1, 1] {
+        let journal = Journal { miscount, ..Journal::default() };
+        let mut state = Execution::new(journal, Limits::default(), GENESIS).expect("limits of use");
+        let frames = [open(1, 1), frame(1, 1, 1, &["a", "b"])];
+        let root = state.state_root();
+        let source =
+            ReplyCountError { commands: 2, replies: 2usize.saturating_add_signed(miscount.into()) };
+        let error = ExecutionError::ReplyCount { height: Height(1), source };
+        let result = state.execute(Height(1), View(1), Digest([3; 32]), &frames);
+        assert_eq!(result, Err(error));
+        let again = state.execute(Height(1), View(1), Digest([3; 32]), &[]);
+        assert_eq!(again, Err(error));
+        assert_eq!((state.height(), state.state_root()), (Height(0), root));
+    }
+}
+
+#[test]
+fn blocks_execute_once_and_without_gaps() {
+    let mut state = state(Limits::default());
+    execute(&mut state, &[]);
+    for found in [Height(0), Height(1), Height(3)] {
+        let result = state.execute(found, View(9), Digest([3; 32]), &[]);
+        assert_eq!(result, Err(ExecutionError::Height { expected: Height(2), found }));
+    }
+    assert_eq!(execute(&mut state, &[]).height, Height(2));
+}
+
+#[test]
+fn the_latest_roots_are_kept() {
+    let mut state = state(Limits::default());
+    let mut roots = vec![state.state_root()];
+    for _ in 0..ROOT_WINDOW + 10 {
+        roots.push(execute(&mut state, &[]).root);
+    }
+    let oldest = state.height().0 - ROOT_WINDOW as u64 + 1;
+    for (height, root) in (0..).zip(roots) {
+        let expected = (height >= oldest).then_some(root);
+        assert_eq!(state.root_at(Height(height)), expected, "height {height}");
+    }
+    assert_eq!(state.root_at(state.height().next()), None);
+    assert_eq!(state.root_at(Height(u64::MAX)), None);
+}
+
+#[test]
+fn a_query_reads_the_latest_state() {
+    let mut state = state(Limits::default());
+    execute(&mut state, &[open(1, 1), frame(1, 1, 1, &["a", "b"])]);
+    assert_eq!(&state.query(b"count")[..], b"count of 2");
+}

@@ -1,0 +1,9 @@
+//! What happens to frames between their arrival and their answers: mempool, session table,
+//! execution. The expectations are computed by models that share no code with the crate.
+
+mod executing;
+mod fixtures;
+mod mempool;
+mod model;
+mod sessions;
+mod snapshots;

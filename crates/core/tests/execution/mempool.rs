@@ -1,0 +1,308 @@
+//! The mempool: order, bounds, forks.
+
+use std::cell::Cell;
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+use quorate_core::Time;
+use quorate_core::client::message::Refusal;
+use quorate_core::frame::{FrameId, SharedFrame};
+use quorate_core::mempool::{Admission, Cap, Limits, Mempool, Origin};
+use quorate_core::sessions::{self, Sessions};
+
+use crate::fixtures::*;
+
+const NO_ANCESTORS: &dyn Fn(&FrameId) -> bool = &|_| false;
+const PLENTY: usize = usize::MAX;
+
+fn no_sessions() -> Sessions {
+    Sessions::new(sessions::Limits::default()).expect("limits of use")
+}
+
+fn add(pool: &mut Mempool, frame: &SharedFrame) -> Admission {
+    pool.insert(frame.clone(), Origin::Client, Time(0), &no_sessions())
+}
+
+fn filled(frames: &[&SharedFrame]) -> Mempool {
+    let mut pool = Mempool::new(Limits::default());
+    for frame in frames {
+        assert_eq!(add(&mut pool, frame), Admission::Added);
+    }
+    pool
+}
+
+#[test]
+fn a_frame_is_in_once() {
+    let one = frame(1, 1, 1, &["a"]);
+    let mut pool = filled(&[&one]);
+    assert_eq!(add(&mut pool, &signed_frame(1, 1, 1, &[b"a".to_vec()], 9)), Admission::Known);
+    assert_eq!((pool.len(), pool.bytes()), (1, one.encoded_bytes().len()));
+    assert_eq!(pool.get(&one.id()), Some(&one));
+    assert!(pool.contains(&one.id()));
+    let removed = pool.committed(std::slice::from_ref(&one), &no_sessions());
+    assert_eq!((removed.len(), pool.len(), pool.bytes()), (0, 0, 0));
+    assert_eq!(pool.oldest(), None);
+}
+
+#[test]
+fn predecessors_go_first_and_nobody_waits_for_them() {
+    let (a3, b1, a1, a2) = (
+        frame(1, 1, 3, &["a3"]),
+        frame(2, 2, 1, &["b1"]),
+        frame(1, 1, 1, &["a1"]),
+        frame(1, 1, 2, &["a2"]),
+    );
+    let pool = filled(&[&a3, &b1, &a1, &a2]);
+    let all = [a1.clone(), a2.clone(), a3.clone(), b1.clone()];
+    assert_eq!(pool.batch(NO_ANCESTORS, PLENTY, PLENTY), all);
+    // a2 is nowhere to be seen: a3 goes all the same.
+    let pool = filled(&[&a3, &b1, &a1]);
+    assert_eq!(pool.batch(NO_ANCESTORS, PLENTY, PLENTY), [a1.clone(), a3.clone(), b1.clone()]);
+    let ancestor = a1.id();
+    assert_eq!(pool.batch(&|id| *id == ancestor, PLENTY, PLENTY), [a3, b1]);
+}
+
+#[test]
+fn a_batch_fits_or_is_one_frame() {
+    let big = frame(1, 1, 1, &["a", "b", "c"]);
+    let small = frame(2, 2, 1, &["d"]);
+    let pool = filled(&[&big, &small]);
+    assert_eq!(pool.batch(NO_ANCESTORS, 1, 1), std::slice::from_ref(&big));
+    assert_eq!(pool.batch(NO_ANCESTORS, 3, PLENTY), std::slice::from_ref(&big));
+    assert_eq!(pool.batch(NO_ANCESTORS, 4, PLENTY), [big.clone(), small.clone()]);
+    let bytes = big.encoded_bytes().len() + small.encoded_bytes().len();
+    assert_eq!(pool.batch(NO_ANCESTORS, PLENTY, bytes - 1), std::slice::from_ref(&big));
+    assert_eq!(pool.batch(NO_ANCESTORS, PLENTY, bytes), [big, small]);
+}
+
+#[test]
+fn frames_of_an_abandoned_fork_are_proposed_again() {
+    let (mine, theirs, later) =
+        (frame(1, 1, 1, &["m"]), frame(2, 2, 1, &["t"]), frame(3, 3, 1, &["l"]));
+    let mut pool = filled(&[&mine]);
+    let learnt = pool.insert(theirs.clone(), Origin::Proposal, Time(1), &no_sessions());
+    assert_eq!(learnt, Admission::Added);
+    add(&mut pool, &later);
+    let fork: BTreeSet<_> = [mine.id(), theirs.id()].into();
+    assert_eq!(pool.batch(&|id| fork.contains(id), PLENTY, PLENTY), std::slice::from_ref(&later));
+    // The next block does not extend the fork.
+    let expected = [mine, theirs, later];
+    assert_eq!(pool.batch(NO_ANCESTORS, PLENTY, PLENTY), expected);
+}
+
+#[test]
+fn a_batch_looks_at_itself_and_the_ancestors_alone() {
+    let mut pool = Mempool::new(Limits { key: Limits::default().submitted, ..Limits::default() });
+    let frames: Vec<_> =
+        (0..20_000u64).map(|i| frame((i % 50) as u8, i % 50 + 1, i / 50 + 1, &["x"])).collect();
+    frames.iter().for_each(|frame| assert_eq!(add(&mut pool, frame), Admission::Added));
+    let in_flight: BTreeSet<_> = frames[..300].iter().map(|frame| frame.id()).collect();
+    let looked = Cell::new(0);
+    let in_ancestors = |id: &FrameId| {
+        looked.set(looked.get() + 1);
+        in_flight.contains(id)
+    };
+    let batch = pool.batch(&in_ancestors, 100, PLENTY);
+    assert_eq!(batch, frames[300..400]);
+    assert_eq!(looked.get(), 401);
+}
+
+#[test]
+fn what_needs_no_ordering_is_not_taken_in() {
+    let mut state = state(sessions::Limits::default());
+    let (done, waiting) = (frame(1, 1, 1, &["a"]), frame(1, 1, 5, &["e"]));
+    execute(&mut state, &[open(1, 1), done.clone(), waiting.clone()]);
+    let mut pool = Mempool::new(Limits::default());
+    let mut ask = |frame| pool.insert(frame, Origin::Client, Time(0), state.sessions());
+    assert_eq!(ask(done), Admission::Answered(executed(1, 1, 0, &["a"])));
+    assert_eq!(ask(waiting), Admission::Waiting);
+    assert_eq!(ask(open(1, 1)), Admission::Answered(opened(1, 1)));
+    assert_eq!(ask(frame(1, 1, 2, &["b"])), Admission::Added);
+    assert_eq!(pool.len(), 1);
+}
+
+#[test]
+fn a_commit_settles_other_framings_and_ended_sessions() {
+    let mut state = state(sessions::Limits::default());
+    execute(&mut state, &[open(1, 1), open(2, 1)]);
+    let whole = frame(1, 1, 1, &["a", "b"]);
+    let (part, more) = (frame(1, 1, 1, &["a"]), frame(1, 1, 2, &["b", "c"]));
+    let (dead, newer) = (frame(2, 2, 3, &["x"]), open(2, 2));
+    let mut pool = filled(&[&part, &whole, &more, &dead, &newer]);
+    let block = [whole, newer];
+    execute(&mut state, &block);
+    assert_eq!(pool.committed(&block, state.sessions()), [part, dead]);
+    assert_eq!(pool.batch(NO_ANCESTORS, PLENTY, PLENTY), [more]);
+}
+
+#[test]
+fn frames_are_passed_on_once_when_they_are_old() {
+    let mut pool = Mempool::new(Limits::default());
+    let frames: Vec<_> = (1..=5).map(|client| frame(client, 1, 1, &["x"])).collect();
+    let origins =
+        [Origin::Client, Origin::Relayed, Origin::Proposal, Origin::Client, Origin::Client];
+    for (at, (frame, origin)) in (10..).zip(frames.iter().zip(origins)) {
+        pool.insert(frame.clone(), origin, Time(at), &no_sessions());
+    }
+    assert_eq!(pool.oldest(), Some(Time(10)));
+    pool.committed(&frames[3..4], &no_sessions());
+    assert_eq!(pool.unrelayed_before(Time(10)), []);
+    assert_eq!(pool.unrelayed_before(Time(14)), [frames[0].clone()]);
+    assert_eq!(pool.unrelayed_before(Time(15)), [frames[4].clone()]);
+    assert_eq!(pool.unrelayed_before(Time(99)), []);
+    assert_eq!(pool.len(), 4);
+}
+
+fn tight() -> Limits {
+    Limits {
+        session: Cap { frames: 3, bytes: 600 },
+        key: Cap { frames: 5, bytes: 900 },
+        submitted: Cap { frames: 9, bytes: 1500 },
+        learnt: Cap { frames: 4, bytes: 700 },
+    }
+}
+
+#[test]
+fn a_leader_who_proposes_without_end_takes_no_room_from_clients() {
+    let mut pool = Mempool::new(tight());
+    let propose = |pool: &mut Mempool, frame: &SharedFrame| {
+        pool.insert(frame.clone(), Origin::Proposal, Time(0), &no_sessions())
+    };
+    let busy = Admission::Refused(Refusal::Busy);
+    for client in 10..14 {
+        assert_eq!(propose(&mut pool, &frame(client, 1, 1, &["x"])), Admission::Added);
+    }
+    assert_eq!(propose(&mut pool, &frame(14, 1, 1, &["x"])), busy);
+    for client in 1..=8 {
+        assert_eq!(add(&mut pool, &frame(client, 1, 1, &["x"])), Admission::Added);
+    }
+    // One that was learnt and is now submitted changes rooms, and leaves room for another.
+    assert_eq!(add(&mut pool, &frame(10, 1, 1, &["x"])), Admission::Known);
+    assert_eq!(add(&mut pool, &frame(9, 1, 1, &["x"])), busy);
+    assert_eq!(propose(&mut pool, &frame(14, 1, 1, &["x"])), Admission::Added);
+}
+
+/// The order of [`Mempool::batch`], spelled out: in the order of arrival, each frame behind those
+/// of its lane that are to go before it.
+fn whole_order(arrivals: &[SharedFrame], ancestors: &BTreeSet<FrameId>) -> Vec<SharedFrame> {
+    let mut order: Vec<SharedFrame> = Vec::new();
+    for arrival in arrivals {
+        let mut due: Vec<_> = arrivals
+            .iter()
+            .filter(|f| (f.key(), f.session()) == (arrival.key(), arrival.session()))
+            .filter(|f| (f.first(), f.id()) <= (arrival.first(), arrival.id()))
+            .filter(|f| !ancestors.contains(&f.id()) && !order.contains(f))
+            .cloned()
+            .collect();
+        due.sort_by_key(|f| (f.first(), f.id()));
+        order.extend(due);
+    }
+    order
+}
+
+#[derive(Clone, Debug)]
+enum Deed {
+    Insert { client: u8, session: u64, first: u64, count: usize, proposal: bool },
+    Commit { max_commands: usize },
+    Propose { max_commands: usize, max_bytes: usize },
+    Abandon,
+}
+
+fn deeds() -> impl Strategy<Value = Deed> {
+    prop_oneof![
+        8 => (1..5u8, 1..3u64, 1..8u64, 1..4usize, any::<bool>()).prop_map(
+            |(client, session, first, count, proposal)|
+                Deed::Insert { client, session, first, count, proposal }),
+        1 => (1..6usize).prop_map(|max_commands| Deed::Commit { max_commands }),
+        2 => (1..8usize, 100..900usize)
+            .prop_map(|(max_commands, max_bytes)| Deed::Propose { max_commands, max_bytes }),
+        1 => Just(Deed::Abandon),
+    ]
+}
+
+/// Whether what is held, each with whether it takes the room of what is learnt, is within bounds.
+fn within_caps(held: &[(SharedFrame, bool)]) -> bool {
+    let limits = tight();
+    let within = |cap: Cap, of: &dyn Fn(&SharedFrame, bool) -> bool| {
+        let some: Vec<_> = held.iter().filter(|(frame, learnt)| of(frame, *learnt)).collect();
+        let bytes: usize = some.iter().map(|(frame, _)| frame.encoded_bytes().len()).sum();
+        some.len() <= cap.frames && bytes <= cap.bytes
+    };
+    held.iter().all(|(frame, room)| {
+        let total = if *room { limits.learnt } else { limits.submitted };
+        let same_key = |f: &SharedFrame, learnt| learnt == *room && f.key() == frame.key();
+        within(total, &|_, learnt| learnt == *room)
+            && within(limits.key, &same_key)
+            && within(limits.session, &|f, learnt| {
+                same_key(f, learnt) && f.session() == frame.session()
+            })
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn any_flood_stays_in_order_and_within_bounds(deeds in prop::collection::vec(deeds(), 1..80)) {
+        let sessions = no_sessions();
+        let mut pool = Mempool::new(tight());
+        // In order of arrival; whether each takes the room of what is learnt.
+        let mut held: Vec<(SharedFrame, bool)> = Vec::new();
+        let mut ancestors: BTreeSet<FrameId> = BTreeSet::new();
+        for deed in deeds {
+            let arrivals: Vec<_> = held.iter().map(|(frame, _)| frame.clone()).collect();
+            match deed {
+                Deed::Insert { client, session, first, count, proposal } => {
+                    let frame = frame(client, session, first, &vec!["command"; count]);
+                    let origin = if proposal { Origin::Proposal } else { Origin::Relayed };
+                    let known = held.iter().position(|(other, _)| *other == frame);
+                    match pool.insert(frame.clone(), origin, Time(0), &sessions) {
+                        Admission::Added => {
+                            prop_assert_eq!(known, None);
+                            held.push((frame, proposal));
+                        }
+                        Admission::Known => {
+                            let known = known.expect("it was held");
+                            if held[known].1 && !proposal {
+                                held[known].1 = false;
+                                held[known].1 = !within_caps(&held);
+                            }
+                        }
+                        Admission::Refused(Refusal::Busy) => {
+                            prop_assert_eq!(known, None);
+                            held.push((frame, proposal));
+                            prop_assert!(!within_caps(&held), "refused without need");
+                            held.pop();
+                        }
+                        other => prop_assert!(false, "{other:?}"),
+                    }
+                    prop_assert!(within_caps(&held));
+                }
+                Deed::Propose { max_commands, max_bytes } => {
+                    let order = whole_order(&arrivals, &ancestors);
+                    let batch = pool.batch(&|id| ancestors.contains(id), max_commands, max_bytes);
+                    let fits = |n: usize| {
+                        let commands: usize = order[..n].iter().map(|f| f.count() as usize).sum();
+                        let bytes: usize = order[..n].iter().map(|f| f.encoded_bytes().len()).sum();
+                        n == 1 || commands <= max_commands && bytes <= max_bytes
+                    };
+                    let expected = (1..=order.len()).take_while(|n| fits(*n)).last().unwrap_or(0);
+                    prop_assert_eq!(&batch[..], &order[..expected]);
+                    ancestors.extend(batch.iter().map(|frame| frame.id()));
+                }
+                Deed::Commit { max_commands } => {
+                    let batch = pool.batch(NO_ANCESTORS, max_commands, PLENTY);
+                    prop_assert_eq!(pool.committed(&batch, &sessions), []);
+                    held.retain(|(frame, _)| !batch.contains(frame));
+                    batch.iter().for_each(|frame| { ancestors.remove(&frame.id()); });
+                }
+                Deed::Abandon => ancestors.clear(),
+            }
+            let bytes: usize = held.iter().map(|(frame, _)| frame.encoded_bytes().len()).sum();
+            prop_assert_eq!((pool.len(), pool.bytes()), (held.len(), bytes));
+        }
+        let all: Vec<_> = held.into_iter().map(|(frame, _)| frame).collect();
+        pool.committed(&all, &sessions);
+        prop_assert_eq!((pool.len(), pool.bytes(), pool.oldest()), (0, 0, None));
+    }
+}

@@ -1,0 +1,156 @@
+//! Snapshots out and in, honest and not.
+
+use bytes::Bytes;
+use proptest::prelude::*;
+use quorate_core::client::message::Rejection;
+use quorate_core::execution::{Execution, SnapshotError};
+use quorate_core::sessions::{Limits, Sessions};
+use quorate_core::state_machine::{MAX_CHUNK_BYTES, Snapshot};
+use quorate_core::{Digest, Height};
+
+use crate::fixtures::*;
+
+/// A state whose sessions fill several chunks, with answers across the boundaries.
+fn large() -> Execution<Journal> {
+    let mut state = state(Limits::default());
+    for client in 1..=6 {
+        let big = "big 300000";
+        let frames = [open(client, 1), frame(client, u64::from(client), 1, &["a", big, big, "b"])];
+        execute(&mut state, &frames);
+        execute(&mut state, &[frame(client, u64::from(client), 9, &["waits"])]);
+    }
+    state
+}
+
+fn restore(chunks: Vec<Bytes>, root: Digest) -> Result<Execution<Journal>, SnapshotError> {
+    Execution::restore(Journal::default(), Limits::default(), &mut chunks.into_iter(), root)
+}
+
+#[test]
+fn a_restored_state_is_the_state() {
+    let mut state = large();
+    let snapshot = state.snapshot();
+    let chunks = chunks_of(&snapshot);
+    assert!(chunks.len() >= 4, "{}", chunks.len());
+    assert!(chunks.iter().all(|chunk| !chunk.is_empty() && chunk.len() <= MAX_CHUNK_BYTES));
+    let mut restored = restore(chunks.clone(), snapshot.root()).expect("an honest snapshot");
+    assert_eq!(restored.height(), snapshot.height());
+    assert_eq!(restored.block_id(), snapshot.block_id());
+    assert_eq!(restored.state_root(), state.state_root());
+    assert_eq!(restored.root_at(state.height()), Some(snapshot.root()));
+    assert_eq!(restored.root_at(Height(state.height().0 - 1)), None);
+    assert_eq!(chunks_of(&restored.snapshot()), chunks);
+    let next = [
+        frame(3, 3, 1, &["a", "big 300000", "big 300000", "b"]),
+        frame(3, 3, 3, &["big 300000", "b", "c"]),
+        frame(4, 4, 5, &["e", "f", "g", "h"]),
+        open(5, 1),
+        open(6, 2),
+    ];
+    assert_eq!(execute(&mut restored, &next), execute(&mut state, &next));
+}
+
+#[test]
+fn a_state_without_sessions_restores_too() {
+    let state = state(Limits::default());
+    let restored = restore(chunks_of(&state.snapshot()), state.state_root());
+    assert_eq!(restored.expect("an honest snapshot").state_root(), state.state_root());
+}
+
+#[test]
+fn a_sink_that_has_enough_gets_no_more() {
+    let snapshot = large().snapshot();
+    let all = chunks_of(&snapshot);
+    for enough in 1..=all.len() {
+        let mut got = Vec::new();
+        snapshot.chunks(&mut |chunk| {
+            got.push(Bytes::copy_from_slice(chunk));
+            got.len() < enough
+        });
+        assert_eq!(got, all[..enough]);
+    }
+}
+
+#[test]
+fn another_state_than_the_certified_one_is_refused() {
+    let state = large();
+    let expected = Digest([9; 32]);
+    let found = state.state_root();
+    let error = restore(chunks_of(&state.snapshot()), expected).expect_err("another root");
+    assert_eq!(error, SnapshotError::Root { expected, found });
+}
+
+#[test]
+fn chunks_left_out_or_swapped_or_beyond_the_limits_are_refused() {
+    let state = large();
+    let chunks = chunks_of(&state.snapshot());
+    for left_out in 0..chunks.len() {
+        let mut some = chunks.clone();
+        some.remove(left_out);
+        restore(some, state.state_root()).expect_err("a chunk is missing");
+        let mut swapped = chunks.clone();
+        swapped.swap(left_out, (left_out + 1) % chunks.len());
+        restore(swapped, state.state_root()).expect_err("chunks are out of order");
+    }
+    let table = || chunks[1..].iter().cloned();
+    Sessions::restore(Limits::default(), &mut table()).expect("within the limits");
+    let tight = [
+        Limits { max_sessions: 5, ..Limits::default() },
+        Limits { answer_bytes: 500_000, ..Limits::default() },
+        Limits { window_frames: 0, ..Limits::default() },
+    ];
+    for limits in tight {
+        Sessions::restore(limits, &mut table()).expect_err("more than the limits allow");
+    }
+}
+
+#[test]
+fn a_restored_session_stays_ended() {
+    let mut state = state(Limits::default());
+    execute(&mut state, &[open(1, 1), open(1, 2)]);
+    let restored = restore(chunks_of(&state.snapshot()), state.state_root());
+    let answer = restored.expect("an honest snapshot").sessions().answer(&frame(1, 1, 1, &["a"]));
+    assert_eq!(answer, Some(rejected(1, 1, Rejection::UnknownSession)));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    #[test]
+    fn no_changed_byte_survives(
+        chunk in any::<prop::sample::Index>(),
+        byte in any::<prop::sample::Index>(),
+        flip in 1..=255u8,
+        cut in any::<bool>(),
+    ) {
+        let mut state = state(Limits::default());
+        let frames = [
+            open(1, 1), open(2, 1),
+            frame(1, 1, 1, &["a", "b"]), frame(2, 2, 7, &["waits", "too"]),
+        ];
+        execute(&mut state, &frames);
+        let mut chunks = chunks_of(&state.snapshot());
+        let chunk = chunk.index(chunks.len());
+        let mut changed = chunks[chunk].to_vec();
+        let byte = byte.index(changed.len());
+        if cut {
+            changed.truncate(byte);
+        } else {
+            changed[byte] ^= flip;
+        }
+        chunks[chunk] = changed.into();
+        prop_assert!(restore(chunks, state.state_root()).is_err());
+    }
+
+    #[test]
+    fn arbitrary_bytes_are_refused_in_peace(
+        noise in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..200), 0..5),
+        whole_header in any::<bool>(),
+    ) {
+        let mut chunks: Vec<Bytes> = noise.into_iter().map(Bytes::from).collect();
+        if whole_header {
+            chunks.insert(0, chunks_of(&state(Limits::default()).snapshot())[0].clone());
+        }
+        prop_assert!(restore(chunks, Digest([9; 32])).is_err());
+    }
+}

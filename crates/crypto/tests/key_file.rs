@@ -1,0 +1,99 @@
+//! Key files as an operator meets them.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use quorate_core::crypto::Signer as _;
+use quorate_crypto::SecretKey;
+use quorate_crypto::key_file::{self, KeyFileError};
+
+const GOOD: &str =
+    "quorate-secret-key/1 ed25519 9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60";
+
+fn put(path: &Path, text: &str, mode: u32) {
+    fs::write(path, text).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+#[test]
+fn what_is_written_is_read_back_and_is_the_owners_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("consensus.key");
+    let key = SecretKey::generate().unwrap();
+    key_file::write(&path, &key).unwrap();
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o600);
+    assert_eq!(key_file::read(&path).unwrap().public_key(), key.public_key());
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "the draft is gone");
+    assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), 1);
+}
+
+#[test]
+fn a_key_is_not_written_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.key");
+    let first = SecretKey::generate().unwrap();
+    key_file::write(&path, &first).unwrap();
+    let error = key_file::write(&path, &SecretKey::generate().unwrap()).unwrap_err();
+    assert!(matches!(error, KeyFileError::Exists { .. }), "{error}");
+    assert_eq!(key_file::read(&path).unwrap().public_key(), first.public_key());
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_file_others_may_read_is_refused_with_the_remedy() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("b.key");
+    for mode in [0o640, 0o604, 0o644, 0o620, 0o700, 0o666] {
+        put(&path, GOOD, mode);
+        let text = key_file::read(&path).unwrap_err().to_string();
+        assert!(text.contains(path.to_str().unwrap()), "{text}");
+        assert!(text.contains(&format!("{mode:04o}")), "{text}");
+        assert!(text.contains(&format!("chmod 600 {}", path.display())), "{text}");
+        assert!(!text.contains("9d61b19d"), "{text}");
+    }
+    for mode in [0o600, 0o400] {
+        put(&path, GOOD, mode);
+        key_file::read(&path).unwrap();
+    }
+}
+
+#[test]
+fn malformed_files_are_named_by_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("c.key");
+    let cases = [
+        (String::new(), 1),
+        ("\n".to_owned(), 1),
+        (GOOD.replace("/1", "/2"), 1),
+        (GOOD.replace("ed25519", "bls"), 1),
+        (GOOD[..GOOD.len() - 1].to_owned(), 1),
+        (format!("{GOOD}0"), 1),
+        (format!("{GOOD}\r\n"), 1),
+        (GOOD.replace("9d61", "9g61"), 1),
+        (format!("{GOOD}\n\n"), 2),
+        (format!("{GOOD}\n{GOOD}\n"), 2),
+        ("x".repeat(100_000), 1),
+    ];
+    for (text, expected) in cases {
+        put(&path, &text, 0o600);
+        match key_file::read(&path).unwrap_err() {
+            KeyFileError::Malformed { line, .. } => assert_eq!(line, expected, "{text:?}"),
+            other => panic!("{other}"),
+        }
+    }
+    put(&path, &format!("{GOOD}\n"), 0o600);
+    key_file::read(&path).unwrap();
+}
+
+#[test]
+fn what_is_no_file_is_refused_without_hanging() {
+    let folder = tempfile::tempdir().unwrap();
+    assert!(matches!(key_file::read(&folder.path().join("missing")), Err(KeyFileError::Io { .. })));
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o700)).unwrap();
+    assert!(key_file::read(folder.path()).is_err());
+    assert!(
+        key_file::write(&folder.path().join("no/such/x.key"), &SecretKey::from_seed(&[1; 32]))
+            .is_err()
+    );
+}

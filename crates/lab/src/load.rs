@@ -1,0 +1,311 @@
+//! The load generator: client sessions that keep a cluster busy and measure what it answers.
+//!
+//! *Closed loop*: each session keeps a number of frames in flight; the next goes out when one is
+//! answered. *Open loop*: commands arrive at times fixed beforehand, evenly or as a Poisson
+//! process, and never wait for answers; latency counts from the time a command was to be
+//! submitted, so a cluster that stalls is charged for all that arrived meanwhile (no coordinated
+//! omission). In both, what is waiting when a session may send goes out in one frame.
+//!
+//! All sessions live on the calling thread, so that the load takes little from replicas on the same
+//! machine: batches are prepared before, kept by reference, and counted as one. An open loop has
+//! one more thread, which keeps the time.
+//!
+//! Nothing is counted before every replica has answered every session and the warm-up is over.
+
+mod closed;
+mod open;
+mod record;
+mod report;
+mod workload;
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use quorate_core::client::{ClientError, Fatal, Packed, SessionConfig};
+use quorate_core::crypto::Signer;
+use quorate_node::client::{Client, ClientConfig, ReplicaAddress};
+
+pub use report::{LoadReport, Second};
+pub use workload::{Command, Workload, WorkloadError};
+
+use record::{Record, Verdict};
+
+/// What load to make.
+#[derive(Clone)]
+pub struct LoadConfig {
+    /// What is measured, for the report.
+    pub protocol: String,
+    /// The replicas, in the order of their ids.
+    pub replicas: Vec<ReplicaAddress>,
+    /// The sessions' chain, f, and whom frames are sent to. Its window and frame size give way to
+    /// `outstanding` and the workload's.
+    pub session: SessionConfig,
+    /// The sessions' keys: one session each.
+    pub keys: Vec<Arc<dyn Signer>>,
+    /// What is submitted.
+    pub workload: Workload,
+    /// Most frames of one session in flight.
+    pub outstanding: usize,
+    /// When commands are submitted.
+    pub arrivals: Arrivals,
+    /// Least time before figures count.
+    pub warm_up: Duration,
+    /// How long figures count.
+    pub duration: Duration,
+    /// How long to wait for sessions to open, for every replica to answer, and in the end for
+    /// what is under way.
+    pub patience: Duration,
+}
+
+/// When commands are submitted.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Arrivals {
+    /// As soon as there is room: each session keeps its outstanding frames full.
+    Closed,
+    /// At a constant rate, whatever is answered.
+    Even {
+        /// Commands a second, of all sessions together.
+        rate: f64,
+    },
+    /// At random, independently of each other, with this mean rate.
+    Poisson {
+        /// Commands a second, of all sessions together.
+        rate: f64,
+        /// The same seed gives the same arrivals.
+        seed: u64,
+    },
+}
+
+impl Arrivals {
+    fn rate(self) -> Option<f64> {
+        match self {
+            Self::Closed => None,
+            Self::Even { rate } | Self::Poisson { rate, .. } => Some(rate),
+        }
+    }
+}
+
+/// Why there is no report.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The configuration cannot be followed.
+    #[error("load.{0}")]
+    Config(&'static str),
+    /// No thread or runtime could be started.
+    #[error("cannot start the load: {0}")]
+    Io(#[from] std::io::Error),
+    /// The cluster turned a client down.
+    #[error("client {client} is turned down: {reason}")]
+    TurnedDown {
+        /// Which, from 0.
+        client: usize,
+        /// Why.
+        reason: Fatal,
+    },
+    /// Sessions could not be opened in time.
+    #[error("only {open} of {clients} sessions are open after {patience:?}; are the replicas up?")]
+    NotOpen {
+        /// How many sessions are.
+        open: usize,
+        /// How many were to be.
+        clients: usize,
+        /// How long they were waited for.
+        patience: Duration,
+    },
+}
+
+/// Loads a cluster and reports. Blocks until it is over.
+///
+/// # Errors
+/// [`LoadError`] if the load could not begin. What goes wrong later is in the report.
+///
+/// # Panics
+/// Within a tokio runtime's task: it starts a runtime of its own.
+pub fn run(config: &LoadConfig) -> Result<LoadReport, LoadError> {
+    check(config)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(run_on_this_thread(config))
+}
+
+fn check(config: &LoadConfig) -> Result<(), LoadError> {
+    let rate = config.arrivals.rate();
+    let complaint = if config.keys.is_empty() {
+        "keys: at least one session is needed"
+    } else if config.outstanding == 0 {
+        "outstanding: at least one frame must be in flight"
+    } else if config.replicas.len() != config.session.replicas {
+        "replicas: their number is not that of the session's configuration"
+    } else if rate.is_some_and(|rate| !(rate.is_finite() && rate > 0.0)) {
+        "arrivals: the rate must be above zero"
+    } else {
+        return Ok(());
+    };
+    Err(LoadError::Config(complaint))
+}
+
+async fn run_on_this_thread(config: &LoadConfig) -> Result<LoadReport, LoadError> {
+    let clients = connect(config).await?;
+    let bench = Arc::new(Bench::new(config));
+    let pacer = match config.arrivals {
+        Arrivals::Closed => {
+            closed::start(&bench, &clients, config.outstanding);
+            None
+        }
+        arrivals => Some(open::start(&bench, &clients, arrivals)?),
+    };
+    let mut warnings = warm_up(config, &clients).await;
+    bench.record().begin(Instant::now());
+    let before = thread_time();
+    tokio::time::sleep(config.duration).await;
+    let used = thread_time().zip(before).map(|(after, before)| after.saturating_sub(before));
+    bench.record().end(Instant::now());
+    bench.stop.store(true, Ordering::Relaxed);
+    let pace = match pacer {
+        Some(pacer) => pacer.join().await,
+        None => open::Pace::default(),
+    };
+    drain(&bench, config.patience).await;
+    open::count_unanswered(&bench);
+    warnings.extend(pace.warning());
+    Ok(report(config, &bench, used, warnings))
+}
+
+/// Opens all sessions at once.
+async fn connect(config: &LoadConfig) -> Result<Vec<Client>, LoadError> {
+    let mut session = config.session;
+    session.window = config.outstanding;
+    session.frame_commands = config.workload.batch_commands();
+    session.frame_bytes = usize::MAX;
+    session.waiting_bytes = usize::MAX / 2;
+    let replicas = config.replicas.clone();
+    let config_of_each = ClientConfig { session, replicas, give_up_after: None, incarnation: None };
+    let opening = config
+        .keys
+        .iter()
+        .map(|key| tokio::spawn(Client::connect(config_of_each.clone(), key.clone())));
+    let opening = opening.collect::<Vec<_>>();
+    let deadline = tokio::time::Instant::now() + config.patience;
+    let mut clients = Vec::new();
+    for (client, opening) in opening.into_iter().enumerate() {
+        match tokio::time::timeout_at(deadline, opening).await {
+            Ok(Ok(Ok(open))) => clients.push(open),
+            Ok(Ok(Err(reason))) => return Err(LoadError::TurnedDown { client, reason }),
+            Ok(Err(panic)) => return Err(std::io::Error::other(panic).into()),
+            Err(_) => {}
+        }
+    }
+    let (open, wanted) = (clients.len(), config.keys.len());
+    if open < wanted {
+        let patience = config.patience;
+        return Err(LoadError::NotOpen { open, clients: wanted, patience });
+    }
+    Ok(clients)
+}
+
+/// Waits until every replica has answered every session, and the least time has passed. Opening
+/// the session was the first answer: one more shows that frames are answered.
+async fn warm_up(config: &LoadConfig, clients: &[Client]) -> Vec<String> {
+    let began = Instant::now();
+    tokio::time::sleep(config.warm_up).await;
+    loop {
+        let silent = |replica: &usize| clients.iter().any(|client| client.heard()[*replica] < 2);
+        let silent = (0..config.replicas.len()).filter(silent).collect::<Vec<_>>();
+        if silent.is_empty() {
+            return Vec::new();
+        }
+        if began.elapsed() > config.patience + config.warm_up {
+            return vec![format!("replicas {silent:?} did not answer in the warm-up")];
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Waits for the answers to what is under way.
+async fn drain(bench: &Bench, patience: Duration) {
+    let began = Instant::now();
+    while bench.under_way.load(Ordering::Relaxed) > 0 && began.elapsed() < patience {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+fn report(
+    config: &LoadConfig,
+    bench: &Bench,
+    used: Option<Duration>,
+    warnings: Vec<String>,
+) -> LoadReport {
+    let mut report = LoadReport {
+        protocol: config.protocol.clone(),
+        n: config.replicas.len(),
+        batch: config.workload.batch_commands(),
+        payload: config.workload.payload_bytes(),
+        clients: config.keys.len(),
+        outstanding: config.outstanding,
+        rate: config.arrivals.rate(),
+        warnings,
+        ..LoadReport::default()
+    };
+    bench.record().report(&mut report);
+    let used_us = used.map(|used| used.as_secs_f64() * 1e6);
+    report.generator_us =
+        used_us.filter(|_| report.commands > 0).map(|us| us / report.commands as f64);
+    if used.is_some_and(|used| used.as_secs_f64() > 0.9 * report.seconds) {
+        report.warnings.push("the generator's thread was busy all the time".into());
+    }
+    let doubts = [
+        (report.commands == 0, "nothing was answered".to_owned()),
+        (report.wrong > 0, format!("{} commands were answered wrongly", report.wrong)),
+        (report.failed > 0, format!("{} commands failed", report.failed)),
+        (report.unanswered > 0, format!("{} commands were not answered", report.unanswered)),
+    ];
+    report.warnings.extend(doubts.into_iter().filter(|doubt| doubt.0).map(|doubt| doubt.1));
+    report
+}
+
+/// Processor time of this thread, where the system tells.
+fn thread_time() -> Option<Duration> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    Some(Duration::from_nanos(text.split(' ').next()?.parse().ok()?))
+}
+
+/// What all sessions of a load share.
+struct Bench {
+    workload: Workload,
+    record: Mutex<Record>,
+    /// Which prepared batch is next.
+    turn: AtomicUsize,
+    /// Batches submitted and not finished.
+    under_way: AtomicUsize,
+    stop: AtomicBool,
+    open: Mutex<open::UnderWay>,
+}
+
+impl Bench {
+    fn new(config: &LoadConfig) -> Self {
+        Self {
+            workload: config.workload.clone(),
+            record: Mutex::new(Record::new()),
+            turn: AtomicUsize::new(0),
+            under_way: AtomicUsize::new(0),
+            stop: AtomicBool::new(false),
+            open: Mutex::default(),
+        }
+    }
+
+    fn record(&self) -> MutexGuard<'_, Record> {
+        self.record.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn next_turn(&self) -> usize {
+        self.turn.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn verdict(&self, turn: usize, result: &Result<Packed, ClientError>) -> Verdict {
+        match result {
+            Ok(replies) if self.workload.accepts(turn, replies) => Verdict::Right,
+            Ok(_) => Verdict::Wrong,
+            Err(_) => Verdict::Failed,
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! The closed loop: an answer makes room for the next frame.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use quorate_core::client::{ClientError, Packed};
+use quorate_node::client::Client;
+
+use super::Bench;
+use super::record::Verdict;
+
+/// Puts `outstanding` frames of each session on their way; each is followed by another until the
+/// bench stops.
+pub(super) fn start(bench: &Arc<Bench>, clients: &[Client], outstanding: usize) {
+    for client in clients {
+        for _ in 0..outstanding {
+            submit(bench.clone(), client.clone());
+        }
+    }
+}
+
+fn submit(bench: Arc<Bench>, client: Client) {
+    let turn = bench.next_turn();
+    let batch = bench.workload.commands(turn, bench.workload.batch_commands());
+    bench.under_way.fetch_add(1, Ordering::Relaxed);
+    let submitted = Instant::now();
+    let next = client.clone();
+    client.submit_then(batch, None, move |result| {
+        let goes_on = finish(&bench, turn, submitted, &result);
+        bench.under_way.fetch_sub(1, Ordering::Relaxed);
+        if goes_on {
+            submit(bench, next);
+        }
+    });
+}
+
+/// Counts a finished batch. Whether another is to follow.
+fn finish(
+    bench: &Bench,
+    turn: usize,
+    submitted: Instant,
+    result: &Result<Packed, ClientError>,
+) -> bool {
+    let now = Instant::now();
+    let verdict = bench.verdict(turn, result);
+    let count = bench.workload.batch_commands() as u64;
+    let mut record = bench.record();
+    record.finished(now, count, verdict);
+    if record.is_measuring() && verdict == Verdict::Right {
+        record.latency(submitted, now, count);
+    }
+    // A session that ended takes nothing more.
+    let ended = matches!(result, Err(ClientError::Fatal(_) | ClientError::Retryable(_)));
+    !ended && !bench.stop.load(Ordering::Relaxed)
+}

@@ -1,0 +1,213 @@
+//! The task behind a client: it owns the session, its connections and its timer, and does the
+//! driver's duties that [`quorate_core::client`] lists.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use quorate_core::client::message::{Request, Response};
+use quorate_core::client::{
+    BatchId, ClientError, Input, NotExecuted, Output, Packed, Session, Unknown,
+};
+use quorate_core::frame::SharedFrame;
+use quorate_core::wire::Encode;
+use quorate_core::{ReplicaId, Time};
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, Sleep};
+
+use super::State;
+use super::link::{Link, News};
+
+/// Who is to be told of a batch's result.
+pub(super) type Done = Box<dyn FnOnce(Result<Packed, ClientError>) + Send>;
+
+/// Commands on their way to the session.
+pub(super) struct Submission {
+    pub(super) batch: Packed,
+    pub(super) give_up_after: Option<Duration>,
+    pub(super) done: Done,
+}
+
+/// Most responses of one replica taken in before the others have their turn.
+const RESPONSES_PER_TURN: usize = 64;
+
+/// The task's future. Completes when every handle is gone.
+pub(super) struct Driver {
+    session: Session,
+    links: Vec<Link>,
+    submissions: mpsc::UnboundedReceiver<Submission>,
+    state: watch::Sender<State>,
+    heard: Arc<[AtomicU64]>,
+    under_way: HashMap<BatchId, Done>,
+    next_batch: BatchId,
+    start: Instant,
+    timer: Pin<Box<Sleep>>,
+    inputs: Vec<Input>,
+    outputs: Vec<Output>,
+}
+
+impl Driver {
+    /// Drives `session`, which begins at time 0. `links` and `heard` have a
+    /// place for each replica.
+    pub(super) fn new(
+        session: Session,
+        links: Vec<Link>,
+        submissions: mpsc::UnboundedReceiver<Submission>,
+        state: watch::Sender<State>,
+        heard: Arc<[AtomicU64]>,
+    ) -> Self {
+        let start = Instant::now();
+        Self {
+            session,
+            links,
+            submissions,
+            state,
+            heard,
+            under_way: HashMap::new(),
+            next_batch: 0,
+            start,
+            timer: Box::pin(tokio::time::sleep_until(start)),
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+        }
+    }
+
+    fn now(&self) -> Time {
+        Time(0).after(self.start.elapsed())
+    }
+
+    /// Takes in what was submitted. `false` if there are no handles any more.
+    fn take_submissions(&mut self, cx: &mut Context<'_>) -> bool {
+        while let Poll::Ready(submission) = self.submissions.poll_recv(cx) {
+            let Some(Submission { batch, give_up_after, done }) = submission else { return false };
+            let id = self.next_batch;
+            self.next_batch += 1;
+            let give_up = give_up_after.map(|span| self.now().after(span));
+            self.under_way.insert(id, done);
+            self.inputs.push(Input::Submit { id, batch, give_up });
+        }
+        true
+    }
+
+    fn take_news(&mut self, cx: &mut Context<'_>) {
+        for (replica, link) in self.links.iter_mut().enumerate() {
+            let from = ReplicaId(replica as u16);
+            for _ in 0..RESPONSES_PER_TURN {
+                let Poll::Ready(news) = link.poll(cx) else { break };
+                self.inputs.push(match news {
+                    News::Connected => Input::Connected(from),
+                    News::Disconnected => Input::Disconnected(from),
+                    News::Response(response) => {
+                        if let (Response::Outcome(_), Some(heard)) =
+                            (&response, self.heard.get(replica))
+                        {
+                            heard.fetch_add(1, Ordering::Relaxed);
+                        }
+                        Input::Response { from, response }
+                    }
+                });
+            }
+        }
+    }
+
+    fn act(&mut self) {
+        let mut outputs = std::mem::take(&mut self.outputs);
+        for output in outputs.drain(..) {
+            match output {
+                Output::Send { to, relay, frame } => self.send(to, relay, frame),
+                Output::Done { id, result } => {
+                    if let Some(done) = self.under_way.remove(&id) {
+                        done(result);
+                    }
+                }
+                Output::Opened(session) => drop(self.state.send_replace(State::Open(session))),
+                Output::Ended(fatal) => drop(self.state.send_replace(State::Ended(fatal))),
+            }
+        }
+        self.outputs = outputs;
+    }
+
+    /// Encodes a `Request::Submit` once, for all that it goes to.
+    fn send(&mut self, to: Option<ReplicaId>, relay: bool, frame: SharedFrame) {
+        let mut message = Vec::with_capacity(1 + frame.encoded_bytes().len());
+        Request::Submit { relay, frame }.encode(&mut message);
+        let message = Bytes::from(message);
+        match to {
+            Some(replica) => {
+                if let Some(link) = self.links.get_mut(replica.index()) {
+                    link.send(&message);
+                }
+            }
+            None => self.links.iter_mut().for_each(|link| link.send(&message)),
+        }
+    }
+
+    /// Sets the timer. Returns whether the deadline has passed already. The timer may be early,
+    /// so that it is not set anew whenever a deadline moves away.
+    fn poll_timer(&mut self, cx: &mut Context<'_>) -> bool {
+        let Some(deadline) = self.session.deadline() else { return false };
+        let deadline = self.start + Duration::from_nanos(deadline.0);
+        loop {
+            if deadline <= Instant::now() {
+                return true;
+            }
+            if deadline < self.timer.deadline() || self.timer.is_elapsed() {
+                self.timer.as_mut().reset(deadline);
+            }
+            if self.timer.as_mut().poll(cx).is_pending() {
+                return false;
+            }
+        }
+    }
+}
+
+impl Future for Driver {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = self.get_mut();
+        loop {
+            let wanted = this.take_submissions(cx);
+            this.take_news(cx);
+            if this.poll_timer(cx) {
+                this.inputs.push(Input::Timeout);
+            }
+            let now = this.now();
+            let idle = this.inputs.is_empty();
+            this.session.step(now, this.inputs.drain(..), &mut this.outputs);
+            this.act();
+            if !wanted {
+                return Poll::Ready(());
+            }
+            if idle {
+                return Poll::Pending;
+            }
+        }
+    }
+}
+
+impl Drop for Driver {
+    /// Nobody is left waiting, even if the runtime stops.
+    fn drop(&mut self) {
+        self.session.close(&mut self.outputs);
+        for output in std::mem::take(&mut self.outputs) {
+            if let Output::Done { id, result } = output
+                && let Some(done) = self.under_way.remove(&id)
+            {
+                done(result);
+            }
+        }
+        for (_, done) in self.under_way.drain() {
+            done(Err(Unknown::Closed.into()));
+        }
+        self.submissions.close();
+        while let Ok(submission) = self.submissions.try_recv() {
+            (submission.done)(Err(NotExecuted::Closed.into()));
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! Where things lie in a home.
+
+use std::path::{Path, PathBuf};
+
+/// The folder of one replica, or of one client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Home {
+    root: PathBuf,
+}
+
+impl Home {
+    /// The home at `root`. Nothing is read or made.
+    #[must_use]
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into() }
+    }
+
+    /// The folder itself.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The folder of the configuration and the keys.
+    #[must_use]
+    pub fn config_folder(&self) -> PathBuf {
+        self.root.join("config")
+    }
+
+    /// What all replicas agreed on.
+    #[must_use]
+    pub fn cluster_file(&self) -> PathBuf {
+        self.config_folder().join("cluster.toml")
+    }
+
+    /// This process's own configuration.
+    #[must_use]
+    pub fn node_file(&self) -> PathBuf {
+        self.config_folder().join("node.toml")
+    }
+
+    /// A client's secret key.
+    #[must_use]
+    pub fn client_key_file(&self) -> PathBuf {
+        self.config_folder().join("client.key")
+    }
+
+    /// A path as a configuration file gives it: relative ones start at the home.
+    #[must_use]
+    pub fn resolve(&self, path: &Path) -> PathBuf {
+        self.root.join(path)
+    }
+}

@@ -1,0 +1,245 @@
+//! `node.toml`: what one process decides for itself.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use quorate_core::ReplicaId;
+
+use super::choice::{Durability, LogFormat, LogLevel};
+use super::finding::Place;
+use super::home::Home;
+use super::quantity::HostPort;
+use super::schema::{Field, Kind, Preset, Schema, Settings};
+
+/// One replica's own configuration. Paths are resolved, addresses are where to listen.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Node {
+    /// Which member of the committee this is.
+    pub replica: ReplicaId,
+    /// Where the secret keys are.
+    pub keys: KeyFiles,
+    /// What is kept, and how.
+    pub storage: Storage,
+    /// Where to listen.
+    pub listen: Listen,
+    /// When a leader is given up.
+    pub view_timeout: ViewTimeout,
+    /// What is logged.
+    pub log: Log,
+}
+
+/// Where the secret keys are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyFiles {
+    /// The one for votes.
+    pub consensus: PathBuf,
+    /// The one for connections.
+    pub transport: PathBuf,
+}
+
+/// What is kept, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Storage {
+    /// The data folder, signing state included.
+    pub folder: PathBuf,
+    /// What is waited for before anything leaves.
+    pub durability: Durability,
+    /// Bytes of decided blocks kept; the oldest beyond go once a snapshot covers them.
+    pub log_window_bytes: u64,
+    /// Blocks from one snapshot of the state to the next.
+    pub snapshot_every_blocks: u64,
+}
+
+/// Where to listen; port 0 asks for any free one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listen {
+    /// For other replicas.
+    pub peer: HostPort,
+    /// For clients.
+    pub client: HostPort,
+    /// For status and metrics over HTTP.
+    pub http: HostPort,
+}
+
+/// When a leader is given up.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ViewTimeout {
+    /// How long a view may take after a commit.
+    pub base: Duration,
+    /// By how much the next failed view may take longer.
+    pub multiplier: f64,
+    /// The longest a view may take.
+    pub max: Duration,
+}
+
+/// What is logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Log {
+    /// How much.
+    pub level: LogLevel,
+    /// In which form.
+    pub format: LogFormat,
+}
+
+const MEMBER: &str = "the address of this replica in cluster.toml";
+
+pub(super) static SCHEMA: Schema = Schema {
+    title: "What this replica decides for itself. A flag (--set KEY=VALUE) comes before the\n\
+            environment (QUORATE_VIEW_TIMEOUT_BASE for view_timeout.base), which comes before this\n\
+            file. `quorate config show --effective` prints what is in force, and who set it.",
+    tables: &[
+        ("keys", "Secret keys, made by `quorate keygen`. Files that others may read are refused."),
+        ("storage", "What is kept on disk."),
+        (
+            "listen",
+            "Where this process listens. An address that is not of the loopback interface opens\n\
+             the port to others.",
+        ),
+        ("view_timeout", "When a leader that does not lead is given up."),
+        ("log", "What is logged, to standard error."),
+    ],
+    fields: &[
+        Field {
+            key: "replica",
+            kind: Kind::Integer { min: 0, max: 255 },
+            preset: Preset::Required,
+            comment: "This replica's id in cluster.toml.",
+        },
+        Field {
+            key: "keys.consensus",
+            kind: Kind::Path,
+            preset: Preset::Is("config/consensus.key"),
+            comment: "The key that signs votes. It must never be in use by two processes.",
+        },
+        Field {
+            key: "keys.transport",
+            kind: Kind::Path,
+            preset: Preset::Is("config/transport.key"),
+            comment: "The key that proves who this is when replicas connect.",
+        },
+        Field {
+            key: "storage.folder",
+            kind: Kind::Path,
+            preset: Preset::Is("data"),
+            comment: "The data folder. It holds the signing state: never restore an old copy of it.",
+        },
+        Field {
+            key: "storage.durability",
+            kind: Kind::Choice(Durability::NAMES),
+            preset: Preset::Is("sync"),
+            comment: "What a vote waits for. \"sync\": the disk, so that it survives a power cut.\n\
+                      \"os\": the operating system, so that it survives the process alone.",
+        },
+        Field {
+            key: "storage.log_window",
+            kind: Kind::Size { min: 64 << 20, max: 1 << 50 },
+            preset: Preset::Is("1GiB"),
+            comment: "How much of the decided log is kept. It bounds the disk, and how far a replica\n\
+                      may be behind without having to fetch the whole state.",
+        },
+        Field {
+            key: "storage.snapshot_every",
+            kind: Kind::Integer { min: 1, max: 1 << 40 },
+            preset: Preset::Is("10000"),
+            comment: "Blocks from one snapshot of the state to the next.",
+        },
+        Field {
+            key: "listen.peer",
+            kind: Kind::Listen,
+            preset: Preset::Inherited(MEMBER),
+            comment: "For other replicas.",
+        },
+        Field {
+            key: "listen.client",
+            kind: Kind::Listen,
+            preset: Preset::Inherited(MEMBER),
+            comment: "For clients.",
+        },
+        Field {
+            key: "listen.http",
+            kind: Kind::Listen,
+            preset: Preset::Is("127.0.0.1:0"),
+            comment: "For status and metrics (/livez, /readyz, /status, /metrics). Nobody is asked\n\
+                      who they are.",
+        },
+        Field {
+            key: "view_timeout.base",
+            kind: Kind::Duration {
+                min: Duration::from_millis(1),
+                max: Duration::from_secs(60 * 60),
+            },
+            preset: Preset::Is("500ms"),
+            comment: "How long a view may take. Several round trips and one sync of the disk.",
+        },
+        Field {
+            key: "view_timeout.multiplier",
+            kind: Kind::Ratio { min: 1.0, max: 10.0 },
+            preset: Preset::Is("1.5"),
+            comment: "By how much each failed view lets the next take longer, until a commit.",
+        },
+        Field {
+            key: "view_timeout.max",
+            kind: Kind::Duration {
+                min: Duration::from_millis(1),
+                max: Duration::from_secs(24 * 60 * 60),
+            },
+            preset: Preset::Is("10s"),
+            comment: "The longest a view may take. At least view_timeout.base.",
+        },
+        Field {
+            key: "log.level",
+            kind: Kind::Choice(LogLevel::NAMES),
+            preset: Preset::Is("info"),
+            comment: "How much is logged.",
+        },
+        Field {
+            key: "log.format",
+            kind: Kind::Choice(LogFormat::NAMES),
+            preset: Preset::Is("text"),
+            comment: "For people, or one JSON object a line.",
+        },
+    ],
+    list: None,
+};
+
+/// The text of a `node.toml` with `values` (keys and what the environment would spell) and the
+/// defaults for the rest, with every key explained. `None`: a key or value the schema refuses.
+#[must_use]
+pub fn node_file_text(values: &[(&str, &str)]) -> Option<String> {
+    let mut settings = Settings::default();
+    for (key, text) in values {
+        let field = SCHEMA.field(key)?;
+        settings.set(field.key, field.kind.parse(text)?, Place::Default);
+    }
+    settings.fill_presets(SCHEMA.fields);
+    Some(SCHEMA.render(&settings, &[]))
+}
+
+/// What settings without a gap say. The listen addresses of peers and clients must be filled in.
+pub(super) fn from_settings(settings: &Settings, home: &Home) -> Option<Node> {
+    let path = |key| Some(home.resolve(&settings.path(key)?));
+    Some(Node {
+        replica: ReplicaId(u16::try_from(settings.integer("replica")?).ok()?),
+        keys: KeyFiles { consensus: path("keys.consensus")?, transport: path("keys.transport")? },
+        storage: Storage {
+            folder: path("storage.folder")?,
+            durability: Durability::named(&settings.text("storage.durability")?)?,
+            log_window_bytes: settings.size("storage.log_window")?.0,
+            snapshot_every_blocks: settings.integer("storage.snapshot_every")?,
+        },
+        listen: Listen {
+            peer: settings.address("listen.peer")?,
+            client: settings.address("listen.client")?,
+            http: settings.address("listen.http")?,
+        },
+        view_timeout: ViewTimeout {
+            base: settings.duration("view_timeout.base")?.0,
+            multiplier: settings.ratio("view_timeout.multiplier")?,
+            max: settings.duration("view_timeout.max")?.0,
+        },
+        log: Log {
+            level: LogLevel::named(&settings.text("log.level")?)?,
+            format: LogFormat::named(&settings.text("log.format")?)?,
+        },
+    })
+}

@@ -1,0 +1,278 @@
+//! What is read from and written to disk beside the log: blocks for peers and executors, snapshots.
+//! One thread, so that a peer that catches up takes no time of the deciding one.
+
+use std::collections::BTreeSet;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use quorate_core::client::message::{MAX_REPLY_BYTES, Response};
+use quorate_core::execution::SnapshotHandle;
+use quorate_core::replica::SnapshotMeta;
+use quorate_core::replica::message::{FullBlock, MAX_BLOCKS_SENT, PeerMessage};
+use quorate_core::state_machine::{MAX_CHUNK_BYTES, Snapshot as _};
+use quorate_core::wire::Encode;
+use quorate_core::{Height, ReplicaId};
+use quorate_store::snapshot::{SnapshotError, Snapshots};
+
+use super::inbox::{Answer, Outside};
+use super::index::BlockIndex;
+use super::metrics::Metrics;
+use crate::transport::{ClientListener, ConnectionId, Peers};
+
+/// Tasks that may wait; beyond, the newest is dropped, and asked for again by who needs it.
+const TASKS: usize = 256;
+/// Snapshots kept.
+const SNAPSHOTS_KEPT: usize = 2;
+
+/// Something to read or write.
+pub enum Task {
+    /// Committed blocks for a peer.
+    Chain {
+        /// To whom.
+        to: ReplicaId,
+        /// Above this height ...
+        above: Height,
+        /// ... up to this one.
+        through: Height,
+        /// About so many bytes.
+        budget_bytes: u32,
+        /// If all of that fits: these as well.
+        tail: Vec<FullBlock>,
+    },
+    /// A snapshot's chunk for a peer.
+    Chunk {
+        /// To whom.
+        to: ReplicaId,
+        /// Which snapshot.
+        height: Height,
+        /// Which chunk.
+        chunk: u32,
+    },
+    /// A snapshot to write.
+    Snapshot(Box<SnapshotMeta>, SnapshotHandle),
+    /// Decided blocks for an executor.
+    Pull {
+        /// To whom.
+        connection: ConnectionId,
+        /// From which height on.
+        from: Height,
+        /// About so many bytes.
+        budget_bytes: u32,
+    },
+}
+
+/// The way to the archive's thread.
+#[derive(Clone)]
+pub struct Archive {
+    tasks: SyncSender<Task>,
+    /// Peers with a task under way: one each, so that none can keep this replica busy.
+    busy: Arc<Mutex<BTreeSet<ReplicaId>>>,
+}
+
+/// What the archive's thread works with.
+pub struct Shelf {
+    /// Where blocks are.
+    pub index: Arc<BlockIndex>,
+    /// Where snapshots are.
+    pub snapshots: Snapshots,
+    /// The way to peers.
+    pub peers: Arc<Peers>,
+    /// The way to clients.
+    pub listener: Arc<ClientListener>,
+    /// The way back.
+    pub outside: Outside,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
+}
+
+impl Archive {
+    /// A way in, and the end for the thread.
+    #[must_use]
+    pub fn new() -> (Self, Receiver<Task>) {
+        let (tasks, queue) = sync_channel(TASKS);
+        (Self { tasks, busy: Arc::default() }, queue)
+    }
+
+    /// Hands a task over. One that does not fit is dropped: peers and clients ask again.
+    pub fn ask(&self, task: Task) {
+        let peer = match &task {
+            Task::Chain { to, .. } | Task::Chunk { to, .. } => Some(*to),
+            _ => None,
+        };
+        if let Some(peer) = peer
+            && !self.busy().insert(peer)
+        {
+            return;
+        }
+        if let Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) =
+            self.tasks.try_send(task)
+            && let Some(peer) = peer
+        {
+            self.busy().remove(&peer);
+        }
+    }
+
+    /// Hands over a snapshot to write, which must not be dropped.
+    pub fn write(&self, meta: Box<SnapshotMeta>, handle: SnapshotHandle) {
+        // Without a thread there the replica is about to stop.
+        let _ = self.tasks.send(Task::Snapshot(meta, handle));
+    }
+
+    fn busy(&self) -> std::sync::MutexGuard<'_, BTreeSet<ReplicaId>> {
+        self.busy.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Shelf {
+    /// Works until nobody can ask any more.
+    pub fn run(&self, archive_busy: &Archive, queue: &Receiver<Task>) {
+        let mut open: Option<OpenSnapshot> = None;
+        while let Ok(task) = queue.recv() {
+            match task {
+                Task::Chain { to, above, through, budget_bytes, tail } => {
+                    self.send_chain(to, above, through, budget_bytes, &tail);
+                    archive_busy.busy().remove(&to);
+                }
+                Task::Chunk { to, height, chunk } => {
+                    self.send_chunk(&mut open, to, height, chunk);
+                    archive_busy.busy().remove(&to);
+                }
+                Task::Pull { connection, from, budget_bytes } => {
+                    self.send_pulled(connection, from, budget_bytes);
+                }
+                Task::Snapshot(meta, handle) => {
+                    let height = meta.block.height;
+                    let answer = match self.write(&meta, &handle) {
+                        Ok(()) => Answer::SnapshotWritten(height),
+                        Err(error) => Answer::Fail(format!("snapshot at height {height}: {error}")),
+                    };
+                    if !self.outside.answer(answer) {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    fn send_chain(
+        &self,
+        to: ReplicaId,
+        above: Height,
+        through: Height,
+        budget_bytes: u32,
+        tail: &[FullBlock],
+    ) {
+        let mut blocks = Vec::new();
+        let mut bytes = 0;
+        let mut height = above.next();
+        while height <= through && blocks.len() < MAX_BLOCKS_SENT {
+            let Some(block) = self.index.read(height) else { break };
+            bytes += block.len();
+            if !blocks.is_empty() && bytes > budget_bytes as usize {
+                break;
+            }
+            blocks.push(block);
+            height = height.next();
+        }
+        if height > through {
+            blocks.extend(tail.iter().map(|full| Bytes::from(full.to_bytes())));
+            blocks.truncate(MAX_BLOCKS_SENT);
+        }
+        if blocks.is_empty() {
+            return;
+        }
+        // A chain message, put together from blocks that are encoded already.
+        let head = PeerMessage::<NoMessage>::Chain(Vec::new()).to_bytes();
+        let mut message = vec![head[0]];
+        (blocks.len() as u32).encode(&mut message);
+        for block in &blocks {
+            message.extend_from_slice(block);
+        }
+        self.metrics.sent("chain", message.len());
+        self.peers.send(to, message.into());
+    }
+
+    fn send_chunk(
+        &self,
+        open: &mut Option<OpenSnapshot>,
+        to: ReplicaId,
+        height: Height,
+        chunk: u32,
+    ) {
+        if open.as_ref().is_none_or(|snapshot| snapshot.height != height) {
+            *open = OpenSnapshot::read(&self.snapshots, height).ok();
+        }
+        let Some((bytes, last)) = open.as_ref().and_then(|snapshot| snapshot.chunk(chunk)) else {
+            return;
+        };
+        if last {
+            *open = None;
+        }
+        let message = PeerMessage::<NoMessage>::Chunk { height, chunk, last, bytes }.to_bytes();
+        self.metrics.sent("chunk", message.len());
+        self.peers.send(to, message.into());
+    }
+
+    fn send_pulled(&self, connection: ConnectionId, from: Height, budget_bytes: u32) {
+        let from = from.max(self.index.first());
+        let budget = (budget_bytes as usize).min(MAX_REPLY_BYTES / 2);
+        let mut blocks = Vec::new();
+        let mut bytes = 0;
+        let mut height = from;
+        while let Some(block) = self.index.read(height) {
+            bytes += block.len();
+            if !blocks.is_empty() && bytes > budget || blocks.len() >= MAX_BLOCKS_SENT {
+                break;
+            }
+            blocks.push(block);
+            height = height.next();
+        }
+        let response = Response::Blocks { from, blocks };
+        // The executor may be gone; it asks again elsewhere.
+        let _ = self.listener.send(connection, response.to_bytes().into());
+    }
+
+    fn write(&self, meta: &SnapshotMeta, handle: &SnapshotHandle) -> Result<(), SnapshotError> {
+        let number = meta.block.height.0;
+        let mut writer = self.snapshots.write(number, &meta.to_bytes(), MAX_CHUNK_BYTES as u32)?;
+        let mut result = Ok(());
+        handle.chunks(&mut |chunk| {
+            let length = u32::try_from(chunk.len()).unwrap_or(u32::MAX);
+            result = writer.write(&length.to_le_bytes()).and_then(|()| writer.write(chunk));
+            result.is_ok()
+        });
+        result?;
+        writer.finish()?;
+        self.snapshots.keep_newest(SNAPSHOTS_KEPT)
+    }
+}
+
+/// A snapshot being sent to a peer.
+struct OpenSnapshot {
+    height: Height,
+    chunks: Vec<Bytes>,
+}
+
+impl OpenSnapshot {
+    fn read(snapshots: &Snapshots, height: Height) -> Result<Self, SnapshotError> {
+        let chunks = super::data::chunks_of(&snapshots.read(height.0)?)?;
+        Ok(Self { height, chunks })
+    }
+
+    fn chunk(&self, index: u32) -> Option<(Bytes, bool)> {
+        let index = index as usize;
+        let last = index + 1 == self.chunks.len();
+        Some((self.chunks.get(index)?.clone(), last))
+    }
+}
+
+/// Stands in for a protocol's messages where none is sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum NoMessage {}
+
+impl Encode for NoMessage {
+    fn encode(&self, _: &mut Vec<u8>) {
+        match *self {}
+    }
+}

@@ -1,0 +1,412 @@
+//! The deciding thread: the drive loop on real time.
+//!
+//! It takes what waits (peers first, then its own threads' answers, then clients, each up to a
+//! limit), has the replica take one [turn](drive::turn) on all of it with one sync, and sleeps
+//! until the bell rings or a timer is due. Nothing else touches the replica.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use quorate_core::client::message::Response;
+use quorate_core::crypto::{Check, PublicKey, Scheme, Signature, Signer, Statement};
+use quorate_core::protocol::{Event, Protocol};
+use quorate_core::replica::drive::{self, Stage};
+use quorate_core::replica::message::PeerMessage;
+use quorate_core::replica::{Action, Input, Refused, Replica, Submitted};
+use quorate_core::state_machine::StateMachine;
+use quorate_core::wire::{Decode as _, Encode as _};
+use quorate_core::{Height, ReplicaId, Time};
+use quorate_store::wal::Position;
+
+use super::archive::{Archive, Task};
+use super::inbox::{Answer, FromClient, Inbox};
+use super::index::BlockIndex;
+use super::journal::Journal;
+use super::metrics::{Metrics, StageClock};
+use super::verifier::Verifier;
+use crate::transport::{ClientListener, ConnectionId, Peers};
+
+/// Most messages of peers in one turn.
+const PEER_INPUTS: usize = 256;
+/// Most batches of clients in one turn.
+const CLIENT_INPUTS: usize = 4;
+/// Most connections that one client key is answered on.
+const ROUTES: usize = 4;
+/// A batch of signatures up to this size is verified by the deciding thread itself if nothing
+/// else waits for it: handing it over would take as long.
+const INLINE_CHECKS: usize = 4;
+/// How often numbers that nothing waits for are published.
+const PUBLISH_EVERY: Duration = Duration::from_millis(100);
+
+/// Why the deciding thread ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// It was asked to.
+    Stopped,
+    /// Storage failed: what is on disk is not known any more.
+    Storage(String),
+    /// The replica must not go on; its state is evidence.
+    Safety(String),
+}
+
+/// The deciding thread's own.
+pub struct Decider<P: Protocol, S> {
+    /// The replica.
+    pub replica: Replica<P, S>,
+    /// Where its records go.
+    pub journal: Journal,
+    /// Its queues.
+    pub inbox: Inbox,
+    /// Everything it reaches.
+    pub reach: Reach,
+    /// Bytes of log to keep.
+    pub log_window_bytes: u64,
+}
+
+/// What the replica's actions reach.
+pub struct Reach {
+    /// The other replicas.
+    pub peers: Arc<Peers>,
+    /// The clients.
+    pub listener: Arc<ClientListener>,
+    /// The verifying threads.
+    pub verifier: Verifier,
+    /// Verifies here.
+    pub scheme: Arc<dyn Scheme>,
+    /// Signs.
+    pub signer: Arc<dyn Signer>,
+    /// Reads and writes beside the log.
+    pub archive: Archive,
+    /// Where blocks are.
+    pub index: Arc<BlockIndex>,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
+    /// On which connections a client's key is answered.
+    pub routes: Routes,
+    /// Where the time goes.
+    pub clock: StageClock,
+    /// Nothing else waits for the deciding thread.
+    pub idle: bool,
+    /// Why the replica must stop, if it must.
+    pub halted: Option<String>,
+}
+
+/// On which connections clients are answered.
+#[derive(Debug, Default)]
+pub struct Routes {
+    by_key: BTreeMap<PublicKey, Vec<ConnectionId>>,
+    by_connection: BTreeMap<ConnectionId, Vec<PublicKey>>,
+}
+
+impl Routes {
+    fn learn(&mut self, key: PublicKey, connection: ConnectionId) {
+        let connections = self.by_key.entry(key).or_default();
+        if connections.last() == Some(&connection) {
+            return;
+        }
+        connections.retain(|known| *known != connection);
+        connections.push(connection);
+        if connections.len() > ROUTES {
+            connections.remove(0);
+        }
+        let keys = self.by_connection.entry(connection).or_default();
+        if !keys.contains(&key) {
+            keys.push(key);
+        }
+    }
+
+    fn forget(&mut self, connection: ConnectionId) {
+        for key in self.by_connection.remove(&connection).unwrap_or_default() {
+            if let Some(connections) = self.by_key.get_mut(&key) {
+                connections.retain(|known| *known != connection);
+                if connections.is_empty() {
+                    self.by_key.remove(&key);
+                }
+            }
+        }
+    }
+}
+
+impl<P, S> Decider<P, S>
+where
+    P: Protocol,
+    S: StateMachine,
+{
+    /// Runs until asked to stop or unable to go on. `first` starts the replica.
+    pub fn run(mut self, first: Input<P::Message>) -> End {
+        self.inbox.bell.answer_here();
+        let start = Instant::now();
+        let now = || Time(super::metrics::nanoseconds(start.elapsed()) + 1);
+        let mut inputs = vec![first];
+        let mut published = Instant::now();
+        let mut connected = Vec::new();
+        loop {
+            self.reach.clock.decode();
+            let stop = self.gather(&mut inputs);
+            self.note_connections(&mut connected, &mut inputs);
+            let time = now();
+            if self.replica.deadline().is_some_and(|deadline| deadline <= time) {
+                inputs.push(Input::Timeout);
+            }
+            let worked = !inputs.is_empty();
+            if worked {
+                self.reach.metrics.turns_total.add(1);
+                self.reach.metrics.inputs_total.add(inputs.len() as u64);
+                self.reach.idle = self.inbox.peers.is_empty();
+                let turn = drive::turn(
+                    &mut self.replica,
+                    &mut self.journal,
+                    &mut self.reach,
+                    time,
+                    inputs.drain(..),
+                );
+                if let Err(error) = turn {
+                    return self.end(End::Storage(error.to_string()));
+                }
+                if let Some(reason) = self.reach.halted.take() {
+                    return self.end(End::Safety(reason));
+                }
+            }
+            if let Some(end) = stop {
+                return self.end(end);
+            }
+            if published.elapsed() >= PUBLISH_EVERY || !worked {
+                published = Instant::now();
+                self.publish();
+                if self.log_is_large() {
+                    inputs.push(Input::TakeSnapshot);
+                    continue;
+                }
+            }
+            if !worked {
+                self.reach.clock.rest(&self.reach.metrics);
+                let patience = self.replica.deadline().map(|deadline| deadline.since(now()));
+                self.inbox.bell.wait(patience);
+            }
+        }
+    }
+
+    /// Takes what waits. Returns how to end, if that was asked.
+    fn gather(&mut self, inputs: &mut Vec<Input<P::Message>>) -> Option<End> {
+        for _ in 0..PEER_INPUTS {
+            let Ok((from, bytes)) = self.inbox.peers.try_recv() else { break };
+            match PeerMessage::from_bytes(bytes) {
+                Ok(message) => inputs.push(Input::Peer { from, message }),
+                Err(_) => self.reach.metrics.refuse("peer_malformed"),
+            }
+        }
+        while let Ok(answer) = self.inbox.answers.try_recv() {
+            match answer {
+                Answer::Verdicts { ask, verdicts } => inputs.push(Input::Checked { ask, verdicts }),
+                Answer::SnapshotWritten(height) => {
+                    inputs.push(Input::SnapshotWritten(height));
+                    if let Err(end) = self.retire_below(height, inputs) {
+                        return Some(end);
+                    }
+                }
+                Answer::Stop => return Some(End::Stopped),
+                Answer::Fail(reason) => return Some(End::Storage(reason)),
+            }
+        }
+        for _ in 0..CLIENT_INPUTS {
+            let Ok(batch) = self.inbox.clients.try_recv() else { break };
+            self.take_clients(batch, inputs);
+        }
+        None
+    }
+
+    fn take_clients(&mut self, batch: Vec<FromClient>, inputs: &mut Vec<Input<P::Message>>) {
+        let mut frames = Vec::with_capacity(batch.len());
+        for one in batch {
+            match one {
+                FromClient::Frame { connection, frame, relay } => {
+                    self.reach.routes.learn(frame.key(), connection);
+                    frames.push(Submitted { frame, relay });
+                }
+                FromClient::Query { connection, id, question } => {
+                    let answer = self.replica.execution().query(&question);
+                    let response = Response::Answer { id, answer };
+                    // The client may be gone.
+                    let _ = self.reach.listener.send(connection, response.to_bytes().into());
+                }
+                FromClient::Closed(connection) => self.reach.routes.forget(connection),
+            }
+        }
+        if !frames.is_empty() {
+            inputs.push(Input::Frames(frames));
+        }
+    }
+
+    /// Tells the replica of peers whose channel has opened.
+    fn note_connections(
+        &mut self,
+        connected: &mut Vec<ReplicaId>,
+        inputs: &mut Vec<Input<P::Message>>,
+    ) {
+        let now = self.reach.peers.connected();
+        if now != *connected {
+            let new = now.iter().filter(|peer| !connected.contains(peer));
+            inputs.extend(new.map(|peer| Input::Connected(*peer)));
+            *connected = now;
+        }
+    }
+
+    /// Retires the log below what the snapshot at `height` makes unnecessary.
+    fn retire_below(
+        &mut self,
+        height: Height,
+        inputs: &mut Vec<Input<P::Message>>,
+    ) -> Result<(), End> {
+        let needed =
+            self.reach.index.needed_above(height).unwrap_or(Position(self.journal.log().end().0));
+        self.journal
+            .retire(self.log_window_bytes, needed)
+            .map_err(|error| End::Storage(error.to_string()))?;
+        inputs.push(Input::LogBegins(self.reach.index.first()));
+        Ok(())
+    }
+
+    /// Whether the log has outgrown its window by half since the last snapshot was begun.
+    fn log_is_large(&mut self) -> bool {
+        let end = self.journal.log().end().0;
+        let grown = end.saturating_sub(self.journal.snapshot_begun_at);
+        let large = grown > self.log_window_bytes / 2;
+        if large {
+            self.journal.snapshot_begun_at = end;
+        }
+        large
+    }
+
+    fn publish(&mut self) {
+        let metrics = &self.reach.metrics;
+        let status = self.replica.protocol().status();
+        metrics.view.set(status.view.0);
+        metrics.leader.set(u64::from(status.leader.0));
+        metrics.committed_height.set(status.committed.0);
+        metrics.executed_height.set(self.replica.execution().height().0);
+        metrics.uncommitted_blocks.set(status.uncommitted as u64);
+        let abstains = status.abstain_until >= status.view;
+        metrics.abstain_until_view.set(if abstains { status.abstain_until.0 } else { 0 });
+        metrics.rejoining.set(u64::from(self.replica.is_rejoining()));
+        metrics.mempool_frames.set(self.replica.mempool().len() as u64);
+        metrics.mempool_bytes.set(self.replica.mempool().bytes() as u64);
+        let log = self.journal.log();
+        let statistics = log.statistics();
+        metrics.log_bytes.set(log.bytes());
+        metrics.log_commits_total.set(statistics.commits);
+        metrics.log_syncs_total.set(statistics.syncs);
+        metrics.log_sync_nanoseconds_total.set(statistics.sync_ns);
+        metrics.client_connections.set(self.reach.listener.connections() as u64);
+        metrics.connected_peers.set(self.reach.peers.connected().len() as u64);
+    }
+
+    fn end(mut self, end: End) -> End {
+        self.publish();
+        self.reach.clock.rest(&self.reach.metrics);
+        self.reach.verifier.close();
+        end
+    }
+}
+
+impl Reach {
+    fn note(&mut self, event: &Event) {
+        let metrics = &self.metrics;
+        match event {
+            Event::Proposed { .. } => metrics.proposals_total.add(1),
+            Event::Voted { .. } => metrics.votes_total.add(1),
+            Event::TimedOut(view) => {
+                metrics.timeouts_total.add(1);
+                tracing::debug!(%view, "gave up on a view");
+            }
+            Event::Equivocation { proposer, view } => {
+                metrics.equivocations_total.add(1);
+                tracing::warn!(
+                    %proposer, %view,
+                    "a replica proposed two blocks in one view: it is faulty or runs twice; \
+                     check that no second process uses its key"
+                );
+            }
+            Event::BadVote { voter, view } => {
+                metrics.refuse("bad_vote");
+                tracing::warn!(%voter, %view, "a vote's signature does not hold; its sender is ignored for the view");
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The name under which a refusal is counted.
+fn reason_name(reason: Refused) -> &'static str {
+    use quorate_core::certificate::Malformed;
+    match reason {
+        Refused::Malformed(Malformed::UnknownSigner) => "unknown_signer",
+        Refused::Malformed(Malformed::UnorderedSigners) => "unordered_signers",
+        Refused::Malformed(Malformed::NoQuorum) => "no_quorum",
+        Refused::Malformed(Malformed::NotGenesis) => "not_genesis",
+        Refused::Malformed(Malformed::Contradiction) => "contradiction",
+        Refused::Malformed(Malformed::WrongSender) => "wrong_sender",
+        Refused::Malformed(Malformed::WrongEpoch) => "wrong_epoch",
+        Refused::Malformed(Malformed::Stale) => "stale",
+        Refused::BadSignature => "bad_signature",
+        Refused::Unasked => "unasked",
+        Refused::Unfit => "unfit",
+        Refused::Flood => "flood",
+    }
+}
+
+impl<M: quorate_core::wire::Encode + std::fmt::Debug> drive::World<M> for Reach {
+    fn perform(&mut self, action: Action<M>) {
+        match action {
+            Action::Send { to, message } => self.peers.send(to, message.to_bytes().into()),
+            Action::Broadcast(message) => self.peers.broadcast(&Bytes::from(message.to_bytes())),
+            Action::Verify { ask, checks } => self.verifier.ask(ask, checks),
+            Action::Respond { client, response } => {
+                let connections = self.routes.by_key.get(&client).map_or(&[][..], Vec::as_slice);
+                if connections.is_empty() {
+                    return;
+                }
+                let bytes = Bytes::from(response.to_bytes());
+                for connection in connections {
+                    // A client that is gone or does not read asks again.
+                    let _ = self.listener.send(*connection, bytes.clone());
+                }
+            }
+            Action::Committed(blocks) => {
+                self.index.committed(&blocks);
+                let full = blocks.iter().filter(|block| !block.is_empty()).count();
+                self.metrics.committed_blocks_total.add(blocks.len() as u64);
+                self.metrics.committed_full_blocks_total.add(full as u64);
+            }
+            Action::Executed { commands } => self.metrics.committed_commands_total.add(commands),
+            Action::ServeChain { to, above, through, budget_bytes, tail } => {
+                self.archive.ask(Task::Chain { to, above, through, budget_bytes, tail });
+            }
+            Action::ServeChunk { to, height, chunk } => {
+                self.archive.ask(Task::Chunk { to, height, chunk });
+            }
+            Action::WriteSnapshot(meta, handle) => self.archive.write(meta, handle),
+            Action::Event(event) => self.note(&event),
+            Action::Refused { from, reason } => {
+                self.metrics.refuse(reason_name(reason));
+                tracing::debug!(%from, ?reason, "refused a message");
+            }
+            Action::Halt(halt) => self.halted = Some(halt.to_string()),
+            // The loop signs by itself.
+            Action::Sign(_) => {}
+        }
+    }
+
+    fn enter(&mut self, stage: Stage) {
+        self.clock.enter(stage);
+    }
+
+    fn sign(&mut self, statement: &Statement) -> Signature {
+        self.signer.sign(statement)
+    }
+
+    fn verify(&mut self, _: u64, checks: &[Check]) -> Option<Vec<bool>> {
+        (self.idle && checks.len() <= INLINE_CHECKS).then(|| self.scheme.verify(checks))
+    }
+}

@@ -1,0 +1,108 @@
+//! The queues of the deciding thread. Other replicas' messages come before clients' frames; every
+//! queue is bounded and pushes back.
+
+use std::sync::Arc;
+use std::sync::mpsc as channel;
+
+use bytes::Bytes;
+use quorate_core::crypto::Verified;
+use quorate_core::frame::SharedFrame;
+use quorate_core::{Height, ReplicaId};
+use tokio::sync::mpsc;
+
+use super::doorbell::Doorbell;
+use crate::transport::ConnectionId;
+
+/// Messages of peers that may wait.
+pub const PEER_MESSAGES: usize = 4096;
+/// Batches of client frames that may wait.
+pub const CLIENT_BATCHES: usize = 32;
+/// Answers of pool and archive that may wait: what they were asked is bounded, so these are.
+pub const ANSWERS: usize = 4096;
+
+/// From this replica's own threads.
+#[derive(Debug)]
+pub enum Answer {
+    /// Verdicts of the verifier.
+    Verdicts {
+        /// Which ask.
+        ask: u64,
+        /// One a check.
+        verdicts: Vec<bool>,
+    },
+    /// A snapshot is on disk.
+    SnapshotWritten(Height),
+    /// Stop in an orderly way.
+    Stop,
+    /// Stop: something that must not fail did.
+    Fail(String),
+}
+
+/// A client's doing, looked over.
+#[derive(Debug)]
+pub enum FromClient {
+    /// A frame whose signature holds.
+    Frame {
+        /// Where it came from.
+        connection: ConnectionId,
+        /// The frame.
+        frame: Verified<SharedFrame>,
+        /// The client sent it here alone.
+        relay: bool,
+    },
+    /// A question to the application.
+    Query {
+        /// Where it came from.
+        connection: ConnectionId,
+        /// The client's number for it.
+        id: u64,
+        /// The question.
+        question: Bytes,
+    },
+    /// The connection is gone.
+    Closed(ConnectionId),
+}
+
+/// The receiving ends.
+pub struct Inbox {
+    /// Peers' messages, undecoded.
+    pub peers: mpsc::Receiver<(ReplicaId, Bytes)>,
+    /// Answers.
+    pub answers: channel::Receiver<Answer>,
+    /// Batches of clients' doings.
+    pub clients: channel::Receiver<Vec<FromClient>>,
+    /// The bell that goes with them.
+    pub bell: Arc<Doorbell>,
+}
+
+/// The sending ends.
+#[derive(Clone)]
+pub struct Outside {
+    /// For answers.
+    pub answers: channel::SyncSender<Answer>,
+    /// For clients' doings.
+    pub clients: channel::SyncSender<Vec<FromClient>>,
+    /// The bell to ring.
+    pub bell: Arc<Doorbell>,
+}
+
+impl Outside {
+    /// Hands an answer over. `false` if nobody listens any more.
+    pub fn answer(&self, answer: Answer) -> bool {
+        let sent = self.answers.send(answer).is_ok();
+        self.bell.ring();
+        sent
+    }
+}
+
+/// Makes the queues. The sender is for the transport, the rest for this replica's threads.
+#[must_use]
+pub fn inbox() -> (mpsc::Sender<(ReplicaId, Bytes)>, Outside, Inbox) {
+    let (peer_sender, peers) = mpsc::channel(PEER_MESSAGES);
+    let (answer_sender, answers) = channel::sync_channel(ANSWERS);
+    let (client_sender, clients) = channel::sync_channel(CLIENT_BATCHES);
+    let bell = Arc::new(Doorbell::default());
+    let outside =
+        Outside { answers: answer_sender, clients: client_sender, bell: Arc::clone(&bell) };
+    (peer_sender, outside, Inbox { peers, answers, clients, bell })
+}

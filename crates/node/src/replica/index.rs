@@ -1,0 +1,104 @@
+//! Where the recorded blocks are in the log.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use quorate_core::Height;
+use quorate_core::block::{BlockId, SharedBlock};
+use quorate_core::replica::message::FullBlock;
+use quorate_core::wire::Decode as _;
+use quorate_store::wal::{LogReader, Position};
+
+/// The index, shared between the deciding thread and the archive.
+pub struct BlockIndex {
+    reader: LogReader,
+    places: Mutex<Places>,
+}
+
+#[derive(Default)]
+struct Places {
+    /// Blocks that are recorded and not known to be committed.
+    open: BTreeMap<BlockId, (Height, Position)>,
+    /// Committed blocks by height, the first of them at `first`; those fetched as part of a
+    /// snapshot have no place.
+    committed: VecDeque<Option<Position>>,
+    first: Height,
+}
+
+impl BlockIndex {
+    /// An empty index of the log that `reader` reads.
+    #[must_use]
+    pub fn new(reader: LogReader) -> Self {
+        Self { reader, places: Mutex::default() }
+    }
+
+    fn places(&self) -> MutexGuard<'_, Places> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes where a block was recorded.
+    pub fn recorded(&self, id: BlockId, height: Height, position: Position) {
+        self.places().open.insert(id, (height, position));
+    }
+
+    /// Notes that blocks were committed, in order.
+    pub fn committed(&self, blocks: &[SharedBlock]) {
+        let mut places = self.places();
+        let Some(last) = blocks.last() else { return };
+        for block in blocks {
+            let position = places.open.remove(&block.id()).map(|(_, position)| position);
+            let next = Height(places.first.0 + places.committed.len() as u64);
+            if places.committed.is_empty() || block.height != next {
+                places.committed.clear();
+                places.first = block.height;
+            }
+            places.committed.push_back(position);
+        }
+        places.open.retain(|_, (height, _)| *height > last.height);
+    }
+
+    /// Forgets what is not in the log any more.
+    pub fn forget_before(&self, position: Position) {
+        let mut places = self.places();
+        while let Some(first) = places.committed.front() {
+            if first.is_some_and(|first| first >= position) {
+                break;
+            }
+            places.committed.pop_front();
+            places.first = places.first.next();
+        }
+    }
+
+    /// The lowest height whose committed block, and all above it, can be read.
+    #[must_use]
+    pub fn first(&self) -> Height {
+        self.places().first
+    }
+
+    /// The lowest position of a block that recovery from a snapshot at `height` needs.
+    #[must_use]
+    pub fn needed_above(&self, height: Height) -> Option<Position> {
+        let places = self.places();
+        let skip = (height.0 + 1).saturating_sub(places.first.0) as usize;
+        let committed = places.committed.iter().skip(skip).flatten();
+        committed.chain(places.open.values().map(|(_, position)| position)).min().copied()
+    }
+
+    /// The encoded committed block at `height` with its frames, if it can be read.
+    #[must_use]
+    pub fn read(&self, height: Height) -> Option<Bytes> {
+        let position = {
+            let places = self.places();
+            let at = height.0.checked_sub(places.first.0)?;
+            (*places.committed.get(usize::try_from(at).ok()?)?)?
+        };
+        self.reader.read(position).ok().map(|(_, payload)| Bytes::from(payload))
+    }
+
+    /// The committed block at `height` with its frames, if it can be read.
+    #[must_use]
+    pub fn block(&self, height: Height) -> Option<FullBlock> {
+        FullBlock::from_bytes(self.read(height)?).ok()
+    }
+}

@@ -1,0 +1,286 @@
+//! A replica as a process: threads, queues, sockets and a data folder around the pure core.
+//!
+//! ```text
+//!  peers ──tls──► transport ───────────────► ┐
+//!                                            ├─► deciding thread ─► log ─► transport, clients
+//!  clients ─tls─► transport ─► requests ───► ┘     ▲        │
+//!                              (hash, verify)      │        ├─► verifier (batches of signatures)
+//!                                                  └────────┴─► archive (blocks, snapshots)
+//! ```
+//!
+//! One thread decides; what costs time is done elsewhere and comes back as an input.
+
+mod archive;
+pub mod data;
+pub mod decide;
+mod doorbell;
+mod inbox;
+mod index;
+mod journal;
+pub mod metrics;
+mod requests;
+mod verifier;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use quorate_core::certificate::Domain;
+use quorate_core::crypto::{Scheme, Signer as _};
+use quorate_core::hotstuff::rules::Rules as _;
+use quorate_core::hotstuff::{Chained, rules::ThreeChain};
+use quorate_core::leader::Election;
+use quorate_core::pacemaker::Timing;
+use quorate_core::replica::{self, Input, Replica};
+use quorate_core::state_machine::StateMachine;
+use quorate_core::{Committee, Digest, ReplicaId, sessions};
+use quorate_crypto::{Ed25519, SecretKey};
+use tokio::net::TcpListener;
+
+use crate::config::Durability;
+use crate::transport::{
+    ClientListener, Counters, Gate, Identity, Limits, Member, Mesh, Peers, TlsError, Wake,
+};
+use archive::{Archive, Shelf};
+use data::{DataError, OpenOptions, Owner};
+use decide::{Decider, End, Reach, Routes};
+use inbox::{Answer, Outside};
+use metrics::{Metrics, StageClock};
+use requests::Requests;
+use verifier::Verifier;
+
+/// Events of clients that may wait for the clients' stage.
+const CLIENT_EVENTS: usize = 4096;
+
+/// All that a replica needs to run.
+pub struct Setup {
+    /// The committee.
+    pub committee: Committee,
+    /// This replica.
+    pub me: ReplicaId,
+    /// Its consensus key.
+    pub consensus_key: SecretKey,
+    /// Its transport key.
+    pub transport_key: SecretKey,
+    /// Transport keys and addresses of all, in the order of their ids.
+    pub members: Vec<Member>,
+    /// Its data folder.
+    pub data: PathBuf,
+    /// How far a commit of the log goes.
+    pub durability: Durability,
+    /// Whether its data is known to be lost.
+    pub rejoin: bool,
+    /// Bytes of log to keep.
+    pub log_window_bytes: u64,
+    /// Bounds of blocks, relaying and snapshots.
+    pub settings: replica::Settings,
+    /// Bounds of sessions.
+    pub sessions: sessions::Limits,
+    /// When a leader is given up.
+    pub timing: Timing,
+    /// Threads that verify.
+    pub verifiers: usize,
+}
+
+/// Why a replica did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Its data folder.
+    #[error(transparent)]
+    Data(#[from] DataError),
+    /// Its transport key.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The system gave no thread or randomness.
+    #[error("cannot start: {0}")]
+    System(#[from] std::io::Error),
+}
+
+/// A replica that runs.
+pub struct Running {
+    outside: Outside,
+    decider: JoinHandle<End>,
+    metrics: Arc<Metrics>,
+    counters: Arc<Counters>,
+    peers: Arc<Peers>,
+    notes: Vec<String>,
+}
+
+impl Setup {
+    /// Who its data folder belongs to.
+    #[must_use]
+    pub fn owner(&self) -> Owner {
+        let domain = Domain::new(self.committee.clone(), ThreeChain::PROTOCOL);
+        Owner { domain, key: self.consensus_key.public_key() }
+    }
+
+    /// Recovers and starts the replica on the current tokio runtime, with sockets that listen
+    /// already. `fresh` makes the application in its first state.
+    ///
+    /// # Errors
+    /// [`StartError`]; nothing runs then.
+    pub fn start<S: StateMachine + 'static>(
+        self,
+        peer_socket: TcpListener,
+        client_socket: TcpListener,
+        fresh: Box<dyn Fn() -> S + Send>,
+    ) -> Result<Running, StartError> {
+        let owner = self.owner();
+        let (durability, rejoin) = (self.durability, self.rejoin);
+        let options = OpenOptions { durability, rejoin, sessions: self.sessions };
+        let mut data = data::open(&self.data, &owner, options, &fresh)?;
+        let notes = std::mem::take(&mut data.notes);
+        let (journal, execution, recovery, snapshots, lock) = data.into_parts();
+
+        let protocol = Chained::<ThreeChain>::new(
+            self.committee.clone(),
+            self.me,
+            Election::RoundRobin,
+            self.timing,
+        );
+        let replica = Replica::new(self.settings, owner.domain, protocol, execution, fresh);
+        let keys: Vec<_> =
+            self.committee.replicas().filter_map(|id| self.committee.key(id).copied()).collect();
+        let scheme: Arc<dyn Scheme> = Arc::new(Ed25519::new(&keys));
+
+        let (peer_inbound, outside, inbox) = inbox::inbox();
+        let bell = Arc::clone(&inbox.bell);
+        let wake: Wake = Arc::new(move || bell.ring());
+        let counters = Arc::new(Counters::default());
+        let metrics = Arc::new(Metrics::default());
+        let identity = Identity::new(&self.transport_key)?;
+        let chain = self.committee.chain();
+        let mesh = Mesh {
+            me: self.me,
+            chain,
+            identity: identity.clone(),
+            members: self.members,
+            limits: Limits::peers(),
+            seed: u64::from(self.me.0),
+        };
+        let peers = Arc::new(Peers::start(
+            mesh,
+            peer_socket,
+            peer_inbound,
+            Arc::clone(&wake),
+            Arc::clone(&counters),
+        )?);
+        let (client_inbound, client_events) = tokio::sync::mpsc::channel(CLIENT_EVENTS);
+        let gate = Gate { me: self.me, chain, identity, limits: Limits::clients() };
+        let listener = Arc::new(ClientListener::start(
+            gate,
+            client_socket,
+            client_inbound,
+            Arc::new(|| {}),
+            Arc::clone(&counters),
+        )?);
+
+        let (archive, tasks) = Archive::new();
+        let shelf = Shelf {
+            index: Arc::clone(journal.index()),
+            snapshots,
+            peers: Arc::clone(&peers),
+            listener: Arc::clone(&listener),
+            outside: outside.clone(),
+            metrics: Arc::clone(&metrics),
+        };
+        let stage = Requests {
+            chain,
+            scheme: Arc::clone(&scheme),
+            listener: Arc::clone(&listener),
+            archive: archive.clone(),
+            outside: outside.clone(),
+            metrics: Arc::clone(&metrics),
+        };
+        let decider = Decider {
+            reach: Reach {
+                peers: Arc::clone(&peers),
+                listener,
+                verifier: Verifier::start(self.verifiers, &scheme, &outside)?,
+                scheme,
+                signer: Arc::new(self.consensus_key),
+                archive: archive.clone(),
+                index: Arc::clone(journal.index()),
+                metrics: Arc::clone(&metrics),
+                routes: Routes::default(),
+                clock: StageClock::default(),
+                idle: false,
+                halted: None,
+            },
+            replica,
+            journal,
+            inbox,
+            log_window_bytes: self.log_window_bytes,
+        };
+        let first = match recovery {
+            Some(recovery) => Input::Start(Box::new(recovery)),
+            None => Input::Rejoin(nonce()?),
+        };
+        let busy = archive.clone();
+        spawn("archive", move || shelf.run(&busy, &tasks))?;
+        spawn("requests", move || stage.run(client_events))?;
+        let decider = spawn("decide", move || {
+            let _locked = lock;
+            decider.run(first)
+        })?;
+        Ok(Running { outside, decider, metrics, counters, peers, notes })
+    }
+}
+
+fn spawn<T: Send + 'static>(
+    name: &str,
+    run: impl FnOnce() -> T + Send + 'static,
+) -> std::io::Result<JoinHandle<T>> {
+    std::thread::Builder::new().name(name.to_owned()).spawn(run)
+}
+
+fn nonce() -> std::io::Result<Digest> {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes).map_err(|error| std::io::Error::other(error.to_string()))?;
+    Ok(Digest(bytes))
+}
+
+impl Running {
+    /// What it counts.
+    #[must_use]
+    pub fn metrics(&self) -> &Arc<Metrics> {
+        &self.metrics
+    }
+
+    /// What its transport counts.
+    #[must_use]
+    pub fn counters(&self) -> &Arc<Counters> {
+        &self.counters
+    }
+
+    /// Its channels to the others.
+    #[must_use]
+    pub fn peers(&self) -> &Arc<Peers> {
+        &self.peers
+    }
+
+    /// What an operator may want to know of its recovery.
+    #[must_use]
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Whether it has ended by itself.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.decider.is_finished()
+    }
+
+    /// Asks it to stop; [`join`](Self::join) waits for that.
+    pub fn stop(&self) {
+        self.outside.answer(Answer::Stop);
+    }
+
+    /// Waits until it has ended, and says why. Blocks.
+    #[must_use]
+    pub fn join(self) -> End {
+        self.decider
+            .join()
+            .unwrap_or_else(|_| End::Storage("the deciding thread panicked; see above".to_owned()))
+    }
+}

@@ -1,0 +1,244 @@
+//! The homes of a cluster on one machine: keys, configuration and empty data folders.
+//!
+//! ```text
+//! FOLDER/replica-0/config/{cluster.toml, node.toml, consensus.key, transport.key}   data/
+//! FOLDER/replica-1/…
+//! FOLDER/client/config/{cluster.toml, client.key}
+//! ```
+
+use std::io::Write as _;
+use std::net::TcpListener;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+use quorate_core::ReplicaId;
+use quorate_core::committee::MAX_REPLICAS;
+use quorate_core::crypto::Signer as _;
+use quorate_crypto::{SecretKey, key_file};
+
+use crate::config::{
+    Application, Cluster, Durability, Finding, Home, HostPort, Member, Place, ProtocolName,
+    node_file_text,
+};
+
+/// What kind of cluster to make.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// The chain's name.
+    pub chain: String,
+    /// The first of three ports a replica, one replica after the other; `None`: whichever are
+    /// free now.
+    pub base_port: Option<u16>,
+    /// What orders the blocks.
+    pub protocol: ProtocolName,
+    /// What is replicated.
+    pub application: Application,
+    /// Most commands in a block, if not the default.
+    pub batch_commands: Option<u32>,
+    /// What a vote waits for.
+    pub durability: Durability,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            chain: "testnet".to_owned(),
+            base_port: None,
+            protocol: ProtocolName::HotstuffChained,
+            application: Application::Kv,
+            batch_commands: None,
+            durability: Durability::Sync,
+        }
+    }
+}
+
+/// A cluster on one machine.
+#[derive(Clone, Debug)]
+pub struct Testnet {
+    /// The replicas' homes, by id.
+    pub replicas: Vec<Home>,
+    /// A client's home.
+    pub client: Home,
+    /// What the replicas agree on.
+    pub cluster: Cluster,
+    /// Where each replica answers status and metrics, by id.
+    pub http_addresses: Vec<HostPort>,
+}
+
+/// Why no cluster was made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TestnetError {
+    /// What was asked for cannot be made. Nothing was written.
+    #[error("{0}")]
+    Refused(Finding),
+    /// The system did not let it be made. Homes may be there in part.
+    #[error("{0}")]
+    Failed(Finding),
+}
+
+/// The ports of a replica: for peers, clients, and HTTP.
+type Ports = [u16; 3];
+
+/// Makes the homes of `replicas` replicas and of a client in `folder`, which is made if need be.
+/// Never writes over a home.
+///
+/// # Errors
+/// [`TestnetError`], with the place and the remedy.
+pub fn init(folder: &Path, replicas: usize, options: &Options) -> Result<Testnet, TestnetError> {
+    if !(1..=MAX_REPLICAS).contains(&replicas) {
+        let what = format!("a cluster of {replicas} replicas cannot be made");
+        let remedy = format!("ask for 1 to {MAX_REPLICAS} replicas");
+        return Err(refused(what, folder, remedy));
+    }
+    refuse_existing(folder)?;
+    let ports = match options.base_port {
+        Some(base) => ports_from(base, replicas, folder)?,
+        None => free_ports(replicas).map_err(|error| failed(&error, folder))?,
+    };
+    let keys = (0..replicas)
+        .map(|_| Ok((new_key(folder)?, new_key(folder)?)))
+        .collect::<Result<Vec<_>, TestnetError>>()?;
+    let cluster = cluster_of(&keys, &ports, options, folder)?;
+    let cluster_text = cluster.to_toml();
+    let mut homes = Vec::with_capacity(replicas);
+    for (id, ((consensus, transport), [_, _, http])) in keys.iter().zip(&ports).enumerate() {
+        let home = Home::new(folder.join(format!("replica-{id}")));
+        let data = home.root().join("data");
+        make_folder(&home.config_folder())?;
+        make_folder(&data)?;
+        write_new(&home.cluster_file(), &cluster_text)?;
+        write_new(&home.node_file(), &node_text(id, *http, options))?;
+        write_key(&home.config_folder().join("consensus.key"), consensus)?;
+        write_key(&home.config_folder().join("transport.key"), transport)?;
+        homes.push(home);
+    }
+    let client = Home::new(folder.join("client"));
+    make_folder(&client.config_folder())?;
+    write_new(&client.cluster_file(), &cluster_text)?;
+    write_key(&client.client_key_file(), &new_key(folder)?)?;
+    let http_addresses = ports.iter().map(|[_, _, http]| HostPort::loopback(*http)).collect();
+    Ok(Testnet { replicas: homes, client, cluster, http_addresses })
+}
+
+fn refuse_existing(folder: &Path) -> Result<(), TestnetError> {
+    let entries = match std::fs::read_dir(folder) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        entries => entries.map_err(|error| failed(&error, folder))?,
+    };
+    let mut homes: Vec<PathBuf> = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(|error| failed(&error, folder))?;
+        let name = entry.file_name();
+        if name == "client" || name.to_string_lossy().starts_with("replica-") {
+            homes.push(entry.path());
+        }
+    }
+    homes.sort();
+    let Some(first) = homes.first() else { return Ok(()) };
+    let more = match homes.len() - 1 {
+        0 => String::new(),
+        more => format!(" (and {more} more)"),
+    };
+    let what = format!("there is a home already: {}{more}", first.display());
+    let remedy = "name another folder, or remove these homes: their keys and data go with them";
+    Err(refused(what, folder, remedy))
+}
+
+fn ports_from(base: u16, replicas: usize, folder: &Path) -> Result<Vec<Ports>, TestnetError> {
+    let needed = 3 * replicas;
+    let last = usize::from(base) + needed - 1;
+    if base == 0 || last > usize::from(u16::MAX) {
+        let what = format!("{replicas} replicas need the {needed} ports from {base}");
+        let remedy = format!("choose a base port from 1 to {}", 65536 - needed);
+        return Err(refused(what, folder, remedy));
+    }
+    let port = |index: usize| u16::try_from(usize::from(base) + index).unwrap_or(u16::MAX);
+    Ok((0..replicas).map(|id| [port(3 * id), port(3 * id + 1), port(3 * id + 2)]).collect())
+}
+
+/// Ports that are free now. All are held until the last is known, so that none comes twice.
+fn free_ports(replicas: usize) -> std::io::Result<Vec<Ports>> {
+    let listeners = (0..3 * replicas)
+        .map(|_| TcpListener::bind(("127.0.0.1", 0)))
+        .collect::<std::io::Result<Vec<_>>>()?;
+    let mut ports = vec![[0; 3]; replicas];
+    for (port, listener) in ports.as_flattened_mut().iter_mut().zip(&listeners) {
+        *port = listener.local_addr()?.port();
+    }
+    Ok(ports)
+}
+
+fn cluster_of(
+    keys: &[(SecretKey, SecretKey)],
+    ports: &[Ports],
+    options: &Options,
+    folder: &Path,
+) -> Result<Cluster, TestnetError> {
+    let mut genesis = [0; 32];
+    getrandom::fill(&mut genesis)
+        .map_err(|error| failed(&std::io::Error::other(error.to_string()), folder))?;
+    let members = keys.iter().zip(ports).enumerate();
+    let members = members.map(|(id, ((consensus, transport), [peer, client, _]))| Member {
+        id: ReplicaId(id as u16),
+        consensus_key: consensus.public_key(),
+        transport_key: transport.public_key(),
+        peer_address: HostPort::loopback(*peer),
+        client_address: HostPort::loopback(*client),
+    });
+    let mut cluster = Cluster::new(options.chain.clone(), genesis, members.collect());
+    cluster.protocol = options.protocol;
+    cluster.application = options.application;
+    if let Some(commands) = options.batch_commands {
+        cluster.batch.max_commands = commands;
+    }
+    match cluster.check() {
+        Some(finding) => Err(TestnetError::Refused(finding)),
+        None => Ok(cluster),
+    }
+}
+
+fn node_text(id: usize, http: u16, options: &Options) -> String {
+    let (id, http) = (id.to_string(), HostPort::loopback(http).to_string());
+    let values = [
+        ("replica", id.as_str()),
+        ("listen.http", http.as_str()),
+        ("storage.durability", options.durability.name()),
+    ];
+    match node_file_text(&values) {
+        Some(text) => text,
+        None => unreachable!("ids below {MAX_REPLICAS} and loopback addresses fit the schema"),
+    }
+}
+
+fn new_key(folder: &Path) -> Result<SecretKey, TestnetError> {
+    SecretKey::generate().map_err(|error| failed(&std::io::Error::other(error.to_string()), folder))
+}
+
+fn write_key(path: &Path, key: &SecretKey) -> Result<(), TestnetError> {
+    let write = key_file::write(path, key);
+    write.map_err(|error| failed(&std::io::Error::other(error.to_string()), path))
+}
+
+fn make_folder(path: &Path) -> Result<(), TestnetError> {
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
+    made.map_err(|error| failed(&error, path))
+}
+
+fn write_new(path: &Path, text: &str) -> Result<(), TestnetError> {
+    std::fs::File::create_new(path)
+        .and_then(|mut file| file.write_all(text.as_bytes()))
+        .map_err(|error| failed(&error, path))
+}
+
+fn refused(what: impl Into<String>, folder: &Path, remedy: impl Into<String>) -> TestnetError {
+    let place = Place::File(folder.to_owned());
+    TestnetError::Refused(Finding { what: what.into(), place, remedy: remedy.into() })
+}
+
+fn failed(error: &std::io::Error, path: &Path) -> TestnetError {
+    TestnetError::Failed(Finding {
+        what: format!("the testnet could not be made: {error}"),
+        place: Place::File(path.to_owned()),
+        remedy: "see to the cause, remove what was made, and try again".to_owned(),
+    })
+}

@@ -1,0 +1,109 @@
+//! Messages between replicas and with clients: TCP, TLS 1.3, length-prefixed frames.
+//!
+//! * **Identity.** Each replica has an Ed25519 transport key, apart from the key it votes with.
+//!   TLS shows the key itself (RFC 7250) and the other side compares it with the one in the
+//!   cluster file. Replicas authenticate each other; a client authenticates the replica, and what
+//!   it asks for is signed with its own key anyway.
+//! * **Hello.** The first frame each way says version, chain and role. Whoever does not fit is
+//!   refused, and [`Counters`] says why.
+//! * **One connection a pair.** The replica with the lower id dials and dials again, 50 ms to 2 s
+//!   apart; the other accepts. A newer connection of the same peer takes the older one's place.
+//! * **Sending never blocks.** A message is queued and the connection's task, which both reads and
+//!   writes, is woken; it writes all that is queued at once. A queue is bounded: towards a peer
+//!   the oldest message gives way (what matters is sent again by the protocol), a client that
+//!   does not read is let go.
+//! * **Receiving pushes back.** While the inbound channel is full the socket is not read.
+//! * **Nothing announced is believed.** Memory grows with what arrived. Handshake and hello have a
+//!   deadline; so has the next whole frame, pings included; connections are capped, in all and by
+//!   address.
+
+mod accept;
+mod clients;
+mod connection;
+mod counters;
+mod dial;
+mod framing;
+mod handshake;
+mod hello;
+mod link;
+mod outbox;
+mod peers;
+mod tls;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use clients::{ClientListener, ConnectionId, Event, Gate};
+pub use connection::{Connection, connect};
+pub use counters::Counters;
+pub use dial::{DialError, ReceiveHalf, SendHalf, dial};
+pub use hello::{PROTOCOL_VERSION, Refusal};
+pub use outbox::SendError;
+pub use peers::{Member, Mesh, Peers};
+pub use tls::{Identity, TlsError};
+
+/// Called after messages were put into an inbound channel, or a connection came or went: wakes
+/// the thread that decides.
+pub type Wake = Arc<dyn Fn() + Send + Sync>;
+
+/// What a connection may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Longest frame accepted, in bytes.
+    pub frame_bytes: usize,
+    /// Bytes that may wait to be sent to one other side. As many as are being written come on top.
+    pub queue_bytes: usize,
+    /// Messages that may wait to be sent to one other side.
+    pub queue_messages: usize,
+    /// Time for TCP, TLS and hello together.
+    pub handshake: Duration,
+    /// A connection on which no whole frame (pings count) arrived for so long is closed; one that
+    /// could not be written to for so long as well.
+    pub idle: Duration,
+    /// A ping is sent when nothing else was for so long. Less than half of the other side's `idle`.
+    pub ping_every: Duration,
+    /// Connections accepted, those in the handshake included.
+    pub connections: usize,
+    /// Connections accepted from one address.
+    pub connections_per_address: usize,
+}
+
+impl Limits {
+    /// For the mesh: frames to 16 MiB, 64 MiB queued a peer.
+    #[must_use]
+    pub fn peers() -> Self {
+        Self {
+            frame_bytes: 16 << 20,
+            queue_bytes: 64 << 20,
+            queue_messages: 65_536,
+            handshake: Duration::from_secs(5),
+            idle: Duration::from_secs(10),
+            ping_every: Duration::from_secs(2),
+            connections: 1024,
+            connections_per_address: 1024,
+        }
+    }
+
+    /// For clients: frames to 5 MiB (the longest request frame is 4 MiB and a little), 8 MiB
+    /// queued a client.
+    #[must_use]
+    pub fn clients() -> Self {
+        Self {
+            frame_bytes: 5 << 20,
+            queue_bytes: 8 << 20,
+            queue_messages: 65_536,
+            handshake: Duration::from_secs(5),
+            idle: Duration::from_secs(30),
+            ping_every: Duration::from_secs(5),
+            connections: 8192,
+            connections_per_address: 4096,
+        }
+    }
+
+    fn room(&self) -> outbox::Room {
+        outbox::Room { bytes: self.queue_bytes, messages: self.queue_messages }
+    }
+}

@@ -1,0 +1,190 @@
+//! The clients' side of a replica.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use bytes::Bytes;
+use quorate_core::{Digest, ReplicaId};
+use rustls::ServerConfig;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+
+use super::accept::{accept_all, closed};
+use super::counters::Counters;
+use super::handshake;
+use super::hello::{Hello, Refusal, Role};
+use super::link::Link;
+use super::outbox::{Outbox, SendError};
+use super::tls::{Identity, TlsError, server_config};
+use super::{Limits, Wake};
+
+/// A connection of a client, never used again for another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnectionId(pub u64);
+
+/// What happens on a client's connection. `Opened` comes first and `Closed` last, once each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The client passed the handshake.
+    Opened,
+    /// It sent a frame.
+    Frame(Bytes),
+    /// The connection has ended; what is sent to it now is refused.
+    Closed,
+}
+
+/// What a client listener needs to know.
+#[derive(Clone, Debug)]
+pub struct Gate {
+    /// This replica.
+    pub me: ReplicaId,
+    /// The chain clients must ask for.
+    pub chain: Digest,
+    /// The key clients must have pinned.
+    pub identity: Identity,
+    /// What connections may use.
+    pub limits: Limits,
+}
+
+/// Accepts clients. Dropping it ends all their connections at once.
+pub struct ClientListener {
+    shared: Arc<Shared>,
+    closing: watch::Sender<bool>,
+    accepting: JoinHandle<()>,
+}
+
+struct Shared {
+    hello: Hello,
+    limits: Limits,
+    config: Arc<ServerConfig>,
+    counters: Arc<Counters>,
+    inbound: mpsc::Sender<(ConnectionId, Event)>,
+    wake: Wake,
+    next: AtomicU64,
+    connections: RwLock<HashMap<ConnectionId, Arc<Outbox>>>,
+}
+
+impl ClientListener {
+    /// Starts to accept clients on `listener`, on the current tokio runtime. What they do goes to
+    /// `inbound`; while that is full their sockets are not read.
+    ///
+    /// # Errors
+    /// [`TlsError`] if the identity cannot be used.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub fn start(
+        gate: Gate,
+        listener: TcpListener,
+        inbound: mpsc::Sender<(ConnectionId, Event)>,
+        wake: Wake,
+        counters: Arc<Counters>,
+    ) -> Result<Self, TlsError> {
+        let shared = Arc::new(Shared {
+            hello: Hello { chain: gate.chain, role: Role::Server(gate.me) },
+            limits: gate.limits,
+            config: server_config(&gate.identity, None)?,
+            counters: counters.clone(),
+            inbound,
+            wake,
+            next: AtomicU64::new(1),
+            connections: RwLock::default(),
+        });
+        let (closing, closes) = watch::channel(false);
+        let serving = shared.clone();
+        let serve = {
+            let closes = closes.clone();
+            move |tcp| serving.clone().serve(tcp, closes.clone())
+        };
+        let accepting = tokio::spawn(accept_all(listener, gate.limits, counters, closes, serve));
+        Ok(Self { shared, closing, accepting })
+    }
+
+    /// Sends `message` to a client. Never blocks: it is queued. A client whose queue is full is
+    /// disconnected.
+    ///
+    /// # Errors
+    /// [`SendError::Full`] if that just happened, [`SendError::Closed`] if there is no such
+    /// connection (any more).
+    pub fn send(&self, to: ConnectionId, message: Bytes) -> Result<(), SendError> {
+        let connections = self.shared.connections.read().unwrap_or_else(PoisonError::into_inner);
+        connections.get(&to).ok_or(SendError::Closed)?.push_or_break(message)
+    }
+
+    /// Ends a client's connection once what is queued is sent.
+    pub fn disconnect(&self, connection: ConnectionId) {
+        let connections = self.shared.connections.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(outbox) = connections.get(&connection) {
+            outbox.close();
+        }
+    }
+
+    /// Clients connected now.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.shared.connections.read().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// Accepts no more, sends what is queued, says farewell, and returns after a second at most.
+    pub async fn close(mut self) {
+        // Nobody listening is what is wanted.
+        let _ = self.closing.send(true);
+        self.shared.close_all();
+        // A panic in there was reported by the runtime; there is nothing left to close.
+        let _ = (&mut self.accepting).await;
+    }
+}
+
+impl Drop for ClientListener {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+impl Shared {
+    async fn serve(self: Arc<Self>, tcp: TcpStream, mut closes: watch::Receiver<bool>) {
+        let established = tokio::select! {
+            result = handshake::accept(tcp, self.config.clone(), self.hello, &self.limits) => result,
+            () = closed(&mut closes) => return,
+        };
+        let established = match established {
+            Ok(established) if established.role == Role::Client => established,
+            Ok(_) => return Refusal::Role.count(&self.counters),
+            Err(error) => return error.count(&self.counters),
+        };
+        let id = ConnectionId(self.next.fetch_add(1, Ordering::Relaxed));
+        let outbox = Arc::new(Outbox::new(self.limits.room()));
+        let link = Link::new(established, outbox.clone(), &self.limits, self.counters.clone());
+        self.connections.write().unwrap_or_else(PoisonError::into_inner).insert(id, outbox.clone());
+        if *closes.borrow() {
+            outbox.close();
+        }
+        if self.tell(id, Event::Opened).await {
+            link.run(&self.inbound, &self.wake, |frame| (id, Event::Frame(frame))).await;
+        }
+        outbox.fail();
+        self.connections.write().unwrap_or_else(PoisonError::into_inner).remove(&id);
+        self.tell(id, Event::Closed).await;
+    }
+
+    /// Whether anybody is there to be told.
+    async fn tell(&self, id: ConnectionId, event: Event) -> bool {
+        let told = match self.inbound.try_send((id, event)) {
+            Ok(()) => true,
+            Err(mpsc::error::TrySendError::Closed(_)) => false,
+            Err(mpsc::error::TrySendError::Full(message)) => {
+                (self.wake)();
+                self.inbound.send(message).await.is_ok()
+            }
+        };
+        (self.wake)();
+        told
+    }
+
+    fn close_all(&self) {
+        let connections = self.connections.read().unwrap_or_else(PoisonError::into_inner);
+        connections.values().for_each(|outbox| outbox.close());
+    }
+}

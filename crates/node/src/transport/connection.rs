@@ -1,0 +1,90 @@
+//! A client's connection without a task of its own: its owner polls it, so that what a replica
+//! answers reaches the owner without a hand-over between tasks.
+
+use std::fmt;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use quorate_core::crypto::PublicKey;
+use quorate_core::{Digest, ReplicaId};
+use tokio::net::TcpStream;
+
+use super::Limits;
+use super::counters::Counters;
+use super::dial::DialError;
+use super::handshake::{self, HandshakeError};
+use super::hello::{Hello, Refusal, Role};
+use super::link::Link;
+use super::outbox::{Outbox, SendError};
+use super::tls::client_config;
+
+/// A connection that moves only while it is polled. Dropping it ends it.
+pub struct Connection {
+    pub(super) link: Link,
+    pub(super) outbox: Arc<Outbox>,
+    pub(super) replica: ReplicaId,
+}
+
+/// Connects to the replica at `address` (`host:port`) that shows `key` and serves `chain`.
+///
+/// # Errors
+/// [`DialError`] says what is wrong, and with whom.
+pub async fn connect(
+    address: &str,
+    key: PublicKey,
+    chain: Digest,
+    limits: Limits,
+) -> Result<Connection, DialError> {
+    let config = client_config(None, key)?;
+    let io_error = |source| DialError::Io { address: address.to_owned(), source };
+    let connecting = tokio::time::timeout(limits.handshake, TcpStream::connect(address));
+    let tcp = match connecting.await {
+        Ok(result) => result.map_err(io_error)?,
+        Err(_) => return Err(DialError::TimedOut { address: address.to_owned() }),
+    };
+    let hello = Hello { chain, role: Role::Client };
+    let established = handshake::connect(tcp, config, hello, &limits).await.map_err(|error| {
+        let address = address.to_owned();
+        match error {
+            HandshakeError::Io(source) => DialError::Io { address, source },
+            HandshakeError::Key => DialError::Key { address },
+            HandshakeError::Refused(refusal) => DialError::Refused { address, refusal },
+            HandshakeError::TimedOut => DialError::TimedOut { address },
+        }
+    })?;
+    let Role::Server(replica) = established.role else {
+        return Err(DialError::Refused { address: address.to_owned(), refusal: Refusal::Role });
+    };
+    let outbox = Arc::new(Outbox::new(limits.room()));
+    let link = Link::new(established, outbox.clone(), &limits, Arc::<Counters>::default());
+    Ok(Connection { link, outbox, replica })
+}
+
+impl Connection {
+    /// Who the replica says it is.
+    #[must_use]
+    pub fn replica(&self) -> ReplicaId {
+        self.replica
+    }
+
+    /// Queues `message`: it is written when the connection is polled next. Without room for it
+    /// the connection ends.
+    ///
+    /// # Errors
+    /// [`SendError::Full`] if that just happened, [`SendError::Closed`] if it had before.
+    pub fn push(&self, message: Bytes) -> Result<(), SendError> {
+        self.outbox.push_or_break(message)
+    }
+
+    /// Writes what is queued, and reads: the next frame, or `None` once the connection has ended.
+    pub fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        Poll::Ready(ready!(self.link.poll_frame(cx)).ok())
+    }
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "connection to {:?}", self.replica)
+    }
+}

@@ -1,0 +1,104 @@
+//! Frames: a length of four bytes (little-endian), then so many bytes. Length 0 is a ping.
+
+use bytes::{Buf as _, Bytes, BytesMut};
+
+/// Frames below this are copied out of the receive buffer. A slice would keep the whole buffer
+/// alive for as long as the frame is kept, which lets small frames pin a multiple of their size.
+const COPY_BELOW_BYTES: usize = 2048;
+/// Payloads below this are copied behind each other into one write.
+const STAGE_BELOW_BYTES: usize = 16 << 10;
+/// How much is staged before it is written.
+pub(super) const STAGE_BYTES: usize = 128 << 10;
+
+const HEADER: usize = 4;
+
+/// A frame longer than allowed was announced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Oversized;
+
+/// Takes a byte stream apart. Its memory grows with what arrived, never with what was announced.
+pub(super) struct FrameReader {
+    buffer: BytesMut,
+    max_bytes: usize,
+}
+
+impl FrameReader {
+    pub(super) fn new(max_bytes: usize) -> Self {
+        Self { buffer: BytesMut::new(), max_bytes }
+    }
+
+    pub(super) fn set_max_bytes(&mut self, max_bytes: usize) {
+        self.max_bytes = max_bytes;
+    }
+
+    pub(super) fn extend(&mut self, bytes: &[u8]) {
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// The next whole frame, if there is one; empty for a ping.
+    pub(super) fn next(&mut self) -> Result<Option<Bytes>, Oversized> {
+        let Some(header) = self.buffer.first_chunk::<HEADER>() else { return Ok(None) };
+        let length = u32::from_le_bytes(*header) as usize;
+        if length > self.max_bytes {
+            return Err(Oversized);
+        }
+        let Some(payload) = self.buffer.get(HEADER..HEADER + length) else { return Ok(None) };
+        if length < COPY_BELOW_BYTES {
+            let frame = Bytes::copy_from_slice(payload);
+            self.buffer.advance(HEADER + length);
+            return Ok(Some(frame));
+        }
+        self.buffer.advance(HEADER);
+        Ok(Some(self.buffer.split_to(length).freeze()))
+    }
+}
+
+/// Puts a byte stream together: small frames are copied behind each other, a large one follows
+/// without being copied.
+#[derive(Default)]
+pub(super) struct FrameWriter {
+    stage: Vec<u8>,
+    /// The payload whose header ends the stage.
+    large: Bytes,
+    /// How much of the stage is written.
+    written: usize,
+}
+
+impl FrameWriter {
+    pub(super) fn is_empty(&self) -> bool {
+        self.written == self.stage.len() && self.large.is_empty()
+    }
+
+    /// Whether no more frames should be added before a write.
+    pub(super) fn is_full(&self) -> bool {
+        self.stage.len() >= STAGE_BYTES || !self.large.is_empty()
+    }
+
+    /// Adds a frame. Only while the writer is not full.
+    pub(super) fn push(&mut self, payload: Bytes) {
+        if self.is_empty() {
+            self.stage.clear();
+            self.written = 0;
+        }
+        // Longer ones cannot be read back by anybody: every reader's cap is below four bytes' worth.
+        let length = u32::try_from(payload.len()).unwrap_or(u32::MAX);
+        self.stage.extend_from_slice(&length.to_le_bytes());
+        if payload.len() < STAGE_BELOW_BYTES {
+            self.stage.extend_from_slice(&payload);
+        } else {
+            self.large = payload;
+        }
+    }
+
+    /// What is to be written next: the rest of the stage, and what follows it.
+    pub(super) fn parts(&self) -> (&[u8], &[u8]) {
+        (self.stage.get(self.written..).unwrap_or_default(), &self.large)
+    }
+
+    /// Notes that `count` bytes of [`FrameWriter::parts`] were written.
+    pub(super) fn advance(&mut self, count: usize) {
+        let staged = count.min(self.stage.len() - self.written);
+        self.written += staged;
+        self.large.advance(count - staged);
+    }
+}

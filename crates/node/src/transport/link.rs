@@ -1,0 +1,300 @@
+//! One connection at work: a single task that reads and writes, so that neither direction costs
+//! a hand-over between tasks.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::io::IoSlice;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::io::{AsyncBufRead as _, AsyncWrite as _, AsyncWriteExt as _};
+use tokio::sync::mpsc::{self, error::TrySendError};
+use tokio::time::{Instant, Interval, MissedTickBehavior};
+
+use super::counters::{Counters, add, count};
+use super::framing::{FrameReader, FrameWriter};
+use super::handshake::{Established, Stream};
+use super::outbox::{Outbox, Taken};
+use super::{Limits, Wake};
+
+/// What is read before frames are handed on.
+const READ_BYTES: usize = 128 << 10;
+/// Time for the last bytes and the farewell of a connection that is closed on purpose.
+pub(super) const FAREWELL: Duration = Duration::from_secs(1);
+
+/// Why a connection ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// The other side hung up, or the network did.
+    Closed,
+    /// It announced too long a frame.
+    Oversized,
+    /// No whole frame for too long.
+    Idle,
+    /// It does not read: the queue overflowed, or nothing could be written for too long.
+    Slow,
+    /// A newer connection took over.
+    Replaced,
+    /// Closed from here, everything sent.
+    Finished,
+}
+
+pub(super) struct Link {
+    stream: Stream,
+    reader: FrameReader,
+    writer: FrameWriter,
+    outbox: Arc<Outbox>,
+    /// Which of the outbox's connections this is.
+    number: u64,
+    counters: Arc<Counters>,
+    idle: Duration,
+    tick: Interval,
+    /// Received, not yet handed on.
+    frames: VecDeque<Bytes>,
+    /// What to end with once `frames` is handed on.
+    end: Option<End>,
+    last_frame: Instant,
+    /// Since when the socket takes nothing.
+    blocked: Option<Instant>,
+    /// Whether anything was written since the last tick.
+    wrote: bool,
+}
+
+impl Link {
+    /// Takes `outbox` over from any older connection.
+    pub(super) fn new(
+        established: Established,
+        outbox: Arc<Outbox>,
+        limits: &Limits,
+        counters: Arc<Counters>,
+    ) -> Self {
+        let number = outbox.connect();
+        let mut tick = tokio::time::interval(limits.ping_every);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        count(&counters.opened);
+        let Established { stream, reader, .. } = established;
+        Self {
+            stream,
+            reader,
+            writer: FrameWriter::default(),
+            outbox,
+            number,
+            counters,
+            idle: limits.idle,
+            tick,
+            frames: VecDeque::new(),
+            end: None,
+            last_frame: Instant::now(),
+            blocked: None,
+            wrote: false,
+        }
+    }
+
+    /// Moves frames both ways until the connection ends; received ones go to `inbound` as `tag`
+    /// makes of them.
+    pub(super) async fn run<T>(
+        mut self,
+        inbound: &mpsc::Sender<T>,
+        wake: &Wake,
+        tag: impl Fn(Bytes) -> T,
+    ) -> End {
+        // What came right behind the hello.
+        let mut end = self.parse().err();
+        while end.is_none() {
+            end = self.deliver(inbound, wake, &tag).await.err();
+            if end.is_none() {
+                end = poll_fn(|cx| self.poll_turn(cx, true)).await.err();
+            }
+        }
+        let end = end.unwrap_or(End::Closed);
+        match end {
+            End::Oversized => count(&self.counters.oversized_frame),
+            End::Idle => count(&self.counters.idle),
+            End::Slow => count(&self.counters.slow_client),
+            End::Replaced => count(&self.counters.replaced),
+            End::Closed | End::Finished => {}
+        }
+        count(&self.counters.closed);
+        add(&self.counters.dropped_outbound, self.outbox.disconnect(self.number));
+        if end == End::Finished {
+            // Whether the farewell arrives changes nothing.
+            let _ = tokio::time::timeout(FAREWELL, self.stream.shutdown()).await;
+        }
+        end
+    }
+
+    /// For an owner that polls the connection: writes, and reads the next frame.
+    pub(super) fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Result<Bytes, End>> {
+        if self.frames.is_empty() {
+            // What came right behind the hello.
+            self.parse()?;
+        }
+        loop {
+            if let Some(frame) = self.frames.pop_front() {
+                return Poll::Ready(Ok(frame));
+            }
+            ready!(self.poll_turn(cx, true))?;
+        }
+    }
+
+    /// Hands received frames on. While there is no room this goes on writing, but not reading.
+    async fn deliver<T>(
+        &mut self,
+        inbound: &mpsc::Sender<T>,
+        wake: &Wake,
+        tag: &impl Fn(Bytes) -> T,
+    ) -> Result<(), End> {
+        if self.frames.is_empty() {
+            return Ok(());
+        }
+        while let Some(frame) = self.frames.pop_front() {
+            match inbound.try_send(tag(frame)) {
+                Ok(()) => {}
+                Err(TrySendError::Closed(_)) => return Err(End::Finished),
+                Err(TrySendError::Full(message)) => {
+                    wake();
+                    tokio::select! {
+                        permit = inbound.reserve() => match permit {
+                            Ok(permit) => permit.send(message),
+                            Err(_) => return Err(End::Finished),
+                        },
+                        Err(end) = poll_fn(|cx| self.poll_turn(cx, false)) => return Err(end),
+                    }
+                    // The silence was ours.
+                    self.last_frame = Instant::now();
+                }
+            }
+        }
+        wake();
+        Ok(())
+    }
+
+    /// Writes what is to be written and, if asked to, reads. Ready when there are frames to hand
+    /// on, or the end.
+    fn poll_turn(&mut self, cx: &mut Context<'_>, read: bool) -> Poll<Result<(), End>> {
+        if let Some(end) = self.end {
+            return Poll::Ready(Err(end));
+        }
+        while self.tick.poll_tick(cx).is_ready() {
+            self.on_tick(read)?;
+        }
+        self.poll_write(cx)?;
+        if read { self.poll_read(cx) } else { Poll::Pending }
+    }
+
+    fn on_tick(&mut self, reading: bool) -> Result<(), End> {
+        if reading && self.last_frame.elapsed() > self.idle {
+            return Err(End::Idle);
+        }
+        if self.blocked.is_some_and(|since| since.elapsed() > self.idle) {
+            return Err(End::Slow);
+        }
+        if !self.wrote && self.writer.is_empty() {
+            self.writer.push(Bytes::new());
+        }
+        self.wrote = false;
+        Ok(())
+    }
+
+    /// Writes until nothing is left or the socket takes no more.
+    fn poll_write(&mut self, cx: &mut Context<'_>) -> Result<(), End> {
+        loop {
+            if self.writer.is_empty() {
+                match self.outbox.take(self.number, &mut self.writer, cx.waker()) {
+                    Taken::Some { frames, bytes } => {
+                        add(&self.counters.frames_out, frames);
+                        add(&self.counters.bytes_out, bytes);
+                    }
+                    Taken::Nothing => return self.poll_flush(cx).map(|_| ()),
+                    Taken::Finished if self.poll_flush(cx)? => return Err(End::Finished),
+                    Taken::Finished => return Ok(()),
+                    Taken::Overflowed => return Err(End::Slow),
+                    Taken::Replaced => return Err(End::Replaced),
+                }
+            }
+            let (stage, large) = self.writer.parts();
+            let slices = [IoSlice::new(stage), IoSlice::new(large)];
+            match Pin::new(&mut self.stream).poll_write_vectored(cx, &slices) {
+                Poll::Ready(Ok(0) | Err(_)) => return Err(End::Closed),
+                Poll::Ready(Ok(count)) => {
+                    self.writer.advance(count);
+                    self.wrote = true;
+                    self.blocked = None;
+                }
+                Poll::Pending => {
+                    self.blocked.get_or_insert_with(Instant::now);
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// Whether everything has gone to the socket.
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Result<bool, End> {
+        match Pin::new(&mut self.stream).poll_flush(cx) {
+            Poll::Ready(Ok(())) => {
+                self.blocked = None;
+                Ok(true)
+            }
+            Poll::Ready(Err(_)) => Err(End::Closed),
+            Poll::Pending => {
+                self.blocked.get_or_insert_with(Instant::now);
+                Ok(false)
+            }
+        }
+    }
+
+    /// Reads until nothing is left or enough is there to be handed on.
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), End>> {
+        let mut bytes = 0;
+        while self.frames.is_empty() || bytes < READ_BYTES {
+            let result = match Pin::new(&mut self.stream).poll_fill_buf(cx) {
+                Poll::Pending => break,
+                Poll::Ready(Err(_) | Ok([])) => Err(End::Closed),
+                Poll::Ready(Ok(chunk)) => {
+                    let count = chunk.len();
+                    self.reader.extend(chunk);
+                    Pin::new(&mut self.stream).consume(count);
+                    bytes += count;
+                    self.parse()
+                }
+            };
+            if let Err(end) = result {
+                self.end = Some(end);
+                if self.frames.is_empty() {
+                    return Poll::Ready(Err(end));
+                }
+                break;
+            }
+        }
+        if self.frames.is_empty() { Poll::Pending } else { Poll::Ready(Ok(())) }
+    }
+
+    /// Takes whole frames out of what was read.
+    fn parse(&mut self) -> Result<(), End> {
+        let (mut frames, mut bytes, mut any) = (0, 0, false);
+        let result = loop {
+            match self.reader.next() {
+                Ok(Some(frame)) => {
+                    any = true;
+                    if !frame.is_empty() {
+                        frames += 1;
+                        bytes += frame.len() as u64;
+                        self.frames.push_back(frame);
+                    }
+                }
+                Ok(None) => break Ok(()),
+                Err(_) => break Err(End::Oversized),
+            }
+        };
+        if any {
+            self.last_frame = Instant::now();
+            add(&self.counters.frames_in, frames);
+            add(&self.counters.bytes_in, bytes);
+        }
+        result
+    }
+}

@@ -1,0 +1,261 @@
+//! The mesh of replicas.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use quorate_core::crypto::PublicKey;
+use quorate_core::{Digest, ReplicaId};
+use rustls::{ClientConfig, ServerConfig};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use super::accept::{accept_all, closed};
+use super::counters::{Counters, add, count};
+use super::handshake::{self, Established};
+use super::hello::{Hello, Refusal, Role};
+use super::link::{FAREWELL, Link};
+use super::outbox::Outbox;
+use super::tls::{Identity, TlsError, client_config, server_config};
+use super::{Limits, Wake};
+
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// A connection that lasted so long was a good one: dialling starts over with the first pause.
+const GOOD: Duration = Duration::from_secs(1);
+
+/// A replica as the others know it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Its transport key.
+    pub key: PublicKey,
+    /// `host:port`, looked up again whenever it is dialled.
+    pub address: String,
+}
+
+/// What the mesh needs to know.
+#[derive(Clone, Debug)]
+pub struct Mesh {
+    /// This replica.
+    pub me: ReplicaId,
+    /// The chain all members belong to.
+    pub chain: Digest,
+    /// This replica's transport key; its public half is the one of `members[me]`.
+    pub identity: Identity,
+    /// All replicas, this one included, in the order of their ids.
+    pub members: Vec<Member>,
+    /// What connections may use.
+    pub limits: Limits,
+    /// Makes the pauses between attempts of different replicas differ.
+    pub seed: u64,
+}
+
+/// The connections to all other replicas. Dropping it ends them at once.
+pub struct Peers {
+    shared: Arc<Shared>,
+    closing: watch::Sender<bool>,
+    tasks: Mutex<JoinSet<()>>,
+}
+
+struct Shared {
+    me: ReplicaId,
+    hello: Hello,
+    limits: Limits,
+    members: Vec<Member>,
+    outboxes: Vec<Arc<Outbox>>,
+    counters: Arc<Counters>,
+    inbound: mpsc::Sender<(ReplicaId, Bytes)>,
+    wake: Wake,
+}
+
+impl Peers {
+    /// Starts to accept and to dial, on the current tokio runtime. Messages of others go to
+    /// `inbound`; while that is full their sockets are not read.
+    ///
+    /// # Errors
+    /// [`TlsError`] if the identity cannot be used.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub fn start(
+        mesh: Mesh,
+        listener: TcpListener,
+        inbound: mpsc::Sender<(ReplicaId, Bytes)>,
+        wake: Wake,
+        counters: Arc<Counters>,
+    ) -> Result<Self, TlsError> {
+        let Mesh { me, chain, identity, members, limits, seed } = mesh;
+        let lower = members.iter().take(me.index()).map(|member| member.key).collect();
+        let accepts = server_config(&identity, Some(lower))?;
+        let outboxes = members.iter().map(|_| Arc::new(Outbox::new(limits.room()))).collect();
+        let hello = Hello::peer(chain, me);
+        let shared =
+            Arc::new(Shared { me, hello, limits, members, outboxes, counters, inbound, wake });
+        let (closing, closes) = watch::channel(false);
+        let mut tasks = JoinSet::new();
+        for (index, member) in shared.members.iter().enumerate().skip(me.index() + 1) {
+            let config = client_config(Some(&identity), member.key)?;
+            let id = ReplicaId(index as u16);
+            let jitter = Jitter(seed ^ (u64::from(me.0) << 32 | u64::from(id.0)));
+            tasks.spawn(shared.clone().dial_forever(id, config, jitter, closes.clone()));
+        }
+        let serve = {
+            let (shared, closes) = (shared.clone(), closes.clone());
+            move |tcp| shared.clone().serve(tcp, accepts.clone(), closes.clone())
+        };
+        let counters = shared.counters.clone();
+        tasks.spawn(accept_all(listener, limits, counters, closes, serve));
+        Ok(Self { shared, closing, tasks: Mutex::new(tasks) })
+    }
+
+    /// Sends `message` to replica `to`. Never blocks: it is queued, and if there is no room the
+    /// oldest messages for `to` are dropped and counted. While `to` is not connected only the
+    /// newest few are kept. Messages to this replica itself are dropped.
+    pub fn send(&self, to: ReplicaId, message: Bytes) {
+        let dropped = match self.shared.outboxes.get(to.index()) {
+            Some(outbox) if to != self.shared.me => outbox.push_dropping(message),
+            _ => 1,
+        };
+        if dropped > 0 {
+            add(&self.shared.counters.dropped_outbound, dropped);
+        }
+    }
+
+    /// Sends `message` to all other replicas; it is shared, not copied.
+    pub fn broadcast(&self, message: &Bytes) {
+        for index in 0..self.shared.outboxes.len() {
+            if index != self.shared.me.index() {
+                self.send(ReplicaId(index as u16), message.clone());
+            }
+        }
+    }
+
+    /// Whether `replica` is connected now.
+    #[must_use]
+    pub fn is_connected(&self, replica: ReplicaId) -> bool {
+        self.shared.outboxes.get(replica.index()).is_some_and(|outbox| outbox.is_connected())
+    }
+
+    /// The others that are connected now, ascending.
+    #[must_use]
+    pub fn connected(&self) -> Vec<ReplicaId> {
+        let ids = (0..self.shared.outboxes.len()).map(|index| ReplicaId(index as u16));
+        ids.filter(|id| self.is_connected(*id)).collect()
+    }
+
+    /// Accepts and dials no more, sends what is queued, says farewell, and returns after about a
+    /// second at most.
+    pub async fn close(self) {
+        // Nobody listening is what is wanted.
+        let _ = self.closing.send(true);
+        self.shared.outboxes.iter().for_each(|outbox| outbox.close());
+        let mut tasks =
+            std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
+        let all = async { while tasks.join_next().await.is_some() {} };
+        // Those that do not end by then are ended by dropping the set.
+        let _ = tokio::time::timeout(FAREWELL + FIRST_PAUSE, all).await;
+    }
+}
+
+impl Shared {
+    /// Keeps a connection to `peer` until the mesh closes.
+    async fn dial_forever(
+        self: Arc<Self>,
+        peer: ReplicaId,
+        config: Arc<ClientConfig>,
+        mut jitter: Jitter,
+        mut closes: watch::Receiver<bool>,
+    ) {
+        let mut pause = FIRST_PAUSE;
+        while !*closes.borrow() {
+            let start = Instant::now();
+            let established = tokio::select! {
+                established = self.dial(peer, config.clone()) => established,
+                () = closed(&mut closes) => return,
+            };
+            if let Some(established) = established {
+                self.run(peer, established).await;
+                if start.elapsed() > GOOD {
+                    pause = FIRST_PAUSE;
+                }
+            }
+            tokio::select! {
+                () = tokio::time::sleep(jitter.spread(pause)) => {}
+                () = closed(&mut closes) => return,
+            }
+            pause = LONGEST_PAUSE.min(pause * 2);
+        }
+    }
+
+    async fn dial(&self, peer: ReplicaId, config: Arc<ClientConfig>) -> Option<Established> {
+        let address = self.members.get(peer.index())?.address.as_str();
+        let connecting = tokio::time::timeout(self.limits.handshake, TcpStream::connect(address));
+        let Ok(Ok(tcp)) = connecting.await else {
+            count(&self.counters.dial_failed);
+            return None;
+        };
+        match handshake::connect(tcp, config, self.hello, &self.limits).await {
+            Ok(established) if established.role == Role::Peer(peer) => Some(established),
+            Ok(_) => {
+                Refusal::Role.count(&self.counters);
+                None
+            }
+            Err(error) => {
+                error.count(&self.counters);
+                None
+            }
+        }
+    }
+
+    async fn serve(
+        self: Arc<Self>,
+        tcp: TcpStream,
+        config: Arc<ServerConfig>,
+        mut closes: watch::Receiver<bool>,
+    ) {
+        let established = tokio::select! {
+            result = handshake::accept(tcp, config, self.hello, &self.limits) => result,
+            () = closed(&mut closes) => return,
+        };
+        match established {
+            Ok(established) => match established.role {
+                Role::Peer(peer) if self.is(peer, established.key) => {
+                    self.run(peer, established).await;
+                }
+                _ => Refusal::Role.count(&self.counters),
+            },
+            Err(error) => error.count(&self.counters),
+        }
+    }
+
+    /// Whether the key shown is `peer`'s, and `peer` one that dials this replica.
+    fn is(&self, peer: ReplicaId, shown: Option<PublicKey>) -> bool {
+        let member = self.members.get(peer.index());
+        peer < self.me && shown.is_some() && shown == member.map(|member| member.key)
+    }
+
+    async fn run(&self, peer: ReplicaId, established: Established) {
+        let Some(outbox) = self.outboxes.get(peer.index()) else { return };
+        let link = Link::new(established, outbox.clone(), &self.limits, self.counters.clone());
+        (self.wake)();
+        link.run(&self.inbound, &self.wake, |frame| (peer, frame)).await;
+        (self.wake)();
+    }
+}
+
+/// SplitMix64: enough to keep replicas from dialling in step.
+struct Jitter(u64);
+
+impl Jitter {
+    /// Between a half and the whole of `pause`.
+    fn spread(&mut self, pause: Duration) -> Duration {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        let fraction = (z ^ (z >> 31)) as u32;
+        pause / 2 + (pause / 2).mul_f64(f64::from(fraction) / f64::from(u32::MAX))
+    }
+}

@@ -1,0 +1,276 @@
+//! TLS 1.3 with raw public keys (RFC 7250): the identity is the Ed25519 key itself. There is no
+//! certificate, hence no name, no authority and no expiry; the keys are pinned.
+
+use std::fmt;
+use std::sync::Arc;
+
+use quorate_core::crypto::{PublicKey, Signer as _};
+use quorate_crypto::SecretKey;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{AlwaysResolvesClientRawPublicKeys, Resumption};
+use rustls::crypto::aws_lc_rs::{self, cipher_suite, sign::any_eddsa_type};
+use rustls::crypto::{
+    CryptoProvider, WebPkiSupportedAlgorithms, verify_tls13_signature_with_raw_key,
+};
+use rustls::pki_types::{
+    CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, SubjectPublicKeyInfoDer,
+    UnixTime,
+};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::server::{AlwaysResolvesServerRawPublicKeys, NoServerSessionStorage};
+use rustls::sign::CertifiedKey;
+use rustls::version::TLS13;
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, DistinguishedName, Error,
+    PeerIncompatible, ServerConfig, SignatureScheme,
+};
+use zeroize::Zeroizing;
+
+/// DER in front of the 32 bytes of an Ed25519 public key (RFC 8410, section 4).
+const SPKI_PREFIX: [u8; 12] = [0x30, 0x2a, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 3, 0x21, 0];
+/// DER in front of the 32 bytes of an Ed25519 seed (RFC 8410, section 7).
+const PKCS8_PREFIX: [u8; 16] =
+    [0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20];
+
+/// A transport key ready for TLS: what a replica proves to be on the wire. Not the key it votes
+/// with.
+#[derive(Clone)]
+pub struct Identity {
+    certified: Arc<CertifiedKey>,
+    key: PublicKey,
+}
+
+/// TLS could not be set up with the given key.
+#[derive(Debug, thiserror::Error)]
+#[error("TLS with the given transport key: {0}")]
+pub struct TlsError(#[from] Error);
+
+impl Identity {
+    /// Takes a transport key into use.
+    ///
+    /// # Errors
+    /// [`TlsError`] if the TLS library refuses the key.
+    pub fn new(secret: &SecretKey) -> Result<Self, TlsError> {
+        let mut der = Zeroizing::new([0; 48]);
+        der[..16].copy_from_slice(&PKCS8_PREFIX);
+        der[16..].copy_from_slice(secret.seed());
+        let der = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(der.as_slice()));
+        let signing = any_eddsa_type(match &der {
+            PrivateKeyDer::Pkcs8(der) => der,
+            _ => return Err(TlsError(Error::General("not a PKCS #8 key".into()))),
+        })?;
+        let key = secret.public_key();
+        let certified = CertifiedKey::new(vec![CertificateDer::from(spki(&key).to_vec())], signing);
+        Ok(Self { certified: Arc::new(certified), key })
+    }
+
+    /// The public half: what others pin.
+    #[must_use]
+    pub fn key(&self) -> PublicKey {
+        self.key
+    }
+}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "identity {:?}", self.key)
+    }
+}
+
+fn spki(key: &PublicKey) -> [u8; 44] {
+    let mut der = [0; 44];
+    der[..12].copy_from_slice(&SPKI_PREFIX);
+    der[12..].copy_from_slice(&key.0);
+    der
+}
+
+/// The key in what a peer presented, if it is an Ed25519 key.
+pub(super) fn key_of(presented: &[u8]) -> Option<PublicKey> {
+    let key = presented.strip_prefix(SPKI_PREFIX.as_slice())?;
+    Some(PublicKey(key.try_into().ok()?))
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    let mut provider = aws_lc_rs::default_provider();
+    // In the order of preference: the fastest where the processor has AES, then where it has not.
+    provider.cipher_suites =
+        vec![cipher_suite::TLS13_AES_128_GCM_SHA256, cipher_suite::TLS13_CHACHA20_POLY1305_SHA256];
+    Arc::new(provider)
+}
+
+/// Who accepts connections: shows `identity`; asks for a key among `allowed`, or for none.
+pub(super) fn server_config(
+    identity: &Identity,
+    allowed: Option<Vec<PublicKey>>,
+) -> Result<Arc<ServerConfig>, TlsError> {
+    let provider = provider();
+    let pins = allowed.map(|keys| Arc::new(Pins::new(keys, &provider)));
+    let builder =
+        ServerConfig::builder_with_provider(provider).with_protocol_versions(&[&TLS13])?;
+    let builder = match pins {
+        Some(pins) => builder.with_client_cert_verifier(pins),
+        None => builder.with_no_client_auth(),
+    };
+    let resolver = AlwaysResolvesServerRawPublicKeys::new(identity.certified.clone());
+    let mut config = builder.with_cert_resolver(Arc::new(resolver));
+    // A resumed session would not show its key again.
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    config.send_tls13_tickets = 0;
+    Ok(Arc::new(config))
+}
+
+/// Who dials: wants exactly the key `server`; shows `identity`, or nothing.
+pub(super) fn client_config(
+    identity: Option<&Identity>,
+    server: PublicKey,
+) -> Result<Arc<ClientConfig>, TlsError> {
+    let provider = provider();
+    let pins = Arc::new(Pins::new(vec![server], &provider));
+    let builder = ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&TLS13])?
+        .dangerous()
+        .with_custom_certificate_verifier(pins);
+    let mut config = match identity {
+        Some(identity) => builder.with_client_cert_resolver(Arc::new(
+            AlwaysResolvesClientRawPublicKeys::new(identity.certified.clone()),
+        )),
+        None => builder.with_no_client_auth(),
+    };
+    config.resumption = Resumption::disabled();
+    config.enable_sni = false;
+    Ok(Arc::new(config))
+}
+
+/// Names nothing: the verifier goes by the key. TLS libraries want one anyway.
+pub(super) fn no_name() -> ServerName<'static> {
+    ServerName::IpAddress(std::net::Ipv4Addr::UNSPECIFIED.into())
+}
+
+/// Whether a failed handshake is about the other side's key.
+pub(super) fn is_about_the_key(error: &std::io::Error) -> bool {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
+    matches!(
+        inner,
+        Some(
+            Error::InvalidCertificate(_)
+                | Error::NoCertificatesPresented
+                | Error::PeerIncompatible(PeerIncompatible::IncorrectCertificateTypeExtension)
+        )
+    )
+}
+
+/// The keys that are believed.
+#[derive(Debug)]
+struct Pins {
+    keys: Vec<PublicKey>,
+    algorithms: WebPkiSupportedAlgorithms,
+}
+
+impl Pins {
+    fn new(keys: Vec<PublicKey>, provider: &CryptoProvider) -> Self {
+        Self { keys, algorithms: provider.signature_verification_algorithms }
+    }
+
+    fn check(&self, presented: &CertificateDer<'_>) -> Result<(), Error> {
+        match key_of(presented) {
+            Some(key) if self.keys.contains(&key) => Ok(()),
+            Some(_) => Err(CertificateError::ApplicationVerificationFailure.into()),
+            None => Err(CertificateError::BadEncoding.into()),
+        }
+    }
+
+    fn check_signature(
+        &self,
+        message: &[u8],
+        presented: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let key = SubjectPublicKeyInfoDer::from(presented.as_ref());
+        verify_tls13_signature_with_raw_key(message, &key, signed, &self.algorithms)
+    }
+}
+
+/// Never reached: only TLS 1.3 is offered.
+fn no_tls12() -> Result<HandshakeSignatureValid, Error> {
+    Err(PeerIncompatible::ServerDoesNotSupportTls12Or13.into())
+}
+
+impl ServerCertVerifier for Pins {
+    fn verify_server_cert(
+        &self,
+        presented: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _name: &ServerName<'_>,
+        _ocsp: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        self.check(presented).map(|()| ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _presented: &CertificateDer<'_>,
+        _signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        no_tls12()
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        presented: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.check_signature(message, presented, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        vec![SignatureScheme::ED25519]
+    }
+
+    fn requires_raw_public_keys(&self) -> bool {
+        true
+    }
+}
+
+impl ClientCertVerifier for Pins {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &[]
+    }
+
+    fn verify_client_cert(
+        &self,
+        presented: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        self.check(presented).map(|()| ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _presented: &CertificateDer<'_>,
+        _signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        no_tls12()
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        presented: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.check_signature(message, presented, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        vec![SignatureScheme::ED25519]
+    }
+
+    fn requires_raw_public_keys(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,254 @@
+//! Where values come from, and that what is written reads back.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use quorate_core::crypto::PublicKey;
+use quorate_core::{Epoch, ReplicaId};
+use quorate_node::config::{
+    Application, ByteSize, Cluster, FlagSetting, Home, HostPort, HumanDuration, LogLevel, Member,
+    Overrides, Place, load, load_cluster, node_file_text,
+};
+use quorate_node::testnet;
+
+fn member(id: u16) -> Member {
+    Member {
+        id: ReplicaId(id),
+        consensus_key: PublicKey([id as u8 + 1; 32]),
+        transport_key: PublicKey([id as u8 + 101; 32]),
+        peer_address: HostPort::loopback(7000 + 2 * id),
+        client_address: HostPort::loopback(7001 + 2 * id),
+    }
+}
+
+fn cluster(size: u16) -> Cluster {
+    Cluster::new("golden".into(), [7; 32], (0..size).map(member).collect())
+}
+
+#[test]
+fn flags_come_before_the_environment_before_the_file_before_the_default() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = testnet::init(folder.path(), 4, &testnet::Options::default()).unwrap();
+    let home = home.replicas[0].clone();
+    std::fs::write(
+        home.node_file(),
+        "replica = 0\nlog.level = \"error\"\nstorage.snapshot_every = 5\nview_timeout.base = \"1s\"\n",
+    )
+    .unwrap();
+    let overrides = Overrides {
+        flags: vec![FlagSetting {
+            flag: "--log-level".into(),
+            key: "log.level".into(),
+            value: "trace".into(),
+        }],
+        environment: vec![
+            ("QUORATE_LOG_LEVEL".into(), "debug".into()),
+            ("QUORATE_HOME".into(), "elsewhere".into()),
+            ("QUORATE_STORAGE_SNAPSHOT_EVERY".into(), "6".into()),
+        ],
+    };
+    let loaded = load(&home, &overrides).unwrap();
+    assert_eq!(loaded.warnings, []);
+    assert_eq!(loaded.node.log.level, LogLevel::Trace);
+    assert_eq!(loaded.node.storage.snapshot_every_blocks, 6);
+    assert_eq!(loaded.node.view_timeout.base, Duration::from_secs(1));
+    assert_eq!(loaded.node.storage.log_window_bytes, 1 << 30);
+    assert_eq!(loaded.node.listen.peer, loaded.cluster.members[0].peer_address);
+    assert_eq!(loaded.node.keys.consensus, home.root().join("config/consensus.key"));
+
+    let source = |key: &str| {
+        let found = loaded.effective.iter().find(|one| one.file == "node" && one.key == key);
+        found.unwrap().setting.source.clone()
+    };
+    assert_eq!(source("log.level"), Place::Flag("--log-level".into()));
+    assert_eq!(
+        source("storage.snapshot_every"),
+        Place::Environment("QUORATE_STORAGE_SNAPSHOT_EVERY".into())
+    );
+    assert_eq!(source("view_timeout.base"), Place::Line { file: home.node_file(), line: 4 });
+    assert_eq!(source("storage.log_window"), Place::Default);
+    assert!(
+        matches!(source("listen.peer"), Place::Line { file, .. } if file == home.cluster_file())
+    );
+}
+
+#[test]
+fn a_variable_that_sets_nothing_is_a_warning() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = testnet::init(folder.path(), 3, &testnet::Options::default()).unwrap();
+    let environment = vec![("QUORATE_LOG_LEVLE".into(), "debug".into())];
+    let overrides = Overrides { flags: Vec::new(), environment };
+    let loaded = load(&made.replicas[0], &overrides).unwrap();
+    let said: Vec<_> = loaded.warnings.iter().map(|warning| warning.what.as_str()).collect();
+    assert_eq!(
+        said,
+        ["a committee of 3 tolerates no faulty replica", "QUORATE_LOG_LEVLE sets nothing"]
+    );
+    assert_eq!(loaded.warnings[1].remedy, "did you mean QUORATE_LOG_LEVEL?");
+}
+
+#[test]
+fn a_status_port_open_to_all_is_a_warning() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = testnet::init(folder.path(), 4, &testnet::Options::default()).unwrap();
+    let environment = vec![("QUORATE_LISTEN_HTTP".into(), "0.0.0.0:9000".into())];
+    let overrides = Overrides { flags: Vec::new(), environment };
+    let loaded = load(&made.replicas[0], &overrides).unwrap();
+    assert_eq!(loaded.warnings.len(), 1);
+    assert!(loaded.warnings[0].what.starts_with("`listen.http` is \"0.0.0.0:9000\""));
+}
+
+#[test]
+fn a_cluster_file_reads_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("cluster.toml");
+    let mut written = cluster(7);
+    written.epoch = Epoch(9);
+    written.application = Application::Ordering;
+    written.sessions.window_frames = 17;
+    written.batch.max_bytes = 3 << 20;
+    std::fs::write(&file, written.to_toml()).unwrap();
+    let (read, warnings) = load_cluster(&file).unwrap();
+    assert_eq!(read, written);
+    assert_eq!(warnings, []);
+}
+
+#[test]
+fn every_line_of_a_generated_file_is_explained() {
+    let text = node_file_text(&[("replica", "3")]).unwrap() + &cluster(1).to_toml();
+    let lines: Vec<_> = text.lines().collect();
+    let list = lines.iter().position(|line| *line == "[[replicas]]").unwrap();
+    for pair in lines[..list].windows(2) {
+        if pair[1].contains(" = ") && !pair[1].starts_with('#') {
+            assert!(pair[0].starts_with("# Expected: "), "no explanation above {}", pair[1]);
+        }
+    }
+    for key in ["id", "consensus_key", "transport_key", "peer_address", "client_address"] {
+        assert!(text.contains(&format!("\n# {key}: ")), "{key} is not explained");
+    }
+}
+
+/// The defaults of the file are those of the core.
+#[test]
+fn session_limits_default_to_the_core_s() {
+    assert_eq!(cluster(4).sessions, quorate_core::sessions::Limits::default());
+}
+
+/// The chain's identity is part of every signature: it must not change from release to release.
+#[test]
+fn the_chain_digest_is_golden() {
+    assert_eq!(
+        cluster(4).chain_digest().to_string(),
+        "11cf28e8f9ceba39a5b5492bd3304cb89981e9b466806ed26cd6f9c2f0a8f4b1"
+    );
+}
+
+#[test]
+fn the_chain_digest_covers_what_was_agreed_on_and_nothing_else() {
+    let base = cluster(4);
+    let mut moved = base.clone();
+    moved.members[2].peer_address = HostPort::loopback(9999);
+    moved.members[2].transport_key = PublicKey([200; 32]);
+    assert_eq!(moved.chain_digest(), base.chain_digest());
+
+    let changes: [fn(&mut Cluster); 18] = [
+        |c| c.chain.push('x'),
+        |c| c.genesis[31] ^= 1,
+        |c| c.epoch = Epoch(1),
+        |c| c.application = Application::Ordering,
+        |c| c.batch.max_commands += 1,
+        |c| c.batch.max_bytes += 1,
+        |c| c.sessions.max_sessions += 1,
+        |c| c.sessions.min_idle_blocks += 1,
+        |c| c.sessions.answer_commands += 1,
+        |c| c.sessions.answer_bytes += 1,
+        |c| c.sessions.window_frames += 1,
+        |c| c.sessions.window_commands += 1,
+        |c| c.sessions.window_bytes += 1,
+        |c| c.limits.max_frame_commands += 1,
+        |c| c.limits.max_frame_bytes += 1,
+        |c| c.limits.max_snapshot_bytes += 1,
+        |c| c.members[3].consensus_key = PublicKey([77; 32]),
+        |c| c.members.truncate(3),
+    ];
+    let mut digests = vec![base.chain_digest()];
+    for change in changes {
+        let mut changed = base.clone();
+        change(&mut changed);
+        digests.push(changed.chain_digest());
+    }
+    digests.sort();
+    digests.dedup();
+    assert_eq!(digests.len(), 1 + changes.len());
+}
+
+#[test]
+fn addresses_are_hosts_and_ports() {
+    for good in ["127.0.0.1:0", "[::1]:7000", "replica-0.example.org:65535", "localhost:1"] {
+        assert_eq!(good.parse::<HostPort>().unwrap().to_string(), good);
+    }
+    for bad in [
+        "",
+        ":7000",
+        "127.0.0.1",
+        "127.0.0.1:",
+        "::1:7000",
+        "[::1:7000",
+        "[x]:1",
+        "h:65536",
+        "h:+1",
+        "a b:1",
+        "-a:1",
+        "a..b:1",
+        "h\u{e9}:1",
+    ] {
+        assert!(bad.parse::<HostPort>().is_err(), "{bad:?}");
+    }
+    assert!("[::1]:1".parse::<HostPort>().unwrap().is_loopback());
+    assert_eq!("[::1]:1".parse::<HostPort>().unwrap().host(), "::1");
+    assert!(!"0.0.0.0:1".parse::<HostPort>().unwrap().is_loopback());
+}
+
+#[test]
+fn homes_resolve_relative_paths_alone() {
+    let home = Home::new("/srv/replica");
+    assert_eq!(home.resolve("data".as_ref()), PathBuf::from("/srv/replica/data"));
+    assert_eq!(home.resolve("/mnt/disk".as_ref()), PathBuf::from("/mnt/disk"));
+}
+
+proptest! {
+    #[test]
+    fn durations_print_as_they_parse(nanoseconds: u64) {
+        let span = HumanDuration(Duration::from_nanos(nanoseconds));
+        prop_assert_eq!(span.to_string().parse(), Ok(span));
+    }
+
+    #[test]
+    fn round_durations_print_as_they_parse(count in 0u64..5000, unit in 0usize..6) {
+        let text = format!("{count}{}", ["ns", "us", "ms", "s", "min", "h"][unit]);
+        let span: HumanDuration = text.parse().unwrap();
+        prop_assert_eq!(span.to_string().parse(), Ok(span));
+    }
+
+    #[test]
+    fn sizes_print_as_they_parse(bytes: u64, shift in 0u32..64) {
+        let size = ByteSize(bytes >> shift << (shift / 2));
+        prop_assert_eq!(size.to_string().parse(), Ok(size));
+    }
+
+    #[test]
+    fn no_text_panics(text in "\\PC{0,24}") {
+        let _ = text.parse::<HumanDuration>();
+        let _ = text.parse::<ByteSize>();
+        let _ = text.parse::<HostPort>();
+    }
+
+    #[test]
+    fn no_file_panics(text in "(\\[*(replicas|log|batch|keys)(\\.[a-z]{1,3})?\\]*|[a-z.]{1,8} ?= ?[0-9\"\\[{x}\\]]{0,6}|\n){0,12}") {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("cluster.toml");
+        std::fs::write(&file, text).unwrap();
+        prop_assert!(load_cluster(&file).is_err());
+    }
+}

@@ -1,0 +1,107 @@
+//! The homes that `testnet init` makes.
+
+use std::collections::BTreeSet;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use quorate_core::crypto::Signer as _;
+use quorate_crypto::key_file;
+use quorate_node::config::{Application, Durability, Overrides, Place, load, load_cluster};
+use quorate_node::testnet::{Options, TestnetError, init};
+
+fn mode(path: &Path) -> u32 {
+    std::fs::metadata(path).unwrap().permissions().mode() & 0o7777
+}
+
+#[test]
+fn every_home_loads_and_all_agree() {
+    let folder = tempfile::tempdir().unwrap();
+    let net = folder.path().join("deep/net");
+    let options = Options {
+        application: Application::Ordering,
+        batch_commands: Some(100),
+        durability: Durability::Os,
+        ..Options::default()
+    };
+    let made = init(&net, 7, &options).unwrap();
+    assert_eq!(made.replicas.len(), 7);
+    for (id, home) in made.replicas.iter().enumerate() {
+        let loaded = load(home, &Overrides::default()).unwrap();
+        loaded.open_keys().unwrap();
+        assert_eq!(loaded.warnings, []);
+        assert_eq!(loaded.cluster, made.cluster);
+        assert_eq!(loaded.node.replica.index(), id);
+        assert_eq!(loaded.node.storage.durability, Durability::Os);
+        assert_eq!(loaded.node.listen.http, made.http_addresses[id]);
+        assert!(loaded.node.storage.folder.is_dir());
+        assert_eq!(mode(&loaded.node.keys.consensus), 0o600);
+        assert_eq!(mode(&loaded.node.keys.transport), 0o600);
+        assert_eq!(mode(&loaded.node.storage.folder), 0o700);
+    }
+    let (cluster, _) = load_cluster(&made.client.cluster_file()).unwrap();
+    assert_eq!(cluster, made.cluster);
+    assert_eq!(cluster.batch.max_commands, 100);
+    assert_eq!(mode(&made.client.client_key_file()), 0o600);
+    let client = key_file::read(&made.client.client_key_file()).unwrap().public_key();
+    assert!(cluster.members.iter().all(|member| member.consensus_key != client));
+}
+
+#[test]
+fn ports_are_distinct() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = init(folder.path(), 16, &Options::default()).unwrap();
+    let members = made.cluster.members.iter();
+    let ports: BTreeSet<u16> = members
+        .flat_map(|member| [member.peer_address.port(), member.client_address.port()])
+        .chain(made.http_addresses.iter().map(|address| address.port()))
+        .collect();
+    assert_eq!(ports.len(), 48);
+    assert!(!ports.contains(&0));
+}
+
+#[test]
+fn two_testnets_are_two_chains() {
+    let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let one = init(one.path(), 1, &Options::default()).unwrap();
+    let two = init(two.path(), 1, &Options::default()).unwrap();
+    assert_ne!(one.cluster.genesis, two.cluster.genesis);
+    assert_ne!(one.cluster.chain_digest(), two.cluster.chain_digest());
+}
+
+#[test]
+fn a_home_is_never_written_over() {
+    let folder = tempfile::tempdir().unwrap();
+    init(folder.path(), 4, &Options::default()).unwrap();
+    let key = folder.path().join("replica-3/config/consensus.key");
+    let before = std::fs::read(&key).unwrap();
+    // A smaller cluster would leave replica 3 as it is, but under another cluster file's nose.
+    let error = init(folder.path(), 2, &Options::default()).unwrap_err();
+    let TestnetError::Refused(finding) = error else { panic!("{error}") };
+    let client = folder.path().join("client");
+    assert_eq!(finding.what, format!("there is a home already: {} (and 4 more)", client.display()));
+    assert_eq!(finding.place, Place::File(folder.path().to_owned()));
+    assert_eq!(
+        finding.remedy,
+        "name another folder, or remove these homes: their keys and data go with them"
+    );
+    assert_eq!(std::fs::read(&key).unwrap(), before);
+}
+
+#[test]
+fn what_cannot_be_made_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let net = folder.path().join("net");
+    let ports = Options { base_port: Some(65530), ..Options::default() };
+    let name = Options { chain: "two words".into(), ..Options::default() };
+    let batch = Options { batch_commands: Some(0), ..Options::default() };
+    for (replicas, options) in
+        [(0, Options::default()), (257, Options::default()), (4, ports), (4, name), (4, batch)]
+    {
+        let error = init(&net, replicas, &options).unwrap_err();
+        assert!(matches!(error, TestnetError::Refused(_)), "{error}");
+        assert!(!net.exists());
+    }
+    let file = folder.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    assert!(matches!(init(&file, 1, &Options::default()), Err(TestnetError::Failed(_))));
+}

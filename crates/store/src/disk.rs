@@ -1,0 +1,86 @@
+//! A folder of files, as far as a log or a snapshot needs one.
+//!
+//! What the trait promises, and no more: a write is durable once [`DiskFile::sync_data`] of its file has returned `Ok`; a
+//! created, renamed or removed *name* is durable once [`Disk::sync_dir`] has returned `Ok`. Until then a crash may keep, lose
+//! or tear each of them (by 512-byte sector), in any combination. [`CrashDisk`] produces exactly those states.
+
+mod crash;
+mod file;
+mod memory;
+
+pub use crash::{CrashDisk, Fate, SECTOR_BYTES};
+pub use file::FileDisk;
+pub use memory::MemoryDisk;
+
+use std::io;
+use std::sync::Arc;
+
+/// A flat folder of files. Names hold no separator.
+pub trait Disk: Send + Sync {
+    /// Creates a file of `size` zero bytes, written out so that its blocks are allocated (an fdatasync of a file that grows
+    /// costs two to five times that of one that does not). Neither content nor name is durable yet.
+    ///
+    /// # Errors
+    /// `AlreadyExists`; `StorageFull`, in which case a shorter file may remain; or what the system says.
+    fn create(&self, name: &str, size: u64) -> io::Result<Arc<dyn DiskFile>>;
+    /// Opens an existing file for reading and writing.
+    ///
+    /// # Errors
+    /// `NotFound`, or what the system says.
+    fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>>;
+    /// Renames a file, replacing a file of the new name. Open handles follow it.
+    ///
+    /// # Errors
+    /// `NotFound`, or what the system says.
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+    /// Removes a name. Open handles keep the content readable.
+    ///
+    /// # Errors
+    /// `NotFound`, or what the system says.
+    fn remove(&self, name: &str) -> io::Result<()>;
+    /// The names of all files, sorted.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn list(&self) -> io::Result<Vec<String>>;
+    /// Makes all names durable.
+    ///
+    /// # Errors
+    /// What the system says. Not to be retried.
+    fn sync_dir(&self) -> io::Result<()>;
+}
+
+/// An open file, read and written by position.
+pub trait DiskFile: Send + Sync {
+    /// Fills `into` from `offset`.
+    ///
+    /// # Errors
+    /// `UnexpectedEof` if the file ends before, or what the system says.
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<()>;
+    /// Writes all of `bytes` at `offset`, growing the file if needed.
+    ///
+    /// # Errors
+    /// `StorageFull`, or what the system says; any part may have been written.
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
+    /// Makes all earlier writes to this file durable.
+    ///
+    /// # Errors
+    /// What the system says. Not to be retried.
+    fn sync_data(&self) -> io::Result<()>;
+    /// The length in bytes.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn size(&self) -> io::Result<u64>;
+}
+
+/// Refuses a name that would leave the folder.
+fn check_name(name: &str) -> io::Result<()> {
+    if name.is_empty() || name == "." || name == ".." || name.contains(['/', '\0']) {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("{name:?} is not a file name"),
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,115 @@
+//! The real folder.
+
+use super::{Disk, DiskFile, check_name};
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Zeros are written in pieces of this size.
+const ZEROS_BYTES: usize = 1 << 20;
+
+/// A folder of the file system. Files are created readable by their owner alone unless told otherwise.
+#[derive(Debug)]
+pub struct FileDisk {
+    folder: PathBuf,
+    mode: u32,
+}
+
+impl FileDisk {
+    /// Opens `folder`, creating it and its parents if missing.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn open(folder: impl Into<PathBuf>) -> io::Result<FileDisk> {
+        let folder = folder.into();
+        fs::create_dir_all(&folder)?;
+        Ok(FileDisk { folder, mode: 0o600 })
+    }
+
+    /// Creates files with `mode` (Unix permission bits, lessened by the umask) instead of 0600.
+    #[must_use]
+    pub fn with_mode(mut self, mode: u32) -> FileDisk {
+        self.mode = mode;
+        self
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    fn path(&self, name: &str) -> io::Result<PathBuf> {
+        check_name(name)?;
+        Ok(self.folder.join(name))
+    }
+}
+
+impl Disk for FileDisk {
+    fn create(&self, name: &str, size: u64) -> io::Result<Arc<dyn DiskFile>> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create_new(true).mode(self.mode);
+        let file = options.open(self.path(name)?)?;
+        let zeros = vec![0; ZEROS_BYTES.min(usize::try_from(size).unwrap_or(ZEROS_BYTES))];
+        let mut offset = 0;
+        while offset < size {
+            let length = zeros.len().min(usize::try_from(size - offset).unwrap_or(ZEROS_BYTES));
+            file.write_all_at(&zeros[..length], offset)?;
+            offset += length as u64;
+        }
+        Ok(Arc::new(OpenFile(file)))
+    }
+
+    fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
+        let file = OpenOptions::new().read(true).write(true).open(self.path(name)?)?;
+        Ok(Arc::new(OpenFile(file)))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        fs::rename(self.path(from)?, self.path(to)?)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        fs::remove_file(self.path(name)?)
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&self.folder)? {
+            let entry = entry?;
+            // A name that is not UTF-8 is none of ours.
+            if let (true, Ok(name)) =
+                (entry.file_type()?.is_file(), entry.file_name().into_string())
+            {
+                names.push(name);
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    fn sync_dir(&self) -> io::Result<()> {
+        File::open(&self.folder)?.sync_all()
+    }
+}
+
+struct OpenFile(File);
+
+impl DiskFile for OpenFile {
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
+        self.0.read_exact_at(into, offset)
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.0.write_all_at(bytes, offset)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+}

@@ -1,0 +1,453 @@
+//! The writing side.
+
+use super::error::Error;
+use super::format::{
+    END_MARK, Header, Position, RECORD_HEAD_BYTES, SAFETY_KIND, SAFETY_NUMBER_BYTES,
+    SLOT_HEAD_BYTES, Seal, Side, encode_mark, encode_slot, put_record,
+};
+use super::options::Options;
+use super::reader::{LogReader, Shared};
+use super::recover::{self, Recovered};
+use super::segment::{Safety, Segment, activate};
+use super::spares::Spares;
+use crate::disk::Disk;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// A write buffer that grew beyond this is given back after the write.
+const BUFFER_KEPT_BYTES: usize = 4 << 20;
+
+/// How far a commit goes before it returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// Survives the loss of power: fdatasync.
+    Sync,
+    /// Survives the death of the process: the operating system has it.
+    Os,
+}
+
+/// Counters since the log was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Commits that returned `Ok`.
+    pub commits: u64,
+    /// Syncs of a segment or of the folder, by the caller's thread.
+    pub syncs: u64,
+    /// Time in syncs of the active segment, in nanoseconds.
+    pub sync_ns: u64,
+    /// Bytes written, preparation of zeros excluded.
+    pub bytes_written: u64,
+    /// Segments begun.
+    pub rotations: u64,
+}
+
+/// The write-ahead log. See the [module](super) for format and guarantees.
+pub struct Log {
+    disk: Arc<dyn Disk>,
+    options: Options,
+    seal: Seal,
+    shared: Arc<Shared>,
+    active: Segment,
+    /// Offset in the active file behind what was written.
+    written: u64,
+    /// Records appended and not yet written.
+    buffer: Vec<u8>,
+    /// Number of the newest safety record written to a slot of the active segment.
+    slot_number: u64,
+    safety: Safety,
+    slots: Sides,
+    marks: Sides,
+    /// Everything below this position was made durable by a sync.
+    durable: u64,
+    /// The highest watermark written.
+    watermark: u64,
+    /// Whether the active file was written to since its last sync.
+    unsynced: bool,
+    spares: Spares,
+    statistics: Statistics,
+    poison: Option<String>,
+}
+
+/// Which of two alternating places comes next.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sides {
+    /// Holds the newest durable content; not to be written.
+    pub(super) durable: Side,
+    /// The other was written since the last sync.
+    pub(super) written: bool,
+}
+
+impl Sides {
+    pub(super) fn new(durable: Side) -> Sides {
+        Sides { durable, written: false }
+    }
+
+    fn write(&mut self) -> Side {
+        self.written = true;
+        self.durable.other()
+    }
+
+    fn synced(&mut self) {
+        if std::mem::take(&mut self.written) {
+            self.durable = self.durable.other();
+        }
+    }
+}
+
+/// What recovery found out; the start of a [`Log`].
+pub(super) struct Start {
+    pub(super) segments: Vec<Segment>,
+    pub(super) active: Segment,
+    /// Offset behind the last valid record of the active segment.
+    pub(super) written: u64,
+    pub(super) safety: Safety,
+    pub(super) slots: Sides,
+    pub(super) marks: Sides,
+    pub(super) watermark: u64,
+    /// Number of the newest safety record in a slot of the active segment.
+    pub(super) slot_number: u64,
+    /// Number of the newest safety record among its records.
+    pub(super) copy_number: u64,
+    pub(super) spares: Spares,
+}
+
+impl Log {
+    /// Opens the log in a folder, or begins one if the folder has no segment (see [`Recovered::created`]). All that was
+    /// recovered is durable when this returns.
+    ///
+    /// # Errors
+    /// [`Error::Options`]; [`Error::Io`]; or what makes the folder unfit: [`Error::Damaged`], [`Error::Foreign`],
+    /// [`Error::Version`], [`Error::Identity`], [`Error::MissingSegment`], [`Error::MissingSafetyRecord`].
+    pub fn open(disk: Arc<dyn Disk>, options: Options) -> Result<(Log, Recovered), Error> {
+        options.check()?;
+        let (start, recovered) = recover::recover(&disk, &options)?;
+        let copy_missing = start.copy_number < start.safety.number;
+        let mut log = Log::start(disk, options, start);
+        log.mend(copy_missing)?;
+        Ok((log, recovered))
+    }
+
+    fn start(disk: Arc<dyn Disk>, options: Options, start: Start) -> Log {
+        let seal = Seal::new(&options.identity);
+        let end = start.active.first + start.written;
+        Log {
+            disk,
+            seal,
+            shared: Arc::new(Shared::new(seal, start.segments, end)),
+            active: start.active,
+            written: start.written,
+            buffer: Vec::new(),
+            slot_number: start.slot_number,
+            safety: start.safety,
+            slots: start.slots,
+            marks: start.marks,
+            durable: end,
+            watermark: start.watermark,
+            unsynced: false,
+            spares: start.spares,
+            statistics: Statistics::default(),
+            poison: None,
+            options,
+        }
+    }
+
+    /// Appends a record to the next commit; `parts` are its payload, one after the other. `kind` is 1 to 255. The position is
+    /// final. The record cannot be read before the commit. A full segment is written out and synced here.
+    ///
+    /// # Errors
+    /// [`Error::ReservedKind`] and [`Error::RecordTooLarge`], which leave the log usable; [`Error::Io`], [`Error::Poisoned`].
+    pub fn append(&mut self, kind: u8, parts: &[&[u8]]) -> Result<Position, Error> {
+        if kind == SAFETY_KIND {
+            return Err(Error::ReservedKind);
+        }
+        let bytes: u64 = parts.iter().map(|part| part.len() as u64).sum();
+        let limit = self.record_limit();
+        if bytes > limit {
+            return Err(Error::RecordTooLarge { bytes, limit });
+        }
+        self.guarded(|log| log.put(kind, parts, bytes))
+    }
+
+    /// Commits all records appended so far, and `slot` as the new safety record if given.
+    ///
+    /// # Errors
+    /// [`Error::SlotTooLarge`], which leaves the log usable; [`Error::Io`], [`Error::Poisoned`]. After an error it is not known
+    /// what of the commit will be found when the log is opened again.
+    pub fn commit(&mut self, slot: Option<&[u8]>, durability: Durability) -> Result<(), Error> {
+        let bytes = slot.map_or(0, |slot| slot.len() as u64);
+        let limit = self.options.slot_limit();
+        if bytes > limit {
+            return Err(Error::SlotTooLarge { bytes, limit });
+        }
+        self.guarded(|log| log.commit_now(slot, durability))
+    }
+
+    /// Retires the segments whose records are all below `position`; their files become spares or are removed. The segment
+    /// being written always stays.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::Poisoned`].
+    pub fn retire_before(&mut self, position: Position) -> Result<(), Error> {
+        self.guarded(|log| log.retire_now(position))
+    }
+
+    /// A reader for other threads.
+    pub fn reader(&self) -> LogReader {
+        LogReader::new(self.shared.clone())
+    }
+
+    /// See [`LogReader::read`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn read(&self, position: Position) -> Result<(u8, Vec<u8>), Error> {
+        self.reader().read(position)
+    }
+
+    /// See [`LogReader::replay`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn replay<E: From<Error>>(
+        &self,
+        from: Position,
+        each: impl FnMut(Position, u8, &[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.reader().replay(from, each)
+    }
+
+    /// Position of the oldest record retained.
+    pub fn first_position(&self) -> Position {
+        self.reader().first_position()
+    }
+
+    /// Position behind the last record appended, committed or not. The next record may stand further on, in a new segment.
+    pub fn end(&self) -> Position {
+        Position(self.active.first + self.written + self.buffer.len() as u64)
+    }
+
+    /// Everything below this position survives the loss of power.
+    pub fn durable_end(&self) -> Position {
+        Position(self.durable)
+    }
+
+    /// The newest safety record, committed or recovered.
+    pub fn slot(&self) -> Option<&[u8]> {
+        (self.safety.number > 0).then_some(self.safety.payload.as_slice())
+    }
+
+    /// The longest payload of a record, in bytes.
+    pub fn record_limit(&self) -> u64 {
+        self.options.geometry().record_limit()
+    }
+
+    /// The bytes the log takes on disk: segments, and spares that are ready.
+    pub fn bytes(&self) -> u64 {
+        let segments: u64 =
+            self.shared.segments().iter().map(|segment| segment.geometry.segment_bytes).sum();
+        segments + self.spares.bytes()
+    }
+
+    /// Counters since the log was opened.
+    pub fn statistics(&self) -> Statistics {
+        self.statistics
+    }
+
+    /// Runs what writes; its first error is the last thing that happens to this log.
+    fn guarded<T>(&mut self, act: impl FnOnce(&mut Log) -> Result<T, Error>) -> Result<T, Error> {
+        if let Some(reason) = &self.poison {
+            return Err(Error::Poisoned { reason: reason.clone() });
+        }
+        let result = act(self);
+        if let Err(error) = &result {
+            self.poison = Some(error.to_string());
+        }
+        result
+    }
+
+    fn put(&mut self, kind: u8, parts: &[&[u8]], bytes: u64) -> Result<Position, Error> {
+        let needed = RECORD_HEAD_BYTES as u64 + bytes;
+        if self.written + self.buffer.len() as u64 + needed > self.active.geometry.segment_bytes {
+            self.rotate()?;
+        }
+        let position = self.end();
+        put_record(&mut self.buffer, self.seal, position.0, kind, parts);
+        Ok(position)
+    }
+
+    /// The second copy of the safety record.
+    fn put_safety(&mut self) -> Result<(), Error> {
+        let length = self.safety.payload.len() as u64;
+        let geometry = self.active.geometry;
+        let position = self.end().0;
+        let record = (RECORD_HEAD_BYTES + SAFETY_NUMBER_BYTES) as u64 + length;
+        if SLOT_HEAD_BYTES as u64 + length > u64::from(geometry.slot_bytes)
+            || position - self.active.first + record > geometry.segment_bytes
+        {
+            // The new segment starts with both copies.
+            return self.rotate();
+        }
+        let parts: [&[u8]; 2] = [&self.safety.number.to_le_bytes(), &self.safety.payload];
+        put_record(&mut self.buffer, self.seal, position, SAFETY_KIND, &parts);
+        Ok(())
+    }
+
+    fn commit_now(&mut self, slot: Option<&[u8]>, durability: Durability) -> Result<(), Error> {
+        if let Some(slot) = slot {
+            self.safety.number += 1;
+            self.safety.payload.clear();
+            self.safety.payload.extend_from_slice(slot);
+            self.put_safety()?;
+        }
+        // The records first: if the process dies between the two, the copy among them is whole.
+        self.write_out()?;
+        if self.slot_number < self.safety.number {
+            self.write_slot()?;
+        } else if self.watermark < self.durable {
+            self.write_mark()?;
+        }
+        if durability == Durability::Sync {
+            self.sync()?;
+        }
+        self.shared.publish_end(self.active.first + self.written);
+        self.statistics.commits += 1;
+        Ok(())
+    }
+
+    fn write_out(&mut self) -> Result<(), Error> {
+        if self.buffer.is_empty() {
+            return Ok(());
+        }
+        let length = self.buffer.len();
+        let room = self.active.geometry.segment_bytes - self.written - length as u64;
+        let mark = END_MARK.len().min(usize::try_from(room).unwrap_or(END_MARK.len()));
+        self.buffer.extend_from_slice(&END_MARK[..mark]);
+        let buffer = std::mem::take(&mut self.buffer);
+        self.write(self.written, &buffer)?;
+        self.written += length as u64;
+        if buffer.capacity() <= BUFFER_KEPT_BYTES {
+            self.buffer = buffer;
+            self.buffer.clear();
+        }
+        Ok(())
+    }
+
+    fn write_slot(&mut self) -> Result<(), Error> {
+        let at = self.active.geometry.slot_at(self.slots.write());
+        let position = self.active.first + at;
+        let slot = encode_slot(
+            self.seal,
+            position,
+            self.safety.number,
+            self.durable,
+            &self.safety.payload,
+        );
+        self.write(at, &slot)?;
+        self.slot_number = self.safety.number;
+        self.watermark = self.durable;
+        Ok(())
+    }
+
+    fn write_mark(&mut self) -> Result<(), Error> {
+        let at = self.active.geometry.mark_at(self.marks.write());
+        let mark = encode_mark(self.seal, self.active.first + at, self.durable);
+        self.write(at, &mark)?;
+        self.watermark = self.durable;
+        Ok(())
+    }
+
+    fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
+        self.active.file.write_at(offset, bytes).map_err(Error::io(&self.active.name, "write"))?;
+        self.unsynced = true;
+        self.statistics.bytes_written += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Makes the active segment durable as far as it was written.
+    fn sync(&mut self) -> Result<(), Error> {
+        if self.unsynced {
+            let begun = Instant::now();
+            self.active.file.sync_data().map_err(Error::io(&self.active.name, "sync"))?;
+            self.statistics.sync_ns +=
+                u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            self.statistics.syncs += 1;
+            self.unsynced = false;
+        }
+        self.durable = self.active.first + self.written;
+        self.slots.synced();
+        self.marks.synced();
+        Ok(())
+    }
+
+    fn rotate(&mut self) -> Result<(), Error> {
+        self.write_out()?;
+        self.sync()?;
+        let spare = self.spares.take()?;
+        let header = Header {
+            identity: self.options.identity,
+            sequence: self.active.sequence + 1,
+            first: self.active.first + self.active.geometry.segment_bytes,
+            previous_end: self.active.first + self.written,
+            geometry: self.options.geometry(),
+        };
+        let (written, bytes) = activate(&*self.disk, self.seal, &header, &self.safety, &spare)?;
+        self.statistics.bytes_written += bytes;
+        self.statistics.syncs += 2;
+        self.statistics.rotations += 1;
+        self.active = Segment::new(&header, spare.file);
+        self.written = written;
+        self.slot_number = self.safety.number;
+        self.slots = Sides::new(Side::A);
+        self.marks = Sides::new(Side::A);
+        self.durable = header.first + written;
+        self.watermark = self.durable;
+        {
+            let mut segments = self.shared.segments_mut();
+            if let Some(last) = segments.last_mut() {
+                last.end = Some(header.previous_end);
+            }
+            segments.push(self.active.clone());
+            self.shared.publish_end(self.durable);
+        }
+        self.spares.prepare()
+    }
+
+    fn retire_now(&mut self, position: Position) -> Result<(), Error> {
+        loop {
+            let oldest = {
+                let mut segments = self.shared.segments_mut();
+                match segments.first().and_then(|segment| segment.end) {
+                    Some(end) if end <= position.0 => segments.remove(0),
+                    _ => return Ok(()),
+                }
+            };
+            self.spares.give(&oldest.name, oldest.file, oldest.geometry.segment_bytes)?;
+            // Oldest first and one by one: no crash may leave a gap between segments, and no file may be used again before
+            // its old name is gone for good.
+            self.disk.sync_dir().map_err(Error::io("the folder", "sync"))?;
+            self.statistics.syncs += 1;
+        }
+    }
+
+    /// The end of recovery: makes durable what was found, writes again the missing copy of the safety record, and moves the
+    /// watermark to the end.
+    fn mend(&mut self, copy_missing: bool) -> Result<(), Error> {
+        // What was read may be in the page cache alone: an earlier run's commit without a sync, or a rename.
+        self.unsynced = true;
+        self.sync()?;
+        self.disk.sync_dir().map_err(Error::io("the folder", "sync"))?;
+        self.statistics.syncs += 1;
+        if copy_missing {
+            self.put_safety()?;
+            self.write_out()?;
+        }
+        if self.slot_number < self.safety.number {
+            self.write_slot()?;
+        } else if self.watermark < self.durable {
+            self.write_mark()?;
+        }
+        self.sync()?;
+        self.shared.publish_end(self.durable);
+        self.spares.prepare()
+    }
+}

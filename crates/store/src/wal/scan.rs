@@ -1,0 +1,100 @@
+//! Reads the records of one segment in order, through a window, believing nothing.
+
+use super::error::Damage;
+use super::format::{RECORD_HEAD_BYTES, Seal};
+use crate::bytes::u32_at;
+use crate::disk::DiskFile;
+use std::io;
+use std::sync::Arc;
+
+/// Read ahead by this much.
+const WINDOW_BYTES: u64 = 256 << 10;
+
+/// What stands at the next offset.
+pub(super) enum Step<'a> {
+    /// A valid record.
+    Record {
+        /// Where it stands in the file.
+        offset: u64,
+        kind: u8,
+        payload: &'a [u8],
+    },
+    /// No record: the limit is reached, or an end mark stands there.
+    End,
+    /// Neither a record nor an end.
+    Broken(Damage),
+}
+
+/// A cursor over the records of one segment.
+pub(super) struct Scan {
+    file: Arc<dyn DiskFile>,
+    seal: Seal,
+    first: u64,
+    next: u64,
+    limit: u64,
+    window: Vec<u8>,
+    window_at: u64,
+}
+
+impl Scan {
+    /// Reads from `offset` to `limit` (offsets in the file) of the segment whose first position is `first`.
+    pub(super) fn new(
+        file: Arc<dyn DiskFile>,
+        seal: Seal,
+        first: u64,
+        offset: u64,
+        limit: u64,
+    ) -> Scan {
+        Scan { file, seal, first, next: offset, limit, window: Vec::new(), window_at: offset }
+    }
+
+    /// The offset behind the last record read.
+    pub(super) fn offset(&self) -> u64 {
+        self.next
+    }
+
+    /// The next record. After `End` or `Broken` it says the same again.
+    pub(super) fn step(&mut self) -> io::Result<Step<'_>> {
+        let room = self.limit.saturating_sub(self.next);
+        if room < RECORD_HEAD_BYTES as u64 {
+            if room >= 4 && u32_at(self.bytes(4)?, 0) != Some(0) {
+                return Ok(Step::Broken(Damage::Length { length: RECORD_HEAD_BYTES as u64, room }));
+            }
+            return Ok(Step::End);
+        }
+        let head = self.bytes(RECORD_HEAD_BYTES)?;
+        let length = u32_at(head, 0).unwrap_or(0);
+        let actual = u32_at(head, 4).unwrap_or(0);
+        if length == 0 {
+            return Ok(Step::End);
+        }
+        let room = room - 8;
+        if u64::from(length) > room {
+            return Ok(Step::Broken(Damage::Length { length: u64::from(length), room }));
+        }
+        let total = 8 + length as usize;
+        let (seal, first, offset) = (self.seal, self.first, self.next);
+        let record = self.bytes(total)?;
+        let expected = seal.record(first + offset, record[8], &record[RECORD_HEAD_BYTES..]);
+        if expected != actual {
+            return Ok(Step::Broken(Damage::Checksum { expected, actual }));
+        }
+        self.next += total as u64;
+        let start = usize::try_from(offset - self.window_at).unwrap_or(usize::MAX);
+        let record = &self.window[start..start + total];
+        Ok(Step::Record { offset, kind: record[8], payload: &record[RECORD_HEAD_BYTES..] })
+    }
+
+    /// The `count` bytes at the cursor; the caller has checked that they end at or below the limit.
+    fn bytes(&mut self, count: usize) -> io::Result<&[u8]> {
+        let start = usize::try_from(self.next - self.window_at).unwrap_or(usize::MAX);
+        if start.saturating_add(count) > self.window.len() {
+            let length = (count as u64).max(WINDOW_BYTES.min(self.limit - self.next));
+            self.window.resize(usize::try_from(length).unwrap_or(count), 0);
+            self.window_at = self.next;
+            self.file.read_at(self.next, &mut self.window)?;
+            return Ok(&self.window[..count]);
+        }
+        Ok(&self.window[start..start + count])
+    }
+}
