@@ -16,7 +16,7 @@ use quorate_node::gateway::commands::table::COMMANDS;
 use quorate_node::gateway::commands::{Answer, Batch, Shared, Then, dispatch};
 use quorate_node::gateway::resp::Args;
 use quorate_node::gateway::server::Limits;
-use quorate_node::gateway::{ClusterError, MAX_SUBMITTED_COMMANDS};
+use quorate_node::gateway::{ClusterError, MAX_COMMAND_BYTES, MAX_SUBMITTED_COMMANDS};
 use support::{Alone, Gateway, Pending, Scripted, element, request};
 
 fn integers(numbers: impl IntoIterator<Item = i64>) -> Vec<Bytes> {
@@ -287,6 +287,39 @@ proptest! {
             }
             ref other => prop_assert!(false, "{:?}", other),
         }
+    }
+}
+
+#[test]
+fn a_command_that_no_longer_fits_the_frame_is_taken_out_again() {
+    let address = "127.0.0.1:1".parse().expect("an address");
+    let shared = Arc::new(Shared::new(address, 1));
+    let mut connection = shared.admit(address).expect("room");
+    let (small, large) = (vec![b's'; 400], vec![b'l'; 1_048_500]);
+    let mut batch = Batch::default();
+    let mut run = |batch: &mut Batch, words: &[&[u8]]| {
+        let ends = words.iter().scan(0, |end, word| {
+            *end += word.len();
+            Some((*end - word.len(), *end))
+        });
+        let ends: Vec<_> = ends.collect();
+        dispatch(Args::new(&words.concat(), &ends), &mut connection, batch);
+    };
+    run(&mut batch, &[b"SET", b"k", &small]);
+    run(&mut batch, &[b"PING"]);
+    assert!(batch.split_overflow().is_none());
+    let keys: [&[u8]; 4] = [b"a", b"b", b"c", b"d"];
+    let m_set: Vec<&[u8]> = std::iter::once(&b"MSET"[..])
+        .chain(keys.into_iter().flat_map(|key| [key, &large]))
+        .collect();
+    run(&mut batch, &m_set);
+    assert_eq!(batch.ends.len(), 2, "it fits a frame alone");
+    let overflow = batch.split_overflow().expect("too long together");
+    assert_eq!((batch.ends.len(), batch.answers.len()), (1, 2));
+    assert_eq!(overflow.ends, [overflow.encoded.len()]);
+    assert!(matches!(overflow.answers[..], [Answer::Ordered(_)]));
+    for encoded in [&batch.encoded, &overflow.encoded] {
+        assert!(Command::decode(encoded).is_ok() && encoded.len() <= MAX_COMMAND_BYTES);
     }
 }
 

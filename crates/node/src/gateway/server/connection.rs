@@ -141,8 +141,11 @@ impl Reader<'_> {
                 }
             }
             self.connection.count(commands);
-            if !batch.is_empty() && !self.submit(batch).await {
-                return Then::Close;
+            let overflow = batch.split_overflow();
+            for batch in std::iter::once(batch).chain(overflow) {
+                if !batch.is_empty() && !self.submit(batch).await {
+                    return Then::Close;
+                }
             }
             if then == Then::Close || !more {
                 return then;
