@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
+mod cluster;
 mod commands;
 mod failure;
 mod output;
@@ -32,6 +33,12 @@ enum Command {
     /// Clusters on one machine.
     #[command(subcommand)]
     Testnet(commands::testnet::Command),
+    /// Run one replica.
+    Start(commands::start::Arguments),
+    /// Let Redis clients use a cluster.
+    Gateway(commands::gateway::Arguments),
+    /// Put load on a cluster, and report.
+    Load(commands::load::Arguments),
     /// Make a secret key and print its public half.
     Keygen(commands::keygen::Arguments),
     /// Check or show a replica's configuration.
@@ -49,6 +56,9 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let done = match cli.command {
         Command::Testnet(command) => commands::testnet::run(&command, cli.output),
+        Command::Start(arguments) => commands::start::run(&arguments, cli.output),
+        Command::Gateway(arguments) => commands::gateway::run(&arguments, cli.output),
+        Command::Load(arguments) => commands::load::run(&arguments, cli.output),
         Command::Keygen(arguments) => commands::keygen::run(&arguments, cli.output),
         Command::Config(command) => commands::config::run(&command, cli.output),
         Command::Version => commands::version::run(cli.output),

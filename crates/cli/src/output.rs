@@ -36,6 +36,11 @@ pub fn print_json(value: &Value) -> Result<(), Failure> {
     print(&format!("{value:#}\n"))
 }
 
+/// Prints one JSON value on a line of its own: for results of which more may follow.
+pub fn print_json_line(value: &Value) -> Result<(), Failure> {
+    print(&format!("{value}\n"))
+}
+
 /// Rows under a head, in columns as wide as their widest cell.
 pub fn table<const N: usize>(head: [&str; N], rows: &[[String; N]]) -> String {
     let mut widths = head.map(str::len);

@@ -16,6 +16,7 @@ use quorate_core::committee::MAX_REPLICAS;
 use quorate_core::crypto::Signer as _;
 use quorate_crypto::{SecretKey, key_file};
 
+use crate::replica::data::Owner;
 use crate::config::{
     Application, Cluster, Durability, Finding, Home, HostPort, Member, Place, ProtocolName,
     node_file_text,
@@ -110,6 +111,7 @@ pub fn init(folder: &Path, replicas: usize, options: &Options) -> Result<Testnet
         write_new(&home.node_file(), &node_text(id, *http, options))?;
         write_key(&home.config_folder().join("consensus.key"), consensus)?;
         write_key(&home.config_folder().join("transport.key"), transport)?;
+        begin_data(&data, &cluster, consensus)?;
         homes.push(home);
     }
     let client = Home::new(folder.join("client"));
@@ -118,6 +120,15 @@ pub fn init(folder: &Path, replicas: usize, options: &Options) -> Result<Testnet
     write_key(&client.client_key_file(), &new_key(folder)?)?;
     let http_addresses = ports.iter().map(|[_, _, http]| HostPort::loopback(*http)).collect();
     Ok(Testnet { replicas: homes, client, cluster, http_addresses })
+}
+
+/// Begins the log with the safety record of a replica that never voted. `start` never makes one:
+/// a record that is missing later was lost.
+fn begin_data(data: &Path, cluster: &Cluster, consensus: &SecretKey) -> Result<(), TestnetError> {
+    let failed = |error: String| failed(&std::io::Error::other(error), data);
+    let committee = cluster.committee().map_err(|error| failed(error.to_string()))?;
+    let owner = Owner::new(committee, consensus.public_key());
+    crate::replica::data::create(data, &owner).map_err(|error| failed(error.to_string()))
 }
 
 fn refuse_existing(folder: &Path) -> Result<(), TestnetError> {

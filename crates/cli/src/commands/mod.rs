@@ -38,7 +38,7 @@ mod tests {
         assert!(accepts::<super::gateway::Arguments>("--home client --listen 127.0.0.1:6379"));
         assert!(!accepts::<super::gateway::Arguments>("--listen nowhere"));
         assert!(accepts::<super::load::Arguments>(
-            "--home client --batch 400 --payload 512B --rate 1000 --clients 4 \
+            "--home client --frame 400 --payload 512B --rate 1000 --clients 4 \
              --seconds 60 --warmup 10 --send-to one --workload set"
         ));
         assert!(!accepts::<super::load::Arguments>("--rate 10 --outstanding 10 --payload 5"));

@@ -1,8 +1,20 @@
 //! `quorate start`
 
+use std::path::Path;
+use std::time::Duration;
+
 use clap::Args;
+use quorate_node::config::{Finding, Loaded, LogFormat, Place, load};
+use quorate_node::launch::{LaunchError, Launched, launch};
+use quorate_node::replica::StartError;
+use quorate_node::replica::data::DataError;
+use quorate_node::replica::decide::End;
+use serde_json::json;
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::arguments::{HomeArgument, SettingArguments};
+use crate::failure::{Exit, Failure};
+use crate::output::{Format, print, print_json_line, warn};
 
 /// Run one replica until it is told to stop (SIGTERM or SIGINT; a second one exits at once).
 #[derive(Debug, Args)]
@@ -15,4 +27,123 @@ pub struct Arguments {
     /// take part only behind them. Without this, a missing signing state is refused.
     #[arg(long)]
     pub rejoin_after_data_loss: bool,
+}
+
+/// How often it is looked whether the replica has ended by itself.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Runs `start`.
+pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
+    let loaded = load(&arguments.home.home(), &arguments.settings.overrides())?;
+    warn(&loaded.warnings);
+    let keys = loaded.open_keys()?;
+    let cluster_file = loaded.home.cluster_file();
+    let committee = loaded.cluster.committee().map_err(|error| {
+        let remedy = "restore cluster.toml from another replica";
+        Failure::new(Exit::Usage, finding(error.to_string(), &cluster_file, remedy))
+    })?;
+    log_to_stderr(&loaded);
+    let workers = std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 2).max(1));
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(workers)
+        .thread_name("network")
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::io(error, loaded.home.root(), "see the system's limits"))?;
+    runtime.block_on(async {
+        let rejoin = arguments.rejoin_after_data_loss;
+        let launched = launch(&loaded, committee, keys, rejoin)
+            .await
+            .map_err(|error| launch_failure(&error, &loaded))?;
+        announce(&launched, &loaded, format)?;
+        serve(launched, &loaded).await
+    })
+}
+
+fn log_to_stderr(loaded: &Loaded) {
+    let level = loaded.node.log.level.name();
+    let filter = level.parse().unwrap_or(tracing_subscriber::filter::LevelFilter::INFO);
+    let logs = tracing_subscriber::fmt().with_max_level(filter).with_writer(std::io::stderr);
+    match loaded.node.log.format {
+        LogFormat::Text => logs.with_target(false).init(),
+        LogFormat::Json => logs.json().init(),
+    }
+}
+
+fn announce(launched: &Launched, loaded: &Loaded, format: Format) -> Result<(), Failure> {
+    for note in launched.running.notes() {
+        tracing::warn!("recovery: {note}");
+    }
+    let (peer, client) = (launched.peer_address, launched.client_address);
+    match format {
+        Format::Table => print(&format!(
+            "replica {} of chain {}: peers at {peer}, clients at {client}\n",
+            loaded.node.replica, loaded.cluster.chain
+        )),
+        Format::Json => print_json_line(&json!({
+            "replica": loaded.node.replica.0,
+            "peer_address": peer.to_string(),
+            "client_address": client.to_string(),
+        })),
+    }
+}
+
+/// Until a signal, or the replica's own end.
+async fn serve(launched: Launched, loaded: &Loaded) -> Result<(), Failure> {
+    let refused = |error| Failure::io(error, loaded.home.root(), "see the system's limits");
+    let mut terminate = signal(SignalKind::terminate()).map_err(refused)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(refused)?;
+    let running = launched.running;
+    let mut asked = false;
+    let mut look = tokio::time::interval(LOOK_EVERY);
+    while !running.has_ended() {
+        let told = tokio::select! {
+            _ = terminate.recv() => true,
+            _ = interrupt.recv() => true,
+            _ = look.tick() => false,
+        };
+        if told && asked {
+            std::process::exit(i32::from(Exit::Failed as u8));
+        }
+        if told {
+            asked = true;
+            running.stop();
+        }
+    }
+    let data = &loaded.node.storage.folder;
+    match running.join() {
+        End::Stopped => Ok(()),
+        End::Storage(reason) => {
+            let remedy = "see to the disk (space, health, permissions) and start again: what was \
+                          promised is on disk";
+            Err(Failure::new(Exit::Failed, finding(format!("storage failed: {reason}"), data, remedy)))
+        }
+        End::Safety(reason) => {
+            let remedy = "keep this data folder as evidence, and report it";
+            Err(Failure::new(Exit::Unsafe, finding(reason, data, remedy)))
+        }
+    }
+}
+
+fn finding(what: String, file: &Path, remedy: &str) -> Finding {
+    Finding { what, place: Place::File(file.to_owned()), remedy: remedy.to_owned() }
+}
+
+fn launch_failure(error: &LaunchError, loaded: &Loaded) -> Failure {
+    let data = &loaded.node.storage.folder;
+    let (exit, remedy) = match error {
+        LaunchError::Start(StartError::Data(data)) => match data {
+            DataError::Locked(_) => (Exit::Locked, "stop the other process, or wait for its end"),
+            DataError::Io { .. } => (Exit::Failed, "see to the folder's permissions and the disk"),
+            DataError::NotLost(_) => (Exit::Usage, "start without --rejoin-after-data-loss"),
+            _ => (
+                Exit::Corrupt,
+                "if the data cannot be had back, move the folder away and start once with \
+                 --rejoin-after-data-loss",
+            ),
+        },
+        LaunchError::Start(_) => (Exit::Failed, "see the system's limits"),
+        LaunchError::Listen { .. } => (Exit::Failed, "choose another address in node.toml"),
+    };
+    Failure::new(exit, finding(error.to_string(), data, remedy))
 }

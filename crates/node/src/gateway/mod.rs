@@ -8,6 +8,7 @@
 //! The dialect is RESP2 as of Redis 7. What cannot be had (expiry, transactions, publish and
 //! subscribe, scripts) is refused by an error that says so.
 
+mod cluster;
 pub mod commands;
 pub mod reply;
 pub mod resp;

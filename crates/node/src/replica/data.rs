@@ -24,7 +24,8 @@ use quorate_core::replica::{Recovery, SnapshotMeta};
 use quorate_core::sessions;
 use quorate_core::state_machine::StateMachine;
 use quorate_core::wire::{Decode, DecodeError};
-use quorate_core::{Digest, Height};
+use quorate_core::hotstuff::rules::{Rules as _, ThreeChain};
+use quorate_core::{Committee, Digest, Height};
 use quorate_store::disk::FileDisk;
 use quorate_store::lock::{FolderLock, LockError};
 use quorate_store::snapshot::{SnapshotError, SnapshotReader, Snapshots};
@@ -115,6 +116,12 @@ pub struct Owner {
 }
 
 impl Owner {
+    /// The replica of `committee` whose consensus key is `key`.
+    #[must_use]
+    pub fn new(committee: Committee, key: PublicKey) -> Self {
+        Self { domain: Domain::new(committee, ThreeChain::PROTOCOL), key }
+    }
+
     /// What the folder's files are marked with.
     fn identity(&self) -> [u8; 16] {
         let mut bytes = self.domain.committee().chain().0.to_vec();

@@ -25,9 +25,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use quorate_core::certificate::Domain;
 use quorate_core::crypto::{Scheme, Signer as _};
-use quorate_core::hotstuff::rules::Rules as _;
 use quorate_core::hotstuff::{Chained, rules::ThreeChain};
 use quorate_core::leader::Election;
 use quorate_core::pacemaker::Timing;
@@ -110,8 +108,7 @@ impl Setup {
     /// Who its data folder belongs to.
     #[must_use]
     pub fn owner(&self) -> Owner {
-        let domain = Domain::new(self.committee.clone(), ThreeChain::PROTOCOL);
-        Owner { domain, key: self.consensus_key.public_key() }
+        Owner::new(self.committee.clone(), self.consensus_key.public_key())
     }
 
     /// Recovers and starts the replica on the current tokio runtime, with sockets that listen

@@ -1,0 +1,71 @@
+//! What commands need to be clients of a cluster.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use quorate_core::client::{Route, SessionConfig};
+use quorate_core::crypto::Signer;
+use quorate_core::ReplicaId;
+use quorate_crypto::{SecretKey, key_file};
+use quorate_node::client::{ClientConfig, ReplicaAddress};
+use quorate_node::config::{Cluster, Finding, Home, Place, load_cluster};
+
+use crate::arguments::SendTo;
+use crate::failure::{Exit, Failure};
+use crate::output::warn;
+
+/// Reads the cluster file of a client's home.
+pub fn cluster_of(home: &Home) -> Result<Cluster, Failure> {
+    let (cluster, warnings) = load_cluster(&home.cluster_file())?;
+    warn(&warnings);
+    Ok(cluster)
+}
+
+/// Reads a client's key.
+pub fn client_key(home: &Home) -> Result<Arc<dyn Signer>, Failure> {
+    let file = home.client_key_file();
+    let key = key_file::read(&file).map_err(|error| usage(error.to_string(), &file))?;
+    Ok(Arc::new(key))
+}
+
+/// A key of no file, for sessions that nobody needs to find again.
+pub fn fresh_key(home: &Home) -> Result<Arc<dyn Signer>, Failure> {
+    let key = SecretKey::generate().map_err(|error| usage(error.to_string(), home.root()))?;
+    Ok(Arc::new(key))
+}
+
+fn usage(what: String, file: &Path) -> Failure {
+    let remedy = "name a client's home with --home: testnet init makes one".to_owned();
+    Failure::new(Exit::Usage, Finding { what, place: Place::File(file.to_owned()), remedy })
+}
+
+/// The replicas, as clients reach them.
+pub fn addresses(cluster: &Cluster) -> Vec<ReplicaAddress> {
+    let address = |member: &quorate_node::config::Member| ReplicaAddress {
+        address: member.client_address.to_string(),
+        key: member.transport_key,
+    };
+    cluster.members.iter().map(address).collect()
+}
+
+/// How a session with the cluster goes.
+pub fn session(cluster: &Cluster, send_to: SendTo) -> SessionConfig {
+    let mut session = SessionConfig::new(cluster.chain_digest(), cluster.members.len());
+    session.frame_commands = cluster.limits.max_frame_commands as usize;
+    session.frame_bytes = cluster.limits.max_frame_bytes as usize;
+    session.route = match send_to {
+        SendTo::All => Route::All,
+        SendTo::One => Route::One { first: ReplicaId(0) },
+    };
+    session
+}
+
+/// A client of the cluster.
+pub fn client_config(cluster: &Cluster, send_to: SendTo) -> ClientConfig {
+    ClientConfig {
+        replicas: addresses(cluster),
+        session: session(cluster, send_to),
+        give_up_after: None,
+        incarnation: None,
+    }
+}
