@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::catch_up::{BUDGET_BYTES, Chunked};
-use super::message::{FullBlock, MAX_BLOCKS_SENT, MAX_FRAMES_SENT, Offer, PeerMessage};
+use super::message::{FullBlock, MAX_FRAMES_SENT, Offer, PeerMessage, within};
 use super::verify::Pending;
 use super::{Action, Fx, Refused, Replica};
 use crate::block::{BlockId, SharedBlock};
@@ -425,22 +425,4 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         fx.record(super::Record::Safety(Arc::new(safety)));
         self.start(now, recovery, fx);
     }
-}
-
-/// The first blocks of `chain` that fit the budget; at least one.
-#[must_use]
-pub fn within(chain: Vec<FullBlock>, budget_bytes: u32) -> Vec<FullBlock> {
-    let mut left = budget_bytes as usize;
-    let mut first = true;
-    chain
-        .into_iter()
-        .take(MAX_BLOCKS_SENT)
-        .take_while(|full| {
-            let bytes: usize = full.frames.iter().map(|f| f.encoded_bytes().len()).sum();
-            let fits = first || bytes <= left;
-            first = false;
-            left = left.saturating_sub(bytes);
-            fits
-        })
-        .collect()
 }
