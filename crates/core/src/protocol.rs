@@ -68,9 +68,12 @@ pub trait Ledger {
     /// Whether there are commands that no committed block holds.
     fn has_pending(&self) -> bool;
 
-    /// The frames to propose, oldest first, without those that `ancestors` (uncommitted blocks
-    /// below the new one) hold.
+    /// The frames to propose, oldest first, without those that `ancestors` (the blocks below the
+    /// new one that are not [executed](Self::executed) yet, committed or not) hold.
     fn payload(&mut self, ancestors: &[SharedBlock]) -> Vec<FrameId>;
+
+    /// Up to which height blocks were executed: their frames are pending no more.
+    fn executed(&self) -> Height;
 
     /// The state root after the block at `height`, if it was executed and is not too old.
     fn state_root(&self, height: Height) -> Option<Digest>;

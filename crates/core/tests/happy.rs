@@ -2,6 +2,7 @@
 
 mod cluster;
 
+use cluster::trace::Trace;
 use cluster::{Cluster, Config};
 
 #[test]
@@ -33,4 +34,31 @@ fn an_idle_cluster_is_silent_and_wakes_up() {
     let sent: u64 = cluster.slots.iter().map(|slot| slot.sent).sum();
     cluster.run_for(100_000_000);
     assert_eq!(cluster.slots.iter().map(|slot| slot.sent).sum::<u64>(), sent);
+}
+
+#[test]
+fn a_frame_is_proposed_once() {
+    let mut cluster = Cluster::traced(Config::default(), Trace::on());
+    cluster.request(0, 1, 10);
+    assert!(cluster.run_until_answered(2_000_000));
+    cluster.trace.take();
+    for _ in 0..20 {
+        cluster.request(0, 1, 10);
+        cluster.run_for(500);
+    }
+    assert!(cluster.run_until_answered(2_000_000));
+    let lines = cluster.trace.take();
+    let proposed =
+        lines.iter().filter_map(|line| line.split_once("proposes in view ")?.1.split_once(", "));
+    let frames =
+        proposed.filter_map(|(_, count)| count.strip_suffix(" frames")?.parse::<u64>().ok());
+    assert_eq!(frames.sum::<u64>(), 20, "{}", lines.join("\n"));
+}
+
+#[test]
+fn what_is_committed_was_not_pruned() {
+    let mut cluster = Cluster::traced(Config::default(), Trace::on());
+    cluster.request(0, 1, 10);
+    assert!(cluster.run_until_answered(2_000_000));
+    assert!(!cluster.trace.take().iter().any(|line| line.contains("prunes")));
 }

@@ -636,6 +636,10 @@ impl<S: StateMachine> Ledger for Desk<'_, S> {
         self.batch.iter().map(|frame| frame.id()).collect()
     }
 
+    fn executed(&self) -> Height {
+        self.execution.height()
+    }
+
     fn state_root(&self, height: Height) -> Option<Digest> {
         self.execution.root_at(height)
     }

@@ -91,12 +91,9 @@ impl<R: Rules> Chained<R> {
         else {
             return;
         };
-        let ancestors: Vec<SharedBlock> = self
-            .tree
-            .path_down(&parent.id())
-            .filter(|b| b.height > self.tree.root().height)
-            .cloned()
-            .collect();
+        // A block that was committed in this very step still has its frames in the mempool.
+        let ancestors: Vec<SharedBlock> =
+            self.tree.above(ledger.executed(), &parent.id()).cloned().collect();
         let frames = if self.tree.uncommitted() > MAX_UNCOMMITTED {
             Vec::new()
         } else {
@@ -129,13 +126,6 @@ impl<R: Rules> Chained<R> {
     /// above what that chain shows to be committed.
     fn has_news_of_commit(&self, parent: &SharedBlock) -> bool {
         let Some(shown) = self.tree.committed_by(&parent.id()) else { return false };
-        let mut next = Some(parent);
-        while let Some(block) = next.filter(|block| block.height > shown) {
-            if !block.is_empty() {
-                return true;
-            }
-            next = self.tree.find(&block.parent());
-        }
-        false
+        self.tree.above(shown, &parent.id()).any(|block| !block.is_empty())
     }
 }
