@@ -8,7 +8,7 @@ use crate::certificate::{Qc, Tc};
 use crate::hotstuff::rules::{Outcome, Rules};
 use crate::protocol::{Event, Output, Record};
 use crate::tree::Misfit;
-use crate::types::Time;
+use crate::types::{Time, View};
 
 impl<R: Rules> Chained<R> {
     /// Takes in certificates that were verified.
@@ -32,7 +32,17 @@ impl<R: Rules> Chained<R> {
             }
         }
         self.apply_rules(&qc, fx);
-        self.pacemaker.certified(now, qc.view());
+        self.enter_behind(now, qc.view(), fx);
+    }
+
+    /// Enters the view behind a certificate of `certified`, if that is a step forward.
+    fn enter_behind(&mut self, now: Time, certified: View, fx: &mut Fx) -> bool {
+        let entered = self.pacemaker.certified(now, certified);
+        if entered {
+            fx.event(Event::Entered(self.pacemaker.view()));
+            self.votes.forget_below(certified);
+        }
+        entered
     }
 
     pub(super) fn on_tc(&mut self, now: Time, tc: Tc, fx: &mut Fx) {
@@ -45,7 +55,7 @@ impl<R: Rules> Chained<R> {
         let view = tc.view();
         self.safety.high_tc = Some(tc);
         fx.event(Event::GaveUp(view));
-        if self.pacemaker.certified(now, view) {
+        if self.enter_behind(now, view, fx) {
             // Forwarded once: were it held by one replica alone, the next leader could not enter.
             let next = self.leader(view.next());
             if next != self.me {

@@ -239,7 +239,6 @@ impl<R: Rules> Protocol for Chained<R> {
 
     fn step(&mut self, now: Time, input: Input<Message>, ledger: &mut dyn Ledger) -> Fx {
         let mut fx = Fx::default();
-        let before = self.pacemaker.view();
         match input {
             Input::Start(recovered) => self.start(now, recovered, &mut fx),
             Input::Timeout => self.on_timer(now, &mut fx),
@@ -256,10 +255,6 @@ impl<R: Rules> Protocol for Chained<R> {
             Input::Connected(peer) => {
                 fx.output(Output::Send { to: peer, message: self.advance() });
             }
-        }
-        if self.pacemaker.view() != before {
-            fx.event(crate::protocol::Event::Entered(self.pacemaker.view()));
-            self.votes.forget_below(View(self.pacemaker.view().0.saturating_sub(1)));
         }
         self.pacemaker.set_busy(now, ledger.has_pending());
         self.vote_if_it_waited(ledger, &mut fx);
