@@ -65,7 +65,7 @@ pub trait Protocol {
 
 /// What a protocol reads of the replica around it.
 pub trait Ledger {
-    /// Whether there are commands that no committed block holds.
+    /// Whether frames wait that no executed block holds.
     fn has_pending(&self) -> bool;
 
     /// The frames to propose, oldest first, without those that `ancestors` (the blocks below the

@@ -520,7 +520,6 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             mempool: &self.mempool,
             execution: &self.execution,
             settings: &self.settings,
-            busy: !self.mempool.is_empty() || self.bodies.values().any(|frames| !frames.is_empty()),
             batch: Vec::new(),
         };
         let effects = self.protocol.step(now, input, &mut desk);
@@ -617,14 +616,13 @@ struct Desk<'a, S> {
     mempool: &'a Mempool,
     execution: &'a Execution<S>,
     settings: &'a Settings,
-    busy: bool,
     /// The frames handed out for a block.
     batch: Vec<SharedFrame>,
 }
 
 impl<S: StateMachine> Ledger for Desk<'_, S> {
     fn has_pending(&self) -> bool {
-        self.busy
+        !self.mempool.is_empty()
     }
 
     fn payload(&mut self, ancestors: &[SharedBlock]) -> Vec<FrameId> {

@@ -186,6 +186,15 @@ impl<R: Rules> Chained<R> {
         }
     }
 
+    /// Whether commands stand above the committed head in the chain that leaders extend. Those of
+    /// another fork are pending in the mempool, or were executed: they are nothing to wait for.
+    fn has_uncommitted_commands(&self) -> bool {
+        let floor = self.tree.root().height;
+        let head = self.safety.high_qc.block();
+        let mut above = self.tree.above(floor, &head);
+        above.any(|block| !block.is_empty())
+    }
+
     fn on_message(
         &mut self,
         now: Time,
@@ -256,7 +265,7 @@ impl<R: Rules> Protocol for Chained<R> {
                 fx.output(Output::Send { to: peer, message: self.advance() });
             }
         }
-        self.pacemaker.set_busy(now, ledger.has_pending());
+        self.pacemaker.set_busy(now, ledger.has_pending() || self.has_uncommitted_commands());
         self.vote_if_it_waited(ledger, &mut fx);
         self.propose_if_due(now, ledger, &mut fx);
         if std::mem::take(&mut self.must_write) {
