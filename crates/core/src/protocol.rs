@@ -56,6 +56,10 @@ pub trait Protocol {
     /// The highest quorum certificate known.
     fn high_qc(&self) -> &Qc;
 
+    /// The certificate of a block that this replica lacks and needs, if there is one: the block is
+    /// to be fetched, from its voters.
+    fn missing(&self) -> Option<&Qc>;
+
     /// Where the protocol stands.
     fn status(&self) -> Status;
 
@@ -207,13 +211,6 @@ pub enum Output<M> {
     },
     /// These blocks are committed, in this order, after all that were before.
     Commit(Vec<SharedBlock>),
-    /// A certified block is missing. Its voters have it.
-    Fetch {
-        /// Which.
-        block: BlockId,
-        /// Who should have it.
-        from: Vec<ReplicaId>,
-    },
     /// Something happened that people and checkers may want to know.
     Event(Event),
 }

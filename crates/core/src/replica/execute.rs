@@ -41,6 +41,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             }
             self.drop_unheld_bodies();
             self.consult(now, protocol::Input::Wake, &mut fx);
+            self.follow_up(now, &mut fx);
         }
         fx
     }

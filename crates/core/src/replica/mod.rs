@@ -391,13 +391,19 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             Input::SnapshotWritten(height) => self.on_snapshot_written(height),
             Input::LogBegins(height) => self.log_begins = height,
         }
+        self.follow_up(now, &mut fx);
+        fx
+    }
+
+    /// What any input may have led to: verdicts that were known already, blocks to fetch.
+    fn follow_up(&mut self, now: Time, fx: &mut Fx<P::Message>) {
         while let Some(ask) = self.ready.pop_front() {
-            self.on_checked(now, ask, &[], &mut fx);
+            self.on_checked(now, ask, &[], fx);
         }
+        self.catch_up.want(self.protocol.missing(), self.settings.me);
         if let Some((to, message)) = self.catch_up.due(now, self.protocol.tree().root().height) {
             fx.output(Action::Send { to, message });
         }
-        fx
     }
 
     fn start(&mut self, now: Time, recovery: Recovery, fx: &mut Fx<P::Message>) {
@@ -568,7 +574,6 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
                 self.to_execute.extend(blocks.iter().cloned());
                 fx.output(Action::Committed(blocks));
             }
-            Output::Fetch { block, from } => self.catch_up.want(block, from),
             Output::Event(event) => fx.output(Action::Event(event)),
         }
     }

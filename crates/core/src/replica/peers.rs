@@ -191,12 +191,12 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     }
 
     fn on_chain(&mut self, from: ReplicaId, mut blocks: Vec<FullBlock>, fx: &mut Fx<P::Message>) {
-        let Some(tip) = self.catch_up.tip().filter(|_| self.catch_up.awaits(from)) else {
+        if !self.catch_up.awaits(from) {
             fx.output(Action::Refused { from, reason: Refused::Unasked });
             return;
-        };
+        }
         // Every block but the last is certified by its child's justify; the last only if it is
-        // the one that was asked for.
+        // one that was asked for.
         let linked = blocks.windows(2).all(|pair| match pair {
             [parent, child] => child.block.parent() == parent.block.id(),
             _ => true,
@@ -206,7 +206,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             fx.output(Action::Refused { from, reason: Refused::Unfit });
             return;
         }
-        if blocks.last().is_some_and(|last| last.block.id() != tip) {
+        if blocks.last().is_some_and(|last| !self.catch_up.is_wanted(&last.block.id())) {
             blocks.pop();
         }
         match self.chain_claims(blocks) {
@@ -240,9 +240,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             progress |= self.protocol.tree().find(&id).is_some();
             self.let_go(&id);
         }
-        if self.catch_up.tip().is_some_and(|tip| self.protocol.tree().find(&tip).is_some()) {
-            self.catch_up.found();
-        } else if self.catch_up.awaits(from) {
+        if self.catch_up.awaits(from) {
             self.catch_up.answered(progress);
         }
     }

@@ -22,10 +22,6 @@ impl<R: Rules> Chained<R> {
     pub(super) fn on_qc(&mut self, now: Time, qc: Qc, fx: &mut Fx) {
         if qc.view() > self.safety.high_qc.view() {
             // A certificate counts even if its block is missing: keep the one, fetch the other.
-            if self.tree.find(&qc.block()).is_none() {
-                let from = qc.signers().filter(|signer| *signer != self.me).collect();
-                fx.output(Output::Fetch { block: qc.block(), from });
-            }
             self.safety.high_qc = qc.clone();
             if self.safety.high_tc.as_ref().is_some_and(|tc| tc.view() <= qc.view()) {
                 self.safety.high_tc = None;

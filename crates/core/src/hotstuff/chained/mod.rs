@@ -155,17 +155,12 @@ impl<R: Rules> Chained<R> {
     /// Grows from a later committed block, whose state was taken over. What the chain up to it
     /// commits is not known here, and will be as soon as a block above it commits one: until then
     /// its children's state roots cannot be checked, and this replica does not vote.
-    fn install(&mut self, root: SharedBlock, recent: Vec<SharedBlock>, fx: &mut Fx) {
+    fn install(&mut self, root: SharedBlock, recent: Vec<SharedBlock>) {
         if root.height <= self.tree.root().height {
             return;
         }
         self.pacemaker.committed(root.view);
         self.tree = BlockTree::new(root, Height(0), recent);
-        let high_qc = self.safety.high_qc.clone();
-        if self.tree.find(&high_qc.block()).is_none() {
-            let from = high_qc.signers().filter(|signer| *signer != self.me).collect();
-            fx.output(Output::Fetch { block: high_qc.block(), from });
-        }
     }
 
     /// Sends the proposal of the current view again, if this replica made one before it stopped.
@@ -259,7 +254,7 @@ impl<R: Rules> Protocol for Chained<R> {
             Input::Signed { statement, signature } => {
                 self.on_signed(now, &statement, signature, &mut fx);
             }
-            Input::Installed { root, recent } => self.install(root, recent, &mut fx),
+            Input::Installed { root, recent } => self.install(root, recent),
             Input::Wake => {}
             Input::Connected(peer) => {
                 fx.output(Output::Send { to: peer, message: self.advance() });
@@ -285,6 +280,16 @@ impl<R: Rules> Protocol for Chained<R> {
 
     fn high_qc(&self) -> &Qc {
         &self.safety.high_qc
+    }
+
+    fn missing(&self) -> Option<&Qc> {
+        let root = self.tree.root().view;
+        // Below the root nothing is needed, and above it every certified block descends from it.
+        let lacks = |qc: &&Qc| qc.view() > root && self.tree.find(&qc.block()).is_none();
+        let orphans = self.proposals.iter().filter_map(|last| last.orphan.as_ref());
+        let of_orphans = || orphans.map(|orphan| &orphan.justify).filter(lacks);
+        let high_qc = Some(&self.safety.high_qc).filter(lacks);
+        high_qc.or_else(|| of_orphans().max_by_key(|qc| qc.view()))
     }
 
     fn status(&self) -> Status {

@@ -37,8 +37,6 @@ impl<R: Rules> Chained<R> {
         match self.admit_block(now, block, fx) {
             Ok(()) | Err(Misfit::Known) => self.consider_vote(block, ledger, fx),
             Err(Misfit::Orphan) => {
-                let from = block.justify.signers().filter(|signer| *signer != self.me).collect();
-                fx.output(Output::Fetch { block: block.parent(), from });
                 if let Some(last) = self.proposals.get_mut(block.proposer.index())
                     && last.block == block.id()
                 {
@@ -56,7 +54,7 @@ impl<R: Rules> Chained<R> {
         _ledger: &mut dyn Ledger,
         fx: &mut Fx,
     ) {
-        // An orphan's orphan would be a fetch that skipped one: it is asked for again.
+        // What does not fit its parent is no help; if it is still missing, the next peer is asked.
         let _ = self.admit_block(now, block, fx);
     }
 
@@ -84,7 +82,7 @@ impl<R: Rules> Chained<R> {
         if tc.is_none() && justify.view().next() != view {
             return;
         }
-        // A parent that is missing was asked for when its certificate came.
+        // A parent that is missing is being fetched.
         let Some(parent) = self.tree.get(&justify.block()).cloned() else { return };
         let Some(state_root) =
             self.tree.committed_by(&parent.id()).and_then(|height| ledger.state_root(height))
