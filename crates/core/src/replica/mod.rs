@@ -307,13 +307,13 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         let peers = domain.committee().size();
         Self {
             mempool: Mempool::new(settings.mempool),
+            arrivals: Arrivals::new(settings.me, peers),
             settings,
             domain,
             protocol,
             execution,
             fresh,
             bodies: BTreeMap::new(),
-            arrivals: Arrivals::new(peers),
             catch_up: CatchUp::default(),
             rejoin: None,
             known: KnownSignatures::default(),
@@ -399,6 +399,9 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     fn follow_up(&mut self, now: Time, fx: &mut Fx<P::Message>) {
         while let Some(ask) = self.ready.pop_front() {
             self.on_checked(now, ask, &[], fx);
+        }
+        if self.arrivals.deadline().is_some() {
+            self.arrivals.forget_below(self.view());
         }
         self.catch_up.want(self.protocol.missing(), self.settings.me);
         if let Some((to, message)) = self.catch_up.due(now, self.protocol.tree().root().height) {

@@ -105,7 +105,6 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             self.hold(&block, frames);
             self.consult(now, protocol::Input::Message { from, message }, fx);
             self.let_go(&block.id());
-            self.arrivals.forget_below(self.view());
         }
     }
 
