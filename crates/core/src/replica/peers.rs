@@ -320,6 +320,8 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
                 self.execution = execution;
                 self.to_execute.clear();
                 self.catch_up.answered(true);
+                let settled = self.mempool.taken_over(self.execution.sessions());
+                self.answer(&settled, fx);
                 let Offer { block, recent, .. } = offer;
                 self.consult(now, protocol::Input::Installed { root: block, recent }, fx);
                 self.drop_unheld_bodies();
