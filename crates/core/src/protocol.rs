@@ -56,6 +56,10 @@ pub trait Protocol {
     /// The highest quorum certificate known.
     fn high_qc(&self) -> &Qc;
 
+    /// The certificate of a block that this replica lacks and needs, if there is one: the block is
+    /// to be fetched, from its voters.
+    fn missing(&self) -> Option<&Qc>;
+
     /// Where the protocol stands.
     fn status(&self) -> Status;
 
@@ -65,12 +69,15 @@ pub trait Protocol {
 
 /// What a protocol reads of the replica around it.
 pub trait Ledger {
-    /// Whether there are commands that no committed block holds.
+    /// Whether frames wait that no executed block holds.
     fn has_pending(&self) -> bool;
 
-    /// The frames to propose, oldest first, without those that `ancestors` (uncommitted blocks
-    /// below the new one) hold.
+    /// The frames to propose, oldest first, without those that `ancestors` (the blocks below the
+    /// new one that are not [executed](Self::executed) yet, committed or not) hold.
     fn payload(&mut self, ancestors: &[SharedBlock]) -> Vec<FrameId>;
+
+    /// Up to which height blocks were executed: their frames are pending no more.
+    fn executed(&self) -> Height;
 
     /// The state root after the block at `height`, if it was executed and is not too old.
     fn state_root(&self, height: Height) -> Option<Digest>;
@@ -204,13 +211,6 @@ pub enum Output<M> {
     },
     /// These blocks are committed, in this order, after all that were before.
     Commit(Vec<SharedBlock>),
-    /// A certified block is missing. Its voters have it.
-    Fetch {
-        /// Which.
-        block: BlockId,
-        /// Who should have it.
-        from: Vec<ReplicaId>,
-    },
     /// Something happened that people and checkers may want to know.
     Event(Event),
 }

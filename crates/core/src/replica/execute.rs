@@ -6,6 +6,7 @@ use super::message::Offer;
 use super::{Action, Fx, Halt, Replica, SnapshotMeta};
 use crate::block::SharedBlock;
 use crate::client::message::Response;
+use crate::frame::SharedFrame;
 use crate::protocol::{self, Protocol};
 use crate::state_machine::StateMachine;
 use crate::types::{Height, Time};
@@ -41,6 +42,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             }
             self.drop_unheld_bodies();
             self.consult(now, protocol::Input::Wake, &mut fx);
+            self.follow_up(now, &mut fx);
         }
         fx
     }
@@ -64,14 +66,20 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
                     let response = Response::Outcome(outcome);
                     fx.output(Action::Respond { client, response });
                 }
-                for frame in self.mempool.committed(&frames, self.execution.sessions()) {
-                    if let Some(outcome) = self.execution.sessions().answer(&frame) {
-                        let response = Response::Outcome(outcome);
-                        fx.output(Action::Respond { client: frame.key(), response });
-                    }
-                }
+                let settled = self.mempool.committed(&frames, self.execution.sessions());
+                self.answer(&settled, fx);
             }
             Err(error) => self.halt(Halt::Execution(error), fx),
+        }
+    }
+
+    /// Tells the clients of frames that were settled besides.
+    pub(super) fn answer(&self, settled: &[SharedFrame], fx: &mut Fx<P::Message>) {
+        for frame in settled {
+            if let Some(outcome) = self.execution.sessions().answer(frame) {
+                let response = Response::Outcome(outcome);
+                fx.output(Action::Respond { client: frame.key(), response });
+            }
         }
     }
 

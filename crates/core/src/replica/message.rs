@@ -114,6 +114,24 @@ impl<M> PeerMessage<M> {
     }
 }
 
+/// The first blocks of `chain` that fit the budget; at least one.
+#[must_use]
+pub fn within(chain: Vec<FullBlock>, budget_bytes: u32) -> Vec<FullBlock> {
+    let mut left = budget_bytes as usize;
+    let mut first = true;
+    chain
+        .into_iter()
+        .take(MAX_BLOCKS_SENT)
+        .take_while(|full| {
+            let bytes: usize = full.frames.iter().map(|f| f.encoded_bytes().len()).sum();
+            let fits = first || bytes <= left;
+            first = false;
+            left = left.saturating_sub(bytes);
+            fits
+        })
+        .collect()
+}
+
 impl Encode for FullBlock {
     fn encode(&self, out: &mut Vec<u8>) {
         self.block.encode(out);

@@ -314,13 +314,13 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         let peers = domain.committee().size();
         Self {
             mempool: Mempool::new(settings.mempool),
+            arrivals: Arrivals::new(settings.me, peers),
             settings,
             domain,
             protocol,
             execution,
             fresh,
             bodies: BTreeMap::new(),
-            arrivals: Arrivals::new(peers),
             catch_up: CatchUp::default(),
             rejoin: None,
             known: KnownSignatures::default(),
@@ -399,13 +399,22 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             Input::LogBegins(height) => self.log_begins = height,
             Input::TakeSnapshot => self.take_snapshot(&mut fx),
         }
+        self.follow_up(now, &mut fx);
+        fx
+    }
+
+    /// What any input may have led to: verdicts that were known already, blocks to fetch.
+    fn follow_up(&mut self, now: Time, fx: &mut Fx<P::Message>) {
         while let Some(ask) = self.ready.pop_front() {
-            self.on_checked(now, ask, &[], &mut fx);
+            self.on_checked(now, ask, &[], fx);
         }
+        if self.arrivals.deadline().is_some() {
+            self.arrivals.forget_below(self.view());
+        }
+        self.catch_up.want(self.protocol.missing(), self.settings.me);
         if let Some((to, message)) = self.catch_up.due(now, self.protocol.tree().root().height) {
             fx.output(Action::Send { to, message });
         }
-        fx
     }
 
     fn start(&mut self, now: Time, recovery: Recovery, fx: &mut Fx<P::Message>) {
@@ -528,7 +537,6 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             mempool: &self.mempool,
             execution: &self.execution,
             settings: &self.settings,
-            busy: !self.mempool.is_empty() || self.bodies.values().any(|frames| !frames.is_empty()),
             batch: Vec::new(),
         };
         let effects = self.protocol.step(now, input, &mut desk);
@@ -577,7 +585,6 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
                 self.to_execute.extend(blocks.iter().cloned());
                 fx.output(Action::Committed(blocks));
             }
-            Output::Fetch { block, from } => self.catch_up.want(block, from),
             Output::Event(event) => fx.output(Action::Event(event)),
         }
     }
@@ -625,14 +632,13 @@ struct Desk<'a, S> {
     mempool: &'a Mempool,
     execution: &'a Execution<S>,
     settings: &'a Settings,
-    busy: bool,
     /// The frames handed out for a block.
     batch: Vec<SharedFrame>,
 }
 
 impl<S: StateMachine> Ledger for Desk<'_, S> {
     fn has_pending(&self) -> bool {
-        self.busy
+        !self.mempool.is_empty()
     }
 
     fn payload(&mut self, ancestors: &[SharedBlock]) -> Vec<FrameId> {
@@ -642,6 +648,10 @@ impl<S: StateMachine> Ledger for Desk<'_, S> {
         self.batch = self.mempool.batch(&|id| taken.contains(id), batch_commands, batch_bytes);
         self.batch.truncate(crate::block::MAX_FRAMES);
         self.batch.iter().map(|frame| frame.id()).collect()
+    }
+
+    fn executed(&self) -> Height {
+        self.execution.height()
     }
 
     fn state_root(&self, height: Height) -> Option<Digest> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::catch_up::{BUDGET_BYTES, Chunked};
-use super::message::{FullBlock, MAX_BLOCKS_SENT, MAX_FRAMES_SENT, Offer, PeerMessage};
+use super::message::{FullBlock, MAX_FRAMES_SENT, Offer, PeerMessage, within};
 use super::verify::Pending;
 use super::{Action, Fx, Refused, Replica};
 use crate::block::{BlockId, SharedBlock};
@@ -105,7 +105,6 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             self.hold(&block, frames);
             self.consult(now, protocol::Input::Message { from, message }, fx);
             self.let_go(&block.id());
-            self.arrivals.forget_below(self.view());
         }
     }
 
@@ -191,12 +190,12 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     }
 
     fn on_chain(&mut self, from: ReplicaId, mut blocks: Vec<FullBlock>, fx: &mut Fx<P::Message>) {
-        let Some(tip) = self.catch_up.tip().filter(|_| self.catch_up.awaits(from)) else {
+        if !self.catch_up.awaits(from) {
             fx.output(Action::Refused { from, reason: Refused::Unasked });
             return;
-        };
+        }
         // Every block but the last is certified by its child's justify; the last only if it is
-        // the one that was asked for.
+        // one that was asked for.
         let linked = blocks.windows(2).all(|pair| match pair {
             [parent, child] => child.block.parent() == parent.block.id(),
             _ => true,
@@ -206,7 +205,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             fx.output(Action::Refused { from, reason: Refused::Unfit });
             return;
         }
-        if blocks.last().is_some_and(|last| last.block.id() != tip) {
+        if blocks.last().is_some_and(|last| !self.catch_up.is_wanted(&last.block.id())) {
             blocks.pop();
         }
         match self.chain_claims(blocks) {
@@ -240,9 +239,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             progress |= self.protocol.tree().find(&id).is_some();
             self.let_go(&id);
         }
-        if self.catch_up.tip().is_some_and(|tip| self.protocol.tree().find(&tip).is_some()) {
-            self.catch_up.found();
-        } else if self.catch_up.awaits(from) {
+        if self.catch_up.awaits(from) {
             self.catch_up.answered(progress);
         }
     }
@@ -323,6 +320,8 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
                 self.execution = execution;
                 self.to_execute.clear();
                 self.catch_up.answered(true);
+                let settled = self.mempool.taken_over(self.execution.sessions());
+                self.answer(&settled, fx);
                 let Offer { block, recent, .. } = offer;
                 self.consult(now, protocol::Input::Installed { root: block, recent }, fx);
                 self.drop_unheld_bodies();
@@ -425,22 +424,4 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         fx.record(super::Record::Safety(Arc::new(safety)));
         self.start(now, recovery, fx);
     }
-}
-
-/// The first blocks of `chain` that fit the budget; at least one.
-#[must_use]
-pub fn within(chain: Vec<FullBlock>, budget_bytes: u32) -> Vec<FullBlock> {
-    let mut left = budget_bytes as usize;
-    let mut first = true;
-    chain
-        .into_iter()
-        .take(MAX_BLOCKS_SENT)
-        .take_while(|full| {
-            let bytes: usize = full.frames.iter().map(|f| f.encoded_bytes().len()).sum();
-            let fits = first || bytes <= left;
-            first = false;
-            left = left.saturating_sub(bytes);
-            fits
-        })
-        .collect()
 }

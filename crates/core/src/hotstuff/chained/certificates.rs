@@ -8,7 +8,7 @@ use crate::certificate::{Qc, Tc};
 use crate::hotstuff::rules::{Outcome, Rules};
 use crate::protocol::{Event, Output, Record};
 use crate::tree::Misfit;
-use crate::types::Time;
+use crate::types::{Time, View};
 
 impl<R: Rules> Chained<R> {
     /// Takes in certificates that were verified.
@@ -22,17 +22,23 @@ impl<R: Rules> Chained<R> {
     pub(super) fn on_qc(&mut self, now: Time, qc: Qc, fx: &mut Fx) {
         if qc.view() > self.safety.high_qc.view() {
             // A certificate counts even if its block is missing: keep the one, fetch the other.
-            if self.tree.find(&qc.block()).is_none() {
-                let from = qc.signers().filter(|signer| *signer != self.me).collect();
-                fx.output(Output::Fetch { block: qc.block(), from });
-            }
             self.safety.high_qc = qc.clone();
             if self.safety.high_tc.as_ref().is_some_and(|tc| tc.view() <= qc.view()) {
                 self.safety.high_tc = None;
             }
         }
         self.apply_rules(&qc, fx);
-        self.pacemaker.certified(now, qc.view());
+        self.enter_behind(now, qc.view(), fx);
+    }
+
+    /// Enters the view behind a certificate of `certified`, if that is a step forward.
+    fn enter_behind(&mut self, now: Time, certified: View, fx: &mut Fx) -> bool {
+        let entered = self.pacemaker.certified(now, certified);
+        if entered {
+            fx.event(Event::Entered(self.pacemaker.view()));
+            self.votes.forget_below(certified);
+        }
+        entered
     }
 
     pub(super) fn on_tc(&mut self, now: Time, tc: Tc, fx: &mut Fx) {
@@ -45,7 +51,7 @@ impl<R: Rules> Chained<R> {
         let view = tc.view();
         self.safety.high_tc = Some(tc);
         fx.event(Event::GaveUp(view));
-        if self.pacemaker.certified(now, view) {
+        if self.enter_behind(now, view, fx) {
             // Forwarded once: were it held by one replica alone, the next leader could not enter.
             let next = self.leader(view.next());
             if next != self.me {

@@ -155,17 +155,12 @@ impl<R: Rules> Chained<R> {
     /// Grows from a later committed block, whose state was taken over. What the chain up to it
     /// commits is not known here, and will be as soon as a block above it commits one: until then
     /// its children's state roots cannot be checked, and this replica does not vote.
-    fn install(&mut self, root: SharedBlock, recent: Vec<SharedBlock>, fx: &mut Fx) {
+    fn install(&mut self, root: SharedBlock, recent: Vec<SharedBlock>) {
         if root.height <= self.tree.root().height {
             return;
         }
         self.pacemaker.committed(root.view);
         self.tree = BlockTree::new(root, Height(0), recent);
-        let high_qc = self.safety.high_qc.clone();
-        if self.tree.find(&high_qc.block()).is_none() {
-            let from = high_qc.signers().filter(|signer| *signer != self.me).collect();
-            fx.output(Output::Fetch { block: high_qc.block(), from });
-        }
     }
 
     /// Sends the proposal of the current view again, if this replica made one before it stopped.
@@ -184,6 +179,15 @@ impl<R: Rules> Chained<R> {
             high_qc: self.safety.high_qc.clone(),
             high_tc: self.safety.high_tc.clone(),
         }
+    }
+
+    /// Whether commands stand above the committed head in the chain that leaders extend. Those of
+    /// another fork are pending in the mempool, or were executed: they are nothing to wait for.
+    fn has_uncommitted_commands(&self) -> bool {
+        let floor = self.tree.root().height;
+        let head = self.safety.high_qc.block();
+        let mut above = self.tree.above(floor, &head);
+        above.any(|block| !block.is_empty())
     }
 
     fn on_message(
@@ -239,7 +243,6 @@ impl<R: Rules> Protocol for Chained<R> {
 
     fn step(&mut self, now: Time, input: Input<Message>, ledger: &mut dyn Ledger) -> Fx {
         let mut fx = Fx::default();
-        let before = self.pacemaker.view();
         match input {
             Input::Start(recovered) => self.start(now, recovered, &mut fx),
             Input::Timeout => self.on_timer(now, &mut fx),
@@ -251,17 +254,13 @@ impl<R: Rules> Protocol for Chained<R> {
             Input::Signed { statement, signature } => {
                 self.on_signed(now, &statement, signature, &mut fx);
             }
-            Input::Installed { root, recent } => self.install(root, recent, &mut fx),
+            Input::Installed { root, recent } => self.install(root, recent),
             Input::Wake => {}
             Input::Connected(peer) => {
                 fx.output(Output::Send { to: peer, message: self.advance() });
             }
         }
-        if self.pacemaker.view() != before {
-            fx.event(crate::protocol::Event::Entered(self.pacemaker.view()));
-            self.votes.forget_below(View(self.pacemaker.view().0.saturating_sub(1)));
-        }
-        self.pacemaker.set_busy(now, ledger.has_pending());
+        self.pacemaker.set_busy(now, ledger.has_pending() || self.has_uncommitted_commands());
         self.vote_if_it_waited(ledger, &mut fx);
         self.propose_if_due(now, ledger, &mut fx);
         if std::mem::take(&mut self.must_write) {
@@ -281,6 +280,16 @@ impl<R: Rules> Protocol for Chained<R> {
 
     fn high_qc(&self) -> &Qc {
         &self.safety.high_qc
+    }
+
+    fn missing(&self) -> Option<&Qc> {
+        let root = self.tree.root().view;
+        // Below the root nothing is needed, and above it every certified block descends from it.
+        let lacks = |qc: &&Qc| qc.view() > root && self.tree.find(&qc.block()).is_none();
+        let orphans = self.proposals.iter().filter_map(|last| last.orphan.as_ref());
+        let of_orphans = || orphans.map(|orphan| &orphan.justify).filter(lacks);
+        let high_qc = Some(&self.safety.high_qc).filter(lacks);
+        high_qc.or_else(|| of_orphans().max_by_key(|qc| qc.view()))
     }
 
     fn status(&self) -> Status {
