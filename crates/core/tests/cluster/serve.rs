@@ -39,6 +39,7 @@ impl Cluster {
             }
             Action::ServeChunk { to, height, chunk } => self.serve_chunk(slot, to, height, chunk),
             Action::WriteSnapshot(meta, handle) => self.write_snapshot(slot, *meta, &handle),
+            Action::Executed { .. } => {}
             Action::Event(event) => self.trace.event(self.now, slot, &event),
             Action::Refused { from, reason } => {
                 *self.refused.entry(reason).or_default() += 1;
