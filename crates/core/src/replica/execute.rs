@@ -58,7 +58,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             let (height, id, theirs) = (block.height, block.id(), block.state_root);
             return self.halt(Halt::StateRoot { height, block: id, theirs }, fx);
         }
-        self.note_attestation(block);
+        self.note_attestation(block, fx);
         match self.execution.execute(block.height, block.view, block.id(), &frames) {
             Ok(executed) => {
                 for (client, outcome) in executed.outcomes {
@@ -118,7 +118,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
 
     /// If a committed block carries the root of the newest snapshot, that may be offered to peers:
     /// the block's certificate is in the one committed above it.
-    fn note_attestation(&mut self, block: &SharedBlock) {
+    fn note_attestation(&mut self, block: &SharedBlock, fx: &mut Fx<P::Message>) {
         let Some(meta) = &self.snapshot else { return };
         match self.attesting.take() {
             Some(attesting) if block.parent() == attesting.id() => {
@@ -128,11 +128,11 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
                     attesting,
                     certificate: block.justify.clone(),
                 });
-                self.make_offer();
+                self.make_offer(fx);
             }
             _ => {
-                let known = |offer: &Offer| offer.block.id() == meta.block.id();
-                let needed = !self.attested.as_ref().is_some_and(known);
+                let known = |offer: &&Offer| offer.block.id() == meta.block.id();
+                let needed = self.attested.iter().chain(&self.offer).find(known).is_none();
                 if needed && meta.roots.last() == Some(&block.state_root) {
                     self.attesting = Some(Arc::clone(block));
                 }
@@ -140,16 +140,16 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         }
     }
 
-    pub(super) fn on_snapshot_written(&mut self, height: Height) {
+    pub(super) fn on_snapshot_written(&mut self, height: Height, fx: &mut Fx<P::Message>) {
         self.snapshot_written = self.snapshot_written.max(height);
-        self.make_offer();
+        self.make_offer(fx);
     }
 
     /// Offers the newest attested snapshot once it is on disk.
-    fn make_offer(&mut self) {
-        let written = |offer: &Offer| offer.block.height <= self.snapshot_written;
-        if let Some(offer) = self.attested.as_ref().filter(|offer| written(offer)) {
+    fn make_offer(&mut self, fx: &mut Fx<P::Message>) {
+        if let Some(offer) = self.attested.take_if(|o| o.block.height <= self.snapshot_written) {
             self.offer = Some(offer.clone());
+            fx.output(Action::Offered(Box::new(offer)));
         }
     }
 }

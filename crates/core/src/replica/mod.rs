@@ -117,6 +117,8 @@ pub struct Recovery {
     pub safety: Option<Safety>,
     /// The newest snapshot, if there is one.
     pub snapshot: Option<SnapshotMeta>,
+    /// The newest [offer](Action::Offered), whose snapshot may be an older one.
+    pub offer: Option<Offer>,
     /// The recorded blocks, in the order they were recorded.
     pub blocks: Vec<FullBlock>,
 }
@@ -197,6 +199,10 @@ pub enum Action<M> {
     },
     /// Write this snapshot out while the replica goes on; then [`Input::SnapshotWritten`].
     WriteSnapshot(Box<SnapshotMeta>, SnapshotHandle),
+    /// The snapshot of this offer is attested and on disk: replicas that are behind can be helped
+    /// with it. Keep the offer beside it, for [`Recovery::offer`]. Only now may older snapshots go,
+    /// and blocks at or below its height.
+    Offered(Box<Offer>),
     /// For logs, metrics and transcripts.
     Event(Event),
     /// A peer's message was refused.
@@ -282,8 +288,9 @@ pub struct Replica<P: Protocol, S> {
     snapshot_written: Height,
     /// The committed block that carries the newest snapshot's root; its child certifies it.
     attesting: Option<SharedBlock>,
-    /// The newest snapshot that a certified block attests, before and after it is on disk.
+    /// The newest snapshot that a certified block attests, before it is on disk.
     attested: Option<Offer>,
+    /// The one that is offered to peers.
     offer: Option<Offer>,
     /// Testimonies being signed: to whom, for which nonce, of which view.
     testimonies: BTreeMap<Statement, (ReplicaId, Digest, View)>,
@@ -388,7 +395,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
                     self.consult(now, protocol::Input::Connected(peer), &mut fx);
                 }
             }
-            Input::SnapshotWritten(height) => self.on_snapshot_written(height),
+            Input::SnapshotWritten(height) => self.on_snapshot_written(height, &mut fx),
             Input::LogBegins(height) => self.log_begins = height,
         }
         self.follow_up(now, &mut fx);
@@ -422,6 +429,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             self.snapshot_written = meta.block.height;
         }
         self.snapshot = recovery.snapshot;
+        self.offer = recovery.offer;
         let mut blocks = Vec::with_capacity(recovery.blocks.len());
         for FullBlock { block, frames } in recovery.blocks {
             if block.height > root.height {

@@ -419,8 +419,12 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             return;
         };
         self.rejoin = None;
-        let recovery =
-            super::Recovery { safety: Some(safety.clone()), snapshot: None, blocks: Vec::new() };
+        let recovery = super::Recovery {
+            safety: Some(safety.clone()),
+            snapshot: None,
+            offer: None,
+            blocks: Vec::new(),
+        };
         fx.record(super::Record::Safety(Arc::new(safety)));
         self.start(now, recovery, fx);
     }
