@@ -15,8 +15,6 @@ use crate::types::{Height, Time};
 const SNAPSHOT_ROOTS: usize = 64;
 /// Committed blocks kept beside a snapshot: what a commit rule looks back on.
 const SNAPSHOT_RECENT: usize = 4;
-/// If a committed block's root is not found among this many latest ones, it is another's state.
-const ROOT_SEARCH: u64 = 512;
 
 impl<P: Protocol, S: StateMachine> Replica<P, S> {
     /// Whether committed blocks wait to be executed.
@@ -82,14 +80,20 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         }
     }
 
-    /// Whether the root that a committed block carries is one that this replica computed. A
-    /// replica that took over a snapshot lately may not know the state it is of.
-    fn computed_root_of(&self, block: &SharedBlock) -> bool {
+    /// Whether the root that a committed block carries is one that this replica computed. Along a
+    /// chain the roots carried are of ever later states, so only those from the last one found on
+    /// count. A replica that took over a snapshot lately may not know the state it is of.
+    fn computed_root_of(&mut self, block: &SharedBlock) -> bool {
         let lowest = self.execution.lowest_root();
-        let floor = lowest.0.max(block.height.0.saturating_sub(ROOT_SEARCH));
-        let mut heights = (floor..block.height.0).rev().map(Height);
-        let is_whole = lowest == Height(0) || block.height.0 - lowest.0 >= ROOT_SEARCH;
-        heights.any(|height| self.execution.root_at(height) == Some(block.state_root)) || !is_whole
+        let from = self.root_shown.max(lowest).0;
+        let mut heights = (from..block.height.0).rev().map(Height);
+        match heights.find(|height| self.execution.root_at(*height) == Some(block.state_root)) {
+            Some(height) => {
+                self.root_shown = height;
+                true
+            }
+            None => lowest > self.root_shown,
+        }
     }
 
     /// Begins a snapshot of the state as it is.

@@ -280,6 +280,8 @@ pub struct Replica<P: Protocol, S> {
     pending_of: Vec<usize>,
     next_ask: u64,
     to_execute: VecDeque<SharedBlock>,
+    /// The height of the state whose root the last executed block carries, if it was found.
+    root_shown: Height,
     /// The height of the last snapshot begun.
     snapshot_at: Height,
     /// The newest snapshot, which may still be on its way to the disk.
@@ -329,6 +331,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             pending_of: vec![0; peers],
             next_ask: 0,
             to_execute: VecDeque::new(),
+            root_shown: Height(0),
             snapshot_at: Height(0),
             snapshot: None,
             snapshot_written: Height(0),
@@ -368,10 +371,15 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     /// The earliest timer, if one is running.
     #[must_use]
     pub fn deadline(&self) -> Option<Time> {
+        if self.halted {
+            return None;
+        }
+        if let Some(rejoin) = &self.rejoin {
+            return Some(rejoin.deadline());
+        }
         let relay = self.mempool.oldest_unrelayed().map(|t| t.after(self.settings.relay_after));
-        let rejoin = self.rejoin.as_ref().map(Rejoin::deadline);
         let own = [self.protocol.deadline(), self.catch_up.deadline(), self.arrivals.deadline()];
-        own.into_iter().chain([relay, rejoin]).flatten().min()
+        own.into_iter().chain([relay]).flatten().min()
     }
 
     /// Takes one input. Nothing of what it leads to leaves before it is durable.
@@ -381,6 +389,12 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             return fx;
         }
         match input {
+            Input::Frames(frames) if self.rejoin.is_some() => {
+                for Submitted { frame, .. } in frames {
+                    let response = refusal(&frame, Refusal::Unavailable);
+                    fx.output(Action::Respond { client: frame.key(), response });
+                }
+            }
             Input::Start(recovery) => self.start(now, *recovery, &mut fx),
             Input::Rejoin(nonce) => self.begin_rejoin(now, nonce, &mut fx),
             Input::Peer { from, message } => self.on_peer(now, from, message, &mut fx),
@@ -475,16 +489,17 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     }
 
     fn on_timeout(&mut self, now: Time, fx: &mut Fx<P::Message>) {
-        if self.rejoin.as_ref().is_some_and(|rejoin| now >= rejoin.deadline()) {
-            self.ask_testimonies(now, fx);
+        if let Some(rejoin) = &self.rejoin {
+            if now >= rejoin.deadline() {
+                self.ask_testimonies(now, fx);
+            }
+            return;
         }
         self.relay_overdue(now, fx);
         for (to, ids) in self.arrivals.overdue(now) {
             fx.output(Action::Send { to, message: PeerMessage::NeedFrames(ids) });
         }
-        if self.rejoin.is_none() {
-            self.consult(now, protocol::Input::Timeout, fx);
-        }
+        self.consult(now, protocol::Input::Timeout, fx);
     }
 
     /// Passes on what has waited long in no block: the leader may not have it, or be dead and the
