@@ -119,6 +119,8 @@ pub enum Input<M> {
         root: SharedBlock,
         /// The committed blocks right below it, oldest first.
         recent: Vec<SharedBlock>,
+        /// The certificate of a block above it, by which the state was believed.
+        certificate: Qc,
     },
     /// Work may have arrived, or blocks been executed.
     Wake,
@@ -315,6 +317,8 @@ pub struct Status {
     pub uncommitted: usize,
     /// The view up to which this replica abstains, if it does.
     pub abstain_until: View,
+    /// The highest view it may have been heard in: entered, voted in or given up.
+    pub heard: View,
 }
 
 /// The effects of a step: records, and what may only happen once these are durable.

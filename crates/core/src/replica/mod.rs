@@ -119,6 +119,8 @@ pub struct Recovery {
     pub safety: Option<Safety>,
     /// The newest snapshot, if there is one.
     pub snapshot: Option<SnapshotMeta>,
+    /// The newest [offer](Action::Offered), whose snapshot may be an older one.
+    pub offer: Option<Offer>,
     /// The recorded blocks, in the order they were recorded.
     pub blocks: Vec<FullBlock>,
 }
@@ -204,6 +206,10 @@ pub enum Action<M> {
     },
     /// Write this snapshot out while the replica goes on; then [`Input::SnapshotWritten`].
     WriteSnapshot(Box<SnapshotMeta>, SnapshotHandle),
+    /// The snapshot of this offer is attested and on disk: replicas that are behind can be helped
+    /// with it. Keep the offer beside it, for [`Recovery::offer`]. Only now may older snapshots go,
+    /// and blocks at or below its height.
+    Offered(Box<Offer>),
     /// For logs, metrics and transcripts.
     Event(Event),
     /// A peer's message was refused.
@@ -281,6 +287,8 @@ pub struct Replica<P: Protocol, S> {
     pending_of: Vec<usize>,
     next_ask: u64,
     to_execute: VecDeque<SharedBlock>,
+    /// The height of the state whose root the last executed block carries, if it was found.
+    root_shown: Height,
     /// The height of the last snapshot begun.
     snapshot_at: Height,
     /// The newest snapshot, which may still be on its way to the disk.
@@ -289,8 +297,9 @@ pub struct Replica<P: Protocol, S> {
     snapshot_written: Height,
     /// The committed block that carries the newest snapshot's root; its child certifies it.
     attesting: Option<SharedBlock>,
-    /// The newest snapshot that a certified block attests, before and after it is on disk.
+    /// The newest snapshot that a certified block attests, before it is on disk.
     attested: Option<Offer>,
+    /// The one that is offered to peers.
     offer: Option<Offer>,
     /// Testimonies being signed: to whom, for which nonce, of which view.
     testimonies: BTreeMap<Statement, (ReplicaId, Digest, View)>,
@@ -329,6 +338,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             pending_of: vec![0; peers],
             next_ask: 0,
             to_execute: VecDeque::new(),
+            root_shown: Height(0),
             snapshot_at: Height(0),
             snapshot: None,
             snapshot_written: Height(0),
@@ -368,10 +378,15 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     /// The earliest timer, if one is running.
     #[must_use]
     pub fn deadline(&self) -> Option<Time> {
+        if self.halted {
+            return None;
+        }
+        if let Some(rejoin) = &self.rejoin {
+            return Some(rejoin.deadline());
+        }
         let relay = self.mempool.oldest_unrelayed().map(|t| t.after(self.settings.relay_after));
-        let rejoin = self.rejoin.as_ref().map(Rejoin::deadline);
         let own = [self.protocol.deadline(), self.catch_up.deadline(), self.arrivals.deadline()];
-        own.into_iter().chain([relay, rejoin]).flatten().min()
+        own.into_iter().chain([relay]).flatten().min()
     }
 
     /// Takes one input. Nothing of what it leads to leaves before it is durable.
@@ -381,6 +396,12 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             return fx;
         }
         match input {
+            Input::Frames(frames) if self.rejoin.is_some() => {
+                for Submitted { frame, .. } in frames {
+                    let response = refusal(&frame, Refusal::Unavailable);
+                    fx.output(Action::Respond { client: frame.key(), response });
+                }
+            }
             Input::Start(recovery) => self.start(now, *recovery, &mut fx),
             Input::Rejoin(nonce) => self.begin_rejoin(now, nonce, &mut fx),
             Input::Peer { from, message } => self.on_peer(now, from, message, &mut fx),
@@ -395,7 +416,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
                     self.consult(now, protocol::Input::Connected(peer), &mut fx);
                 }
             }
-            Input::SnapshotWritten(height) => self.on_snapshot_written(height),
+            Input::SnapshotWritten(height) => self.on_snapshot_written(height, &mut fx),
             Input::LogBegins(height) => self.log_begins = height,
             Input::TakeSnapshot => self.take_snapshot(&mut fx),
         }
@@ -430,6 +451,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             self.snapshot_written = meta.block.height;
         }
         self.snapshot = recovery.snapshot;
+        self.offer = recovery.offer;
         let mut blocks = Vec::with_capacity(recovery.blocks.len());
         for FullBlock { block, frames } in recovery.blocks {
             if block.height > root.height {
@@ -475,16 +497,17 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     }
 
     fn on_timeout(&mut self, now: Time, fx: &mut Fx<P::Message>) {
-        if self.rejoin.as_ref().is_some_and(|rejoin| now >= rejoin.deadline()) {
-            self.ask_testimonies(now, fx);
+        if let Some(rejoin) = &self.rejoin {
+            if now >= rejoin.deadline() {
+                self.ask_testimonies(now, fx);
+            }
+            return;
         }
         self.relay_overdue(now, fx);
         for (to, ids) in self.arrivals.overdue(now) {
             fx.output(Action::Send { to, message: PeerMessage::NeedFrames(ids) });
         }
-        if self.rejoin.is_none() {
-            self.consult(now, protocol::Input::Timeout, fx);
-        }
+        self.consult(now, protocol::Input::Timeout, fx);
     }
 
     /// Passes on what has waited long in no block: the leader may not have it, or be dead and the

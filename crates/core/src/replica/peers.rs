@@ -322,8 +322,11 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
                 self.catch_up.answered(true);
                 let settled = self.mempool.taken_over(self.execution.sessions());
                 self.answer(&settled, fx);
-                let Offer { block, recent, .. } = offer;
-                self.consult(now, protocol::Input::Installed { root: block, recent }, fx);
+                let Offer { block: root, recent, certificate, .. } = offer;
+                // What is between its own log and the snapshot never was here.
+                self.log_begins = self.log_begins.max(root.height.next());
+                self.root_shown = Height(0);
+                self.consult(now, protocol::Input::Installed { root, recent, certificate }, fx);
                 self.drop_unheld_bodies();
                 self.take_snapshot(fx);
             }
@@ -354,7 +357,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
 
     /// Tells a replica that lost its data which views to keep away from.
     fn testify(&mut self, to: ReplicaId, nonce: Digest, fx: &mut Fx<P::Message>) {
-        let view = self.view();
+        let view = self.protocol.status().heard;
         let content = Self::testimony_content(&nonce, to);
         let statement = self.domain.testimony(view, &content);
         self.testimonies.insert(statement, (to, nonce, view));
@@ -419,8 +422,12 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             return;
         };
         self.rejoin = None;
-        let recovery =
-            super::Recovery { safety: Some(safety.clone()), snapshot: None, blocks: Vec::new() };
+        let recovery = super::Recovery {
+            safety: Some(safety.clone()),
+            snapshot: None,
+            offer: None,
+            blocks: Vec::new(),
+        };
         fx.record(super::Record::Safety(Arc::new(safety)));
         self.start(now, recovery, fx);
     }

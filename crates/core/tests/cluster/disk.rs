@@ -7,7 +7,7 @@ use quorate_core::Height;
 use quorate_core::block::BlockId;
 use quorate_core::protocol::Safety;
 use quorate_core::replica::drive::Journal;
-use quorate_core::replica::message::FullBlock;
+use quorate_core::replica::message::{FullBlock, Offer};
 use quorate_core::replica::{Record, Recovery, SnapshotMeta};
 use quorate_core::wire::{Decode, Encode};
 
@@ -20,6 +20,7 @@ pub struct Disk {
     /// The committed blocks by height.
     chain: BTreeMap<Height, BlockId>,
     pub snapshots: BTreeMap<Height, (SnapshotMeta, Vec<Bytes>)>,
+    offer: Option<Bytes>,
     /// The power fails in this write (counted down), after this many of its records.
     pub fails: Option<(usize, usize)>,
     pub writes: usize,
@@ -84,16 +85,16 @@ impl Disk {
         Height((1..=root.0).rev().take_while(held).last().unwrap_or(root.0 + 1))
     }
 
-    /// Keeps the newest two snapshots, and no block that the older one of them covers.
-    pub fn retire(&mut self) {
-        while self.snapshots.len() > 2 {
-            self.snapshots.pop_first();
+    /// Keeps an offer; older snapshots go, and with `retire` the blocks that it covers.
+    pub fn offered(&mut self, offer: &Offer, retire: bool) {
+        let floor = offer.block.height;
+        self.offer = Some(offer.to_bytes().into());
+        self.snapshots.retain(|height, _| *height >= floor);
+        if retire {
+            self.blocks.retain(|(_, height, _)| *height > floor);
+            self.by_id = self.blocks.iter().enumerate().map(|(at, (id, ..))| (*id, at)).collect();
+            self.chain.retain(|height, _| *height > floor);
         }
-        let Some((floor, _)) = self.snapshots.first_key_value() else { return };
-        let floor = *floor;
-        self.blocks.retain(|(_, height, _)| *height > floor);
-        self.by_id = self.blocks.iter().enumerate().map(|(at, (id, ..))| (*id, at)).collect();
-        self.chain.retain(|height, _| *height > floor);
     }
 
     pub fn recovery(&self) -> Recovery {
@@ -105,7 +106,11 @@ impl Disk {
             FullBlock::from_bytes(bytes.clone()).expect("what was written can be read")
         });
         let snapshot = self.snapshots.last_key_value().map(|(_, (meta, _))| meta.clone());
-        Recovery { safety, snapshot, blocks: blocks.collect() }
+        let offer = self
+            .offer
+            .clone()
+            .map(|bytes| Offer::from_bytes(bytes).expect("what was written can be read"));
+        Recovery { safety, snapshot, offer, blocks: blocks.collect() }
     }
 
     /// How much is on it: blocks.

@@ -122,6 +122,7 @@ enum Event {
     Frames { to: usize, frames: Vec<SharedFrame>, relay: bool },
     Verified { to: usize, life: u64, ask: u64, verdicts: Vec<bool> },
     SnapshotWritten { to: usize, life: u64, height: Height },
+    LogCut { to: usize },
     Answer { from: usize, client: PublicKey, outcome: Outcome },
     Retry { client: usize },
 }
@@ -230,11 +231,16 @@ impl Cluster {
         self.slots[slot].core = Some(self.make_core(slot));
         self.note(slot, || "starts".into());
         self.turn(slot, vec![Input::Start(recovery)]);
+        self.tell_log(slot);
+        self.connect(slot);
+    }
+
+    /// Tells a replica where its log begins.
+    fn tell_log(&mut self, slot: usize) {
         if let Some(core) = &self.slots[slot].core {
-            let begins = self.slots[slot].disk.begins(core_root(core));
+            let begins = self.slots[slot].disk.begins(status_of(core).committed);
             self.turn(slot, vec![Input::LogBegins(begins)]);
         }
-        self.connect(slot);
     }
 
     /// Starts a replica whose disk was lost.
@@ -398,6 +404,7 @@ impl Cluster {
             Event::SnapshotWritten { to, life, height } if self.slots[to].life == life => {
                 self.snapshot_written(to, height);
             }
+            Event::LogCut { to } => self.tell_log(to),
             Event::Answer { from, client, outcome } => self.answered(from, client, &outcome),
             Event::Retry { client } if !self.clients[client].is_done() => {
                 let frames = self.clients[client].unanswered.values().cloned().collect();
@@ -494,10 +501,6 @@ impl Cluster {
 pub fn status_of(core: &Core) -> quorate_core::protocol::Status {
     use quorate_core::protocol::Protocol;
     core.protocol().status()
-}
-
-fn core_root(core: &Core) -> Height {
-    status_of(core).committed
 }
 
 /// The world of one turn: it signs, verifies, and keeps what is to be done.

@@ -39,7 +39,11 @@ impl Cluster {
             }
             Action::ServeChunk { to, height, chunk } => self.serve_chunk(slot, to, height, chunk),
             Action::WriteSnapshot(meta, handle) => self.write_snapshot(slot, *meta, &handle),
-            Action::Executed { .. } => {}
+            Action::Offered(offer) => {
+                let retire = self.config.retire;
+                self.slots[slot].disk.offered(&offer, retire);
+                self.schedule(0, Event::LogCut { to: slot });
+            }
             Action::Event(event) => self.trace.event(self.now, slot, &event),
             Action::Refused { from, reason } => {
                 *self.refused.entry(reason).or_default() += 1;
@@ -127,12 +131,6 @@ impl Cluster {
         let written = place.writing.take_if(|(meta, _)| meta.block.height == height);
         let Some(snapshot) = written else { return };
         place.disk.snapshots.insert(height, snapshot);
-        let mut inputs = vec![Input::SnapshotWritten(height)];
-        if self.config.retire {
-            place.disk.retire();
-            let root = place.core.as_ref().map_or(Height(0), super::core_root);
-            inputs.push(Input::LogBegins(place.disk.begins(root)));
-        }
-        self.turn(slot, inputs);
+        self.turn(slot, vec![Input::SnapshotWritten(height)]);
     }
 }

@@ -130,6 +130,8 @@ impl<R: Rules> Chained<R> {
 
     fn start(&mut self, now: Time, recovered: Recovered, fx: &mut Fx) {
         let Recovered { safety, root, root_committed, recent, blocks } = recovered;
+        // Back-off counts from here, however far the chain has come before the snapshot.
+        self.pacemaker.committed(root.view);
         self.tree = BlockTree::new(root, root_committed, recent);
         if let Some(safety) = safety {
             self.safety = safety;
@@ -155,12 +157,23 @@ impl<R: Rules> Chained<R> {
     /// Grows from a later committed block, whose state was taken over. What the chain up to it
     /// commits is not known here, and will be as soon as a block above it commits one: until then
     /// its children's state roots cannot be checked, and this replica does not vote.
-    fn install(&mut self, root: SharedBlock, recent: Vec<SharedBlock>) {
+    fn install(
+        &mut self,
+        now: Time,
+        root: SharedBlock,
+        recent: Vec<SharedBlock>,
+        certificate: Qc,
+        fx: &mut Fx,
+    ) {
         if root.height <= self.tree.root().height {
             return;
         }
         self.pacemaker.committed(root.view);
         self.tree = BlockTree::new(root, Height(0), recent);
+        self.drop_old_orphans();
+        self.on_qc(now, certificate, fx);
+        // More may have been certified since the snapshot, and nobody else speaks in an idle cluster.
+        fx.output(Output::Broadcast(self.advance()));
     }
 
     /// Sends the proposal of the current view again, if this replica made one before it stopped.
@@ -254,7 +267,9 @@ impl<R: Rules> Protocol for Chained<R> {
             Input::Signed { statement, signature } => {
                 self.on_signed(now, &statement, signature, &mut fx);
             }
-            Input::Installed { root, recent } => self.install(root, recent),
+            Input::Installed { root, recent, certificate } => {
+                self.install(now, root, recent, certificate, &mut fx);
+            }
             Input::Wake => {}
             Input::Connected(peer) => {
                 fx.output(Output::Send { to: peer, message: self.advance() });
@@ -294,6 +309,7 @@ impl<R: Rules> Protocol for Chained<R> {
 
     fn status(&self) -> Status {
         let view = self.pacemaker.view();
+        let voted = self.safety.voted.map_or(View(0), |(view, _)| view);
         Status {
             view,
             leader: self.leader(view),
@@ -302,6 +318,7 @@ impl<R: Rules> Protocol for Chained<R> {
             committed: self.tree.root().height,
             uncommitted: self.tree.uncommitted(),
             abstain_until: self.safety.abstain_until,
+            heard: view.max(self.safety.timed_out).max(voted),
         }
     }
 
