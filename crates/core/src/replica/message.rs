@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::block::{Block, BlockId, MAX_FRAMES, SharedBlock};
 use super::SnapshotMeta;
+use crate::block::{Block, BlockId, MAX_FRAMES, SharedBlock};
 use crate::certificate::Qc;
 use crate::crypto::Signature;
 use crate::frame::{Frame, FrameId, SharedFrame};

@@ -461,7 +461,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         }
         let safety = recovery.safety;
         let recovered = Recovered { safety, root, root_committed, recent, blocks };
-        self.consult(now, protocol::Input::Start(recovered), fx);
+        self.consult(now, protocol::Input::Start(Box::new(recovered)), fx);
         self.drop_unheld_bodies();
     }
 

@@ -44,6 +44,7 @@ impl Cluster {
                 self.slots[slot].disk.offered(&offer, retire);
                 self.schedule(0, Event::LogCut { to: slot });
             }
+            Action::Executed { .. } => {}
             Action::Event(event) => self.trace.event(self.now, slot, &event),
             Action::Refused { from, reason } => {
                 *self.refused.entry(reason).or_default() += 1;

@@ -94,7 +94,7 @@ impl<R: Rules> Chained<R> {
             safety: Safety::new(genesis.id()),
             tree: BlockTree::new(genesis, Height(0), Vec::new()),
             must_write: false,
-            pacemaker: Pacemaker::new(&committee, timing, R::COMMIT_DEPTH),
+            pacemaker: Pacemaker::new(&committee, election, timing, R::COMMIT_DEPTH),
             votes: VoteCollector::new(&committee),
             my_vote: None,
             my_time_out: None,
@@ -257,7 +257,7 @@ impl<R: Rules> Protocol for Chained<R> {
     fn step(&mut self, now: Time, input: Input<Message>, ledger: &mut dyn Ledger) -> Fx {
         let mut fx = Fx::default();
         match input {
-            Input::Start(recovered) => self.start(now, recovered, &mut fx),
+            Input::Start(recovered) => self.start(now, *recovered, &mut fx),
             Input::Timeout => self.on_timer(now, &mut fx),
             Input::Message { from, message } => {
                 self.on_message(now, from, message.into_inner(), ledger, &mut fx);
