@@ -72,6 +72,10 @@ pub struct Setup {
     pub log_window_bytes: u64,
     /// Bounds of blocks, relaying and snapshots.
     pub settings: replica::Settings,
+    /// Most commands in a client's frame.
+    pub max_frame_commands: u32,
+    /// Most bytes of commands in a client's frame.
+    pub max_frame_bytes: usize,
     /// Bounds of sessions.
     pub sessions: sessions::Limits,
     /// When a leader is given up.
@@ -183,6 +187,8 @@ impl Setup {
         };
         let stage = Requests {
             chain,
+            max_frame_commands: self.max_frame_commands,
+            max_frame_bytes: self.max_frame_bytes,
             scheme: Arc::clone(&scheme),
             listener: Arc::clone(&listener),
             archive: archive.clone(),
