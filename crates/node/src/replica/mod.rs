@@ -131,7 +131,7 @@ impl Setup {
         let options = OpenOptions { durability, rejoin, sessions: self.sessions };
         let mut data = data::open(&self.data, &owner, options, &fresh)?;
         let notes = std::mem::take(&mut data.notes);
-        let (journal, execution, recovery, snapshots, lock) = data.into_parts();
+        let (journal, execution, recovery, snapshots, disk, lock) = data.into_parts();
 
         let protocol = Chained::<ThreeChain>::new(
             self.committee.clone(),
@@ -180,6 +180,7 @@ impl Setup {
         let shelf = Shelf {
             index: Arc::clone(journal.index()),
             snapshots,
+            disk,
             peers: Arc::clone(&peers),
             listener: Arc::clone(&listener),
             outside: outside.clone(),
