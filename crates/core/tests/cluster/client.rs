@@ -65,7 +65,8 @@ impl Client {
     pub fn request(&mut self, count: u64, bytes: usize) -> Vec<SharedFrame> {
         let commands = (0..count).map(|i| {
             let text = format!("c{}:{} ", self.id, self.next_command + i);
-            format!("{text:.<bytes$}")
+            let padding = bytes.saturating_sub(text.len());
+            text + &".".repeat(padding)
         });
         self.unsent.push_back(commands.collect());
         self.next_command += count;

@@ -108,8 +108,8 @@ pub struct Slot {
     /// Time-outs in a row without the clock moving.
     spins: (Time, u32),
     pub halted: Option<Halt>,
-    /// A halt is what the test wants.
-    pub may_halt: bool,
+    /// Its application computes another state from this command on.
+    pub breaks_at: Option<usize>,
     /// The snapshot on its way to the disk.
     writing: Option<(SnapshotMeta, Vec<Bytes>)>,
     /// Messages sent, for tests of silence and storms.
@@ -141,6 +141,8 @@ pub struct Cluster {
     pub trace: Trace,
     /// Refusals by reason.
     pub refused: BTreeMap<Refused, u64>,
+    /// Says which messages are lost: from, to, message.
+    pub drops: Option<fn(usize, usize, &Peer) -> bool>,
     /// Intercepts what faulty slots send: what goes out instead.
     pub adversary: Option<fn(&mut Rng, usize, &Peer) -> Vec<(usize, Peer)>>,
 }
@@ -162,7 +164,7 @@ impl Cluster {
             checked: (0, 0),
             spins: (Time(0), 0),
             halted: None,
-            may_halt: false,
+            breaks_at: None,
             writing: None,
             sent: 0,
         });
@@ -178,6 +180,7 @@ impl Cluster {
             queued: 0,
             trace,
             refused: BTreeMap::new(),
+            drops: None,
             adversary: None,
             config,
         };
@@ -210,13 +213,14 @@ impl Cluster {
         let me = ReplicaId(id as u16);
         let protocol = Chained::new(committee.clone(), me, Election::RoundRobin, timing);
         let genesis = Block::genesis(CHAIN, Epoch(0)).id();
+        let breaks_at = self.slots[slot].breaks_at;
+        let application = Register { breaks_at, ..Register::default() };
         let execution = match self.slots[slot].disk.snapshots.last_key_value() {
-            None => Execution::new(Register::default(), Limits::default(), genesis)
-                .expect("limits of use"),
+            None => Execution::new(application, Limits::default(), genesis).expect("limits of use"),
             Some((_, (meta, chunks))) => {
                 let root = *meta.roots.last().expect("a snapshot has its own root");
                 let mut chunks = chunks.iter().cloned();
-                Execution::restore(Register::default(), Limits::default(), &mut chunks, root)
+                Execution::restore(application, Limits::default(), &mut chunks, root)
                     .expect("its own snapshot")
             }
         };
@@ -473,6 +477,11 @@ impl Cluster {
             let delay = self.rng.between(self.config.link.delay);
             self.schedule(delay, Event::Answer { from, client, outcome });
         }
+    }
+
+    /// A message that somebody made up arrives now.
+    pub fn inject(&mut self, from: usize, to: usize, message: &Peer) {
+        self.schedule(0, Event::Deliver { to, from, bytes: encoded(message) });
     }
 
     /// The highest view any correct replica is in.

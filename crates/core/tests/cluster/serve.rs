@@ -53,7 +53,7 @@ impl Cluster {
             Action::Halt(halt) => {
                 self.note(slot, || format!("halts: {halt}"));
                 let place = &mut self.slots[slot];
-                assert!(place.faulty || place.may_halt, "r{} halted: {halt}", place.id);
+                assert!(place.faulty, "r{} halted: {halt}", place.id);
                 place.halted = Some(halt);
             }
         }
@@ -83,6 +83,9 @@ impl Cluster {
             None => vec![(to, message.clone())],
         };
         for (to, message) in outgoing {
+            if self.drops.is_some_and(|drops| drops(from, to, &message)) {
+                continue;
+            }
             for delay in self.network.copies(&mut self.rng, from, to) {
                 self.schedule(delay, Event::Deliver { to, from, bytes: encoded(&message) });
             }
