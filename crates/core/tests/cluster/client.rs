@@ -36,6 +36,8 @@ pub struct Client {
     unsent: VecDeque<Vec<String>>,
     /// By first number: frames without f + 1 equal answers.
     pub unanswered: BTreeMap<u64, SharedFrame>,
+    /// It will send again what is not answered by then.
+    pub is_patient: bool,
     /// Commands acknowledged.
     pub acknowledged: u64,
 }
@@ -52,6 +54,7 @@ impl Client {
             next_first: 1,
             unsent: VecDeque::new(),
             unanswered: BTreeMap::new(),
+            is_patient: false,
             acknowledged: 0,
         }
     }

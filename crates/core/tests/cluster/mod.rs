@@ -6,6 +6,7 @@
 // Each test binary uses a part of this.
 #![allow(dead_code)]
 
+pub mod adversary;
 pub mod app;
 pub mod client;
 pub mod disk;
@@ -17,7 +18,6 @@ mod serve;
 pub mod trace;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use bytes::Bytes;
 use quorate_core::block::Block;
@@ -143,8 +143,8 @@ pub struct Cluster {
     pub refused: BTreeMap<Refused, u64>,
     /// Says which messages are lost: from, to, message.
     pub drops: Option<fn(usize, usize, &Peer) -> bool>,
-    /// Intercepts what faulty slots send: what goes out instead.
-    pub adversary: Option<fn(&mut Rng, usize, &Peer) -> Vec<(usize, Peer)>>,
+    /// Faulty slots bend what they send.
+    pub liars: bool,
 }
 
 impl Cluster {
@@ -181,7 +181,7 @@ impl Cluster {
             trace,
             refused: BTreeMap::new(),
             drops: None,
-            adversary: None,
+            liars: false,
             config,
         };
         for slot in 0..cluster.slots.len() {
@@ -267,6 +267,9 @@ impl Cluster {
 
     /// A channel between two replicas opens (again): both are told.
     pub fn reconnect(&mut self, one: usize, two: usize) {
+        if self.slots[one].id == self.slots[two].id {
+            return;
+        }
         self.schedule(0, Event::Connected { to: one, peer: two });
         self.schedule(0, Event::Connected { to: two, peer: one });
     }
@@ -294,7 +297,9 @@ impl Cluster {
     pub fn request(&mut self, client: usize, count: u64, bytes: usize) {
         let frames = self.clients[client].request(count, bytes);
         self.submit(client, frames);
-        self.schedule(self.config.client_patience, Event::Retry { client });
+        if !std::mem::replace(&mut self.clients[client].is_patient, true) {
+            self.schedule(self.config.client_patience, Event::Retry { client });
+        }
     }
 
     fn submit(&mut self, client: usize, frames: Vec<SharedFrame>) {
@@ -410,7 +415,11 @@ impl Cluster {
             }
             Event::LogCut { to } => self.tell_log(to),
             Event::Answer { from, client, outcome } => self.answered(from, client, &outcome),
-            Event::Retry { client } if !self.clients[client].is_done() => {
+            Event::Retry { client } => {
+                self.clients[client].is_patient = !self.clients[client].is_done();
+                if self.clients[client].is_done() {
+                    return;
+                }
                 let frames = self.clients[client].unanswered.values().cloned().collect();
                 self.submit(client, frames);
                 self.schedule(self.config.client_patience, Event::Retry { client });
@@ -542,9 +551,4 @@ pub type Outgoing = Vec<(usize, Peer)>;
 
 fn encoded(message: &Peer) -> Bytes {
     message.to_bytes().into()
-}
-
-/// A shared block, for adversaries.
-pub fn shared(block: Block) -> Arc<Block> {
-    Arc::new(block)
 }

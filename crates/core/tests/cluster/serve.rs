@@ -8,6 +8,7 @@ use quorate_core::replica::{Action, Input, SnapshotMeta};
 use quorate_core::state_machine::Snapshot;
 use quorate_core::{Height, ReplicaId};
 
+use super::adversary::Liar;
 use super::keys::Mock;
 use super::{Cluster, Event, Peer, encoded};
 
@@ -78,9 +79,11 @@ impl Cluster {
 
     fn post(&mut self, from: usize, to: usize, message: &Peer) {
         self.slots[from].sent += 1;
-        let outgoing = match self.adversary.filter(|_| self.slots[from].faulty) {
-            Some(adversary) => adversary(&mut self.rng, to, message),
-            None => vec![(to, message.clone())],
+        let outgoing = if self.liars && self.slots[from].faulty {
+            let (id, replicas) = (self.slots[from].id, self.config.replicas);
+            Liar { id, replicas, to }.bend(&mut self.rng, message)
+        } else {
+            vec![(to, message.clone())]
         };
         for (to, message) in outgoing {
             if self.drops.is_some_and(|drops| drops(from, to, &message)) {
