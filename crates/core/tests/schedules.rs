@@ -13,8 +13,11 @@ use cluster::rng::Rng;
 use cluster::trace::Trace;
 use cluster::{Cluster, Config};
 
-/// Views that may pass after the network has healed until everything is executed.
-const LIVENESS_VIEWS: fn(usize) -> u64 = |replicas| 4 * replicas as u64 + 12;
+/// Views that may pass from the healing of the network to the next commit: one in which replicas
+/// find together, a rotation of leaders, and the three views of a commit.
+fn liveness_views(replicas: usize) -> u64 {
+    1 + replicas as u64 + 3
+}
 
 fn seeds(usual: std::ops::Range<u64>) -> std::ops::Range<u64> {
     let Ok(range) = std::env::var("QUORATE_SEEDS") else { return usual };
@@ -106,12 +109,15 @@ fn must_recover(cluster: &mut Cluster, down: &[usize]) {
     for client in 0..cluster.clients.len() {
         cluster.request(client, 1, 10);
     }
-    // What is under way, and the clients' patience, come first.
-    let before = cluster.highest_view().0;
+    let (view, height) = (cluster.highest_view().0, cluster.oracles.height());
+    assert!(
+        cluster.run_until(60_000_000, |cluster| cluster.oracles.height() > height),
+        "nothing is committed after the network healed"
+    );
+    let views = cluster.highest_view().0 - view;
+    let allowed = liveness_views(cluster.config.replicas);
+    assert!(views <= allowed, "it took {views} views to commit, {allowed} are allowed");
     assert!(cluster.run_until_answered(60_000_000), "no progress after the network healed");
-    let views = cluster.highest_view().0 - before;
-    let allowed = LIVENESS_VIEWS(cluster.config.replicas) + cluster.oracles.height();
-    assert!(views <= allowed, "it took {views} views to recover");
     assert!(
         cluster.run_until(60_000_000, Cluster::is_level),
         "a replica does not catch up: {:?}",
@@ -149,5 +155,46 @@ fn faults_come_and_go() {
         }
         must_recover(cluster, &[]);
         must_fall_silent(cluster);
+    });
+}
+
+/// Up to f replicas lie: they run twice with one key, forget what they signed, and bend what they
+/// send.
+#[test]
+fn liars_change_nothing() {
+    for_each_seed(0..150, |seed, place| {
+        let mut rng = Rng::new(seed ^ 0x11A5);
+        let replicas = rng.pick(&[4, 4, 4, 5, 7, 10]);
+        let mut liars: Vec<usize> = (0..replicas).collect();
+        while liars.len() > (replicas - 1) / 3 {
+            liars.remove(rng.below(liars.len() as u64) as usize);
+        }
+        let config = Config { replicas, twins: liars, ..draw(&mut rng, seed) };
+        let cluster = place.insert(Cluster::traced(config, trace()));
+        cluster.liars = rng.percent(70);
+        for _ in 0..rng.between((10, 60)) {
+            let client = rng.below(cluster.clients.len() as u64) as usize;
+            if rng.percent(60) {
+                let (count, bytes) = (1 + rng.below(4), rng.pick(&[10, 100]));
+                cluster.request(client, count, bytes);
+            }
+            if rng.percent(50) {
+                disturb(cluster, &mut rng);
+            }
+            let liar = cluster.config.replicas;
+            if rng.percent(10) {
+                cluster.crash(liar);
+                cluster.slots[liar].disk = cluster::disk::Disk::default();
+                cluster.boot(liar);
+            }
+            let micros = rng.pick(&[1_000, 10_000, 50_000, 300_000]);
+            cluster.run_for(micros);
+        }
+        // In the end the liars lie on, or are silent.
+        let down: Vec<usize> = match rng.below(3) {
+            0 => (0..cluster.slots.len()).filter(|slot| cluster.slots[*slot].faulty).collect(),
+            _ => Vec::new(),
+        };
+        must_recover(cluster, &down);
     });
 }

@@ -38,6 +38,9 @@ struct Want {
     turn: usize,
     /// How many peers in a row had nothing new.
     fruitless: usize,
+    /// The height of the last block that came on the way to the tip. It may be far above the
+    /// committed one: a chain without three consecutive views commits nothing.
+    reached: Height,
     /// Until when the peer whose turn it is may answer; `None` if it was not asked yet.
     deadline: Option<Time>,
 }
@@ -90,6 +93,7 @@ impl CatchUp {
                     from: voters(),
                     turn: 0,
                     fruitless: 0,
+                    reached: Height(0),
                     deadline: None,
                 });
             }
@@ -111,27 +115,30 @@ impl CatchUp {
             .is_some_and(|want| want.deadline.is_some() && want.from.get(want.turn) == Some(&peer))
     }
 
-    /// An answer came. With progress the same peer is asked for more, without the next. If none
-    /// has anything new, all are left alone until the last one's time is up.
-    pub fn answered(&mut self, progress: bool) {
+    /// An answer came that led up to a height: the same peer is asked for more. Or it had nothing
+    /// new: then the next is, from the committed head on. If none has anything new, all are left
+    /// alone until the last one's time is up.
+    pub fn answered(&mut self, reached: Option<Height>) {
         let Some(want) = &mut self.want else { return };
-        want.fruitless = if progress { 0 } else { want.fruitless + 1 };
-        if progress {
-            want.deadline = None;
-        } else if want.fruitless < want.from.len() {
+        if let Some(height) = reached.filter(|height| *height > want.reached) {
+            (want.reached, want.fruitless, want.deadline) = (height, 0, None);
+            return;
+        }
+        (want.reached, want.fruitless) = (Height(0), want.fruitless + 1);
+        if want.fruitless < want.from.len() {
             want.next_peer();
             want.deadline = None;
         }
     }
 
-    /// What to send now, if anything is due.
-    pub fn due<M>(&mut self, now: Time, above: Height) -> Option<(ReplicaId, PeerMessage<M>)> {
+    /// What to send now, if anything is due; `root` is the committed height.
+    pub fn due<M>(&mut self, now: Time, root: Height) -> Option<(ReplicaId, PeerMessage<M>)> {
         if let Some(transfer) = &mut self.transfer {
             if now < transfer.deadline {
                 return None;
             }
             self.transfer = None;
-            self.answered(false);
+            self.answered(None);
         }
         let want = self.want.as_mut()?;
         match want.deadline {
@@ -142,7 +149,7 @@ impl CatchUp {
         want.deadline = Some(now.after(PATIENCE));
         want.asked = Some(want.tip);
         let to = *want.from.get(want.turn)?;
-        let budget_bytes = BUDGET_BYTES;
+        let (above, budget_bytes) = (root.max(want.reached), BUDGET_BYTES);
         Some((to, PeerMessage::FetchChain { tip: want.tip, above, budget_bytes }))
     }
 

@@ -62,7 +62,7 @@ pub enum PeerMessage<M> {
     FetchChain {
         /// The block wanted in the end.
         tip: BlockId,
-        /// The asker's committed height.
+        /// Up to this height the asker has them.
         above: Height,
         /// Send no more than about this many bytes.
         budget_bytes: u32,
@@ -114,22 +114,25 @@ impl<M> PeerMessage<M> {
     }
 }
 
-/// The first blocks of `chain` that fit the budget; at least one.
+/// The first blocks of `chain` that fit the budget; at least two, for the last block of an answer is
+/// certified by no other one in it, and is of no use to the asker unless it is the one wanted.
 #[must_use]
 pub fn within(chain: Vec<FullBlock>, budget_bytes: u32) -> Vec<FullBlock> {
-    let mut left = budget_bytes as usize;
-    let mut first = true;
-    chain
-        .into_iter()
-        .take(MAX_BLOCKS_SENT)
-        .take_while(|full| {
-            let bytes: usize = full.frames.iter().map(|f| f.encoded_bytes().len()).sum();
-            let fits = first || bytes <= left;
-            first = false;
-            left = left.saturating_sub(bytes);
-            fits
-        })
-        .collect()
+    let mut bytes = 0;
+    let fits = |(at, full): &(usize, FullBlock)| {
+        bytes += full.size_bytes();
+        *at < 2 || bytes <= budget_bytes as usize
+    };
+    let chain = chain.into_iter().take(MAX_BLOCKS_SENT).enumerate();
+    chain.take_while(fits).map(|(_, full)| full).collect()
+}
+
+impl FullBlock {
+    /// About the bytes of its encoding.
+    fn size_bytes(&self) -> usize {
+        let frames: usize = self.frames.iter().map(|frame| frame.encoded_bytes().len()).sum();
+        128 + 66 * self.block.justify.signers().count() + 32 * self.block.frames.len() + frames
+    }
 }
 
 impl Encode for FullBlock {

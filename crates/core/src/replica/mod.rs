@@ -369,6 +369,12 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         &self.mempool
     }
 
+    /// Of how many blocks the frames are held, for status and checkers.
+    #[must_use]
+    pub fn held_blocks(&self) -> usize {
+        self.bodies.len()
+    }
+
     /// Whether this replica waits for testimonies, having lost its data.
     #[must_use]
     pub fn is_rejoining(&self) -> bool {

@@ -1,5 +1,6 @@
 //! What becomes of a peer's message.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -110,6 +111,17 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
 
     fn hold(&mut self, block: &SharedBlock, frames: Vec<SharedFrame>) {
         self.bodies.entry(block.id()).or_insert(frames);
+        // Blocks above the root, an orphan a proposer, and what is being executed. More than that
+        // are those of orphans that later ones took the place of.
+        let held = self.protocol.tree().uncommitted() + self.pending_of.len();
+        if self.bodies.len() > held + self.to_execute.len() + 1 {
+            let (protocol, to_execute) = (&self.protocol, &self.to_execute);
+            self.bodies.retain(|id, _| {
+                *id == block.id()
+                    || protocol.holds(id)
+                    || to_execute.iter().any(|block| block.id() == *id)
+            });
+        }
     }
 
     /// Drops a block's bodies if the protocol had no use for it.
@@ -133,9 +145,10 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     }
 
     fn serve_frames(&mut self, to: ReplicaId, ids: &[FrameId], fx: &mut Fx<P::Message>) {
+        let in_blocks: BTreeMap<FrameId, &SharedFrame> =
+            self.bodies.values().flatten().map(|frame| (frame.id(), frame)).collect();
         let held = |id: &FrameId| {
-            let in_blocks = || self.bodies.values().flatten().find(|frame| frame.id() == *id);
-            self.mempool.get(id).or_else(in_blocks).cloned()
+            self.mempool.get(id).or_else(|| in_blocks.get(id).copied()).map(Arc::clone)
         };
         let mut bytes = 0;
         let mut frames = Vec::new();
@@ -201,7 +214,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             _ => true,
         });
         if !linked {
-            self.catch_up.answered(false);
+            self.catch_up.answered(None);
             fx.output(Action::Refused { from, reason: Refused::Unfit });
             return;
         }
@@ -215,7 +228,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
                 self.verify(Pending::Chain { from, blocks }, checks, Some(from), fx);
             }
             Err(reason) => {
-                self.catch_up.answered(false);
+                self.catch_up.answered(None);
                 fx.output(Action::Refused { from, reason: Refused::Malformed(reason) });
             }
         }
@@ -228,19 +241,20 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         blocks: Vec<(Verified<SharedBlock>, Vec<SharedFrame>)>,
         fx: &mut Fx<P::Message>,
     ) {
-        let mut progress = false;
+        let mut reached = None;
         for (block, frames) in blocks {
-            if self.protocol.tree().find(&block.id()).is_some() {
-                continue;
+            let (id, height) = (block.id(), block.height);
+            if self.protocol.tree().find(&id).is_none() {
+                self.hold(&block, frames);
+                self.consult(now, protocol::Input::Fetched(block), fx);
+                self.let_go(&id);
             }
-            let id = block.id();
-            self.hold(&block, frames);
-            self.consult(now, protocol::Input::Fetched(block), fx);
-            progress |= self.protocol.tree().find(&id).is_some();
-            self.let_go(&id);
+            if self.protocol.tree().find(&id).is_some() {
+                reached = Some(height);
+            }
         }
         if self.catch_up.awaits(from) {
-            self.catch_up.answered(progress);
+            self.catch_up.answered(reached);
         }
     }
 
@@ -263,13 +277,14 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             let reason = if asked { Refused::Unfit } else { Refused::Unasked };
             fx.output(Action::Refused { from, reason });
             if asked {
-                self.catch_up.answered(false);
+                self.catch_up.answered(None);
             }
             return;
         }
         match self.certificate_checks(&offer.certificate) {
             Ok(checks) => self.verify(Pending::Offer { from, offer }, checks, Some(from), fx),
             Err(reason) => {
+                self.catch_up.answered(None);
                 fx.output(Action::Refused { from, reason: Refused::Malformed(reason) });
             }
         }
@@ -319,7 +334,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             Ok(execution) if execution.block_id() == offer.block.id() => {
                 self.execution = execution;
                 self.to_execute.clear();
-                self.catch_up.answered(true);
+                self.catch_up.answered(Some(offer.block.height));
                 let settled = self.mempool.taken_over(self.execution.sessions());
                 self.answer(&settled, fx);
                 let Offer { block: root, recent, certificate, .. } = offer;
@@ -331,7 +346,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
                 self.take_snapshot(fx);
             }
             _ => {
-                self.catch_up.answered(false);
+                self.catch_up.answered(None);
                 fx.output(Action::Refused { from, reason: Refused::Unfit });
             }
         }

@@ -152,18 +152,24 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
                 self.consult(now, protocol::Input::Wake, fx);
             }
             Pending::Chain { from, blocks } => {
-                let blocks = blocks
+                let count = blocks.len();
+                let mut good: Vec<_> = blocks
                     .into_iter()
                     .map_while(|(claim, frames)| Some((verdicts.settle(claim)?, frames)))
                     .collect();
-                self.on_chain_verified(now, from, blocks, fx);
+                if good.len() < count {
+                    // The bad one was to certify its parent.
+                    good.pop();
+                    fx.output(Action::Refused { from, reason: Refused::BadSignature });
+                }
+                self.on_chain_verified(now, from, good, fx);
             }
             Pending::Offer { from, offer } => {
                 if verdicts.left.all(|verdict| *verdict) {
                     let message = self.catch_up.accept(now, from, offer);
                     fx.output(Action::Send { to: from, message });
                 } else {
-                    self.catch_up.answered(false);
+                    self.catch_up.answered(None);
                     fx.output(Action::Refused { from, reason: Refused::BadSignature });
                 }
             }

@@ -12,7 +12,7 @@ const CHUNK_COMMANDS: usize = 16;
 #[derive(Clone, Debug, Default)]
 pub struct Register {
     pub commands: Vec<Arc<[u8]>>,
-    head: Digest,
+    pub head: Digest,
     /// Computes another state from this command on, as a broken machine would.
     pub breaks_at: Option<usize>,
 }

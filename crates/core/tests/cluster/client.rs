@@ -36,6 +36,8 @@ pub struct Client {
     unsent: VecDeque<Vec<String>>,
     /// By first number: frames without f + 1 equal answers.
     pub unanswered: BTreeMap<u64, SharedFrame>,
+    /// It will send again what is not answered by then.
+    pub is_patient: bool,
     /// Commands acknowledged.
     pub acknowledged: u64,
 }
@@ -52,6 +54,7 @@ impl Client {
             next_first: 1,
             unsent: VecDeque::new(),
             unanswered: BTreeMap::new(),
+            is_patient: false,
             acknowledged: 0,
         }
     }
@@ -65,7 +68,8 @@ impl Client {
     pub fn request(&mut self, count: u64, bytes: usize) -> Vec<SharedFrame> {
         let commands = (0..count).map(|i| {
             let text = format!("c{}:{} ", self.id, self.next_command + i);
-            format!("{text:.<bytes$}")
+            let padding = bytes.saturating_sub(text.len());
+            text + &".".repeat(padding)
         });
         self.unsent.push_back(commands.collect());
         self.next_command += count;

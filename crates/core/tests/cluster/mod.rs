@@ -6,6 +6,7 @@
 // Each test binary uses a part of this.
 #![allow(dead_code)]
 
+pub mod adversary;
 pub mod app;
 pub mod client;
 pub mod disk;
@@ -17,7 +18,6 @@ mod serve;
 pub mod trace;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use bytes::Bytes;
 use quorate_core::block::Block;
@@ -108,8 +108,8 @@ pub struct Slot {
     /// Time-outs in a row without the clock moving.
     spins: (Time, u32),
     pub halted: Option<Halt>,
-    /// A halt is what the test wants.
-    pub may_halt: bool,
+    /// Its application computes another state from this command on.
+    pub breaks_at: Option<usize>,
     /// The snapshot on its way to the disk.
     writing: Option<(SnapshotMeta, Vec<Bytes>)>,
     /// Messages sent, for tests of silence and storms.
@@ -141,8 +141,10 @@ pub struct Cluster {
     pub trace: Trace,
     /// Refusals by reason.
     pub refused: BTreeMap<Refused, u64>,
-    /// Intercepts what faulty slots send: what goes out instead.
-    pub adversary: Option<fn(&mut Rng, usize, &Peer) -> Vec<(usize, Peer)>>,
+    /// Says which messages are lost: from, to, message.
+    pub drops: Option<fn(usize, usize, &Peer) -> bool>,
+    /// Faulty slots bend what they send.
+    pub liars: bool,
 }
 
 impl Cluster {
@@ -162,7 +164,7 @@ impl Cluster {
             checked: (0, 0),
             spins: (Time(0), 0),
             halted: None,
-            may_halt: false,
+            breaks_at: None,
             writing: None,
             sent: 0,
         });
@@ -178,7 +180,8 @@ impl Cluster {
             queued: 0,
             trace,
             refused: BTreeMap::new(),
-            adversary: None,
+            drops: None,
+            liars: false,
             config,
         };
         for slot in 0..cluster.slots.len() {
@@ -210,13 +213,14 @@ impl Cluster {
         let me = ReplicaId(id as u16);
         let protocol = Chained::new(committee.clone(), me, Election::RoundRobin, timing);
         let genesis = Block::genesis(CHAIN, Epoch(0)).id();
+        let breaks_at = self.slots[slot].breaks_at;
+        let application = Register { breaks_at, ..Register::default() };
         let execution = match self.slots[slot].disk.snapshots.last_key_value() {
-            None => Execution::new(Register::default(), Limits::default(), genesis)
-                .expect("limits of use"),
+            None => Execution::new(application, Limits::default(), genesis).expect("limits of use"),
             Some((_, (meta, chunks))) => {
                 let root = *meta.roots.last().expect("a snapshot has its own root");
                 let mut chunks = chunks.iter().cloned();
-                Execution::restore(Register::default(), Limits::default(), &mut chunks, root)
+                Execution::restore(application, Limits::default(), &mut chunks, root)
                     .expect("its own snapshot")
             }
         };
@@ -263,6 +267,9 @@ impl Cluster {
 
     /// A channel between two replicas opens (again): both are told.
     pub fn reconnect(&mut self, one: usize, two: usize) {
+        if self.slots[one].id == self.slots[two].id {
+            return;
+        }
         self.schedule(0, Event::Connected { to: one, peer: two });
         self.schedule(0, Event::Connected { to: two, peer: one });
     }
@@ -290,7 +297,9 @@ impl Cluster {
     pub fn request(&mut self, client: usize, count: u64, bytes: usize) {
         let frames = self.clients[client].request(count, bytes);
         self.submit(client, frames);
-        self.schedule(self.config.client_patience, Event::Retry { client });
+        if !std::mem::replace(&mut self.clients[client].is_patient, true) {
+            self.schedule(self.config.client_patience, Event::Retry { client });
+        }
     }
 
     fn submit(&mut self, client: usize, frames: Vec<SharedFrame>) {
@@ -406,7 +415,11 @@ impl Cluster {
             }
             Event::LogCut { to } => self.tell_log(to),
             Event::Answer { from, client, outcome } => self.answered(from, client, &outcome),
-            Event::Retry { client } if !self.clients[client].is_done() => {
+            Event::Retry { client } => {
+                self.clients[client].is_patient = !self.clients[client].is_done();
+                if self.clients[client].is_done() {
+                    return;
+                }
                 let frames = self.clients[client].unanswered.values().cloned().collect();
                 self.submit(client, frames);
                 self.schedule(self.config.client_patience, Event::Retry { client });
@@ -475,6 +488,11 @@ impl Cluster {
         }
     }
 
+    /// A message that somebody made up arrives now.
+    pub fn inject(&mut self, from: usize, to: usize, message: &Peer) {
+        self.schedule(0, Event::Deliver { to, from, bytes: encoded(message) });
+    }
+
     /// The highest view any correct replica is in.
     pub fn highest_view(&self) -> View {
         let views = self.correct().map(|core| status_of(core).view);
@@ -533,9 +551,4 @@ pub type Outgoing = Vec<(usize, Peer)>;
 
 fn encoded(message: &Peer) -> Bytes {
     message.to_bytes().into()
-}
-
-/// A shared block, for adversaries.
-pub fn shared(block: Block) -> Arc<Block> {
-    Arc::new(block)
 }

@@ -8,6 +8,7 @@ use quorate_core::replica::{Action, Input, SnapshotMeta};
 use quorate_core::state_machine::Snapshot;
 use quorate_core::{Height, ReplicaId};
 
+use super::adversary::Liar;
 use super::keys::Mock;
 use super::{Cluster, Event, Peer, encoded};
 
@@ -54,7 +55,7 @@ impl Cluster {
             Action::Halt(halt) => {
                 self.note(slot, || format!("halts: {halt}"));
                 let place = &mut self.slots[slot];
-                assert!(place.faulty || place.may_halt, "r{} halted: {halt}", place.id);
+                assert!(place.faulty, "r{} halted: {halt}", place.id);
                 place.halted = Some(halt);
             }
         }
@@ -79,11 +80,16 @@ impl Cluster {
 
     fn post(&mut self, from: usize, to: usize, message: &Peer) {
         self.slots[from].sent += 1;
-        let outgoing = match self.adversary.filter(|_| self.slots[from].faulty) {
-            Some(adversary) => adversary(&mut self.rng, to, message),
-            None => vec![(to, message.clone())],
+        let outgoing = if self.liars && self.slots[from].faulty {
+            let (id, replicas) = (self.slots[from].id, self.config.replicas);
+            Liar { id, replicas, to }.bend(&mut self.rng, message)
+        } else {
+            vec![(to, message.clone())]
         };
         for (to, message) in outgoing {
+            if self.drops.is_some_and(|drops| drops(from, to, &message)) {
+                continue;
+            }
             for delay in self.network.copies(&mut self.rng, from, to) {
                 self.schedule(delay, Event::Deliver { to, from, bytes: encoded(&message) });
             }
