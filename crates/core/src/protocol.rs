@@ -158,8 +158,10 @@ pub struct Safety {
     pub high_tc: Option<Tc>,
     /// The highest view given up: no vote in it or below.
     pub timed_out: View,
-    /// The last proposal of its own.
-    pub proposed: Option<(View, BlockId)>,
+    /// The highest view in which this replica may have proposed. Written with the vote of the view
+    /// before, so that the proposal itself need not wait for the disk: after a restart nothing is
+    /// proposed in this view or below, whatever was.
+    pub reserved: View,
     /// After data was lost: no vote, time-out or proposal up to this view, for what was said in
     /// them is not known (protocols.md section 10).
     pub abstain_until: View,
@@ -175,7 +177,7 @@ impl Safety {
             high_qc: Qc::genesis(genesis),
             high_tc: None,
             timed_out: View(0),
-            proposed: None,
+            reserved: View(0),
             abstain_until: View(0),
         }
     }
@@ -324,17 +326,20 @@ pub struct Status {
 /// The effects of a step: records, and what may only happen once these are durable.
 ///
 /// **Durability is a type**: the outputs can be had in no other way than by
-/// [`persist`](Effects::persist)ing the records.
+/// [`persist`](Effects::persist)ing the records. What rests on records of *earlier* effects alone
+/// may go [before](Effects::take_early), as long as those are durable: merged behind records that
+/// are not, it waits with everything else.
 #[derive(Clone, Debug)]
 #[must_use = "effects do nothing unless they are persisted"]
 pub struct Effects<O, R = Record> {
+    early: Vec<O>,
     records: Vec<R>,
     outputs: Vec<O>,
 }
 
 impl<O, R> Default for Effects<O, R> {
     fn default() -> Self {
-        Self { records: Vec::new(), outputs: Vec::new() }
+        Self { early: Vec::new(), records: Vec::new(), outputs: Vec::new() }
     }
 }
 
@@ -347,13 +352,32 @@ impl<O, R> Effects<O, R> {
         self.outputs.push(output);
     }
 
-    /// The parts, for the replica that carries a protocol's effects into its own.
-    pub(crate) fn into_parts(self) -> (Vec<R>, Vec<O>) {
-        (self.records, self.outputs)
+    /// An output that rests on records of earlier effects alone.
+    pub(crate) fn early(&mut self, output: O) {
+        if self.records.is_empty() {
+            self.early.push(output);
+        } else {
+            self.outputs.push(output);
+        }
+    }
+
+    /// The parts, for the replica that carries a protocol's effects into its own: what may go
+    /// early, the records, the rest.
+    pub(crate) fn into_parts(self) -> (Vec<O>, Vec<R>, Vec<O>) {
+        (self.early, self.records, self.outputs)
+    }
+
+    /// What need not wait for these records.
+    #[must_use]
+    pub fn take_early(&mut self) -> Vec<O> {
+        std::mem::take(&mut self.early)
     }
 
     /// Appends what a later step wants.
     pub fn merge(&mut self, later: Self) {
+        for output in later.early {
+            self.early(output);
+        }
         self.records.extend(later.records);
         self.outputs.extend(later.outputs);
     }
@@ -361,7 +385,7 @@ impl<O, R> Effects<O, R> {
     /// Whether there is nothing to write and nothing to do.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.records.is_empty() && self.outputs.is_empty()
+        self.early.is_empty() && self.records.is_empty() && self.outputs.is_empty()
     }
 
     /// Hands the records to `write`, which returns only when they are durable, and then the
@@ -374,7 +398,9 @@ impl<O, R> Effects<O, R> {
         if !self.records.is_empty() {
             write(self.records)?;
         }
-        Ok(self.outputs)
+        let mut outputs = self.early;
+        outputs.extend(self.outputs);
+        Ok(outputs)
     }
 }
 
@@ -392,7 +418,7 @@ impl Encode for Safety {
         self.high_qc.encode(out);
         self.high_tc.encode(out);
         self.timed_out.encode(out);
-        self.proposed.encode(out);
+        self.reserved.encode(out);
         self.abstain_until.encode(out);
     }
 }
@@ -408,7 +434,7 @@ impl Decode for Safety {
             high_qc: Qc::decode(reader)?,
             high_tc: reader.option("high TC")?,
             timed_out: View::decode(reader)?,
-            proposed: reader.option("last proposal")?,
+            reserved: View::decode(reader)?,
             abstain_until: View::decode(reader)?,
         })
     }

@@ -570,11 +570,25 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         };
         let effects = self.protocol.step(now, input, &mut desk);
         let batch = desk.batch;
-        let (records, outputs) = effects.into_parts();
+        let (early, records, outputs) = effects.into_parts();
+        for record in &records {
+            if let protocol::Record::Block(block) = record {
+                self.keep_own_frames(block, &batch);
+            }
+        }
+        for output in early {
+            match output {
+                Output::Broadcast(message) => {
+                    let message = self.with_frames(message);
+                    fx.early(Action::Broadcast(message));
+                }
+                output => self.carry_out(output, fx),
+            }
+        }
         for record in records {
             match record {
                 protocol::Record::Safety(safety) => fx.record(Record::Safety(safety)),
-                protocol::Record::Block(block) => self.record_block(block, &batch, fx),
+                protocol::Record::Block(block) => self.record_block(block, fx),
             }
         }
         for output in outputs {
@@ -582,11 +596,14 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         }
     }
 
-    fn record_block(&mut self, block: SharedBlock, batch: &[SharedFrame], fx: &mut Fx<P::Message>) {
-        let own = block.proposer == self.settings.me && !self.bodies.contains_key(&block.id());
-        if own {
+    /// The frames handed out for a block of its own are that block's bodies.
+    fn keep_own_frames(&mut self, block: &SharedBlock, batch: &[SharedFrame]) {
+        if block.proposer == self.settings.me && !self.bodies.contains_key(&block.id()) {
             self.bodies.insert(block.id(), batch.to_vec());
         }
+    }
+
+    fn record_block(&mut self, block: SharedBlock, fx: &mut Fx<P::Message>) {
         match self.bodies.get(&block.id()) {
             Some(frames) if frames.len() == block.frames.len() => {
                 let frames = frames.clone();

@@ -54,6 +54,10 @@ pub struct Chained<R> {
     election: Election,
     tree: BlockTree,
     safety: Safety,
+    /// The highest view it proposed in, or may have before it was restarted.
+    proposed: View,
+    /// What the record reserved before this step.
+    reserved_before: View,
     /// The safety record must be written before this step's outputs leave.
     must_write: bool,
     pacemaker: Pacemaker,
@@ -93,6 +97,8 @@ impl<R: Rules> Chained<R> {
             election,
             safety: Safety::new(genesis.id()),
             tree: BlockTree::new(genesis, Height(0), Vec::new()),
+            proposed: View(0),
+            reserved_before: View(0),
             must_write: false,
             pacemaker: Pacemaker::new(&committee, election, timing, R::COMMIT_DEPTH),
             votes: VoteCollector::new(&committee),
@@ -136,6 +142,7 @@ impl<R: Rules> Chained<R> {
         if let Some(safety) = safety {
             self.safety = safety;
         }
+        self.proposed = self.safety.reserved;
         for block in blocks {
             // What cannot enter was of a pruned fork, or its parent was never recorded here:
             // then it will be fetched like any missing block.
@@ -178,9 +185,10 @@ impl<R: Rules> Chained<R> {
 
     /// Sends the proposal of the current view again, if this replica made one before it stopped.
     fn repeat_proposal(&self, fx: &mut Fx) {
-        let Some((view, block)) = self.safety.proposed else { return };
+        let Some((view, block)) = self.safety.voted else { return };
         if view == self.pacemaker.view()
             && let Some(block) = self.tree.get(&block)
+            && block.proposer == self.me
         {
             let tc = self.tc_to_enter(view, block.justify.view());
             fx.output(Output::Broadcast(Message::Proposal { block: Arc::clone(block), tc }));
@@ -256,6 +264,7 @@ impl<R: Rules> Protocol for Chained<R> {
 
     fn step(&mut self, now: Time, input: Input<Message>, ledger: &mut dyn Ledger) -> Fx {
         let mut fx = Fx::default();
+        self.reserved_before = self.safety.reserved;
         match input {
             Input::Start(recovered) => self.start(now, *recovered, &mut fx),
             Input::Timeout => self.on_timer(now, &mut fx),

@@ -71,7 +71,7 @@ impl<R: Rules> Chained<R> {
     pub(super) fn propose_if_due(&mut self, now: Time, ledger: &mut dyn Ledger, fx: &mut Fx) {
         let view = self.pacemaker.view();
         if self.leader(view) != self.me
-            || self.safety.proposed.is_some_and(|(proposed, _)| proposed >= view)
+            || self.proposed >= view
             || self.safety.timed_out >= view
             || self.abstains(view)
         {
@@ -112,11 +112,17 @@ impl<R: Rules> Chained<R> {
         if self.enter_block(now, &block, fx).is_err() {
             return;
         }
-        fx.record(Record::Block(Arc::clone(&block)));
-        self.safety.proposed = Some((view, block.id()));
-        self.must_write = true;
+        self.proposed = view;
         fx.event(Event::Proposed { view, block: block.id(), frames: block.frames.len() });
-        fx.output(Output::Broadcast(Message::Proposal { block: Arc::clone(&block), tc }));
+        let proposal = Output::Broadcast(Message::Proposal { block: Arc::clone(&block), tc });
+        if self.reserved_before >= view {
+            fx.early(proposal);
+        } else {
+            self.safety.reserved = self.safety.reserved.max(view);
+            self.must_write = true;
+            fx.output(proposal);
+        }
+        fx.record(Record::Block(Arc::clone(&block)));
         self.consider_vote(&block, ledger, fx);
     }
 
