@@ -16,7 +16,8 @@
 //! - A leader whose last view was given up is waited for less (a fifth), in its own views and in
 //!   those whose votes it collects, but every eighth time fully: a dead replica costs little for
 //!   as long as it stays dead, and a slow one gets its chance (the dissertation's missing failure
-//!   detector, D14). Each replica judges for itself; only liveness rests on it.
+//!   detector, D14). Where more than f leaders failed, it was not the leaders: nobody's wait is
+//!   shortened. Each replica judges for itself; only liveness rests on it.
 
 use crate::certificate::{Qc, Tc, TimeOut};
 use crate::committee::Committee;
@@ -170,8 +171,9 @@ impl Pacemaker {
 
     /// Whether the leader of `view` is not worth the full wait.
     fn suspects(&self, view: View) -> bool {
+        let failed = self.failures.iter().filter(|failures| **failures > 0).count();
         let failures = self.failures.get(self.leader(view).index()).copied().unwrap_or(0);
-        !failures.is_multiple_of(SECOND_CHANCE)
+        failed < self.honest_witness && !failures.is_multiple_of(SECOND_CHANCE)
     }
 
     fn leader(&self, view: View) -> ReplicaId {
