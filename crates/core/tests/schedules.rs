@@ -121,7 +121,11 @@ fn must_recover(cluster: &mut Cluster, down: &[usize]) {
     );
     let views = cluster.highest_view().0 - view;
     let allowed = liveness_views(cluster.config.replicas);
-    assert!(views <= allowed, "it took {views} views to commit, {allowed} are allowed");
+    // Alone, a replica does in one turn all there is to do.
+    assert!(
+        views <= allowed || cluster.slots.len() == 1,
+        "it took {views} views to commit, {allowed} are allowed"
+    );
     assert!(cluster.run_until_answered(60_000_000), "no progress after the network healed");
     assert!(
         cluster.run_until(60_000_000, Cluster::is_level),

@@ -1,8 +1,8 @@
 //! Getting what this replica lacks: blocks that others have, or a snapshot where even those are
 //! gone.
 //!
-//! One request is under way at a time, to one peer, with a deadline; a peer that does not answer,
-//! or answers with nothing new, is followed by the next. What arrives is used only where a
+//! Requests go to one peer at a time, with a deadline; a peer that does not answer, or answers with
+//! nothing new, is followed by the next, and late answers are still taken. What arrives is used only where a
 //! certificate vouches for it: a block because its child's justify certifies it (or because it is
 //! the very block asked for), a snapshot because a certified block carries its root.
 
@@ -13,8 +13,13 @@ use crate::block::BlockId;
 use crate::certificate::Qc;
 use crate::types::{Duration, Height, ReplicaId, Time};
 
-/// How long a peer has to answer.
-const PATIENCE: Duration = Duration::from_millis(1000);
+/// How long the first peer has to send blocks. A view lasts not much longer, and a replica that
+/// lacks a block does not vote. Each peer that does not answer doubles it for the next ...
+const PATIENCE: Duration = Duration::from_millis(200);
+/// ... up to this, for a slow link is no dead peer.
+const MAX_PATIENCE: Duration = Duration::from_millis(3200);
+/// How long a peer has to send a chunk of a snapshot.
+const CHUNK_PATIENCE: Duration = Duration::from_millis(1000);
 /// How many bytes of blocks are asked for at once.
 pub const BUDGET_BYTES: u32 = 4 << 20;
 /// A snapshot of more chunks than this is not taken over.
@@ -41,6 +46,7 @@ struct Want {
     /// The height of the last block that came on the way to the tip. It may be far above the
     /// committed one: a chain without three consecutive views commits nothing.
     reached: Height,
+    patience: Duration,
     /// Until when the peer whose turn it is may answer; `None` if it was not asked yet.
     deadline: Option<Time>,
 }
@@ -94,6 +100,7 @@ impl CatchUp {
                     turn: 0,
                     fruitless: 0,
                     reached: Height(0),
+                    patience: PATIENCE,
                     deadline: None,
                 });
             }
@@ -107,21 +114,23 @@ impl CatchUp {
         self.want.as_ref().is_some_and(|want| want.tip == *block || want.asked == Some(*block))
     }
 
-    /// Whether `peer` is the one whose answer is awaited.
+    /// Whether an answer of `peer` may be used: it is one of those who may have been asked.
     #[must_use]
     pub fn awaits(&self, peer: ReplicaId) -> bool {
-        self.want
-            .as_ref()
-            .is_some_and(|want| want.deadline.is_some() && want.from.get(want.turn) == Some(&peer))
+        let awaits = |want: &Want| want.deadline.is_some() && want.from.contains(&peer);
+        self.want.as_ref().is_some_and(awaits)
     }
 
     /// An answer came that led up to a height: the same peer is asked for more. Or it had nothing
     /// new: then the next is, from the committed head on. If none has anything new, all are left
     /// alone until the last one's time is up.
-    pub fn answered(&mut self, reached: Option<Height>) {
+    pub fn answered(&mut self, peer: ReplicaId, reached: Option<Height>) {
         let Some(want) = &mut self.want else { return };
         if let Some(height) = reached.filter(|height| *height > want.reached) {
             (want.reached, want.fruitless, want.deadline) = (height, 0, None);
+            return;
+        }
+        if want.from.get(want.turn) != Some(&peer) {
             return;
         }
         (want.reached, want.fruitless) = (Height(0), want.fruitless + 1);
@@ -137,16 +146,20 @@ impl CatchUp {
             if now < transfer.deadline {
                 return None;
             }
+            let peer = transfer.peer;
             self.transfer = None;
-            self.answered(None);
+            self.answered(peer, None);
         }
         let want = self.want.as_mut()?;
         match want.deadline {
             Some(deadline) if now < deadline => return None,
-            Some(_) => want.next_peer(),
+            Some(_) => {
+                want.next_peer();
+                want.patience = (want.patience * 2).min(MAX_PATIENCE);
+            }
             None => {}
         }
-        want.deadline = Some(now.after(PATIENCE));
+        want.deadline = Some(now.after(want.patience));
         want.asked = Some(want.tip);
         let to = *want.from.get(want.turn)?;
         let (above, budget_bytes) = (root.max(want.reached), BUDGET_BYTES);
@@ -166,7 +179,7 @@ impl CatchUp {
     /// Takes up an offer that was verified.
     pub fn accept<M>(&mut self, now: Time, peer: ReplicaId, offer: Box<Offer>) -> PeerMessage<M> {
         let height = offer.block.height;
-        let deadline = now.after(PATIENCE);
+        let deadline = now.after(CHUNK_PATIENCE);
         self.transfer = Some(Transfer { peer, offer, chunks: Vec::new(), deadline });
         PeerMessage::FetchChunk { height, chunk: 0 }
     }
@@ -191,7 +204,7 @@ impl CatchUp {
         }
         let Some(transfer) = &mut self.transfer else { return Chunked::Unasked };
         transfer.chunks.push(bytes);
-        transfer.deadline = now.after(PATIENCE);
+        transfer.deadline = now.after(CHUNK_PATIENCE);
         if !last && transfer.chunks.len() < MAX_CHUNKS {
             return Chunked::More;
         }

@@ -214,7 +214,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             _ => true,
         });
         if !linked {
-            self.catch_up.answered(None);
+            self.catch_up.answered(from, None);
             fx.output(Action::Refused { from, reason: Refused::Unfit });
             return;
         }
@@ -228,7 +228,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
                 self.verify(Pending::Chain { from, blocks }, checks, Some(from), fx);
             }
             Err(reason) => {
-                self.catch_up.answered(None);
+                self.catch_up.answered(from, None);
                 fx.output(Action::Refused { from, reason: Refused::Malformed(reason) });
             }
         }
@@ -254,7 +254,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             }
         }
         if self.catch_up.awaits(from) {
-            self.catch_up.answered(reached);
+            self.catch_up.answered(from, reached);
         }
     }
 
@@ -277,14 +277,14 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             let reason = if asked { Refused::Unfit } else { Refused::Unasked };
             fx.output(Action::Refused { from, reason });
             if asked {
-                self.catch_up.answered(None);
+                self.catch_up.answered(from, None);
             }
             return;
         }
         match self.certificate_checks(&offer.certificate) {
             Ok(checks) => self.verify(Pending::Offer { from, offer }, checks, Some(from), fx),
             Err(reason) => {
-                self.catch_up.answered(None);
+                self.catch_up.answered(from, None);
                 fx.output(Action::Refused { from, reason: Refused::Malformed(reason) });
             }
         }
@@ -334,7 +334,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             Ok(execution) if execution.block_id() == offer.block.id() => {
                 self.execution = execution;
                 self.to_execute.clear();
-                self.catch_up.answered(Some(offer.block.height));
+                self.catch_up.answered(from, Some(offer.block.height));
                 let settled = self.mempool.taken_over(self.execution.sessions());
                 self.answer(&settled, fx);
                 let Offer { block: root, recent, certificate, .. } = offer;
@@ -346,7 +346,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
                 self.take_snapshot(fx);
             }
             _ => {
-                self.catch_up.answered(None);
+                self.catch_up.answered(from, None);
                 fx.output(Action::Refused { from, reason: Refused::Unfit });
             }
         }

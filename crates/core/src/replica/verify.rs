@@ -169,7 +169,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
                     let message = self.catch_up.accept(now, from, offer);
                     fx.output(Action::Send { to: from, message });
                 } else {
-                    self.catch_up.answered(None);
+                    self.catch_up.answered(from, None);
                     fx.output(Action::Refused { from, reason: Refused::BadSignature });
                 }
             }
