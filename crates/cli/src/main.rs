@@ -6,6 +6,7 @@ mod cluster;
 mod commands;
 mod failure;
 mod output;
+mod parent;
 
 use std::process::ExitCode;
 
