@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use quorate_app::{kv, ordering};
-use quorate_core::replica;
 use quorate_core::pacemaker::Timing;
+use quorate_core::replica;
 use quorate_core::{Committee, mempool};
 use tokio::net::TcpListener;
 
@@ -121,9 +121,11 @@ fn settings(
 }
 
 async fn listen(address: &HostPort, purpose: &'static str) -> Result<TcpListener, LaunchError> {
-    TcpListener::bind(address.to_string())
-        .await
-        .map_err(|source| LaunchError::Listen { address: address.clone(), purpose, source })
+    TcpListener::bind(address.to_string()).await.map_err(|source| LaunchError::Listen {
+        address: address.clone(),
+        purpose,
+        source,
+    })
 }
 
 /// Starts the replica that `loaded` describes, on the current tokio runtime.
@@ -145,7 +147,9 @@ pub async fn launch(
     let setup = setup(loaded, committee, keys, rejoin);
     let running = match loaded.cluster.application {
         Application::Kv => setup.start(peer, client, Box::new(kv::KeyValue::new))?,
-        Application::Ordering => setup.start(peer, client, Box::new(ordering::Ordering::default))?,
+        Application::Ordering => {
+            setup.start(peer, client, Box::new(ordering::Ordering::default))?
+        }
     };
     let launched = Launched {
         facts: Facts::new(loaded.node.replica, loaded.cluster.clone(), &running),

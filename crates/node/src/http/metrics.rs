@@ -17,14 +17,12 @@ use super::{Facts, VERSION};
 use crate::replica::metrics::STAGES;
 
 /// What the text is.
-pub(super) const CONTENT_TYPE: &str =
-    "application/openmetrics-text; version=1.0.0; charset=utf-8";
+pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Numbers that are published under another name and unit than they are counted in.
 const NANOSECONDS_SUFFIX: &str = "_nanoseconds_total";
 /// Transport counters that say how much went through; the others say what went wrong.
-const TRAFFIC: [&str; 6] =
-    ["opened", "closed", "frames_in", "bytes_in", "frames_out", "bytes_out"];
+const TRAFFIC: [&str; 6] = ["opened", "closed", "frames_in", "bytes_in", "frames_out", "bytes_out"];
 
 /// The text.
 pub(super) fn text(facts: &Arc<Facts>) -> Result<String, fmt::Error> {
@@ -49,8 +47,18 @@ impl Collector for Snapshot {
         for (name, help, value) in facts.metrics.numbers() {
             number(&mut encoder, name, help.trim().trim_end_matches('.'), value)?;
         }
-        gauge(&mut encoder, "ready", "Whether commands would be ordered", u64::from(facts.not_ready().is_none()))?;
-        gauge(&mut encoder, "replicas", "Replicas of the committee", facts.cluster.members.len() as u64)?;
+        gauge(
+            &mut encoder,
+            "ready",
+            "Whether commands would be ordered",
+            u64::from(facts.not_ready().is_none()),
+        )?;
+        gauge(
+            &mut encoder,
+            "replicas",
+            "Replicas of the committee",
+            facts.cluster.members.len() as u64,
+        )?;
         let labels = [
             ("version", VERSION),
             ("protocol", facts.cluster.protocol.name()),
@@ -60,24 +68,54 @@ impl Collector for Snapshot {
             encoder.encode_descriptor("build_info", "What runs here", None, MetricType::Gauge)?;
         ConstGauge::new(1_i64).encode(family.encode_family(&labels)?)?;
         let stages = STAGES.iter().zip(facts.metrics.stage_nanoseconds());
-        labelled(&mut encoder, "stage", "Time of the deciding thread", Some(&Unit::Seconds), "stage",
-            stages.map(|(stage, spent)| (*stage, seconds(spent))))?;
+        labelled(
+            &mut encoder,
+            "stage",
+            "Time of the deciding thread",
+            Some(&Unit::Seconds),
+            "stage",
+            stages.map(|(stage, spent)| (*stage, seconds(spent))),
+        )?;
         let refused = facts.metrics.refused();
-        labelled(&mut encoder, "refused", "Messages and frames refused", None, "reason",
-            refused.iter().map(|(reason, count)| (*reason, *count as f64)))?;
+        labelled(
+            &mut encoder,
+            "refused",
+            "Messages and frames refused",
+            None,
+            "reason",
+            refused.iter().map(|(reason, count)| (*reason, *count as f64)),
+        )?;
         let sent = facts.metrics.sent_by_kind();
-        labelled(&mut encoder, "sent_messages", "Messages sent to peers", None, "kind",
-            sent.iter().map(|(kind, (count, _))| (*kind, *count as f64)))?;
-        labelled(&mut encoder, "sent", "Bytes sent to peers", Some(&Unit::Bytes), "kind",
-            sent.iter().map(|(kind, (_, bytes))| (*kind, *bytes as f64)))?;
+        labelled(
+            &mut encoder,
+            "sent_messages",
+            "Messages sent to peers",
+            None,
+            "kind",
+            sent.iter().map(|(kind, (count, _))| (*kind, *count as f64)),
+        )?;
+        labelled(
+            &mut encoder,
+            "sent",
+            "Bytes sent to peers",
+            Some(&Unit::Bytes),
+            "kind",
+            sent.iter().map(|(kind, (_, bytes))| (*kind, *bytes as f64)),
+        )?;
         let transport = facts.counters.all();
         for (name, value) in transport.iter().filter(|(name, _)| TRAFFIC.contains(name)) {
             let name = format!("transport_{name}");
             counter(&mut encoder, &name, "What the transport carried", None, *value as f64)?;
         }
         let troubles = transport.iter().filter(|(name, _)| !TRAFFIC.contains(name));
-        labelled(&mut encoder, "transport_refused", "What the transport refused, dropped or closed",
-            None, "reason", troubles.map(|(name, count)| (*name, *count as f64)))
+        labelled(
+            &mut encoder,
+            "transport_refused",
+            "What the transport refused, dropped or closed",
+            None,
+            "reason",
+            troubles.map(|(name, count)| (*name, *count as f64)),
+        )
     }
 }
 
@@ -104,8 +142,12 @@ fn counter(
     unit: Option<&Unit>,
     value: f64,
 ) -> Result<(), fmt::Error> {
-    ConstCounter::new(value)
-        .encode(encoder.encode_descriptor(name, help, unit, MetricType::Counter)?)
+    ConstCounter::new(value).encode(encoder.encode_descriptor(
+        name,
+        help,
+        unit,
+        MetricType::Counter,
+    )?)
 }
 
 fn gauge(

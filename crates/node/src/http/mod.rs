@@ -89,7 +89,12 @@ impl Facts {
         }
         let reached = self.peers.connected().len() + 1;
         let short = reached < self.quorum;
-        short.then(|| format!("reaches {reached} replicas, itself included, of {} that make a quorum", self.quorum))
+        short.then(|| {
+            format!(
+                "reaches {reached} replicas, itself included, of {} that make a quorum",
+                self.quorum
+            )
+        })
     }
 }
 
