@@ -11,11 +11,11 @@ ARGS ?=
 help: ## Print this.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: ## Run a cluster with load on this machine and watch it.
-	$(CARGO) run $(LOCKED) --release --package quorate -- demo $(ARGS)
+demo: ## Run a cluster with load on this machine, kill its leader, check every answer.
+	$(CARGO) run $(LOCKED) --release --bin quorate -- demo --seconds 20 $(ARGS)
 
-bench: ## Run the demonstration for 60 seconds and print its figures as JSON.
-	$(CARGO) run $(LOCKED) --release --package quorate -- demo --seconds 60 --output json $(ARGS)
+bench: ## Measure four-replica clusters on this machine: JSON lines, then a table.
+	$(CARGO) run $(LOCKED) --release --bin quorate -- bench $(ARGS)
 
 test: format-check deny lint docs wasm unit ## Everything a change must pass.
 

@@ -5,7 +5,9 @@ mod arguments;
 mod cluster;
 mod commands;
 mod failure;
+mod local;
 mod output;
+mod parent;
 
 use std::process::ExitCode;
 
@@ -33,12 +35,16 @@ enum Command {
     /// Clusters on one machine.
     #[command(subcommand)]
     Testnet(commands::testnet::Command),
+    /// Run a cluster with load in a temporary folder, and show what it does.
+    Demo(commands::demo::Arguments),
     /// Run one replica.
     Start(commands::start::Arguments),
     /// Let Redis clients use a cluster.
     Gateway(commands::gateway::Arguments),
     /// Put load on a cluster, and report.
     Load(commands::load::Arguments),
+    /// Ask running replicas how they are.
+    Status(commands::status::Arguments),
     /// Make a secret key and print its public half.
     Keygen(commands::keygen::Arguments),
     /// Check or show a replica's configuration.
@@ -56,6 +62,8 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let done = match cli.command {
         Command::Testnet(command) => commands::testnet::run(&command, cli.output),
+        Command::Demo(arguments) => commands::demo::run(&arguments, cli.output),
+        Command::Status(arguments) => commands::status::run(&arguments, cli.output),
         Command::Start(arguments) => commands::start::run(&arguments, cli.output),
         Command::Gateway(arguments) => commands::gateway::run(&arguments, cli.output),
         Command::Load(arguments) => commands::load::run(&arguments, cli.output),

@@ -1,14 +1,18 @@
 //! From a configuration to a running replica.
 
-use std::io;
+use std::io::{self, Write as _};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use quorate_app::{kv, ordering};
-use quorate_core::replica;
 use quorate_core::pacemaker::Timing;
+use quorate_core::replica;
 use quorate_core::{Committee, mempool};
 use tokio::net::TcpListener;
 
 use crate::config::{Application, Cluster, HostPort, Keys, Loaded};
+use crate::http::{self, Facts};
 use crate::replica::{Running, Setup, StartError};
 use crate::transport::Member;
 
@@ -39,9 +43,28 @@ pub struct Launched {
     /// The replica.
     pub running: Running,
     /// For other replicas.
-    pub peer_address: std::net::SocketAddr,
+    pub peer_address: SocketAddr,
     /// For clients.
-    pub client_address: std::net::SocketAddr,
+    pub client_address: SocketAddr,
+    /// For status and metrics.
+    pub http_address: SocketAddr,
+    /// What is told there.
+    pub facts: Arc<Facts>,
+}
+
+/// The file in the data folder that says where a replica listens: ports that were 0 are known
+/// there. It may be left of a process that has ended.
+#[must_use]
+pub fn addresses_file(data: &Path) -> PathBuf {
+    data.join("addresses.json")
+}
+
+/// The address for HTTP that the last process on this data folder had, if it says so.
+#[must_use]
+pub fn last_http_address(data: &Path) -> Option<String> {
+    let text = std::fs::read_to_string(addresses_file(data)).ok()?;
+    let addresses: serde_json::Value = serde_json::from_str(&text).ok()?;
+    Some(addresses.get("http_address")?.as_str()?.to_owned())
 }
 
 /// What a replica is set up with, by its configuration.
@@ -100,9 +123,11 @@ fn settings(
 }
 
 async fn listen(address: &HostPort, purpose: &'static str) -> Result<TcpListener, LaunchError> {
-    TcpListener::bind(address.to_string())
-        .await
-        .map_err(|source| LaunchError::Listen { address: address.clone(), purpose, source })
+    TcpListener::bind(address.to_string()).await.map_err(|source| LaunchError::Listen {
+        address: address.clone(),
+        purpose,
+        source,
+    })
 }
 
 /// Starts the replica that `loaded` describes, on the current tokio runtime.
@@ -117,12 +142,53 @@ pub async fn launch(
 ) -> Result<Launched, LaunchError> {
     let peer = listen(&loaded.node.listen.peer, "other replicas").await?;
     let client = listen(&loaded.node.listen.client, "clients").await?;
+    let http = listen(&loaded.node.listen.http, "status and metrics").await?;
     let address = |socket: &TcpListener| socket.local_addr().map_err(StartError::System);
     let (peer_address, client_address) = (address(&peer)?, address(&client)?);
+    let http_address = address(&http)?;
     let setup = setup(loaded, committee, keys, rejoin);
     let running = match loaded.cluster.application {
         Application::Kv => setup.start(peer, client, Box::new(kv::KeyValue::new))?,
-        Application::Ordering => setup.start(peer, client, Box::new(ordering::Ordering::default))?,
+        Application::Ordering => {
+            setup.start(peer, client, Box::new(ordering::Ordering::default))?
+        }
     };
-    Ok(Launched { running, peer_address, client_address })
+    let launched = Launched {
+        facts: Facts::new(loaded.node.replica, loaded.cluster.clone(), &running),
+        running,
+        peer_address,
+        client_address,
+        http_address,
+    };
+    launched.write_addresses(&loaded.node.storage.folder).map_err(StartError::System)?;
+    tokio::spawn(http::serve(http, Arc::clone(&launched.facts)));
+    Ok(launched)
+}
+
+impl Launched {
+    /// What it says about itself when it is up.
+    #[must_use]
+    pub fn announcement(&self, replica: quorate_core::ReplicaId) -> serde_json::Value {
+        serde_json::json!({
+            "replica": replica.0,
+            "peer_address": self.peer_address.to_string(),
+            "client_address": self.client_address.to_string(),
+            "http_address": self.http_address.to_string(),
+        })
+    }
+
+    /// Whole or not at all: a reader never sees half of it. Nothing rests on it after a crash of
+    /// the system, so that it need not be synced.
+    fn write_addresses(&self, data: &Path) -> io::Result<()> {
+        let file = addresses_file(data);
+        let new = file.with_extension("new");
+        let text = serde_json::json!({
+            "peer_address": self.peer_address.to_string(),
+            "client_address": self.client_address.to_string(),
+            "http_address": self.http_address.to_string(),
+            "process": std::process::id(),
+        });
+        std::fs::File::create(&new)?.write_all(format!("{text}\n").as_bytes())?;
+        std::fs::rename(&new, &file)
+    }
 }

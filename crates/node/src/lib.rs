@@ -4,6 +4,7 @@
 pub mod client;
 pub mod config;
 pub mod gateway;
+pub mod http;
 pub mod launch;
 pub mod replica;
 pub mod testnet;

@@ -15,6 +15,7 @@ use crate::arguments::{HomeArgument, SendTo};
 use crate::cluster::{client_config, cluster_of, fresh_key};
 use crate::failure::{Exit, Failure};
 use crate::output::{Format, print, print_json_line};
+use crate::parent::ParentArgument;
 
 /// Answer the Redis protocol, and order what comes in through the cluster.
 #[derive(Debug, Args)]
@@ -25,10 +26,13 @@ pub struct Arguments {
     /// Where to listen; port 0: any free one, which is printed.
     #[arg(long, default_value = "127.0.0.1:6379", value_name = "ADDRESS")]
     pub listen: HostPort,
+    #[command(flatten)]
+    pub parent: ParentArgument,
 }
 
 /// Runs `gateway`.
 pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
+    let mut parent = arguments.parent.watch();
     let home = arguments.home.home();
     let cluster = cluster_of(&home)?;
     // A session of its own for each run: nothing of an earlier one is to be found again.
@@ -48,6 +52,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
             }
             _ = terminate.recv() => return Ok(()),
             _ = interrupt.recv() => return Ok(()),
+            () = parent.wait() => return Ok(()),
         };
         match format {
             Format::Table => print(&format!("redis clients at {address}\n"))?,
@@ -57,6 +62,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
             tokio::select! {
                 _ = terminate.recv() => {}
                 _ = interrupt.recv() => {}
+                () = parent.wait() => {}
             }
         };
         serve(listener, Arc::new(client), Limits::default(), stop).await.map_err(failed)

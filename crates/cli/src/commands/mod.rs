@@ -2,18 +2,16 @@
 
 pub mod completions;
 pub mod config;
-pub mod keygen;
-pub mod man;
-pub mod testnet;
-pub mod version;
-
-// Arguments of commands that join the enum in `main` with their bodies.
 pub mod demo;
 pub mod gateway;
+pub mod keygen;
 pub mod load;
+pub mod man;
 pub mod start;
 pub mod status;
+pub mod testnet;
 pub mod testnet_up;
+pub mod version;
 
 #[cfg(test)]
 mod tests {

@@ -9,12 +9,12 @@ use quorate_node::launch::{LaunchError, Launched, launch};
 use quorate_node::replica::StartError;
 use quorate_node::replica::data::DataError;
 use quorate_node::replica::decide::End;
-use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::arguments::{HomeArgument, SettingArguments};
 use crate::failure::{Exit, Failure};
 use crate::output::{Format, print, print_json_line, warn};
+use crate::parent::{Gone, ParentArgument};
 
 /// Run one replica until it is told to stop (SIGTERM or SIGINT; a second one exits at once).
 #[derive(Debug, Args)]
@@ -27,6 +27,8 @@ pub struct Arguments {
     /// take part only behind them. Without this, a missing signing state is refused.
     #[arg(long)]
     pub rejoin_after_data_loss: bool,
+    #[command(flatten)]
+    pub parent: ParentArgument,
 }
 
 /// How often it is looked whether the replica has ended by itself.
@@ -34,6 +36,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Runs `start`.
 pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
+    let parent = arguments.parent.watch();
     let loaded = load(&arguments.home.home(), &arguments.settings.overrides())?;
     warn(&loaded.warnings);
     let keys = loaded.open_keys()?;
@@ -56,7 +59,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
             .await
             .map_err(|error| launch_failure(&error, &loaded))?;
         announce(&launched, &loaded, format)?;
-        serve(launched, &loaded).await
+        serve(launched, &loaded, parent).await
     })
 }
 
@@ -77,29 +80,26 @@ fn announce(launched: &Launched, loaded: &Loaded, format: Format) -> Result<(), 
     let (peer, client) = (launched.peer_address, launched.client_address);
     match format {
         Format::Table => print(&format!(
-            "replica {} of chain {}: peers at {peer}, clients at {client}\n",
-            loaded.node.replica, loaded.cluster.chain
+            "replica {} of chain {}: peers at {peer}, clients at {client}, http at {}\n",
+            loaded.node.replica, loaded.cluster.chain, launched.http_address
         )),
-        Format::Json => print_json_line(&json!({
-            "replica": loaded.node.replica.0,
-            "peer_address": peer.to_string(),
-            "client_address": client.to_string(),
-        })),
+        Format::Json => print_json_line(&launched.announcement(loaded.node.replica)),
     }
 }
 
 /// Until a signal, or the replica's own end.
-async fn serve(launched: Launched, loaded: &Loaded) -> Result<(), Failure> {
+async fn serve(launched: Launched, loaded: &Loaded, mut parent: Gone) -> Result<(), Failure> {
     let refused = |error| Failure::io(error, loaded.home.root(), "see the system's limits");
     let mut terminate = signal(SignalKind::terminate()).map_err(refused)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(refused)?;
-    let running = launched.running;
+    let Launched { running, facts, .. } = launched;
     let mut asked = false;
     let mut look = tokio::time::interval(LOOK_EVERY);
     while !running.has_ended() {
         let told = tokio::select! {
             _ = terminate.recv() => true,
             _ = interrupt.recv() => true,
+            () = parent.wait() => true,
             _ = look.tick() => false,
         };
         if told && asked {
@@ -107,6 +107,7 @@ async fn serve(launched: Launched, loaded: &Loaded) -> Result<(), Failure> {
         }
         if told {
             asked = true;
+            facts.stop();
             running.stop();
         }
     }
@@ -116,7 +117,10 @@ async fn serve(launched: Launched, loaded: &Loaded) -> Result<(), Failure> {
         End::Storage(reason) => {
             let remedy = "see to the disk (space, health, permissions) and start again: what was \
                           promised is on disk";
-            Err(Failure::new(Exit::Failed, finding(format!("storage failed: {reason}"), data, remedy)))
+            Err(Failure::new(
+                Exit::Failed,
+                finding(format!("storage failed: {reason}"), data, remedy),
+            ))
         }
         End::Safety(reason) => {
             let remedy = "keep this data folder as evidence, and report it";

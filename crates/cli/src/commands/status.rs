@@ -1,17 +1,177 @@
 //! `quorate status`
 
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
 use clap::Args;
-use quorate_node::config::HostPort;
+use quorate_node::config::{Finding, Home, HostPort, Overrides, Place, load};
+use quorate_node::http;
+use quorate_node::launch::last_http_address;
+use serde_json::{Value, json};
 
 use crate::arguments::HomeArgument;
+use crate::failure::{Exit, Failure};
+use crate::output::{Format, print, print_json, table};
 
-/// Ask a running replica how it is.
+/// How long a replica may take to answer.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Ask running replicas how they are.
 #[derive(Debug, Args)]
 pub struct Arguments {
-    /// The replica's home, which says where it answers.
+    /// A replica's home; or a testnet's folder or its client's home, for all replicas of it.
     #[command(flatten)]
     pub home: HomeArgument,
-    /// Where it answers (listen.http): comes before the home.
+    /// Where one replica answers (listen.http): comes before the home.
     #[arg(long, value_name = "ADDRESS")]
     pub address: Option<HostPort>,
+}
+
+/// A replica to ask.
+struct Target {
+    name: String,
+    address: Option<String>,
+}
+
+/// Runs `status`.
+pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
+    let targets = match &arguments.address {
+        Some(address) => {
+            vec![Target { name: address.to_string(), address: Some(address.to_string()) }]
+        }
+        None => targets(&arguments.home.home())?,
+    };
+    let answers: Vec<_> = targets.iter().map(|target| (target, ask(target))).collect();
+    match format {
+        Format::Table => print(&for_people(&answers))?,
+        Format::Json => print_json(&for_programs(&answers))?,
+    }
+    if answers.iter().any(|(_, answer)| answer.is_ok()) {
+        return Ok(());
+    }
+    let place = Place::File(arguments.home.home().root().to_owned());
+    let (what, remedy) =
+        ("no replica answers".to_owned(), "see that they run: quorate start".to_owned());
+    Err(Failure::new(Exit::Failed, Finding { what, place, remedy }))
+}
+
+fn targets(home: &Home) -> Result<Vec<Target>, Failure> {
+    if home.node_file().exists() {
+        return Ok(vec![target(home.root())?]);
+    }
+    let around = [home.root().to_owned(), home.root().join("..")];
+    let found = around.iter().map(|folder| replica_homes(folder)).find(|homes| !homes.is_empty());
+    match found {
+        Some(homes) => homes.iter().map(|home| target(home)).collect(),
+        None => {
+            let what = "there is no home of a replica here, nor a testnet".to_owned();
+            let remedy = "name one with --home, or an address with --address".to_owned();
+            let place = Place::File(home.root().to_owned());
+            Err(Failure::new(Exit::Usage, Finding { what, place, remedy }))
+        }
+    }
+}
+
+/// The folders `replica-N` of a testnet, by N.
+fn replica_homes(folder: &Path) -> Vec<PathBuf> {
+    let mut homes: Vec<(usize, PathBuf)> = std::fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| {
+            let id = entry.file_name().to_str()?.strip_prefix("replica-")?.parse().ok()?;
+            Some((id, entry.path()))
+        })
+        .collect();
+    homes.sort();
+    homes.into_iter().map(|(_, home)| home).collect()
+}
+
+/// Where the last process of this home answered, or where the next one is to.
+fn target(root: &Path) -> Result<Target, Failure> {
+    let loaded = load(&Home::new(root), &Overrides::with_process_environment(Vec::new()))?;
+    let address = last_http_address(&loaded.node.storage.folder).or_else(|| {
+        let configured = &loaded.node.listen.http;
+        (!configured.to_string().ends_with(":0")).then(|| configured.to_string())
+    });
+    Ok(Target { name: loaded.node.replica.to_string(), address })
+}
+
+fn ask(target: &Target) -> Result<Value, String> {
+    let address = target.address.as_ref().ok_or("not started yet: its port is not known")?;
+    http::ask_json(address, "/status", PATIENCE).map_err(|error| error.to_string())
+}
+
+type Answers<'a> = [(&'a Target, Result<Value, String>)];
+
+fn for_people(answers: &Answers<'_>) -> String {
+    let mut rows = Vec::new();
+    let mut complaints = String::new();
+    for (target, answer) in answers {
+        match answer {
+            Ok(status) => rows.push(row(status)),
+            Err(error) => {
+                let mut row = [const { String::new() }; 10];
+                row[0].clone_from(&target.name);
+                row[1] = "unreachable".to_owned();
+                rows.push(row);
+                complaints.push_str(&format!("replica {}: {error}\n", target.name));
+            }
+        }
+    }
+    let head = [
+        "REPLICA",
+        "STATE",
+        "VIEW",
+        "LEADER",
+        "COMMITTED",
+        "EXECUTED",
+        "WAITING",
+        "PEERS",
+        "CLIENTS",
+        "LOG MIB",
+    ];
+    table(head, &rows) + &complaints
+}
+
+fn row(status: &Value) -> [String; 10] {
+    let flag = |name: &str| status[name] == true;
+    let state = match status["not_ready"].as_str() {
+        Some(_) if flag("rejoining") => "rejoining".to_owned(),
+        Some(reason) => format!("not ready: {reason}"),
+        None if flag("abstaining") => "ready, abstaining".to_owned(),
+        None => "ready".to_owned(),
+    };
+    let text = |value: &Value| value.to_string();
+    [
+        text(&status["replica"]),
+        state,
+        text(&status["view"]),
+        text(&status["leader"]),
+        text(&status["committed_height"]),
+        text(&status["executed_height"]),
+        text(&status["mempool"]["frames"]),
+        text(&json!(status["peers"].as_array().map_or(0, Vec::len))),
+        text(&status["clients"]),
+        text(&json!(status["log_bytes"].as_u64().unwrap_or(0) >> 20)),
+    ]
+}
+
+fn for_programs(answers: &Answers<'_>) -> Value {
+    let replicas: Vec<_> = answers
+        .iter()
+        .map(|(target, answer)| match answer {
+            Ok(status) => {
+                let mut status = status.clone();
+                status["http_address"] = json!(target.address);
+                status
+            }
+            Err(error) => json!({
+                "replica": target.name.parse::<u16>().ok(),
+                "http_address": target.address,
+                "unreachable": error,
+            }),
+        })
+        .collect();
+    json!({ "replicas": replicas })
 }

@@ -1,4 +1,4 @@
-//! `quorate testnet init`
+//! `quorate testnet`
 
 use std::path::PathBuf;
 
@@ -16,6 +16,8 @@ use crate::output::{Format, print, print_json, table};
 pub enum Command {
     /// Make the homes of a cluster on this machine: keys, configuration, empty data folders.
     Init(InitArguments),
+    /// Run the cluster: all its replicas, and a gateway for Redis clients.
+    Up(super::testnet_up::Arguments),
 }
 
 /// What kind of cluster to make.
@@ -47,9 +49,12 @@ pub struct InitArguments {
     batch: Option<u32>,
 }
 
-/// Runs `testnet init`.
+/// Runs `testnet`.
 pub fn run(command: &Command, format: Format) -> Result<(), Failure> {
-    let Command::Init(arguments) = command;
+    let arguments = match command {
+        Command::Init(arguments) => arguments,
+        Command::Up(arguments) => return super::testnet_up::run(arguments, format),
+    };
     let options = Options {
         chain: arguments.chain.clone(),
         base_port: arguments.port,

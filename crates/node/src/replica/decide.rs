@@ -185,7 +185,6 @@ where
                 }
             }
             if !worked {
-                self.reach.clock.rest(&self.reach.metrics);
                 let patience = self.replica.deadline().map(|deadline| deadline.since(now()));
                 self.inbox.bell.wait(patience);
             }
@@ -284,6 +283,7 @@ where
     }
 
     fn publish(&mut self) {
+        self.reach.clock.rest(&self.reach.metrics);
         let metrics = &self.reach.metrics;
         let status = self.replica.protocol().status();
         metrics.view.set(status.view.0);
@@ -308,7 +308,6 @@ where
 
     fn end(mut self, end: End) -> End {
         self.publish();
-        self.reach.clock.rest(&self.reach.metrics);
         self.reach.verifier.close();
         end
     }

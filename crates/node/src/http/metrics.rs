@@ -1,0 +1,180 @@
+//! The numbers of a replica as Prometheus reads them.
+//!
+//! Every label takes its values from a fixed list in this program: reasons, kinds of messages,
+//! stages. Nothing that a peer or a client sends becomes a label.
+
+use std::fmt;
+use std::sync::Arc;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _, text::encode};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::{Registry, Unit};
+
+use super::{Facts, VERSION};
+use crate::replica::metrics::STAGES;
+
+/// What the text is.
+pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Numbers that are published under another name and unit than they are counted in.
+const NANOSECONDS_SUFFIX: &str = "_nanoseconds_total";
+/// Transport counters that say how much went through; the others say what went wrong.
+const TRAFFIC: [&str; 6] = ["opened", "closed", "frames_in", "bytes_in", "frames_out", "bytes_out"];
+
+/// The text.
+pub(super) fn text(facts: &Arc<Facts>) -> Result<String, fmt::Error> {
+    let mut registry = Registry::with_prefix("quorate");
+    registry.register_collector(Box::new(Snapshot(Arc::clone(facts))));
+    let mut text = String::with_capacity(16 << 10);
+    encode(&mut text, &registry)?;
+    Ok(text)
+}
+
+struct Snapshot(Arc<Facts>);
+
+impl fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the numbers of replica {}", self.0.replica)
+    }
+}
+
+impl Collector for Snapshot {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let facts = &self.0;
+        for (name, help, value) in facts.metrics.numbers() {
+            number(&mut encoder, name, help.trim().trim_end_matches('.'), value)?;
+        }
+        gauge(
+            &mut encoder,
+            "ready",
+            "Whether commands would be ordered",
+            u64::from(facts.not_ready().is_none()),
+        )?;
+        gauge(
+            &mut encoder,
+            "replicas",
+            "Replicas of the committee",
+            facts.cluster.members.len() as u64,
+        )?;
+        let labels = [
+            ("version", VERSION),
+            ("protocol", facts.cluster.protocol.name()),
+            ("chain", facts.cluster.chain.as_str()),
+        ];
+        let mut family =
+            encoder.encode_descriptor("build_info", "What runs here", None, MetricType::Gauge)?;
+        ConstGauge::new(1_i64).encode(family.encode_family(&labels)?)?;
+        let stages = STAGES.iter().zip(facts.metrics.stage_nanoseconds());
+        labelled(
+            &mut encoder,
+            "stage",
+            "Time of the deciding thread",
+            Some(&Unit::Seconds),
+            "stage",
+            stages.map(|(stage, spent)| (*stage, seconds(spent))),
+        )?;
+        let refused = facts.metrics.refused();
+        labelled(
+            &mut encoder,
+            "refused",
+            "Messages and frames refused",
+            None,
+            "reason",
+            refused.iter().map(|(reason, count)| (*reason, *count as f64)),
+        )?;
+        let sent = facts.metrics.sent_by_kind();
+        labelled(
+            &mut encoder,
+            "sent_messages",
+            "Messages sent to peers",
+            None,
+            "kind",
+            sent.iter().map(|(kind, (count, _))| (*kind, *count as f64)),
+        )?;
+        labelled(
+            &mut encoder,
+            "sent",
+            "Bytes sent to peers",
+            Some(&Unit::Bytes),
+            "kind",
+            sent.iter().map(|(kind, (_, bytes))| (*kind, *bytes as f64)),
+        )?;
+        let transport = facts.counters.all();
+        for (name, value) in transport.iter().filter(|(name, _)| TRAFFIC.contains(name)) {
+            let name = format!("transport_{name}");
+            counter(&mut encoder, &name, "What the transport carried", None, *value as f64)?;
+        }
+        let troubles = transport.iter().filter(|(name, _)| !TRAFFIC.contains(name));
+        labelled(
+            &mut encoder,
+            "transport_refused",
+            "What the transport refused, dropped or closed",
+            None,
+            "reason",
+            troubles.map(|(name, count)| (*name, *count as f64)),
+        )
+    }
+}
+
+/// A number under its own name: a counter if it ends in `_total`, in seconds if it is a time.
+fn number(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    value: u64,
+) -> Result<(), fmt::Error> {
+    if let Some(stem) = name.strip_suffix(NANOSECONDS_SUFFIX) {
+        return counter(encoder, stem, "Time in them", Some(&Unit::Seconds), seconds(value));
+    }
+    match name.strip_suffix("_total") {
+        Some(stem) => counter(encoder, stem, help, None, value as f64),
+        None => gauge(encoder, name, help, value),
+    }
+}
+
+fn counter(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    unit: Option<&Unit>,
+    value: f64,
+) -> Result<(), fmt::Error> {
+    ConstCounter::new(value).encode(encoder.encode_descriptor(
+        name,
+        help,
+        unit,
+        MetricType::Counter,
+    )?)
+}
+
+fn gauge(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    value: u64,
+) -> Result<(), fmt::Error> {
+    let value = i64::try_from(value).unwrap_or(i64::MAX);
+    ConstGauge::new(value).encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)
+}
+
+fn labelled<'a>(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    unit: Option<&Unit>,
+    label: &str,
+    values: impl Iterator<Item = (&'a str, f64)>,
+) -> Result<(), fmt::Error> {
+    let mut family = encoder.encode_descriptor(name, help, unit, MetricType::Counter)?;
+    for (which, value) in values {
+        ConstCounter::new(value).encode(family.encode_family(&[(label, which)])?)?;
+    }
+    Ok(())
+}
+
+fn seconds(nanoseconds: u64) -> f64 {
+    nanoseconds as f64 / 1e9
+}

@@ -1,0 +1,156 @@
+//! What a replica tells over HTTP: `/livez`, `/readyz`, `/metrics`, `/status` and `/version`.
+//!
+//! Reading it takes nothing from the replica: every number is an atomic that the deciding thread
+//! publishes. `/livez` never needs a quorum; `/readyz` says whether commands would be ordered.
+//! The server is bounded: few connections, each with a deadline for its requests and for its life,
+//! and bodies are never read.
+
+mod ask;
+mod metrics;
+mod status;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+
+use crate::config::Cluster;
+use crate::replica::Running;
+use crate::replica::metrics::Metrics;
+use crate::transport::{Counters, Peers};
+
+pub use ask::{AskError, Reply, ask, ask_json};
+
+/// Connections served at once; others wait in the system's queue.
+const CONNECTIONS: usize = 32;
+/// Time for the head of a request, from the connection's or the last answer's moment.
+const HEAD_WITHIN: Duration = Duration::from_secs(5);
+/// How long a connection lives at most: one that does not read is gone then.
+const LIFE: Duration = Duration::from_secs(60);
+/// Bytes of a request's head at most.
+const HEAD_BYTES: usize = 16 << 10;
+/// Pause after the system refused to accept: mostly, no file descriptors are left.
+const REFUSED_PAUSE: Duration = Duration::from_millis(100);
+
+/// The version of this program.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// What is told, and where it is read from.
+pub struct Facts {
+    /// Which replica this is.
+    replica: u16,
+    /// What all agreed on.
+    cluster: Cluster,
+    /// Replicas needed to order anything.
+    quorum: usize,
+    metrics: Arc<Metrics>,
+    counters: Arc<Counters>,
+    peers: Arc<Peers>,
+    stopping: AtomicBool,
+}
+
+impl Facts {
+    /// About the replica `running` of `cluster`.
+    #[must_use]
+    pub fn new(replica: quorate_core::ReplicaId, cluster: Cluster, running: &Running) -> Arc<Self> {
+        let n = cluster.members.len();
+        Arc::new(Self {
+            replica: replica.0,
+            quorum: n - n.saturating_sub(1) / 3,
+            cluster,
+            metrics: Arc::clone(running.metrics()),
+            counters: Arc::clone(running.counters()),
+            peers: Arc::clone(running.peers()),
+            stopping: AtomicBool::new(false),
+        })
+    }
+
+    /// Says that the replica is stopping: it is not ready any more.
+    pub fn stop(&self) {
+        self.stopping.store(true, Ordering::Relaxed);
+    }
+
+    /// Why the replica is not ready; `None` if it is.
+    fn not_ready(&self) -> Option<String> {
+        if self.stopping.load(Ordering::Relaxed) {
+            return Some("stopping".to_owned());
+        }
+        if self.metrics.rejoining.get() != 0 {
+            return Some("waiting for testimonies after the loss of its data".to_owned());
+        }
+        let reached = self.peers.connected().len() + 1;
+        let short = reached < self.quorum;
+        short.then(|| {
+            format!(
+                "reaches {reached} replicas, itself included, of {} that make a quorum",
+                self.quorum
+            )
+        })
+    }
+}
+
+/// Answers on `listener` until the task is dropped or aborted.
+pub async fn serve(listener: TcpListener, facts: Arc<Facts>) {
+    let router = Router::new()
+        .route("/livez", get(|| async { "ok\n" }))
+        .route("/readyz", get(ready))
+        .route("/metrics", get(metrics_text))
+        .route("/status", get(status_json))
+        .route("/version", get(version))
+        .with_state(facts);
+    let room = Arc::new(Semaphore::new(CONNECTIONS));
+    while let Ok(permit) = Arc::clone(&room).acquire_owned().await {
+        let Ok((stream, _)) = listener.accept().await else {
+            tokio::time::sleep(REFUSED_PAUSE).await;
+            continue;
+        };
+        let service = TowerToHyperService::new(router.clone());
+        tokio::spawn(async move {
+            let _held = permit;
+            let connection = hyper::server::conn::http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(HEAD_WITHIN)
+                .max_buf_size(HEAD_BYTES)
+                .serve_connection(TokioIo::new(stream), service);
+            // A client that breaks off or takes too long is its own concern.
+            let _ = tokio::time::timeout(LIFE, connection).await;
+        });
+    }
+}
+
+async fn ready(State(facts): State<Arc<Facts>>) -> Response {
+    match facts.not_ready() {
+        None => "ok\n".into_response(),
+        Some(reason) => {
+            (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {reason}\n")).into_response()
+        }
+    }
+}
+
+async fn metrics_text(State(facts): State<Arc<Facts>>) -> Response {
+    match metrics::text(&facts) {
+        Ok(text) => ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response(),
+        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
+}
+
+async fn status_json(State(facts): State<Arc<Facts>>) -> Response {
+    json(&status::of(&facts))
+}
+
+async fn version() -> Response {
+    json(&serde_json::json!({ "name": "quorate", "version": VERSION }))
+}
+
+fn json(value: &serde_json::Value) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], format!("{value}\n")).into_response()
+}

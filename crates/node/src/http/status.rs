@@ -1,0 +1,63 @@
+//! `/status`: how a replica is, as one JSON object.
+
+use serde_json::{Map, Value, json};
+
+use super::{Facts, VERSION};
+use crate::replica::metrics::STAGES;
+
+/// The object. Names of [`Metrics::numbers`](crate::replica::metrics::Metrics::numbers) stand
+/// under `numbers`, beside what people look for first.
+pub(super) fn of(facts: &Facts) -> Value {
+    let metrics = &facts.metrics;
+    let numbers: Map<_, _> = metrics
+        .numbers()
+        .into_iter()
+        .map(|(name, _, value)| (name.to_owned(), value.into()))
+        .collect();
+    let stages: Map<_, _> = STAGES
+        .iter()
+        .zip(metrics.stage_nanoseconds())
+        .map(|(stage, spent)| ((*stage).to_owned(), json!(spent as f64 / 1e9)))
+        .collect();
+    let sent: Map<_, _> = metrics
+        .sent_by_kind()
+        .into_iter()
+        .map(|(kind, (messages, bytes))| {
+            (kind.to_owned(), json!({ "messages": messages, "bytes": bytes }))
+        })
+        .collect();
+    let transport: Map<_, _> =
+        facts.counters.all().into_iter().map(|(name, n)| (name.to_owned(), n.into())).collect();
+    let connected: Vec<u16> = facts.peers.connected().iter().map(|peer| peer.0).collect();
+    let not_ready = facts.not_ready();
+    json!({
+        "replica": facts.replica,
+        "chain": facts.cluster.chain,
+        "chain_digest": facts.cluster.chain_digest().to_string(),
+        "protocol": facts.cluster.protocol.name(),
+        "application": facts.cluster.application.name(),
+        "replicas": facts.cluster.members.len(),
+        "version": VERSION,
+        "process": std::process::id(),
+        "ready": not_ready.is_none(),
+        "not_ready": not_ready,
+        "view": metrics.view.get(),
+        "leader": metrics.leader.get(),
+        "committed_height": metrics.committed_height.get(),
+        "executed_height": metrics.executed_height.get(),
+        "mempool": {
+            "frames": metrics.mempool_frames.get(),
+            "bytes": metrics.mempool_bytes.get(),
+        },
+        "peers": connected,
+        "clients": metrics.client_connections.get(),
+        "log_bytes": metrics.log_bytes.get(),
+        "abstaining": metrics.abstain_until_view.get() != 0,
+        "rejoining": metrics.rejoining.get() != 0,
+        "stage_seconds": stages,
+        "refused": metrics.refused(),
+        "sent": sent,
+        "transport": transport,
+        "numbers": numbers,
+    })
+}
