@@ -10,6 +10,7 @@ use bytes::Bytes;
 
 use super::message::{Offer, PeerMessage};
 use crate::block::BlockId;
+use crate::certificate::Qc;
 use crate::types::{Duration, Height, ReplicaId, Time};
 
 /// How long a peer has to answer.
@@ -28,10 +29,18 @@ pub struct CatchUp {
 
 #[derive(Clone, Debug)]
 struct Want {
+    /// The block wanted by now.
     tip: BlockId,
+    /// The block that was asked for, if one was.
+    asked: Option<BlockId>,
     from: Vec<ReplicaId>,
     /// Whose turn it is in `from`.
     turn: usize,
+    /// How many peers in a row had nothing new.
+    fruitless: usize,
+    /// The height of the last block that came on the way to the tip. It may be far above the
+    /// committed one: a chain without three consecutive views commits nothing.
+    reached: Height,
     /// Until when the peer whose turn it is may answer; `None` if it was not asked yet.
     deadline: Option<Time>,
 }
@@ -55,25 +64,47 @@ pub enum Chunked {
     Complete(Box<Offer>, Vec<Bytes>),
 }
 
+impl Want {
+    fn next_peer(&mut self) {
+        self.turn = (self.turn + 1) % self.from.len().max(1);
+    }
+}
+
 impl CatchUp {
-    /// Asks for `tip`; `from` are those who should have it. A later tip replaces an earlier one.
-    pub fn want(&mut self, tip: BlockId, from: Vec<ReplicaId>) {
+    /// Says which certificate's block is wanted by now, if any is. A later one replaces an
+    /// earlier one; what was asked for until then is still taken.
+    pub fn want(&mut self, missing: Option<&Qc>, me: ReplicaId) {
+        let Some(qc) = missing else {
+            return *self = Self::default();
+        };
+        let voters = || qc.signers().filter(|voter| *voter != me).collect();
         match &mut self.want {
+            Some(want) if want.tip == qc.block() => {}
             Some(want) => {
-                want.tip = tip;
-                if !from.is_empty() && want.deadline.is_none() {
-                    (want.from, want.turn) = (from, 0);
+                want.tip = qc.block();
+                if want.deadline.is_none() {
+                    (want.from, want.turn) = (voters(), 0);
                 }
             }
-            None if from.is_empty() => {}
-            None => self.want = Some(Want { tip, from, turn: 0, deadline: None }),
+            None => {
+                self.want = Some(Want {
+                    tip: qc.block(),
+                    asked: None,
+                    from: voters(),
+                    turn: 0,
+                    fruitless: 0,
+                    reached: Height(0),
+                    deadline: None,
+                });
+            }
         }
     }
 
-    /// The block wanted, if any.
+    /// Whether this block is wanted, or was when the answer that is awaited was asked for: a
+    /// certificate vouches for it.
     #[must_use]
-    pub fn tip(&self) -> Option<BlockId> {
-        self.want.as_ref().map(|want| want.tip)
+    pub fn is_wanted(&self, block: &BlockId) -> bool {
+        self.want.as_ref().is_some_and(|want| want.tip == *block || want.asked == Some(*block))
     }
 
     /// Whether `peer` is the one whose answer is awaited.
@@ -84,39 +115,41 @@ impl CatchUp {
             .is_some_and(|want| want.deadline.is_some() && want.from.get(want.turn) == Some(&peer))
     }
 
-    /// The wanted block is here.
-    pub fn found(&mut self) {
-        self.want = None;
-    }
-
-    /// An answer came. With progress the same peer is asked for more, without the next.
-    pub fn answered(&mut self, progress: bool) {
-        if let Some(want) = &mut self.want {
+    /// An answer came that led up to a height: the same peer is asked for more. Or it had nothing
+    /// new: then the next is, from the committed head on. If none has anything new, all are left
+    /// alone until the last one's time is up.
+    pub fn answered(&mut self, reached: Option<Height>) {
+        let Some(want) = &mut self.want else { return };
+        if let Some(height) = reached.filter(|height| *height > want.reached) {
+            (want.reached, want.fruitless, want.deadline) = (height, 0, None);
+            return;
+        }
+        (want.reached, want.fruitless) = (Height(0), want.fruitless + 1);
+        if want.fruitless < want.from.len() {
+            want.next_peer();
             want.deadline = None;
-            if !progress {
-                want.turn = (want.turn + 1) % want.from.len().max(1);
-            }
         }
     }
 
-    /// What to send now, if anything is due.
-    pub fn due<M>(&mut self, now: Time, above: Height) -> Option<(ReplicaId, PeerMessage<M>)> {
+    /// What to send now, if anything is due; `root` is the committed height.
+    pub fn due<M>(&mut self, now: Time, root: Height) -> Option<(ReplicaId, PeerMessage<M>)> {
         if let Some(transfer) = &mut self.transfer {
             if now < transfer.deadline {
                 return None;
             }
             self.transfer = None;
-            self.answered(false);
+            self.answered(None);
         }
         let want = self.want.as_mut()?;
         match want.deadline {
             Some(deadline) if now < deadline => return None,
-            Some(_) => want.turn = (want.turn + 1) % want.from.len().max(1),
+            Some(_) => want.next_peer(),
             None => {}
         }
         want.deadline = Some(now.after(PATIENCE));
+        want.asked = Some(want.tip);
         let to = *want.from.get(want.turn)?;
-        let budget_bytes = BUDGET_BYTES;
+        let (above, budget_bytes) = (root.max(want.reached), BUDGET_BYTES);
         Some((to, PeerMessage::FetchChain { tip: want.tip, above, budget_bytes }))
     }
 
