@@ -5,7 +5,10 @@
 //!   far ahead it is: `view := max(high QC, high TC) + 1`. Stepping view by view would make a
 //!   replica that was away re-enter each one.
 //! - The timer grows with the distance to the last *commit*, so that an empty certificate does
-//!   not reset it: `base · multiplier ^ min(view − committed view − depth, max exponent)`.
+//!   not reset it: `base · multiplier ^ max(view − committed view − depth − slack, 0)`, up to a
+//!   longest wait. The slack, four views for each fault tolerated (of up to four), is what dead
+//!   leaders cost a three-chain even when all others lead in time; without it the timers of a
+//!   cluster with one dead replica would never come down to the base.
 //! - A local time-out leaves the view as it is: the time-out is sent again and again until a
 //!   certificate ends the view.
 //! - f + 1 time-outs for views at or above mine: at least one correct replica gave up on a view,
@@ -77,7 +80,7 @@ pub enum Consequence {
 #[derive(Clone, Debug)]
 pub struct Pacemaker {
     timing: Timing,
-    /// Views from a proposal to its commit.
+    /// Views from a proposal to its commit, and the slack.
     depth: u64,
     quorum: usize,
     honest_witness: usize,
@@ -104,7 +107,7 @@ impl Pacemaker {
             election,
             failures: vec![0; committee.size()],
             timing,
-            depth,
+            depth: depth + 4 * committee.faults().min(4) as u64,
             quorum: committee.quorum(),
             honest_witness: committee.honest_witness(),
             view: View(0),
