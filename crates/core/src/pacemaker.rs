@@ -164,11 +164,20 @@ impl Pacemaker {
         self.deadline = Some(now.after(wait));
     }
 
-    /// Notes how a view ended: whether its leader's block was certified, or the view given up.
-    pub fn judge(&mut self, view: View, certified: bool) {
+    /// Notes that the block of `view` was certified: its leader did its part.
+    pub fn praise(&mut self, view: View) {
         let leader = self.leader(view);
         if let Some(failures) = self.failures.get_mut(leader.index()) {
-            *failures = if certified { 0 } else { failures.saturating_add(1) };
+            *failures = 0;
+        }
+    }
+
+    /// Notes that `view` was given up. If its proposal had come (this replica `voted` for it), the
+    /// one to blame is the next leader, who was to collect the votes.
+    pub fn blame(&mut self, view: View, voted: bool) {
+        let leader = self.leader(if voted { view.next() } else { view });
+        if let Some(failures) = self.failures.get_mut(leader.index()) {
+            *failures = failures.saturating_add(1);
         }
     }
 

@@ -168,7 +168,7 @@ pub(super) static SCHEMA: Schema = Schema {
                 min: Duration::from_millis(1),
                 max: Duration::from_secs(60 * 60),
             },
-            preset: Preset::Is("500ms"),
+            preset: Preset::Is("300ms"),
             comment: "How long a view may take. Several round trips and one sync of the disk.",
         },
         Field {

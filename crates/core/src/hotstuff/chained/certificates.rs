@@ -23,7 +23,7 @@ impl<R: Rules> Chained<R> {
         if qc.view() > self.safety.high_qc.view() {
             // A certificate counts even if its block is missing: keep the one, fetch the other.
             self.safety.high_qc = qc.clone();
-            self.pacemaker.judge(qc.view(), true);
+            self.pacemaker.praise(qc.view());
             if self.safety.high_tc.as_ref().is_some_and(|tc| tc.view() <= qc.view()) {
                 self.safety.high_tc = None;
             }
@@ -51,7 +51,8 @@ impl<R: Rules> Chained<R> {
         }
         let view = tc.view();
         self.safety.high_tc = Some(tc);
-        self.pacemaker.judge(view, false);
+        let voted = self.safety.voted.is_some_and(|(voted, _)| voted == view);
+        self.pacemaker.blame(view, voted);
         fx.event(Event::GaveUp(view));
         if self.enter_behind(now, view, fx) {
             // Forwarded once: were it held by one replica alone, the next leader could not enter.
