@@ -1,5 +1,6 @@
 //! One file a subcommand: its arguments and what it does with them.
 
+pub mod bench;
 pub mod completions;
 pub mod config;
 pub mod demo;
