@@ -47,6 +47,8 @@ enum Command {
     Status(commands::status::Arguments),
     /// Measure clusters of processes on this machine.
     Bench(commands::bench::Arguments),
+    /// Print decided blocks, proven by their certificates.
+    Pull(commands::pull::Arguments),
     /// Make a secret key and print its public half.
     Keygen(commands::keygen::Arguments),
     /// Check or show a replica's configuration.
@@ -67,6 +69,7 @@ fn main() -> ExitCode {
         Command::Demo(arguments) => commands::demo::run(&arguments, cli.output),
         Command::Status(arguments) => commands::status::run(&arguments, cli.output),
         Command::Bench(arguments) => commands::bench::run(&arguments, cli.output),
+        Command::Pull(arguments) => commands::pull::run(&arguments, cli.output),
         Command::Start(arguments) => commands::start::run(&arguments, cli.output),
         Command::Gateway(arguments) => commands::gateway::run(&arguments, cli.output),
         Command::Load(arguments) => commands::load::run(&arguments, cli.output),

@@ -8,6 +8,7 @@ pub mod gateway;
 pub mod keygen;
 pub mod load;
 pub mod man;
+pub mod pull;
 pub mod start;
 pub mod status;
 pub mod testnet;

@@ -20,8 +20,10 @@ use crate::local::{Echo, LocalCluster, Options, Usage, folder_bytes};
 /// How long anything may take that is waited for.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Sessions, and frames of each in flight, of a throughput row: several full blocks in all.
-const CLIENTS: usize = 4;
+const CLIENTS: usize = 8;
 const OUTSTANDING: usize = 8;
+/// A block takes about so many frames.
+const FRAMES_A_BLOCK: usize = 4;
 /// How many different keys are written.
 const KEYS: u64 = 100_000;
 /// The load while leaders are killed.
@@ -37,7 +39,7 @@ impl Bench {
         payload: usize,
         durability: Durability,
     ) -> Result<Row, BenchError> {
-        let frame = super::BATCH as usize / CLIENTS;
+        let frame = super::BATCH as usize / FRAMES_A_BLOCK;
         let settings = Settings {
             payload,
             clients: CLIENTS,
