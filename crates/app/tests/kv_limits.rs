@@ -10,11 +10,12 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use quorate_app::kv::command::encode;
 use quorate_app::kv::{
-    BLOCK_ALLOWANCE_BYTES, Condition, KeyValue, MAX_KEY_BYTES, MAX_KEYS_LISTED, MAX_REPLY_BYTES,
-    MAX_VALUE_BYTES, Scan, ValueKind,
+    BLOCK_ALLOWANCE_BYTES, Condition, FRAME_REPLY_BYTES, KeyValue, MAX_KEY_BYTES, MAX_KEYS_LISTED,
+    MAX_REPLY_BYTES, MAX_VALUE_BYTES, Scan, ValueKind,
 };
+use quorate_core::frame::MAX_COMMANDS;
 use quorate_core::state_machine::{MAX_CHUNK_BYTES, StateMachine};
-use support::{Owned, apply, chunks, encoded, one, wrong_type};
+use support::{Owned, apply, apply_raw, chunks, encoded, one, wrong_type};
 
 fn set(store: &mut KeyValue, key: &[u8], value: &[u8]) -> Owned {
     one(store, |out| encode::set(out, key, value, Condition::Always, false))
@@ -122,14 +123,21 @@ fn the_costly_commands_of_a_block_share_an_allowance() {
     let get = encoded(|out| encode::get(out, b"big"));
     let swap = encoded(|out| encode::set(out, b"big", b"small", Condition::Always, true));
     let write = encoded(|out| encode::incr_by(out, b"n", 1));
-    let fitting = BLOCK_ALLOWANCE_BYTES / MAX_VALUE_BYTES;
-    let mut commands = vec![&get[..]; fitting];
-    commands.extend([&get[..], &swap, &write]);
-    let replies = apply(&mut store, &commands);
-    assert!(replies[..fitting].iter().all(|reply| matches!(reply, Owned::Bulk(_))));
-    assert_error(&replies[fitting], "TRYAGAIN");
-    assert_error(&replies[fitting + 1], "TRYAGAIN");
-    assert_eq!(replies[fitting + 2], int(1), "what is cheap goes on");
+    // So far apart that no frame can hold two of them.
+    let spread: Vec<&[u8]> = std::iter::once(&get[..])
+        .chain(vec![&write[..]; MAX_COMMANDS - 1])
+        .cycle()
+        .take((BLOCK_ALLOWANCE_BYTES / MAX_VALUE_BYTES) * MAX_COMMANDS)
+        .chain([&get[..], &swap, &write])
+        .collect();
+    let replies = apply(&mut store, &spread);
+    let bulks = replies.iter().filter(|reply| matches!(reply, Owned::Bulk(_))).count();
+    let [.., get_reply, swap_reply, write_reply] = &replies[..] else { panic!("three replies") };
+    // The small replies count as well, so the last few of the large ones are refused.
+    assert!(bulks < BLOCK_ALLOWANCE_BYTES / MAX_VALUE_BYTES && bulks > 50, "{bulks}");
+    assert_error(get_reply, "TRYAGAIN");
+    assert_error(swap_reply, "TRYAGAIN");
+    assert!(matches!(write_reply, Owned::Integer(_)), "what is cheap goes on");
     // The next block begins afresh, and what was refused had no effect.
     assert_eq!(apply(&mut store, &[&get]), [Owned::Bulk(vec![0; MAX_VALUE_BYTES])]);
 
@@ -138,6 +146,31 @@ fn the_costly_commands_of_a_block_share_an_allowance() {
     let most = MAX_REPLY_BYTES / MAX_VALUE_BYTES - 1;
     let m_get = one(&mut store, |out| encode::m_get(out, vec![&b"big"[..]; most]));
     assert_eq!(m_get, Owned::Array(vec![Owned::Bulk(vec![0; MAX_VALUE_BYTES]); most]));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(20))]
+
+    #[test]
+    fn the_replies_to_a_frame_always_fit_one_message(
+        runs in vec((0usize..4, 1usize..3000), 1..8),
+    ) {
+        let mut store = KeyValue::new();
+        let sizes = [100, 240, 9000, MAX_VALUE_BYTES];
+        for (at, bytes) in sizes.iter().enumerate() {
+            set(&mut store, &[at as u8], &vec![0; *bytes]);
+        }
+        let gets: Vec<_> = (0..4u8).map(|at| encoded(|out| encode::get(out, &[at]))).collect();
+        let commands: Vec<&[u8]> =
+            runs.iter().flat_map(|(at, count)| vec![&gets[*at][..]; *count]).collect();
+        let lengths: Vec<_> = apply_raw(&mut store, 1, &commands).iter().map(|r| r.len() + 4).collect();
+        let most = lengths.windows(MAX_COMMANDS.min(lengths.len())).map(|run| run.iter().sum::<usize>());
+        prop_assert!(most.max() <= Some(FRAME_REPLY_BYTES));
+        // What is refused is refused for a reason: it would not have fitted, or nearly so.
+        let wanted: usize = runs.iter().map(|(at, count)| (sizes[*at] + 9) * count).sum();
+        let refused = lengths.iter().any(|length| *length < 104);
+        prop_assert!(!refused || wanted > FRAME_REPLY_BYTES / 2);
+    }
 }
 
 #[test]

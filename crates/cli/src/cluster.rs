@@ -6,7 +6,7 @@ use std::sync::Arc;
 use quorate_core::client::{Route, SessionConfig};
 use quorate_core::crypto::Signer;
 use quorate_core::ReplicaId;
-use quorate_crypto::{SecretKey, key_file};
+use quorate_crypto::SecretKey;
 use quorate_node::client::{ClientConfig, ReplicaAddress};
 use quorate_node::config::{Cluster, Finding, Home, Place, load_cluster};
 
@@ -19,13 +19,6 @@ pub fn cluster_of(home: &Home) -> Result<Cluster, Failure> {
     let (cluster, warnings) = load_cluster(&home.cluster_file())?;
     warn(&warnings);
     Ok(cluster)
-}
-
-/// Reads a client's key.
-pub fn client_key(home: &Home) -> Result<Arc<dyn Signer>, Failure> {
-    let file = home.client_key_file();
-    let key = key_file::read(&file).map_err(|error| usage(error.to_string(), &file))?;
-    Ok(Arc::new(key))
 }
 
 /// A key of no file, for sessions that nobody needs to find again.

@@ -351,6 +351,25 @@ impl Mempool {
         settled
     }
 
+    /// Removes all that needs no ordering any more, now that a later state was taken over. Returns
+    /// the frames that it settled, whose clients are to be [answered](Sessions::answer).
+    pub fn taken_over(&mut self, sessions: &Sessions) -> Vec<SharedFrame> {
+        let held: Vec<SharedFrame> =
+            self.by_arrival.values().map(|entry| Arc::clone(&entry.frame)).collect();
+        let mut settled = Vec::new();
+        for frame in held {
+            match sessions.standing(&frame) {
+                Standing::New => continue,
+                Standing::Waiting => self.remove(&frame.id()),
+                Standing::Settled(_) => {
+                    self.remove(&frame.id());
+                    settled.push(frame);
+                }
+            }
+        }
+        settled
+    }
+
     /// The frames that need no ordering any more: of a lane, or, if it is that of requests to open
     /// a session, of all lanes of the key, as such a request may have ended a session.
     fn settled_in(&self, lane: LaneId, sessions: &Sessions) -> Vec<SharedFrame> {

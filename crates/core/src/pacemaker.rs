@@ -5,7 +5,10 @@
 //!   far ahead it is: `view := max(high QC, high TC) + 1`. Stepping view by view would make a
 //!   replica that was away re-enter each one.
 //! - The timer grows with the distance to the last *commit*, so that an empty certificate does
-//!   not reset it: `base · multiplier ^ min(view − committed view − depth, max exponent)`.
+//!   not reset it: `base · multiplier ^ max(view − committed view − depth − slack, 0)`, up to a
+//!   longest wait. The slack, four views for each fault tolerated (of up to four), is what dead
+//!   leaders cost a three-chain even when all others lead in time; without it the timers of a
+//!   cluster with one dead replica would never come down to the base.
 //! - A local time-out leaves the view as it is: the time-out is sent again and again until a
 //!   certificate ends the view.
 //! - f + 1 time-outs for views at or above mine: at least one correct replica gave up on a view,
@@ -13,10 +16,16 @@
 //! - q time-outs **of one view** make a certificate. One place a peer, its highest: no peer can
 //!   make this grow.
 //! - The timer runs only while there is work; an idle cluster is silent.
+//! - A leader whose last view was given up is waited for less (a fifth), in its own views and in
+//!   those whose votes it collects, but every eighth time fully: a dead replica costs little for
+//!   as long as it stays dead, and a slow one gets its chance (the dissertation's missing failure
+//!   detector, D14). Where more than f leaders failed, it was not the leaders: nobody's wait is
+//!   shortened. Each replica judges for itself; only liveness rests on it.
 
 use crate::certificate::{Qc, Tc, TimeOut};
 use crate::committee::Committee;
-use crate::types::{Duration, Time, View};
+use crate::leader::Election;
+use crate::types::{Duration, ReplicaId, Time, View};
 
 /// How long to wait for a view to make progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +80,7 @@ pub enum Consequence {
 #[derive(Clone, Debug)]
 pub struct Pacemaker {
     timing: Timing,
-    /// Views from a proposal to its commit.
+    /// Views from a proposal to its commit, and the slack.
     depth: u64,
     quorum: usize,
     honest_witness: usize,
@@ -80,15 +89,25 @@ pub struct Pacemaker {
     deadline: Option<Time>,
     /// By peer: its highest time-out and the QC that came with it.
     time_outs: Vec<Option<(TimeOut, Qc)>>,
+    election: Election,
+    /// By leader: how many of its views in a row were given up.
+    failures: Vec<u32>,
 }
+
+/// By how much the wait for a leader that failed is shorter.
+const SHORTENED: u32 = 5;
+/// Each so many failures in a row it gets the full wait.
+const SECOND_CHANCE: u32 = 8;
 
 impl Pacemaker {
     /// A pacemaker before its first view.
     #[must_use]
-    pub fn new(committee: &Committee, timing: Timing, depth: u64) -> Self {
+    pub fn new(committee: &Committee, election: Election, timing: Timing, depth: u64) -> Self {
         Self {
+            election,
+            failures: vec![0; committee.size()],
             timing,
-            depth,
+            depth: depth + 4 * committee.faults().min(4) as u64,
             quorum: committee.quorum(),
             honest_witness: committee.honest_witness(),
             view: View(0),
@@ -138,8 +157,30 @@ impl Pacemaker {
 
     /// Starts the current view's timer anew.
     pub fn arm(&mut self, now: Time) {
-        let wait = self.timing.wait(self.view, self.committed, self.depth);
+        let mut wait = self.timing.wait(self.view, self.committed, self.depth);
+        if self.suspects(self.view) || self.suspects(self.view.next()) {
+            wait /= SHORTENED;
+        }
         self.deadline = Some(now.after(wait));
+    }
+
+    /// Notes how a view ended: whether its leader's block was certified, or the view given up.
+    pub fn judge(&mut self, view: View, certified: bool) {
+        let leader = self.leader(view);
+        if let Some(failures) = self.failures.get_mut(leader.index()) {
+            *failures = if certified { 0 } else { failures.saturating_add(1) };
+        }
+    }
+
+    /// Whether the leader of `view` is not worth the full wait.
+    fn suspects(&self, view: View) -> bool {
+        let failed = self.failures.iter().filter(|failures| **failures > 0).count();
+        let failures = self.failures.get(self.leader(view).index()).copied().unwrap_or(0);
+        failed < self.honest_witness && !failures.is_multiple_of(SECOND_CHANCE)
+    }
+
+    fn leader(&self, view: View) -> ReplicaId {
+        self.election.leader(view, self.failures.len())
     }
 
     /// Takes in a time-out (its own included) whose signature and QC were checked.

@@ -56,6 +56,10 @@ pub trait Protocol {
     /// The highest quorum certificate known.
     fn high_qc(&self) -> &Qc;
 
+    /// The certificate of a block that this replica lacks and needs, if there is one: the block is
+    /// to be fetched, from its voters.
+    fn missing(&self) -> Option<&Qc>;
+
     /// Where the protocol stands.
     fn status(&self) -> Status;
 
@@ -65,12 +69,15 @@ pub trait Protocol {
 
 /// What a protocol reads of the replica around it.
 pub trait Ledger {
-    /// Whether there are commands that no committed block holds.
+    /// Whether frames wait that no executed block holds.
     fn has_pending(&self) -> bool;
 
-    /// The frames to propose, oldest first, without those that `ancestors` (uncommitted blocks
-    /// below the new one) hold.
+    /// The frames to propose, oldest first, without those that `ancestors` (the blocks below the
+    /// new one that are not [executed](Self::executed) yet, committed or not) hold.
     fn payload(&mut self, ancestors: &[SharedBlock]) -> Vec<FrameId>;
+
+    /// Up to which height blocks were executed: their frames are pending no more.
+    fn executed(&self) -> Height;
 
     /// The state root after the block at `height`, if it was executed and is not too old.
     fn state_root(&self, height: Height) -> Option<Digest>;
@@ -80,7 +87,7 @@ pub trait Ledger {
 #[derive(Clone, Debug)]
 pub enum Input<M> {
     /// The first input: what survived the last run.
-    Start(Recovered),
+    Start(Box<Recovered>),
     /// The deadline has passed.
     Timeout,
     /// A message whose signatures hold and whose block's payload is here.
@@ -112,6 +119,8 @@ pub enum Input<M> {
         root: SharedBlock,
         /// The committed blocks right below it, oldest first.
         recent: Vec<SharedBlock>,
+        /// The certificate of a block above it, by which the state was believed.
+        certificate: Qc,
     },
     /// Work may have arrived, or blocks been executed.
     Wake,
@@ -149,8 +158,10 @@ pub struct Safety {
     pub high_tc: Option<Tc>,
     /// The highest view given up: no vote in it or below.
     pub timed_out: View,
-    /// The last proposal of its own.
-    pub proposed: Option<(View, BlockId)>,
+    /// The highest view in which this replica may have proposed. Written with the vote of the view
+    /// before, so that the proposal itself need not wait for the disk: after a restart nothing is
+    /// proposed in this view or below, whatever was.
+    pub reserved: View,
     /// After data was lost: no vote, time-out or proposal up to this view, for what was said in
     /// them is not known (protocols.md section 10).
     pub abstain_until: View,
@@ -166,7 +177,7 @@ impl Safety {
             high_qc: Qc::genesis(genesis),
             high_tc: None,
             timed_out: View(0),
-            proposed: None,
+            reserved: View(0),
             abstain_until: View(0),
         }
     }
@@ -204,13 +215,6 @@ pub enum Output<M> {
     },
     /// These blocks are committed, in this order, after all that were before.
     Commit(Vec<SharedBlock>),
-    /// A certified block is missing. Its voters have it.
-    Fetch {
-        /// Which.
-        block: BlockId,
-        /// Who should have it.
-        from: Vec<ReplicaId>,
-    },
     /// Something happened that people and checkers may want to know.
     Event(Event),
 }
@@ -315,22 +319,27 @@ pub struct Status {
     pub uncommitted: usize,
     /// The view up to which this replica abstains, if it does.
     pub abstain_until: View,
+    /// The highest view it may have been heard in: entered, voted in or given up.
+    pub heard: View,
 }
 
 /// The effects of a step: records, and what may only happen once these are durable.
 ///
 /// **Durability is a type**: the outputs can be had in no other way than by
-/// [`persist`](Effects::persist)ing the records.
+/// [`persist`](Effects::persist)ing the records. What rests on records of *earlier* effects alone
+/// may go [before](Effects::take_early), as long as those are durable: merged behind records that
+/// are not, it waits with everything else.
 #[derive(Clone, Debug)]
 #[must_use = "effects do nothing unless they are persisted"]
 pub struct Effects<O, R = Record> {
+    early: Vec<O>,
     records: Vec<R>,
     outputs: Vec<O>,
 }
 
 impl<O, R> Default for Effects<O, R> {
     fn default() -> Self {
-        Self { records: Vec::new(), outputs: Vec::new() }
+        Self { early: Vec::new(), records: Vec::new(), outputs: Vec::new() }
     }
 }
 
@@ -343,13 +352,32 @@ impl<O, R> Effects<O, R> {
         self.outputs.push(output);
     }
 
-    /// The parts, for the replica that carries a protocol's effects into its own.
-    pub(crate) fn into_parts(self) -> (Vec<R>, Vec<O>) {
-        (self.records, self.outputs)
+    /// An output that rests on records of earlier effects alone.
+    pub(crate) fn early(&mut self, output: O) {
+        if self.records.is_empty() {
+            self.early.push(output);
+        } else {
+            self.outputs.push(output);
+        }
+    }
+
+    /// The parts, for the replica that carries a protocol's effects into its own: what may go
+    /// early, the records, the rest.
+    pub(crate) fn into_parts(self) -> (Vec<O>, Vec<R>, Vec<O>) {
+        (self.early, self.records, self.outputs)
+    }
+
+    /// What need not wait for these records.
+    #[must_use]
+    pub fn take_early(&mut self) -> Vec<O> {
+        std::mem::take(&mut self.early)
     }
 
     /// Appends what a later step wants.
     pub fn merge(&mut self, later: Self) {
+        for output in later.early {
+            self.early(output);
+        }
         self.records.extend(later.records);
         self.outputs.extend(later.outputs);
     }
@@ -357,7 +385,7 @@ impl<O, R> Effects<O, R> {
     /// Whether there is nothing to write and nothing to do.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.records.is_empty() && self.outputs.is_empty()
+        self.early.is_empty() && self.records.is_empty() && self.outputs.is_empty()
     }
 
     /// Hands the records to `write`, which returns only when they are durable, and then the
@@ -370,7 +398,9 @@ impl<O, R> Effects<O, R> {
         if !self.records.is_empty() {
             write(self.records)?;
         }
-        Ok(self.outputs)
+        let mut outputs = self.early;
+        outputs.extend(self.outputs);
+        Ok(outputs)
     }
 }
 
@@ -388,7 +418,7 @@ impl Encode for Safety {
         self.high_qc.encode(out);
         self.high_tc.encode(out);
         self.timed_out.encode(out);
-        self.proposed.encode(out);
+        self.reserved.encode(out);
         self.abstain_until.encode(out);
     }
 }
@@ -404,7 +434,7 @@ impl Decode for Safety {
             high_qc: Qc::decode(reader)?,
             high_tc: reader.option("high TC")?,
             timed_out: View::decode(reader)?,
-            proposed: reader.option("last proposal")?,
+            reserved: View::decode(reader)?,
             abstain_until: View::decode(reader)?,
         })
     }

@@ -136,6 +136,13 @@ impl BlockTree {
         })
     }
 
+    /// The blocks from `id` downwards that are above `floor`, `id` first: those of the tree, and the
+    /// last committed ones below it.
+    pub fn above(&self, floor: Height, id: &BlockId) -> impl Iterator<Item = &SharedBlock> {
+        std::iter::successors(self.find(id), |block| self.find(&block.parent()))
+            .take_while(move |block| block.height > floor)
+    }
+
     /// Whether `ancestor` lies on the path from `id` to the root (both ends included): it is
     /// an ancestor or the block itself.
     #[must_use]
@@ -157,7 +164,7 @@ impl BlockTree {
         self.recent.extend(committed[..committed.len() - 1].iter().cloned());
         let surplus = self.recent.len().saturating_sub(RECENT);
         self.recent.drain(..surplus);
-        self.root = *head;
+        let old_root = std::mem::replace(&mut self.root, *head);
         let floor = self.root().height;
         let mut by_height: Vec<(Height, BlockId)> =
             self.nodes.iter().map(|(id, node)| (node.block.height, *id)).collect();
@@ -170,6 +177,7 @@ impl BlockTree {
                 continue;
             }
             if let Some(node) = self.nodes.remove(&id)
+                && id != old_root
                 && !committed.iter().any(|block| block.id() == id)
             {
                 pruned.push(node.block);

@@ -33,11 +33,7 @@ fn specified_root(pairs: &[(&Hash, &Value)]) -> Hash {
             let middle = pairs.partition_point(|(key, _)| !bit(key, parting));
             let mut domain = *b"quorate merkle map v1: join at \0";
             domain[31] = parting as u8;
-            hash(
-                &domain,
-                &specified_root(&pairs[..middle]),
-                &specified_root(&pairs[middle..]),
-            )
+            hash(&domain, &specified_root(&pairs[..middle]), &specified_root(&pairs[middle..]))
         }
     }
 }
@@ -309,15 +305,9 @@ fn golden_roots() {
     let hex = |hash: Hash| blake3::Hash::from(hash).to_hex().to_string();
     let mut map = MerkleMap::new();
     map.insert(hashed(0), Value(0));
-    assert_eq!(
-        hex(map.root()),
-        "634684ec771dc53f41810acc35279f6cab3b281670b00eae1f597ff11cbba4c6"
-    );
+    assert_eq!(hex(map.root()), "634684ec771dc53f41810acc35279f6cab3b281670b00eae1f597ff11cbba4c6");
     for number in 1..10 {
         map.insert(hashed(number), Value(number as u16));
     }
-    assert_eq!(
-        hex(map.root()),
-        "782fbeb1a8e71869939c5aa711f2d47378e3320274e2034aca8bdb1b5f38061f"
-    );
+    assert_eq!(hex(map.root()), "782fbeb1a8e71869939c5aa711f2d47378e3320274e2034aca8bdb1b5f38061f");
 }

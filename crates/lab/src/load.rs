@@ -18,6 +18,7 @@ mod record;
 mod report;
 mod workload;
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -104,7 +105,7 @@ pub enum LoadError {
         reason: Fatal,
     },
     /// Sessions could not be opened in time.
-    #[error("only {open} of {clients} sessions are open after {patience:?}; are the replicas up?")]
+    #[error("only {open} of {clients} sessions are open after {patience:?}: {trouble}")]
     NotOpen {
         /// How many sessions are.
         open: usize,
@@ -112,6 +113,8 @@ pub enum LoadError {
         clients: usize,
         /// How long they were waited for.
         patience: Duration,
+        /// What was in the way.
+        trouble: String,
     },
 }
 
@@ -179,28 +182,28 @@ async fn connect(config: &LoadConfig) -> Result<Vec<Client>, LoadError> {
     session.frame_bytes = usize::MAX;
     session.waiting_bytes = usize::MAX / 2;
     let replicas = config.replicas.clone();
-    let config_of_each = ClientConfig { session, replicas, give_up_after: None, incarnation: None };
-    let opening = config
-        .keys
-        .iter()
-        .map(|key| tokio::spawn(Client::connect(config_of_each.clone(), key.clone())));
-    let opening = opening.collect::<Vec<_>>();
+    let each = ClientConfig { session, replicas, give_up_after: None, incarnation: None };
+    let start = |key: &Arc<dyn Signer>| Client::start(each.clone(), key.clone());
+    let clients = config.keys.iter().map(start).collect::<Vec<_>>();
     let deadline = tokio::time::Instant::now() + config.patience;
-    let mut clients = Vec::new();
-    for (client, opening) in opening.into_iter().enumerate() {
-        match tokio::time::timeout_at(deadline, opening).await {
-            Ok(Ok(Ok(open))) => clients.push(open),
-            Ok(Ok(Err(reason))) => return Err(LoadError::TurnedDown { client, reason }),
-            Ok(Err(panic)) => return Err(std::io::Error::other(panic).into()),
-            Err(_) => {}
+    let (mut open, mut troubles) = (0, BTreeSet::new());
+    for (number, client) in clients.iter().enumerate() {
+        match tokio::time::timeout_at(deadline, client.opened()).await {
+            Ok(Ok(())) => open += 1,
+            Ok(Err(reason)) => return Err(LoadError::TurnedDown { client: number, reason }),
+            Err(_) => {
+                troubles.extend(client.contacts().into_iter().filter_map(|with| with.trouble));
+            }
         }
     }
-    let (open, wanted) = (clients.len(), config.keys.len());
-    if open < wanted {
-        let patience = config.patience;
-        return Err(LoadError::NotOpen { open, clients: wanted, patience });
+    if open == clients.len() {
+        return Ok(clients);
     }
-    Ok(clients)
+    let trouble = match troubles.is_empty() {
+        true => "the replicas are connected, but do not answer".to_owned(),
+        false => troubles.into_iter().collect::<Vec<_>>().join("; "),
+    };
+    Err(LoadError::NotOpen { open, clients: clients.len(), patience: config.patience, trouble })
 }
 
 /// Waits until every replica has answered every session, and the least time has passed. Opening
@@ -209,8 +212,11 @@ async fn warm_up(config: &LoadConfig, clients: &[Client]) -> Vec<String> {
     let began = Instant::now();
     tokio::time::sleep(config.warm_up).await;
     loop {
-        let silent = |replica: &usize| clients.iter().any(|client| client.heard()[*replica] < 2);
-        let silent = (0..config.replicas.len()).filter(silent).collect::<Vec<_>>();
+        let mut silent = BTreeSet::new();
+        for client in clients {
+            let contacts = client.contacts().into_iter().enumerate();
+            silent.extend(contacts.filter(|(_, with)| with.heard < 2).map(|(replica, _)| replica));
+        }
         if silent.is_empty() {
             return Vec::new();
         }

@@ -78,7 +78,7 @@ fn a_closed_loop_of_puts_through_one_replica_that_is_silent() {
     let report = load::run(&config).unwrap();
     sound(&report);
     assert_eq!(report.payload, 128);
-    assert!(report.warnings.contains(&"replicas [0] did not answer in the warm-up".to_owned()));
+    assert!(report.warnings.contains(&"replicas {0} did not answer in the warm-up".to_owned()));
 }
 
 #[test]
@@ -130,9 +130,11 @@ fn a_cluster_that_is_not_there() {
     let cluster = cluster(&[Vice::Down, Vice::Down, Vice::Down, Vice::None], ok);
     let workload = Workload::noop(10, b"+").unwrap();
     let mut config = config(&cluster, workload, Arrivals::Closed);
-    config.patience = Duration::from_millis(100);
+    config.patience = Duration::from_millis(500);
     let error = load::run(&config).unwrap_err();
     assert!(matches!(error, LoadError::NotOpen { open: 0, clients: 3, .. }));
+    let down = &cluster.mock.addresses()[1].address;
+    assert!(error.to_string().contains(down), "{error} does not name {down}");
     config.keys.clear();
     assert!(matches!(load::run(&config).unwrap_err(), LoadError::Config(_)));
     assert!(Workload::noop(5000, b"+").is_err() && Workload::noop(0, b"+").is_err());

@@ -93,6 +93,8 @@ pub fn setup(loaded: &Loaded, committee: Committee, keys: Keys, rejoin: bool) ->
         rejoin,
         log_window_bytes: node.storage.log_window_bytes,
         settings: settings(cluster, node.replica, base, node.storage.snapshot_every_blocks),
+        max_frame_commands: cluster.limits.max_frame_commands,
+        max_frame_bytes: cluster.limits.max_frame_bytes as usize,
         sessions: cluster.sessions,
         timing: Timing {
             base,

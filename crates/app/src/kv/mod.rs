@@ -15,13 +15,16 @@
 //! # What a block may cost
 //! A command of a few bytes can ask for a reply of megabytes, and a block holds many commands. All
 //! costly commands of one block share [`BLOCK_ALLOWANCE_BYTES`]; once that is used up, further
-//! ones of the block have no effect and are answered with `TRYAGAIN`. This is a function of the
-//! block alone, so every replica does the same.
+//! ones of the block have no effect and are answered with `TRYAGAIN`. So are those that might make
+//! the replies to one client's frame too many for one message ([`FRAME_REPLY_BYTES`]): the outcome
+//! of the whole frame would be lost otherwise. Both are functions of the block alone, so every
+//! replica does the same.
 
 pub mod command;
 pub mod decimal;
 pub mod reply;
 
+mod allowance;
 mod glob;
 mod read;
 mod snapshot;
@@ -37,6 +40,7 @@ pub use command::{Command, Condition, Scan, ValueKind};
 pub use glob::matches;
 pub use reply::{ErrorKind, Reply};
 
+use allowance::Allowance;
 use value::Entry;
 
 /// Longest key, bytes.
@@ -54,6 +58,8 @@ pub const MAX_SCAN_COUNT: u32 = 10_000;
 /// What the costly commands of one block may use up, in bytes of replies and of keys looked at. The
 /// command that reaches it is still answered.
 pub const BLOCK_ALLOWANCE_BYTES: usize = 64 << 20;
+/// Most bytes of replies to as many commands as a frame may hold.
+pub const FRAME_REPLY_BYTES: usize = quorate_core::client::message::MAX_REPLY_BYTES;
 
 type Map = MerkleMap<Entry>;
 
@@ -85,7 +91,7 @@ impl KeyValue {
 
 impl StateMachine for KeyValue {
     fn apply(&mut self, block: &Decided<'_>, replies: &mut Replies) {
-        let mut allowance = Allowance { left_bytes: BLOCK_ALLOWANCE_BYTES };
+        let mut allowance = Allowance::default();
         for command in block.commands {
             replies.push_with(|out| execute(&mut self.map, command, &mut allowance, out));
         }
@@ -94,7 +100,7 @@ impl StateMachine for KeyValue {
     /// Runs a read-only [`Command`]; the answer is a [`Reply`].
     fn query(&self, question: &[u8]) -> Bytes {
         let mut out = Vec::new();
-        let mut allowance = Allowance { left_bytes: BLOCK_ALLOWANCE_BYTES };
+        let mut allowance = Allowance::default();
         let result = match Command::decode(question) {
             Err(error) => Err(Refused::Malformed(error)),
             Ok(command) if !command.is_read_only() => Err(Refused::NotReadOnly),
@@ -126,7 +132,7 @@ fn execute(map: &mut Map, command: &[u8], allowance: &mut Allowance, out: &mut V
     let start = out.len();
     let result = match Command::decode(command) {
         Err(error) => Err(Refused::Malformed(error)),
-        Ok(command) if command.is_costly() && allowance.left_bytes == 0 => Err(Refused::BlockSpent),
+        Ok(command) if command.is_costly() && !allowance.admits() => Err(Refused::BlockSpent),
         Ok(command) if command.is_read_only() => read::read(map, &command, allowance, out),
         Ok(command) => write::write(map, &command, out),
     };
@@ -134,18 +140,7 @@ fn execute(map: &mut Map, command: &[u8], allowance: &mut Allowance, out: &mut V
         out.truncate(start);
         refused.answer(out);
     }
-    allowance.spend(out.len() - start);
-}
-
-/// What is left of [`BLOCK_ALLOWANCE_BYTES`].
-struct Allowance {
-    left_bytes: usize,
-}
-
-impl Allowance {
-    fn spend(&mut self, bytes: usize) {
-        self.left_bytes = self.left_bytes.saturating_sub(bytes);
-    }
+    allowance.answered(out.len() - start);
 }
 
 /// Why a command was not executed. It then had no effect.

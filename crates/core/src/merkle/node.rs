@@ -271,8 +271,5 @@ pub(super) fn join_slot(present: u16, block: u16) -> usize {
     let (first, last) = (block.trailing_zeros(), block.ilog2());
     let half = 1 << (first ^ last).ilog2();
     let middle = last & !(half - 1);
-    rank(
-        present,
-        (block >> middle).trailing_zeros() as u8 + middle as u8,
-    )
+    rank(present, (block >> middle).trailing_zeros() as u8 + middle as u8)
 }

@@ -69,11 +69,7 @@ impl<V: Leaf> Refresh<V> {
                 (hash, Child::Leaf(entry))
             }
             Child::Branch(branch) => {
-                let branch = if branch.dirty == 0 {
-                    branch
-                } else {
-                    self.refreshed(branch)
-                };
+                let branch = if branch.dirty == 0 { branch } else { self.refreshed(branch) };
                 (branch.topmost_join(), Child::Branch(branch))
             }
         };
@@ -91,10 +87,7 @@ impl<V: Leaf> Refresh<V> {
 
     fn refreshed(&mut self, top: Branch<V>) -> Branch<V> {
         let first = usize::from(top.depth);
-        self.level(first).stale.push(Lifted {
-            branch: top,
-            home: Home::default(),
-        });
+        self.level(first).stale.push(Lifted { branch: top, home: Home::default() });
         let mut depth = first;
         while depth < self.levels.len() {
             self.lift(depth);
@@ -110,10 +103,8 @@ impl<V: Leaf> Refresh<V> {
 
     fn level(&mut self, depth: usize) -> &mut Level<V> {
         if self.levels.len() <= depth {
-            self.levels.resize_with(depth + 1, || Level {
-                stale: Vec::new(),
-                finished: Vec::new(),
-            });
+            self.levels
+                .resize_with(depth + 1, || Level { stale: Vec::new(), finished: Vec::new() });
         }
         &mut self.levels[depth]
     }
@@ -128,15 +119,10 @@ impl<V: Leaf> Refresh<V> {
                 let slot = &mut slots[at];
                 slot.child = match std::mem::take(&mut slot.child) {
                     Child::Branch(below) if below.dirty != 0 => {
-                        let home = Home {
-                            depth,
-                            parent,
-                            slot: at,
-                        };
-                        self.level(usize::from(below.depth)).stale.push(Lifted {
-                            branch: below,
-                            home,
-                        });
+                        let home = Home { depth, parent, slot: at };
+                        self.level(usize::from(below.depth))
+                            .stale
+                            .push(Lifted { branch: below, home });
                         Child::Empty
                     }
                     Child::Branch(below) => {
@@ -191,17 +177,8 @@ struct Node<'a, V> {
 
 impl<'a, V> Node<'a, V> {
     fn of(lifted: &'a mut Lifted<V>) -> Self {
-        let Branch {
-            slots,
-            present,
-            dirty,
-            ..
-        } = &mut lifted.branch;
-        Self {
-            slots: Arc::make_mut(slots),
-            present: *present,
-            dirty: *dirty,
-        }
+        let Branch { slots, present, dirty, .. } = &mut lifted.branch;
+        Self { slots: Arc::make_mut(slots), present: *present, dirty: *dirty }
     }
 
     /// The digest of a block of present nibbles, all of it up to date.

@@ -1,10 +1,10 @@
 //! Proposals whose frames are not all here yet.
 //!
 //! With clients that send to all replicas a body is usually here before the block that orders it.
-//! When it is not, the proposer is asked for it, then the others in turn. One proposal a peer
-//! waits, its latest: no peer can make this grow.
+//! When it is not, the proposer is asked for it, then the others in turn, and all of them again
+//! less and less often. One proposal a peer waits, its latest: no peer can make this grow.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use crate::block::SharedBlock;
@@ -15,10 +15,15 @@ use crate::types::{Duration, ReplicaId, Time};
 /// How long a peer has to send bodies.
 const PATIENCE: Duration = Duration::from_millis(50);
 
+/// How often that is doubled at most, once for each round of all peers.
+const MAX_DOUBLINGS: u32 = 5;
+
 /// The proposals that wait.
 #[derive(Debug)]
 pub struct Arrivals<M> {
+    me: ReplicaId,
     by_peer: Vec<Option<Arrival<M>>>,
+    complete: VecDeque<Complete<M>>,
 }
 
 #[derive(Debug)]
@@ -28,22 +33,32 @@ struct Arrival<M> {
     bodies: BTreeMap<FrameId, Option<SharedFrame>>,
     missing: usize,
     /// How often bodies were asked for.
-    asked: u16,
+    asked: u32,
     deadline: Time,
+}
+
+impl<M> Arrival<M> {
+    fn into_complete(self, from: ReplicaId) -> Complete<M> {
+        let bodies = &self.bodies;
+        let body = |id: &FrameId| bodies.get(id).cloned().flatten();
+        let frames = self.block.frames.iter().filter_map(body).collect();
+        (from, self.message, self.block, frames)
+    }
 }
 
 /// A proposal that is complete: its sender, itself, its block, its bodies in order.
 pub type Complete<M> = (ReplicaId, Verified<M>, SharedBlock, Vec<SharedFrame>);
 
 impl<M> Arrivals<M> {
-    /// No proposals, of `peers` peers.
+    /// No proposals, of `peers` replicas, one of which is `me`.
     #[must_use]
-    pub fn new(peers: usize) -> Self {
-        Self { by_peer: std::iter::repeat_with(|| None).take(peers).collect() }
+    pub fn new(me: ReplicaId, peers: usize) -> Self {
+        let by_peer = std::iter::repeat_with(|| None).take(peers).collect();
+        Self { me, by_peer, complete: VecDeque::new() }
     }
 
     /// Takes in a proposal; `find` says which bodies are here. Returns the ids of those that are
-    /// not: they are to be asked for.
+    /// not: they are to be asked for. An old proposal does not take the place of a later one.
     pub fn add(
         &mut self,
         now: Time,
@@ -56,49 +71,62 @@ impl<M> Arrivals<M> {
             block.frames.iter().map(|id| (*id, find(id))).collect();
         let lacking: Vec<FrameId> =
             bodies.iter().filter(|(_, body)| body.is_none()).map(|(id, _)| *id).collect();
-        if let Some(place) = self.by_peer.get_mut(from.index()) {
-            let (missing, deadline) = (lacking.len(), now.after(PATIENCE));
-            *place = Some(Arrival { message, block, bodies, missing, asked: 1, deadline });
+        let (missing, deadline) = (lacking.len(), now.after(PATIENCE));
+        let arrival = Arrival { message, block, bodies, missing, asked: 1, deadline };
+        if missing == 0 {
+            self.complete.push_back(arrival.into_complete(from));
+            return lacking;
         }
-        lacking
+        match self.by_peer.get_mut(from.index()) {
+            Some(Some(held)) if held.block.view > arrival.block.view => Vec::new(),
+            Some(place) => {
+                *place = Some(arrival);
+                lacking
+            }
+            None => Vec::new(),
+        }
     }
 
     /// A body has come, from whomever.
     pub fn supply(&mut self, frame: &SharedFrame) {
-        for arrival in self.by_peer.iter_mut().flatten() {
+        for (from, waiting) in self.by_peer.iter_mut().enumerate() {
+            let Some(arrival) = waiting else { continue };
             if let Some(place @ None) = arrival.bodies.get_mut(&frame.id()) {
                 *place = Some(Arc::clone(frame));
                 arrival.missing -= 1;
+            }
+            if let Some(arrival) = waiting.take_if(|arrival| arrival.missing == 0) {
+                self.complete.push_back(arrival.into_complete(ReplicaId(from as u16)));
             }
         }
     }
 
     /// Takes out a proposal that is complete now.
     pub fn take_complete(&mut self) -> Option<Complete<M>> {
-        let complete = |place: &Option<Arrival<M>>| place.as_ref().is_some_and(|a| a.missing == 0);
-        let at = self.by_peer.iter().position(complete)?;
-        let arrival = self.by_peer.get_mut(at)?.take()?;
-        let bodies = arrival
-            .block
-            .frames
-            .iter()
-            .filter_map(|id| arrival.bodies.get(id).cloned().flatten())
-            .collect();
-        Some((ReplicaId(at as u16), arrival.message, arrival.block, bodies))
+        self.complete.pop_front()
     }
 
     /// What to ask for again, and whom: the proposer first, then each peer after it in turn.
     pub fn overdue(&mut self, now: Time) -> Vec<(ReplicaId, Vec<FrameId>)> {
-        let peers = self.by_peer.len() as u16;
+        let peers = self.by_peer.len();
         let mut due = Vec::new();
         for (from, place) in self.by_peer.iter_mut().enumerate() {
             let Some(arrival) = place.as_mut().filter(|arrival| now >= arrival.deadline) else {
                 continue;
             };
             let ids = arrival.bodies.iter().filter(|(_, b)| b.is_none()).map(|(id, _)| *id);
-            due.push((ReplicaId((from as u16 + arrival.asked) % peers), ids.collect()));
-            arrival.asked = (arrival.asked + 1) % peers;
-            arrival.deadline = now.after(PATIENCE);
+            let mut turn = || {
+                let to = ReplicaId(((from + arrival.asked as usize) % peers) as u16);
+                arrival.asked = arrival.asked.saturating_add(1);
+                to
+            };
+            let mut to = turn();
+            if to == self.me {
+                to = turn();
+            }
+            due.push((to, ids.collect()));
+            let rounds = (arrival.asked / peers as u32).min(MAX_DOUBLINGS);
+            arrival.deadline = now.after(PATIENCE * (1 << rounds));
         }
         due
     }

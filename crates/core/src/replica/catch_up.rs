@@ -1,8 +1,8 @@
 //! Getting what this replica lacks: blocks that others have, or a snapshot where even those are
 //! gone.
 //!
-//! One request is under way at a time, to one peer, with a deadline; a peer that does not answer,
-//! or answers with nothing new, is followed by the next. What arrives is used only where a
+//! Requests go to one peer at a time, with a deadline; a peer that does not answer, or answers with
+//! nothing new, is followed by the next, and late answers are still taken. What arrives is used only where a
 //! certificate vouches for it: a block because its child's justify certifies it (or because it is
 //! the very block asked for), a snapshot because a certified block carries its root.
 
@@ -10,10 +10,16 @@ use bytes::Bytes;
 
 use super::message::{Offer, PeerMessage};
 use crate::block::BlockId;
+use crate::certificate::Qc;
 use crate::types::{Duration, Height, ReplicaId, Time};
 
-/// How long a peer has to answer.
-const PATIENCE: Duration = Duration::from_millis(1000);
+/// How long the first peer has to send blocks. A view lasts not much longer, and a replica that
+/// lacks a block does not vote. Each peer that does not answer doubles it for the next ...
+const PATIENCE: Duration = Duration::from_millis(200);
+/// ... up to this, for a slow link is no dead peer.
+const MAX_PATIENCE: Duration = Duration::from_millis(3200);
+/// How long a peer has to send a chunk of a snapshot.
+const CHUNK_PATIENCE: Duration = Duration::from_millis(1000);
 /// How many bytes of blocks are asked for at once.
 pub const BUDGET_BYTES: u32 = 4 << 20;
 /// A snapshot of more chunks than this is not taken over.
@@ -28,10 +34,19 @@ pub struct CatchUp {
 
 #[derive(Clone, Debug)]
 struct Want {
+    /// The block wanted by now.
     tip: BlockId,
+    /// The block that was asked for, if one was.
+    asked: Option<BlockId>,
     from: Vec<ReplicaId>,
     /// Whose turn it is in `from`.
     turn: usize,
+    /// How many peers in a row had nothing new.
+    fruitless: usize,
+    /// The height of the last block that came on the way to the tip. It may be far above the
+    /// committed one: a chain without three consecutive views commits nothing.
+    reached: Height,
+    patience: Duration,
     /// Until when the peer whose turn it is may answer; `None` if it was not asked yet.
     deadline: Option<Time>,
 }
@@ -55,68 +70,99 @@ pub enum Chunked {
     Complete(Box<Offer>, Vec<Bytes>),
 }
 
+impl Want {
+    fn next_peer(&mut self) {
+        self.turn = (self.turn + 1) % self.from.len().max(1);
+    }
+}
+
 impl CatchUp {
-    /// Asks for `tip`; `from` are those who should have it. A later tip replaces an earlier one.
-    pub fn want(&mut self, tip: BlockId, from: Vec<ReplicaId>) {
+    /// Says which certificate's block is wanted by now, if any is. A later one replaces an
+    /// earlier one; what was asked for until then is still taken.
+    pub fn want(&mut self, missing: Option<&Qc>, me: ReplicaId) {
+        let Some(qc) = missing else {
+            return *self = Self::default();
+        };
+        let voters = || qc.signers().filter(|voter| *voter != me).collect();
         match &mut self.want {
+            Some(want) if want.tip == qc.block() => {}
             Some(want) => {
-                want.tip = tip;
-                if !from.is_empty() && want.deadline.is_none() {
-                    (want.from, want.turn) = (from, 0);
+                want.tip = qc.block();
+                if want.deadline.is_none() {
+                    (want.from, want.turn) = (voters(), 0);
                 }
             }
-            None if from.is_empty() => {}
-            None => self.want = Some(Want { tip, from, turn: 0, deadline: None }),
-        }
-    }
-
-    /// The block wanted, if any.
-    #[must_use]
-    pub fn tip(&self) -> Option<BlockId> {
-        self.want.as_ref().map(|want| want.tip)
-    }
-
-    /// Whether `peer` is the one whose answer is awaited.
-    #[must_use]
-    pub fn awaits(&self, peer: ReplicaId) -> bool {
-        self.want
-            .as_ref()
-            .is_some_and(|want| want.deadline.is_some() && want.from.get(want.turn) == Some(&peer))
-    }
-
-    /// The wanted block is here.
-    pub fn found(&mut self) {
-        self.want = None;
-    }
-
-    /// An answer came. With progress the same peer is asked for more, without the next.
-    pub fn answered(&mut self, progress: bool) {
-        if let Some(want) = &mut self.want {
-            want.deadline = None;
-            if !progress {
-                want.turn = (want.turn + 1) % want.from.len().max(1);
+            None => {
+                self.want = Some(Want {
+                    tip: qc.block(),
+                    asked: None,
+                    from: voters(),
+                    turn: 0,
+                    fruitless: 0,
+                    reached: Height(0),
+                    patience: PATIENCE,
+                    deadline: None,
+                });
             }
         }
     }
 
-    /// What to send now, if anything is due.
-    pub fn due<M>(&mut self, now: Time, above: Height) -> Option<(ReplicaId, PeerMessage<M>)> {
+    /// Whether this block is wanted, or was when the answer that is awaited was asked for: a
+    /// certificate vouches for it.
+    #[must_use]
+    pub fn is_wanted(&self, block: &BlockId) -> bool {
+        self.want.as_ref().is_some_and(|want| want.tip == *block || want.asked == Some(*block))
+    }
+
+    /// Whether an answer of `peer` may be used: it is one of those who may have been asked.
+    #[must_use]
+    pub fn awaits(&self, peer: ReplicaId) -> bool {
+        let awaits = |want: &Want| want.deadline.is_some() && want.from.contains(&peer);
+        self.want.as_ref().is_some_and(awaits)
+    }
+
+    /// An answer came that led up to a height: the same peer is asked for more. Or it had nothing
+    /// new: then the next is, from the committed head on. If none has anything new, all are left
+    /// alone until the last one's time is up.
+    pub fn answered(&mut self, peer: ReplicaId, reached: Option<Height>) {
+        let Some(want) = &mut self.want else { return };
+        if let Some(height) = reached.filter(|height| *height > want.reached) {
+            (want.reached, want.fruitless, want.deadline) = (height, 0, None);
+            return;
+        }
+        if want.from.get(want.turn) != Some(&peer) {
+            return;
+        }
+        (want.reached, want.fruitless) = (Height(0), want.fruitless + 1);
+        if want.fruitless < want.from.len() {
+            want.next_peer();
+            want.deadline = None;
+        }
+    }
+
+    /// What to send now, if anything is due; `root` is the committed height.
+    pub fn due<M>(&mut self, now: Time, root: Height) -> Option<(ReplicaId, PeerMessage<M>)> {
         if let Some(transfer) = &mut self.transfer {
             if now < transfer.deadline {
                 return None;
             }
+            let peer = transfer.peer;
             self.transfer = None;
-            self.answered(false);
+            self.answered(peer, None);
         }
         let want = self.want.as_mut()?;
         match want.deadline {
             Some(deadline) if now < deadline => return None,
-            Some(_) => want.turn = (want.turn + 1) % want.from.len().max(1),
+            Some(_) => {
+                want.next_peer();
+                want.patience = (want.patience * 2).min(MAX_PATIENCE);
+            }
             None => {}
         }
-        want.deadline = Some(now.after(PATIENCE));
+        want.deadline = Some(now.after(want.patience));
+        want.asked = Some(want.tip);
         let to = *want.from.get(want.turn)?;
-        let budget_bytes = BUDGET_BYTES;
+        let (above, budget_bytes) = (root.max(want.reached), BUDGET_BYTES);
         Some((to, PeerMessage::FetchChain { tip: want.tip, above, budget_bytes }))
     }
 
@@ -133,7 +179,7 @@ impl CatchUp {
     /// Takes up an offer that was verified.
     pub fn accept<M>(&mut self, now: Time, peer: ReplicaId, offer: Box<Offer>) -> PeerMessage<M> {
         let height = offer.block.height;
-        let deadline = now.after(PATIENCE);
+        let deadline = now.after(CHUNK_PATIENCE);
         self.transfer = Some(Transfer { peer, offer, chunks: Vec::new(), deadline });
         PeerMessage::FetchChunk { height, chunk: 0 }
     }
@@ -158,7 +204,7 @@ impl CatchUp {
         }
         let Some(transfer) = &mut self.transfer else { return Chunked::Unasked };
         transfer.chunks.push(bytes);
-        transfer.deadline = now.after(PATIENCE);
+        transfer.deadline = now.after(CHUNK_PATIENCE);
         if !last && transfer.chunks.len() < MAX_CHUNKS {
             return Chunked::More;
         }

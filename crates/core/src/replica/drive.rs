@@ -3,7 +3,8 @@
 //! Its duties, in this order (what must not be done otherwise is in the types):
 //!
 //! 1. **step** the replica with each input that is waiting, and merge the effects;
-//! 2. **persist** their records with one sync;
+//! 2. **persist** their records with one sync (what rests on earlier records alone leaves before
+//!    it: a proposal need not wait for the disk);
 //! 3. **release** what rests on them: send, answer clients, sign, have signatures verified.
 //!    Answers that come at once (a signature, a verdict) are stepped again, from 1;
 //! 4. **execute** what was committed, and release what that leads to;
@@ -91,6 +92,9 @@ where
             }
             world.enter(Stage::Execute);
             effects = replica.execute(now);
+        }
+        for action in effects.take_early() {
+            world.perform(action);
         }
         world.enter(Stage::Persist);
         let actions = effects.persist(|records| journal.write(records))?;

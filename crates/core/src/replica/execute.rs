@@ -6,6 +6,7 @@ use super::message::Offer;
 use super::{Action, Fx, Halt, Replica, SnapshotMeta};
 use crate::block::SharedBlock;
 use crate::client::message::Response;
+use crate::frame::SharedFrame;
 use crate::protocol::{self, Protocol};
 use crate::state_machine::StateMachine;
 use crate::types::{Height, Time};
@@ -14,8 +15,6 @@ use crate::types::{Height, Time};
 const SNAPSHOT_ROOTS: usize = 64;
 /// Committed blocks kept beside a snapshot: what a commit rule looks back on.
 const SNAPSHOT_RECENT: usize = 4;
-/// If a committed block's root is not found among this many latest ones, it is another's state.
-const ROOT_SEARCH: u64 = 512;
 
 impl<P: Protocol, S: StateMachine> Replica<P, S> {
     /// Whether committed blocks wait to be executed.
@@ -41,6 +40,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             }
             self.drop_unheld_bodies();
             self.consult(now, protocol::Input::Wake, &mut fx);
+            self.follow_up(now, &mut fx);
         }
         fx
     }
@@ -56,7 +56,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             let (height, id, theirs) = (block.height, block.id(), block.state_root);
             return self.halt(Halt::StateRoot { height, block: id, theirs }, fx);
         }
-        self.note_attestation(block);
+        self.note_attestation(block, fx);
         match self.execution.execute(block.height, block.view, block.id(), &frames) {
             Ok(executed) => {
                 fx.output(Action::Executed { commands: executed.commands });
@@ -64,25 +64,37 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
                     let response = Response::Outcome(outcome);
                     fx.output(Action::Respond { client, response });
                 }
-                for frame in self.mempool.committed(&frames, self.execution.sessions()) {
-                    if let Some(outcome) = self.execution.sessions().answer(&frame) {
-                        let response = Response::Outcome(outcome);
-                        fx.output(Action::Respond { client: frame.key(), response });
-                    }
-                }
+                let settled = self.mempool.committed(&frames, self.execution.sessions());
+                self.answer(&settled, fx);
             }
             Err(error) => self.halt(Halt::Execution(error), fx),
         }
     }
 
-    /// Whether the root that a committed block carries is one that this replica computed. A
-    /// replica that took over a snapshot lately may not know the state it is of.
-    fn computed_root_of(&self, block: &SharedBlock) -> bool {
+    /// Tells the clients of frames that were settled besides.
+    pub(super) fn answer(&self, settled: &[SharedFrame], fx: &mut Fx<P::Message>) {
+        for frame in settled {
+            if let Some(outcome) = self.execution.sessions().answer(frame) {
+                let response = Response::Outcome(outcome);
+                fx.output(Action::Respond { client: frame.key(), response });
+            }
+        }
+    }
+
+    /// Whether the root that a committed block carries is one that this replica computed. Along a
+    /// chain the roots carried are of ever later states, so only those from the last one found on
+    /// count. A replica that took over a snapshot lately may not know the state it is of.
+    fn computed_root_of(&mut self, block: &SharedBlock) -> bool {
         let lowest = self.execution.lowest_root();
-        let floor = lowest.0.max(block.height.0.saturating_sub(ROOT_SEARCH));
-        let mut heights = (floor..block.height.0).rev().map(Height);
-        let is_whole = lowest == Height(0) || block.height.0 - lowest.0 >= ROOT_SEARCH;
-        heights.any(|height| self.execution.root_at(height) == Some(block.state_root)) || !is_whole
+        let from = self.root_shown.max(lowest).0;
+        let mut heights = (from..block.height.0).rev().map(Height);
+        match heights.find(|height| self.execution.root_at(*height) == Some(block.state_root)) {
+            Some(height) => {
+                self.root_shown = height;
+                true
+            }
+            None => lowest > self.root_shown,
+        }
     }
 
     /// Begins a snapshot of the state as it is.
@@ -111,7 +123,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
 
     /// If a committed block carries the root of the newest snapshot, that may be offered to peers:
     /// the block's certificate is in the one committed above it.
-    fn note_attestation(&mut self, block: &SharedBlock) {
+    fn note_attestation(&mut self, block: &SharedBlock, fx: &mut Fx<P::Message>) {
         let Some(meta) = &self.snapshot else { return };
         match self.attesting.take() {
             Some(attesting) if block.parent() == attesting.id() => {
@@ -121,11 +133,11 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
                     attesting,
                     certificate: block.justify.clone(),
                 });
-                self.make_offer();
+                self.make_offer(fx);
             }
             _ => {
-                let known = |offer: &Offer| offer.block.id() == meta.block.id();
-                let needed = !self.attested.as_ref().is_some_and(known);
+                let known = |offer: &&Offer| offer.block.id() == meta.block.id();
+                let needed = self.attested.iter().chain(&self.offer).find(known).is_none();
                 if needed && meta.roots.last() == Some(&block.state_root) {
                     self.attesting = Some(Arc::clone(block));
                 }
@@ -133,16 +145,16 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         }
     }
 
-    pub(super) fn on_snapshot_written(&mut self, height: Height) {
+    pub(super) fn on_snapshot_written(&mut self, height: Height, fx: &mut Fx<P::Message>) {
         self.snapshot_written = self.snapshot_written.max(height);
-        self.make_offer();
+        self.make_offer(fx);
     }
 
     /// Offers the newest attested snapshot once it is on disk.
-    fn make_offer(&mut self) {
-        let written = |offer: &Offer| offer.block.height <= self.snapshot_written;
-        if let Some(offer) = self.attested.as_ref().filter(|offer| written(offer)) {
+    fn make_offer(&mut self, fx: &mut Fx<P::Message>) {
+        if let Some(offer) = self.attested.take_if(|o| o.block.height <= self.snapshot_written) {
             self.offer = Some(offer.clone());
+            fx.output(Action::Offered(Box::new(offer)));
         }
     }
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::block::{Block, BlockId, MAX_FRAMES, SharedBlock};
 use super::SnapshotMeta;
+use crate::block::{Block, BlockId, MAX_FRAMES, SharedBlock};
 use crate::certificate::Qc;
 use crate::crypto::Signature;
 use crate::frame::{Frame, FrameId, SharedFrame};
@@ -62,7 +62,7 @@ pub enum PeerMessage<M> {
     FetchChain {
         /// The block wanted in the end.
         tip: BlockId,
-        /// The asker's committed height.
+        /// Up to this height the asker has them.
         above: Height,
         /// Send no more than about this many bytes.
         budget_bytes: u32,
@@ -111,6 +111,27 @@ impl<M> PeerMessage<M> {
     /// A protocol's message alone.
     pub fn of(message: M) -> Self {
         Self::Protocol { message, frames: Vec::new() }
+    }
+}
+
+/// The first blocks of `chain` that fit the budget; at least two, for the last block of an answer is
+/// certified by no other one in it, and is of no use to the asker unless it is the one wanted.
+#[must_use]
+pub fn within(chain: Vec<FullBlock>, budget_bytes: u32) -> Vec<FullBlock> {
+    let mut bytes = 0;
+    let fits = |(at, full): &(usize, FullBlock)| {
+        bytes += full.size_bytes();
+        *at < 2 || bytes <= budget_bytes as usize
+    };
+    let chain = chain.into_iter().take(MAX_BLOCKS_SENT).enumerate();
+    chain.take_while(fits).map(|(_, full)| full).collect()
+}
+
+impl FullBlock {
+    /// About the bytes of its encoding.
+    fn size_bytes(&self) -> usize {
+        let frames: usize = self.frames.iter().map(|frame| frame.encoded_bytes().len()).sum();
+        128 + 66 * self.block.justify.signers().count() + 32 * self.block.frames.len() + frames
     }
 }
 

@@ -119,6 +119,8 @@ pub struct Recovery {
     pub safety: Option<Safety>,
     /// The newest snapshot, if there is one.
     pub snapshot: Option<SnapshotMeta>,
+    /// The newest [offer](Action::Offered), whose snapshot may be an older one.
+    pub offer: Option<Offer>,
     /// The recorded blocks, in the order they were recorded.
     pub blocks: Vec<FullBlock>,
 }
@@ -204,6 +206,10 @@ pub enum Action<M> {
     },
     /// Write this snapshot out while the replica goes on; then [`Input::SnapshotWritten`].
     WriteSnapshot(Box<SnapshotMeta>, SnapshotHandle),
+    /// The snapshot of this offer is attested and on disk: replicas that are behind can be helped
+    /// with it. Keep the offer beside it, for [`Recovery::offer`]. Only now may older snapshots go,
+    /// and blocks at or below its height.
+    Offered(Box<Offer>),
     /// For logs, metrics and transcripts.
     Event(Event),
     /// A peer's message was refused.
@@ -281,6 +287,8 @@ pub struct Replica<P: Protocol, S> {
     pending_of: Vec<usize>,
     next_ask: u64,
     to_execute: VecDeque<SharedBlock>,
+    /// The height of the state whose root the last executed block carries, if it was found.
+    root_shown: Height,
     /// The height of the last snapshot begun.
     snapshot_at: Height,
     /// The newest snapshot, which may still be on its way to the disk.
@@ -289,8 +297,9 @@ pub struct Replica<P: Protocol, S> {
     snapshot_written: Height,
     /// The committed block that carries the newest snapshot's root; its child certifies it.
     attesting: Option<SharedBlock>,
-    /// The newest snapshot that a certified block attests, before and after it is on disk.
+    /// The newest snapshot that a certified block attests, before it is on disk.
     attested: Option<Offer>,
+    /// The one that is offered to peers.
     offer: Option<Offer>,
     /// Testimonies being signed: to whom, for which nonce, of which view.
     testimonies: BTreeMap<Statement, (ReplicaId, Digest, View)>,
@@ -314,13 +323,13 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         let peers = domain.committee().size();
         Self {
             mempool: Mempool::new(settings.mempool),
+            arrivals: Arrivals::new(settings.me, peers),
             settings,
             domain,
             protocol,
             execution,
             fresh,
             bodies: BTreeMap::new(),
-            arrivals: Arrivals::new(peers),
             catch_up: CatchUp::default(),
             rejoin: None,
             known: KnownSignatures::default(),
@@ -329,6 +338,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             pending_of: vec![0; peers],
             next_ask: 0,
             to_execute: VecDeque::new(),
+            root_shown: Height(0),
             snapshot_at: Height(0),
             snapshot: None,
             snapshot_written: Height(0),
@@ -359,6 +369,12 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         &self.mempool
     }
 
+    /// Of how many blocks the frames are held, for status and checkers.
+    #[must_use]
+    pub fn held_blocks(&self) -> usize {
+        self.bodies.len()
+    }
+
     /// Whether this replica waits for testimonies, having lost its data.
     #[must_use]
     pub fn is_rejoining(&self) -> bool {
@@ -368,10 +384,15 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     /// The earliest timer, if one is running.
     #[must_use]
     pub fn deadline(&self) -> Option<Time> {
+        if self.halted {
+            return None;
+        }
+        if let Some(rejoin) = &self.rejoin {
+            return Some(rejoin.deadline());
+        }
         let relay = self.mempool.oldest_unrelayed().map(|t| t.after(self.settings.relay_after));
-        let rejoin = self.rejoin.as_ref().map(Rejoin::deadline);
         let own = [self.protocol.deadline(), self.catch_up.deadline(), self.arrivals.deadline()];
-        own.into_iter().chain([relay, rejoin]).flatten().min()
+        own.into_iter().chain([relay]).flatten().min()
     }
 
     /// Takes one input. Nothing of what it leads to leaves before it is durable.
@@ -381,6 +402,12 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             return fx;
         }
         match input {
+            Input::Frames(frames) if self.rejoin.is_some() => {
+                for Submitted { frame, .. } in frames {
+                    let response = refusal(&frame, Refusal::Unavailable);
+                    fx.output(Action::Respond { client: frame.key(), response });
+                }
+            }
             Input::Start(recovery) => self.start(now, *recovery, &mut fx),
             Input::Rejoin(nonce) => self.begin_rejoin(now, nonce, &mut fx),
             Input::Peer { from, message } => self.on_peer(now, from, message, &mut fx),
@@ -395,17 +422,26 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
                     self.consult(now, protocol::Input::Connected(peer), &mut fx);
                 }
             }
-            Input::SnapshotWritten(height) => self.on_snapshot_written(height),
+            Input::SnapshotWritten(height) => self.on_snapshot_written(height, &mut fx),
             Input::LogBegins(height) => self.log_begins = height,
             Input::TakeSnapshot => self.take_snapshot(&mut fx),
         }
+        self.follow_up(now, &mut fx);
+        fx
+    }
+
+    /// What any input may have led to: verdicts that were known already, blocks to fetch.
+    fn follow_up(&mut self, now: Time, fx: &mut Fx<P::Message>) {
         while let Some(ask) = self.ready.pop_front() {
-            self.on_checked(now, ask, &[], &mut fx);
+            self.on_checked(now, ask, &[], fx);
         }
+        if self.arrivals.deadline().is_some() {
+            self.arrivals.forget_below(self.view());
+        }
+        self.catch_up.want(self.protocol.missing(), self.settings.me);
         if let Some((to, message)) = self.catch_up.due(now, self.protocol.tree().root().height) {
             fx.output(Action::Send { to, message });
         }
-        fx
     }
 
     fn start(&mut self, now: Time, recovery: Recovery, fx: &mut Fx<P::Message>) {
@@ -421,6 +457,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             self.snapshot_written = meta.block.height;
         }
         self.snapshot = recovery.snapshot;
+        self.offer = recovery.offer;
         let mut blocks = Vec::with_capacity(recovery.blocks.len());
         for FullBlock { block, frames } in recovery.blocks {
             if block.height > root.height {
@@ -430,7 +467,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         }
         let safety = recovery.safety;
         let recovered = Recovered { safety, root, root_committed, recent, blocks };
-        self.consult(now, protocol::Input::Start(recovered), fx);
+        self.consult(now, protocol::Input::Start(Box::new(recovered)), fx);
         self.drop_unheld_bodies();
     }
 
@@ -466,16 +503,17 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     }
 
     fn on_timeout(&mut self, now: Time, fx: &mut Fx<P::Message>) {
-        if self.rejoin.as_ref().is_some_and(|rejoin| now >= rejoin.deadline()) {
-            self.ask_testimonies(now, fx);
+        if let Some(rejoin) = &self.rejoin {
+            if now >= rejoin.deadline() {
+                self.ask_testimonies(now, fx);
+            }
+            return;
         }
         self.relay_overdue(now, fx);
         for (to, ids) in self.arrivals.overdue(now) {
             fx.output(Action::Send { to, message: PeerMessage::NeedFrames(ids) });
         }
-        if self.rejoin.is_none() {
-            self.consult(now, protocol::Input::Timeout, fx);
-        }
+        self.consult(now, protocol::Input::Timeout, fx);
     }
 
     /// Passes on what has waited long in no block: the leader may not have it, or be dead and the
@@ -528,16 +566,29 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             mempool: &self.mempool,
             execution: &self.execution,
             settings: &self.settings,
-            busy: !self.mempool.is_empty() || self.bodies.values().any(|frames| !frames.is_empty()),
             batch: Vec::new(),
         };
         let effects = self.protocol.step(now, input, &mut desk);
         let batch = desk.batch;
-        let (records, outputs) = effects.into_parts();
+        let (early, records, outputs) = effects.into_parts();
+        for record in &records {
+            if let protocol::Record::Block(block) = record {
+                self.keep_own_frames(block, &batch);
+            }
+        }
+        for output in early {
+            match output {
+                Output::Broadcast(message) => {
+                    let message = self.with_frames(message);
+                    fx.early(Action::Broadcast(message));
+                }
+                output => self.carry_out(output, fx),
+            }
+        }
         for record in records {
             match record {
                 protocol::Record::Safety(safety) => fx.record(Record::Safety(safety)),
-                protocol::Record::Block(block) => self.record_block(block, &batch, fx),
+                protocol::Record::Block(block) => self.record_block(block, fx),
             }
         }
         for output in outputs {
@@ -545,11 +596,14 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         }
     }
 
-    fn record_block(&mut self, block: SharedBlock, batch: &[SharedFrame], fx: &mut Fx<P::Message>) {
-        let own = block.proposer == self.settings.me && !self.bodies.contains_key(&block.id());
-        if own {
+    /// The frames handed out for a block of its own are that block's bodies.
+    fn keep_own_frames(&mut self, block: &SharedBlock, batch: &[SharedFrame]) {
+        if block.proposer == self.settings.me && !self.bodies.contains_key(&block.id()) {
             self.bodies.insert(block.id(), batch.to_vec());
         }
+    }
+
+    fn record_block(&mut self, block: SharedBlock, fx: &mut Fx<P::Message>) {
         match self.bodies.get(&block.id()) {
             Some(frames) if frames.len() == block.frames.len() => {
                 let frames = frames.clone();
@@ -577,7 +631,6 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
                 self.to_execute.extend(blocks.iter().cloned());
                 fx.output(Action::Committed(blocks));
             }
-            Output::Fetch { block, from } => self.catch_up.want(block, from),
             Output::Event(event) => fx.output(Action::Event(event)),
         }
     }
@@ -625,14 +678,13 @@ struct Desk<'a, S> {
     mempool: &'a Mempool,
     execution: &'a Execution<S>,
     settings: &'a Settings,
-    busy: bool,
     /// The frames handed out for a block.
     batch: Vec<SharedFrame>,
 }
 
 impl<S: StateMachine> Ledger for Desk<'_, S> {
     fn has_pending(&self) -> bool {
-        self.busy
+        !self.mempool.is_empty()
     }
 
     fn payload(&mut self, ancestors: &[SharedBlock]) -> Vec<FrameId> {
@@ -642,6 +694,10 @@ impl<S: StateMachine> Ledger for Desk<'_, S> {
         self.batch = self.mempool.batch(&|id| taken.contains(id), batch_commands, batch_bytes);
         self.batch.truncate(crate::block::MAX_FRAMES);
         self.batch.iter().map(|frame| frame.id()).collect()
+    }
+
+    fn executed(&self) -> Height {
+        self.execution.height()
     }
 
     fn state_root(&self, height: Height) -> Option<Digest> {

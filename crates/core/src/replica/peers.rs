@@ -1,11 +1,12 @@
 //! What becomes of a peer's message.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
 use super::catch_up::{BUDGET_BYTES, Chunked};
-use super::message::{FullBlock, MAX_BLOCKS_SENT, MAX_FRAMES_SENT, Offer, PeerMessage};
+use super::message::{FullBlock, MAX_FRAMES_SENT, Offer, PeerMessage, within};
 use super::verify::Pending;
 use super::{Action, Fx, Refused, Replica};
 use crate::block::{BlockId, SharedBlock};
@@ -105,12 +106,22 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             self.hold(&block, frames);
             self.consult(now, protocol::Input::Message { from, message }, fx);
             self.let_go(&block.id());
-            self.arrivals.forget_below(self.view());
         }
     }
 
     fn hold(&mut self, block: &SharedBlock, frames: Vec<SharedFrame>) {
         self.bodies.entry(block.id()).or_insert(frames);
+        // Blocks above the root, an orphan a proposer, and what is being executed. More than that
+        // are those of orphans that later ones took the place of.
+        let held = self.protocol.tree().uncommitted() + self.pending_of.len();
+        if self.bodies.len() > held + self.to_execute.len() + 1 {
+            let (protocol, to_execute) = (&self.protocol, &self.to_execute);
+            self.bodies.retain(|id, _| {
+                *id == block.id()
+                    || protocol.holds(id)
+                    || to_execute.iter().any(|block| block.id() == *id)
+            });
+        }
     }
 
     /// Drops a block's bodies if the protocol had no use for it.
@@ -134,9 +145,10 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     }
 
     fn serve_frames(&mut self, to: ReplicaId, ids: &[FrameId], fx: &mut Fx<P::Message>) {
+        let in_blocks: BTreeMap<FrameId, &SharedFrame> =
+            self.bodies.values().flatten().map(|frame| (frame.id(), frame)).collect();
         let held = |id: &FrameId| {
-            let in_blocks = || self.bodies.values().flatten().find(|frame| frame.id() == *id);
-            self.mempool.get(id).or_else(in_blocks).cloned()
+            self.mempool.get(id).or_else(|| in_blocks.get(id).copied()).map(Arc::clone)
         };
         let mut bytes = 0;
         let mut frames = Vec::new();
@@ -191,22 +203,22 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     }
 
     fn on_chain(&mut self, from: ReplicaId, mut blocks: Vec<FullBlock>, fx: &mut Fx<P::Message>) {
-        let Some(tip) = self.catch_up.tip().filter(|_| self.catch_up.awaits(from)) else {
+        if !self.catch_up.awaits(from) {
             fx.output(Action::Refused { from, reason: Refused::Unasked });
             return;
-        };
+        }
         // Every block but the last is certified by its child's justify; the last only if it is
-        // the one that was asked for.
+        // one that was asked for.
         let linked = blocks.windows(2).all(|pair| match pair {
             [parent, child] => child.block.parent() == parent.block.id(),
             _ => true,
         });
         if !linked {
-            self.catch_up.answered(false);
+            self.catch_up.answered(from, None);
             fx.output(Action::Refused { from, reason: Refused::Unfit });
             return;
         }
-        if blocks.last().is_some_and(|last| last.block.id() != tip) {
+        if blocks.last().is_some_and(|last| !self.catch_up.is_wanted(&last.block.id())) {
             blocks.pop();
         }
         match self.chain_claims(blocks) {
@@ -216,7 +228,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
                 self.verify(Pending::Chain { from, blocks }, checks, Some(from), fx);
             }
             Err(reason) => {
-                self.catch_up.answered(false);
+                self.catch_up.answered(from, None);
                 fx.output(Action::Refused { from, reason: Refused::Malformed(reason) });
             }
         }
@@ -229,21 +241,20 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         blocks: Vec<(Verified<SharedBlock>, Vec<SharedFrame>)>,
         fx: &mut Fx<P::Message>,
     ) {
-        let mut progress = false;
+        let mut reached = None;
         for (block, frames) in blocks {
-            if self.protocol.tree().find(&block.id()).is_some() {
-                continue;
+            let (id, height) = (block.id(), block.height);
+            if self.protocol.tree().find(&id).is_none() {
+                self.hold(&block, frames);
+                self.consult(now, protocol::Input::Fetched(block), fx);
+                self.let_go(&id);
             }
-            let id = block.id();
-            self.hold(&block, frames);
-            self.consult(now, protocol::Input::Fetched(block), fx);
-            progress |= self.protocol.tree().find(&id).is_some();
-            self.let_go(&id);
+            if self.protocol.tree().find(&id).is_some() {
+                reached = Some(height);
+            }
         }
-        if self.catch_up.tip().is_some_and(|tip| self.protocol.tree().find(&tip).is_some()) {
-            self.catch_up.found();
-        } else if self.catch_up.awaits(from) {
-            self.catch_up.answered(progress);
+        if self.catch_up.awaits(from) {
+            self.catch_up.answered(from, reached);
         }
     }
 
@@ -266,13 +277,14 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             let reason = if asked { Refused::Unfit } else { Refused::Unasked };
             fx.output(Action::Refused { from, reason });
             if asked {
-                self.catch_up.answered(false);
+                self.catch_up.answered(from, None);
             }
             return;
         }
         match self.certificate_checks(&offer.certificate) {
             Ok(checks) => self.verify(Pending::Offer { from, offer }, checks, Some(from), fx),
             Err(reason) => {
+                self.catch_up.answered(from, None);
                 fx.output(Action::Refused { from, reason: Refused::Malformed(reason) });
             }
         }
@@ -322,14 +334,19 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             Ok(execution) if execution.block_id() == offer.block.id() => {
                 self.execution = execution;
                 self.to_execute.clear();
-                self.catch_up.answered(true);
-                let Offer { block, recent, .. } = offer;
-                self.consult(now, protocol::Input::Installed { root: block, recent }, fx);
+                self.catch_up.answered(from, Some(offer.block.height));
+                let settled = self.mempool.taken_over(self.execution.sessions());
+                self.answer(&settled, fx);
+                let Offer { block: root, recent, certificate, .. } = offer;
+                // What is between its own log and the snapshot never was here.
+                self.log_begins = self.log_begins.max(root.height.next());
+                self.root_shown = Height(0);
+                self.consult(now, protocol::Input::Installed { root, recent, certificate }, fx);
                 self.drop_unheld_bodies();
                 self.take_snapshot(fx);
             }
             _ => {
-                self.catch_up.answered(false);
+                self.catch_up.answered(from, None);
                 fx.output(Action::Refused { from, reason: Refused::Unfit });
             }
         }
@@ -355,7 +372,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
 
     /// Tells a replica that lost its data which views to keep away from.
     fn testify(&mut self, to: ReplicaId, nonce: Digest, fx: &mut Fx<P::Message>) {
-        let view = self.view();
+        let view = self.protocol.status().heard;
         let content = Self::testimony_content(&nonce, to);
         let statement = self.domain.testimony(view, &content);
         self.testimonies.insert(statement, (to, nonce, view));
@@ -420,27 +437,13 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             return;
         };
         self.rejoin = None;
-        let recovery =
-            super::Recovery { safety: Some(safety.clone()), snapshot: None, blocks: Vec::new() };
+        let recovery = super::Recovery {
+            safety: Some(safety.clone()),
+            snapshot: None,
+            offer: None,
+            blocks: Vec::new(),
+        };
         fx.record(super::Record::Safety(Arc::new(safety)));
         self.start(now, recovery, fx);
     }
-}
-
-/// The first blocks of `chain` that fit the budget; at least one.
-#[must_use]
-pub fn within(chain: Vec<FullBlock>, budget_bytes: u32) -> Vec<FullBlock> {
-    let mut left = budget_bytes as usize;
-    let mut first = true;
-    chain
-        .into_iter()
-        .take(MAX_BLOCKS_SENT)
-        .take_while(|full| {
-            let bytes: usize = full.frames.iter().map(|f| f.encoded_bytes().len()).sum();
-            let fits = first || bytes <= left;
-            first = false;
-            left = left.saturating_sub(bytes);
-            fits
-        })
-        .collect()
 }

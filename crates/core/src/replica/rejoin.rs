@@ -1,7 +1,7 @@
 //! Coming back without memory (protocols.md section 10).
 //!
 //! A replica whose data folder was lost cannot know what it voted for. On an operator's explicit
-//! word it asks all others for the highest view they have been in, waits for q of them, and then
+//! word it asks all others for the highest view they may have been heard in, waits for q of them, and then
 //! abstains, durably, from votes, time-outs and proposals until a certificate stands
 //! [`ABSTAINED_VIEWS`] views beyond the highest answer. Why that is enough: what it may have
 //! signed in view v needed a certificate of view v − 1, whose q signers share a correct replica

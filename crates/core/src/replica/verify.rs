@@ -1,6 +1,7 @@
 //! What waits for the verdicts on its signatures.
 
 use super::{Action, Fx, Refused, Replica};
+use crate::block::SharedBlock;
 use crate::certificate::{Malformed, Qc};
 use crate::crypto::{Check, Claim, Verified};
 use crate::frame::SharedFrame;
@@ -13,6 +14,9 @@ use crate::types::{ReplicaId, Time, View};
 /// Most verifications of one peer's messages under way.
 const MAX_PENDING: usize = 64;
 
+/// A fetched block, not to be believed yet, and its bodies.
+pub(super) type ChainLink = (Claim<SharedBlock>, Vec<SharedFrame>);
+
 /// A thing that waits.
 #[derive(Debug)]
 pub(super) enum Pending<M> {
@@ -23,7 +27,7 @@ pub(super) enum Pending<M> {
     /// Frames another replica sent.
     Frames { frames: Vec<Claim<SharedFrame>> },
     /// Blocks that were fetched.
-    Chain { from: ReplicaId, blocks: Vec<(Claim<crate::block::SharedBlock>, Vec<SharedFrame>)> },
+    Chain { from: ReplicaId, blocks: Vec<ChainLink> },
     /// A snapshot that is offered.
     Offer { from: ReplicaId, offer: Box<Offer> },
     /// An answer to a replica that lost its data.
@@ -148,18 +152,24 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
                 self.consult(now, protocol::Input::Wake, fx);
             }
             Pending::Chain { from, blocks } => {
-                let blocks = blocks
+                let count = blocks.len();
+                let mut good: Vec<_> = blocks
                     .into_iter()
                     .map_while(|(claim, frames)| Some((verdicts.settle(claim)?, frames)))
                     .collect();
-                self.on_chain_verified(now, from, blocks, fx);
+                if good.len() < count {
+                    // The bad one was to certify its parent.
+                    good.pop();
+                    fx.output(Action::Refused { from, reason: Refused::BadSignature });
+                }
+                self.on_chain_verified(now, from, good, fx);
             }
             Pending::Offer { from, offer } => {
                 if verdicts.left.all(|verdict| *verdict) {
                     let message = self.catch_up.accept(now, from, offer);
                     fx.output(Action::Send { to: from, message });
                 } else {
-                    self.catch_up.answered(false);
+                    self.catch_up.answered(from, None);
                     fx.output(Action::Refused { from, reason: Refused::BadSignature });
                 }
             }
@@ -184,10 +194,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     }
 
     /// What the signatures of fetched blocks rest on.
-    pub(super) fn chain_claims(
-        &self,
-        blocks: Vec<FullBlock>,
-    ) -> Result<Vec<(Claim<crate::block::SharedBlock>, Vec<SharedFrame>)>, Malformed> {
+    pub(super) fn chain_claims(&self, blocks: Vec<FullBlock>) -> Result<Vec<ChainLink>, Malformed> {
         blocks
             .into_iter()
             .map(|full| Ok((self.protocol.claim_block(full.block)?, full.frames)))

@@ -1,6 +1,9 @@
 use bytes::Bytes;
 use quorate_core::client::{DoesNotFit, Packed};
-use quorate_core::frame::{MAX_BODY_BYTES, MAX_COMMANDS};
+use quorate_core::crypto::Signer;
+use quorate_core::frame::{Frame, MAX_BODY_BYTES, MAX_COMMANDS};
+use quorate_core::types::{Digest, Sequence, SessionId};
+use quorate_core::wire::Decode;
 
 #[test]
 fn splits_share_the_bytes() {
@@ -32,4 +35,20 @@ fn a_batch_fits_in_a_frame() {
     assert!(Packed::commands([vec![0; MAX_BODY_BYTES - 4]]).is_ok());
     assert_eq!(Packed::commands([vec![0; MAX_BODY_BYTES - 3]]), Err(DoesNotFit));
     assert_eq!(Packed::commands::<&str>([]), Err(DoesNotFit));
+}
+
+#[test]
+fn a_frame_of_packed_commands_is_the_frame_of_those_commands() {
+    let signer = crate::MockSigner;
+    let (key, chain) = (signer.public_key(), Digest::of("test", b"chain"));
+    let (session, first) = (SessionId(3), Sequence(9));
+    let parts = [Packed::commands(["a", "bb"]).unwrap(), Packed::commands([""]).unwrap()];
+    let sign = |statement: &_| signer.sign(statement);
+    let packed = Frame::of_packed(key, session, first, parts.iter(), &chain, sign).unwrap();
+    let commands = [&b"a"[..], b"bb", b""];
+    let built = Frame::build(key, session, first, commands, &chain, sign).unwrap();
+    assert_eq!(packed, built);
+    assert_eq!(Frame::from_bytes(packed.encoded_bytes().clone()), Ok(packed));
+    let many = vec![Packed::commands(vec![""; MAX_COMMANDS]).unwrap(); 2];
+    assert!(Frame::of_packed(key, session, first, many.iter(), &chain, sign).is_none());
 }

@@ -4,13 +4,11 @@
 use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use quorate_core::client::message::{Request, Response};
+use quorate_core::client::message::Request;
 use quorate_core::client::{
     BatchId, ClientError, Input, NotExecuted, Output, Packed, Session, Unknown,
 };
@@ -42,7 +40,6 @@ pub(super) struct Driver {
     links: Vec<Link>,
     submissions: mpsc::UnboundedReceiver<Submission>,
     state: watch::Sender<State>,
-    heard: Arc<[AtomicU64]>,
     under_way: HashMap<BatchId, Done>,
     next_batch: BatchId,
     start: Instant,
@@ -52,14 +49,12 @@ pub(super) struct Driver {
 }
 
 impl Driver {
-    /// Drives `session`, which begins at time 0. `links` and `heard` have a
-    /// place for each replica.
+    /// Drives `session`, which begins at time 0, over a link to each replica.
     pub(super) fn new(
         session: Session,
         links: Vec<Link>,
         submissions: mpsc::UnboundedReceiver<Submission>,
         state: watch::Sender<State>,
-        heard: Arc<[AtomicU64]>,
     ) -> Self {
         let start = Instant::now();
         Self {
@@ -67,7 +62,6 @@ impl Driver {
             links,
             submissions,
             state,
-            heard,
             under_way: HashMap::new(),
             next_batch: 0,
             start,
@@ -102,14 +96,7 @@ impl Driver {
                 self.inputs.push(match news {
                     News::Connected => Input::Connected(from),
                     News::Disconnected => Input::Disconnected(from),
-                    News::Response(response) => {
-                        if let (Response::Outcome(_), Some(heard)) =
-                            (&response, self.heard.get(replica))
-                        {
-                            heard.fetch_add(1, Ordering::Relaxed);
-                        }
-                        Input::Response { from, response }
-                    }
+                    News::Response(response) => Input::Response { from, response },
                 });
             }
         }

@@ -2,6 +2,8 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -29,9 +31,25 @@ pub(super) enum News {
     Response(Response),
 }
 
+/// What a link shares with the client's handles.
+#[derive(Debug, Default)]
+pub(super) struct Contact {
+    /// Outcomes received.
+    pub(super) heard: AtomicU64,
+    /// Why there is no connection.
+    trouble: Mutex<Option<String>>,
+}
+
+impl Contact {
+    pub(super) fn trouble(&self) -> MutexGuard<'_, Option<String>> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// The connection to one replica.
 pub(super) struct Link {
     replica: ReplicaId,
+    contact: Arc<Contact>,
     address: ReplicaAddress,
     chain: Digest,
     state: State,
@@ -47,9 +65,14 @@ enum State {
 }
 
 impl Link {
-    pub(super) fn new(replica: ReplicaId, address: ReplicaAddress, chain: Digest) -> Self {
+    pub(super) fn new(
+        replica: ReplicaId,
+        address: ReplicaAddress,
+        chain: Digest,
+        contact: Arc<Contact>,
+    ) -> Self {
         let state = State::Dialling(dial(replica, address.clone(), chain));
-        Self { replica, address, chain, state, redial_after: REDIAL_LEAST }
+        Self { replica, contact, address, chain, state, redial_after: REDIAL_LEAST }
     }
 
     /// Goes on with making the connection, with writing and reading. `Pending` if there is no
@@ -64,26 +87,33 @@ impl Link {
                 }
                 State::Dialling(dialling) => match ready!(dialling.as_mut().poll(cx)) {
                     Ok(connection) => {
+                        *self.contact.trouble() = None;
                         self.state = State::Up(Box::new(connection));
                         return Poll::Ready(News::Connected);
                     }
-                    Err(_) => self.pause(),
+                    Err(error) => self.pause(error.to_string()),
                 },
                 State::Up(connection) => {
                     let message = ready!(connection.poll_receive(cx));
-                    match message.and_then(|message| Response::from_bytes(message).ok()) {
-                        Some(response) => {
-                            self.redial_after = REDIAL_LEAST;
-                            return Poll::Ready(News::Response(response));
-                        }
-                        None => {
-                            self.pause();
-                            return Poll::Ready(News::Disconnected);
-                        }
-                    }
+                    let at = &self.address.address;
+                    let trouble = match message.map(Response::from_bytes) {
+                        Some(Ok(response)) => return Poll::Ready(self.heard(response)),
+                        Some(Err(error)) => format!("replica at {at}: a response: {error}"),
+                        None => format!("replica at {at}: the connection was lost"),
+                    };
+                    self.pause(trouble);
+                    return Poll::Ready(News::Disconnected);
                 }
             }
         }
+    }
+
+    fn heard(&mut self, response: Response) -> News {
+        self.redial_after = REDIAL_LEAST;
+        if let Response::Outcome(_) = response {
+            self.contact.heard.fetch_add(1, Ordering::Relaxed);
+        }
+        News::Response(response)
     }
 
     /// Puts a message behind what is to be written when the link is polled next. A connection
@@ -94,7 +124,8 @@ impl Link {
         }
     }
 
-    fn pause(&mut self) {
+    fn pause(&mut self, trouble: String) {
+        *self.contact.trouble() = Some(trouble);
         let until = Instant::now() + self.redial_after;
         self.state = State::Pausing(Box::pin(tokio::time::sleep_until(until)));
         self.redial_after = (self.redial_after * 2).min(REDIAL_MOST);

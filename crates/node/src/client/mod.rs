@@ -15,7 +15,7 @@ pub mod pull;
 
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
@@ -29,7 +29,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 pub use blocking::BlockingClient;
 
 use driver::{Driver, Submission};
-use link::Link;
+use link::{Contact, Link};
 
 /// Where a replica is, and how it is recognized.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,44 +64,74 @@ pub enum State {
     Ended(Fatal),
 }
 
+/// How a client stands with one replica.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReplicaContact {
+    /// How many outcomes the replica has sent, right or wrong.
+    pub heard: u64,
+    /// Why there is no connection; `None` if there is one, or the first is being made.
+    pub trouble: Option<String>,
+}
+
 /// A handle on a client session. Cheap to clone; the session ends when the last handle and the
 /// last future of [`Client::submit`] are gone.
 #[derive(Clone, Debug)]
 pub struct Client {
     submissions: mpsc::UnboundedSender<Submission>,
     state: watch::Receiver<State>,
-    heard: Arc<[AtomicU64]>,
+    contacts: Arc<[Arc<Contact>]>,
     give_up_after: Option<Duration>,
 }
 
 impl Client {
-    /// Opens a session for `signer`'s key; returns when f + 1 replicas say it is open. Waits as
-    /// long as it takes: bound it with a time-out of your own.
-    ///
-    /// # Errors
-    /// [`Fatal`] if the cluster turns this client down.
+    /// Starts to open a session for `signer`'s key. What is submitted meanwhile waits.
     ///
     /// # Panics
     /// Outside of a tokio runtime, or if the configuration has more or fewer addresses than
     /// replicas.
-    pub async fn connect(config: ClientConfig, signer: Arc<dyn Signer>) -> Result<Self, Fatal> {
+    #[must_use]
+    pub fn start(config: ClientConfig, signer: Arc<dyn Signer>) -> Self {
         assert_eq!(config.replicas.len(), config.session.replicas, "one address a replica");
         let (submissions, receiver) = mpsc::unbounded_channel();
         let (sender, state) = watch::channel(State::Opening);
-        let incarnation = config.incarnation.unwrap_or_else(nanoseconds_since_1970);
-        let heard: Arc<[AtomicU64]> = (0..config.session.replicas).map(|_| 0.into()).collect();
-        let session = Session::new(config.session, signer, incarnation, Time(0));
-        let links = config.replicas.into_iter().enumerate().map(|(replica, address)| {
-            Link::new(ReplicaId(replica as u16), address, config.session.chain)
+        let contacts: Arc<[Arc<Contact>]> =
+            config.replicas.iter().map(|_| Arc::default()).collect();
+        let links = config.replicas.into_iter().zip(contacts.iter()).enumerate();
+        let links = links.map(|(replica, (address, contact))| {
+            let replica = ReplicaId(replica as u16);
+            Link::new(replica, address, config.session.chain, contact.clone())
         });
-        let driver = Driver::new(session, links.collect(), receiver, sender, heard.clone());
-        tokio::spawn(driver);
-        let mut client = Self { submissions, state, heard, give_up_after: config.give_up_after };
-        let settled = client.state.wait_for(|state| *state != State::Opening).await;
+        let incarnation = config.incarnation.unwrap_or_else(nanoseconds_since_1970);
+        let session = Session::new(config.session, signer, incarnation, Time(0));
+        tokio::spawn(Driver::new(session, links.collect(), receiver, sender));
+        Self { submissions, state, contacts, give_up_after: config.give_up_after }
+    }
+
+    /// Waits until f + 1 replicas say that the session is open: as long as it takes. Bound it with
+    /// a time-out of your own; [`Client::contacts`] then tells what is in the way.
+    ///
+    /// # Errors
+    /// [`Fatal`] if the cluster turns this client down.
+    pub async fn opened(&self) -> Result<(), Fatal> {
+        let mut state = self.state.clone();
+        let settled = state.wait_for(|state| *state != State::Opening).await;
         match settled.map(|state| *state) {
             Ok(State::Ended(fatal)) => Err(fatal),
-            _ => Ok(client),
+            _ => Ok(()),
         }
+    }
+
+    /// [`Client::start`], then [`Client::opened`].
+    ///
+    /// # Errors
+    /// As [`Client::opened`].
+    ///
+    /// # Panics
+    /// As [`Client::start`].
+    pub async fn connect(config: ClientConfig, signer: Arc<dyn Signer>) -> Result<Self, Fatal> {
+        let client = Self::start(config, signer);
+        client.opened().await?;
+        Ok(client)
     }
 
     /// Submits commands: they are executed in order, each exactly once, after all that was
@@ -155,10 +185,14 @@ impl Client {
         }
     }
 
-    /// How many outcomes each replica has sent, right or wrong.
+    /// How the client stands with each replica.
     #[must_use]
-    pub fn heard(&self) -> Vec<u64> {
-        self.heard.iter().map(|heard| heard.load(Ordering::Relaxed)).collect()
+    pub fn contacts(&self) -> Vec<ReplicaContact> {
+        let contact = |contact: &Arc<Contact>| ReplicaContact {
+            heard: contact.heard.load(Ordering::Relaxed),
+            trouble: contact.trouble().clone(),
+        };
+        self.contacts.iter().map(contact).collect()
     }
 
     /// Where the session stands.

@@ -25,8 +25,7 @@ pub trait Cluster: Send + Sync {
     /// submission takes its place when this function is called, not when the future is first
     /// polled, and it makes progress whether or not it is polled.
     ///
-    /// There are at most [`MAX_SUBMITTED_COMMANDS`] commands, and no command is longer than
-    /// [`MAX_COMMAND_BYTES`]; together they may be longer than one frame.
+    /// There are at most [`MAX_SUBMITTED_COMMANDS`] commands, and together they fit one frame.
     ///
     /// The output is one encoded [`quorate_app::kv::Reply`] for each command, in order.
     fn submit(&self, commands: Vec<Bytes>) -> Submission;

@@ -9,10 +9,12 @@ use bytes::Bytes;
 use quorate_core::client::message::{MAX_REPLY_BYTES, Response};
 use quorate_core::execution::SnapshotHandle;
 use quorate_core::replica::SnapshotMeta;
-use quorate_core::replica::message::{FullBlock, MAX_BLOCKS_SENT, PeerMessage};
+use quorate_core::replica::message::{FullBlock, MAX_BLOCKS_SENT, Offer, PeerMessage};
 use quorate_core::state_machine::{MAX_CHUNK_BYTES, Snapshot as _};
 use quorate_core::wire::Encode;
 use quorate_core::{Height, ReplicaId};
+use quorate_store::atomic_file;
+use quorate_store::disk::Disk;
 use quorate_store::snapshot::{SnapshotError, Snapshots};
 
 use super::inbox::{Answer, Outside};
@@ -22,9 +24,6 @@ use crate::transport::{ClientListener, ConnectionId, Peers};
 
 /// Tasks that may wait; beyond, the newest is dropped, and asked for again by who needs it.
 const TASKS: usize = 256;
-/// Snapshots kept.
-const SNAPSHOTS_KEPT: usize = 2;
-
 /// Something to read or write.
 pub enum Task {
     /// Committed blocks for a peer.
@@ -51,6 +50,8 @@ pub enum Task {
     },
     /// A snapshot to write.
     Snapshot(Box<SnapshotMeta>, SnapshotHandle),
+    /// An offer to keep: replicas that are behind can be helped with its snapshot from now on.
+    Offer(Box<Offer>),
     /// Decided blocks for an executor.
     Pull {
         /// To whom.
@@ -76,6 +77,8 @@ pub struct Shelf {
     pub index: Arc<BlockIndex>,
     /// Where snapshots are.
     pub snapshots: Snapshots,
+    /// The folder they are in.
+    pub disk: Arc<dyn Disk>,
     /// The way to peers.
     pub peers: Arc<Peers>,
     /// The way to clients.
@@ -84,6 +87,18 @@ pub struct Shelf {
     pub outside: Outside,
     /// What is counted.
     pub metrics: Arc<Metrics>,
+}
+
+/// The file, beside the snapshots, that holds the newest offer.
+pub(super) const OFFER_FILE: &str = "offer";
+
+/// Why an offer was not kept.
+#[derive(Debug, thiserror::Error)]
+enum KeepError {
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+    #[error(transparent)]
+    Snapshot(#[from] SnapshotError),
 }
 
 impl Archive {
@@ -113,10 +128,10 @@ impl Archive {
         }
     }
 
-    /// Hands over a snapshot to write, which must not be dropped.
-    pub fn write(&self, meta: Box<SnapshotMeta>, handle: SnapshotHandle) {
+    /// Hands over what is to be written, and must not be dropped.
+    pub fn write(&self, task: Task) {
         // Without a thread there the replica is about to stop.
-        let _ = self.tasks.send(Task::Snapshot(meta, handle));
+        let _ = self.tasks.send(task);
     }
 
     fn busy(&self) -> std::sync::MutexGuard<'_, BTreeSet<ReplicaId>> {
@@ -151,8 +166,26 @@ impl Shelf {
                         return;
                     }
                 }
+                Task::Offer(offer) => {
+                    let height = offer.block.height;
+                    let answer = match self.keep_offer(&offer) {
+                        Ok(()) => Answer::OfferKept(height),
+                        Err(error) => Answer::Fail(format!("offer at height {height}: {error}")),
+                    };
+                    if !self.outside.answer(answer) {
+                        return;
+                    }
+                }
             }
         }
+    }
+
+    /// Keeps an offer and its snapshot; older snapshots go.
+    fn keep_offer(&self, offer: &Offer) -> Result<(), KeepError> {
+        atomic_file::replace(self.disk.as_ref(), OFFER_FILE, &offer.to_bytes())?;
+        let numbers = self.snapshots.numbers()?;
+        let kept = numbers.iter().filter(|number| **number >= offer.block.height.0).count();
+        Ok(self.snapshots.keep_newest(kept.max(1))?)
     }
 
     fn send_chain(
@@ -252,8 +285,7 @@ impl Shelf {
             result.is_ok()
         });
         result?;
-        writer.finish()?;
-        self.snapshots.keep_newest(SNAPSHOTS_KEPT)
+        writer.finish().map(|_| ())
     }
 }
 

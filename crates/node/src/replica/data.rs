@@ -18,19 +18,21 @@ use quorate_core::block::{Block, SharedBlock};
 use quorate_core::certificate::Domain;
 use quorate_core::crypto::PublicKey;
 use quorate_core::execution::{Execution, SnapshotError as StateError};
+use quorate_core::hotstuff::rules::{Rules as _, ThreeChain};
 use quorate_core::protocol::Safety;
-use quorate_core::replica::message::FullBlock;
+use quorate_core::replica::message::{FullBlock, Offer};
 use quorate_core::replica::{Recovery, SnapshotMeta};
 use quorate_core::sessions;
 use quorate_core::state_machine::StateMachine;
 use quorate_core::wire::{Decode, DecodeError};
-use quorate_core::hotstuff::rules::{Rules as _, ThreeChain};
 use quorate_core::{Committee, Digest, Height};
-use quorate_store::disk::FileDisk;
+use quorate_store::atomic_file;
+use quorate_store::disk::{Disk, FileDisk};
 use quorate_store::lock::{FolderLock, LockError};
 use quorate_store::snapshot::{SnapshotError, SnapshotReader, Snapshots};
 use quorate_store::wal;
 
+use super::archive::OFFER_FILE;
 use super::journal::{BLOCK_RECORD, Journal};
 use crate::config::Durability;
 
@@ -148,6 +150,7 @@ pub struct Data<S> {
     pub recovery: Option<Recovery>,
     /// The snapshots.
     pub snapshots: Snapshots,
+    shelf_disk: Arc<dyn Disk>,
     /// What an operator may want to know of the recovery.
     pub notes: Vec<String>,
     lock: FolderLock,
@@ -157,8 +160,8 @@ impl<S> Data<S> {
     /// The parts, for the threads that own them; the lock is held as long as its part lives.
     pub(super) fn into_parts(
         self,
-    ) -> (Journal, Execution<S>, Option<Recovery>, Snapshots, FolderLock) {
-        (self.journal, self.execution, self.recovery, self.snapshots, self.lock)
+    ) -> (Journal, Execution<S>, Option<Recovery>, Snapshots, Arc<dyn Disk>, FolderLock) {
+        (self.journal, self.execution, self.recovery, self.snapshots, self.shelf_disk, self.lock)
     }
 }
 
@@ -237,7 +240,8 @@ pub fn open<S: StateMachine>(
             "one of the two copies of the safety record was damaged, and written again".into(),
         );
     }
-    let snapshots = Snapshots::open(Arc::new(make(&shelf)?), owner.identity())
+    let shelf_disk: Arc<dyn Disk> = Arc::new(make(&shelf)?);
+    let snapshots = Snapshots::open(Arc::clone(&shelf_disk), owner.identity())
         .map_err(|source| DataError::Snapshot { folder: shelf.clone(), source })?;
     let (execution, snapshot) =
         restore(&shelf, &snapshots, owner, options.sessions, fresh, &mut notes)?;
@@ -252,8 +256,9 @@ pub fn open<S: StateMachine>(
     let mut journal = Journal::new(log, options.durability);
     let floor = snapshot.as_ref().map_or(Height(0), |meta| meta.block.height);
     let blocks = replay(&wal, &mut journal, floor)?;
-    let recovery = safety.map(|safety| Recovery { safety: Some(safety), snapshot, blocks });
-    Ok(Data { journal, execution, recovery, snapshots, notes, lock })
+    let offer = read_offer(&shelf);
+    let recovery = safety.map(|safety| Recovery { safety: Some(safety), snapshot, offer, blocks });
+    Ok(Data { journal, execution, recovery, snapshots, shelf_disk, notes, lock })
 }
 
 /// The state of the newest whole snapshot, or the one behind genesis.
@@ -281,6 +286,16 @@ fn restore<S: StateMachine>(
         .map_err(|source| DataError::State { folder: folder.to_owned(), source })?;
     Ok((execution, Some(meta)))
 }
+
+/// The newest offer, if one was kept. A damaged one is as good as none: it is made anew when the
+/// next snapshot is attested.
+fn read_offer(folder: &Path) -> Option<Offer> {
+    let bytes = atomic_file::read(&folder.join(OFFER_FILE), OFFER_LIMIT_BYTES).ok()?;
+    Offer::from_bytes(bytes.into()).ok()
+}
+
+/// More than an offer can have: a few blocks without bodies, and a certificate.
+const OFFER_LIMIT_BYTES: u64 = 4 << 20;
 
 fn unfit(folder: &Path, what: String) -> DataError {
     let source = std::io::Error::new(std::io::ErrorKind::InvalidData, what);

@@ -140,6 +140,7 @@ where
         let start = Instant::now();
         let now = || Time(super::metrics::nanoseconds(start.elapsed()) + 1);
         let mut inputs = vec![first];
+        let mut began = false;
         let mut published = Instant::now();
         let mut connected = Vec::new();
         loop {
@@ -167,6 +168,9 @@ where
                 }
                 if let Some(reason) = self.reach.halted.take() {
                     return self.end(End::Safety(reason));
+                }
+                if !std::mem::replace(&mut began, true) {
+                    inputs.push(Input::LogBegins(self.reach.index.first()));
                 }
             }
             if let Some(end) = stop {
@@ -199,8 +203,8 @@ where
         while let Ok(answer) = self.inbox.answers.try_recv() {
             match answer {
                 Answer::Verdicts { ask, verdicts } => inputs.push(Input::Checked { ask, verdicts }),
-                Answer::SnapshotWritten(height) => {
-                    inputs.push(Input::SnapshotWritten(height));
+                Answer::SnapshotWritten(height) => inputs.push(Input::SnapshotWritten(height)),
+                Answer::OfferKept(height) => {
                     if let Err(end) = self.retire_below(height, inputs) {
                         return Some(end);
                     }
@@ -385,7 +389,8 @@ impl<M: quorate_core::wire::Encode + std::fmt::Debug> drive::World<M> for Reach 
             Action::ServeChunk { to, height, chunk } => {
                 self.archive.ask(Task::Chunk { to, height, chunk });
             }
-            Action::WriteSnapshot(meta, handle) => self.archive.write(meta, handle),
+            Action::WriteSnapshot(meta, handle) => self.archive.write(Task::Snapshot(meta, handle)),
+            Action::Offered(offer) => self.archive.write(Task::Offer(offer)),
             Action::Event(event) => self.note(&event),
             Action::Refused { from, reason } => {
                 self.metrics.refuse(reason_name(reason));

@@ -32,6 +32,8 @@ pub enum Answer {
     },
     /// A snapshot is on disk.
     SnapshotWritten(Height),
+    /// An offer of the snapshot at this height is on disk: the log may be cut below.
+    OfferKept(Height),
     /// Stop in an orderly way.
     Stop,
     /// Stop: something that must not fail did.

@@ -72,6 +72,10 @@ pub struct Setup {
     pub log_window_bytes: u64,
     /// Bounds of blocks, relaying and snapshots.
     pub settings: replica::Settings,
+    /// Most commands in a client's frame.
+    pub max_frame_commands: u32,
+    /// Most bytes of commands in a client's frame.
+    pub max_frame_bytes: usize,
     /// Bounds of sessions.
     pub sessions: sessions::Limits,
     /// When a leader is given up.
@@ -127,7 +131,7 @@ impl Setup {
         let options = OpenOptions { durability, rejoin, sessions: self.sessions };
         let mut data = data::open(&self.data, &owner, options, &fresh)?;
         let notes = std::mem::take(&mut data.notes);
-        let (journal, execution, recovery, snapshots, lock) = data.into_parts();
+        let (journal, execution, recovery, snapshots, disk, lock) = data.into_parts();
 
         let protocol = Chained::<ThreeChain>::new(
             self.committee.clone(),
@@ -176,6 +180,7 @@ impl Setup {
         let shelf = Shelf {
             index: Arc::clone(journal.index()),
             snapshots,
+            disk,
             peers: Arc::clone(&peers),
             listener: Arc::clone(&listener),
             outside: outside.clone(),
@@ -183,6 +188,8 @@ impl Setup {
         };
         let stage = Requests {
             chain,
+            max_frame_commands: self.max_frame_commands,
+            max_frame_bytes: self.max_frame_bytes,
             scheme: Arc::clone(&scheme),
             listener: Arc::clone(&listener),
             archive: archive.clone(),

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use quorate_core::Digest;
 use quorate_core::client::message::{Refusal, Request, Response};
 use quorate_core::crypto::{Check, Claim, Scheme};
-use quorate_core::frame::SharedFrame;
+use quorate_core::frame::{Frame, OVERHEAD_BYTES, SharedFrame};
 use quorate_core::wire::{Decode as _, Encode as _};
 use tokio::sync::mpsc;
 
@@ -25,6 +25,10 @@ const BATCH: usize = 256;
 pub struct Requests {
     /// The chain that clients sign for.
     pub chain: Digest,
+    /// Most commands in a frame, by the cluster's agreement.
+    pub max_frame_commands: u32,
+    /// Most bytes of commands in a frame, by the cluster's agreement.
+    pub max_frame_bytes: usize,
     /// Verifies.
     pub scheme: Arc<dyn Scheme>,
     /// Answers at once what is refused here.
@@ -76,6 +80,13 @@ impl Requests {
         ready: &mut Vec<FromClient>,
     ) {
         match Request::from_bytes(bytes) {
+            Ok(Request::Submit { frame, .. })
+                if frame.count() > self.max_frame_commands
+                    || frame.encoded_bytes().len() > OVERHEAD_BYTES + self.max_frame_bytes =>
+            {
+                self.metrics.refuse("client_frame_too_large");
+                self.refuse(connection, &frame, Refusal::TooLarge);
+            }
             Ok(Request::Submit { relay, frame }) => {
                 let claim = frame.claim(&self.chain);
                 claimed.push(Claimed { connection, claim, relay });
@@ -98,17 +109,20 @@ impl Requests {
             claimed.iter().flat_map(|one| one.claim.checks().iter().copied()).collect();
         let verdicts = self.scheme.verify(&checks);
         for (Claimed { connection, claim, relay }, verdict) in claimed.into_iter().zip(verdicts) {
-            let (session, first) = (claim.unverified().session(), claim.unverified().first());
+            let frame = Arc::clone(claim.unverified());
             match claim.settle(&[verdict]) {
                 Some(frame) => ready.push(FromClient::Frame { connection, frame, relay }),
                 None => {
                     self.metrics.refuse("client_bad_signature");
-                    let reason = Refusal::BadSignature;
-                    let response = Response::Refused { session, first, reason };
-                    // The connection may be gone; there is nobody else to tell.
-                    let _ = self.listener.send(connection, response.to_bytes().into());
+                    self.refuse(connection, &frame, Refusal::BadSignature);
                 }
             }
         }
+    }
+
+    fn refuse(&self, connection: ConnectionId, frame: &Frame, reason: Refusal) {
+        let response = Response::Refused { session: frame.session(), first: frame.first(), reason };
+        // The connection may be gone; there is nobody else to tell.
+        let _ = self.listener.send(connection, response.to_bytes().into());
     }
 }

@@ -127,7 +127,7 @@ impl ClientListener {
         self.shared.connections.read().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// Accepts no more, sends what is queued, says farewell, and returns after a second at most.
+    /// Accepts no more, sends what is queued, says farewell, and returns after five seconds at most.
     pub async fn close(mut self) {
         // Nobody listening is what is wanted.
         let _ = self.closing.send(true);
@@ -162,7 +162,9 @@ impl Shared {
             outbox.close();
         }
         if self.tell(id, Event::Opened).await {
-            link.run(&self.inbound, &self.wake, |frame| (id, Event::Frame(frame))).await;
+            link.letting_go()
+                .run(&self.inbound, &self.wake, |frame| (id, Event::Frame(frame)))
+                .await;
         }
         outbox.fail();
         self.connections.write().unwrap_or_else(PoisonError::into_inner).remove(&id);

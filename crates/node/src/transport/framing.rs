@@ -35,6 +35,11 @@ impl FrameReader {
         self.buffer.extend_from_slice(bytes);
     }
 
+    #[cfg(test)]
+    pub(super) fn capacity(&self) -> usize {
+        self.buffer.capacity()
+    }
+
     /// The next whole frame, if there is one; empty for a ping.
     pub(super) fn next(&mut self) -> Result<Option<Bytes>, Oversized> {
         let Some(header) = self.buffer.first_chunk::<HEADER>() else { return Ok(None) };
@@ -76,10 +81,6 @@ impl FrameWriter {
 
     /// Adds a frame. Only while the writer is not full.
     pub(super) fn push(&mut self, payload: Bytes) {
-        if self.is_empty() {
-            self.stage.clear();
-            self.written = 0;
-        }
         // Longer ones cannot be read back by anybody: every reader's cap is below four bytes' worth.
         let length = u32::try_from(payload.len()).unwrap_or(u32::MAX);
         self.stage.extend_from_slice(&length.to_le_bytes());
@@ -100,5 +101,9 @@ impl FrameWriter {
         let staged = count.min(self.stage.len() - self.written);
         self.written += staged;
         self.large.advance(count - staged);
+        if self.is_empty() {
+            self.stage.clear();
+            self.written = 0;
+        }
     }
 }

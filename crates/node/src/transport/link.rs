@@ -3,14 +3,14 @@
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
-use std::io::IoSlice;
+use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::io::{AsyncBufRead as _, AsyncWrite as _, AsyncWriteExt as _};
+use tokio::io::{AsyncBufRead as _, AsyncBufReadExt as _, AsyncWrite as _, AsyncWriteExt as _};
 use tokio::sync::mpsc::{self, error::TrySendError};
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
@@ -23,7 +23,7 @@ use super::{Limits, Wake};
 /// What is read before frames are handed on.
 const READ_BYTES: usize = 128 << 10;
 /// Time for the last bytes and the farewell of a connection that is closed on purpose.
-pub(super) const FAREWELL: Duration = Duration::from_secs(1);
+pub(super) const FAREWELL: Duration = Duration::from_secs(5);
 
 /// Why a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +51,9 @@ pub(super) struct Link {
     number: u64,
     counters: Arc<Counters>,
     idle: Duration,
+    /// Whether to let go of an other side that takes nothing for as long as `idle`. One that is
+    /// alive but busy is better kept among replicas: it pings while it does not read.
+    lets_go: bool,
     tick: Interval,
     /// Received, not yet handed on.
     frames: VecDeque<Bytes>,
@@ -59,6 +62,8 @@ pub(super) struct Link {
     last_frame: Instant,
     /// Since when the socket takes nothing.
     blocked: Option<Instant>,
+    /// The socket takes nothing any more; there may be something left to read.
+    deaf: bool,
     /// Whether anything was written since the last tick.
     wrote: bool,
 }
@@ -84,13 +89,21 @@ impl Link {
             number,
             counters,
             idle: limits.idle,
+            lets_go: false,
             tick,
             frames: VecDeque::new(),
             end: None,
             last_frame: Instant::now(),
             blocked: None,
+            deaf: false,
             wrote: false,
         }
+    }
+
+    /// Lets go of an other side that does not read.
+    pub(super) fn letting_go(mut self) -> Self {
+        self.lets_go = true;
+        self
     }
 
     /// Moves frames both ways until the connection ends; received ones go to `inbound` as `tag`
@@ -121,7 +134,7 @@ impl Link {
         add(&self.counters.dropped_outbound, self.outbox.disconnect(self.number));
         if end == End::Finished {
             // Whether the farewell arrives changes nothing.
-            let _ = tokio::time::timeout(FAREWELL, self.stream.shutdown()).await;
+            let _ = tokio::time::timeout(FAREWELL, self.part()).await;
         }
         end
     }
@@ -137,6 +150,18 @@ impl Link {
                 return Poll::Ready(Ok(frame));
             }
             ready!(self.poll_turn(cx, true))?;
+        }
+    }
+
+    /// Ends the stream and waits for the other side to do so. A socket dropped with something
+    /// unread would take back what was sent last.
+    async fn part(&mut self) -> io::Result<()> {
+        self.stream.shutdown().await?;
+        loop {
+            match self.stream.fill_buf().await?.len() {
+                0 => return Ok(()),
+                count => Pin::new(&mut self.stream).consume(count),
+            }
         }
     }
 
@@ -156,11 +181,18 @@ impl Link {
                 Err(TrySendError::Closed(_)) => return Err(End::Finished),
                 Err(TrySendError::Full(message)) => {
                     wake();
+                    // Room for many at once, so that neither side is woken for each message.
+                    let many = (inbound.max_capacity() / 2).clamp(1, 1 + self.frames.len());
                     tokio::select! {
-                        permit = inbound.reserve() => match permit {
-                            Ok(permit) => permit.send(message),
-                            Err(_) => return Err(End::Finished),
-                        },
+                        permits = inbound.reserve_many(many) => {
+                            let Ok(mut permits) = permits else { return Err(End::Finished) };
+                            if let Some(permit) = permits.next() {
+                                permit.send(message);
+                            }
+                            for (permit, frame) in permits.zip(std::iter::from_fn(|| self.frames.pop_front())) {
+                                permit.send(tag(frame));
+                            }
+                        }
                         Err(end) = poll_fn(|cx| self.poll_turn(cx, false)) => return Err(end),
                     }
                     // The silence was ours.
@@ -189,7 +221,7 @@ impl Link {
         if reading && self.last_frame.elapsed() > self.idle {
             return Err(End::Idle);
         }
-        if self.blocked.is_some_and(|since| since.elapsed() > self.idle) {
+        if self.lets_go && self.blocked.is_some_and(|since| since.elapsed() > self.idle) {
             return Err(End::Slow);
         }
         if !self.wrote && self.writer.is_empty() {
@@ -201,7 +233,7 @@ impl Link {
 
     /// Writes until nothing is left or the socket takes no more.
     fn poll_write(&mut self, cx: &mut Context<'_>) -> Result<(), End> {
-        loop {
+        while !self.deaf {
             if self.writer.is_empty() {
                 match self.outbox.take(self.number, &mut self.writer, cx.waker()) {
                     Taken::Some { frames, bytes } => {
@@ -218,7 +250,7 @@ impl Link {
             let (stage, large) = self.writer.parts();
             let slices = [IoSlice::new(stage), IoSlice::new(large)];
             match Pin::new(&mut self.stream).poll_write_vectored(cx, &slices) {
-                Poll::Ready(Ok(0) | Err(_)) => return Err(End::Closed),
+                Poll::Ready(Ok(0) | Err(_)) => self.deaf = true,
                 Poll::Ready(Ok(count)) => {
                     self.writer.advance(count);
                     self.wrote = true;
@@ -230,6 +262,7 @@ impl Link {
                 }
             }
         }
+        Ok(())
     }
 
     /// Whether everything has gone to the socket.
@@ -239,7 +272,10 @@ impl Link {
                 self.blocked = None;
                 Ok(true)
             }
-            Poll::Ready(Err(_)) => Err(End::Closed),
+            Poll::Ready(Err(_)) => {
+                self.deaf = true;
+                Ok(false)
+            }
             Poll::Pending => {
                 self.blocked.get_or_insert_with(Instant::now);
                 Ok(false)

@@ -145,8 +145,8 @@ impl Peers {
         ids.filter(|id| self.is_connected(*id)).collect()
     }
 
-    /// Accepts and dials no more, sends what is queued, says farewell, and returns after about a
-    /// second at most.
+    /// Accepts and dials no more, sends what is queued, says farewell, and returns after about
+    /// five seconds at most.
     pub async fn close(self) {
         // Nobody listening is what is wanted.
         let _ = self.closing.send(true);

@@ -1,1 +1,169 @@
-//! x
+//! Real sockets on the loopback interface. Nothing here measures time: a test waits until what
+//! must happen has happened, and fails if it never does.
+
+mod clients;
+mod frames;
+mod hostile;
+mod peers;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use quorate_core::crypto::PublicKey;
+use quorate_core::{Digest, ReplicaId};
+use quorate_crypto::SecretKey;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+use tokio_rustls::{TlsConnector, client::TlsStream};
+
+use super::hello::{Hello, Role};
+use super::*;
+
+const CHAIN: Digest = Digest([7; 32]);
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn identity(number: u8) -> Identity {
+    Identity::new(&SecretKey::from_seed(&[number; 32])).unwrap()
+}
+
+fn silent() -> Wake {
+    Arc::new(|| {})
+}
+
+fn value(counter: &AtomicU64) -> u64 {
+    counter.load(Ordering::Relaxed)
+}
+
+async fn until(what: &str, condition: impl Fn() -> bool) {
+    let waiting = async {
+        while !condition() {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("never: {what}"));
+}
+
+async fn next<T>(receiver: &mut mpsc::Receiver<T>) -> T {
+    tokio::time::timeout(PATIENCE, receiver.recv()).await.expect("never received").expect("closed")
+}
+
+/// A replica of a mesh under test.
+struct Node {
+    peers: Peers,
+    inbound: mpsc::Receiver<(ReplicaId, Bytes)>,
+    counters: Arc<Counters>,
+}
+
+/// What it takes to start the replicas of a mesh, also more than once.
+struct Plan {
+    members: Vec<Member>,
+    /// Kept open over restarts, so that nobody else gets the port in between.
+    listeners: Vec<std::net::TcpListener>,
+    limits: Limits,
+    inbound: usize,
+}
+
+impl Plan {
+    fn new(size: u8) -> Self {
+        let (mut members, mut listeners) = (Vec::new(), Vec::new());
+        for number in 0..size {
+            let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+            listener.set_nonblocking(true).unwrap();
+            let address = listener.local_addr().unwrap().to_string();
+            members.push(Member { key: identity(number).key(), address });
+            listeners.push(listener);
+        }
+        Self { members, listeners, limits: Limits::peers(), inbound: 1024 }
+    }
+
+    fn start(&self, number: u8) -> Node {
+        self.start_as(number, identity(number), CHAIN)
+    }
+
+    fn start_as(&self, number: u8, identity: Identity, chain: Digest) -> Node {
+        let place = usize::from(number);
+        let listener = self.listeners[place].try_clone().unwrap();
+        let listener = TcpListener::from_std(listener).unwrap();
+        let (sender, inbound) = mpsc::channel(self.inbound);
+        let counters = Arc::new(Counters::default());
+        let mesh = Mesh {
+            me: ReplicaId(u16::from(number)),
+            chain,
+            identity,
+            members: self.members.clone(),
+            limits: self.limits,
+            seed: 1,
+        };
+        let peers = Peers::start(mesh, listener, sender, silent(), counters.clone()).unwrap();
+        Node { peers, inbound, counters }
+    }
+}
+
+/// A replica's door for clients under test.
+struct Door {
+    listener: ClientListener,
+    inbound: mpsc::Receiver<(ConnectionId, Event)>,
+    counters: Arc<Counters>,
+    address: SocketAddr,
+}
+
+async fn door(limits: Limits) -> Door {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (sender, inbound) = mpsc::channel(1024);
+    let counters = Arc::new(Counters::default());
+    let gate = Gate { me: ReplicaId(3), chain: CHAIN, identity: identity(3), limits };
+    let listener =
+        ClientListener::start(gate, listener, sender, silent(), counters.clone()).unwrap();
+    Door { listener, inbound, counters, address }
+}
+
+impl Door {
+    async fn dial(&self) -> (SendHalf, ReceiveHalf) {
+        dial(&self.address.to_string(), identity(3).key(), CHAIN, Limits::clients()).await.unwrap()
+    }
+
+    /// A client comes, is heard and answered, and goes.
+    async fn serves_somebody(&mut self) {
+        let (sender, mut receiver) = self.dial().await;
+        let mut id = None;
+        sender.try_send(Bytes::from_static(b"anybody there?")).unwrap();
+        while id.is_none() {
+            if let (from, Event::Frame(frame)) = next(&mut self.inbound).await {
+                assert_eq!(frame, "anybody there?");
+                id = Some(from);
+            }
+        }
+        self.listener.send(id.unwrap(), Bytes::from_static(b"yes")).unwrap();
+        assert_eq!(receiver.receive().await.unwrap(), "yes");
+    }
+}
+
+/// TLS without anything on top, to misbehave with.
+async fn raw(address: &str, server: PublicKey, identity: Option<Identity>) -> TlsStream<TcpStream> {
+    let config = tls::client_config(identity.as_ref(), server).unwrap();
+    let tcp = TcpStream::connect(address).await.unwrap();
+    TlsConnector::from(config).connect(tls::no_name(), tcp).await.unwrap()
+}
+
+async fn raw_hello(stream: &mut TlsStream<TcpStream>, role: Role) {
+    let hello = Hello { chain: CHAIN, role };
+    stream.write_all(&handshake::framed(hello.encode())).await.unwrap();
+}
+
+/// Reads until the other side ends the connection, in whatever way.
+async fn until_hung_up(mut stream: TlsStream<TcpStream>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let reading = async {
+        let mut chunk = [0; 4096];
+        while let Ok(count @ 1..) = stream.read(&mut chunk).await {
+            bytes.extend_from_slice(&chunk[..count]);
+        }
+    };
+    tokio::time::timeout(PATIENCE, reading).await.expect("never hung up");
+    bytes
+}

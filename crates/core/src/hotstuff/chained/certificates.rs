@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use super::{Chained, Fx};
-use crate::block::SharedBlock;
+use crate::block::{BlockId, SharedBlock};
 use crate::certificate::{Qc, Tc};
 use crate::hotstuff::rules::{Outcome, Rules};
 use crate::protocol::{Event, Output, Record};
 use crate::tree::Misfit;
-use crate::types::Time;
+use crate::types::{Time, View};
 
 impl<R: Rules> Chained<R> {
     /// Takes in certificates that were verified.
@@ -22,17 +22,24 @@ impl<R: Rules> Chained<R> {
     pub(super) fn on_qc(&mut self, now: Time, qc: Qc, fx: &mut Fx) {
         if qc.view() > self.safety.high_qc.view() {
             // A certificate counts even if its block is missing: keep the one, fetch the other.
-            if self.tree.find(&qc.block()).is_none() {
-                let from = qc.signers().filter(|signer| *signer != self.me).collect();
-                fx.output(Output::Fetch { block: qc.block(), from });
-            }
             self.safety.high_qc = qc.clone();
+            self.pacemaker.judge(qc.view(), true);
             if self.safety.high_tc.as_ref().is_some_and(|tc| tc.view() <= qc.view()) {
                 self.safety.high_tc = None;
             }
         }
         self.apply_rules(&qc, fx);
-        self.pacemaker.certified(now, qc.view());
+        self.enter_behind(now, qc.view(), fx);
+    }
+
+    /// Enters the view behind a certificate of `certified`, if that is a step forward.
+    fn enter_behind(&mut self, now: Time, certified: View, fx: &mut Fx) -> bool {
+        let entered = self.pacemaker.certified(now, certified);
+        if entered {
+            fx.event(Event::Entered(self.pacemaker.view()));
+            self.votes.forget_below(certified);
+        }
+        entered
     }
 
     pub(super) fn on_tc(&mut self, now: Time, tc: Tc, fx: &mut Fx) {
@@ -44,8 +51,9 @@ impl<R: Rules> Chained<R> {
         }
         let view = tc.view();
         self.safety.high_tc = Some(tc);
+        self.pacemaker.judge(view, false);
         fx.event(Event::GaveUp(view));
-        if self.pacemaker.certified(now, view) {
+        if self.enter_behind(now, view, fx) {
             // Forwarded once: were it held by one replica alone, the next leader could not enter.
             let next = self.leader(view.next());
             if next != self.me {
@@ -70,13 +78,18 @@ impl<R: Rules> Chained<R> {
         if !pruned.is_empty() {
             fx.event(Event::Pruned(pruned.len()));
         }
-        let floor = head.height;
-        for last in &mut self.proposals {
-            if last.orphan.as_ref().is_some_and(|orphan| orphan.height <= floor) {
-                last.orphan = None;
-            }
-        }
+        self.drop_old_orphans();
         fx.output(Output::Commit(committed));
+    }
+
+    /// Orphans whose parent can only be at or below the committed head will find none.
+    pub(super) fn drop_old_orphans(&mut self) {
+        let root = self.tree.root().view;
+        for last in &mut self.proposals {
+            last.orphan.take_if(|orphan| {
+                orphan.justify.view() <= root && orphan.parent() != self.tree.root().id()
+            });
+        }
     }
 
     /// Enters a block whose justify was verified into the tree, with all that its justify and the
@@ -106,24 +119,29 @@ impl<R: Rules> Chained<R> {
         block: &SharedBlock,
         fx: &mut Fx,
     ) -> Result<(), Misfit> {
-        let mut next = Some(Arc::clone(block));
-        let mut result = None;
-        while let Some(block) = next.take() {
-            let entered = self.enter_block(now, &block, fx);
-            if entered.is_ok() {
-                fx.record(Record::Block(Arc::clone(&block)));
-                next = self.take_child_of(&block);
+        self.admit_one(now, block, fx)?;
+        let mut parents = vec![block.id()];
+        while let Some(parent) = parents.pop() {
+            while let Some(child) = self.take_child_of(&parent) {
+                if self.admit_one(now, &child, fx).is_ok() {
+                    parents.push(child.id());
+                    if child.view == self.pacemaker.view() {
+                        self.vote_waits = Some(child.id());
+                    }
+                }
             }
-            result.get_or_insert(entered);
         }
-        result.unwrap_or(Ok(()))
+        Ok(())
     }
 
-    fn take_child_of(&mut self, parent: &SharedBlock) -> Option<SharedBlock> {
-        let is_child = |orphan: &SharedBlock| orphan.parent() == parent.id();
-        let last =
-            self.proposals.iter_mut().find(|last| last.orphan.as_ref().is_some_and(is_child))?;
-        self.vote_waits = Some(last.block);
-        last.orphan.take()
+    fn admit_one(&mut self, now: Time, block: &SharedBlock, fx: &mut Fx) -> Result<(), Misfit> {
+        self.enter_block(now, block, fx)?;
+        fx.record(Record::Block(Arc::clone(block)));
+        Ok(())
+    }
+
+    fn take_child_of(&mut self, parent: &BlockId) -> Option<SharedBlock> {
+        let is_child = |orphan: &mut SharedBlock| orphan.parent() == *parent;
+        self.proposals.iter_mut().find_map(|last| last.orphan.take_if(is_child))
     }
 }

@@ -54,6 +54,10 @@ pub struct Chained<R> {
     election: Election,
     tree: BlockTree,
     safety: Safety,
+    /// The highest view it proposed in, or may have before it was restarted.
+    proposed: View,
+    /// What the record reserved before this step.
+    reserved_before: View,
     /// The safety record must be written before this step's outputs leave.
     must_write: bool,
     pacemaker: Pacemaker,
@@ -93,8 +97,10 @@ impl<R: Rules> Chained<R> {
             election,
             safety: Safety::new(genesis.id()),
             tree: BlockTree::new(genesis, Height(0), Vec::new()),
+            proposed: View(0),
+            reserved_before: View(0),
             must_write: false,
-            pacemaker: Pacemaker::new(&committee, timing, R::COMMIT_DEPTH),
+            pacemaker: Pacemaker::new(&committee, election, timing, R::COMMIT_DEPTH),
             votes: VoteCollector::new(&committee),
             my_vote: None,
             my_time_out: None,
@@ -130,10 +136,13 @@ impl<R: Rules> Chained<R> {
 
     fn start(&mut self, now: Time, recovered: Recovered, fx: &mut Fx) {
         let Recovered { safety, root, root_committed, recent, blocks } = recovered;
+        // Back-off counts from here, however far the chain has come before the snapshot.
+        self.pacemaker.committed(root.view);
         self.tree = BlockTree::new(root, root_committed, recent);
         if let Some(safety) = safety {
             self.safety = safety;
         }
+        self.proposed = self.safety.reserved;
         for block in blocks {
             // What cannot enter was of a pruned fork, or its parent was never recorded here:
             // then it will be fetched like any missing block.
@@ -155,24 +164,31 @@ impl<R: Rules> Chained<R> {
     /// Grows from a later committed block, whose state was taken over. What the chain up to it
     /// commits is not known here, and will be as soon as a block above it commits one: until then
     /// its children's state roots cannot be checked, and this replica does not vote.
-    fn install(&mut self, root: SharedBlock, recent: Vec<SharedBlock>, fx: &mut Fx) {
+    fn install(
+        &mut self,
+        now: Time,
+        root: SharedBlock,
+        recent: Vec<SharedBlock>,
+        certificate: Qc,
+        fx: &mut Fx,
+    ) {
         if root.height <= self.tree.root().height {
             return;
         }
         self.pacemaker.committed(root.view);
         self.tree = BlockTree::new(root, Height(0), recent);
-        let high_qc = self.safety.high_qc.clone();
-        if self.tree.find(&high_qc.block()).is_none() {
-            let from = high_qc.signers().filter(|signer| *signer != self.me).collect();
-            fx.output(Output::Fetch { block: high_qc.block(), from });
-        }
+        self.drop_old_orphans();
+        self.on_qc(now, certificate, fx);
+        // More may have been certified since the snapshot, and nobody else speaks in an idle cluster.
+        fx.output(Output::Broadcast(self.advance()));
     }
 
     /// Sends the proposal of the current view again, if this replica made one before it stopped.
     fn repeat_proposal(&self, fx: &mut Fx) {
-        let Some((view, block)) = self.safety.proposed else { return };
+        let Some((view, block)) = self.safety.voted else { return };
         if view == self.pacemaker.view()
             && let Some(block) = self.tree.get(&block)
+            && block.proposer == self.me
         {
             let tc = self.tc_to_enter(view, block.justify.view());
             fx.output(Output::Broadcast(Message::Proposal { block: Arc::clone(block), tc }));
@@ -184,6 +200,15 @@ impl<R: Rules> Chained<R> {
             high_qc: self.safety.high_qc.clone(),
             high_tc: self.safety.high_tc.clone(),
         }
+    }
+
+    /// Whether commands stand above the committed head in the chain that leaders extend. Those of
+    /// another fork are pending in the mempool, or were executed: they are nothing to wait for.
+    fn has_uncommitted_commands(&self) -> bool {
+        let floor = self.tree.root().height;
+        let head = self.safety.high_qc.block();
+        let mut above = self.tree.above(floor, &head);
+        above.any(|block| !block.is_empty())
     }
 
     fn on_message(
@@ -239,9 +264,9 @@ impl<R: Rules> Protocol for Chained<R> {
 
     fn step(&mut self, now: Time, input: Input<Message>, ledger: &mut dyn Ledger) -> Fx {
         let mut fx = Fx::default();
-        let before = self.pacemaker.view();
+        self.reserved_before = self.safety.reserved;
         match input {
-            Input::Start(recovered) => self.start(now, recovered, &mut fx),
+            Input::Start(recovered) => self.start(now, *recovered, &mut fx),
             Input::Timeout => self.on_timer(now, &mut fx),
             Input::Message { from, message } => {
                 self.on_message(now, from, message.into_inner(), ledger, &mut fx);
@@ -251,17 +276,15 @@ impl<R: Rules> Protocol for Chained<R> {
             Input::Signed { statement, signature } => {
                 self.on_signed(now, &statement, signature, &mut fx);
             }
-            Input::Installed { root, recent } => self.install(root, recent, &mut fx),
+            Input::Installed { root, recent, certificate } => {
+                self.install(now, root, recent, certificate, &mut fx);
+            }
             Input::Wake => {}
             Input::Connected(peer) => {
                 fx.output(Output::Send { to: peer, message: self.advance() });
             }
         }
-        if self.pacemaker.view() != before {
-            fx.event(crate::protocol::Event::Entered(self.pacemaker.view()));
-            self.votes.forget_below(View(self.pacemaker.view().0.saturating_sub(1)));
-        }
-        self.pacemaker.set_busy(now, ledger.has_pending());
+        self.pacemaker.set_busy(now, ledger.has_pending() || self.has_uncommitted_commands());
         self.vote_if_it_waited(ledger, &mut fx);
         self.propose_if_due(now, ledger, &mut fx);
         if std::mem::take(&mut self.must_write) {
@@ -283,8 +306,19 @@ impl<R: Rules> Protocol for Chained<R> {
         &self.safety.high_qc
     }
 
+    fn missing(&self) -> Option<&Qc> {
+        let root = self.tree.root().view;
+        // Below the root nothing is needed, and above it every certified block descends from it.
+        let lacks = |qc: &&Qc| qc.view() > root && self.tree.find(&qc.block()).is_none();
+        let orphans = self.proposals.iter().filter_map(|last| last.orphan.as_ref());
+        let of_orphans = || orphans.map(|orphan| &orphan.justify).filter(lacks);
+        let high_qc = Some(&self.safety.high_qc).filter(lacks);
+        high_qc.or_else(|| of_orphans().max_by_key(|qc| qc.view()))
+    }
+
     fn status(&self) -> Status {
         let view = self.pacemaker.view();
+        let voted = self.safety.voted.map_or(View(0), |(view, _)| view);
         Status {
             view,
             leader: self.leader(view),
@@ -293,6 +327,7 @@ impl<R: Rules> Protocol for Chained<R> {
             committed: self.tree.root().height,
             uncommitted: self.tree.uncommitted(),
             abstain_until: self.safety.abstain_until,
+            heard: view.max(self.safety.timed_out).max(voted),
         }
     }
 

@@ -37,8 +37,6 @@ impl<R: Rules> Chained<R> {
         match self.admit_block(now, block, fx) {
             Ok(()) | Err(Misfit::Known) => self.consider_vote(block, ledger, fx),
             Err(Misfit::Orphan) => {
-                let from = block.justify.signers().filter(|signer| *signer != self.me).collect();
-                fx.output(Output::Fetch { block: block.parent(), from });
                 if let Some(last) = self.proposals.get_mut(block.proposer.index())
                     && last.block == block.id()
                 {
@@ -56,7 +54,7 @@ impl<R: Rules> Chained<R> {
         _ledger: &mut dyn Ledger,
         fx: &mut Fx,
     ) {
-        // An orphan's orphan would be a fetch that skipped one: it is asked for again.
+        // What does not fit its parent is no help; if it is still missing, the next peer is asked.
         let _ = self.admit_block(now, block, fx);
     }
 
@@ -73,7 +71,7 @@ impl<R: Rules> Chained<R> {
     pub(super) fn propose_if_due(&mut self, now: Time, ledger: &mut dyn Ledger, fx: &mut Fx) {
         let view = self.pacemaker.view();
         if self.leader(view) != self.me
-            || self.safety.proposed.is_some_and(|(proposed, _)| proposed >= view)
+            || self.proposed >= view
             || self.safety.timed_out >= view
             || self.abstains(view)
         {
@@ -84,19 +82,16 @@ impl<R: Rules> Chained<R> {
         if tc.is_none() && justify.view().next() != view {
             return;
         }
-        // A parent that is missing was asked for when its certificate came.
+        // A parent that is missing is being fetched.
         let Some(parent) = self.tree.get(&justify.block()).cloned() else { return };
         let Some(state_root) =
             self.tree.committed_by(&parent.id()).and_then(|height| ledger.state_root(height))
         else {
             return;
         };
-        let ancestors: Vec<SharedBlock> = self
-            .tree
-            .path_down(&parent.id())
-            .filter(|b| b.height > self.tree.root().height)
-            .cloned()
-            .collect();
+        // A block that was committed in this very step still has its frames in the mempool.
+        let ancestors: Vec<SharedBlock> =
+            self.tree.above(ledger.executed(), &parent.id()).cloned().collect();
         let frames = if self.tree.uncommitted() > MAX_UNCOMMITTED {
             Vec::new()
         } else {
@@ -117,11 +112,17 @@ impl<R: Rules> Chained<R> {
         if self.enter_block(now, &block, fx).is_err() {
             return;
         }
-        fx.record(Record::Block(Arc::clone(&block)));
-        self.safety.proposed = Some((view, block.id()));
-        self.must_write = true;
+        self.proposed = view;
         fx.event(Event::Proposed { view, block: block.id(), frames: block.frames.len() });
-        fx.output(Output::Broadcast(Message::Proposal { block: Arc::clone(&block), tc }));
+        let proposal = Output::Broadcast(Message::Proposal { block: Arc::clone(&block), tc });
+        if self.reserved_before >= view {
+            fx.early(proposal);
+        } else {
+            self.safety.reserved = self.safety.reserved.max(view);
+            self.must_write = true;
+            fx.output(proposal);
+        }
+        fx.record(Record::Block(Arc::clone(&block)));
         self.consider_vote(&block, ledger, fx);
     }
 
@@ -129,13 +130,6 @@ impl<R: Rules> Chained<R> {
     /// above what that chain shows to be committed.
     fn has_news_of_commit(&self, parent: &SharedBlock) -> bool {
         let Some(shown) = self.tree.committed_by(&parent.id()) else { return false };
-        let mut next = Some(parent);
-        while let Some(block) = next.filter(|block| block.height > shown) {
-            if !block.is_empty() {
-                return true;
-            }
-            next = self.tree.find(&block.parent());
-        }
-        false
+        self.tree.above(shown, &parent.id()).any(|block| !block.is_empty())
     }
 }

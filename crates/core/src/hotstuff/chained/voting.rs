@@ -24,6 +24,9 @@ impl<R: Rules> Chained<R> {
             Ok(true) => {
                 self.vote_waits = None;
                 self.safety.voted = Some((view, block.id()));
+                if self.leader(view.next()) == self.me {
+                    self.safety.reserved = self.safety.reserved.max(view.next());
+                }
                 self.must_write = true;
                 fx.event(Event::Voted { view, block: block.id() });
                 fx.output(Output::Sign(self.domain.vote(view, &block.id())));

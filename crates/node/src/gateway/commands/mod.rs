@@ -14,6 +14,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use quorate_core::frame::MAX_BODY_BYTES;
+
 use super::MAX_COMMAND_BYTES;
 use super::reply::Shape;
 use super::resp::{Args, write};
@@ -175,6 +177,22 @@ impl Batch {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.answers.is_empty()
+    }
+
+    /// Takes the last command out again if that makes the rest fit one frame, which all together
+    /// do not. To be called before anything is appended behind it.
+    pub fn split_overflow(&mut self) -> Option<Self> {
+        let frame_bytes = self.encoded.len() + 4 * self.ends.len();
+        let (last, before) = self.ends.split_last()?;
+        let start = *before.last()?;
+        if frame_bytes <= MAX_BODY_BYTES {
+            return None;
+        }
+        let ends = vec![last - start];
+        self.ends.pop();
+        let answers = self.answers.pop().into_iter().collect();
+        let encoded = self.encoded.split_off(start);
+        Some(Self { answers, local: Vec::new(), encoded, ends })
     }
 
     /// Appends an answer that is known already.

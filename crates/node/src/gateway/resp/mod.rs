@@ -1,4 +1,4 @@
-//! RESP2, the protocol of Redis: requests are read ([`Requests`]), replies written ([`write`]).
+//! RESP2, the protocol of Redis: requests are read ([`Requests`]), replies written ([`mod@write`]).
 //!
 //! Limits and the texts of errors are Redis 7's, except where a request could not be ordered
 //! anyway ([`MAX_BULK_BYTES`], [`MAX_REQUEST_BYTES`]).

@@ -98,13 +98,14 @@ impl Reader<'_> {
     /// Waits for bytes; says whether there were any.
     async fn receive(&mut self) -> bool {
         loop {
+            // A client that is owed something waits with reason, and is idle only from then on.
+            let is_owed = self.room.available_permits() < self.bytes_cap;
             let reading = self.input.read_buf(self.requests.space());
             let read = match self.idle_timeout {
                 None => reading.await,
                 Some(limit) => match timeout(limit, reading).await {
                     Ok(read) => read,
-                    // A client that is owed something waits with reason.
-                    Err(_) if self.owing.capacity() < self.owing.max_capacity() => continue,
+                    Err(_) if is_owed => continue,
                     Err(_) => return false,
                 },
             };
@@ -140,8 +141,11 @@ impl Reader<'_> {
                 }
             }
             self.connection.count(commands);
-            if !batch.is_empty() && !self.submit(batch).await {
-                return Then::Close;
+            let overflow = batch.split_overflow();
+            for batch in std::iter::once(batch).chain(overflow) {
+                if !batch.is_empty() && !self.submit(batch).await {
+                    return Then::Close;
+                }
             }
             if then == Then::Close || !more {
                 return then;

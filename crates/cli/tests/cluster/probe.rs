@@ -1,0 +1,144 @@
+//! What one replica says of itself: its decided blocks and its answers to unordered questions.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use quorate_core::Height;
+use quorate_core::client::message::{Request, Response};
+use quorate_core::replica::message::FullBlock;
+use quorate_core::wire::{Decode as _, Encode as _};
+use quorate_node::transport::{Limits, ReceiveHalf, SendHalf, dial};
+
+use super::{Cluster, wait_until};
+
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// A connection to one replica.
+pub struct Probe {
+    send: SendHalf,
+    receive: ReceiveHalf,
+}
+
+impl Probe {
+    /// Connects; `None` if the replica is not there.
+    pub async fn connect(cluster: &Cluster, replica: usize) -> Option<Self> {
+        let member = &cluster.agreed.members[replica];
+        let address = member.client_address.to_string();
+        let limits = Limits { frame_bytes: 32 << 20, handshake: PATIENCE, ..Limits::clients() };
+        let chain = cluster.agreed.chain_digest();
+        let (send, receive) = dial(&address, member.transport_key, chain, limits).await.ok()?;
+        Some(Self { send, receive })
+    }
+
+    /// Asks, and waits for the answer; `None` if the replica does not give one.
+    pub async fn ask(&mut self, request: &Request) -> Option<Response> {
+        self.send.try_send(request.to_bytes().into()).ok()?;
+        let answer = tokio::time::timeout(PATIENCE, self.receive.receive()).await.ok()??;
+        Response::from_bytes(answer).ok()
+    }
+
+    /// Decided blocks from `from` on, in about `budget_bytes`.
+    pub async fn pull(&mut self, from: u64, budget_bytes: u32) -> Option<Vec<FullBlock>> {
+        match self.ask(&Request::Pull { from: Height(from), budget_bytes }).await? {
+            Response::Blocks { blocks, .. } => {
+                blocks.into_iter().map(|block| FullBlock::from_bytes(block).ok()).collect()
+            }
+            _ => None,
+        }
+    }
+
+    /// The heights of the first and the last decided block that can be had.
+    pub async fn span(&mut self) -> Option<(u64, u64)> {
+        let first = self.pull(1, 1).await?.first()?.block.height.0;
+        let (mut low, mut step) = (first, 1);
+        while !self.pull(low + step, 1).await?.is_empty() {
+            low += step;
+            step *= 2;
+        }
+        // There is a block at `low`, and none at `low + step`.
+        while step > 1 {
+            step /= 2;
+            if !self.pull(low + step, 1).await?.is_empty() {
+                low += step;
+            }
+        }
+        Some((first, low))
+    }
+}
+
+impl Cluster {
+    /// The highest block that `replica` has decided and can show; 0 if it does not answer.
+    pub fn height(&self, replica: usize) -> u64 {
+        self.span(replica).map_or(0, |(_, last)| last)
+    }
+
+    /// The first and the last block that `replica` can show.
+    pub fn span(&self, replica: usize) -> Option<(u64, u64)> {
+        self.runtime.block_on(async { Probe::connect(self, replica).await?.span().await })
+    }
+
+    /// The block that `replica` has decided at `height`.
+    pub fn block(&self, replica: usize, height: u64) -> Option<FullBlock> {
+        self.runtime.block_on(async {
+            let mut probe = Probe::connect(self, replica).await?;
+            let block = probe.pull(height, 1).await?.into_iter().next()?;
+            (block.block.height == Height(height)).then_some(block)
+        })
+    }
+
+    /// The answer of `replica` alone to an unordered question.
+    pub fn query(&self, replica: usize, question: Vec<u8>) -> Option<Bytes> {
+        self.runtime.block_on(async {
+            let mut probe = Probe::connect(self, replica).await?;
+            match probe.ask(&Request::Query { id: 7, question: question.into() }).await? {
+                Response::Answer { id: 7, answer } => Some(answer),
+                _ => None,
+            }
+        })
+    }
+
+    /// Waits until `replica` has decided the block at `height`.
+    pub fn wait_for_height(&self, replica: usize, height: u64) {
+        wait_until(&format!("replica {replica} has decided height {height}"), || {
+            self.height(replica) >= height
+        });
+    }
+
+    /// Waits until `replicas` are at one height with equal blocks and equal states, once nothing
+    /// is submitted any more.
+    pub fn wait_until_equal(&self, replicas: &[usize]) {
+        let mut found = Vec::new();
+        wait_until(&format!("replicas {replicas:?} are equal"), || {
+            found = replicas
+                .iter()
+                .map(|replica| {
+                    let height = self.height(*replica);
+                    let block = self.block(*replica, height)?;
+                    let mut size = Vec::new();
+                    quorate_app::kv::command::encode::db_size(&mut size);
+                    Some((height, block.block.id(), self.query(*replica, size)?))
+                })
+                .collect();
+            found.iter().all(Option::is_some) && found.windows(2).all(|pair| pair[0] == pair[1])
+        });
+        assert!(!found.is_empty());
+    }
+
+    /// Blocks at one height are equal wherever they can be had.
+    pub fn assert_agreement(&self, replicas: &[usize]) {
+        let spans: Vec<_> = replicas.iter().filter_map(|replica| self.span(*replica)).collect();
+        let (Some(low), Some(high)) =
+            (spans.iter().map(|span| span.0).max(), spans.iter().map(|span| span.1).min())
+        else {
+            return;
+        };
+        let step = ((high.saturating_sub(low)) / 20).max(1);
+        for height in (low..=high).step_by(step as usize) {
+            let ids: Vec<_> = replicas
+                .iter()
+                .filter_map(|replica| Some(self.block(*replica, height)?.block.id()))
+                .collect();
+            assert!(ids.windows(2).all(|pair| pair[0] == pair[1]), "two blocks at height {height}");
+        }
+    }
+}

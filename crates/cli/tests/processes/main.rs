@@ -1,0 +1,6 @@
+//! Real processes, killed and cut short: what was acknowledged stays, what is refused says why.
+
+#[path = "../cluster/mod.rs"]
+mod cluster;
+
+mod crashes;

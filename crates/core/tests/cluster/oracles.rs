@@ -1,0 +1,127 @@
+//! What must hold after every step, judged from what replicas sign, send, commit and answer, by
+//! code that shares no predicate with production.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use quorate_core::block::{BlockId, SharedBlock};
+use quorate_core::client::message::Outcome;
+use quorate_core::crypto::{PublicKey, Statement};
+use quorate_core::{Digest, Height};
+
+/// The history of all correct replicas, across their crashes.
+#[derive(Debug, Default)]
+pub struct Oracles {
+    /// By correct replica: view → what its vote was for.
+    votes: BTreeMap<usize, BTreeMap<u64, [u8; 32]>>,
+    /// By correct replica: the highest view given up.
+    given_up: BTreeMap<usize, u64>,
+    proposals: BTreeMap<(usize, u64), BlockId>,
+    /// The one chain.
+    chain: BTreeMap<u64, BlockId>,
+    roots: BTreeMap<u64, Digest>,
+    /// The one list of commands.
+    pub commands: Vec<Arc<[u8]>>,
+    /// By client: the highest command number executed.
+    executed: BTreeMap<String, u64>,
+    outcomes: BTreeMap<(PublicKey, u64, u64), Outcome>,
+    answers: BTreeMap<(PublicKey, u64, u64), BTreeSet<usize>>,
+}
+
+impl Oracles {
+    /// A correct replica signs. Kinds and offsets as `crypto::Statement` documents its bytes.
+    pub fn signs(&mut self, replica: usize, statement: &Statement) {
+        let bytes = statement.as_bytes();
+        let view = u64::from_le_bytes(bytes[58..66].try_into().expect("eight bytes"));
+        let content: [u8; 32] = bytes[67..].try_into().expect("32 bytes");
+        match bytes[57] {
+            1 => self.votes_for(replica, view, content),
+            2 => {
+                let highest = self.given_up.entry(replica).or_default();
+                *highest = view.max(*highest);
+            }
+            _ => {}
+        }
+    }
+
+    fn votes_for(&mut self, replica: usize, view: u64, content: [u8; 32]) {
+        let given_up = self.given_up.get(&replica).copied().unwrap_or(0);
+        let votes = self.votes.entry(replica).or_default();
+        if let Some(before) = votes.get(&view) {
+            assert_eq!(*before, content, "r{replica} voted twice in view {view}");
+            return;
+        }
+        let last = votes.last_key_value().map_or(0, |(view, _)| *view);
+        assert!(view > last, "r{replica} voted in view {view} after its vote in {last}");
+        assert!(view > given_up, "r{replica} voted in view {view} after giving up {given_up}");
+        votes.insert(view, content);
+    }
+
+    /// A correct replica sends a proposal of its own.
+    pub fn proposes(&mut self, replica: usize, block: &SharedBlock) {
+        let before = *self.proposals.entry((replica, block.view.0)).or_insert(block.id());
+        assert_eq!(before, block.id(), "r{replica} made two proposals in view {}", block.view);
+    }
+
+    /// A correct replica commits.
+    pub fn commits(&mut self, replica: usize, block: &SharedBlock) {
+        let height = block.height.0;
+        let before = *self.chain.entry(height).or_insert(block.id());
+        assert_eq!(before, block.id(), "agreement: r{replica} committed another block at {height}");
+        if height > 1 {
+            let below = self.chain.get(&(height - 1)).expect("committed without gaps");
+            assert_eq!(
+                *below,
+                block.parent(),
+                "r{replica} committed a chain with a gap at {height}"
+            );
+        }
+    }
+
+    pub fn has_state(&mut self, replica: usize, height: Height, root: Digest) {
+        let before = *self.roots.entry(height.0).or_insert(root);
+        assert_eq!(before, root, "r{replica} is in another state at {height:?}");
+    }
+
+    /// A correct replica has executed `command` as the one at `index`. Commands read
+    /// `client:number`, numbered from 1.
+    pub fn executed(&mut self, replica: usize, index: usize, command: &Arc<[u8]>) {
+        if let Some(known) = self.commands.get(index) {
+            assert_eq!(known, command, "r{replica} executed another command at {index}");
+            return;
+        }
+        assert_eq!(index, self.commands.len(), "r{replica} left out commands");
+        let text = std::str::from_utf8(command).expect("commands of the tests are text");
+        let (client, number) = text.split_once(':').expect("client:number");
+        let number: u64 = number.split(' ').next().and_then(|n| n.parse().ok()).expect("a number");
+        let last = self.executed.entry(client.to_owned()).or_default();
+        assert_eq!(number, *last + 1, "r{replica}: client {client} executed out of order or twice");
+        *last = number;
+        self.commands.push(Arc::clone(command));
+    }
+
+    /// A correct replica answers. Returns how many have said the same.
+    pub fn answers(&mut self, replica: usize, client: PublicKey, outcome: &Outcome) -> usize {
+        let (session, first) = match outcome {
+            Outcome::Opened { incarnation, .. } => (0, *incarnation),
+            Outcome::Executed { session, first, .. } | Outcome::Rejected { session, first, .. } => {
+                (session.0, first.0)
+            }
+        };
+        let about = (client, session, first);
+        let before = self.outcomes.entry(about).or_insert_with(|| outcome.clone());
+        assert_eq!(before, outcome, "r{replica} gives another answer");
+        let said = self.answers.entry(about).or_default();
+        said.insert(replica);
+        said.len()
+    }
+
+    pub fn height(&self) -> u64 {
+        self.chain.last_key_value().map_or(0, |(height, _)| *height)
+    }
+
+    /// How many commands of `client` were executed.
+    pub fn executed_of(&self, client: usize) -> u64 {
+        self.executed.get(&format!("c{client}")).copied().unwrap_or(0)
+    }
+}

@@ -1,0 +1,143 @@
+//! What replicas want done, done.
+
+use bytes::Bytes;
+use quorate_core::crypto::Scheme;
+use quorate_core::hotstuff::Message;
+use quorate_core::replica::message::{FullBlock, PeerMessage, within};
+use quorate_core::replica::{Action, Input, SnapshotMeta};
+use quorate_core::state_machine::Snapshot;
+use quorate_core::{Height, ReplicaId};
+
+use super::adversary::Liar;
+use super::keys::Mock;
+use super::{Cluster, Event, Peer, encoded};
+
+/// How long a snapshot takes to be written, in microseconds.
+const SNAPSHOT_MICROS: u64 = 5_000;
+
+impl Cluster {
+    pub(super) fn perform(&mut self, slot: usize, action: Action<Message>) {
+        match action {
+            Action::Send { to, message } => self.send(slot, Some(to), &message),
+            Action::Broadcast(message) => self.send(slot, None, &message),
+            Action::Sign(_) => unreachable!("the loop signs"),
+            Action::Verify { ask, checks } => {
+                let delay = self.rng.between(self.config.verify_delay.unwrap_or((0, 0)));
+                let (life, verdicts) = (self.slots[slot].life, Mock.verify(&checks));
+                self.schedule(delay, Event::Verified { to: slot, life, ask, verdicts });
+            }
+            Action::Respond { client, response } => self.answer(slot, client, response),
+            Action::Committed(blocks) => {
+                for block in blocks {
+                    self.slots[slot].disk.committed(block.height, block.id());
+                    if !self.slots[slot].faulty {
+                        self.oracles.commits(self.slots[slot].id, &block);
+                    }
+                }
+            }
+            Action::ServeChain { to, above, through, budget_bytes, tail } => {
+                self.serve_chain(slot, to, (above, through), budget_bytes, tail);
+            }
+            Action::ServeChunk { to, height, chunk } => self.serve_chunk(slot, to, height, chunk),
+            Action::WriteSnapshot(meta, handle) => self.write_snapshot(slot, *meta, &handle),
+            Action::Offered(offer) => {
+                let retire = self.config.retire;
+                self.slots[slot].disk.offered(&offer, retire);
+                self.schedule(0, Event::LogCut { to: slot });
+            }
+            Action::Executed { .. } => {}
+            Action::Event(event) => self.trace.event(self.now, slot, &event),
+            Action::Refused { from, reason } => {
+                *self.refused.entry(reason).or_default() += 1;
+                let from = from.index();
+                self.note(slot, || format!("refuses r{from}: {reason:?}"));
+            }
+            Action::Halt(halt) => {
+                self.note(slot, || format!("halts: {halt}"));
+                let place = &mut self.slots[slot];
+                assert!(place.faulty, "r{} halted: {halt}", place.id);
+                place.halted = Some(halt);
+            }
+        }
+    }
+
+    /// Sends to one replica (to all its twins), or to all others.
+    fn send(&mut self, slot: usize, to: Option<ReplicaId>, message: &Peer) {
+        let own = self.slots[slot].id;
+        if !self.slots[slot].faulty
+            && let PeerMessage::Protocol { message: Message::Proposal { block, .. }, .. } = message
+        {
+            self.oracles.proposes(own, block);
+        }
+        assert_ne!(to.map(ReplicaId::index), Some(own), "r{own} sends to itself: {message:?}");
+        for peer in 0..self.slots.len() {
+            let id = self.slots[peer].id;
+            if id != own && to.is_none_or(|to| to.index() == id) {
+                self.post(slot, peer, message);
+            }
+        }
+    }
+
+    fn post(&mut self, from: usize, to: usize, message: &Peer) {
+        self.slots[from].sent += 1;
+        let outgoing = if self.liars && self.slots[from].faulty {
+            let (id, replicas) = (self.slots[from].id, self.config.replicas);
+            Liar { id, replicas, to }.bend(&mut self.rng, message)
+        } else {
+            vec![(to, message.clone())]
+        };
+        for (to, message) in outgoing {
+            if self.drops.is_some_and(|drops| drops(from, to, &message)) {
+                continue;
+            }
+            for delay in self.network.copies(&mut self.rng, from, to) {
+                self.schedule(delay, Event::Deliver { to, from, bytes: encoded(&message) });
+            }
+        }
+    }
+
+    fn serve_chain(
+        &mut self,
+        slot: usize,
+        to: ReplicaId,
+        (above, through): (Height, Height),
+        budget_bytes: u32,
+        tail: Vec<FullBlock>,
+    ) {
+        let mut blocks = self.slots[slot].disk.chain(above, through);
+        if blocks.last().is_some_and(|last| last.block.height == through) {
+            blocks.extend(tail);
+        }
+        if !blocks.is_empty() {
+            let message = PeerMessage::Chain(within(blocks, budget_bytes));
+            self.send(slot, Some(to), &message);
+        }
+    }
+
+    fn serve_chunk(&mut self, slot: usize, to: ReplicaId, height: Height, chunk: u32) {
+        let Some((_, chunks)) = self.slots[slot].disk.snapshots.get(&height) else { return };
+        let Some(bytes) = chunks.get(chunk as usize).cloned() else { return };
+        let last = chunk as usize + 1 == chunks.len();
+        self.send(slot, Some(to), &PeerMessage::Chunk { height, chunk, last, bytes });
+    }
+
+    fn write_snapshot(&mut self, slot: usize, meta: SnapshotMeta, handle: &dyn Snapshot) {
+        let height = meta.block.height;
+        let mut chunks = Vec::new();
+        handle.chunks(&mut |chunk| {
+            chunks.push(Bytes::copy_from_slice(chunk));
+            true
+        });
+        self.slots[slot].writing = Some((meta, chunks));
+        let life = self.slots[slot].life;
+        self.schedule(SNAPSHOT_MICROS, Event::SnapshotWritten { to: slot, life, height });
+    }
+
+    pub(super) fn snapshot_written(&mut self, slot: usize, height: Height) {
+        let place = &mut self.slots[slot];
+        let written = place.writing.take_if(|(meta, _)| meta.block.height == height);
+        let Some(snapshot) = written else { return };
+        place.disk.snapshots.insert(height, snapshot);
+        self.turn(slot, vec![Input::SnapshotWritten(height)]);
+    }
+}

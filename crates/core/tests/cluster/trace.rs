@@ -1,0 +1,165 @@
+//! What happened, in words: for transcripts, and for looking at a seed that fails.
+
+use std::collections::BTreeMap;
+
+use quorate_core::block::{Block, BlockId};
+use quorate_core::certificate::{Qc, Tc};
+use quorate_core::hotstuff::Message;
+use quorate_core::protocol::Event;
+use quorate_core::replica::message::PeerMessage;
+use quorate_core::{Time, View};
+
+use super::Peer;
+
+#[derive(Debug, Default)]
+pub struct Trace {
+    /// Nothing is kept unless this is set.
+    pub on: bool,
+    pub lines: Vec<String>,
+    names: BTreeMap<BlockId, String>,
+    /// How many blocks of a view have a name.
+    by_view: BTreeMap<View, usize>,
+}
+
+impl Trace {
+    pub fn on() -> Self {
+        Self { on: true, ..Self::default() }
+    }
+
+    pub fn take(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.lines)
+    }
+
+    pub fn note(&mut self, now: Time, slot: usize, line: impl FnOnce() -> String) {
+        if self.on {
+            let line = line();
+            self.lines.push(format!("{:>7}  r{slot} {line}", millis(now)));
+        }
+    }
+
+    /// Blocks are called after their view; a second one of a view gets a prime.
+    pub fn learn(&mut self, block: &Block) {
+        if self.names.contains_key(&block.id()) {
+            return;
+        }
+        let count = self.by_view.entry(block.view).or_default();
+        let name = format!("b{}{}", block.view.0, "'".repeat(*count));
+        *count += 1;
+        self.names.insert(block.id(), name);
+    }
+
+    pub fn name(&self, id: &BlockId) -> String {
+        self.names.get(id).cloned().unwrap_or_else(|| "b0".into())
+    }
+
+    fn qc(&self, qc: &Qc) -> String {
+        format!("QC({})", self.name(&qc.block()))
+    }
+
+    fn tc(&self, tc: Option<&Tc>) -> String {
+        tc.map_or_else(String::new, |tc| format!(", TC({})", tc.view()))
+    }
+
+    pub fn delivered(&mut self, now: Time, from: usize, to: usize, message: &Peer) {
+        if !self.on {
+            return;
+        }
+        let words = self.words(message);
+        self.lines.push(format!("{:>7}  r{from} → r{to}  {words}", millis(now)));
+    }
+
+    fn words(&mut self, message: &Peer) -> String {
+        match message {
+            PeerMessage::Protocol { message, frames } => {
+                let bodies = if frames.is_empty() {
+                    String::new()
+                } else {
+                    format!(" + {} bodies", frames.len())
+                };
+                format!("{}{bodies}", self.protocol_words(message))
+            }
+            PeerMessage::Relay(frames) => format!("passes on {} frames", frames.len()),
+            PeerMessage::NeedFrames(ids) => format!("asks for {} frames", ids.len()),
+            PeerMessage::Frames(frames) => format!("sends {} frames", frames.len()),
+            PeerMessage::FetchChain { tip, above, .. } => {
+                format!("asks for blocks above height {above}, up to {}", self.name(tip))
+            }
+            PeerMessage::Chain(blocks) => {
+                for full in blocks {
+                    self.learn(&full.block);
+                }
+                let names: Vec<_> = blocks.iter().map(|f| self.name(&f.block.id())).collect();
+                format!("sends blocks {}", names.join(" "))
+            }
+            PeerMessage::Behind(offer) => {
+                format!("offers a snapshot of height {}", offer.block.height)
+            }
+            PeerMessage::FetchChunk { height, chunk } => {
+                format!("asks for chunk {chunk} of the snapshot of height {height}")
+            }
+            PeerMessage::Chunk { height, chunk, last, .. } => {
+                let last = if *last { ", the last" } else { "" };
+                format!("sends chunk {chunk} of the snapshot of height {height}{last}")
+            }
+            PeerMessage::AskTestimony { .. } => "asks for a testimony".into(),
+            PeerMessage::Testimony { view, high_qc, .. } => {
+                format!("testifies view {view}, {}", self.qc(high_qc))
+            }
+        }
+    }
+
+    fn protocol_words(&mut self, message: &Message) -> String {
+        match message {
+            Message::Proposal { block, tc } => {
+                self.learn(block);
+                let (name, qc) = (self.name(&block.id()), self.qc(&block.justify));
+                let (frames, tc) = (block.frames.len(), self.tc(tc.as_ref()));
+                format!("proposal {name} ({qc}{tc}, {frames} frames)")
+            }
+            Message::Vote(vote) => format!("vote {}", self.name(&vote.block)),
+            Message::TimeOut { time_out, high_qc, high_tc, last_vote } => {
+                let vote = last_vote
+                    .map_or_else(String::new, |v| format!(", vote {}", self.name(&v.block)));
+                let (qc, tc) = (self.qc(high_qc), self.tc(high_tc.as_ref()));
+                format!("time-out of view {} ({qc}{tc}{vote})", time_out.view)
+            }
+            Message::Advance { high_qc, high_tc } => {
+                format!("knows {}{}", self.qc(high_qc), self.tc(high_tc.as_ref()))
+            }
+        }
+    }
+
+    pub fn event(&mut self, now: Time, slot: usize, event: &Event) {
+        if !self.on {
+            return;
+        }
+        let line = match event {
+            Event::Entered(view) => format!("enters view {view}"),
+            Event::Proposed { view, frames, .. } => {
+                format!("proposes in view {view}, {frames} frames")
+            }
+            Event::Voted { block, .. } => format!("votes for {}", self.name(block)),
+            Event::Declined { view, reason } => {
+                format!("does not vote in view {view}: {reason:?}")
+            }
+            Event::Certified { block, .. } => format!("has QC({})", self.name(block)),
+            Event::TimedOut(view) => format!("gives up view {view}"),
+            Event::GaveUp(view) => format!("has TC({view})"),
+            Event::Committed { height, block, .. } => {
+                format!("commits {} at height {height}", self.name(block))
+            }
+            Event::Pruned(count) => format!("prunes {count} blocks"),
+            Event::Equivocation { proposer, view } => {
+                format!("sees r{proposer} equivocate in view {view}")
+            }
+            Event::BadVote { voter, view } => {
+                format!("drops a bad vote of r{voter} in view {view}")
+            }
+        };
+        self.lines.push(format!("{:>7}  r{slot} {line}", millis(now)));
+    }
+}
+
+fn millis(now: Time) -> String {
+    format!("{:.1}", now.0 as f64 / 1e6)
+}

@@ -1,0 +1,209 @@
+//! Random schedules: loss, partitions, delays, crashes at any write, liars; the oracles look on
+//! all the time, and after the network has healed everything must be answered.
+//!
+//! `QUORATE_SEEDS=from..to` runs these seeds instead of the usual ones; `QUORATE_TRACE=1` prints
+//! what happened. A seed that fails prints itself.
+
+mod cluster;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use cluster::network::Link;
+use cluster::rng::Rng;
+use cluster::trace::Trace;
+use cluster::{Cluster, Config};
+
+/// Views that may pass from the healing of the network to the next commit: one in which replicas
+/// find together, a rotation of leaders, and the three views of a commit.
+fn liveness_views(replicas: usize) -> u64 {
+    match replicas {
+        // Alone, a replica goes through any number of views in one instant.
+        1 => u64::MAX,
+        // A replica that was restarted leaves out the view it had reserved: two rotations.
+        n => 1 + 2 * n as u64 + 3,
+    }
+}
+
+fn seeds(usual: std::ops::Range<u64>) -> std::ops::Range<u64> {
+    let Ok(range) = std::env::var("QUORATE_SEEDS") else { return usual };
+    let (from, to) = range.split_once("..").expect("QUORATE_SEEDS=from..to");
+    from.parse().expect("a number")..to.parse().expect("a number")
+}
+
+fn for_each_seed(usual: std::ops::Range<u64>, run: impl Fn(u64, &mut Option<Cluster>)) {
+    let seeds = seeds(usual);
+    for seed in seeds.clone() {
+        let mut place = None;
+        let result = catch_unwind(AssertUnwindSafe(|| run(seed, &mut place)));
+        if let Err(panic) = result {
+            eprintln!("seed {seed} fails: QUORATE_SEEDS={seed}..{} QUORATE_TRACE=1", seed + 1);
+            if let Some(cluster) = place.as_mut().filter(|cluster| cluster.trace.on) {
+                eprintln!("{}", cluster.trace.take().join("\n"));
+            }
+            std::panic::resume_unwind(panic);
+        }
+    }
+}
+
+fn trace() -> Trace {
+    if std::env::var_os("QUORATE_TRACE").is_some() { Trace::on() } else { Trace::default() }
+}
+
+/// A cluster drawn from a seed.
+fn draw(rng: &mut Rng, seed: u64) -> Config {
+    let replicas = rng.pick(&[1, 2, 3, 4, 4, 4, 4, 5, 7, 10]);
+    let slowest = rng.pick(&[1_000, 5_000, 40_000]);
+    Config {
+        replicas,
+        seed,
+        clients: 1 + rng.below(3) as usize,
+        link: Link {
+            delay: (500, slowest),
+            loss_percent: rng.pick(&[0, 0, 2, 10]),
+            duplicate_percent: rng.pick(&[0, 5]),
+            cut: false,
+        },
+        verify_delay: rng.pick(&[None, Some((10, 500)), Some((100, 20_000))]),
+        inline_bytes: rng.pick(&[0, 64, 4096]),
+        batch_commands: rng.pick(&[1, 5, 100]),
+        snapshot_blocks: rng.pick(&[5, 20, 1_000_000]),
+        retire: rng.percent(50),
+        ..Config::default()
+    }
+}
+
+/// One random fault, or the end of one.
+fn disturb(cluster: &mut Cluster, rng: &mut Rng) {
+    let slots = cluster.slots.len();
+    let slot = rng.below(slots as u64) as usize;
+    match rng.below(10) {
+        0 if cluster.slots[slot].core.is_some() => cluster.crash(slot),
+        1 | 2 => {
+            let fails = (rng.below(4) as usize, rng.below(3) as usize);
+            cluster.slots[slot].disk.fails = Some(fails);
+        }
+        3..=5 if cluster.slots[slot].core.is_none() => cluster.boot(slot),
+        6 => {
+            let sides = rng.next();
+            cluster.network.partition(|slot| (sides >> slot & 1) as usize);
+        }
+        7 => {
+            let to = rng.below(slots as u64) as usize;
+            let cut = rng.percent(70);
+            cluster.network.link(slot, to).cut = cut;
+        }
+        8 => cluster.network.heal(),
+        _ => {}
+    }
+}
+
+/// The network heals, everybody comes back; then every command must be answered.
+fn must_recover(cluster: &mut Cluster, down: &[usize]) {
+    cluster.network.heal();
+    cluster.network.set_all(|link| link.loss_percent = 0);
+    for slot in 0..cluster.slots.len() {
+        cluster.slots[slot].disk.fails = None;
+        if down.contains(&slot) {
+            if cluster.slots[slot].core.is_some() {
+                cluster.crash(slot);
+            }
+        } else if cluster.slots[slot].core.is_none() {
+            cluster.boot(slot);
+        }
+    }
+    for client in 0..cluster.clients.len() {
+        cluster.request(client, 1, 10);
+    }
+    let (view, height) = (cluster.highest_view().0, cluster.oracles.height());
+    assert!(
+        cluster.run_until(60_000_000, |cluster| cluster.oracles.height() > height),
+        "nothing is committed after the network healed"
+    );
+    let views = cluster.highest_view().0 - view;
+    let allowed = liveness_views(cluster.config.replicas);
+    // Alone, a replica does in one turn all there is to do.
+    assert!(
+        views <= allowed || cluster.slots.len() == 1,
+        "it took {views} views to commit, {allowed} are allowed"
+    );
+    assert!(cluster.run_until_answered(60_000_000), "no progress after the network healed");
+    assert!(
+        cluster.run_until(60_000_000, Cluster::is_level),
+        "a replica does not catch up: {:?}",
+        cluster.correct().map(|core| core.execution().height()).collect::<Vec<_>>()
+    );
+    for client in &cluster.clients {
+        assert_eq!(cluster.oracles.executed_of(client.id), client.acknowledged);
+    }
+}
+
+/// After all was answered nothing moves any more.
+fn must_fall_silent(cluster: &mut Cluster) {
+    cluster.run_for(10_000_000);
+    assert_eq!(cluster.in_flight(), 0, "messages without work");
+    assert!(!cluster.has_timer(), "a timer without work");
+}
+
+#[test]
+fn faults_come_and_go() {
+    for_each_seed(0..200, |seed, place| {
+        let mut rng = Rng::new(seed);
+        let config = draw(&mut rng, seed);
+        let cluster = place.insert(Cluster::traced(config, trace()));
+        for _ in 0..rng.between((10, 80)) {
+            let client = rng.below(cluster.clients.len() as u64) as usize;
+            if rng.percent(60) {
+                let (count, bytes) = (1 + rng.below(4), rng.pick(&[10, 100]));
+                cluster.request(client, count, bytes);
+            }
+            if rng.percent(50) {
+                disturb(cluster, &mut rng);
+            }
+            let micros = rng.pick(&[1_000, 10_000, 50_000, 300_000]);
+            cluster.run_for(micros);
+        }
+        must_recover(cluster, &[]);
+        must_fall_silent(cluster);
+    });
+}
+
+/// Up to f replicas lie: they run twice with one key, forget what they signed, and bend what they
+/// send.
+#[test]
+fn liars_change_nothing() {
+    for_each_seed(0..150, |seed, place| {
+        let mut rng = Rng::new(seed ^ 0x11A5);
+        let replicas = rng.pick(&[4, 4, 4, 5, 7, 10]);
+        let mut liars: Vec<usize> = (0..replicas).collect();
+        while liars.len() > (replicas - 1) / 3 {
+            liars.remove(rng.below(liars.len() as u64) as usize);
+        }
+        let config = Config { replicas, twins: liars, ..draw(&mut rng, seed) };
+        let cluster = place.insert(Cluster::traced(config, trace()));
+        cluster.liars = rng.percent(70);
+        for _ in 0..rng.between((10, 60)) {
+            let client = rng.below(cluster.clients.len() as u64) as usize;
+            if rng.percent(60) {
+                let (count, bytes) = (1 + rng.below(4), rng.pick(&[10, 100]));
+                cluster.request(client, count, bytes);
+            }
+            if rng.percent(50) {
+                disturb(cluster, &mut rng);
+            }
+            let liar = cluster.config.replicas;
+            if rng.percent(10) {
+                cluster.crash(liar);
+                cluster.slots[liar].disk = cluster::disk::Disk::default();
+                cluster.boot(liar);
+            }
+            let micros = rng.pick(&[1_000, 10_000, 50_000, 300_000]);
+            cluster.run_for(micros);
+        }
+        // In the end the liars lie on, or are silent.
+        let down: Vec<usize> = match rng.below(3) {
+            0 => (0..cluster.slots.len()).filter(|slot| cluster.slots[*slot].faulty).collect(),
+            _ => Vec::new(),
+        };
+        must_recover(cluster, &down);
+    });
+}

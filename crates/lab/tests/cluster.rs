@@ -1,0 +1,78 @@
+//! The load generator against a real cluster, in this process.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use quorate_core::ReplicaId;
+use quorate_core::client::{Route, SessionConfig};
+use quorate_core::crypto::Signer;
+use quorate_crypto::SecretKey;
+use quorate_lab::load::{self, Arrivals, LoadConfig, Workload};
+use quorate_node::client::ReplicaAddress;
+use quorate_node::config::{self, Overrides};
+use quorate_node::launch::{Launched, launch};
+use quorate_node::testnet::{self, Options};
+
+struct Cluster {
+    addresses: Vec<ReplicaAddress>,
+    session: SessionConfig,
+    _replicas: Vec<Launched>,
+    _runtime: tokio::runtime::Runtime,
+    _folder: tempfile::TempDir,
+}
+
+fn cluster() -> Cluster {
+    let folder = tempfile::tempdir().unwrap();
+    let net = testnet::init(&folder.path().join("net"), 4, &Options::default()).unwrap();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let committee = net.cluster.committee().unwrap();
+    let start = |home| {
+        let loaded = config::load(home, &Overrides::default()).unwrap();
+        let keys = loaded.open_keys().unwrap();
+        runtime.block_on(launch(&loaded, committee.clone(), keys, false)).unwrap()
+    };
+    let replicas = net.replicas.iter().map(start).collect::<Vec<_>>();
+    let address = |(replica, member): (&Launched, &config::Member)| ReplicaAddress {
+        address: replica.client_address.to_string(),
+        key: member.transport_key,
+    };
+    Cluster {
+        addresses: replicas.iter().zip(&net.cluster.members).map(address).collect(),
+        session: SessionConfig::new(committee.chain(), 4),
+        _replicas: replicas,
+        _runtime: runtime,
+        _folder: folder,
+    }
+}
+
+fn keys(first: u8) -> Vec<Arc<dyn Signer>> {
+    let keys = (first..first + 2).map(|seed| SecretKey::from_seed(&[seed; 32]));
+    keys.map(|key| Arc::new(key) as Arc<dyn Signer>).collect()
+}
+
+#[test]
+fn a_cluster_answers_every_command_rightly() {
+    let cluster = cluster();
+    let loads = [
+        (Route::All, Arrivals::Closed),
+        (Route::One { first: ReplicaId(1) }, Arrivals::Closed),
+        (Route::All, Arrivals::Poisson { rate: 500.0, seed: 1 }),
+    ];
+    for (turn, (route, arrivals)) in loads.into_iter().enumerate() {
+        let report = load::run(&LoadConfig {
+            protocol: "hotstuff-chained".into(),
+            replicas: cluster.addresses.clone(),
+            session: SessionConfig { route, ..cluster.session },
+            keys: keys(1 + 2 * turn as u8),
+            workload: Workload::noop(50, &[]).unwrap(),
+            outstanding: 4,
+            arrivals,
+            warm_up: Duration::from_millis(200),
+            duration: Duration::from_secs(1),
+            patience: Duration::from_secs(30),
+        });
+        let report = report.unwrap();
+        assert!(report.commands > 0, "{report:?}");
+        assert_eq!((report.wrong, report.failed, report.unanswered), (0, 0, 0), "{report:?}");
+    }
+}

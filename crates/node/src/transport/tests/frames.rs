@@ -1,0 +1,120 @@
+//! Framing and the outbox, without sockets.
+
+use proptest::prelude::*;
+
+use super::super::framing::{FrameReader, FrameWriter, Oversized, STAGE_BYTES};
+use super::super::outbox::{Outbox, Room, Taken};
+use super::*;
+
+fn written(writer: &FrameWriter) -> Vec<u8> {
+    let (stage, large) = writer.parts();
+    [stage, large].concat()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// However writes and reads are cut, the same frames come out.
+    #[test]
+    fn frames_survive_any_cutting(
+        sizes in prop::collection::vec(prop_oneof![0..300usize, 1000..40_000usize], 0..20),
+        cuts in prop::collection::vec(1..9000usize, 1..10),
+    ) {
+        let frames: Vec<_> = sizes.iter().enumerate()
+            .map(|(n, size)| Bytes::from(vec![n as u8; *size])).collect();
+        let mut cuts = cuts.iter().cycle();
+        let mut wire = Vec::new();
+        let mut writer = FrameWriter::default();
+        for frame in &frames {
+            while writer.is_full() {
+                let all = written(&writer);
+                let count = all.len().min(*cuts.next().unwrap());
+                wire.extend_from_slice(&all[..count]);
+                writer.advance(count);
+            }
+            writer.push(frame.clone());
+        }
+        wire.extend(written(&writer));
+        let mut reader = FrameReader::new(40_000);
+        let mut read = Vec::new();
+        let mut rest = wire.as_slice();
+        while !rest.is_empty() {
+            let (chunk, after) = rest.split_at(rest.len().min(*cuts.next().unwrap()));
+            reader.extend(chunk);
+            rest = after;
+            while let Some(frame) = reader.next().unwrap() {
+                read.push(frame);
+            }
+        }
+        prop_assert_eq!(read, frames);
+    }
+
+    #[test]
+    fn no_bytes_upset_the_readers(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+        let mut reader = FrameReader::new(64);
+        reader.extend(&bytes);
+        while let Ok(Some(frame)) = reader.next() {
+            prop_assert!(frame.len() <= 64);
+        }
+        let hello = Hello { chain: CHAIN, role: Role::Client }.encode();
+        prop_assert!(Hello::read(bytes.clone().into(), &CHAIN).is_err());
+        for end in 0..hello.len() {
+            prop_assert_eq!(Hello::read(hello.slice(..end), &CHAIN), Err(Refusal::Garbage));
+        }
+    }
+}
+
+#[test]
+fn an_announced_length_allocates_nothing() {
+    let mut reader = FrameReader::new(1000);
+    reader.extend(&1001u32.to_le_bytes());
+    assert_eq!(reader.next(), Err(Oversized));
+    let mut reader = FrameReader::new(usize::MAX);
+    reader.extend(&u32::MAX.to_le_bytes());
+    assert_eq!(reader.next(), Ok(None));
+    assert!(reader.capacity() < 4096, "{}", reader.capacity());
+}
+
+#[test]
+fn small_messages_share_a_write_and_large_ones_are_not_copied() {
+    let outbox = Outbox::new(Room { bytes: 1 << 30, messages: 1 << 20 });
+    let number = outbox.connect();
+    for _ in 0..10_000 {
+        outbox.push(Bytes::from_static(&[5; 96])).unwrap();
+    }
+    let mut writer = FrameWriter::default();
+    let waker = std::task::Waker::noop();
+    let taken = outbox.take(number, &mut writer, waker);
+    let frames = (STAGE_BYTES as u64).div_ceil(100);
+    assert_eq!(taken, Taken::Some { frames, bytes: 96 * frames });
+    assert_eq!(writer.parts().0.len() as u64, 100 * frames);
+    assert!(writer.is_full());
+    writer.advance(writer.parts().0.len());
+    assert!(writer.is_empty() && !writer.is_full(), "there is room again");
+    let large = Bytes::from(vec![1; 1 << 20]);
+    writer.push(large.clone());
+    assert_eq!(writer.parts().1.as_ptr(), large.as_ptr());
+}
+
+#[test]
+fn a_full_outbox_drops_the_oldest_or_refuses() {
+    let outbox = Outbox::new(Room { bytes: 1000, messages: 5 });
+    let number = outbox.connect();
+    let message = |n: u8, size| Bytes::from(vec![n; size]);
+    let dropped: u64 = (0..8).map(|n| outbox.push_dropping(message(n, 10))).sum();
+    assert_eq!(dropped, 3);
+    assert_eq!(outbox.push_dropping(message(8, 990)), 4);
+    assert_eq!(outbox.push(message(9, 1)), Err(SendError::Full));
+    // One message longer than the room goes alone.
+    assert_eq!(outbox.push_dropping(message(10, 5000)), 2);
+    let mut writer = FrameWriter::default();
+    let waker = std::task::Waker::noop();
+    let expected = Taken::Some { frames: 1, bytes: 5000 };
+    assert_eq!(outbox.take(number, &mut writer, waker), expected);
+    assert_eq!(outbox.push_or_break(message(1, 600)), Ok(()));
+    assert_eq!(outbox.push_or_break(message(2, 600)), Err(SendError::Full));
+    assert_eq!(outbox.push_or_break(message(3, 6)), Err(SendError::Closed));
+    assert_eq!(outbox.take(number, &mut FrameWriter::default(), waker), Taken::Overflowed);
+    assert_eq!(outbox.connect(), number + 1);
+    assert_eq!(outbox.take(number, &mut FrameWriter::default(), waker), Taken::Replaced);
+}

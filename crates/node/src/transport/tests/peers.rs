@@ -1,0 +1,226 @@
+//! The mesh.
+
+use super::*;
+
+fn numbered(number: u32, size: usize) -> Bytes {
+    let mut bytes = vec![0; size];
+    bytes[..4].copy_from_slice(&number.to_le_bytes());
+    bytes.into()
+}
+
+fn number(message: &Bytes) -> u32 {
+    u32::from_le_bytes(message[..4].try_into().unwrap())
+}
+
+/// Every two of `nodes` are connected.
+async fn all_connected(nodes: &[Node]) {
+    until("all connected", || {
+        nodes.iter().all(|node| node.peers.connected().len() == nodes.len() - 1)
+    })
+    .await;
+}
+
+async fn mesh(plan: &Plan) -> Vec<Node> {
+    let mut nodes = Vec::new();
+    for number in 0..plan.members.len() as u8 {
+        nodes.push(plan.start(number));
+    }
+    all_connected(&nodes).await;
+    nodes
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn everybody_reaches_everybody() {
+    let plan = Plan::new(4);
+    let mut nodes = mesh(&plan).await;
+    for node in &nodes {
+        node.peers.broadcast(&Bytes::from_static(b"hello all"));
+    }
+    for (place, node) in nodes.iter_mut().enumerate() {
+        let mut senders = Vec::new();
+        for _ in 0..3 {
+            let (from, message) = next(&mut node.inbound).await;
+            assert_eq!(message, "hello all");
+            senders.push(from.index());
+        }
+        senders.sort_unstable();
+        let others: Vec<_> = (0..4).filter(|other| *other != place).collect();
+        assert_eq!(senders, others);
+        assert_eq!(value(&node.counters.opened), 3, "one connection a pair");
+    }
+    nodes[0].peers.send(ReplicaId(0), Bytes::from_static(b"self"));
+    nodes[0].peers.send(ReplicaId(9), Bytes::from_static(b"nobody"));
+    assert_eq!(value(&nodes[0].counters.dropped_outbound), 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_impostor_is_refused_as_dialler_and_as_listener() {
+    let plan = Plan::new(3);
+    let mut zero = plan.start(0);
+    let two = plan.start(2);
+    // Dials 2, is dialled by 0.
+    let impostor = plan.start_as(1, identity(99), CHAIN);
+    until("0 refuses 1", || value(&zero.counters.wrong_key) > 0).await;
+    until("2 refuses 1", || value(&two.counters.wrong_key) > 0).await;
+    until("0 and 2 are connected", || zero.peers.is_connected(ReplicaId(2))).await;
+    two.peers.send(ReplicaId(0), Bytes::from_static(b"unharmed"));
+    assert_eq!(next(&mut zero.inbound).await, (ReplicaId(2), Bytes::from_static(b"unharmed")));
+    assert!(impostor.peers.connected().is_empty());
+    assert!(!zero.peers.is_connected(ReplicaId(1)) && !two.peers.is_connected(ReplicaId(1)));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replica_of_another_chain_is_refused_by_name() {
+    let plan = Plan::new(2);
+    let zero = plan.start(0);
+    let one = plan.start_as(1, identity(1), Digest([8; 32]));
+    until("both name it", || {
+        value(&zero.counters.wrong_chain) > 0 && value(&one.counters.wrong_chain) > 0
+    })
+    .await;
+    assert!(zero.peers.connected().is_empty() && one.peers.connected().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restarted_replica_is_back_whichever_side_dials() {
+    let plan = Plan::new(2);
+    let mut nodes = mesh(&plan).await;
+    for restarted in [1u8, 0, 1] {
+        let place = usize::from(restarted);
+        let old = nodes.remove(place);
+        old.peers.close().await;
+        let other = &nodes[0];
+        let gone = ReplicaId(u16::from(restarted));
+        until("the other notices", || !other.peers.is_connected(gone)).await;
+        nodes.insert(place, plan.start(restarted));
+        all_connected(&nodes).await;
+        let back = Bytes::from_static(b"back");
+        nodes[0].peers.send(ReplicaId(1), back.clone());
+        nodes[1].peers.send(ReplicaId(0), back.clone());
+        assert_eq!(next(&mut nodes[0].inbound).await, (ReplicaId(1), back.clone()));
+        assert_eq!(next(&mut nodes[1].inbound).await, (ReplicaId(0), back));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hundred_thousand_small_messages_arrive_in_order() {
+    const COUNT: u32 = 100_000;
+    let mut plan = Plan::new(2);
+    plan.limits.queue_messages = COUNT as usize;
+    let mut nodes = mesh(&plan).await;
+    for n in 0..COUNT {
+        nodes[0].peers.send(ReplicaId(1), numbered(n, 100));
+        nodes[1].peers.send(ReplicaId(0), numbered(n, 100));
+    }
+    for (place, node) in nodes.iter_mut().enumerate() {
+        for n in 0..COUNT {
+            let (from, message) = next(&mut node.inbound).await;
+            assert_eq!((from.index(), number(&message), message.len()), (1 - place, n, 100));
+        }
+        assert_eq!(value(&node.counters.dropped_outbound), 0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn large_and_small_messages_arrive_whole_and_in_order() {
+    let plan = Plan::new(2);
+    let mut nodes = mesh(&plan).await;
+    let sizes = [4, 100, 2047, 2048, 16_383, 16_384, 16_385, 131_072, 1 << 20, 16 << 20, 5];
+    for (n, size) in sizes.iter().enumerate() {
+        nodes[0].peers.send(ReplicaId(1), numbered(n as u32, *size));
+    }
+    for (n, size) in sizes.iter().enumerate() {
+        let (_, message) = next(&mut nodes[1].inbound).await;
+        assert_eq!(message, numbered(n as u32, *size));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_receiver_that_does_not_read_bounds_everybodys_memory() {
+    const COUNT: u32 = 8_000;
+    const SIZE: usize = 32 << 10;
+    let mut plan = Plan::new(2);
+    plan.limits.queue_bytes = 1 << 20;
+    plan.inbound = 4;
+    let mut nodes = mesh(&plan).await;
+    for n in 0..COUNT {
+        nodes[0].peers.send(ReplicaId(1), numbered(n, SIZE));
+        // Lets the connections do what they can.
+        if n % 16 == 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+    let counters = nodes[0].counters.clone();
+    assert!(value(&counters.dropped_outbound) > 0);
+    // 256 MB were sent; what is not dropped sits in socket buffers and bounded queues.
+    assert!(value(&counters.bytes_out) < 64 << 20, "{}", value(&counters.bytes_out));
+    let mut last = None;
+    let mut received = 0;
+    while last != Some(COUNT - 1) {
+        let (_, message) = next(&mut nodes[1].inbound).await;
+        assert!(last < Some(number(&message)), "in order");
+        last = Some(number(&message));
+        received += 1;
+    }
+    assert_eq!(received + value(&counters.dropped_outbound), u64::from(COUNT));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_comes_late_hears_only_the_newest() {
+    let plan = Plan::new(2);
+    let zero = plan.start(0);
+    for n in 0..1000 {
+        zero.peers.send(ReplicaId(1), numbered(n, 100));
+    }
+    let dropped = value(&zero.counters.dropped_outbound);
+    assert_eq!(dropped, 1000 - 64);
+    let mut one = plan.start(1);
+    for n in dropped as u32..1000 {
+        assert_eq!(number(&next(&mut one.inbound).await.1), n);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_newer_connection_takes_the_older_ones_place() {
+    let plan = Plan::new(2);
+    let mut one = plan.start(1);
+    let address = plan.members[1].address.clone();
+    let me = Role::Peer(ReplicaId(0));
+    let mut first = raw(&address, identity(1).key(), Some(identity(0))).await;
+    raw_hello(&mut first, me).await;
+    until("first is in", || one.peers.is_connected(ReplicaId(0))).await;
+    let mut second = raw(&address, identity(1).key(), Some(identity(0))).await;
+    raw_hello(&mut second, me).await;
+    until_hung_up(first).await;
+    until("counted", || value(&one.counters.replaced) == 1).await;
+    second.write_all(&handshake::framed(Bytes::from_static(b"second"))).await.unwrap();
+    assert_eq!(next(&mut one.inbound).await, (ReplicaId(0), Bytes::from_static(b"second")));
+    assert!(one.peers.is_connected(ReplicaId(0)));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replica_may_speak_for_itself_only() {
+    let plan = Plan::new(3);
+    let two = plan.start(2);
+    let address = plan.members[2].address.clone();
+    let mut liar = raw(&address, identity(2).key(), Some(identity(0))).await;
+    raw_hello(&mut liar, Role::Peer(ReplicaId(1))).await;
+    until_hung_up(liar).await;
+    until("counted", || value(&two.counters.wrong_role) == 1).await;
+    assert!(two.peers.connected().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn closing_sends_what_is_queued() {
+    let plan = Plan::new(2);
+    let mut nodes = mesh(&plan).await;
+    let one = nodes.pop().unwrap();
+    for n in 0..1000 {
+        one.peers.send(ReplicaId(0), numbered(n, 1000));
+    }
+    let closing = tokio::spawn(one.peers.close());
+    for n in 0..1000 {
+        assert_eq!(number(&next(&mut nodes[0].inbound).await.1), n);
+    }
+    closing.await.unwrap();
+}
