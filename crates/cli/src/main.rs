@@ -45,6 +45,10 @@ enum Command {
     Load(commands::load::Arguments),
     /// Ask running replicas how they are.
     Status(commands::status::Arguments),
+    /// Measure clusters of processes on this machine.
+    Bench(commands::bench::Arguments),
+    /// Print decided blocks, proven by their certificates.
+    Pull(commands::pull::Arguments),
     /// Make a secret key and print its public half.
     Keygen(commands::keygen::Arguments),
     /// Check or show a replica's configuration.
@@ -64,6 +68,8 @@ fn main() -> ExitCode {
         Command::Testnet(command) => commands::testnet::run(&command, cli.output),
         Command::Demo(arguments) => commands::demo::run(&arguments, cli.output),
         Command::Status(arguments) => commands::status::run(&arguments, cli.output),
+        Command::Bench(arguments) => commands::bench::run(&arguments, cli.output),
+        Command::Pull(arguments) => commands::pull::run(&arguments, cli.output),
         Command::Start(arguments) => commands::start::run(&arguments, cli.output),
         Command::Gateway(arguments) => commands::gateway::run(&arguments, cli.output),
         Command::Load(arguments) => commands::load::run(&arguments, cli.output),

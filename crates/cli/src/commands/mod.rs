@@ -1,5 +1,6 @@
 //! One file a subcommand: its arguments and what it does with them.
 
+pub mod bench;
 pub mod completions;
 pub mod config;
 pub mod demo;
@@ -7,6 +8,7 @@ pub mod gateway;
 pub mod keygen;
 pub mod load;
 pub mod man;
+pub mod pull;
 pub mod start;
 pub mod status;
 pub mod testnet;

@@ -10,6 +10,7 @@
 //! is not connected may be dropped: a new connection is told everything it needs.
 
 mod answers;
+pub mod decided;
 mod error;
 pub mod message;
 mod pace;

@@ -11,6 +11,7 @@
 mod blocking;
 mod driver;
 mod link;
+pub mod pull;
 
 use std::future::Future;
 use std::sync::Arc;

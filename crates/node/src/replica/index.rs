@@ -4,11 +4,14 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use quorate_core::Height;
-use quorate_core::block::{BlockId, SharedBlock};
+use quorate_core::block::{Block, BlockId, SharedBlock};
 use quorate_core::replica::message::FullBlock;
-use quorate_core::wire::Decode as _;
+use quorate_core::wire::{Decode as _, Reader};
+use quorate_core::{Height, View};
 use quorate_store::wal::{LogReader, Position};
+
+/// Most blocks above the committed head that are looked at for its proof.
+const MAX_TAIL: usize = 16;
 
 /// The index, shared between the deciding thread and the archive.
 pub struct BlockIndex {
@@ -24,6 +27,8 @@ struct Places {
     /// snapshot have no place.
     committed: VecDeque<Option<Position>>,
     first: Height,
+    /// The last of them.
+    head: Option<BlockId>,
 }
 
 impl BlockIndex {
@@ -55,6 +60,7 @@ impl BlockIndex {
             }
             places.committed.push_back(position);
         }
+        places.head = Some(last.id());
         places.open.retain(|_, (height, _)| *height > last.height);
     }
 
@@ -94,6 +100,36 @@ impl BlockIndex {
             (*places.committed.get(usize::try_from(at).ok()?)?)?
         };
         self.reader.read(position).ok().map(|(_, payload)| Bytes::from(payload))
+    }
+
+    /// Recorded blocks above the committed head, each the parent of the next, encoded with their
+    /// frames; of two children of one block the one of the higher view. They carry the
+    /// certificates that prove the head committed.
+    #[must_use]
+    pub fn tail(&self) -> Vec<(Height, Bytes)> {
+        let (mut open, mut parent) = {
+            let places = self.places();
+            let Some(head) = places.head else { return Vec::new() };
+            let open: Vec<_> = places.open.values().copied().collect();
+            (open, head)
+        };
+        open.sort_unstable();
+        let mut found: Vec<(Height, View, BlockId, BlockId, Bytes)> = Vec::new();
+        for (height, position) in open.into_iter().take(MAX_TAIL) {
+            let Ok((_, payload)) = self.reader.read(position) else { continue };
+            let bytes = Bytes::from(payload);
+            let Ok(block) = Block::decode(&mut Reader::new(bytes.clone())) else { continue };
+            found.push((height, block.view, block.id(), block.parent(), bytes));
+        }
+        let mut tail = Vec::new();
+        let children = |parent| found.iter().filter(move |(_, _, _, of, _)| *of == parent);
+        while let Some((height, _, id, _, bytes)) =
+            children(parent).max_by_key(|(_, view, ..)| *view)
+        {
+            tail.push((*height, bytes.clone()));
+            parent = *id;
+        }
+        tail
     }
 
     /// The committed block at `height` with its frames, if it can be read.

@@ -1,0 +1,105 @@
+//! `quorate bench`
+
+use std::time::Duration;
+
+use clap::Args;
+use quorate_lab::bench::{Bench, Row};
+
+use crate::failure::Failure;
+use crate::local::{failure, program};
+use crate::output::{Format, print, print_json_line, table};
+
+/// Measure clusters of processes on this machine: throughput, latency, recovery, idleness.
+///
+/// Prints each row as a line of JSON when it is done, and all as a table in the end.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// Five seconds a row instead of thirty: to see that it works, not to quote.
+    #[arg(long)]
+    pub quick: bool,
+    /// How many replicas.
+    #[arg(short = 'n', long, default_value_t = 4, value_name = "N")]
+    pub replicas: usize,
+}
+
+/// Runs `bench`.
+pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
+    let temporary = std::env::temp_dir();
+    let folder =
+        tempfile::Builder::new().prefix("quorate-bench-").tempdir().map_err(|error| {
+            Failure::io(error, &temporary, "set TMPDIR to a folder that can be written")
+        })?;
+    let (warm_up, measured) = if arguments.quick { (1, 5) } else { (5, 30) };
+    let bench = Bench {
+        program: program()?,
+        folder: folder.path().to_owned(),
+        replicas: arguments.replicas,
+        measured: Duration::from_secs(measured),
+        warm_up: Duration::from_secs(warm_up),
+        idle: Duration::from_secs(5),
+    };
+    let mut rows = Vec::new();
+    let mut printed = Ok(());
+    let measured = bench.run(|row| {
+        let line = print_json_line(&serde_json::to_value(&row).unwrap_or_default());
+        if printed.is_ok() {
+            printed = line;
+        }
+        rows.push(row);
+    });
+    printed?;
+    if format == Format::Table {
+        print(&for_people(&rows))?;
+    }
+    measured.map_err(|error| failure(&error, folder.path()))
+}
+
+fn for_people(rows: &[Row]) -> String {
+    let head = [
+        "ROW", "DURABILITY", "PAYLOAD", "CLIENTS", "IN FLIGHT", "GOODPUT/S", "MEAN MS", "P50 MS",
+        "P99 MS", "MAX MS", "BLOCK", "US/COMMAND", "CPU %", "MEMORY MIB", "DISK MIB",
+    ];
+    let number = |value: Option<f64>, digits: usize| {
+        value.map_or_else(String::new, |value| format!("{value:.digits$}"))
+    };
+    let cells: Vec<_> = rows
+        .iter()
+        .map(|row| {
+            let settings = &row.settings;
+            [
+                settings.name.to_owned(),
+                settings.durability.to_owned(),
+                settings.payload.to_string(),
+                settings.clients.to_string(),
+                (settings.clients * settings.outstanding * settings.frame).to_string(),
+                number(row.goodput, 0),
+                number(row.mean_ms, 2),
+                number(row.p50_ms, 2),
+                number(row.p99_ms, 2),
+                number(row.max_ms, 2),
+                number(row.commands_per_block, 0),
+                number(row.replica_us, 1),
+                number(row.processor_percent, 2),
+                number(row.memory_mib, 0),
+                number(row.disk_mib, 0),
+            ]
+        })
+        .collect();
+    let mut text = table(head, &cells);
+    for row in rows {
+        for warning in &row.warnings {
+            let settings = &row.settings;
+            text.push_str(&format!(
+                "warning: {} {} {}: {warning}\n",
+                settings.name, settings.durability, settings.payload
+            ));
+        }
+    }
+    if let Some(row) = rows.first() {
+        text.push_str(&format!(
+            "{} replicas, batches of {}, {} cores shared by replicas, clients and measuring\n",
+            row.settings.replicas, row.settings.batch, row.settings.cores
+        ));
+    }
+    text
+}

@@ -1,0 +1,133 @@
+//! `quorate pull`
+
+use std::time::Duration;
+
+use clap::Args;
+use quorate_core::Height;
+use quorate_core::replica::message::FullBlock;
+use quorate_node::client::pull::Puller;
+use quorate_node::config::{Finding, Place};
+use serde_json::{Value, json};
+
+use crate::arguments::HomeArgument;
+use crate::cluster::{addresses, cluster_of};
+use crate::failure::{Exit, Failure};
+use crate::local::runtime;
+use crate::output::{Format, print, print_json_line};
+
+/// How long to wait before replicas without news are asked again.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// Print decided blocks with their commands, each proven by the certificates that replicas send
+/// along: no replica is believed.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// A client's home: its cluster.toml.
+    #[command(flatten)]
+    pub home: HomeArgument,
+    /// The first height.
+    #[arg(long, default_value_t = 1, value_name = "HEIGHT")]
+    pub from: u64,
+    /// Go on with blocks as they are decided, until told to stop.
+    #[arg(long)]
+    pub follow: bool,
+}
+
+/// Runs `pull`.
+pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
+    let home = arguments.home.home();
+    let cluster = cluster_of(&home)?;
+    let failed = |what: String| {
+        let remedy = "see that the replicas run, and that cluster.toml is theirs".to_owned();
+        let place = Place::File(home.cluster_file());
+        Failure::new(Exit::Failed, Finding { what, place, remedy })
+    };
+    let committee = cluster.committee().map_err(|error| failed(error.to_string()))?;
+    let count = cluster.members.len();
+    let mut puller = Puller::new(addresses(&cluster), committee, Height(arguments.from));
+    let (runtime, told) = runtime()?;
+    // Replicas in a row that had nothing new, and what was wrong with those that failed.
+    let (mut without_news, mut complaints) = (0, Vec::new());
+    while !told.load(std::sync::atomic::Ordering::Relaxed) {
+        match runtime.block_on(puller.pull()) {
+            Ok(blocks) if blocks.is_empty() => without_news += 1,
+            Ok(blocks) => {
+                (without_news, complaints) = (0, Vec::new());
+                for block in &blocks {
+                    show(block, format)?;
+                }
+            }
+            Err(error) => {
+                without_news += 1;
+                complaints.push(error.to_string());
+            }
+        }
+        if without_news < count {
+            continue;
+        }
+        if complaints.len() >= count && !arguments.follow {
+            return Err(failed(complaints.join("; ")));
+        }
+        for complaint in complaints.drain(..) {
+            eprintln!("warning: {complaint}");
+        }
+        if !arguments.follow {
+            break;
+        }
+        without_news = 0;
+        std::thread::sleep(PAUSE);
+    }
+    Ok(())
+}
+
+fn show(full: &FullBlock, format: Format) -> Result<(), Failure> {
+    match format {
+        Format::Table => {
+            let block = &full.block;
+            let commands: u32 = full.frames.iter().map(|frame| frame.count()).sum();
+            print(&format!(
+                "height {}  view {}  proposer {}  commands {commands}  {}\n",
+                block.height,
+                block.view,
+                block.proposer,
+                block.id()
+            ))
+        }
+        Format::Json => print_json_line(&json_of(full)),
+    }
+}
+
+/// A block as an executor reads it: its commands in the order of execution, in hexadecimal.
+fn json_of(full: &FullBlock) -> Value {
+    let block = &full.block;
+    let frames: Vec<_> = full
+        .frames
+        .iter()
+        .map(|frame| {
+            let commands: Vec<_> = frame.commands().map(hex).collect();
+            json!({
+                "client": hex(&frame.key().0),
+                "session": frame.session().0,
+                "first": frame.first().0,
+                "commands": commands,
+            })
+        })
+        .collect();
+    json!({
+        "height": block.height.0,
+        "view": block.view.0,
+        "proposer": block.proposer.0,
+        "block": block.id().to_string(),
+        "parent": block.parent().to_string(),
+        "frames": frames,
+    })
+}
+
+fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
+        // Writing to a string does not fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}

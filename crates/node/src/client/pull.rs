@@ -1,0 +1,168 @@
+//! Pulls decided blocks from replicas, and believes only what their certificates prove.
+//!
+//! One replica is asked at a time. One that does not answer, lies, or has nothing new makes room
+//! for the next: a single correct replica that is up to date is enough.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use quorate_core::client::decided::{Decided, NotDecided};
+use quorate_core::client::message::{MAX_REPLY_BYTES, Request, Response};
+use quorate_core::crypto::Scheme;
+use quorate_core::replica::message::FullBlock;
+use quorate_core::wire::{Decode as _, DecodeError, Encode as _};
+use quorate_core::{Committee, Digest, Height, ReplicaId};
+use quorate_crypto::Ed25519;
+
+use super::ReplicaAddress;
+use crate::transport::{self, Connection, DialError, Limits, Refusal};
+
+/// Bytes asked for at once.
+const BUDGET_BYTES: u32 = 4 << 20;
+/// Bytes of an answer beside its blocks, at most.
+const ANSWER_OVERHEAD_BYTES: usize = 64 << 10;
+/// How long a replica may take to answer.
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+
+/// Why a replica was of no use this time.
+#[derive(Debug, thiserror::Error)]
+pub enum PullError {
+    /// It cannot be reached.
+    #[error(transparent)]
+    Dial(#[from] DialError),
+    /// It did not answer.
+    #[error("replica {0} does not answer")]
+    Silent(ReplicaId),
+    /// Its answer cannot be read.
+    #[error("replica {replica} answers with garbage: {error}")]
+    Garbage {
+        /// Who.
+        replica: ReplicaId,
+        /// What is wrong.
+        error: DecodeError,
+    },
+    /// It does not keep the blocks asked for any more.
+    #[error("replica {replica} keeps blocks from height {first} on only, not from {wanted}")]
+    Gone {
+        /// Who.
+        replica: ReplicaId,
+        /// What was asked for.
+        wanted: Height,
+        /// The first it has.
+        first: Height,
+    },
+    /// Its answer proves nothing.
+    #[error("replica {replica} is not believed: {reason}")]
+    NotBelieved {
+        /// Who.
+        replica: ReplicaId,
+        /// Why.
+        reason: NotDecided,
+    },
+}
+
+/// An executor's way to the decided blocks.
+pub struct Puller {
+    replicas: Vec<ReplicaAddress>,
+    chain: Digest,
+    scheme: Arc<dyn Scheme>,
+    decided: Decided,
+    asked: usize,
+    connection: Option<Connection>,
+}
+
+impl Puller {
+    /// Pulls from `replicas` (in the order of their ids) what `committee` decides, from height
+    /// `from` on.
+    #[must_use]
+    pub fn new(replicas: Vec<ReplicaAddress>, committee: Committee, from: Height) -> Self {
+        let keys: Vec<_> =
+            committee.replicas().filter_map(|id| committee.key(id).copied()).collect();
+        Self {
+            replicas,
+            chain: committee.chain(),
+            scheme: Arc::new(Ed25519::new(&keys)),
+            decided: Decided::new(committee, from),
+            asked: 0,
+            connection: None,
+        }
+    }
+
+    /// The height of the next block that will be handed out.
+    #[must_use]
+    pub fn next_height(&self) -> Height {
+        self.decided.proven_below()
+    }
+
+    /// Asks one replica for what follows, and returns what is proven to be decided: blocks with
+    /// their frames, in order, none left out. If that is nothing, or it failed, the next call asks
+    /// the next replica.
+    ///
+    /// # Errors
+    /// [`PullError`]; it may be called again.
+    pub async fn pull(&mut self) -> Result<Vec<FullBlock>, PullError> {
+        let pulled = self.ask_one().await;
+        let useful = pulled.as_ref().is_ok_and(|blocks| !blocks.is_empty());
+        if !useful {
+            self.connection = None;
+            self.asked = (self.asked + 1) % self.replicas.len().max(1);
+        }
+        pulled
+    }
+
+    async fn ask_one(&mut self) -> Result<Vec<FullBlock>, PullError> {
+        let replica = ReplicaId(self.asked as u16);
+        let silent = PullError::Silent(replica);
+        let Some(address) = self.replicas.get(self.asked).cloned() else { return Err(silent) };
+        let mut connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => dial(replica, address, self.chain).await?,
+        };
+        let wanted = self.decided.wanted();
+        let request = Request::Pull { from: wanted, budget_bytes: BUDGET_BYTES };
+        if connection.push(request.to_bytes().into()).is_err() {
+            return Err(silent);
+        }
+        let (from, blocks) = match tokio::time::timeout(ANSWER_WITHIN, answer(&mut connection)).await
+        {
+            Ok(Some(answer)) => answer.map_err(|error| PullError::Garbage { replica, error })?,
+            _ => return Err(silent),
+        };
+        if !blocks.is_empty() && from > wanted {
+            return Err(PullError::Gone { replica, wanted, first: from });
+        }
+        let decided = self.decided.take(&blocks, &*self.scheme);
+        self.connection = Some(connection);
+        decided.map_err(|reason| PullError::NotBelieved { replica, reason })
+    }
+}
+
+/// The next answer to a pull; anything else is passed over.
+async fn answer(connection: &mut Connection) -> Option<Result<(Height, Vec<Bytes>), DecodeError>> {
+    loop {
+        let message = poll_fn(|cx| connection.poll_receive(cx)).await?;
+        match Response::from_bytes(message) {
+            Ok(Response::Blocks { from, blocks }) => return Some(Ok((from, blocks))),
+            Ok(_) => {}
+            Err(error) => return Some(Err(error)),
+        }
+    }
+}
+
+async fn dial(
+    replica: ReplicaId,
+    address: ReplicaAddress,
+    chain: Digest,
+) -> Result<Connection, DialError> {
+    let limits =
+        Limits { frame_bytes: MAX_REPLY_BYTES + ANSWER_OVERHEAD_BYTES, ..Limits::clients() };
+    let connection = transport::connect(&address.address, address.key, chain, limits).await?;
+    match connection.replica() == replica {
+        true => Ok(connection),
+        false => {
+            Err(DialError::Refused { address: address.address, refusal: Refusal::Role })
+        }
+    }
+}
