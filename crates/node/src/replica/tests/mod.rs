@@ -1,0 +1,5 @@
+//! The parts of a replica, each for itself.
+
+mod doorbell;
+mod requests;
+mod routes;
