@@ -88,11 +88,9 @@ impl Writers {
 
     /// Waits until `more` further writes are acknowledged.
     pub fn wait_for(&self, more: u64) {
-        let before = self.acknowledged();
-        let wanted = before + more;
+        let wanted = self.acknowledged() + more;
         wait_until(&format!("{more} more writes are acknowledged"), || {
             assert!(!self.tasks.iter().any(JoinHandle::is_finished), "a client gave up");
-            eprintln!("DBG {} of {more}", self.acknowledged() - before);
             self.acknowledged() >= wanted
         });
     }

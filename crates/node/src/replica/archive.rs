@@ -2,7 +2,7 @@
 //! One thread, so that a peer that catches up takes no time of the deciding one.
 
 use std::collections::BTreeSet;
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -22,8 +22,11 @@ use super::index::BlockIndex;
 use super::metrics::Metrics;
 use crate::transport::{ClientListener, ConnectionId, Peers};
 
-/// Tasks that may wait; beyond, the newest is dropped, and asked for again by who needs it.
-const TASKS: usize = 256;
+/// Tasks that may wait: more than askers can have, so that what is to be written finds room.
+const TASKS: usize = 1024;
+/// Clients' tasks that may wait, one each; beyond, the newest is dropped, and asked for again.
+const PULLS: usize = 16;
+
 /// Something to read or write.
 pub enum Task {
     /// Committed blocks for a peer.
@@ -67,8 +70,25 @@ pub enum Task {
 #[derive(Clone)]
 pub struct Archive {
     tasks: SyncSender<Task>,
-    /// Peers with a task under way: one each, so that none can keep this replica busy.
-    busy: Arc<Mutex<BTreeSet<ReplicaId>>>,
+    /// Those with a task under way: one each, so that none can keep this replica busy.
+    busy: Arc<Mutex<BTreeSet<Asker>>>,
+}
+
+/// Who asked for something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Asker {
+    Peer(ReplicaId),
+    Client(ConnectionId),
+}
+
+impl Task {
+    fn asker(&self) -> Option<Asker> {
+        match self {
+            Self::Chain { to, .. } | Self::Chunk { to, .. } => Some(Asker::Peer(*to)),
+            Self::Pull { connection, .. } => Some(Asker::Client(*connection)),
+            Self::Snapshot(..) | Self::Offer(_) => None,
+        }
+    }
 }
 
 /// What the archive's thread works with.
@@ -109,22 +129,17 @@ impl Archive {
         (Self { tasks, busy: Arc::default() }, queue)
     }
 
-    /// Hands a task over. One that does not fit is dropped: peers and clients ask again.
+    /// Hands a task over. One too many of its asker, or of all clients, is dropped: peers and
+    /// clients ask again.
     pub fn ask(&self, task: Task) {
-        let peer = match &task {
-            Task::Chain { to, .. } | Task::Chunk { to, .. } => Some(*to),
-            _ => None,
-        };
-        if let Some(peer) = peer
-            && !self.busy().insert(peer)
-        {
+        let Some(asker) = task.asker() else { return };
+        let mut busy = self.busy();
+        let pulls = || busy.iter().filter(|asker| matches!(asker, Asker::Client(_))).count();
+        if busy.contains(&asker) || matches!(asker, Asker::Client(_)) && pulls() >= PULLS {
             return;
         }
-        if let Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) =
-            self.tasks.try_send(task)
-            && let Some(peer) = peer
-        {
-            self.busy().remove(&peer);
+        if self.tasks.try_send(task).is_ok() {
+            busy.insert(asker);
         }
     }
 
@@ -134,27 +149,38 @@ impl Archive {
         let _ = self.tasks.send(task);
     }
 
-    fn busy(&self) -> std::sync::MutexGuard<'_, BTreeSet<ReplicaId>> {
+    /// The task of `asker` is done. Told before the answer leaves: the next question may follow it
+    /// at once.
+    fn done(&self, asker: Asker) {
+        self.busy().remove(&asker);
+    }
+
+    fn busy(&self) -> std::sync::MutexGuard<'_, BTreeSet<Asker>> {
         self.busy.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Shelf {
     /// Works until nobody can ask any more.
-    pub fn run(&self, archive_busy: &Archive, queue: &Receiver<Task>) {
+    pub fn run(&self, archive: &Archive, queue: &Receiver<Task>) {
         let mut open: Option<OpenSnapshot> = None;
         while let Ok(task) = queue.recv() {
             match task {
                 Task::Chain { to, above, through, budget_bytes, tail } => {
-                    self.send_chain(to, above, through, budget_bytes, &tail);
-                    archive_busy.busy().remove(&to);
+                    let message = self.chain(above, through, budget_bytes, &tail);
+                    archive.done(Asker::Peer(to));
+                    self.send("chain", to, message);
                 }
                 Task::Chunk { to, height, chunk } => {
-                    self.send_chunk(&mut open, to, height, chunk);
-                    archive_busy.busy().remove(&to);
+                    let message = self.chunk(&mut open, height, chunk);
+                    archive.done(Asker::Peer(to));
+                    self.send("chunk", to, message);
                 }
                 Task::Pull { connection, from, budget_bytes } => {
-                    self.send_pulled(connection, from, budget_bytes);
+                    let response = self.pulled(from, budget_bytes);
+                    archive.done(Asker::Client(connection));
+                    // The executor may be gone; it asks again elsewhere.
+                    let _ = self.listener.send(connection, response.to_bytes().into());
                 }
                 Task::Snapshot(meta, handle) => {
                     let height = meta.block.height;
@@ -188,14 +214,20 @@ impl Shelf {
         Ok(self.snapshots.keep_newest(kept.max(1))?)
     }
 
-    fn send_chain(
+    fn send(&self, kind: &'static str, to: ReplicaId, message: Option<Vec<u8>>) {
+        if let Some(message) = message {
+            self.metrics.sent(kind, message.len());
+            self.peers.send(to, message.into());
+        }
+    }
+
+    fn chain(
         &self,
-        to: ReplicaId,
         above: Height,
         through: Height,
         budget_bytes: u32,
         tail: &[FullBlock],
-    ) {
+    ) -> Option<Vec<u8>> {
         let mut blocks = Vec::new();
         let mut bytes = 0;
         let mut height = above.next();
@@ -213,7 +245,7 @@ impl Shelf {
             blocks.truncate(MAX_BLOCKS_SENT);
         }
         if blocks.is_empty() {
-            return;
+            return None;
         }
         // A chain message, put together from blocks that are encoded already.
         let head = PeerMessage::<NoMessage>::Chain(Vec::new()).to_bytes();
@@ -222,32 +254,27 @@ impl Shelf {
         for block in &blocks {
             message.extend_from_slice(block);
         }
-        self.metrics.sent("chain", message.len());
-        self.peers.send(to, message.into());
+        Some(message)
     }
 
-    fn send_chunk(
+    fn chunk(
         &self,
         open: &mut Option<OpenSnapshot>,
-        to: ReplicaId,
         height: Height,
         chunk: u32,
-    ) {
+    ) -> Option<Vec<u8>> {
         if open.as_ref().is_none_or(|snapshot| snapshot.height != height) {
-            *open = OpenSnapshot::read(&self.snapshots, height).ok();
+            // A peer that asks for what is not there leaves the open one to the others.
+            *open = Some(OpenSnapshot::read(&self.snapshots, height).ok()?);
         }
-        let Some((bytes, last)) = open.as_ref().and_then(|snapshot| snapshot.chunk(chunk)) else {
-            return;
-        };
+        let (bytes, last) = open.as_ref()?.chunk(chunk)?;
         if last {
             *open = None;
         }
-        let message = PeerMessage::<NoMessage>::Chunk { height, chunk, last, bytes }.to_bytes();
-        self.metrics.sent("chunk", message.len());
-        self.peers.send(to, message.into());
+        Some(PeerMessage::<NoMessage>::Chunk { height, chunk, last, bytes }.to_bytes())
     }
 
-    fn send_pulled(&self, connection: ConnectionId, from: Height, budget_bytes: u32) {
+    fn pulled(&self, from: Height, budget_bytes: u32) -> Response {
         let from = from.max(self.index.first());
         let budget = (budget_bytes as usize).min(MAX_REPLY_BYTES / 2);
         let mut blocks = Vec::new();
@@ -270,9 +297,7 @@ impl Shelf {
                 }
             }
         }
-        let response = Response::Blocks { from, blocks };
-        // The executor may be gone; it asks again elsewhere.
-        let _ = self.listener.send(connection, response.to_bytes().into());
+        Response::Blocks { from, blocks }
     }
 
     fn write(&self, meta: &SnapshotMeta, handle: &SnapshotHandle) -> Result<(), SnapshotError> {

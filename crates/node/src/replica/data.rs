@@ -220,10 +220,11 @@ pub fn open<S: StateMachine>(
     fresh: &dyn Fn() -> S,
 ) -> Result<Data<S>, DataError> {
     let (wal, shelf) = (folder.join("wal"), folder.join("snapshots"));
-    match (options.rejoin, is_blank(&wal)) {
-        (false, true) => return Err(DataError::Missing(wal)),
-        (true, false) => return Err(DataError::NotLost(wal)),
-        _ => {}
+    if !options.rejoin && is_blank(&wal) {
+        return Err(DataError::Missing(wal));
+    }
+    if options.rejoin && !is_blank(&shelf) {
+        return Err(DataError::NotLost(shelf));
     }
     std::fs::create_dir_all(folder)
         .map_err(|source| DataError::Io { path: folder.to_owned(), source })?;
@@ -247,8 +248,10 @@ pub fn open<S: StateMachine>(
         restore(&shelf, &snapshots, owner, options.sessions, fresh, &mut notes)?;
     let safety =
         match recovered.slot {
+            // Nothing was recorded: the log was begun just now, or by a rejoin that was cut short.
             None if options.rejoin => None,
             None => return Err(DataError::Missing(wal)),
+            Some(_) if options.rejoin => return Err(DataError::NotLost(wal)),
             Some(bytes) => Some(Safety::from_bytes(bytes.into()).map_err(|source| {
                 DataError::Record { folder: wal.clone(), position: 0, source }
             })?),

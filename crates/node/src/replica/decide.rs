@@ -4,13 +4,12 @@
 //! limit), has the replica take one [turn](drive::turn) on all of it with one sync, and sleeps
 //! until the bell rings or a timer is due. Nothing else touches the replica.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use quorate_core::client::message::Response;
-use quorate_core::crypto::{Check, PublicKey, Scheme, Signature, Signer, Statement};
+use quorate_core::crypto::{Check, Scheme, Signature, Signer, Statement};
 use quorate_core::protocol::{Event, Protocol};
 use quorate_core::replica::drive::{self, Stage};
 use quorate_core::replica::message::PeerMessage;
@@ -25,15 +24,14 @@ use super::inbox::{Answer, FromClient, Inbox};
 use super::index::BlockIndex;
 use super::journal::Journal;
 use super::metrics::{Metrics, StageClock};
+use super::routes::Routes;
 use super::verifier::Verifier;
-use crate::transport::{ClientListener, ConnectionId, Peers};
+use crate::transport::{ClientListener, Peers};
 
 /// Most messages of peers in one turn.
 const PEER_INPUTS: usize = 256;
 /// Most batches of clients in one turn.
 const CLIENT_INPUTS: usize = 4;
-/// Most connections that one client key is answered on.
-const ROUTES: usize = 4;
 /// A batch of signatures up to this size is verified by the deciding thread itself if nothing
 /// else waits for it: handing it over would take as long.
 const INLINE_CHECKS: usize = 4;
@@ -91,42 +89,6 @@ pub struct Reach {
     pub idle: bool,
     /// Why the replica must stop, if it must.
     pub halted: Option<String>,
-}
-
-/// On which connections clients are answered.
-#[derive(Debug, Default)]
-pub struct Routes {
-    by_key: BTreeMap<PublicKey, Vec<ConnectionId>>,
-    by_connection: BTreeMap<ConnectionId, Vec<PublicKey>>,
-}
-
-impl Routes {
-    fn learn(&mut self, key: PublicKey, connection: ConnectionId) {
-        let connections = self.by_key.entry(key).or_default();
-        if connections.last() == Some(&connection) {
-            return;
-        }
-        connections.retain(|known| *known != connection);
-        connections.push(connection);
-        if connections.len() > ROUTES {
-            connections.remove(0);
-        }
-        let keys = self.by_connection.entry(connection).or_default();
-        if !keys.contains(&key) {
-            keys.push(key);
-        }
-    }
-
-    fn forget(&mut self, connection: ConnectionId) {
-        for key in self.by_connection.remove(&connection).unwrap_or_default() {
-            if let Some(connections) = self.by_key.get_mut(&key) {
-                connections.retain(|known| *known != connection);
-                if connections.is_empty() {
-                    self.by_key.remove(&key);
-                }
-            }
-        }
-    }
 }
 
 impl<P, S> Decider<P, S>
@@ -366,7 +328,7 @@ impl<M: quorate_core::wire::Encode + std::fmt::Debug> drive::World<M> for Reach 
             Action::Broadcast(message) => self.peers.broadcast(&Bytes::from(message.to_bytes())),
             Action::Verify { ask, checks } => self.verifier.ask(ask, checks),
             Action::Respond { client, response } => {
-                let connections = self.routes.by_key.get(&client).map_or(&[][..], Vec::as_slice);
+                let connections = self.routes.of(&client);
                 if connections.is_empty() {
                     return;
                 }

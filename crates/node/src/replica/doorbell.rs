@@ -35,7 +35,9 @@ impl Doorbell {
                 Some(patience) => std::thread::park_timeout(patience),
                 None => std::thread::park(),
             }
-            self.rung.store(false, Ordering::Release);
+            // Not a plain store: it could be seen after the queues were found empty, and undo a ring
+            // whose message was not found.
+            self.rung.swap(false, Ordering::AcqRel);
         }
     }
 }

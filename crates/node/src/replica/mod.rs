@@ -19,6 +19,9 @@ mod index;
 mod journal;
 pub mod metrics;
 mod requests;
+mod routes;
+#[cfg(test)]
+mod tests;
 mod verifier;
 
 use std::path::PathBuf;
@@ -41,10 +44,11 @@ use crate::transport::{
 };
 use archive::{Archive, Shelf};
 use data::{DataError, OpenOptions, Owner};
-use decide::{Decider, End, Reach, Routes};
+use decide::{Decider, End, Reach};
 use inbox::{Answer, Outside};
 use metrics::{Metrics, StageClock};
 use requests::Requests;
+use routes::Routes;
 use verifier::Verifier;
 
 /// Events of clients that may wait for the clients' stage.

@@ -55,14 +55,17 @@ impl Requests {
         while events.blocking_recv_many(&mut batch, BATCH) > 0 {
             let mut ready = Vec::with_capacity(batch.len());
             let mut claimed = Vec::with_capacity(batch.len());
+            let mut closed = Vec::new();
             for (connection, event) in batch.drain(..) {
                 match event {
                     Event::Opened => {}
-                    Event::Closed => ready.push(FromClient::Closed(connection)),
+                    Event::Closed => closed.push(FromClient::Closed(connection)),
                     Event::Frame(bytes) => self.take(connection, bytes, &mut claimed, &mut ready),
                 }
             }
             self.verify(claimed, &mut ready);
+            // Behind the frames that came before, or these would bring the connection back.
+            ready.append(&mut closed);
             if !ready.is_empty() {
                 if self.outside.clients.send(ready).is_err() {
                     return;

@@ -1,0 +1,6 @@
+//! The parts of a replica, each for itself.
+
+mod archive;
+mod doorbell;
+mod requests;
+mod routes;
