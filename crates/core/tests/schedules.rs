@@ -14,9 +14,11 @@ use cluster::trace::Trace;
 use cluster::{Cluster, Config};
 
 /// Views that may pass from the healing of the network to the next commit: one in which replicas
-/// find together, a rotation of leaders, and the three views of a commit.
-fn liveness_views(replicas: usize) -> u64 {
-    1 + replicas as u64 + 3
+/// find together, a rotation of leaders, and the three views of a commit; another rotation where
+/// liars may spoil the first.
+fn liveness_views(cluster: &Cluster) -> u64 {
+    let rotations = 1 + u64::from(!cluster.config.twins.is_empty());
+    1 + rotations * cluster.config.replicas as u64 + 3
 }
 
 fn seeds(usual: std::ops::Range<u64>) -> std::ops::Range<u64> {
@@ -115,7 +117,7 @@ fn must_recover(cluster: &mut Cluster, down: &[usize]) {
         "nothing is committed after the network healed"
     );
     let views = cluster.highest_view().0 - view;
-    let allowed = liveness_views(cluster.config.replicas);
+    let allowed = liveness_views(cluster);
     // Alone, a replica does in one turn all there is to do.
     assert!(
         views <= allowed || cluster.slots.len() == 1,
