@@ -87,7 +87,7 @@ pub trait Ledger {
 #[derive(Clone, Debug)]
 pub enum Input<M> {
     /// The first input: what survived the last run.
-    Start(Recovered),
+    Start(Box<Recovered>),
     /// The deadline has passed.
     Timeout,
     /// A message whose signatures hold and whose block's payload is here.

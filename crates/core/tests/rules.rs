@@ -155,12 +155,12 @@ proptest! {
         let whole = model.tree(&blocks);
         // By the chain alone: the highest block that a justify in it decides.
         let mut shown = BTreeMap::new();
-        for i in 1..blocks.len() {
+        for (i, block) in blocks.iter().enumerate().skip(1) {
             let parent = model.parents[i];
             let before: u64 = shown.get(&parent).copied().unwrap_or(0);
             let own = model.decides(parent).map_or(0, |b| model.height(b));
             shown.insert(i, before.max(own));
-            prop_assert_eq!(whole.committed_by(&blocks[i].id()), Some(Height(before.max(own))));
+            prop_assert_eq!(whole.committed_by(&block.id()), Some(Height(before.max(own))));
         }
         // The same blocks, some of them after a commit.
         let root = root.index(blocks.len());

@@ -1,6 +1,7 @@
 //! What waits for the verdicts on its signatures.
 
 use super::{Action, Fx, Refused, Replica};
+use crate::block::SharedBlock;
 use crate::certificate::{Malformed, Qc};
 use crate::crypto::{Check, Claim, Verified};
 use crate::frame::SharedFrame;
@@ -13,6 +14,9 @@ use crate::types::{ReplicaId, Time, View};
 /// Most verifications of one peer's messages under way.
 const MAX_PENDING: usize = 64;
 
+/// A fetched block with its frames, resting on its justify.
+type ClaimedBlock = (Claim<SharedBlock>, Vec<SharedFrame>);
+
 /// A thing that waits.
 #[derive(Debug)]
 pub(super) enum Pending<M> {
@@ -23,7 +27,7 @@ pub(super) enum Pending<M> {
     /// Frames another replica sent.
     Frames { frames: Vec<Claim<SharedFrame>> },
     /// Blocks that were fetched.
-    Chain { from: ReplicaId, blocks: Vec<(Claim<crate::block::SharedBlock>, Vec<SharedFrame>)> },
+    Chain { from: ReplicaId, blocks: Vec<ClaimedBlock> },
     /// A snapshot that is offered.
     Offer { from: ReplicaId, offer: Box<Offer> },
     /// An answer to a replica that lost its data.
@@ -193,7 +197,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     pub(super) fn chain_claims(
         &self,
         blocks: Vec<FullBlock>,
-    ) -> Result<Vec<(Claim<crate::block::SharedBlock>, Vec<SharedFrame>)>, Malformed> {
+    ) -> Result<Vec<ClaimedBlock>, Malformed> {
         blocks
             .into_iter()
             .map(|full| Ok((self.protocol.claim_block(full.block)?, full.frames)))

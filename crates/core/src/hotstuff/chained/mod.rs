@@ -3,11 +3,11 @@
 //! Every view has one leader and one kind of vote; each certificate serves as the next phase of
 //! all the blocks below it. What this driver does, by file:
 //!
-//! - [`claim`]: what a message must be before its signatures are worth checking;
-//! - [`proposing`]: when a leader proposes, and what;
-//! - [`voting`]: when a replica votes (with [`Rules::may_vote`]), and how votes become a QC;
-//! - [`certificates`]: what a QC or TC leads to: high QC, lock, commit (with [`Rules::on_qc`]);
-//! - [`timeouts`]: giving up on a view.
+//! - `claim`: what a message must be before its signatures are worth checking;
+//! - `proposing`: when a leader proposes, and what;
+//! - `voting`: when a replica votes (with [`Rules::may_vote`]), and how votes become a QC;
+//! - `certificates`: what a QC or TC leads to: high QC, lock, commit (with [`Rules::on_qc`]);
+//! - `timeouts`: giving up on a view.
 //!
 //! Deviations from the papers:
 //! - **Votes go to the leader of the next view**, which collects them before it enters that view.
@@ -257,7 +257,7 @@ impl<R: Rules> Protocol for Chained<R> {
     fn step(&mut self, now: Time, input: Input<Message>, ledger: &mut dyn Ledger) -> Fx {
         let mut fx = Fx::default();
         match input {
-            Input::Start(recovered) => self.start(now, recovered, &mut fx),
+            Input::Start(recovered) => self.start(now, *recovered, &mut fx),
             Input::Timeout => self.on_timer(now, &mut fx),
             Input::Message { from, message } => {
                 self.on_message(now, from, message.into_inner(), ledger, &mut fx);
