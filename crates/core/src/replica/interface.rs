@@ -83,7 +83,7 @@ pub struct Submitted {
     pub relay: bool,
 }
 
-/// What survived the last run. The state of `snapshot` is already in the replica's [`Execution`].
+/// What survived the last run. The state of `snapshot` is already in the replica's [`Execution`](crate::execution::Execution).
 #[derive(Clone, Debug)]
 pub struct Recovery {
     /// The safety record; `None` only for a replica that never ran.
