@@ -211,6 +211,20 @@ impl Pacemaker {
         self.join(own).map_or(Consequence::None, Consequence::Join)
     }
 
+    /// Notes a time-out of a view that is over. Whether its sender should be told: it is more than
+    /// one view behind, or has said so before. (Time-outs that were on their way when q others
+    /// ended the view are the rule; to answer each would cost n² certificates a view change.)
+    pub fn is_behind(&mut self, time_out: &TimeOut, high_qc: &Qc) -> bool {
+        let Some(place) = self.time_outs.get_mut(time_out.replica.index()) else { return false };
+        match place {
+            Some((held, _)) if held.view >= time_out.view => true,
+            _ => {
+                *place = Some((*time_out, high_qc.clone()));
+                time_out.view.next() < self.view
+            }
+        }
+    }
+
     fn certificate(&self, view: View) -> Option<Tc> {
         let of_view = || self.time_outs.iter().flatten().filter(|(held, _)| held.view == view);
         if of_view().count() < self.quorum {

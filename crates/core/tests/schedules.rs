@@ -14,14 +14,17 @@ use cluster::trace::Trace;
 use cluster::{Cluster, Config};
 
 /// Views that may pass from the healing of the network to the next commit: one in which replicas
-/// find together, a rotation of leaders, and the three views of a commit.
-fn liveness_views(replicas: usize) -> u64 {
-    match replicas {
+/// find together, a rotation of leaders, and the three views of a commit; another rotation where
+/// liars, or replicas that lost their data and abstain, may spoil the first.
+fn liveness_views(cluster: &Cluster) -> u64 {
+    let spoilt = cluster.slots.iter().any(|slot| slot.faulty || slot.lost_data);
+    if cluster.config.replicas == 1 {
         // Alone, a replica goes through any number of views in one instant.
-        1 => u64::MAX,
-        // A replica that was restarted leaves out the view it had reserved: two rotations.
-        n => 1 + 2 * n as u64 + 3,
+        return u64::MAX;
     }
+    // A replica that was restarted leaves out the view it had reserved: one rotation more.
+    let rotations = 2 + u64::from(spoilt);
+    1 + rotations * cluster.config.replicas as u64 + 3
 }
 
 fn seeds(usual: std::ops::Range<u64>) -> std::ops::Range<u64> {
@@ -120,7 +123,7 @@ fn must_recover(cluster: &mut Cluster, down: &[usize]) {
         "nothing is committed after the network healed"
     );
     let views = cluster.highest_view().0 - view;
-    let allowed = liveness_views(cluster.config.replicas);
+    let allowed = liveness_views(cluster);
     // Alone, a replica does in one turn all there is to do.
     assert!(
         views <= allowed || cluster.slots.len() == 1,
@@ -205,5 +208,42 @@ fn liars_change_nothing() {
             _ => Vec::new(),
         };
         must_recover(cluster, &down);
+    });
+}
+
+/// Up to f replicas lose their disks in the middle of it all, and never contradict themselves.
+#[test]
+fn lost_data_is_no_lie() {
+    for_each_seed(0..100, |seed, place| {
+        let mut rng = Rng::new(seed ^ 0x105E);
+        let replicas = rng.pick(&[4, 4, 7]);
+        let config = Config { replicas, ..draw(&mut rng, seed) };
+        let cluster = place.insert(Cluster::traced(config, trace()));
+        let mut victims = (replicas - 1) / 3;
+        for _ in 0..rng.between((20, 80)) {
+            let client = rng.below(cluster.clients.len() as u64) as usize;
+            if rng.percent(60) {
+                cluster.request(client, 1 + rng.below(4), 10);
+            }
+            if rng.percent(30) {
+                disturb(cluster, &mut rng);
+            }
+            if victims > 0 && rng.percent(5) {
+                victims -= 1;
+                let slot = (rng.below(2) as usize + 2 * victims) % replicas;
+                cluster.crash(slot);
+                cluster.slots[slot].disk = cluster::disk::Disk::default();
+                cluster.rejoin(slot, victims as u8);
+            }
+            cluster.run_for(rng.pick(&[1_000, 10_000, 50_000, 300_000]));
+        }
+        must_recover(cluster, &[]);
+        // Enough views that it may speak again.
+        for _ in 0..30 {
+            cluster.request(0, 1, 10);
+            assert!(cluster.run_until_answered(60_000_000));
+        }
+        assert!(cluster.correct().all(|core| !core.is_rejoining()));
+        must_fall_silent(cluster);
     });
 }

@@ -9,10 +9,7 @@ use crate::wire::{Decode, DecodeError, Encode, Reader};
 
 /// A message of chained HotStuff. Its sender is known by the channel it came through.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "time-outs are rare, and messages are never kept in bulk"
-)]
+#[expect(clippy::large_enum_variant, reason = "moved a few times; a time-out is no rare message")]
 pub enum Message {
     /// The leader's block for its view. Not signed by itself: the channel authenticates it, and
     /// what counts are the votes.

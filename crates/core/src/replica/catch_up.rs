@@ -155,6 +155,8 @@ impl CatchUp {
             Some(deadline) if now < deadline => return None,
             Some(_) => {
                 want.next_peer();
+                // What was reached may be on another fork than the tip.
+                want.reached = Height(0);
                 want.patience = (want.patience * 2).min(MAX_PATIENCE);
             }
             None => {}

@@ -14,8 +14,8 @@ use crate::types::{ReplicaId, Time, View};
 /// Most verifications of one peer's messages under way.
 const MAX_PENDING: usize = 64;
 
-/// A fetched block, not to be believed yet, and its bodies.
-pub(super) type ChainLink = (Claim<SharedBlock>, Vec<SharedFrame>);
+/// A fetched block with its frames, resting on its justify.
+type ClaimedBlock = (Claim<SharedBlock>, Vec<SharedFrame>);
 
 /// A thing that waits.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub(super) enum Pending<M> {
     /// Frames another replica sent.
     Frames { frames: Vec<Claim<SharedFrame>> },
     /// Blocks that were fetched.
-    Chain { from: ReplicaId, blocks: Vec<ChainLink> },
+    Chain { from: ReplicaId, blocks: Vec<ClaimedBlock> },
     /// A snapshot that is offered.
     Offer { from: ReplicaId, offer: Box<Offer> },
     /// An answer to a replica that lost its data.
@@ -194,7 +194,10 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     }
 
     /// What the signatures of fetched blocks rest on.
-    pub(super) fn chain_claims(&self, blocks: Vec<FullBlock>) -> Result<Vec<ChainLink>, Malformed> {
+    pub(super) fn chain_claims(
+        &self,
+        blocks: Vec<FullBlock>,
+    ) -> Result<Vec<ClaimedBlock>, Malformed> {
         blocks
             .into_iter()
             .map(|full| Ok((self.protocol.claim_block(full.block)?, full.frames)))

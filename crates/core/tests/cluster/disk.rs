@@ -113,8 +113,7 @@ impl Disk {
         Recovery { safety, snapshot, offer, blocks: blocks.collect() }
     }
 
-    /// How much is on it: blocks.
-    pub fn len(&self) -> usize {
-        self.blocks.len()
+    pub fn has_safety(&self) -> bool {
+        self.safety.is_some()
     }
 }

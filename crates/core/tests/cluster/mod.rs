@@ -108,6 +108,8 @@ pub struct Slot {
     /// Time-outs in a row without the clock moving.
     spins: (Time, u32),
     pub halted: Option<Halt>,
+    /// It lost its disk once: it must not start as if it had never run.
+    pub lost_data: bool,
     /// Its application computes another state from this command on.
     pub breaks_at: Option<usize>,
     /// The snapshot on its way to the disk.
@@ -164,6 +166,7 @@ impl Cluster {
             checked: (0, 0),
             spins: (Time(0), 0),
             halted: None,
+            lost_data: false,
             breaks_at: None,
             writing: None,
             sent: 0,
@@ -231,6 +234,10 @@ impl Cluster {
 
     /// Starts a replica with what its disk holds.
     pub fn boot(&mut self, slot: usize) {
+        if self.slots[slot].lost_data && !self.slots[slot].disk.has_safety() {
+            let nonce = self.rng.next() as u8;
+            return self.rejoin(slot, nonce);
+        }
         let recovery = Box::new(self.slots[slot].disk.recovery());
         self.slots[slot].core = Some(self.make_core(slot));
         self.note(slot, || "starts".into());
@@ -250,6 +257,7 @@ impl Cluster {
     /// Starts a replica whose disk was lost.
     pub fn rejoin(&mut self, slot: usize, nonce: u8) {
         self.slots[slot].disk = Disk::default();
+        self.slots[slot].lost_data = true;
         self.slots[slot].core = Some(self.make_core(slot));
         self.note(slot, || "starts without its data, and asks the others".into());
         self.turn(slot, vec![Input::Rejoin(Digest([nonce; 32]))]);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use quorate_core::block::{Block, BlockId};
+use quorate_core::block::BlockId;
 use quorate_core::certificate::{Qc, Tc};
 use quorate_core::hotstuff::Message;
 use quorate_core::protocol::Event;
@@ -13,8 +13,10 @@ use super::Peer;
 
 #[derive(Debug, Default)]
 pub struct Trace {
-    /// Nothing is kept unless this is set.
+    /// Nothing is written down unless this is set.
     pub on: bool,
+    /// Whether it is ever set: blocks get names all the time then.
+    names_blocks: bool,
     pub lines: Vec<String>,
     names: BTreeMap<BlockId, String>,
     /// How many blocks of a view have a name.
@@ -23,7 +25,7 @@ pub struct Trace {
 
 impl Trace {
     pub fn on() -> Self {
-        Self { on: true, ..Self::default() }
+        Self { on: true, names_blocks: true, ..Self::default() }
     }
 
     pub fn take(&mut self) -> Vec<String> {
@@ -38,14 +40,14 @@ impl Trace {
     }
 
     /// Blocks are called after their view; a second one of a view gets a prime.
-    pub fn learn(&mut self, block: &Block) {
-        if self.names.contains_key(&block.id()) {
+    fn learn(&mut self, id: BlockId, view: View) {
+        if self.names.contains_key(&id) {
             return;
         }
-        let count = self.by_view.entry(block.view).or_default();
-        let name = format!("b{}{}", block.view.0, "'".repeat(*count));
+        let count = self.by_view.entry(view).or_default();
+        let name = format!("b{view}{}", "'".repeat(*count));
         *count += 1;
-        self.names.insert(block.id(), name);
+        self.names.insert(id, name);
     }
 
     pub fn name(&self, id: &BlockId) -> String {
@@ -86,7 +88,7 @@ impl Trace {
             }
             PeerMessage::Chain(blocks) => {
                 for full in blocks {
-                    self.learn(&full.block);
+                    self.learn(full.block.id(), full.block.view);
                 }
                 let names: Vec<_> = blocks.iter().map(|f| self.name(&f.block.id())).collect();
                 format!("sends blocks {}", names.join(" "))
@@ -111,7 +113,7 @@ impl Trace {
     fn protocol_words(&mut self, message: &Message) -> String {
         match message {
             Message::Proposal { block, tc } => {
-                self.learn(block);
+                self.learn(block.id(), block.view);
                 let (name, qc) = (self.name(&block.id()), self.qc(&block.justify));
                 let (frames, tc) = (block.frames.len(), self.tc(tc.as_ref()));
                 format!("proposal {name} ({qc}{tc}, {frames} frames)")
@@ -130,13 +132,18 @@ impl Trace {
     }
 
     pub fn event(&mut self, now: Time, slot: usize, event: &Event) {
+        if let Event::Proposed { view, block, .. } = event
+            && self.names_blocks
+        {
+            self.learn(*block, *view);
+        }
         if !self.on {
             return;
         }
         let line = match event {
             Event::Entered(view) => format!("enters view {view}"),
-            Event::Proposed { view, frames, .. } => {
-                format!("proposes in view {view}, {frames} frames")
+            Event::Proposed { view, block, frames } => {
+                format!("proposes in view {view}, {frames} frames: {}", self.name(block))
             }
             Event::Voted { block, .. } => format!("votes for {}", self.name(block)),
             Event::Declined { view, reason } => {

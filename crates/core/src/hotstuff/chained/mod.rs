@@ -3,11 +3,11 @@
 //! Every view has one leader and one kind of vote; each certificate serves as the next phase of
 //! all the blocks below it. What this driver does, by file:
 //!
-//! - [`claim`]: what a message must be before its signatures are worth checking;
-//! - [`proposing`]: when a leader proposes, and what;
-//! - [`voting`]: when a replica votes (with [`Rules::may_vote`]), and how votes become a QC;
-//! - [`certificates`]: what a QC or TC leads to: high QC, lock, commit (with [`Rules::on_qc`]);
-//! - [`timeouts`]: giving up on a view.
+//! - `claim`: what a message must be before its signatures are worth checking;
+//! - `proposing`: when a leader proposes, and what;
+//! - `voting`: when a replica votes (with [`Rules::may_vote`]), and how votes become a QC;
+//! - `certificates`: what a QC or TC leads to: high QC, lock, commit (with [`Rules::on_qc`]);
+//! - `timeouts`: giving up on a view.
 //!
 //! Deviations from the papers:
 //! - **Votes go to the leader of the next view**, which collects them before it enters that view.

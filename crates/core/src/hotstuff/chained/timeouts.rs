@@ -62,7 +62,7 @@ impl<R: Rules> Chained<R> {
     pub(super) fn on_time_out(&mut self, now: Time, time_out: TimeOut, high_qc: Qc, fx: &mut Fx) {
         if time_out.view < self.pacemaker.view() {
             // Its sender is behind: what brought this replica here will bring it here as well.
-            if time_out.replica != self.me {
+            if time_out.replica != self.me && self.pacemaker.is_behind(&time_out, &high_qc) {
                 fx.output(Output::Send { to: time_out.replica, message: self.advance() });
             }
             return;

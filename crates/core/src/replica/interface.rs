@@ -1,0 +1,237 @@
+//! What a replica is told, and what it wants done.
+
+use std::sync::Arc;
+
+use crate::block::{BlockId, SharedBlock};
+use crate::certificate::Malformed;
+use crate::client::message::Response;
+use crate::crypto::{Check, PublicKey, Signature, Statement, Verified};
+use crate::execution::{ExecutionError, SnapshotHandle};
+use crate::frame::SharedFrame;
+use crate::mempool;
+use crate::protocol::{Event, Safety};
+use crate::replica::message::{FullBlock, Offer, PeerMessage};
+use crate::types::{Digest, Duration, Height, ReplicaId};
+
+/// What a replica is told at its making.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Its id.
+    pub me: ReplicaId,
+    /// Most commands in a block (a single frame may have more).
+    pub batch_commands: usize,
+    /// Most encoded bytes of frames in a block (a single frame may have more).
+    pub batch_bytes: usize,
+    /// The bodies of a proposal's frames travel with it up to this many bytes; larger ones are
+    /// expected to have come from the client and are asked for if they did not.
+    pub inline_bytes: usize,
+    /// A frame that came from a client and is in no block after this long is passed on to the
+    /// other replicas.
+    pub relay_after: Duration,
+    /// Blocks from one snapshot to the next.
+    pub snapshot_blocks: u64,
+    /// The bounds of the mempool.
+    pub mempool: mempool::Limits,
+}
+
+/// What a replica is told.
+#[derive(Clone, Debug)]
+pub enum Input<M> {
+    /// First of all: what survived the last run.
+    Start(Box<Recovery>),
+    /// First of all, for a replica that lost its data: a nonce never used before.
+    Rejoin(Digest),
+    /// A peer's message.
+    Peer {
+        /// The peer, known by its channel.
+        from: ReplicaId,
+        /// The message.
+        message: PeerMessage<M>,
+    },
+    /// Frames of clients, whose signatures hold.
+    Frames(Vec<Submitted>),
+    /// The deadline has passed.
+    Timeout,
+    /// The verdicts on an [`Action::Verify`].
+    Checked {
+        /// Which one.
+        ask: u64,
+        /// One verdict a check, in order.
+        verdicts: Vec<bool>,
+    },
+    /// The signature of an [`Action::Sign`].
+    Signed {
+        /// What was signed.
+        statement: Statement,
+        /// The signature.
+        signature: Signature,
+    },
+    /// A channel to a peer has just opened.
+    Connected(ReplicaId),
+    /// The snapshot at this height is on disk.
+    SnapshotWritten(Height),
+    /// The log holds no committed block below this height any more.
+    LogBegins(Height),
+    /// The log grows large: take a snapshot now.
+    TakeSnapshot,
+}
+
+/// A client's frame on its way in.
+#[derive(Clone, Debug)]
+pub struct Submitted {
+    /// The frame.
+    pub frame: Verified<SharedFrame>,
+    /// The client sent it here alone.
+    pub relay: bool,
+}
+
+/// What survived the last run. The state of `snapshot` is already in the replica's [`Execution`](crate::execution::Execution).
+#[derive(Clone, Debug)]
+pub struct Recovery {
+    /// The safety record; `None` only for a replica that never ran.
+    pub safety: Option<Safety>,
+    /// The newest snapshot, if there is one.
+    pub snapshot: Option<SnapshotMeta>,
+    /// The newest [offer](Action::Offered), whose snapshot may be an older one.
+    pub offer: Option<Offer>,
+    /// The recorded blocks, in the order they were recorded.
+    pub blocks: Vec<FullBlock>,
+}
+
+/// What is kept beside a snapshot's chunks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SnapshotMeta {
+    /// The block whose state it is.
+    pub block: SharedBlock,
+    /// What the chain up to that block commits by itself.
+    pub committed: Height,
+    /// The committed blocks right below it, oldest first.
+    pub recent: Vec<SharedBlock>,
+    /// The roots of the states up to and including this one, the latest last.
+    pub roots: Vec<Digest>,
+}
+
+/// Something that must be durable before what rests on it leaves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Record {
+    /// A block with its frames.
+    Block(FullBlock),
+    /// The safety record as it is now.
+    Safety(Arc<Safety>),
+}
+
+/// What a replica wants done, once its records are durable.
+#[derive(Debug)]
+pub enum Action<M> {
+    /// Send to one replica.
+    Send {
+        /// To whom.
+        to: ReplicaId,
+        /// What.
+        message: PeerMessage<M>,
+    },
+    /// Send to every other replica.
+    Broadcast(PeerMessage<M>),
+    /// Sign and answer with [`Input::Signed`].
+    Sign(Statement),
+    /// Verify as one batch and answer with [`Input::Checked`].
+    Verify {
+        /// Names the request.
+        ask: u64,
+        /// The signatures.
+        checks: Vec<Check>,
+    },
+    /// Tell a client.
+    Respond {
+        /// The client.
+        client: PublicKey,
+        /// What.
+        response: Response,
+    },
+    /// These blocks are committed: from now on they can be asked for by height.
+    Committed(Vec<SharedBlock>),
+    /// A block was executed.
+    Executed {
+        /// How many commands, retries not counted.
+        commands: u64,
+    },
+    /// Send committed blocks to a peer, from the log.
+    ServeChain {
+        /// To whom.
+        to: ReplicaId,
+        /// From the height above this one ...
+        above: Height,
+        /// ... up to this one.
+        through: Height,
+        /// About this many bytes.
+        budget_bytes: u32,
+        /// If all of that fits: these too.
+        tail: Vec<FullBlock>,
+    },
+    /// Send a chunk of a snapshot to a peer.
+    ServeChunk {
+        /// To whom.
+        to: ReplicaId,
+        /// Which snapshot.
+        height: Height,
+        /// Which chunk.
+        chunk: u32,
+    },
+    /// Write this snapshot out while the replica goes on; then [`Input::SnapshotWritten`].
+    WriteSnapshot(Box<SnapshotMeta>, SnapshotHandle),
+    /// The snapshot of this offer is attested and on disk: replicas that are behind can be helped
+    /// with it. Keep the offer beside it, for [`Recovery::offer`]. Only now may older snapshots go,
+    /// and blocks at or below its height.
+    Offered(Box<Offer>),
+    /// For logs, metrics and transcripts.
+    Event(Event),
+    /// A peer's message was refused.
+    Refused {
+        /// The peer.
+        from: ReplicaId,
+        /// Why.
+        reason: Refused,
+    },
+    /// This replica must stop: going on could do harm.
+    Halt(Halt),
+}
+
+/// Why a peer's message was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Refused {
+    /// Before any signature was looked at.
+    Malformed(Malformed),
+    /// A signature does not hold.
+    BadSignature,
+    /// Nobody asked for it.
+    Unasked,
+    /// It does not fit what was asked for, or the cluster's limits.
+    Unfit,
+    /// Too many of the sender's messages wait for their verification.
+    Flood,
+}
+
+/// Why a replica must stop.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Halt {
+    /// A quorum computed another state.
+    #[error(
+        "safety: the committed block {block} at height {height} carries state root {theirs}, and this \
+         replica computed none like it; its state is wrong or its application is not deterministic. \
+         Keep the data folder as evidence and rejoin with an empty one"
+    )]
+    StateRoot {
+        /// The block's height.
+        height: Height,
+        /// The block.
+        block: BlockId,
+        /// Its root.
+        theirs: Digest,
+    },
+    /// A committed block cannot be executed.
+    #[error(transparent)]
+    Execution(ExecutionError),
+    /// A committed block's frames are not here.
+    #[error("the frames of the committed block {0} are missing; this is a bug")]
+    MissingFrames(BlockId),
+}
