@@ -86,9 +86,21 @@ fn disturb(cluster: &mut Cluster, rng: &mut Rng) {
             cluster.slots[slot].disk.fails = Some(fails);
         }
         3..=5 if cluster.slots[slot].core.is_none() => cluster.boot(slot),
-        6 => {
+        6 if rng.percent(50) => {
             let sides = rng.next();
             cluster.network.partition(|slot| (sides >> slot & 1) as usize);
+        }
+        6 => {
+            // Two runs of leaders, either of which could commit if it were a quorum; twins sit on
+            // both sides.
+            let (replicas, from) = (cluster.config.replicas, rng.below(10) as usize);
+            let ids: Vec<usize> = cluster.slots.iter().map(|slot| slot.id).collect();
+            let half = |slot: usize| (ids[slot] + from) % replicas < replicas / 2;
+            let twins: Vec<usize> = cluster.config.twins.clone();
+            cluster.network.partition(|slot| match twins.contains(&ids[slot]) {
+                true => usize::from(slot >= replicas),
+                false => usize::from(half(slot)),
+            });
         }
         7 => {
             let to = rng.below(slots as u64) as usize;

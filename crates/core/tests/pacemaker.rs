@@ -1,0 +1,102 @@
+//! The pacemaker by itself: which view, when to give up, whom to join.
+
+mod cluster;
+
+use cluster::adversary::Liar;
+use cluster::keys::{CHAIN, committee};
+use quorate_core::block::Block;
+use quorate_core::certificate::Qc;
+use quorate_core::pacemaker::{Consequence, Pacemaker, Timing};
+use quorate_core::{Duration, Epoch, Time, View};
+
+const N: usize = 7;
+
+fn pacemaker() -> Pacemaker {
+    Pacemaker::new(&committee(N), Timing::default(), 3)
+}
+
+fn genesis() -> Qc {
+    Qc::genesis(Block::genesis(CHAIN, Epoch(0)).id())
+}
+
+fn time_out(pacemaker: &mut Pacemaker, id: usize, view: u64, own: u64) -> Consequence {
+    let time_out = Liar { id, replicas: N, to: 0 }.time_out(View(view), View(0));
+    pacemaker.time_out(time_out, genesis(), View(own))
+}
+
+#[test]
+fn views_are_jumped_to_and_never_left_backwards() {
+    let mut pacemaker = pacemaker();
+    assert!(pacemaker.certified(Time(0), View(0)));
+    assert!(pacemaker.certified(Time(0), View(500)));
+    assert_eq!(pacemaker.view(), View(501));
+    assert!(!pacemaker.certified(Time(0), View(499)));
+    assert_eq!(pacemaker.view(), View(501));
+}
+
+#[test]
+fn f_plus_one_time_outs_are_joined_at_the_lowest_of_them() {
+    let mut pacemaker = pacemaker();
+    pacemaker.certified(Time(0), View(4));
+    assert_eq!(time_out(&mut pacemaker, 1, 9_000, 0), Consequence::None);
+    assert_eq!(time_out(&mut pacemaker, 2, 8, 0), Consequence::None);
+    // Two liars and one correct replica: the third highest is witnessed by a correct one.
+    assert_eq!(time_out(&mut pacemaker, 3, 7, 0), Consequence::Join(View(7)));
+    assert_eq!(time_out(&mut pacemaker, 4, 6, 7), Consequence::None, "given up already");
+    assert_eq!(time_out(&mut pacemaker, 1, 5, 0), Consequence::None, "an older one counts not");
+}
+
+#[test]
+fn q_time_outs_of_one_view_make_a_certificate_and_those_of_several_do_not() {
+    let mut pacemaker = pacemaker();
+    pacemaker.certified(Time(0), View(4));
+    for id in 0..4 {
+        assert!(!matches!(time_out(&mut pacemaker, id, 5, 6), Consequence::Certificate(_)));
+    }
+    assert_eq!(time_out(&mut pacemaker, 4, 6, 6), Consequence::None);
+    match time_out(&mut pacemaker, 5, 5, 6) {
+        Consequence::Certificate(tc) => {
+            assert_eq!((tc.view(), tc.signers().count()), (View(5), 5));
+        }
+        other => panic!("no certificate: {other:?}"),
+    }
+}
+
+#[test]
+fn who_is_just_late_is_told_nothing_and_who_stays_behind_is() {
+    let mut pacemaker = pacemaker();
+    pacemaker.certified(Time(0), View(9));
+    let late = |view| Liar { id: 2, replicas: N, to: 0 }.time_out(View(view), View(0));
+    assert!(pacemaker.is_behind(&late(5), &genesis()), "five views behind");
+    assert!(!pacemaker.is_behind(&late(9), &genesis()), "on its way when the view ended");
+    assert!(pacemaker.is_behind(&late(9), &genesis()), "it says so again");
+}
+
+#[test]
+fn the_wait_grows_with_the_distance_to_the_last_commit_up_to_its_bound() {
+    let timing = Timing::default();
+    let wait = |view, committed| timing.wait(View(view), View(committed), 3);
+    assert_eq!(wait(4, 1), timing.base);
+    assert_eq!(wait(1, 9), timing.base);
+    assert_eq!(wait(5, 1), timing.base * 3 / 2);
+    assert_eq!(wait(6, 1), timing.base * 9 / 4);
+    assert_eq!(wait(u64::MAX, 1), timing.max);
+    assert_eq!(wait(u64::MAX, u64::MAX), timing.base);
+}
+
+#[test]
+fn the_timer_runs_only_while_there_is_work() {
+    let mut pacemaker = pacemaker();
+    assert_eq!(pacemaker.deadline(), None);
+    pacemaker.certified(Time(5), View(3));
+    assert_eq!(pacemaker.deadline(), None);
+    pacemaker.set_busy(Time(10), true);
+    let due = pacemaker.deadline().expect("busy");
+    pacemaker.set_busy(Time(1_000), true);
+    assert_eq!(pacemaker.deadline(), Some(due), "work that goes on does not put it off");
+    pacemaker.committed(View(4));
+    pacemaker.certified(Time(2_000), View(4));
+    assert_eq!(pacemaker.deadline(), Some(Time(2_000).after(Duration::from_millis(250))));
+    pacemaker.set_busy(Time(3_000), false);
+    assert_eq!(pacemaker.deadline(), None);
+}
