@@ -118,6 +118,7 @@ fn settings(
         inline_bytes: INLINE_BYTES,
         relay_after: base / 2,
         snapshot_blocks,
+        max_snapshot_bytes: cluster.limits.max_snapshot_bytes,
         mempool: mempool::Limits::default(),
     }
 }

@@ -22,14 +22,13 @@ const MAX_PATIENCE: Duration = Duration::from_millis(3200);
 const CHUNK_PATIENCE: Duration = Duration::from_millis(1000);
 /// How many bytes of blocks are asked for at once.
 pub const BUDGET_BYTES: u32 = 4 << 20;
-/// A snapshot of more chunks than this is not taken over.
-const MAX_CHUNKS: usize = 64 << 10;
-
 /// What is wanted, and from whom.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct CatchUp {
     want: Option<Want>,
     transfer: Option<Transfer>,
+    /// A snapshot of more bytes is not taken over.
+    max_snapshot_bytes: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -56,6 +55,7 @@ struct Transfer {
     peer: ReplicaId,
     offer: Box<Offer>,
     chunks: Vec<Bytes>,
+    bytes: u64,
     deadline: Time,
 }
 
@@ -66,6 +66,8 @@ pub enum Chunked {
     Unasked,
     /// Another one is needed.
     More,
+    /// The snapshot is larger than the cluster's limit, or never ends: it was given up.
+    TooLarge,
     /// That was the last: these are the chunks of what was offered.
     Complete(Box<Offer>, Vec<Bytes>),
 }
@@ -77,6 +79,12 @@ impl Want {
 }
 
 impl CatchUp {
+    /// Nothing is wanted yet.
+    #[must_use]
+    pub fn new(max_snapshot_bytes: u64) -> Self {
+        Self { want: None, transfer: None, max_snapshot_bytes }
+    }
+
     /// Says which certificate's block is wanted by now, if any is. A later one replaces an
     /// earlier one; what was asked for until then is still taken.
     pub fn want(&mut self, missing: Option<&Qc>, me: ReplicaId) {
@@ -182,7 +190,7 @@ impl CatchUp {
     pub fn accept<M>(&mut self, now: Time, peer: ReplicaId, offer: Box<Offer>) -> PeerMessage<M> {
         let height = offer.block.height;
         let deadline = now.after(CHUNK_PATIENCE);
-        self.transfer = Some(Transfer { peer, offer, chunks: Vec::new(), deadline });
+        self.transfer = Some(Transfer { peer, offer, chunks: Vec::new(), bytes: 0, deadline });
         PeerMessage::FetchChunk { height, chunk: 0 }
     }
 
@@ -205,9 +213,14 @@ impl CatchUp {
             return Chunked::Unasked;
         }
         let Some(transfer) = &mut self.transfer else { return Chunked::Unasked };
+        transfer.bytes += bytes.len() as u64;
+        if transfer.bytes > self.max_snapshot_bytes || bytes.is_empty() {
+            self.transfer = None;
+            return Chunked::TooLarge;
+        }
         transfer.chunks.push(bytes);
         transfer.deadline = now.after(CHUNK_PATIENCE);
-        if !last && transfer.chunks.len() < MAX_CHUNKS {
+        if !last {
             return Chunked::More;
         }
         match self.transfer.take() {

@@ -30,6 +30,8 @@ pub struct Settings {
     pub relay_after: Duration,
     /// Blocks from one snapshot to the next.
     pub snapshot_blocks: u64,
+    /// A snapshot of more bytes than this is not taken over from a peer.
+    pub max_snapshot_bytes: u64,
     /// The bounds of the mempool.
     pub mempool: mempool::Limits,
 }

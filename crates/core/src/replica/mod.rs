@@ -112,7 +112,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             execution,
             fresh,
             bodies: BTreeMap::new(),
-            catch_up: CatchUp::default(),
+            catch_up: CatchUp::new(settings.max_snapshot_bytes),
             rejoin: None,
             known: KnownSignatures::default(),
             pending: BTreeMap::new(),

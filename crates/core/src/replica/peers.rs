@@ -308,6 +308,10 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             Chunked::Unasked => {
                 fx.output(Action::Refused { from, reason: Refused::Unasked });
             }
+            Chunked::TooLarge => {
+                self.catch_up.answered(from, None);
+                fx.output(Action::Refused { from, reason: Refused::Unfit });
+            }
             Chunked::More => {
                 if let Some((to, height, chunk)) = self.catch_up.next_chunk() {
                     let message = PeerMessage::FetchChunk { height, chunk };
@@ -353,7 +357,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     }
 
     pub(super) fn begin_rejoin(&mut self, now: Time, nonce: Digest, fx: &mut Fx<P::Message>) {
-        self.rejoin = Some(Rejoin::new(nonce, self.domain.committee().quorum()));
+        self.rejoin = Some(Rejoin::new(nonce, self.domain.committee()));
         self.ask_testimonies(now, fx);
     }
 

@@ -201,6 +201,7 @@ impl Cluster {
             inline_bytes: self.config.inline_bytes,
             relay_after: Duration::from_micros(self.config.relay_after),
             snapshot_blocks: self.config.snapshot_blocks,
+            max_snapshot_bytes: 64 << 20,
             mempool: mempool::Limits::default(),
         }
     }

@@ -234,7 +234,8 @@ impl Shelf {
         while height <= through && blocks.len() < MAX_BLOCKS_SENT {
             let Some(block) = self.index.read(height) else { break };
             bytes += block.len();
-            if !blocks.is_empty() && bytes > budget_bytes as usize {
+            // Two at least: the last block of an answer is certified by none in it.
+            if blocks.len() >= 2 && bytes > budget_bytes as usize {
                 break;
             }
             blocks.push(block);
