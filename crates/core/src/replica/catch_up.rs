@@ -89,7 +89,7 @@ impl CatchUp {
     /// earlier one; what was asked for until then is still taken.
     pub fn want(&mut self, missing: Option<&Qc>, me: ReplicaId) {
         let Some(qc) = missing else {
-            return *self = Self::default();
+            return *self = Self::new(self.max_snapshot_bytes);
         };
         let voters = || qc.signers().filter(|voter| *voter != me).collect();
         match &mut self.want {
