@@ -124,11 +124,7 @@ impl Decided {
         Ok(self.hand_out())
     }
 
-    fn check(
-        &self,
-        blocks: &[Bytes],
-        scheme: &dyn Scheme,
-    ) -> Result<Vec<FullBlock>, NotDecided> {
+    fn check(&self, blocks: &[Bytes], scheme: &dyn Scheme) -> Result<Vec<FullBlock>, NotDecided> {
         if self.held_back.len() + blocks.len() > MAX_HELD_BACK {
             return Err(NotDecided::TooMany);
         }
@@ -145,9 +141,7 @@ impl Decided {
                 .map_err(|error| NotDecided::Malformed { height, error })?;
             let block = &full.block;
             let ascends = block.justify.view() < block.view;
-            if block.height != height
-                || block.epoch != self.domain.committee().epoch()
-                || !ascends
+            if block.height != height || block.epoch != self.domain.committee().epoch() || !ascends
             {
                 return Err(NotDecided::OutOfPlace(height));
             }
@@ -183,8 +177,8 @@ impl Decided {
         let is_head = |index: usize| {
             // The block behind the chain carries the last of its certificates.
             let certified = index + depth < self.held_back.len();
-            let consecutive = (index..index + depth - 1)
-                .all(|at| view(at).map(View::next) == view(at + 1));
+            let consecutive =
+                (index..index + depth - 1).all(|at| view(at).map(View::next) == view(at + 1));
             certified && consecutive
         };
         let Some(head) = (0..self.held_back.len()).rev().find(|index| is_head(*index)) else {
