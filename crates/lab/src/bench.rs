@@ -108,7 +108,11 @@ impl Bench {
         }
     }
 
-    fn new_homes(&self, name: &Path, durability: Durability) -> Result<testnet::Testnet, BenchError> {
+    fn new_homes(
+        &self,
+        name: &Path,
+        durability: Durability,
+    ) -> Result<testnet::Testnet, BenchError> {
         let options = testnet::Options {
             chain: "bench".to_owned(),
             batch_commands: Some(BATCH),

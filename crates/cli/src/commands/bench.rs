@@ -25,10 +25,9 @@ pub struct Arguments {
 /// Runs `bench`.
 pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
     let temporary = std::env::temp_dir();
-    let folder =
-        tempfile::Builder::new().prefix("quorate-bench-").tempdir().map_err(|error| {
-            Failure::io(error, &temporary, "set TMPDIR to a folder that can be written")
-        })?;
+    let folder = tempfile::Builder::new().prefix("quorate-bench-").tempdir().map_err(|error| {
+        Failure::io(error, &temporary, "set TMPDIR to a folder that can be written")
+    })?;
     let (warm_up, measured) = if arguments.quick { (1, 5) } else { (5, 30) };
     let bench = Bench {
         program: program()?,
@@ -56,8 +55,21 @@ pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
 
 fn for_people(rows: &[Row]) -> String {
     let head = [
-        "ROW", "DURABILITY", "PAYLOAD", "CLIENTS", "IN FLIGHT", "GOODPUT/S", "MEAN MS", "P50 MS",
-        "P99 MS", "MAX MS", "BLOCK", "US/COMMAND", "CPU %", "MEMORY MIB", "DISK MIB",
+        "ROW",
+        "DURABILITY",
+        "PAYLOAD",
+        "CLIENTS",
+        "IN FLIGHT",
+        "GOODPUT/S",
+        "MEAN MS",
+        "P50 MS",
+        "P99 MS",
+        "MAX MS",
+        "BLOCK",
+        "US/COMMAND",
+        "CPU %",
+        "MEMORY MIB",
+        "DISK MIB",
     ];
     let number = |value: Option<f64>, digits: usize| {
         value.map_or_else(String::new, |value| format!("{value:.digits$}"))

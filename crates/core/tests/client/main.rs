@@ -1,5 +1,6 @@
 //! The client session against scripts and against lying replicas.
 
+mod decided;
 mod lying;
 mod packed;
 mod script;

@@ -177,11 +177,8 @@ impl Bench {
     ) -> Result<Row, BenchError> {
         let name = Path::new("cluster");
         let net = self.new_homes(name, durability)?;
-        let options = Options {
-            program: self.program.clone(),
-            arguments: Vec::new(),
-            echo: Echo::No,
-        };
+        let options =
+            Options { program: self.program.clone(), arguments: Vec::new(), echo: Echo::No };
         let mut cluster = LocalCluster::start(net.cluster, net.replicas, options)?;
         cluster.await_ready(PATIENCE)?;
         let row = measure(&mut cluster);
@@ -215,9 +212,10 @@ fn kill_leader(
         let _entered = runtime.enter();
         counting.probe()
     };
-    let recovery = runtime
-        .block_on(async { tokio::time::timeout(PATIENCE, probe).await })
-        .map_err(|_| CountingError::Late { what: "no command after a kill", patience: PATIENCE })??;
+    let recovery =
+        runtime.block_on(async { tokio::time::timeout(PATIENCE, probe).await }).map_err(
+            |_| CountingError::Late { what: "no command after a kill", patience: PATIENCE },
+        )??;
     let since = Instant::now();
     cluster.restart(leader)?;
     let height = cluster.height();

@@ -125,7 +125,8 @@ impl Puller {
         if connection.push(request.to_bytes().into()).is_err() {
             return Err(silent);
         }
-        let (from, blocks) = match tokio::time::timeout(ANSWER_WITHIN, answer(&mut connection)).await
+        let (from, blocks) = match tokio::time::timeout(ANSWER_WITHIN, answer(&mut connection))
+            .await
         {
             Ok(Some(answer)) => answer.map_err(|error| PullError::Garbage { replica, error })?,
             _ => return Err(silent),
@@ -161,8 +162,6 @@ async fn dial(
     let connection = transport::connect(&address.address, address.key, chain, limits).await?;
     match connection.replica() == replica {
         true => Ok(connection),
-        false => {
-            Err(DialError::Refused { address: address.address, refusal: Refusal::Role })
-        }
+        false => Err(DialError::Refused { address: address.address, refusal: Refusal::Role }),
     }
 }

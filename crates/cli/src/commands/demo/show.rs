@@ -163,7 +163,6 @@ impl Show {
     /// Kills the leader, if one is known and up.
     fn kill_leader(&mut self) -> bool {
         let Some(leader) = self.cluster.leader() else { return false };
-        // Asked before the kill, submitted right after it.
         self.cluster.kill(leader);
         let (sender, receiver) = channel();
         let probe = {
@@ -200,19 +199,16 @@ impl Show {
 
     /// One step further: the plan, what is waited for, the figures.
     pub fn go_on(&mut self) -> Result<(), Error> {
-        if let Some(length) = self.length {
-            match self.plan {
-                Plan::Waiting if self.began.elapsed() >= length / 2 => {
-                    if self.kill_leader() {
-                        self.plan = Plan::Down(Instant::now());
-                    }
-                }
-                Plan::Down(since) if self.probe.is_none() && since.elapsed() >= DOWN_AT_LEAST => {
-                    self.restart_all()?;
-                    self.plan = Plan::Done;
-                }
-                _ => {}
-            }
+        let half_way = self.length.is_some_and(|length| self.began.elapsed() >= length / 2);
+        if half_way && matches!(self.plan, Plan::Waiting) && self.kill_leader() {
+            self.plan = Plan::Down(Instant::now());
+        }
+        if let Plan::Down(since) = self.plan
+            && self.probe.is_none()
+            && since.elapsed() >= DOWN_AT_LEAST
+        {
+            self.restart_all()?;
+            self.plan = Plan::Done;
         }
         self.look_for_answers()?;
         for (id, how, log) in self.cluster.ended() {

@@ -1,0 +1,162 @@
+//! Commands of the real binary that run whole clusters: demo, testnet up, status, pull.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+fn command(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_quorate"));
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("QUORATE_")) {
+        command.env_remove(name);
+    }
+    command.current_dir(folder).args(arguments).stdin(Stdio::null());
+    command
+}
+
+fn quorate(folder: &Path, arguments: &[&str]) -> Output {
+    command(folder, arguments).output().unwrap()
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn lines(output: &Output) -> Vec<Value> {
+    let text = String::from_utf8(output.stdout.clone()).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < Duration::from_secs(60), "never: {what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn the_demo_kills_the_leader_and_loses_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let temporary = folder.path().join("tmp");
+    std::fs::create_dir(&temporary).unwrap();
+    let demo = command(folder.path(), &["demo", "--seconds", "4", "-o", "json", "--port", "0"])
+        .env("TMPDIR", &temporary)
+        .output()
+        .unwrap();
+    assert!(demo.status.success(), "{}", err(&demo));
+    let report = &lines(&demo)[0];
+    assert!(report["acknowledged"].as_u64().unwrap() > 0, "{report}");
+    for sins in ["lost", "duplicated", "wrong", "ambiguous", "failed"] {
+        assert_eq!(report[sins], 0, "{report}");
+    }
+    for figure in ["throughput", "p50_ms", "p99_ms", "recovery_ms", "catch_up_ms"] {
+        assert!(report[figure].as_f64().unwrap() > 0.0, "{figure}: {report}");
+    }
+    assert!(report["killed"].is_u64(), "{report}");
+    assert_eq!((&report["replicas"], &report["protocol"]), (&4.into(), &"hotstuff-chained".into()));
+    assert!(err(&demo).contains("redis-cli -p "), "{}", err(&demo));
+    // Nothing is left behind.
+    assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0);
+}
+
+/// A running `testnet up`; killed when dropped.
+struct Up(Child);
+
+impl Drop for Up {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Up {
+    fn start(folder: &Path) -> Self {
+        let mut child = command(folder, &["testnet", "up", "net", "--port", "0", "-o", "json"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        while !line.starts_with('{') {
+            line.clear();
+            assert!(out.read_line(&mut line).unwrap() > 0, "ended before it was up");
+        }
+        let said: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(said["replicas"], 4);
+        // Whatever the children say later must not block them.
+        std::thread::spawn(move || std::io::copy(&mut out, &mut std::io::sink()));
+        Self(child)
+    }
+}
+
+#[test]
+fn a_testnet_is_run_asked_pulled_from_and_ends_with_its_parent() {
+    let folder = tempfile::tempdir().unwrap();
+    let init = quorate(folder.path(), &["testnet", "init", "net"]);
+    assert!(init.status.success(), "{}", err(&init));
+    let nobody = quorate(folder.path(), &["status", "--home", "net"]);
+    assert_eq!(nobody.status.code(), Some(1));
+    assert!(err(&nobody).contains("no replica answers"));
+
+    let mut up = Up::start(folder.path());
+    let load = ["load", "--home", "net/client", "--seconds", "1", "--warmup", "0"];
+    let load = quorate(folder.path(), &[&load[..], &["--frame", "10"]].concat());
+    assert!(load.status.success(), "{}", err(&load));
+
+    let status = |home: &str| quorate(folder.path(), &["status", "--home", home, "-o", "json"]);
+    for (home, count) in [("net", 4), ("net/client", 4), ("net/replica-2", 1)] {
+        let asked = status(home);
+        assert!(asked.status.success(), "{}", err(&asked));
+        let said: Value = serde_json::from_slice(&asked.stdout).unwrap();
+        let replicas = said["replicas"].as_array().unwrap();
+        assert_eq!(replicas.len(), count);
+        let executed = |replica: &Value| replica["executed_height"].as_u64().unwrap_or(0);
+        assert!(replicas.iter().map(executed).max() > Some(0), "{said}");
+    }
+    let one = status("net/replica-2");
+    let one: Value = serde_json::from_slice(&one.stdout).unwrap();
+    let process = one["replicas"][0]["process"].as_u64().unwrap();
+
+    pulled_blocks_are_linked(folder.path());
+
+    // Killed, it cannot stop its children: they see it themselves.
+    up.0.kill().unwrap();
+    up.0.wait().unwrap();
+    eventually("all replicas have ended", || {
+        let asked = status("net");
+        let said: Value = serde_json::from_slice(&asked.stdout).unwrap();
+        said["replicas"].as_array().unwrap().iter().all(|one| one["unreachable"].is_string())
+    });
+    eventually("the process is gone", || !Path::new(&format!("/proc/{process}")).exists());
+}
+
+fn pulled_blocks_are_linked(folder: &Path) {
+    let pull = quorate(folder, &["pull", "--home", "net/client", "--from", "3", "-o", "json"]);
+    assert!(pull.status.success(), "{}", err(&pull));
+    let blocks = lines(&pull);
+    assert_eq!(blocks[0]["height"], 3);
+    for pair in blocks.windows(2) {
+        assert_eq!(pair[0]["block"], pair[1]["parent"]);
+    }
+    let commands = |block: &Value| {
+        let frames = block["frames"].as_array().unwrap().iter();
+        frames.map(|frame| frame["commands"].as_array().unwrap().len()).sum::<usize>()
+    };
+    assert!(blocks.iter().map(commands).sum::<usize>() > 0);
+    // Another chain's client believes nothing of it.
+    let other = quorate(folder, &["testnet", "init", "other"]);
+    assert!(other.status.success(), "{}", err(&other));
+    let file = |net: &str| folder.join(net).join("client/config/cluster.toml");
+    let text = std::fs::read_to_string(file("net")).unwrap();
+    let genesis = |net: &str| {
+        let text = std::fs::read_to_string(file(net)).unwrap();
+        text.lines().find(|line| line.starts_with("genesis")).unwrap().to_owned()
+    };
+    let text = text.replace(&genesis("net"), &genesis("other"));
+    std::fs::write(file("other"), text).unwrap();
+    let refused = quorate(folder, &["pull", "--home", "other/client"]);
+    assert_eq!((refused.status.code(), refused.stdout.len()), (Some(1), 0));
+}

@@ -1,0 +1,214 @@
+//! Decided blocks: what proves them, and that nothing else does.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use quorate_core::block::{Block, Content};
+use quorate_core::certificate::{Domain, Malformed, Qc};
+use quorate_core::client::decided::{Decided, NotDecided};
+use quorate_core::crypto::{Check, PublicKey, Scheme, Signature, Statement};
+use quorate_core::frame::Frame;
+use quorate_core::hotstuff::rules::{Rules as _, ThreeChain};
+use quorate_core::replica::message::FullBlock;
+use quorate_core::wire::{Decode as _, Encode as _};
+use quorate_core::{Committee, Digest, Epoch, Height, ReplicaId, Sequence, SessionId, View};
+
+const CHAIN: Digest = Digest([9; 32]);
+
+fn key(replica: u16) -> PublicKey {
+    PublicKey([replica as u8 + 1; 32])
+}
+
+fn sign(key: PublicKey, statement: &Statement) -> Signature {
+    let digest = Digest::of("test signature", &[&key.0[..], statement.as_bytes()].concat());
+    let mut bytes = [0; 64];
+    bytes[..32].copy_from_slice(&digest.0);
+    bytes[32..].copy_from_slice(&digest.0);
+    Signature(bytes)
+}
+
+/// A scheme whose signatures are hashes: only those made by [`sign`] hold.
+struct Hashes;
+
+impl Scheme for Hashes {
+    fn verify(&self, checks: &[Check]) -> Vec<bool> {
+        checks.iter().map(|check| sign(check.key, &check.statement) == check.signature).collect()
+    }
+}
+
+fn committee() -> Committee {
+    Committee::new(CHAIN, Epoch(0), (0..4).map(key).collect()).unwrap()
+}
+
+fn genesis() -> Block {
+    Block::genesis(CHAIN, Epoch(0))
+}
+
+fn certificate(of: &Block, signers: &[u16]) -> Qc {
+    if of.height == Height(0) {
+        return Qc::genesis(of.id());
+    }
+    let statement = Domain::new(committee(), ThreeChain::PROTOCOL).vote(of.view, &of.id());
+    let mut bytes = Vec::new();
+    of.view.encode(&mut bytes);
+    of.id().encode(&mut bytes);
+    (signers.len() as u32).encode(&mut bytes);
+    for signer in signers {
+        ReplicaId(*signer).encode(&mut bytes);
+        sign(key(*signer), &statement).encode(&mut bytes);
+    }
+    Qc::from_bytes(bytes.into()).unwrap()
+}
+
+fn child(of: &Block, view: u64, signers: &[u16]) -> FullBlock {
+    let command = [view as u8; 5];
+    let frame = Frame::build(
+        PublicKey([77; 32]),
+        SessionId(1),
+        Sequence(view),
+        [&command[..]],
+        &CHAIN,
+        |statement| sign(PublicKey([77; 32]), statement),
+    );
+    let frame = Arc::new(frame.unwrap());
+    let block = Block::new(Content {
+        epoch: Epoch(0),
+        view: View(view),
+        height: of.height.next(),
+        proposer: ReplicaId((view % 4) as u16),
+        justify: certificate(of, signers),
+        state_root: Digest::default(),
+        frames: vec![frame.id()],
+    });
+    FullBlock { block: Arc::new(block), frames: vec![frame] }
+}
+
+/// A chain of blocks of these views, on the genesis block.
+fn chain(views: &[u64]) -> Vec<FullBlock> {
+    let mut chain: Vec<FullBlock> = Vec::new();
+    for view in views {
+        let parent = chain.last().map_or_else(genesis, |full| Block::clone(&full.block));
+        chain.push(child(&parent, *view, &[0, 1, 3]));
+    }
+    chain
+}
+
+fn encoded(blocks: &[FullBlock]) -> Vec<Bytes> {
+    blocks.iter().map(|full| full.to_bytes().into()).collect()
+}
+
+fn from(height: u64) -> Decided {
+    Decided::new(committee(), Height(height))
+}
+
+#[test]
+fn a_block_is_handed_out_once_three_certificates_in_a_row_are_there() {
+    let chain = chain(&[1, 2, 3, 4, 5, 6]);
+    let blocks = encoded(&chain);
+    let mut decided = from(1);
+    for known in 0..6 {
+        let out = decided.take(&blocks[known..=known], &Hashes).unwrap();
+        assert_eq!(out.len(), usize::from(known >= 3));
+        assert_eq!(out.as_slice(), &chain[known.saturating_sub(3)..][..out.len()]);
+    }
+    assert_eq!((decided.proven_below(), decided.wanted()), (Height(4), Height(7)));
+    assert_eq!(decided.take(&[], &Hashes), Ok(Vec::new()));
+    assert_eq!(from(1).take(&blocks, &Hashes).unwrap(), chain[..3]);
+}
+
+#[test]
+fn views_that_do_not_follow_each_other_prove_nothing() {
+    let gaps = chain(&[1, 2, 4, 5, 7, 8, 10, 11, 13, 14]);
+    assert_eq!(from(1).take(&encoded(&gaps), &Hashes), Ok(Vec::new()));
+    // The first three of a row commit all that is below, once the last of them is certified.
+    let healed = chain(&[1, 2, 4, 5, 6, 9]);
+    assert_eq!(from(1).take(&encoded(&healed[..5]), &Hashes), Ok(Vec::new()));
+    assert_eq!(from(1).take(&encoded(&healed), &Hashes).unwrap(), healed[..3]);
+}
+
+#[test]
+fn one_may_begin_anywhere() {
+    let chain = chain(&[1, 2, 3, 4, 5, 6, 7]);
+    let mut decided = from(3);
+    assert_eq!(decided.wanted(), Height(3));
+    assert_eq!(decided.take(&encoded(&chain[2..]), &Hashes).unwrap(), chain[2..4]);
+    let wrong = from(3).take(&encoded(&chain[3..]), &Hashes);
+    assert_eq!(wrong, Err(NotDecided::OutOfPlace(Height(3))));
+    assert_eq!(from(0).wanted(), Height(1));
+}
+
+#[test]
+fn no_byte_of_a_block_can_be_changed() {
+    let chain = chain(&[1, 2, 3, 4, 5, 6]);
+    let blocks = encoded(&chain);
+    for at in 0..4 {
+        for byte in 0..blocks[at].len() {
+            let mut changed = blocks[at].to_vec();
+            changed[byte] ^= 1 << (byte % 8);
+            let mut tampered = blocks.clone();
+            tampered[at] = changed.into();
+            let mut decided = from(1);
+            let refused = decided.take(&tampered, &Hashes);
+            // The signature of a client's frame is no part of its identity: the quorum vouched
+            // for the frame, and its bytes do not matter any more.
+            let only_signature = refused.as_ref().is_ok_and(|out| {
+                out.iter().zip(&chain).all(|(out, right)| {
+                    out.block == right.block
+                        && out.frames[0].id() == right.frames[0].id()
+                        && out.frames[0].commands().eq(right.frames[0].commands())
+                })
+            });
+            assert!(refused.is_err() || only_signature, "block {at}, byte {byte}");
+            if refused.is_err() {
+                assert_eq!(decided.take(&blocks, &Hashes).unwrap(), chain[..3]);
+            }
+        }
+        for length in 0..blocks[at].len() {
+            let mut cut = blocks.clone();
+            cut[at].truncate(length);
+            assert!(from(1).take(&cut, &Hashes).is_err(), "block {at} cut to {length}");
+        }
+    }
+}
+
+#[test]
+fn certificates_of_too_few_or_of_others_are_refused() {
+    let first = child(&genesis(), 1, &[]);
+    let cases: [(&[u16], Malformed); 5] = [
+        (&[0, 1], Malformed::NoQuorum),
+        (&[], Malformed::NoQuorum),
+        (&[0, 1, 1], Malformed::UnorderedSigners),
+        (&[0, 2, 1], Malformed::UnorderedSigners),
+        (&[0, 1, 4], Malformed::UnknownSigner),
+    ];
+    for (signers, reason) in cases {
+        let second = child(&first.block, 2, signers);
+        let refused = from(1).take(&encoded(&[first.clone(), second]), &Hashes);
+        assert_eq!(refused, Err(NotDecided::Certificate { height: Height(2), reason }));
+    }
+    // The certificates of another chain's committee with the same keys.
+    let other = Committee::new(Digest([8; 32]), Epoch(0), (0..4).map(key).collect()).unwrap();
+    let blocks = encoded(&chain(&[1, 2, 3, 4]));
+    assert!(Decided::new(other.clone(), Height(1)).take(&blocks, &Hashes).is_err());
+    let refused = Decided::new(other, Height(2)).take(&blocks[1..], &Hashes);
+    assert_eq!(refused, Err(NotDecided::Signature(Height(2))));
+}
+
+#[test]
+fn blocks_that_were_given_up_make_room_for_those_that_were_not() {
+    let abandoned = chain(&[1, 2, 3]);
+    let mut right = chain(&[1, 2]);
+    for view in [5, 6, 7, 8] {
+        let parent = Block::clone(&right[right.len() - 1].block);
+        right.push(child(&parent, view, &[1, 2, 3]));
+    }
+    let mut decided = from(1);
+    assert_eq!(decided.take(&encoded(&abandoned), &Hashes), Ok(Vec::new()));
+    let unlinked = decided.take(&encoded(&right[3..]), &Hashes);
+    assert_eq!(unlinked, Err(NotDecided::NotLinked(Height(4))));
+    assert_eq!(decided.wanted(), Height(1));
+    assert_eq!(decided.take(&encoded(&right), &Hashes).unwrap(), right[..3]);
+    // What was handed out stands: a chain beside it is no chain.
+    let beside = decided.take(&encoded(&right[3..]), &Hashes);
+    assert_eq!(beside, Err(NotDecided::OutOfPlace(Height(7))));
+}

@@ -1,0 +1,144 @@
+//! What a replica tells over HTTP, in every state it can be in.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use quorate_node::config::{self, Overrides};
+use quorate_node::http::{ask, ask_json};
+use quorate_node::launch::{Launched, last_http_address, launch};
+use quorate_node::testnet::{self, Options, Testnet};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+struct World {
+    net: Testnet,
+    runtime: tokio::runtime::Runtime,
+    folder: tempfile::TempDir,
+}
+
+impl World {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let net = testnet::init(&folder.path().join("net"), 4, &Options::default()).unwrap();
+        Self { net, runtime: tokio::runtime::Runtime::new().unwrap(), folder }
+    }
+
+    fn start(&self, id: usize) -> Launched {
+        let loaded = config::load(&self.net.replicas[id], &Overrides::default()).unwrap();
+        let keys = loaded.open_keys().unwrap();
+        let committee = loaded.cluster.committee().unwrap();
+        self.runtime.block_on(launch(&loaded, committee, keys, false)).unwrap()
+    }
+}
+
+fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < Duration::from_secs(60), "never: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_replica_is_alive_alone_and_ready_in_a_quorum() {
+    let world = World::new();
+    let first = world.start(0);
+    let address = first.http_address.to_string();
+    let data = world.folder.path().join("net/replica-0/data");
+    assert_eq!(last_http_address(&data).as_deref(), Some(address.as_str()));
+    assert_eq!(last_http_address(world.folder.path()), None);
+
+    let get = |path: &str| ask(&address, path, PATIENCE).unwrap();
+    assert_eq!((get("/livez").code, get("/livez").body.as_str()), (200, "ok\n"));
+    assert_eq!(get("/readyz").code, 503);
+    assert!(get("/readyz").body.contains("reaches 1 replicas, itself included, of 3"));
+    assert_eq!(get("/nothing").code, 404);
+    let status = ask_json(&address, "/status", PATIENCE).unwrap();
+    assert_eq!((&status["ready"], &status["replica"]), (&false.into(), &0.into()));
+
+    let others = [world.start(1), world.start(2)];
+    eventually("a quorum is reached", || get("/readyz").code == 200);
+    let status = ask_json(&address, "/status", PATIENCE).unwrap();
+    assert_eq!(status["protocol"], "hotstuff-chained");
+    assert_eq!(status["replicas"], 4);
+    assert_eq!(status["chain_digest"], world.net.cluster.chain_digest().to_string());
+    assert_eq!((&status["abstaining"], &status["rejoining"]), (&false.into(), &false.into()));
+    for field in ["view", "leader", "committed_height", "executed_height", "log_bytes"] {
+        assert!(status[field].is_u64(), "{field}: {status}");
+    }
+    assert!(status["stage_seconds"]["persist"].is_f64());
+    let version = ask_json(&address, "/version", PATIENCE).unwrap();
+    assert_eq!(version["version"], quorate_node::http::VERSION);
+
+    first.facts.stop();
+    assert_eq!((get("/livez").code, get("/readyz").code), (200, 503));
+    assert!(get("/readyz").body.contains("stopping"));
+    drop(others);
+}
+
+#[test]
+fn metrics_are_openmetrics() {
+    let world = World::new();
+    let replica = world.start(0);
+    let text = ask(&replica.http_address.to_string(), "/metrics", PATIENCE).unwrap().body;
+    assert!(text.ends_with("# EOF\n"));
+    let mut names = std::collections::BTreeSet::new();
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let (name, value) = line.rsplit_once(' ').unwrap();
+        assert!(value.parse::<f64>().is_ok(), "{line}");
+        assert!(name.starts_with("quorate_"), "{line}");
+        assert!(!name.contains("nanoseconds"), "{line}");
+        assert!(names.insert(name.to_owned()), "twice: {name}");
+    }
+    for name in [
+        "quorate_view",
+        "quorate_ready",
+        "quorate_committed_commands_total",
+        "quorate_log_sync_seconds_total",
+        "quorate_stage_seconds_total{stage=\"persist\"}",
+        "quorate_transport_bytes_in_total",
+        "quorate_transport_refused_total{reason=\"wrong_key\"}",
+    ] {
+        assert!(names.contains(name), "{name} is not in\n{text}");
+    }
+    let families = text.lines().filter(|line| line.starts_with("# TYPE")).count();
+    let distinct: std::collections::BTreeSet<_> =
+        text.lines().filter(|line| line.starts_with("# TYPE")).collect();
+    assert_eq!(distinct.len(), families);
+}
+
+#[test]
+fn what_is_no_request_is_let_go_and_others_are_served() {
+    let world = World::new();
+    let replica = world.start(0);
+    let address = replica.http_address.to_string();
+    // Connections that say nothing, and one that never ends its head.
+    let idle: Vec<_> = (0..8).map(|_| TcpStream::connect(&address).unwrap()).collect();
+    let mut endless = TcpStream::connect(&address).unwrap();
+    endless.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    endless.write_all(b"GET /livez HTTP/1.1\r\n").unwrap();
+    let line = format!("X-Filler: {}\r\n", "x".repeat(1000));
+    // The server may hang up while this is written.
+    while endless.write_all(line.as_bytes()).is_ok() {}
+    let mut garbage = TcpStream::connect(&address).unwrap();
+    garbage.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    garbage.write_all(b"\x16\x03\x01 this is no HTTP\r\n\r\n").unwrap();
+    let mut answer = Vec::new();
+    let _ = garbage.read_to_end(&mut answer);
+    assert!(!answer.starts_with(b"HTTP/1.1 200"));
+    assert_eq!(ask(&address, "/livez", PATIENCE).unwrap().code, 200);
+    // Those that say nothing are let go by the server.
+    for mut connection in idle {
+        connection.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        let mut left = Vec::new();
+        connection.read_to_end(&mut left).unwrap();
+    }
+}
+
+#[test]
+fn asking_nobody_fails_and_says_whom() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let error = ask(&free.to_string(), "/status", PATIENCE).unwrap_err();
+    assert!(error.to_string().contains(&free.to_string()));
+}
