@@ -6,13 +6,14 @@ use cluster::adversary::Liar;
 use cluster::keys::{CHAIN, committee};
 use quorate_core::block::Block;
 use quorate_core::certificate::Qc;
+use quorate_core::leader::Election;
 use quorate_core::pacemaker::{Consequence, Pacemaker, Timing};
 use quorate_core::{Duration, Epoch, Time, View};
 
 const N: usize = 7;
 
 fn pacemaker() -> Pacemaker {
-    Pacemaker::new(&committee(N), Timing::default(), 3)
+    Pacemaker::new(&committee(N), Election::RoundRobin, Timing::default(), 3)
 }
 
 fn genesis() -> Qc {
@@ -99,4 +100,59 @@ fn the_timer_runs_only_while_there_is_work() {
     assert_eq!(pacemaker.deadline(), Some(Time(2_000).after(Duration::from_millis(250))));
     pacemaker.set_busy(Time(3_000), false);
     assert_eq!(pacemaker.deadline(), None);
+}
+
+/// How long a pacemaker with work waits in `view`.
+fn wait_in(pacemaker: &mut Pacemaker, view: u64) -> Duration {
+    pacemaker.certified(Time(0), View(view - 1));
+    pacemaker.committed(View(view - 1));
+    pacemaker.arm(Time(0));
+    pacemaker.deadline().expect("armed").since(Time(0))
+}
+
+#[test]
+fn a_leader_that_failed_is_waited_for_less_until_it_leads() {
+    let base = Timing::default().base;
+    let n = N as u64;
+    let mut pacemaker = pacemaker();
+    // Replica 3 leads view 3, and collects the votes of view 2.
+    pacemaker.blame(View(3), false);
+    assert_eq!(wait_in(&mut pacemaker, n + 2), base / 5, "it is to collect");
+    assert_eq!(wait_in(&mut pacemaker, n + 3), base / 5, "it is to lead");
+    assert_eq!(wait_in(&mut pacemaker, n + 4), base, "another leads");
+    pacemaker.praise(View(n + 3));
+    assert_eq!(wait_in(&mut pacemaker, 2 * n + 3), base, "it has led");
+}
+
+#[test]
+fn the_collector_is_blamed_for_a_view_that_was_voted_in() {
+    let base = Timing::default().base;
+    let n = N as u64;
+    let mut pacemaker = pacemaker();
+    pacemaker.blame(View(2), true);
+    assert_eq!(wait_in(&mut pacemaker, n + 2), base / 5, "before replica 3's view");
+    assert_eq!(wait_in(&mut pacemaker, n + 4), base, "replica 2 is not to blame");
+}
+
+#[test]
+fn every_eighth_time_a_failed_leader_gets_the_full_wait() {
+    let base = Timing::default().base;
+    let mut pacemaker = pacemaker();
+    for failure in 1..=16u64 {
+        pacemaker.blame(View(3), false);
+        let wait = wait_in(&mut pacemaker, failure * N as u64 + 3);
+        let second_chance = failure.is_multiple_of(8);
+        assert_eq!(wait, if second_chance { base } else { base / 5 }, "after {failure} failures");
+    }
+}
+
+#[test]
+fn no_wait_is_shortened_where_more_than_f_leaders_failed() {
+    let base = Timing::default().base;
+    let n = N as u64;
+    let mut pacemaker = pacemaker();
+    for leader in 1..=3 {
+        pacemaker.blame(View(leader), false);
+    }
+    assert_eq!(wait_in(&mut pacemaker, n + 1), base);
 }

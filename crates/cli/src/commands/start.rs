@@ -9,6 +9,8 @@ use quorate_node::launch::{LaunchError, Launched, launch};
 use quorate_node::replica::StartError;
 use quorate_node::replica::data::DataError;
 use quorate_node::replica::decide::End;
+use quorate_store::snapshot::SnapshotError;
+use quorate_store::wal;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::arguments::{HomeArgument, SettingArguments};
@@ -139,6 +141,13 @@ fn launch_failure(error: &LaunchError, loaded: &Loaded) -> Failure {
         LaunchError::Start(StartError::Data(data)) => match data {
             DataError::Locked(_) => (Exit::Locked, "stop the other process, or wait for its end"),
             DataError::Io { .. } => (Exit::Failed, "see to the folder's permissions and the disk"),
+            DataError::Log { source: wal::Error::Io { .. }, .. }
+            | DataError::Snapshot { source: SnapshotError::Io { .. }, .. } => {
+                (Exit::Failed, "see to the disk (space, health, permissions) and start again")
+            }
+            DataError::Log { source: wal::Error::Identity { .. }, .. } => {
+                (Exit::Usage, "give this replica its own data folder (storage.folder in node.toml)")
+            }
             DataError::NotLost(_) => (Exit::Usage, "start without --rejoin-after-data-loss"),
             _ => (
                 Exit::Corrupt,

@@ -3,7 +3,7 @@
 use crate::cluster::writers::{Shape, Writers, assert_written, set};
 use crate::cluster::{Cluster, connect};
 
-const SHAPE: Shape = Shape { frame: 10, value_bytes: 64 };
+const SHAPE: Shape = Shape { frame: 10, value_bytes: 64, keys: u64::MAX };
 const ALL: [usize; 4] = [0, 1, 2, 3];
 
 /// The leaders take turns, so each of the replicas is killed while it leads now and then; with
@@ -24,7 +24,7 @@ fn a_leader_killed_under_load_loses_no_acknowledged_write() {
     let written = writers.finish(&cluster);
     cluster.wait_until_equal(&ALL);
     cluster.assert_agreement(&ALL);
-    assert_written(&cluster, &written);
+    assert_written(&cluster, SHAPE, &written);
 }
 
 #[test]
@@ -37,12 +37,12 @@ fn all_killed_at_once_keep_what_was_acknowledged() {
             let before = writers.so_far();
             cluster.kill_all();
             cluster.start_all();
-            assert_written(&cluster, &before);
+            assert_written(&cluster, SHAPE, &before);
         }
         let written = writers.finish(&cluster);
         cluster.wait_until_equal(&ALL);
         cluster.assert_agreement(&ALL);
-        assert_written(&cluster, &written);
+        assert_written(&cluster, SHAPE, &written);
     }
 }
 
@@ -69,7 +69,7 @@ fn two_of_four_do_not_answer_and_three_do_again() {
     cluster.start_replica(1, &[]);
     let reply = cluster.runtime.block_on(pending).unwrap().unwrap();
     assert_eq!(reply.len(), 1);
-    assert_written(&cluster, &written);
+    assert_written(&cluster, SHAPE, &written);
     cluster.start_replica(3, &[]);
     cluster.wait_until_equal(&ALL);
     cluster.assert_agreement(&ALL);

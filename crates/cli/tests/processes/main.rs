@@ -4,3 +4,6 @@
 mod cluster;
 
 mod crashes;
+mod recovery;
+mod redis;
+mod storage;

@@ -1,0 +1,304 @@
+//! Whole replicas in one process: sockets, threads and disks are real, and what they count can be
+//! read.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use quorate_core::certificate::{Domain, Qc, TimeOut, Vote};
+use quorate_core::client::SessionConfig;
+use quorate_core::client::message::{Refusal, Request, Response};
+use quorate_core::crypto::{Signature, Signer as _};
+use quorate_core::frame::Frame;
+use quorate_core::hotstuff::message::Message;
+use quorate_core::hotstuff::rules::{Rules as _, ThreeChain};
+use quorate_core::replica::message::PeerMessage;
+use quorate_core::wire::{Decode as _, Encode as _};
+use quorate_core::{Digest, Height, ReplicaId, Sequence, View};
+use quorate_crypto::SecretKey;
+use quorate_node::client::{Client, ClientConfig, ReplicaAddress};
+use quorate_node::config::{Cluster, Overrides, load};
+use quorate_node::launch::{Launched, launch};
+use quorate_node::testnet::{self, Options, Testnet};
+use quorate_node::transport::{
+    Counters, Identity, Limits, Member, Mesh, Peers, ReceiveHalf, SendHalf, dial,
+};
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+
+const DEADLINE: Duration = Duration::from_secs(60);
+
+struct Replicas {
+    testnet: Testnet,
+    launched: Vec<Launched>,
+    _folder: TempDir,
+}
+
+async fn start(count: usize) -> Replicas {
+    let folder = tempfile::tempdir().unwrap();
+    let testnet = testnet::init(folder.path(), 4, &Options::default()).unwrap();
+    let mut launched = Vec::new();
+    for home in &testnet.replicas[..count] {
+        let loaded = load(home, &Overrides::default()).unwrap();
+        let keys = loaded.open_keys().unwrap();
+        let committee = loaded.cluster.committee().unwrap();
+        launched.push(launch(&loaded, committee, keys, false).await.unwrap());
+    }
+    Replicas { testnet, launched, _folder: folder }
+}
+
+impl Replicas {
+    fn cluster(&self) -> &Cluster {
+        &self.testnet.cluster
+    }
+
+    fn total(&self, number: &str) -> u64 {
+        let of = |launched: &Launched| {
+            let numbers = launched.running.metrics().numbers();
+            numbers.into_iter().find(|(name, _, _)| *name == number).unwrap().2
+        };
+        self.launched.iter().map(of).sum()
+    }
+
+    fn refused(&self, reason: &str) -> u64 {
+        let of = |launched: &Launched| launched.running.metrics().refused().get(reason).copied();
+        self.launched.iter().filter_map(of).sum()
+    }
+
+    async fn client(&self) -> Client {
+        let addresses = self.cluster().members.iter().map(|member| ReplicaAddress {
+            address: member.client_address.to_string(),
+            key: member.transport_key,
+        });
+        let config = ClientConfig {
+            replicas: addresses.collect(),
+            session: SessionConfig::new(self.cluster().chain_digest(), 4),
+            give_up_after: None,
+            incarnation: None,
+        };
+        let key = Arc::new(SecretKey::generate().unwrap());
+        tokio::time::timeout(DEADLINE, Client::connect(config, key)).await.unwrap().unwrap()
+    }
+
+    async fn dial(&self, chain: Digest) -> Option<(SendHalf, ReceiveHalf)> {
+        let member = &self.cluster().members[0];
+        let address = member.client_address.to_string();
+        dial(&address, member.transport_key, chain, Limits::clients()).await.ok()
+    }
+}
+
+async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < DEADLINE, "waited in vain until {what}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+async fn commit(client: &Client, count: usize) {
+    for _ in 0..count {
+        let done = tokio::time::timeout(DEADLINE, client.submit(vec![Bytes::new()])).await;
+        assert_eq!(done.expect("it is committed in time").unwrap().len(), 1);
+    }
+}
+
+/// No blocks, no time-outs, no turns but for channels that open.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_idle_cluster_is_silent() {
+    let replicas = start(4).await;
+    let client = replicas.client().await;
+    commit(&client, 50).await;
+    let activity = ["turns_total", "proposals_total", "timeouts_total", "votes_total"];
+    let read = || activity.map(|number| replicas.total(number));
+    let begin = Instant::now();
+    let mut before = read();
+    loop {
+        assert!(begin.elapsed() < DEADLINE, "it does not come to rest: {before:?}");
+        tokio::time::sleep(Duration::from_millis(1500)).await;
+        let now = read();
+        if now == before {
+            break;
+        }
+        before = now;
+    }
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(read(), before, "turns, proposals, time-outs, votes of an idle cluster");
+    commit(&client, 5).await;
+}
+
+/// A member's key in the wrong hands: its channel is as good as any, what comes through it is not.
+struct Liar {
+    peers: Peers,
+    domain: Domain,
+    key: SecretKey,
+}
+
+impl Liar {
+    async fn start(replicas: &Replicas) -> Self {
+        let loaded = load(&replicas.testnet.replicas[3], &Overrides::default()).unwrap();
+        let keys = loaded.open_keys().unwrap();
+        let cluster = replicas.cluster();
+        let socket = TcpListener::bind(cluster.members[3].peer_address.to_string()).await.unwrap();
+        let members = cluster.members.iter().map(|member| Member {
+            key: member.transport_key,
+            address: member.peer_address.to_string(),
+        });
+        let mesh = Mesh {
+            me: ReplicaId(3),
+            chain: cluster.chain_digest(),
+            identity: Identity::new(&keys.transport).unwrap(),
+            members: members.collect(),
+            limits: Limits::peers(),
+            seed: 3,
+        };
+        let (inbound, mut received) = tokio::sync::mpsc::channel(64);
+        tokio::spawn(async move { while received.recv().await.is_some() {} });
+        let counters: Arc<Counters> = Arc::default();
+        let peers = Peers::start(mesh, socket, inbound, Arc::new(|| {}), counters).unwrap();
+        until("all are connected to the liar", || peers.connected().len() == 3).await;
+        let domain = Domain::new(cluster.committee().unwrap(), ThreeChain::PROTOCOL);
+        Self { peers, domain, key: keys.consensus }
+    }
+
+    fn say(&self, message: Message) {
+        let message = PeerMessage::Protocol { message, frames: Vec::new() };
+        self.peers.broadcast(&message.to_bytes().into());
+    }
+
+    fn say_other(&self, message: &PeerMessage<Message>) {
+        self.peers.broadcast(&message.to_bytes().into());
+    }
+
+    /// Votes and time-outs of ever later views, signed well.
+    fn flood_of_the_future(&self, round: u64) {
+        let genesis = {
+            let committee = self.domain.committee();
+            quorate_core::block::Block::genesis(committee.chain(), committee.epoch()).id()
+        };
+        for view in (1_000_000 + 200 * round..).map(View).take(200) {
+            let block = Digest::of("no block", &view.0.to_le_bytes());
+            let signature = self.key.sign(&self.domain.vote(view, &block));
+            self.say(Message::Vote(Vote { view, block, voter: ReplicaId(3), signature }));
+            let signature = self.key.sign(&self.domain.time_out(view, View(0)));
+            let time_out =
+                TimeOut { view, high_qc_view: View(0), replica: ReplicaId(3), signature };
+            let high_qc = Qc::genesis(genesis);
+            self.say(Message::TimeOut { time_out, high_qc, high_tc: None, last_vote: None });
+        }
+    }
+
+    /// What nobody should send: unasked, forged, cut short, of no kind at all.
+    fn flood_of_nonsense(&self, round: u64) {
+        let forged = Vote {
+            view: View(round + 1),
+            block: Digest::of("no block", b""),
+            voter: ReplicaId(1),
+            signature: Signature([7; 64]),
+        };
+        for _ in 0..50 {
+            self.say(Message::Vote(forged));
+            self.say_other(&PeerMessage::Chain(Vec::new()));
+            let bytes = Bytes::from_static(&[1; 1000]);
+            self.say_other(&PeerMessage::Chunk { height: Height(9), chunk: 0, last: true, bytes });
+            self.say_other(&PeerMessage::FetchChain {
+                tip: Digest::of("no block", b""),
+                above: Height(0),
+                budget_bytes: u32::MAX,
+            });
+            self.say_other(&PeerMessage::FetchChunk { height: Height(round), chunk: u32::MAX });
+            self.say_other(&PeerMessage::NeedFrames(vec![Digest::of("no frame", b""); 1000]));
+            self.say_other(&PeerMessage::AskTestimony { nonce: Digest::of("nonce", b"") });
+            let whole = PeerMessage::<Message>::Chain(Vec::new()).to_bytes();
+            self.peers.broadcast(&Bytes::copy_from_slice(&whole[..whole.len() - 1]));
+            self.peers.broadcast(&Bytes::from_static(&[200, 1, 2, 3]));
+            self.peers.broadcast(&Bytes::from(vec![3; 20_000]));
+        }
+    }
+}
+
+fn memory_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    1024 * line.trim().trim_end_matches(" kB").parse::<u64>().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lying_member_holds_nobody_up() {
+    let replicas = start(3).await;
+    let liar = Liar::start(&replicas).await;
+    let client = replicas.client().await;
+    commit(&client, 3).await;
+    let before = memory_bytes();
+    for round in 0..40 {
+        liar.flood_of_the_future(round);
+        liar.flood_of_nonsense(round);
+        commit(&client, 1).await;
+    }
+    // Beside what three replicas and the flood itself have queued.
+    let grown = memory_bytes().saturating_sub(before);
+    assert!(grown < 256 << 20, "memory grew by {grown} bytes");
+    for reason in ["peer_malformed", "unasked", "wrong_sender"] {
+        let reasons = || replicas.launched[0].running.metrics().refused();
+        until(&format!("{reason} is counted among {:?}", reasons()), || {
+            replicas.refused(reason) > 0
+        })
+        .await;
+    }
+    assert!(replicas.launched.iter().all(|one| !one.running.has_ended()));
+}
+
+/// What comes from clients: refused by reason, with an answer where one is due.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bad_clients_are_refused_by_reason() {
+    let replicas = start(4).await;
+    let good = replicas.client().await;
+    commit(&good, 1).await;
+    let chain = replicas.cluster().chain_digest();
+    let key = SecretKey::generate().unwrap();
+    let frame = |session, commands: usize| {
+        let commands = vec![&[][..]; commands];
+        let built = Frame::build(key.public_key(), session, Sequence(1), commands, &chain, |s| {
+            key.sign(s)
+        });
+        built.unwrap()
+    };
+    let submit = |frame: Frame| {
+        Bytes::from(Request::Submit { relay: false, frame: frame.into() }.to_bytes())
+    };
+    let counters = replicas.launched[0].running.counters();
+
+    assert!(replicas.dial(Digest::of("another", b"chain")).await.is_none());
+    until("the wrong chain is counted", || counters.wrong_chain.load(Ordering::Relaxed) > 0).await;
+
+    // A signature over something else.
+    let (send, mut receive) = replicas.dial(chain).await.unwrap();
+    let mut forged = submit(frame(quorate_core::SessionId(1), 1)).to_vec();
+    *forged.last_mut().unwrap() ^= 1;
+    send.try_send(forged.into()).unwrap();
+    let answer = Response::from_bytes(receive.receive().await.unwrap()).unwrap();
+    assert!(matches!(answer, Response::Refused { reason: Refusal::BadSignature, .. }), "{answer:?}");
+    assert_eq!(replicas.refused("client_bad_signature"), 1);
+
+    // Another client's session: the first is the good one's.
+    send.try_send(submit(frame(quorate_core::SessionId(1), 1))).unwrap();
+    let answer = Response::from_bytes(receive.receive().await.unwrap()).unwrap();
+    assert!(
+        matches!(answer, Response::Refused { reason: Refusal::ForeignSession, .. }),
+        "{answer:?}"
+    );
+
+    // What cannot be read ends the connection: of no kind, cut short, too long.
+    let whole = submit(frame(quorate_core::SessionId(1), 3));
+    for bad in [Bytes::from_static(&[99, 1]), whole.slice(..whole.len() / 2)] {
+        let (send, mut receive) = replicas.dial(chain).await.unwrap();
+        send.try_send(bad).unwrap();
+        assert!(receive.receive().await.is_none());
+    }
+    assert_eq!(replicas.refused("client_malformed"), 2);
+    let (send, mut receive) = replicas.dial(chain).await.unwrap();
+    send.try_send(vec![1; 6 << 20].into()).unwrap();
+    assert!(receive.receive().await.is_none());
+    until("the length is counted", || counters.oversized_frame.load(Ordering::Relaxed) > 0).await;
+    commit(&good, 5).await;
+}
