@@ -76,47 +76,52 @@ impl Collector for Snapshot {
             "stage",
             stages.map(|(stage, spent)| (*stage, seconds(spent))),
         )?;
-        let refused = facts.metrics.refused();
-        labelled(
-            &mut encoder,
-            "refused",
-            "Messages and frames refused",
-            None,
-            "reason",
-            refused.iter().map(|(reason, count)| (*reason, *count as f64)),
-        )?;
-        let sent = facts.metrics.sent_by_kind();
-        labelled(
-            &mut encoder,
-            "sent_messages",
-            "Messages sent to peers",
-            None,
-            "kind",
-            sent.iter().map(|(kind, (count, _))| (*kind, *count as f64)),
-        )?;
-        labelled(
-            &mut encoder,
-            "sent",
-            "Bytes sent to peers",
-            Some(&Unit::Bytes),
-            "kind",
-            sent.iter().map(|(kind, (_, bytes))| (*kind, *bytes as f64)),
-        )?;
-        let transport = facts.counters.all();
-        for (name, value) in transport.iter().filter(|(name, _)| TRAFFIC.contains(name)) {
-            let name = format!("transport_{name}");
-            counter(&mut encoder, &name, "What the transport carried", None, *value as f64)?;
-        }
-        let troubles = transport.iter().filter(|(name, _)| !TRAFFIC.contains(name));
-        labelled(
-            &mut encoder,
-            "transport_refused",
-            "What the transport refused, dropped or closed",
-            None,
-            "reason",
-            troubles.map(|(name, count)| (*name, *count as f64)),
-        )
+        traffic(&mut encoder, facts)
     }
+}
+
+/// What went over the network, and what was turned away.
+fn traffic(encoder: &mut DescriptorEncoder<'_>, facts: &Facts) -> Result<(), fmt::Error> {
+    let refused = facts.metrics.refused();
+    labelled(
+        encoder,
+        "refused",
+        "Messages and frames refused",
+        None,
+        "reason",
+        refused.iter().map(|(reason, count)| (*reason, *count as f64)),
+    )?;
+    let sent = facts.metrics.sent_by_kind();
+    labelled(
+        encoder,
+        "sent_messages",
+        "Messages sent to peers",
+        None,
+        "kind",
+        sent.iter().map(|(kind, (count, _))| (*kind, *count as f64)),
+    )?;
+    labelled(
+        encoder,
+        "sent",
+        "Bytes sent to peers",
+        Some(&Unit::Bytes),
+        "kind",
+        sent.iter().map(|(kind, (_, bytes))| (*kind, *bytes as f64)),
+    )?;
+    let transport = facts.counters.all();
+    for (name, value) in transport.iter().filter(|(name, _)| TRAFFIC.contains(name)) {
+        let name = format!("transport_{name}");
+        counter(encoder, &name, "What the transport carried", None, *value as f64)?;
+    }
+    let troubles = transport.iter().filter(|(name, _)| !TRAFFIC.contains(name));
+    labelled(
+        encoder,
+        "transport_refused",
+        "What the transport refused, dropped or closed",
+        None,
+        "reason",
+        troubles.map(|(name, count)| (*name, *count as f64)),
+    )
 }
 
 /// A number under its own name: a counter if it ends in `_total`, in seconds if it is a time.
