@@ -118,7 +118,10 @@ async fn serve(launched: Launched, loaded: &Loaded) -> Result<(), Failure> {
         End::Storage(reason) => {
             let remedy = "see to the disk (space, health, permissions) and start again: what was \
                           promised is on disk";
-            Err(Failure::new(Exit::Failed, finding(format!("storage failed: {reason}"), data, remedy)))
+            Err(Failure::new(
+                Exit::Failed,
+                finding(format!("storage failed: {reason}"), data, remedy),
+            ))
         }
         End::Safety(reason) => {
             let remedy = "keep this data folder as evidence, and report it";
