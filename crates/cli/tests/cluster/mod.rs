@@ -172,12 +172,8 @@ impl Cluster {
     pub fn start_command(&mut self, replica: usize, mut command: Command) {
         assert!(self.processes[replica].is_none(), "replica {replica} runs");
         let log = File::options().append(true).create(true).open(self.log(replica)).unwrap();
-        let mut child = command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(log)
-            .spawn()
-            .unwrap();
+        let mut child =
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log).spawn().unwrap();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
         stdout.read_line(&mut line).unwrap();
@@ -188,8 +184,12 @@ impl Cluster {
     /// Starts a replica that should refuse to run, and waits for its end.
     pub fn refused(&self, replica: usize, arguments: &[&str]) -> Refusal {
         let mut command = self.command(replica, arguments);
-        let mut child =
-            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
         let mut stderr = child.stderr.take().unwrap();
         let mut ended = None;
         let start = Instant::now();
@@ -245,14 +245,6 @@ impl Cluster {
         });
         self.processes[replica] = None;
         status.unwrap()
-    }
-
-    /// The memory a replica has, in bytes.
-    pub fn memory(&self, replica: usize) -> u64 {
-        let pid = self.pid(replica).as_raw_nonzero();
-        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-        1024 * line.trim().trim_end_matches(" kB").parse::<u64>().unwrap()
     }
 
     /// Bytes that a replica's data folder takes on the disk.

@@ -108,13 +108,17 @@ impl Cluster {
 
     /// The last block with commands that `replica` has decided: its height and id.
     fn last_full(&self, replica: usize) -> Option<(u64, quorate_core::block::BlockId)> {
-        let height = self.height(replica);
-        let blocks = self.runtime.block_on(async {
+        let last = self.height(replica);
+        self.runtime.block_on(async {
             let mut probe = Probe::connect(self, replica).await?;
-            probe.pull(height.saturating_sub(EMPTY_AT_THE_END), 4 << 20).await
-        })?;
-        let full = blocks.iter().rev().find(|full| !full.block.is_empty())?;
-        Some((full.block.height.0, full.block.id()))
+            for height in (last.saturating_sub(EMPTY_AT_THE_END)..=last).rev() {
+                let full = probe.pull(height, 1).await?.into_iter().next()?;
+                if !full.block.is_empty() {
+                    return Some((full.block.height.0, full.block.id()));
+                }
+            }
+            None
+        })
     }
 
     /// Waits until `replicas` have decided the same and are in the same state, once nothing is

@@ -56,8 +56,9 @@ async fn write(
     let mut next = 0;
     while !stop.load(Ordering::Relaxed) {
         let numbers = next..next + shape.frame;
-        let commands =
-            numbers.map(|n| set(&key(writer, n % shape.keys), &value(n, shape.value_bytes))).collect();
+        let commands = numbers
+            .map(|n| set(&key(writer, n % shape.keys), &value(n, shape.value_bytes)))
+            .collect();
         let replies = client.submit(commands).await.expect("a patient client is not turned down");
         for reply in replies {
             assert_eq!(Reply::decode(&reply).unwrap(), Reply::Ok);

@@ -4,6 +4,7 @@
 mod cluster;
 
 mod crashes;
+mod linearizability;
 mod recovery;
 mod redis;
 mod storage;

@@ -7,8 +7,8 @@ use std::process::Command;
 
 use rustix::process::Signal;
 
-use crate::cluster::writers::{Shape, Writers, assert_written};
 use crate::cluster::Cluster;
+use crate::cluster::writers::{Shape, Writers, assert_written};
 
 const SHAPE: Shape = Shape { frame: 10, value_bytes: 64, keys: u64::MAX };
 
@@ -28,7 +28,8 @@ fn told_to_stop_it_ends_well_and_the_folder_is_one_process_s() {
     let mut cluster = Cluster::start(&[], &[]);
     let writers = Writers::start(&cluster, 2, SHAPE);
     writers.wait_for(200);
-    let second = cluster.refused(1, &["--set", "listen.peer=127.0.0.1:0", "--set", "listen.client=127.0.0.1:0"]);
+    let second = cluster
+        .refused(1, &["--set", "listen.peer=127.0.0.1:0", "--set", "listen.client=127.0.0.1:0"]);
     assert_eq!(second.code, Some(3), "{}", second.stderr);
     assert!(second.stderr.contains("stop the other process"), "{}", second.stderr);
     for replica in 0..4 {
@@ -91,7 +92,10 @@ fn a_write_that_fails_stops_the_replica_and_not_the_cluster() {
     let started = cluster.command(2, &[]);
     let mut limited = Command::new("sh");
     limited.args(["-c", "trap '' XFSZ; ulimit -f 8192; exec \"$0\" \"$@\" 2>>\"$LOG\""]);
-    limited.env("LOG", cluster.home(2).join("stderr")).arg(started.get_program()).args(started.get_args());
+    limited
+        .env("LOG", cluster.home(2).join("stderr"))
+        .arg(started.get_program())
+        .args(started.get_args());
     cluster.start_command(2, limited);
     let writers = Writers::start(&cluster, 2, shape);
     assert_eq!(cluster.ended(2).code(), Some(1));

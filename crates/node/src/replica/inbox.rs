@@ -95,6 +95,30 @@ impl Outside {
         self.bell.ring();
         sent
     }
+
+    /// `run`, after whose panic the replica stops: without one of its threads it would go on as
+    /// if it were well, and never answer.
+    pub fn guard<F: FnOnce()>(&self, name: &'static str, run: F) -> impl FnOnce() + use<F> {
+        let guard = Guard { outside: self.clone(), name };
+        move || {
+            let _guard = guard;
+            run();
+        }
+    }
+}
+
+struct Guard {
+    outside: Outside,
+    name: &'static str,
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let reason = format!("the {} thread panicked; see above", self.name);
+            self.outside.answer(Answer::Fail(reason));
+        }
+    }
 }
 
 /// Makes the queues. The sender is for the transport, the rest for this replica's threads.

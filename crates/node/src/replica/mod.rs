@@ -225,8 +225,8 @@ impl Setup {
             None => Input::Rejoin(nonce()?),
         };
         let busy = archive.clone();
-        spawn("archive", move || shelf.run(&busy, &tasks))?;
-        spawn("requests", move || stage.run(client_events))?;
+        spawn("archive", outside.guard("archive", move || shelf.run(&busy, &tasks)))?;
+        spawn("requests", outside.guard("requests", move || stage.run(client_events)))?;
         let decider = spawn("decide", move || {
             let _locked = lock;
             decider.run(first)

@@ -32,9 +32,11 @@ impl Verifier {
         let threads = (0..threads)
             .map(|i| {
                 let (queue, scheme, outside) = (queue.clone(), scheme.clone(), outside.clone());
+                let guarded = outside.clone();
+                let work = move || run(&queue, scheme.as_ref(), &outside);
                 std::thread::Builder::new()
                     .name(format!("verify-{i}"))
-                    .spawn(move || run(&queue, scheme.as_ref(), &outside))
+                    .spawn(guarded.guard("verifying", work))
             })
             .collect::<std::io::Result<_>>()?;
         Ok(Self { asks, threads })

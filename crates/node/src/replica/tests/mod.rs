@@ -2,5 +2,6 @@
 
 mod archive;
 mod doorbell;
+mod inbox;
 mod requests;
 mod routes;
