@@ -16,11 +16,11 @@ use quorate_core::committee::MAX_REPLICAS;
 use quorate_core::crypto::Signer as _;
 use quorate_crypto::{SecretKey, key_file};
 
-use crate::replica::data::Owner;
 use crate::config::{
     Application, Cluster, Durability, Finding, Home, HostPort, Member, Place, ProtocolName,
     node_file_text,
 };
+use crate::replica::data::Owner;
 
 /// What kind of cluster to make.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -128,7 +128,8 @@ fn workload(
             let mut turn = 0u64;
             Batches::new(frame, payload, || {
                 turn += 1;
-                let key = format!("key-{:012}", turn.wrapping_mul(0x9E37_79B9) % arguments.keys.max(1));
+                let key =
+                    format!("key-{:012}", turn.wrapping_mul(0x9E37_79B9) % arguments.keys.max(1));
                 let mut command = Vec::new();
                 if turn.is_multiple_of(10) {
                     command = set(key.as_bytes(), &vec![b'x'; payload]);
@@ -139,9 +140,10 @@ fn workload(
                 }
             })
         }
-        Workload::Opaque => {
-            Batches::new(frame, payload, || load::Command { command: vec![b'x'; payload], reply: None })
-        }
+        Workload::Opaque => Batches::new(frame, payload, || load::Command {
+            command: vec![b'x'; payload],
+            reply: None,
+        }),
     }
 }
 
