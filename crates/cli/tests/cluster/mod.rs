@@ -23,7 +23,7 @@ use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
 
 /// How long anything may take before the test fails.
-pub const DEADLINE: Duration = Duration::from_secs(60);
+pub const DEADLINE: Duration = Duration::from_secs(120);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Lines of each replica's log that a failed test prints.
 const LOG_LINES: usize = 40;
