@@ -17,7 +17,7 @@
 //!   make this grow.
 //! - The timer runs only while there is work; an idle cluster is silent.
 //! - A leader whose last view was given up is waited for less (a fifth), in its own views and in
-//!   those whose votes it collects, but every eighth time fully: a dead replica costs little for
+//!   those whose votes it collects, but every 64th time fully: a dead replica costs little for
 //!   as long as it stays dead, and a slow one gets its chance (the dissertation's missing failure
 //!   detector, D14). Where more than f leaders failed, it was not the leaders: nobody's wait is
 //!   shortened. Each replica judges for itself; only liveness rests on it.
@@ -97,7 +97,7 @@ pub struct Pacemaker {
 /// By how much the wait for a leader that failed is shorter.
 const SHORTENED: u32 = 5;
 /// Each so many failures in a row it gets the full wait.
-const SECOND_CHANCE: u32 = 8;
+const SECOND_CHANCE: u32 = 64;
 
 impl Pacemaker {
     /// A pacemaker before its first view.

@@ -135,13 +135,13 @@ fn the_collector_is_blamed_for_a_view_that_was_voted_in() {
 }
 
 #[test]
-fn every_eighth_time_a_failed_leader_gets_the_full_wait() {
+fn every_64th_time_a_failed_leader_gets_the_full_wait() {
     let base = Timing::default().base;
     let mut pacemaker = pacemaker();
-    for failure in 1..=16u64 {
+    for failure in 1..=128u64 {
         pacemaker.blame(View(3), false);
         let wait = wait_in(&mut pacemaker, failure * N as u64 + 3);
-        let second_chance = failure.is_multiple_of(8);
+        let second_chance = failure.is_multiple_of(64);
         assert_eq!(wait, if second_chance { base } else { base / 5 }, "after {failure} failures");
     }
 }
