@@ -3,6 +3,10 @@
 //!
 //! `QUORATE_SEEDS=from..to` runs these seeds instead of the usual ones; `QUORATE_TRACE=1` prints
 //! what happened. A seed that fails prints itself.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the core is pure; who runs the test says which seeds, and scripts are files"
+)]
 
 mod cluster;
 

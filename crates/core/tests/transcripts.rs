@@ -4,6 +4,10 @@
 //! A script is a list of commands, each followed by `----` and by the trace of it. Lines that begin
 //! with `#` are for the reader. The commands are in `Script::command`; times are in milliseconds, a
 //! message takes one on its way.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the core is pure; who runs the test says which seeds, and scripts are files"
+)]
 
 mod cluster;
 

@@ -192,10 +192,16 @@ pub fn create(folder: &Path, owner: &Owner) -> Result<(), DataError> {
         .map_err(|source| DataError::Io { path: folder.to_owned(), source })?;
     let _lock = FolderLock::acquire(folder)?;
     let disk = Arc::new(make(&wal)?);
-    let (mut log, _) =
-        wal::Log::open(disk, wal::Options::new(owner.identity())).map_err(log_error(&wal))?;
+    let (mut log, _) = wal::Log::open(disk, log_options(owner, 0)).map_err(log_error(&wal))?;
     let safety = quorate_core::wire::Encode::to_bytes(&Safety::new(owner.genesis().id()));
     log.commit(Some(&safety), wal::Durability::Sync).map_err(log_error(&wal))
+}
+
+/// Segments small enough that a few of them are little beside the window, and large enough for
+/// any record.
+fn log_options(owner: &Owner, window_bytes: u64) -> wal::Options {
+    let segment_bytes = (window_bytes / 16).clamp(16 << 20, 64 << 20) & !0xFFF;
+    wal::Options { segment_bytes, ..wal::Options::new(owner.identity()) }
 }
 
 /// How a data folder is opened.
@@ -205,6 +211,8 @@ pub struct OpenOptions {
     pub durability: Durability,
     /// The replica's data is gone, and the operator knows it.
     pub rejoin: bool,
+    /// Bytes that the log may take on disk.
+    pub log_window_bytes: u64,
     /// The cluster's limits of sessions.
     pub sessions: sessions::Limits,
 }
@@ -230,8 +238,8 @@ pub fn open<S: StateMachine>(
         .map_err(|source| DataError::Io { path: folder.to_owned(), source })?;
     let lock = FolderLock::acquire(folder)?;
     let disk = Arc::new(make(&wal)?);
-    let (log, recovered) =
-        wal::Log::open(disk, wal::Options::new(owner.identity())).map_err(log_error(&wal))?;
+    let (log, recovered) = wal::Log::open(disk, log_options(owner, options.log_window_bytes))
+        .map_err(log_error(&wal))?;
     let mut notes = Vec::new();
     if let Some(cut) = &recovered.cut {
         notes.push(format!("a torn write at the end of {} was cut off", cut.file));

@@ -59,7 +59,7 @@ pub struct Decider<P: Protocol, S> {
     pub inbox: Inbox,
     /// Everything it reaches.
     pub reach: Reach,
-    /// Bytes of log to keep.
+    /// Bytes that the log may take on disk.
     pub log_window_bytes: u64,
 }
 
@@ -227,17 +227,19 @@ where
         let needed =
             self.reach.index.needed_above(height).unwrap_or(Position(self.journal.log().end().0));
         self.journal
-            .retire(self.log_window_bytes, needed)
+            .retire(self.log_window_bytes / 2, needed)
             .map_err(|error| End::Storage(error.to_string()))?;
         inputs.push(Input::LogBegins(self.reach.index.first()));
         Ok(())
     }
 
-    /// Whether the log has outgrown its window by half since the last snapshot was begun.
+    /// Whether the log has grown by a quarter of its window since the last snapshot was begun. Half
+    /// of the window is kept when it is cut; the last quarter is for the segment being written,
+    /// the one that is ready, and what comes while the snapshot is made and attested.
     fn log_is_large(&mut self) -> bool {
         let end = self.journal.log().end().0;
         let grown = end.saturating_sub(self.journal.snapshot_begun_at);
-        let large = grown > self.log_window_bytes / 2;
+        let large = grown > self.log_window_bytes / 4;
         if large {
             self.journal.snapshot_begun_at = end;
         }

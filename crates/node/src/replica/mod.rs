@@ -72,7 +72,7 @@ pub struct Setup {
     pub durability: Durability,
     /// Whether its data is known to be lost.
     pub rejoin: bool,
-    /// Bytes of log to keep.
+    /// Bytes that the log may take on disk.
     pub log_window_bytes: u64,
     /// Bounds of blocks, relaying and snapshots.
     pub settings: replica::Settings,
@@ -132,7 +132,12 @@ impl Setup {
     ) -> Result<Running, StartError> {
         let owner = self.owner();
         let (durability, rejoin) = (self.durability, self.rejoin);
-        let options = OpenOptions { durability, rejoin, sessions: self.sessions };
+        let options = OpenOptions {
+            durability,
+            rejoin,
+            log_window_bytes: self.log_window_bytes,
+            sessions: self.sessions,
+        };
         let mut data = data::open(&self.data, &owner, options, &fresh)?;
         let notes = std::mem::take(&mut data.notes);
         let (journal, execution, recovery, snapshots, disk, lock) = data.into_parts();
