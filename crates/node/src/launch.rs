@@ -13,7 +13,7 @@ use tokio::net::TcpListener;
 
 use crate::config::{Application, Cluster, HostPort, Keys, Loaded};
 use crate::http::{self, Facts};
-use crate::replica::{Running, Setup, StartError};
+use crate::replica::{Running, Setup, StartError, data};
 use crate::transport::Member;
 
 /// Bodies of a proposal's frames up to this many bytes travel with it: sending them costs less
@@ -141,6 +141,7 @@ pub async fn launch(
     keys: Keys,
     rejoin: bool,
 ) -> Result<Launched, LaunchError> {
+    data::check_free(&loaded.node.storage.folder).map_err(StartError::Data)?;
     let peer = listen(&loaded.node.listen.peer, "other replicas").await?;
     let client = listen(&loaded.node.listen.client, "clients").await?;
     let http = listen(&loaded.node.listen.http, "status and metrics").await?;

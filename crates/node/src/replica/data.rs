@@ -179,6 +179,18 @@ fn is_blank(folder: &Path) -> bool {
     std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none()) || !folder.exists()
 }
 
+/// Whether a process has the folder: asked before ports are, so that who starts a replica twice
+/// hears of the folder rather than of an address.
+///
+/// # Errors
+/// [`DataError::Locked`].
+pub fn check_free(folder: &Path) -> Result<(), DataError> {
+    if folder.exists() {
+        FolderLock::acquire(folder)?;
+    }
+    Ok(())
+}
+
 /// Begins the data folder of a replica that never ran.
 ///
 /// # Errors

@@ -14,7 +14,7 @@ use super::doorbell::Doorbell;
 use crate::transport::ConnectionId;
 
 /// Messages of peers that may wait.
-pub const PEER_MESSAGES: usize = 4096;
+pub const PEER_MESSAGES: usize = 256;
 /// Batches of client frames that may wait.
 pub const CLIENT_BATCHES: usize = 32;
 /// Answers of pool and archive that may wait: what they were asked is bounded, so these are.

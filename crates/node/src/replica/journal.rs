@@ -30,7 +30,8 @@ impl Journal {
             Durability::Os => wal::Durability::Os,
         };
         let index = Arc::new(BlockIndex::new(log.reader()));
-        let snapshot_begun_at = log.end().0;
+        // What is in the log counts: restarts must not put the next snapshot off for ever.
+        let snapshot_begun_at = log.first_position().0;
         Self { log, durability, index, snapshot_begun_at }
     }
 
