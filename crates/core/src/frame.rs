@@ -187,13 +187,13 @@ impl Frame {
     fn signature(&self) -> Signature {
         let mut bytes = [0; 64];
         bytes.copy_from_slice(&self.encoded[self.encoded.len() - 64..]);
-        Signature(bytes)
+        Signature::from(bytes)
     }
 
     /// This frame, resting on its client's signature.
     #[must_use]
     pub fn claim(self: Arc<Self>, chain: &Digest) -> Claim<SharedFrame> {
-        let check = Check {
+        let check = Check::Client {
             key: self.key,
             statement: Statement::frame(chain, &self.id),
             signature: self.signature(),

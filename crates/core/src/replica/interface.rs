@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::block::{BlockId, SharedBlock};
 use crate::certificate::Malformed;
 use crate::client::message::Response;
-use crate::crypto::{Check, PublicKey, Signature, Statement, Verified};
+use crate::crypto::{Check, Form, PublicKey, Share, Signature, Statement, Verified};
 use crate::execution::{ExecutionError, SnapshotHandle};
 use crate::frame::SharedFrame;
 use crate::mempool;
@@ -60,6 +60,13 @@ pub enum Input<M> {
         ask: u64,
         /// One verdict a check, in order.
         verdicts: Vec<bool>,
+    },
+    /// The joint signature of an [`Action::Combine`]; `None` if the scheme could make none.
+    Combined {
+        /// Which one.
+        ask: u64,
+        /// The signature.
+        signature: Option<Signature>,
     },
     /// The signature of an [`Action::Sign`].
     Signed {
@@ -142,6 +149,15 @@ pub enum Action<M> {
         ask: u64,
         /// The signatures.
         checks: Vec<Check>,
+    },
+    /// Join signatures that hold and answer with [`Input::Combined`].
+    Combine {
+        /// Names the request.
+        ask: u64,
+        /// As what.
+        form: Form,
+        /// The signatures.
+        shares: Vec<Share>,
     },
     /// Tell a client.
     Respond {

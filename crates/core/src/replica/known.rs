@@ -27,7 +27,7 @@ impl KnownSignatures {
 
     /// Remembers a check that held.
     pub fn insert(&mut self, check: Check) {
-        if self.set.insert(check) {
+        if self.set.insert(check.clone()) {
             self.order.push_back(check);
             if self.order.len() > CAPACITY
                 && let Some(oldest) = self.order.pop_front()

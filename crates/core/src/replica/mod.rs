@@ -27,7 +27,7 @@ use std::sync::Arc;
 use crate::block::{BlockId, SharedBlock};
 use crate::certificate::Domain;
 use crate::client::message::{Refusal, Response};
-use crate::crypto::{Check, Signature, Statement};
+use crate::crypto::{Check, Share, Signature, Statement};
 use crate::execution::Execution;
 use crate::frame::{FrameId, SharedFrame};
 use crate::mempool::{Admission, Mempool, Origin};
@@ -199,6 +199,9 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             Input::Signed { statement, signature } => {
                 self.on_signed(now, statement, signature, &mut fx);
             }
+            Input::Combined { ask, signature } => {
+                self.consult(now, protocol::Input::Combined { ask, signature }, &mut fx);
+            }
             Input::Connected(peer) => {
                 if self.rejoin.is_none() {
                     self.consult(now, protocol::Input::Connected(peer), &mut fx);
@@ -220,7 +223,8 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         if self.arrivals.deadline().is_some() {
             self.arrivals.forget_below(self.view());
         }
-        self.catch_up.want(self.protocol.missing(), self.settings.me);
+        let committee = self.domain.committee();
+        self.catch_up.want(self.protocol.missing(), self.settings.me, committee);
         if let Some((to, message)) = self.catch_up.due(now, self.protocol.tree().root().height) {
             fx.output(Action::Send { to, message });
         }
@@ -336,9 +340,8 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         if self.send_testimony(&statement, signature, fx) {
             return;
         }
-        if let Some(key) = self.domain.committee().key(self.settings.me) {
-            self.known.insert(Check { key: *key, statement, signature });
-        }
+        let signer = self.settings.me;
+        self.known.insert(Check::Replica(Share { signer, statement, signature }));
         self.consult(now, protocol::Input::Signed { statement, signature }, fx);
     }
 
@@ -408,6 +411,9 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             Output::Sign(statement) => fx.output(Action::Sign(statement)),
             Output::Verify { ask, checks } => {
                 self.verify(Pending::Protocol { ask }, checks, None, fx)
+            }
+            Output::Combine { ask, form, shares } => {
+                fx.output(Action::Combine { ask, form, shares });
             }
             Output::Commit(blocks) => {
                 self.to_execute.extend(blocks.iter().cloned());
