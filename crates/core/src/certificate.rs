@@ -501,7 +501,11 @@ impl Tc {
             (Form::List, signatures) if signatures.len() == self.entries.len() => {
                 let entries = statements.zip(self.signers()).zip(signatures);
                 for ((statement, signer), signature) in entries {
-                    checks.push(domain.check(Share { signer, statement, signature: *signature })?);
+                    checks.push(domain.check(Share {
+                        signer,
+                        statement,
+                        signature: *signature,
+                    })?);
                 }
             }
             _ => return Err(Malformed::WrongForm),
@@ -511,9 +515,7 @@ impl Tc {
 }
 
 /// Each statement once, with all who signed it.
-fn parts_of(
-    signed: impl Iterator<Item = (Statement, ReplicaId)>,
-) -> Arc<[(Statement, Signers)]> {
+fn parts_of(signed: impl Iterator<Item = (Statement, ReplicaId)>) -> Arc<[(Statement, Signers)]> {
     let mut parts: Vec<(Statement, Signers)> = Vec::new();
     for (statement, signer) in signed {
         match parts.iter_mut().find(|(known, _)| *known == statement) {

@@ -113,7 +113,10 @@ impl Frame {
         encoded[48..52].copy_from_slice(&count.to_le_bytes());
         encoded[52..56].copy_from_slice(&body.to_le_bytes());
         let id = Digest::of("quorate frame", &encoded);
-        sign(&Statement::frame(chain, &id)).encode(&mut encoded);
+        // Always 64 bytes, behind which nothing follows: clients sign with Ed25519.
+        let end = encoded.len() + 64;
+        encoded.extend_from_slice(sign(&Statement::frame(chain, &id)).as_bytes());
+        encoded.resize(end, 0);
         Self { encoded: encoded.into(), key, session, first, count, id }
     }
 

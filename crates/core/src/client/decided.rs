@@ -179,9 +179,10 @@ impl Decided {
             // The block behind the chain carries the last of its certificates.
             let carriers = index + 1..=index + depth;
             let certified = index + depth < self.held_back.len()
-                && self.held_back.range(carriers).all(|full| {
-                    full.block.justify.phase() == self.facts.phases
-                });
+                && self
+                    .held_back
+                    .range(carriers)
+                    .all(|full| full.block.justify.phase() == self.facts.phases);
             let consecutive =
                 (index..index + depth - 1).all(|at| view(at).map(View::next) == view(at + 1));
             certified && consecutive

@@ -190,9 +190,9 @@ impl HotStuff {
     }
 
     fn take_child_of(&mut self, parent: &BlockId) -> Option<(SharedBlock, Option<Tc>)> {
-        self.proposals.iter_mut().find_map(|last| {
-            last.orphan.take_if(|(orphan, _)| orphan.parent() == *parent)
-        })
+        self.proposals
+            .iter_mut()
+            .find_map(|last| last.orphan.take_if(|(orphan, _)| orphan.parent() == *parent))
     }
 
     /// Says to all that this replica has seen the certificate of a block. Not if it gave up on the

@@ -81,7 +81,11 @@ impl HotStuff {
         if self.is_late(vote) {
             return Err(Malformed::Stale);
         }
-        if self.settings.verify_each_vote { Ok(vec![vote.check(&self.domain)?]) } else { Ok(Vec::new()) }
+        if self.settings.verify_each_vote {
+            Ok(vec![vote.check(&self.domain)?])
+        } else {
+            Ok(Vec::new())
+        }
     }
 
     /// A view is entered by a QC of the view before it, or by a TC of it.

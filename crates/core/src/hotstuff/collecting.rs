@@ -47,9 +47,10 @@ impl HotStuff {
     }
 
     fn certify(&mut self, now: Time, ballot: Ballot, votes: Vec<Vote>, fx: &mut Fx) {
-        let under_way = self.asks.values().any(|ask| {
-            matches!(ask, Ask::Votes(of, _) | Ask::JoinVotes(of, _) if *of == ballot)
-        });
+        let under_way = self
+            .asks
+            .values()
+            .any(|ask| matches!(ask, Ask::Votes(of, _) | Ask::JoinVotes(of, _) if *of == ballot));
         if under_way {
             return;
         }
@@ -105,12 +106,7 @@ impl HotStuff {
     }
 
     /// q time-outs of one view, all of them verified, make a certificate.
-    pub(super) fn join_time_outs(
-        &mut self,
-        now: Time,
-        time_outs: Vec<(TimeOut, Qc)>,
-        fx: &mut Fx,
-    ) {
+    pub(super) fn join_time_outs(&mut self, now: Time, time_outs: Vec<(TimeOut, Qc)>, fx: &mut Fx) {
         let form = self.domain.time_out_form();
         if form == Form::List {
             return self.on_tc_made(now, time_outs, None, fx);

@@ -120,7 +120,8 @@ impl HotStuff {
         }
         self.proposed = view;
         fx.event(Event::Proposed { view, block: block.id(), frames: block.frames.len() });
-        let proposal = Output::Broadcast(Message::Proposal { block: Arc::clone(&block), tc: tc.clone() });
+        let proposal =
+            Output::Broadcast(Message::Proposal { block: Arc::clone(&block), tc: tc.clone() });
         if self.reserved_before >= view {
             fx.early(proposal);
         } else {

@@ -11,7 +11,7 @@ use super::verify::Pending;
 use super::{Action, Fx, Refused, Replica};
 use crate::block::{BlockId, SharedBlock};
 use crate::certificate::{Malformed, Qc};
-use crate::crypto::{Share, Signature, Verified};
+use crate::crypto::{Check, Share, Signature, Verified};
 use crate::execution::Execution;
 use crate::frame::{FrameId, SharedFrame};
 use crate::mempool::Origin;

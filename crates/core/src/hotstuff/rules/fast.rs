@@ -48,8 +48,7 @@ impl Rules for Fast {
         match tc {
             None => block.view == block.justify.view().next(),
             Some(agg) => {
-                block.view == agg.view().next()
-                    && block.justify.ballot() == agg.high_qc().ballot()
+                block.view == agg.view().next() && block.justify.ballot() == agg.high_qc().ballot()
             }
         }
     }

@@ -44,9 +44,7 @@ impl Rules for TwoChain {
     fn may_vote(&self, _: &BlockTree, _: &Qc, block: &Block, tc: Option<&Tc>) -> bool {
         match tc {
             None => block.view == block.justify.view().next(),
-            Some(tc) => {
-                block.view == tc.view().next() && block.justify.view() >= tc.high_qc_view()
-            }
+            Some(tc) => block.view == tc.view().next() && block.justify.view() >= tc.high_qc_view(),
         }
     }
 
