@@ -172,6 +172,16 @@ fn wrong_usage_exits_with_2() {
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
+/// `make demo ARGS="--seconds 5"` comes behind the seconds that the Makefile gives.
+#[test]
+fn the_last_length_of_a_demonstration_counts() {
+    let folder = tempfile::tempdir().unwrap();
+    let arguments = ["demo", "--seconds", "20", "--seconds", "5", "--replicas", "0"];
+    let refused = quorate(folder.path(), &arguments);
+    assert_eq!(code(&refused), 2);
+    assert!(err(&refused).starts_with("error: a cluster of 0 replicas"), "{}", err(&refused));
+}
+
 #[test]
 fn help_documents_the_exit_codes() {
     let folder = tempfile::tempdir().unwrap();

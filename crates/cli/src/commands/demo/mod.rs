@@ -38,8 +38,8 @@ const SIZE: Size = Size { clients: 4, outstanding: 4 };
 /// answer is checked, and the exit code is not 0 if anything was lost or done twice.
 #[derive(Debug, Args)]
 pub struct Arguments {
-    /// Stop after this long. Default: when told to; 10 without a terminal.
-    #[arg(long, value_name = "N")]
+    /// Stop after this long; the last one given counts. Default: when told to; 10 without a terminal.
+    #[arg(long, overrides_with = "seconds", value_name = "N")]
     pub seconds: Option<u64>,
     /// The protocol that orders the blocks.
     #[arg(long, default_value = "hotstuff-chained", value_parser = protocol(), value_name = "NAME")]
