@@ -2,6 +2,8 @@
 //!
 //! Loading, `testnet init`, benchmarks and `docs/protocols/combinations.md` all ask this module.
 
+use std::fmt;
+
 use quorate_core::ReplicaId;
 
 use super::choice::{LeaderName, PacemakerName, ProtocolName, SchemeName, VoteRoute};
@@ -35,6 +37,30 @@ impl Default for Combination {
             leader: LeaderName::RoundRobin,
             signatures: SchemeName::Ed25519,
         }
+    }
+}
+
+/// The protocol, and what differs from the default.
+impl fmt::Display for Combination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let usual = Self::default();
+        f.write_str(self.protocol.name())?;
+        if self.votes != usual.votes {
+            write!(f, ", votes {}", self.votes)?;
+        }
+        if self.second_vote {
+            f.write_str(", second votes")?;
+        }
+        if self.pacemaker != usual.pacemaker {
+            write!(f, ", pacemaker {}", self.pacemaker)?;
+        }
+        if self.leader != usual.leader {
+            write!(f, ", leader {}", self.leader)?;
+        }
+        if self.signatures != usual.signatures {
+            write!(f, ", signatures {}", self.signatures)?;
+        }
+        Ok(())
     }
 }
 
