@@ -43,7 +43,7 @@ fn every_home_loads_and_all_agree() {
     assert_eq!(cluster.batch.max_commands, 100);
     assert_eq!(mode(&made.client.client_key_file()), 0o600);
     let client = key_file::read(&made.client.client_key_file()).unwrap().public_key();
-    assert!(cluster.members.iter().all(|member| member.consensus_key != client));
+    assert!(cluster.members.iter().all(|member| member.consensus_key != client.into()));
 }
 
 #[test]
