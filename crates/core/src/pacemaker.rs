@@ -22,48 +22,14 @@
 //!   detector, D14). Where more than f leaders failed, it was not the leaders: nobody's wait is
 //!   shortened. Each replica judges for itself; only liveness rests on it.
 
+mod timing;
+
+pub use timing::{Adaptive, ENOUGH, LONGEST, Timing, Waits};
+
 use crate::certificate::{Qc, Tc, TimeOut};
 use crate::committee::Committee;
 use crate::leader::Election;
-use crate::types::{Duration, ReplicaId, Time, View};
-
-/// How long to wait for a view to make progress.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Timing {
-    /// The first wait.
-    pub base: Duration,
-    /// How much longer each next wait is, in hundredths: 150 is half as long again.
-    pub multiplier_percent: u32,
-    /// The longest wait.
-    pub max: Duration,
-}
-
-impl Default for Timing {
-    fn default() -> Self {
-        Self {
-            base: Duration::from_millis(250),
-            multiplier_percent: 150,
-            max: Duration::from_secs(10),
-        }
-    }
-}
-
-impl Timing {
-    /// The wait for `view` when the last committed block is of `committed` and a commit takes
-    /// `depth` views.
-    #[must_use]
-    pub fn wait(&self, view: View, committed: View, depth: u64) -> Duration {
-        let exponent = view.0.saturating_sub(committed.0).saturating_sub(depth).min(64);
-        let mut wait = self.base;
-        for _ in 0..exponent {
-            if wait >= self.max {
-                break;
-            }
-            wait = wait.saturating_mul(self.multiplier_percent) / 100;
-        }
-        wait.min(self.max)
-    }
-}
+use crate::types::{ReplicaId, Time, View};
 
 /// What a time-out of a peer led to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -189,7 +155,7 @@ impl Pacemaker {
     }
 
     fn leader(&self, view: View) -> ReplicaId {
-        self.election.leader(view, self.failures.len())
+        self.election.without_history(view, self.failures.len())
     }
 
     /// Takes in a time-out (its own included) whose signature and QC were checked.

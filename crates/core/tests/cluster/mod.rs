@@ -209,7 +209,7 @@ impl Cluster {
     fn make_core(&self, slot: usize) -> Core {
         let id = self.slots[slot].id;
         let committee = keys::committee(self.config.replicas);
-        let timing = Timing {
+        let timing = Timing::Exponential {
             base: Duration::from_micros(self.config.base_timeout),
             multiplier_percent: 150,
             max: Duration::from_secs(2),

@@ -127,7 +127,7 @@ impl<R: Rules> Chained<R> {
     }
 
     fn leader(&self, view: View) -> ReplicaId {
-        self.election.leader(view, self.domain.committee().size())
+        self.election.without_history(view, self.domain.committee().size())
     }
 
     fn abstains(&self, view: View) -> bool {
