@@ -36,10 +36,11 @@ use crate::types::{ReplicaId, View};
 /// The longest chain that a commit takes in any variant.
 const LONGEST_CHAIN: usize = 3;
 
-/// How far the election looks back: k − 1 blocks to the committed head, and f·k from there.
+/// How far the election looks back: k − 1 blocks to the committed head, and f·k from there, but to
+/// the committed head at least.
 pub(super) const fn window(replicas: usize) -> usize {
     let faults = replicas.saturating_sub(1) / 3;
-    at_most(LONGEST_CHAIN * (faults + 1) - 1, MAX_WINDOW)
+    at_most(LONGEST_CHAIN * (faults + 1), MAX_WINDOW)
 }
 
 /// The leader of `view`.

@@ -21,8 +21,9 @@
 //!   has caught up.
 //! - The floor holds for the measured time, before it is multiplied: each time-out lengthens the
 //!   wait, however short the views were.
-//! - A liar that takes each of its views to the edge of the wait raises it, up to the cap. The cap is
-//!   what such a leader can cost; the exponential kind has no such weakness.
+//! - Liars that take each of their views to the edge of the wait raise it, up to the cap, if they
+//!   lead more than a fifth of the views: with p the share, by p + 1.96 √(p·(1 − p)) in a hundred
+//!   views. The cap is what such leaders can cost; the exponential kind has no such weakness.
 //!
 //! Integers only: the same durations give the same waits on every machine. Every wait is at least a
 //! millisecond and at most [`LONGEST`], whatever was configured; a multiplier below 100 % counts
@@ -140,14 +141,14 @@ impl Timing {
     #[must_use]
     pub fn wait(&self, view: View, committed: View, depth: u64) -> Duration {
         let nanos = match self {
-            Self::Fixed { base } => nanos(*base),
+            Self::Fixed { base } => wait_nanos(*base),
             Self::Exponential { base, multiplier_percent, max } => {
                 let steps = view.0.saturating_sub(committed.0).saturating_sub(depth);
-                lengthened(nanos(*base), *multiplier_percent, steps, nanos(*max))
+                lengthened(wait_nanos(*base), *multiplier_percent, steps, wait_nanos(*max))
             }
             Self::Adaptive(adaptive) => adaptive.after(adaptive.time_outs),
         };
-        Duration::from_nanos(nanos.max(SHORTEST_NS))
+        Duration::from_nanos(nanos)
     }
 
     /// Notes that a view made progress `duration` after it was entered. Not to be told of views in
@@ -205,8 +206,8 @@ impl Adaptive {
     /// The wait after so many time-outs in a row.
     fn after(&self, time_outs: u64) -> u64 {
         let Waits { floor, max, multiplier_percent, .. } = self.waits;
-        let max = nanos(max);
-        lengthened(self.measured().max(nanos(floor)), multiplier_percent, time_outs, max)
+        let start = self.measured().max(wait_nanos(floor));
+        lengthened(start, multiplier_percent, time_outs, wait_nanos(max))
     }
 
     /// Mean and 1.96 standard deviations of the last successful views. With S and Q the sums of the
@@ -215,12 +216,17 @@ impl Adaptive {
     fn measured(&self) -> u64 {
         let count = self.durations.len() as u128;
         if self.durations.len() < ENOUGH {
-            return nanos(self.waits.base);
+            return wait_nanos(self.waits.base);
         }
         let spread = (count * self.squares - self.sum.pow(2)).isqrt();
         let measured = (100 * self.sum + 196 * spread).div_ceil(100 * count);
         u64::try_from(measured).unwrap_or(LONGEST_NS)
     }
+}
+
+/// A configured wait, within the bounds that hold for all.
+fn wait_nanos(wait: Duration) -> u64 {
+    nanos(wait).max(SHORTEST_NS)
 }
 
 /// In nanoseconds, [`LONGEST`] at most.
