@@ -46,6 +46,9 @@
 //!   first: the work of an election is bounded whatever the chain is.
 //! - The seed has no state root in it: leaders can be foreseen as far as the weights can.
 
+#[cfg(test)]
+mod tests;
+
 use super::draw::Draw;
 use super::{History, MAX_WINDOW, at_most};
 use crate::committee::Committee;
@@ -78,17 +81,24 @@ pub(super) const fn window(replicas: usize) -> usize {
 #[must_use]
 pub fn leader(view: View, committee: &Committee, history: &History) -> ReplicaId {
     let draw = Draw::new(committee, view);
-    let first_choice = first_choice(&draw, committee);
     let weights = weights(view, committee, history);
     let highest = weights.iter().max().copied().unwrap_or(0);
-    let weight = weights.get(first_choice.index()).copied().unwrap_or(0);
-    if draw.second(highest) < weight {
+    let first_choice = first_choice(&draw, committee);
+    let second = draw.second(highest);
+    let third = draw.third(weights.iter().sum());
+    chosen(&weights, first_choice, second, third)
+}
+
+/// The draw in two steps: the first choice, if `second` of the highest weight is below its own;
+/// otherwise whose part of the sum of all weights `third` falls into.
+fn chosen(weights: &[u64], first_choice: ReplicaId, second: u64, third: u64) -> ReplicaId {
+    if weights.get(first_choice.index()).is_some_and(|weight| second < *weight) {
         return first_choice;
     }
-    let mut left = draw.third(weights.iter().sum());
-    for (replica, weight) in committee.replicas().zip(weights) {
-        if left < weight {
-            return replica;
+    let mut left = third;
+    for (replica, weight) in weights.iter().enumerate() {
+        if left < *weight {
+            return ReplicaId(replica as u16);
         }
         left -= weight;
     }

@@ -245,6 +245,7 @@ fn a_dead_replica_leads_seldom_and_nobody_is_blamed_for_it() {
         }
         tally.check();
         let (early, late) = views.split_at(100);
+        println!(led_by(early, 2), led_by(late, 2), led_by(late, 0));
         assert!(led_by(early, 2) < 20, "it led {} views", led_by(early, 2));
         assert!(led_by(late, 2) < 60, "it led {} views", led_by(late, 2));
         assert!(led_by(late, 0) > 2_500, "the others share what it would have led");
@@ -266,7 +267,7 @@ fn one_that_votes_and_never_proposes_leads_less() {
     let mut sim = Sim::new(4, Election::Reputation, 3);
     let views = run(&mut sim, 10_000, &all_but(4, &[]), |_, leader| leader != ReplicaId(0));
     let led = led_by(&views, 0);
-    assert!(led < 1_250, "half of its share at most, not {led}");
+    assert!(led < 1_000, "two fifths of its share at most, not {led}");
     for (led, weights) in &views {
         assert!(weights[1..].iter().all(|weight| *weight != FAILED), "in {:?}", led.view);
     }
@@ -282,31 +283,36 @@ fn with_f_dead_the_others_lead_nearly_all_views() {
     assert!(lost < 240, "{lost} of 4800 views were led by the dead");
 }
 
-/// The worst that the weights can do: all but one failed and weigh 1; the one that weighs 1000
-/// dies.
+/// A history of which the weights stay the worst they can be: all but one failed and weigh 1.
+/// Replica 3 then dies, which weighs 1000.
+fn gone_wrong(chain_length: u64) -> Sim {
+    let mut sim = Sim::new(4, Election::Reputation, chain_length);
+    let outage = |view: View| Digest::of("outage", &view.0.to_le_bytes()).0[0] > 90;
+    for _ in 0..20_000 {
+        sim.step(&all_but(4, &[]), |view, leader| leader == ReplicaId(3) || !outage(view));
+        let (view, history) = sim.history();
+        // For as long as it counts who did what.
+        if (0..16).all(|ahead| {
+            weights(view.plus(ahead), &sim.committee, &history) == [FAILED, FAILED, FAILED, ACTIVE]
+        }) {
+            return sim;
+        }
+    }
+    panic!("no such history");
+}
+
 #[test]
 fn an_election_gone_wrong_mends_itself() {
     for chain_length in 1..=3 {
-        let mut sim = Sim::new(4, Election::Reputation, chain_length);
-        let hash = |view: View| Digest::of("outage", &view.0.to_le_bytes()).0[0];
-        let bad = run(&mut sim, 2_000, &all_but(4, &[]), |view, leader| {
-            leader == ReplicaId(3) || hash(view) < 90
-        });
-        // An outage ends where it is worst.
-        let worst = [FAILED, FAILED, FAILED, ACTIVE];
-        let until = bad.iter().rposition(|(_, weights)| *weights == worst).expect("the worst");
-        let mut sim = Sim::new(4, Election::Reputation, chain_length);
-        run(&mut sim, until as u64, &all_but(4, &[]), |view, leader| {
-            leader == ReplicaId(3) || hash(view) < 90
-        });
-        let (view, history) = sim.history();
-        assert_eq!(weights(view, &sim.committee, &history), worst);
+        let mut sim = gone_wrong(chain_length);
         let after = run(&mut sim, 1_000, &all_but(4, &[3]), |_, leader| leader != ReplicaId(3));
+        assert!(led_by(&after[..16], 3) >= 15, "it leads as long as its weight counts");
         let mut last_commit = 0;
         for (i, (led, _)) in after.iter().enumerate() {
             if led.commits {
                 last_commit = i;
             }
+            if i - last_commit > 19 {}
             assert!(i - last_commit < 60, "no commit for 60 views before {:?}", led.view);
         }
         let (_, weights) = after.last().expect("a thousand");
