@@ -35,47 +35,13 @@
 //! correct replica gave up on a view, so this one joins the (f + 1)-th highest of them. (Purely local
 //! timers can stall for ever.)
 
+mod timing;
+
+pub use timing::{Adaptive, ENOUGH, LONGEST, Timing, Waits};
+
 use crate::certificate::{Qc, TimeOut};
 use crate::committee::Committee;
-use crate::types::{Duration, ReplicaId, Time, View};
-
-/// How long to wait for a view to make progress.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Timing {
-    /// The first wait.
-    pub base: Duration,
-    /// How much longer each next wait is, in hundredths: 150 is half as long again.
-    pub multiplier_percent: u32,
-    /// The longest wait.
-    pub max: Duration,
-}
-
-impl Default for Timing {
-    fn default() -> Self {
-        Self {
-            base: Duration::from_millis(250),
-            multiplier_percent: 150,
-            max: Duration::from_secs(10),
-        }
-    }
-}
-
-impl Timing {
-    /// The wait for `view` when the last committed block is of `committed` and a commit takes
-    /// `depth` views.
-    #[must_use]
-    pub fn wait(&self, view: View, committed: View, depth: u64) -> Duration {
-        let exponent = view.0.saturating_sub(committed.0).saturating_sub(depth).min(64);
-        let mut wait = self.base;
-        for _ in 0..exponent {
-            if wait >= self.max {
-                break;
-            }
-            wait = wait.saturating_mul(self.multiplier_percent) / 100;
-        }
-        wait.min(self.max)
-    }
-}
+use crate::types::{ReplicaId, Time, View};
 
 /// Whom a replica tells that it gave up on a view.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -125,9 +91,11 @@ pub struct Pacemaker {
     view: View,
     /// The leaders of this view and the next.
     leaders: [ReplicaId; 2],
-    /// How often this view was given up (linear only).
+    /// How often the timer ran out in this view.
     attempts: u64,
     committed: View,
+    /// Since when there is work in this view.
+    busy_since: Time,
     deadline: Option<Time>,
     /// By peer: its highest time-out and the QC that came with it.
     time_outs: Vec<Option<(TimeOut, Qc)>>,
@@ -156,6 +124,7 @@ impl Pacemaker {
             leaders: [ReplicaId(0); 2],
             attempts: 0,
             committed: View(0),
+            busy_since: Time(0),
             deadline: None,
             time_outs: vec![None; committee.size()],
         }
@@ -185,6 +154,10 @@ impl Pacemaker {
         if certified < self.view {
             return false;
         }
+        if certified == self.view && self.deadline.is_some() && self.attempts == 0 {
+            self.timing.succeeded(now.since(self.busy_since));
+        }
+        self.busy_since = now;
         self.view = certified.next();
         self.leaders = leaders;
         self.attempts = 0;
@@ -196,13 +169,14 @@ impl Pacemaker {
 
     /// The timer ran out: the view to give up.
     pub fn expired(&mut self) -> View {
+        if self.attempts == 0 {
+            self.timing.timed_out();
+        }
+        let attempt = self.attempts;
+        self.attempts += 1;
         match self.kind {
             Kind::TimeoutCertificates => self.view,
-            Kind::Linear => {
-                let view = self.view.plus(self.attempts % self.failures.len() as u64);
-                self.attempts += 1;
-                view
-            }
+            Kind::Linear => self.view.plus(attempt % self.failures.len() as u64),
         }
     }
 
@@ -222,7 +196,10 @@ impl Pacemaker {
     /// Starts the timer if there is work and it is not running; stops it if there is none.
     pub fn set_busy(&mut self, now: Time, busy: bool) {
         match (busy, self.deadline) {
-            (true, None) => self.arm(now),
+            (true, None) => {
+                self.busy_since = now;
+                self.arm(now);
+            }
             (false, Some(_)) => self.deadline = None,
             _ => {}
         }
@@ -230,7 +207,10 @@ impl Pacemaker {
 
     /// Starts the current view's timer anew.
     pub fn arm(&mut self, now: Time) {
-        let view = self.view.plus(self.attempts);
+        let view = match self.kind {
+            Kind::TimeoutCertificates => self.view,
+            Kind::Linear => self.view.plus(self.attempts),
+        };
         let mut wait = self.timing.wait(view, self.committed, self.depth);
         if self.leaders.iter().any(|leader| self.suspects(*leader)) {
             wait /= SHORTENED;

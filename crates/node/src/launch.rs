@@ -96,7 +96,7 @@ pub fn setup(loaded: &Loaded, committee: Committee, keys: Keys, rejoin: bool) ->
         max_frame_commands: cluster.limits.max_frame_commands,
         max_frame_bytes: cluster.limits.max_frame_bytes as usize,
         sessions: cluster.sessions,
-        timing: Timing {
+        timing: Timing::Exponential {
             base,
             multiplier_percent: (node.view_timeout.multiplier * 100.0) as u32,
             max: node.view_timeout.max,

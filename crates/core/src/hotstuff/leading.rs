@@ -7,7 +7,8 @@
 use super::HotStuff;
 use crate::block::BlockId;
 use crate::certificate::{Ballot, Qc};
-use crate::types::{ReplicaId, View};
+use crate::leader::History;
+use crate::types::{Height, ReplicaId, View};
 
 impl HotStuff {
     /// The leader of `view`, as far as this replica can tell now.
@@ -17,8 +18,21 @@ impl HotStuff {
 
     /// The leader of `view` if it extends the block of `qc`.
     pub(super) fn leader_behind(&self, qc: &Qc, view: View) -> ReplicaId {
-        let _ = qc;
-        self.settings.election.leader(view, self.domain.committee().size())
+        let (election, committee) = (self.settings.election, self.domain.committee());
+        if !election.needs_signers() {
+            return election.without_history(view, committee.size());
+        }
+        let head = qc.block();
+        let history = History { tree: &self.tree, head: &head, committed: self.shown_by(qc) };
+        election.leader(view, committee, self.facts.chain_length, &history)
+    }
+
+    /// Up to which height the chain of `qc` is committed by the certificates in it and `qc`.
+    fn shown_by(&self, qc: &Qc) -> Height {
+        let inside = self.tree.committed_by(&qc.block()).unwrap_or_default();
+        let head = self.settings.rules.on_qc(&self.tree, qc).commit;
+        let own = head.and_then(|id| self.tree.find(&id)).map(|block| block.height);
+        own.unwrap_or_default().max(inside)
     }
 
     /// The leader of the view after that of `ballot`, if its votes make a certificate.
@@ -29,7 +43,9 @@ impl HotStuff {
     /// Whether `proposer` leads `view` in the chain that ends with the block of `justify`. Unknown
     /// (`None`) while that block is missing.
     pub(super) fn leads(&self, proposer: ReplicaId, view: View, justify: &Qc) -> Option<bool> {
-        Some(self.leader_behind(justify, view) == proposer)
+        let known = !self.settings.election.needs_signers()
+            || self.tree.committed_by(&justify.block()).is_some();
+        known.then(|| self.leader_behind(justify, view) == proposer)
     }
 
     /// Who collects the votes of `ballot`; `None`: everybody.

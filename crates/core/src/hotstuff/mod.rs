@@ -107,7 +107,7 @@ impl HotStuff {
     pub fn new(committee: Committee, me: ReplicaId, settings: Settings) -> Self {
         let genesis = Arc::new(Block::genesis(committee.chain(), committee.epoch()));
         let facts = settings.rules.facts();
-        let (kind, timing) = (settings.pacemaker, settings.timing);
+        let (kind, timing) = (settings.pacemaker, settings.timing.clone());
         Self {
             me,
             facts,

@@ -111,7 +111,7 @@ impl Config {
         hotstuff::Settings {
             pacemaker: self.pacemaker,
             election: self.election,
-            timing: Timing {
+            timing: Timing::Exponential {
                 base: Duration::from_micros(self.base_timeout),
                 multiplier_percent: 150,
                 max: Duration::from_secs(2),
