@@ -136,6 +136,29 @@ fn of_a_long_gap_the_newest_views_alone_are_blamed() {
 }
 
 #[test]
+fn an_election_blames_for_no_more_views_than_it_looks_back_on_blocks() {
+    let (replicas, blocks, gap) = (128, 200, BLAMED + 1);
+    let committee = committee(replicas);
+    // Every eleventh view has a block, all by replica 0.
+    let chain = chain(blocks, |view| view % gap != 0, |_| 0, |_| all_but(replicas, &[]));
+    let (tree, head) = (chain.tree(0, 0), chain.head().id());
+    let history = History { tree: &tree, head: &head, committed: chain.head().height };
+    let view = chain.head().view.next();
+    // The newest block that counts, and the 128 newest views below it that were skipped.
+    let newest = (view.0 - EXCLUDED - 1) / gap * gap;
+    let blamed: Vec<ReplicaId> = (1..newest)
+        .rev()
+        .filter(|view| view % gap != 0)
+        .take(128)
+        .map(|view| first_choice(view, &committee))
+        .collect();
+    for (id, weight) in weights(view, &committee, &history).into_iter().enumerate().skip(1) {
+        let failed = blamed.contains(&ReplicaId(id as u16));
+        assert_eq!(weight, if failed { FAILED } else { ACTIVE }, "replica {id}");
+    }
+}
+
+#[test]
 fn all_weigh_the_same_when_no_block_was_committed_for_long() {
     let committee = committee(4);
     let chain = chain(60, nothing, |height| (height % 3) as u16, |_| all_but(4, &[3]));
@@ -311,7 +334,6 @@ fn an_election_gone_wrong_mends_itself() {
             if led.commits {
                 last_commit = i;
             }
-            if i - last_commit > 19 {}
             assert!(i - last_commit < 60, "no commit for 60 views before {:?}", led.view);
         }
         let (_, weights) = after.last().expect("a thousand");
