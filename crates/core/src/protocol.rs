@@ -60,6 +60,10 @@ pub trait Protocol {
     /// to be fetched, from its voters.
     fn missing(&self) -> Option<&Qc>;
 
+    /// How many committed blocks below a snapshot's are to be kept beside it: what rules and
+    /// elections look back on.
+    fn look_back(&self) -> usize;
+
     /// Where the protocol stands.
     fn status(&self) -> Status;
 

@@ -13,9 +13,11 @@ use std::path::{Path, PathBuf};
 
 use quorate_core::ReplicaId;
 use quorate_core::committee::MAX_REPLICAS;
-use quorate_core::crypto::Signer as _;
+use quorate_core::committee::ReplicaKey;
+use quorate_core::crypto::ClientSigner as _;
 use quorate_crypto::{SecretKey, key_file};
 
+use crate::protocol;
 use crate::config::{
     Application, Cluster, Combination, Durability, Finding, Home, HostPort, Member, Place,
     combination, node_file_text,
@@ -165,8 +167,8 @@ fn refuse_combination(replicas: usize, options: &Options) -> Result<(), TestnetE
 /// a record that is missing later was lost.
 fn begin_data(data: &Path, cluster: &Cluster, consensus: &SecretKey) -> Result<(), TestnetError> {
     let failed = |error: String| failed(&std::io::Error::other(error), data);
-    let committee = cluster.committee().map_err(|error| failed(error.to_string()))?;
-    let owner = Owner::new(committee, consensus.public_key());
+    let domain = protocol::domain(cluster).map_err(|error| failed(error.to_string()))?;
+    let owner = Owner::new(domain, ReplicaKey::from(consensus.public_key().0));
     crate::replica::data::create(data, &owner).map_err(|error| failed(error.to_string()))
 }
 
@@ -230,7 +232,7 @@ fn cluster_of(
     let members = keys.iter().zip(ports).enumerate();
     let members = members.map(|(id, ((consensus, transport), [peer, client, _]))| Member {
         id: ReplicaId(id as u16),
-        consensus_key: consensus.public_key().into(),
+        consensus_key: ReplicaKey::from(consensus.public_key().0),
         proof_of_possession: None,
         transport_key: transport.public_key(),
         peer_address: HostPort::loopback(*peer),

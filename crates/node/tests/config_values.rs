@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use quorate_core::crypto::PublicKey;
 use quorate_core::{Epoch, ReplicaId};
 use quorate_node::config::{
-    Application, ByteSize, Cluster, Combination, ConsensusKey, FlagSetting, Home, HostPort,
+    Application, ByteSize, Cluster, Combination, FlagSetting, Home, HostPort,
     HumanDuration, Laboratory, LeaderName, LogLevel, Member, Node, Overrides, PacemakerName, Place,
     ProtocolName, SchemeName, SentAncestors, TimeoutKind, VoteRoute, VoteVerification, load,
     load_cluster, node_file_text,
@@ -17,7 +17,7 @@ use quorate_node::testnet;
 fn member(id: u16) -> Member {
     Member {
         id: ReplicaId(id),
-        consensus_key: ConsensusKey(vec![id as u8 + 1; 32]),
+        consensus_key: ReplicaKey::new(&vec![id as u8 + 1; 32]).unwrap(),
         proof_of_possession: None,
         transport_key: PublicKey([id as u8 + 101; 32]),
         peer_address: HostPort::loopback(7000 + 2 * id),
@@ -151,7 +151,7 @@ fn every_combination_reads_back() {
         let scheme = combination.signatures;
         written.group_key = scheme.needs_group().then_some([9; 96]);
         for member in &mut written.members {
-            member.consensus_key = ConsensusKey(vec![5; scheme.public_key_bytes()]);
+            member.consensus_key = ReplicaKey::new(&vec![5; scheme.public_key_bytes()]).unwrap();
             member.proof_of_possession = scheme.needs_possession().then_some([8; 48]);
         }
         read_back(&written);
@@ -300,7 +300,7 @@ fn the_chain_digest_covers_what_was_agreed_on_and_nothing_else() {
         |c| c.limits.max_frame_commands += 1,
         |c| c.limits.max_frame_bytes += 1,
         |c| c.limits.max_snapshot_bytes += 1,
-        |c| c.members[3].consensus_key = ConsensusKey(vec![77; 32]),
+        |c| c.members[3].consensus_key = ReplicaKey::new(&vec![77; 32]).unwrap(),
         |c| c.members[3].proof_of_possession = Some([78; 48]),
         |c| c.members.truncate(3),
         |c| c.protocol = ProtocolName::HotstuffTwoChain,

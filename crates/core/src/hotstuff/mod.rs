@@ -341,6 +341,11 @@ impl Protocol for HotStuff {
         high_qc.or_else(|| of_orphans().max_by_key(|qc| qc.view()))
     }
 
+    fn look_back(&self) -> usize {
+        // A rule looks back three blocks from one above the root.
+        self.settings.election.window(self.domain.committee().size()).max(4)
+    }
+
     fn status(&self) -> Status {
         let view = self.pacemaker.view();
         let voted = self.safety.voted.map_or(View(0), |ballot| ballot.view);

@@ -34,6 +34,11 @@ pub struct Settings {
     pub max_snapshot_bytes: u64,
     /// The bounds of the mempool.
     pub mempool: mempool::Limits,
+    /// A proposal leaves out what its ancestors hold. Not so in the laboratory alone: then a
+    /// command may be in several blocks, and is executed with the first.
+    pub filtering: bool,
+    /// Signatures that were verified are not verified again (F3).
+    pub certificate_cache: bool,
 }
 
 /// What a replica is told.

@@ -107,14 +107,13 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             mempool: Mempool::new(settings.mempool),
             arrivals: Arrivals::new(settings.me, peers),
             catch_up: CatchUp::new(settings.max_snapshot_bytes),
-            settings,
             domain,
             protocol,
             execution,
             fresh,
             bodies: BTreeMap::new(),
             rejoin: None,
-            known: KnownSignatures::default(),
+            known: KnownSignatures::new(settings.certificate_cache),
             pending: BTreeMap::new(),
             ready: VecDeque::new(),
             pending_of: vec![0; peers],
@@ -130,6 +129,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             testimonies: BTreeMap::new(),
             log_begins: Height(0),
             halted: false,
+            settings,
         }
     }
 
@@ -476,6 +476,7 @@ impl<S: StateMachine> Ledger for Desk<'_, S> {
     }
 
     fn payload(&mut self, ancestors: &[SharedBlock]) -> Vec<FrameId> {
+        let ancestors = if self.settings.filtering { ancestors } else { &[] };
         let taken: BTreeSet<FrameId> =
             ancestors.iter().flat_map(|block| block.frames.iter().copied()).collect();
         let Settings { batch_commands, batch_bytes, .. } = *self.settings;

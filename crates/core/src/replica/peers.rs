@@ -272,6 +272,8 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         let fits = offer.certificate.block() == offer.attesting.id()
             && offer.attesting.height > offer.block.height
             && offer.block.height > self.protocol.tree().root().height
+            // With fewer, this replica would elect other leaders than the rest.
+            && offer.recent.len() as u64 >= offer.block.height.0.min(self.protocol.look_back() as u64)
             && linked;
         if !asked || !fits {
             let reason = if asked { Refused::Unfit } else { Refused::Unasked };

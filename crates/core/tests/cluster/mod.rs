@@ -242,6 +242,8 @@ impl Cluster {
             snapshot_blocks: self.config.snapshot_blocks,
             max_snapshot_bytes: 64 << 20,
             mempool: mempool::Limits::default(),
+            filtering: true,
+            certificate_cache: true,
         }
     }
 

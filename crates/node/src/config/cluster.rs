@@ -3,9 +3,7 @@
 mod check;
 mod fields;
 
-use std::fmt;
-
-use quorate_core::committee::CommitteeError;
+use quorate_core::committee::{CommitteeError, ReplicaKey};
 use quorate_core::crypto::PublicKey;
 use quorate_core::wire::{Encode, put_bytes};
 use quorate_core::{Committee, Digest, Epoch, ReplicaId, sessions};
@@ -88,7 +86,7 @@ pub struct Member {
     /// Its place in the committee.
     pub id: ReplicaId,
     /// What its votes are checked with.
-    pub consensus_key: ConsensusKey,
+    pub consensus_key: ReplicaKey,
     /// The proof that it holds the secret half; there is one exactly if the scheme
     /// [needs it](SchemeName::needs_possession).
     pub proof_of_possession: Option<[u8; PROOF_BYTES]>,
@@ -98,30 +96,6 @@ pub struct Member {
     pub peer_address: HostPort,
     /// Where clients reach it.
     pub client_address: HostPort,
-}
-
-/// A replica's public key of the committee's scheme. Of a cluster that was loaded it has the
-/// length of that scheme's keys; whether it is one, the scheme finds out.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ConsensusKey(pub Vec<u8>);
-
-/// In hexadecimal, as `cluster.toml` has it.
-impl fmt::Display for ConsensusKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
-
-impl fmt::Debug for ConsensusKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-impl From<PublicKey> for ConsensusKey {
-    fn from(key: PublicKey) -> Self {
-        Self(key.0.to_vec())
-    }
 }
 
 impl Cluster {
@@ -163,7 +137,7 @@ impl Cluster {
         self.limits.max_snapshot_bytes.encode(&mut bytes);
         (self.members.len() as u32).encode(&mut bytes);
         for member in &self.members {
-            put_bytes(&mut bytes, &member.consensus_key.0);
+            put_bytes(&mut bytes, member.consensus_key.as_bytes());
             let proof = &member.proof_of_possession;
             put_bytes(&mut bytes, proof.as_ref().map_or(&[], |proof| &proof[..]));
         }
@@ -196,7 +170,7 @@ impl Cluster {
     /// # Errors
     /// [`CommitteeError`] if the members make none; never for a cluster that was loaded.
     pub fn committee(&self) -> Result<Committee, CommitteeError> {
-        let keys = self.members.iter().map(Member::identity).collect();
+        let keys = self.members.iter().map(|member| member.consensus_key.clone()).collect();
         Committee::new(self.chain_digest(), self.epoch, keys)
     }
 
@@ -272,19 +246,11 @@ impl Cluster {
 }
 
 impl Member {
-    /// Its consensus key, or the digest of one that is longer.
-    #[must_use]
-    pub fn identity(&self) -> PublicKey {
-        let key = &self.consensus_key.0;
-        let digest = || Digest::of("quorate consensus key", key).0;
-        PublicKey(key.as_slice().try_into().unwrap_or_else(|_| digest()))
-    }
-
     fn settings(&self) -> Settings {
         let mut settings = Settings::default();
         for (key, value) in [
             ("id", Value::Integer(self.id.0.into())),
-            ("consensus_key", Value::Hex(self.consensus_key.0.clone())),
+            ("consensus_key", Value::Hex(self.consensus_key.as_bytes().to_vec())),
             ("transport_key", Value::Hex(self.transport_key.0.to_vec())),
             ("peer_address", Value::Address(self.peer_address.clone())),
             ("client_address", Value::Address(self.client_address.clone())),
@@ -300,7 +266,7 @@ impl Member {
     fn from_settings(settings: &Settings) -> Option<Self> {
         Some(Self {
             id: ReplicaId(u16::try_from(settings.integer("id")?).ok()?),
-            consensus_key: ConsensusKey(settings.hex("consensus_key")?),
+            consensus_key: ReplicaKey::new(&settings.hex("consensus_key")?)?,
             proof_of_possession: settings.bytes("proof_of_possession"),
             transport_key: PublicKey(settings.bytes("transport_key")?),
             peer_address: settings.address("peer_address")?,

@@ -27,7 +27,7 @@ pub use choice::{
     SchemeName, SentAncestors, TimeoutKind, VoteRoute, VoteVerification,
 };
 pub use cluster::{
-    BatchLimits, Cluster, ClusterLimits, ConsensusKey, GROUP_KEY_BYTES, Member, PROOF_BYTES,
+    BatchLimits, Cluster, ClusterLimits, GROUP_KEY_BYTES, Member, PROOF_BYTES,
 };
 pub use combination::Combination;
 pub use finding::{ConfigError, Finding, Place};

@@ -59,7 +59,7 @@ fn check_distinct(members: &[(Member, Place)], findings: &mut Vec<Finding>) {
     for (member, place) in members {
         let id = member.id;
         for (role, key) in [
-            ("consensus_key", &member.consensus_key.0[..]),
+            ("consensus_key", member.consensus_key.as_bytes()),
             ("transport_key", &member.transport_key.0[..]),
         ] {
             if let Some((other, first)) = keys.insert(key, (id, role)) {

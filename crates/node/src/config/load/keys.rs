@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use quorate_core::crypto::Signer as _;
+use quorate_core::committee::ReplicaKey;
+use quorate_core::crypto::ClientSigner as _;
 use quorate_crypto::SecretKey;
 use quorate_crypto::key_file::{self, KeyFileError};
 
 use super::Loaded;
-use crate::config::cluster::ConsensusKey;
 use crate::config::finding::{ConfigError, Finding, Place};
 
 /// The secret keys of a replica.
@@ -38,7 +38,7 @@ impl Loaded {
             "transport",
             &files.transport,
             &places.transport,
-            member.map(|member| member.transport_key.into()),
+            member.map(|member| ReplicaKey::from(member.transport_key.0)),
         );
         match (consensus, transport) {
             (Ok(consensus), Ok(transport)) => Ok(Keys { consensus, transport }),
@@ -54,7 +54,7 @@ impl Loaded {
         role: &str,
         file: &Path,
         set: &Place,
-        expected: Option<ConsensusKey>,
+        expected: Option<ReplicaKey>,
     ) -> Result<SecretKey, Finding> {
         match key_file::read(file) {
             Ok(secret) => self.matching(role, file, secret, expected),
@@ -67,9 +67,9 @@ impl Loaded {
         role: &str,
         file: &Path,
         secret: SecretKey,
-        expected: Option<ConsensusKey>,
+        expected: Option<ReplicaKey>,
     ) -> Result<SecretKey, Finding> {
-        let found = ConsensusKey::from(secret.public_key());
+        let found = ReplicaKey::from(secret.public_key().0);
         if expected.as_ref() == Some(&found) {
             return Ok(secret);
         }
