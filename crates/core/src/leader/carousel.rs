@@ -24,7 +24,7 @@
 //! - The last authors are f *different* ones, as the paper's loop and DiemBFT v4 have it. (Public
 //!   implementations take the authors of the last f blocks; the bound above does not hold then.)
 //!   They are looked for at most [`MAX_WINDOW`] blocks deep: as far as the bound needs for 129
-//!   replicas with k = 3. Where there are more it is a bound for f = 42.
+//!   replicas with k = 3; where there are more, it holds for up to 42 liars.
 //! - Where the committed head's certificate is not in the chain (with k = 1, where the head is the
 //!   block extended), the newest one that is, of its parent, says who is active.
 
