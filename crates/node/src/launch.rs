@@ -12,9 +12,9 @@ use quorate_core::replica;
 use quorate_core::{Committee, mempool};
 use tokio::net::TcpListener;
 
-use crate::protocol;
-use crate::config::{Node, Application, Cluster, HostPort, Keys, Loaded};
+use crate::config::{Application, Cluster, HostPort, Keys, Loaded, Node};
 use crate::http::{self, Facts};
+use crate::protocol;
 use crate::replica::{Running, Setup, StartError, data};
 use crate::transport::Member;
 

@@ -17,11 +17,11 @@ use quorate_core::committee::ReplicaKey;
 use quorate_core::crypto::ClientSigner as _;
 use quorate_crypto::{SecretKey, key_file};
 
-use crate::protocol;
 use crate::config::{
     Application, Cluster, Combination, Durability, Finding, Home, HostPort, Member, Place,
     combination, node_file_text,
 };
+use crate::protocol;
 use crate::replica::data::Owner;
 
 /// What kind of cluster to make.

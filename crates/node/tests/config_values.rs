@@ -4,13 +4,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use proptest::prelude::*;
+use quorate_core::committee::ReplicaKey;
 use quorate_core::crypto::PublicKey;
 use quorate_core::{Epoch, ReplicaId};
 use quorate_node::config::{
-    Application, ByteSize, Cluster, Combination, FlagSetting, Home, HostPort,
-    HumanDuration, Laboratory, LeaderName, LogLevel, Member, Node, Overrides, PacemakerName, Place,
-    ProtocolName, SchemeName, SentAncestors, TimeoutKind, VoteRoute, VoteVerification, load,
-    load_cluster, node_file_text,
+    Application, ByteSize, Cluster, Combination, FlagSetting, Home, HostPort, HumanDuration,
+    Laboratory, LeaderName, LogLevel, Member, Node, Overrides, PacemakerName, Place, ProtocolName,
+    SchemeName, SentAncestors, TimeoutKind, VoteRoute, VoteVerification, load, load_cluster,
+    node_file_text,
 };
 use quorate_node::testnet;
 

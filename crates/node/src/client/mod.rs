@@ -22,7 +22,7 @@ use bytes::Bytes;
 use quorate_core::client::{
     ClientError, Fatal, NotExecuted, Packed, Session, SessionConfig, Unknown,
 };
-use quorate_core::crypto::{PublicKey, ClientSigner};
+use quorate_core::crypto::{ClientSigner, PublicKey};
 use quorate_core::{ReplicaId, SessionId, Time};
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -128,7 +128,10 @@ impl Client {
     ///
     /// # Panics
     /// As [`Client::start`].
-    pub async fn connect(config: ClientConfig, signer: Arc<dyn ClientSigner>) -> Result<Self, Fatal> {
+    pub async fn connect(
+        config: ClientConfig,
+        signer: Arc<dyn ClientSigner>,
+    ) -> Result<Self, Fatal> {
         let client = Self::start(config, signer);
         client.opened().await?;
         Ok(client)

@@ -26,9 +26,7 @@ pub use choice::{
     Application, Durability, LeaderName, LogFormat, LogLevel, PacemakerName, ProtocolName,
     SchemeName, SentAncestors, TimeoutKind, VoteRoute, VoteVerification,
 };
-pub use cluster::{
-    BatchLimits, Cluster, ClusterLimits, GROUP_KEY_BYTES, Member, PROOF_BYTES,
-};
+pub use cluster::{BatchLimits, Cluster, ClusterLimits, GROUP_KEY_BYTES, Member, PROOF_BYTES};
 pub use combination::Combination;
 pub use finding::{ConfigError, Finding, Place};
 pub use home::Home;
