@@ -3,7 +3,7 @@
 use std::fmt;
 
 use curve25519_dalek::{EdwardsPoint, Scalar, scalar::clamp_integer};
-use quorate_core::crypto::{PublicKey, Signature, Signer, Statement};
+use quorate_core::crypto::{ClientSigner, PublicKey, Signature, Signer, Statement};
 use sha2::{Digest as _, Sha512};
 use zeroize::{ZeroizeOnDrop, Zeroizing};
 
@@ -64,15 +64,17 @@ impl SecretKey {
         let mut signature = [0; 64];
         signature[..32].copy_from_slice(r_point.as_bytes());
         signature[32..].copy_from_slice(s.as_bytes());
-        Signature(signature)
+        Signature::from(signature)
+    }
+}
+
+impl ClientSigner for SecretKey {
+    fn public_key(&self) -> PublicKey {
+        self.public
     }
 }
 
 impl Signer for SecretKey {
-    fn public_key(&self) -> PublicKey {
-        self.public
-    }
-
     fn sign(&self, statement: &Statement) -> Signature {
         self.sign_bytes(statement.as_bytes())
     }

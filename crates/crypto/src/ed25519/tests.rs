@@ -5,7 +5,9 @@ use curve25519_dalek::edwards::CompressedEdwardsY;
 use curve25519_dalek::traits::IsIdentity;
 use curve25519_dalek::{EdwardsPoint, Scalar};
 use proptest::prelude::*;
-use quorate_core::crypto::{Check, Kind, PublicKey, Scheme, Signature, Signer, Statement};
+use quorate_core::crypto::{
+    Check, ClientSigner as _, Kind, PublicKey, Scheme, Signature, Signer, Statement,
+};
 use quorate_core::types::{Digest, Epoch, View};
 use sha2::{Digest as _, Sha512};
 
@@ -42,6 +44,13 @@ fn signed(number: u64, message: &[u8]) -> Input {
 }
 
 /// RFC 8032, section 7.1.
+/// Changes the bytes of a signature.
+fn edit(signature: &mut Signature, change: impl FnOnce(&mut [u8])) {
+    let mut bytes = signature.as_bytes().to_vec();
+    change(&mut bytes);
+    *signature = Signature::new(&bytes).expect("as long as before");
+}
+
 #[test]
 fn rfc_8032() {
     let abc = Sha512::digest(b"abc").to_vec();
@@ -76,8 +85,8 @@ fn rfc_8032() {
     for (seed, public, message, signature) in vectors {
         let key = SecretKey::from_seed(&hex(seed));
         assert_eq!(key.public_key(), PublicKey(hex(public)));
-        assert_eq!(key.sign_bytes(&message), Signature(hex(signature)));
-        let input = (key.public_key(), message, Signature(hex(signature)));
+        assert_eq!(key.sign_bytes(&message), Signature::from(hex(signature)));
+        let input = (key.public_key(), message, Signature::from(hex(signature)));
         assert!(single(&scheme, &input));
         inputs.push(input);
     }
@@ -122,7 +131,7 @@ fn small_order_keys_and_nonces_hold_in_every_encoding() {
         for r in &encodings {
             let mut signature = [0; 64];
             signature[..32].copy_from_slice(r);
-            inputs.push((PublicKey(*a), b"Zcash".to_vec(), Signature(signature)));
+            inputs.push((PublicKey(*a), b"Zcash".to_vec(), Signature::from(signature)));
         }
     }
     let scheme = Ed25519::default();
@@ -143,13 +152,13 @@ fn shaped(a: (u64, usize), r: (u64, usize), message: &[u8], error: u64) -> Input
     let mut signature = [0; 64];
     signature[..32].copy_from_slice(&nonce);
     signature[32..].copy_from_slice(s.as_bytes());
-    (PublicKey(key), message.to_vec(), Signature(signature))
+    (PublicKey(key), message.to_vec(), Signature::from(signature))
 }
 
 /// The rule, spelt out with plain operations.
 fn oracle((key, message, signature): &Input) -> bool {
-    let r_bytes: [u8; 32] = signature.0[..32].try_into().unwrap();
-    let s_bytes: [u8; 32] = signature.0[32..].try_into().unwrap();
+    let r_bytes: [u8; 32] = signature.as_bytes()[..32].try_into().unwrap();
+    let s_bytes: [u8; 32] = signature.as_bytes()[32..].try_into().unwrap();
     let Some(a) = CompressedEdwardsY(key.0).decompress() else { return false };
     let Some(r) = CompressedEdwardsY(r_bytes).decompress() else { return false };
     let Some(s) = Option::<Scalar>::from(Scalar::from_canonical_bytes(s_bytes)) else {
@@ -184,10 +193,12 @@ fn s_that_is_not_canonical_is_refused() {
     for number in 0..4 {
         let (key, message, mut signature) = signed(number, b"malleable");
         let mut carry = 0;
-        for (byte, addend) in signature.0[32..].iter_mut().zip(order) {
-            let sum = u16::from(*byte) + u16::from(addend) + carry;
-            (*byte, carry) = (sum as u8, sum >> 8);
-        }
+        edit(&mut signature, |bytes| {
+            for (byte, addend) in bytes[32..].iter_mut().zip(order) {
+                let sum = u16::from(*byte) + u16::from(addend) + carry;
+                (*byte, carry) = (sum as u8, sum >> 8);
+            }
+        });
         inputs.push((key, message, signature));
     }
     // s = l exactly, with everything else zero: the equation itself would hold.
@@ -196,7 +207,7 @@ fn s_that_is_not_canonical_is_refused() {
     zero[32..].copy_from_slice(&order);
     let mut one = [0; 32];
     one[0] = 1;
-    inputs.push((PublicKey(one), vec![], Signature(zero)));
+    inputs.push((PublicKey(one), vec![], Signature::from(zero)));
     assert_eq!(verdicts(&scheme, &inputs), [false; 5]);
     assert!(inputs.iter().all(|input| !single(&scheme, input)));
 }
@@ -208,7 +219,7 @@ fn keys_and_nonces_off_the_curve_are_refused() {
     assert!(CompressedEdwardsY(off).decompress().is_none());
     let (key, message, signature) = signed(1, b"message");
     let mut bad_nonce = signature;
-    bad_nonce.0[..32].copy_from_slice(&off);
+    edit(&mut bad_nonce, |bytes| bytes[..32].copy_from_slice(&off));
     let inputs = [
         (PublicKey(off), message.clone(), signature),
         (key, message.clone(), bad_nonce),
@@ -223,9 +234,9 @@ fn two_errors_that_cancel_out_are_both_found() {
     let message = b"cancel";
     let plus = shaped((3, 0), (5, 0), message, 9);
     let (key, _, mut signature) = shaped((3, 0), (5, 0), message, 0);
-    let s: [u8; 32] = signature.0[32..].try_into().unwrap();
+    let s: [u8; 32] = signature.as_bytes()[32..].try_into().unwrap();
     let less = Scalar::from_canonical_bytes(s).unwrap() - Scalar::from(9u64);
-    signature.0[32..].copy_from_slice(less.as_bytes());
+    edit(&mut signature, |bytes| bytes[32..].copy_from_slice(less.as_bytes()));
     let inputs = [plus, (key, message.to_vec(), signature)];
     assert_eq!(verdicts(&Ed25519::default(), &inputs), [false, false]);
 }
@@ -251,7 +262,7 @@ fn known_keys_are_bounded_and_only_of_true_signatures() {
 }
 
 fn check(signer: &SecretKey, signs: &Statement, claims: &Statement) -> Check {
-    Check { key: signer.public_key(), statement: *claims, signature: signer.sign(signs) }
+    Check::Client { key: signer.public_key(), statement: *claims, signature: signer.sign(signs) }
 }
 
 /// A signature for one statement says nothing of any other: each field is bound.
@@ -277,7 +288,11 @@ fn statements_are_told_apart_by_every_field() {
         assert_eq!(scheme.verify(&[check(&signer, statement, &base)]), [false]);
         assert_eq!(scheme.verify(&[check(&signer, &base, statement)]), [false]);
     }
-    let stolen = Check { key: secret(2).public_key(), ..check(&signer, &base, &base) };
+    let stolen = Check::Client {
+        key: secret(2).public_key(),
+        statement: base,
+        signature: signer.sign(&base),
+    };
     assert_eq!(scheme.verify(&[stolen]), [false]);
 }
 
@@ -323,15 +338,17 @@ fn faulty(number: u64, message: u8, fault: Fault) -> Input {
     match fault {
         Fault::None => {}
         Fault::Message => bytes.push(0),
-        Fault::Nonce(bit) => flip(bit, &mut signature.0[..32]),
-        Fault::S(bit) => flip(bit, &mut signature.0[32..]),
+        Fault::Nonce(bit) => edit(&mut signature, |bytes| flip(bit, &mut bytes[..32])),
+        Fault::S(bit) => edit(&mut signature, |bytes| flip(bit, &mut bytes[32..])),
         Fault::Key(bit) => flip(bit, &mut key.0),
         Fault::Torsion(a, r) => return shaped((number + 1, a), (7, r), &[message], 0),
         Fault::SmallOrder(a, r) => {
             let encodings = small_order_encodings();
             key.0 = encodings[a];
-            signature.0[..32].copy_from_slice(&encodings[r]);
-            signature.0[32..].fill(0);
+            edit(&mut signature, |bytes| {
+                bytes[..32].copy_from_slice(&encodings[r]);
+                bytes[32..].fill(0);
+            });
         }
     }
     (key, bytes, signature)

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use curve25519_dalek::edwards::{CompressedEdwardsY, VartimeEdwardsPrecomputation};
 use curve25519_dalek::traits::{Identity, IsIdentity, VartimePrecomputedMultiscalarMul};
 use curve25519_dalek::{EdwardsPoint, Scalar, constants::ED25519_BASEPOINT_POINT};
-use quorate_core::crypto::{Check, PublicKey, Scheme, Signature};
+use quorate_core::crypto::{Check, Form, PublicKey, Scheme, Share, Signature};
 
 use super::known_keys::KnownKeys;
 use super::{challenge, challenge_bytes};
@@ -17,6 +17,8 @@ const BATCH: usize = 32;
 /// The verifier. Holds tables of the committee's keys and remembers keys of clients; shared
 /// between threads by reference.
 pub struct Ed25519 {
+    /// The committee's keys, in the order of their ids.
+    keys: Vec<PublicKey>,
     /// Where in `committee` a key is.
     places: HashMap<[u8; 32], usize>,
     /// `None`: the key is no point of the curve, so nothing signed by it holds.
@@ -68,7 +70,13 @@ impl Ed25519 {
             std::iter::once(ED25519_BASEPOINT_POINT)
                 .chain(points.iter().map(|point| point.unwrap_or_else(EdwardsPoint::identity))),
         );
-        Self { places, committee: points, tables, known: KnownKeys::default() }
+        Self {
+            keys: committee.to_vec(),
+            places,
+            committee: points,
+            tables,
+            known: KnownKeys::default(),
+        }
     }
 
     /// The verdicts on `inputs`, in order; what [`Scheme::verify`] does, for any message.
@@ -102,8 +110,8 @@ impl Ed25519 {
         message: &[u8],
         signature: &Signature,
     ) -> Option<Parsed<'a>> {
-        let (r_bytes, s_bytes) = signature.0.split_first_chunk::<32>()?;
-        let s_bytes = *s_bytes.first_chunk::<32>()?;
+        let (r_bytes, s_bytes) = signature.as_bytes().split_first_chunk::<32>()?;
+        let s_bytes = <[u8; 32]>::try_from(s_bytes).ok()?;
         let s = Option::<Scalar>::from(Scalar::from_canonical_bytes(s_bytes))?;
         let (place, a, new) = self.point(&key.0)?;
         let r = CompressedEdwardsY(*r_bytes).decompress()?;
@@ -188,11 +196,35 @@ impl Ed25519 {
     }
 }
 
+impl Ed25519 {
+    /// Key, message and signature of a check, if it can be one of this scheme's.
+    fn part<'a>(&'a self, check: &'a Check) -> Option<(&'a PublicKey, &'a [u8], &'a Signature)> {
+        match check {
+            Check::Client { key, statement, signature } => {
+                Some((key, statement.as_bytes(), signature))
+            }
+            Check::Replica(Share { signer, statement, signature }) => {
+                Some((self.keys.get(signer.index())?, statement.as_bytes(), signature))
+            }
+            Check::Aggregate { .. } | Check::Threshold { .. } => None,
+        }
+    }
+}
+
 impl Scheme for Ed25519 {
     fn verify(&self, checks: &[Check]) -> Vec<bool> {
-        self.verify_all(
-            checks.iter().map(|check| (&check.key, check.statement.as_bytes(), &check.signature)),
-        )
+        let mut verdicts = vec![false; checks.len()];
+        let known = |(at, check)| self.part(check).map(|part| (at, part));
+        let parts: Vec<_> = checks.iter().enumerate().filter_map(known).collect();
+        let found = self.verify_all(parts.iter().map(|(_, part)| *part));
+        for ((at, _), verdict) in parts.iter().zip(found) {
+            verdicts[*at] = verdict;
+        }
+        verdicts
+    }
+
+    fn combine(&self, _: Form, _: &[Share]) -> Option<Signature> {
+        None
     }
 }
 
