@@ -19,6 +19,12 @@ pub struct Segment {
 }
 
 impl Segment {
+    /// From its beginning to its end.
+    pub fn length(&self) -> f64 {
+        let (dx, dy) = (self.to.x - self.from.x, self.to.y - self.from.y);
+        (dx * dx + dy * dy).sqrt()
+    }
+
     /// The point that far along it: 0 is its beginning, 1 its end.
     pub fn at(&self, share: f64) -> Point {
         Point {
@@ -81,7 +87,7 @@ impl Rect {
                 leaves = leaves.min(distance / speed);
             }
         }
-        (leaves - enters).max(0.0) * (dx * dx + dy * dy).sqrt()
+        (leaves - enters).max(0.0) * line.length()
     }
 }
 
@@ -129,15 +135,16 @@ impl Surroundings {
         best.map(|(_, middle)| middle)
     }
 
-    /// Other arrows that the label would hide, in pixels, and lifelines.
+    /// What the label would hide: pixels of other arrows, the share of its own, and lifelines.
     fn cost(&self, bundle: usize, on: &Segment, label: &Rect) -> f64 {
-        let hidden = self
+        let others = self
             .arrows
             .iter()
             .filter(|(_, arrow)| arrow != on)
-            .map(|(of, arrow)| label.crossed_by(arrow) * if *of == bundle { 0.5 } else { 2.0 });
+            .map(|(of, arrow)| label.crossed_by(arrow) * if *of == bundle { 0.7 } else { 2.0 });
+        let own = 80.0 * label.crossed_by(on) / on.length().max(1.0);
         let lifelines = self.lifelines.iter().filter(|x| label.left < **x && **x < label.right);
-        hidden.sum::<f64>() + 25.0 * lifelines.count() as f64
+        others.sum::<f64>() + own + 25.0 * lifelines.count() as f64
     }
 }
 

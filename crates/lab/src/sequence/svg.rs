@@ -185,7 +185,7 @@ fn arrows(svg: &mut String, fan: &Fan) {
 /// A triangle at the end of an arrow.
 fn head(svg: &mut String, arrow: &Segment) {
     let (dx, dy) = (arrow.to.x - arrow.from.x, arrow.to.y - arrow.from.y);
-    let length = (dx * dx + dy * dy).sqrt().max(1.0);
+    let length = arrow.length().max(1.0);
     let (ux, uy) = (dx / length, dy / length);
     let tip = arrow.to;
     let back = Point { x: tip.x - 8.0 * ux, y: tip.y - 8.0 * uy };

@@ -3,7 +3,7 @@
 /// How an arrow is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// A block on its way.
+    /// A block, or a certificate by itself: a leader asks for votes.
     Proposal,
     /// A vote, of whatever phase.
     Vote,
@@ -47,10 +47,13 @@ pub struct Line {
     pub text: String,
 }
 
+/// What a transcript calls the vote of a replica that has seen a block's certificate.
+const SECOND: &str = "a second time for ";
+
 /// A message's words and how to draw its arrow.
 pub fn message(words: &str) -> (Kind, String) {
     let kind = match words.split(' ').next().unwrap_or_default() {
-        "proposal" => Kind::Proposal,
+        first if first == "proposal" || first.contains("QC(") => Kind::Proposal,
         "vote" => Kind::Vote,
         "time-out" => Kind::TimeOut,
         _ => Kind::Other,
@@ -68,7 +71,8 @@ pub fn message(words: &str) -> (Kind, String) {
                 .join(" · "),
             None => words.to_owned(),
         };
-    (kind, label.replace("time-out of view ", "time-out ").replace(" 1 frames", " 1 frame"))
+    let label = label.replace("time-out of view ", "time-out ").replace(" 1 frames", " 1 frame");
+    (kind, label.replace(SECOND, "2nd "))
 }
 
 /// What an event adds to what its replica did at the same instant; nothing for what is left out.
@@ -80,11 +84,12 @@ pub fn add(lines: &mut Vec<Line>, words: &str) {
                 last.text = text;
                 return;
             }
-            (Mark::Propose | Mark::View, Mark::Vote)
-                if last.text.strip_prefix("proposes ") == text.strip_prefix("votes ") =>
-            {
-                last.text.push_str(", votes");
-                return;
+            (Mark::Propose | Mark::View, Mark::Vote) => {
+                let block = last.text.strip_prefix("proposes ").unwrap_or_default();
+                if let Some(vote) = text.strip_suffix(block).filter(|_| !block.is_empty()) {
+                    last.text = format!("{}, {}", last.text, vote.trim_end());
+                    return;
+                }
             }
             (Mark::Commit, Mark::Commit) => {
                 last.text = format!("{}, {}", last.text, text.trim_start_matches("commits "));
@@ -107,7 +112,7 @@ fn event(words: &str) -> Option<(Mark, String)> {
         "crashes" | "halts:" => (Mark::Down, words.to_owned()),
         "enters" => (Mark::View, format!("v{last}")),
         "proposes" => (Mark::Propose, format!("proposes {last}")),
-        "votes" => (Mark::Vote, words.replace("votes for ", "votes ")),
+        "votes" => (Mark::Vote, words.replace("votes for ", "votes ").replace(SECOND, "2nd ")),
         "has" => (Mark::Certificate, rest.to_owned()),
         "commits" => (Mark::Commit, words.split(" at height").next()?.to_owned()),
         "gives" => (Mark::GiveUp, words.replace("gives up view ", "gives up v")),
