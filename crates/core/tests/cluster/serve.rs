@@ -23,7 +23,7 @@ impl Cluster {
             Action::Sign(_) => unreachable!("the loop signs"),
             Action::Verify { ask, checks } => {
                 let delay = self.rng.between(self.config.verify_delay.unwrap_or((0, 0)));
-                let (life, verdicts) = (self.slots[slot].life, Mock.verify(&checks));
+                let (life, verdicts) = (self.slots[slot].life, (self.config.verify)(&checks));
                 self.schedule(delay, Event::Verified { to: slot, life, ask, verdicts });
             }
             Action::Combine { ask, form, shares } => {
