@@ -10,3 +10,4 @@
 mod cluster;
 mod early_fast;
 mod script;
+mod second_vote;

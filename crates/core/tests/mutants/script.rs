@@ -24,13 +24,15 @@ pub struct Bug {
     pub mutation: fn(usize) -> Option<Box<dyn Mutation>>,
     pub verify: fn(&[Check]) -> Vec<bool>,
     pub second_vote: bool,
+    /// The oracles look at votes.
+    pub votes_are_watched: bool,
 }
 
 impl Bug {
     /// Nothing is.
     pub fn none(rules: &'static dyn Rules) -> Self {
         let verify = |checks: &[Check]| Mock.verify(checks);
-        Self { rules, mutation: |_| None, verify, second_vote: false }
+        Self { rules, mutation: |_| None, verify, second_vote: false, votes_are_watched: true }
     }
 }
 
@@ -83,6 +85,12 @@ impl Script {
                 let alone: Vec<usize> = replicas().collect();
                 let group = |slot| if alone.contains(&slot) { 1 + slot } else { 0 };
                 cluster.network.partition(group);
+            }
+            "slow" => {
+                let (from, to) = (replica(words[1]), replica(words[2]));
+                let micros = number("to").expect("to=millis") * 1_000;
+                let link = cluster.network.link(from.expect("from"), to.expect("to"));
+                link.delay = (micros, micros);
             }
             "heal" => cluster.network.heal(),
             "trace" => cluster.trace.on = words[1] == "on",
@@ -163,6 +171,7 @@ fn run(text: &str, bug: &Bug) -> Played {
         ..Config::default()
     };
     let mut script = Script { cluster: Cluster::traced(config, Trace::on()) };
+    script.cluster.oracles.ignores_votes = !bug.votes_are_watched;
     script.cluster.trace.take();
     let (mut commands, mut happened) = (Vec::new(), String::new());
     let mut skipping = false;
