@@ -21,6 +21,8 @@ pub struct Oracles {
     proposals: BTreeMap<(usize, u64), BlockId>,
     /// The one chain.
     chain: BTreeMap<u64, BlockId>,
+    /// By replica: the highest block it committed.
+    committed: BTreeMap<usize, u64>,
     roots: BTreeMap<u64, Digest>,
     /// The one list of commands.
     pub commands: Vec<Arc<[u8]>>,
@@ -66,9 +68,14 @@ impl Oracles {
         assert_eq!(before, block.id(), "r{replica} made two proposals in view {}", block.view);
     }
 
-    /// A correct replica commits.
-    pub fn commits(&mut self, replica: usize, block: &SharedBlock) {
+    /// A correct replica, whose state is that of the height `executed`, commits. (Restarted, it
+    /// commits again what it committed before.)
+    pub fn commits(&mut self, replica: usize, executed: Height, block: &SharedBlock) {
         let height = block.height.0;
+        let last = self.committed.entry(replica).or_default();
+        let next = executed.0.max(*last) + 1;
+        assert!(height <= next, "r{replica} committed {height} with a gap: {next} is the next");
+        *last = height.max(*last);
         let before = *self.chain.entry(height).or_insert(block.id());
         assert_eq!(before, block.id(), "agreement: r{replica} committed another block at {height}");
         if height > 1 {

@@ -33,10 +33,11 @@ impl Cluster {
             }
             Action::Respond { client, response } => self.answer(slot, client, response),
             Action::Committed(blocks) => {
+                let executed = self.core(slot).execution().height();
                 for block in blocks {
                     self.slots[slot].disk.committed(block.height, block.id());
                     if !self.slots[slot].faulty {
-                        self.oracles.commits(self.slots[slot].id, &block);
+                        self.oracles.commits(self.slots[slot].id, executed, &block);
                     }
                 }
             }

@@ -9,5 +9,8 @@
 #[path = "../cluster/mod.rs"]
 mod cluster;
 mod early_fast;
+mod mixed_views;
 mod script;
 mod second_vote;
+mod skipped_ancestor;
+mod stepping;

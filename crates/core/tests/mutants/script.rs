@@ -24,16 +24,30 @@ pub struct Bug {
     pub mutation: fn(usize) -> Option<Box<dyn Mutation>>,
     pub verify: fn(&[Check]) -> Vec<bool>,
     pub second_vote: bool,
-    /// The oracles look at votes.
-    pub votes_are_watched: bool,
+    /// What the oracles do not look at, so that it is seen what comes of it.
+    pub unwatched: Unwatched,
 }
 
 impl Bug {
     /// Nothing is.
     pub fn none(rules: &'static dyn Rules) -> Self {
         let verify = |checks: &[Check]| Mock.verify(checks);
-        Self { rules, mutation: |_| None, verify, second_vote: false, votes_are_watched: true }
+        Self {
+            rules,
+            mutation: |_| None,
+            verify,
+            second_vote: false,
+            unwatched: Unwatched::Nothing,
+        }
     }
+}
+
+/// What the oracles leave out.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Unwatched {
+    Nothing,
+    Votes,
+    Replica(usize),
 }
 
 /// What happened.
@@ -46,6 +60,11 @@ impl Played {
     /// Whether it says so.
     pub fn says(&self, words: &str) -> bool {
         self.happened.contains(words)
+    }
+
+    /// How many lines say so.
+    pub fn count(&self, words: &str) -> usize {
+        self.happened.lines().filter(|line| line.contains(words)).count()
     }
 
     /// The same was done to it as to `other`, and perhaps more afterwards.
@@ -85,6 +104,10 @@ impl Script {
                 let alone: Vec<usize> = replicas().collect();
                 let group = |slot| if alone.contains(&slot) { 1 + slot } else { 0 };
                 cluster.network.partition(group);
+            }
+            "mend" => {
+                let (from, to) = (replica(words[1]), replica(words[2]));
+                cluster.network.link(from.expect("from"), to.expect("to")).cut = false;
             }
             "slow" => {
                 let (from, to) = (replica(words[1]), replica(words[2]));
@@ -171,7 +194,11 @@ fn run(text: &str, bug: &Bug) -> Played {
         ..Config::default()
     };
     let mut script = Script { cluster: Cluster::traced(config, Trace::on()) };
-    script.cluster.oracles.ignores_votes = !bug.votes_are_watched;
+    match bug.unwatched {
+        Unwatched::Nothing => {}
+        Unwatched::Votes => script.cluster.oracles.ignores_votes = true,
+        Unwatched::Replica(slot) => script.cluster.slots[slot].faulty = true,
+    }
     script.cluster.trace.take();
     let (mut commands, mut happened) = (Vec::new(), String::new());
     let mut skipping = false;

@@ -7,7 +7,7 @@ use quorate_core::certificate::{Qc, Tc};
 use quorate_core::hotstuff::rules::{Facts, Outcome, Rules, TwoChain};
 use quorate_core::tree::BlockTree;
 
-use crate::script::{Bug, play};
+use crate::script::{Bug, Unwatched, play};
 
 /// The two-chain rule without the guard of the second vote.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ impl Rules for Unguarded {
 #[test]
 fn a_second_vote_after_giving_up_loses_a_committed_block() {
     let guarded = Bug { second_vote: true, ..Bug::none(&TwoChain) };
-    let unguarded = Bug { rules: &Unguarded, votes_are_watched: false, ..guarded };
+    let unguarded = Bug { rules: &Unguarded, unwatched: Unwatched::Votes, ..guarded };
     let broken = play("second_vote_unguarded", &unguarded);
     assert!(broken.says("r3 commits b7 at height 7"));
     assert!(broken.says("agreement: r"));
