@@ -42,6 +42,9 @@ pub mod possession;
 mod secret_key;
 pub mod threshold;
 
+#[cfg(test)]
+mod tests;
+
 pub use committee::Committee;
 pub use secret_key::SecretKey;
 

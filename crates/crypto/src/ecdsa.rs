@@ -19,6 +19,9 @@
 pub mod p256;
 pub mod secp256k1;
 
+#[cfg(test)]
+mod tests;
+
 /// Bytes in a compressed point.
 const KEY_BYTES: usize = 33;
 /// Bytes in a signature.

@@ -13,5 +13,8 @@ pub mod key_file;
 pub mod scheme_name;
 pub mod unsigned;
 
+#[cfg(test)]
+mod test_bytes;
+
 pub use ed25519::{Ed25519, SecretKey};
 pub use scheme_name::SchemeName;

@@ -46,6 +46,9 @@ mod dealer;
 mod dealing;
 mod lagrange;
 
+#[cfg(test)]
+mod tests;
+
 pub use committee::{Claims, Committee};
 pub use dealer::{Deal, DealError, deal};
 
