@@ -7,6 +7,7 @@
 
 pub mod bls;
 pub mod committee_keys;
+pub mod consensus_key;
 pub mod ecdsa;
 pub mod ed25519;
 pub mod key_file;
@@ -16,5 +17,6 @@ pub mod unsigned;
 #[cfg(test)]
 mod test_bytes;
 
+pub use consensus_key::ConsensusKey;
 pub use ed25519::{Ed25519, SecretKey};
 pub use scheme_name::SchemeName;

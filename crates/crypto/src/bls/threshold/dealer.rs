@@ -5,6 +5,7 @@ use zeroize::{Zeroize as _, Zeroizing};
 use super::lagrange::position;
 use crate::bls::curve::Scalar;
 use crate::bls::{KEY_BYTES, SecretKey};
+use crate::ed25519::RandomnessError;
 
 /// What a dealer hands out.
 #[derive(Debug)]
@@ -28,8 +29,8 @@ pub enum DealError {
         members: usize,
     },
     /// The operating system gave no randomness.
-    #[error("no randomness from the operating system for a new key: {0}")]
-    Randomness(#[from] getrandom::Error),
+    #[error(transparent)]
+    Randomness(#[from] RandomnessError),
 }
 
 /// Draws a key for a committee of `members` replicas, `quorum` of which can sign for it. The dealer
@@ -50,7 +51,7 @@ pub fn deal(members: usize, quorum: usize) -> Result<Deal, DealError> {
 
 /// The coefficients of a polynomial, the constant one first. Each is drawn from 384 bits, so that
 /// all values below the order of 255 bits are as likely, to within 2⁻¹²⁸.
-fn draw(quorum: usize) -> Result<Zeroizing<Vec<Scalar>>, getrandom::Error> {
+fn draw(quorum: usize) -> Result<Zeroizing<Vec<Scalar>>, RandomnessError> {
     let mut coefficients = Zeroizing::new(Vec::with_capacity(quorum));
     for _ in 0..quorum {
         let mut bytes = Zeroizing::new([0; 48]);
