@@ -145,7 +145,7 @@ pub fn write(path: &Path, key: &SecretKey) -> Result<(), KeyFileError> {
     write_line(path, &format(SchemeName::Ed25519, key.seed()))
 }
 
-/// As [`write`], a replica's key of any scheme.
+/// As [`write()`], a replica's key of any scheme.
 ///
 /// # Errors
 /// [`KeyFileError::Exists`] if there is a file at `path`, [`KeyFileError::Io`] for the rest.
