@@ -3,7 +3,7 @@
 use std::fmt;
 
 use curve25519_dalek::{EdwardsPoint, Scalar, scalar::clamp_integer};
-use quorate_core::crypto::{PublicKey, Signature, Signer, Statement};
+use quorate_core::crypto::{ClientSigner, PublicKey, Signature, Signer, Statement};
 use sha2::{Digest as _, Sha512};
 use zeroize::{ZeroizeOnDrop, Zeroizing};
 
@@ -54,11 +54,12 @@ impl SecretKey {
     }
 
     /// The public half.
-    pub(crate) fn public_bytes(&self) -> [u8; 32] {
-        self.public.0
+    #[must_use]
+    pub fn public_key(&self) -> PublicKey {
+        self.public
     }
 
-    pub(super) fn sign_bytes(&self, message: &[u8]) -> Signature {
+    pub(crate) fn sign_bytes(&self, message: &[u8]) -> [u8; 64] {
         let nonce = Zeroizing::new(<[u8; 64]>::from(
             Sha512::new().chain_update(self.prefix).chain_update(message).finalize(),
         ));
@@ -69,17 +70,19 @@ impl SecretKey {
         let mut signature = [0; 64];
         signature[..32].copy_from_slice(r_point.as_bytes());
         signature[32..].copy_from_slice(s.as_bytes());
-        Signature(signature)
+        signature
     }
 }
 
 impl Signer for SecretKey {
+    fn sign(&self, statement: &Statement) -> Signature {
+        self.sign_bytes(statement.as_bytes()).into()
+    }
+}
+
+impl ClientSigner for SecretKey {
     fn public_key(&self) -> PublicKey {
         self.public
-    }
-
-    fn sign(&self, statement: &Statement) -> Signature {
-        self.sign_bytes(statement.as_bytes())
     }
 }
 
