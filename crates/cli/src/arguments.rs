@@ -4,7 +4,12 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
-use quorate_node::config::{Application, Durability, FlagSetting, Home, Overrides, ProtocolName};
+use quorate_core::ReplicaId;
+use quorate_node::config::{
+    Application, Combination, Durability, FlagSetting, Home, LeaderName, Overrides, PacemakerName,
+    ProtocolName, SchemeName, VoteRoute,
+};
+use quorate_node::testnet;
 
 /// Which home.
 #[derive(Clone, Debug, Args)]
@@ -57,9 +62,68 @@ impl SettingArguments {
     }
 }
 
-/// Reads the name of a protocol.
-pub fn protocol() -> impl TypedValueParser<Value = ProtocolName> {
-    named(ProtocolName::NAMES, ProtocolName::named)
+/// What orders the blocks of a cluster that is made, and how.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Protocol")]
+pub struct ChoiceArguments {
+    /// The protocol that orders the blocks.
+    #[arg(long, value_name = "NAME", default_value = Combination::default().protocol.name())]
+    #[arg(value_parser = named(ProtocolName::NAMES, ProtocolName::named))]
+    protocol: ProtocolName,
+    /// How replicas leave a view whose leader does not lead.
+    #[arg(long, value_name = "NAME", default_value = Combination::default().pacemaker.name())]
+    #[arg(value_parser = named(PacemakerName::NAMES, PacemakerName::named))]
+    pacemaker: PacemakerName,
+    /// Who leads a view.
+    #[arg(long, value_name = "NAME", default_value = Combination::default().leader.name())]
+    #[arg(value_parser = named(LeaderName::NAMES, LeaderName::named))]
+    leader: LeaderName,
+    /// The replica that leads with --leader fixed. Default: 0.
+    #[arg(long, value_name = "ID")]
+    fixed_leader: Option<u16>,
+    /// What replicas sign votes and time-outs with.
+    #[arg(long, value_name = "SCHEME", default_value = Combination::default().signatures.name())]
+    #[arg(value_parser = scheme())]
+    signatures: SchemeName,
+    /// To whom votes go; an option of hotstuff-two-chain.
+    #[arg(long, value_name = "NAME", default_value = Combination::default().votes.name())]
+    #[arg(value_parser = named(VoteRoute::NAMES, VoteRoute::named))]
+    votes: VoteRoute,
+    /// Vote once more for a block whose certificate is there; an option of --votes broadcast.
+    #[arg(long)]
+    second_vote: bool,
+    /// Make replicas for experiments (laboratory.enabled): --signatures none needs it.
+    #[arg(long)]
+    laboratory: bool,
+}
+
+impl ChoiceArguments {
+    /// The choices that make up the protocol.
+    pub fn combination(&self) -> Combination {
+        Combination {
+            protocol: self.protocol,
+            votes: self.votes,
+            second_vote: self.second_vote,
+            pacemaker: self.pacemaker,
+            leader: self.leader,
+            signatures: self.signatures,
+        }
+    }
+
+    /// A cluster of these choices, by default for the rest.
+    pub fn options(&self) -> testnet::Options {
+        testnet::Options {
+            combination: self.combination(),
+            fixed_leader: self.fixed_leader.map(ReplicaId),
+            laboratory: self.laboratory,
+            ..testnet::Options::default()
+        }
+    }
+}
+
+/// Reads the name of a signature scheme.
+pub fn scheme() -> impl TypedValueParser<Value = SchemeName> {
+    named(SchemeName::NAMES, SchemeName::named)
 }
 
 /// Reads the name of an application.

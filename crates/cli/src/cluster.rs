@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use quorate_core::ReplicaId;
 use quorate_core::client::{Route, SessionConfig};
-use quorate_core::crypto::Signer;
+use quorate_core::crypto::ClientSigner;
 use quorate_crypto::SecretKey;
 use quorate_node::client::{ClientConfig, ReplicaAddress};
 use quorate_node::config::{Cluster, Finding, Home, Place, load_cluster};
@@ -22,7 +22,7 @@ pub fn cluster_of(home: &Home) -> Result<Cluster, Failure> {
 }
 
 /// A key of no file, for sessions that nobody needs to find again.
-pub fn fresh_key(home: &Home) -> Result<Arc<dyn Signer>, Failure> {
+pub fn fresh_key(home: &Home) -> Result<Arc<dyn ClientSigner>, Failure> {
     let key = SecretKey::generate().map_err(|error| usage(error.to_string(), home.root()))?;
     Ok(Arc::new(key))
 }

@@ -94,6 +94,72 @@ fn a_testnet_is_made_once_and_checks() {
     assert!(out(&by_variable).starts_with("the configuration holds: replica 1 "));
 }
 
+/// Every choice by its flag: in the files, and in what people and programs read.
+#[test]
+fn a_testnet_has_the_protocol_that_was_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let choices = "--protocol hotstuff-two-chain --votes broadcast --second-vote --pacemaker linear \
+                   --leader fixed --fixed-leader 2 --signatures none --laboratory";
+    let arguments: Vec<_> =
+        ["testnet", "init", "net"].into_iter().chain(choices.split(' ')).collect();
+    let made = quorate(folder.path(), &arguments);
+    assert_eq!(code(&made), 0);
+    assert!(
+        out(&made).contains(
+            ", hotstuff-two-chain, votes broadcast, second votes, pacemaker linear, leader fixed, \
+             signatures none\n"
+        ),
+        "{}",
+        out(&made)
+    );
+    assert_eq!(
+        err(&made),
+        "warning: `leader` is \"fixed\": there is no progress after its death\n  where:  flag \
+         --leader\n  remedy: set leader = \"round-robin\", unless this is an experiment\n\
+         warning: `signatures` is \"none\": any replica may speak for all others\n  where:  flag \
+         --signatures\n  remedy: use it where nothing is at stake, to learn what signatures cost\n"
+    );
+    let show = ["config", "show", "--home", "net/replica-3", "-o", "json"];
+    let shown = json(&quorate(folder.path(), &show));
+    let value = |key: &str| {
+        let settings = shown["settings"].as_array().unwrap();
+        settings.iter().find(|setting| setting["key"] == key).unwrap()["value"].clone()
+    };
+    assert_eq!(value("protocol"), "hotstuff-two-chain");
+    assert_eq!(value("votes"), "broadcast");
+    assert_eq!(value("second_vote"), true);
+    assert_eq!(value("pacemaker"), "linear");
+    assert_eq!(value("leader"), "fixed");
+    assert_eq!(value("fixed_leader"), 2);
+    assert_eq!(value("signatures"), "none");
+    assert_eq!(value("laboratory.enabled"), true);
+}
+
+/// What cannot work is refused by every command that makes a cluster, with the flag to blame.
+#[test]
+fn choices_that_cannot_work_are_refused_with_their_flag() {
+    let folder = tempfile::tempdir().unwrap();
+    for (choices, flag) in [
+        ("--votes broadcast", "--votes"),
+        ("--second-vote", "--second-vote"),
+        ("--protocol hotstuff-two-chain --second-vote", "--second-vote"),
+        ("--leader carousel --signatures bls12-381-threshold", "--leader"),
+        ("--leader reputation --signatures bls12-381-threshold", "--leader"),
+        ("--fixed-leader 1", "--fixed-leader"),
+        ("--leader fixed --fixed-leader 4", "--fixed-leader"),
+        ("--signatures none", "--signatures"),
+    ] {
+        for command in [&["testnet", "init", "net"][..], &["demo", "--seconds", "1"]] {
+            let arguments: Vec<_> = command.iter().copied().chain(choices.split(' ')).collect();
+            let refused = quorate(folder.path(), &arguments);
+            assert_eq!((code(&refused), out(&refused).as_str()), (2, ""), "{arguments:?}");
+            let said = err(&refused);
+            assert!(said.contains(&format!("\n  where:  flag {flag}\n  remedy: ")), "{said}");
+        }
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
 #[test]
 fn show_names_every_source() {
     let folder = tempfile::tempdir().unwrap();
@@ -159,6 +225,11 @@ fn wrong_usage_exits_with_2() {
         &["testnet", "init", "--replicas", "many"],
         &["testnet", "init", "--replicas", "0"],
         &["testnet", "init", "--protocol", "paxos"],
+        &["testnet", "init", "--pacemaker", "none"],
+        &["testnet", "init", "--leader", "me"],
+        &["testnet", "init", "--signatures", "rot13"],
+        &["demo", "--fixed-leader", "first"],
+        &["bench", "--votes", "none"],
         &["config", "check", "--set", "nonsense"],
         &["config", "check", "--home", "nowhere"],
         &["-o", "xml", "version"],
@@ -170,6 +241,16 @@ fn wrong_usage_exits_with_2() {
         assert!(!err(&output).is_empty(), "{arguments:?}");
     }
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+/// `make demo ARGS="--seconds 5"` comes behind the seconds that the Makefile gives.
+#[test]
+fn the_last_length_of_a_demonstration_counts() {
+    let folder = tempfile::tempdir().unwrap();
+    let arguments = ["demo", "--seconds", "20", "--seconds", "5", "--replicas", "0"];
+    let refused = quorate(folder.path(), &arguments);
+    assert_eq!(code(&refused), 2);
+    assert!(err(&refused).starts_with("error: a cluster of 0 replicas"), "{}", err(&refused));
 }
 
 #[test]

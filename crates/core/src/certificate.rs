@@ -1,27 +1,59 @@
 //! Votes and time-outs, and the certificates that q of them make.
 //!
 //! Every certificate is checked the same way in every build: enough signers, each once, each a
-//! member, and every signature over the canonical bytes of what the certificate says. The first
-//! three make a [`Claim`]; the last turns it into a [`Verified`](crate::crypto::Verified) one.
+//! member, in the form the committee's scheme gives it, and every signature over the canonical bytes
+//! of what the certificate says. All but the last make a [`Claim`]; the last turns it into a
+//! [`Verified`](crate::crypto::Verified) one.
+
+mod encoding;
+
+use std::sync::Arc;
 
 use crate::block::BlockId;
-use crate::committee::{Committee, MAX_REPLICAS};
-use crate::crypto::{Check, Claim, Kind, PublicKey, Signature, Statement};
+use crate::committee::Committee;
+use crate::crypto::{Check, Claim, Form, Kind, Share, Signature, Signers, Statement};
 use crate::types::{Digest, ReplicaId, View};
-use crate::wire::{Decode, DecodeError, Encode, Reader};
+use crate::wire::Encode;
 
-/// What distinguishes signatures of one protocol instance from all others.
+/// What distinguishes signatures of one protocol instance from all others, and what its
+/// certificates look like.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Domain {
     committee: Committee,
     protocol: u8,
+    phases: u8,
+    votes: Form,
+    time_outs: Form,
+    carries_qcs: bool,
 }
 
 impl Domain {
-    /// The domain of `protocol` (its number) run by `committee`.
+    /// The domain of `protocol` (its number) run by `committee`: one phase a view, and lists of
+    /// signatures as certificates.
     #[must_use]
     pub fn new(committee: Committee, protocol: u8) -> Self {
-        Self { committee, protocol }
+        let (votes, time_outs) = (Form::List, Form::List);
+        Self { committee, protocol, phases: 1, votes, time_outs, carries_qcs: false }
+    }
+
+    /// The same with other forms of certificates. Time-outs differ in what they say and have no
+    /// threshold form.
+    #[must_use]
+    pub fn with_forms(self, votes: Form, time_outs: Form) -> Self {
+        Self { votes, time_outs, ..self }
+    }
+
+    /// The same with so many phases a view, each of which has a certificate.
+    #[must_use]
+    pub fn with_phases(self, phases: u8) -> Self {
+        Self { phases, ..self }
+    }
+
+    /// The same with time-out certificates that carry the high QC of every signer (the AggQC of
+    /// Fast-HotStuff) rather than the highest one alone.
+    #[must_use]
+    pub fn with_all_qcs(self) -> Self {
+        Self { carries_qcs: true, ..self }
     }
 
     /// The committee.
@@ -30,40 +62,64 @@ impl Domain {
         &self.committee
     }
 
-    /// What a vote for `block` in `view` signs. Protocols with one phase a view use phase 0.
+    /// How certificates of votes are kept.
     #[must_use]
-    pub fn vote(&self, view: View, block: &BlockId) -> Statement {
-        self.statement(Kind::Vote, view, block)
+    pub fn vote_form(&self) -> Form {
+        self.votes
     }
 
-    /// What a time-out of `view` signs, by a replica whose high QC is of `high_qc_view`
-    /// (protocols.md section 1, "Time-outs in the two-chain rule").
+    /// How certificates of time-outs are kept.
     #[must_use]
-    pub fn time_out(&self, view: View, high_qc_view: View) -> Statement {
-        let content = Digest::of("quorate time-out", &high_qc_view.0.to_le_bytes());
-        self.statement(Kind::TimeOut, view, &content)
+    pub fn time_out_form(&self) -> Form {
+        self.time_outs
+    }
+
+    /// Whether time-out certificates carry the high QC of every signer.
+    #[must_use]
+    pub fn carries_all_qcs(&self) -> bool {
+        self.carries_qcs
+    }
+
+    /// What a vote for `block` in `phase` of `view` signs. The first phase is 1.
+    #[must_use]
+    pub fn vote(&self, view: View, phase: u8, block: &BlockId) -> Statement {
+        self.statement(Kind::Vote, view, phase, block)
+    }
+
+    /// What a time-out of `view` signs, by a replica whose high QC is of `high_qc_view` and for
+    /// `high_qc_block` (protocols.md section 1, "Time-outs in the two-chain rule"). The block counts
+    /// only where certificates carry every signer's QC: elsewhere they would have to name it.
+    #[must_use]
+    pub fn time_out(&self, view: View, high_qc_view: View, high_qc_block: &BlockId) -> Statement {
+        let mut content = high_qc_view.to_bytes();
+        if self.carries_qcs {
+            high_qc_block.encode(&mut content);
+        }
+        let content = Digest::of("quorate time-out", &content);
+        self.statement(Kind::TimeOut, view, 0, &content)
     }
 
     /// What a testimony signs: the answer to `nonce`, with all that it says.
     #[must_use]
     pub fn testimony(&self, view: View, content: &Digest) -> Statement {
-        self.statement(Kind::Testimony, view, content)
+        self.statement(Kind::Testimony, view, 0, content)
     }
 
-    fn statement(&self, kind: Kind, view: View, content: &Digest) -> Statement {
-        Statement::new(
-            &self.committee.chain(),
-            self.committee.epoch(),
-            self.protocol,
-            kind,
-            view,
-            0,
-            content,
-        )
+    fn statement(&self, kind: Kind, view: View, phase: u8, content: &Digest) -> Statement {
+        let (chain, epoch) = (self.committee.chain(), self.committee.epoch());
+        Statement::new(&chain, epoch, self.protocol, kind, view, phase, content)
     }
 
-    fn key(&self, replica: ReplicaId) -> Result<PublicKey, Malformed> {
-        self.committee.key(replica).copied().ok_or(Malformed::UnknownSigner)
+    /// The check of one replica's signature.
+    ///
+    /// # Errors
+    /// [`Malformed::UnknownSigner`].
+    pub fn check(&self, share: Share) -> Result<Check, Malformed> {
+        if self.committee.contains(share.signer) {
+            Ok(Check::Replica(share))
+        } else {
+            Err(Malformed::UnknownSigner)
+        }
     }
 }
 
@@ -85,6 +141,12 @@ pub enum Malformed {
     /// Fields that contradict each other.
     #[error("fields contradict each other")]
     Contradiction,
+    /// A certificate in a form that the committee's scheme does not make.
+    #[error("a certificate of another signature scheme")]
+    WrongForm,
+    /// A vote or certificate of a phase that the protocol does not have.
+    #[error("of a phase that the protocol does not have")]
+    WrongPhase,
     /// Sent by somebody who may not send it.
     #[error("the sender may not send this")]
     WrongSender,
@@ -96,83 +158,158 @@ pub enum Malformed {
     Stale,
 }
 
+/// What a vote is for: one place in the order of a replica's votes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ballot {
+    /// The block's view.
+    pub view: View,
+    /// The phase, from 1. Protocols with one phase a view use 1.
+    pub phase: u8,
+    /// The block.
+    pub block: BlockId,
+}
+
+impl Ballot {
+    /// What votes are ordered by: a replica casts one for each, in increasing order.
+    #[must_use]
+    pub fn rank(&self) -> (View, u8) {
+        (self.view, self.phase)
+    }
+}
+
 /// A replica's vote for a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Vote {
-    /// The block's view.
-    pub view: View,
-    /// The block.
-    pub block: BlockId,
+    /// For what.
+    pub ballot: Ballot,
     /// Who votes.
     pub voter: ReplicaId,
     /// Over [`Domain::vote`].
     pub signature: Signature,
 }
 
+impl std::ops::Deref for Vote {
+    type Target = Ballot;
+    fn deref(&self) -> &Ballot {
+        &self.ballot
+    }
+}
+
 impl Vote {
+    /// The vote as a share of its certificate.
+    #[must_use]
+    pub fn share(&self, domain: &Domain) -> Share {
+        let statement = domain.vote(self.view, self.phase, &self.block);
+        Share { signer: self.voter, statement, signature: self.signature }
+    }
+
     /// The signature to be checked.
     ///
     /// # Errors
     /// [`Malformed::UnknownSigner`].
     pub fn check(&self, domain: &Domain) -> Result<Check, Malformed> {
-        Ok(Check {
-            key: domain.key(self.voter)?,
-            statement: domain.vote(self.view, &self.block),
-            signature: self.signature,
-        })
+        domain.check(self.share(domain))
     }
 }
 
-/// A quorum certificate: q votes of one view for one block.
+/// What a certificate of votes rests on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Proof {
+    /// The signatures one by one, beside their signers, ascending. Empty for the genesis
+    /// certificate alone.
+    List(Vec<(ReplicaId, Signature)>),
+    /// The signatures joined into one, beside the signers.
+    Aggregate(Signers, Signature),
+    /// The signature of the committee.
+    Threshold(Signature),
+}
+
+/// A quorum certificate: q votes of one view and phase for one block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Qc {
-    view: View,
-    block: BlockId,
-    signatures: Vec<(ReplicaId, Signature)>,
+    ballot: Ballot,
+    proof: Proof,
 }
 
 impl Qc {
     /// The certificate of view 0 for `block`, true by definition for the genesis block alone.
     #[must_use]
     pub fn genesis(block: BlockId) -> Self {
-        Self { view: View(0), block, signatures: Vec::new() }
+        Self { ballot: Ballot { view: View(0), phase: 0, block }, proof: Proof::List(Vec::new()) }
     }
 
-    /// A certificate of votes that were all checked and are all for (`view`, `block`).
+    /// A certificate of votes that were all checked and are all for `ballot`.
     #[must_use]
-    pub(crate) fn of_votes(view: View, block: BlockId, votes: &[Vote]) -> Self {
+    pub(crate) fn of_votes(ballot: Ballot, votes: &[Vote]) -> Self {
         let mut signatures: Vec<_> =
             votes.iter().map(|vote| (vote.voter, vote.signature)).collect();
         signatures.sort_unstable_by_key(|(voter, _)| *voter);
-        Self { view, block, signatures }
+        Self { ballot, proof: Proof::List(signatures) }
+    }
+
+    /// A certificate of votes that were all checked, are all for `ballot`, and were joined into
+    /// `signature`.
+    #[must_use]
+    pub(crate) fn joined(form: Form, ballot: Ballot, votes: &[Vote], signature: Signature) -> Self {
+        let signers = votes.iter().map(|vote| vote.voter).collect();
+        let proof = match form {
+            Form::List => return Self::of_votes(ballot, votes),
+            Form::Aggregate => Proof::Aggregate(signers, signature),
+            Form::Threshold => Proof::Threshold(signature),
+        };
+        Self { ballot, proof }
+    }
+
+    /// The certificate that `ballot` would have: for asking what it would lead to.
+    pub(crate) fn supposed(ballot: Ballot) -> Self {
+        Self { ballot, proof: Proof::List(Vec::new()) }
+    }
+
+    /// What the votes were for.
+    #[must_use]
+    pub fn ballot(&self) -> Ballot {
+        self.ballot
     }
 
     /// The view the votes were cast in.
     #[must_use]
     pub fn view(&self) -> View {
-        self.view
+        self.ballot.view
+    }
+
+    /// The phase the votes were cast in, from 1; 0 for the genesis certificate.
+    #[must_use]
+    pub fn phase(&self) -> u8 {
+        self.ballot.phase
     }
 
     /// The block they are for. (For view 0: the parent of the genesis block, which is named
     /// after the chain.)
     #[must_use]
     pub fn block(&self) -> BlockId {
-        self.block
+        self.ballot.block
     }
 
-    /// Who voted, ascending.
+    /// What certificates are ordered by: view, then phase.
+    #[must_use]
+    pub fn rank(&self) -> (View, u8) {
+        self.ballot.rank()
+    }
+
+    /// What it rests on.
+    #[must_use]
+    pub fn proof(&self) -> &Proof {
+        &self.proof
+    }
+
+    /// Who voted, ascending. A threshold certificate does not tell.
     pub fn signers(&self) -> impl Iterator<Item = ReplicaId> {
-        self.signatures.iter().map(|(signer, _)| *signer)
-    }
-
-    /// What counts of this certificate for the identity of the block it justifies.
-    pub(crate) fn encode_identity(&self, out: &mut Vec<u8>) {
-        self.view.encode(out);
-        self.block.encode(out);
-        (self.signatures.len() as u32).encode(out);
-        for signer in self.signers() {
-            signer.encode(out);
-        }
+        let (list, set) = match &self.proof {
+            Proof::List(signatures) => (signatures.as_slice(), Signers::default()),
+            Proof::Aggregate(signers, _) => (&[][..], *signers),
+            Proof::Threshold(_) => (&[][..], Signers::default()),
+        };
+        list.iter().map(|(signer, _)| *signer).chain(set.iter())
     }
 
     /// The votes that have to hold; none for the genesis certificate, which is true as it is.
@@ -180,18 +317,31 @@ impl Qc {
     /// # Errors
     /// [`Malformed`] if it could not be true whatever the signatures are.
     pub fn checks(&self, domain: &Domain, genesis: &BlockId) -> Result<Vec<Check>, Malformed> {
-        if self.view == View(0) {
-            let true_by_definition = self.block == *genesis && self.signatures.is_empty();
+        if self.view() == View(0) {
+            let true_by_definition = *self == Self::genesis(*genesis);
             return if true_by_definition { Ok(Vec::new()) } else { Err(Malformed::NotGenesis) };
         }
-        quorum_of(domain, self.signers())?;
-        let statement = domain.vote(self.view, &self.block);
-        self.signatures
-            .iter()
-            .map(|&(signer, signature)| {
-                Ok(Check { key: domain.key(signer)?, statement, signature })
-            })
-            .collect()
+        if !(1..=domain.phases).contains(&self.phase()) {
+            return Err(Malformed::WrongPhase);
+        }
+        let statement = domain.vote(self.view(), self.phase(), &self.block());
+        match (&self.proof, domain.votes) {
+            (Proof::List(signatures), Form::List) => {
+                quorum_of(domain, self.signers())?;
+                let share =
+                    |&(signer, signature)| domain.check(Share { signer, statement, signature });
+                signatures.iter().map(share).collect()
+            }
+            (Proof::Aggregate(signers, signature), Form::Aggregate) => {
+                quorum_of(domain, signers.iter())?;
+                let parts = Arc::new([(statement, *signers)]);
+                Ok(vec![Check::Aggregate { parts, signature: *signature }])
+            }
+            (Proof::Threshold(signature), Form::Threshold) => {
+                Ok(vec![Check::Threshold { statement, signature: *signature }])
+            }
+            _ => Err(Malformed::WrongForm),
+        }
     }
 
     /// This certificate, resting on its votes.
@@ -211,6 +361,9 @@ fn quorum_of(domain: &Domain, signers: impl Iterator<Item = ReplicaId>) -> Resul
     for signer in signers {
         if last >= Some(signer) {
             return Err(Malformed::UnorderedSigners);
+        }
+        if !domain.committee.contains(signer) {
+            return Err(Malformed::UnknownSigner);
         }
         last = Some(signer);
         count += 1;
@@ -235,37 +388,59 @@ pub struct TimeOut {
 }
 
 impl TimeOut {
-    /// The signature to be checked.
+    /// The time-out as a share of its certificate; `high_qc` is the one that came with it.
+    #[must_use]
+    pub fn share(&self, domain: &Domain, high_qc: &Qc) -> Share {
+        let statement = domain.time_out(self.view, self.high_qc_view, &high_qc.block());
+        Share { signer: self.replica, statement, signature: self.signature }
+    }
+
+    /// The signature to be checked; `high_qc` is the one that came with it.
     ///
     /// # Errors
     /// [`Malformed::UnknownSigner`].
-    pub fn check(&self, domain: &Domain) -> Result<Check, Malformed> {
-        Ok(Check {
-            key: domain.key(self.replica)?,
-            statement: domain.time_out(self.view, self.high_qc_view),
-            signature: self.signature,
-        })
+    pub fn check(&self, domain: &Domain, high_qc: &Qc) -> Result<Check, Malformed> {
+        domain.check(self.share(domain, high_qc))
     }
 }
 
 /// A time-out certificate: q time-outs **of one view**, and the highest QC among their senders'.
-/// Collected from different views they would prove nothing.
+/// Collected from different views they would prove nothing. With [`Domain::with_all_qcs`] it carries
+/// the QC of every signer: the AggQC of Fast-HotStuff.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tc {
     view: View,
-    time_outs: Vec<(ReplicaId, View, Signature)>,
-    high_qc: Qc,
+    /// Who gave up, ascending, and the view of each one's high QC.
+    entries: Vec<(ReplicaId, View)>,
+    /// One an entry, or all joined into one.
+    signatures: Vec<Signature>,
+    /// The highest of the signers' QCs; or each signer's, in the order of the entries.
+    qcs: Vec<Qc>,
 }
 
 impl Tc {
-    /// A certificate of time-outs that were all checked, all of `view`, with the QC of the
-    /// highest view among theirs.
+    /// A certificate of time-outs that were all checked, all of `view`, each with the QC that came
+    /// with it; `joined` is their joint signature where the scheme has one. `None` without any.
     #[must_use]
-    pub(crate) fn of_time_outs(view: View, time_outs: &[TimeOut], high_qc: Qc) -> Self {
-        let mut entries: Vec<_> =
-            time_outs.iter().map(|t| (t.replica, t.high_qc_view, t.signature)).collect();
-        entries.sort_unstable_by_key(|(replica, ..)| *replica);
-        Self { view, time_outs: entries, high_qc }
+    pub(crate) fn of_time_outs(
+        domain: &Domain,
+        mut time_outs: Vec<(TimeOut, Qc)>,
+        joined: Option<Signature>,
+    ) -> Option<Self> {
+        time_outs.sort_unstable_by_key(|(time_out, _)| time_out.replica);
+        let view = time_outs.first()?.0.view;
+        let entries = time_outs.iter().map(|(t, _)| (t.replica, t.high_qc_view)).collect();
+        let signatures = match joined {
+            Some(signature) => vec![signature],
+            None => time_outs.iter().map(|(time_out, _)| time_out.signature).collect(),
+        };
+        let qcs = time_outs.into_iter().map(|(_, qc)| qc);
+        let qcs = if domain.carries_qcs {
+            qcs.collect()
+        } else {
+            qcs.max_by_key(Qc::rank).into_iter().collect()
+        };
+        Some(Self { view, entries, signatures, qcs })
     }
 
     /// The view given up.
@@ -274,126 +449,81 @@ impl Tc {
         self.view
     }
 
-    /// The highest QC of those who gave up.
+    /// The highest QC among the signers'.
+    ///
+    /// # Panics
+    /// Never: no certificate is made or decoded without a QC.
     #[must_use]
+    #[expect(clippy::expect_used, reason = "a decoded or made TC has at least one QC")]
     pub fn high_qc(&self) -> &Qc {
-        &self.high_qc
+        self.qcs.iter().max_by_key(|qc| qc.rank()).expect("at least one QC")
+    }
+
+    /// The view of the highest QC that its signers hold, by their signatures.
+    #[must_use]
+    pub fn high_qc_view(&self) -> View {
+        self.entries.iter().map(|(_, view)| *view).max().unwrap_or_default()
     }
 
     /// Who gave up, ascending.
     pub fn signers(&self) -> impl Iterator<Item = ReplicaId> {
-        self.time_outs.iter().map(|(signer, ..)| *signer)
+        self.entries.iter().map(|(replica, _)| *replica)
     }
 
-    /// The signatures that have to hold: the time-outs' and the high QC's.
+    /// The time-outs that have to hold, and the votes of the highest QC. The other QCs of an AggQC
+    /// need no check: a signer vouches for its own, and only the highest is built upon.
     ///
     /// # Errors
     /// [`Malformed`] if it could not be true whatever the signatures are.
     pub fn checks(&self, domain: &Domain, genesis: &BlockId) -> Result<Vec<Check>, Malformed> {
         quorum_of(domain, self.signers())?;
-        let highest = self.time_outs.iter().map(|(_, high_qc_view, _)| *high_qc_view).max();
-        if highest != Some(self.high_qc.view) || self.high_qc.view > self.view {
+        let named = if domain.carries_qcs { self.entries.len() } else { 1 };
+        let each_its_own = !domain.carries_qcs
+            || self.qcs.iter().zip(&self.entries).all(|(qc, (_, view))| qc.view() == *view);
+        let high_qc = self.high_qc();
+        if self.qcs.len() != named
+            || !each_its_own
+            || high_qc.view() != self.high_qc_view()
+            || high_qc.view() > self.view
+        {
             return Err(Malformed::Contradiction);
         }
-        let mut checks = self.high_qc.checks(domain, genesis)?;
-        for &(replica, high_qc_view, signature) in &self.time_outs {
-            let time_out = TimeOut { view: self.view, high_qc_view, replica, signature };
-            checks.push(time_out.check(domain)?);
+        let mut checks = high_qc.checks(domain, genesis)?;
+        let statements = self.entries.iter().enumerate().map(|(at, (_, high_qc_view))| {
+            let qc = self.qcs.get(at).unwrap_or(high_qc);
+            domain.time_out(self.view, *high_qc_view, &qc.block())
+        });
+        match (domain.time_outs, self.signatures.as_slice()) {
+            (Form::Aggregate, [signature]) => {
+                let parts = parts_of(statements.zip(self.signers()));
+                checks.push(Check::Aggregate { parts, signature: *signature });
+            }
+            (Form::List, signatures) if signatures.len() == self.entries.len() => {
+                let entries = statements.zip(self.signers()).zip(signatures);
+                for ((statement, signer), signature) in entries {
+                    checks.push(domain.check(Share {
+                        signer,
+                        statement,
+                        signature: *signature,
+                    })?);
+                }
+            }
+            _ => return Err(Malformed::WrongForm),
         }
         Ok(checks)
     }
 }
 
-impl Encode for Vote {
-    fn encode(&self, out: &mut Vec<u8>) {
-        self.view.encode(out);
-        self.block.encode(out);
-        self.voter.encode(out);
-        self.signature.encode(out);
-    }
-}
-
-impl Decode for Vote {
-    fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
-        Ok(Self {
-            view: View::decode(reader)?,
-            block: Digest::decode(reader)?,
-            voter: ReplicaId::decode(reader)?,
-            signature: Signature::decode(reader)?,
-        })
-    }
-}
-
-impl Encode for Qc {
-    fn encode(&self, out: &mut Vec<u8>) {
-        self.view.encode(out);
-        self.block.encode(out);
-        (self.signatures.len() as u32).encode(out);
-        for (signer, signature) in &self.signatures {
-            signer.encode(out);
-            signature.encode(out);
+/// Each statement once, with all who signed it.
+fn parts_of(signed: impl Iterator<Item = (Statement, ReplicaId)>) -> Arc<[(Statement, Signers)]> {
+    let mut parts: Vec<(Statement, Signers)> = Vec::new();
+    for (statement, signer) in signed {
+        match parts.iter_mut().find(|(known, _)| *known == statement) {
+            Some((_, signers)) => {
+                signers.insert(signer);
+            }
+            None => parts.push((statement, Signers::from_iter([signer]))),
         }
     }
-}
-
-impl Decode for Qc {
-    fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
-        let view = View::decode(reader)?;
-        let block = Digest::decode(reader)?;
-        let count = reader.length("signers of a QC", MAX_REPLICAS)?;
-        let mut signatures = Vec::with_capacity(count.min(reader.remaining() / 66 + 1));
-        for _ in 0..count {
-            signatures.push((ReplicaId::decode(reader)?, Signature::decode(reader)?));
-        }
-        Ok(Self { view, block, signatures })
-    }
-}
-
-impl Encode for TimeOut {
-    fn encode(&self, out: &mut Vec<u8>) {
-        self.view.encode(out);
-        self.high_qc_view.encode(out);
-        self.replica.encode(out);
-        self.signature.encode(out);
-    }
-}
-
-impl Decode for TimeOut {
-    fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
-        Ok(Self {
-            view: View::decode(reader)?,
-            high_qc_view: View::decode(reader)?,
-            replica: ReplicaId::decode(reader)?,
-            signature: Signature::decode(reader)?,
-        })
-    }
-}
-
-impl Encode for Tc {
-    fn encode(&self, out: &mut Vec<u8>) {
-        self.view.encode(out);
-        (self.time_outs.len() as u32).encode(out);
-        for (replica, high_qc_view, signature) in &self.time_outs {
-            replica.encode(out);
-            high_qc_view.encode(out);
-            signature.encode(out);
-        }
-        self.high_qc.encode(out);
-    }
-}
-
-impl Decode for Tc {
-    fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
-        let view = View::decode(reader)?;
-        let count = reader.length("signers of a TC", MAX_REPLICAS)?;
-        let mut time_outs = Vec::with_capacity(count.min(reader.remaining() / 74 + 1));
-        for _ in 0..count {
-            time_outs.push((
-                ReplicaId::decode(reader)?,
-                View::decode(reader)?,
-                Signature::decode(reader)?,
-            ));
-        }
-        Ok(Self { view, time_outs, high_qc: Qc::decode(reader)? })
-    }
+    parts.into()
 }

@@ -4,19 +4,62 @@
 //! 2f + 1, which is the same for n = 3f + 1 and wrong for every other n: two sets of 2f + 1 out
 //! of 3f + 3 may share no correct replica.)
 
-use crate::crypto::PublicKey;
+use std::fmt;
+use std::sync::Arc;
+
 use crate::types::{Digest, Epoch, ReplicaId};
-use crate::wire::Encode;
+use crate::wire::{Encode, put_bytes};
 
 /// The most replicas a committee may have: what the wire's caps are sized for.
 pub const MAX_REPLICAS: usize = 256;
+
+/// A replica's public key, of whatever scheme the committee uses: the core compares keys and hashes
+/// them, and no more.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ReplicaKey(Arc<[u8]>);
+
+impl ReplicaKey {
+    /// The longest key of any scheme (BLS12-381 in G2).
+    pub const MAX_BYTES: usize = 96;
+
+    /// A key of these bytes; `None` if they are too many.
+    #[must_use]
+    pub fn new(bytes: &[u8]) -> Option<Self> {
+        (bytes.len() <= Self::MAX_BYTES).then(|| Self(bytes.into()))
+    }
+
+    /// Its bytes.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl From<[u8; 32]> for ReplicaKey {
+    fn from(bytes: [u8; 32]) -> Self {
+        Self(bytes.as_slice().into())
+    }
+}
+
+/// In hexadecimal.
+impl fmt::Display for ReplicaKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for ReplicaKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().take(4).try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
 
 /// The replicas of one epoch, in the order of their ids.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Committee {
     chain: Digest,
     epoch: Epoch,
-    keys: Vec<PublicKey>,
+    keys: Vec<ReplicaKey>,
 }
 
 /// Why a list of keys is no committee.
@@ -35,7 +78,7 @@ impl Committee {
     ///
     /// # Errors
     /// [`CommitteeError`] if the size is out of range or two keys are equal.
-    pub fn new(chain: Digest, epoch: Epoch, keys: Vec<PublicKey>) -> Result<Self, CommitteeError> {
+    pub fn new(chain: Digest, epoch: Epoch, keys: Vec<ReplicaKey>) -> Result<Self, CommitteeError> {
         if keys.is_empty() || keys.len() > MAX_REPLICAS {
             return Err(CommitteeError::Size(keys.len()));
         }
@@ -85,8 +128,14 @@ impl Committee {
 
     /// The key of `replica`, if there is such a replica.
     #[must_use]
-    pub fn key(&self, replica: ReplicaId) -> Option<&PublicKey> {
+    pub fn key(&self, replica: ReplicaId) -> Option<&ReplicaKey> {
         self.keys.get(replica.index())
+    }
+
+    /// Whether there is such a replica.
+    #[must_use]
+    pub fn contains(&self, replica: ReplicaId) -> bool {
+        replica.index() < self.keys.len()
     }
 
     /// All ids, ascending.
@@ -100,7 +149,7 @@ impl Committee {
         let mut bytes = self.chain.to_bytes();
         self.epoch.encode(&mut bytes);
         for key in &self.keys {
-            key.encode(&mut bytes);
+            put_bytes(&mut bytes, key.as_bytes());
         }
         Digest::of("quorate committee", &bytes)
     }

@@ -113,7 +113,10 @@ impl Frame {
         encoded[48..52].copy_from_slice(&count.to_le_bytes());
         encoded[52..56].copy_from_slice(&body.to_le_bytes());
         let id = Digest::of("quorate frame", &encoded);
-        sign(&Statement::frame(chain, &id)).encode(&mut encoded);
+        // Always 64 bytes, behind which nothing follows: clients sign with Ed25519.
+        let end = encoded.len() + 64;
+        encoded.extend_from_slice(sign(&Statement::frame(chain, &id)).as_bytes());
+        encoded.resize(end, 0);
         Self { encoded: encoded.into(), key, session, first, count, id }
     }
 
@@ -187,13 +190,13 @@ impl Frame {
     fn signature(&self) -> Signature {
         let mut bytes = [0; 64];
         bytes.copy_from_slice(&self.encoded[self.encoded.len() - 64..]);
-        Signature(bytes)
+        Signature::from(bytes)
     }
 
     /// This frame, resting on its client's signature.
     #[must_use]
     pub fn claim(self: Arc<Self>, chain: &Digest) -> Claim<SharedFrame> {
-        let check = Check {
+        let check = Check::Client {
             key: self.key,
             statement: Statement::frame(chain, &self.id),
             signature: self.signature(),

@@ -1,18 +1,27 @@
-//! The time-out-certificate pacemaker (DiemBFT v4; F1): which view this replica is in, when it
-//! gives up on it, and what others' time-outs make of that.
+//! Which view this replica is in, when it gives up on it, and what others' time-outs make of that.
+//!
+//! Two kinds, which differ in whom a replica tells that it gave up:
+//!
+//! - **time-out certificates** (DiemBFT v4; F1): all. q time-outs of one view make the certificate
+//!   at every replica, at a cost of n² messages;
+//! - **linear** (the dissertation's COMPLAIN and NEXT-VIEW, D2): one collector, which makes the
+//!   certificate and sends it to all. A replica that waits in vain complains to the next
+//!   collector, about the next view: of the views v, v + 1, … that it has given up without having
+//!   entered them, the certificate of any takes everyone behind it. After n of them it begins anew
+//!   with v, so that replicas that have waited for different times meet again, and nobody steps
+//!   through views one by one (mended as protocols.md section 2 says).
+//!
+//! Common to both:
 //!
 //! - A view is entered only by a certificate of the view before it, and entered at once however
 //!   far ahead it is: `view := max(high QC, high TC) + 1`. Stepping view by view would make a
 //!   replica that was away re-enter each one.
-//! - The timer grows with the distance to the last *commit*, so that an empty certificate does
-//!   not reset it: `base · multiplier ^ max(view − committed view − depth − slack, 0)`, up to a
-//!   longest wait. The slack, four views for each fault tolerated (of up to four), is what dead
-//!   leaders cost a three-chain even when all others lead in time; without it the timers of a
-//!   cluster with one dead replica would never come down to the base.
+//! - The timer grows with the distance to the last *commit* (see [`Timing`]), so that an empty
+//!   certificate does not reset it, with a slack of four views for each fault tolerated (of up to
+//!   four): that is what dead leaders cost a three-chain even when all others lead in time; without
+//!   it the timers of a cluster with one dead replica would never come down to the base.
 //! - A local time-out leaves the view as it is: the time-out is sent again and again until a
 //!   certificate ends the view.
-//! - f + 1 time-outs for views at or above mine: at least one correct replica gave up on a view,
-//!   so this one joins the (f + 1)-th highest of them. (Purely local timers can stall for ever.)
 //! - q time-outs **of one view** make a certificate. One place a peer, its highest: no peer can
 //!   make this grow.
 //! - The timer runs only while there is work; an idle cluster is silent.
@@ -21,47 +30,41 @@
 //!   as long as it stays dead, and a slow one gets its chance (the dissertation's missing failure
 //!   detector, D14). Where more than f leaders failed, it was not the leaders: nobody's wait is
 //!   shortened. Each replica judges for itself; only liveness rests on it.
+//!
+//! With time-out certificates, f + 1 time-outs for views at or above mine say that at least one
+//! correct replica gave up on a view, so this one joins the (f + 1)-th highest of them. (Purely local
+//! timers can stall for ever.)
 
-use crate::certificate::{Qc, Tc, TimeOut};
+mod timing;
+
+pub use timing::{Adaptive, ENOUGH, LONGEST, Timing, Waits};
+
+use crate::certificate::{Qc, TimeOut};
 use crate::committee::Committee;
-use crate::leader::Election;
-use crate::types::{Duration, ReplicaId, Time, View};
+use crate::types::{ReplicaId, Time, View};
 
-/// How long to wait for a view to make progress.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Timing {
-    /// The first wait.
-    pub base: Duration,
-    /// How much longer each next wait is, in hundredths: 150 is half as long again.
-    pub multiplier_percent: u32,
-    /// The longest wait.
-    pub max: Duration,
+/// Whom a replica tells that it gave up on a view.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kind {
+    /// All of them.
+    #[default]
+    TimeoutCertificates,
+    /// One collector after another.
+    Linear,
 }
 
-impl Default for Timing {
-    fn default() -> Self {
-        Self {
-            base: Duration::from_millis(250),
-            multiplier_percent: 150,
-            max: Duration::from_secs(10),
-        }
-    }
-}
+impl Kind {
+    /// The kinds by their names in configuration.
+    pub const NAMES: [(&'static str, Self); 2] =
+        [("timeout-certificates", Self::TimeoutCertificates), ("linear", Self::Linear)];
 
-impl Timing {
-    /// The wait for `view` when the last committed block is of `committed` and a commit takes
-    /// `depth` views.
+    /// Its name in configuration.
     #[must_use]
-    pub fn wait(&self, view: View, committed: View, depth: u64) -> Duration {
-        let exponent = view.0.saturating_sub(committed.0).saturating_sub(depth).min(64);
-        let mut wait = self.base;
-        for _ in 0..exponent {
-            if wait >= self.max {
-                break;
-            }
-            wait = wait.saturating_mul(self.multiplier_percent) / 100;
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::TimeoutCertificates => "timeout-certificates",
+            Self::Linear => "linear",
         }
-        wait.min(self.max)
     }
 }
 
@@ -72,24 +75,30 @@ pub enum Consequence {
     None,
     /// Give up on this view as well.
     Join(View),
-    /// q gave up on one view.
-    Certificate(Tc),
+    /// q gave up on one view: these, with the QCs that came with them.
+    Certificate(Vec<(TimeOut, Qc)>),
 }
 
 /// The state of the pacemaker.
 #[derive(Clone, Debug)]
 pub struct Pacemaker {
+    kind: Kind,
     timing: Timing,
     /// Views from a proposal to its commit, and the slack.
     depth: u64,
     quorum: usize,
     honest_witness: usize,
     view: View,
+    /// The leaders of this view and the next.
+    leaders: [ReplicaId; 2],
+    /// How often the timer ran out in this view.
+    attempts: u64,
     committed: View,
+    /// Since when there is work in this view.
+    busy_since: Time,
     deadline: Option<Time>,
     /// By peer: its highest time-out and the QC that came with it.
     time_outs: Vec<Option<(TimeOut, Qc)>>,
-    election: Election,
     /// By leader: how many of its views in a row were given up.
     failures: Vec<u32>,
 }
@@ -100,21 +109,31 @@ const SHORTENED: u32 = 5;
 const SECOND_CHANCE: u32 = 64;
 
 impl Pacemaker {
-    /// A pacemaker before its first view.
+    /// A pacemaker before its first view, of a protocol that commits a block `depth` views after
+    /// its own.
     #[must_use]
-    pub fn new(committee: &Committee, election: Election, timing: Timing, depth: u64) -> Self {
+    pub fn new(committee: &Committee, kind: Kind, timing: Timing, depth: u64) -> Self {
         Self {
-            election,
+            kind,
             failures: vec![0; committee.size()],
             timing,
             depth: depth + 4 * committee.faults().min(4) as u64,
             quorum: committee.quorum(),
             honest_witness: committee.honest_witness(),
             view: View(0),
+            leaders: [ReplicaId(0); 2],
+            attempts: 0,
             committed: View(0),
+            busy_since: Time(0),
             deadline: None,
             time_outs: vec![None; committee.size()],
         }
+    }
+
+    /// Whom it tells.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        self.kind
     }
 
     /// The current view.
@@ -129,16 +148,44 @@ impl Pacemaker {
         self.deadline
     }
 
-    /// Enters the view behind a certificate of `certified`, if that is a step forward.
-    pub fn certified(&mut self, now: Time, certified: View) -> bool {
+    /// Enters the view behind a certificate of `certified`, if that is a step forward. `leaders`
+    /// are those of the view entered and the next.
+    pub fn certified(&mut self, now: Time, certified: View, leaders: [ReplicaId; 2]) -> bool {
         if certified < self.view {
             return false;
         }
+        if certified == self.view && self.deadline.is_some() && self.attempts == 0 {
+            self.timing.succeeded(now.since(self.busy_since));
+        }
+        self.busy_since = now;
         self.view = certified.next();
+        self.leaders = leaders;
+        self.attempts = 0;
         if self.deadline.is_some() {
             self.arm(now);
         }
         true
+    }
+
+    /// The timer ran out: the view to give up.
+    pub fn expired(&mut self) -> View {
+        if self.attempts == 0 {
+            self.timing.timed_out();
+        }
+        let attempt = self.attempts;
+        self.attempts += 1;
+        match self.kind {
+            Kind::TimeoutCertificates => self.view,
+            Kind::Linear => self.view.plus(attempt % self.failures.len() as u64),
+        }
+    }
+
+    /// Who collects the time-outs of `view`; `None`: everybody. Whatever the election of leaders,
+    /// replicas must agree here, so that it is their turn that counts.
+    #[must_use]
+    pub fn collector(&self, view: View) -> Option<ReplicaId> {
+        let turn = view.next().0 % self.failures.len().max(1) as u64;
+        (self.kind == Kind::Linear).then_some(ReplicaId(turn as u16))
     }
 
     /// Notes that a block of `view` was committed. Back-off is measured from here.
@@ -149,7 +196,10 @@ impl Pacemaker {
     /// Starts the timer if there is work and it is not running; stops it if there is none.
     pub fn set_busy(&mut self, now: Time, busy: bool) {
         match (busy, self.deadline) {
-            (true, None) => self.arm(now),
+            (true, None) => {
+                self.busy_since = now;
+                self.arm(now);
+            }
             (false, Some(_)) => self.deadline = None,
             _ => {}
         }
@@ -157,39 +207,36 @@ impl Pacemaker {
 
     /// Starts the current view's timer anew.
     pub fn arm(&mut self, now: Time) {
-        let mut wait = self.timing.wait(self.view, self.committed, self.depth);
-        if self.suspects(self.view) || self.suspects(self.view.next()) {
+        let view = match self.kind {
+            Kind::TimeoutCertificates => self.view,
+            Kind::Linear => self.view.plus(self.attempts),
+        };
+        let mut wait = self.timing.wait(view, self.committed, self.depth);
+        if self.leaders.iter().any(|leader| self.suspects(*leader)) {
             wait /= SHORTENED;
         }
         self.deadline = Some(now.after(wait));
     }
 
-    /// Notes that the block of `view` was certified: its leader did its part.
-    pub fn praise(&mut self, view: View) {
-        let leader = self.leader(view);
+    /// Notes that a block of `leader` was certified: it did its part.
+    pub fn praise(&mut self, leader: ReplicaId) {
         if let Some(failures) = self.failures.get_mut(leader.index()) {
             *failures = 0;
         }
     }
 
-    /// Notes that `view` was given up. If its proposal had come (this replica `voted` for it), the
-    /// one to blame is the next leader, who was to collect the votes.
-    pub fn blame(&mut self, view: View, voted: bool) {
-        let leader = self.leader(if voted { view.next() } else { view });
+    /// Notes that a view was given up for want of `leader`.
+    pub fn blame(&mut self, leader: ReplicaId) {
         if let Some(failures) = self.failures.get_mut(leader.index()) {
             *failures = failures.saturating_add(1);
         }
     }
 
-    /// Whether the leader of `view` is not worth the full wait.
-    fn suspects(&self, view: View) -> bool {
+    /// Whether a leader is not worth the full wait.
+    fn suspects(&self, leader: ReplicaId) -> bool {
         let failed = self.failures.iter().filter(|failures| **failures > 0).count();
-        let failures = self.failures.get(self.leader(view).index()).copied().unwrap_or(0);
+        let failures = self.failures.get(leader.index()).copied().unwrap_or(0);
         failed < self.honest_witness && !failures.is_multiple_of(SECOND_CHANCE)
-    }
-
-    fn leader(&self, view: View) -> ReplicaId {
-        self.election.leader(view, self.failures.len())
     }
 
     /// Takes in a time-out (its own included) whose signature and QC were checked.
@@ -205,8 +252,11 @@ impl Pacemaker {
         if view < self.view {
             return Consequence::None;
         }
-        if let Some(tc) = self.certificate(view) {
-            return Consequence::Certificate(tc);
+        if let Some(time_outs) = self.quorum_of(view) {
+            return Consequence::Certificate(time_outs);
+        }
+        if self.kind == Kind::Linear {
+            return Consequence::None;
         }
         self.join(own).map_or(Consequence::None, Consequence::Join)
     }
@@ -225,14 +275,15 @@ impl Pacemaker {
         }
     }
 
-    fn certificate(&self, view: View) -> Option<Tc> {
-        let of_view = || self.time_outs.iter().flatten().filter(|(held, _)| held.view == view);
-        if of_view().count() < self.quorum {
+    /// q time-outs of `view`, if there are so many: those with the highest QCs.
+    fn quorum_of(&self, view: View) -> Option<Vec<(TimeOut, Qc)>> {
+        let of_view = self.time_outs.iter().flatten().filter(|(held, _)| held.view == view);
+        let mut time_outs: Vec<&(TimeOut, Qc)> = of_view.collect();
+        if time_outs.len() < self.quorum {
             return None;
         }
-        let high_qc = of_view().map(|(_, qc)| qc).max_by_key(|qc| qc.view())?.clone();
-        let time_outs: Vec<TimeOut> = of_view().map(|(held, _)| *held).collect();
-        Some(Tc::of_time_outs(view, &time_outs, high_qc))
+        time_outs.sort_by_key(|(_, qc)| std::cmp::Reverse(qc.rank()));
+        Some(time_outs.into_iter().take(self.quorum).cloned().collect())
     }
 
     /// The (f + 1)-th highest view others gave up on, if it is one to join: not below the current

@@ -8,8 +8,8 @@
 use std::sync::Arc;
 
 use crate::block::{BlockId, SharedBlock};
-use crate::certificate::{Malformed, Qc, Tc};
-use crate::crypto::{Check, Claim, Signature, Statement, Verified};
+use crate::certificate::{Ballot, Malformed, Qc, Tc};
+use crate::crypto::{Check, Claim, Form, Share, Signature, Statement, Verified};
 use crate::frame::FrameId;
 use crate::types::{Digest, Height, ReplicaId, Time, View};
 use crate::wire::{Decode, DecodeError, Encode, Reader};
@@ -60,6 +60,10 @@ pub trait Protocol {
     /// to be fetched, from its voters.
     fn missing(&self) -> Option<&Qc>;
 
+    /// How many committed blocks below a snapshot's are to be kept beside it: what rules and
+    /// elections look back on.
+    fn look_back(&self) -> usize;
+
     /// Where the protocol stands.
     fn status(&self) -> Status;
 
@@ -106,6 +110,13 @@ pub enum Input<M> {
         /// One verdict a check, in order.
         verdicts: Vec<bool>,
     },
+    /// The joint signature of an [`Output::Combine`]; `None` if the scheme could make none.
+    Combined {
+        /// Which one.
+        ask: u64,
+        /// The signature.
+        signature: Option<Signature>,
+    },
     /// The signature of an [`Output::Sign`].
     Signed {
         /// What was signed.
@@ -148,8 +159,8 @@ pub struct Recovered {
 /// rests on it leaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Safety {
-    /// The last vote: its view and block.
-    pub voted: Option<(View, BlockId)>,
+    /// The last vote.
+    pub voted: Option<Ballot>,
     /// The lock.
     pub lock: Qc,
     /// The highest QC.
@@ -213,6 +224,15 @@ pub enum Output<M> {
         /// The signatures.
         checks: Vec<Check>,
     },
+    /// Join these signatures, which were verified, and answer with [`Input::Combined`].
+    Combine {
+        /// Names the request.
+        ask: u64,
+        /// As what.
+        form: Form,
+        /// The signatures.
+        shares: Vec<Share>,
+    },
     /// These blocks are committed, in this order, after all that were before.
     Commit(Vec<SharedBlock>),
     /// Something happened that people and checkers may want to know.
@@ -234,12 +254,7 @@ pub enum Event {
         frames: usize,
     },
     /// This replica voted.
-    Voted {
-        /// In which view.
-        view: View,
-        /// For what.
-        block: BlockId,
-    },
+    Voted(Ballot),
     /// A proposal was not voted for.
     Declined {
         /// Its view.
@@ -248,12 +263,7 @@ pub enum Event {
         reason: Declined,
     },
     /// q votes made a certificate here.
-    Certified {
-        /// Of which view.
-        view: View,
-        /// Of which block.
-        block: BlockId,
-    },
+    Certified(Ballot),
     /// This replica gave up on a view.
     TimedOut(View),
     /// q time-outs made a certificate here, or one arrived.
@@ -298,6 +308,8 @@ pub enum Declined {
     Unsafe,
     /// Its state root is not this replica's.
     StateRoot,
+    /// Its proposer does not lead its view in the chain that it extends.
+    NotLeader,
     /// This replica lost its data and abstains still.
     Abstaining,
 }
@@ -412,7 +424,7 @@ impl<M> Effects<Output<M>, Record> {
 
 impl Encode for Safety {
     fn encode(&self, out: &mut Vec<u8>) {
-        out.push(1);
+        out.push(2);
         self.voted.encode(out);
         self.lock.encode(out);
         self.high_qc.encode(out);
@@ -425,7 +437,7 @@ impl Encode for Safety {
 
 impl Decode for Safety {
     fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
-        if reader.u8()? != 1 {
+        if reader.u8()? != 2 {
             return Err(DecodeError::Invalid { field: "version of the safety record" });
         }
         Ok(Self {
@@ -437,18 +449,5 @@ impl Decode for Safety {
             reserved: View::decode(reader)?,
             abstain_until: View::decode(reader)?,
         })
-    }
-}
-
-impl Encode for (View, BlockId) {
-    fn encode(&self, out: &mut Vec<u8>) {
-        self.0.encode(out);
-        self.1.encode(out);
-    }
-}
-
-impl Decode for (View, BlockId) {
-    fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
-        Ok((View::decode(reader)?, Digest::decode(reader)?))
     }
 }

@@ -22,8 +22,9 @@ pub struct BlockTree {
     recent: VecDeque<SharedBlock>,
 }
 
-/// How many committed blocks below the root are kept at hand.
-const RECENT: usize = 64;
+/// How many committed blocks below the root are kept at hand: what elections look back on, and as
+/// many more as a root may be ahead of what a chain shows to be committed.
+const RECENT: usize = crate::leader::MAX_WINDOW + 64;
 
 #[derive(Clone, Debug)]
 struct Node {

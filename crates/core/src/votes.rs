@@ -5,14 +5,13 @@
 //! the block, and before this replica has entered their view; each peer may hold a few places
 //! only, so that nothing a peer chooses makes this grow.
 
-use crate::block::BlockId;
-use crate::certificate::{Qc, Vote};
+use crate::certificate::{Ballot, Vote};
 use crate::committee::Committee;
 use crate::types::{ReplicaId, View};
 
-/// Places for votes a peer has: the view being collected, the next, and one beyond each, for
-/// peers that are ahead.
-const PLACES: usize = 4;
+/// Places for votes a peer has: the phases of the view being collected, the next view, and one
+/// beyond, for peers that are ahead.
+const PLACES: usize = 6;
 
 /// The votes at hand.
 #[derive(Clone, Debug)]
@@ -23,7 +22,7 @@ pub struct VoteCollector {
 
 #[derive(Clone, Debug, Default)]
 struct Peer {
-    /// At most [`PLACES`] votes, of different views, ascending by view.
+    /// At most [`PLACES`] votes of different ranks, ascending.
     votes: Vec<Vote>,
     /// Nothing of this view or an earlier one is listened to: a signature of it was bad.
     ignored: View,
@@ -36,53 +35,45 @@ impl VoteCollector {
         Self { peers: vec![Peer::default(); committee.size()], quorum: committee.quorum() }
     }
 
-    /// Takes a vote in. Returns the votes for its block if they are q now: they are to be
-    /// verified, and then either [`certify`](Self::certify) or [`refuse`](Self::refuse) called.
+    /// Takes a vote in. Returns the votes for the same if they are q now: they are to be
+    /// verified, and the bad ones [refused](Self::refuse).
     pub fn add(&mut self, vote: Vote) -> Option<Vec<Vote>> {
         let peer = self.peers.get_mut(vote.voter.index())?;
         if vote.view <= peer.ignored {
             return None;
         }
-        match peer.votes.iter().position(|held| held.view >= vote.view) {
-            // The first vote of a view counts. A second one, for another block, is equivocation
-            // and changes nothing here.
-            Some(at) if peer.votes[at].view == vote.view => return None,
+        match peer.votes.iter().position(|held| held.rank() >= vote.rank()) {
+            // The first vote of a view and phase counts. A second one, for another block, is
+            // equivocation and changes nothing here.
+            Some(at) if peer.votes[at].rank() == vote.rank() => return None,
             Some(at) => peer.votes.insert(at, vote),
             None => peer.votes.push(vote),
         }
         if peer.votes.len() > PLACES {
             peer.votes.remove(0);
         }
-        self.quorum_for(vote.view, &vote.block)
+        self.quorum_for(&vote.ballot)
     }
 
-    /// The votes for `block` in `view`, if they are at least q.
+    /// The votes for `ballot`, if they are at least q.
     #[must_use]
-    pub fn quorum_for(&self, view: View, block: &BlockId) -> Option<Vec<Vote>> {
+    pub fn quorum_for(&self, ballot: &Ballot) -> Option<Vec<Vote>> {
         let votes: Vec<Vote> = self
             .peers
             .iter()
             .flat_map(|peer| &peer.votes)
-            .filter(|vote| vote.view == view && vote.block == *block)
+            .filter(|vote| vote.ballot == *ballot)
             .copied()
             .collect();
         (votes.len() >= self.quorum).then_some(votes)
     }
 
-    /// Drops votes whose signatures failed and ignores their senders for that view.
+    /// Drops a vote whose signature failed and ignores its sender for that view.
     pub fn refuse(&mut self, vote: &Vote) {
         if let Some(peer) = self.peers.get_mut(vote.voter.index()) {
             peer.votes.retain(|held| held != vote);
             peer.ignored = peer.ignored.max(vote.view);
         }
-    }
-
-    /// The certificate of `votes`, all of which were verified: q of them, the lowest ids first.
-    #[must_use]
-    pub fn certify(&self, votes: &[Vote]) -> Option<Qc> {
-        let first = votes.first()?;
-        (votes.len() >= self.quorum)
-            .then(|| Qc::of_votes(first.view, first.block, &votes[..self.quorum]))
     }
 
     /// Forgets votes below `view`.

@@ -10,7 +10,7 @@ use cluster::keys::{CHAIN, Key};
 use cluster::{Cluster, Config, Peer, status_of};
 use quorate_core::block::{Block, Content};
 use quorate_core::certificate::{Malformed, Qc};
-use quorate_core::crypto::{Signature, Signer};
+use quorate_core::crypto::{ClientSigner as _, Signature};
 use quorate_core::frame::Frame;
 use quorate_core::hotstuff::Message;
 use quorate_core::protocol::Protocol;
@@ -53,7 +53,7 @@ fn flooded(make: impl Fn(u64, usize, &Cluster) -> Peer) -> Cluster {
 }
 
 fn liar(to: usize) -> Liar {
-    Liar { id: LIAR, replicas: 4, to }
+    Liar { id: LIAR, domain: Config::default().domain(), to }
 }
 
 fn high_qc(cluster: &Cluster, of: usize) -> Qc {
@@ -64,7 +64,7 @@ fn high_qc(cluster: &Cluster, of: usize) -> Qc {
 fn votes_of_future_views() {
     flooded(|number, to, cluster| {
         let view = View(status_of(cluster.core(to)).view.0 + number);
-        PeerMessage::of(Message::Vote(liar(to).vote(view, Digest([number as u8; 32]))))
+        PeerMessage::of(Message::Vote(liar(to).vote(view, 1, Digest([number as u8; 32]))))
     });
 }
 
@@ -73,7 +73,7 @@ fn time_outs_of_future_views() {
     let cluster = flooded(|number, to, cluster| {
         let high_qc = high_qc(cluster, to);
         let view = View(status_of(cluster.core(to)).view.0 + number * 1_000);
-        let time_out = liar(to).time_out(view, high_qc.view());
+        let time_out = liar(to).time_out(view, &high_qc);
         PeerMessage::of(Message::TimeOut { time_out, high_qc, high_tc: None, last_vote: None })
     });
     assert!(cluster.highest_view().0 < 500, "one liar moves nobody");
@@ -84,7 +84,7 @@ fn time_outs_of_views_long_past_are_answered_by_no_more_than_they_cost() {
     let cluster = flooded(|number, to, cluster| {
         let high_qc = Qc::genesis(Block::genesis(CHAIN, Epoch(0)).id());
         let past = status_of(cluster.core(to)).view.0.max(1);
-        let time_out = liar(to).time_out(View(1 + number % past), View(0));
+        let time_out = liar(to).time_out(View(1 + number % past), &high_qc);
         PeerMessage::of(Message::TimeOut { time_out, high_qc, high_tc: None, last_vote: None })
     });
     let sent: u64 = cluster.slots.iter().map(|slot| slot.sent).sum();
@@ -116,7 +116,7 @@ fn frames_that_nobody_signed() {
     let cluster = flooded(|number, _, _| {
         let key = Key::of_client(77).public_key();
         let commands = [&b"c77:1 "[..]];
-        let sign = |_: &_| Signature([number as u8; 64]);
+        let sign = |_: &_| Signature::from([number as u8; 64]);
         let (session, first) = (SessionId(number), Sequence(number));
         let frame = Frame::build(key, session, first, commands, &CHAIN, sign);
         PeerMessage::Relay(vec![Arc::new(frame.expect("a small frame"))])
@@ -157,9 +157,9 @@ fn what_nobody_asked_for() {
 fn more_to_verify_than_one_peer_may_ask_for() {
     let cluster = flooded(|number, to, cluster| {
         let high_qc = high_qc(cluster, to);
-        let signed = liar(to).time_out(View(100 + number), high_qc.view());
+        let signed = liar(to).time_out(View(100 + number), &high_qc);
         let time_out = quorate_core::certificate::TimeOut {
-            signature: Signature([number as u8; 64]),
+            signature: Signature::from([number as u8; 64]),
             ..signed
         };
         let message = Message::TimeOut { time_out, high_qc, high_tc: None, last_vote: None };
@@ -177,7 +177,7 @@ fn a_burst_beyond_what_is_verified_at_a_time_is_refused() {
     cluster.slots[LIAR].faulty = true;
     for number in 0..200 {
         let genesis = Qc::genesis(Block::genesis(CHAIN, Epoch(0)).id());
-        let time_out = liar(0).time_out(View(number + 1), View(0));
+        let time_out = liar(0).time_out(View(number + 1), &genesis);
         let message =
             Message::TimeOut { time_out, high_qc: genesis, high_tc: None, last_vote: None };
         cluster.inject(LIAR, 0, &PeerMessage::of(message));
@@ -187,8 +187,8 @@ fn a_burst_beyond_what_is_verified_at_a_time_is_refused() {
     cluster.run_for(1_000_000);
     // The places are free again.
     let before = cluster.refused[&Refused::Flood];
-    let time_out = liar(0).time_out(View(1_000), View(0));
     let high_qc = Qc::genesis(Block::genesis(CHAIN, Epoch(0)).id());
+    let time_out = liar(0).time_out(View(1_000), &high_qc);
     let message = Message::TimeOut { time_out, high_qc, high_tc: None, last_vote: None };
     cluster.inject(LIAR, 0, &PeerMessage::of(message));
     cluster.run_for(1_000_000);

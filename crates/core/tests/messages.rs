@@ -9,13 +9,14 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use quorate_core::block::{Block, Content};
-use quorate_core::certificate::{Domain, Malformed, Qc, Tc, TimeOut, Vote};
-use quorate_core::crypto::{PublicKey, Scheme, Signature, Signer};
+use quorate_core::certificate::{Ballot, Domain, Malformed, Qc, Tc, TimeOut, Vote};
+use quorate_core::committee::ReplicaKey;
+use quorate_core::crypto::{ClientSigner as _, PublicKey, Scheme, Signature, Signer as _, Signers};
 use quorate_core::frame::{Frame, SharedFrame};
 use quorate_core::hotstuff::Message;
 use quorate_core::protocol::Safety;
 use quorate_core::replica::message::{FullBlock, Offer, PeerMessage};
-use quorate_core::wire::{Decode, Encode};
+use quorate_core::wire::{Decode, Encode, put_list};
 use quorate_core::{Committee, Digest, Epoch, Height, ReplicaId, Sequence, SessionId, View};
 
 fn digest() -> impl Strategy<Value = Digest> {
@@ -23,52 +24,80 @@ fn digest() -> impl Strategy<Value = Digest> {
 }
 
 fn signature() -> impl Strategy<Value = Signature> {
-    any::<u8>().prop_map(|byte| Signature([byte; 64]))
+    any::<u8>().prop_map(|byte| Signature::from([byte; 64]))
 }
 
-/// Any certificate: no sense is needed to be encoded.
-fn qc() -> impl Strategy<Value = Qc> {
-    (any::<u64>(), digest(), vec((any::<u16>(), signature()), 0..5)).prop_map(raw_qc)
+fn signers() -> impl Strategy<Value = Signers> {
+    vec(0..300u16, 0..6).prop_map(|ids| ids.into_iter().map(ReplicaId).collect())
 }
 
-fn raw_qc((view, block, signatures): (u64, Digest, Vec<(u16, Signature)>)) -> Qc {
-    let mut bytes = view.to_le_bytes().to_vec();
-    block.encode(&mut bytes);
+/// What a certificate rests on: no sense is needed to be encoded.
+fn proof() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        vec((any::<u16>(), signature()), 0..5).prop_map(|list| raw_list(&list)),
+        (signers(), signature()).prop_map(|(set, signature)| [
+            vec![2],
+            set.to_bytes(),
+            signature.to_bytes()
+        ]
+        .concat()),
+        signature().prop_map(|signature| [vec![3], signature.to_bytes()].concat()),
+    ]
+}
+
+fn raw_list(signatures: &[(u16, Signature)]) -> Vec<u8> {
+    let mut bytes = vec![1];
     (signatures.len() as u32).encode(&mut bytes);
     for (signer, signature) in signatures {
         signer.encode(&mut bytes);
         signature.encode(&mut bytes);
     }
-    Qc::from_bytes(bytes.into()).expect("a certificate")
+    bytes
 }
 
-fn raw_tc(view: u64, time_outs: &[(u16, u64, Signature)], high_qc: &Qc) -> Tc {
+fn ballot() -> impl Strategy<Value = Ballot> {
+    (any::<u64>(), any::<u8>(), digest()).prop_map(|(view, phase, block)| Ballot {
+        view: View(view),
+        phase,
+        block,
+    })
+}
+
+fn qc() -> impl Strategy<Value = Qc> {
+    (ballot(), proof()).prop_map(|(ballot, proof)| certified(ballot, &proof))
+}
+
+fn certified(ballot: Ballot, proof: &[u8]) -> Qc {
+    Qc::from_bytes([&ballot.to_bytes(), proof].concat().into()).expect("a certificate")
+}
+
+fn raw_qc((view, block, signatures): (u64, Digest, Vec<(u16, Signature)>)) -> Qc {
+    let phase = u8::from(view > 0);
+    certified(Ballot { view: View(view), phase, block }, &raw_list(&signatures))
+}
+
+fn raw_tc(view: u64, time_outs: &[(u16, u64, Signature)], qcs: &[Qc]) -> Tc {
+    let entries = time_outs.iter().map(|(signer, view, _)| (ReplicaId(*signer), View(*view)));
+    let signatures: Vec<Signature> = time_outs.iter().map(|(.., signature)| *signature).collect();
     let mut bytes = view.to_le_bytes().to_vec();
-    (time_outs.len() as u32).encode(&mut bytes);
-    for (signer, high_qc_view, signature) in time_outs {
-        signer.encode(&mut bytes);
-        high_qc_view.encode(&mut bytes);
-        signature.encode(&mut bytes);
-    }
-    high_qc.encode(&mut bytes);
+    put_list(&mut bytes, &entries.collect::<Vec<_>>());
+    put_list(&mut bytes, &signatures);
+    put_list(&mut bytes, qcs);
     Tc::from_bytes(bytes.into()).expect("a certificate")
 }
 
 fn tc() -> impl Strategy<Value = Tc> {
     let time_outs = vec((any::<u16>(), any::<u64>(), signature()), 0..5);
-    (any::<u64>(), time_outs, qc())
-        .prop_map(|(view, time_outs, high_qc)| raw_tc(view, &time_outs, &high_qc))
+    (any::<u64>(), time_outs, vec(qc(), 1..4))
+        .prop_map(|(view, time_outs, qcs)| raw_tc(view, &time_outs, &qcs))
 }
 
 fn vote() -> impl Strategy<Value = Vote> {
-    (any::<u64>(), digest(), any::<u16>(), signature()).prop_map(
-        |(view, block, voter, signature)| Vote {
-            view: View(view),
-            block,
-            voter: ReplicaId(voter),
-            signature,
-        },
-    )
+    (ballot(), any::<u16>(), signature()).prop_map(|(ballot, voter, signature)| Vote {
+        ballot,
+        voter: ReplicaId(voter),
+        signature,
+    })
 }
 
 fn time_out() -> impl Strategy<Value = TimeOut> {
@@ -87,7 +116,7 @@ fn frame() -> impl Strategy<Value = SharedFrame> {
         |(key, session, first, commands)| {
             let commands = commands.iter().map(Vec::as_slice);
             let (session, first) = (SessionId(session), Sequence(first));
-            let sign = |_: &_| Signature([1; 64]);
+            let sign = |_: &_| Signature::from([1; 64]);
             let frame = Frame::build(PublicKey(key), session, first, commands, &CHAIN, sign);
             Arc::new(frame.expect("a small frame"))
         },
@@ -126,6 +155,9 @@ fn message() -> impl Strategy<Value = Message> {
         ),
         (qc(), option::of(tc()))
             .prop_map(|(high_qc, high_tc)| Message::Advance { high_qc, high_tc }),
+        qc().prop_map(Message::Certificate),
+        (any::<u64>(), qc())
+            .prop_map(|(view, high_qc)| Message::NewView { view: View(view), high_qc }),
     ]
 }
 
@@ -172,9 +204,8 @@ fn peer_message() -> impl Strategy<Value = PeerMessage<Message>> {
 }
 
 fn safety() -> impl Strategy<Value = Safety> {
-    let spoken = || option::of((any::<u64>(), digest()).prop_map(|(view, id)| (View(view), id)));
-    (spoken(), qc(), qc(), option::of(tc()), any::<u64>(), any::<(u64, u64)>()).prop_map(
-        |(voted, lock, high_qc, high_tc, reserved, (timed_out, abstain_until))| Safety {
+    (option::of(ballot()), qc(), qc(), option::of(tc()), any::<u64>(), any::<(u64, u64)>())
+        .prop_map(|(voted, lock, high_qc, high_tc, reserved, (timed_out, abstain_until))| Safety {
             voted,
             lock,
             high_qc,
@@ -182,8 +213,7 @@ fn safety() -> impl Strategy<Value = Safety> {
             timed_out: View(timed_out),
             reserved: View(reserved),
             abstain_until: View(abstain_until),
-        },
-    )
+        })
 }
 
 /// Decodes what was encoded, nothing of what was cut off, and survives every change of a byte.
@@ -250,17 +280,17 @@ fn genesis() -> Digest {
 
 /// A certificate as `signers` would make it under `domain`.
 fn certificate(domain: &Domain, view: u64, block: Digest, signers: &[u16]) -> Qc {
-    let statement = domain.vote(View(view), &block);
+    let statement = domain.vote(View(view), 1, &block);
     let sign = |signer: &u16| (*signer, Key::of_replica(*signer as usize).sign(&statement));
     raw_qc((view, block, signers.iter().map(sign).collect()))
 }
 
 fn time_out_certificate(view: u64, views: &[(u16, u64, u64)], high_qc: &Qc) -> Tc {
     let entries = views.iter().map(|(signer, signed, high_qc_view)| {
-        let statement = domain().time_out(View(*signed), View(*high_qc_view));
+        let statement = domain().time_out(View(*signed), View(*high_qc_view), &high_qc.block());
         (*signer, *high_qc_view, Key::of_replica(*signer as usize).sign(&statement))
     });
-    raw_tc(view, &entries.collect::<Vec<_>>(), high_qc)
+    raw_tc(view, &entries.collect::<Vec<_>>(), std::slice::from_ref(high_qc))
 }
 
 /// What is wrong with a certificate: found unread, or by its signatures.
@@ -304,7 +334,8 @@ fn certificates_are_refused_for_each_reason() {
 #[test]
 fn certificates_of_elsewhere_do_not_hold() {
     let block = Digest([3; 32]);
-    let keys = || (0..N).map(|id| Key::of_replica(id).public_key()).collect();
+    let key = |id| ReplicaKey::from(Key::of_replica(id).public_key().0);
+    let keys = || (0..N).map(key).collect();
     let other_chain = Committee::new(Digest([1; 32]), Epoch(0), keys()).expect("a committee");
     let other_epoch = Committee::new(CHAIN, Epoch(1), keys()).expect("a committee");
     let elsewhere =
@@ -315,7 +346,7 @@ fn certificates_of_elsewhere_do_not_hold() {
     }
     // Votes of view 5 passed off as of view 6, and for another block.
     let votes = |view: u64| {
-        let statement = domain().vote(View(view), &block);
+        let statement = domain().vote(View(view), 1, &block);
         [0u16, 1, 2].map(|id| (id, Key::of_replica(id as usize).sign(&statement))).to_vec()
     };
     assert_eq!(judge(&raw_qc((6, block, votes(5)))), Verdict::BadSignature);
@@ -354,7 +385,7 @@ fn time_out_certificates_are_refused_for_each_reason() {
     let early = time_out_certificate(4, &[(0, 4, 5), (1, 4, 3), (2, 4, 0)], &high_qc);
     assert_eq!(judge(&early), Verdict::Unread(Malformed::Contradiction));
     // The QC inside is checked as well.
-    let forged = raw_qc((5, Digest([9; 32]), vec![(0, Signature([0; 64])); 1]));
+    let forged = raw_qc((5, Digest([9; 32]), vec![(0, Signature::from([0; 64])); 1]));
     let inside = time_out_certificate(7, &[(0, 7, 5), (1, 7, 3), (2, 7, 0)], &forged);
     assert_eq!(judge(&inside), Verdict::Unread(Malformed::NoQuorum));
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use quorate_core::block::{Block, Content, SharedBlock};
-use quorate_core::certificate::Qc;
-use quorate_core::hotstuff::rules::{Rules, ThreeChain};
+use quorate_core::certificate::{Ballot, Qc};
+use quorate_core::hotstuff::rules::{Chained, Rules};
 use quorate_core::tree::{BlockTree, Misfit};
 use quorate_core::wire::{Decode, Encode};
 use quorate_core::{Digest, Epoch, Height, ReplicaId, View};
@@ -14,8 +14,8 @@ use quorate_core::{Digest, Epoch, Height, ReplicaId, View};
 const CHAIN: Digest = Digest([7; 32]);
 
 fn qc(view: View, block: Digest) -> Qc {
-    let mut bytes = view.to_bytes();
-    block.encode(&mut bytes);
+    let mut bytes = Ballot { view, phase: 1, block }.to_bytes();
+    bytes.push(1);
     0u32.encode(&mut bytes);
     Qc::from_bytes(bytes.into()).expect("a certificate")
 }
@@ -102,7 +102,7 @@ impl Model {
 }
 
 fn commits(tree: &BlockTree, qc: &Qc) -> Option<Height> {
-    let commit = ThreeChain::on_qc(tree, qc).commit?;
+    let commit = Chained.on_qc(tree, qc).commit?;
     tree.find(&commit).map(|block| block.height)
 }
 
@@ -118,7 +118,7 @@ proptest! {
         let blocks = model.blocks();
         let tree = model.tree(&blocks);
         for (b2, block) in blocks.iter().enumerate() {
-            let outcome = ThreeChain::on_qc(&tree, &qc(block.view, block.id()));
+            let outcome = Chained.on_qc(&tree, &qc(block.view, block.id()));
             let expected = model.decides(b2).map(|b| blocks[b].id());
             prop_assert_eq!(outcome.commit, expected, "by b{}", b2);
             if b2 > 0 {
@@ -126,7 +126,7 @@ proptest! {
                 prop_assert_eq!(outcome.lock, Some(qc(parent.view, parent.id())));
             }
         }
-        let unknown = ThreeChain::on_qc(&tree, &qc(View(99), Digest([9; 32])));
+        let unknown = Chained.on_qc(&tree, &qc(View(99), Digest([9; 32])));
         prop_assert_eq!((unknown.lock, unknown.commit), (None, None));
     }
 
@@ -143,7 +143,7 @@ proptest! {
         let locked = qc(blocks[lock].view, blocks[lock].id());
         let parent = model.parents[candidate];
         let expected = model.views[parent] > model.views[lock] || model.descends(parent, lock);
-        prop_assert_eq!(ThreeChain::may_vote(&tree, &locked, &blocks[candidate]), expected);
+        prop_assert_eq!(Chained.may_vote(&tree, &locked, &blocks[candidate], None), expected);
     }
 
     #[test]

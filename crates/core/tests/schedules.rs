@@ -16,6 +16,9 @@ use cluster::network::Link;
 use cluster::rng::Rng;
 use cluster::trace::Trace;
 use cluster::{Cluster, Config};
+use quorate_core::crypto::Form;
+use quorate_core::hotstuff::rules;
+use quorate_core::pacemaker::Kind;
 
 /// Views that may pass from the healing of the network to the next commit: one in which replicas
 /// find together, a rotation of leaders, and the three views of a commit; another rotation where
@@ -60,8 +63,17 @@ fn trace() -> Trace {
 fn draw(rng: &mut Rng, seed: u64) -> Config {
     let replicas = rng.pick(&[1, 2, 3, 4, 4, 4, 4, 5, 7, 10]);
     let slowest = rng.pick(&[1_000, 5_000, 40_000]);
+    let rules = rng.pick(&rules::ALL);
     Config {
         replicas,
+        rules,
+        pacemaker: rng.pick(&[Kind::TimeoutCertificates, Kind::Linear]),
+        second_vote: rules.facts().name == "hotstuff-two-chain" && rng.percent(50),
+        forms: rng.pick(&[
+            (Form::List, Form::List),
+            (Form::Aggregate, Form::Aggregate),
+            (Form::Threshold, Form::Aggregate),
+        ]),
         seed,
         clients: 1 + rng.below(3) as usize,
         link: Link {

@@ -19,7 +19,7 @@ use cluster::client::Targets;
 use cluster::trace::Trace;
 use cluster::{Cluster, Config, Peer, status_of};
 use quorate_core::block::{Block, Content};
-use quorate_core::certificate::{Qc, Vote};
+use quorate_core::certificate::{Ballot, Qc, Vote};
 use quorate_core::crypto::Signature;
 use quorate_core::hotstuff::Message;
 use quorate_core::protocol::Protocol;
@@ -162,7 +162,7 @@ fn send(cluster: &mut Cluster, what: &str, from: usize, to: usize) {
     let committed = tree.committed_by(&parent.id()).expect("the parent is in its tree");
     let execution = cluster.core(from).execution();
     let state_root = execution.root_at(committed).expect("executed");
-    let liar = Liar { id: from, replicas: cluster.config.replicas, to };
+    let liar = Liar { id: from, domain: cluster.config.domain(), to };
     let block = |justify: Qc, view: View, frames: Vec<Digest>| Message::Proposal {
         block: std::sync::Arc::new(Block::new(Content {
             epoch: Epoch(0),
@@ -186,11 +186,12 @@ fn send(cluster: &mut Cluster, what: &str, from: usize, to: usize) {
             block(high_qc, View(view.0 + replicas), Vec::new())
         }
         "vote-of-another" => {
-            Message::Vote(Vote { voter: ReplicaId(to as u16), ..liar.vote(view, parent.id()) })
+            Message::Vote(Vote { voter: ReplicaId(to as u16), ..liar.vote(view, 1, parent.id()) })
         }
         "bad-vote" => {
-            let (voted, block) = safety.voted.expect("it has voted");
-            Message::Vote(Vote { signature: Signature([9; 64]), ..liar.vote(voted, block) })
+            let Ballot { view, phase, block } = safety.voted.expect("it has voted");
+            let signature = Signature::from([9; 64]);
+            Message::Vote(Vote { signature, ..liar.vote(view, phase, block) })
         }
         "certificate-with-a-bad-signature" => {
             advance(edited(&high_qc, |_, _, signature| *signature ^= 1))
@@ -212,9 +213,9 @@ fn send(cluster: &mut Cluster, what: &str, from: usize, to: usize) {
 /// The certificate with each signer and signature edited: place, signer, signature.
 fn edited(qc: &Qc, edit: impl Fn(usize, &mut u8, &mut u8)) -> Qc {
     let mut bytes = qc.to_bytes();
-    for (at, entry) in bytes[44..].chunks_mut(66).enumerate() {
+    for (at, entry) in bytes[46..].chunks_mut(67).enumerate() {
         let (signer, signature) = entry.split_at_mut(2);
-        edit(at, &mut signer[0], &mut signature[0]);
+        edit(at, &mut signer[0], &mut signature[1]);
     }
     Qc::from_bytes(bytes.into()).expect("well formed")
 }
@@ -227,8 +228,8 @@ fn raised(qc: &Qc) -> Qc {
 
 fn cut_short(qc: &Qc) -> Qc {
     let mut bytes = qc.to_bytes();
-    bytes[40] -= 1;
-    bytes.truncate(bytes.len() - 66);
+    bytes[42] -= 1;
+    bytes.truncate(bytes.len() - 67);
     Qc::from_bytes(bytes.into()).expect("well formed")
 }
 

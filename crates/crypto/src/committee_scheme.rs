@@ -6,7 +6,7 @@ use quorate_core::crypto::{Check, Form, Scheme, Share, Signature, Signers};
 use crate::bls::{self, threshold};
 use crate::committee_keys::{CommitteeKeyError, GroupKey, KeyProblem, MemberKey};
 use crate::ecdsa::{p256, secp256k1};
-use crate::ed25519::{self, Ed25519, Whose};
+use crate::ed25519::{self, Ed25519};
 use crate::scheme_name::SchemeName;
 
 /// Verifies what clients and the replicas of one committee sign, and joins what the latter do.
@@ -93,28 +93,12 @@ impl CommitteeScheme {
             Replicas::None(_) => SchemeName::None,
         }
     }
-
-    /// Clients' signatures, and replicas' if theirs are Ed25519 too, as one batch.
-    fn verify_ed25519(&self, checks: &[Check], verdicts: &mut [bool]) {
-        let replicas_too = matches!(self.replicas, Replicas::Ed25519);
-        let inputs = checks.iter().enumerate().filter_map(|(index, check)| match check {
-            Check::Client { key, statement, signature } => {
-                Some((index, Whose::Anybody(&key.0), statement.as_bytes(), signature.as_bytes()))
-            }
-            Check::Replica(share) if replicas_too => {
-                let whose = Whose::Member(share.signer.index());
-                Some((index, whose, share.statement.as_bytes(), share.signature.as_bytes()))
-            }
-            _ => None,
-        });
-        self.ed25519.verify(inputs, verdicts);
-    }
 }
 
 impl Scheme for CommitteeScheme {
     fn verify(&self, checks: &[Check]) -> Vec<bool> {
-        let mut verdicts = vec![false; checks.len()];
-        self.verify_ed25519(checks, &mut verdicts);
+        // Where the members are not of Ed25519 it knows none, and none of their checks holds yet.
+        let mut verdicts = self.ed25519.verify(checks);
         match &self.replicas {
             Replicas::Ed25519 => {}
             Replicas::EcdsaSecp256k1(keys) => each(checks, &mut verdicts, |share| {

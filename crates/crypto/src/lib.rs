@@ -24,5 +24,5 @@ mod test_bytes;
 
 pub use committee_scheme::CommitteeScheme;
 pub use consensus_key::ConsensusKey;
-pub use ed25519::SecretKey;
+pub use ed25519::{Ed25519, SecretKey};
 pub use scheme_name::SchemeName;

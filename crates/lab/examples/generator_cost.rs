@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use mock::{Mock, Vice};
 use quorate_core::client::SessionConfig;
-use quorate_core::crypto::Signer;
+use quorate_core::crypto::ClientSigner;
 use quorate_crypto::SecretKey;
 use quorate_lab::load::{self, Arrivals, LoadConfig, Workload};
 
@@ -37,7 +37,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             protocol: "none".into(),
             replicas: mock.addresses(),
             session: SessionConfig::new(mock.chain(), 4),
-            keys: keys.map(|key| Arc::new(key) as Arc<dyn Signer>).collect(),
+            keys: keys.map(|key| Arc::new(key) as Arc<dyn ClientSigner>).collect(),
             workload,
             outstanding,
             arrivals,

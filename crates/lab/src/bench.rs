@@ -9,14 +9,14 @@ mod trial;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use quorate_node::config::Durability;
+use quorate_node::config::{Durability, LeaderName};
 use quorate_node::testnet;
 
 use crate::counting::CountingError;
 use crate::load::{LoadError, WorkloadError};
 use crate::local::LocalError;
 
-pub use row::{Row, Settings};
+pub use row::{Choices, Row, Settings};
 
 /// Commands in a full block.
 const BATCH: u32 = 400;
@@ -34,6 +34,8 @@ pub struct Bench {
     pub folder: PathBuf,
     /// How many replicas.
     pub replicas: usize,
+    /// What kind of cluster; the name, the batch and the durability are the rows' own.
+    pub options: testnet::Options,
     /// How long each row's load is measured.
     pub measured: Duration,
     /// How long it runs before.
@@ -88,13 +90,17 @@ impl Bench {
             done(self.lowest_latency(durability)?);
         }
         done(self.idle()?);
-        done(self.leader_kills(KILLS)?);
+        // A cluster whose leader is fixed does nothing while that is dead.
+        if self.options.combination.leader != LeaderName::Fixed {
+            done(self.leader_kills(KILLS)?);
+        }
         Ok(())
     }
 
     fn settings(&self, name: &'static str, durability: Durability) -> Settings {
         Settings {
             name,
+            choices: self.options.combination.into(),
             replicas: self.replicas,
             durability: durability.name(),
             batch: BATCH,
@@ -117,7 +123,7 @@ impl Bench {
             chain: "bench".to_owned(),
             batch_commands: Some(BATCH),
             durability,
-            ..testnet::Options::default()
+            ..self.options.clone()
         };
         Ok(testnet::init(&self.folder.join(name), self.replicas, &options)?)
     }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 use quorate_app::kv::{command::encode, reply::Reply};
 use quorate_core::client::{ClientError, Packed};
-use quorate_core::crypto::Signer;
+use quorate_core::crypto::ClientSigner;
 use quorate_crypto::SecretKey;
 use quorate_node::client::{Client, ClientConfig};
 
@@ -268,7 +268,7 @@ fn ms(us: u64) -> f64 {
 
 async fn connect(config: &ClientConfig, patience: Duration) -> Result<Client, CountingError> {
     let key = SecretKey::generate().map_err(|error| CountingError::Key(error.to_string()))?;
-    let key: Arc<dyn Signer> = Arc::new(key);
+    let key: Arc<dyn ClientSigner> = Arc::new(key);
     match tokio::time::timeout(patience, Client::connect(config.clone(), key)).await {
         Ok(client) => Ok(client.map_err(ClientError::from)?),
         Err(_) => Err(CountingError::Late { what: "no session is open", patience }),

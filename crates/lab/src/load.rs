@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use quorate_core::client::{ClientError, Fatal, Packed, SessionConfig};
-use quorate_core::crypto::Signer;
+use quorate_core::crypto::ClientSigner;
 use quorate_node::client::{Client, ClientConfig, ReplicaAddress};
 
 pub use report::{LoadReport, Second};
@@ -43,7 +43,7 @@ pub struct LoadConfig {
     /// `outstanding` and the workload's.
     pub session: SessionConfig,
     /// The sessions' keys: one session each.
-    pub keys: Vec<Arc<dyn Signer>>,
+    pub keys: Vec<Arc<dyn ClientSigner>>,
     /// What is submitted.
     pub workload: Workload,
     /// Most frames of one session in flight.
@@ -183,7 +183,7 @@ async fn connect(config: &LoadConfig) -> Result<Vec<Client>, LoadError> {
     session.waiting_bytes = usize::MAX / 2;
     let replicas = config.replicas.clone();
     let each = ClientConfig { session, replicas, give_up_after: None, incarnation: None };
-    let start = |key: &Arc<dyn Signer>| Client::start(each.clone(), key.clone());
+    let start = |key: &Arc<dyn ClientSigner>| Client::start(each.clone(), key.clone());
     let clients = config.keys.iter().map(start).collect::<Vec<_>>();
     let deadline = tokio::time::Instant::now() + config.patience;
     let (mut open, mut troubles) = (0, BTreeSet::new());

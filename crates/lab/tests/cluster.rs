@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use quorate_core::ReplicaId;
 use quorate_core::client::{Route, SessionConfig};
-use quorate_core::crypto::Signer;
+use quorate_core::crypto::ClientSigner;
 use quorate_crypto::SecretKey;
 use quorate_lab::load::{self, Arrivals, LoadConfig, Workload};
 use quorate_node::client::ReplicaAddress;
@@ -45,9 +45,9 @@ fn cluster() -> Cluster {
     }
 }
 
-fn keys(first: u8) -> Vec<Arc<dyn Signer>> {
+fn keys(first: u8) -> Vec<Arc<dyn ClientSigner>> {
     let keys = (first..first + 2).map(|seed| SecretKey::from_seed(&[seed; 32]));
-    keys.map(|key| Arc::new(key) as Arc<dyn Signer>).collect()
+    keys.map(|key| Arc::new(key) as Arc<dyn ClientSigner>).collect()
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::time::Duration;
 use mock::{Execute, Mock, Vice};
 use quorate_core::ReplicaId;
 use quorate_core::client::{Route, SessionConfig};
-use quorate_core::crypto::Signer;
+use quorate_core::crypto::ClientSigner;
 use quorate_crypto::SecretKey;
 use quorate_lab::load::{self, Arrivals, LoadConfig, LoadError, LoadReport, Workload};
 
@@ -25,7 +25,7 @@ fn cluster(vices: &[Vice], execute: Execute) -> Cluster {
 }
 
 fn config(cluster: &Cluster, workload: Workload, arrivals: Arrivals) -> LoadConfig {
-    let keys = (1..4).map(|i| Arc::new(SecretKey::from_seed(&[i; 32])) as Arc<dyn Signer>);
+    let keys = (1..4).map(|i| Arc::new(SecretKey::from_seed(&[i; 32])) as Arc<dyn ClientSigner>);
     LoadConfig {
         protocol: "mock".into(),
         replicas: cluster.mock.addresses(),

@@ -6,13 +6,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use quorate_app::{kv, ordering};
-use quorate_core::pacemaker::Timing;
+use quorate_core::committee::ReplicaKey;
+use quorate_core::crypto::ClientSigner as _;
 use quorate_core::replica;
 use quorate_core::{Committee, mempool};
 use tokio::net::TcpListener;
 
-use crate::config::{Application, Cluster, HostPort, Keys, Loaded};
+use crate::config::{Application, Cluster, HostPort, Keys, Loaded, Node};
 use crate::http::{self, Facts};
+use crate::protocol;
 use crate::replica::{Running, Setup, StartError, data};
 use crate::transport::Member;
 
@@ -74,11 +76,14 @@ pub fn last_http_address(data: &Path) -> Option<String> {
 #[must_use]
 pub fn setup(loaded: &Loaded, committee: Committee, keys: Keys, rejoin: bool) -> Setup {
     let Loaded { cluster, node, .. } = loaded;
-    let base = node.view_timeout.base;
     Setup {
         committee,
         me: node.replica,
-        consensus_key: keys.consensus,
+        protocol: protocol::tuned(cluster, node),
+        scheme: protocol::scheme(cluster),
+        inline_checks: protocol::inline_checks(cluster),
+        consensus_key: ReplicaKey::from(keys.consensus.public_key().0),
+        signer: Arc::new(keys.consensus),
         transport_key: keys.transport,
         members: cluster
             .members
@@ -92,32 +97,24 @@ pub fn setup(loaded: &Loaded, committee: Committee, keys: Keys, rejoin: bool) ->
         durability: node.storage.durability,
         rejoin,
         log_window_bytes: node.storage.log_window_bytes,
-        settings: settings(cluster, node.replica, base, node.storage.snapshot_every_blocks),
+        settings: settings(cluster, node),
         max_frame_commands: cluster.limits.max_frame_commands,
         max_frame_bytes: cluster.limits.max_frame_bytes as usize,
         sessions: cluster.sessions,
-        timing: Timing {
-            base,
-            multiplier_percent: (node.view_timeout.multiplier * 100.0) as u32,
-            max: node.view_timeout.max,
-        },
         verifiers: std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 2).max(1)),
     }
 }
 
-fn settings(
-    cluster: &Cluster,
-    me: quorate_core::ReplicaId,
-    base: std::time::Duration,
-    snapshot_blocks: u64,
-) -> replica::Settings {
+fn settings(cluster: &Cluster, node: &Node) -> replica::Settings {
     replica::Settings {
-        me,
+        me: node.replica,
         batch_commands: cluster.batch.max_commands as usize,
         batch_bytes: cluster.batch.max_bytes as usize,
         inline_bytes: INLINE_BYTES,
-        relay_after: base / 2,
-        snapshot_blocks,
+        relay_after: node.view_timeout.base / 2,
+        snapshot_blocks: node.storage.snapshot_every_blocks,
+        filtering: node.laboratory.filtering,
+        certificate_cache: node.laboratory.certificate_cache,
         max_snapshot_bytes: cluster.limits.max_snapshot_bytes,
         mempool: mempool::Limits::default(),
     }

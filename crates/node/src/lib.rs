@@ -6,6 +6,7 @@ pub mod config;
 pub mod gateway;
 pub mod http;
 pub mod launch;
+pub mod protocol;
 pub mod replica;
 pub mod testnet;
 pub mod transport;

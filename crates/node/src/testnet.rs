@@ -13,13 +13,15 @@ use std::path::{Path, PathBuf};
 
 use quorate_core::ReplicaId;
 use quorate_core::committee::MAX_REPLICAS;
-use quorate_core::crypto::Signer as _;
+use quorate_core::committee::ReplicaKey;
+use quorate_core::crypto::ClientSigner as _;
 use quorate_crypto::{SecretKey, key_file};
 
 use crate::config::{
-    Application, Cluster, Durability, Finding, Home, HostPort, Member, Place, ProtocolName,
-    node_file_text,
+    Application, Cluster, Combination, Durability, Finding, Home, HostPort, Member, Place,
+    combination, node_file_text,
 };
+use crate::protocol;
 use crate::replica::data::Owner;
 
 /// What kind of cluster to make.
@@ -30,8 +32,12 @@ pub struct Options {
     /// The first of three ports a replica, one replica after the other; `None`: whichever are
     /// free now.
     pub base_port: Option<u16>,
-    /// What orders the blocks.
-    pub protocol: ProtocolName,
+    /// What orders the blocks, and how.
+    pub combination: Combination,
+    /// Who leads, if the leader is fixed; `None`: replica 0.
+    pub fixed_leader: Option<ReplicaId>,
+    /// Whether the replicas are for experiments (`laboratory.enabled`).
+    pub laboratory: bool,
     /// What is replicated.
     pub application: Application,
     /// Most commands in a block, if not the default.
@@ -45,7 +51,9 @@ impl Default for Options {
         Self {
             chain: "testnet".to_owned(),
             base_port: None,
-            protocol: ProtocolName::HotstuffChained,
+            combination: Combination::default(),
+            fixed_leader: None,
+            laboratory: false,
             application: Application::Kv,
             batch_commands: None,
             durability: Durability::Sync,
@@ -64,6 +72,8 @@ pub struct Testnet {
     pub cluster: Cluster,
     /// Where each replica answers status and metrics, by id.
     pub http_addresses: Vec<HostPort>,
+    /// What is doubtful about what was asked for.
+    pub warnings: Vec<Finding>,
 }
 
 /// Why no cluster was made.
@@ -91,6 +101,7 @@ pub fn init(folder: &Path, replicas: usize, options: &Options) -> Result<Testnet
         let remedy = format!("ask for 1 to {MAX_REPLICAS} replicas");
         return Err(refused(what, folder, remedy));
     }
+    refuse_combination(replicas, options)?;
     refuse_existing(folder)?;
     let ports = match options.base_port {
         Some(base) => ports_from(base, replicas, folder)?,
@@ -119,15 +130,45 @@ pub fn init(folder: &Path, replicas: usize, options: &Options) -> Result<Testnet
     write_new(&client.cluster_file(), &cluster_text)?;
     write_key(&client.client_key_file(), &new_key(folder)?)?;
     let http_addresses = ports.iter().map(|[_, _, http]| HostPort::loopback(*http)).collect();
-    Ok(Testnet { replicas: homes, client, cluster, http_addresses })
+    let warned = options.combination.warned();
+    let warnings = warned.map(|rule| rule.finding(flag(rule.key))).collect();
+    Ok(Testnet { replicas: homes, client, cluster, http_addresses, warnings })
+}
+
+/// The flag of `quorate testnet init` that sets a key of `cluster.toml`.
+fn flag(key: &str) -> Place {
+    Place::Flag(format!("--{}", key.replace('_', "-")))
+}
+
+fn refuse_combination(replicas: usize, options: &Options) -> Result<(), TestnetError> {
+    let refused = |what: String, key, remedy: &str| {
+        TestnetError::Refused(Finding { what, place: flag(key), remedy: remedy.to_owned() })
+    };
+    if let Some(rule) = options.combination.refused().next() {
+        return Err(TestnetError::Refused(rule.finding(flag(rule.key))));
+    }
+    let leader = options.combination.leader;
+    let named = options.fixed_leader;
+    let refusal =
+        named.and_then(|named| combination::fixed_leader_refusal(leader, named, replicas));
+    if let Some((what, remedy)) = refusal {
+        return Err(refused(what, "fixed_leader", remedy));
+    }
+    if options.combination.needs_laboratory() && !options.laboratory {
+        let scheme = options.combination.signatures;
+        let what = format!("`signatures` is \"{scheme}\", and this is not for the laboratory");
+        let remedy = "choose a scheme that signs, or add --laboratory where nothing is at stake";
+        return Err(refused(what, "signatures", remedy));
+    }
+    Ok(())
 }
 
 /// Begins the log with the safety record of a replica that never voted. `start` never makes one:
 /// a record that is missing later was lost.
 fn begin_data(data: &Path, cluster: &Cluster, consensus: &SecretKey) -> Result<(), TestnetError> {
     let failed = |error: String| failed(&std::io::Error::other(error), data);
-    let committee = cluster.committee().map_err(|error| failed(error.to_string()))?;
-    let owner = Owner::new(committee, consensus.public_key());
+    let domain = protocol::domain(cluster).map_err(|error| failed(error.to_string()))?;
+    let owner = Owner::new(domain, ReplicaKey::from(consensus.public_key().0));
     crate::replica::data::create(data, &owner).map_err(|error| failed(error.to_string()))
 }
 
@@ -191,13 +232,15 @@ fn cluster_of(
     let members = keys.iter().zip(ports).enumerate();
     let members = members.map(|(id, ((consensus, transport), [peer, client, _]))| Member {
         id: ReplicaId(id as u16),
-        consensus_key: consensus.public_key(),
+        consensus_key: ReplicaKey::from(consensus.public_key().0),
+        proof_of_possession: None,
         transport_key: transport.public_key(),
         peer_address: HostPort::loopback(*peer),
         client_address: HostPort::loopback(*client),
     });
     let mut cluster = Cluster::new(options.chain.clone(), genesis, members.collect());
-    cluster.protocol = options.protocol;
+    cluster.set_combination(options.combination);
+    cluster.fixed_leader = options.fixed_leader.unwrap_or(ReplicaId(0));
     cluster.application = options.application;
     if let Some(commands) = options.batch_commands {
         cluster.batch.max_commands = commands;
@@ -214,6 +257,7 @@ fn node_text(id: usize, http: u16, options: &Options) -> String {
         ("replica", id.as_str()),
         ("listen.http", http.as_str()),
         ("storage.durability", options.durability.name()),
+        ("laboratory.enabled", if options.laboratory { "true" } else { "false" }),
     ];
     match node_file_text(&values) {
         Some(text) => text,

@@ -99,7 +99,7 @@ fn a_key_that_resembles_none_lists_the_table() {
          remedy: remove it; the keys here are level, format\n\
          unknown key `telemetry`\n  \
          where:  NET/replica-1/config/node.toml, line 3\n  \
-         remedy: remove it; the keys here are replica, [keys], [storage], [listen], [view_timeout], [log]"
+         remedy: remove it; the keys here are replica, [keys], [storage], [listen], [view_timeout], [log], [laboratory]"
     );
 }
 
@@ -250,7 +250,7 @@ fn two_replicas_with_one_id_or_a_gap_are_refused() {
 fn a_key_or_an_address_that_serves_twice_is_refused() {
     let world = world();
     let cluster = world.load().unwrap().cluster;
-    let hex = |index: usize| format!("\"{}\"", hex(&cluster.members[index].consensus_key.0));
+    let hex = |index: usize| format!("\"{}\"", cluster.members[index].consensus_key);
     world.edit_cluster(&hex(2), &hex(0));
     world.edit_cluster("127.0.0.1:7010", "127.0.0.1:7000");
     let error = world.error();
@@ -295,8 +295,7 @@ fn a_key_file_of_another_replica_is_refused_and_both_are_named() {
             "the key in NET/replica-1/config/consensus.key is {}, but `consensus_key` of replica 1 is {}\n  \
              where:  NET/replica-1/config/cluster.toml, line {line}\n  \
              remedy: put the key file of replica 1 there, or correct `replica` in node.toml",
-            hex(&members[2].consensus_key.0),
-            hex(&members[1].consensus_key.0),
+            members[2].consensus_key, members[1].consensus_key,
         )
     );
 }
@@ -318,8 +317,4 @@ fn an_open_or_missing_key_file_is_refused() {
         error.contains("\nthere is no key file NET/replica-1/config/transport.key\n"),
         "{error}"
     );
-}
-
-fn hex(bytes: &[u8; 32]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

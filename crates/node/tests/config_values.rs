@@ -4,18 +4,22 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use proptest::prelude::*;
+use quorate_core::committee::ReplicaKey;
 use quorate_core::crypto::PublicKey;
 use quorate_core::{Epoch, ReplicaId};
 use quorate_node::config::{
-    Application, ByteSize, Cluster, FlagSetting, Home, HostPort, HumanDuration, LogLevel, Member,
-    Overrides, Place, load, load_cluster, node_file_text,
+    Application, ByteSize, Cluster, Combination, FlagSetting, Home, HostPort, HumanDuration,
+    Laboratory, LeaderName, LogLevel, Member, Node, Overrides, PacemakerName, Place, ProtocolName,
+    SchemeName, SentAncestors, TimeoutKind, VoteRoute, VoteVerification, load, load_cluster,
+    node_file_text,
 };
 use quorate_node::testnet;
 
 fn member(id: u16) -> Member {
     Member {
         id: ReplicaId(id),
-        consensus_key: PublicKey([id as u8 + 1; 32]),
+        consensus_key: ReplicaKey::new(&vec![id as u8 + 1; 32]).unwrap(),
+        proof_of_possession: None,
         transport_key: PublicKey([id as u8 + 101; 32]),
         peer_address: HostPort::loopback(7000 + 2 * id),
         client_address: HostPort::loopback(7001 + 2 * id),
@@ -114,6 +118,134 @@ fn a_cluster_file_reads_back() {
     assert_eq!(warnings, []);
 }
 
+/// A file that names none of the choices says what [`Combination::default`] does.
+#[test]
+fn a_combination_defaults_to_that_of_the_file() {
+    assert_eq!(cluster(4).combination(), Combination::default());
+    let mut other = cluster(4);
+    let choice = Combination {
+        protocol: ProtocolName::HotstuffTwoChain,
+        votes: VoteRoute::Broadcast,
+        second_vote: true,
+        pacemaker: PacemakerName::Linear,
+        leader: LeaderName::Carousel,
+        signatures: SchemeName::EcdsaP256,
+    };
+    other.set_combination(choice);
+    assert_eq!(other.combination(), choice);
+}
+
+/// Every choice, the keys of every scheme, and what comes and goes with them.
+#[test]
+fn every_combination_reads_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("cluster.toml");
+    let read_back = |cluster: &Cluster| {
+        std::fs::write(&file, cluster.to_toml()).unwrap();
+        assert_eq!(cluster.check(), None);
+        assert_eq!(load_cluster(&file).unwrap().0, *cluster);
+    };
+    let mut count = 0;
+    for combination in Combination::all().filter(|one| one.refusal().is_none()) {
+        let mut written = cluster(1);
+        written.set_combination(combination);
+        let scheme = combination.signatures;
+        written.group_key = scheme.needs_group().then_some([9; 96]);
+        for member in &mut written.members {
+            member.consensus_key = ReplicaKey::new(&vec![5; scheme.public_key_bytes()]).unwrap();
+            member.proof_of_possession = scheme.needs_possession().then_some([8; 48]);
+        }
+        read_back(&written);
+        count += 1;
+    }
+    assert_eq!(count, 352);
+    let mut fixed = cluster(7);
+    (fixed.leader, fixed.fixed_leader) = (LeaderName::Fixed, ReplicaId(6));
+    read_back(&fixed);
+}
+
+fn node_of(settings: &[(&str, &str)]) -> Node {
+    let folder = tempfile::tempdir().unwrap();
+    let made = testnet::init(folder.path(), 4, &testnet::Options::default()).unwrap();
+    let setting = |(key, value): &(&str, &str)| FlagSetting {
+        flag: "--set".into(),
+        key: (*key).into(),
+        value: (*value).into(),
+    };
+    let flags = settings.iter().map(setting).collect();
+    load(&made.replicas[0], &Overrides { flags, environment: Vec::new() }).unwrap().node
+}
+
+#[test]
+fn the_laboratory_is_closed_by_default() {
+    let expected = Laboratory {
+        enabled: false,
+        filtering: true,
+        ancestors: SentAncestors::None,
+        certificate_cache: true,
+        verify_votes: VoteVerification::AtQuorum,
+    };
+    assert_eq!(node_of(&[]).laboratory, expected);
+}
+
+#[test]
+fn an_open_laboratory_takes_every_switch() {
+    let node = node_of(&[
+        ("laboratory.enabled", "true"),
+        ("laboratory.filtering", "false"),
+        ("laboratory.ancestors", "missing"),
+        ("laboratory.certificate_cache", "false"),
+        ("laboratory.verify_votes", "one-by-one"),
+    ]);
+    let expected = Laboratory {
+        enabled: true,
+        filtering: false,
+        ancestors: SentAncestors::Missing,
+        certificate_cache: false,
+        verify_votes: VoteVerification::OneByOne,
+    };
+    assert_eq!(node.laboratory, expected);
+}
+
+#[test]
+fn view_timeouts_are_exponential_unless_told() {
+    let timeout = node_of(&[]).view_timeout;
+    assert_eq!(timeout.kind, TimeoutKind::Exponential);
+    assert_eq!(timeout.delta, Duration::from_millis(50));
+    let timeout =
+        node_of(&[("view_timeout.kind", "adaptive"), ("view_timeout.delta", "7ms")]).view_timeout;
+    assert_eq!((timeout.kind, timeout.delta), (TimeoutKind::Adaptive, Duration::from_millis(7)));
+}
+
+/// What works and should be known first: warned of at every replica and client, and by init.
+#[test]
+fn doubtful_choices_are_warnings() {
+    let folder = tempfile::tempdir().unwrap();
+    let combination = Combination {
+        leader: LeaderName::Fixed,
+        signatures: SchemeName::None,
+        ..Combination::default()
+    };
+    let options = testnet::Options { combination, laboratory: true, ..testnet::Options::default() };
+    let made = testnet::init(folder.path(), 4, &options).unwrap();
+    let loaded = load(&made.replicas[0], &Overrides::default()).unwrap();
+    let lines = std::fs::read_to_string(loaded.home.cluster_file()).unwrap();
+    let line = |text: &str| 1 + lines.lines().position(|line| line == text).unwrap();
+    let (_, of_clients) = load_cluster(&made.client.cluster_file()).unwrap();
+    let said = |warnings: &[quorate_node::config::Finding]| {
+        warnings.iter().map(|warning| warning.what.clone()).collect::<Vec<_>>()
+    };
+    let leader = "`leader` is \"fixed\": there is no progress after its death";
+    let signatures = "`signatures` is \"none\": any replica may speak for all others";
+    let laboratory = "`laboratory.enabled` is true: this replica is for experiments";
+    assert_eq!(said(&loaded.warnings), [leader, signatures, laboratory]);
+    assert_eq!(said(&of_clients), [leader, signatures]);
+    assert_eq!(said(&made.warnings), [leader, signatures]);
+    let file = loaded.home.cluster_file();
+    assert_eq!(loaded.warnings[0].place, Place::Line { file, line: line("leader = \"fixed\"") });
+    assert_eq!(made.warnings[1].place, Place::Flag("--signatures".into()));
+}
+
 #[test]
 fn every_line_of_a_generated_file_is_explained() {
     let text = node_file_text(&[("replica", "3")]).unwrap() + &cluster(1).to_toml();
@@ -140,7 +272,7 @@ fn session_limits_default_to_the_core_s() {
 fn the_chain_digest_is_golden() {
     assert_eq!(
         cluster(4).chain_digest().to_string(),
-        "11cf28e8f9ceba39a5b5492bd3304cb89981e9b466806ed26cd6f9c2f0a8f4b1"
+        "8b987b0315ba526a3c167084126887d69182122bd404a954f6061e592e45253c"
     );
 }
 
@@ -152,7 +284,7 @@ fn the_chain_digest_covers_what_was_agreed_on_and_nothing_else() {
     moved.members[2].transport_key = PublicKey([200; 32]);
     assert_eq!(moved.chain_digest(), base.chain_digest());
 
-    let changes: [fn(&mut Cluster); 18] = [
+    let changes: [fn(&mut Cluster); 27] = [
         |c| c.chain.push('x'),
         |c| c.genesis[31] ^= 1,
         |c| c.epoch = Epoch(1),
@@ -169,8 +301,17 @@ fn the_chain_digest_covers_what_was_agreed_on_and_nothing_else() {
         |c| c.limits.max_frame_commands += 1,
         |c| c.limits.max_frame_bytes += 1,
         |c| c.limits.max_snapshot_bytes += 1,
-        |c| c.members[3].consensus_key = PublicKey([77; 32]),
+        |c| c.members[3].consensus_key = ReplicaKey::new(&vec![77; 32]).unwrap(),
+        |c| c.members[3].proof_of_possession = Some([78; 48]),
         |c| c.members.truncate(3),
+        |c| c.protocol = ProtocolName::HotstuffTwoChain,
+        |c| c.votes = VoteRoute::Broadcast,
+        |c| c.second_vote = true,
+        |c| c.pacemaker = PacemakerName::Linear,
+        |c| c.leader = LeaderName::Fixed,
+        |c| c.fixed_leader = ReplicaId(2),
+        |c| c.signatures = SchemeName::None,
+        |c| c.group_key = Some([79; 96]),
     ];
     let mut digests = vec![base.chain_digest()];
     for change in changes {

@@ -6,13 +6,12 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use quorate_core::certificate::{Domain, Qc, TimeOut, Vote};
+use quorate_core::certificate::{Ballot, Domain, Qc, TimeOut, Vote};
 use quorate_core::client::SessionConfig;
 use quorate_core::client::message::{Outcome, Refusal, Rejection, Request, Response};
-use quorate_core::crypto::{Signature, Signer as _};
+use quorate_core::crypto::{ClientSigner as _, Signature, Signer as _};
 use quorate_core::frame::Frame;
 use quorate_core::hotstuff::message::Message;
-use quorate_core::hotstuff::rules::{Rules as _, ThreeChain};
 use quorate_core::replica::message::PeerMessage;
 use quorate_core::wire::{Decode as _, Encode as _};
 use quorate_core::{Digest, Height, ReplicaId, Sequence, View};
@@ -157,7 +156,7 @@ impl Liar {
         let counters: Arc<Counters> = Arc::default();
         let peers = Peers::start(mesh, socket, inbound, Arc::new(|| {}), counters).unwrap();
         until("all are connected to the liar", || peers.connected().len() == 3).await;
-        let domain = Domain::new(cluster.committee().unwrap(), ThreeChain::PROTOCOL);
+        let domain = quorate_node::protocol::domain(&cluster).unwrap();
         Self { peers, domain, key: keys.consensus }
     }
 
@@ -178,9 +177,10 @@ impl Liar {
         };
         for view in (1_000_000 + 200 * round..).map(View).take(200) {
             let block = Digest::of("no block", &view.0.to_le_bytes());
-            let signature = self.key.sign(&self.domain.vote(view, &block));
-            self.say(Message::Vote(Vote { view, block, voter: ReplicaId(3), signature }));
-            let signature = self.key.sign(&self.domain.time_out(view, View(0)));
+            let signature = self.key.sign(&self.domain.vote(view, 1, &block));
+            let ballot = Ballot { view, phase: 1, block };
+            self.say(Message::Vote(Vote { ballot, voter: ReplicaId(3), signature }));
+            let signature = self.key.sign(&self.domain.time_out(view, View(0), &genesis));
             let time_out =
                 TimeOut { view, high_qc_view: View(0), replica: ReplicaId(3), signature };
             let high_qc = Qc::genesis(genesis);
@@ -191,10 +191,9 @@ impl Liar {
     /// What nobody should send: unasked, forged, cut short, of no kind at all.
     fn flood_of_nonsense(&self, round: u64) {
         let forged = Vote {
-            view: View(round + 1),
-            block: Digest::of("no block", b""),
+            ballot: Ballot { view: View(round + 1), phase: 1, block: Digest::of("no block", b"") },
             voter: ReplicaId(1),
-            signature: Signature([7; 64]),
+            signature: Signature::from([7; 64]),
         };
         for _ in 0..50 {
             self.say(Message::Vote(forged));

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use quorate_core::crypto::Signer as _;
+use quorate_core::crypto::ClientSigner as _;
 use quorate_crypto::key_file;
 use quorate_node::config::{Application, Durability, Overrides, Place, load, load_cluster};
 use quorate_node::testnet::{Options, TestnetError, init};
@@ -43,7 +43,7 @@ fn every_home_loads_and_all_agree() {
     assert_eq!(cluster.batch.max_commands, 100);
     assert_eq!(mode(&made.client.client_key_file()), 0o600);
     let client = key_file::read(&made.client.client_key_file()).unwrap().public_key();
-    assert!(cluster.members.iter().all(|member| member.consensus_key != client));
+    assert!(cluster.members.iter().all(|member| member.consensus_key != client.0.into()));
 }
 
 #[test]

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use clap::Args;
 use quorate_lab::bench::{Bench, Row};
+use quorate_node::config::Combination;
 
+use crate::arguments::ChoiceArguments;
 use crate::failure::Failure;
 use crate::local::{failure, program};
 use crate::output::{Format, print, print_json_line, table};
@@ -20,6 +22,8 @@ pub struct Arguments {
     /// How many replicas.
     #[arg(short = 'n', long, default_value_t = 4, value_name = "N")]
     pub replicas: usize,
+    #[command(flatten)]
+    pub choices: ChoiceArguments,
 }
 
 /// Runs `bench`.
@@ -33,6 +37,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
         program: program()?,
         folder: folder.path().to_owned(),
         replicas: arguments.replicas,
+        options: arguments.choices.options(),
         measured: Duration::from_secs(measured),
         warm_up: Duration::from_secs(warm_up),
         idle: Duration::from_secs(5),
@@ -48,12 +53,12 @@ pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
     });
     printed?;
     if format == Format::Table {
-        print(&for_people(&rows))?;
+        print(&for_people(&rows, &arguments.choices.combination()))?;
     }
     measured.map_err(|error| failure(&error, folder.path()))
 }
 
-fn for_people(rows: &[Row]) -> String {
+fn for_people(rows: &[Row], choices: &Combination) -> String {
     let head = [
         "ROW",
         "DURABILITY",
@@ -109,7 +114,7 @@ fn for_people(rows: &[Row]) -> String {
     }
     if let Some(row) = rows.first() {
         text.push_str(&format!(
-            "{} replicas, batches of {}, {} cores shared by replicas, clients and measuring\n",
+            "{} replicas, {choices}, batches of {}, {} cores shared by replicas, clients and measuring\n",
             row.settings.replicas, row.settings.batch, row.settings.cores
         ));
     }

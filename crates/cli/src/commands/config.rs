@@ -121,6 +121,7 @@ fn setting_json(effective: &Effective) -> Value {
     let value = match &effective.setting.value {
         Setting::Integer(n) => json!(n),
         Setting::Ratio(n) => json!(n),
+        Setting::Bool(value) => json!(value),
         other => json!(other.to_string()),
     };
     json!({

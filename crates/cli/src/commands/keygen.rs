@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use quorate_core::Digest;
-use quorate_core::crypto::Signer as _;
+use quorate_core::crypto::ClientSigner as _;
 use quorate_crypto::SecretKey;
 use quorate_crypto::key_file::{self, KeyFileError};
 use quorate_node::config::{Finding, Place};

@@ -42,9 +42,9 @@ pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
         let place = Place::File(home.cluster_file());
         Failure::new(Exit::Failed, Finding { what, place, remedy })
     };
-    let committee = cluster.committee().map_err(|error| failed(error.to_string()))?;
     let count = cluster.members.len();
-    let mut puller = Puller::new(addresses(&cluster), committee, Height(arguments.from));
+    let mut puller = Puller::new(addresses(&cluster), &cluster, Height(arguments.from))
+        .map_err(|error| failed(error.to_string()))?;
     let (runtime, told) = runtime()?;
     // Replicas in a row that had nothing new, and what was wrong with those that failed.
     let (mut without_news, mut complaints) = (0, Vec::new());

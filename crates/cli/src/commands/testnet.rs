@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use quorate_node::config::{Application, Durability, ProtocolName};
+use quorate_node::config::{Application, Durability};
 use quorate_node::testnet::{Options, Testnet, init};
 use serde_json::json;
 
-use crate::arguments::{application, durability, protocol};
+use crate::arguments::{ChoiceArguments, application, durability};
 use crate::failure::Failure;
-use crate::output::{Format, print, print_json, table};
+use crate::output::{Format, print, print_json, table, warn};
 
 /// What to do with a testnet.
 #[derive(Debug, Subcommand)]
@@ -35,9 +35,6 @@ pub struct InitArguments {
     /// The first of three ports a replica. Default: whichever are free now.
     #[arg(long, value_name = "PORT")]
     port: Option<u16>,
-    /// The protocol that orders the blocks.
-    #[arg(long, default_value = "hotstuff-chained", value_parser = protocol(), value_name = "NAME")]
-    protocol: ProtocolName,
     /// What is replicated.
     #[arg(long, default_value = "kv", value_parser = application(), value_name = "NAME")]
     application: Application,
@@ -47,6 +44,8 @@ pub struct InitArguments {
     /// Most commands in a block.
     #[arg(long, value_name = "COMMANDS")]
     batch: Option<u32>,
+    #[command(flatten)]
+    choices: ChoiceArguments,
 }
 
 /// Runs `testnet`.
@@ -58,12 +57,13 @@ pub fn run(command: &Command, format: Format) -> Result<(), Failure> {
     let options = Options {
         chain: arguments.chain.clone(),
         base_port: arguments.port,
-        protocol: arguments.protocol,
         application: arguments.application,
         batch_commands: arguments.batch,
         durability: arguments.durability,
+        ..arguments.choices.options()
     };
     let made = init(&arguments.folder, arguments.replicas, &options)?;
+    warn(&made.warnings);
     match format {
         Format::Table => print(&for_people(&made)),
         Format::Json => print_json(&for_programs(&made)),
@@ -88,9 +88,10 @@ fn rows(made: &Testnet) -> Vec<[String; 5]> {
 
 fn for_people(made: &Testnet) -> String {
     format!(
-        "chain {} ({})\n\n{}\nclient home: {}\n",
+        "chain {} ({}), {}\n\n{}\nclient home: {}\n",
         made.cluster.chain,
         made.cluster.chain_digest(),
+        made.cluster.combination(),
         table(["REPLICA", "HOME", "PEERS", "CLIENTS", "HTTP"], &rows(made)),
         made.client.root().display(),
     )

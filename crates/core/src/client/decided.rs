@@ -1,11 +1,11 @@
 //! Decided blocks, for executors that take the order from replicas and believe none of them.
 //!
 //! A replica sends blocks ([`Response::Blocks`](super::message::Response::Blocks)); whether they
-//! are decided is proven by the blocks themselves. A block b is committed when it is the head of a
-//! three-chain: b ← b′ ← b″, each the parent of the next, of consecutive views, all three with a
-//! quorum certificate (the rule of [`ThreeChain`]). The certificate of a block is the justify of
-//! the block behind it, so that the three blocks behind b prove it, and with it all below b. The
-//! newest blocks of an answer are proven by what follows, and held back until then.
+//! are decided is proven by the blocks themselves. A block is committed when it is the head of a chain
+//! as long as the protocol's rules ask for ([`Facts::chain_length`]): each the parent of the next,
+//! of consecutive views, all with a quorum certificate of the last phase. The certificate of a block
+//! is the justify of the block behind it, so that the blocks behind prove it, and with it all below
+//! it. The newest blocks of an answer are proven by what follows, and held back until then.
 //!
 //! What an answer can still do is to stop early: an executor asks several replicas.
 
@@ -15,9 +15,8 @@ use bytes::Bytes;
 
 use crate::block::{Block, BlockId};
 use crate::certificate::{Domain, Malformed};
-use crate::committee::Committee;
 use crate::crypto::{Check, Scheme};
-use crate::hotstuff::rules::{Rules as _, ThreeChain};
+use crate::hotstuff::rules::Facts;
 use crate::replica::message::FullBlock;
 use crate::types::{Height, View};
 use crate::wire::{Decode as _, DecodeError};
@@ -63,6 +62,7 @@ pub enum NotDecided {
 /// Follows the decided blocks from one height on. No clock, no sockets.
 #[derive(Clone, Debug)]
 pub struct Decided {
+    facts: &'static Facts,
     domain: Domain,
     genesis: BlockId,
     /// Below this height everything was handed out.
@@ -74,15 +74,16 @@ pub struct Decided {
 }
 
 impl Decided {
-    /// Of the chain that `committee` runs, from height `from` on (at least 1: the genesis block is
-    /// known to everybody).
+    /// Of the chain that `domain`'s committee runs under the rules with these `facts`, from height
+    /// `from` on (at least 1: the genesis block is known to everybody).
     #[must_use]
-    pub fn new(committee: Committee, from: Height) -> Self {
-        let chain = committee.chain();
-        let genesis = Block::genesis(chain, committee.epoch());
+    pub fn new(domain: Domain, facts: &'static Facts, from: Height) -> Self {
+        let committee = domain.committee();
+        let genesis = Block::genesis(committee.chain(), committee.epoch());
         let from = from.max(Height(1));
         Self {
-            domain: Domain::new(committee, ThreeChain::PROTOCOL),
+            facts,
+            domain,
             genesis: genesis.id(),
             proven_below: from,
             last: (from == Height(1)).then(|| (genesis.id(), genesis.view)),
@@ -170,13 +171,18 @@ impl Decided {
         }
     }
 
-    /// The blocks up to the highest head of a three-chain that a further block certifies.
+    /// The blocks up to the highest head of a chain that a further block certifies.
     fn hand_out(&mut self) -> Vec<FullBlock> {
-        let depth = ThreeChain::COMMIT_DEPTH as usize;
+        let depth = self.facts.chain_length as usize;
         let view = |index: usize| self.held_back.get(index).map(|full| full.block.view);
         let is_head = |index: usize| {
             // The block behind the chain carries the last of its certificates.
-            let certified = index + depth < self.held_back.len();
+            let carriers = index + 1..=index + depth;
+            let certified = index + depth < self.held_back.len()
+                && self
+                    .held_back
+                    .range(carriers)
+                    .all(|full| full.block.justify.phase() == self.facts.phases);
             let consecutive =
                 (index..index + depth - 1).all(|at| view(at).map(View::next) == view(at + 1));
             certified && consecutive

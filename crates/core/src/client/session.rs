@@ -8,7 +8,7 @@ use super::message::{Refusal, Response};
 use super::pace::Pace;
 use super::packed::Packed;
 use super::votes::Votes;
-use crate::crypto::Signer;
+use crate::crypto::ClientSigner;
 use crate::frame::{Frame, MAX_BODY_BYTES, MAX_COMMANDS, SharedFrame};
 use crate::types::{Digest, Duration, ReplicaId, Sequence, SessionId, Time};
 
@@ -128,7 +128,7 @@ pub enum Output {
 /// A client session. See the [module](super) for a driver's duties.
 pub struct Session {
     pub(super) config: SessionConfig,
-    pub(super) signer: Arc<dyn Signer>,
+    pub(super) signer: Arc<dyn ClientSigner>,
     pub(super) phase: Phase,
     pub(super) incarnation: u64,
     /// The request that opened the session. A replica that did not see it, or lost the
@@ -185,7 +185,7 @@ impl Session {
     #[must_use]
     pub fn new(
         config: SessionConfig,
-        signer: Arc<dyn Signer>,
+        signer: Arc<dyn ClientSigner>,
         incarnation: u64,
         now: Time,
     ) -> Self {
@@ -500,7 +500,7 @@ impl InFlight {
     }
 }
 
-fn opening(config: &SessionConfig, signer: &dyn Signer, incarnation: u64) -> SharedFrame {
+fn opening(config: &SessionConfig, signer: &dyn ClientSigner, incarnation: u64) -> SharedFrame {
     let sign = |statement: &_| signer.sign(statement);
     Arc::new(Frame::open(signer.public_key(), incarnation, &config.chain, sign))
 }

@@ -1,4 +1,4 @@
-//! What replicas of a chained HotStuff say to each other.
+//! What replicas say to each other in every variant of HotStuff.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::certificate::{Qc, Tc, TimeOut, Vote};
 use crate::types::View;
 use crate::wire::{Decode, DecodeError, Encode, Reader};
 
-/// A message of chained HotStuff. Its sender is known by the channel it came through.
+/// A message. Its sender is known by the channel it came through.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::large_enum_variant, reason = "moved a few times; a time-out is no rare message")]
 pub enum Message {
@@ -19,9 +19,13 @@ pub enum Message {
         /// Why its view may be entered, where the block's justify is not of the view before.
         tc: Option<Tc>,
     },
-    /// A vote, to the leader of the next view.
+    /// A vote, to whoever collects those of its view and phase, or to all.
     Vote(Vote),
-    /// The sender gives up on a view.
+    /// The certificate of a phase, from the leader of a view with several: vote in the next phase,
+    /// or, if it is of the last, commit.
+    Certificate(Qc),
+    /// The sender gives up on a view: to all, or (the dissertation's COMPLAIN) to one replica that
+    /// collects them.
     TimeOut {
         /// Its signed word.
         time_out: TimeOut,
@@ -33,7 +37,16 @@ pub enum Message {
         /// leader was to make (protocols.md, "Liveness of the three-chain").
         last_vote: Option<Vote>,
     },
-    /// The sender's certificates, for a peer that seems to lack them.
+    /// The sender has entered a view by a time-out certificate, and tells its leader what it may
+    /// have to extend.
+    NewView {
+        /// The view.
+        view: View,
+        /// The sender's high QC.
+        high_qc: Qc,
+    },
+    /// The sender's certificates: for a peer that seems to lack them, and (the dissertation's
+    /// NEXT-VIEW) for all from the replica that made a time-out certificate.
     Advance {
         /// Its high QC.
         high_qc: Qc,
@@ -49,7 +62,9 @@ impl Message {
         match self {
             Self::Proposal { .. } => "proposal",
             Self::Vote(_) => "vote",
+            Self::Certificate(_) => "certificate",
             Self::TimeOut { .. } => "time-out",
+            Self::NewView { .. } => "new-view",
             Self::Advance { .. } => "advance",
         }
     }
@@ -60,6 +75,8 @@ impl Message {
         match self {
             Self::Proposal { block, .. } => block.view,
             Self::Vote(vote) => vote.view,
+            Self::Certificate(qc) => qc.view(),
+            Self::NewView { view, .. } => *view,
             Self::TimeOut { time_out, .. } => time_out.view,
             Self::Advance { high_qc, high_tc } => {
                 high_tc.as_ref().map_or(high_qc.view(), |tc| tc.view().max(high_qc.view()))
@@ -92,6 +109,15 @@ impl Encode for Message {
                 high_qc.encode(out);
                 high_tc.encode(out);
             }
+            Self::Certificate(qc) => {
+                out.push(5);
+                qc.encode(out);
+            }
+            Self::NewView { view, high_qc } => {
+                out.push(6);
+                view.encode(out);
+                high_qc.encode(out);
+            }
         }
     }
 }
@@ -114,6 +140,8 @@ impl Decode for Message {
                 high_qc: Qc::decode(reader)?,
                 high_tc: reader.option("TC of an advance")?,
             }),
+            5 => Ok(Self::Certificate(Qc::decode(reader)?)),
+            6 => Ok(Self::NewView { view: View::decode(reader)?, high_qc: Qc::decode(reader)? }),
             _ => Err(DecodeError::Invalid { field: "message kind" }),
         }
     }

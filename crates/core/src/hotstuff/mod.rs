@@ -1,11 +1,367 @@
 //! The HotStuff family.
 //!
-//! [`chained`] is the driver that all chained variants share: proposals, votes, certificates, the
-//! pacemaker and the safety record. What tells the variants apart is in [`rules`].
+//! [`HotStuff`] is what all variants share: proposals, votes, certificates, the pacemaker and the
+//! safety record. What tells the variants apart is in [`rules`], one small file each. By file:
+//!
+//! - `claim`: what a message must be before its signatures are worth checking;
+//! - `leading`: who leads a view, and who collects votes;
+//! - `proposing`: when a leader proposes, and what;
+//! - `voting`: when a replica votes (with [`Rules::may_vote`]);
+//! - `collecting`: how votes and time-outs become certificates;
+//! - `certificates`: what a QC or TC leads to: high QC, lock, commit (with [`Rules::on_qc`]);
+//! - `timeouts`: giving up on a view;
+//! - `new_views`: what a leader waits for after a view without a certificate.
+//!
+//! Deviations from the papers:
+//! - **Votes go to the leader of the next view**, which collects them before it enters that view
+//!   (in variants with several phases: to the leader of their view).
+//! - **Time-outs carry the sender's last vote**, and every replica that gets them completes the
+//!   certificate of a dead collector: with votes sent to the next leader only, four replicas with
+//!   one dead never see three consecutive certified views.
+//! - **An idle cluster is silent**: a leader proposes only while commands are pending or a
+//!   proposal is needed to tell the others of a commit, and timers run only while there is work.
+//! - **A block carries a state root** (of the block that its parent committed). A replica that
+//!   computed another one does not vote.
 
-pub mod chained;
+mod certificates;
+mod claim;
+mod collecting;
+mod leading;
 pub mod message;
+mod new_views;
+mod proposing;
 pub mod rules;
+mod settings;
+mod timeouts;
+mod voting;
 
-pub use chained::Chained;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 pub use message::Message;
+pub use settings::Settings;
+
+use crate::block::{Block, BlockId, SharedBlock};
+use crate::certificate::{Ballot, Domain, Malformed, Qc, Tc, TimeOut, Vote};
+use crate::committee::Committee;
+use crate::crypto::Claim;
+use crate::pacemaker::Pacemaker;
+use crate::protocol::{
+    Effects, Input, Ledger, Output, Protocol, Record, Recovered, Safety, Status,
+};
+use crate::tree::BlockTree;
+use crate::types::{Height, ReplicaId, Time, View};
+use crate::votes::VoteCollector;
+use collecting::Ask;
+use new_views::NewViews;
+use rules::Facts;
+
+type Fx = Effects<Output<Message>>;
+
+/// A replica's share in HotStuff.
+pub struct HotStuff {
+    me: ReplicaId,
+    settings: Settings,
+    facts: &'static Facts,
+    domain: Domain,
+    genesis: BlockId,
+    tree: BlockTree,
+    safety: Safety,
+    /// The highest view it proposed in, or may have before it was restarted.
+    proposed: View,
+    /// What the record reserved before this step.
+    reserved_before: View,
+    /// The safety record must be written before this step's outputs leave.
+    must_write: bool,
+    pacemaker: Pacemaker,
+    votes: VoteCollector,
+    new_views: NewViews,
+    /// Ballots whose votes are being signed.
+    to_sign: Vec<Ballot>,
+    /// Its last vote that can be part of a certificate, signed.
+    my_vote: Option<Vote>,
+    /// Its last time-out, signed, and the QC that goes with it.
+    my_time_out: Option<(TimeOut, Qc)>,
+    /// The time-out being signed, with the high QC that goes with it.
+    time_out_to_sign: Option<(View, Qc)>,
+    /// What is being verified or joined, by the number of the request.
+    asks: BTreeMap<u64, Ask>,
+    next_ask: u64,
+    /// By proposer: its last proposal's view and block, and the block itself while its parent is
+    /// missing. One place each, so that no peer can make this grow.
+    proposals: Vec<LastProposal>,
+    /// The block of this view that could not be voted for yet: a state root is still to come.
+    vote_waits: Option<(BlockId, Option<Tc>)>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct LastProposal {
+    view: View,
+    block: BlockId,
+    orphan: Option<(SharedBlock, Option<Tc>)>,
+}
+
+impl HotStuff {
+    /// The protocol of replica `me` of `committee`, before its [`Input::Start`].
+    #[must_use]
+    pub fn new(committee: Committee, me: ReplicaId, settings: Settings) -> Self {
+        let genesis = Arc::new(Block::genesis(committee.chain(), committee.epoch()));
+        let facts = settings.rules.facts();
+        let (kind, timing) = (settings.pacemaker, settings.timing.clone());
+        Self {
+            me,
+            facts,
+            genesis: genesis.id(),
+            safety: Safety::new(genesis.id()),
+            tree: BlockTree::new(genesis, Height(0), Vec::new()),
+            proposed: View(0),
+            reserved_before: View(0),
+            must_write: false,
+            pacemaker: Pacemaker::new(&committee, kind, timing, facts.chain_length),
+            votes: VoteCollector::new(&committee),
+            new_views: NewViews::new(committee.size()),
+            to_sign: Vec::new(),
+            my_vote: None,
+            my_time_out: None,
+            time_out_to_sign: None,
+            asks: BTreeMap::new(),
+            next_ask: 0,
+            proposals: vec![LastProposal::default(); committee.size()],
+            vote_waits: None,
+            domain: settings.domain(committee),
+            settings,
+        }
+    }
+
+    /// What this protocol's signatures are bound to.
+    #[must_use]
+    pub fn domain(&self) -> &Domain {
+        &self.domain
+    }
+
+    /// The safety record as it is now.
+    #[must_use]
+    pub fn safety(&self) -> &Safety {
+        &self.safety
+    }
+
+    fn abstains(&self, view: View) -> bool {
+        view <= self.safety.abstain_until
+    }
+
+    fn start(&mut self, now: Time, recovered: Recovered, fx: &mut Fx) {
+        let Recovered { safety, root, root_committed, recent, blocks } = recovered;
+        // Back-off counts from here, however far the chain has come before the snapshot.
+        self.pacemaker.committed(root.view);
+        self.tree = BlockTree::new(root, root_committed, recent);
+        if let Some(safety) = safety {
+            self.safety = safety;
+        }
+        self.proposed = self.safety.reserved;
+        for block in blocks {
+            // What cannot enter was of a pruned fork, or its parent was never recorded here:
+            // then it will be fetched like any missing block.
+            let _ = self.enter_block(now, &block, fx);
+        }
+        let high_qc = self.safety.high_qc.clone();
+        self.apply_rules(&high_qc, fx);
+        self.enter_behind(now, self.ended_by(&high_qc), fx);
+        if let Some(view) = self.safety.high_tc.as_ref().map(Tc::view) {
+            self.enter_behind(now, view, fx);
+        }
+        if let Some(ballot) = self.safety.voted {
+            self.sign_vote(ballot, fx);
+        }
+        self.tell_new_view(now, fx);
+        self.repeat_proposal(fx);
+        fx.output(Output::Broadcast(self.advance()));
+    }
+
+    /// Grows from a later committed block, whose state was taken over. What the chain up to it
+    /// commits is not known here, and will be as soon as a block above it commits one: until then
+    /// its children's state roots cannot be checked, and this replica does not vote.
+    fn install(
+        &mut self,
+        now: Time,
+        root: SharedBlock,
+        recent: Vec<SharedBlock>,
+        certificate: Qc,
+        fx: &mut Fx,
+    ) {
+        if root.height <= self.tree.root().height {
+            return;
+        }
+        self.pacemaker.committed(root.view);
+        self.tree = BlockTree::new(root, Height(0), recent);
+        self.drop_old_orphans();
+        self.on_qc(now, certificate, fx);
+        // More may have been certified since the snapshot, and nobody else speaks in an idle cluster.
+        fx.output(Output::Broadcast(self.advance()));
+    }
+
+    /// Sends the proposal of the current view again, if this replica made one before it stopped.
+    fn repeat_proposal(&self, fx: &mut Fx) {
+        let Some(Ballot { view, block, .. }) = self.safety.voted else { return };
+        if view == self.pacemaker.view()
+            && let Some(block) = self.tree.get(&block)
+            && block.proposer == self.me
+        {
+            let tc = self.tc_to_enter(view, &block.justify);
+            fx.output(Output::Broadcast(Message::Proposal { block: Arc::clone(block), tc }));
+        }
+    }
+
+    fn advance(&self) -> Message {
+        Message::Advance {
+            high_qc: self.safety.high_qc.clone(),
+            high_tc: self.safety.high_tc.clone(),
+        }
+    }
+
+    /// Whether commands stand above the committed head in the chain that leaders extend. Those of
+    /// another fork are pending in the mempool, or were executed: they are nothing to wait for.
+    fn has_uncommitted_commands(&self) -> bool {
+        let floor = self.tree.root().height;
+        let head = self.safety.high_qc.block();
+        let mut above = self.tree.above(floor, &head);
+        above.any(|block| !block.is_empty())
+    }
+
+    fn on_message(
+        &mut self,
+        now: Time,
+        from: ReplicaId,
+        message: Message,
+        ledger: &mut dyn Ledger,
+        fx: &mut Fx,
+    ) {
+        match message {
+            Message::Proposal { block, tc } => self.on_proposal(now, &block, tc, ledger, fx),
+            Message::Vote(vote) => self.on_vote(now, vote, fx),
+            Message::Certificate(qc) => self.on_qc(now, qc, fx),
+            Message::TimeOut { time_out, high_qc, high_tc, last_vote } => {
+                self.on_certificates(now, from, high_qc.clone(), high_tc, fx);
+                if let Some(vote) = last_vote {
+                    self.on_vote(now, vote, fx);
+                }
+                self.on_time_out(now, time_out, high_qc, fx);
+            }
+            Message::NewView { view, high_qc } => {
+                self.on_qc(now, high_qc, fx);
+                self.new_views.heard(from, view);
+            }
+            Message::Advance { high_qc, high_tc } => {
+                let ended = high_tc.as_ref().map_or(self.ended_by(&high_qc), Tc::view);
+                self.on_certificates(now, from, high_qc, high_tc, fx);
+                if ended.next().next() <= self.pacemaker.view() && ended < self.best_ended() {
+                    fx.output(Output::Send { to: from, message: self.advance() });
+                }
+            }
+        }
+    }
+}
+
+impl Protocol for HotStuff {
+    type Message = Message;
+
+    fn claim(&self, from: ReplicaId, message: Message) -> Result<Claim<Message>, Malformed> {
+        self.claim_message(from, message)
+    }
+
+    fn claim_block(&self, block: SharedBlock) -> Result<Claim<SharedBlock>, Malformed> {
+        if block.epoch != self.domain.committee().epoch() {
+            return Err(Malformed::WrongEpoch);
+        }
+        let checks = block.justify.checks(&self.domain, &self.genesis)?;
+        Ok(Claim::new(block, checks))
+    }
+
+    fn carried_block(message: &Message) -> Option<&SharedBlock> {
+        match message {
+            Message::Proposal { block, .. } => Some(block),
+            _ => None,
+        }
+    }
+
+    fn step(&mut self, now: Time, input: Input<Message>, ledger: &mut dyn Ledger) -> Fx {
+        let mut fx = Fx::default();
+        self.reserved_before = self.safety.reserved;
+        match input {
+            Input::Start(recovered) => self.start(now, *recovered, &mut fx),
+            Input::Timeout => self.on_timer(now, &mut fx),
+            Input::Message { from, message } => {
+                self.on_message(now, from, message.into_inner(), ledger, &mut fx);
+            }
+            Input::Fetched(block) => self.on_fetched(now, &block.into_inner(), ledger, &mut fx),
+            Input::Checked { ask, verdicts } => self.on_checked(now, ask, &verdicts, &mut fx),
+            Input::Combined { ask, signature } => self.on_combined(now, ask, signature, &mut fx),
+            Input::Signed { statement, signature } => {
+                self.on_signed(now, &statement, signature, &mut fx);
+            }
+            Input::Installed { root, recent, certificate } => {
+                self.install(now, root, recent, certificate, &mut fx);
+            }
+            Input::Wake => {}
+            Input::Connected(peer) => {
+                fx.output(Output::Send { to: peer, message: self.advance() });
+                self.repeat_new_view(peer, &mut fx);
+            }
+        }
+        self.pacemaker.set_busy(now, ledger.has_pending() || self.has_uncommitted_commands());
+        self.vote_if_it_waited(ledger, &mut fx);
+        self.vote_in_next_phase(&mut fx);
+        self.propose_if_due(now, ledger, &mut fx);
+        if std::mem::take(&mut self.must_write) {
+            fx.record(Record::Safety(Arc::new(self.safety.clone())));
+        }
+        fx
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        [self.pacemaker.deadline(), self.new_views.deadline()].into_iter().flatten().min()
+    }
+
+    fn holds(&self, block: &BlockId) -> bool {
+        let waits =
+            |last: &LastProposal| last.orphan.as_ref().is_some_and(|(o, _)| o.id() == *block);
+        self.tree.get(block).is_some() || self.proposals.iter().any(waits)
+    }
+
+    fn high_qc(&self) -> &Qc {
+        &self.safety.high_qc
+    }
+
+    fn missing(&self) -> Option<&Qc> {
+        let root = self.tree.root().view;
+        // Below the root nothing is needed, and above it every certified block descends from it.
+        let lacks = |qc: &&Qc| qc.view() > root && self.tree.find(&qc.block()).is_none();
+        let orphans = self.proposals.iter().filter_map(|last| last.orphan.as_ref());
+        let of_orphans = || orphans.map(|(orphan, _)| &orphan.justify).filter(lacks);
+        let high_qc = Some(&self.safety.high_qc).filter(lacks);
+        high_qc.or_else(|| of_orphans().max_by_key(|qc| qc.view()))
+    }
+
+    fn look_back(&self) -> usize {
+        // A rule looks back three blocks from one above the root.
+        self.settings.election.window(self.domain.committee().size()).max(4)
+    }
+
+    fn status(&self) -> Status {
+        let view = self.pacemaker.view();
+        let voted = self.safety.voted.map_or(View(0), |ballot| ballot.view);
+        Status {
+            view,
+            leader: self.leader(view),
+            high_qc: self.safety.high_qc.view(),
+            lock: self.safety.lock.view(),
+            committed: self.tree.root().height,
+            uncommitted: self.tree.uncommitted(),
+            abstain_until: self.safety.abstain_until,
+            heard: view.max(self.safety.timed_out).max(voted),
+        }
+    }
+
+    fn tree(&self) -> &BlockTree {
+        &self.tree
+    }
+}

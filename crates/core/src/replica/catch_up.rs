@@ -11,6 +11,7 @@ use bytes::Bytes;
 use super::message::{Offer, PeerMessage};
 use crate::block::BlockId;
 use crate::certificate::Qc;
+use crate::committee::Committee;
 use crate::types::{Duration, Height, ReplicaId, Time};
 
 /// How long the first peer has to send blocks. A view lasts not much longer, and a replica that
@@ -87,11 +88,19 @@ impl CatchUp {
 
     /// Says which certificate's block is wanted by now, if any is. A later one replaces an
     /// earlier one; what was asked for until then is still taken.
-    pub fn want(&mut self, missing: Option<&Qc>, me: ReplicaId) {
+    /// Its voters are asked for it; where the certificate does not name them, all replicas are.
+    pub fn want(&mut self, missing: Option<&Qc>, me: ReplicaId, committee: &Committee) {
         let Some(qc) = missing else {
             return *self = Self::new(self.max_snapshot_bytes);
         };
-        let voters = || qc.signers().filter(|voter| *voter != me).collect();
+        let voters = || {
+            let mut voters: Vec<ReplicaId> = qc.signers().collect();
+            if voters.is_empty() {
+                voters.extend(committee.replicas());
+            }
+            voters.retain(|voter| *voter != me);
+            voters
+        };
         match &mut self.want {
             Some(want) if want.tip == qc.block() => {}
             Some(want) => {

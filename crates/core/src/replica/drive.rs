@@ -11,7 +11,7 @@
 //! 5. re-arm the timer: call again with [`Input::Timeout`] when [`Replica::deadline`] has passed.
 
 use super::{Action, Input, Record, Replica};
-use crate::crypto::{Check, Signature, Statement};
+use crate::crypto::{Check, Form, Share, Signature, Statement};
 use crate::protocol::Protocol;
 use crate::state_machine::StateMachine;
 use crate::types::Time;
@@ -45,7 +45,7 @@ pub trait Journal {
 /// Everything else a replica reaches.
 pub trait World<M> {
     /// Does what is asked: sends, responds, serves, notes. [`Action::Sign`] never comes here, nor
-    /// does an [`Action::Verify`] that was [answered at once](World::verify).
+    /// does an [`Action::Verify`] or [`Action::Combine`] that was answered at once.
     fn perform(&mut self, action: Action<M>);
 
     /// The loop turns to `stage`. For those who measure.
@@ -53,12 +53,16 @@ pub trait World<M> {
         let _ = stage;
     }
 
-    /// Signs. Cheap for the schemes in use; a costlier one would answer later.
+    /// Signs. At once: a vote waits for nothing else.
     fn sign(&mut self, statement: &Statement) -> Signature;
 
     /// Verifies: at once (`Some` verdicts), or elsewhere (`None`), with [`Input::Checked`] to
     /// come.
     fn verify(&mut self, ask: u64, checks: &[Check]) -> Option<Vec<bool>>;
+
+    /// Joins signatures: at once (`Some`, with what came of it), or elsewhere (`None`), with
+    /// [`Input::Combined`] to come.
+    fn combine(&mut self, ask: u64, form: Form, shares: &[Share]) -> Option<Option<Signature>>;
 }
 
 /// One turn of the loop: takes `inputs`, and returns when everything they lead to is released and
@@ -108,6 +112,10 @@ where
                 Action::Verify { ask, checks } => match world.verify(ask, &checks) {
                     Some(verdicts) => inputs.push(Input::Checked { ask, verdicts }),
                     None => world.perform(Action::Verify { ask, checks }),
+                },
+                Action::Combine { ask, form, shares } => match world.combine(ask, form, &shares) {
+                    Some(signature) => inputs.push(Input::Combined { ask, signature }),
+                    None => world.perform(Action::Combine { ask, form, shares }),
                 },
                 action => world.perform(action),
             }

@@ -13,8 +13,6 @@ use crate::types::{Height, Time};
 
 /// Roots kept beside a snapshot: blocks right above it name states this far below.
 const SNAPSHOT_ROOTS: usize = 64;
-/// Committed blocks kept beside a snapshot: what a commit rule looks back on.
-const SNAPSHOT_RECENT: usize = 4;
 
 impl<P: Protocol, S: StateMachine> Replica<P, S> {
     /// Whether committed blocks wait to be executed.
@@ -106,9 +104,10 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             // Not the head: more is about to be executed, and the snapshot taken then.
             return;
         };
+        let look_back = self.protocol.look_back();
         let mut recent = Vec::new();
         let mut below = tree.find(&block.parent());
-        while let Some(ancestor) = below.filter(|_| recent.len() < SNAPSHOT_RECENT) {
+        while let Some(ancestor) = below.filter(|_| recent.len() < look_back) {
             recent.push(Arc::clone(ancestor));
             below = tree.find(&ancestor.parent());
         }

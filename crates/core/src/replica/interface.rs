@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::block::{BlockId, SharedBlock};
 use crate::certificate::Malformed;
 use crate::client::message::Response;
-use crate::crypto::{Check, PublicKey, Signature, Statement, Verified};
+use crate::crypto::{Check, Form, PublicKey, Share, Signature, Statement, Verified};
 use crate::execution::{ExecutionError, SnapshotHandle};
 use crate::frame::SharedFrame;
 use crate::mempool;
@@ -34,6 +34,11 @@ pub struct Settings {
     pub max_snapshot_bytes: u64,
     /// The bounds of the mempool.
     pub mempool: mempool::Limits,
+    /// A proposal leaves out what its ancestors hold. Not so in the laboratory alone: then a
+    /// command may be in several blocks, and is executed with the first.
+    pub filtering: bool,
+    /// Signatures that were verified are not verified again (F3).
+    pub certificate_cache: bool,
 }
 
 /// What a replica is told.
@@ -60,6 +65,13 @@ pub enum Input<M> {
         ask: u64,
         /// One verdict a check, in order.
         verdicts: Vec<bool>,
+    },
+    /// The joint signature of an [`Action::Combine`]; `None` if the scheme could make none.
+    Combined {
+        /// Which one.
+        ask: u64,
+        /// The signature.
+        signature: Option<Signature>,
     },
     /// The signature of an [`Action::Sign`].
     Signed {
@@ -142,6 +154,15 @@ pub enum Action<M> {
         ask: u64,
         /// The signatures.
         checks: Vec<Check>,
+    },
+    /// Join signatures that hold and answer with [`Input::Combined`].
+    Combine {
+        /// Names the request.
+        ask: u64,
+        /// As what.
+        form: Form,
+        /// The signatures.
+        shares: Vec<Share>,
     },
     /// Tell a client.
     Respond {

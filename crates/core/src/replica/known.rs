@@ -12,13 +12,21 @@ use crate::crypto::Check;
 const CAPACITY: usize = 4096;
 
 /// The signatures verified lately.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct KnownSignatures {
+    /// Without it everything is verified each time it is seen.
+    enabled: bool,
     set: BTreeSet<Check>,
     order: VecDeque<Check>,
 }
 
 impl KnownSignatures {
+    /// Nothing is known yet, nor ever, unless it is `enabled`.
+    #[must_use]
+    pub fn new(enabled: bool) -> Self {
+        Self { enabled, set: BTreeSet::new(), order: VecDeque::new() }
+    }
+
     /// Whether `check` was verified.
     #[must_use]
     pub fn contains(&self, check: &Check) -> bool {
@@ -27,7 +35,7 @@ impl KnownSignatures {
 
     /// Remembers a check that held.
     pub fn insert(&mut self, check: Check) {
-        if self.set.insert(check) {
+        if self.enabled && self.set.insert(check.clone()) {
             self.order.push_back(check);
             if self.order.len() > CAPACITY
                 && let Some(oldest) = self.order.pop_front()

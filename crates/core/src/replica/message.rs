@@ -18,7 +18,7 @@ pub const MAX_FRAMES_SENT: usize = MAX_FRAMES;
 /// Most blocks in one answer to a fetch.
 pub const MAX_BLOCKS_SENT: usize = 1024;
 /// Most committed blocks below a snapshot's that are sent with it.
-const MAX_RECENT: usize = 8;
+const MAX_RECENT: usize = crate::leader::MAX_WINDOW;
 
 /// A block with the bodies of its frames.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -27,7 +27,7 @@ use std::sync::Arc;
 use crate::block::{BlockId, SharedBlock};
 use crate::certificate::Domain;
 use crate::client::message::{Refusal, Response};
-use crate::crypto::{Check, Signature, Statement};
+use crate::crypto::{Check, Share, Signature, Statement};
 use crate::execution::Execution;
 use crate::frame::{FrameId, SharedFrame};
 use crate::mempool::{Admission, Mempool, Origin};
@@ -107,14 +107,13 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             mempool: Mempool::new(settings.mempool),
             arrivals: Arrivals::new(settings.me, peers),
             catch_up: CatchUp::new(settings.max_snapshot_bytes),
-            settings,
             domain,
             protocol,
             execution,
             fresh,
             bodies: BTreeMap::new(),
             rejoin: None,
-            known: KnownSignatures::default(),
+            known: KnownSignatures::new(settings.certificate_cache),
             pending: BTreeMap::new(),
             ready: VecDeque::new(),
             pending_of: vec![0; peers],
@@ -130,6 +129,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             testimonies: BTreeMap::new(),
             log_begins: Height(0),
             halted: false,
+            settings,
         }
     }
 
@@ -199,6 +199,9 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             Input::Signed { statement, signature } => {
                 self.on_signed(now, statement, signature, &mut fx);
             }
+            Input::Combined { ask, signature } => {
+                self.consult(now, protocol::Input::Combined { ask, signature }, &mut fx);
+            }
             Input::Connected(peer) => {
                 if self.rejoin.is_none() {
                     self.consult(now, protocol::Input::Connected(peer), &mut fx);
@@ -220,7 +223,8 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         if self.arrivals.deadline().is_some() {
             self.arrivals.forget_below(self.view());
         }
-        self.catch_up.want(self.protocol.missing(), self.settings.me);
+        let committee = self.domain.committee();
+        self.catch_up.want(self.protocol.missing(), self.settings.me, committee);
         if let Some((to, message)) = self.catch_up.due(now, self.protocol.tree().root().height) {
             fx.output(Action::Send { to, message });
         }
@@ -336,9 +340,8 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         if self.send_testimony(&statement, signature, fx) {
             return;
         }
-        if let Some(key) = self.domain.committee().key(self.settings.me) {
-            self.known.insert(Check { key: *key, statement, signature });
-        }
+        let signer = self.settings.me;
+        self.known.insert(Check::Replica(Share { signer, statement, signature }));
         self.consult(now, protocol::Input::Signed { statement, signature }, fx);
     }
 
@@ -409,6 +412,9 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             Output::Verify { ask, checks } => {
                 self.verify(Pending::Protocol { ask }, checks, None, fx)
             }
+            Output::Combine { ask, form, shares } => {
+                fx.output(Action::Combine { ask, form, shares });
+            }
             Output::Commit(blocks) => {
                 self.to_execute.extend(blocks.iter().cloned());
                 fx.output(Action::Committed(blocks));
@@ -470,6 +476,7 @@ impl<S: StateMachine> Ledger for Desk<'_, S> {
     }
 
     fn payload(&mut self, ancestors: &[SharedBlock]) -> Vec<FrameId> {
+        let ancestors = if self.settings.filtering { ancestors } else { &[] };
         let taken: BTreeSet<FrameId> =
             ancestors.iter().flat_map(|block| block.frames.iter().copied()).collect();
         let Settings { batch_commands, batch_bytes, .. } = *self.settings;

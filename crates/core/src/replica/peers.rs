@@ -11,7 +11,7 @@ use super::verify::Pending;
 use super::{Action, Fx, Refused, Replica};
 use crate::block::{BlockId, SharedBlock};
 use crate::certificate::{Malformed, Qc};
-use crate::crypto::{Check, Signature, Verified};
+use crate::crypto::{Check, Share, Signature, Verified};
 use crate::execution::Execution;
 use crate::frame::{FrameId, SharedFrame};
 use crate::mempool::Origin;
@@ -139,7 +139,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     ) {
         let frames = self.unknown_frames(frames);
         if !frames.is_empty() {
-            let checks = frames.iter().flat_map(|frame| frame.checks().iter().copied()).collect();
+            let checks = frames.iter().flat_map(|frame| frame.checks().iter().cloned()).collect();
             self.verify(Pending::Frames { frames }, checks, Some(from), fx);
         }
     }
@@ -224,7 +224,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         match self.chain_claims(blocks) {
             Ok(blocks) => {
                 let checks: Vec<Check> =
-                    blocks.iter().flat_map(|(claim, _)| claim.checks().iter().copied()).collect();
+                    blocks.iter().flat_map(|(claim, _)| claim.checks().iter().cloned()).collect();
                 self.verify(Pending::Chain { from, blocks }, checks, Some(from), fx);
             }
             Err(reason) => {
@@ -272,6 +272,8 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         let fits = offer.certificate.block() == offer.attesting.id()
             && offer.attesting.height > offer.block.height
             && offer.block.height > self.protocol.tree().root().height
+            // With fewer, this replica would elect other leaders than the rest.
+            && offer.recent.len() as u64 >= offer.block.height.0.min(self.protocol.look_back() as u64)
             && linked;
         if !asked || !fits {
             let reason = if asked { Refused::Unfit } else { Refused::Unasked };
@@ -411,14 +413,17 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         fx: &mut Fx<P::Message>,
     ) {
         let asked = self.rejoin.as_ref().is_some_and(|rejoin| rejoin.nonce() == nonce);
-        let Some(key) = self.domain.committee().key(from).copied().filter(|_| asked) else {
+        if !asked {
             return;
-        };
+        }
         let content = Self::testimony_content(&nonce, self.settings.me);
         let statement = self.domain.testimony(view, &content);
-        match self.certificate_checks(&high_qc) {
-            Ok(mut checks) => {
-                checks.push(Check { key, statement, signature });
+        let checks = self.certificate_checks(&high_qc).and_then(|mut checks| {
+            checks.push(self.domain.check(Share { signer: from, statement, signature })?);
+            Ok(checks)
+        });
+        match checks {
+            Ok(checks) => {
                 self.verify(Pending::Testimony { from, view, high_qc }, checks, Some(from), fx);
             }
             Err(reason) => {

@@ -3,7 +3,7 @@
 //! A replica whose data folder was lost cannot know what it voted for. On an operator's explicit
 //! word it asks all others for the highest view they may have been heard in, waits for q of them, and then
 //! abstains, durably, from votes, time-outs and proposals until a certificate stands
-//! [`ABSTAINED_VIEWS`] views beyond the highest answer that is not a liar's alone. Why that is enough: what it may have
+//! [`ABSTAINED_VIEWS`] views and more beyond the highest answer that is not a liar's alone. Why that is enough: what it may have
 //! signed in view v needed a certificate of view v − 1, whose q signers share a correct replica
 //! other than itself with any q that answer. Until then it counts toward f.
 
@@ -14,7 +14,8 @@ use crate::committee::Committee;
 use crate::protocol::Safety;
 use crate::types::{Digest, Duration, ReplicaId, Time, View};
 
-/// How many views beyond the highest testimony a replica without memory abstains.
+/// How many views beyond the highest testimony a replica without memory abstains, and one for each
+/// replica: with the linear pacemaker it may have given up so many that it never entered.
 pub const ABSTAINED_VIEWS: u64 = 16;
 
 /// The testimonies at hand.
@@ -23,6 +24,7 @@ pub struct Rejoin {
     nonce: Digest,
     quorum: usize,
     faults: usize,
+    abstained: u64,
     testimonies: BTreeMap<ReplicaId, (View, Qc)>,
     deadline: Time,
 }
@@ -38,6 +40,7 @@ impl Rejoin {
             nonce,
             quorum: committee.quorum(),
             faults: committee.faults(),
+            abstained: ABSTAINED_VIEWS + committee.size() as u64,
             testimonies: BTreeMap::new(),
             deadline: Time(0),
         }
@@ -79,7 +82,7 @@ impl Rejoin {
         // This replica counts toward f, so f − 1 of the others may lie: the f-th highest view is no
         // lower than the highest an honest one named, and no liar can name one out of reach.
         let witnessed = views.iter().rev().nth(self.faults.saturating_sub(1))?;
-        let highest = witnessed.max(&high_qc.view()).plus(ABSTAINED_VIEWS);
+        let highest = witnessed.max(&high_qc.view()).plus(self.abstained);
         // Its lost lock was no higher than the highest QC of those who voted above it.
         let (lock, high_qc) = (high_qc.clone(), high_qc.clone());
         Some(Safety { abstain_until: highest, lock, high_qc, ..fresh })

@@ -50,11 +50,11 @@ impl Verdicts<'_> {
     }
 }
 
-/// An ask: what waits for it, its checks, and which of them were known to hold already.
+/// An ask: what waits for it, and its checks, each with whether it was known to hold already.
 #[derive(Debug)]
 pub(super) struct Asked<M> {
     pending: Pending<M>,
-    checks: Vec<(Check, bool)>,
+    checks: Vec<(bool, Check)>,
     from: Option<ReplicaId>,
 }
 
@@ -79,10 +79,10 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         }
         let ask = self.next_ask;
         self.next_ask += 1;
-        let checks: Vec<(Check, bool)> =
-            checks.into_iter().map(|check| (check, self.known.contains(&check))).collect();
+        let checks: Vec<(bool, Check)> =
+            checks.into_iter().map(|check| (self.known.contains(&check), check)).collect();
         let unknown: Vec<Check> =
-            checks.iter().filter(|(_, known)| !known).map(|(check, _)| *check).collect();
+            checks.iter().filter(|(known, _)| !known).map(|(_, check)| check.clone()).collect();
         self.pending.insert(ask, Asked { pending, checks, from });
         if unknown.is_empty() {
             self.ready.push_back(ask);
@@ -105,11 +105,11 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         }
         let mut fresh = verdicts.iter();
         let all: Vec<bool> = checks
-            .iter()
-            .map(|(check, known)| {
-                let holds = *known || fresh.next() == Some(&true);
+            .into_iter()
+            .map(|(known, check)| {
+                let holds = known || fresh.next() == Some(&true);
                 if holds && !known {
-                    self.known.insert(*check);
+                    self.known.insert(check);
                 }
                 holds
             })
@@ -219,7 +219,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             Ok(claim) => {
                 let frames = self.unknown_frames(frames);
                 let mut checks = claim.checks().to_vec();
-                checks.extend(frames.iter().flat_map(|frame| frame.checks().iter().copied()));
+                checks.extend(frames.iter().flat_map(|frame| frame.checks().iter().cloned()));
                 self.verify(Pending::Message { from, claim, frames }, checks, Some(from), fx);
             }
         }

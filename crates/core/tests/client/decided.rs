@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use quorate_core::block::{Block, Content};
-use quorate_core::certificate::{Domain, Malformed, Qc};
+use quorate_core::certificate::{Ballot, Domain, Malformed, Qc};
 use quorate_core::client::decided::{Decided, NotDecided};
-use quorate_core::crypto::{Check, PublicKey, Scheme, Signature, Statement};
+use quorate_core::committee::ReplicaKey;
+use quorate_core::crypto::{Check, Form, PublicKey, Scheme, Share, Signature, Statement};
 use quorate_core::frame::Frame;
-use quorate_core::hotstuff::rules::{Rules as _, ThreeChain};
+use quorate_core::hotstuff::rules::{Chained, Rules as _};
 use quorate_core::replica::message::FullBlock;
 use quorate_core::wire::{Decode as _, Encode as _};
 use quorate_core::{Committee, Digest, Epoch, Height, ReplicaId, Sequence, SessionId, View};
@@ -24,7 +25,7 @@ fn sign(key: PublicKey, statement: &Statement) -> Signature {
     let mut bytes = [0; 64];
     bytes[..32].copy_from_slice(&digest.0);
     bytes[32..].copy_from_slice(&digest.0);
-    Signature(bytes)
+    Signature::from(bytes)
 }
 
 /// A scheme whose signatures are hashes: only those made by [`sign`] hold.
@@ -32,12 +33,32 @@ struct Hashes;
 
 impl Scheme for Hashes {
     fn verify(&self, checks: &[Check]) -> Vec<bool> {
-        checks.iter().map(|check| sign(check.key, &check.statement) == check.signature).collect()
+        let holds = |check: &Check| match check {
+            Check::Replica(share) => sign(key(share.signer.0), &share.statement) == share.signature,
+            _ => false,
+        };
+        checks.iter().map(holds).collect()
+    }
+
+    fn combine(&self, _: Form, _: &[Share]) -> Option<Signature> {
+        None
     }
 }
 
+fn keys() -> Vec<ReplicaKey> {
+    (0..4).map(|id| ReplicaKey::from(key(id).0)).collect()
+}
+
 fn committee() -> Committee {
-    Committee::new(CHAIN, Epoch(0), (0..4).map(key).collect()).unwrap()
+    Committee::new(CHAIN, Epoch(0), keys()).unwrap()
+}
+
+fn domain(committee: Committee) -> Domain {
+    Domain::new(committee, Chained.facts().number)
+}
+
+fn follow(committee: Committee, from: Height) -> Decided {
+    Decided::new(domain(committee), Chained.facts(), from)
 }
 
 fn genesis() -> Block {
@@ -48,10 +69,9 @@ fn certificate(of: &Block, signers: &[u16]) -> Qc {
     if of.height == Height(0) {
         return Qc::genesis(of.id());
     }
-    let statement = Domain::new(committee(), ThreeChain::PROTOCOL).vote(of.view, &of.id());
-    let mut bytes = Vec::new();
-    of.view.encode(&mut bytes);
-    of.id().encode(&mut bytes);
+    let statement = domain(committee()).vote(of.view, 1, &of.id());
+    let mut bytes = Ballot { view: of.view, phase: 1, block: of.id() }.to_bytes();
+    bytes.push(1);
     (signers.len() as u32).encode(&mut bytes);
     for signer in signers {
         ReplicaId(*signer).encode(&mut bytes);
@@ -98,7 +118,7 @@ fn encoded(blocks: &[FullBlock]) -> Vec<Bytes> {
 }
 
 fn from(height: u64) -> Decided {
-    Decided::new(committee(), Height(height))
+    follow(committee(), Height(height))
 }
 
 #[test]
@@ -187,10 +207,10 @@ fn certificates_of_too_few_or_of_others_are_refused() {
         assert_eq!(refused, Err(NotDecided::Certificate { height: Height(2), reason }));
     }
     // The certificates of another chain's committee with the same keys.
-    let other = Committee::new(Digest([8; 32]), Epoch(0), (0..4).map(key).collect()).unwrap();
+    let other = Committee::new(Digest([8; 32]), Epoch(0), keys()).unwrap();
     let blocks = encoded(&chain(&[1, 2, 3, 4]));
-    assert!(Decided::new(other.clone(), Height(1)).take(&blocks, &Hashes).is_err());
-    let refused = Decided::new(other, Height(2)).take(&blocks[1..], &Hashes);
+    assert!(follow(other.clone(), Height(1)).take(&blocks, &Hashes).is_err());
+    let refused = follow(other, Height(2)).take(&blocks[1..], &Hashes);
     assert_eq!(refused, Err(NotDecided::Signature(Height(2))));
 }
 

@@ -6,19 +6,21 @@ mod packed;
 mod script;
 mod transcripts;
 
-use quorate_core::crypto::{PublicKey, Signature, Signer, Statement};
+use quorate_core::crypto::{ClientSigner, PublicKey, Signature, Signer, Statement};
 
 /// Signs with the statement's first bytes: the session never looks at signatures.
 struct MockSigner;
 
-impl Signer for MockSigner {
+impl ClientSigner for MockSigner {
     fn public_key(&self) -> PublicKey {
         PublicKey([7; 32])
     }
+}
 
+impl Signer for MockSigner {
     fn sign(&self, statement: &Statement) -> Signature {
         let mut bytes = [0; 64];
         bytes.copy_from_slice(&statement.as_bytes()[..64]);
-        Signature(bytes)
+        Signature::from(bytes)
     }
 }

@@ -1,6 +1,6 @@
 use bytes::Bytes;
 use quorate_core::client::{DoesNotFit, Packed};
-use quorate_core::crypto::Signer;
+use quorate_core::crypto::{ClientSigner, Signer};
 use quorate_core::frame::{Frame, MAX_BODY_BYTES, MAX_COMMANDS};
 use quorate_core::types::{Digest, Sequence, SessionId};
 use quorate_core::wire::Decode;

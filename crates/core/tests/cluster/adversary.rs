@@ -3,28 +3,27 @@
 use std::sync::Arc;
 
 use quorate_core::block::{Block, Content};
-use quorate_core::certificate::{Domain, TimeOut, Vote};
+use quorate_core::certificate::{Ballot, Domain, Qc, TimeOut, Vote};
 use quorate_core::crypto::{Signature, Signer};
 use quorate_core::hotstuff::Message;
-use quorate_core::hotstuff::rules::{Rules, ThreeChain};
 use quorate_core::replica::message::PeerMessage;
 use quorate_core::{Digest, ReplicaId, View};
 
-use super::keys::{Key, committee};
+use super::keys::Key;
 use super::rng::Rng;
 use super::{Outgoing, Peer};
 
 /// Who lies, and to whom it is sending.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Liar {
     pub id: usize,
-    pub replicas: usize,
+    pub domain: Domain,
     pub to: usize,
 }
 
 impl Liar {
     /// What goes out instead of `message`.
-    pub fn bend(self, rng: &mut Rng, message: &Peer) -> Outgoing {
+    pub fn bend(&self, rng: &mut Rng, message: &Peer) -> Outgoing {
         if rng.percent(60) {
             return vec![(self.to, message.clone())];
         }
@@ -37,7 +36,7 @@ impl Liar {
             Message::Proposal { block, tc } => {
                 let other = self.other_block(rng, block);
                 let bent = Message::Proposal { block: Arc::clone(&other), tc: tc.clone() };
-                let vote = Message::Vote(self.vote(other.view, other.id()));
+                let vote = Message::Vote(self.vote(other.view, 1, other.id()));
                 match rng.below(5) {
                     0 => Vec::new(),
                     1 => vec![(self.to, wrap(inner.clone())), (self.to, wrap(bent))],
@@ -50,7 +49,7 @@ impl Liar {
             Message::TimeOut { time_out, high_qc, high_tc, .. } => {
                 let view = View(time_out.view.0 + rng.below(3));
                 let bent = Message::TimeOut {
-                    time_out: self.time_out(view, high_qc.view()),
+                    time_out: self.time_out(view, high_qc),
                     high_qc: high_qc.clone(),
                     high_tc: high_tc.clone(),
                     last_vote: None,
@@ -60,33 +59,41 @@ impl Liar {
                     _ => vec![(self.to, wrap(bent))],
                 }
             }
-            Message::Advance { .. } => Vec::new(),
+            Message::NewView { view, high_qc } => {
+                let ahead = Message::NewView { view: View(view.0 + 1), high_qc: high_qc.clone() };
+                match rng.below(2) {
+                    0 => Vec::new(),
+                    _ => vec![(self.to, wrap(ahead))],
+                }
+            }
+            Message::Certificate(_) | Message::Advance { .. } => Vec::new(),
         }
     }
 
-    fn bend_vote(self, rng: &mut Rng, vote: Vote) -> Outgoing {
+    fn bend_vote(&self, rng: &mut Rng, vote: Vote) -> Outgoing {
         let good = PeerMessage::of(Message::Vote(vote));
+        let replicas = self.domain.committee().size();
         let send = |vote| PeerMessage::of(Message::Vote(vote));
         match rng.below(5) {
             0 => Vec::new(),
-            1 => (0..self.replicas)
-                .filter(|to| *to != self.id)
-                .map(|to| (to, good.clone()))
-                .collect(),
-            2 => vec![(self.to, send(Vote { signature: Signature([9; 64]), ..vote }))],
+            1 => (0..replicas).filter(|to| *to != self.id).map(|to| (to, good.clone())).collect(),
+            2 => vec![(self.to, send(Vote { signature: Signature::from([9; 64]), ..vote }))],
             3 => {
                 let ahead = View(vote.view.0 + 1 + rng.below(1000));
-                vec![(self.to, send(self.vote(ahead, vote.block))), (self.to, good)]
+                vec![(self.to, send(self.vote(ahead, vote.phase, vote.block))), (self.to, good)]
             }
-            _ => vec![(self.to, send(self.vote(vote.view, Digest([7; 32])))), (self.to, good)],
+            _ => vec![
+                (self.to, send(self.vote(vote.view, vote.phase, Digest([7; 32])))),
+                (self.to, good),
+            ],
         }
     }
 
-    fn other_block(self, rng: &mut Rng, block: &Block) -> Arc<Block> {
+    fn other_block(&self, rng: &mut Rng, block: &Block) -> Arc<Block> {
         let mut content: Content = (**block).clone();
         match rng.below(6) {
             0 => content.state_root = Digest([1; 32]),
-            1 => content.view = View(content.view.0 + self.replicas as u64),
+            1 => content.view = View(content.view.0 + self.domain.committee().size() as u64),
             2 => content.height = content.height.next(),
             3 => content.frames.push(Digest([5; 32])),
             4 => content.frames.extend(content.frames.clone()),
@@ -96,17 +103,14 @@ impl Liar {
         Arc::new(Block::new(content))
     }
 
-    fn domain(self) -> Domain {
-        Domain::new(committee(self.replicas), ThreeChain::PROTOCOL)
+    pub fn vote(&self, view: View, phase: u8, block: Digest) -> Vote {
+        let signature = Key::of_replica(self.id).sign(&self.domain.vote(view, phase, &block));
+        Vote { ballot: Ballot { view, phase, block }, voter: ReplicaId(self.id as u16), signature }
     }
 
-    pub fn vote(self, view: View, block: Digest) -> Vote {
-        let signature = Key::of_replica(self.id).sign(&self.domain().vote(view, &block));
-        Vote { view, block, voter: ReplicaId(self.id as u16), signature }
-    }
-
-    pub fn time_out(self, view: View, high_qc_view: View) -> TimeOut {
-        let statement = self.domain().time_out(view, high_qc_view);
+    pub fn time_out(&self, view: View, high_qc: &Qc) -> TimeOut {
+        let high_qc_view = high_qc.view();
+        let statement = self.domain.time_out(view, high_qc_view, &high_qc.block());
         let signature = Key::of_replica(self.id).sign(&statement);
         TimeOut { view, high_qc_view, replica: ReplicaId(self.id as u16), signature }
     }

@@ -5,12 +5,11 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use quorate_core::client::message::Outcome;
-use quorate_core::crypto::{Signer, Verified};
+use quorate_core::crypto::{ClientSigner as _, Scheme, Signer as _, Verified};
 use quorate_core::frame::{Frame, SharedFrame};
 use quorate_core::{Sequence, SessionId};
 
 use super::keys::{CHAIN, Key, Mock};
-use quorate_core::crypto::Scheme;
 
 /// To which replicas a client sends.
 #[derive(Clone, Debug, PartialEq, Eq)]

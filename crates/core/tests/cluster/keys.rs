@@ -3,8 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use quorate_core::crypto::{Check, PublicKey, Scheme, Signature, Signer, Statement};
-use quorate_core::{Committee, Digest, Epoch};
+use quorate_core::committee::ReplicaKey;
+use quorate_core::crypto::{
+    Check, ClientSigner, Form, PublicKey, Scheme, Share, Signature, Signer, Statement,
+};
+use quorate_core::{Committee, Digest, Epoch, ReplicaId};
 
 pub const CHAIN: Digest = Digest([0xC4; 32]);
 
@@ -24,11 +27,13 @@ impl Key {
     }
 }
 
-impl Signer for Key {
+impl ClientSigner for Key {
     fn public_key(&self) -> PublicKey {
         PublicKey(Digest::of("test public key", &self.secret.0).0)
     }
+}
 
+impl Signer for Key {
     fn sign(&self, statement: &Statement) -> Signature {
         seal(&self.public_key(), statement)
     }
@@ -41,7 +46,41 @@ fn seal(key: &PublicKey, statement: &Statement) -> Signature {
     let mut signature = [0; 64];
     signature[..32].copy_from_slice(&half.0);
     signature[32..].copy_from_slice(&half.0);
-    Signature(signature)
+    Signature::from(signature)
+}
+
+/// Signatures joined into one: the exclusive or of all.
+fn join(signatures: impl Iterator<Item = Signature>) -> Signature {
+    let mut joined = [0; 64];
+    for signature in signatures {
+        joined.iter_mut().zip(signature.as_bytes()).for_each(|(byte, other)| *byte ^= other);
+    }
+    Signature::from(joined)
+}
+
+/// What the committee signs as one. The adversaries here never compute it.
+fn seal_of_all(statement: &Statement) -> Signature {
+    seal(&PublicKey([0xA1; 32]), statement)
+}
+
+fn replica_seal(signer: ReplicaId, statement: &Statement) -> Signature {
+    seal(&Key::of_replica(signer.index()).public_key(), statement)
+}
+
+fn holds(check: &Check) -> bool {
+    match check {
+        Check::Client { key, statement, signature } => seal(key, statement) == *signature,
+        Check::Replica(Share { signer, statement, signature }) => {
+            replica_seal(*signer, statement) == *signature
+        }
+        Check::Aggregate { parts, signature } => {
+            let seals = parts.iter().flat_map(|(statement, signers)| {
+                signers.iter().map(move |signer| replica_seal(signer, statement))
+            });
+            join(seals) == *signature
+        }
+        Check::Threshold { statement, signature } => seal_of_all(statement) == *signature,
+    }
 }
 
 /// The scheme of [`Key`].
@@ -49,12 +88,20 @@ pub struct Mock;
 
 impl Scheme for Mock {
     fn verify(&self, checks: &[Check]) -> Vec<bool> {
-        checks.iter().map(|check| seal(&check.key, &check.statement) == check.signature).collect()
+        checks.iter().map(holds).collect()
+    }
+
+    fn combine(&self, form: Form, shares: &[Share]) -> Option<Signature> {
+        match form {
+            Form::List => None,
+            Form::Aggregate => Some(join(shares.iter().map(|share| share.signature))),
+            Form::Threshold => shares.first().map(|share| seal_of_all(&share.statement)),
+        }
     }
 }
 
 pub fn committee(n: usize) -> Committee {
-    let keys = (0..n).map(|id| Key::of_replica(id).public_key()).collect();
+    let keys = (0..n).map(|id| ReplicaKey::from(Key::of_replica(id).public_key().0)).collect();
     Committee::new(CHAIN, Epoch(0), keys).expect("a committee of distinct keys")
 }
 

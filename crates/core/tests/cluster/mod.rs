@@ -23,13 +23,13 @@ use bytes::Bytes;
 use quorate_core::block::Block;
 use quorate_core::certificate::Domain;
 use quorate_core::client::message::{Outcome, Response};
-use quorate_core::crypto::{Check, PublicKey, Scheme, Signature, Signer, Statement};
+use quorate_core::crypto::{Check, Form, PublicKey, Scheme, Share, Signature, Signer, Statement};
 use quorate_core::execution::Execution;
 use quorate_core::frame::SharedFrame;
-use quorate_core::hotstuff::rules::{Rules, ThreeChain};
-use quorate_core::hotstuff::{Chained, Message};
+use quorate_core::hotstuff::rules::{Chained, Rules};
+use quorate_core::hotstuff::{self, HotStuff, Message};
 use quorate_core::leader::Election;
-use quorate_core::pacemaker::Timing;
+use quorate_core::pacemaker::{Kind, Timing};
 use quorate_core::replica::drive::{World, turn};
 use quorate_core::replica::message::PeerMessage;
 use quorate_core::replica::{
@@ -48,13 +48,20 @@ use oracles::Oracles;
 use rng::Rng;
 use trace::Trace;
 
-pub type Core = Replica<Chained<ThreeChain>, Register>;
+pub type Core = Replica<HotStuff, Register>;
 pub type Peer = PeerMessage<Message>;
 
 /// What a cluster is made of. Times in microseconds.
 #[derive(Clone, Debug)]
 pub struct Config {
     pub replicas: usize,
+    pub rules: &'static dyn Rules,
+    pub pacemaker: Kind,
+    pub election: Election,
+    /// Votes are broadcast, and a second one is cast.
+    pub second_vote: bool,
+    /// How certificates of votes and of time-outs are kept.
+    pub forms: (Form, Form),
     /// Each of these replicas runs twice with one key: the second copies are slots `replicas ..`.
     pub twins: Vec<usize>,
     pub seed: u64,
@@ -77,6 +84,11 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             replicas: 4,
+            rules: &Chained,
+            pacemaker: Kind::TimeoutCertificates,
+            election: Election::RoundRobin,
+            second_vote: false,
+            forms: (Form::List, Form::List),
             twins: Vec::new(),
             seed: 1,
             clients: 1,
@@ -90,6 +102,31 @@ impl Default for Config {
             relay_after: 50_000,
             base_timeout: 100_000,
         }
+    }
+}
+
+impl Config {
+    /// What each replica runs.
+    pub fn protocol(&self) -> hotstuff::Settings {
+        hotstuff::Settings {
+            pacemaker: self.pacemaker,
+            election: self.election,
+            timing: Timing::Exponential {
+                base: Duration::from_micros(self.base_timeout),
+                multiplier_percent: 150,
+                max: Duration::from_secs(2),
+            },
+            vote_form: self.forms.0,
+            time_out_form: self.forms.1,
+            broadcast_votes: self.second_vote,
+            second_vote: self.second_vote,
+            ..hotstuff::Settings::new(self.rules)
+        }
+    }
+
+    /// What replicas' signatures are bound to.
+    pub fn domain(&self) -> Domain {
+        self.protocol().domain(keys::committee(self.replicas))
     }
 }
 
@@ -123,6 +160,7 @@ enum Event {
     Connected { to: usize, peer: usize },
     Frames { to: usize, frames: Vec<SharedFrame>, relay: bool },
     Verified { to: usize, life: u64, ask: u64, verdicts: Vec<bool> },
+    Combined { to: usize, life: u64, ask: u64, signature: Option<Signature> },
     SnapshotWritten { to: usize, life: u64, height: Height },
     LogCut { to: usize },
     Answer { from: usize, client: PublicKey, outcome: Outcome },
@@ -155,7 +193,7 @@ impl Cluster {
         Self::traced(config, Trace::default())
     }
 
-    pub fn traced(config: Config, trace: Trace) -> Self {
+    pub fn traced(config: Config, mut trace: Trace) -> Self {
         let ids: Vec<usize> = (0..config.replicas).chain(config.twins.iter().copied()).collect();
         let slots = ids.iter().map(|id| Slot {
             id: *id,
@@ -171,6 +209,7 @@ impl Cluster {
             writing: None,
             sent: 0,
         });
+        trace.phases = config.rules.facts().phases;
         let mut cluster = Self {
             now: Time(0),
             slots: slots.collect(),
@@ -203,19 +242,16 @@ impl Cluster {
             snapshot_blocks: self.config.snapshot_blocks,
             max_snapshot_bytes: 64 << 20,
             mempool: mempool::Limits::default(),
+            filtering: true,
+            certificate_cache: true,
         }
     }
 
     fn make_core(&self, slot: usize) -> Core {
         let id = self.slots[slot].id;
         let committee = keys::committee(self.config.replicas);
-        let timing = Timing {
-            base: Duration::from_micros(self.config.base_timeout),
-            multiplier_percent: 150,
-            max: Duration::from_secs(2),
-        };
         let me = ReplicaId(id as u16);
-        let protocol = Chained::new(committee.clone(), me, Election::RoundRobin, timing);
+        let protocol = HotStuff::new(committee, me, self.config.protocol());
         let genesis = Block::genesis(CHAIN, Epoch(0)).id();
         let breaks_at = self.slots[slot].breaks_at;
         let application = Register { breaks_at, ..Register::default() };
@@ -228,7 +264,7 @@ impl Cluster {
                     .expect("its own snapshot")
             }
         };
-        let domain = Domain::new(committee, ThreeChain::PROTOCOL);
+        let domain = self.config.domain();
         let fresh = Box::new(Register::default);
         Replica::new(self.settings(id), domain, protocol, execution, fresh)
     }
@@ -419,6 +455,9 @@ impl Cluster {
             Event::Verified { to, life, ask, verdicts } if self.slots[to].life == life => {
                 self.turn(to, vec![Input::Checked { ask, verdicts }]);
             }
+            Event::Combined { to, life, ask, signature } if self.slots[to].life == life => {
+                self.turn(to, vec![Input::Combined { ask, signature }]);
+            }
             Event::SnapshotWritten { to, life, height } if self.slots[to].life == life => {
                 self.snapshot_written(to, height);
             }
@@ -552,6 +591,10 @@ impl World<Message> for Outside<'_> {
 
     fn verify(&mut self, _ask: u64, checks: &[Check]) -> Option<Vec<bool>> {
         self.at_once.then(|| Mock.verify(checks))
+    }
+
+    fn combine(&mut self, _ask: u64, form: Form, shares: &[Share]) -> Option<Option<Signature>> {
+        self.at_once.then(|| Mock.combine(form, shares))
     }
 }
 

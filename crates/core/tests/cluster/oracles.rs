@@ -12,8 +12,8 @@ use quorate_core::{Digest, Height};
 /// The history of all correct replicas, across their crashes.
 #[derive(Debug, Default)]
 pub struct Oracles {
-    /// By correct replica: view → what its vote was for.
-    votes: BTreeMap<usize, BTreeMap<u64, [u8; 32]>>,
+    /// By correct replica: view and phase → what its vote was for.
+    votes: BTreeMap<usize, BTreeMap<(u64, u8), [u8; 32]>>,
     /// By correct replica: the highest view given up.
     given_up: BTreeMap<usize, u64>,
     proposals: BTreeMap<(usize, u64), BlockId>,
@@ -35,7 +35,7 @@ impl Oracles {
         let view = u64::from_le_bytes(bytes[58..66].try_into().expect("eight bytes"));
         let content: [u8; 32] = bytes[67..].try_into().expect("32 bytes");
         match bytes[57] {
-            1 => self.votes_for(replica, view, content),
+            1 => self.votes_for(replica, (view, bytes[66]), content),
             2 => {
                 let highest = self.given_up.entry(replica).or_default();
                 *highest = view.max(*highest);
@@ -44,17 +44,18 @@ impl Oracles {
         }
     }
 
-    fn votes_for(&mut self, replica: usize, view: u64, content: [u8; 32]) {
+    fn votes_for(&mut self, replica: usize, rank: (u64, u8), content: [u8; 32]) {
+        let view = rank.0;
         let given_up = self.given_up.get(&replica).copied().unwrap_or(0);
         let votes = self.votes.entry(replica).or_default();
-        if let Some(before) = votes.get(&view) {
-            assert_eq!(*before, content, "r{replica} voted twice in view {view}");
+        if let Some(before) = votes.get(&rank) {
+            assert_eq!(*before, content, "r{replica} voted twice in view and phase {rank:?}");
             return;
         }
-        let last = votes.last_key_value().map_or(0, |(view, _)| *view);
-        assert!(view > last, "r{replica} voted in view {view} after its vote in {last}");
+        let last = votes.last_key_value().map_or((0, 0), |(rank, _)| *rank);
+        assert!(rank > last, "r{replica} voted in {rank:?} after its vote in {last:?}");
         assert!(view > given_up, "r{replica} voted in view {view} after giving up {given_up}");
-        votes.insert(view, content);
+        votes.insert(rank, content);
     }
 
     /// A correct replica sends a proposal of its own.

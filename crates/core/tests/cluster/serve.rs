@@ -26,6 +26,11 @@ impl Cluster {
                 let (life, verdicts) = (self.slots[slot].life, Mock.verify(&checks));
                 self.schedule(delay, Event::Verified { to: slot, life, ask, verdicts });
             }
+            Action::Combine { ask, form, shares } => {
+                let delay = self.rng.between(self.config.verify_delay.unwrap_or((0, 0)));
+                let (life, signature) = (self.slots[slot].life, Mock.combine(form, &shares));
+                self.schedule(delay, Event::Combined { to: slot, life, ask, signature });
+            }
             Action::Respond { client, response } => self.answer(slot, client, response),
             Action::Committed(blocks) => {
                 for block in blocks {
@@ -81,8 +86,8 @@ impl Cluster {
     fn post(&mut self, from: usize, to: usize, message: &Peer) {
         self.slots[from].sent += 1;
         let outgoing = if self.liars && self.slots[from].faulty {
-            let (id, replicas) = (self.slots[from].id, self.config.replicas);
-            Liar { id, replicas, to }.bend(&mut self.rng, message)
+            let (id, domain) = (self.slots[from].id, self.config.domain());
+            Liar { id, domain, to }.bend(&mut self.rng, message)
         } else {
             vec![(to, message.clone())]
         };

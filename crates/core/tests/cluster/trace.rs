@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use quorate_core::block::BlockId;
-use quorate_core::certificate::{Qc, Tc};
+use quorate_core::certificate::{Ballot, Qc, Tc};
 use quorate_core::hotstuff::Message;
 use quorate_core::protocol::Event;
 use quorate_core::replica::message::PeerMessage;
@@ -18,6 +18,8 @@ pub struct Trace {
     /// Whether it is ever set: blocks get names all the time then.
     names_blocks: bool,
     pub lines: Vec<String>,
+    /// Phases a view.
+    pub phases: u8,
     names: BTreeMap<BlockId, String>,
     /// How many blocks of a view have a name.
     by_view: BTreeMap<View, usize>,
@@ -54,8 +56,31 @@ impl Trace {
         self.names.get(id).cloned().unwrap_or_else(|| "b0".into())
     }
 
+    /// What a certificate of this ballot is called: as the papers do, where there are several kinds.
+    fn certificate(&self, ballot: &Ballot) -> String {
+        let kind = match (self.phases, ballot.phase) {
+            (1, 1) | (_, 0) => "",
+            (1, _) => "second-",
+            (_, 1) => "prepare-",
+            (_, 2) => "pre-commit-",
+            (_, _) => "commit-",
+        };
+        format!("{kind}QC({})", self.name(&ballot.block))
+    }
+
+    fn vote(&self, ballot: &Ballot) -> String {
+        let kind = match (self.phases, ballot.phase) {
+            (1, 1) => "",
+            (1, _) => "a second time for ",
+            (_, 1) => "prepare ",
+            (_, 2) => "pre-commit ",
+            (_, _) => "commit ",
+        };
+        format!("{kind}{}", self.name(&ballot.block))
+    }
+
     fn qc(&self, qc: &Qc) -> String {
-        format!("QC({})", self.name(&qc.block()))
+        self.certificate(&qc.ballot())
     }
 
     fn tc(&self, tc: Option<&Tc>) -> String {
@@ -118,10 +143,14 @@ impl Trace {
                 let (frames, tc) = (block.frames.len(), self.tc(tc.as_ref()));
                 format!("proposal {name} ({qc}{tc}, {frames} frames)")
             }
-            Message::Vote(vote) => format!("vote {}", self.name(&vote.block)),
+            Message::Vote(vote) => format!("vote {}", self.vote(&vote.ballot)),
+            Message::Certificate(qc) => self.qc(qc),
+            Message::NewView { view, high_qc } => {
+                format!("new-view {view} ({})", self.qc(high_qc))
+            }
             Message::TimeOut { time_out, high_qc, high_tc, last_vote } => {
                 let vote = last_vote
-                    .map_or_else(String::new, |v| format!(", vote {}", self.name(&v.block)));
+                    .map_or_else(String::new, |v| format!(", vote {}", self.vote(&v.ballot)));
                 let (qc, tc) = (self.qc(high_qc), self.tc(high_tc.as_ref()));
                 format!("time-out of view {} ({qc}{tc}{vote})", time_out.view)
             }
@@ -145,11 +174,14 @@ impl Trace {
             Event::Proposed { view, block, frames } => {
                 format!("proposes in view {view}, {frames} frames: {}", self.name(block))
             }
-            Event::Voted { block, .. } => format!("votes for {}", self.name(block)),
+            Event::Voted(ballot) if self.phases == 1 && ballot.phase == 1 => {
+                format!("votes for {}", self.name(&ballot.block))
+            }
+            Event::Voted(ballot) => format!("votes {}", self.vote(ballot)),
             Event::Declined { view, reason } => {
                 format!("does not vote in view {view}: {reason:?}")
             }
-            Event::Certified { block, .. } => format!("has QC({})", self.name(block)),
+            Event::Certified(ballot) => format!("has {}", self.certificate(ballot)),
             Event::TimedOut(view) => format!("gives up view {view}"),
             Event::GaveUp(view) => format!("has TC({view})"),
             Event::Committed { height, block, .. } => {

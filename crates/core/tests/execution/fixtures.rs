@@ -28,7 +28,7 @@ pub fn signed_frame(
     signature: u8,
 ) -> SharedFrame {
     let commands = commands.iter().map(Vec::as_slice);
-    let sign = |_: &_| Signature([signature; 64]);
+    let sign = |_: &_| Signature::from([signature; 64]);
     let frame =
         Frame::build(key(client), SessionId(session), Sequence(first), commands, &CHAIN, sign);
     Arc::new(frame.expect("within the limits of a frame"))
@@ -40,7 +40,7 @@ pub fn frame(client: u8, session: u64, first: u64, commands: &[&str]) -> SharedF
 }
 
 pub fn open(client: u8, incarnation: u64) -> SharedFrame {
-    Arc::new(Frame::open(key(client), incarnation, &CHAIN, |_| Signature([0; 64])))
+    Arc::new(Frame::open(key(client), incarnation, &CHAIN, |_| Signature::from([0; 64])))
 }
 
 /// Keeps every command it applied. Replies with how many there were before, and the command,

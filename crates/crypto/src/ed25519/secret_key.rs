@@ -53,12 +53,6 @@ impl SecretKey {
         &self.seed
     }
 
-    /// The public half.
-    #[must_use]
-    pub fn public_key(&self) -> PublicKey {
-        self.public
-    }
-
     pub(crate) fn sign_bytes(&self, message: &[u8]) -> [u8; 64] {
         let nonce = Zeroizing::new(<[u8; 64]>::from(
             Sha512::new().chain_update(self.prefix).chain_update(message).finalize(),

@@ -5,7 +5,7 @@ use curve25519_dalek::edwards::CompressedEdwardsY;
 use curve25519_dalek::traits::IsIdentity;
 use curve25519_dalek::{EdwardsPoint, Scalar};
 use proptest::prelude::*;
-use quorate_core::crypto::{Signer as _, Statement};
+use quorate_core::crypto::{ClientSigner as _, PublicKey, Signer as _, Statement};
 use quorate_core::types::Digest;
 use sha2::{Digest as _, Sha512};
 
@@ -22,20 +22,21 @@ fn verdicts(scheme: &Ed25519, inputs: &[Input]) -> Vec<bool> {
     let inputs = inputs.iter().enumerate().map(|(index, (key, message, signature))| {
         (index, Whose::Anybody(key), message.as_slice(), signature.as_slice())
     });
-    scheme.verify(inputs, &mut verdicts);
+    scheme.settle_all(inputs, &mut verdicts);
     verdicts
 }
 
 /// The verdicts of a committee that the keys of `inputs` are first in, and then `more`: on the
 /// inputs as its members'.
 fn members_verdicts(inputs: &[Input], more: &[[u8; 32]]) -> Vec<bool> {
-    let keys: Vec<_> = inputs.iter().map(|(key, ..)| *key).chain(more.iter().copied()).collect();
+    let keys: Vec<_> =
+        inputs.iter().map(|(key, ..)| key).chain(more).map(|key| PublicKey(*key)).collect();
     let scheme = Ed25519::new(&keys);
     let mut verdicts = vec![false; inputs.len()];
     let members = inputs.iter().enumerate().map(|(index, (_, message, signature))| {
         (index, Whose::Member(index), message.as_slice(), signature.as_slice())
     });
-    scheme.verify(members, &mut verdicts);
+    scheme.settle_all(members, &mut verdicts);
     verdicts
 }
 
@@ -246,7 +247,7 @@ fn two_errors_that_cancel_out_are_both_found() {
 #[test]
 fn what_cannot_be_read_does_not_hold() {
     let (key, message, signature) = signed(1, b"message");
-    let scheme = Ed25519::new(&[key]);
+    let scheme = Ed25519::new(&[PublicKey(key)]);
     let mut verdicts = [false; 5];
     let inputs = [
         (0, Whose::Member(0), &message[..], &signature[..]),
@@ -255,16 +256,16 @@ fn what_cannot_be_read_does_not_hold() {
         (3, Whose::Member(0), &message, &signature[..48]),
         (4, Whose::Anybody(&key), &message, &[]),
     ];
-    scheme.verify(inputs.into_iter(), &mut verdicts);
+    scheme.settle_all(inputs.into_iter(), &mut verdicts);
     assert_eq!(verdicts, [true, false, false, false, false]);
-    scheme.verify(std::iter::empty(), &mut []);
+    scheme.settle_all(std::iter::empty(), &mut []);
 }
 
 /// Signatures hold under all fourteen; as a replica's key, from a file, none is taken.
 #[test]
 fn a_replicas_key_is_one_a_generator_makes() {
     let good = secret(1).public_key().0;
-    assert_eq!(read_key(&good), Ok(good));
+    assert_eq!(read_key(&good), Ok(PublicKey(good)));
     for encoding in small_order_encodings() {
         assert!(read_key(&encoding).is_err());
     }

@@ -3,6 +3,7 @@
 use curve25519_dalek::edwards::{CompressedEdwardsY, VartimeEdwardsPrecomputation};
 use curve25519_dalek::traits::{Identity, IsIdentity, VartimePrecomputedMultiscalarMul};
 use curve25519_dalek::{EdwardsPoint, Scalar, constants::ED25519_BASEPOINT_POINT};
+use quorate_core::crypto::{Check, Form, PublicKey, Scheme, Share, Signature};
 
 use super::known_keys::KnownKeys;
 use super::{challenge, challenge_bytes};
@@ -70,10 +71,10 @@ impl Ed25519 {
     /// A verifier that keeps tables of the keys in `members` (10 kB each), which makes their
     /// signatures cheaper. The verdict does not depend on it.
     #[must_use]
-    pub fn new(members: &[[u8; 32]]) -> Self {
+    pub fn new(members: &[PublicKey]) -> Self {
         let members: Vec<_> = members
             .iter()
-            .map(|key| Member { key: *key, point: CompressedEdwardsY(*key).decompress() })
+            .map(|key| Member { key: key.0, point: CompressedEdwardsY(key.0).decompress() })
             .collect();
         let points = members.iter().map(|member| member.point);
         let tables = VartimeEdwardsPrecomputation::new(
@@ -83,9 +84,9 @@ impl Ed25519 {
         Self { members, tables, known: KnownKeys::default() }
     }
 
-    /// Verifies signatures as one batch, each beside the place of its verdict, whose it is, and the
-    /// message. Sets the verdicts of those that hold and leaves the others alone.
-    pub fn verify<'a>(
+    /// Verifies signatures of any messages as one batch, each beside the place of its verdict, whose
+    /// it is, and the message. Sets the verdicts of those that hold and leaves the others alone.
+    pub fn settle_all<'a>(
         &'a self,
         inputs: impl Iterator<Item = (usize, Whose<'a>, &'a [u8], &'a [u8])>,
         verdicts: &mut [bool],
@@ -204,6 +205,29 @@ impl Ed25519 {
     }
 }
 
+impl Scheme for Ed25519 {
+    fn verify(&self, checks: &[Check]) -> Vec<bool> {
+        let mut verdicts = vec![false; checks.len()];
+        let inputs = checks.iter().enumerate().filter_map(|(index, check)| match check {
+            Check::Client { key, statement, signature } => {
+                Some((index, Whose::Anybody(&key.0), statement.as_bytes(), signature.as_bytes()))
+            }
+            Check::Replica(Share { signer, statement, signature }) => {
+                let whose = Whose::Member(signer.index());
+                Some((index, whose, statement.as_bytes(), signature.as_bytes()))
+            }
+            Check::Aggregate { .. } | Check::Threshold { .. } => None,
+        });
+        self.settle_all(inputs, &mut verdicts);
+        verdicts
+    }
+
+    /// Never: the signatures cannot be joined.
+    fn combine(&self, _: Form, _: &[Share]) -> Option<Signature> {
+        None
+    }
+}
+
 /// Reads a replica's key from a person's file. Stricter than the rule for signatures, which reads
 /// every encoding of every point: of this point the one encoding, and the point one that a key
 /// generator can make, of prime order. For a key of small order anybody can sign; a sum of a key
@@ -211,7 +235,7 @@ impl Ed25519 {
 ///
 /// # Errors
 /// [`KeyProblem`].
-pub fn read_key(bytes: &[u8]) -> Result<[u8; 32], KeyProblem> {
+pub fn read_key(bytes: &[u8]) -> Result<PublicKey, KeyProblem> {
     let key: [u8; 32] =
         bytes.try_into().map_err(|_| KeyProblem::Length { expected: 32, found: bytes.len() })?;
     let point = CompressedEdwardsY(key).decompress().ok_or(KeyProblem::NotOnCurve)?;
@@ -224,7 +248,7 @@ pub fn read_key(bytes: &[u8]) -> Result<[u8; 32], KeyProblem> {
     if !point.is_torsion_free() {
         return Err(KeyProblem::OutsideSubgroup);
     }
-    Ok(key)
+    Ok(PublicKey(key))
 }
 
 impl Parsed<'_> {

@@ -2,13 +2,47 @@
 
 use std::collections::BTreeMap;
 
+use quorate_node::config::Combination;
 use serde::Serialize;
+
+/// What ordered the blocks, by the names of `cluster.toml`.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Choices {
+    /// The protocol.
+    pub protocol: &'static str,
+    /// To whom votes went.
+    pub votes: &'static str,
+    /// Whether a block that had its certificate was voted for once more.
+    pub second_vote: bool,
+    /// How failed views were left.
+    pub pacemaker: &'static str,
+    /// Who led.
+    pub leader: &'static str,
+    /// What was signed with.
+    pub signatures: &'static str,
+}
+
+impl From<Combination> for Choices {
+    fn from(combination: Combination) -> Self {
+        Self {
+            protocol: combination.protocol.name(),
+            votes: combination.votes.name(),
+            second_vote: combination.second_vote,
+            pacemaker: combination.pacemaker.name(),
+            leader: combination.leader.name(),
+            signatures: combination.signatures.name(),
+        }
+    }
+}
 
 /// What a row was measured with.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Settings {
     /// What is measured.
     pub name: &'static str,
+    /// What ordered the blocks.
+    #[serde(flatten)]
+    pub choices: Choices,
     /// Replicas.
     pub replicas: usize,
     /// What a vote waits for.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use quorate_app::kv::{Condition, command, reply};
-use quorate_core::crypto::Signer;
+use quorate_core::crypto::ClientSigner;
 use quorate_crypto::SecretKey;
 use quorate_node::client::ClientConfig;
 use quorate_node::config::Durability;
@@ -91,7 +91,7 @@ impl Bench {
             })?,
         };
         let key = |_| match SecretKey::generate() {
-            Ok(key) => Ok(Arc::new(key) as Arc<dyn Signer>),
+            Ok(key) => Ok(Arc::new(key) as Arc<dyn ClientSigner>),
             Err(error) => Err(CountingError::Key(error.to_string())),
         };
         Ok(LoadConfig {

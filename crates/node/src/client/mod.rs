@@ -22,7 +22,7 @@ use bytes::Bytes;
 use quorate_core::client::{
     ClientError, Fatal, NotExecuted, Packed, Session, SessionConfig, Unknown,
 };
-use quorate_core::crypto::{PublicKey, Signer};
+use quorate_core::crypto::{ClientSigner, PublicKey};
 use quorate_core::{ReplicaId, SessionId, Time};
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -90,7 +90,7 @@ impl Client {
     /// Outside of a tokio runtime, or if the configuration has more or fewer addresses than
     /// replicas.
     #[must_use]
-    pub fn start(config: ClientConfig, signer: Arc<dyn Signer>) -> Self {
+    pub fn start(config: ClientConfig, signer: Arc<dyn ClientSigner>) -> Self {
         assert_eq!(config.replicas.len(), config.session.replicas, "one address a replica");
         let (submissions, receiver) = mpsc::unbounded_channel();
         let (sender, state) = watch::channel(State::Opening);
@@ -128,7 +128,10 @@ impl Client {
     ///
     /// # Panics
     /// As [`Client::start`].
-    pub async fn connect(config: ClientConfig, signer: Arc<dyn Signer>) -> Result<Self, Fatal> {
+    pub async fn connect(
+        config: ClientConfig,
+        signer: Arc<dyn ClientSigner>,
+    ) -> Result<Self, Fatal> {
         let client = Self::start(config, signer);
         client.opened().await?;
         Ok(client)

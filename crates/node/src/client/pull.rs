@@ -10,13 +10,15 @@ use std::time::Duration;
 use bytes::Bytes;
 use quorate_core::client::decided::{Decided, NotDecided};
 use quorate_core::client::message::{MAX_REPLY_BYTES, Request, Response};
+use quorate_core::committee::CommitteeError;
 use quorate_core::crypto::Scheme;
 use quorate_core::replica::message::FullBlock;
 use quorate_core::wire::{Decode as _, DecodeError, Encode as _};
-use quorate_core::{Committee, Digest, Height, ReplicaId};
-use quorate_crypto::Ed25519;
+use quorate_core::{Digest, Height, ReplicaId};
 
 use super::ReplicaAddress;
+use crate::config::Cluster;
+use crate::protocol;
 use crate::transport::{self, Connection, DialError, Limits, Refusal};
 
 /// Bytes asked for at once.
@@ -74,20 +76,26 @@ pub struct Puller {
 }
 
 impl Puller {
-    /// Pulls from `replicas` (in the order of their ids) what `committee` decides, from height
-    /// `from` on.
-    #[must_use]
-    pub fn new(replicas: Vec<ReplicaAddress>, committee: Committee, from: Height) -> Self {
-        let keys: Vec<_> =
-            committee.replicas().filter_map(|id| committee.key(id).copied()).collect();
-        Self {
+    /// Pulls from `replicas` (in the order of their ids) what `cluster` decides, from height `from`
+    /// on.
+    ///
+    /// # Errors
+    /// [`CommitteeError`] if the members make no committee; never for a cluster that was loaded.
+    pub fn new(
+        replicas: Vec<ReplicaAddress>,
+        cluster: &Cluster,
+        from: Height,
+    ) -> Result<Self, CommitteeError> {
+        let domain = protocol::domain(cluster)?;
+        let facts = protocol::agreed(cluster).rules.facts();
+        Ok(Self {
             replicas,
-            chain: committee.chain(),
-            scheme: Arc::new(Ed25519::new(&keys)),
-            decided: Decided::new(committee, from),
+            chain: domain.committee().chain(),
+            scheme: protocol::scheme(cluster),
+            decided: Decided::new(domain, facts, from),
             asked: 0,
             connection: None,
-        }
+        })
     }
 
     /// The height of the next block that will be handed out.

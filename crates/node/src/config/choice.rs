@@ -9,6 +9,9 @@ macro_rules! choice {
         }
 
         impl $name {
+            /// All of them, in the order of [`Self::NAMES`].
+            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
+
             /// All names, as configuration files spell them.
             pub const NAMES: &'static [&'static str] = &[$($text),*];
 
@@ -41,10 +44,98 @@ macro_rules! choice {
 choice!(
     /// The protocol that orders the blocks.
     ProtocolName {
-        /// Chained HotStuff: the three-chain rule of the HotStuff paper.
+        /// Basic HotStuff: four phases for each block (Yin et al. 2019, section 4).
+        HotstuffBasic = "hotstuff-basic",
+        /// Chained HotStuff: each block is a phase of those before it (section 5); commits by
+        /// the three-chain.
         HotstuffChained = "hotstuff-chained",
+        /// Chained HotStuff whose vote looks at views alone (Jehl 2021).
+        HotstuffSimplified = "hotstuff-simplified",
+        /// Fast-HotStuff: commits by the two-chain; after a failed view the leader proves the
+        /// highest certificate of a quorum (Jalalzai et al. 2020).
+        HotstuffFast = "hotstuff-fast",
+        /// The two-chain of Jolteon and DiemBFT v4: time-out certificates prove it.
+        HotstuffTwoChain = "hotstuff-two-chain",
+        /// HotStuff-2: the two-chain without proofs; after a failed view the leader waits for
+        /// the highest certificate (Malkhi and Nayak 2023).
+        Hotstuff2 = "hotstuff-2",
     }
 );
+choice!(
+    /// To whom votes go.
+    VoteRoute {
+        /// To the leader of the next view, who makes the certificate.
+        NextLeader = "next-leader",
+        /// To all, each of whom makes it.
+        Broadcast = "broadcast",
+    }
+);
+choice!(
+    /// How replicas leave a view whose leader does not lead.
+    PacemakerName {
+        /// Time-outs to all; a quorum of them makes a certificate (DiemBFT).
+        TimeoutCertificates = "timeout-certificates",
+        /// Complaints to the next leader, who tells all: linearly many messages.
+        Linear = "linear",
+    }
+);
+choice!(
+    /// Who leads a view.
+    LeaderName {
+        /// View modulo n.
+        RoundRobin = "round-robin",
+        /// Always the same.
+        Fixed = "fixed",
+        /// One of those who signed the last committed certificate, recent leaders left out
+        /// (Cohen et al. 2022).
+        Carousel = "carousel",
+        /// Drawn by what each did in the committed history (DiemBFT v4).
+        Reputation = "reputation",
+    }
+);
+choice!(
+    /// What replicas sign votes and time-outs with. Connections and clients have Ed25519 always.
+    SchemeName {
+        /// Ed25519 under ZIP-215; certificates are lists.
+        Ed25519 = "ed25519",
+        /// ECDSA over secp256k1; certificates are lists.
+        EcdsaSecp256k1 = "ecdsa-secp256k1",
+        /// ECDSA over P-256; certificates are lists.
+        EcdsaP256 = "ecdsa-p256",
+        /// BLS over BLS12-381; certificates are one signature and the set of signers.
+        Bls = "bls12-381",
+        /// Threshold BLS over BLS12-381; certificates are one signature, of nobody in particular.
+        BlsThreshold = "bls12-381-threshold",
+        /// Nothing is signed: to learn what signatures cost.
+        None = "none",
+    }
+);
+
+impl SchemeName {
+    /// Bytes of a replica's public key. Without signatures: of what stands for it.
+    #[must_use]
+    pub const fn public_key_bytes(self) -> usize {
+        match self {
+            Self::Ed25519 | Self::None => 32,
+            Self::EcdsaSecp256k1 | Self::EcdsaP256 => 33,
+            Self::Bls | Self::BlsThreshold => 96,
+        }
+    }
+
+    /// Whether each public key comes with a proof that somebody holds its secret half. Without
+    /// one, a key made of the others' could pass for a quorum (Ristenpart and Yilek 2007).
+    #[must_use]
+    pub const fn needs_possession(self) -> bool {
+        matches!(self, Self::Bls)
+    }
+
+    /// Whether the committee has a key of its own, of which each replica has a share.
+    #[must_use]
+    pub const fn needs_group(self) -> bool {
+        matches!(self, Self::BlsThreshold)
+    }
+}
+
 choice!(
     /// The state machine that is replicated.
     Application {
@@ -61,6 +152,37 @@ choice!(
         Sync = "sync",
         /// The operating system has them: survives the death of the process alone.
         Os = "os",
+    }
+);
+choice!(
+    /// How long a view may take.
+    TimeoutKind {
+        /// The same time always.
+        Fixed = "fixed",
+        /// Longer with each view that failed since the last commit.
+        Exponential = "exponential",
+        /// As long as recent views took, by their mean and spread.
+        Adaptive = "adaptive",
+    }
+);
+choice!(
+    /// Which ancestors travel with a proposal.
+    SentAncestors {
+        /// None: who lacks one asks for it.
+        None = "none",
+        /// Those the receiver is not known to have.
+        Missing = "missing",
+        /// All that are not committed.
+        All = "all",
+    }
+);
+choice!(
+    /// When votes are verified.
+    VoteVerification {
+        /// As one batch, once a quorum is there.
+        AtQuorum = "at-quorum",
+        /// Each when it comes.
+        OneByOne = "one-by-one",
     }
 );
 choice!(

@@ -1,17 +1,26 @@
 //! `cluster.toml`: what all replicas agreed on.
 
-use std::collections::BTreeMap;
+mod check;
+mod fields;
 
-use quorate_core::committee::{CommitteeError, MAX_REPLICAS};
+use quorate_core::committee::{CommitteeError, ReplicaKey};
 use quorate_core::crypto::PublicKey;
 use quorate_core::wire::{Encode, put_bytes};
-use quorate_core::{Committee, Digest, Epoch, ReplicaId, frame, sessions};
+use quorate_core::{Committee, Digest, Epoch, ReplicaId, sessions};
 
-use super::choice::{Application, ProtocolName};
-use super::document::Document;
+use super::choice::{Application, LeaderName, PacemakerName, ProtocolName, SchemeName, VoteRoute};
+use super::combination::Combination;
 use super::finding::{Finding, Place};
 use super::quantity::{ByteSize, HostPort};
-use super::schema::{Field, Kind, List, Preset, Schema, Settings, Value};
+use super::schema::{Settings, Value};
+
+pub(super) use check::from_document;
+pub(super) use fields::SCHEMA;
+
+/// Bytes of a proof of possession: a BLS signature.
+pub const PROOF_BYTES: usize = 48;
+/// Bytes of the committee's key, where it has one.
+pub const GROUP_KEY_BYTES: usize = 96;
 
 /// What all replicas agreed on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +33,21 @@ pub struct Cluster {
     pub epoch: Epoch,
     /// What orders the blocks.
     pub protocol: ProtocolName,
+    /// To whom votes go.
+    pub votes: VoteRoute,
+    /// Whether a replica that holds a block's certificate votes for it once more.
+    pub second_vote: bool,
+    /// How a view is left whose leader does not lead.
+    pub pacemaker: PacemakerName,
+    /// Who leads.
+    pub leader: LeaderName,
+    /// The leader, with [`LeaderName::Fixed`]; 0 without.
+    pub fixed_leader: ReplicaId,
+    /// What is signed with.
+    pub signatures: SchemeName,
+    /// The committee's public key; there is one exactly if the scheme
+    /// [needs it](SchemeName::needs_group).
+    pub group_key: Option<[u8; GROUP_KEY_BYTES]>,
     /// What is replicated.
     pub application: Application,
     /// What a block may hold.
@@ -61,8 +85,11 @@ pub struct ClusterLimits {
 pub struct Member {
     /// Its place in the committee.
     pub id: ReplicaId,
-    /// What it signs votes with.
-    pub consensus_key: PublicKey,
+    /// What its votes are checked with.
+    pub consensus_key: ReplicaKey,
+    /// The proof that it holds the secret half; there is one exactly if the scheme
+    /// [needs it](SchemeName::needs_possession).
+    pub proof_of_possession: Option<[u8; PROOF_BYTES]>,
     /// What it proves itself with when replicas connect.
     pub transport_key: PublicKey,
     /// Where other replicas reach it.
@@ -71,166 +98,13 @@ pub struct Member {
     pub client_address: HostPort,
 }
 
-pub(super) static SCHEMA: Schema = Schema {
-    title: "What all replicas of the cluster agreed on: this file must say the same everywhere.\n\
-            The digest of everything in it but transport keys and addresses is the chain's\n\
-            identity: replicas whose digests differ do not talk to each other.\n\
-            `quorate config show` prints the digest.",
-    tables: &[
-        ("batch", "What a block may hold."),
-        ("sessions", "What client sessions may use up. Part of the replicated rules."),
-        ("limits", "What is taken from clients and peers."),
-    ],
-    fields: &[
-        Field {
-            key: "chain",
-            kind: Kind::Name,
-            preset: Preset::Required,
-            comment: "The chain's name.",
-        },
-        Field {
-            key: "genesis",
-            kind: Kind::Hex32,
-            preset: Preset::Required,
-            comment: "Random at creation: tells this chain from any other of the same name.",
-        },
-        Field {
-            key: "epoch",
-            kind: Kind::Integer { min: 0, max: i64::MAX as u64 },
-            preset: Preset::Is("0"),
-            comment: "The number of the committee below. Every vote is bound to it.",
-        },
-        Field {
-            key: "protocol",
-            kind: Kind::Choice(ProtocolName::NAMES),
-            preset: Preset::Is("hotstuff-chained"),
-            comment: "The protocol that orders the blocks.",
-        },
-        Field {
-            key: "application",
-            kind: Kind::Choice(Application::NAMES),
-            preset: Preset::Is("kv"),
-            comment: "What is replicated: a key-value store, or nothing but the order of commands.",
-        },
-        Field {
-            key: "batch.max_commands",
-            kind: Kind::Integer { min: 1, max: 65536 },
-            preset: Preset::Is("400"),
-            comment: "Most commands in a block. More raises throughput and latency under load.",
-        },
-        Field {
-            key: "batch.max_bytes",
-            kind: Kind::Size { min: 1 << 10, max: 16 << 20 },
-            preset: Preset::Is("1MiB"),
-            comment: "Most bytes of commands in a block.",
-        },
-        Field {
-            key: "sessions.max_sessions",
-            kind: Kind::Integer { min: 1, max: 1 << 20 },
-            preset: Preset::Is("1024"),
-            comment: "Most sessions that live at a time. Each may cost every replica answer_bytes and\n\
-                      window_bytes of memory.",
-        },
-        Field {
-            key: "sessions.min_idle_blocks",
-            kind: Kind::Integer { min: 1, max: i64::MAX as u64 },
-            preset: Preset::Is("10000"),
-            comment: "How many blocks a session must have been idle before another may take its place.",
-        },
-        Field {
-            key: "sessions.answer_commands",
-            kind: Kind::Integer { min: frame::MAX_COMMANDS as u64, max: 1 << 24 },
-            preset: Preset::Is("16384"),
-            comment: "Most commands of one session whose replies are kept for retries.",
-        },
-        Field {
-            key: "sessions.answer_bytes",
-            kind: Kind::Size { min: 1 << 10, max: 1 << 30 },
-            preset: Preset::Is("1MiB"),
-            comment: "Most bytes of replies kept for one session.",
-        },
-        Field {
-            key: "sessions.window_frames",
-            kind: Kind::Integer { min: 1, max: 1 << 16 },
-            preset: Preset::Is("256"),
-            comment: "Most frames of one session that wait for a gap in its numbers to close.",
-        },
-        Field {
-            key: "sessions.window_commands",
-            kind: Kind::Integer { min: 1, max: 1 << 32 },
-            preset: Preset::Is("65536"),
-            comment: "How far ahead of the next number a waiting frame may begin, in commands.",
-        },
-        Field {
-            key: "sessions.window_bytes",
-            kind: Kind::Size { min: 1 << 10, max: 1 << 30 },
-            preset: Preset::Is("512KiB"),
-            comment: "Most bytes of the waiting frames of one session.",
-        },
-        Field {
-            key: "limits.max_frame_commands",
-            kind: Kind::Integer { min: 1, max: frame::MAX_COMMANDS as u64 },
-            preset: Preset::Is("4096"),
-            comment: "Most commands in one request frame. One that is larger than a block fills it alone.",
-        },
-        Field {
-            key: "limits.max_frame_bytes",
-            kind: Kind::Size { min: 1 << 10, max: frame::MAX_BODY_BYTES as u64 },
-            preset: Preset::Is("4MiB"),
-            comment: "Most bytes of commands in one request frame.",
-        },
-        Field {
-            key: "limits.max_snapshot_bytes",
-            kind: Kind::Size { min: 1 << 20, max: 1 << 44 },
-            preset: Preset::Is("64GiB"),
-            comment: "Largest state a replica fetches from others when it is far behind.",
-        },
-    ],
-    list: Some(List {
-        name: "replicas",
-        comment: "The committee: one table a replica, ids from 0 without gaps.",
-        fields: &[
-            Field {
-                key: "id",
-                kind: Kind::Integer { min: 0, max: MAX_REPLICAS as u64 - 1 },
-                preset: Preset::Required,
-                comment: "the replica's place in the committee",
-            },
-            Field {
-                key: "consensus_key",
-                kind: Kind::Hex32,
-                preset: Preset::Required,
-                comment: "the public key its votes are checked with (Ed25519)",
-            },
-            Field {
-                key: "transport_key",
-                kind: Kind::Hex32,
-                preset: Preset::Required,
-                comment: "the public key its connections are checked with (Ed25519)",
-            },
-            Field {
-                key: "peer_address",
-                kind: Kind::Peer,
-                preset: Preset::Required,
-                comment: "where other replicas reach it",
-            },
-            Field {
-                key: "client_address",
-                kind: Kind::Peer,
-                preset: Preset::Required,
-                comment: "where clients reach it",
-            },
-        ],
-    }),
-};
-
 impl Cluster {
-    /// A cluster of `members` with the default limits, epoch, protocol and application.
+    /// A cluster of `members` with the default limits, epoch, combination and application.
     #[must_use]
     pub fn new(chain: String, genesis: [u8; 32], members: Vec<Member>) -> Self {
         let mut settings = Settings::default();
         settings.set("chain", Value::Text(chain), Place::Default);
-        settings.set("genesis", Value::Hex32(genesis), Place::Default);
+        settings.set("genesis", Value::Hex(genesis.to_vec()), Place::Default);
         settings.fill_presets(SCHEMA.fields);
         match from_settings(&settings, members) {
             Some(cluster) => cluster,
@@ -242,11 +116,18 @@ impl Cluster {
     /// addresses are left out: they may change without making another chain.
     #[must_use]
     pub fn chain_digest(&self) -> Digest {
-        let mut bytes = Vec::with_capacity(256 + 32 * self.members.len());
+        let mut bytes = Vec::with_capacity(512 + 160 * self.members.len());
         put_bytes(&mut bytes, self.chain.as_bytes());
         bytes.extend_from_slice(&self.genesis);
         self.epoch.encode(&mut bytes);
         put_bytes(&mut bytes, self.protocol.name().as_bytes());
+        put_bytes(&mut bytes, self.votes.name().as_bytes());
+        bytes.push(self.second_vote.into());
+        put_bytes(&mut bytes, self.pacemaker.name().as_bytes());
+        put_bytes(&mut bytes, self.leader.name().as_bytes());
+        self.fixed_leader.encode(&mut bytes);
+        put_bytes(&mut bytes, self.signatures.name().as_bytes());
+        put_bytes(&mut bytes, self.group_key.as_ref().map_or(&[], |key| &key[..]));
         put_bytes(&mut bytes, self.application.name().as_bytes());
         self.batch.max_commands.encode(&mut bytes);
         self.batch.max_bytes.encode(&mut bytes);
@@ -256,9 +137,32 @@ impl Cluster {
         self.limits.max_snapshot_bytes.encode(&mut bytes);
         (self.members.len() as u32).encode(&mut bytes);
         for member in &self.members {
-            member.consensus_key.encode(&mut bytes);
+            put_bytes(&mut bytes, member.consensus_key.as_bytes());
+            let proof = &member.proof_of_possession;
+            put_bytes(&mut bytes, proof.as_ref().map_or(&[], |proof| &proof[..]));
         }
-        Digest::of("quorate chain 1", &bytes)
+        Digest::of("quorate chain 2", &bytes)
+    }
+
+    /// The choices that make up the protocol.
+    #[must_use]
+    pub fn combination(&self) -> Combination {
+        Combination {
+            protocol: self.protocol,
+            votes: self.votes,
+            second_vote: self.second_vote,
+            pacemaker: self.pacemaker,
+            leader: self.leader,
+            signatures: self.signatures,
+        }
+    }
+
+    /// Makes other choices.
+    pub fn set_combination(&mut self, combination: Combination) {
+        let Combination { protocol, votes, second_vote, pacemaker, leader, signatures } =
+            combination;
+        (self.protocol, self.votes, self.second_vote) = (protocol, votes, second_vote);
+        (self.pacemaker, self.leader, self.signatures) = (pacemaker, leader, signatures);
     }
 
     /// The committee, bound to the chain's identity.
@@ -266,7 +170,7 @@ impl Cluster {
     /// # Errors
     /// [`CommitteeError`] if the members make none; never for a cluster that was loaded.
     pub fn committee(&self) -> Result<Committee, CommitteeError> {
-        let keys = self.members.iter().map(|member| member.consensus_key).collect();
+        let keys = self.members.iter().map(|member| member.consensus_key.clone()).collect();
         Committee::new(self.chain_digest(), self.epoch, keys)
     }
 
@@ -291,8 +195,9 @@ impl Cluster {
         let text = self.to_toml();
         let file = std::path::Path::new("cluster.toml");
         let document = super::document::parse(file, &text, &SCHEMA, &mut findings);
-        if let Some(document) = document {
-            from_document(&document, &mut findings);
+        if let Some(mut document) = document {
+            document.settings.fill_presets(SCHEMA.fields);
+            from_document(file, &document, &mut findings);
         }
         findings.into_iter().next()
     }
@@ -305,9 +210,14 @@ impl Cluster {
         let mut settings = Settings::default();
         for (key, value) in [
             ("chain", text(&self.chain)),
-            ("genesis", Value::Hex32(self.genesis)),
+            ("genesis", Value::Hex(self.genesis.to_vec())),
             ("epoch", Value::Integer(self.epoch.0)),
             ("protocol", text(self.protocol.name())),
+            ("votes", text(self.votes.name())),
+            ("second_vote", Value::Bool(self.second_vote)),
+            ("pacemaker", text(self.pacemaker.name())),
+            ("leader", text(self.leader.name())),
+            ("signatures", text(self.signatures.name())),
             ("application", text(self.application.name())),
             ("batch.max_commands", integer(batch.max_commands)),
             ("batch.max_bytes", size(batch.max_bytes.into())),
@@ -324,6 +234,13 @@ impl Cluster {
         ] {
             settings.set(key, value, Place::Default);
         }
+        if self.leader == LeaderName::Fixed || self.fixed_leader != ReplicaId(0) {
+            let leader = Value::Integer(self.fixed_leader.0.into());
+            settings.set("fixed_leader", leader, Place::Default);
+        }
+        if let Some(key) = &self.group_key {
+            settings.set("group_key", Value::Hex(key.to_vec()), Place::Default);
+        }
         settings
     }
 }
@@ -333,12 +250,15 @@ impl Member {
         let mut settings = Settings::default();
         for (key, value) in [
             ("id", Value::Integer(self.id.0.into())),
-            ("consensus_key", Value::Hex32(self.consensus_key.0)),
-            ("transport_key", Value::Hex32(self.transport_key.0)),
+            ("consensus_key", Value::Hex(self.consensus_key.as_bytes().to_vec())),
+            ("transport_key", Value::Hex(self.transport_key.0.to_vec())),
             ("peer_address", Value::Address(self.peer_address.clone())),
             ("client_address", Value::Address(self.client_address.clone())),
         ] {
             settings.set(key, value, Place::Default);
+        }
+        if let Some(proof) = &self.proof_of_possession {
+            settings.set("proof_of_possession", Value::Hex(proof.to_vec()), Place::Default);
         }
         settings
     }
@@ -346,8 +266,9 @@ impl Member {
     fn from_settings(settings: &Settings) -> Option<Self> {
         Some(Self {
             id: ReplicaId(u16::try_from(settings.integer("id")?).ok()?),
-            consensus_key: PublicKey(settings.hex32("consensus_key")?),
-            transport_key: PublicKey(settings.hex32("transport_key")?),
+            consensus_key: ReplicaKey::new(&settings.hex("consensus_key")?)?,
+            proof_of_possession: settings.bytes("proof_of_possession"),
+            transport_key: PublicKey(settings.bytes("transport_key")?),
             peer_address: settings.address("peer_address")?,
             client_address: settings.address("client_address")?,
         })
@@ -357,11 +278,19 @@ impl Member {
 fn from_settings(settings: &Settings, members: Vec<Member>) -> Option<Cluster> {
     let integer = |key| u32::try_from(settings.integer(key)?).ok();
     let size = |key| u32::try_from(settings.size(key)?.0).ok();
+    let replica = |key| Some(ReplicaId(u16::try_from(settings.integer(key)?).ok()?));
     Some(Cluster {
         chain: settings.text("chain")?,
-        genesis: settings.hex32("genesis")?,
+        genesis: settings.bytes("genesis")?,
         epoch: Epoch(settings.integer("epoch")?),
         protocol: ProtocolName::named(&settings.text("protocol")?)?,
+        votes: VoteRoute::named(&settings.text("votes")?)?,
+        second_vote: settings.bool("second_vote")?,
+        pacemaker: PacemakerName::named(&settings.text("pacemaker")?)?,
+        leader: LeaderName::named(&settings.text("leader")?)?,
+        fixed_leader: replica("fixed_leader")?,
+        signatures: SchemeName::named(&settings.text("signatures")?)?,
+        group_key: settings.bytes("group_key"),
         application: Application::named(&settings.text("application")?)?,
         batch: BatchLimits {
             max_commands: integer("batch.max_commands")?,
@@ -383,68 +312,4 @@ fn from_settings(settings: &Settings, members: Vec<Member>) -> Option<Cluster> {
         },
         members,
     })
-}
-
-/// Makes a cluster of what a file says, and checks what its keys say together. Returns the places
-/// of the members beside it.
-pub(super) fn from_document(
-    document: &Document,
-    findings: &mut Vec<Finding>,
-) -> Option<(Cluster, Vec<Place>)> {
-    let mut members: Vec<(Member, Place)> = Vec::with_capacity(document.list.len());
-    for (place, settings) in &document.list {
-        members.push((Member::from_settings(settings)?, place.clone()));
-    }
-    members.sort_by_key(|(member, _)| member.id);
-    check_ids(&members, findings);
-    check_distinct(&members, findings);
-    let (members, places): (_, Vec<_>) = members.into_iter().unzip();
-    let cluster = from_settings(&document.settings, members)?;
-    Some((cluster, places))
-}
-
-fn check_ids(members: &[(Member, Place)], findings: &mut Vec<Finding>) {
-    for (index, (member, place)) in members.iter().enumerate() {
-        let id = member.id;
-        if id.index() == index {
-            continue;
-        }
-        let what = match index.checked_sub(1).and_then(|before| members.get(before)) {
-            Some((other, _)) if other.id == id => format!("two replicas have the id {id}"),
-            _ => format!("there is a replica {id}, and no replica {index}"),
-        };
-        let remedy = format!("give the {} replicas the ids from 0 without gaps", members.len());
-        return findings.push(Finding::new(what, place.clone(), remedy));
-    }
-}
-
-/// No key serves twice, in whichever role, and no address.
-fn check_distinct(members: &[(Member, Place)], findings: &mut Vec<Finding>) {
-    let mut keys = BTreeMap::new();
-    let mut addresses = BTreeMap::new();
-    for (member, place) in members {
-        let id = member.id;
-        for (role, key) in
-            [("consensus_key", member.consensus_key), ("transport_key", member.transport_key)]
-        {
-            if let Some((other, first)) = keys.insert(key, (id, role)) {
-                findings.push(Finding::new(
-                    format!("`{role}` of replica {id} is also `{first}` of replica {other}"),
-                    place.clone(),
-                    "every key serves once: make another with `quorate keygen`",
-                ));
-            }
-        }
-        for (role, address) in
-            [("peer_address", &member.peer_address), ("client_address", &member.client_address)]
-        {
-            if let Some((other, first)) = addresses.insert(address.clone(), (id, role)) {
-                findings.push(Finding::new(
-                    format!("`{role}` of replica {id} is also `{first}` of replica {other}"),
-                    place.clone(),
-                    "give each its own port",
-                ));
-            }
-        }
-    }
 }

@@ -253,6 +253,7 @@ fn value_of(kind: &Kind, value: &DeValue<'_>) -> Option<Value> {
             let n = u64::from_str_radix(n.as_str(), n.radix()).ok()?;
             kind.parse(&n.to_string())
         }
+        DeValue::Boolean(value) if matches!(kind, Kind::Bool) => Some(Value::Bool(*value)),
         DeValue::Float(n) if matches!(kind, Kind::Ratio { .. }) => kind.parse(n.as_str()),
         _ => None,
     }

@@ -1,19 +1,19 @@
 //! From files, environment and flags to a configuration that holds.
 
+mod keys;
+
 use std::path::Path;
 
 use quorate_core::ReplicaId;
-use quorate_core::crypto::{PublicKey, Signer as _};
-use quorate_crypto::SecretKey;
-use quorate_crypto::key_file::{self, KeyFileError};
 
 use super::cluster::{self, Cluster, Member};
 use super::document;
 use super::finding::{ConfigError, Finding, Place};
 use super::home::Home;
 use super::node::{self, Node};
-use super::quantity::HumanDuration;
 use super::schema::{Field, Setting, Settings, Value};
+
+pub use keys::Keys;
 
 /// Settings of `node.toml` from elsewhere than the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -88,15 +88,6 @@ struct KeyPlaces {
     transport: Place,
 }
 
-/// The secret keys of a replica.
-#[derive(Debug)]
-pub struct Keys {
-    /// The one for votes.
-    pub consensus: SecretKey,
-    /// The one for connections.
-    pub transport: SecretKey,
-}
-
 /// Loads a replica's configuration. The key files are not read: see [`Loaded::open_keys`].
 ///
 /// # Errors
@@ -134,6 +125,7 @@ pub fn load_cluster(file: &Path) -> Result<(Cluster, Vec<Finding>), ConfigError>
 struct ReadCluster {
     cluster: Cluster,
     member_places: Vec<Place>,
+    signatures_place: Place,
     effective: Vec<Effective>,
 }
 
@@ -147,7 +139,7 @@ fn read_cluster(
     let place = Place::File(file.to_owned());
     document::report_missing(&document.settings, fields, "", &place, findings);
     document.settings.fill_presets(fields);
-    let (cluster, member_places) = cluster::from_document(&document, findings)?;
+    let (cluster, member_places) = cluster::from_document(file, &document, findings)?;
     if let Err(error) = cluster.committee() {
         // Shared keys were reported with their places.
         if findings.is_empty() {
@@ -162,6 +154,9 @@ fn read_cluster(
         let remedy = "use at least 4 replicas, unless this is an experiment";
         warnings.push(Finding::new(what, place, remedy));
     }
+    for rule in cluster.combination().warned() {
+        warnings.push(rule.finding(document.settings.source(rule.key)));
+    }
     let mut effective = effective_of("cluster", fields, &document.settings, "");
     if let Some(list) = &cluster::SCHEMA.list {
         for (_, settings) in &document.list {
@@ -170,7 +165,8 @@ fn read_cluster(
             effective.extend(effective_of("cluster", list.fields, settings, &prefix));
         }
     }
-    Some(ReadCluster { cluster, member_places, effective })
+    let signatures_place = document.settings.source("signatures");
+    Some(ReadCluster { cluster, member_places, signatures_place, effective })
 }
 
 fn effective_of(
@@ -257,7 +253,7 @@ fn finish(
     findings: &mut Vec<Finding>,
     warnings: &mut Vec<Finding>,
 ) -> Option<Loaded> {
-    let ReadCluster { cluster, member_places, mut effective } = read;
+    let ReadCluster { cluster, member_places, signatures_place, mut effective } = read;
     let id = ReplicaId(u16::try_from(settings.integer("replica")?).ok()?);
     let (Some(member), Some(place)) = (cluster.member(id), member_places.get(id.index())) else {
         let last = cluster.members.len() - 1;
@@ -270,7 +266,7 @@ fn finish(
     };
     inherit_addresses(member, place, &mut settings);
     let node = node::from_settings(&settings, home)?;
-    check_node(&node, &settings, findings, warnings);
+    node::check(&node, &settings, &cluster, signatures_place, findings, warnings);
     effective.extend(effective_of("node", node::SCHEMA.fields, &settings, ""));
     let key_places = KeyPlaces {
         member: place.clone(),
@@ -289,139 +285,4 @@ fn inherit_addresses(member: &Member, place: &Place, settings: &mut Settings) {
             settings.set(key, Value::Address(address.clone()), place.clone());
         }
     }
-}
-
-fn check_node(
-    node: &Node,
-    settings: &Settings,
-    findings: &mut Vec<Finding>,
-    warnings: &mut Vec<Finding>,
-) {
-    if node.view_timeout.max < node.view_timeout.base {
-        let (base, max) = (HumanDuration(node.view_timeout.base), node.view_timeout.max);
-        findings.push(Finding::new(
-            format!("`view_timeout.max` is \"{}\", below `view_timeout.base`", HumanDuration(max)),
-            settings.source("view_timeout.max"),
-            format!("make it at least \"{base}\""),
-        ));
-    }
-    if node.keys.consensus == node.keys.transport {
-        findings.push(Finding::new(
-            "`keys.transport` names the same file as `keys.consensus`",
-            settings.source("keys.transport"),
-            "give each its own key: make one with `quorate keygen`",
-        ));
-    }
-    let listen = [
-        ("listen.peer", &node.listen.peer),
-        ("listen.client", &node.listen.client),
-        ("listen.http", &node.listen.http),
-    ];
-    for (index, (key, address)) in listen.iter().enumerate() {
-        let twin = listen[..index].iter().find(|(_, other)| other == address);
-        if let (Some((other, _)), true) = (twin, address.port() > 0) {
-            findings.push(Finding::new(
-                format!("`{key}` is \"{address}\", and so is `{other}`"),
-                settings.source(key),
-                "give each its own port",
-            ));
-        }
-    }
-    if !node.listen.http.is_loopback() {
-        warnings.push(Finding::new(
-            format!(
-                "`listen.http` is \"{}\": everybody may read status and metrics",
-                node.listen.http
-            ),
-            settings.source("listen.http"),
-            "use 127.0.0.1, or see that only your monitoring reaches the port",
-        ));
-    }
-}
-
-impl Loaded {
-    /// Reads the secret keys, and checks that they are this member's.
-    ///
-    /// # Errors
-    /// [`ConfigError`]: a file is missing, open to others or no key; or its key is not the one
-    /// that `cluster.toml` tells the other replicas.
-    pub fn open_keys(&self) -> Result<Keys, ConfigError> {
-        let member = self.cluster.member(self.node.replica);
-        let (files, places) = (&self.node.keys, &self.key_places);
-        let consensus = self.open_key(
-            "consensus",
-            &files.consensus,
-            &places.consensus,
-            member.map(|member| member.consensus_key),
-        );
-        let transport = self.open_key(
-            "transport",
-            &files.transport,
-            &places.transport,
-            member.map(|member| member.transport_key),
-        );
-        match (consensus, transport) {
-            (Ok(consensus), Ok(transport)) => Ok(Keys { consensus, transport }),
-            (consensus, transport) => {
-                let findings = consensus.err().into_iter().chain(transport.err()).collect();
-                Err(ConfigError { findings })
-            }
-        }
-    }
-
-    fn open_key(
-        &self,
-        role: &str,
-        file: &Path,
-        set: &Place,
-        expected: Option<PublicKey>,
-    ) -> Result<SecretKey, Finding> {
-        match key_file::read(file) {
-            Ok(secret) => self.matching(role, file, secret, expected),
-            Err(error) => Err(key_file_finding(role, file, &error, set)),
-        }
-    }
-
-    fn matching(
-        &self,
-        role: &str,
-        file: &Path,
-        secret: SecretKey,
-        expected: Option<PublicKey>,
-    ) -> Result<SecretKey, Finding> {
-        if expected == Some(secret.public_key()) {
-            return Ok(secret);
-        }
-        let id = self.node.replica;
-        let says = expected.map_or(String::new(), |key| Value::Hex32(key.0).to_string());
-        Err(Finding::new(
-            format!(
-                "the key in {} is {}, but `{role}_key` of replica {id} is {says}",
-                file.display(),
-                Value::Hex32(secret.public_key().0),
-            ),
-            self.key_places.member.clone(),
-            format!("put the key file of replica {id} there, or correct `replica` in node.toml"),
-        ))
-    }
-}
-
-fn key_file_finding(role: &str, file: &Path, error: &KeyFileError, set: &Place) -> Finding {
-    let shown = file.display();
-    let remedy = format!("restore it, or correct `keys.{role}`");
-    let (what, remedy) = match error {
-        KeyFileError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
-            (format!("there is no key file {shown}"), remedy)
-        }
-        KeyFileError::Mode { mode, .. } => (
-            format!("key file {shown} has mode {mode:04o}: others than its owner may use the key"),
-            format!("if nobody has read it: chmod 600 {shown}; else make a new key"),
-        ),
-        other => (other.to_string(), remedy),
-    };
-    let place = match set {
-        Place::Default => Place::File(file.to_owned()),
-        set => set.clone(),
-    };
-    Finding::new(what, place, remedy)
 }

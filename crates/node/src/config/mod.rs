@@ -13,6 +13,7 @@
 
 mod choice;
 mod cluster;
+pub mod combination;
 mod document;
 mod finding;
 mod home;
@@ -21,10 +22,14 @@ mod node;
 mod quantity;
 pub mod schema;
 
-pub use choice::{Application, Durability, LogFormat, LogLevel, ProtocolName};
-pub use cluster::{BatchLimits, Cluster, ClusterLimits, Member};
+pub use choice::{
+    Application, Durability, LeaderName, LogFormat, LogLevel, PacemakerName, ProtocolName,
+    SchemeName, SentAncestors, TimeoutKind, VoteRoute, VoteVerification,
+};
+pub use cluster::{BatchLimits, Cluster, ClusterLimits, GROUP_KEY_BYTES, Member, PROOF_BYTES};
+pub use combination::Combination;
 pub use finding::{ConfigError, Finding, Place};
 pub use home::Home;
 pub use load::{Effective, FlagSetting, Keys, Loaded, Overrides, load, load_cluster};
-pub use node::{KeyFiles, Listen, Log, Node, Storage, ViewTimeout, node_file_text};
+pub use node::{KeyFiles, Laboratory, Listen, Log, Node, Storage, ViewTimeout, node_file_text};
 pub use quantity::{ByteSize, HostPort, HumanDuration, InvalidQuantity};

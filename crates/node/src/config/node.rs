@@ -1,15 +1,21 @@
 //! `node.toml`: what one process decides for itself.
 
+mod check;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
 use quorate_core::ReplicaId;
 
-use super::choice::{Durability, LogFormat, LogLevel};
+use super::choice::{
+    Durability, LogFormat, LogLevel, SentAncestors, TimeoutKind, VoteVerification,
+};
 use super::finding::Place;
 use super::home::Home;
 use super::quantity::HostPort;
 use super::schema::{Field, Kind, Preset, Schema, Settings};
+
+pub(super) use check::check;
 
 /// One replica's own configuration. Paths are resolved, addresses are where to listen.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,6 +32,8 @@ pub struct Node {
     pub view_timeout: ViewTimeout,
     /// What is logged.
     pub log: Log,
+    /// What is tried out.
+    pub laboratory: Laboratory,
 }
 
 /// Where the secret keys are.
@@ -64,12 +72,33 @@ pub struct Listen {
 /// When a leader is given up.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ViewTimeout {
-    /// How long a view may take after a commit.
+    /// How the time changes.
+    pub kind: TimeoutKind,
+    /// How long a view may take after a commit; with [`TimeoutKind::Adaptive`], until enough views
+    /// were timed.
     pub base: Duration,
-    /// By how much the next failed view may take longer.
+    /// By how much the next failed view may take longer. Nothing with [`TimeoutKind::Fixed`].
     pub multiplier: f64,
-    /// The longest a view may take.
+    /// The longest a view may take. Nothing with [`TimeoutKind::Fixed`].
     pub max: Duration,
+    /// In what time a message of any correct replica arrives: how long a leader of HotStuff-2
+    /// waits after a failed view before it proposes.
+    pub delta: Duration,
+}
+
+/// What is tried out where nothing is at stake. Without `enabled`, all else is as by default.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Laboratory {
+    /// Whether this is a laboratory: also what a cluster without signatures asks of a replica.
+    pub enabled: bool,
+    /// Whether a proposal leaves out what its ancestors hold.
+    pub filtering: bool,
+    /// Which uncommitted ancestors travel with a proposal.
+    pub ancestors: SentAncestors,
+    /// Whether a certificate that was verified is remembered, so as not to be verified again.
+    pub certificate_cache: bool,
+    /// When votes are verified.
+    pub verify_votes: VoteVerification,
 }
 
 /// What is logged.
@@ -97,6 +126,11 @@ pub(super) static SCHEMA: Schema = Schema {
         ),
         ("view_timeout", "When a leader that does not lead is given up."),
         ("log", "What is logged, to standard error."),
+        (
+            "laboratory",
+            "Experiments: parts that can be switched off to learn what they bring. All of it is refused\n\
+             unless enabled.",
+        ),
     ],
     fields: &[
         Field {
@@ -163,6 +197,13 @@ pub(super) static SCHEMA: Schema = Schema {
                       who they are.",
         },
         Field {
+            key: "view_timeout.kind",
+            kind: Kind::Choice(TimeoutKind::NAMES),
+            preset: Preset::Is("exponential"),
+            comment: "How long a view may take: always base; longer with each failed view until a commit;\n\
+                      or as long as recent views took, by their mean and spread.",
+        },
+        Field {
             key: "view_timeout.base",
             kind: Kind::Duration {
                 min: Duration::from_millis(1),
@@ -175,7 +216,8 @@ pub(super) static SCHEMA: Schema = Schema {
             key: "view_timeout.multiplier",
             kind: Kind::Ratio { min: 1.0, max: 10.0 },
             preset: Preset::Is("1.5"),
-            comment: "By how much each failed view lets the next take longer, until a commit.",
+            comment: "By how much each failed view lets the next take longer, until a commit. Nothing to\n\
+                      kind = \"fixed\".",
         },
         Field {
             key: "view_timeout.max",
@@ -185,6 +227,16 @@ pub(super) static SCHEMA: Schema = Schema {
             },
             preset: Preset::Is("10s"),
             comment: "The longest a view may take. At least view_timeout.base.",
+        },
+        Field {
+            key: "view_timeout.delta",
+            kind: Kind::Duration {
+                min: Duration::from_millis(1),
+                max: Duration::from_secs(60 * 60),
+            },
+            preset: Preset::Is("50ms"),
+            comment: "The time in which a message of any correct replica arrives. A leader of hotstuff-2\n\
+                      waits so long after a failed view, and never otherwise.",
         },
         Field {
             key: "log.level",
@@ -197,6 +249,37 @@ pub(super) static SCHEMA: Schema = Schema {
             kind: Kind::Choice(LogFormat::NAMES),
             preset: Preset::Is("text"),
             comment: "For people, or one JSON object a line.",
+        },
+        Field {
+            key: "laboratory.enabled",
+            kind: Kind::Bool,
+            preset: Preset::Is("false"),
+            comment: "Whether this is a laboratory. A cluster with signatures = \"none\" needs it as well.",
+        },
+        Field {
+            key: "laboratory.filtering",
+            kind: Kind::Bool,
+            preset: Preset::Is("true"),
+            comment: "Whether a proposal leaves out what its ancestors hold.",
+        },
+        Field {
+            key: "laboratory.ancestors",
+            kind: Kind::Choice(SentAncestors::NAMES),
+            preset: Preset::Is("none"),
+            comment: "Which uncommitted ancestors travel with a proposal: none, those the receiver is not\n\
+                      known to have, or all.",
+        },
+        Field {
+            key: "laboratory.certificate_cache",
+            kind: Kind::Bool,
+            preset: Preset::Is("true"),
+            comment: "Whether a certificate that was verified is not verified again.",
+        },
+        Field {
+            key: "laboratory.verify_votes",
+            kind: Kind::Choice(VoteVerification::NAMES),
+            preset: Preset::Is("at-quorum"),
+            comment: "When votes are verified: as one batch once a quorum is there, or each when it comes.",
         },
     ],
     list: None,
@@ -233,13 +316,22 @@ pub(super) fn from_settings(settings: &Settings, home: &Home) -> Option<Node> {
             http: settings.address("listen.http")?,
         },
         view_timeout: ViewTimeout {
+            kind: TimeoutKind::named(&settings.text("view_timeout.kind")?)?,
             base: settings.duration("view_timeout.base")?.0,
             multiplier: settings.ratio("view_timeout.multiplier")?,
             max: settings.duration("view_timeout.max")?.0,
+            delta: settings.duration("view_timeout.delta")?.0,
         },
         log: Log {
             level: LogLevel::named(&settings.text("log.level")?)?,
             format: LogFormat::named(&settings.text("log.format")?)?,
+        },
+        laboratory: Laboratory {
+            enabled: settings.bool("laboratory.enabled")?,
+            filtering: settings.bool("laboratory.filtering")?,
+            ancestors: SentAncestors::named(&settings.text("laboratory.ancestors")?)?,
+            certificate_cache: settings.bool("laboratory.certificate_cache")?,
+            verify_votes: VoteVerification::named(&settings.text("laboratory.verify_votes")?)?,
         },
     })
 }

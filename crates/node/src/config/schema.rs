@@ -52,6 +52,8 @@ pub struct Field {
 pub enum Preset {
     /// It must be set.
     Required,
+    /// It may be left out, and then there is none.
+    Absent,
     /// Taken from elsewhere; says where.
     Inherited(&'static str),
     /// This, as the environment would spell it.
@@ -89,12 +91,14 @@ pub enum Kind {
         /// The most.
         max: u64,
     },
+    /// True or false.
+    Bool,
     /// One of some names.
     Choice(&'static [&'static str]),
     /// 1 to 64 letters, digits, `-`, `_`, `.`.
     Name,
-    /// 32 bytes in hexadecimal.
-    Hex32,
+    /// Bytes in hexadecimal, as many as one of these numbers.
+    Hex(&'static [usize]),
     /// Where to connect: a host and a port above 0.
     Peer,
     /// Where to listen: a host and a port, 0 for any free one.
@@ -114,10 +118,12 @@ pub enum Value {
     Duration(HumanDuration),
     /// Of [`Kind::Size`].
     Size(ByteSize),
+    /// Of [`Kind::Bool`].
+    Bool(bool),
     /// Of [`Kind::Choice`], [`Kind::Name`].
     Text(String),
-    /// Of [`Kind::Hex32`].
-    Hex32([u8; 32]),
+    /// Of [`Kind::Hex`].
+    Hex(Vec<u8>),
     /// Of [`Kind::Peer`], [`Kind::Listen`].
     Address(HostPort),
     /// Of [`Kind::Path`].
@@ -146,9 +152,10 @@ impl Kind {
                 .ok()
                 .filter(|ByteSize(bytes)| (min..=max).contains(bytes))
                 .map(Value::Size),
+            Self::Bool => text.parse().ok().map(Value::Bool),
             Self::Choice(names) => names.contains(&text).then(|| Value::Text(text.to_owned())),
             Self::Name => is_name(text).then(|| Value::Text(text.to_owned())),
-            Self::Hex32 => hex32(text).map(Value::Hex32),
+            Self::Hex(lengths) => hex(text, lengths).map(Value::Hex),
             Self::Peer => text.parse().ok().filter(|a: &HostPort| a.port() > 0).map(Value::Address),
             Self::Listen => text.parse().ok().map(Value::Address),
             Self::Path => {
@@ -160,7 +167,7 @@ impl Kind {
     /// Whether a file writes values of this kind as strings.
     #[must_use]
     pub fn is_string(&self) -> bool {
-        !matches!(self, Self::Integer { .. } | Self::Ratio { .. })
+        !matches!(self, Self::Integer { .. } | Self::Ratio { .. } | Self::Bool)
     }
 }
 
@@ -178,12 +185,19 @@ impl fmt::Display for Kind {
                 let (min, max) = (ByteSize(*min), ByteSize(*max));
                 write!(f, "a size from {min} to {max}, such as \"64MiB\"")
             }
+            Self::Bool => f.write_str("true or false"),
             Self::Choice(names) => {
                 f.write_str("one of ")?;
                 write_quoted(f, names)
             }
             Self::Name => f.write_str("a name of 1 to 64 letters, digits, '-', '_' or '.'"),
-            Self::Hex32 => f.write_str("64 hexadecimal digits (32 bytes)"),
+            Self::Hex(lengths) => {
+                let digits: Vec<_> = lengths.iter().map(|bytes| 2 * bytes).collect();
+                write_any(f, &digits)?;
+                f.write_str(" hexadecimal digits (")?;
+                write_any(f, lengths)?;
+                f.write_str(" bytes)")
+            }
             Self::Peer => f.write_str("a host and a port above 0, such as \"127.0.0.1:7000\""),
             Self::Listen => {
                 f.write_str("a host and a port, such as \"127.0.0.1:7000\" (port 0: any free one)")
@@ -201,23 +215,31 @@ fn write_quoted(f: &mut fmt::Formatter<'_>, names: &[&str]) -> fmt::Result {
     Ok(())
 }
 
+/// Numbers, as in "32, 33 or 96".
+fn write_any(f: &mut fmt::Formatter<'_>, numbers: &[usize]) -> fmt::Result {
+    for (index, number) in numbers.iter().enumerate() {
+        let between = match (index, numbers.len() - index) {
+            (0, _) => "",
+            (_, 1) => " or ",
+            _ => ", ",
+        };
+        write!(f, "{between}{number}")?;
+    }
+    Ok(())
+}
+
 fn is_name(text: &str) -> bool {
     (1..=64).contains(&text.len())
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
 }
 
-fn hex32(text: &str) -> Option<[u8; 32]> {
-    let digits = text.as_bytes();
-    if digits.len() != 64 {
+fn hex(text: &str, lengths: &[usize]) -> Option<Vec<u8>> {
+    let (pairs, odd) = text.as_bytes().as_chunks::<2>();
+    if !odd.is_empty() || !lengths.contains(&pairs.len()) {
         return None;
     }
-    let mut bytes = [0; 32];
-    for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
-        for digit in pair {
-            *byte = *byte << 4 | char::from(*digit).to_digit(16)? as u8;
-        }
-    }
-    Some(bytes)
+    let digit = |digit: u8| Some(char::from(digit).to_digit(16)? as u8);
+    pairs.iter().map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?)).collect()
 }
 
 impl Value {
@@ -225,7 +247,7 @@ impl Value {
     #[must_use]
     pub fn to_toml(&self) -> String {
         match self {
-            Self::Integer(_) | Self::Ratio(_) => self.to_string(),
+            Self::Integer(_) | Self::Ratio(_) | Self::Bool(_) => self.to_string(),
             _ => toml::Value::String(self.to_string()).to_string(),
         }
     }
@@ -239,8 +261,9 @@ impl fmt::Display for Value {
             Self::Ratio(n) => write!(f, "{n:?}"),
             Self::Duration(span) => span.fmt(f),
             Self::Size(size) => size.fmt(f),
+            Self::Bool(value) => write!(f, "{value}"),
             Self::Text(text) => f.write_str(text),
-            Self::Hex32(bytes) => bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}")),
+            Self::Hex(bytes) => bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}")),
             Self::Address(address) => address.fmt(f),
             Self::Path(path) => path.display().fmt(f),
         }
@@ -331,14 +354,24 @@ reads! {
     duration: Duration -> HumanDuration,
     /// A number of bytes.
     size: Size -> ByteSize,
+    /// Whether or not.
+    bool: Bool -> bool,
     /// A name.
     text: Text -> String,
-    /// 32 bytes.
-    hex32: Hex32 -> [u8; 32],
+    /// Bytes.
+    hex: Hex -> Vec<u8>,
     /// An address.
     address: Address -> HostPort,
     /// A path.
     path: Path -> PathBuf,
+}
+
+impl Settings {
+    /// Exactly N bytes.
+    #[must_use]
+    pub fn bytes<const N: usize>(&self, key: &str) -> Option<[u8; N]> {
+        self.hex(key)?.try_into().ok()
+    }
 }
 
 impl Schema {
@@ -397,6 +430,7 @@ fn render_field(out: &mut String, field: &Field, key: &str, setting: Option<&Set
     comment(out, field.comment);
     let preset = match field.preset {
         Preset::Required => "Required.".to_owned(),
+        Preset::Absent => "May be left out.".to_owned(),
         Preset::Inherited(from) => format!("Default: {from}."),
         Preset::Is(text) => match field.kind.parse(text) {
             Some(value) => format!("Default: {}.", value.to_toml()),

@@ -16,16 +16,15 @@ use std::sync::Arc;
 use bytes::Bytes;
 use quorate_core::block::{Block, SharedBlock};
 use quorate_core::certificate::Domain;
-use quorate_core::crypto::PublicKey;
+use quorate_core::committee::ReplicaKey;
 use quorate_core::execution::{Execution, SnapshotError as StateError};
-use quorate_core::hotstuff::rules::{Rules as _, ThreeChain};
 use quorate_core::protocol::Safety;
 use quorate_core::replica::message::{FullBlock, Offer};
 use quorate_core::replica::{Recovery, SnapshotMeta};
 use quorate_core::sessions;
 use quorate_core::state_machine::StateMachine;
 use quorate_core::wire::{Decode, DecodeError};
-use quorate_core::{Committee, Digest, Height};
+use quorate_core::{Digest, Height};
 use quorate_store::atomic_file;
 use quorate_store::disk::{Disk, FileDisk};
 use quorate_store::lock::{FolderLock, LockError};
@@ -114,20 +113,20 @@ pub struct Owner {
     /// What the replica's signatures are bound to.
     pub domain: Domain,
     /// Its consensus key: the folder holds what this key has signed.
-    pub key: PublicKey,
+    pub key: ReplicaKey,
 }
 
 impl Owner {
-    /// The replica of `committee` whose consensus key is `key`.
+    /// The replica whose signatures are bound to `domain` and whose consensus key is `key`.
     #[must_use]
-    pub fn new(committee: Committee, key: PublicKey) -> Self {
-        Self { domain: Domain::new(committee, ThreeChain::PROTOCOL), key }
+    pub fn new(domain: Domain, key: ReplicaKey) -> Self {
+        Self { domain, key }
     }
 
     /// What the folder's files are marked with.
     fn identity(&self) -> [u8; 16] {
         let mut bytes = self.domain.committee().chain().0.to_vec();
-        bytes.extend_from_slice(&self.key.0);
+        bytes.extend_from_slice(self.key.as_bytes());
         let digest = Digest::of("quorate data folder", &bytes);
         let mut identity = [0; 16];
         identity.copy_from_slice(&digest.0[..16]);

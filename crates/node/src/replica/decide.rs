@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use quorate_core::client::message::Response;
-use quorate_core::crypto::{Check, Scheme, Signature, Signer, Statement};
+use quorate_core::crypto::{Check, Form, Scheme, Share, Signature, Signer, Statement};
 use quorate_core::protocol::{Event, Protocol};
 use quorate_core::replica::drive::{self, Stage};
 use quorate_core::replica::message::PeerMessage;
@@ -32,9 +32,6 @@ use crate::transport::{ClientListener, Peers};
 const PEER_INPUTS: usize = 256;
 /// Most batches of clients in one turn.
 const CLIENT_INPUTS: usize = 4;
-/// A batch of signatures up to this size is verified by the deciding thread itself if nothing
-/// else waits for it: handing it over would take as long.
-const INLINE_CHECKS: usize = 4;
 /// How often numbers that nothing waits for are published.
 const PUBLISH_EVERY: Duration = Duration::from_millis(100);
 
@@ -75,6 +72,8 @@ pub struct Reach {
     pub scheme: Arc<dyn Scheme>,
     /// Signs.
     pub signer: Arc<dyn Signer>,
+    /// Most signatures that are verified here if nothing else waits.
+    pub inline_checks: usize,
     /// Reads and writes beside the log.
     pub archive: Archive,
     /// Where blocks are.
@@ -165,6 +164,9 @@ where
         while let Ok(answer) = self.inbox.answers.try_recv() {
             match answer {
                 Answer::Verdicts { ask, verdicts } => inputs.push(Input::Checked { ask, verdicts }),
+                Answer::Combined { ask, signature } => {
+                    inputs.push(Input::Combined { ask, signature });
+                }
                 Answer::SnapshotWritten(height) => inputs.push(Input::SnapshotWritten(height)),
                 Answer::OfferKept(height) => {
                     if let Err(end) = self.retire_below(height, inputs) {
@@ -313,6 +315,8 @@ fn reason_name(reason: Refused) -> &'static str {
         Refused::Malformed(Malformed::NoQuorum) => "no_quorum",
         Refused::Malformed(Malformed::NotGenesis) => "not_genesis",
         Refused::Malformed(Malformed::Contradiction) => "contradiction",
+        Refused::Malformed(Malformed::WrongForm) => "wrong_form",
+        Refused::Malformed(Malformed::WrongPhase) => "wrong_phase",
         Refused::Malformed(Malformed::WrongSender) => "wrong_sender",
         Refused::Malformed(Malformed::WrongEpoch) => "wrong_epoch",
         Refused::Malformed(Malformed::Stale) => "stale",
@@ -328,7 +332,8 @@ impl<M: quorate_core::wire::Encode + std::fmt::Debug> drive::World<M> for Reach 
         match action {
             Action::Send { to, message } => self.peers.send(to, message.to_bytes().into()),
             Action::Broadcast(message) => self.peers.broadcast(&Bytes::from(message.to_bytes())),
-            Action::Verify { ask, checks } => self.verifier.ask(ask, checks),
+            Action::Verify { ask, checks } => self.verifier.verify(ask, checks),
+            Action::Combine { ask, form, shares } => self.verifier.combine(ask, form, shares),
             Action::Respond { client, response } => {
                 let connections = self.routes.of(&client);
                 if connections.is_empty() {
@@ -375,6 +380,11 @@ impl<M: quorate_core::wire::Encode + std::fmt::Debug> drive::World<M> for Reach 
     }
 
     fn verify(&mut self, _: u64, checks: &[Check]) -> Option<Vec<bool>> {
-        (self.idle && checks.len() <= INLINE_CHECKS).then(|| self.scheme.verify(checks))
+        (self.idle && checks.len() <= self.inline_checks).then(|| self.scheme.verify(checks))
+    }
+
+    fn combine(&mut self, _: u64, _: Form, _: &[Share]) -> Option<Option<Signature>> {
+        // Joining is arithmetic on points: never worth the deciding thread's time.
+        None
     }
 }

@@ -30,6 +30,13 @@ pub enum Answer {
         /// One a check.
         verdicts: Vec<bool>,
     },
+    /// The joint signature of the verifier.
+    Combined {
+        /// Which ask.
+        ask: u64,
+        /// The signature, if the scheme could make one.
+        signature: Option<quorate_core::crypto::Signature>,
+    },
     /// A snapshot is on disk.
     SnapshotWritten(Height),
     /// An offer of the snapshot at this height is on disk: the log may be cut below.

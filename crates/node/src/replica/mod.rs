@@ -28,14 +28,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use quorate_core::crypto::{Scheme, Signer as _};
-use quorate_core::hotstuff::{Chained, rules::ThreeChain};
-use quorate_core::leader::Election;
-use quorate_core::pacemaker::Timing;
+use quorate_core::committee::ReplicaKey;
+use quorate_core::crypto::{Scheme, Signer};
+use quorate_core::hotstuff::{self, HotStuff};
 use quorate_core::replica::{self, Input, Replica};
 use quorate_core::state_machine::StateMachine;
 use quorate_core::{Committee, Digest, ReplicaId, sessions};
-use quorate_crypto::{Ed25519, SecretKey};
+use quorate_crypto::SecretKey;
 use tokio::net::TcpListener;
 
 use crate::config::Durability;
@@ -60,8 +59,17 @@ pub struct Setup {
     pub committee: Committee,
     /// This replica.
     pub me: ReplicaId,
-    /// Its consensus key.
-    pub consensus_key: SecretKey,
+    /// What it runs.
+    pub protocol: hotstuff::Settings,
+    /// What signatures are checked with: clients' and replicas'.
+    pub scheme: Arc<dyn Scheme>,
+    /// Most signatures that the deciding thread checks itself when nothing else waits for it:
+    /// none, for schemes that take longer than handing them over does.
+    pub inline_checks: usize,
+    /// Its consensus key, the public half.
+    pub consensus_key: ReplicaKey,
+    /// The secret half.
+    pub signer: Arc<dyn Signer>,
     /// Its transport key.
     pub transport_key: SecretKey,
     /// Transport keys and addresses of all, in the order of their ids.
@@ -82,8 +90,6 @@ pub struct Setup {
     pub max_frame_bytes: usize,
     /// Bounds of sessions.
     pub sessions: sessions::Limits,
-    /// When a leader is given up.
-    pub timing: Timing,
     /// Threads that verify.
     pub verifiers: usize,
 }
@@ -116,7 +122,7 @@ impl Setup {
     /// Who its data folder belongs to.
     #[must_use]
     pub fn owner(&self) -> Owner {
-        Owner::new(self.committee.clone(), self.consensus_key.public_key())
+        Owner::new(self.protocol.domain(self.committee.clone()), self.consensus_key.clone())
     }
 
     /// Recovers and starts the replica on the current tokio runtime, with sockets that listen
@@ -142,16 +148,9 @@ impl Setup {
         let notes = std::mem::take(&mut data.notes);
         let (journal, execution, recovery, snapshots, disk, lock) = data.into_parts();
 
-        let protocol = Chained::<ThreeChain>::new(
-            self.committee.clone(),
-            self.me,
-            Election::RoundRobin,
-            self.timing,
-        );
+        let protocol = HotStuff::new(self.committee.clone(), self.me, self.protocol);
         let replica = Replica::new(self.settings, owner.domain, protocol, execution, fresh);
-        let keys: Vec<_> =
-            self.committee.replicas().filter_map(|id| self.committee.key(id).copied()).collect();
-        let scheme: Arc<dyn Scheme> = Arc::new(Ed25519::new(&keys));
+        let scheme = self.scheme;
 
         let (peer_inbound, outside, inbox) = inbox::inbox();
         let bell = Arc::clone(&inbox.bell);
@@ -211,7 +210,8 @@ impl Setup {
                 listener,
                 verifier: Verifier::start(self.verifiers, &scheme, &outside)?,
                 scheme,
-                signer: Arc::new(self.consensus_key),
+                signer: self.signer,
+                inline_checks: self.inline_checks,
                 archive: archive.clone(),
                 index: Arc::clone(journal.index()),
                 metrics: Arc::clone(&metrics),

@@ -109,7 +109,7 @@ impl Requests {
 
     fn verify(&self, claimed: Vec<Claimed>, ready: &mut Vec<FromClient>) {
         let checks: Vec<Check> =
-            claimed.iter().flat_map(|one| one.claim.checks().iter().copied()).collect();
+            claimed.iter().flat_map(|one| one.claim.checks().iter().cloned()).collect();
         let verdicts = self.scheme.verify(&checks);
         for (Claimed { connection, claim, relay }, verdict) in claimed.into_iter().zip(verdicts) {
             let frame = Arc::clone(claim.unverified());

@@ -1,19 +1,25 @@
-//! Signatures checked off the deciding thread.
+//! Signatures checked and joined off the deciding thread.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use quorate_core::crypto::{Check, Scheme};
+use quorate_core::crypto::{Check, Form, Scheme, Share};
 
 use super::inbox::{Answer, Outside};
 
 /// Asks that may wait. What the replica has under way is bounded by peer, well below this.
 const ASKS: usize = 65_536;
 
+/// What the pool does.
+enum Ask {
+    Verify(u64, Vec<Check>),
+    Combine(u64, Form, Vec<Share>),
+}
+
 /// The pool.
 pub struct Verifier {
-    asks: SyncSender<(u64, Vec<Check>)>,
+    asks: SyncSender<Ask>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -43,9 +49,18 @@ impl Verifier {
     }
 
     /// Has `checks` verified; the verdicts come as an [`Answer`].
-    pub fn ask(&self, ask: u64, checks: Vec<Check>) {
+    pub fn verify(&self, ask: u64, checks: Vec<Check>) {
+        self.ask(Ask::Verify(ask, checks));
+    }
+
+    /// Has signatures joined; the joint one comes as an [`Answer`].
+    pub fn combine(&self, ask: u64, form: Form, shares: Vec<Share>) {
+        self.ask(Ask::Combine(ask, form, shares));
+    }
+
+    fn ask(&self, ask: Ask) {
         // The threads end only after this end of the queue is dropped.
-        let _ = self.asks.send((ask, checks));
+        let _ = self.asks.send(ask);
     }
 
     /// Waits until what was asked is answered and the threads have ended.
@@ -58,12 +73,19 @@ impl Verifier {
     }
 }
 
-fn run(queue: &Mutex<Receiver<(u64, Vec<Check>)>>, scheme: &dyn Scheme, outside: &Outside) {
+fn run(queue: &Mutex<Receiver<Ask>>, scheme: &dyn Scheme, outside: &Outside) {
     loop {
         let next = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok((ask, checks)) = next else { return };
-        let verdicts = scheme.verify(&checks);
-        if !outside.answer(Answer::Verdicts { ask, verdicts }) {
+        let answer = match next {
+            Ok(Ask::Verify(ask, checks)) => {
+                Answer::Verdicts { ask, verdicts: scheme.verify(&checks) }
+            }
+            Ok(Ask::Combine(ask, form, shares)) => {
+                Answer::Combined { ask, signature: scheme.combine(form, &shares) }
+            }
+            Err(_) => return,
+        };
+        if !outside.answer(answer) {
             return;
         }
     }

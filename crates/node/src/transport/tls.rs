@@ -4,7 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use quorate_core::crypto::{PublicKey, Signer as _};
+use quorate_core::crypto::{ClientSigner as _, PublicKey};
 use quorate_crypto::SecretKey;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{AlwaysResolvesClientRawPublicKeys, Resumption};

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use quorate_core::client::Packed;
 use quorate_core::client::message::{Outcome, Refusal, Rejection, Request, Response};
-use quorate_core::crypto::{PublicKey, Scheme, Signer};
+use quorate_core::crypto::{ClientSigner, PublicKey, Scheme};
 use quorate_core::frame::{Frame, SharedFrame};
 use quorate_core::state_machine::Replies;
 use quorate_core::wire::{Decode, Encode};

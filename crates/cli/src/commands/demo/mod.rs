@@ -12,14 +12,14 @@ use clap::Args;
 use quorate_lab::counting::{Counting, Size, Verdict};
 use quorate_lab::local::{Echo, LocalCluster, Options};
 use quorate_node::client::ClientConfig;
-use quorate_node::config::{Durability, Finding, Place, ProtocolName};
+use quorate_node::config::{Durability, Finding, Place};
 use quorate_node::testnet;
 use serde_json::{Value, json};
 
-use crate::arguments::{durability, protocol};
+use crate::arguments::{ChoiceArguments, durability};
 use crate::failure::{Exit, Failure};
 use crate::local::{failure, program, runtime, start_gateway};
-use crate::output::{Format, print, print_json_line};
+use crate::output::{Format, print, print_json_line, warn};
 use screen::Screen;
 use show::Show;
 
@@ -38,12 +38,9 @@ const SIZE: Size = Size { clients: 4, outstanding: 4 };
 /// answer is checked, and the exit code is not 0 if anything was lost or done twice.
 #[derive(Debug, Args)]
 pub struct Arguments {
-    /// Stop after this long. Default: when told to; 10 without a terminal.
-    #[arg(long, value_name = "N")]
+    /// Stop after this long; the last one given counts. Default: when told to; 10 without a terminal.
+    #[arg(long, overrides_with = "seconds", value_name = "N")]
     pub seconds: Option<u64>,
-    /// The protocol that orders the blocks.
-    #[arg(long, default_value = "hotstuff-chained", value_parser = protocol(), value_name = "NAME")]
-    pub protocol: ProtocolName,
     /// How many replicas; n tolerates (n - 1) / 3 faulty ones.
     #[arg(short = 'n', long, default_value_t = 4, value_name = "N")]
     pub replicas: usize,
@@ -56,6 +53,8 @@ pub struct Arguments {
     /// Leave the folder with homes and logs, and say where it is.
     #[arg(long)]
     pub keep: bool,
+    #[command(flatten)]
+    pub choices: ChoiceArguments,
 }
 
 /// Runs `demo`.
@@ -89,11 +88,11 @@ fn demonstrate(
         && std::io::stdin().is_terminal();
     let options = testnet::Options {
         chain: "demo".to_owned(),
-        protocol: arguments.protocol,
         durability: arguments.durability,
-        ..testnet::Options::default()
+        ..arguments.choices.options()
     };
     let net = testnet::init(folder, arguments.replicas, &options)?;
+    warn(&net.warnings);
     let failed = |error: &dyn std::error::Error| failure(error, folder);
     let (runtime, told) = runtime()?;
     let program = program()?;
@@ -144,8 +143,14 @@ fn demonstrate(
 
 fn report(arguments: &Arguments, outcome: &show::Outcome, verdict: &Verdict) -> Value {
     let ms = |span: Option<Duration>| span.map(|span| span.as_secs_f64() * 1e3);
+    let choices = arguments.choices.combination();
     json!({
-        "protocol": arguments.protocol.name(),
+        "protocol": choices.protocol.name(),
+        "votes": choices.votes.name(),
+        "second_vote": choices.second_vote,
+        "pacemaker": choices.pacemaker.name(),
+        "leader": choices.leader.name(),
+        "signatures": choices.signatures.name(),
         "replicas": arguments.replicas,
         "durability": arguments.durability.name(),
         "seconds": outcome.seconds,
@@ -172,7 +177,7 @@ fn for_people(arguments: &Arguments, outcome: &show::Outcome, verdict: &Verdict)
         verdict.acknowledged,
         outcome.seconds,
         arguments.replicas,
-        arguments.protocol.name(),
+        arguments.choices.combination(),
         verdict.throughput,
         verdict.p50_ms,
         verdict.p99_ms,

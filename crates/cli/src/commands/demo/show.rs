@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use quorate_lab::counting::{Counting, CountingError, Interval, Verdict};
 use quorate_lab::local::LocalCluster;
+use quorate_node::config::LeaderName;
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
@@ -203,8 +204,10 @@ impl Show {
         if half_way && matches!(self.plan, Plan::Waiting) && self.kill_leader() {
             self.plan = Plan::Down(Instant::now());
         }
+        // Without the leader that is fixed nothing is answered.
+        let fixed = self.cluster.cluster().leader == LeaderName::Fixed;
         if let Plan::Down(since) = self.plan
-            && self.probe.is_none()
+            && (self.probe.is_none() || fixed)
             && since.elapsed() >= DOWN_AT_LEAST
         {
             self.restart_all()?;

@@ -14,36 +14,43 @@
 //! UPDATE inside the vote condition; here certificates count whether or not a vote is cast.
 //! Links are by justify, so that "direct parent" needs no dummy blocks: consecutive views say it.
 
-use super::{Outcome, Rules};
+use super::{Facts, Outcome, Rules, chain_of, extends_lock};
 use crate::block::Block;
-use crate::certificate::Qc;
+use crate::certificate::{Qc, Tc};
 use crate::tree::BlockTree;
 
 /// The three-chain rule.
 #[derive(Clone, Copy, Debug)]
-pub struct ThreeChain;
+pub struct Chained;
 
-impl Rules for ThreeChain {
-    const NAME: &'static str = "hotstuff-chained";
-    const PROTOCOL: u8 = 1;
-    const COMMIT_DEPTH: u64 = 3;
-    const MESSAGE_DELAYS: u64 = 7;
-
-    fn may_vote(tree: &BlockTree, lock: &Qc, block: &Block) -> bool {
-        let liveness = block.justify.view() > lock.view();
-        // A lock below the tree is on a committed block, which everything here extends.
-        let safety = || match tree.get(&lock.block()) {
-            Some(locked) => tree.extends(&block.parent(), &locked.id()),
-            None => lock.view() <= tree.root().view,
-        };
-        liveness || safety()
+impl Rules for Chained {
+    fn facts(&self) -> &'static Facts {
+        &Facts {
+            name: "hotstuff-chained",
+            number: 1,
+            phases: 1,
+            certificates: 3,
+            chain_length: 3,
+            message_delays: 7,
+            carries_all_qcs: false,
+            waits_for_locks: false,
+            view_change: "O(n), responsive",
+            needs: "nothing",
+            source: "Yin et al. 2019, Algorithms 4 and 5",
+        }
     }
 
-    fn on_qc(tree: &BlockTree, qc: &Qc) -> Outcome {
-        let Some(b2) = tree.find(&qc.block()) else { return Outcome::default() };
-        let lock = Some(b2.justify.clone());
-        let Some(b1) = tree.find(&b2.parent()) else { return Outcome { lock, commit: None } };
-        let Some(b) = tree.find(&b1.parent()) else { return Outcome { lock, commit: None } };
+    fn may_vote(&self, tree: &BlockTree, lock: &Qc, block: &Block, _: Option<&Tc>) -> bool {
+        let liveness = block.justify.view() > lock.view();
+        liveness || extends_lock(tree, lock, block)
+    }
+
+    fn on_qc(&self, tree: &BlockTree, qc: &Qc) -> Outcome {
+        let [b2, b1, b] = chain_of(tree, qc);
+        let lock = b2.map(|b2| b2.justify.clone());
+        let (Some(b2), Some(b1), Some(b)) = (b2, b1, b) else {
+            return Outcome { lock, commit: None };
+        };
         let consecutive = b2.view == b1.view.next() && b1.view == b.view.next();
         Outcome { lock, commit: consecutive.then(|| b.id()) }
     }

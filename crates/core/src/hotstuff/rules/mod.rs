@@ -1,12 +1,28 @@
-//! The rules that tell the chained variants of HotStuff apart: one small file each, pure
-//! functions of the tree, held against the paper line by line.
+//! The rules that tell the variants of HotStuff apart: one small file each, pure functions of the
+//! tree, held against the paper line by line.
+//!
+//! Common to all and not asked here: a replica votes once a view and phase, in increasing order;
+//! never in a view that it gave up; and a block's parent is the block of its justify.
+//! (protocols.md section 1.)
 
-pub mod chained;
+mod basic;
+mod chained;
+mod fast;
+mod hotstuff_2;
+mod simplified;
+mod two_chain;
 
-pub use chained::ThreeChain;
+pub use basic::Basic;
+pub use chained::Chained;
+pub use fast::Fast;
+pub use hotstuff_2::HotStuff2;
+pub use simplified::Simplified;
+pub use two_chain::{SECOND as SECOND_VOTE, TwoChain};
 
-use crate::block::{Block, BlockId};
-use crate::certificate::Qc;
+use std::fmt::Debug;
+
+use crate::block::{Block, BlockId, SharedBlock};
+use crate::certificate::{Qc, Tc};
 use crate::tree::BlockTree;
 
 /// What a certificate leads to.
@@ -18,22 +34,88 @@ pub struct Outcome {
     pub commit: Option<BlockId>,
 }
 
-/// A variant of chained HotStuff.
-pub trait Rules: Send + 'static {
+/// What a variant is: the constants by which the driver runs it and people compare it.
+#[derive(Debug)]
+pub struct Facts {
     /// Its name in configuration.
-    const NAME: &'static str;
-    /// Its number in signed statements.
-    const PROTOCOL: u8;
+    pub name: &'static str,
+    /// Its number in signed statements. Never used again for another.
+    pub number: u8,
+    /// Kinds of votes in one view, each with its certificate: more than one means that the
+    /// leader of a view takes one block through all of them.
+    pub phases: u8,
+    /// Certificates a block needs, its own included, until it is committed.
+    pub certificates: u8,
     /// Views from a block's own to the one whose proposal carries the certificate that commits it.
-    const COMMIT_DEPTH: u64;
+    pub chain_length: u64,
     /// One-way message delays from proposal to commit at every replica.
-    const MESSAGE_DELAYS: u64;
+    pub message_delays: u64,
+    /// Whether a time-out certificate carries every signer's high QC (an AggQC).
+    pub carries_all_qcs: bool,
+    /// Whether a leader that enters its view by a time-out certificate waits for the locks of all
+    /// correct replicas before it proposes: for all, or for as long as a message may take.
+    pub waits_for_locks: bool,
+    /// What a view change costs, in signatures sent by all together.
+    pub view_change: &'static str,
+    /// What it asks of the parts around it.
+    pub needs: &'static str,
+    /// Where the rules are from.
+    pub source: &'static str,
+}
 
-    /// Whether a replica locked on `lock` may vote for `block`, whose parent is in the tree.
-    /// (That it votes once a view, in increasing views, is the same for all variants and not
-    /// asked here.)
-    fn may_vote(tree: &BlockTree, lock: &Qc, block: &Block) -> bool;
+/// A variant of HotStuff.
+pub trait Rules: Debug + Send + Sync + 'static {
+    /// Its constants.
+    fn facts(&self) -> &'static Facts;
+
+    /// Whether a replica locked on `lock` may vote for `block`, whose parent is in the tree and
+    /// whose view was entered by `tc` if its justify is not of the view before.
+    fn may_vote(&self, tree: &BlockTree, lock: &Qc, block: &Block, tc: Option<&Tc>) -> bool;
 
     /// What a valid certificate leads to, as far as its block and its ancestors are in the tree.
-    fn on_qc(tree: &BlockTree, qc: &Qc) -> Outcome;
+    fn on_qc(&self, tree: &BlockTree, qc: &Qc) -> Outcome;
+
+    /// The certificate that a leader extends: its high QC, where the rules do not bind it to what
+    /// the time-out certificate says.
+    fn justify(&self, high_qc: &Qc, tc: Option<&Tc>) -> Qc {
+        let _ = tc;
+        high_qc.clone()
+    }
+}
+
+/// Every variant, in the order of the design document.
+pub const ALL: [&dyn Rules; 6] = [&Basic, &Chained, &Simplified, &Fast, &TwoChain, &HotStuff2];
+
+/// The variant of this name.
+#[must_use]
+pub fn named(name: &str) -> Option<&'static dyn Rules> {
+    ALL.into_iter().find(|rules| rules.facts().name == name)
+}
+
+/// Whether `block` descends from (or is) the block `lock` certifies.
+fn extends_lock(tree: &BlockTree, lock: &Qc, block: &Block) -> bool {
+    match tree.get(&lock.block()) {
+        Some(locked) => tree.extends(&block.parent(), &locked.id()),
+        // A lock below the tree is on a committed block, which everything here extends.
+        None => lock.view() <= tree.root().view,
+    }
+}
+
+/// The blocks certified in a row, newest first: the one `qc` certifies, its parent, its parent's
+/// parent; as far as they are at hand.
+fn chain_of<'a>(tree: &'a BlockTree, qc: &Qc) -> [Option<&'a SharedBlock>; 3] {
+    let newest = tree.find(&qc.block());
+    let parent = newest.and_then(|block| tree.find(&block.parent()));
+    let grandparent = parent.and_then(|block| tree.find(&block.parent()));
+    [newest, parent, grandparent]
+}
+
+/// The two-chain rule of [`Fast`], [`TwoChain`] and [`HotStuff2`]: lock on the certificate itself;
+/// commit the parent of the certified block if the two are of consecutive views.
+fn two_chain(tree: &BlockTree, qc: &Qc) -> Outcome {
+    let lock = Some(qc.clone());
+    let [Some(p), Some(parent), _] = chain_of(tree, qc) else {
+        return Outcome { lock, commit: None };
+    };
+    Outcome { lock, commit: (p.view == parent.view.next()).then(|| parent.id()) }
 }

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use quorate_core::client::message::Request;
-use quorate_core::crypto::{Scheme, Signer as _};
+use quorate_core::crypto::{ClientSigner as _, Scheme, Signer as _};
 use quorate_core::frame::Frame;
 use quorate_core::wire::Encode as _;
 use quorate_core::{Digest, ReplicaId};

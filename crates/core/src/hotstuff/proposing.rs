@@ -2,11 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{Chained, Fx, LastProposal};
+use super::{Fx, HotStuff, LastProposal, Message};
 use crate::block::{Block, Content, SharedBlock};
-use crate::certificate::Tc;
-use crate::hotstuff::message::Message;
-use crate::hotstuff::rules::Rules;
+use crate::certificate::{Qc, Tc};
 use crate::protocol::{Event, Ledger, Output, Record};
 use crate::tree::Misfit;
 use crate::types::{Time, View};
@@ -15,7 +13,7 @@ use crate::types::{Time, View};
 /// views) leaders propose empty blocks only, so that the tree holds no more payload.
 const MAX_UNCOMMITTED: usize = 64;
 
-impl<R: Rules> Chained<R> {
+impl HotStuff {
     pub(super) fn on_proposal(
         &mut self,
         now: Time,
@@ -24,7 +22,7 @@ impl<R: Rules> Chained<R> {
         ledger: &mut dyn Ledger,
         fx: &mut Fx,
     ) {
-        self.on_certificates(now, block.justify.clone(), tc, fx);
+        self.on_certificates(now, block.proposer, block.justify.clone(), tc.clone(), fx);
         let Some(last) = self.proposals.get_mut(block.proposer.index()) else { return };
         if last.view == block.view && last.block != block.id() {
             let (proposer, view) = (block.proposer, block.view);
@@ -35,12 +33,12 @@ impl<R: Rules> Chained<R> {
             *last = LastProposal { view: block.view, block: block.id(), orphan: None };
         }
         match self.admit_block(now, block, fx) {
-            Ok(()) | Err(Misfit::Known) => self.consider_vote(block, ledger, fx),
+            Ok(()) | Err(Misfit::Known) => self.consider_vote(block, tc, ledger, fx),
             Err(Misfit::Orphan) => {
                 if let Some(last) = self.proposals.get_mut(block.proposer.index())
                     && last.block == block.id()
                 {
-                    last.orphan = Some(Arc::clone(block));
+                    last.orphan = Some((Arc::clone(block), tc));
                 }
             }
             Err(Misfit::BelowRoot | Misfit::Contradiction) => {}
@@ -58,12 +56,24 @@ impl<R: Rules> Chained<R> {
         let _ = self.admit_block(now, block, fx);
     }
 
-    /// The TC by which `view` may be entered with a justify of `qc_view`, if one is needed.
-    pub(super) fn tc_to_enter(&self, view: View, qc_view: View) -> Option<Tc> {
-        if qc_view.next() == view {
+    /// The TC by which `view` may be entered with this high QC, if one is needed.
+    pub(super) fn tc_to_enter(&self, view: View, high_qc: &Qc) -> Option<Tc> {
+        if self.ended_by(high_qc).next() == view {
             return None;
         }
         self.safety.high_tc.clone().filter(|tc| tc.view().next() == view)
+    }
+
+    /// How this leader enters its view: the certificate to extend, and the TC if one is needed.
+    /// `None` while it may not propose.
+    fn entry(&self, view: View) -> Option<(Qc, Option<Tc>)> {
+        let high_qc = &self.safety.high_qc;
+        let tc = self.tc_to_enter(view, high_qc);
+        let entered = match &tc {
+            None => self.ended_by(high_qc).next() == view,
+            Some(_) => self.heard_enough(),
+        };
+        entered.then(|| (self.settings.rules.justify(high_qc, tc.as_ref()), tc))
     }
 
     /// Proposes, if this replica leads the view, has not done so in it, and there is something to
@@ -77,11 +87,7 @@ impl<R: Rules> Chained<R> {
         {
             return;
         }
-        let justify = self.safety.high_qc.clone();
-        let tc = self.tc_to_enter(view, justify.view());
-        if tc.is_none() && justify.view().next() != view {
-            return;
-        }
+        let Some((justify, tc)) = self.entry(view) else { return };
         // A parent that is missing is being fetched.
         let Some(parent) = self.tree.get(&justify.block()).cloned() else { return };
         let Some(state_root) =
@@ -97,7 +103,7 @@ impl<R: Rules> Chained<R> {
         } else {
             ledger.payload(&ancestors)
         };
-        if frames.is_empty() && !self.has_news_of_commit(&parent) {
+        if frames.is_empty() && !self.has_news_of_commit(&parent, &justify) {
             return;
         }
         let block = Arc::new(Block::new(Content {
@@ -114,7 +120,8 @@ impl<R: Rules> Chained<R> {
         }
         self.proposed = view;
         fx.event(Event::Proposed { view, block: block.id(), frames: block.frames.len() });
-        let proposal = Output::Broadcast(Message::Proposal { block: Arc::clone(&block), tc });
+        let proposal =
+            Output::Broadcast(Message::Proposal { block: Arc::clone(&block), tc: tc.clone() });
         if self.reserved_before >= view {
             fx.early(proposal);
         } else {
@@ -123,12 +130,16 @@ impl<R: Rules> Chained<R> {
             fx.output(proposal);
         }
         fx.record(Record::Block(Arc::clone(&block)));
-        self.consider_vote(&block, ledger, fx);
+        self.consider_vote(&block, tc, ledger, fx);
     }
 
     /// Whether a child of `parent` would tell the others something: commands stand in its chain
-    /// above what that chain shows to be committed.
-    fn has_news_of_commit(&self, parent: &SharedBlock) -> bool {
+    /// above what that chain shows to be committed. Where the leader of a view tells all of its last
+    /// certificate, that has been told.
+    fn has_news_of_commit(&self, parent: &SharedBlock, justify: &Qc) -> bool {
+        if self.facts.phases > 1 && justify.phase() == self.facts.phases {
+            return false;
+        }
         let Some(shown) = self.tree.committed_by(&parent.id()) else { return false };
         self.tree.above(shown, &parent.id()).any(|block| !block.is_empty())
     }

@@ -1,20 +1,20 @@
 //! Giving up on a view.
 
-use super::{Chained, Fx};
+use super::{Fx, HotStuff, Message};
 use crate::certificate::{Qc, TimeOut};
-use crate::hotstuff::message::Message;
-use crate::hotstuff::rules::Rules;
 use crate::pacemaker::Consequence;
 use crate::protocol::{Event, Output};
 use crate::types::{Time, View};
 
-impl<R: Rules> Chained<R> {
-    /// The timer of the current view ran out.
+impl HotStuff {
+    /// A timer ran out: the wait for locks, or that of the current view.
     pub(super) fn on_timer(&mut self, now: Time, fx: &mut Fx) {
+        self.new_views.on_time(now);
         if self.pacemaker.deadline().is_none_or(|deadline| now < deadline) {
             return;
         }
-        self.give_up(now, self.pacemaker.view(), fx);
+        let view = self.pacemaker.expired();
+        self.give_up(now, view, fx);
     }
 
     /// Gives up on `view`: durably first, so that no vote can follow; then tells all. The view
@@ -24,7 +24,6 @@ impl<R: Rules> Chained<R> {
         if self.abstains(view) {
             return;
         }
-        let view = view.max(self.safety.timed_out);
         if view > self.safety.timed_out {
             self.safety.timed_out = view;
             fx.event(Event::TimedOut(view));
@@ -37,7 +36,8 @@ impl<R: Rules> Chained<R> {
             }
             _ => {
                 self.must_write = true;
-                fx.output(Output::Sign(self.domain.time_out(view, high_qc.view())));
+                let (qc_view, block) = (high_qc.view(), high_qc.block());
+                fx.output(Output::Sign(self.domain.time_out(view, qc_view, &block)));
                 self.time_out_to_sign = Some((view, high_qc));
             }
         }
@@ -45,13 +45,18 @@ impl<R: Rules> Chained<R> {
 
     pub(super) fn send_time_out(&mut self, now: Time, time_out: TimeOut, high_qc: Qc, fx: &mut Fx) {
         self.my_time_out = Some((time_out, high_qc.clone()));
-        let high_tc = self.safety.high_tc.clone().filter(|tc| tc.view() > high_qc.view());
-        fx.output(Output::Broadcast(Message::TimeOut {
+        let high_tc = self.safety.high_tc.clone().filter(|tc| tc.view() > self.ended_by(&high_qc));
+        let message = Message::TimeOut {
             time_out,
             high_qc: high_qc.clone(),
             high_tc,
             last_vote: self.my_vote.filter(|vote| vote.view <= time_out.view),
-        }));
+        };
+        match self.pacemaker.collector(time_out.view) {
+            None => fx.output(Output::Broadcast(message)),
+            Some(to) if to != self.me => return fx.output(Output::Send { to, message }),
+            Some(_) => {}
+        }
         if let Some(vote) = self.my_vote {
             self.on_vote(now, vote, fx);
         }
@@ -70,7 +75,7 @@ impl<R: Rules> Chained<R> {
         match self.pacemaker.time_out(time_out, high_qc, self.safety.timed_out) {
             Consequence::None => {}
             Consequence::Join(view) => self.give_up(now, view, fx),
-            Consequence::Certificate(tc) => self.on_tc(now, tc, fx),
+            Consequence::Certificate(time_outs) => self.join_time_outs(now, time_outs, fx),
         }
     }
 }

@@ -1,0 +1,211 @@
+//! What a certificate leads to: a newer high QC, a lock, a commit, the next view.
+
+use std::sync::Arc;
+
+use super::{Fx, HotStuff, Message};
+use crate::block::{BlockId, SharedBlock};
+use crate::certificate::{Ballot, Qc, Tc};
+use crate::hotstuff::rules::Outcome;
+use crate::protocol::{Event, Output, Record};
+use crate::tree::Misfit;
+use crate::types::{ReplicaId, Time, View};
+
+impl HotStuff {
+    /// The highest view that `qc` puts an end to: its own, if it is of the last phase.
+    pub(super) fn ended_by(&self, qc: &Qc) -> View {
+        match qc.view() {
+            view if view == View(0) || qc.phase() >= self.facts.phases => view,
+            view => View(view.0 - 1),
+        }
+    }
+
+    /// The highest view that the certificates of this replica put an end to.
+    pub(super) fn best_ended(&self) -> View {
+        let by_tc = self.safety.high_tc.as_ref().map(Tc::view).unwrap_or_default();
+        by_tc.max(self.ended_by(&self.safety.high_qc))
+    }
+
+    /// Takes in certificates that were verified, from a peer.
+    pub(super) fn on_certificates(
+        &mut self,
+        now: Time,
+        from: ReplicaId,
+        qc: Qc,
+        tc: Option<Tc>,
+        fx: &mut Fx,
+    ) {
+        self.on_qc(now, qc, fx);
+        if let Some(tc) = tc {
+            self.on_tc(now, Some(from), tc, fx);
+        }
+    }
+
+    /// q votes made a certificate here.
+    pub(super) fn on_certified(&mut self, now: Time, qc: Qc, fx: &mut Fx) {
+        fx.event(Event::Certified(qc.ballot()));
+        if qc.phase() > self.facts.phases {
+            return self.apply_rules(&qc, fx);
+        }
+        if self.facts.phases > 1 {
+            fx.output(Output::Broadcast(Message::Certificate(qc.clone())));
+        }
+        self.on_qc(now, qc, fx);
+    }
+
+    pub(super) fn on_qc(&mut self, now: Time, qc: Qc, fx: &mut Fx) {
+        let ended = self.ended_by(&qc);
+        if qc.rank() > self.safety.high_qc.rank() {
+            // A certificate counts even if its block is missing: keep the one, fetch the other.
+            self.safety.high_qc = qc.clone();
+            if let Some(proposer) = self.tree.get(&qc.block()).map(|block| block.proposer) {
+                self.pacemaker.praise(proposer);
+            }
+            self.safety.high_tc.take_if(|tc| tc.view() <= ended);
+            self.cast_second_vote(&qc, fx);
+        }
+        self.apply_rules(&qc, fx);
+        self.enter_behind(now, ended, fx);
+    }
+
+    /// Enters the view behind a certificate of `certified`, if that is a step forward.
+    pub(super) fn enter_behind(&mut self, now: Time, certified: View, fx: &mut Fx) -> bool {
+        let view = certified.next();
+        if view <= self.pacemaker.view() {
+            return false;
+        }
+        let leaders = [self.leader(view), self.leader(view.next())];
+        let entered = self.pacemaker.certified(now, certified, leaders);
+        if entered {
+            fx.event(Event::Entered(view));
+            self.votes.forget_below(certified);
+            self.tell_new_view(now, fx);
+        }
+        entered
+    }
+
+    /// Takes in a time-out certificate, from a peer or (`None`) made here.
+    pub(super) fn on_tc(&mut self, now: Time, from: Option<ReplicaId>, tc: Tc, fx: &mut Fx) {
+        self.on_qc(now, tc.high_qc().clone(), fx);
+        if tc.view() <= self.best_ended() {
+            return;
+        }
+        let view = tc.view();
+        self.safety.high_tc = Some(tc);
+        // If the view's proposal had come, whoever was to collect the votes is to blame.
+        let voted = self.safety.voted.filter(|ballot| ballot.view == view);
+        let collector = voted.and_then(|ballot| self.collector(&ballot));
+        self.pacemaker.blame(collector.unwrap_or_else(|| self.leader(view)));
+        fx.event(Event::GaveUp(view));
+        self.enter_behind(now, view, fx);
+        match (from, self.pacemaker.collector(view)) {
+            // The dissertation's NEXT-VIEW.
+            (None, Some(_)) => fx.output(Output::Broadcast(self.advance())),
+            // Forwarded once: were it held by one replica alone, the next leader could not enter.
+            _ => {
+                let next = self.leader(view.next());
+                if next != self.me && from != Some(next) {
+                    fx.output(Output::Send { to: next, message: self.advance() });
+                }
+            }
+        }
+    }
+
+    /// Lock and commit, by the variant's rules.
+    pub(super) fn apply_rules(&mut self, qc: &Qc, fx: &mut Fx) {
+        let Outcome { lock, commit } = self.settings.rules.on_qc(&self.tree, qc);
+        if let Some(lock) = lock
+            && lock.rank() > self.safety.lock.rank()
+        {
+            self.safety.lock = lock;
+        }
+        let Some(head) = commit else { return };
+        let (committed, pruned) = self.tree.commit(&head);
+        let Some(head) = committed.last() else { return };
+        self.pacemaker.committed(head.view);
+        fx.event(Event::Committed { height: head.height, view: head.view, block: head.id() });
+        if !pruned.is_empty() {
+            fx.event(Event::Pruned(pruned.len()));
+        }
+        self.drop_old_orphans();
+        fx.output(Output::Commit(committed));
+    }
+
+    /// Orphans whose parent can only be at or below the committed head will find none.
+    pub(super) fn drop_old_orphans(&mut self) {
+        let root = self.tree.root().view;
+        for last in &mut self.proposals {
+            last.orphan.take_if(|(orphan, _)| {
+                orphan.justify.view() <= root && orphan.parent() != self.tree.root().id()
+            });
+        }
+    }
+
+    /// Enters a block whose justify was verified into the tree, with all that its justify and the
+    /// certificates waiting for it lead to.
+    pub(super) fn enter_block(
+        &mut self,
+        now: Time,
+        block: &SharedBlock,
+        fx: &mut Fx,
+    ) -> Result<(), Misfit> {
+        let rules = self.settings.rules;
+        self.tree.insert(block, |tree, qc| {
+            let commit = rules.on_qc(tree, qc).commit?;
+            tree.find(&commit).map(|head| head.height)
+        })?;
+        self.on_qc(now, block.justify.clone(), fx);
+        if self.safety.high_qc.block() == block.id() {
+            let high_qc = self.safety.high_qc.clone();
+            self.apply_rules(&high_qc, fx);
+        }
+        Ok(())
+    }
+
+    /// Enters a new block, to be recorded, and then those that waited for it.
+    pub(super) fn admit_block(
+        &mut self,
+        now: Time,
+        block: &SharedBlock,
+        fx: &mut Fx,
+    ) -> Result<(), Misfit> {
+        self.admit_one(now, block, fx)?;
+        let mut parents = vec![block.id()];
+        while let Some(parent) = parents.pop() {
+            while let Some((child, tc)) = self.take_child_of(&parent) {
+                if self.admit_one(now, &child, fx).is_ok() {
+                    parents.push(child.id());
+                    if child.view == self.pacemaker.view() {
+                        self.vote_waits = Some((child.id(), tc));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn admit_one(&mut self, now: Time, block: &SharedBlock, fx: &mut Fx) -> Result<(), Misfit> {
+        self.enter_block(now, block, fx)?;
+        fx.record(Record::Block(Arc::clone(block)));
+        Ok(())
+    }
+
+    fn take_child_of(&mut self, parent: &BlockId) -> Option<(SharedBlock, Option<Tc>)> {
+        self.proposals
+            .iter_mut()
+            .find_map(|last| last.orphan.take_if(|(orphan, _)| orphan.parent() == *parent))
+    }
+
+    /// Says to all that this replica has seen the certificate of a block. Not if it gave up on the
+    /// block's view or a later one before: it did so with a lower high QC, and a time-out
+    /// certificate that leaves the block out may rest on that.
+    fn cast_second_vote(&mut self, qc: &Qc, fx: &mut Fx) {
+        let ballot = Ballot { phase: super::rules::SECOND_VOTE, ..qc.ballot() };
+        let cast = self.settings.second_vote
+            && self.safety.timed_out < ballot.view
+            && !self.abstains(ballot.view)
+            && self.safety.voted.is_none_or(|voted| voted.rank() < ballot.rank());
+        if cast {
+            self.vote(ballot, fx);
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Who leads a view, and who collects votes.
+//!
+//! Leaders are elected from the committed prefix of the chain that a proposal extends, so that the
+//! proposal itself says who may make it: whatever else a replica has committed, it comes to the
+//! same leader for the same chain. Before there is a proposal, the chain of the high QC is taken.
+
+use super::HotStuff;
+use crate::block::BlockId;
+use crate::certificate::{Ballot, Qc};
+use crate::leader::History;
+use crate::types::{Height, ReplicaId, View};
+
+impl HotStuff {
+    /// The leader of `view`, as far as this replica can tell now.
+    pub(super) fn leader(&self, view: View) -> ReplicaId {
+        self.leader_behind(&self.safety.high_qc, view)
+    }
+
+    /// The leader of `view` if it extends the block of `qc`.
+    pub(super) fn leader_behind(&self, qc: &Qc, view: View) -> ReplicaId {
+        let (election, committee) = (self.settings.election, self.domain.committee());
+        if !election.needs_signers() {
+            return election.without_history(view, committee.size());
+        }
+        let head = qc.block();
+        let history = History { tree: &self.tree, head: &head, committed: self.shown_by(qc) };
+        election.leader(view, committee, self.facts.chain_length, &history)
+    }
+
+    /// Up to which height the chain of `qc` is committed by the certificates in it and `qc`.
+    fn shown_by(&self, qc: &Qc) -> Height {
+        let inside = self.tree.committed_by(&qc.block()).unwrap_or_default();
+        let head = self.settings.rules.on_qc(&self.tree, qc).commit;
+        let own = head.and_then(|id| self.tree.find(&id)).map(|block| block.height);
+        own.unwrap_or_default().max(inside)
+    }
+
+    /// The leader of the view after that of `ballot`, if its votes make a certificate.
+    fn leader_after(&self, ballot: Ballot) -> ReplicaId {
+        self.leader_behind(&Qc::supposed(ballot), ballot.view.next())
+    }
+
+    /// Whether `proposer` leads `view` in the chain that ends with the block of `justify`. Unknown
+    /// (`None`) while that block is missing.
+    pub(super) fn leads(&self, proposer: ReplicaId, view: View, justify: &Qc) -> Option<bool> {
+        let known = !self.settings.election.needs_signers()
+            || self.tree.committed_by(&justify.block()).is_some();
+        known.then(|| self.leader_behind(justify, view) == proposer)
+    }
+
+    /// Who collects the votes of `ballot`; `None`: everybody.
+    pub(super) fn collector(&self, ballot: &Ballot) -> Option<ReplicaId> {
+        if self.settings.broadcast_votes {
+            return None;
+        }
+        Some(if self.facts.phases > 1 {
+            let proposer = |id: &BlockId| self.tree.get(id).map(|block| block.proposer);
+            proposer(&ballot.block).unwrap_or_else(|| self.leader(ballot.view))
+        } else {
+            self.leader_after(*ballot)
+        })
+    }
+
+    /// Whether this replica is to lead the view after that of `ballot`.
+    pub(super) fn leads_after(&self, ballot: Ballot) -> bool {
+        self.leader_after(ballot) == self.me
+    }
+}

@@ -1,0 +1,57 @@
+//! Two-chain HotStuff: Jolteon, DiemBFT version 4.
+//!
+//! Gelashvili, Kokoris-Kogias, Sonnino, Spiegelman, Xiang, *Jolteon and Ditto*, section 3; The Diem
+//! Team, *DiemBFT v4*, 2021, `safe_to_vote` and `commit`. With a certificate for p:
+//!
+//! - **vote**: the block's view is its justify's plus one; or it is that of a time-out certificate
+//!   plus one, and the justify is not below the highest high-QC view that q replicas signed in it;
+//! - **lock**: the high QC is the lock; what it protects is in the time-out certificates;
+//! - **commit** p's parent if p.view = parent.view + 1;
+//! - **second vote** (an option, with votes broadcast): on seeing the certificate of b a replica
+//!   signs that it has, and q such words commit b at three message delays. Never after it gave up on
+//!   the view of b or a later one with a lower high QC: a time-out certificate could leave b out.
+//!   (protocols.md section 1, Cautions.)
+
+use super::{Facts, Outcome, Rules, two_chain};
+use crate::block::Block;
+use crate::certificate::{Qc, Tc};
+use crate::tree::BlockTree;
+
+/// The phase of second votes.
+pub const SECOND: u8 = 2;
+
+/// The two-chain rule with time-out certificates.
+#[derive(Clone, Copy, Debug)]
+pub struct TwoChain;
+
+impl Rules for TwoChain {
+    fn facts(&self) -> &'static Facts {
+        &Facts {
+            name: "hotstuff-two-chain",
+            number: 5,
+            phases: 1,
+            certificates: 2,
+            chain_length: 2,
+            message_delays: 5,
+            carries_all_qcs: false,
+            waits_for_locks: false,
+            view_change: "O(n²) broadcast time-outs, responsive",
+            needs: "time-outs in a list or aggregate",
+            source: "Gelashvili et al. 2021, section 3; DiemBFT v4",
+        }
+    }
+
+    fn may_vote(&self, _: &BlockTree, _: &Qc, block: &Block, tc: Option<&Tc>) -> bool {
+        match tc {
+            None => block.view == block.justify.view().next(),
+            Some(tc) => block.view == tc.view().next() && block.justify.view() >= tc.high_qc_view(),
+        }
+    }
+
+    fn on_qc(&self, tree: &BlockTree, qc: &Qc) -> Outcome {
+        if qc.phase() == SECOND {
+            return Outcome { lock: None, commit: tree.find(&qc.block()).map(|block| block.id()) };
+        }
+        two_chain(tree, qc)
+    }
+}

@@ -1,0 +1,157 @@
+//! What the keys of `cluster.toml` say together.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::{Cluster, Member, from_settings};
+use crate::config::choice::SchemeName;
+use crate::config::combination::fixed_leader_refusal;
+use crate::config::document::Document;
+use crate::config::finding::{Finding, Place};
+use crate::config::schema::Settings;
+
+/// Makes a cluster of what a file says, and checks what its keys say together. Returns the places
+/// of the members beside it.
+pub(in crate::config) fn from_document(
+    file: &Path,
+    document: &Document,
+    findings: &mut Vec<Finding>,
+) -> Option<(Cluster, Vec<Place>)> {
+    let mut members: Vec<(Member, Place)> = Vec::with_capacity(document.list.len());
+    for (place, settings) in &document.list {
+        members.push((Member::from_settings(settings)?, place.clone()));
+    }
+    members.sort_by_key(|(member, _)| member.id);
+    check_ids(&members, findings);
+    check_distinct(&members, findings);
+    let (members, places): (_, Vec<_>) = members.into_iter().unzip();
+    let settings = &document.settings;
+    let cluster = from_settings(settings, members)?;
+    for rule in cluster.combination().refused() {
+        findings.push(rule.finding(settings.source(rule.key)));
+    }
+    check_fixed_leader(&cluster, settings, findings);
+    check_group_key(&cluster, file, settings, findings);
+    for (place, member) in &document.list {
+        check_key(cluster.signatures, place, member, findings);
+    }
+    Some((cluster, places))
+}
+fn check_ids(members: &[(Member, Place)], findings: &mut Vec<Finding>) {
+    for (index, (member, place)) in members.iter().enumerate() {
+        let id = member.id;
+        if id.index() == index {
+            continue;
+        }
+        let what = match index.checked_sub(1).and_then(|before| members.get(before)) {
+            Some((other, _)) if other.id == id => format!("two replicas have the id {id}"),
+            _ => format!("there is a replica {id}, and no replica {index}"),
+        };
+        let remedy = format!("give the {} replicas the ids from 0 without gaps", members.len());
+        return findings.push(Finding::new(what, place.clone(), remedy));
+    }
+}
+
+/// No key serves twice, in whichever role, and no address.
+fn check_distinct(members: &[(Member, Place)], findings: &mut Vec<Finding>) {
+    let mut keys = BTreeMap::new();
+    let mut addresses = BTreeMap::new();
+    for (member, place) in members {
+        let id = member.id;
+        for (role, key) in [
+            ("consensus_key", member.consensus_key.as_bytes()),
+            ("transport_key", &member.transport_key.0[..]),
+        ] {
+            if let Some((other, first)) = keys.insert(key, (id, role)) {
+                findings.push(Finding::new(
+                    format!("`{role}` of replica {id} is also `{first}` of replica {other}"),
+                    place.clone(),
+                    "every key serves once: make another with `quorate keygen`",
+                ));
+            }
+        }
+        for (role, address) in
+            [("peer_address", &member.peer_address), ("client_address", &member.client_address)]
+        {
+            if let Some((other, first)) = addresses.insert(address.clone(), (id, role)) {
+                findings.push(Finding::new(
+                    format!("`{role}` of replica {id} is also `{first}` of replica {other}"),
+                    place.clone(),
+                    "give each its own port",
+                ));
+            }
+        }
+    }
+}
+
+fn check_fixed_leader(cluster: &Cluster, settings: &Settings, findings: &mut Vec<Finding>) {
+    let place = settings.source("fixed_leader");
+    // Nobody set it: it is 0, which is always a replica.
+    if place == Place::Default {
+        return;
+    }
+    let refusal = fixed_leader_refusal(cluster.leader, cluster.fixed_leader, cluster.members.len());
+    if let Some((what, remedy)) = refusal {
+        findings.push(Finding::new(what, place, remedy));
+    }
+}
+
+fn check_group_key(
+    cluster: &Cluster,
+    file: &Path,
+    settings: &Settings,
+    findings: &mut Vec<Finding>,
+) {
+    let scheme = cluster.signatures;
+    match (scheme.needs_group(), cluster.group_key) {
+        (true, None) => findings.push(Finding::new(
+            format!("`group_key` is missing: `signatures = \"{scheme}\"` needs it"),
+            Place::File(file.to_owned()),
+            "add the one that `quorate keygen --threshold` printed",
+        )),
+        (false, Some(_)) => findings.push(Finding::new(
+            format!("`group_key` is set, but `signatures` is \"{scheme}\""),
+            settings.source("group_key"),
+            "remove it, or set signatures = \"bls12-381-threshold\"",
+        )),
+        _ => {}
+    }
+}
+
+/// A key has its scheme's length, and a proof of possession exactly if the scheme needs one.
+fn check_key(scheme: SchemeName, place: &Place, settings: &Settings, findings: &mut Vec<Finding>) {
+    let id = settings.integer("id").unwrap_or_default();
+    let (found, expected) =
+        (settings.hex("consensus_key").map_or(0, |key| key.len()), scheme.public_key_bytes());
+    let maker = match scheme.needs_group() {
+        true => "`quorate keygen --threshold`".to_owned(),
+        false => format!("`quorate keygen --signatures {scheme}`"),
+    };
+    if found != expected {
+        findings.push(Finding::new(
+            format!(
+                "`consensus_key` of replica {id} has {found} bytes, but keys of \"{scheme}\" have \
+                 {expected}"
+            ),
+            settings.source("consensus_key"),
+            format!("put the public key there that {maker} printed, or correct `signatures`"),
+        ));
+    }
+    match (scheme.needs_possession(), settings.get("proof_of_possession")) {
+        (true, None) => findings.push(Finding::new(
+            format!(
+                "`proof_of_possession` of replica {id} is missing: `signatures = \"{scheme}\"` needs it"
+            ),
+            place.clone(),
+            format!("add the one that {maker} printed beside the public key"),
+        )),
+        (false, Some(proof)) => findings.push(Finding::new(
+            format!(
+                "`proof_of_possession` of replica {id} is set, but `signatures` is \"{scheme}\""
+            ),
+            proof.source.clone(),
+            "remove it, or set signatures = \"bls12-381\"",
+        )),
+        _ => {}
+    }
+}

@@ -1,0 +1,220 @@
+//! The keys of `cluster.toml`.
+
+use quorate_core::committee::MAX_REPLICAS;
+use quorate_core::frame;
+
+use super::{GROUP_KEY_BYTES, PROOF_BYTES};
+use crate::config::choice::{
+    Application, LeaderName, PacemakerName, ProtocolName, SchemeName, VoteRoute,
+};
+use crate::config::schema::{Field, Kind, List, Preset, Schema};
+
+pub(in crate::config) static SCHEMA: Schema = Schema {
+    title: "What all replicas of the cluster agreed on: this file must say the same everywhere.\n\
+            The digest of everything in it but transport keys and addresses is the chain's\n\
+            identity: replicas whose digests differ do not talk to each other.\n\
+            `quorate config show` prints the digest.",
+    tables: &[
+        ("batch", "What a block may hold."),
+        ("sessions", "What client sessions may use up. Part of the replicated rules."),
+        ("limits", "What is taken from clients and peers."),
+    ],
+    fields: &[
+        Field {
+            key: "chain",
+            kind: Kind::Name,
+            preset: Preset::Required,
+            comment: "The chain's name.",
+        },
+        Field {
+            key: "genesis",
+            kind: Kind::Hex(&[32]),
+            preset: Preset::Required,
+            comment: "Random at creation: tells this chain from any other of the same name.",
+        },
+        Field {
+            key: "epoch",
+            kind: Kind::Integer { min: 0, max: i64::MAX as u64 },
+            preset: Preset::Is("0"),
+            comment: "The number of the committee below. Every vote is bound to it.",
+        },
+        Field {
+            key: "protocol",
+            kind: Kind::Choice(ProtocolName::NAMES),
+            preset: Preset::Is("hotstuff-chained"),
+            comment: "The protocol that orders the blocks. docs/protocols/combinations.md says what goes\n\
+                      with what.",
+        },
+        Field {
+            key: "votes",
+            kind: Kind::Choice(VoteRoute::NAMES),
+            preset: Preset::Is("next-leader"),
+            comment: "To whom votes go. \"broadcast\": to all, which saves a message delay and costs n times\n\
+                      the messages. An option of hotstuff-two-chain.",
+        },
+        Field {
+            key: "second_vote",
+            kind: Kind::Bool,
+            preset: Preset::Is("false"),
+            comment: "Whether a replica that holds a block's certificate votes for it once more, so that the\n\
+                      block commits in its own view. An option of hotstuff-two-chain with broadcast votes.",
+        },
+        Field {
+            key: "pacemaker",
+            kind: Kind::Choice(PacemakerName::NAMES),
+            preset: Preset::Is("timeout-certificates"),
+            comment: "How replicas leave a view whose leader does not lead: by time-outs to all, or by\n\
+                      complaints to the next leader.",
+        },
+        Field {
+            key: "leader",
+            kind: Kind::Choice(LeaderName::NAMES),
+            preset: Preset::Is("round-robin"),
+            comment: "Who leads a view: each in turn; always the same, without progress after its death;\n\
+                      one of those who signed the last committed certificate; or one drawn by what each\n\
+                      did in the committed history.",
+        },
+        Field {
+            key: "fixed_leader",
+            kind: Kind::Integer { min: 0, max: MAX_REPLICAS as u64 - 1 },
+            preset: Preset::Is("0"),
+            comment: "The replica that leads with leader = \"fixed\". Without that it must be left out.",
+        },
+        Field {
+            key: "signatures",
+            kind: Kind::Choice(SchemeName::NAMES),
+            preset: Preset::Is("ed25519"),
+            comment: "What votes and time-outs are signed with. \"none\": with nothing; replicas take part\n\
+                      only with laboratory.enabled in their node.toml.",
+        },
+        Field {
+            key: "group_key",
+            kind: Kind::Hex(&[GROUP_KEY_BYTES]),
+            preset: Preset::Absent,
+            comment: "The committee's public key, with signatures = \"bls12-381-threshold\" alone. The dealer\n\
+                      prints it (`quorate keygen --threshold`).",
+        },
+        Field {
+            key: "application",
+            kind: Kind::Choice(Application::NAMES),
+            preset: Preset::Is("kv"),
+            comment: "What is replicated: a key-value store, or nothing but the order of commands.",
+        },
+        Field {
+            key: "batch.max_commands",
+            kind: Kind::Integer { min: 1, max: 65536 },
+            preset: Preset::Is("400"),
+            comment: "Most commands in a block. More raises throughput and latency under load.",
+        },
+        Field {
+            key: "batch.max_bytes",
+            kind: Kind::Size { min: 1 << 10, max: 16 << 20 },
+            preset: Preset::Is("1MiB"),
+            comment: "Most bytes of commands in a block.",
+        },
+        Field {
+            key: "sessions.max_sessions",
+            kind: Kind::Integer { min: 1, max: 1 << 20 },
+            preset: Preset::Is("1024"),
+            comment: "Most sessions that live at a time. Each may cost every replica answer_bytes and\n\
+                      window_bytes of memory.",
+        },
+        Field {
+            key: "sessions.min_idle_blocks",
+            kind: Kind::Integer { min: 1, max: i64::MAX as u64 },
+            preset: Preset::Is("10000"),
+            comment: "How many blocks a session must have been idle before another may take its place.",
+        },
+        Field {
+            key: "sessions.answer_commands",
+            kind: Kind::Integer { min: frame::MAX_COMMANDS as u64, max: 1 << 24 },
+            preset: Preset::Is("16384"),
+            comment: "Most commands of one session whose replies are kept for retries.",
+        },
+        Field {
+            key: "sessions.answer_bytes",
+            kind: Kind::Size { min: 1 << 10, max: 1 << 30 },
+            preset: Preset::Is("1MiB"),
+            comment: "Most bytes of replies kept for one session.",
+        },
+        Field {
+            key: "sessions.window_frames",
+            kind: Kind::Integer { min: 1, max: 1 << 16 },
+            preset: Preset::Is("256"),
+            comment: "Most frames of one session that wait for a gap in its numbers to close.",
+        },
+        Field {
+            key: "sessions.window_commands",
+            kind: Kind::Integer { min: 1, max: 1 << 32 },
+            preset: Preset::Is("65536"),
+            comment: "How far ahead of the next number a waiting frame may begin, in commands.",
+        },
+        Field {
+            key: "sessions.window_bytes",
+            kind: Kind::Size { min: 1 << 10, max: 1 << 30 },
+            preset: Preset::Is("512KiB"),
+            comment: "Most bytes of the waiting frames of one session.",
+        },
+        Field {
+            key: "limits.max_frame_commands",
+            kind: Kind::Integer { min: 1, max: frame::MAX_COMMANDS as u64 },
+            preset: Preset::Is("4096"),
+            comment: "Most commands in one request frame. One that is larger than a block fills it alone.",
+        },
+        Field {
+            key: "limits.max_frame_bytes",
+            kind: Kind::Size { min: 1 << 10, max: frame::MAX_BODY_BYTES as u64 },
+            preset: Preset::Is("4MiB"),
+            comment: "Most bytes of commands in one request frame.",
+        },
+        Field {
+            key: "limits.max_snapshot_bytes",
+            kind: Kind::Size { min: 1 << 20, max: 1 << 44 },
+            preset: Preset::Is("64GiB"),
+            comment: "Largest state a replica fetches from others when it is far behind.",
+        },
+    ],
+    list: Some(List {
+        name: "replicas",
+        comment: "The committee: one table a replica, ids from 0 without gaps.",
+        fields: &[
+            Field {
+                key: "id",
+                kind: Kind::Integer { min: 0, max: MAX_REPLICAS as u64 - 1 },
+                preset: Preset::Required,
+                comment: "the replica's place in the committee",
+            },
+            Field {
+                key: "consensus_key",
+                kind: Kind::Hex(&[32, 33, 96]),
+                preset: Preset::Required,
+                comment: "the public key its votes are checked with, of the scheme `signatures` names",
+            },
+            Field {
+                key: "proof_of_possession",
+                kind: Kind::Hex(&[PROOF_BYTES]),
+                preset: Preset::Absent,
+                comment: "the proof that it holds the secret half of its consensus key, with signatures =\n\
+                          \"bls12-381\" alone",
+            },
+            Field {
+                key: "transport_key",
+                kind: Kind::Hex(&[32]),
+                preset: Preset::Required,
+                comment: "the public key its connections are checked with (Ed25519)",
+            },
+            Field {
+                key: "peer_address",
+                kind: Kind::Peer,
+                preset: Preset::Required,
+                comment: "where other replicas reach it",
+            },
+            Field {
+                key: "client_address",
+                kind: Kind::Peer,
+                preset: Preset::Required,
+                comment: "where clients reach it",
+            },
+        ],
+    }),
+};

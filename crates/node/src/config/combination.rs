@@ -1,0 +1,206 @@
+//! What goes with what: the choices of `cluster.toml` that do not work together, in one table.
+//!
+//! Loading, `testnet init`, benchmarks and `docs/protocols/combinations.md` all ask this module.
+
+use std::fmt;
+
+use quorate_core::ReplicaId;
+
+use super::choice::{LeaderName, PacemakerName, ProtocolName, SchemeName, VoteRoute};
+use super::finding::{Finding, Place};
+
+/// The choices that make up a protocol, each possible by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Combination {
+    /// What orders the blocks.
+    pub protocol: ProtocolName,
+    /// To whom votes go.
+    pub votes: VoteRoute,
+    /// Whether a replica that holds a block's certificate votes for it once more.
+    pub second_vote: bool,
+    /// How a view is left whose leader does not lead.
+    pub pacemaker: PacemakerName,
+    /// Who leads.
+    pub leader: LeaderName,
+    /// What is signed with.
+    pub signatures: SchemeName,
+}
+
+impl Default for Combination {
+    /// That of a `cluster.toml` which names none of them.
+    fn default() -> Self {
+        Self {
+            protocol: ProtocolName::HotstuffChained,
+            votes: VoteRoute::NextLeader,
+            second_vote: false,
+            pacemaker: PacemakerName::TimeoutCertificates,
+            leader: LeaderName::RoundRobin,
+            signatures: SchemeName::Ed25519,
+        }
+    }
+}
+
+/// The protocol, and what differs from the default.
+impl fmt::Display for Combination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let usual = Self::default();
+        f.write_str(self.protocol.name())?;
+        if self.votes != usual.votes {
+            write!(f, ", votes {}", self.votes)?;
+        }
+        if self.second_vote {
+            f.write_str(", second votes")?;
+        }
+        if self.pacemaker != usual.pacemaker {
+            write!(f, ", pacemaker {}", self.pacemaker)?;
+        }
+        if self.leader != usual.leader {
+            write!(f, ", leader {}", self.leader)?;
+        }
+        if self.signatures != usual.signatures {
+            write!(f, ", signatures {}", self.signatures)?;
+        }
+        Ok(())
+    }
+}
+
+/// Something that is wrong, or doubtful, with some combinations.
+pub struct Rule {
+    /// The key of `cluster.toml` that is to blame.
+    pub key: &'static str,
+    /// What is wrong and why, naming the key.
+    pub reason: &'static str,
+    /// What to do about it.
+    pub remedy: &'static str,
+    applies: fn(&Combination) -> bool,
+}
+
+/// What cannot work.
+pub static REFUSED: [Rule; 4] = [
+    Rule {
+        key: "votes",
+        reason: "`votes = \"broadcast\"` is an option of `protocol = \"hotstuff-two-chain\"`: in the others \
+                 the next leader alone makes certificates",
+        remedy: "set protocol = \"hotstuff-two-chain\", or leave out votes",
+        applies: |choice| choice.votes == VoteRoute::Broadcast && !choice.is_two_chain(),
+    },
+    Rule {
+        key: "second_vote",
+        reason: "`second_vote = true` is an option of `protocol = \"hotstuff-two-chain\"`: the others have no \
+                 rule for it",
+        remedy: "set protocol = \"hotstuff-two-chain\" and votes = \"broadcast\", or leave out second_vote",
+        applies: |choice| choice.second_vote && !choice.is_two_chain(),
+    },
+    Rule {
+        key: "second_vote",
+        reason: "`second_vote = true` needs `votes = \"broadcast\"`: without it the next leader alone holds \
+                 the certificate that the second vote is for",
+        remedy: "set votes = \"broadcast\", or leave out second_vote",
+        applies: |choice| {
+            choice.second_vote && choice.is_two_chain() && choice.votes != VoteRoute::Broadcast
+        },
+    },
+    Rule {
+        key: "leader",
+        reason: "`leader = \"carousel\"` and `\"reputation\"` do not go with \
+                 `signatures = \"bls12-381-threshold\"`: they elect leaders from the signers of \
+                 certificates, and threshold certificates name none",
+        remedy: "set leader = \"round-robin\" or \"fixed\", or signatures = \"bls12-381\"",
+        applies: |choice| {
+            matches!(choice.leader, LeaderName::Carousel | LeaderName::Reputation)
+                && choice.signatures == SchemeName::BlsThreshold
+        },
+    },
+];
+
+/// What works, and should be known before it is relied on.
+pub static WARNED: [Rule; 2] = [
+    Rule {
+        key: "leader",
+        reason: "`leader` is \"fixed\": there is no progress after its death",
+        remedy: "set leader = \"round-robin\", unless this is an experiment",
+        applies: |choice| choice.leader == LeaderName::Fixed,
+    },
+    Rule {
+        key: "signatures",
+        reason: "`signatures` is \"none\": any replica may speak for all others",
+        remedy: "use it where nothing is at stake, to learn what signatures cost",
+        applies: Combination::needs_laboratory,
+    },
+];
+
+impl Combination {
+    /// Every combination there is, those that are refused among them.
+    pub fn all() -> impl Iterator<Item = Self> {
+        let protocols = ProtocolName::ALL.iter();
+        let voting = protocols.flat_map(|&protocol| {
+            VoteRoute::ALL.iter().flat_map(move |&votes| {
+                [false, true].map(|second_vote| (protocol, votes, second_vote))
+            })
+        });
+        voting.flat_map(|(protocol, votes, second_vote)| {
+            PacemakerName::ALL.iter().flat_map(move |&pacemaker| {
+                LeaderName::ALL.iter().flat_map(move |&leader| {
+                    SchemeName::ALL.iter().map(move |&signatures| Self {
+                        protocol,
+                        votes,
+                        second_vote,
+                        pacemaker,
+                        leader,
+                        signatures,
+                    })
+                })
+            })
+        })
+    }
+
+    /// Why it cannot work; `None`: it can.
+    #[must_use]
+    pub fn refusal(&self) -> Option<&'static str> {
+        self.refused().next().map(|rule| rule.reason)
+    }
+
+    /// Every rule it breaks.
+    pub fn refused(&self) -> impl Iterator<Item = &'static Rule> {
+        REFUSED.iter().filter(|rule| (rule.applies)(self))
+    }
+
+    /// Every doubt about it.
+    pub fn warned(&self) -> impl Iterator<Item = &'static Rule> {
+        WARNED.iter().filter(|rule| (rule.applies)(self))
+    }
+
+    /// Whether a replica takes part only with `laboratory.enabled` in its `node.toml`.
+    #[must_use]
+    pub fn needs_laboratory(&self) -> bool {
+        self.signatures == SchemeName::None
+    }
+
+    fn is_two_chain(&self) -> bool {
+        self.protocol == ProtocolName::HotstuffTwoChain
+    }
+}
+
+impl Rule {
+    /// As a finding at the place of its key.
+    pub(crate) fn finding(&self, place: Place) -> Finding {
+        Finding::new(self.reason, place, self.remedy)
+    }
+}
+
+/// What is wrong with a leader that was named: nobody asks for one, or there is none such.
+#[must_use]
+pub fn fixed_leader_refusal(
+    leader: LeaderName,
+    fixed: ReplicaId,
+    replicas: usize,
+) -> Option<(String, &'static str)> {
+    if leader != LeaderName::Fixed {
+        let what = format!("`fixed_leader` is set, but `leader` is \"{leader}\"");
+        return Some((what, "set leader = \"fixed\", or leave out fixed_leader"));
+    }
+    (fixed.index() >= replicas).then(|| {
+        let what = format!("`fixed_leader` is {fixed}, but there are {replicas} replicas");
+        (what, "name one of the replicas; their ids begin at 0")
+    })
+}

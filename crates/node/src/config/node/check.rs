@@ -1,0 +1,135 @@
+//! What the keys of `node.toml` say together, and beside `cluster.toml`.
+
+use super::{Node, SCHEMA, ViewTimeout};
+use crate::config::choice::ProtocolName;
+use crate::config::cluster::Cluster;
+use crate::config::finding::{Finding, Place};
+use crate::config::quantity::HumanDuration;
+use crate::config::schema::{Preset, Settings};
+
+/// Checks a node of `cluster`, whose scheme is named at `signatures`.
+pub(in crate::config) fn check(
+    node: &Node,
+    settings: &Settings,
+    cluster: &Cluster,
+    signatures: Place,
+    findings: &mut Vec<Finding>,
+    warnings: &mut Vec<Finding>,
+) {
+    check_timeouts(node, settings, cluster, findings);
+    check_places(node, settings, findings, warnings);
+    check_laboratory(node, settings, findings, warnings);
+    if cluster.combination().needs_laboratory() && !node.laboratory.enabled {
+        findings.push(Finding::new(
+            format!(
+                "`signatures` is \"{}\", but `laboratory.enabled` is false in node.toml",
+                cluster.signatures
+            ),
+            signatures,
+            "choose a scheme that signs; or, where nothing is at stake, set laboratory.enabled = true",
+        ));
+    }
+}
+
+fn check_timeouts(
+    node: &Node,
+    settings: &Settings,
+    cluster: &Cluster,
+    findings: &mut Vec<Finding>,
+) {
+    if node.view_timeout.max < node.view_timeout.base {
+        let (base, max) = (HumanDuration(node.view_timeout.base), node.view_timeout.max);
+        findings.push(Finding::new(
+            format!("`view_timeout.max` is \"{}\", below `view_timeout.base`", HumanDuration(max)),
+            settings.source("view_timeout.max"),
+            format!("make it at least \"{base}\""),
+        ));
+    }
+    let ViewTimeout { base, delta, .. } = node.view_timeout;
+    if cluster.protocol == ProtocolName::Hotstuff2 && delta >= base {
+        let place = match settings.source("view_timeout.delta") {
+            Place::Default => settings.source("view_timeout.base"),
+            set => set,
+        };
+        let (base, delta) = (HumanDuration(base), HumanDuration(delta));
+        findings.push(Finding::new(
+            format!(
+                "`view_timeout.delta` is \"{delta}\", and `view_timeout.base` is \"{base}\": the view of a \
+                 leader of hotstuff-2 that waits so long is over before it proposes"
+            ),
+            place,
+            format!("make delta less than \"{base}\", or base more than \"{delta}\""),
+        ));
+    }
+}
+
+fn check_places(
+    node: &Node,
+    settings: &Settings,
+    findings: &mut Vec<Finding>,
+    warnings: &mut Vec<Finding>,
+) {
+    if node.keys.consensus == node.keys.transport {
+        findings.push(Finding::new(
+            "`keys.transport` names the same file as `keys.consensus`",
+            settings.source("keys.transport"),
+            "give each its own key: make one with `quorate keygen`",
+        ));
+    }
+    let listen = [
+        ("listen.peer", &node.listen.peer),
+        ("listen.client", &node.listen.client),
+        ("listen.http", &node.listen.http),
+    ];
+    for (index, (key, address)) in listen.iter().enumerate() {
+        let twin = listen[..index].iter().find(|(_, other)| other == address);
+        if let (Some((other, _)), true) = (twin, address.port() > 0) {
+            findings.push(Finding::new(
+                format!("`{key}` is \"{address}\", and so is `{other}`"),
+                settings.source(key),
+                "give each its own port",
+            ));
+        }
+    }
+    if !node.listen.http.is_loopback() {
+        warnings.push(Finding::new(
+            format!(
+                "`listen.http` is \"{}\": everybody may read status and metrics",
+                node.listen.http
+            ),
+            settings.source("listen.http"),
+            "use 127.0.0.1, or see that only your monitoring reaches the port",
+        ));
+    }
+}
+
+/// Nothing is tried out by accident: without `enabled` every other switch is as by default.
+fn check_laboratory(
+    node: &Node,
+    settings: &Settings,
+    findings: &mut Vec<Finding>,
+    warnings: &mut Vec<Finding>,
+) {
+    if node.laboratory.enabled {
+        return warnings.push(Finding::new(
+            "`laboratory.enabled` is true: this replica is for experiments",
+            settings.source("laboratory.enabled"),
+            "use it where nothing is at stake",
+        ));
+    }
+    for field in SCHEMA.fields.iter().filter(|field| field.key.starts_with("laboratory.")) {
+        let Preset::Is(preset) = field.preset else { continue };
+        let Some(setting) = settings.get(field.key) else { continue };
+        if field.kind.parse(preset).as_ref() != Some(&setting.value) {
+            findings.push(Finding::new(
+                format!(
+                    "`{}` is {}, but `laboratory.enabled` is false",
+                    field.key,
+                    setting.value.to_toml()
+                ),
+                setting.source.clone(),
+                format!("set it to {preset}; or, in an experiment, set laboratory.enabled = true"),
+            ));
+        }
+    }
+}

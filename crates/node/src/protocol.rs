@@ -1,0 +1,112 @@
+//! From configuration to the parts of the protocol.
+
+use std::sync::Arc;
+
+use quorate_core::certificate::Domain;
+use quorate_core::committee::CommitteeError;
+use quorate_core::crypto::{Form, PublicKey, Scheme};
+use quorate_core::hotstuff::{Settings, rules};
+use quorate_core::leader::Election;
+use quorate_core::pacemaker::{Adaptive, Kind, Timing, Waits};
+use quorate_crypto::Ed25519;
+
+use crate::config::{
+    Cluster, LeaderName, Node, PacemakerName, SchemeName, TimeoutKind, ViewTimeout, VoteRoute,
+    VoteVerification,
+};
+
+/// How certificates of a scheme are kept: of votes, and of time-outs, which differ in what they
+/// say and have no threshold form.
+fn forms(scheme: SchemeName) -> (Form, Form) {
+    match scheme {
+        SchemeName::Bls => (Form::Aggregate, Form::Aggregate),
+        SchemeName::BlsThreshold => (Form::Threshold, Form::Aggregate),
+        SchemeName::Ed25519
+        | SchemeName::EcdsaSecp256k1
+        | SchemeName::EcdsaP256
+        | SchemeName::None => (Form::List, Form::List),
+    }
+}
+
+/// The protocol that all replicas of a cluster agreed on, with the timing left at its default.
+///
+/// # Panics
+/// Never: every name of configuration is that of rules (tested).
+#[must_use]
+pub fn agreed(cluster: &Cluster) -> Settings {
+    let Some(rules) = rules::named(cluster.protocol.name()) else {
+        unreachable!("every name of configuration is that of rules")
+    };
+    let (vote_form, time_out_form) = forms(cluster.signatures);
+    Settings {
+        pacemaker: match cluster.pacemaker {
+            PacemakerName::TimeoutCertificates => Kind::TimeoutCertificates,
+            PacemakerName::Linear => Kind::Linear,
+        },
+        election: match cluster.leader {
+            LeaderName::Fixed => Election::Fixed(cluster.fixed_leader),
+            LeaderName::RoundRobin => Election::RoundRobin,
+            LeaderName::Carousel => Election::Carousel,
+            LeaderName::Reputation => Election::Reputation,
+        },
+        vote_form,
+        time_out_form,
+        broadcast_votes: cluster.votes == VoteRoute::Broadcast,
+        second_vote: cluster.second_vote,
+        ..Settings::new(rules)
+    }
+}
+
+/// The same with what each replica decides by itself.
+#[must_use]
+pub fn tuned(cluster: &Cluster, node: &Node) -> Settings {
+    Settings {
+        timing: timing(&node.view_timeout),
+        delta: node.view_timeout.delta,
+        verify_each_vote: node.laboratory.verify_votes == VoteVerification::OneByOne,
+        ..agreed(cluster)
+    }
+}
+
+/// What the replicas' signatures are bound to.
+///
+/// # Errors
+/// [`CommitteeError`] if the members make no committee; never for a cluster that was loaded.
+pub fn domain(cluster: &Cluster) -> Result<Domain, CommitteeError> {
+    Ok(agreed(cluster).domain(cluster.committee()?))
+}
+
+fn timing(view_timeout: &ViewTimeout) -> Timing {
+    let ViewTimeout { base, max, .. } = *view_timeout;
+    let multiplier_percent = (view_timeout.multiplier * 100.0) as u32;
+    match view_timeout.kind {
+        TimeoutKind::Fixed => Timing::Fixed { base },
+        TimeoutKind::Exponential => Timing::Exponential { base, multiplier_percent, max },
+        TimeoutKind::Adaptive => {
+            let waits = Waits { base, multiplier_percent, max, ..Waits::default() };
+            Timing::Adaptive(Adaptive::new(waits))
+        }
+    }
+}
+
+/// What signatures are checked with: clients' and replicas'.
+#[must_use]
+pub fn scheme(cluster: &Cluster) -> Arc<dyn Scheme> {
+    let keys: Vec<PublicKey> = cluster
+        .members
+        .iter()
+        .filter_map(|member| Some(PublicKey(member.consensus_key.as_bytes().try_into().ok()?)))
+        .collect();
+    Arc::new(Ed25519::new(&keys))
+}
+
+/// Most signatures that are worth the deciding thread's time when nothing else waits: handing so
+/// many over would take as long.
+#[must_use]
+pub fn inline_checks(cluster: &Cluster) -> usize {
+    match cluster.signatures {
+        SchemeName::Ed25519 => 4,
+        SchemeName::None => usize::MAX,
+        _ => 0,
+    }
+}
