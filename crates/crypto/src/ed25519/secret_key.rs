@@ -53,6 +53,11 @@ impl SecretKey {
         &self.seed
     }
 
+    /// The public half.
+    pub(crate) fn public_bytes(&self) -> [u8; 32] {
+        self.public.0
+    }
+
     pub(super) fn sign_bytes(&self, message: &[u8]) -> Signature {
         let nonce = Zeroizing::new(<[u8; 64]>::from(
             Sha512::new().chain_update(self.prefix).chain_update(message).finalize(),
