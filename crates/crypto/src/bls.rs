@@ -36,6 +36,7 @@
 //! knows of. Hence the proofs of [`possession`]; [`threshold`] has other means.
 
 mod batch;
+mod claims;
 mod committee;
 mod curve;
 pub mod possession;
@@ -45,6 +46,7 @@ pub mod threshold;
 #[cfg(test)]
 mod tests;
 
+pub use claims::Claims;
 pub use committee::Committee;
 pub use secret_key::SecretKey;
 

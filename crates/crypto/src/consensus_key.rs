@@ -2,9 +2,10 @@
 
 use std::fmt;
 
+use quorate_core::crypto::{ClientSigner as _, Signature, Signer, Statement};
 use zeroize::Zeroizing;
 
-use crate::bls::{self, possession};
+use crate::bls::{self, possession, threshold};
 use crate::ecdsa::{p256, secp256k1};
 use crate::ed25519::{RandomnessError, SecretKey};
 use crate::scheme_name::SchemeName;
@@ -37,7 +38,7 @@ impl ConsensusKey {
     /// A new key from the operating system's randomness.
     ///
     /// # Errors
-    /// [`GenerateError`] if there is none, or the scheme's keys are dealt ([`bls::threshold::deal`]).
+    /// [`GenerateError`] if there is none, or the scheme's keys are dealt ([`threshold::deal`]).
     pub fn generate(scheme: SchemeName) -> Result<Self, GenerateError> {
         if scheme.is_dealt() {
             return Err(GenerateError::Dealt(scheme));
@@ -106,7 +107,7 @@ impl ConsensusKey {
     #[must_use]
     pub fn public_key(&self) -> Vec<u8> {
         match &self.0 {
-            Key::Ed25519(key) => key.public_bytes().to_vec(),
+            Key::Ed25519(key) => key.public_key().0.to_vec(),
             Key::EcdsaSecp256k1(key) => key.public_key().to_vec(),
             Key::EcdsaP256(key) => key.public_key().to_vec(),
             Key::Bls(key) | Key::BlsThreshold(key) => key.public_key().to_vec(),
@@ -120,6 +121,24 @@ impl ConsensusKey {
         match &self.0 {
             Key::Bls(key) => Some(possession::prove(key)),
             _ => None,
+        }
+    }
+}
+
+impl Signer for ConsensusKey {
+    fn sign(&self, statement: &Statement) -> Signature {
+        let message = statement.as_bytes();
+        let joinable = |key: &bls::SecretKey, domain| {
+            // 48 bytes are not too many for a signature.
+            Signature::new(&key.sign(message, domain)).unwrap_or(Signature::NONE)
+        };
+        match &self.0 {
+            Key::Ed25519(key) => key.sign_bytes(message).into(),
+            Key::EcdsaSecp256k1(key) => key.sign(message).into(),
+            Key::EcdsaP256(key) => key.sign(message).into(),
+            Key::Bls(key) => joinable(key, bls::SIGNATURE_DOMAIN),
+            Key::BlsThreshold(key) => joinable(key, threshold::SIGNATURE_DOMAIN),
+            Key::None(_) => Signature::NONE,
         }
     }
 }

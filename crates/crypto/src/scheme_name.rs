@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use quorate_core::crypto::Form;
+
 /// A signature scheme of replicas, as configuration and key files name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SchemeName {
@@ -69,6 +71,25 @@ impl SchemeName {
             Self::Ed25519 | Self::EcdsaSecp256k1 | Self::EcdsaP256 => 64,
             Self::Bls | Self::BlsThreshold => 48,
             Self::None => 0,
+        }
+    }
+
+    /// How a certificate of votes keeps its signatures.
+    #[must_use]
+    pub const fn vote_form(self) -> Form {
+        match self {
+            Self::Ed25519 | Self::EcdsaSecp256k1 | Self::EcdsaP256 | Self::None => Form::List,
+            Self::Bls => Form::Aggregate,
+            Self::BlsThreshold => Form::Threshold,
+        }
+    }
+
+    /// How a certificate of time-outs does, which do not all say the same.
+    #[must_use]
+    pub const fn time_out_form(self) -> Form {
+        match self {
+            Self::Ed25519 | Self::EcdsaSecp256k1 | Self::EcdsaP256 | Self::None => Form::List,
+            Self::Bls | Self::BlsThreshold => Form::Aggregate,
         }
     }
 

@@ -1,6 +1,6 @@
 //! A committee whose replicas made their own keys: signatures are added as they are.
 
-use super::batch::Batch;
+use super::claims::{Claims, Keys};
 use super::curve::{G1, G2, read_known_signature, subtract_g2, sum_g1, sum_g2, write_signature};
 use super::{SIGNATURE_BYTES, SIGNATURE_DOMAIN, possession};
 use crate::committee_keys::{KeyProblem, MemberKey};
@@ -10,12 +10,6 @@ pub struct Committee {
     keys: Vec<G2>,
     /// Their sum.
     total: G2,
-}
-
-/// Signatures and certificates of a committee, to be verified together.
-pub struct Claims<'c, 'm> {
-    committee: &'c Committee,
-    batch: Batch<'m>,
 }
 
 impl Committee {
@@ -32,7 +26,7 @@ impl Committee {
     /// No claims yet.
     #[must_use]
     pub fn claims<'m>(&self) -> Claims<'_, 'm> {
-        Claims { committee: self, batch: Batch::new(SIGNATURE_DOMAIN) }
+        Claims::new(self, SIGNATURE_DOMAIN)
     }
 
     /// Joins signatures that hold. `None` if there are none, one of them is no signature, or they
@@ -67,33 +61,16 @@ impl Committee {
     }
 }
 
-impl<'m> Claims<'_, 'm> {
-    /// `signer` signed `message`.
-    pub fn share(&mut self, index: usize, signer: usize, message: &'m [u8], signature: &[u8]) {
-        if let Some(key) = self.committee.keys.get(signer) {
-            self.batch.claim(index, signature, [(message, *key)]);
-        }
+impl Keys for Committee {
+    fn member(&self, place: usize) -> Option<G2> {
+        self.keys.get(place).copied()
     }
 
-    /// `signature` joins one of each of `parts`' signers of that part's message. Never so if a
-    /// part has no signer or somebody is in two parts.
-    pub fn aggregate(&mut self, index: usize, parts: &[(&'m [u8], Vec<usize>)], signature: &[u8]) {
-        let sums =
-            parts.iter().map(|(message, signers)| Some((*message, self.committee.sum(signers)?)));
-        if let (true, Some(sums)) = (are_disjoint(parts), sums.collect::<Option<Vec<_>>>()) {
-            self.batch.claim(index, signature, sums);
-        }
+    fn group(&self) -> Option<G2> {
+        None
     }
 
-    /// Sets the verdicts of all claims that hold.
-    pub fn settle(self, verdicts: &mut [bool]) {
-        self.batch.settle(verdicts);
+    fn sums(&self, parts: &[(&[u8], Vec<usize>)]) -> Option<Vec<G2>> {
+        parts.iter().map(|(_, signers)| self.sum(signers)).collect()
     }
-}
-
-/// Whether no replica is in two parts, or twice in one.
-pub(super) fn are_disjoint(parts: &[(&[u8], Vec<usize>)]) -> bool {
-    let mut all: Vec<usize> = parts.iter().flat_map(|(_, signers)| signers).copied().collect();
-    all.sort_unstable();
-    all.is_sorted_by(|one, next| one < next)
 }

@@ -49,7 +49,7 @@ mod lagrange;
 #[cfg(test)]
 mod tests;
 
-pub use committee::{Claims, Committee};
+pub use committee::Committee;
 pub use dealer::{Deal, DealError, deal};
 
 /// The tag of statements.

@@ -3,8 +3,7 @@
 use super::lagrange::{at_zero, position};
 use super::{SIGNATURE_DOMAIN, dealing};
 use crate::bls::SIGNATURE_BYTES;
-use crate::bls::batch::Batch;
-use crate::bls::committee::are_disjoint;
+use crate::bls::claims::{Claims, Keys};
 use crate::bls::curve::{
     G1, G2, Scalar, combine_g1, combine_g2, key_bytes, read_key, read_known_signature,
     write_signature,
@@ -19,12 +18,6 @@ pub struct Committee {
     quorum: usize,
     /// All of `group`: what the weights of a sum are bound to.
     group_bytes: [u8; 192],
-}
-
-/// Signatures and certificates of a committee, to be verified together.
-pub struct Claims<'c, 'm> {
-    committee: &'c Committee,
-    batch: Batch<'m>,
 }
 
 /// A weight of 128 bits in a sum of signatures, little-endian.
@@ -55,7 +48,7 @@ impl Committee {
     /// No claims yet.
     #[must_use]
     pub fn claims<'m>(&self) -> Claims<'_, 'm> {
-        Claims { committee: self, batch: Batch::new(SIGNATURE_DOMAIN) }
+        Claims::new(self, SIGNATURE_DOMAIN)
     }
 
     /// Joins signatures of one message that hold, each beside its signer, to the committee's: as many
@@ -108,13 +101,19 @@ impl Committee {
         }
         weights
     }
+}
 
-    /// Σ aᵢXᵢ for each of `parts`. `None` if there is a part without signers, somebody is in two,
-    /// or one is no member.
-    fn sums<'m>(&self, parts: &[(&'m [u8], Vec<usize>)]) -> Option<Vec<(&'m [u8], G2)>> {
-        if parts.iter().any(|(_, signers)| signers.is_empty()) || !are_disjoint(parts) {
-            return None;
-        }
+impl Keys for Committee {
+    fn member(&self, place: usize) -> Option<G2> {
+        self.keys.get(place).copied()
+    }
+
+    fn group(&self) -> Option<G2> {
+        Some(self.group)
+    }
+
+    /// Σ aᵢXᵢ for each part.
+    fn sums(&self, parts: &[(&[u8], Vec<usize>)]) -> Option<Vec<G2>> {
         let mut list: Vec<(usize, usize)> = Vec::new();
         for (part, (_, signers)) in parts.iter().enumerate() {
             list.extend(signers.iter().map(|signer| (*signer, part)));
@@ -126,37 +125,10 @@ impl Committee {
             sums[part].0.push(*self.keys.get(signer)?);
             sums[part].1.push(weight);
         }
-        let sums = sums.iter().map(|(keys, weights)| combine_g2(keys, weights));
-        Some(parts.iter().map(|(message, _)| *message).zip(sums).collect())
+        Some(sums.iter().map(|(keys, weights)| combine_g2(keys, weights)).collect())
     }
 }
 
 fn points(shares: &[(usize, &[u8])]) -> Option<Vec<G1>> {
     shares.iter().map(|(_, signature)| read_known_signature(signature)).collect()
-}
-
-impl<'m> Claims<'_, 'm> {
-    /// `signer` signed `message`.
-    pub fn share(&mut self, index: usize, signer: usize, message: &'m [u8], signature: &[u8]) {
-        if let Some(key) = self.committee.keys.get(signer) {
-            self.batch.claim(index, signature, [(message, *key)]);
-        }
-    }
-
-    /// `signature` joins one of each of `parts`' signers of that part's message, with weights.
-    pub fn aggregate(&mut self, index: usize, parts: &[(&'m [u8], Vec<usize>)], signature: &[u8]) {
-        if let Some(sums) = self.committee.sums(parts) {
-            self.batch.claim(index, signature, sums);
-        }
-    }
-
-    /// `signature` is the committee's of `message`.
-    pub fn group(&mut self, index: usize, message: &'m [u8], signature: &[u8]) {
-        self.batch.claim(index, signature, [(message, self.committee.group)]);
-    }
-
-    /// Sets the verdicts of all claims that hold.
-    pub fn settle(self, verdicts: &mut [bool]) {
-        self.batch.settle(verdicts);
-    }
 }
