@@ -153,8 +153,9 @@ fn message() -> impl Strategy<Value = Message> {
                 last_vote
             }
         ),
-        (qc(), option::of(tc()))
-            .prop_map(|(high_qc, high_tc)| Message::Advance { high_qc, high_tc }),
+        (qc(), option::of(tc()), option::of(qc())).prop_map(|(high_qc, high_tc, decided)| {
+            Message::Advance { high_qc, high_tc, decided }
+        }),
         qc().prop_map(Message::Certificate),
         (any::<u64>(), qc())
             .prop_map(|(view, high_qc)| Message::NewView { view: View(view), high_qc }),

@@ -43,9 +43,6 @@ impl HotStuff {
     /// q votes made a certificate here.
     pub(super) fn on_certified(&mut self, now: Time, qc: Qc, fx: &mut Fx) {
         fx.event(Event::Certified(qc.ballot()));
-        if qc.phase() > self.facts.phases {
-            return self.apply_rules(&qc, fx);
-        }
         if self.facts.phases > 1 {
             fx.output(Output::Broadcast(Message::Certificate(qc.clone())));
         }
@@ -53,6 +50,9 @@ impl HotStuff {
     }
 
     pub(super) fn on_qc(&mut self, now: Time, qc: Qc, fx: &mut Fx) {
+        if qc.phase() > self.facts.phases {
+            return self.on_decided(qc, fx);
+        }
         let ended = self.ended_by(&qc);
         if qc.rank() > self.safety.high_qc.rank() {
             // A certificate counts even if its block is missing: keep the one, fetch the other.
@@ -65,6 +65,14 @@ impl HotStuff {
         }
         self.apply_rules(&qc, fx);
         self.enter_behind(now, ended, fx);
+    }
+
+    /// Takes in a certificate of second votes.
+    fn on_decided(&mut self, qc: Qc, fx: &mut Fx) {
+        self.apply_rules(&qc, fx);
+        if self.decided.as_ref().is_none_or(|known| known.view() < qc.view()) {
+            self.decided = Some(qc);
+        }
     }
 
     /// Enters the view behind a certificate of `certified`, if that is a step forward.
@@ -157,6 +165,9 @@ impl HotStuff {
         if self.safety.high_qc.block() == block.id() {
             let high_qc = self.safety.high_qc.clone();
             self.apply_rules(&high_qc, fx);
+        }
+        if let Some(decided) = self.decided.clone().filter(|qc| qc.block() == block.id()) {
+            self.apply_rules(&decided, fx);
         }
         Ok(())
     }

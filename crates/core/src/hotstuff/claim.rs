@@ -61,8 +61,15 @@ impl HotStuff {
                 }
                 self.certificate_checks(high_qc, None)?
             }
-            Message::Advance { high_qc, high_tc } => {
-                self.certificate_checks(high_qc, high_tc.as_ref())?
+            Message::Advance { high_qc, high_tc, decided } => {
+                let mut checks = self.certificate_checks(high_qc, high_tc.as_ref())?;
+                if let Some(qc) = decided {
+                    if qc.phase() <= self.facts.phases {
+                        return Err(Malformed::WrongPhase);
+                    }
+                    checks.extend(qc.checks(&self.domain, &self.genesis)?);
+                }
+                checks
             }
         };
         Ok(Claim::new(message, checks))
@@ -90,12 +97,12 @@ impl HotStuff {
 
     /// A view is entered by a QC of the view before it, or by a TC of it.
     fn entry_checks(&self, view: View, qc: &Qc, tc: Option<&Tc>) -> Result<Vec<Check>, Malformed> {
-        let mut checks = qc.checks(&self.domain, &self.genesis)?;
+        let mut checks = self.qc_checks(qc)?;
         let ended = self.ended_by(qc);
         match tc {
             None if ended.next() == view => {}
             Some(tc) if tc.view().next() == view && ended < tc.view() => {
-                checks.extend(tc.checks(&self.domain, &self.genesis)?);
+                checks.extend(self.tc_checks(tc)?);
             }
             _ => return Err(Malformed::Contradiction),
         }
@@ -104,13 +111,27 @@ impl HotStuff {
 
     /// A high QC and, if there is one, a TC of a view that the QC does not end.
     fn certificate_checks(&self, qc: &Qc, tc: Option<&Tc>) -> Result<Vec<Check>, Malformed> {
-        let mut checks = qc.checks(&self.domain, &self.genesis)?;
+        let mut checks = self.qc_checks(qc)?;
         if let Some(tc) = tc {
             if tc.view() <= self.ended_by(qc) {
                 return Err(Malformed::Contradiction);
             }
-            checks.extend(tc.checks(&self.domain, &self.genesis)?);
+            checks.extend(self.tc_checks(tc)?);
         }
         Ok(checks)
+    }
+
+    fn tc_checks(&self, tc: &Tc) -> Result<Vec<Check>, Malformed> {
+        let checks = tc.checks(&self.domain, &self.genesis)?;
+        self.qc_checks(tc.high_qc())?;
+        Ok(checks)
+    }
+
+    /// A certificate to build upon: second votes make none.
+    pub(super) fn qc_checks(&self, qc: &Qc) -> Result<Vec<Check>, Malformed> {
+        if qc.phase() > self.facts.phases {
+            return Err(Malformed::WrongPhase);
+        }
+        qc.checks(&self.domain, &self.genesis)
     }
 }

@@ -30,7 +30,8 @@ impl HotStuff {
     pub(super) fn is_late(&self, vote: &Vote) -> bool {
         if vote.phase > self.facts.phases {
             // A second vote: it commits its block.
-            vote.view <= self.tree.root().view
+            let decided = self.decided.as_ref().map(Qc::view).unwrap_or_default();
+            vote.view <= self.tree.root().view.max(decided)
         } else {
             vote.rank() <= self.safety.high_qc.rank()
         }
@@ -96,8 +97,7 @@ impl HotStuff {
 
     fn join_votes(&mut self, now: Time, ballot: Ballot, votes: Vec<Vote>, fx: &mut Fx) {
         let form = self.domain.vote_form();
-        // Second votes commit here and now; their certificate is shown to nobody.
-        if form == Form::List || ballot.phase > self.facts.phases {
+        if form == Form::List {
             return self.on_certified(now, Qc::of_votes(ballot, &votes), fx);
         }
         let shares: Vec<Share> = votes.iter().map(|vote| vote.share(&self.domain)).collect();

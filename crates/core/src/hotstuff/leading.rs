@@ -28,7 +28,7 @@ impl HotStuff {
     }
 
     /// Up to which height the chain of `qc` is committed by the certificates in it and `qc`.
-    fn shown_by(&self, qc: &Qc) -> Height {
+    pub(super) fn shown_by(&self, qc: &Qc) -> Height {
         let inside = self.tree.committed_by(&qc.block()).unwrap_or_default();
         let head = self.settings.rules.on_qc(&self.tree, qc).commit;
         let own = head.and_then(|id| self.tree.find(&id)).map(|block| block.height);

@@ -52,6 +52,9 @@ pub enum Message {
         high_qc: Qc,
         /// Its high TC, if that is above the high QC.
         high_tc: Option<Tc>,
+        /// The certificate of second votes for a block above what the high QC shows to be
+        /// committed.
+        decided: Option<Qc>,
     },
 }
 
@@ -78,7 +81,7 @@ impl Message {
             Self::Certificate(qc) => qc.view(),
             Self::NewView { view, .. } => *view,
             Self::TimeOut { time_out, .. } => time_out.view,
-            Self::Advance { high_qc, high_tc } => {
+            Self::Advance { high_qc, high_tc, .. } => {
                 high_tc.as_ref().map_or(high_qc.view(), |tc| tc.view().max(high_qc.view()))
             }
         }
@@ -104,10 +107,11 @@ impl Encode for Message {
                 high_tc.encode(out);
                 last_vote.encode(out);
             }
-            Self::Advance { high_qc, high_tc } => {
+            Self::Advance { high_qc, high_tc, decided } => {
                 out.push(4);
                 high_qc.encode(out);
                 high_tc.encode(out);
+                decided.encode(out);
             }
             Self::Certificate(qc) => {
                 out.push(5);
@@ -139,6 +143,7 @@ impl Decode for Message {
             4 => Ok(Self::Advance {
                 high_qc: Qc::decode(reader)?,
                 high_tc: reader.option("TC of an advance")?,
+                decided: reader.option("decision of an advance")?,
             }),
             5 => Ok(Self::Certificate(Qc::decode(reader)?)),
             6 => Ok(Self::NewView { view: View::decode(reader)?, high_qc: Qc::decode(reader)? }),

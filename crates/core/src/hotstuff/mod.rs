@@ -76,6 +76,9 @@ pub struct HotStuff {
     pacemaker: Pacemaker,
     votes: VoteCollector,
     new_views: NewViews,
+    /// The highest certificate of second votes. It commits its block; where that is missing, as soon
+    /// as it comes. Not in the safety record: nothing rests on it, and the chain will say the same.
+    decided: Option<Qc>,
     /// Ballots whose votes are being signed.
     to_sign: Vec<Ballot>,
     /// Its last vote that can be part of a certificate, signed.
@@ -120,6 +123,7 @@ impl HotStuff {
             pacemaker: Pacemaker::new(&committee, kind, timing, facts.chain_length),
             votes: VoteCollector::new(&committee),
             new_views: NewViews::new(committee.size()),
+            decided: None,
             to_sign: Vec::new(),
             my_vote: None,
             my_time_out: None,
@@ -212,9 +216,12 @@ impl HotStuff {
     }
 
     fn advance(&self) -> Message {
+        let shown = self.shown_by(&self.safety.high_qc);
+        let news = |qc: &&Qc| self.tree.root().height > shown && qc.view() >= self.tree.root().view;
         Message::Advance {
             high_qc: self.safety.high_qc.clone(),
             high_tc: self.safety.high_tc.clone(),
+            decided: self.decided.as_ref().filter(news).cloned(),
         }
     }
 
@@ -250,7 +257,10 @@ impl HotStuff {
                 self.on_qc(now, high_qc, fx);
                 self.new_views.heard(from, view);
             }
-            Message::Advance { high_qc, high_tc } => {
+            Message::Advance { high_qc, high_tc, decided } => {
+                if let Some(qc) = decided {
+                    self.on_qc(now, qc, fx);
+                }
                 let ended = high_tc.as_ref().map_or(self.ended_by(&high_qc), Tc::view);
                 self.on_certificates(now, from, high_qc, high_tc, fx);
                 if ended.next().next() <= self.pacemaker.view() && ended < self.best_ended() {
@@ -272,7 +282,7 @@ impl Protocol for HotStuff {
         if block.epoch != self.domain.committee().epoch() {
             return Err(Malformed::WrongEpoch);
         }
-        let checks = block.justify.checks(&self.domain, &self.genesis)?;
+        let checks = self.qc_checks(&block.justify)?;
         Ok(Claim::new(block, checks))
     }
 
@@ -338,7 +348,8 @@ impl Protocol for HotStuff {
         let orphans = self.proposals.iter().filter_map(|last| last.orphan.as_ref());
         let of_orphans = || orphans.map(|(orphan, _)| &orphan.justify).filter(lacks);
         let high_qc = Some(&self.safety.high_qc).filter(lacks);
-        high_qc.or_else(|| of_orphans().max_by_key(|qc| qc.view()))
+        let decided = self.decided.as_ref().filter(lacks);
+        high_qc.or(decided).or_else(|| of_orphans().max_by_key(|qc| qc.view()))
     }
 
     fn look_back(&self) -> usize {

@@ -72,10 +72,21 @@ impl HotStuff {
             }
             return;
         }
+        self.help_if_idle(&time_out, fx);
         match self.pacemaker.time_out(time_out, high_qc, self.safety.timed_out) {
             Consequence::None => {}
             Consequence::Join(view) => self.give_up(now, view, fx),
             Consequence::Certificate(time_outs) => self.join_time_outs(now, time_outs, fx),
+        }
+    }
+
+    /// A replica without work knows all to be committed: one that gives up its view lacks what this
+    /// one has. (With work it would give up as well, and a certificate come of it.)
+    fn help_if_idle(&self, time_out: &TimeOut, fx: &mut Fx) {
+        let decided = self.decided.as_ref().is_some_and(|qc| qc.view() >= time_out.high_qc_view);
+        let knows_more = decided || self.safety.high_qc.view() > time_out.high_qc_view;
+        if time_out.replica != self.me && self.pacemaker.deadline().is_none() && knows_more {
+            fx.output(Output::Send { to: time_out.replica, message: self.advance() });
         }
     }
 }
