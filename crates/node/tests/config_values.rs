@@ -304,7 +304,7 @@ fn the_chain_digest_covers_what_was_agreed_on_and_nothing_else() {
         |c| c.limits.max_frame_commands += 1,
         |c| c.limits.max_frame_bytes += 1,
         |c| c.limits.max_snapshot_bytes += 1,
-        |c| c.members[3].consensus_key = ReplicaKey::new(&vec![77; 32]).unwrap(),
+        |c| c.members[3].consensus_key = ReplicaKey::new(&[77; 32]).unwrap(),
         |c| c.members[3].proof_of_possession = Some([78; 48]),
         |c| c.members.truncate(3),
         |c| c.protocol = ProtocolName::HotstuffTwoChain,
