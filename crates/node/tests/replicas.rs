@@ -156,7 +156,7 @@ impl Liar {
         let counters: Arc<Counters> = Arc::default();
         let peers = Peers::start(mesh, socket, inbound, Arc::new(|| {}), counters).unwrap();
         until("all are connected to the liar", || peers.connected().len() == 3).await;
-        let domain = quorate_node::protocol::domain(&cluster).unwrap();
+        let domain = quorate_node::protocol::domain(cluster).unwrap();
         Self { peers, domain, key: keys.consensus }
     }
 
