@@ -59,11 +59,11 @@ fn as_table() -> String {
     text
 }
 
-fn parts() -> [(&'static str, &'static [&'static str]); 3] {
+fn parts() -> [(&'static str, Vec<&'static str>); 3] {
     [
-        ("pacemaker", PacemakerName::NAMES),
-        ("leader", LeaderName::NAMES),
-        ("signatures", SchemeName::NAMES),
+        ("pacemaker", PacemakerName::NAMES.to_vec()),
+        ("leader", LeaderName::NAMES.to_vec()),
+        ("signatures", SchemeName::ALL.iter().map(|scheme| scheme.as_str()).collect()),
     ]
 }
 
