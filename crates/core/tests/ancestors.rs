@@ -31,7 +31,8 @@ fn lose_one_proposal(_: usize, to: usize, peer: &Peer) -> bool {
 
 /// How often blocks were asked for, and how many were sent ahead of proposals.
 fn with(ancestors: Ancestors, drops: fn(usize, usize, &Peer) -> bool) -> (u32, u32) {
-    (ASKED.set(0), SENT.set(0));
+    ASKED.set(0);
+    SENT.set(0);
     let mut cluster = Cluster::new(Config { ancestors, batch_commands: 1, ..Config::default() });
     cluster.drops = Some(drops);
     for _ in 0..8 {
