@@ -206,13 +206,11 @@ impl HotStuff {
             .find_map(|last| last.orphan.take_if(|(orphan, _)| orphan.parent() == *parent))
     }
 
-    /// Says to all that this replica has seen the certificate of a block. Not if it gave up on the
-    /// block's view or a later one before: it did so with a lower high QC, and a time-out
-    /// certificate that leaves the block out may rest on that.
+    /// Says to all that this replica has seen the certificate of a block, if the rules allow it.
     fn cast_second_vote(&mut self, qc: &Qc, fx: &mut Fx) {
         let ballot = Ballot { phase: super::rules::SECOND_VOTE, ..qc.ballot() };
         let cast = self.settings.second_vote
-            && self.safety.timed_out < ballot.view
+            && self.settings.rules.may_vote_again(ballot.view, self.safety.timed_out)
             && !self.abstains(ballot.view)
             && self.safety.voted.is_none_or(|voted| voted.rank() < ballot.rank());
         if cast {

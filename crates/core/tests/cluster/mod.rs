@@ -11,11 +11,13 @@ pub mod app;
 pub mod client;
 pub mod disk;
 pub mod keys;
+pub mod mutant;
 pub mod network;
 pub mod oracles;
 pub mod rng;
 mod serve;
 pub mod trace;
+mod world;
 
 use std::collections::BTreeMap;
 
@@ -23,17 +25,17 @@ use bytes::Bytes;
 use quorate_core::block::Block;
 use quorate_core::certificate::Domain;
 use quorate_core::client::message::{Outcome, Response};
-use quorate_core::crypto::{Check, Form, PublicKey, Scheme, Share, Signature, Signer, Statement};
+use quorate_core::crypto::{Check, Form, PublicKey, Scheme, Signature};
 use quorate_core::execution::Execution;
 use quorate_core::frame::SharedFrame;
 use quorate_core::hotstuff::rules::{Chained, Rules};
 use quorate_core::hotstuff::{self, HotStuff, Message};
 use quorate_core::leader::Election;
 use quorate_core::pacemaker::{Kind, Timing};
-use quorate_core::replica::drive::{World, turn};
+use quorate_core::replica::drive::turn;
 use quorate_core::replica::message::PeerMessage;
 use quorate_core::replica::{
-    Action, Ancestors, Halt, Input, Refused, Replica, Settings, SnapshotMeta, Submitted,
+    Ancestors, Halt, Input, Refused, Replica, Settings, SnapshotMeta, Submitted,
 };
 use quorate_core::sessions::Limits;
 use quorate_core::wire::{Decode, Encode};
@@ -42,13 +44,15 @@ use quorate_core::{Digest, Duration, Epoch, Height, ReplicaId, Time, View, mempo
 use app::Register;
 use client::{Client, Targets};
 use disk::Disk;
-use keys::{CHAIN, Key, Mock};
+use keys::{CHAIN, Mock};
+use mutant::{Driver, Mutation};
 use network::{Link, Network};
 use oracles::Oracles;
 use rng::Rng;
 use trace::Trace;
+use world::Outside;
 
-pub type Core = Replica<HotStuff, Register>;
+pub type Core = Replica<Driver, Register>;
 pub type Peer = PeerMessage<Message>;
 
 /// What a cluster is made of. Times in microseconds.
@@ -82,6 +86,10 @@ pub struct Config {
     pub client_patience: u64,
     pub relay_after: u64,
     pub base_timeout: u64,
+    /// The bug in the driver of this replica, if it has one.
+    pub mutation: fn(usize) -> Option<Box<dyn Mutation>>,
+    /// How signatures are checked.
+    pub verify: fn(&[Check]) -> Vec<bool>,
 }
 
 impl Default for Config {
@@ -107,6 +115,8 @@ impl Default for Config {
             client_patience: 500_000,
             relay_after: 50_000,
             base_timeout: 100_000,
+            mutation: |_| None,
+            verify: |checks| Mock.verify(checks),
         }
     }
 }
@@ -258,7 +268,8 @@ impl Cluster {
         let id = self.slots[slot].id;
         let committee = keys::committee(self.config.replicas);
         let me = ReplicaId(id as u16);
-        let protocol = HotStuff::new(committee, me, self.config.protocol());
+        let driver = HotStuff::new(committee, me, self.config.protocol());
+        let protocol = Driver::new(driver, (self.config.mutation)(id));
         let genesis = Block::genesis(CHAIN, Epoch(0)).id();
         let breaks_at = self.slots[slot].breaks_at;
         let application = Register { breaks_at, ..Register::default() };
@@ -502,6 +513,7 @@ impl Cluster {
             id: place.id,
             watched: (!place.faulty).then_some(&mut self.oracles),
             at_once: self.config.verify_delay.is_none(),
+            verify: self.config.verify,
             actions: Vec::new(),
         };
         let result = turn(&mut core, &mut place.disk, &mut outside, now, inputs);
@@ -574,35 +586,6 @@ impl Cluster {
 pub fn status_of(core: &Core) -> quorate_core::protocol::Status {
     use quorate_core::protocol::Protocol;
     core.protocol().status()
-}
-
-/// The world of one turn: it signs, verifies, and keeps what is to be done.
-struct Outside<'a> {
-    id: usize,
-    watched: Option<&'a mut Oracles>,
-    at_once: bool,
-    actions: Vec<Action<Message>>,
-}
-
-impl World<Message> for Outside<'_> {
-    fn perform(&mut self, action: Action<Message>) {
-        self.actions.push(action);
-    }
-
-    fn sign(&mut self, statement: &Statement) -> Signature {
-        if let Some(oracles) = &mut self.watched {
-            oracles.signs(self.id, statement);
-        }
-        Key::of_replica(self.id).sign(statement)
-    }
-
-    fn verify(&mut self, _ask: u64, checks: &[Check]) -> Option<Vec<bool>> {
-        self.at_once.then(|| Mock.verify(checks))
-    }
-
-    fn combine(&mut self, _ask: u64, form: Form, shares: &[Share]) -> Option<Option<Signature>> {
-        self.at_once.then(|| Mock.combine(form, shares))
-    }
 }
 
 /// What a faulty slot's message goes out as: to whom, and what.
