@@ -7,7 +7,7 @@ use super::layout::Layout;
 use super::scene::{Range, Scene};
 use super::svg::PALETTE;
 use super::transcript::{Instant, Tenths, Transcript, What};
-use super::{Manifest, draw};
+use super::{Manifest, draw, words};
 
 fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
@@ -81,7 +81,7 @@ fn every_message_has_its_arrow() {
             .iter()
             .filter_map(|record| match &record.what {
                 What::Delivery { from, to, sent, words } => {
-                    Some((from, to, sent.time, record.at, words))
+                    Some((from, to, sent.time, record.at, words::message(words).1))
                 }
                 _ => None,
             })
