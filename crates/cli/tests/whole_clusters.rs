@@ -62,6 +62,28 @@ fn the_demo_kills_the_leader_and_loses_nothing() {
     assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0);
 }
 
+/// Nothing is answered until the one leader is back: it is restarted without waiting for that. Its
+/// cluster has what the flags say, keys that were dealt among it.
+#[test]
+fn the_demo_goes_on_when_its_one_leader_is_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let choices = "demo --seconds 4 --port 0 --leader fixed --fixed-leader 2 \
+                   --protocol hotstuff-two-chain --votes broadcast --second-vote \
+                   --signatures bls12-381-threshold -o json";
+    let arguments: Vec<_> = choices.split_whitespace().collect();
+    let demo = quorate(folder.path(), &arguments);
+    assert!(demo.status.success(), "{}", err(&demo));
+    let report = &lines(&demo)[0];
+    for sins in ["lost", "duplicated", "wrong", "ambiguous", "failed"] {
+        assert_eq!(report[sins], 0, "{report}");
+    }
+    assert_eq!((&report["killed"], &report["second_vote"]), (&2.into(), &true.into()), "{report}");
+    assert_eq!(report["signatures"], "bls12-381-threshold");
+    assert!(report["recovery_ms"].as_f64().unwrap() > 0.0, "{report}");
+    let warning = "warning: `leader` is \"fixed\": there is no progress after its death\n";
+    assert!(err(&demo).starts_with(warning), "{}", err(&demo));
+}
+
 /// A running `testnet up`; killed when dropped.
 struct Up(Child);
 

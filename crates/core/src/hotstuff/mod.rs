@@ -300,6 +300,14 @@ impl Protocol for HotStuff {
         }
     }
 
+    fn held_block(message: &Message) -> Option<&BlockId> {
+        match message {
+            Message::Vote(vote) => Some(&vote.ballot.block),
+            Message::TimeOut { last_vote: Some(vote), .. } => Some(&vote.ballot.block),
+            _ => None,
+        }
+    }
+
     fn step(&mut self, now: Time, input: Input<Message>, ledger: &mut dyn Ledger) -> Fx {
         let mut fx = Fx::default();
         self.reserved_before = self.safety.reserved;

@@ -22,7 +22,7 @@ impl HotStuff {
     pub(super) fn give_up(&mut self, now: Time, view: View, fx: &mut Fx) {
         self.pacemaker.arm(now);
         if self.abstains(view) {
-            return;
+            return self.ask_for_news(fx);
         }
         if view > self.safety.timed_out {
             self.safety.timed_out = view;
@@ -40,6 +40,15 @@ impl HotStuff {
                 fx.output(Output::Sign(self.domain.time_out(view, qc_view, &block)));
                 self.time_out_to_sign = Some((view, high_qc));
             }
+        }
+    }
+
+    /// A replica that abstains gives up nothing, so that nobody answers it: it says what it knows to
+    /// one peer after another, and who knows more will tell.
+    fn ask_for_news(&self, fx: &mut Fx) {
+        let to = self.pacemaker.turn();
+        if to != self.me {
+            fx.output(Output::Send { to, message: self.advance() });
         }
     }
 

@@ -33,7 +33,7 @@ use quorate_core::pacemaker::{Kind, Timing};
 use quorate_core::replica::drive::{World, turn};
 use quorate_core::replica::message::PeerMessage;
 use quorate_core::replica::{
-    Action, Halt, Input, Refused, Replica, Settings, SnapshotMeta, Submitted,
+    Action, Ancestors, Halt, Input, Refused, Replica, Settings, SnapshotMeta, Submitted,
 };
 use quorate_core::sessions::Limits;
 use quorate_core::wire::{Decode, Encode};
@@ -60,6 +60,10 @@ pub struct Config {
     pub election: Election,
     /// Votes are broadcast, and a second one is cast.
     pub second_vote: bool,
+    /// Proposals leave out what ancestors hold.
+    pub filtering: bool,
+    /// What is sent ahead of proposals.
+    pub ancestors: Ancestors,
     /// How certificates of votes and of time-outs are kept.
     pub forms: (Form, Form),
     /// Each of these replicas runs twice with one key: the second copies are slots `replicas ..`.
@@ -88,6 +92,8 @@ impl Default for Config {
             pacemaker: Kind::TimeoutCertificates,
             election: Election::RoundRobin,
             second_vote: false,
+            filtering: true,
+            ancestors: Ancestors::None,
             forms: (Form::List, Form::List),
             twins: Vec::new(),
             seed: 1,
@@ -242,7 +248,8 @@ impl Cluster {
             snapshot_blocks: self.config.snapshot_blocks,
             max_snapshot_bytes: 64 << 20,
             mempool: mempool::Limits::default(),
-            filtering: true,
+            filtering: self.config.filtering,
+            ancestors: self.config.ancestors,
             certificate_cache: true,
         }
     }

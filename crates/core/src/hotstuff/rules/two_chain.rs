@@ -17,6 +17,9 @@ use crate::block::Block;
 use crate::certificate::{Qc, Tc};
 use crate::tree::BlockTree;
 
+/// One-way message delays from proposal to commit with second votes: proposal, vote, second vote.
+pub const SECOND_VOTE_DELAYS: u64 = 3;
+
 /// The phase of second votes.
 pub const SECOND: u8 = 2;
 
