@@ -51,7 +51,7 @@ pub enum Message {
         high_qc: Qc,
         /// Its high TC, if that is above the high QC.
         high_tc: Option<Tc>,
-        /// The certificate of second votes for a block above what the high QC shows to be
+        /// A certificate that commits its block by itself, above what the high QC shows to be
         /// committed.
         decided: Option<Qc>,
     },

@@ -92,8 +92,8 @@ impl HotStuff {
     /// A replica without work knows all to be committed: one that gives up its view lacks what this
     /// one has. (With work it would give up as well, and a certificate come of it.)
     fn help_if_idle(&self, replica: ReplicaId, theirs: &Qc, fx: &mut Fx) {
-        let decided = self.decided.as_ref().is_some_and(|qc| qc.view() >= theirs.view());
-        let knows_more = decided || self.safety.high_qc.rank() > theirs.rank();
+        let knows_more =
+            self.news_of_decision().is_some() || self.safety.high_qc.rank() > theirs.rank();
         if replica != self.me && self.pacemaker.deadline().is_none() && knows_more {
             fx.output(Output::Send { to: replica, message: self.advance() });
         }
