@@ -91,7 +91,22 @@ impl Matrix {
             Options { program: self.program.clone(), arguments: Vec::new(), echo: Echo::No };
         let began = Instant::now();
         let mut cluster = LocalCluster::start(net.cluster, net.replicas, start)?;
-        // Dropped before the cluster: what still runs on it ends with it.
+        let measured = self.measure_on(&mut cluster, began, row);
+        // Whatever else went wrong, this is why.
+        if let Some((id, how, _)) = cluster.ended().into_iter().next() {
+            return Err(BenchError::Ended { id, how });
+        }
+        cluster.stop();
+        measured
+    }
+
+    fn measure_on(
+        &self,
+        cluster: &mut LocalCluster,
+        began: Instant,
+        row: &mut MatrixRow,
+    ) -> Result<(), BenchError> {
+        // What still runs on it when something failed ends with it.
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
@@ -114,17 +129,10 @@ impl Matrix {
         if all.goodput == 0.0 {
             return Err(BenchError::Stuck("nothing was committed with all replicas".to_owned()));
         }
-        kill_for_good(&mut cluster, row);
+        kill_for_good(cluster, row);
         let _ = counting.interval();
         self.measure_one_dead(&counting, &runtime, row)?;
-        let verdict = runtime.block_on(counting.end(PATIENCE))?;
-        judge(&verdict)?;
-        if let Some((id, how, _)) = cluster.ended().into_iter().next() {
-            return Err(BenchError::Ended { id, how });
-        }
-        runtime.shutdown_background();
-        cluster.stop();
-        Ok(())
+        judge(&runtime.block_on(counting.end(PATIENCE))?)
     }
 
     /// From the kill on: a command that was submitted after it must be answered, and the time is
