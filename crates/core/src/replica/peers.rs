@@ -336,6 +336,10 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         chunks: Vec<Bytes>,
         fx: &mut Fx<P::Message>,
     ) {
+        if offer.block.height <= self.protocol.tree().root().height {
+            // Blocks came faster than the snapshot. Its state would be one of the past.
+            return self.catch_up.answered(from, None);
+        }
         let limits = *self.execution.sessions().limits();
         let expected = offer.attesting.state_root;
         let restored =
