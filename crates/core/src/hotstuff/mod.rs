@@ -112,6 +112,9 @@ impl HotStuff {
         let genesis = Arc::new(Block::genesis(committee.chain(), committee.epoch()));
         let facts = settings.rules.facts();
         let (kind, timing) = (settings.pacemaker, settings.timing.clone());
+        let pacemaker = Pacemaker::new(&committee, kind, timing, facts.chain_length);
+        let judged = settings.election.needs_signers();
+        let pacemaker = if judged { pacemaker.without_skipping() } else { pacemaker };
         Self {
             me,
             facts,
@@ -121,7 +124,7 @@ impl HotStuff {
             proposed: View(0),
             reserved_before: View(0),
             must_write: false,
-            pacemaker: Pacemaker::new(&committee, kind, timing, facts.chain_length),
+            pacemaker,
             votes: VoteCollector::new(&committee),
             new_views: NewViews::new(committee.size()),
             decided: None,
@@ -265,13 +268,18 @@ impl HotStuff {
             }
             Message::Advance { high_qc, high_tc, decided } => {
                 let theirs = decided.as_ref().map(Qc::view);
+                let rank = high_qc.rank();
                 if let Some(qc) = decided {
                     self.on_qc(now, qc, fx);
                 }
                 let ended = high_tc.as_ref().map_or(self.ended_by(&high_qc), Tc::view);
                 self.on_certificates(now, from, high_qc, high_tc, fx);
                 let behind = ended.next().next() <= self.pacemaker.view();
-                if behind && ended < self.best_ended() || self.news_of_decision() > theirs {
+                let idle = self.pacemaker.deadline().is_none();
+                if behind && ended < self.best_ended()
+                    || idle && rank < self.safety.high_qc.rank()
+                    || self.news_of_decision() > theirs
+                {
                     fx.output(Output::Send { to: from, message: self.advance() });
                 }
             }
