@@ -9,7 +9,9 @@
 //!   collector, about the next view: of the views v, v + 1, … that it has given up without having
 //!   entered them, the certificate of any takes everyone behind it. After n of them it begins anew
 //!   with v, so that replicas that have waited for different times meet again, and nobody steps
-//!   through views one by one (mended as protocols.md section 2 says).
+//!   through views one by one (mended as protocols.md section 2 says). Where leaders are elected by
+//!   what they did, it goes on to complain about v, to the next collector: the leader of a view
+//!   that was skipped would be held to have failed in it.
 //!
 //! Common to both:
 //!
@@ -83,6 +85,8 @@ pub enum Consequence {
 #[derive(Clone, Debug)]
 pub struct Pacemaker {
     kind: Kind,
+    /// Whether views may be given up that were never entered.
+    skips: bool,
     timing: Timing,
     /// Views from a proposal to its commit, and the slack.
     depth: u64,
@@ -115,6 +119,7 @@ impl Pacemaker {
     pub fn new(committee: &Committee, kind: Kind, timing: Timing, depth: u64) -> Self {
         Self {
             kind,
+            skips: true,
             failures: vec![0; committee.size()],
             timing,
             depth: depth + 4 * committee.faults().min(4) as u64,
@@ -128,6 +133,12 @@ impl Pacemaker {
             deadline: None,
             time_outs: vec![None; committee.size()],
         }
+    }
+
+    /// The same that gives up no view which was not entered.
+    #[must_use]
+    pub fn without_skipping(self) -> Self {
+        Self { skips: false, ..self }
     }
 
     /// Whom it tells.
@@ -176,15 +187,24 @@ impl Pacemaker {
         self.attempts += 1;
         match self.kind {
             Kind::TimeoutCertificates => self.view,
-            Kind::Linear => self.view.plus(attempt % self.failures.len() as u64),
+            Kind::Linear if self.skips => self.view.plus(attempt % self.failures.len() as u64),
+            Kind::Linear => self.view,
         }
+    }
+
+    /// One replica after another, as the timer runs out again and again.
+    #[must_use]
+    pub fn turn(&self) -> ReplicaId {
+        let turn = (self.view.0 + self.attempts) % self.failures.len().max(1) as u64;
+        ReplicaId(turn as u16)
     }
 
     /// Who collects the time-outs of `view`; `None`: everybody. Whatever the election of leaders,
     /// replicas must agree here, so that it is their turn that counts.
     #[must_use]
     pub fn collector(&self, view: View) -> Option<ReplicaId> {
-        let turn = view.next().0 % self.failures.len().max(1) as u64;
+        let waited = if self.skips { 0 } else { self.attempts.saturating_sub(1) };
+        let turn = view.next().plus(waited).0 % self.failures.len().max(1) as u64;
         (self.kind == Kind::Linear).then_some(ReplicaId(turn as u16))
     }
 

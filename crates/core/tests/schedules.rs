@@ -18,7 +18,9 @@ use cluster::trace::Trace;
 use cluster::{Cluster, Config};
 use quorate_core::crypto::Form;
 use quorate_core::hotstuff::rules;
+use quorate_core::leader::Election;
 use quorate_core::pacemaker::Kind;
+use quorate_core::replica::Ancestors;
 
 /// Views that may pass from the healing of the network to the next commit: one in which replicas
 /// find together, a rotation of leaders, and the three views of a commit; another rotation where
@@ -64,15 +66,34 @@ fn draw(rng: &mut Rng, seed: u64) -> Config {
     let replicas = rng.pick(&[1, 2, 3, 4, 4, 4, 4, 5, 7, 10]);
     let slowest = rng.pick(&[1_000, 5_000, 40_000]);
     let rules = rng.pick(&rules::ALL);
+    let forms = rng.pick(&[
+        (Form::List, Form::List),
+        (Form::Aggregate, Form::Aggregate),
+        (Form::Threshold, Form::Aggregate),
+    ]);
+    let election = match forms.0 {
+        // Certificates that name no signers elect nobody.
+        Form::Threshold => Election::RoundRobin,
+        _ => rng.pick(&[
+            Election::RoundRobin,
+            Election::RoundRobin,
+            Election::Carousel,
+            Election::Reputation,
+        ]),
+    };
     Config {
         replicas,
         rules,
+        election,
+        forms,
         pacemaker: rng.pick(&[Kind::TimeoutCertificates, Kind::Linear]),
         second_vote: rules.facts().name == "hotstuff-two-chain" && rng.percent(50),
-        forms: rng.pick(&[
-            (Form::List, Form::List),
-            (Form::Aggregate, Form::Aggregate),
-            (Form::Threshold, Form::Aggregate),
+        filtering: rng.percent(90),
+        ancestors: rng.pick(&[
+            Ancestors::None,
+            Ancestors::None,
+            Ancestors::Missing,
+            Ancestors::All,
         ]),
         seed,
         clients: 1 + rng.below(3) as usize,

@@ -6,13 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use quorate_app::{kv, ordering};
-use quorate_core::committee::ReplicaKey;
-use quorate_core::crypto::ClientSigner as _;
 use quorate_core::replica;
 use quorate_core::{Committee, mempool};
 use tokio::net::TcpListener;
 
-use crate::config::{Application, Cluster, HostPort, Keys, Loaded, Node};
+use crate::config::{Application, Cluster, HostPort, Keys, Loaded, Node, public_half};
 use crate::http::{self, Facts};
 use crate::protocol;
 use crate::replica::{Running, Setup, StartError, data};
@@ -82,7 +80,7 @@ pub fn setup(loaded: &Loaded, committee: Committee, keys: Keys, rejoin: bool) ->
         protocol: protocol::tuned(cluster, node),
         scheme: protocol::scheme(cluster),
         inline_checks: protocol::inline_checks(cluster),
-        consensus_key: ReplicaKey::from(keys.consensus.public_key().0),
+        consensus_key: public_half(&keys.consensus),
         signer: Arc::new(keys.consensus),
         transport_key: keys.transport,
         members: cluster
@@ -114,6 +112,7 @@ fn settings(cluster: &Cluster, node: &Node) -> replica::Settings {
         relay_after: node.view_timeout.base / 2,
         snapshot_blocks: node.storage.snapshot_every_blocks,
         filtering: node.laboratory.filtering,
+        ancestors: protocol::ancestors(node.laboratory.ancestors),
         certificate_cache: node.laboratory.certificate_cache,
         max_snapshot_bytes: cluster.limits.max_snapshot_bytes,
         mempool: mempool::Limits::default(),

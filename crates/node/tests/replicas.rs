@@ -15,7 +15,7 @@ use quorate_core::hotstuff::message::Message;
 use quorate_core::replica::message::PeerMessage;
 use quorate_core::wire::{Decode as _, Encode as _};
 use quorate_core::{Digest, Height, ReplicaId, Sequence, View};
-use quorate_crypto::SecretKey;
+use quorate_crypto::{ConsensusKey, SecretKey};
 use quorate_node::client::{Client, ClientConfig, ReplicaAddress};
 use quorate_node::config::{Cluster, Overrides, load};
 use quorate_node::launch::{Launched, launch};
@@ -130,7 +130,7 @@ async fn an_idle_cluster_is_silent() {
 struct Liar {
     peers: Peers,
     domain: Domain,
-    key: SecretKey,
+    key: ConsensusKey,
 }
 
 impl Liar {
@@ -156,7 +156,7 @@ impl Liar {
         let counters: Arc<Counters> = Arc::default();
         let peers = Peers::start(mesh, socket, inbound, Arc::new(|| {}), counters).unwrap();
         until("all are connected to the liar", || peers.connected().len() == 3).await;
-        let domain = quorate_node::protocol::domain(&cluster).unwrap();
+        let domain = quorate_node::protocol::domain(cluster).unwrap();
         Self { peers, domain, key: keys.consensus }
     }
 

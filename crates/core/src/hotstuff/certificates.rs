@@ -50,8 +50,11 @@ impl HotStuff {
     }
 
     pub(super) fn on_qc(&mut self, now: Time, qc: Qc, fx: &mut Fx) {
+        if self.decides(&qc) && self.decided.as_ref().is_none_or(|known| known.view() < qc.view()) {
+            self.decided = Some(qc.clone());
+        }
         if qc.phase() > self.facts.phases {
-            return self.on_decided(qc, fx);
+            return self.apply_rules(&qc, fx);
         }
         let ended = self.ended_by(&qc);
         if qc.rank() > self.safety.high_qc.rank() {
@@ -67,12 +70,10 @@ impl HotStuff {
         self.enter_behind(now, ended, fx);
     }
 
-    /// Takes in a certificate of second votes.
-    fn on_decided(&mut self, qc: Qc, fx: &mut Fx) {
-        self.apply_rules(&qc, fx);
-        if self.decided.as_ref().is_none_or(|known| known.view() < qc.view()) {
-            self.decided = Some(qc);
-        }
+    /// Whether a certificate commits its block by itself: one of the last of several phases, or of
+    /// second votes.
+    pub(super) fn decides(&self, qc: &Qc) -> bool {
+        qc.phase() >= self.facts.phases.max(2)
     }
 
     /// Enters the view behind a certificate of `certified`, if that is a step forward.

@@ -64,10 +64,10 @@ impl HotStuff {
             Message::Advance { high_qc, high_tc, decided } => {
                 let mut checks = self.certificate_checks(high_qc, high_tc.as_ref())?;
                 if let Some(qc) = decided {
-                    if !self.settings.second_vote {
+                    if !self.decides(qc) {
                         return Err(Malformed::WrongPhase);
                     }
-                    checks.extend(qc.second_vote_checks(&self.domain)?);
+                    checks.extend(self.vote_certificate_checks(qc)?);
                 }
                 checks
             }
@@ -119,5 +119,14 @@ impl HotStuff {
             checks.extend(tc.checks(&self.domain, &self.genesis)?);
         }
         Ok(checks)
+    }
+
+    /// A certificate of votes of any phase: of second votes as well, which nothing is built upon.
+    pub(super) fn vote_certificate_checks(&self, qc: &Qc) -> Result<Vec<Check>, Malformed> {
+        if self.settings.second_vote && qc.phase() > self.facts.phases {
+            qc.second_vote_checks(&self.domain)
+        } else {
+            qc.checks(&self.domain, &self.genesis)
+        }
     }
 }

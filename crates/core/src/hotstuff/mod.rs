@@ -76,8 +76,9 @@ pub struct HotStuff {
     pacemaker: Pacemaker,
     votes: VoteCollector,
     new_views: NewViews,
-    /// The highest certificate of second votes. It commits its block; where that is missing, as soon
-    /// as it comes. Not in the safety record: nothing rests on it, and the chain will say the same.
+    /// The highest certificate that commits its block by itself; where that is missing, as soon as it
+    /// comes. Later blocks need not show it, if their leaders did not have it. Not in the safety
+    /// record: nothing rests on it, and the chain will say the same in the end.
     decided: Option<Qc>,
     /// Ballots whose votes are being signed.
     to_sign: Vec<Ballot>,
@@ -111,6 +112,9 @@ impl HotStuff {
         let genesis = Arc::new(Block::genesis(committee.chain(), committee.epoch()));
         let facts = settings.rules.facts();
         let (kind, timing) = (settings.pacemaker, settings.timing.clone());
+        let pacemaker = Pacemaker::new(&committee, kind, timing, facts.chain_length);
+        let judged = settings.election.needs_signers();
+        let pacemaker = if judged { pacemaker.without_skipping() } else { pacemaker };
         Self {
             me,
             facts,
@@ -120,7 +124,7 @@ impl HotStuff {
             proposed: View(0),
             reserved_before: View(0),
             must_write: false,
-            pacemaker: Pacemaker::new(&committee, kind, timing, facts.chain_length),
+            pacemaker,
             votes: VoteCollector::new(&committee),
             new_views: NewViews::new(committee.size()),
             decided: None,
@@ -216,13 +220,18 @@ impl HotStuff {
     }
 
     fn advance(&self) -> Message {
-        let shown = self.shown_by(&self.safety.high_qc);
-        let news = |qc: &&Qc| self.tree.root().height > shown && qc.view() >= self.tree.root().view;
         Message::Advance {
             high_qc: self.safety.high_qc.clone(),
             high_tc: self.safety.high_tc.clone(),
-            decided: self.decided.as_ref().filter(news).cloned(),
+            decided: self.news_of_decision().and_then(|_| self.decided.clone()),
         }
+    }
+
+    /// The view of the highest certificate that decides, if the high QC does not show as much.
+    fn news_of_decision(&self) -> Option<View> {
+        let root = self.tree.root();
+        let decided = self.decided.as_ref().filter(|qc| qc.view() >= root.view)?;
+        (root.height > self.shown_by(&self.safety.high_qc)).then(|| decided.view())
     }
 
     /// Whether commands stand above the committed head in the chain that leaders extend. Those of
@@ -258,12 +267,19 @@ impl HotStuff {
                 self.new_views.heard(from, view);
             }
             Message::Advance { high_qc, high_tc, decided } => {
+                let theirs = decided.as_ref().map(Qc::view);
+                let rank = high_qc.rank();
                 if let Some(qc) = decided {
                     self.on_qc(now, qc, fx);
                 }
                 let ended = high_tc.as_ref().map_or(self.ended_by(&high_qc), Tc::view);
                 self.on_certificates(now, from, high_qc, high_tc, fx);
-                if ended.next().next() <= self.pacemaker.view() && ended < self.best_ended() {
+                let behind = ended.next().next() <= self.pacemaker.view();
+                let idle = self.pacemaker.deadline().is_none();
+                if behind && ended < self.best_ended()
+                    || idle && rank < self.safety.high_qc.rank()
+                    || self.news_of_decision() > theirs
+                {
                     fx.output(Output::Send { to: from, message: self.advance() });
                 }
             }
@@ -289,6 +305,14 @@ impl Protocol for HotStuff {
     fn carried_block(message: &Message) -> Option<&SharedBlock> {
         match message {
             Message::Proposal { block, .. } => Some(block),
+            _ => None,
+        }
+    }
+
+    fn held_block(message: &Message) -> Option<&BlockId> {
+        match message {
+            Message::Vote(vote) => Some(&vote.ballot.block),
+            Message::TimeOut { last_vote: Some(vote), .. } => Some(&vote.ballot.block),
             _ => None,
         }
     }

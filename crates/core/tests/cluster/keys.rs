@@ -98,7 +98,11 @@ impl Scheme for Mock {
         match form {
             Form::List => None,
             Form::Aggregate => Some(join(shares.iter().map(|share| share.signature))),
-            Form::Threshold => shares.first().map(|share| seal_of_all(&share.statement)),
+            // A share that is none spoils the whole.
+            Form::Threshold if shares.iter().all(|share| holds(&Check::Replica(*share))) => {
+                shares.first().map(|share| seal_of_all(&share.statement))
+            }
+            Form::Threshold => Some(join(shares.iter().map(|share| share.signature))),
         }
     }
 }

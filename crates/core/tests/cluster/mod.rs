@@ -34,7 +34,9 @@ use quorate_core::leader::Election;
 use quorate_core::pacemaker::{Kind, Timing};
 use quorate_core::replica::drive::turn;
 use quorate_core::replica::message::PeerMessage;
-use quorate_core::replica::{Halt, Input, Refused, Replica, Settings, SnapshotMeta, Submitted};
+use quorate_core::replica::{
+    Ancestors, Halt, Input, Refused, Replica, Settings, SnapshotMeta, Submitted,
+};
 use quorate_core::sessions::Limits;
 use quorate_core::wire::{Decode, Encode};
 use quorate_core::{Digest, Duration, Epoch, Height, ReplicaId, Time, View, mempool};
@@ -62,6 +64,10 @@ pub struct Config {
     pub election: Election,
     /// Votes are broadcast, and a second one is cast.
     pub second_vote: bool,
+    /// Proposals leave out what ancestors hold.
+    pub filtering: bool,
+    /// What is sent ahead of proposals.
+    pub ancestors: Ancestors,
     /// How certificates of votes and of time-outs are kept.
     pub forms: (Form, Form),
     /// Each of these replicas runs twice with one key: the second copies are slots `replicas ..`.
@@ -94,6 +100,8 @@ impl Default for Config {
             pacemaker: Kind::TimeoutCertificates,
             election: Election::RoundRobin,
             second_vote: false,
+            filtering: true,
+            ancestors: Ancestors::None,
             forms: (Form::List, Form::List),
             twins: Vec::new(),
             seed: 1,
@@ -250,7 +258,8 @@ impl Cluster {
             snapshot_blocks: self.config.snapshot_blocks,
             max_snapshot_bytes: 64 << 20,
             mempool: mempool::Limits::default(),
-            filtering: true,
+            filtering: self.config.filtering,
+            ancestors: self.config.ancestors,
             certificate_cache: true,
         }
     }

@@ -65,6 +65,10 @@ impl Protocol for Driver {
         HotStuff::carried_block(message)
     }
 
+    fn held_block(message: &Message) -> Option<&BlockId> {
+        HotStuff::held_block(message)
+    }
+
     fn step(&mut self, now: Time, input: Input<Message>, ledger: &mut dyn Ledger) -> Fx {
         match &mut self.mutation {
             None => self.driver.step(now, input, ledger),

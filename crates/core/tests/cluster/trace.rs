@@ -118,6 +118,10 @@ impl Trace {
                 let names: Vec<_> = blocks.iter().map(|f| self.name(&f.block.id())).collect();
                 format!("sends blocks {}", names.join(" "))
             }
+            PeerMessage::Ancestors { blocks, .. } => {
+                let names: Vec<_> = blocks.iter().map(|f| self.name(&f.block.id())).collect();
+                format!("sends ancestors {}", names.join(" "))
+            }
             PeerMessage::Behind(offer) => {
                 format!("offers a snapshot of height {}", offer.block.height)
             }

@@ -17,7 +17,7 @@ pub use chained::Chained;
 pub use fast::Fast;
 pub use hotstuff_2::HotStuff2;
 pub use simplified::Simplified;
-pub use two_chain::{SECOND as SECOND_VOTE, TwoChain};
+pub use two_chain::{SECOND as SECOND_VOTE, SECOND_VOTE_DELAYS, TwoChain};
 
 use std::fmt::Debug;
 

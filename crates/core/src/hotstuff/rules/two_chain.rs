@@ -18,6 +18,9 @@ use crate::certificate::{Qc, Tc};
 use crate::tree::BlockTree;
 use crate::types::View;
 
+/// One-way message delays from proposal to commit with second votes: proposal, vote, second vote.
+pub const SECOND_VOTE_DELAYS: u64 = 3;
+
 /// The phase of second votes.
 pub const SECOND: u8 = 2;
 
