@@ -43,7 +43,7 @@ impl Domain {
         Self { votes, time_outs, ..self }
     }
 
-    /// The same with so many phases a view, each of which has a certificate.
+    /// The same with so many phases a view, each of which has a certificate to build upon.
     #[must_use]
     pub fn with_phases(self, phases: u8) -> Self {
         Self { phases, ..self }
@@ -296,12 +296,6 @@ impl Qc {
         self.ballot.rank()
     }
 
-    /// What it rests on.
-    #[must_use]
-    pub fn proof(&self) -> &Proof {
-        &self.proof
-    }
-
     /// Who voted, ascending. A threshold certificate does not tell.
     pub fn signers(&self) -> impl Iterator<Item = ReplicaId> {
         let (list, set) = match &self.proof {
@@ -324,13 +318,29 @@ impl Qc {
         if !(1..=domain.phases).contains(&self.phase()) {
             return Err(Malformed::WrongPhase);
         }
+        self.vote_checks(domain)
+    }
+
+    /// The second votes that have to hold: those of the phase behind the last one that certificates
+    /// to build upon are of.
+    ///
+    /// # Errors
+    /// [`Malformed`] if it could be no certificate of second votes whatever the signatures are.
+    pub fn second_vote_checks(&self, domain: &Domain) -> Result<Vec<Check>, Malformed> {
+        if self.phase() != domain.phases.saturating_add(1) {
+            return Err(Malformed::WrongPhase);
+        }
+        self.vote_checks(domain)
+    }
+
+    fn vote_checks(&self, domain: &Domain) -> Result<Vec<Check>, Malformed> {
         let statement = domain.vote(self.view(), self.phase(), &self.block());
         match (&self.proof, domain.votes) {
             (Proof::List(signatures), Form::List) => {
                 quorum_of(domain, self.signers())?;
-                let share =
-                    |&(signer, signature)| domain.check(Share { signer, statement, signature });
-                signatures.iter().map(share).collect()
+                let check =
+                    |&(signer, signature)| Check::Replica(Share { signer, statement, signature });
+                Ok(signatures.iter().map(check).collect())
             }
             (Proof::Aggregate(signers, signature), Form::Aggregate) => {
                 quorum_of(domain, signers.iter())?;
@@ -471,7 +481,8 @@ impl Tc {
     }
 
     /// The time-outs that have to hold, and the votes of the highest QC. The other QCs of an AggQC
-    /// need no check: a signer vouches for its own, and only the highest is built upon.
+    /// must be well formed, and their votes need no check: a signer vouches for its own, and only the
+    /// highest is built upon.
     ///
     /// # Errors
     /// [`Malformed`] if it could not be true whatever the signatures are.
@@ -488,25 +499,27 @@ impl Tc {
         {
             return Err(Malformed::Contradiction);
         }
-        let mut checks = high_qc.checks(domain, genesis)?;
+        let mut checks = Vec::new();
+        for qc in &self.qcs {
+            let votes = qc.checks(domain, genesis)?;
+            if std::ptr::eq(qc, high_qc) {
+                checks = votes;
+            }
+        }
         let statements = self.entries.iter().enumerate().map(|(at, (_, high_qc_view))| {
             let qc = self.qcs.get(at).unwrap_or(high_qc);
             domain.time_out(self.view, *high_qc_view, &qc.block())
         });
+        let signed = statements.zip(self.signers());
         match (domain.time_outs, self.signatures.as_slice()) {
             (Form::Aggregate, [signature]) => {
-                let parts = parts_of(statements.zip(self.signers()));
-                checks.push(Check::Aggregate { parts, signature: *signature });
+                checks.push(Check::Aggregate { parts: parts_of(signed), signature: *signature });
             }
             (Form::List, signatures) if signatures.len() == self.entries.len() => {
-                let entries = statements.zip(self.signers()).zip(signatures);
-                for ((statement, signer), signature) in entries {
-                    checks.push(domain.check(Share {
-                        signer,
-                        statement,
-                        signature: *signature,
-                    })?);
-                }
+                let check = |((statement, signer), signature): ((_, _), &Signature)| {
+                    Check::Replica(Share { signer, statement, signature: *signature })
+                };
+                checks.extend(signed.zip(signatures).map(check));
             }
             _ => return Err(Malformed::WrongForm),
         }

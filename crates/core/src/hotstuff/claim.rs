@@ -64,10 +64,7 @@ impl HotStuff {
             Message::Advance { high_qc, high_tc, decided } => {
                 let mut checks = self.certificate_checks(high_qc, high_tc.as_ref())?;
                 if let Some(qc) = decided {
-                    if !self.decides(qc) {
-                        return Err(Malformed::WrongPhase);
-                    }
-                    checks.extend(qc.checks(&self.domain, &self.genesis)?);
+                    checks.extend(self.decision_checks(qc)?);
                 }
                 checks
             }
@@ -97,12 +94,12 @@ impl HotStuff {
 
     /// A view is entered by a QC of the view before it, or by a TC of it.
     fn entry_checks(&self, view: View, qc: &Qc, tc: Option<&Tc>) -> Result<Vec<Check>, Malformed> {
-        let mut checks = self.qc_checks(qc)?;
+        let mut checks = qc.checks(&self.domain, &self.genesis)?;
         let ended = self.ended_by(qc);
         match tc {
             None if ended.next() == view => {}
             Some(tc) if tc.view().next() == view && ended < tc.view() => {
-                checks.extend(self.tc_checks(tc)?);
+                checks.extend(tc.checks(&self.domain, &self.genesis)?);
             }
             _ => return Err(Malformed::Contradiction),
         }
@@ -111,27 +108,27 @@ impl HotStuff {
 
     /// A high QC and, if there is one, a TC of a view that the QC does not end.
     fn certificate_checks(&self, qc: &Qc, tc: Option<&Tc>) -> Result<Vec<Check>, Malformed> {
-        let mut checks = self.qc_checks(qc)?;
+        let mut checks = qc.checks(&self.domain, &self.genesis)?;
         if let Some(tc) = tc {
             if tc.view() <= self.ended_by(qc) {
                 return Err(Malformed::Contradiction);
             }
-            checks.extend(self.tc_checks(tc)?);
+            checks.extend(tc.checks(&self.domain, &self.genesis)?);
         }
         Ok(checks)
     }
 
-    fn tc_checks(&self, tc: &Tc) -> Result<Vec<Check>, Malformed> {
-        let checks = tc.checks(&self.domain, &self.genesis)?;
-        self.qc_checks(tc.high_qc())?;
-        Ok(checks)
+    /// A certificate that commits its block by itself.
+    fn decision_checks(&self, qc: &Qc) -> Result<Vec<Check>, Malformed> {
+        if self.decides(qc) { self.checks_of(qc) } else { Err(Malformed::WrongPhase) }
     }
 
-    /// A certificate to build upon: second votes make none.
-    pub(super) fn qc_checks(&self, qc: &Qc) -> Result<Vec<Check>, Malformed> {
-        if qc.phase() > self.facts.phases {
-            return Err(Malformed::WrongPhase);
+    /// Any certificate that this replica may make or be shown.
+    pub(super) fn checks_of(&self, qc: &Qc) -> Result<Vec<Check>, Malformed> {
+        if self.settings.second_vote && qc.phase() > self.facts.phases {
+            qc.second_vote_checks(&self.domain)
+        } else {
+            qc.checks(&self.domain, &self.genesis)
         }
-        qc.checks(&self.domain, &self.genesis)
     }
 }

@@ -208,7 +208,7 @@ impl HotStuff {
     }
 
     fn verify_joined(&mut self, qc: Qc, votes: Vec<Vote>, fx: &mut Fx) {
-        if let Ok(checks) = qc.checks(&self.domain, &self.genesis) {
+        if let Ok(checks) = self.checks_of(&qc) {
             let ask = self.ask(Ask::Joined(qc, votes));
             fx.output(Output::Verify { ask, checks });
         }

@@ -298,7 +298,7 @@ impl Protocol for HotStuff {
         if block.epoch != self.domain.committee().epoch() {
             return Err(Malformed::WrongEpoch);
         }
-        let checks = self.qc_checks(&block.justify)?;
+        let checks = block.justify.checks(&self.domain, &self.genesis)?;
         Ok(Claim::new(block, checks))
     }
 

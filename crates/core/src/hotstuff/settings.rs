@@ -60,7 +60,7 @@ impl Settings {
         let facts = self.rules.facts();
         let domain = Domain::new(committee, facts.number)
             .with_forms(self.vote_form, self.time_out_form)
-            .with_phases(facts.phases + u8::from(self.second_vote));
+            .with_phases(facts.phases);
         if facts.carries_all_qcs { domain.with_all_qcs() } else { domain }
     }
 }

@@ -1,0 +1,14 @@
+//! What replicas say to each other: how it is encoded, and what of it is refused, for which reason.
+
+#[path = "../cluster/mod.rs"]
+mod cluster;
+
+mod agg_qcs;
+mod claims;
+mod counted;
+mod encoding;
+mod forge;
+mod qcs;
+mod single_field;
+mod strategies;
+mod tcs;
