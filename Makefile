@@ -6,7 +6,7 @@ LOCKED := --locked
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench coverage audit format-check lint deny docs wasm unit
+.PHONY: help demo test bench coverage pictures audit format-check lint deny docs wasm unit
 
 help: ## Print this.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ wasm: ## Proof that crates/core needs no operating system.
 
 coverage: ## Which lines of the protocols the core's tests run; fails under 95 %, and under 100 % of the safety rules.
 	ci/coverage/run.sh
+
+pictures: ## Draw docs/pictures again from the transcripts in tests/scripts.
+	$(CARGO) run $(LOCKED) --quiet --package quorate-lab --example sequence -- --manifest docs/pictures/manifest.txt tests/scripts
 
 unit: ## All tests.
 	$(CARGO) test $(LOCKED) --workspace

@@ -81,6 +81,7 @@ listed() {
         *)
             found=0
             for file in "$sources"/$pattern; do
+                [[ "$file" == */tests.rs ]] && continue
                 found=1
                 echo "$kind ${file#"$sources/"}"
             done

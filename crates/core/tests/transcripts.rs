@@ -21,7 +21,8 @@ use cluster::{Cluster, Config, Peer, status_of};
 use quorate_core::block::{Block, Content};
 use quorate_core::certificate::{Ballot, Qc, Vote};
 use quorate_core::crypto::Signature;
-use quorate_core::hotstuff::Message;
+use quorate_core::hotstuff::{Message, rules};
+use quorate_core::pacemaker::Kind;
 use quorate_core::protocol::Protocol;
 use quorate_core::replica::message::PeerMessage;
 use quorate_core::wire::{Decode, Encode};
@@ -41,7 +42,7 @@ impl Script {
         let slot = || replica(words.get(1).copied().unwrap_or_default());
         let (cluster, mut said) = (&mut self.cluster, String::new());
         match words[0] {
-            "cluster" => self.create(&number),
+            "cluster" => self.create(&number, &value),
             "request" => {
                 cluster.clients[0].targets = match value("to") {
                     None | Some("all") => Targets::All,
@@ -89,8 +90,19 @@ impl Script {
         said
     }
 
-    fn create(&mut self, number: &dyn Fn(&str) -> Option<u64>) {
+    fn create<'a>(
+        &mut self,
+        number: &dyn Fn(&str) -> Option<u64>,
+        value: &dyn Fn(&str) -> Option<&'a str>,
+    ) {
+        let kind = value("pacemaker").map_or(Kind::default(), |name| {
+            let (_, kind) = Kind::NAMES.into_iter().find(|(n, _)| *n == name).expect("a pacemaker");
+            kind
+        });
         let config = Config {
+            rules: rules::named(value("protocol").unwrap_or("hotstuff-chained")).expect("its name"),
+            pacemaker: kind,
+            second_vote: value("second-vote") == Some("yes"),
             replicas: number("replicas").unwrap_or(4) as usize,
             snapshot_blocks: number("snapshots").unwrap_or(1_000_000),
             retire: number("snapshots").is_some(),

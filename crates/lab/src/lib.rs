@@ -1,7 +1,8 @@
-//! The laboratory: what puts a cluster under load and measures it.
+//! The laboratory: what puts a cluster under load and measures it, and what draws its transcripts.
 #![forbid(unsafe_code)]
 
 pub mod bench;
 pub mod counting;
 pub mod load;
 pub mod local;
+pub mod sequence;

@@ -1,0 +1,292 @@
+//! Reads a transcript back: the script's commands, and the lines that say what happened.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Tenths of a millisecond since the start: what a transcript's times are exact to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Tenths(pub u64);
+
+impl Tenths {
+    /// What a message takes on a link that no command has slowed down.
+    pub const LINK: Self = Self(10);
+
+    /// Reads milliseconds with at most one decimal: `12`, `12.5`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (whole, tenth) = text.split_once('.').unwrap_or((text, "0"));
+        let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+        if !digits(whole) || !digits(tenth) || tenth.len() != 1 {
+            return None;
+        }
+        let whole = whole.parse::<u64>().ok()?.checked_mul(10)?;
+        whole.checked_add(tenth.parse().ok()?).map(Self)
+    }
+}
+
+impl fmt::Display for Tenths {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0 / 10)?;
+        if !self.0.is_multiple_of(10) {
+            write!(f, ".{}", self.0 % 10)?;
+        }
+        Ok(())
+    }
+}
+
+/// An instant. A script may have something happen when all else at that time is over: that is a later
+/// round of the same time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Instant {
+    /// The time.
+    pub time: Tenths,
+    /// How many rounds of that time came before.
+    pub round: u32,
+}
+
+impl Instant {
+    /// The last round of a time, whichever it is.
+    pub fn last_of(time: Tenths) -> Self {
+        Self { time, round: u32::MAX }
+    }
+}
+
+/// One thing that happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum What {
+    /// A message arrived.
+    Delivery {
+        /// Who sent it: a place in [`Transcript::participants`].
+        from: usize,
+        /// Who got it.
+        to: usize,
+        /// When it was sent, which the link's delay tells; [`Instant::last_of`] a time, as a rule.
+        sent: Instant,
+        /// What it says.
+        words: String,
+    },
+    /// A replica did something by itself.
+    Event {
+        /// Which one: a place in [`Transcript::participants`].
+        who: usize,
+        /// What it did.
+        words: String,
+    },
+    /// A replica did something while the trace was off, no later than that.
+    Unseen {
+        /// Which one: a place in [`Transcript::participants`].
+        who: usize,
+        /// What it did.
+        words: String,
+    },
+    /// The script did something to the cluster.
+    Note(String),
+}
+
+/// Something that happened, and when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// When it happened; for a note, the earliest time it can have been.
+    pub at: Instant,
+    /// What it was.
+    pub what: What,
+}
+
+/// All that a transcript says.
+#[derive(Clone, Debug, Default)]
+pub struct Transcript {
+    /// The comment that the script begins with, in one line.
+    pub title: String,
+    /// The names of those who take part, in order.
+    pub participants: Vec<String>,
+    /// What happened, in the order of the text.
+    pub records: Vec<Record>,
+}
+
+/// A line that is not as a transcript's lines are.
+#[derive(Debug, thiserror::Error)]
+#[error("line {line}: {problem}: `{text}`")]
+pub struct TranscriptError {
+    /// Counted from 1.
+    pub line: usize,
+    /// What is wrong with it.
+    pub problem: &'static str,
+    /// The line.
+    pub text: String,
+}
+
+impl Transcript {
+    /// Reads a script of `tests/scripts`. Lines of the output that begin with a time are read, and
+    /// an error if they cannot be; other output (`status`, `(silence)`) is passed over.
+    ///
+    /// # Errors
+    /// A line of the trace that is neither `time  r0 → r1  words` nor `time  r0 words`, or is
+    /// earlier than the one before it.
+    pub fn parse(text: &str) -> Result<Self, TranscriptError> {
+        let mut reader = Reader::default();
+        let mut in_output = false;
+        for (index, line) in text.lines().enumerate() {
+            match line {
+                "----" => in_output = true,
+                "" => in_output = false,
+                _ if in_output => reader.output(line).map_err(|problem| TranscriptError {
+                    line: index + 1,
+                    problem,
+                    text: line.to_owned(),
+                })?,
+                _ => match line.strip_prefix('#') {
+                    Some(comment) => reader.comment(comment.trim()),
+                    None => reader.command(line),
+                },
+            }
+        }
+        Ok(reader.transcript)
+    }
+}
+
+#[derive(Default)]
+struct Reader {
+    transcript: Transcript,
+    /// Whether the comment at the top is over.
+    titled: bool,
+    slowed: BTreeMap<(usize, usize), Tenths>,
+    now: Instant,
+    /// Messages that the script made up and that have not arrived: from whom to whom.
+    made_up: Vec<(usize, usize)>,
+    /// Notes whose time the next line tells, as the trace was off when they were given.
+    waiting: Vec<String>,
+    untraced: bool,
+}
+
+impl Reader {
+    fn comment(&mut self, comment: &str) {
+        if !self.titled {
+            let title = &mut self.transcript.title;
+            if !title.is_empty() {
+                title.push(' ');
+            }
+            title.push_str(comment);
+        }
+    }
+
+    fn command(&mut self, line: &str) {
+        self.titled = true;
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let value =
+            |key: &str| words.iter().find_map(|word| word.strip_prefix(key)?.strip_prefix('='));
+        match words.as_slice() {
+            ["cluster", ..] => {
+                let count = value("replicas").and_then(|n| n.parse().ok()).unwrap_or(4_u16);
+                for id in 0..count.min(64) {
+                    self.participant(&format!("r{id}"));
+                }
+            }
+            ["slow", from, to, ..] => {
+                if let Some(delay) = value("to").and_then(Tenths::parse) {
+                    let link = (self.participant(from), self.participant(to));
+                    self.slowed.insert(link, delay);
+                    self.note(format!("{from} → {to} takes {delay} ms"));
+                }
+            }
+            ["request", ..] if !self.untraced => {
+                let count = match value("commands") {
+                    None | Some("1") => "a command".to_owned(),
+                    Some(count) => format!("{count} commands"),
+                };
+                let to = value("to").map_or_else(String::new, |to| format!(" to {to}"));
+                self.note(format!("a client sends {count}{to}"));
+            }
+            ["send", _, from, to] => {
+                let link = (self.participant(from), self.participant(to));
+                self.made_up.push(link);
+            }
+            ["crash", who] if self.untraced => self.unseen(who, "crashes"),
+            ["start" | "rejoin", who] if self.untraced => self.unseen(who, "starts"),
+            ["isolate", who] => self.note(format!("{who} is cut off")),
+            ["cut", from, to] => self.note(format!("{from} → {to} is cut")),
+            ["heal"] => self.note("all links work".into()),
+            ["lose", "nothing"] => self.note("nothing is lost from now on".into()),
+            ["lose", what] => self.note(format!("{} are lost from now on", what.replace('-', " "))),
+            ["liar", who] => self.note(format!("{who} lies from now on")),
+            ["trace", "off"] => self.untraced = true,
+            _ => {}
+        }
+    }
+
+    fn note(&mut self, words: String) {
+        if self.untraced {
+            self.waiting.push(words);
+        } else {
+            self.transcript.records.push(Record { at: self.now, what: What::Note(words) });
+        }
+    }
+
+    fn unseen(&mut self, who: &str, words: &str) {
+        let (who, words) = (self.participant(who), words.to_owned());
+        self.transcript.records.push(Record { at: self.now, what: What::Unseen { who, words } });
+    }
+
+    fn output(&mut self, line: &str) -> Result<(), &'static str> {
+        let (time, rest) = line.trim_start().split_once(' ').unwrap_or((line, ""));
+        let Some(time) = Tenths::parse(time) else { return Ok(()) };
+        let rest = rest.trim_start();
+        let (who, words) = rest.split_once(' ').ok_or("nobody and nothing after the time")?;
+        if !is_name(who) {
+            return Err("a name like r0 or c0 must follow the time");
+        }
+        let who = self.participant(who);
+        if time < self.now.time {
+            return Err("time runs backwards");
+        }
+        let Some(target) = words.strip_prefix("→ ") else {
+            let words = words.trim_start().to_owned();
+            self.push(time, time, What::Event { who, words });
+            return Ok(());
+        };
+        let (to, words) = target.split_once(' ').ok_or("the message is missing")?;
+        if !is_name(to) {
+            return Err("a name like r0 or c0 must follow the arrow");
+        }
+        let (from, to) = (who, self.participant(to));
+        let words = words.trim_start().to_owned();
+        if let Some(made_up) = self.made_up.iter().position(|link| *link == (from, to))
+            && time == self.now.time
+        {
+            self.made_up.remove(made_up);
+            let sent = self.now;
+            self.now.round += 1;
+            self.push(time, time, What::Delivery { from, to, sent, words });
+            return Ok(());
+        }
+        let delay = self.slowed.get(&(from, to)).copied().unwrap_or(Tenths::LINK);
+        let sent = Tenths(time.0.saturating_sub(delay.0));
+        self.push(time, sent, What::Delivery { from, to, sent: Instant::last_of(sent), words });
+        Ok(())
+    }
+
+    /// Writes down what began at `from` and was seen at `time`.
+    fn push(&mut self, time: Tenths, from: Tenths, what: What) {
+        self.untraced = false;
+        if time > self.now.time {
+            for words in self.waiting.drain(..) {
+                let at = Instant { time: from.max(self.now.time), round: 0 };
+                self.transcript.records.push(Record { at, what: What::Note(words) });
+            }
+            self.now = Instant { time, round: 0 };
+        }
+        self.transcript.records.push(Record { at: self.now, what });
+    }
+
+    fn participant(&mut self, name: &str) -> usize {
+        let names = &mut self.transcript.participants;
+        names.iter().position(|known| known == name).unwrap_or_else(|| {
+            names.push(name.to_owned());
+            names.len() - 1
+        })
+    }
+}
+
+/// `r3` is a replica, `c0` a client.
+fn is_name(word: &str) -> bool {
+    let number = word.strip_prefix(['r', 'c']).unwrap_or_default();
+    !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit())
+}
