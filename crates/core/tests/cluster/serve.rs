@@ -10,6 +10,7 @@ use quorate_core::{Height, ReplicaId};
 
 use super::adversary::Liar;
 use super::keys::Mock;
+use super::network::Fate;
 use super::{Cluster, Event, Peer, encoded};
 
 /// How long a snapshot takes to be written, in microseconds.
@@ -54,8 +55,7 @@ impl Cluster {
             Action::Event(event) => self.trace.event(self.now, slot, &event),
             Action::Refused { from, reason } => {
                 *self.refused.entry(reason).or_default() += 1;
-                let from = from.index();
-                self.note(slot, || format!("refuses r{from}: {reason:?}"));
+                self.trace.refused(self.now, slot, from.index(), &reason);
             }
             Action::Halt(halt) => {
                 self.note(slot, || format!("halts: {halt}"));
@@ -95,8 +95,16 @@ impl Cluster {
             if self.drops.is_some_and(|drops| drops(from, to, &message)) {
                 continue;
             }
+            let fate = self.meddler.as_ref().map_or(Fate::Goes, |fate| fate(from, to, &message));
+            let (message, late) = match fate {
+                Fate::Goes => (message, 0),
+                Fate::Lost => continue,
+                Fate::Late(micros) => (message, micros),
+                Fate::Bent(message) => (message, 0),
+            };
             for delay in self.network.copies(&mut self.rng, from, to) {
-                self.schedule(delay, Event::Deliver { to, from, bytes: encoded(&message) });
+                let arrives = Event::Deliver { to, from, bytes: encoded(&message) };
+                self.schedule(delay + late, arrives);
             }
         }
     }
