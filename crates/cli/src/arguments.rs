@@ -82,7 +82,7 @@ pub struct ChoiceArguments {
     #[arg(long, value_name = "ID")]
     fixed_leader: Option<u16>,
     /// What replicas sign votes and time-outs with.
-    #[arg(long, value_name = "SCHEME", default_value = Combination::default().signatures.name())]
+    #[arg(long, value_name = "SCHEME", default_value = Combination::default().signatures.as_str())]
     #[arg(value_parser = scheme())]
     signatures: SchemeName,
     /// To whom votes go; an option of hotstuff-two-chain.
@@ -123,7 +123,8 @@ impl ChoiceArguments {
 
 /// Reads the name of a signature scheme.
 pub fn scheme() -> impl TypedValueParser<Value = SchemeName> {
-    named(SchemeName::NAMES, SchemeName::named)
+    PossibleValuesParser::new(SchemeName::ALL.map(SchemeName::as_str))
+        .try_map(|name| name.parse::<SchemeName>())
 }
 
 /// Reads the name of an application.

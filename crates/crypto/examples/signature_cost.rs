@@ -4,8 +4,8 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use quorate_core::crypto::{Check, ClientSigner, Scheme, Signer, Statement};
-use quorate_core::types::Digest;
+use quorate_core::crypto::{Check, ClientSigner, Scheme, Share, Signer, Statement};
+use quorate_core::types::{Digest, ReplicaId};
 use quorate_crypto::{Ed25519, SecretKey};
 
 fn best_us(mut work: impl FnMut()) -> f64 {
@@ -24,6 +24,13 @@ fn main() {
     let public: Vec<_> = keys.iter().map(ClientSigner::public_key).collect();
     let statement =
         |number: u8| Statement::frame(&Digest([1; 32]), &Digest::of("bench", &[number]));
+    let shares: Vec<_> = (0..64)
+        .map(|at| {
+            let (signer, statement) = (ReplicaId(at), statement(at as u8));
+            let signature = keys[signer.index()].sign(&statement);
+            Check::Replica(Share { signer, statement, signature })
+        })
+        .collect();
     let checks = |signer: &dyn Fn(usize) -> usize| -> Vec<Check> {
         (0..64)
             .map(|at| {
@@ -49,7 +56,7 @@ fn main() {
         };
         println!(
             "{size:>5} {:>10.1} {:>12.1} {:>9.1}",
-            cost(&committee, &many[..size]),
+            cost(&committee, &shares[..size]),
             cost(&stranger, &many[..size]),
             cost(&stranger, &one[..size]),
         );

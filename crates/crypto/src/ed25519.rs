@@ -23,7 +23,7 @@ mod verify;
 mod tests;
 
 pub use secret_key::{RandomnessError, SecretKey};
-pub use verify::Ed25519;
+pub use verify::{Ed25519, Whose, read_key};
 
 use curve25519_dalek::Scalar;
 use sha2::{Digest as _, Sha512};

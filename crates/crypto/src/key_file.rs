@@ -1,10 +1,14 @@
 //! Files that hold one secret key each: a replica's consensus key, its transport key, a client's.
 //!
-//! One line of text, the format's name and version first:
+//! One line of text: the format's name and version, the scheme's name, and 32 bytes (what they mean
+//! is the scheme's affair, [`ConsensusKey::from_bytes`]):
 //!
 //! ```text
 //! quorate-secret-key/1 ed25519 9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60
 //! ```
+//!
+//! Who reads a key says of which scheme: clients and transport have Ed25519, a replica's consensus
+//! key has its committee's. A file of another scheme is refused, and the refusal names both.
 //!
 //! A file is created whole and for its owner alone (mode 0600), never over another; one that
 //! others could read is refused, since its key may already be known to them.
@@ -17,9 +21,11 @@ use std::path::{Path, PathBuf};
 use rustix::fs::OFlags;
 use zeroize::Zeroizing;
 
+use crate::consensus_key::ConsensusKey;
 use crate::ed25519::SecretKey;
+use crate::scheme_name::SchemeName;
 
-const HEADER: &str = "quorate-secret-key/1 ed25519 ";
+const FORMAT: &str = "quorate-secret-key/1";
 /// More than a key file ever holds, so that no more than this is read.
 const MAX_BYTES: u64 = 256;
 
@@ -60,15 +66,49 @@ pub enum KeyFileError {
         /// The line, from 1.
         line: usize,
         /// What is wrong, and what is expected.
-        problem: &'static str,
+        problem: String,
+    },
+    /// The file holds a key of another scheme.
+    #[error(
+        "key file {}: holds a key of the scheme {found} where one of {expected} is expected; \
+         name the file of that key, or make one", path.display()
+    )]
+    Scheme {
+        /// The file.
+        path: PathBuf,
+        /// The scheme whose key it holds.
+        found: SchemeName,
+        /// The scheme that was asked for.
+        expected: SchemeName,
     },
 }
 
-/// Reads the key in the file at `path`. Links are followed; the file itself must be a regular one.
+/// Reads the Ed25519 key in the file at `path`: a client's, or of the transport. Links are followed;
+/// the file itself must be a regular one.
 ///
 /// # Errors
 /// [`KeyFileError`], also if the mode is wider than 0600.
 pub fn read(path: &Path) -> Result<SecretKey, KeyFileError> {
+    read_bytes(path, SchemeName::Ed25519).map(|seed| SecretKey::from_seed(&seed))
+}
+
+/// As [`read`], a replica's key of the scheme its committee has.
+///
+/// # Errors
+/// [`KeyFileError`], also if the mode is wider than 0600.
+pub fn read_consensus(path: &Path, scheme: SchemeName) -> Result<ConsensusKey, KeyFileError> {
+    let bytes = read_bytes(path, scheme)?;
+    ConsensusKey::from_bytes(scheme, &bytes).ok_or_else(|| KeyFileError::Malformed {
+        path: path.to_owned(),
+        line: 1,
+        problem: format!("the key is 0 or too large: the scheme {scheme} has none such"),
+    })
+}
+
+fn read_bytes(
+    path: &Path,
+    scheme: SchemeName,
+) -> Result<Zeroizing<[u8; SchemeName::SECRET_KEY_BYTES]>, KeyFileError> {
     let failed = |source| KeyFileError::Io { path: path.to_owned(), source };
     // Not blocking: a pipe in the file's place must not hang the start.
     let file = OpenOptions::new()
@@ -86,9 +126,14 @@ pub fn read(path: &Path) -> Result<SecretKey, KeyFileError> {
     }
     let mut bytes = Zeroizing::new(Vec::with_capacity(MAX_BYTES as usize));
     file.take(MAX_BYTES).read_to_end(&mut bytes).map_err(failed)?;
-    parse(&bytes)
-        .map(|seed| SecretKey::from_seed(&seed))
-        .map_err(|(line, problem)| KeyFileError::Malformed { path: path.to_owned(), line, problem })
+    parse(&bytes, scheme).map_err(|fault| match fault {
+        Fault::Scheme(found) => {
+            KeyFileError::Scheme { path: path.to_owned(), found, expected: scheme }
+        }
+        Fault::Malformed(line, problem) => {
+            KeyFileError::Malformed { path: path.to_owned(), line, problem }
+        }
+    })
 }
 
 /// Writes `key` to a new file at `path` with mode 0600. When this returns the file is on disk;
@@ -97,6 +142,18 @@ pub fn read(path: &Path) -> Result<SecretKey, KeyFileError> {
 /// # Errors
 /// [`KeyFileError::Exists`] if there is a file at `path`, [`KeyFileError::Io`] for the rest.
 pub fn write(path: &Path, key: &SecretKey) -> Result<(), KeyFileError> {
+    write_line(path, &format(SchemeName::Ed25519, key.seed()))
+}
+
+/// As [`write()`], a replica's key of any scheme.
+///
+/// # Errors
+/// [`KeyFileError::Exists`] if there is a file at `path`, [`KeyFileError::Io`] for the rest.
+pub fn write_consensus(path: &Path, key: &ConsensusKey) -> Result<(), KeyFileError> {
+    write_line(path, &format(key.scheme(), &key.to_bytes()))
+}
+
+fn write_line(path: &Path, line: &str) -> Result<(), KeyFileError> {
     let failed = |source| KeyFileError::Io { path: path.to_owned(), source };
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -106,7 +163,7 @@ pub fn write(path: &Path, key: &SecretKey) -> Result<(), KeyFileError> {
     let mut draft_name = name.to_owned();
     draft_name.push(format!(".draft-{}", std::process::id()));
     let draft = folder.join(draft_name);
-    let result = write_draft(&draft, key).and_then(|()| std::fs::hard_link(&draft, path));
+    let result = write_draft(&draft, line).and_then(|()| std::fs::hard_link(&draft, path));
     // The draft may be missing because creating it is what failed.
     let removed = std::fs::remove_file(&draft);
     match result {
@@ -118,22 +175,24 @@ pub fn write(path: &Path, key: &SecretKey) -> Result<(), KeyFileError> {
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)
 }
 
-fn write_draft(draft: &Path, key: &SecretKey) -> io::Result<()> {
+fn write_draft(draft: &Path, line: &str) -> io::Result<()> {
     // What a process of the same number left when it was stopped half-way.
     match std::fs::remove_file(draft) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(draft)?;
-    file.write_all(format(key).as_bytes())?;
+    file.write_all(line.as_bytes())?;
     file.sync_all()
 }
 
-fn format(key: &SecretKey) -> Zeroizing<String> {
+fn format(scheme: SchemeName, key: &[u8; SchemeName::SECRET_KEY_BYTES]) -> Zeroizing<String> {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let mut line = Zeroizing::new(String::with_capacity(HEADER.len() + 65));
-    line.push_str(HEADER);
-    for byte in key.seed() {
+    let mut line = Zeroizing::new(String::with_capacity(MAX_BYTES as usize));
+    for word in [FORMAT, " ", scheme.as_str(), " "] {
+        line.push_str(word);
+    }
+    for byte in key {
         line.push(char::from(DIGITS[usize::from(byte >> 4)]));
         line.push(char::from(DIGITS[usize::from(byte & 15)]));
     }
@@ -141,28 +200,46 @@ fn format(key: &SecretKey) -> Zeroizing<String> {
     line
 }
 
-fn parse(bytes: &[u8]) -> Result<Zeroizing<[u8; 32]>, (usize, &'static str)> {
+/// What is wrong with a file's content. Never holds any of it.
+enum Fault {
+    Scheme(SchemeName),
+    /// The line, and what is wrong there.
+    Malformed(usize, String),
+}
+
+fn parse(
+    bytes: &[u8],
+    scheme: SchemeName,
+) -> Result<Zeroizing<[u8; SchemeName::SECRET_KEY_BYTES]>, Fault> {
+    let wrong = |problem: &str| Fault::Malformed(1, problem.to_owned());
     let (line, rest) = match bytes.iter().position(|byte| *byte == b'\n') {
         Some(end) => (&bytes[..end], &bytes[end + 1..]),
         None => (bytes, &[][..]),
     };
-    let digits = line
-        .strip_prefix(HEADER.as_bytes())
-        .ok_or((1, "does not begin with `quorate-secret-key/1 ed25519 `"))?;
-    let (pairs, odd) = digits.as_chunks::<2>();
-    if pairs.len() != 32 || !odd.is_empty() {
-        return Err((1, "the key is not 64 hexadecimal digits"));
+    let no_header = || wrong(&format!("does not begin with `{FORMAT} {scheme} `"));
+    let mut words = line.splitn(3, |byte| *byte == b' ');
+    if words.next() != Some(FORMAT.as_bytes()) {
+        return Err(no_header());
     }
-    let mut seed = Zeroizing::new([0; 32]);
-    for (byte, [high, low]) in seed.iter_mut().zip(pairs) {
+    let name = words.next().and_then(|name| std::str::from_utf8(name).ok());
+    let found: SchemeName = name.and_then(|name| name.parse().ok()).ok_or_else(no_header)?;
+    if found != scheme {
+        return Err(Fault::Scheme(found));
+    }
+    let (pairs, odd) = words.next().ok_or_else(no_header)?.as_chunks::<2>();
+    if pairs.len() != SchemeName::SECRET_KEY_BYTES || !odd.is_empty() {
+        return Err(wrong("the key is not 64 hexadecimal digits"));
+    }
+    let mut key = Zeroizing::new([0; SchemeName::SECRET_KEY_BYTES]);
+    for (byte, [high, low]) in key.iter_mut().zip(pairs) {
         let digit = |character: &u8| {
             let digit = char::from(*character).to_digit(16);
-            digit.ok_or((1, "the key has a character that is no hexadecimal digit"))
+            digit.ok_or_else(|| wrong("the key has a character that is no hexadecimal digit"))
         };
         *byte = (digit(high)? * 16 + digit(low)?) as u8;
     }
     if !rest.is_empty() {
-        return Err((2, "nothing may follow the key"));
+        return Err(Fault::Malformed(2, "nothing may follow the key".to_owned()));
     }
-    Ok(seed)
+    Ok(key)
 }

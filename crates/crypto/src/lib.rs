@@ -1,10 +1,28 @@
 //! The arithmetic behind [`quorate_core::crypto`], and the files secret keys live in.
 //!
-//! [`ed25519`] has the one signature scheme in use; [`key_file`] reads and writes secret keys, be
-//! they a replica's consensus key, its transport key, or a client's key.
-#![forbid(unsafe_code)]
+//! Clients sign with Ed25519. The replicas of a committee sign with the scheme it has chosen
+//! ([`SchemeName`]): [`ed25519`], [`ecdsa`] over one of two curves, [`bls`] with keys the replicas
+//! made or keys that were dealt, or nothing at all ([`unsigned`]). [`CommitteeScheme`] verifies and
+//! joins what both sign, once [`committee_keys`] are found good; [`ConsensusKey`] signs for a
+//! replica. [`key_file`] reads and writes secret keys, be they a replica's consensus key, its
+//! transport key, or a client's key.
+// Denied and not forbidden: `bls::curve` calls foreign functions.
+#![deny(unsafe_code)]
 
+pub mod bls;
+pub mod committee_keys;
+pub mod committee_scheme;
+pub mod consensus_key;
+pub mod ecdsa;
 pub mod ed25519;
 pub mod key_file;
+pub mod scheme_name;
+pub mod unsigned;
 
+#[cfg(test)]
+mod test_bytes;
+
+pub use committee_scheme::CommitteeScheme;
+pub use consensus_key::ConsensusKey;
 pub use ed25519::{Ed25519, SecretKey};
+pub use scheme_name::SchemeName;

@@ -5,8 +5,9 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use quorate_core::crypto::ClientSigner as _;
-use quorate_crypto::SecretKey;
+use quorate_crypto::bls::threshold;
 use quorate_crypto::key_file::{self, KeyFileError};
+use quorate_crypto::{ConsensusKey, SchemeName, SecretKey};
 
 const GOOD: &str =
     "quorate-secret-key/1 ed25519 9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60";
@@ -96,4 +97,82 @@ fn what_is_no_file_is_refused_without_hanging() {
         key_file::write(&folder.path().join("no/such/x.key"), &SecretKey::from_seed(&[1; 32]))
             .is_err()
     );
+}
+
+#[test]
+fn keys_of_every_scheme_are_read_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let shares = threshold::deal(4, 3).unwrap().shares.into_iter().map(ConsensusKey::dealt);
+    let others = SchemeName::ALL.into_iter().filter(|scheme| !scheme.is_dealt());
+    let keys = others.map(|scheme| ConsensusKey::generate(scheme).unwrap()).chain(shares.take(1));
+    for key in keys {
+        let path = folder.path().join(key.scheme().as_str());
+        key_file::write_consensus(&path, &key).unwrap();
+        let line = fs::read_to_string(&path).unwrap();
+        assert!(line.starts_with(&format!("quorate-secret-key/1 {} ", key.scheme())), "{line}");
+        let read = key_file::read_consensus(&path, key.scheme()).unwrap();
+        assert_eq!((read.scheme(), read.public_key()), (key.scheme(), key.public_key()));
+        assert_eq!(read.public_key().len(), key.scheme().public_key_bytes());
+        assert_eq!(read.proof_of_possession(), key.proof_of_possession());
+        assert_eq!(read.proof_of_possession().is_some(), key.scheme().needs_possession());
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), SchemeName::ALL.len());
+}
+
+#[test]
+fn a_key_of_another_scheme_is_refused_and_both_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("d.key");
+    put(&path, GOOD, 0o600);
+    let error = key_file::read_consensus(&path, SchemeName::Bls).unwrap_err();
+    assert!(
+        matches!(
+            error,
+            KeyFileError::Scheme { found: SchemeName::Ed25519, expected: SchemeName::Bls, .. }
+        ),
+        "{error}"
+    );
+    let text = error.to_string();
+    assert!(text.contains("scheme ed25519") && text.contains("one of bls12-381 "), "{text}");
+    assert!(!text.contains("9d61b19d"), "{text}");
+    put(&path, &GOOD.replace("ed25519", "bls12-381-threshold"), 0o600);
+    assert!(matches!(key_file::read(&path), Err(KeyFileError::Scheme { .. })));
+    // What is no scheme at all is not repeated: it may be the key, in the wrong place.
+    put(&path, &GOOD.replace(" ed25519", ""), 0o600);
+    let text = key_file::read(&path).unwrap_err().to_string();
+    assert!(text.contains("quorate-secret-key/1 ed25519 "), "{text}");
+    assert!(!text.contains("9d61b19d"), "{text}");
+}
+
+#[test]
+fn numbers_that_are_no_keys_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("e.key");
+    for scheme in SchemeName::ALL {
+        let any_bytes_will_do = matches!(scheme, SchemeName::Ed25519 | SchemeName::None);
+        for digit in ["0", "f"] {
+            put(&path, &format!("quorate-secret-key/1 {scheme} {}\n", digit.repeat(64)), 0o600);
+            match key_file::read_consensus(&path, scheme) {
+                Ok(_) => assert!(any_bytes_will_do, "{scheme}"),
+                Err(error) => {
+                    assert!(!any_bytes_will_do, "{scheme}");
+                    assert!(error.to_string().contains(scheme.as_str()), "{error}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn consensus_keys_are_not_printed_and_dealt_ones_not_generated() {
+    for scheme in SchemeName::ALL {
+        let key = ConsensusKey::from_bytes(scheme, &[0x1b; 32]).unwrap();
+        let printed = format!("{key:?}");
+        assert!(printed.contains(scheme.as_str()), "{printed}");
+        assert!(!printed.contains("1b1b") && !printed.contains("27, 27"), "{printed}");
+        assert_eq!(ConsensusKey::generate(scheme).is_err(), scheme.is_dealt());
+        assert_eq!(scheme.as_str().parse(), Ok(scheme));
+    }
+    let error = "rsa".parse::<SchemeName>().unwrap_err().to_string();
+    assert!(error.contains("rsa") && error.contains("bls12-381-threshold"), "{error}");
 }

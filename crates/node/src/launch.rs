@@ -6,13 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use quorate_app::{kv, ordering};
-use quorate_core::committee::ReplicaKey;
-use quorate_core::crypto::ClientSigner as _;
 use quorate_core::replica;
 use quorate_core::{Committee, mempool};
 use tokio::net::TcpListener;
 
-use crate::config::{Application, Cluster, HostPort, Keys, Loaded, Node};
+use crate::config::{Application, Cluster, HostPort, Keys, Loaded, Node, public_half};
 use crate::http::{self, Facts};
 use crate::protocol;
 use crate::replica::{Running, Setup, StartError, data};
@@ -82,7 +80,7 @@ pub fn setup(loaded: &Loaded, committee: Committee, keys: Keys, rejoin: bool) ->
         protocol: protocol::tuned(cluster, node),
         scheme: protocol::scheme(cluster),
         inline_checks: protocol::inline_checks(cluster),
-        consensus_key: ReplicaKey::from(keys.consensus.public_key().0),
+        consensus_key: public_half(&keys.consensus),
         signer: Arc::new(keys.consensus),
         transport_key: keys.transport,
         members: cluster

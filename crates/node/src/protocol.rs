@@ -4,29 +4,15 @@ use std::sync::Arc;
 
 use quorate_core::certificate::Domain;
 use quorate_core::committee::CommitteeError;
-use quorate_core::crypto::{Form, PublicKey, Scheme};
+use quorate_core::crypto::Scheme;
 use quorate_core::hotstuff::{Settings, rules};
 use quorate_core::leader::Election;
 use quorate_core::pacemaker::{Adaptive, Kind, Timing, Waits};
-use quorate_crypto::Ed25519;
 
 use crate::config::{
     Cluster, LeaderName, Node, PacemakerName, SchemeName, TimeoutKind, ViewTimeout, VoteRoute,
     VoteVerification,
 };
-
-/// How certificates of a scheme are kept: of votes, and of time-outs, which differ in what they
-/// say and have no threshold form.
-fn forms(scheme: SchemeName) -> (Form, Form) {
-    match scheme {
-        SchemeName::Bls => (Form::Aggregate, Form::Aggregate),
-        SchemeName::BlsThreshold => (Form::Threshold, Form::Aggregate),
-        SchemeName::Ed25519
-        | SchemeName::EcdsaSecp256k1
-        | SchemeName::EcdsaP256
-        | SchemeName::None => (Form::List, Form::List),
-    }
-}
 
 /// The protocol that all replicas of a cluster agreed on, with the timing left at its default.
 ///
@@ -37,7 +23,6 @@ pub fn agreed(cluster: &Cluster) -> Settings {
     let Some(rules) = rules::named(cluster.protocol.name()) else {
         unreachable!("every name of configuration is that of rules")
     };
-    let (vote_form, time_out_form) = forms(cluster.signatures);
     Settings {
         pacemaker: match cluster.pacemaker {
             PacemakerName::TimeoutCertificates => Kind::TimeoutCertificates,
@@ -49,8 +34,8 @@ pub fn agreed(cluster: &Cluster) -> Settings {
             LeaderName::Carousel => Election::Carousel,
             LeaderName::Reputation => Election::Reputation,
         },
-        vote_form,
-        time_out_form,
+        vote_form: cluster.signatures.vote_form(),
+        time_out_form: cluster.signatures.time_out_form(),
         broadcast_votes: cluster.votes == VoteRoute::Broadcast,
         second_vote: cluster.second_vote,
         ..Settings::new(rules)
@@ -90,14 +75,15 @@ fn timing(view_timeout: &ViewTimeout) -> Timing {
 }
 
 /// What signatures are checked with: clients' and replicas'.
+///
+/// # Panics
+/// Never for a cluster that was loaded or made: its keys were checked.
 #[must_use]
 pub fn scheme(cluster: &Cluster) -> Arc<dyn Scheme> {
-    let keys: Vec<PublicKey> = cluster
-        .members
-        .iter()
-        .filter_map(|member| Some(PublicKey(member.consensus_key.as_bytes().try_into().ok()?)))
-        .collect();
-    Arc::new(Ed25519::new(&keys))
+    match cluster.scheme() {
+        Ok(scheme) => Arc::new(scheme),
+        Err(error) => unreachable!("the keys of a cluster are checked before it is used: {error}"),
+    }
 }
 
 /// Most signatures that are worth the deciding thread's time when nothing else waits: handing so

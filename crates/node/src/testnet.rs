@@ -6,6 +6,8 @@
 //! FOLDER/client/config/{cluster.toml, client.key}
 //! ```
 
+pub mod keys;
+
 use std::io::Write as _;
 use std::net::TcpListener;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -13,16 +15,17 @@ use std::path::{Path, PathBuf};
 
 use quorate_core::ReplicaId;
 use quorate_core::committee::MAX_REPLICAS;
-use quorate_core::committee::ReplicaKey;
 use quorate_core::crypto::ClientSigner as _;
-use quorate_crypto::{SecretKey, key_file};
+use quorate_crypto::key_file::{self, KeyFileError};
+use quorate_crypto::{ConsensusKey, SecretKey};
 
 use crate::config::{
     Application, Cluster, Combination, Durability, Finding, Home, HostPort, Member, Place,
-    combination, node_file_text,
+    combination, node_file_text, public_half,
 };
 use crate::protocol;
 use crate::replica::data::Owner;
+use keys::CommitteeSecrets;
 
 /// What kind of cluster to make.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,28 +110,33 @@ pub fn init(folder: &Path, replicas: usize, options: &Options) -> Result<Testnet
         Some(base) => ports_from(base, replicas, folder)?,
         None => free_ports(replicas).map_err(|error| failed(&error, folder))?,
     };
-    let keys = (0..replicas)
-        .map(|_| Ok((new_key(folder)?, new_key(folder)?)))
-        .collect::<Result<Vec<_>, TestnetError>>()?;
-    let cluster = cluster_of(&keys, &ports, options, folder)?;
+    let secrets = keys::generate(options.combination.signatures, replicas)
+        .map_err(|error| failed(&std::io::Error::other(error), folder))?;
+    let transport: Vec<SecretKey> =
+        (0..replicas).map(|_| new_key(folder)).collect::<Result<_, _>>()?;
+    let cluster = cluster_of(&secrets, &transport, &ports, options, folder)?;
     let cluster_text = cluster.to_toml();
     let mut homes = Vec::with_capacity(replicas);
-    for (id, ((consensus, transport), [_, _, http])) in keys.iter().zip(&ports).enumerate() {
+    let keys = secrets.replicas.iter().zip(&transport).zip(&ports);
+    for (id, ((consensus, transport), [_, _, http])) in keys.enumerate() {
         let home = Home::new(folder.join(format!("replica-{id}")));
         let data = home.root().join("data");
         make_folder(&home.config_folder())?;
         make_folder(&data)?;
         write_new(&home.cluster_file(), &cluster_text)?;
         write_new(&home.node_file(), &node_text(id, *http, options))?;
-        write_key(&home.config_folder().join("consensus.key"), consensus)?;
-        write_key(&home.config_folder().join("transport.key"), transport)?;
+        let file = home.config_folder().join("consensus.key");
+        written(key_file::write_consensus(&file, consensus), &file)?;
+        let file = home.config_folder().join("transport.key");
+        written(key_file::write(&file, transport), &file)?;
         begin_data(&data, &cluster, consensus)?;
         homes.push(home);
     }
     let client = Home::new(folder.join("client"));
     make_folder(&client.config_folder())?;
     write_new(&client.cluster_file(), &cluster_text)?;
-    write_key(&client.client_key_file(), &new_key(folder)?)?;
+    let file = client.client_key_file();
+    written(key_file::write(&file, &new_key(folder)?), &file)?;
     let http_addresses = ports.iter().map(|[_, _, http]| HostPort::loopback(*http)).collect();
     let warned = options.combination.warned();
     let warnings = warned.map(|rule| rule.finding(flag(rule.key))).collect();
@@ -165,10 +173,14 @@ fn refuse_combination(replicas: usize, options: &Options) -> Result<(), TestnetE
 
 /// Begins the log with the safety record of a replica that never voted. `start` never makes one:
 /// a record that is missing later was lost.
-fn begin_data(data: &Path, cluster: &Cluster, consensus: &SecretKey) -> Result<(), TestnetError> {
+fn begin_data(
+    data: &Path,
+    cluster: &Cluster,
+    consensus: &ConsensusKey,
+) -> Result<(), TestnetError> {
     let failed = |error: String| failed(&std::io::Error::other(error), data);
     let domain = protocol::domain(cluster).map_err(|error| failed(error.to_string()))?;
-    let owner = Owner::new(domain, ReplicaKey::from(consensus.public_key().0));
+    let owner = Owner::new(domain, public_half(consensus));
     crate::replica::data::create(data, &owner).map_err(|error| failed(error.to_string()))
 }
 
@@ -221,7 +233,8 @@ fn free_ports(replicas: usize) -> std::io::Result<Vec<Ports>> {
 }
 
 fn cluster_of(
-    keys: &[(SecretKey, SecretKey)],
+    secrets: &CommitteeSecrets,
+    transport: &[SecretKey],
     ports: &[Ports],
     options: &Options,
     folder: &Path,
@@ -229,11 +242,11 @@ fn cluster_of(
     let mut genesis = [0; 32];
     getrandom::fill(&mut genesis)
         .map_err(|error| failed(&std::io::Error::other(error.to_string()), folder))?;
-    let members = keys.iter().zip(ports).enumerate();
+    let members = secrets.replicas.iter().zip(transport).zip(ports).enumerate();
     let members = members.map(|(id, ((consensus, transport), [peer, client, _]))| Member {
         id: ReplicaId(id as u16),
-        consensus_key: ReplicaKey::from(consensus.public_key().0),
-        proof_of_possession: None,
+        consensus_key: public_half(consensus),
+        proof_of_possession: consensus.proof_of_possession(),
         transport_key: transport.public_key(),
         peer_address: HostPort::loopback(*peer),
         client_address: HostPort::loopback(*client),
@@ -241,6 +254,7 @@ fn cluster_of(
     let mut cluster = Cluster::new(options.chain.clone(), genesis, members.collect());
     cluster.set_combination(options.combination);
     cluster.fixed_leader = options.fixed_leader.unwrap_or(ReplicaId(0));
+    cluster.group_key = secrets.group_key;
     cluster.application = options.application;
     if let Some(commands) = options.batch_commands {
         cluster.batch.max_commands = commands;
@@ -269,9 +283,8 @@ fn new_key(folder: &Path) -> Result<SecretKey, TestnetError> {
     SecretKey::generate().map_err(|error| failed(&std::io::Error::other(error.to_string()), folder))
 }
 
-fn write_key(path: &Path, key: &SecretKey) -> Result<(), TestnetError> {
-    let write = key_file::write(path, key);
-    write.map_err(|error| failed(&std::io::Error::other(error.to_string()), path))
+fn written(wrote: Result<(), KeyFileError>, path: &Path) -> Result<(), TestnetError> {
+    wrote.map_err(|error| failed(&std::io::Error::other(error), path))
 }
 
 fn make_folder(path: &Path) -> Result<(), TestnetError> {

@@ -76,14 +76,14 @@ fn leaders() -> String {
         .chain(["public key", "comes with"])
         .collect();
     let mut text = head(&columns);
-    for &signatures in SchemeName::ALL {
+    for signatures in SchemeName::ALL {
         let of = |&leader: &LeaderName| {
             verdict(Combination::all().filter(|one| {
                 let usual = one.votes == VoteRoute::NextLeader && !one.second_vote;
                 usual && one.leader == leader && one.signatures == signatures
             }))
         };
-        let comes_with = match (signatures.needs_possession(), signatures.needs_group()) {
+        let comes_with = match (signatures.needs_possession(), signatures.is_dealt()) {
             (true, _) => "`proof_of_possession`",
             (_, true) => "`group_key`",
             _ if signatures == SchemeName::None => "`laboratory.enabled` in node.toml",

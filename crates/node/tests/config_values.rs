@@ -7,18 +7,20 @@ use proptest::prelude::*;
 use quorate_core::committee::ReplicaKey;
 use quorate_core::crypto::PublicKey;
 use quorate_core::{Epoch, ReplicaId};
+use quorate_crypto::ConsensusKey;
 use quorate_node::config::{
     Application, ByteSize, Cluster, Combination, FlagSetting, Home, HostPort, HumanDuration,
     Laboratory, LeaderName, LogLevel, Member, Node, Overrides, PacemakerName, Place, ProtocolName,
     SchemeName, SentAncestors, TimeoutKind, VoteRoute, VoteVerification, load, load_cluster,
-    node_file_text,
+    node_file_text, public_half,
 };
-use quorate_node::testnet;
+use quorate_node::testnet::{self, keys::generate};
 
 fn member(id: u16) -> Member {
+    let key = ConsensusKey::from_bytes(SchemeName::Ed25519, &[id as u8 + 1; 32]).unwrap();
     Member {
         id: ReplicaId(id),
-        consensus_key: ReplicaKey::new(&vec![id as u8 + 1; 32]).unwrap(),
+        consensus_key: public_half(&key),
         proof_of_possession: None,
         transport_key: PublicKey([id as u8 + 101; 32]),
         peer_address: HostPort::loopback(7000 + 2 * id),
@@ -145,15 +147,16 @@ fn every_combination_reads_back() {
         assert_eq!(cluster.check(), None);
         assert_eq!(load_cluster(&file).unwrap().0, *cluster);
     };
+    let keys = SchemeName::ALL.map(|scheme| (scheme, generate(scheme, 1).unwrap()));
     let mut count = 0;
     for combination in Combination::all().filter(|one| one.refusal().is_none()) {
         let mut written = cluster(1);
         written.set_combination(combination);
-        let scheme = combination.signatures;
-        written.group_key = scheme.needs_group().then_some([9; 96]);
-        for member in &mut written.members {
-            member.consensus_key = ReplicaKey::new(&vec![5; scheme.public_key_bytes()]).unwrap();
-            member.proof_of_possession = scheme.needs_possession().then_some([8; 48]);
+        let (_, secrets) = keys.iter().find(|(of, _)| *of == combination.signatures).unwrap();
+        written.group_key = secrets.group_key;
+        for (member, key) in written.members.iter_mut().zip(&secrets.replicas) {
+            member.consensus_key = public_half(key);
+            member.proof_of_possession = key.proof_of_possession();
         }
         read_back(&written);
         count += 1;

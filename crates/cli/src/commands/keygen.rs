@@ -1,39 +1,81 @@
 //! `quorate keygen`
 
+mod dealer;
+
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use quorate_core::Digest;
-use quorate_core::crypto::ClientSigner as _;
-use quorate_crypto::SecretKey;
+use quorate_crypto::consensus_key::GenerateError;
 use quorate_crypto::key_file::{self, KeyFileError};
+use quorate_crypto::{ConsensusKey, SchemeName};
 use quorate_node::config::{Finding, Place};
 use serde_json::json;
 
+use crate::arguments::scheme;
 use crate::failure::{Exit, Failure};
 use crate::output::{Format, print, print_json};
 
-/// Where to.
+/// Make a secret key and print its public half, as cluster.toml has it.
+///
+/// Keys of transport and clients are Ed25519. Those of bls12-381-threshold are shares of one, made
+/// together by a dealer who knows all of them: see --threshold.
 #[derive(Debug, Args)]
 pub struct Arguments {
-    /// The file for the secret key (mode 0600). Never written over.
+    /// The file for the secret key (mode 0600). Never written over. With --threshold: the folder for
+    /// the files of all replicas.
     #[arg(value_name = "FILE")]
     file: PathBuf,
+    /// The scheme of the key.
+    #[arg(long, value_name = "SCHEME", default_value = SchemeName::Ed25519.as_str())]
+    #[arg(value_parser = scheme())]
+    signatures: SchemeName,
+    /// Deal: make the shares of a whole committee, a file each, and the public part.
+    #[arg(long, requires = "replicas", conflicts_with = "signatures")]
+    threshold: bool,
+    /// How many replicas the shares are for.
+    #[arg(short = 'n', long, requires = "threshold", value_name = "N")]
+    replicas: Option<usize>,
 }
 
-/// Makes a key file and prints the public key, as `cluster.toml` has it.
+/// Makes a key file and prints the public key, as `cluster.toml` has it; or deals.
 pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
     let file = &arguments.file;
-    let secret = SecretKey::generate()
-        .map_err(|error| Failure::io(error, file, "try again when the system has started up"))?;
-    key_file::write(file, &secret).map_err(|error| failure(&error, file))?;
-    let public_key = Digest(secret.public_key().0).to_string();
-    match format {
-        Format::Table => print(&format!("{public_key}\n")),
-        Format::Json => {
-            print_json(&json!({ "file": file.display().to_string(), "public_key": public_key }))
-        }
+    if let Some(replicas) = arguments.replicas {
+        return dealer::run(file, replicas, format);
     }
+    let secret = ConsensusKey::generate(arguments.signatures).map_err(|error| match error {
+        GenerateError::Dealt(scheme) => Failure::new(
+            Exit::Usage,
+            Finding {
+                what: format!("a key of \"{scheme}\" is not made by itself"),
+                place: Place::Flag("--signatures".to_owned()),
+                remedy: "deal the shares of all replicas: quorate keygen --threshold --replicas N FOLDER"
+                    .to_owned(),
+            },
+        ),
+        GenerateError::Randomness(error) => {
+            Failure::io(error, file, "try again when the system has started up")
+        }
+    })?;
+    key_file::write_consensus(file, &secret).map_err(|error| failure(&error, file))?;
+    let public_key = hex(&secret.public_key());
+    let proof = secret.proof_of_possession().map(|proof| hex(&proof));
+    match (format, proof) {
+        (Format::Table, None) => print(&format!("{public_key}\n")),
+        (Format::Table, Some(proof)) => {
+            print(&format!("consensus_key = \"{public_key}\"\nproof_of_possession = \"{proof}\"\n"))
+        }
+        (Format::Json, proof) => print_json(&json!({
+            "file": file.display().to_string(),
+            "signatures": arguments.signatures.as_str(),
+            "public_key": public_key,
+            "proof_of_possession": proof,
+        })),
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn failure(error: &KeyFileError, file: &Path) -> Failure {

@@ -216,13 +216,18 @@ impl HotStuff {
     }
 
     fn advance(&self) -> Message {
-        let shown = self.shown_by(&self.safety.high_qc);
-        let news = |qc: &&Qc| self.tree.root().height > shown && qc.view() >= self.tree.root().view;
         Message::Advance {
             high_qc: self.safety.high_qc.clone(),
             high_tc: self.safety.high_tc.clone(),
-            decided: self.decided.as_ref().filter(news).cloned(),
+            decided: self.news_of_decision().and_then(|_| self.decided.clone()),
         }
+    }
+
+    /// The view of the highest certificate of second votes, if the high QC does not show as much.
+    fn news_of_decision(&self) -> Option<View> {
+        let root = self.tree.root();
+        let decided = self.decided.as_ref().filter(|qc| qc.view() >= root.view)?;
+        (root.height > self.shown_by(&self.safety.high_qc)).then(|| decided.view())
     }
 
     /// Whether commands stand above the committed head in the chain that leaders extend. Those of
@@ -258,12 +263,14 @@ impl HotStuff {
                 self.new_views.heard(from, view);
             }
             Message::Advance { high_qc, high_tc, decided } => {
+                let theirs = decided.as_ref().map(Qc::view);
                 if let Some(qc) = decided {
                     self.on_qc(now, qc, fx);
                 }
                 let ended = high_tc.as_ref().map_or(self.ended_by(&high_qc), Tc::view);
                 self.on_certificates(now, from, high_qc, high_tc, fx);
-                if ended.next().next() <= self.pacemaker.view() && ended < self.best_ended() {
+                let behind = ended.next().next() <= self.pacemaker.view();
+                if behind && ended < self.best_ended() || self.news_of_decision() > theirs {
                     fx.output(Output::Send { to: from, message: self.advance() });
                 }
             }

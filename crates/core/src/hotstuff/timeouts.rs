@@ -4,7 +4,7 @@ use super::{Fx, HotStuff, Message};
 use crate::certificate::{Qc, TimeOut};
 use crate::pacemaker::Consequence;
 use crate::protocol::{Event, Output};
-use crate::types::{Time, View};
+use crate::types::{ReplicaId, Time, View};
 
 impl HotStuff {
     /// A timer ran out: the wait for locks, or that of the current view.
@@ -72,7 +72,7 @@ impl HotStuff {
             }
             return;
         }
-        self.help_if_idle(&time_out, fx);
+        self.help_if_idle(time_out.replica, &high_qc, fx);
         match self.pacemaker.time_out(time_out, high_qc, self.safety.timed_out) {
             Consequence::None => {}
             Consequence::Join(view) => self.give_up(now, view, fx),
@@ -82,11 +82,11 @@ impl HotStuff {
 
     /// A replica without work knows all to be committed: one that gives up its view lacks what this
     /// one has. (With work it would give up as well, and a certificate come of it.)
-    fn help_if_idle(&self, time_out: &TimeOut, fx: &mut Fx) {
-        let decided = self.decided.as_ref().is_some_and(|qc| qc.view() >= time_out.high_qc_view);
-        let knows_more = decided || self.safety.high_qc.view() > time_out.high_qc_view;
-        if time_out.replica != self.me && self.pacemaker.deadline().is_none() && knows_more {
-            fx.output(Output::Send { to: time_out.replica, message: self.advance() });
+    fn help_if_idle(&self, replica: ReplicaId, theirs: &Qc, fx: &mut Fx) {
+        let decided = self.decided.as_ref().is_some_and(|qc| qc.view() >= theirs.view());
+        let knows_more = decided || self.safety.high_qc.rank() > theirs.rank();
+        if replica != self.me && self.pacemaker.deadline().is_none() && knows_more {
+            fx.output(Output::Send { to: replica, message: self.advance() });
         }
     }
 }

@@ -53,7 +53,7 @@ impl SecretKey {
         &self.seed
     }
 
-    pub(super) fn sign_bytes(&self, message: &[u8]) -> Signature {
+    pub(crate) fn sign_bytes(&self, message: &[u8]) -> [u8; 64] {
         let nonce = Zeroizing::new(<[u8; 64]>::from(
             Sha512::new().chain_update(self.prefix).chain_update(message).finalize(),
         ));
@@ -64,19 +64,19 @@ impl SecretKey {
         let mut signature = [0; 64];
         signature[..32].copy_from_slice(r_point.as_bytes());
         signature[32..].copy_from_slice(s.as_bytes());
-        Signature::from(signature)
+        signature
+    }
+}
+
+impl Signer for SecretKey {
+    fn sign(&self, statement: &Statement) -> Signature {
+        self.sign_bytes(statement.as_bytes()).into()
     }
 }
 
 impl ClientSigner for SecretKey {
     fn public_key(&self) -> PublicKey {
         self.public
-    }
-}
-
-impl Signer for SecretKey {
-    fn sign(&self, statement: &Statement) -> Signature {
-        self.sign_bytes(statement.as_bytes())
     }
 }
 

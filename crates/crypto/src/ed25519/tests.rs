@@ -5,27 +5,39 @@ use curve25519_dalek::edwards::CompressedEdwardsY;
 use curve25519_dalek::traits::IsIdentity;
 use curve25519_dalek::{EdwardsPoint, Scalar};
 use proptest::prelude::*;
-use quorate_core::crypto::{
-    Check, ClientSigner as _, Kind, PublicKey, Scheme, Signature, Signer, Statement,
-};
-use quorate_core::types::{Digest, Epoch, View};
+use quorate_core::crypto::{ClientSigner as _, PublicKey, Signer as _, Statement};
+use quorate_core::types::Digest;
 use sha2::{Digest as _, Sha512};
 
 use super::known_keys::GENERATION;
-use super::{Ed25519, SecretKey, challenge, challenge_bytes};
+use super::{Ed25519, SecretKey, Whose, challenge, challenge_bytes, read_key};
+use crate::committee_keys::KeyProblem;
+use crate::test_bytes::hex_array as hex;
 
-type Input = (PublicKey, Vec<u8>, Signature);
+type Input = ([u8; 32], Vec<u8>, [u8; 64]);
 
-fn hex<const N: usize>(text: &str) -> [u8; N] {
-    let bytes: Vec<u8> = (0..text.len())
-        .step_by(2)
-        .map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap())
-        .collect();
-    bytes.try_into().unwrap()
+/// The verdicts on inputs by anybody.
+fn verdicts(scheme: &Ed25519, inputs: &[Input]) -> Vec<bool> {
+    let mut verdicts = vec![false; inputs.len()];
+    let inputs = inputs.iter().enumerate().map(|(index, (key, message, signature))| {
+        (index, Whose::Anybody(key), message.as_slice(), signature.as_slice())
+    });
+    scheme.settle_all(inputs, &mut verdicts);
+    verdicts
 }
 
-fn verdicts(scheme: &Ed25519, inputs: &[Input]) -> Vec<bool> {
-    scheme.verify_all(inputs.iter().map(|(key, message, sig)| (key, message.as_slice(), sig)))
+/// The verdicts of a committee that the keys of `inputs` are first in, and then `more`: on the
+/// inputs as its members'.
+fn members_verdicts(inputs: &[Input], more: &[[u8; 32]]) -> Vec<bool> {
+    let keys: Vec<_> =
+        inputs.iter().map(|(key, ..)| key).chain(more).map(|key| PublicKey(*key)).collect();
+    let scheme = Ed25519::new(&keys);
+    let mut verdicts = vec![false; inputs.len()];
+    let members = inputs.iter().enumerate().map(|(index, (_, message, signature))| {
+        (index, Whose::Member(index), message.as_slice(), signature.as_slice())
+    });
+    scheme.settle_all(members, &mut verdicts);
+    verdicts
 }
 
 fn single(scheme: &Ed25519, input: &Input) -> bool {
@@ -40,17 +52,10 @@ fn secret(number: u64) -> SecretKey {
 
 fn signed(number: u64, message: &[u8]) -> Input {
     let key = secret(number);
-    (key.public_key(), message.to_vec(), key.sign_bytes(message))
+    (key.public_key().0, message.to_vec(), key.sign_bytes(message))
 }
 
 /// RFC 8032, section 7.1.
-/// Changes the bytes of a signature.
-fn edit(signature: &mut Signature, change: impl FnOnce(&mut [u8])) {
-    let mut bytes = signature.as_bytes().to_vec();
-    change(&mut bytes);
-    *signature = Signature::new(&bytes).expect("as long as before");
-}
-
 #[test]
 fn rfc_8032() {
     let abc = Sha512::digest(b"abc").to_vec();
@@ -84,9 +89,9 @@ fn rfc_8032() {
     let mut inputs = Vec::new();
     for (seed, public, message, signature) in vectors {
         let key = SecretKey::from_seed(&hex(seed));
-        assert_eq!(key.public_key(), PublicKey(hex(public)));
-        assert_eq!(key.sign_bytes(&message), Signature::from(hex(signature)));
-        let input = (key.public_key(), message, Signature::from(hex(signature)));
+        assert_eq!(key.public_key().0, hex::<32>(public));
+        assert_eq!(key.sign_bytes(&message), hex::<64>(signature));
+        let input = (key.public_key().0, message, hex(signature));
         assert!(single(&scheme, &input));
         inputs.push(input);
     }
@@ -131,13 +136,12 @@ fn small_order_keys_and_nonces_hold_in_every_encoding() {
         for r in &encodings {
             let mut signature = [0; 64];
             signature[..32].copy_from_slice(r);
-            inputs.push((PublicKey(*a), b"Zcash".to_vec(), Signature::from(signature)));
+            inputs.push((*a, b"Zcash".to_vec(), signature));
         }
     }
     let scheme = Ed25519::default();
     assert_eq!(verdicts(&scheme, &inputs), [true; 196]);
-    let keys: Vec<_> = encodings.iter().map(|key| PublicKey(*key)).collect();
-    assert_eq!(verdicts(&Ed25519::new(&keys), &inputs), [true; 196]);
+    assert_eq!(members_verdicts(&inputs, &[]), [true; 196]);
     assert!(inputs.iter().all(|input| single(&scheme, input)));
 }
 
@@ -152,19 +156,19 @@ fn shaped(a: (u64, usize), r: (u64, usize), message: &[u8], error: u64) -> Input
     let mut signature = [0; 64];
     signature[..32].copy_from_slice(&nonce);
     signature[32..].copy_from_slice(s.as_bytes());
-    (PublicKey(key), message.to_vec(), Signature::from(signature))
+    (key, message.to_vec(), signature)
 }
 
 /// The rule, spelt out with plain operations.
 fn oracle((key, message, signature): &Input) -> bool {
-    let r_bytes: [u8; 32] = signature.as_bytes()[..32].try_into().unwrap();
-    let s_bytes: [u8; 32] = signature.as_bytes()[32..].try_into().unwrap();
-    let Some(a) = CompressedEdwardsY(key.0).decompress() else { return false };
+    let r_bytes: [u8; 32] = signature[..32].try_into().unwrap();
+    let s_bytes: [u8; 32] = signature[32..].try_into().unwrap();
+    let Some(a) = CompressedEdwardsY(*key).decompress() else { return false };
     let Some(r) = CompressedEdwardsY(r_bytes).decompress() else { return false };
     let Some(s) = Option::<Scalar>::from(Scalar::from_canonical_bytes(s_bytes)) else {
         return false;
     };
-    let hash = Sha512::new().chain_update(r_bytes).chain_update(key.0).chain_update(message);
+    let hash = Sha512::new().chain_update(r_bytes).chain_update(key).chain_update(message);
     let k = Scalar::from_bytes_mod_order_wide(&hash.finalize().into());
     (EdwardsPoint::mul_base(&s) - a * k - r).mul_by_cofactor().is_identity()
 }
@@ -193,12 +197,10 @@ fn s_that_is_not_canonical_is_refused() {
     for number in 0..4 {
         let (key, message, mut signature) = signed(number, b"malleable");
         let mut carry = 0;
-        edit(&mut signature, |bytes| {
-            for (byte, addend) in bytes[32..].iter_mut().zip(order) {
-                let sum = u16::from(*byte) + u16::from(addend) + carry;
-                (*byte, carry) = (sum as u8, sum >> 8);
-            }
-        });
+        for (byte, addend) in signature[32..].iter_mut().zip(order) {
+            let sum = u16::from(*byte) + u16::from(addend) + carry;
+            (*byte, carry) = (sum as u8, sum >> 8);
+        }
         inputs.push((key, message, signature));
     }
     // s = l exactly, with everything else zero: the equation itself would hold.
@@ -207,7 +209,7 @@ fn s_that_is_not_canonical_is_refused() {
     zero[32..].copy_from_slice(&order);
     let mut one = [0; 32];
     one[0] = 1;
-    inputs.push((PublicKey(one), vec![], Signature::from(zero)));
+    inputs.push((one, vec![], zero));
     assert_eq!(verdicts(&scheme, &inputs), [false; 5]);
     assert!(inputs.iter().all(|input| !single(&scheme, input)));
 }
@@ -219,14 +221,14 @@ fn keys_and_nonces_off_the_curve_are_refused() {
     assert!(CompressedEdwardsY(off).decompress().is_none());
     let (key, message, signature) = signed(1, b"message");
     let mut bad_nonce = signature;
-    edit(&mut bad_nonce, |bytes| bytes[..32].copy_from_slice(&off));
+    bad_nonce[..32].copy_from_slice(&off);
     let inputs = [
-        (PublicKey(off), message.clone(), signature),
+        (off, message.clone(), signature),
         (key, message.clone(), bad_nonce),
         (key, message, signature),
     ];
     assert_eq!(verdicts(&Ed25519::default(), &inputs), [false, false, true]);
-    assert_eq!(verdicts(&Ed25519::new(&[PublicKey(off), key]), &inputs), [false, false, true]);
+    assert_eq!(members_verdicts(&inputs, &[]), [false, false, true]);
 }
 
 #[test]
@@ -234,16 +236,50 @@ fn two_errors_that_cancel_out_are_both_found() {
     let message = b"cancel";
     let plus = shaped((3, 0), (5, 0), message, 9);
     let (key, _, mut signature) = shaped((3, 0), (5, 0), message, 0);
-    let s: [u8; 32] = signature.as_bytes()[32..].try_into().unwrap();
+    let s: [u8; 32] = signature[32..].try_into().unwrap();
     let less = Scalar::from_canonical_bytes(s).unwrap() - Scalar::from(9u64);
-    edit(&mut signature, |bytes| bytes[32..].copy_from_slice(less.as_bytes()));
+    signature[32..].copy_from_slice(less.as_bytes());
     let inputs = [plus, (key, message.to_vec(), signature)];
     assert_eq!(verdicts(&Ed25519::default(), &inputs), [false, false]);
 }
 
+/// A member that does not exist, or a signature of another length, does not disturb the others.
 #[test]
-fn no_signatures_no_verdicts() {
-    assert!(Ed25519::default().verify(&[]).is_empty());
+fn what_cannot_be_read_does_not_hold() {
+    let (key, message, signature) = signed(1, b"message");
+    let scheme = Ed25519::new(&[PublicKey(key)]);
+    let mut verdicts = [false; 5];
+    let inputs = [
+        (0, Whose::Member(0), &message[..], &signature[..]),
+        (1, Whose::Member(1), &message, &signature),
+        (2, Whose::Member(usize::MAX), &message, &signature),
+        (3, Whose::Member(0), &message, &signature[..48]),
+        (4, Whose::Anybody(&key), &message, &[]),
+    ];
+    scheme.settle_all(inputs.into_iter(), &mut verdicts);
+    assert_eq!(verdicts, [true, false, false, false, false]);
+    scheme.settle_all(std::iter::empty(), &mut []);
+}
+
+/// Signatures hold under all fourteen; as a replica's key, from a file, none is taken.
+#[test]
+fn a_replicas_key_is_one_a_generator_makes() {
+    let good = secret(1).public_key().0;
+    assert_eq!(read_key(&good), Ok(PublicKey(good)));
+    for encoding in small_order_encodings() {
+        assert!(read_key(&encoding).is_err());
+    }
+    assert_eq!(read_key(&EIGHT_TORSION[0].compress().to_bytes()), Err(KeyProblem::Infinity));
+    assert_eq!(read_key(&EIGHT_TORSION[1].compress().to_bytes()), Err(KeyProblem::OutsideSubgroup));
+    let (mixed, ..) = shaped((3, 1), (5, 0), b"", 0);
+    assert_eq!(read_key(&mixed), Err(KeyProblem::OutsideSubgroup));
+    let mut off = [0; 32];
+    off[0] = 2;
+    assert_eq!(read_key(&off), Err(KeyProblem::NotOnCurve));
+    for length in [0, 31, 33, 96] {
+        let problem = KeyProblem::Length { expected: 32, found: length };
+        assert_eq!(read_key(&vec![1; length]), Err(problem));
+    }
 }
 
 #[test]
@@ -259,41 +295,6 @@ fn known_keys_are_bounded_and_only_of_true_signatures() {
     assert!(scheme.known_keys() <= 2 * GENERATION);
     assert!(scheme.known_keys() >= GENERATION);
     assert!(verdicts(&scheme, &inputs[..64]).into_iter().all(|verdict| verdict));
-}
-
-fn check(signer: &SecretKey, signs: &Statement, claims: &Statement) -> Check {
-    Check::Client { key: signer.public_key(), statement: *claims, signature: signer.sign(signs) }
-}
-
-/// A signature for one statement says nothing of any other: each field is bound.
-#[test]
-fn statements_are_told_apart_by_every_field() {
-    let (chain, other) = (Digest([1; 32]), Digest([2; 32]));
-    let base = Statement::new(&chain, Epoch(1), 1, Kind::Vote, View(5), 0, &other);
-    let changed = [
-        Statement::new(&other, Epoch(1), 1, Kind::Vote, View(5), 0, &other),
-        Statement::new(&chain, Epoch(2), 1, Kind::Vote, View(5), 0, &other),
-        Statement::new(&chain, Epoch(1), 2, Kind::Vote, View(5), 0, &other),
-        Statement::new(&chain, Epoch(1), 1, Kind::TimeOut, View(5), 0, &other),
-        Statement::new(&chain, Epoch(1), 1, Kind::Testimony, View(5), 0, &other),
-        Statement::new(&chain, Epoch(1), 1, Kind::Vote, View(6), 0, &other),
-        Statement::new(&chain, Epoch(1), 1, Kind::Vote, View(5), 1, &other),
-        Statement::new(&chain, Epoch(1), 1, Kind::Vote, View(5), 0, &chain),
-        Statement::frame(&chain, &other),
-    ];
-    let signer = secret(1);
-    let scheme = Ed25519::new(&[signer.public_key(), secret(2).public_key()]);
-    assert_eq!(scheme.verify(&[check(&signer, &base, &base)]), [true]);
-    for statement in &changed {
-        assert_eq!(scheme.verify(&[check(&signer, statement, &base)]), [false]);
-        assert_eq!(scheme.verify(&[check(&signer, &base, statement)]), [false]);
-    }
-    let stolen = Check::Client {
-        key: secret(2).public_key(),
-        statement: base,
-        signature: signer.sign(&base),
-    };
-    assert_eq!(scheme.verify(&[stolen]), [false]);
 }
 
 #[test]
@@ -338,17 +339,15 @@ fn faulty(number: u64, message: u8, fault: Fault) -> Input {
     match fault {
         Fault::None => {}
         Fault::Message => bytes.push(0),
-        Fault::Nonce(bit) => edit(&mut signature, |bytes| flip(bit, &mut bytes[..32])),
-        Fault::S(bit) => edit(&mut signature, |bytes| flip(bit, &mut bytes[32..])),
-        Fault::Key(bit) => flip(bit, &mut key.0),
+        Fault::Nonce(bit) => flip(bit, &mut signature[..32]),
+        Fault::S(bit) => flip(bit, &mut signature[32..]),
+        Fault::Key(bit) => flip(bit, &mut key),
         Fault::Torsion(a, r) => return shaped((number + 1, a), (7, r), &[message], 0),
         Fault::SmallOrder(a, r) => {
             let encodings = small_order_encodings();
-            key.0 = encodings[a];
-            edit(&mut signature, |bytes| {
-                bytes[..32].copy_from_slice(&encodings[r]);
-                bytes[32..].fill(0);
-            });
+            key = encodings[a];
+            signature[..32].copy_from_slice(&encodings[r]);
+            signature[32..].fill(0);
         }
     }
     (key, bytes, signature)
@@ -366,10 +365,11 @@ proptest! {
     ) {
         let inputs: Vec<_> =
             inputs.into_iter().map(|(key, message, fault)| faulty(key, message, fault)).collect();
-        let committee: Vec<_> = (0..members).map(|member| secret(member).public_key()).collect();
-        let scheme = Ed25519::new(&committee);
+        let scheme = Ed25519::default();
         let expected: Vec<_> = inputs.iter().map(oracle).collect();
         prop_assert_eq!(&verdicts(&scheme, &inputs), &expected);
+        let more: Vec<_> = (0..members).map(|member| secret(member).public_key().0).collect();
+        prop_assert_eq!(&members_verdicts(&inputs, &more), &expected);
         let singles: Vec<_> = inputs.iter().map(|input| single(&scheme, input)).collect();
         prop_assert_eq!(&singles, &expected);
     }

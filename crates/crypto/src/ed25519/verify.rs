@@ -1,7 +1,5 @@
 //! The verifying half: one rule, single and in batches.
 
-use std::collections::HashMap;
-
 use curve25519_dalek::edwards::{CompressedEdwardsY, VartimeEdwardsPrecomputation};
 use curve25519_dalek::traits::{Identity, IsIdentity, VartimePrecomputedMultiscalarMul};
 use curve25519_dalek::{EdwardsPoint, Scalar, constants::ED25519_BASEPOINT_POINT};
@@ -9,6 +7,7 @@ use quorate_core::crypto::{Check, Form, PublicKey, Scheme, Share, Signature};
 
 use super::known_keys::KnownKeys;
 use super::{challenge, challenge_bytes};
+use crate::committee_keys::KeyProblem;
 
 /// Signatures summed into one equation. More would push the tables of a sum (1.3 kB a point) out
 /// of the first-level cache: measured, 64 at once cost more a signature than 2 × 32.
@@ -17,15 +16,25 @@ const BATCH: usize = 32;
 /// The verifier. Holds tables of the committee's keys and remembers keys of clients; shared
 /// between threads by reference.
 pub struct Ed25519 {
-    /// The committee's keys, in the order of their ids.
-    keys: Vec<PublicKey>,
-    /// Where in `committee` a key is.
-    places: HashMap<[u8; 32], usize>,
-    /// `None`: the key is no point of the curve, so nothing signed by it holds.
-    committee: Vec<Option<EdwardsPoint>>,
-    /// Odd multiples of the base point, then of each of `committee`.
+    members: Vec<Member>,
+    /// Odd multiples of the base point, then of each of `members`.
     tables: VartimeEdwardsPrecomputation,
     known: KnownKeys,
+}
+
+struct Member {
+    key: [u8; 32],
+    /// `None`: the key is no point of the curve, so nothing signed by it holds.
+    point: Option<EdwardsPoint>,
+}
+
+/// Whose a signature is said to be.
+#[derive(Clone, Copy, Debug)]
+pub enum Whose<'a> {
+    /// The committee's member at this place.
+    Member(usize),
+    /// Whoever has this key.
+    Anybody(&'a [u8; 32]),
 }
 
 /// Where the multiples of a key come from.
@@ -59,79 +68,79 @@ impl Default for Ed25519 {
 }
 
 impl Ed25519 {
-    /// A verifier that keeps tables of the keys in `committee` (10 kB each), which makes their
-    /// signatures cheaper. It verifies everybody's: the verdict does not depend on `committee`.
+    /// A verifier that keeps tables of the keys in `members` (10 kB each), which makes their
+    /// signatures cheaper. The verdict does not depend on it.
     #[must_use]
-    pub fn new(committee: &[PublicKey]) -> Self {
-        let places = committee.iter().enumerate().map(|(i, key)| (key.0, i)).collect();
-        let points: Vec<_> =
-            committee.iter().map(|key| CompressedEdwardsY(key.0).decompress()).collect();
+    pub fn new(members: &[PublicKey]) -> Self {
+        let members: Vec<_> = members
+            .iter()
+            .map(|key| Member { key: key.0, point: CompressedEdwardsY(key.0).decompress() })
+            .collect();
+        let points = members.iter().map(|member| member.point);
         let tables = VartimeEdwardsPrecomputation::new(
             std::iter::once(ED25519_BASEPOINT_POINT)
-                .chain(points.iter().map(|point| point.unwrap_or_else(EdwardsPoint::identity))),
+                .chain(points.map(|point| point.unwrap_or_else(EdwardsPoint::identity))),
         );
-        Self {
-            keys: committee.to_vec(),
-            places,
-            committee: points,
-            tables,
-            known: KnownKeys::default(),
-        }
+        Self { members, tables, known: KnownKeys::default() }
     }
 
-    /// The verdicts on `inputs`, in order; what [`Scheme::verify`] does, for any message.
-    pub(super) fn verify_all<'a>(
-        &self,
-        inputs: impl ExactSizeIterator<Item = (&'a PublicKey, &'a [u8], &'a Signature)>,
-    ) -> Vec<bool> {
-        let mut verdicts = vec![false; inputs.len()];
+    /// Verifies signatures of any messages as one batch, each beside the place of its verdict, whose
+    /// it is, and the message. Sets the verdicts of those that hold and leaves the others alone.
+    pub fn settle_all<'a>(
+        &'a self,
+        inputs: impl Iterator<Item = (usize, Whose<'a>, &'a [u8], &'a [u8])>,
+        verdicts: &mut [bool],
+    ) {
         let parsed: Vec<_> = inputs
-            .enumerate()
-            .filter_map(|(index, (key, message, signature))| {
-                self.parse(index, key, message, signature)
+            .filter_map(|(index, whose, message, signature)| {
+                self.parse(index, whose, message, signature)
             })
             .collect();
         for batch in parsed.chunks(BATCH) {
-            self.settle(batch, &mut verdicts);
+            self.settle(batch, verdicts);
         }
         for signature in parsed.iter().filter(|signature| signature.new) {
             if verdicts.get(signature.index) == Some(&true) {
                 self.known.insert(*signature.key, signature.a);
             }
         }
-        verdicts
     }
 
     /// Reads the parts of a signature. `None`: no rule could accept it.
     fn parse<'a>(
-        &self,
+        &'a self,
         index: usize,
-        key: &'a PublicKey,
+        whose: Whose<'a>,
         message: &[u8],
-        signature: &Signature,
+        signature: &[u8],
     ) -> Option<Parsed<'a>> {
-        let (r_bytes, s_bytes) = signature.as_bytes().split_first_chunk::<32>()?;
-        let s_bytes = <[u8; 32]>::try_from(s_bytes).ok()?;
+        let signature: &[u8; 64] = signature.try_into().ok()?;
+        let (r_bytes, s_bytes) = signature.split_first_chunk::<32>()?;
+        let s_bytes = *s_bytes.first_chunk::<32>()?;
         let s = Option::<Scalar>::from(Scalar::from_canonical_bytes(s_bytes))?;
-        let (place, a, new) = self.point(&key.0)?;
+        let (key, place, a, new) = self.point(whose)?;
         let r = CompressedEdwardsY(*r_bytes).decompress()?;
-        let hash = challenge_bytes(r_bytes, &key.0, message);
+        let hash = challenge_bytes(r_bytes, key, message);
         let mut binding = [0; 96];
         binding[..64].copy_from_slice(&hash);
         binding[64..].copy_from_slice(&s_bytes);
         let k = challenge(&hash);
-        Some(Parsed { index, key: &key.0, place, a, new, r, s, k, binding })
+        Some(Parsed { index, key, place, a, new, r, s, k, binding })
     }
 
-    fn point(&self, key: &[u8; 32]) -> Option<(Place, EdwardsPoint, bool)> {
-        if let Some(place) = self.places.get(key) {
-            let point = (*self.committee.get(*place)?)?;
-            return Some((Place::Committee(*place), point, false));
-        }
+    /// The key, where its multiples come from, its point, and whether that had to be computed.
+    fn point<'a>(&'a self, whose: Whose<'a>) -> Option<(&'a [u8; 32], Place, EdwardsPoint, bool)> {
+        let key = match whose {
+            Whose::Member(place) => {
+                let member = self.members.get(place)?;
+                return Some((&member.key, Place::Committee(place), member.point?, false));
+            }
+            Whose::Anybody(key) => key,
+        };
         if let Some(point) = self.known.get(key) {
-            return Some((Place::Elsewhere, point, false));
+            return Some((key, Place::Elsewhere, point, false));
         }
-        Some((Place::Elsewhere, CompressedEdwardsY(*key).decompress()?, true))
+        Some((key, Place::Elsewhere, CompressedEdwardsY(*key).decompress()?, true))
     }
 
     /// Halves until every part passes as a batch or is a single signature.
@@ -196,36 +205,50 @@ impl Ed25519 {
     }
 }
 
-impl Ed25519 {
-    /// Key, message and signature of a check, if it can be one of this scheme's.
-    fn part<'a>(&'a self, check: &'a Check) -> Option<(&'a PublicKey, &'a [u8], &'a Signature)> {
-        match check {
-            Check::Client { key, statement, signature } => {
-                Some((key, statement.as_bytes(), signature))
-            }
-            Check::Replica(Share { signer, statement, signature }) => {
-                Some((self.keys.get(signer.index())?, statement.as_bytes(), signature))
-            }
-            Check::Aggregate { .. } | Check::Threshold { .. } => None,
-        }
-    }
-}
-
 impl Scheme for Ed25519 {
     fn verify(&self, checks: &[Check]) -> Vec<bool> {
         let mut verdicts = vec![false; checks.len()];
-        let known = |(at, check)| self.part(check).map(|part| (at, part));
-        let parts: Vec<_> = checks.iter().enumerate().filter_map(known).collect();
-        let found = self.verify_all(parts.iter().map(|(_, part)| *part));
-        for ((at, _), verdict) in parts.iter().zip(found) {
-            verdicts[*at] = verdict;
-        }
+        let inputs = checks.iter().enumerate().filter_map(|(index, check)| match check {
+            Check::Client { key, statement, signature } => {
+                Some((index, Whose::Anybody(&key.0), statement.as_bytes(), signature.as_bytes()))
+            }
+            Check::Replica(Share { signer, statement, signature }) => {
+                let whose = Whose::Member(signer.index());
+                Some((index, whose, statement.as_bytes(), signature.as_bytes()))
+            }
+            Check::Aggregate { .. } | Check::Threshold { .. } => None,
+        });
+        self.settle_all(inputs, &mut verdicts);
         verdicts
     }
 
+    /// Never: the signatures cannot be joined.
     fn combine(&self, _: Form, _: &[Share]) -> Option<Signature> {
         None
     }
+}
+
+/// Reads a replica's key from a person's file. Stricter than the rule for signatures, which reads
+/// every encoding of every point: of this point the one encoding, and the point one that a key
+/// generator can make, of prime order. For a key of small order anybody can sign; a sum of a key
+/// and a point of small order is a second key of the same owner.
+///
+/// # Errors
+/// [`KeyProblem`].
+pub fn read_key(bytes: &[u8]) -> Result<PublicKey, KeyProblem> {
+    let key: [u8; 32] =
+        bytes.try_into().map_err(|_| KeyProblem::Length { expected: 32, found: bytes.len() })?;
+    let point = CompressedEdwardsY(key).decompress().ok_or(KeyProblem::NotOnCurve)?;
+    if point.compress().to_bytes() != key {
+        return Err(KeyProblem::NotOnCurve);
+    }
+    if point.is_identity() {
+        return Err(KeyProblem::Infinity);
+    }
+    if !point.is_torsion_free() {
+        return Err(KeyProblem::OutsideSubgroup);
+    }
+    Ok(PublicKey(key))
 }
 
 impl Parsed<'_> {

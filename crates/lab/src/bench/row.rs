@@ -30,7 +30,7 @@ impl From<Combination> for Choices {
             second_vote: combination.second_vote,
             pacemaker: combination.pacemaker.name(),
             leader: combination.leader.name(),
-            signatures: combination.signatures.name(),
+            signatures: combination.signatures.as_str(),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Values that are one of a few names.
 
+use quorate_crypto::SchemeName;
+
 macro_rules! choice {
     ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $text:literal,)* }) => {
         $(#[$doc])*
@@ -93,48 +95,16 @@ choice!(
         Reputation = "reputation",
     }
 );
-choice!(
-    /// What replicas sign votes and time-outs with. Connections and clients have Ed25519 always.
-    SchemeName {
-        /// Ed25519 under ZIP-215; certificates are lists.
-        Ed25519 = "ed25519",
-        /// ECDSA over secp256k1; certificates are lists.
-        EcdsaSecp256k1 = "ecdsa-secp256k1",
-        /// ECDSA over P-256; certificates are lists.
-        EcdsaP256 = "ecdsa-p256",
-        /// BLS over BLS12-381; certificates are one signature and the set of signers.
-        Bls = "bls12-381",
-        /// Threshold BLS over BLS12-381; certificates are one signature, of nobody in particular.
-        BlsThreshold = "bls12-381-threshold",
-        /// Nothing is signed: to learn what signatures cost.
-        None = "none",
+/// The names of the signature schemes.
+pub(super) static SCHEME_NAMES: [&str; SchemeName::ALL.len()] = {
+    let mut names = [""; SchemeName::ALL.len()];
+    let mut place = 0;
+    while place < names.len() {
+        names[place] = SchemeName::ALL[place].as_str();
+        place += 1;
     }
-);
-
-impl SchemeName {
-    /// Bytes of a replica's public key. Without signatures: of what stands for it.
-    #[must_use]
-    pub const fn public_key_bytes(self) -> usize {
-        match self {
-            Self::Ed25519 | Self::None => 32,
-            Self::EcdsaSecp256k1 | Self::EcdsaP256 => 33,
-            Self::Bls | Self::BlsThreshold => 96,
-        }
-    }
-
-    /// Whether each public key comes with a proof that somebody holds its secret half. Without
-    /// one, a key made of the others' could pass for a quorum (Ristenpart and Yilek 2007).
-    #[must_use]
-    pub const fn needs_possession(self) -> bool {
-        matches!(self, Self::Bls)
-    }
-
-    /// Whether the committee has a key of its own, of which each replica has a share.
-    #[must_use]
-    pub const fn needs_group(self) -> bool {
-        matches!(self, Self::BlsThreshold)
-    }
-}
+    names
+};
 
 choice!(
     /// The state machine that is replicated.

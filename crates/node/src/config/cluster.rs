@@ -2,13 +2,15 @@
 
 mod check;
 mod fields;
+mod public_keys;
 
 use quorate_core::committee::{CommitteeError, ReplicaKey};
 use quorate_core::crypto::PublicKey;
 use quorate_core::wire::{Encode, put_bytes};
 use quorate_core::{Committee, Digest, Epoch, ReplicaId, sessions};
+use quorate_crypto::SchemeName;
 
-use super::choice::{Application, LeaderName, PacemakerName, ProtocolName, SchemeName, VoteRoute};
+use super::choice::{Application, LeaderName, PacemakerName, ProtocolName, VoteRoute};
 use super::combination::Combination;
 use super::finding::{Finding, Place};
 use super::quantity::{ByteSize, HostPort};
@@ -18,9 +20,9 @@ pub(super) use check::from_document;
 pub(super) use fields::SCHEMA;
 
 /// Bytes of a proof of possession: a BLS signature.
-pub const PROOF_BYTES: usize = 48;
+pub const PROOF_BYTES: usize = quorate_crypto::bls::SIGNATURE_BYTES;
 /// Bytes of the committee's key, where it has one.
-pub const GROUP_KEY_BYTES: usize = 96;
+pub const GROUP_KEY_BYTES: usize = quorate_crypto::bls::KEY_BYTES;
 
 /// What all replicas agreed on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +48,7 @@ pub struct Cluster {
     /// What is signed with.
     pub signatures: SchemeName,
     /// The committee's public key; there is one exactly if the scheme
-    /// [needs it](SchemeName::needs_group).
+    /// [needs it](SchemeName::is_dealt).
     pub group_key: Option<[u8; GROUP_KEY_BYTES]>,
     /// What is replicated.
     pub application: Application,
@@ -126,7 +128,7 @@ impl Cluster {
         put_bytes(&mut bytes, self.pacemaker.name().as_bytes());
         put_bytes(&mut bytes, self.leader.name().as_bytes());
         self.fixed_leader.encode(&mut bytes);
-        put_bytes(&mut bytes, self.signatures.name().as_bytes());
+        put_bytes(&mut bytes, self.signatures.as_str().as_bytes());
         put_bytes(&mut bytes, self.group_key.as_ref().map_or(&[], |key| &key[..]));
         put_bytes(&mut bytes, self.application.name().as_bytes());
         self.batch.max_commands.encode(&mut bytes);
@@ -217,7 +219,7 @@ impl Cluster {
             ("second_vote", Value::Bool(self.second_vote)),
             ("pacemaker", text(self.pacemaker.name())),
             ("leader", text(self.leader.name())),
-            ("signatures", text(self.signatures.name())),
+            ("signatures", text(self.signatures.as_str())),
             ("application", text(self.application.name())),
             ("batch.max_commands", integer(batch.max_commands)),
             ("batch.max_bytes", size(batch.max_bytes.into())),
@@ -289,7 +291,7 @@ fn from_settings(settings: &Settings, members: Vec<Member>) -> Option<Cluster> {
         pacemaker: PacemakerName::named(&settings.text("pacemaker")?)?,
         leader: LeaderName::named(&settings.text("leader")?)?,
         fixed_leader: replica("fixed_leader")?,
-        signatures: SchemeName::named(&settings.text("signatures")?)?,
+        signatures: settings.text("signatures")?.parse().ok()?,
         group_key: settings.bytes("group_key"),
         application: Application::named(&settings.text("application")?)?,
         batch: BatchLimits {

@@ -5,8 +5,9 @@
 use std::fmt;
 
 use quorate_core::ReplicaId;
+use quorate_crypto::SchemeName;
 
-use super::choice::{LeaderName, PacemakerName, ProtocolName, SchemeName, VoteRoute};
+use super::choice::{LeaderName, PacemakerName, ProtocolName, VoteRoute};
 use super::finding::{Finding, Place};
 
 /// The choices that make up a protocol, each possible by itself.

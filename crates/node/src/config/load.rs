@@ -13,7 +13,7 @@ use super::home::Home;
 use super::node::{self, Node};
 use super::schema::{Field, Setting, Settings, Value};
 
-pub use keys::Keys;
+pub use keys::{Keys, public_half};
 
 /// Settings of `node.toml` from elsewhere than the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

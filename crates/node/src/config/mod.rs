@@ -24,12 +24,13 @@ pub mod schema;
 
 pub use choice::{
     Application, Durability, LeaderName, LogFormat, LogLevel, PacemakerName, ProtocolName,
-    SchemeName, SentAncestors, TimeoutKind, VoteRoute, VoteVerification,
+    SentAncestors, TimeoutKind, VoteRoute, VoteVerification,
 };
 pub use cluster::{BatchLimits, Cluster, ClusterLimits, GROUP_KEY_BYTES, Member, PROOF_BYTES};
 pub use combination::Combination;
 pub use finding::{ConfigError, Finding, Place};
 pub use home::Home;
-pub use load::{Effective, FlagSetting, Keys, Loaded, Overrides, load, load_cluster};
+pub use load::{Effective, FlagSetting, Keys, Loaded, Overrides, load, load_cluster, public_half};
 pub use node::{KeyFiles, Laboratory, Listen, Log, Node, Storage, ViewTimeout, node_file_text};
 pub use quantity::{ByteSize, HostPort, HumanDuration, InvalidQuantity};
+pub use quorate_crypto::SchemeName;

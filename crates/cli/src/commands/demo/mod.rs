@@ -150,7 +150,7 @@ fn report(arguments: &Arguments, outcome: &show::Outcome, verdict: &Verdict) -> 
         "second_vote": choices.second_vote,
         "pacemaker": choices.pacemaker.name(),
         "leader": choices.leader.name(),
-        "signatures": choices.signatures.name(),
+        "signatures": choices.signatures.as_str(),
         "replicas": arguments.replicas,
         "durability": arguments.durability.name(),
         "seconds": outcome.seconds,

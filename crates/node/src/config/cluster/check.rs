@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::{Cluster, Member, from_settings};
-use crate::config::choice::SchemeName;
+use quorate_crypto::SchemeName;
+
+use super::{Cluster, Member, from_settings, public_keys};
 use crate::config::combination::fixed_leader_refusal;
 use crate::config::document::Document;
 use crate::config::finding::{Finding, Place};
@@ -35,8 +36,13 @@ pub(in crate::config) fn from_document(
     for (place, member) in &document.list {
         check_key(cluster.signatures, place, member, findings);
     }
+    // It costs time, and would say the same in other words.
+    if findings.is_empty() && cluster.committee().is_ok() {
+        public_keys::check(&cluster, file, document, findings);
+    }
     Some((cluster, places))
 }
+
 fn check_ids(members: &[(Member, Place)], findings: &mut Vec<Finding>) {
     for (index, (member, place)) in members.iter().enumerate() {
         let id = member.id;
@@ -103,7 +109,7 @@ fn check_group_key(
     findings: &mut Vec<Finding>,
 ) {
     let scheme = cluster.signatures;
-    match (scheme.needs_group(), cluster.group_key) {
+    match (scheme.is_dealt(), cluster.group_key) {
         (true, None) => findings.push(Finding::new(
             format!("`group_key` is missing: `signatures = \"{scheme}\"` needs it"),
             Place::File(file.to_owned()),
@@ -123,7 +129,7 @@ fn check_key(scheme: SchemeName, place: &Place, settings: &Settings, findings: &
     let id = settings.integer("id").unwrap_or_default();
     let (found, expected) =
         (settings.hex("consensus_key").map_or(0, |key| key.len()), scheme.public_key_bytes());
-    let maker = match scheme.needs_group() {
+    let maker = match scheme.is_dealt() {
         true => "`quorate keygen --threshold`".to_owned(),
         false => format!("`quorate keygen --signatures {scheme}`"),
     };

@@ -5,7 +5,7 @@ use quorate_core::frame;
 
 use super::{GROUP_KEY_BYTES, PROOF_BYTES};
 use crate::config::choice::{
-    Application, LeaderName, PacemakerName, ProtocolName, SchemeName, VoteRoute,
+    Application, LeaderName, PacemakerName, ProtocolName, SCHEME_NAMES, VoteRoute,
 };
 use crate::config::schema::{Field, Kind, List, Preset, Schema};
 
@@ -82,7 +82,7 @@ pub(in crate::config) static SCHEMA: Schema = Schema {
         },
         Field {
             key: "signatures",
-            kind: Kind::Choice(SchemeName::NAMES),
+            kind: Kind::Choice(&SCHEME_NAMES),
             preset: Preset::Is("ed25519"),
             comment: "What votes and time-outs are signed with. \"none\": with nothing; replicas take part\n\
                       only with laboratory.enabled in their node.toml.",

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use quorate_core::committee::ReplicaKey;
 use quorate_core::crypto::ClientSigner as _;
-use quorate_crypto::SecretKey;
 use quorate_crypto::key_file::{self, KeyFileError};
+use quorate_crypto::{ConsensusKey, SecretKey};
 
 use super::Loaded;
 use crate::config::finding::{ConfigError, Finding, Place};
@@ -13,31 +13,49 @@ use crate::config::finding::{ConfigError, Finding, Place};
 /// The secret keys of a replica.
 #[derive(Debug)]
 pub struct Keys {
-    /// The one for votes.
-    pub consensus: SecretKey,
+    /// The one for votes, of the committee's scheme.
+    pub consensus: ConsensusKey,
     /// The one for connections.
     pub transport: SecretKey,
+}
+
+/// The public half of a consensus key, as the core and `cluster.toml` have it.
+#[must_use]
+pub fn public_half(key: &ConsensusKey) -> ReplicaKey {
+    match ReplicaKey::new(&key.public_key()) {
+        Some(public) => public,
+        None => unreachable!("the core has room for the keys of every scheme"),
+    }
+}
+
+/// One of the two keys: what it is for, its file, and where that is named.
+struct Role<'a> {
+    name: &'static str,
+    file: &'a Path,
+    set: &'a Place,
 }
 
 impl Loaded {
     /// Reads the secret keys, and checks that they are this member's.
     ///
     /// # Errors
-    /// [`ConfigError`]: a file is missing, open to others or no key; or its key is not the one
-    /// that `cluster.toml` tells the other replicas.
+    /// [`ConfigError`]: a file is missing, open to others, no key or one of another scheme; or its
+    /// key is not the one that `cluster.toml` tells the other replicas.
     pub fn open_keys(&self) -> Result<Keys, ConfigError> {
         let member = self.cluster.member(self.node.replica);
         let (files, places) = (&self.node.keys, &self.key_places);
-        let consensus = self.open_key(
-            "consensus",
-            &files.consensus,
-            &places.consensus,
+        let role = Role { name: "consensus", file: &files.consensus, set: &places.consensus };
+        let consensus = self.matching(
+            &role,
+            key_file::read_consensus(role.file, self.cluster.signatures),
+            public_half,
             member.map(|member| member.consensus_key.clone()),
         );
-        let transport = self.open_key(
-            "transport",
-            &files.transport,
-            &places.transport,
+        let role = Role { name: "transport", file: &files.transport, set: &places.transport };
+        let transport = self.matching(
+            &role,
+            key_file::read(role.file),
+            |key| ReplicaKey::from(key.public_key().0),
             member.map(|member| ReplicaKey::from(member.transport_key.0)),
         );
         match (consensus, transport) {
@@ -49,36 +67,25 @@ impl Loaded {
         }
     }
 
-    fn open_key(
+    /// The key that was read, if it is the one that is `expected`.
+    fn matching<K>(
         &self,
-        role: &str,
-        file: &Path,
-        set: &Place,
+        role: &Role<'_>,
+        read: Result<K, KeyFileError>,
+        public: impl Fn(&K) -> ReplicaKey,
         expected: Option<ReplicaKey>,
-    ) -> Result<SecretKey, Finding> {
-        match key_file::read(file) {
-            Ok(secret) => self.matching(role, file, secret, expected),
-            Err(error) => Err(key_file_finding(role, file, &error, set)),
-        }
-    }
-
-    fn matching(
-        &self,
-        role: &str,
-        file: &Path,
-        secret: SecretKey,
-        expected: Option<ReplicaKey>,
-    ) -> Result<SecretKey, Finding> {
-        let found = ReplicaKey::from(secret.public_key().0);
+    ) -> Result<K, Finding> {
+        let key = read.map_err(|error| key_file_finding(role, &error))?;
+        let found = public(&key);
         if expected.as_ref() == Some(&found) {
-            return Ok(secret);
+            return Ok(key);
         }
-        let id = self.node.replica;
+        let (id, name) = (self.node.replica, role.name);
         let says = expected.map_or(String::new(), |key| key.to_string());
         Err(Finding::new(
             format!(
-                "the key in {} is {found}, but `{role}_key` of replica {id} is {says}",
-                file.display(),
+                "the key in {} is {found}, but `{name}_key` of replica {id} is {says}",
+                role.file.display(),
             ),
             self.key_places.member.clone(),
             format!("put the key file of replica {id} there, or correct `replica` in node.toml"),
@@ -86,9 +93,9 @@ impl Loaded {
     }
 }
 
-fn key_file_finding(role: &str, file: &Path, error: &KeyFileError, set: &Place) -> Finding {
-    let shown = file.display();
-    let remedy = format!("restore it, or correct `keys.{role}`");
+fn key_file_finding(role: &Role<'_>, error: &KeyFileError) -> Finding {
+    let shown = role.file.display();
+    let remedy = format!("restore it, or correct `keys.{}`", role.name);
     let (what, remedy) = match error {
         KeyFileError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
             (format!("there is no key file {shown}"), remedy)
@@ -97,10 +104,19 @@ fn key_file_finding(role: &str, file: &Path, error: &KeyFileError, set: &Place) 
             format!("key file {shown} has mode {mode:04o}: others than its owner may use the key"),
             format!("if nobody has read it: chmod 600 {shown}; else make a new key"),
         ),
+        KeyFileError::Scheme { found, expected, .. } => (
+            format!(
+                "key file {shown} holds a key of \"{found}\", where one of \"{expected}\" is expected"
+            ),
+            match role.name {
+                "consensus" => format!("{remedy}, or `signatures` in cluster.toml"),
+                _ => remedy,
+            },
+        ),
         other => (other.to_string(), remedy),
     };
-    let place = match set {
-        Place::Default => Place::File(file.to_owned()),
+    let place = match role.set {
+        Place::Default => Place::File(role.file.to_owned()),
         set => set.clone(),
     };
     Finding::new(what, place, remedy)

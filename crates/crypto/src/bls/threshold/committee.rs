@@ -1,0 +1,134 @@
+//! A committee whose keys were dealt.
+
+use super::lagrange::{at_zero, position};
+use super::{SIGNATURE_DOMAIN, dealing};
+use crate::bls::SIGNATURE_BYTES;
+use crate::bls::claims::{Claims, Keys};
+use crate::bls::curve::{
+    G1, G2, Scalar, combine_g1, combine_g2, key_bytes, read_key, read_known_signature,
+    write_signature,
+};
+use crate::committee_keys::{CommitteeKeyError, GroupKey, KeyProblem};
+use crate::scheme_name::SchemeName;
+
+/// The public keys of such a committee, all checked.
+pub struct Committee {
+    keys: Vec<G2>,
+    group: G2,
+    quorum: usize,
+    /// All of `group`: what the weights of a sum are bound to.
+    group_bytes: [u8; 192],
+}
+
+/// A weight of 128 bits in a sum of signatures, little-endian.
+type Weight = [u8; 16];
+
+impl Committee {
+    /// Reads the public keys of the replicas, in the order of their ids, and of the committee.
+    ///
+    /// # Errors
+    /// [`CommitteeKeyError`] if one of them is no key, or they do not lie on one polynomial of degree
+    /// `group.quorum` − 1.
+    pub fn read(members: &[&[u8]], group: GroupKey<'_>) -> Result<Self, CommitteeKeyError> {
+        let (quorum, scheme) = (group.quorum, SchemeName::BlsThreshold);
+        if quorum == 0 || quorum > members.len() {
+            return Err(CommitteeKeyError::Quorum { quorum, members: members.len() });
+        }
+        let in_group = |problem: KeyProblem| CommitteeKeyError::Group { scheme, problem };
+        let group = read_key(group.key).map_err(in_group)?;
+        let keys = members.iter().enumerate().map(|(replica, key)| {
+            let in_member = |problem| CommitteeKeyError::Replica { replica, scheme, problem };
+            read_key(key).map_err(in_member)
+        });
+        let keys = keys.collect::<Result<Vec<_>, _>>()?;
+        dealing::check(group, &keys, quorum).map_err(CommitteeKeyError::Dealing)?;
+        Ok(Self { keys, group, quorum, group_bytes: key_bytes(group) })
+    }
+
+    /// No claims yet.
+    #[must_use]
+    pub fn claims<'m>(&self) -> Claims<'_, 'm> {
+        Claims::new(self, SIGNATURE_DOMAIN)
+    }
+
+    /// Joins signatures of one message that hold, each beside its signer, to the committee's: as many
+    /// as the quorum of them, the others are left out. `None` if there are fewer, somebody is in it
+    /// twice or no member, or one of them is no signature.
+    #[must_use]
+    pub fn join_quorum(&self, shares: &[(usize, &[u8])]) -> Option<[u8; SIGNATURE_BYTES]> {
+        let shares = self.in_order(shares)?;
+        let shares = shares.get(..self.quorum)?;
+        let points = points(shares)?;
+        let positions: Vec<u64> = shares.iter().map(|(signer, _)| position(*signer)).collect();
+        let scalars: Vec<_> = at_zero(&positions).into_iter().map(Scalar::to_le_bytes).collect();
+        write_signature(combine_g1(&points, &scalars))
+    }
+
+    /// Joins signatures that hold, each beside its signer and message, to a weighted sum. `None` if
+    /// there are none, somebody is in it twice or no member, or one of them is no signature.
+    #[must_use]
+    pub fn join(&self, shares: &[(usize, &[u8], &[u8])]) -> Option<[u8; SIGNATURE_BYTES]> {
+        let mut messages: Vec<_> = shares.iter().map(|(who, what, _)| (*who, *what)).collect();
+        messages.sort_unstable_by_key(|(signer, _)| *signer);
+        let shares: Vec<_> = shares.iter().map(|(who, _, signature)| (*who, *signature)).collect();
+        let shares = self.in_order(&shares)?;
+        write_signature(combine_g1(&points(&shares)?, &self.weights(&messages)))
+    }
+
+    /// The shares by ascending signer.
+    fn in_order<'s>(&self, shares: &[(usize, &'s [u8])]) -> Option<Vec<(usize, &'s [u8])>> {
+        let mut shares = shares.to_vec();
+        shares.sort_unstable_by_key(|(signer, _)| *signer);
+        let all_differ = shares.is_sorted_by(|one, next| one.0 < next.0);
+        let (last, _) = *shares.last()?;
+        (all_differ && last < self.keys.len()).then_some(shares)
+    }
+
+    /// The aᵢ for a list of who signed what, by ascending signer.
+    fn weights(&self, list: &[(usize, &[u8])]) -> Vec<Weight> {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(b"quorate/bls12-381-threshold/sum/1");
+        hasher.update(&self.group_bytes);
+        for (signer, message) in list {
+            hasher.update(&(*signer as u64).to_le_bytes());
+            hasher.update(&(message.len() as u64).to_le_bytes());
+            hasher.update(message);
+        }
+        let mut stream = hasher.finalize_xof();
+        let mut weights = vec![[0; 16]; list.len()];
+        for weight in &mut weights {
+            stream.fill(weight);
+        }
+        weights
+    }
+}
+
+impl Keys for Committee {
+    fn member(&self, place: usize) -> Option<G2> {
+        self.keys.get(place).copied()
+    }
+
+    fn group(&self) -> Option<G2> {
+        Some(self.group)
+    }
+
+    /// Σ aᵢXᵢ for each part.
+    fn sums(&self, parts: &[(&[u8], Vec<usize>)]) -> Option<Vec<G2>> {
+        let mut list: Vec<(usize, usize)> = Vec::new();
+        for (part, (_, signers)) in parts.iter().enumerate() {
+            list.extend(signers.iter().map(|signer| (*signer, part)));
+        }
+        list.sort_unstable();
+        let said: Vec<_> = list.iter().map(|(who, part)| (*who, parts[*part].0)).collect();
+        let mut sums = vec![(Vec::new(), Vec::new()); parts.len()];
+        for ((signer, part), weight) in list.into_iter().zip(self.weights(&said)) {
+            sums[part].0.push(*self.keys.get(signer)?);
+            sums[part].1.push(weight);
+        }
+        Some(sums.iter().map(|(keys, weights)| combine_g2(keys, weights)).collect())
+    }
+}
+
+fn points(shares: &[(usize, &[u8])]) -> Option<Vec<G1>> {
+    shares.iter().map(|(_, signature)| read_known_signature(signature)).collect()
+}

@@ -1,0 +1,83 @@
+//! The dealer: draws the polynomial and shares it out.
+
+use zeroize::{Zeroize as _, Zeroizing};
+
+use super::lagrange::position;
+use crate::bls::curve::Scalar;
+use crate::bls::{KEY_BYTES, SecretKey};
+use crate::ed25519::RandomnessError;
+
+/// What a dealer hands out.
+#[derive(Debug)]
+pub struct Deal {
+    /// The committee's public key.
+    pub group: [u8; KEY_BYTES],
+    /// The secret share of each replica, in the order of their ids. Their public keys are the
+    /// replicas'.
+    pub shares: Vec<SecretKey>,
+}
+
+/// Why nothing was dealt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DealError {
+    /// No such number of shares can be asked for.
+    #[error("{quorum} of {members} shares cannot be asked for: the quorum is 1 to {members}")]
+    Quorum {
+        /// What was asked for.
+        quorum: usize,
+        /// How many replicas there are.
+        members: usize,
+    },
+    /// The operating system gave no randomness.
+    #[error(transparent)]
+    Randomness(#[from] RandomnessError),
+}
+
+/// Draws a key for a committee of `members` replicas, `quorum` of which can sign for it. The dealer
+/// knows every share: it has to be a person all trust, on a machine that forgets.
+///
+/// # Errors
+/// [`DealError`].
+pub fn deal(members: usize, quorum: usize) -> Result<Deal, DealError> {
+    if quorum == 0 || quorum > members {
+        return Err(DealError::Quorum { quorum, members });
+    }
+    loop {
+        if let Some(deal) = share_out(&draw(quorum)?, members) {
+            return Ok(deal);
+        }
+    }
+}
+
+/// The coefficients of a polynomial, the constant one first. Each is drawn from 384 bits, so that
+/// all values below the order of 255 bits are as likely, to within 2⁻¹²⁸.
+fn draw(quorum: usize) -> Result<Zeroizing<Vec<Scalar>>, RandomnessError> {
+    let mut coefficients = Zeroizing::new(Vec::with_capacity(quorum));
+    for _ in 0..quorum {
+        let mut bytes = Zeroizing::new([0; 48]);
+        getrandom::fill(bytes.as_mut())?;
+        coefficients.push(Scalar::reduced(&bytes));
+    }
+    Ok(coefficients)
+}
+
+/// The values of a polynomial. `None` if one of them, or the leading coefficient, is 0: it is one
+/// in 2²⁵⁵, and no key.
+pub(super) fn share_out(coefficients: &[Scalar], members: usize) -> Option<Deal> {
+    if coefficients.last()? == &Scalar::ZERO {
+        return None;
+    }
+    let group = secret(coefficients, 0)?.public_key();
+    let shares = (0..members).map(|place| secret(coefficients, position(place)));
+    Some(Deal { group, shares: shares.collect::<Option<_>>()? })
+}
+
+/// f(x) as a secret key.
+fn secret(coefficients: &[Scalar], x: u64) -> Option<SecretKey> {
+    let x = Scalar::from_u64(x);
+    let mut value = coefficients.iter().rev().fold(Scalar::ZERO, |sum, next| sum * x + *next);
+    let mut bytes = Zeroizing::new(value.to_le_bytes());
+    value.zeroize();
+    bytes.reverse();
+    SecretKey::from_bytes(&bytes)
+}

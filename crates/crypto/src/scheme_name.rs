@@ -1,0 +1,129 @@
+//! The signature schemes a committee may choose from, by name.
+
+use std::fmt;
+use std::str::FromStr;
+
+use quorate_core::crypto::Form;
+
+/// A signature scheme of replicas, as configuration and key files name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SchemeName {
+    /// Ed25519 under ZIP-215 ([`crate::ed25519`]).
+    Ed25519,
+    /// ECDSA over secp256k1 ([`crate::ecdsa`]).
+    EcdsaSecp256k1,
+    /// ECDSA over P-256 ([`crate::ecdsa`]).
+    EcdsaP256,
+    /// BLS signatures, added up; every replica made its own key ([`crate::bls`]).
+    Bls,
+    /// BLS signatures under one key shared out by a dealer ([`crate::bls::threshold`]).
+    BlsThreshold,
+    /// No signatures ([`crate::unsigned`]): for the laboratory alone.
+    None,
+}
+
+/// A name that is none of a scheme.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown signature scheme `{0}`; there are: {names}", names = SchemeName::list())]
+pub struct UnknownScheme(pub String);
+
+impl SchemeName {
+    /// All of them, in the order documents list them.
+    pub const ALL: [Self; 6] = [
+        Self::Ed25519,
+        Self::EcdsaSecp256k1,
+        Self::EcdsaP256,
+        Self::Bls,
+        Self::BlsThreshold,
+        Self::None,
+    ];
+
+    /// The name in configuration and key files.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ed25519 => "ed25519",
+            Self::EcdsaSecp256k1 => "ecdsa-secp256k1",
+            Self::EcdsaP256 => "ecdsa-p256",
+            Self::Bls => "bls12-381",
+            Self::BlsThreshold => "bls12-381-threshold",
+            Self::None => "none",
+        }
+    }
+
+    /// Bytes in a secret key: the same for all.
+    pub const SECRET_KEY_BYTES: usize = 32;
+
+    /// Bytes in a public key.
+    #[must_use]
+    pub const fn public_key_bytes(self) -> usize {
+        match self {
+            Self::Ed25519 | Self::None => 32,
+            Self::EcdsaSecp256k1 | Self::EcdsaP256 => 33,
+            Self::Bls | Self::BlsThreshold => 96,
+        }
+    }
+
+    /// Bytes in a replica's signature; a joined one has as many.
+    #[must_use]
+    pub const fn signature_bytes(self) -> usize {
+        match self {
+            Self::Ed25519 | Self::EcdsaSecp256k1 | Self::EcdsaP256 => 64,
+            Self::Bls | Self::BlsThreshold => 48,
+            Self::None => 0,
+        }
+    }
+
+    /// How a certificate of votes keeps its signatures.
+    #[must_use]
+    pub const fn vote_form(self) -> Form {
+        match self {
+            Self::Ed25519 | Self::EcdsaSecp256k1 | Self::EcdsaP256 | Self::None => Form::List,
+            Self::Bls => Form::Aggregate,
+            Self::BlsThreshold => Form::Threshold,
+        }
+    }
+
+    /// How a certificate of time-outs does, which do not all say the same.
+    #[must_use]
+    pub const fn time_out_form(self) -> Form {
+        match self {
+            Self::Ed25519 | Self::EcdsaSecp256k1 | Self::EcdsaP256 | Self::None => Form::List,
+            Self::Bls | Self::BlsThreshold => Form::Aggregate,
+        }
+    }
+
+    /// Whether a public key counts only beside a proof that somebody has its secret half
+    /// ([`crate::bls::possession`]).
+    #[must_use]
+    pub const fn needs_possession(self) -> bool {
+        matches!(self, Self::Bls)
+    }
+
+    /// Whether the keys come from a dealer, all at once ([`crate::bls::threshold::deal`]), beside a
+    /// key of the committee as a whole.
+    #[must_use]
+    pub const fn is_dealt(self) -> bool {
+        matches!(self, Self::BlsThreshold)
+    }
+
+    /// The names, for messages.
+    fn list() -> String {
+        Self::ALL.map(Self::as_str).join(", ")
+    }
+}
+
+impl fmt::Display for SchemeName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for SchemeName {
+    type Err = UnknownScheme;
+
+    fn from_str(name: &str) -> Result<Self, UnknownScheme> {
+        let found = Self::ALL.into_iter().find(|scheme| scheme.as_str() == name);
+        found.ok_or_else(|| UnknownScheme(name.to_owned()))
+    }
+}

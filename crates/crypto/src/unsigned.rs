@@ -1,0 +1,40 @@
+//! The scheme that signs nothing, to see what signatures cost: for the laboratory alone.
+//!
+//! Every replica's signature is empty and holds. A node of this scheme believes whoever reaches it;
+//! it refuses to run so outside the laboratory. Clients sign as ever.
+
+use std::fmt;
+
+use zeroize::ZeroizeOnDrop;
+
+/// What stands in for a secret key: random bytes, so that replicas have names that differ.
+#[derive(Clone, ZeroizeOnDrop)]
+pub struct SecretKey {
+    bytes: [u8; 32],
+}
+
+impl SecretKey {
+    /// The key of these bytes.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8; 32]) -> Self {
+        Self { bytes: *bytes }
+    }
+
+    /// Its bytes.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.bytes
+    }
+
+    /// What stands in for the public half: a hash. It proves nothing.
+    #[must_use]
+    pub fn public_key(&self) -> [u8; 32] {
+        blake3::derive_key("quorate/none/public-key/1", &self.bytes)
+    }
+}
+
+impl fmt::Debug for SecretKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("secret key that signs nothing")
+    }
+}
