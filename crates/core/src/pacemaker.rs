@@ -41,7 +41,7 @@ pub use timing::{Adaptive, ENOUGH, LONGEST, Timing, Waits};
 
 use crate::certificate::{Qc, TimeOut};
 use crate::committee::Committee;
-use crate::types::{ReplicaId, Time, View};
+use crate::types::{Duration, ReplicaId, Time, View};
 
 /// Whom a replica tells that it gave up on a view.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -94,6 +94,8 @@ pub struct Pacemaker {
     /// How often the timer ran out in this view.
     attempts: u64,
     committed: View,
+    /// How much longer this view is waited for, as its leader waits first.
+    allowance: Duration,
     /// Since when there is work in this view.
     busy_since: Time,
     deadline: Option<Time>,
@@ -124,6 +126,7 @@ impl Pacemaker {
             leaders: [ReplicaId(0); 2],
             attempts: 0,
             committed: View(0),
+            allowance: Duration::ZERO,
             busy_since: Time(0),
             deadline: None,
             time_outs: vec![None; committee.size()],
@@ -161,10 +164,16 @@ impl Pacemaker {
         self.view = certified.next();
         self.leaders = leaders;
         self.attempts = 0;
+        self.allow(now, Duration::ZERO);
+        true
+    }
+
+    /// The leader of this view waits so long before it proposes: it is waited for so much longer.
+    pub fn allow(&mut self, now: Time, allowance: Duration) {
+        self.allowance = allowance;
         if self.deadline.is_some() {
             self.arm(now);
         }
-        true
     }
 
     /// The timer ran out: the view to give up.
@@ -215,7 +224,7 @@ impl Pacemaker {
         if self.leaders.iter().any(|leader| self.suspects(*leader)) {
             wait /= SHORTENED;
         }
-        self.deadline = Some(now.after(wait));
+        self.deadline = Some(now.after(wait + self.allowance));
     }
 
     /// Notes that a block of `leader` was certified: it did its part.

@@ -26,6 +26,15 @@ impl HotStuff {
         number
     }
 
+    /// Whether votes are being verified or joined that may make a new high QC.
+    pub(super) fn is_certifying(&self) -> bool {
+        let high_qc = self.safety.high_qc.rank();
+        self.asks.values().any(|ask| {
+            matches!(ask, Ask::Votes(of, _) | Ask::JoinVotes(of, _)
+                if of.rank() > high_qc && of.phase <= self.facts.phases)
+        })
+    }
+
     /// Whether a vote can help nobody any more.
     pub(super) fn is_late(&self, vote: &Vote) -> bool {
         if vote.phase > self.facts.phases {

@@ -116,7 +116,8 @@ impl Trace {
         if !self.tells_signers || qc.view() == View(0) {
             return String::new();
         }
-        let names: Vec<String> = qc.signers().map(|signer| format!("r{}", signer.index())).collect();
+        let names: Vec<String> =
+            qc.signers().map(|signer| format!("r{}", signer.index())).collect();
         format!(" of {}", names.join(" "))
     }
 

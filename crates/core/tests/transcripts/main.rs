@@ -96,7 +96,9 @@ fn scripts_happen_as_they_are_written() {
             let at = line.unwrap_or_else(|| text.lines().count().min(happened.lines().count()));
             let is = |text: &str| text.lines().nth(at).unwrap_or("(the end)").to_owned();
             let (expected, happens, at) = (is(&text), is(&happened), at + 1);
-            wrong.push(format!("{name}:{at}: expected `{expected}`, and this happened: `{happens}`"));
+            wrong.push(format!(
+                "{name}:{at}: expected `{expected}`, and this happened: `{happens}`"
+            ));
         }
     }
     assert!(wrong.is_empty(), "{}\nQUORATE_REGENERATE=1 rewrites them", wrong.join("\n"));
@@ -110,9 +112,8 @@ fn protocols() -> impl Iterator<Item = String> {
 
 #[test]
 fn there_is_a_script_of_every_scenario_for_every_protocol_and_no_other() {
-    let of_protocols = protocols().flat_map(|protocol| {
-        SCENARIOS.map(|scenario| format!("{protocol}/{scenario}.txt"))
-    });
+    let of_protocols = protocols()
+        .flat_map(|protocol| SCENARIOS.map(|scenario| format!("{protocol}/{scenario}.txt")));
     let others = OTHERS.map(|name| format!("{name}.txt"));
     let expected: BTreeSet<String> = of_protocols.chain(others).collect();
     let mut found = BTreeSet::new();

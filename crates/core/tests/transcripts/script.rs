@@ -175,12 +175,12 @@ impl Script {
         let config = Config {
             rules: rules::named(rules).expect("a protocol"),
             second_vote: words.is_set("second_vote"),
-            pacemaker: words.value("pacemaker").map_or(defaults.pacemaker, |name| {
-                kind(name).expect("a pacemaker").1
-            }),
-            election: words.value("leader").map_or(defaults.election, |name| {
-                Election::named(name).expect("an election")
-            }),
+            pacemaker: words
+                .value("pacemaker")
+                .map_or(defaults.pacemaker, |name| kind(name).expect("a pacemaker").1),
+            election: words
+                .value("leader")
+                .map_or(defaults.election, |name| Election::named(name).expect("an election")),
             forms: words.value("form").map_or(defaults.forms, forms),
             delta: words.number("delta").map_or(defaults.delta, |millis| millis * 1_000),
             replicas: words.number("replicas").map_or(defaults.replicas, |count| count as usize),
