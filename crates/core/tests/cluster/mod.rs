@@ -133,6 +133,7 @@ impl Cluster {
         });
         let facts = config.rules.facts();
         (trace.phases, trace.carries_all_qcs) = (facts.phases, facts.carries_all_qcs);
+        trace.shows_locks = facts.certificates > 2;
         trace.tells_signers = config.election.needs_signers();
         let mut cluster = Self {
             now: Time(0),
@@ -413,7 +414,7 @@ impl Cluster {
 
     /// One turn of a replica's loop, then what it wants done, then the oracles.
     pub fn turn(&mut self, slot: usize, inputs: Vec<Input<Message>>) {
-        let now = self.now;
+        let (now, line) = (self.now, self.trace.length());
         let place = &mut self.slots[slot];
         let Some(mut core) = place.core.take() else { return };
         let mut outside = Outside {
@@ -424,10 +425,12 @@ impl Cluster {
         };
         let result = turn(&mut core, &mut place.disk, &mut outside, now, inputs);
         let actions = outside.actions;
+        let lock = core.protocol().safety().lock.clone();
         place.core = Some(core);
         for action in actions {
             self.perform(slot, action);
         }
+        self.trace.locked(now, slot, &lock, line);
         if result.is_err() {
             self.crash(slot);
         } else {

@@ -26,6 +26,10 @@ pub struct Trace {
     pub carries_all_qcs: bool,
     /// Certificates in proposals tell their signers.
     pub tells_signers: bool,
+    /// Locks are shown: where they are not simply the newest certificate.
+    pub shows_locks: bool,
+    /// By slot: the view of its lock.
+    locks: BTreeMap<usize, View>,
     names: BTreeMap<BlockId, String>,
     /// How many blocks of a view have a name.
     by_view: BTreeMap<View, usize>,
@@ -45,6 +49,24 @@ impl Trace {
         if self.on {
             self.lines.push(Line { at: now, from: None, who: slot, words: words() });
         }
+    }
+
+    /// How many lines there are.
+    pub fn length(&self) -> usize {
+        self.lines.len()
+    }
+
+    /// Where a replica's lock is after the turn that began with so many lines. It locks upon the
+    /// certificate that it has got, before it does anything else.
+    pub fn locked(&mut self, now: Time, slot: usize, lock: &Qc, turn: usize) {
+        let known = self.locks.entry(slot).or_default();
+        if std::mem::replace(known, lock.view()) >= lock.view() || !self.shows_locks || !self.on {
+            return;
+        }
+        let words = format!("locks on {}", self.qc(lock));
+        let has = self.lines.iter().skip(turn).take_while(|line| line.words.starts_with("has "));
+        let at = turn + has.count();
+        self.lines.insert(at, Line { at: now, from: None, who: slot, words });
     }
 
     /// A message is refused, as a rule at once: then one line says both.
