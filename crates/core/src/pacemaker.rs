@@ -164,14 +164,17 @@ impl Pacemaker {
         self.view = certified.next();
         self.leaders = leaders;
         self.attempts = 0;
-        self.allow(now, Duration::ZERO);
+        self.allowance = Duration::ZERO;
+        if self.deadline.is_some() {
+            self.arm(now);
+        }
         true
     }
 
     /// The leader of this view waits so long before it proposes: it is waited for so much longer.
     pub fn allow(&mut self, now: Time, allowance: Duration) {
-        self.allowance = allowance;
-        if self.deadline.is_some() {
+        if std::mem::replace(&mut self.allowance, allowance) != allowance && self.deadline.is_some()
+        {
             self.arm(now);
         }
     }

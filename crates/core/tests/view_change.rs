@@ -5,7 +5,7 @@ mod cluster;
 use cluster::network::Fate;
 use cluster::trace::Trace;
 use cluster::{Cluster, Config, Peer};
-use quorate_core::hotstuff::rules::{Basic, Chained, HotStuff2};
+use quorate_core::hotstuff::rules::{self, Basic, Chained, HotStuff2};
 use quorate_core::pacemaker::Kind;
 use quorate_core::replica::message::PeerMessage;
 
@@ -46,6 +46,41 @@ fn the_next_leader_learns_of_the_certificate_that_time_outs_make_elsewhere() {
     assert!(!says(&lines, &["r2 ", "has QC(b1)"]), "not what was to be shown\n{text}");
     assert!(says(&lines, &["proposal b2 (QC(b1)"]), "r2 leaves b1 out\n{text}");
     assert!(!says(&lines, &["does not vote in view 2"]), "{text}");
+}
+
+/// The votes of view 1 are lost; the time-outs of view 1 carry them to the leader of view 2.
+#[test]
+fn a_leader_extends_the_block_that_time_outs_certify() {
+    for rules in rules::ALL {
+        if rules.facts().phases > 1 {
+            continue;
+        }
+        let mut cluster = traced(Config { rules, ..Config::default() });
+        cluster.meddler = Some(Box::new(|_, _, peer| match kind(peer) {
+            ("vote", 1) => Fate::Lost,
+            _ => Fate::Goes,
+        }));
+        cluster.request(0, 1, 10);
+        assert!(cluster.run_until_answered(LONG));
+        let lines = cluster.trace.take();
+        let (name, text) = (rules.facts().name, lines.join("\n"));
+        assert!(says(&lines, &["gives up view 1"]), "{name}: not what was to be shown\n{text}");
+        assert!(says(&lines, &["proposal b2 (QC(b1), "]), "{name}: b1 is left out\n{text}");
+    }
+}
+
+/// All replicas make a certificate of what time-outs carry: nobody has to be told.
+#[test]
+fn only_the_leader_tells_of_the_certificates_of_its_view() {
+    let mut cluster = traced(Config { rules: &Basic, ..Config::default() });
+    cluster.request(0, 1, 10);
+    cluster.run_for(4_500);
+    cluster.crash(1);
+    assert!(cluster.run_until_answered(LONG));
+    let lines = cluster.trace.take();
+    let text = lines.join("\n");
+    assert!(says(&lines, &["r0 ", "has pre-commit-QC(b1)"]), "not what was to be shown\n{text}");
+    assert!(!says(&lines, &["r0 → ", "  pre-commit-QC(b1)"]), "{text}");
 }
 
 #[test]

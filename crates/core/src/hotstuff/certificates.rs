@@ -10,7 +10,7 @@ use crate::hotstuff::rules::Outcome;
 use crate::pacemaker::Kind;
 use crate::protocol::{Event, Output, Record};
 use crate::tree::Misfit;
-use crate::types::{ReplicaId, Time, View};
+use crate::types::{Duration, ReplicaId, Time, View};
 
 impl HotStuff {
     /// The highest view that `qc` puts an end to: its own, if it is of the last phase.
@@ -45,7 +45,8 @@ impl HotStuff {
     /// q votes made a certificate here.
     pub(super) fn on_certified(&mut self, now: Time, qc: Qc, fx: &mut Fx) {
         fx.event(Event::Certified(qc.ballot()));
-        if self.facts.phases > 1 {
+        // Others that make one, of votes in time-outs, tell of it when they tell of the time-outs.
+        if self.facts.phases > 1 && self.proposer_of(&qc.ballot()) == self.me {
             fx.output(Output::Broadcast(Message::Certificate(qc.clone())));
         }
         self.on_qc(now, qc, fx);
@@ -66,7 +67,9 @@ impl HotStuff {
             self.cast_second_vote(&qc, fx);
         }
         self.apply_rules(&qc, fx);
-        self.enter_behind(now, ended, fx);
+        if !self.enter_behind(now, ended, fx) && !self.entered_by_tc() {
+            self.pacemaker.allow(now, Duration::ZERO);
+        }
     }
 
     /// Takes in a certificate of second votes.

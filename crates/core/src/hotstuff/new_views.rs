@@ -62,8 +62,8 @@ impl HotStuff {
         self.facts.waits_for_locks || self.settings.pacemaker == Kind::Linear
     }
 
-    /// Whether the current view was entered by a time-out certificate.
-    fn entered_by_tc(&self) -> bool {
+    /// Whether the current view can be entered by a time-out certificate only.
+    pub(super) fn entered_by_tc(&self) -> bool {
         self.ended_by(&self.safety.high_qc).next() < self.pacemaker.view()
     }
 

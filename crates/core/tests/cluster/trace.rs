@@ -64,8 +64,8 @@ impl Trace {
             return;
         }
         let words = format!("locks on {}", self.qc(lock));
-        let has = self.lines.iter().skip(turn).take_while(|line| line.words.starts_with("has "));
-        let at = turn + has.count();
+        let has = self.lines.iter().skip(turn).rposition(|line| line.words.starts_with("has "));
+        let at = turn + has.map_or(0, |has| has + 1);
         self.lines.insert(at, Line { at: now, from: None, who: slot, words });
     }
 
