@@ -2,11 +2,11 @@
 
 CARGO ?= cargo
 LOCKED := --locked
-# Arguments for `make demo` and `make bench`, as in: make demo ARGS="--replicas 7"
+# Arguments for `make demo` and `make bench...`, as in: make demo ARGS="--replicas 7"
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench bench-crypto coverage pictures audit format-check lint deny docs wasm unit
+.PHONY: help demo test bench bench-matrix bench-crypto coverage pictures audit format-check lint deny docs wasm unit
 
 help: ## Print this.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -16,6 +16,9 @@ demo: ## Run a cluster with load on this machine, kill its leader, check every a
 
 bench: ## Measure four-replica clusters on this machine: JSON lines, then a table.
 	$(CARGO) run $(LOCKED) --release --bin quorate -- bench $(ARGS)
+
+bench-matrix: ## Measure every combination that works, then with one replica dead: about half an hour, resumable.
+	$(CARGO) run $(LOCKED) --release --bin quorate -- bench matrix --out target/bench-matrix.jsonl $(ARGS)
 
 bench-crypto: ## Measure the signature schemes on this machine: a table, or ARGS="-o json".
 	$(CARGO) run $(LOCKED) --release -p quorate-crypto --example bench_crypto -- $(ARGS)

@@ -47,6 +47,8 @@ enum Command {
     Status(commands::status::Arguments),
     /// Measure clusters of processes on this machine.
     Bench(commands::bench::Arguments),
+    /// Print the protocols there are, and what goes with them.
+    Protocols,
     /// Print decided blocks, proven by their certificates.
     Pull(commands::pull::Arguments),
     /// Make a secret key and print its public half.
@@ -75,6 +77,7 @@ fn main() -> ExitCode {
         Command::Load(arguments) => commands::load::run(&arguments, cli.output),
         Command::Keygen(arguments) => commands::keygen::run(&arguments, cli.output),
         Command::Config(command) => commands::config::run(&command, cli.output),
+        Command::Protocols => commands::protocols::run(cli.output),
         Command::Version => commands::version::run(cli.output),
         Command::Completions(arguments) => commands::completions::run::<Cli>(&arguments),
         Command::Man(arguments) => commands::man::run::<Cli>(&arguments),

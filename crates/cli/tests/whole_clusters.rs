@@ -62,6 +62,28 @@ fn the_demo_kills_the_leader_and_loses_nothing() {
     assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0);
 }
 
+/// Nothing is answered until the one leader is back: it is restarted without waiting for that. Its
+/// cluster has what the flags say, keys that were dealt among it.
+#[test]
+fn the_demo_goes_on_when_its_one_leader_is_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let choices = "demo --seconds 4 --port 0 --leader fixed --fixed-leader 2 \
+                   --protocol hotstuff-two-chain --votes broadcast --second-vote \
+                   --signatures bls12-381-threshold -o json";
+    let arguments: Vec<_> = choices.split_whitespace().collect();
+    let demo = quorate(folder.path(), &arguments);
+    assert!(demo.status.success(), "{}", err(&demo));
+    let report = &lines(&demo)[0];
+    for sins in ["lost", "duplicated", "wrong", "ambiguous", "failed"] {
+        assert_eq!(report[sins], 0, "{report}");
+    }
+    assert_eq!((&report["killed"], &report["second_vote"]), (&2.into(), &true.into()), "{report}");
+    assert_eq!(report["signatures"], "bls12-381-threshold");
+    assert!(report["recovery_ms"].as_f64().unwrap() > 0.0, "{report}");
+    let warning = "warning: `leader` is \"fixed\": there is no progress after its death\n";
+    assert!(err(&demo).starts_with(warning), "{}", err(&demo));
+}
+
 /// A running `testnet up`; killed when dropped.
 struct Up(Child);
 
@@ -159,4 +181,55 @@ fn pulled_blocks_are_linked(folder: &Path) {
     std::fs::write(file("other"), text).unwrap();
     let refused = quorate(folder, &["pull", "--home", "other/client"]);
     assert_eq!((refused.status.code(), refused.stdout.len()), (Some(1), 0));
+}
+
+#[test]
+fn a_matrix_goes_on_with_one_dead_in_every_row_and_is_taken_up_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let temporary = folder.path().join("tmp");
+    std::fs::create_dir(&temporary).unwrap();
+    let matrix = |only: &str, more: &[&str]| {
+        let arguments = ["bench", "matrix", "--out", "rows.jsonl", "--only", only];
+        let mut command = command(folder.path(), &[&arguments[..], more].concat());
+        let output = command.env("TMPDIR", &temporary).output().unwrap();
+        assert!(output.status.success(), "{}", err(&output));
+        output
+    };
+    let kept = || std::fs::read_to_string(folder.path().join("rows.jsonl")).unwrap();
+    let one = "second_vote=true,pacemaker=linear,leader=reputation,signatures=none";
+    let rows = lines(&matrix(one, &["-o", "json"]));
+    assert_eq!(rows.len(), 1);
+    went_on_with_one_dead(&rows[0]);
+    assert!(rows[0]["note"].is_null(), "{}", rows[0]);
+
+    // With one more, the first is not measured again.
+    let before = kept();
+    let both = format!("{one},leader=fixed");
+    let second = matrix(&both, &["--markdown", "page.md"]);
+    assert!(err(&second).starts_with("1 of 2 are in rows.jsonl already\n"), "{}", err(&second));
+    let table = String::from_utf8(second.stdout).unwrap();
+    assert!(table.contains("\nhotstuff-two-chain, votes broadcast, second votes\n"), "{table}");
+    assert!(table.contains("\n2 combinations passed, 0 failed: 4 replicas, "), "{table}");
+    let page = std::fs::read_to_string(folder.path().join("page.md")).unwrap();
+    assert_eq!(page.matches(" | ok |\n").count(), 2, "{page}");
+    assert_eq!(kept().strip_prefix(&before).unwrap().lines().count(), 1);
+
+    let all = kept();
+    let rows = lines(&matrix(&both, &["-o", "json"]));
+    assert_eq!((rows.len(), kept()), (2, all));
+    went_on_with_one_dead(&rows[1]);
+    assert_eq!((&rows[1]["leader"], &rows[1]["killed_led"]), (&"fixed".into(), &false.into()));
+    assert!(rows[1]["note"].as_str().unwrap().contains("the leader is fixed"), "{}", rows[1]);
+    // Nothing is left behind.
+    assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0);
+}
+
+fn went_on_with_one_dead(row: &Value) {
+    for time in ["all", "one_dead"] {
+        for figure in ["goodput", "p50_ms", "p99_ms", "gap_ms"] {
+            assert!(row[time][figure].as_f64().unwrap() > 0.0, "{time} {figure}: {row}");
+        }
+    }
+    assert!(row["recovery_ms"].as_f64().unwrap() > 0.0, "{row}");
+    assert!(row["killed"].is_u64() && row["failure"].is_null(), "{row}");
 }

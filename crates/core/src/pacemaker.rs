@@ -192,6 +192,13 @@ impl Pacemaker {
         }
     }
 
+    /// One replica after another, as the timer runs out again and again.
+    #[must_use]
+    pub fn turn(&self) -> ReplicaId {
+        let turn = (self.view.0 + self.attempts) % self.failures.len().max(1) as u64;
+        ReplicaId(turn as u16)
+    }
+
     /// Who collects the time-outs of `view`; `None`: everybody. Whatever the election of leaders,
     /// replicas must agree here, so that it is their turn that counts.
     #[must_use]

@@ -39,6 +39,9 @@ pub trait Protocol {
     /// The block a message carries, whose payload must be at hand before the message is stepped.
     fn carried_block(message: &Self::Message) -> Option<&SharedBlock>;
 
+    /// The block that the sender of a message must hold to say it, if there is one.
+    fn held_block(message: &Self::Message) -> Option<&BlockId>;
+
     /// Takes one input.
     fn step(
         &mut self,

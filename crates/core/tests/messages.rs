@@ -184,6 +184,8 @@ fn peer_message() -> impl Strategy<Value = PeerMessage<Message>> {
             PeerMessage::FetchChain { tip, above: Height(above), budget_bytes }
         }),
         vec(full_block(), 0..3).prop_map(PeerMessage::Chain),
+        (vec(full_block(), 0..3), qc())
+            .prop_map(|(blocks, certificate)| PeerMessage::Ancestors { blocks, certificate }),
         offer().prop_map(|offer| PeerMessage::Behind(Box::new(offer))),
         any::<(u64, u32)>()
             .prop_map(|(height, chunk)| PeerMessage::FetchChunk { height: Height(height), chunk }),

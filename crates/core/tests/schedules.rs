@@ -19,6 +19,7 @@ use cluster::{Cluster, Config};
 use quorate_core::crypto::Form;
 use quorate_core::hotstuff::rules;
 use quorate_core::pacemaker::Kind;
+use quorate_core::replica::Ancestors;
 
 /// Views that may pass from the healing of the network to the next commit: one in which replicas
 /// find together, a rotation of leaders, and the three views of a commit; another rotation where
@@ -69,6 +70,13 @@ fn draw(rng: &mut Rng, seed: u64) -> Config {
         rules,
         pacemaker: rng.pick(&[Kind::TimeoutCertificates, Kind::Linear]),
         second_vote: rules.facts().name == "hotstuff-two-chain" && rng.percent(50),
+        filtering: rng.percent(90),
+        ancestors: rng.pick(&[
+            Ancestors::None,
+            Ancestors::None,
+            Ancestors::Missing,
+            Ancestors::All,
+        ]),
         forms: rng.pick(&[
             (Form::List, Form::List),
             (Form::Aggregate, Form::Aggregate),

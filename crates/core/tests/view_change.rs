@@ -94,7 +94,7 @@ fn no_vote_is_cast_where_its_certificate_is_known() {
     assert!(cluster.run_until_answered(LONG));
     let lines = cluster.trace.take();
     assert!(says(&lines, &["r2 ", "votes pre-commit b1"]), "{}", lines.join("\n"));
-    assert!(!says(&lines, &[" r2  votes prepare b1"]), "{}", lines.join("\n"));
+    assert!(!says(&lines, &[" r2 votes prepare b1"]), "{}", lines.join("\n"));
 }
 
 /// Two replicas beside each other are dead. Both are known not to answer after one rotation.

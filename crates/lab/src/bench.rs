@@ -3,6 +3,7 @@
 //! A row says with which settings it was measured, so that it can be measured again. The load, the
 //! replicas and the measuring share the machine: its cores are part of every row.
 
+pub mod matrix;
 mod row;
 mod trial;
 
@@ -73,6 +74,17 @@ pub enum BenchError {
     /// A wrong answer: no figure counts then.
     #[error("the cluster answered wrongly: {0}")]
     Wrong(String),
+    /// Commits stopped.
+    #[error("{0}")]
+    Stuck(String),
+    /// A replica ended that nobody killed.
+    #[error("replica {id} {how}; see replica-{id}/replica.log")]
+    Ended {
+        /// Which.
+        id: usize,
+        /// How.
+        how: String,
+    },
 }
 
 impl Bench {

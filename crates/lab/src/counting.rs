@@ -7,6 +7,7 @@
 //! none twice. Increments whose fate the client library could not tell (none, as long as it is
 //! never told to give up) are counted apart and may be in or not.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -32,6 +33,14 @@ pub struct Size {
     pub outstanding: usize,
 }
 
+impl Size {
+    /// Commands under way, of all sessions together.
+    #[must_use]
+    pub const fn commands(self) -> usize {
+        self.clients * self.outstanding * COUNTERS
+    }
+}
+
 /// What happened in one interval.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Interval {
@@ -43,6 +52,8 @@ pub struct Interval {
     pub p50_ms: f64,
     /// 99th percentile.
     pub p99_ms: f64,
+    /// The longest time in it without an acknowledgement, in milliseconds.
+    pub gap_ms: f64,
 }
 
 /// What came of it all.
@@ -106,6 +117,9 @@ struct Record {
     interval: Histogram<u64>,
     interval_began: Instant,
     interval_count: u64,
+    interval_gap: Duration,
+    /// When the last acknowledgement came, or the interval began.
+    last: Instant,
     acknowledged: u64,
     wrong: u64,
 }
@@ -125,13 +139,19 @@ impl Record {
             interval: histogram(),
             interval_began: now,
             interval_count: 0,
+            interval_gap: Duration::ZERO,
+            last: now,
             acknowledged: 0,
             wrong: 0,
         }
     }
 
     fn acknowledge(&mut self, submitted: Instant, wrong: u64) {
-        let us = u64::try_from(submitted.elapsed().as_micros()).unwrap_or(u64::MAX);
+        let now = Instant::now();
+        let latency = now.saturating_duration_since(submitted);
+        let us = u64::try_from(latency.as_micros()).unwrap_or(u64::MAX);
+        self.interval_gap = self.interval_gap.max(now.saturating_duration_since(self.last));
+        self.last = now;
         self.all.saturating_record(us);
         self.interval.saturating_record(us);
         self.interval_count += COUNTERS as u64;
@@ -155,6 +175,7 @@ pub struct Counting {
     prober: Client,
     record: Arc<Mutex<Record>>,
     stop: Arc<AtomicBool>,
+    sessions: Vec<Client>,
     clients: Vec<tokio::task::JoinHandle<Tally>>,
 }
 
@@ -182,23 +203,40 @@ impl Counting {
             let work = Work { number, client, record: record.clone(), stop: stop.clone() };
             tokio::spawn(work.run(size.outstanding))
         };
-        let clients = sessions.into_iter().enumerate().map(begin).collect();
-        Ok(Self { config, prober, record, stop, clients })
+        let clients = sessions.iter().cloned().enumerate().map(begin).collect();
+        Ok(Self { config, prober, record, stop, sessions, clients })
+    }
+
+    /// The replicas that have not yet answered every session: opening it was the first answer, one
+    /// more shows that frames are answered.
+    #[must_use]
+    pub fn silent(&self) -> BTreeSet<usize> {
+        let mut silent = BTreeSet::new();
+        for client in &self.sessions {
+            let contacts = client.contacts().into_iter().enumerate();
+            silent.extend(contacts.filter(|(_, with)| with.heard < 2).map(|(replica, _)| replica));
+        }
+        silent
     }
 
     /// What happened since this was asked last, or since the beginning.
     #[must_use]
     pub fn interval(&self) -> Interval {
         let mut record = lock(&self.record);
+        let now = Instant::now();
+        let gap = record.interval_gap.max(now.saturating_duration_since(record.last));
         let interval = Interval {
-            seconds: record.interval_began.elapsed().as_secs_f64(),
+            seconds: now.saturating_duration_since(record.interval_began).as_secs_f64(),
             acknowledged: record.interval_count,
             p50_ms: ms(record.interval.value_at_quantile(0.5)),
             p99_ms: ms(record.interval.value_at_quantile(0.99)),
+            gap_ms: gap.as_secs_f64() * 1e3,
         };
         record.interval.reset();
-        record.interval_began = Instant::now();
+        record.interval_began = now;
         record.interval_count = 0;
+        record.interval_gap = Duration::ZERO;
+        record.last = now;
         interval
     }
 

@@ -112,6 +112,7 @@ fn settings(cluster: &Cluster, node: &Node) -> replica::Settings {
         relay_after: node.view_timeout.base / 2,
         snapshot_blocks: node.storage.snapshot_every_blocks,
         filtering: node.laboratory.filtering,
+        ancestors: protocol::ancestors(node.laboratory.ancestors),
         certificate_cache: node.laboratory.certificate_cache,
         max_snapshot_bytes: cluster.limits.max_snapshot_bytes,
         mempool: mempool::Limits::default(),

@@ -8,10 +8,11 @@ use quorate_core::crypto::Scheme;
 use quorate_core::hotstuff::{Settings, rules};
 use quorate_core::leader::Election;
 use quorate_core::pacemaker::{Adaptive, Kind, Timing, Waits};
+use quorate_core::replica::Ancestors;
 
 use crate::config::{
-    Cluster, LeaderName, Node, PacemakerName, SchemeName, TimeoutKind, ViewTimeout, VoteRoute,
-    VoteVerification,
+    Cluster, LeaderName, Node, PacemakerName, SchemeName, SentAncestors, TimeoutKind, ViewTimeout,
+    VoteRoute, VoteVerification,
 };
 
 /// The protocol that all replicas of a cluster agreed on, with the timing left at its default.
@@ -59,6 +60,16 @@ pub fn tuned(cluster: &Cluster, node: &Node) -> Settings {
 /// [`CommitteeError`] if the members make no committee; never for a cluster that was loaded.
 pub fn domain(cluster: &Cluster) -> Result<Domain, CommitteeError> {
     Ok(agreed(cluster).domain(cluster.committee()?))
+}
+
+/// Which uncommitted ancestors travel with a proposal.
+#[must_use]
+pub fn ancestors(sent: SentAncestors) -> Ancestors {
+    match sent {
+        SentAncestors::None => Ancestors::None,
+        SentAncestors::Missing => Ancestors::Missing,
+        SentAncestors::All => Ancestors::All,
+    }
 }
 
 fn timing(view_timeout: &ViewTimeout) -> Timing {

@@ -137,17 +137,20 @@ fn a_key_file_of_another_scheme_is_refused_and_both_are_named() {
         .unwrap();
     std::fs::remove_file(&loaded.node.keys.transport).unwrap();
     std::fs::copy(file, &loaded.node.keys.transport).unwrap();
-    assert_eq!(
-        world.clean(&loaded.open_keys().unwrap_err().to_string()),
+    let text = std::fs::read_to_string(world.home(0).node_file()).unwrap();
+    let line = |key: &str| 1 + text.lines().position(|line| line.starts_with(key)).unwrap();
+    let (consensus, transport) = (line("consensus = "), line("transport = "));
+    let expected = format!(
         "key file NET/replica-0/config/consensus.key holds a key of \"ecdsa-p256\", where one of \
          \"bls12-381\" is expected\n  \
-         where:  NET/replica-0/config/node.toml, line 15\n  \
+         where:  NET/replica-0/config/node.toml, line {consensus}\n  \
          remedy: restore it, or correct `keys.consensus`, or `signatures` in cluster.toml\n\
          key file NET/replica-0/config/transport.key holds a key of \"ecdsa-p256\", where one of \
          \"ed25519\" is expected\n  \
-         where:  NET/replica-0/config/node.toml, line 19\n  \
+         where:  NET/replica-0/config/node.toml, line {transport}\n  \
          remedy: restore it, or correct `keys.transport`"
     );
+    assert_eq!(world.clean(&loaded.open_keys().unwrap_err().to_string()), expected);
 }
 
 /// Bytes of the right length that are no point of the curve.

@@ -15,7 +15,7 @@ use quorate_core::hotstuff::message::Message;
 use quorate_core::replica::message::PeerMessage;
 use quorate_core::wire::{Decode as _, Encode as _};
 use quorate_core::{Digest, Height, ReplicaId, Sequence, View};
-use quorate_crypto::ConsensusKey;
+use quorate_crypto::{ConsensusKey, SecretKey};
 use quorate_node::client::{Client, ClientConfig, ReplicaAddress};
 use quorate_node::config::{Cluster, Overrides, load};
 use quorate_node::launch::{Launched, launch};
@@ -76,7 +76,7 @@ impl Replicas {
             give_up_after: None,
             incarnation: None,
         };
-        let key = Arc::new(ConsensusKey::generate().unwrap());
+        let key = Arc::new(SecretKey::generate().unwrap());
         tokio::time::timeout(DEADLINE, Client::connect(config, key)).await.unwrap().unwrap()
     }
 
@@ -156,7 +156,7 @@ impl Liar {
         let counters: Arc<Counters> = Arc::default();
         let peers = Peers::start(mesh, socket, inbound, Arc::new(|| {}), counters).unwrap();
         until("all are connected to the liar", || peers.connected().len() == 3).await;
-        let domain = quorate_node::protocol::domain(&cluster).unwrap();
+        let domain = quorate_node::protocol::domain(cluster).unwrap();
         Self { peers, domain, key: keys.consensus }
     }
 
@@ -254,7 +254,7 @@ async fn bad_clients_are_refused_by_reason() {
     let good = replicas.client().await;
     commit(&good, 1).await;
     let chain = replicas.cluster().chain_digest();
-    let key = ConsensusKey::generate().unwrap();
+    let key = SecretKey::generate().unwrap();
     let frame = |session, commands: usize| {
         let commands = vec![&[][..]; commands];
         let built =

@@ -1,8 +1,10 @@
 //! `quorate bench`
 
+mod matrix;
+
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use quorate_lab::bench::{Bench, Row};
 use quorate_node::config::Combination;
 
@@ -15,7 +17,10 @@ use crate::output::{Format, print, print_json_line, table};
 ///
 /// Prints each row as a line of JSON when it is done, and all as a table in the end.
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct Arguments {
+    #[command(subcommand)]
+    pub command: Option<Command>,
     /// Five seconds a row instead of thirty: to see that it works, not to quote.
     #[arg(long)]
     pub quick: bool,
@@ -26,8 +31,22 @@ pub struct Arguments {
     pub choices: ChoiceArguments,
 }
 
+/// What to measure instead.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Every combination of choices that works.
+    Matrix(matrix::Arguments),
+}
+
 /// Runs `bench`.
 pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
+    match &arguments.command {
+        Some(Command::Matrix(arguments)) => matrix::run(arguments, format),
+        None => measure(arguments, format),
+    }
+}
+
+fn measure(arguments: &Arguments, format: Format) -> Result<(), Failure> {
     let temporary = std::env::temp_dir();
     let folder = tempfile::Builder::new().prefix("quorate-bench-").tempdir().map_err(|error| {
         Failure::io(error, &temporary, "set TMPDIR to a folder that can be written")

@@ -8,6 +8,7 @@ pub mod gateway;
 pub mod keygen;
 pub mod load;
 pub mod man;
+pub mod protocols;
 pub mod pull;
 pub mod start;
 pub mod status;

@@ -53,8 +53,11 @@ impl HotStuff {
     }
 
     pub(super) fn on_qc(&mut self, now: Time, qc: Qc, fx: &mut Fx) {
+        if self.decides(&qc) && self.decided.as_ref().is_none_or(|known| known.view() < qc.view()) {
+            self.decided = Some(qc.clone());
+        }
         if qc.phase() > self.facts.phases {
-            return self.on_decided(qc, fx);
+            return self.apply_rules(&qc, fx);
         }
         let ended = self.ended_by(&qc);
         if qc.rank() > self.safety.high_qc.rank() {
@@ -72,12 +75,10 @@ impl HotStuff {
         }
     }
 
-    /// Takes in a certificate of second votes.
-    fn on_decided(&mut self, qc: Qc, fx: &mut Fx) {
-        self.apply_rules(&qc, fx);
-        if self.decided.as_ref().is_none_or(|known| known.view() < qc.view()) {
-            self.decided = Some(qc);
-        }
+    /// Whether a certificate commits its block by itself: one of the last of several phases, or of
+    /// second votes.
+    pub(super) fn decides(&self, qc: &Qc) -> bool {
+        qc.phase() >= self.facts.phases.max(2)
     }
 
     /// Enters the view behind a certificate of `certified`, if that is a step forward.
@@ -211,13 +212,11 @@ impl HotStuff {
             .find_map(|last| last.orphan.take_if(|(orphan, _)| orphan.parent() == *parent))
     }
 
-    /// Says to all that this replica has seen the certificate of a block. Not if it gave up on the
-    /// block's view or a later one before: it did so with a lower high QC, and a time-out
-    /// certificate that leaves the block out may rest on that.
+    /// Says to all that this replica has seen the certificate of a block, if the rules allow it.
     fn cast_second_vote(&mut self, qc: &Qc, fx: &mut Fx) {
         let ballot = Ballot { phase: super::rules::SECOND_VOTE, ..qc.ballot() };
         let cast = self.settings.second_vote
-            && self.safety.timed_out < ballot.view
+            && self.settings.rules.may_vote_again(ballot.view, self.safety.timed_out)
             && !self.abstains(ballot.view)
             && self.safety.voted.is_none_or(|voted| voted.rank() < ballot.rank());
         if cast {

@@ -64,7 +64,7 @@ impl HotStuff {
             Message::Advance { high_qc, high_tc, decided } => {
                 let mut checks = self.certificate_checks(high_qc, high_tc.as_ref())?;
                 if let Some(qc) = decided {
-                    if qc.phase() <= self.facts.phases {
+                    if !self.decides(qc) {
                         return Err(Malformed::WrongPhase);
                     }
                     checks.extend(qc.checks(&self.domain, &self.genesis)?);

@@ -1,5 +1,11 @@
-//! How votes and time-outs become certificates: q that agree are verified as one batch, and, where
-//! the scheme joins signatures, joined. Both are asked for, and the answers come back as inputs.
+//! How votes and time-outs become certificates. What costs time is asked for, and the answers come
+//! back as inputs.
+//!
+//! - In a list, q votes that agree are verified as one batch.
+//! - Where the scheme joins signatures, q votes are joined first and the certificate is verified: one
+//!   check instead of q. Only if it fails are the votes verified, the bad ones dropped, and the
+//!   good ones joined.
+//! - Time-outs were verified one by one when they came.
 
 use super::{Fx, HotStuff};
 use crate::certificate::{Ballot, Qc, Tc, TimeOut, Vote};
@@ -12,10 +18,30 @@ use crate::types::{Time, View};
 pub(super) enum Ask {
     /// To verify these votes, all for one ballot.
     Votes(Ballot, Vec<Vote>),
-    /// To join these votes, which were verified.
-    JoinVotes(Ballot, Vec<Vote>),
+    /// To join these votes.
+    JoinVotes(Ballot, Vec<Vote>, Trust),
+    /// To verify the certificate of these votes, joined as they came.
+    Joined(Qc, Vec<Vote>),
     /// To join these time-outs of one view, which were verified.
     JoinTimeOuts(View, Vec<(TimeOut, Qc)>),
+}
+
+/// Whether votes were verified before they are joined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Trust {
+    Verified,
+    AsTheyCame,
+}
+
+impl Ask {
+    /// The ballot whose certificate is on its way.
+    fn ballot(&self) -> Option<Ballot> {
+        match self {
+            Self::Votes(ballot, _) | Self::JoinVotes(ballot, ..) => Some(*ballot),
+            Self::Joined(qc, _) => Some(qc.ballot()),
+            Self::JoinTimeOuts(..) => None,
+        }
+    }
 }
 
 impl HotStuff {
@@ -29,10 +55,9 @@ impl HotStuff {
     /// Whether votes are being verified or joined that may make a new high QC.
     pub(super) fn is_certifying(&self) -> bool {
         let high_qc = self.safety.high_qc.rank();
-        self.asks.values().any(|ask| {
-            matches!(ask, Ask::Votes(of, _) | Ask::JoinVotes(of, _)
-                if of.rank() > high_qc && of.phase <= self.facts.phases)
-        })
+        let ballots = self.asks.values().filter_map(Ask::ballot);
+        let mut of_rules = ballots.filter(|ballot| ballot.phase <= self.facts.phases);
+        of_rules.any(|ballot| ballot.rank() > high_qc)
     }
 
     /// Whether a vote can help nobody any more.
@@ -56,14 +81,18 @@ impl HotStuff {
         }
     }
 
-    fn certify(&mut self, now: Time, ballot: Ballot, votes: Vec<Vote>, fx: &mut Fx) {
-        let under_way = self
-            .asks
-            .values()
-            .any(|ask| matches!(ask, Ask::Votes(of, _) | Ask::JoinVotes(of, _) if *of == ballot));
-        if under_way {
+    fn certify(&mut self, now: Time, ballot: Ballot, mut votes: Vec<Vote>, fx: &mut Fx) {
+        if self.asks.values().any(|ask| ask.ballot() == Some(ballot)) {
             return;
         }
+        if self.domain.vote_form() == Form::List {
+            return self.verify_votes(now, ballot, votes, fx);
+        }
+        votes.truncate(self.domain.committee().quorum());
+        self.join_votes(now, ballot, votes, Trust::AsTheyCame, fx);
+    }
+
+    fn verify_votes(&mut self, now: Time, ballot: Ballot, votes: Vec<Vote>, fx: &mut Fx) {
         let checks: Vec<Check> = votes
             .iter()
             .filter(|vote| vote.voter != self.me)
@@ -77,9 +106,30 @@ impl HotStuff {
         }
     }
 
-    /// The verdicts on a batch of votes: the good ones make a certificate if they are still q.
+    /// The verdicts that were asked for.
     pub(super) fn on_checked(&mut self, now: Time, ask: u64, verdicts: &[bool], fx: &mut Fx) {
-        let Some(Ask::Votes(ballot, votes)) = self.asks.remove(&ask) else { return };
+        match self.asks.remove(&ask) {
+            Some(Ask::Votes(ballot, votes)) => self.on_votes(now, ballot, votes, verdicts, fx),
+            Some(Ask::Joined(qc, votes)) => {
+                if verdicts.iter().all(|verdict| *verdict) {
+                    self.on_certified(now, qc, fx);
+                } else {
+                    self.verify_votes(now, qc.ballot(), votes, fx);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The verdicts on a batch of votes: the good ones make a certificate if they are still q.
+    fn on_votes(
+        &mut self,
+        now: Time,
+        ballot: Ballot,
+        votes: Vec<Vote>,
+        verdicts: &[bool],
+        fx: &mut Fx,
+    ) {
         let mut verdicts = verdicts.iter();
         let mut good = Vec::with_capacity(votes.len());
         for vote in votes {
@@ -98,19 +148,26 @@ impl HotStuff {
         if good.len() >= quorum {
             // The lowest ids first: replicas that see the same votes make the same certificate.
             good.truncate(quorum);
-            self.join_votes(now, ballot, good, fx);
+            self.join_votes(now, ballot, good, Trust::Verified, fx);
         } else if let Some(votes) = self.votes.quorum_for(&ballot) {
             self.certify(now, ballot, votes, fx);
         }
     }
 
-    fn join_votes(&mut self, now: Time, ballot: Ballot, votes: Vec<Vote>, fx: &mut Fx) {
+    fn join_votes(
+        &mut self,
+        now: Time,
+        ballot: Ballot,
+        votes: Vec<Vote>,
+        trust: Trust,
+        fx: &mut Fx,
+    ) {
         let form = self.domain.vote_form();
         if form == Form::List {
             return self.on_certified(now, Qc::of_votes(ballot, &votes), fx);
         }
         let shares: Vec<Share> = votes.iter().map(|vote| vote.share(&self.domain)).collect();
-        let ask = self.ask(Ask::JoinVotes(ballot, votes));
+        let ask = self.ask(Ask::JoinVotes(ballot, votes, trust));
         fx.output(Output::Combine { ask, form, shares });
     }
 
@@ -139,16 +196,29 @@ impl HotStuff {
         signature: Option<Signature>,
         fx: &mut Fx,
     ) {
-        let (Some(asked), Some(signature)) = (self.asks.remove(&ask), signature) else { return };
-        match asked {
-            Ask::JoinVotes(ballot, votes) => {
+        match (self.asks.remove(&ask), signature) {
+            (Some(Ask::JoinVotes(ballot, votes, trust)), Some(signature)) => {
                 let qc = Qc::joined(self.domain.vote_form(), ballot, &votes, signature);
-                self.on_certified(now, qc, fx);
+                match trust {
+                    Trust::Verified => self.on_certified(now, qc, fx),
+                    Trust::AsTheyCame => self.verify_joined(qc, votes, fx),
+                }
             }
-            Ask::JoinTimeOuts(_, time_outs) => {
+            // One of them is no signature at all.
+            (Some(Ask::JoinVotes(ballot, votes, Trust::AsTheyCame)), None) => {
+                self.verify_votes(now, ballot, votes, fx);
+            }
+            (Some(Ask::JoinTimeOuts(_, time_outs)), Some(signature)) => {
                 self.on_tc_made(now, time_outs, Some(signature), fx);
             }
-            Ask::Votes(..) => {}
+            _ => {}
+        }
+    }
+
+    fn verify_joined(&mut self, qc: Qc, votes: Vec<Vote>, fx: &mut Fx) {
+        if let Ok(checks) = qc.checks(&self.domain, &self.genesis) {
+            let ask = self.ask(Ask::Joined(qc, votes));
+            fx.output(Output::Verify { ask, checks });
         }
     }
 

@@ -9,7 +9,6 @@ use crate::wire::{Decode, DecodeError, Encode, Reader};
 
 /// A message. Its sender is known by the channel it came through.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(clippy::large_enum_variant, reason = "moved a few times; a time-out is no rare message")]
 pub enum Message {
     /// The leader's block for its view. Not signed by itself: the channel authenticates it, and
     /// what counts are the votes.
@@ -52,7 +51,7 @@ pub enum Message {
         high_qc: Qc,
         /// Its high TC, if that is above the high QC.
         high_tc: Option<Tc>,
-        /// The certificate of second votes for a block above what the high QC shows to be
+        /// A certificate that commits its block by itself, above what the high QC shows to be
         /// committed.
         decided: Option<Qc>,
     },

@@ -77,8 +77,9 @@ pub struct HotStuff {
     votes: VoteCollector,
     new_views: NewViews,
     untold: Option<Untold>,
-    /// The highest certificate of second votes. It commits its block; where that is missing, as soon
-    /// as it comes. Not in the safety record: nothing rests on it, and the chain will say the same.
+    /// The highest certificate that commits its block by itself; where that is missing, as soon as it
+    /// comes. Later blocks need not show it, if their leaders did not have it. Not in the safety
+    /// record: nothing rests on it, and the chain will say the same in the end.
     decided: Option<Qc>,
     /// Ballots whose votes are being signed.
     to_sign: Vec<Ballot>,
@@ -224,7 +225,7 @@ impl HotStuff {
         }
     }
 
-    /// The view of the highest certificate of second votes, if the high QC does not show as much.
+    /// The view of the highest certificate that decides, if the high QC does not show as much.
     fn news_of_decision(&self) -> Option<View> {
         let root = self.tree.root();
         let decided = self.decided.as_ref().filter(|qc| qc.view() >= root.view)?;
@@ -297,6 +298,14 @@ impl Protocol for HotStuff {
     fn carried_block(message: &Message) -> Option<&SharedBlock> {
         match message {
             Message::Proposal { block, .. } => Some(block),
+            _ => None,
+        }
+    }
+
+    fn held_block(message: &Message) -> Option<&BlockId> {
+        match message {
+            Message::Vote(vote) => Some(&vote.ballot.block),
+            Message::TimeOut { last_vote: Some(vote), .. } => Some(&vote.ballot.block),
             _ => None,
         }
     }

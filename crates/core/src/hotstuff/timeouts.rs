@@ -22,7 +22,7 @@ impl HotStuff {
     pub(super) fn give_up(&mut self, now: Time, view: View, fx: &mut Fx) {
         self.pacemaker.arm(now);
         if self.abstains(view) {
-            return;
+            return self.ask_for_news(fx);
         }
         if view > self.safety.timed_out {
             self.safety.timed_out = view;
@@ -40,6 +40,15 @@ impl HotStuff {
                 fx.output(Output::Sign(self.domain.time_out(view, qc_view, &block)));
                 self.time_out_to_sign = Some((view, high_qc));
             }
+        }
+    }
+
+    /// A replica that abstains gives up nothing, so that nobody answers it: it says what it knows to
+    /// one peer after another, and who knows more will tell.
+    fn ask_for_news(&self, fx: &mut Fx) {
+        let to = self.pacemaker.turn();
+        if to != self.me {
+            fx.output(Output::Send { to, message: self.advance() });
         }
     }
 
@@ -81,8 +90,8 @@ impl HotStuff {
     /// A replica without work knows all to be committed: one that gives up its view lacks what this
     /// one has. (With work it would give up as well, and a certificate come of it.)
     fn help_if_idle(&self, replica: ReplicaId, theirs: &Qc, fx: &mut Fx) {
-        let decided = self.decided.as_ref().is_some_and(|qc| qc.view() >= theirs.view());
-        let knows_more = decided || self.safety.high_qc.rank() > theirs.rank();
+        let knows_more =
+            self.news_of_decision().is_some() || self.safety.high_qc.rank() > theirs.rank();
         if replica != self.me && self.pacemaker.deadline().is_none() && knows_more {
             fx.output(Output::Send { to: replica, message: self.advance() });
         }

@@ -10,6 +10,7 @@ use crate::execution::{ExecutionError, SnapshotHandle};
 use crate::frame::SharedFrame;
 use crate::mempool;
 use crate::protocol::{Event, Safety};
+use crate::replica::Ancestors;
 use crate::replica::message::{FullBlock, Offer, PeerMessage};
 use crate::types::{Digest, Duration, Height, ReplicaId};
 
@@ -37,6 +38,8 @@ pub struct Settings {
     /// A proposal leaves out what its ancestors hold. Not so in the laboratory alone: then a
     /// command may be in several blocks, and is executed with the first.
     pub filtering: bool,
+    /// Which uncommitted ancestors travel with a proposal.
+    pub ancestors: Ancestors,
     /// Signatures that were verified are not verified again (F3).
     pub certificate_cache: bool,
 }

@@ -69,6 +69,14 @@ pub enum PeerMessage<M> {
     },
     /// Blocks that were asked for: each the parent of the next.
     Chain(Vec<FullBlock>),
+    /// Blocks that nobody asked for, ahead of a proposal that extends them: each the parent of the
+    /// next, and the last one certified here.
+    Ancestors {
+        /// Oldest first.
+        blocks: Vec<FullBlock>,
+        /// Of the last one.
+        certificate: Qc,
+    },
     /// The blocks asked for are gone; this snapshot is offered instead.
     Behind(Box<Offer>),
     /// Send a chunk of the snapshot at a height.
@@ -223,6 +231,11 @@ impl<M: Encode> Encode for PeerMessage<M> {
                 out.push(6);
                 put_list(out, blocks);
             }
+            Self::Ancestors { blocks, certificate } => {
+                out.push(12);
+                put_list(out, blocks);
+                certificate.encode(out);
+            }
             Self::Behind(offer) => {
                 out.push(7);
                 offer.encode(out);
@@ -285,6 +298,10 @@ impl<M: Decode> Decode for PeerMessage<M> {
                 view: View::decode(reader)?,
                 high_qc: Qc::decode(reader)?,
                 signature: Signature::decode(reader)?,
+            }),
+            12 => Ok(Self::Ancestors {
+                blocks: reader.list("blocks", MAX_BLOCKS_SENT)?,
+                certificate: Qc::decode(reader)?,
             }),
             _ => Err(DecodeError::Invalid { field: "peer message kind" }),
         }

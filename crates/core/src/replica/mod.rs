@@ -10,6 +10,7 @@
 //! All of it is pure. [`drive`] is the loop that production, the simulator and tests share: step,
 //! persist, release, execute.
 
+mod ancestors;
 pub mod arrivals;
 pub mod catch_up;
 pub mod drive;
@@ -34,6 +35,7 @@ use crate::mempool::{Admission, Mempool, Origin};
 use crate::protocol::{self, Effects, Ledger, Output, Protocol, Recovered};
 use crate::state_machine::StateMachine;
 use crate::types::{Digest, Height, ReplicaId, Time, View};
+pub use ancestors::Ancestors;
 pub use interface::{
     Action, Halt, Input, Record, Recovery, Refused, Settings, SnapshotMeta, Submitted,
 };
@@ -67,6 +69,8 @@ pub struct Replica<P: Protocol, S> {
     /// Asks that turned out to need no verdict.
     ready: VecDeque<u64>,
     pending_of: Vec<usize>,
+    /// By replica: the highest block it is known to hold.
+    held_by: Vec<Height>,
     next_ask: u64,
     to_execute: VecDeque<SharedBlock>,
     /// The height of the state whose root the last executed block carries, if it was found.
@@ -117,6 +121,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             pending: BTreeMap::new(),
             ready: VecDeque::new(),
             pending_of: vec![0; peers],
+            held_by: vec![Height(0); peers],
             next_ask: 0,
             to_execute: VecDeque::new(),
             root_shown: Height(0),
@@ -364,6 +369,9 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         for output in early {
             match output {
                 Output::Broadcast(message) => {
+                    if let Some(ancestors) = self.ancestors_for(&message) {
+                        fx.early(Action::Broadcast(ancestors));
+                    }
                     let message = self.with_frames(message);
                     fx.early(Action::Broadcast(message));
                 }
@@ -405,6 +413,9 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
                 fx.output(Action::Send { to, message });
             }
             Output::Broadcast(message) => {
+                if let Some(ancestors) = self.ancestors_for(&message) {
+                    fx.output(Action::Broadcast(ancestors));
+                }
                 let message = self.with_frames(message);
                 fx.output(Action::Broadcast(message));
             }

@@ -40,6 +40,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         }
         match message {
             PeerMessage::Protocol { message, frames } => {
+                self.note_held(from, &message);
                 self.claim_message(from, message, frames, fx);
             }
             PeerMessage::Relay(frames) => self.on_offered_frames(from, frames, fx),
@@ -53,6 +54,9 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
                 self.serve_chain(from, tip, above, budget_bytes, fx);
             }
             PeerMessage::Chain(blocks) => self.on_chain(from, blocks, fx),
+            PeerMessage::Ancestors { blocks, certificate } => {
+                self.on_ancestors(from, blocks, &certificate, fx);
+            }
             PeerMessage::Behind(offer) => self.on_offer(from, offer, fx),
             PeerMessage::FetchChunk { height, chunk } => {
                 fx.output(Action::ServeChunk { to: from, height, chunk });
@@ -292,7 +296,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         }
     }
 
-    fn certificate_checks(&self, qc: &Qc) -> Result<Vec<Check>, Malformed> {
+    pub(super) fn certificate_checks(&self, qc: &Qc) -> Result<Vec<Check>, Malformed> {
         let committee = self.domain.committee();
         let genesis = crate::block::Block::genesis(committee.chain(), committee.epoch()).id();
         qc.checks(&self.domain, &genesis)

@@ -2,13 +2,15 @@
 
 use quorate_core::Duration;
 use quorate_core::certificate::Domain;
-use quorate_core::crypto::Form;
+use quorate_core::crypto::{Check, Form, Scheme};
 use quorate_core::hotstuff;
 use quorate_core::hotstuff::rules::{Chained, Rules};
 use quorate_core::leader::Election;
 use quorate_core::pacemaker::{Kind, Timing};
+use quorate_core::replica::Ancestors;
 
-use super::keys;
+use super::keys::{self, Mock};
+use super::mutant::Mutation;
 use super::network::Link;
 
 /// What a cluster is made of. Times in microseconds.
@@ -20,6 +22,10 @@ pub struct Config {
     pub election: Election,
     /// Votes are broadcast, and a second one is cast.
     pub second_vote: bool,
+    /// Proposals leave out what ancestors hold.
+    pub filtering: bool,
+    /// What is sent ahead of proposals.
+    pub ancestors: Ancestors,
     /// Within this time messages arrive, as replicas believe.
     pub delta: u64,
     /// How certificates of votes and of time-outs are kept.
@@ -40,6 +46,10 @@ pub struct Config {
     pub client_patience: u64,
     pub relay_after: u64,
     pub base_timeout: u64,
+    /// The bug in the driver of this replica, if it has one.
+    pub mutation: fn(usize) -> Option<Box<dyn Mutation>>,
+    /// How signatures are checked.
+    pub verify: fn(&[Check]) -> Vec<bool>,
 }
 
 impl Default for Config {
@@ -50,6 +60,8 @@ impl Default for Config {
             pacemaker: Kind::TimeoutCertificates,
             election: Election::RoundRobin,
             second_vote: false,
+            filtering: true,
+            ancestors: Ancestors::None,
             delta: 50_000,
             forms: (Form::List, Form::List),
             twins: Vec::new(),
@@ -64,6 +76,8 @@ impl Default for Config {
             client_patience: 500_000,
             relay_after: 50_000,
             base_timeout: 100_000,
+            mutation: |_| None,
+            verify: |checks| Mock.verify(checks),
         }
     }
 }

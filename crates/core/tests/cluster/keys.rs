@@ -35,13 +35,13 @@ impl ClientSigner for Key {
 
 impl Signer for Key {
     fn sign(&self, statement: &Statement) -> Signature {
-        seal(&self.public_key(), statement)
+        seal(&self.public_key(), statement.as_bytes())
     }
 }
 
-fn seal(key: &PublicKey, statement: &Statement) -> Signature {
+fn seal(key: &PublicKey, statement: &[u8]) -> Signature {
     let mut bytes = key.0.to_vec();
-    bytes.extend_from_slice(statement.as_bytes());
+    bytes.extend_from_slice(statement);
     let half = Digest::of("test signature", &bytes);
     let mut signature = [0; 64];
     signature[..32].copy_from_slice(&half.0);
@@ -60,22 +60,25 @@ fn join(signatures: impl Iterator<Item = Signature>) -> Signature {
 
 /// What the committee signs as one. The adversaries here never compute it.
 fn seal_of_all(statement: &Statement) -> Signature {
-    seal(&PublicKey([0xA1; 32]), statement)
+    seal(&PublicKey([0xA1; 32]), statement.as_bytes())
 }
 
-fn replica_seal(signer: ReplicaId, statement: &Statement) -> Signature {
+/// What `signer` makes of these bytes.
+pub fn replica_seal(signer: ReplicaId, statement: &[u8]) -> Signature {
     seal(&Key::of_replica(signer.index()).public_key(), statement)
 }
 
 fn holds(check: &Check) -> bool {
     match check {
-        Check::Client { key, statement, signature } => seal(key, statement) == *signature,
+        Check::Client { key, statement, signature } => {
+            seal(key, statement.as_bytes()) == *signature
+        }
         Check::Replica(Share { signer, statement, signature }) => {
-            replica_seal(*signer, statement) == *signature
+            replica_seal(*signer, statement.as_bytes()) == *signature
         }
         Check::Aggregate { parts, signature } => {
             let seals = parts.iter().flat_map(|(statement, signers)| {
-                signers.iter().map(move |signer| replica_seal(signer, statement))
+                signers.iter().map(move |signer| replica_seal(signer, statement.as_bytes()))
             });
             join(seals) == *signature
         }
@@ -95,7 +98,11 @@ impl Scheme for Mock {
         match form {
             Form::List => None,
             Form::Aggregate => Some(join(shares.iter().map(|share| share.signature))),
-            Form::Threshold => shares.first().map(|share| seal_of_all(&share.statement)),
+            // A share that is none spoils the whole.
+            Form::Threshold if shares.iter().all(|share| holds(&Check::Replica(*share))) => {
+                shares.first().map(|share| seal_of_all(&share.statement))
+            }
+            Form::Threshold => Some(join(shares.iter().map(|share| share.signature))),
         }
     }
 }

@@ -13,26 +13,26 @@ pub mod config;
 pub mod disk;
 pub mod keys;
 mod lines;
+pub mod mutant;
 pub mod network;
 pub mod oracles;
 pub mod rng;
 mod serve;
 pub mod trace;
+mod world;
 
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use quorate_core::block::Block;
 use quorate_core::client::message::{Outcome, Response};
-use quorate_core::crypto::{Check, Form, PublicKey, Scheme, Share, Signature, Signer, Statement};
+use quorate_core::crypto::{PublicKey, Signature};
 use quorate_core::execution::Execution;
 use quorate_core::frame::SharedFrame;
 use quorate_core::hotstuff::{HotStuff, Message};
-use quorate_core::replica::drive::{World, turn};
+use quorate_core::replica::drive::turn;
 use quorate_core::replica::message::PeerMessage;
-use quorate_core::replica::{
-    Action, Halt, Input, Refused, Replica, Settings, SnapshotMeta, Submitted,
-};
+use quorate_core::replica::{Halt, Input, Refused, Replica, Settings, SnapshotMeta, Submitted};
 use quorate_core::sessions::Limits;
 use quorate_core::wire::{Decode, Encode};
 use quorate_core::{Digest, Duration, Epoch, Height, ReplicaId, Time, View, mempool};
@@ -41,13 +41,15 @@ use app::Register;
 use client::{Client, Targets};
 pub use config::Config;
 use disk::Disk;
-use keys::{CHAIN, Key, Mock};
+use keys::CHAIN;
+use mutant::Driver;
 use network::{Meddler, Network};
 use oracles::Oracles;
 use rng::Rng;
 use trace::Trace;
+use world::Outside;
 
-pub type Core = Replica<HotStuff, Register>;
+pub type Core = Replica<Driver, Register>;
 pub type Peer = PeerMessage<Message>;
 
 /// A running replica, or the place of one that crashed.
@@ -133,7 +135,6 @@ impl Cluster {
         });
         let facts = config.rules.facts();
         (trace.phases, trace.carries_all_qcs) = (facts.phases, facts.carries_all_qcs);
-        trace.shows_locks = facts.certificates > 2;
         trace.tells_signers = config.election.needs_signers();
         let mut cluster = Self {
             now: Time(0),
@@ -168,7 +169,8 @@ impl Cluster {
             snapshot_blocks: self.config.snapshot_blocks,
             max_snapshot_bytes: 64 << 20,
             mempool: mempool::Limits::default(),
-            filtering: true,
+            filtering: self.config.filtering,
+            ancestors: self.config.ancestors,
             certificate_cache: true,
         }
     }
@@ -177,7 +179,8 @@ impl Cluster {
         let id = self.slots[slot].id;
         let committee = keys::committee(self.config.replicas);
         let me = ReplicaId(id as u16);
-        let protocol = HotStuff::new(committee, me, self.config.protocol());
+        let driver = HotStuff::new(committee, me, self.config.protocol());
+        let protocol = Driver::new(driver, (self.config.mutation)(id));
         let genesis = Block::genesis(CHAIN, Epoch(0)).id();
         let breaks_at = self.slots[slot].breaks_at;
         let application = Register { breaks_at, ..Register::default() };
@@ -421,6 +424,7 @@ impl Cluster {
             id: place.id,
             watched: (!place.faulty).then_some(&mut self.oracles),
             at_once: self.config.verify_delay.is_none(),
+            verify: self.config.verify,
             actions: Vec::new(),
         };
         let result = turn(&mut core, &mut place.disk, &mut outside, now, inputs);
@@ -495,35 +499,6 @@ impl Cluster {
 pub fn status_of(core: &Core) -> quorate_core::protocol::Status {
     use quorate_core::protocol::Protocol;
     core.protocol().status()
-}
-
-/// The world of one turn: it signs, verifies, and keeps what is to be done.
-struct Outside<'a> {
-    id: usize,
-    watched: Option<&'a mut Oracles>,
-    at_once: bool,
-    actions: Vec<Action<Message>>,
-}
-
-impl World<Message> for Outside<'_> {
-    fn perform(&mut self, action: Action<Message>) {
-        self.actions.push(action);
-    }
-
-    fn sign(&mut self, statement: &Statement) -> Signature {
-        if let Some(oracles) = &mut self.watched {
-            oracles.signs(self.id, statement);
-        }
-        Key::of_replica(self.id).sign(statement)
-    }
-
-    fn verify(&mut self, _ask: u64, checks: &[Check]) -> Option<Vec<bool>> {
-        self.at_once.then(|| Mock.verify(checks))
-    }
-
-    fn combine(&mut self, _ask: u64, form: Form, shares: &[Share]) -> Option<Option<Signature>> {
-        self.at_once.then(|| Mock.combine(form, shares))
-    }
 }
 
 /// What a faulty slot's message goes out as: to whom, and what.

@@ -14,11 +14,15 @@ use quorate_core::{Digest, Height};
 pub struct Oracles {
     /// By correct replica: view and phase → what its vote was for.
     votes: BTreeMap<usize, BTreeMap<(u64, u8), [u8; 32]>>,
+    /// What a wrong vote leads to is to be seen, rather than the vote.
+    pub ignores_votes: bool,
     /// By correct replica: the highest view given up.
     given_up: BTreeMap<usize, u64>,
     proposals: BTreeMap<(usize, u64), BlockId>,
     /// The one chain.
     chain: BTreeMap<u64, BlockId>,
+    /// By replica: the highest block it committed.
+    committed: BTreeMap<usize, u64>,
     roots: BTreeMap<u64, Digest>,
     /// The one list of commands.
     pub commands: Vec<Arc<[u8]>>,
@@ -35,7 +39,7 @@ impl Oracles {
         let view = u64::from_le_bytes(bytes[58..66].try_into().expect("eight bytes"));
         let content: [u8; 32] = bytes[67..].try_into().expect("32 bytes");
         match bytes[57] {
-            1 => self.votes_for(replica, (view, bytes[66]), content),
+            1 if !self.ignores_votes => self.votes_for(replica, (view, bytes[66]), content),
             2 => {
                 let highest = self.given_up.entry(replica).or_default();
                 *highest = view.max(*highest);
@@ -64,9 +68,14 @@ impl Oracles {
         assert_eq!(before, block.id(), "r{replica} made two proposals in view {}", block.view);
     }
 
-    /// A correct replica commits.
-    pub fn commits(&mut self, replica: usize, block: &SharedBlock) {
+    /// A correct replica, whose state is that of the height `executed`, commits. (Restarted, it
+    /// commits again what it committed before.)
+    pub fn commits(&mut self, replica: usize, executed: Height, block: &SharedBlock) {
         let height = block.height.0;
+        let last = self.committed.entry(replica).or_default();
+        let next = executed.0.max(*last) + 1;
+        assert!(height <= next, "r{replica} committed {height} with a gap: {next} is the next");
+        *last = height.max(*last);
         let before = *self.chain.entry(height).or_insert(block.id());
         assert_eq!(before, block.id(), "agreement: r{replica} committed another block at {height}");
         if height > 1 {

@@ -24,7 +24,7 @@ impl Cluster {
             Action::Sign(_) => unreachable!("the loop signs"),
             Action::Verify { ask, checks } => {
                 let delay = self.rng.between(self.config.verify_delay.unwrap_or((0, 0)));
-                let (life, verdicts) = (self.slots[slot].life, Mock.verify(&checks));
+                let (life, verdicts) = (self.slots[slot].life, (self.config.verify)(&checks));
                 self.schedule(delay, Event::Verified { to: slot, life, ask, verdicts });
             }
             Action::Combine { ask, form, shares } => {
@@ -34,10 +34,11 @@ impl Cluster {
             }
             Action::Respond { client, response } => self.answer(slot, client, response),
             Action::Committed(blocks) => {
+                let executed = self.core(slot).execution().height();
                 for block in blocks {
                     self.slots[slot].disk.committed(block.height, block.id());
                     if !self.slots[slot].faulty {
-                        self.oracles.commits(self.slots[slot].id, &block);
+                        self.oracles.commits(self.slots[slot].id, executed, &block);
                     }
                 }
             }
@@ -55,7 +56,7 @@ impl Cluster {
             Action::Event(event) => self.trace.event(self.now, slot, &event),
             Action::Refused { from, reason } => {
                 *self.refused.entry(reason).or_default() += 1;
-                self.trace.refused(self.now, slot, from.index(), &reason);
+                self.trace.refused(self.now, slot, from.index(), reason);
             }
             Action::Halt(halt) => {
                 self.note(slot, || format!("halts: {halt}"));

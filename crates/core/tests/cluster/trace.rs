@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use quorate_core::block::BlockId;
-use quorate_core::certificate::{Ballot, Malformed, Qc, Tc};
+use quorate_core::certificate::{Ballot, Qc, Tc};
 use quorate_core::hotstuff::Message;
 use quorate_core::protocol::Event;
 use quorate_core::replica::Refused;
@@ -11,7 +11,7 @@ use quorate_core::replica::message::PeerMessage;
 use quorate_core::{Time, View};
 
 use super::Peer;
-use super::lines::{Line, written};
+use super::lines::{Kind, Line, apart, together};
 
 #[derive(Debug, Default)]
 pub struct Trace {
@@ -40,14 +40,19 @@ impl Trace {
         Self { on: true, names_blocks: true, ..Self::default() }
     }
 
-    /// What happened since this was last asked.
+    /// What happened since this was last asked, a line each.
     pub fn take(&mut self) -> Vec<String> {
-        written(std::mem::take(&mut self.lines))
+        apart(&std::mem::take(&mut self.lines))
+    }
+
+    /// The same for those who read it: what several did alike at one instant is one line.
+    pub fn take_together(&mut self) -> Vec<String> {
+        together(std::mem::take(&mut self.lines))
     }
 
     pub fn note(&mut self, now: Time, slot: usize, words: impl FnOnce() -> String) {
         if self.on {
-            self.lines.push(Line { at: now, from: None, who: slot, words: words() });
+            self.lines.push(Line { at: now, who: slot, kind: Kind::Event, words: words() });
         }
     }
 
@@ -66,20 +71,13 @@ impl Trace {
         let words = format!("locks on {}", self.qc(lock));
         let has = self.lines.iter().skip(turn).rposition(|line| line.words.starts_with("has "));
         let at = turn + has.map_or(0, |has| has + 1);
-        self.lines.insert(at, Line { at: now, from: None, who: slot, words });
+        self.lines.insert(at, Line { at: now, who: slot, kind: Kind::Event, words });
     }
 
-    /// A message is refused, as a rule at once: then one line says both.
-    pub fn refused(&mut self, now: Time, slot: usize, from: usize, reason: &Refused) {
-        match self.lines.last_mut() {
-            Some(line) if line.at == now && line.who == slot && line.from == Some(from) => {
-                line.words.push_str(&match reason {
-                    Refused::Malformed(Malformed::Stale) => ", too late".into(),
-                    Refused::Malformed(reason) => format!(", refused: {reason}"),
-                    reason => format!(", refused: {reason:?}"),
-                });
-            }
-            _ => self.note(now, slot, || format!("refuses what r{from} said: {reason:?}")),
+    pub fn refused(&mut self, now: Time, slot: usize, from: usize, reason: Refused) {
+        if self.on {
+            let kind = Kind::Refusal(from, reason);
+            self.lines.push(Line { at: now, who: slot, kind, words: String::new() });
         }
     }
 
@@ -148,7 +146,7 @@ impl Trace {
             return;
         }
         let words = self.words(message);
-        self.lines.push(Line { at: now, from: Some(from), who: to, words });
+        self.lines.push(Line { at: now, who: to, kind: Kind::Delivery(from), words });
     }
 
     fn words(&mut self, message: &Peer) -> String {
@@ -173,6 +171,10 @@ impl Trace {
                 }
                 let names: Vec<_> = blocks.iter().map(|f| self.name(&f.block.id())).collect();
                 format!("sends blocks {}", names.join(" "))
+            }
+            PeerMessage::Ancestors { blocks, .. } => {
+                let names: Vec<_> = blocks.iter().map(|f| self.name(&f.block.id())).collect();
+                format!("sends ancestors {}", names.join(" "))
             }
             PeerMessage::Behind(offer) => {
                 format!("offers a snapshot of height {}", offer.block.height)

@@ -7,26 +7,34 @@ use super::layout::Layout;
 use super::scene::{Range, Scene};
 use super::svg::PALETTE;
 use super::transcript::{Instant, Tenths, Transcript, What};
-use super::{Manifest, draw};
+use super::{Manifest, draw, words};
 
 fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
 
+/// All scripts in a folder and the folders in it.
+fn scripts(folder: &Path) -> Vec<PathBuf> {
+    let entries =
+        std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry"));
+    let found = entries.flat_map(|entry| match entry.path() {
+        path if path.is_dir() => scripts(&path),
+        path if path.extension().is_some_and(|extension| extension == "txt") => vec![path],
+        _ => Vec::new(),
+    });
+    found.collect()
+}
+
 fn transcripts() -> Vec<(PathBuf, Transcript)> {
-    let folder = std::fs::read_dir(root().join("tests/scripts")).expect("the scripts");
-    let mut found: Vec<_> = folder
-        .map(|entry| entry.expect("an entry").path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "txt"))
-        .map(|path| {
-            let text = std::fs::read_to_string(&path).expect("a script");
-            let transcript = Transcript::parse(&text);
-            (path.clone(), transcript.unwrap_or_else(|e| panic!("{}: {e}", path.display())))
-        })
-        .collect();
-    found.sort_by(|(a, _), (b, _)| a.cmp(b));
-    assert!(found.len() >= 10, "scripts are missing");
-    found
+    let mut paths = scripts(&root().join("tests/scripts"));
+    paths.sort();
+    assert!(paths.len() >= 10, "scripts are missing");
+    let read = |path: PathBuf| {
+        let text = std::fs::read_to_string(&path).expect("a script");
+        let transcript = Transcript::parse(&text);
+        (path.clone(), transcript.unwrap_or_else(|e| panic!("{}: {e}", path.display())))
+    };
+    paths.into_iter().map(read).collect()
 }
 
 #[test]
@@ -52,10 +60,11 @@ fn kept_pictures_are_what_the_transcripts_give() {
 
 #[test]
 fn no_text_covers_another_in_any_transcript() {
+    let mut drawn = 0;
     for (path, transcript) in transcripts() {
         let layout = Layout::of(&Scene::of(&transcript, Range::default()));
         let texts = layout.texts();
-        assert!(texts.len() > 10, "{}: nothing is drawn", path.display());
+        drawn += texts.len();
         for (index, (text, edges)) in texts.iter().enumerate() {
             for (other, others) in texts.iter().skip(index + 1) {
                 assert!(!edges.meets(others), "{}: `{text}` and `{other}`", path.display());
@@ -63,6 +72,7 @@ fn no_text_covers_another_in_any_transcript() {
             assert!(edges.right <= layout.width, "{}: `{text}` sticks out", path.display());
         }
     }
+    assert!(drawn > 1_000, "{drawn} texts in all transcripts");
 }
 
 #[test]
@@ -73,7 +83,7 @@ fn every_message_has_its_arrow() {
             .iter()
             .filter_map(|record| match &record.what {
                 What::Delivery { from, to, sent, words } => {
-                    Some((from, to, sent.time, record.at, words))
+                    Some((from, to, sent.time, record.at, words::message(words).1))
                 }
                 _ => None,
             })
@@ -118,6 +128,9 @@ cluster replicas=2
 slow r0 r1 to=20
 ----
 
+delay proposals of=2 to=r1 by=3
+----
+
 send vote r1 r0
 ----
     0.0  r1 → r0  vote b1
@@ -139,6 +152,9 @@ run
    20.5  r0 enters view 2
    20.5  r0 proposes in view 2, 1 frames: b2
    20.5  r0 votes for b2
+   23.0  r1 → r0 r1  vote b2, too late
+   43.5  r0 → r1  proposal b2 (QC(b1), 1 frames)
+   43.5  r0 r1  votes for b2
 
 status
 ----
@@ -159,19 +175,33 @@ fn a_transcript_is_read_as_it_is_written() {
         })
         .collect();
     let at = |time, round| Instant { time: Tenths(time), round };
-    // What the script made up arrives at once, after all else of that time; the slow link's
-    // message was sent 20 ms before.
-    assert_eq!(sent, [(at(0, 0), at(0, 1)), (at(0, u32::MAX), at(200, 0))]);
+    // What the script made up arrives at once, after all else of that time; the slow link's message
+    // was sent 20 ms before, the delayed proposal 23.
+    let last_of = |time| at(time, u32::MAX);
+    let expected = [
+        (at(0, 0), at(0, 1)),
+        (last_of(0), at(200, 0)),
+        (last_of(220), at(230, 0)),
+        (last_of(220), at(230, 0)),
+        (last_of(205), at(435, 0)),
+    ];
+    assert_eq!(sent, expected);
 
     let scene = Scene::of(&transcript, Range::default());
     let times: Vec<_> = scene.moments.iter().map(|m| (m.at.time.0, m.at.round)).collect();
-    assert_eq!(times, [(0, 0), (0, 1), (200, 0), (205, 0)]);
+    assert_eq!(times, [(0, 0), (0, 1), (200, 0), (205, 0), (220, 0), (230, 0), (435, 0)]);
     let lines = &scene.moments[3].lines[0];
     assert_eq!(lines.len(), 1, "one line for entering, proposing and voting: {lines:?}");
     assert_eq!(lines[0].text, "proposes b2, votes");
     assert!(scene.moments[1].lines[0].is_empty(), "a stale vote's refusal is left out");
+    let both: Vec<_> = scene.moments[6].lines.iter().map(|lines| &lines[0].text).collect();
+    assert_eq!(both, ["votes b2", "votes b2"], "a line may tell of several");
+    let fans: Vec<_> =
+        scene.bundles.iter().map(|fan| (fan.label.as_str(), fan.arrows.len())).collect();
+    let late = ("proposal b2 · QC(b1)", 1);
+    assert_eq!(fans, [("vote b1", 1), ("knows QC(b1)", 1), ("vote b2", 2), late]);
     let lost: Vec<_> = scene.bundles.iter().map(|bundle| bundle.arrows[0].lost).collect();
-    assert_eq!(lost, [false, true], "r1 was crashed unseen before the second message");
+    assert_eq!(lost, [false, true, false, true], "r1 was crashed unseen after the first message");
     let svg = draw(&transcript, Range::default());
     assert!(svg.contains("<title>Two of them. One &amp; a &lt;half&gt;.</title>"));
     assert!(svg.contains(">20 ms later<"));
@@ -185,7 +215,7 @@ fn a_range_shows_what_lies_within() {
     assert!(scene.moments.is_empty(), "the message began before the range: {:?}", scene.moments);
     let scene = Scene::of(&transcript, range("0", "20"));
     assert_eq!((scene.moments.len(), scene.bundles.len()), (3, 2));
-    let scene = Scene::of(&transcript, range("20.5", ""));
+    let scene = Scene::of(&transcript, range("20.5", "21"));
     assert_eq!(scene.moments.len(), 1);
     assert_eq!(scene.absences.len(), 1, "r1 is still away");
 }
@@ -196,7 +226,7 @@ fn what_cannot_be_read_is_an_error_that_names_the_place() {
         let text = format!("cluster\n----\n    2.0  r0 starts\n{line}\n");
         Transcript::parse(&text).expect_err(line).to_string()
     };
-    assert!(wrong("    2.0  r0").starts_with("line 4: "));
+    assert!(wrong("    2.0  ").starts_with("line 4: "));
     assert!(wrong("    2.0  he starts").contains("`    2.0  he starts`"));
     assert!(wrong("    2.0  r0 → he  vote b1").contains("must follow the arrow"));
     assert!(wrong("    1.0  r0 starts").contains("time runs backwards"));

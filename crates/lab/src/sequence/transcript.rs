@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use super::words;
+
 /// Tenths of a millisecond since the start: what a transcript's times are exact to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tenths(pub u64);
@@ -119,8 +121,8 @@ impl Transcript {
     /// an error if they cannot be; other output (`status`, `(silence)`) is passed over.
     ///
     /// # Errors
-    /// A line of the trace that is neither `time  r0 → r1  words` nor `time  r0 words`, or is
-    /// earlier than the one before it.
+    /// A line of the trace that is neither `time  r0 → r1 r2  words` nor `time  r0 r1  words`, or
+    /// is earlier than the one before it.
     pub fn parse(text: &str) -> Result<Self, TranscriptError> {
         let mut reader = Reader::default();
         let mut in_output = false;
@@ -149,6 +151,7 @@ struct Reader {
     /// Whether the comment at the top is over.
     titled: bool,
     slowed: BTreeMap<(usize, usize), Tenths>,
+    delays: Vec<Delay>,
     now: Instant,
     /// Messages that the script made up and that have not arrived: from whom to whom.
     made_up: Vec<(usize, usize)>,
@@ -204,8 +207,27 @@ impl Reader {
             ["isolate", who] => self.note(format!("{who} is cut off")),
             ["cut", from, to] => self.note(format!("{from} → {to} is cut")),
             ["heal"] => self.note("all links work".into()),
-            ["lose", "nothing"] => self.note("nothing is lost from now on".into()),
-            ["lose", what] => self.note(format!("{} are lost from now on", what.replace('-', " "))),
+            ["lose", "nothing"] => {
+                self.delays.clear();
+                self.note("nothing is lost from now on".into());
+            }
+            ["lose", what, ..] => {
+                self.note(format!("{}{} are lost", what.replace('-', " "), which(&value)))
+            }
+            ["delay", what, ..] => {
+                let by = value("by").and_then(Tenths::parse).unwrap_or_default();
+                self.note(format!("{what}{} take {by} ms longer", which(&value)));
+                let named =
+                    |key| value(key).map(|names| names.split(',').map(str::to_owned).collect());
+                let (from, to) = (named("from"), named("to"));
+                let view = value("of").and_then(|view| view.parse().ok());
+                let kind = what.trim_end_matches('s').to_owned();
+                self.delays.push(Delay { kind, view, from, to, by });
+            }
+            ["equivocate", who, ..] => {
+                let to = value("to").unwrap_or("some").replace(',', " and ");
+                self.note(format!("{who} sends {to} other blocks"));
+            }
             ["liar", who] => self.note(format!("{who} lies from now on")),
             ["trace", "off"] => self.untraced = true,
             _ => {}
@@ -228,39 +250,55 @@ impl Reader {
     fn output(&mut self, line: &str) -> Result<(), &'static str> {
         let (time, rest) = line.trim_start().split_once(' ').unwrap_or((line, ""));
         let Some(time) = Tenths::parse(time) else { return Ok(()) };
-        let rest = rest.trim_start();
-        let (who, words) = rest.split_once(' ').ok_or("nobody and nothing after the time")?;
-        if !is_name(who) {
-            return Err("a name like r0 or c0 must follow the time");
-        }
-        let who = self.participant(who);
         if time < self.now.time {
             return Err("time runs backwards");
         }
-        let Some(target) = words.strip_prefix("→ ") else {
-            let words = words.trim_start().to_owned();
-            self.push(time, time, What::Event { who, words });
+        let (who, rest) = self.names(rest);
+        if who.is_empty() {
+            return Err("a name like r0 or c0 must follow the time");
+        }
+        let Some(rest) = rest.strip_prefix("→ ") else {
+            for who in who {
+                self.push(time, time, What::Event { who, words: rest.to_owned() });
+            }
             return Ok(());
         };
-        let (to, words) = target.split_once(' ').ok_or("the message is missing")?;
-        if !is_name(to) {
+        let (to, words) = self.names(rest);
+        if to.is_empty() {
             return Err("a name like r0 or c0 must follow the arrow");
         }
-        let (from, to) = (who, self.participant(to));
-        let words = words.trim_start().to_owned();
+        for (from, to) in who.iter().flat_map(|from| to.iter().map(|to| (*from, *to))) {
+            self.delivered(time, from, to, words);
+        }
+        Ok(())
+    }
+
+    /// The names that a text begins with, and what follows them.
+    fn names<'a>(&mut self, text: &'a str) -> (Vec<usize>, &'a str) {
+        let (mut names, mut rest) = (Vec::new(), text.trim_start());
+        while let Some((name, behind)) = rest.split_once(' ').filter(|(word, _)| is_name(word)) {
+            names.push(self.participant(name));
+            rest = behind.trim_start();
+        }
+        (names, rest)
+    }
+
+    fn delivered(&mut self, time: Tenths, from: usize, to: usize, words: &str) {
+        let delivery = |sent| What::Delivery { from, to, sent, words: words.to_owned() };
         if let Some(made_up) = self.made_up.iter().position(|link| *link == (from, to))
             && time == self.now.time
         {
             self.made_up.remove(made_up);
             let sent = self.now;
             self.now.round += 1;
-            self.push(time, time, What::Delivery { from, to, sent, words });
-            return Ok(());
+            return self.push(time, time, delivery(sent));
         }
-        let delay = self.slowed.get(&(from, to)).copied().unwrap_or(Tenths::LINK);
-        let sent = Tenths(time.0.saturating_sub(delay.0));
-        self.push(time, sent, What::Delivery { from, to, sent: Instant::last_of(sent), words });
-        Ok(())
+        let link = self.slowed.get(&(from, to)).copied().unwrap_or(Tenths::LINK);
+        let names = &self.transcript.participants;
+        let late = self.delays.iter().find(|delay| delay.concerns(names, from, to, words));
+        let delay = link.0 + late.map_or(0, |late| late.by.0);
+        let sent = Tenths(time.0.saturating_sub(delay));
+        self.push(time, sent, delivery(Instant::last_of(sent)));
     }
 
     /// Writes down what began at `from` and was seen at `time`.
@@ -283,6 +321,44 @@ impl Reader {
             names.len() - 1
         })
     }
+}
+
+/// Messages of a kind that take longer than their link does.
+struct Delay {
+    kind: String,
+    /// Of which view; of any if absent.
+    view: Option<u64>,
+    /// From whom; from anybody if absent.
+    from: Option<Vec<String>>,
+    /// To whom; to anybody if absent.
+    to: Option<Vec<String>>,
+    by: Tenths,
+}
+
+impl Delay {
+    fn concerns(&self, names: &[String], from: usize, to: usize, words: &str) -> bool {
+        let among = |list: &Option<Vec<String>>, who: usize| {
+            list.as_ref().is_none_or(|list| names.get(who).is_some_and(|name| list.contains(name)))
+        };
+        let view = || match self.kind.as_str() {
+            "proposal" | "vote" => words::block(words).map(|(view, _)| view),
+            _ => words.split([' ', ',']).find_map(|word| word.parse().ok()),
+        };
+        words.starts_with(self.kind.as_str())
+            && self.view.is_none_or(|of| view() == Some(of))
+            && among(&self.from, from)
+            && among(&self.to, to)
+    }
+}
+
+/// Which messages a command is about, as words to follow their kind.
+fn which<'a>(value: &dyn Fn(&str) -> Option<&'a str>) -> String {
+    let named = |key| {
+        value(key)
+            .map_or_else(String::new, |names| format!(" {key} {}", names.replace(',', " and ")))
+    };
+    let view = value("of").map_or_else(String::new, |view| format!(" of view {view}"));
+    format!("{view}{}{}", named("from"), named("to"))
 }
 
 /// `r3` is a replica, `c0` a client.

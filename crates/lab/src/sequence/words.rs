@@ -58,6 +58,7 @@ pub fn message(words: &str) -> (Kind, String) {
         "time-out" => Kind::TimeOut,
         _ => Kind::Other,
     };
+    let words = words.strip_suffix(", too late").unwrap_or(words);
     let words = match words.rsplit_once(" + ") {
         Some((words, bodies)) if bodies.ends_with("bodies") => words,
         _ => words,

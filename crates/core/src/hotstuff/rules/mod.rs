@@ -17,13 +17,14 @@ pub use chained::Chained;
 pub use fast::Fast;
 pub use hotstuff_2::HotStuff2;
 pub use simplified::Simplified;
-pub use two_chain::{SECOND as SECOND_VOTE, TwoChain};
+pub use two_chain::{SECOND as SECOND_VOTE, SECOND_VOTE_DELAYS, TwoChain};
 
 use std::fmt::Debug;
 
 use crate::block::{Block, BlockId, SharedBlock};
 use crate::certificate::{Qc, Tc};
 use crate::tree::BlockTree;
+use crate::types::View;
 
 /// What a certificate leads to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -74,6 +75,14 @@ pub trait Rules: Debug + Send + Sync + 'static {
 
     /// What a valid certificate leads to, as far as its block and its ancestors are in the tree.
     fn on_qc(&self, tree: &BlockTree, qc: &Qc) -> Outcome;
+
+    /// Whether a replica that gave up on `given_up` and nothing later may say a second time that it
+    /// stands by a block of `view`, whose certificate it has just seen. Asked only where second
+    /// votes are cast ([`Settings::second_vote`](super::Settings::second_vote)).
+    fn may_vote_again(&self, view: View, given_up: View) -> bool {
+        let _ = (view, given_up);
+        false
+    }
 
     /// The certificate that a leader extends: its high QC, where the rules do not bind it to what
     /// the time-out certificate says.

@@ -16,6 +16,10 @@ use super::{Facts, Outcome, Rules, two_chain};
 use crate::block::Block;
 use crate::certificate::{Qc, Tc};
 use crate::tree::BlockTree;
+use crate::types::View;
+
+/// One-way message delays from proposal to commit with second votes: proposal, vote, second vote.
+pub const SECOND_VOTE_DELAYS: u64 = 3;
 
 /// The phase of second votes.
 pub const SECOND: u8 = 2;
@@ -46,6 +50,12 @@ impl Rules for TwoChain {
             None => block.view == block.justify.view().next(),
             Some(tc) => block.view == tc.view().next() && block.justify.view() >= tc.high_qc_view(),
         }
+    }
+
+    /// Not after it gave up on the block's view or a later one: it did so with a lower high QC, and a
+    /// time-out certificate that leaves the block out may rest on that.
+    fn may_vote_again(&self, view: View, given_up: View) -> bool {
+        given_up < view
     }
 
     fn on_qc(&self, tree: &BlockTree, qc: &Qc) -> Outcome {

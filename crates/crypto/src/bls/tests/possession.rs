@@ -108,4 +108,7 @@ fn keys_that_cancel_out_do_not_spoil_a_certificate() {
     // By themselves they are infinity, which is no signature.
     let both = shares[..2].iter().map(|(_, share)| share.as_slice());
     assert_eq!(committee.join(both), None);
+    let mut infinity = [0; 48];
+    infinity[0] = 0xc0;
+    assert!(!aggregate_holds(&committee, &[(said[0], vec![0, 1])], &infinity));
 }

@@ -1,0 +1,137 @@
+//! Quorum arithmetic, for every size of a committee up to 32, counted out.
+
+use quorate_core::certificate::{Ballot, Domain, Malformed, Qc, Vote};
+use quorate_core::crypto::{Form, Signature, Signers};
+use quorate_core::pacemaker::{Consequence, Kind, Pacemaker, Timing};
+use quorate_core::votes::VoteCollector;
+use quorate_core::wire::{Decode, Encode};
+use quorate_core::{Digest, ReplicaId, Time, View};
+
+use crate::cluster::adversary::Liar;
+use crate::cluster::keys::committee;
+
+/// The most that may lie among n: fewer than a third.
+fn most_liars(n: usize) -> usize {
+    (0..n).rev().find(|liars| 3 * liars < n).expect("none at least")
+}
+
+#[test]
+fn two_quorums_share_a_correct_replica_and_the_correct_ones_are_a_quorum() {
+    for n in 1..=32 {
+        let committee = committee(n);
+        let (f, q) = (committee.faults(), committee.quorum());
+        assert_eq!(f, most_liars(n), "n = {n}");
+        assert!(n - f >= q, "the correct ones alone, n = {n}");
+        // Two sets of q share 2q − n at least.
+        assert!(2 * q - n > f, "n = {n}");
+        assert_eq!(committee.honest_witness(), f + 1, "n = {n}");
+        assert_eq!(committee.replicas().count(), n);
+        assert!(
+            committee.contains(ReplicaId(n as u16 - 1)) && !committee.contains(ReplicaId(n as u16))
+        );
+    }
+}
+
+#[test]
+fn two_quorums_of_small_committees_counted_one_by_one() {
+    for n in 1..=8usize {
+        let committee = committee(n);
+        let quorums: Vec<u32> =
+            (0..1u32 << n).filter(|set| set.count_ones() as usize == committee.quorum()).collect();
+        for one in &quorums {
+            for other in &quorums {
+                let shared = (one & other).count_ones() as usize;
+                assert!(shared > committee.faults(), "{one:b} and {other:b} of {n}");
+            }
+        }
+    }
+}
+
+/// A certificate of the first `count` replicas, in the form that `proof` writes.
+fn certificate(count: usize, form: Form) -> Qc {
+    let mut bytes = Ballot { view: View(1), phase: 1, block: Digest([1; 32]) }.to_bytes();
+    let signers = (0..count as u16).map(ReplicaId);
+    match form {
+        Form::List => {
+            bytes.push(1);
+            (count as u32).encode(&mut bytes);
+            for signer in signers {
+                (signer, Signature::NONE).encode(&mut bytes);
+            }
+        }
+        Form::Aggregate => {
+            bytes.push(2);
+            signers.collect::<Signers>().encode(&mut bytes);
+            Signature::NONE.encode(&mut bytes);
+        }
+        Form::Threshold => {
+            bytes.push(3);
+            Signature::NONE.encode(&mut bytes);
+        }
+    }
+    Qc::from_bytes(bytes.into()).expect("a certificate")
+}
+
+#[test]
+fn certificates_need_a_quorum_at_every_size() {
+    for n in 1..=32 {
+        let quorum = n - most_liars(n);
+        for form in [Form::List, Form::Aggregate] {
+            let domain = Domain::new(committee(n), 1).with_forms(form, form);
+            for count in 0..=n + 1 {
+                let refused = certificate(count, form).checks(&domain, &Digest([0; 32])).err();
+                let expected = match count {
+                    count if count > n => Some(Malformed::UnknownSigner),
+                    count if count < quorum => Some(Malformed::NoQuorum),
+                    _ => None,
+                };
+                assert_eq!(refused, expected, "{count} of {n}, {form:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn votes_are_verified_when_they_are_a_quorum_at_every_size() {
+    let ballot = Ballot { view: View(1), phase: 1, block: Digest([1; 32]) };
+    for n in 1..=32 {
+        let mut votes = VoteCollector::new(&committee(n));
+        let quorum = n - most_liars(n);
+        for id in 0..n {
+            let vote = Vote { ballot, voter: ReplicaId(id as u16), signature: Signature::NONE };
+            let complete = votes.add(vote).map(|votes| votes.len());
+            assert_eq!(complete, (id + 1 >= quorum).then_some(id + 1), "{} of {n}", id + 1);
+        }
+        let stranger = Vote { ballot, voter: ReplicaId(n as u16), signature: Signature::NONE };
+        assert_eq!(votes.add(stranger), None);
+    }
+}
+
+#[test]
+fn time_outs_are_joined_by_f_plus_1_and_certified_by_q_at_every_size() {
+    let genesis = Qc::genesis(Digest([0; 32]));
+    for n in 1..=32 {
+        let committee = committee(n);
+        let domain = Domain::new(committee.clone(), 1);
+        let timing = Timing::default();
+        let mut pacemaker = Pacemaker::new(&committee, Kind::TimeoutCertificates, timing, 3);
+        pacemaker.certified(Time(0), View(4), [ReplicaId(0); 2]);
+        let (quorum, witnesses) = (n - most_liars(n), most_liars(n) + 1);
+        for id in 0..n {
+            let liar = Liar { id, domain: domain.clone(), to: 0 };
+            let time_out = liar.time_out(View(5), &genesis);
+            let count = id + 1;
+            match pacemaker.time_out(time_out, genesis.clone(), View(4)) {
+                Consequence::Certificate(time_outs) => {
+                    assert!(count >= quorum, "{count} of {n}");
+                    assert_eq!(time_outs.len(), quorum);
+                }
+                Consequence::Join(view) => {
+                    assert!((witnesses..quorum).contains(&count), "{count} of {n}");
+                    assert_eq!(view, View(5));
+                }
+                Consequence::None => assert!(count < witnesses, "{count} of {n}"),
+            }
+        }
+    }
+}
