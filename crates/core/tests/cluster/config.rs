@@ -20,7 +20,9 @@ pub struct Config {
     pub rules: &'static dyn Rules,
     pub pacemaker: Kind,
     pub election: Election,
-    /// Votes are broadcast, and a second one is cast.
+    /// Votes go to all.
+    pub broadcast_votes: bool,
+    /// Votes go to all, and a second one is cast.
     pub second_vote: bool,
     /// Proposals leave out what ancestors hold.
     pub filtering: bool,
@@ -59,6 +61,7 @@ impl Default for Config {
             rules: &Chained,
             pacemaker: Kind::TimeoutCertificates,
             election: Election::RoundRobin,
+            broadcast_votes: false,
             second_vote: false,
             filtering: true,
             ancestors: Ancestors::None,
@@ -95,7 +98,7 @@ impl Config {
             },
             vote_form: self.forms.0,
             time_out_form: self.forms.1,
-            broadcast_votes: self.second_vote,
+            broadcast_votes: self.broadcast_votes || self.second_vote,
             second_vote: self.second_vote,
             delta: Duration::from_micros(self.delta),
             ..hotstuff::Settings::new(self.rules)

@@ -24,7 +24,7 @@ mod world;
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use quorate_core::block::Block;
+use quorate_core::block::{Block, BlockId};
 use quorate_core::client::message::{Outcome, Response};
 use quorate_core::crypto::{PublicKey, Signature};
 use quorate_core::execution::Execution;
@@ -101,6 +101,10 @@ pub struct Cluster {
     queue: BTreeMap<(Time, u64), Event>,
     queued: u64,
     pub trace: Trace,
+    /// Who proposed which block, and when.
+    pub proposed: Vec<(Time, usize, BlockId)>,
+    /// Who committed which block, and when.
+    pub committed: Vec<(Time, usize, BlockId)>,
     /// Refusals by reason.
     pub refused: BTreeMap<Refused, u64>,
     /// Says which messages are lost: from, to, message.
@@ -147,6 +151,8 @@ impl Cluster {
             queue: BTreeMap::new(),
             queued: 0,
             trace,
+            proposed: Vec::new(),
+            committed: Vec::new(),
             refused: BTreeMap::new(),
             drops: None,
             meddler: None,

@@ -15,7 +15,7 @@ pub enum Fate {
     /// It arrives so many microseconds later than it would.
     Late(u64),
     /// This one goes instead.
-    Bent(Peer),
+    Bent(Box<Peer>),
 }
 
 /// One direction of a link. Times in microseconds.

@@ -6,7 +6,7 @@ use quorate_core::hotstuff::Message;
 use quorate_core::replica::message::{FullBlock, PeerMessage, within};
 use quorate_core::replica::{Action, Input, SnapshotMeta};
 use quorate_core::state_machine::Snapshot;
-use quorate_core::{Height, ReplicaId};
+use quorate_core::{Height, ReplicaId, protocol};
 
 use super::adversary::Liar;
 use super::keys::Mock;
@@ -36,6 +36,7 @@ impl Cluster {
             Action::Committed(blocks) => {
                 let executed = self.core(slot).execution().height();
                 for block in blocks {
+                    self.committed.push((self.now, slot, block.id()));
                     self.slots[slot].disk.committed(block.height, block.id());
                     if !self.slots[slot].faulty {
                         self.oracles.commits(self.slots[slot].id, executed, &block);
@@ -53,7 +54,12 @@ impl Cluster {
                 self.schedule(0, Event::LogCut { to: slot });
             }
             Action::Executed { .. } => {}
-            Action::Event(event) => self.trace.event(self.now, slot, &event),
+            Action::Event(event) => {
+                self.trace.event(self.now, slot, &event);
+                if let protocol::Event::Proposed { block, .. } = event {
+                    self.proposed.push((self.now, slot, block));
+                }
+            }
             Action::Refused { from, reason } => {
                 *self.refused.entry(reason).or_default() += 1;
                 self.trace.refused(self.now, slot, from.index(), reason);
@@ -101,7 +107,7 @@ impl Cluster {
                 Fate::Goes => (message, 0),
                 Fate::Lost => continue,
                 Fate::Late(micros) => (message, micros),
-                Fate::Bent(message) => (message, 0),
+                Fate::Bent(message) => (*message, 0),
             };
             for delay in self.network.copies(&mut self.rng, from, to) {
                 let arrives = Event::Deliver { to, from, bytes: encoded(&message) };

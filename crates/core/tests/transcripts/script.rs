@@ -266,7 +266,9 @@ impl Deed {
         match self {
             Self::Lose => Fate::Lost,
             Self::Delay { millis } => Fate::Late(millis * 1_000),
-            Self::Equivocate => other_proposal(peer).map_or(Fate::Goes, Fate::Bent),
+            Self::Equivocate => {
+                other_proposal(peer).map_or(Fate::Goes, |other| Fate::Bent(Box::new(other)))
+            }
         }
     }
 }
