@@ -43,7 +43,7 @@ pub use timing::{Adaptive, ENOUGH, LONGEST, Timing, Waits};
 
 use crate::certificate::{Qc, TimeOut};
 use crate::committee::Committee;
-use crate::types::{ReplicaId, Time, View};
+use crate::types::{Duration, ReplicaId, Time, View};
 
 /// Whom a replica tells that it gave up on a view.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -98,6 +98,8 @@ pub struct Pacemaker {
     /// How often the timer ran out in this view.
     attempts: u64,
     committed: View,
+    /// How much longer this view is waited for, as its leader waits first.
+    allowance: Duration,
     /// Since when there is work in this view.
     busy_since: Time,
     deadline: Option<Time>,
@@ -129,6 +131,7 @@ impl Pacemaker {
             leaders: [ReplicaId(0); 2],
             attempts: 0,
             committed: View(0),
+            allowance: Duration::ZERO,
             busy_since: Time(0),
             deadline: None,
             time_outs: vec![None; committee.size()],
@@ -172,10 +175,19 @@ impl Pacemaker {
         self.view = certified.next();
         self.leaders = leaders;
         self.attempts = 0;
+        self.allowance = Duration::ZERO;
         if self.deadline.is_some() {
             self.arm(now);
         }
         true
+    }
+
+    /// The leader of this view waits so long before it proposes: it is waited for so much longer.
+    pub fn allow(&mut self, now: Time, allowance: Duration) {
+        if std::mem::replace(&mut self.allowance, allowance) != allowance && self.deadline.is_some()
+        {
+            self.arm(now);
+        }
     }
 
     /// The timer ran out: the view to give up.
@@ -235,7 +247,7 @@ impl Pacemaker {
         if self.leaders.iter().any(|leader| self.suspects(*leader)) {
             wait /= SHORTENED;
         }
-        self.deadline = Some(now.after(wait));
+        self.deadline = Some(now.after(wait + self.allowance));
     }
 
     /// Notes that a block of `leader` was certified: it did its part.

@@ -303,6 +303,8 @@ pub enum Event {
 pub enum Declined {
     /// It is not of the current view.
     NotCurrent,
+    /// Its view has a certificate, of the phase that the vote would be for or a later one.
+    Certified,
     /// This replica voted in its view or a later one.
     AlreadyVoted,
     /// This replica gave up on its view.

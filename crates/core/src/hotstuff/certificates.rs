@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
+use super::new_views::Untold;
 use super::{Fx, HotStuff, Message};
 use crate::block::{BlockId, SharedBlock};
 use crate::certificate::{Ballot, Qc, Tc};
 use crate::hotstuff::rules::Outcome;
+use crate::pacemaker::Kind;
 use crate::protocol::{Event, Output, Record};
 use crate::tree::Misfit;
-use crate::types::{ReplicaId, Time, View};
+use crate::types::{Duration, ReplicaId, Time, View};
 
 impl HotStuff {
     /// The highest view that `qc` puts an end to: its own, if it is of the last phase.
@@ -43,7 +45,8 @@ impl HotStuff {
     /// q votes made a certificate here.
     pub(super) fn on_certified(&mut self, now: Time, qc: Qc, fx: &mut Fx) {
         fx.event(Event::Certified(qc.ballot()));
-        if self.facts.phases > 1 {
+        // Others that make one, of votes in time-outs, tell of it when they tell of the time-outs.
+        if self.facts.phases > 1 && self.proposer_of(&qc.ballot()) == self.me {
             fx.output(Output::Broadcast(Message::Certificate(qc.clone())));
         }
         self.on_qc(now, qc, fx);
@@ -67,7 +70,9 @@ impl HotStuff {
             self.cast_second_vote(&qc, fx);
         }
         self.apply_rules(&qc, fx);
-        self.enter_behind(now, ended, fx);
+        if !self.enter_behind(now, ended, fx) && !self.entered_by_tc() {
+            self.pacemaker.allow(now, Duration::ZERO);
+        }
     }
 
     /// Whether a certificate commits its block by itself: one of the last of several phases, or of
@@ -87,7 +92,7 @@ impl HotStuff {
         if entered {
             fx.event(Event::Entered(view));
             self.votes.forget_below(certified);
-            self.tell_new_view(now, fx);
+            self.wait_for_new_views(now);
         }
         entered
     }
@@ -100,22 +105,22 @@ impl HotStuff {
         }
         let view = tc.view();
         self.safety.high_tc = Some(tc);
-        // If the view's proposal had come, whoever was to collect the votes is to blame.
-        let voted = self.safety.voted.filter(|ballot| ballot.view == view);
-        let collector = voted.and_then(|ballot| self.collector(&ballot));
-        self.pacemaker.blame(collector.unwrap_or_else(|| self.leader(view)));
+        self.blame_for_views_up_to(view);
         fx.event(Event::GaveUp(view));
         self.enter_behind(now, view, fx);
-        match (from, self.pacemaker.collector(view)) {
-            // The dissertation's NEXT-VIEW.
-            (None, Some(_)) => fx.output(Output::Broadcast(self.advance())),
-            // Forwarded once: were it held by one replica alone, the next leader could not enter.
-            _ => {
-                let next = self.leader(view.next());
-                if next != self.me && from != Some(next) {
-                    fx.output(Output::Send { to: next, message: self.advance() });
-                }
-            }
+        self.untold = Some(Untold { ended: view, tc_from: from });
+    }
+
+    /// Blames whom this replica waited for in vain: in `last`, and, where it complained of one view
+    /// after another from the one it is in, in each of them.
+    fn blame_for_views_up_to(&mut self, last: View) {
+        let complained = self.pacemaker.kind() == Kind::Linear && self.safety.timed_out >= last;
+        let first = if complained { self.pacemaker.view().min(last) } else { last };
+        for view in (first.0..=last.0).map(View) {
+            // If the view's proposal had come, whoever was to collect the votes is to blame.
+            let voted = self.safety.voted.filter(|ballot| ballot.view == view);
+            let collector = voted.and_then(|ballot| self.collector(&ballot));
+            self.pacemaker.blame(collector.unwrap_or_else(|| self.leader(view)));
         }
     }
 

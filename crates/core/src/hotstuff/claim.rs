@@ -64,10 +64,7 @@ impl HotStuff {
             Message::Advance { high_qc, high_tc, decided } => {
                 let mut checks = self.certificate_checks(high_qc, high_tc.as_ref())?;
                 if let Some(qc) = decided {
-                    if !self.decides(qc) {
-                        return Err(Malformed::WrongPhase);
-                    }
-                    checks.extend(self.vote_certificate_checks(qc)?);
+                    checks.extend(self.decision_checks(qc)?);
                 }
                 checks
             }
@@ -121,8 +118,13 @@ impl HotStuff {
         Ok(checks)
     }
 
-    /// A certificate of votes of any phase: of second votes as well, which nothing is built upon.
-    pub(super) fn vote_certificate_checks(&self, qc: &Qc) -> Result<Vec<Check>, Malformed> {
+    /// A certificate that commits its block by itself.
+    fn decision_checks(&self, qc: &Qc) -> Result<Vec<Check>, Malformed> {
+        if self.decides(qc) { self.checks_of(qc) } else { Err(Malformed::WrongPhase) }
+    }
+
+    /// Any certificate that this replica may make or be shown.
+    pub(super) fn checks_of(&self, qc: &Qc) -> Result<Vec<Check>, Malformed> {
         if self.settings.second_vote && qc.phase() > self.facts.phases {
             qc.second_vote_checks(&self.domain)
         } else {

@@ -52,6 +52,14 @@ impl HotStuff {
         number
     }
 
+    /// Whether votes are being verified or joined that may make a new high QC.
+    pub(super) fn is_certifying(&self) -> bool {
+        let high_qc = self.safety.high_qc.rank();
+        let ballots = self.asks.values().filter_map(Ask::ballot);
+        let mut of_rules = ballots.filter(|ballot| ballot.phase <= self.facts.phases);
+        of_rules.any(|ballot| ballot.rank() > high_qc)
+    }
+
     /// Whether a vote can help nobody any more.
     pub(super) fn is_late(&self, vote: &Vote) -> bool {
         if vote.phase > self.facts.phases {
@@ -208,7 +216,7 @@ impl HotStuff {
     }
 
     fn verify_joined(&mut self, qc: Qc, votes: Vec<Vote>, fx: &mut Fx) {
-        if let Ok(checks) = self.vote_certificate_checks(&qc) {
+        if let Ok(checks) = self.checks_of(&qc) {
             let ask = self.ask(Ask::Joined(qc, votes));
             fx.output(Output::Verify { ask, checks });
         }

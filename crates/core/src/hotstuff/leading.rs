@@ -5,7 +5,6 @@
 //! same leader for the same chain. Before there is a proposal, the chain of the high QC is taken.
 
 use super::HotStuff;
-use crate::block::BlockId;
 use crate::certificate::{Ballot, Qc};
 use crate::leader::History;
 use crate::types::{Height, ReplicaId, View};
@@ -54,11 +53,16 @@ impl HotStuff {
             return None;
         }
         Some(if self.facts.phases > 1 {
-            let proposer = |id: &BlockId| self.tree.get(id).map(|block| block.proposer);
-            proposer(&ballot.block).unwrap_or_else(|| self.leader(ballot.view))
+            self.proposer_of(ballot)
         } else {
             self.leader_after(*ballot)
         })
+    }
+
+    /// Who made the block of `ballot`, as far as this replica can tell.
+    pub(super) fn proposer_of(&self, ballot: &Ballot) -> ReplicaId {
+        let block = self.tree.get(&ballot.block);
+        block.map_or_else(|| self.leader(ballot.view), |block| block.proposer)
     }
 
     /// Whether this replica is to lead the view after that of `ballot`.

@@ -10,7 +10,7 @@
 //! - `collecting`: how votes and time-outs become certificates;
 //! - `certificates`: what a QC or TC leads to: high QC, lock, commit (with [`Rules::on_qc`]);
 //! - `timeouts`: giving up on a view;
-//! - `new_views`: what a leader waits for after a view without a certificate.
+//! - `new_views`: what is told, and what a leader waits for, after a view without a certificate.
 //!
 //! Deviations from the papers:
 //! - **Votes go to the leader of the next view**, which collects them before it enters that view
@@ -53,7 +53,7 @@ use crate::tree::BlockTree;
 use crate::types::{Height, ReplicaId, Time, View};
 use crate::votes::VoteCollector;
 use collecting::Ask;
-use new_views::NewViews;
+use new_views::{NewViews, Untold};
 use rules::Facts;
 
 type Fx = Effects<Output<Message>>;
@@ -76,6 +76,7 @@ pub struct HotStuff {
     pacemaker: Pacemaker,
     votes: VoteCollector,
     new_views: NewViews,
+    untold: Option<Untold>,
     /// The highest certificate that commits its block by itself; where that is missing, as soon as it
     /// comes. Later blocks need not show it, if their leaders did not have it. Not in the safety
     /// record: nothing rests on it, and the chain will say the same in the end.
@@ -127,6 +128,7 @@ impl HotStuff {
             pacemaker,
             votes: VoteCollector::new(&committee),
             new_views: NewViews::new(committee.size()),
+            untold: None,
             decided: None,
             to_sign: Vec::new(),
             my_vote: None,
@@ -180,9 +182,8 @@ impl HotStuff {
         if let Some(ballot) = self.safety.voted {
             self.sign_vote(ballot, fx);
         }
-        self.tell_new_view(now, fx);
+        self.wait_for_new_views(now);
         self.repeat_proposal(fx);
-        fx.output(Output::Broadcast(self.advance()));
     }
 
     /// Grows from a later committed block, whose state was taken over. What the chain up to it
@@ -344,6 +345,7 @@ impl Protocol for HotStuff {
         self.pacemaker.set_busy(now, ledger.has_pending() || self.has_uncommitted_commands());
         self.vote_if_it_waited(ledger, &mut fx);
         self.vote_in_next_phase(&mut fx);
+        self.tell_of_tc(&mut fx);
         self.propose_if_due(now, ledger, &mut fx);
         if std::mem::take(&mut self.must_write) {
             fx.record(Record::Safety(Arc::new(self.safety.clone())));

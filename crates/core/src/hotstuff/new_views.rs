@@ -1,4 +1,8 @@
-//! What a leader waits for after a view without a certificate.
+//! What is told after a view without a certificate, and what its successor's leader waits for.
+//!
+//! Time-outs carry votes, and those that make the time-out certificate often make the certificate
+//! of the view's block as well. So nothing is told before votes at hand are verified: the next
+//! leader is to extend the highest certificate that there is.
 //!
 //! With the linear pacemaker it is q NEW-VIEWs (the dissertation's Algorithm 2; its own counts):
 //! before it has them it may propose below an honest lock. Where the rules
@@ -15,6 +19,15 @@ pub(super) struct NewViews {
     highest: Vec<View>,
     /// Until when the leader of a view waits for locks.
     patience: Option<(View, Time)>,
+}
+
+/// A time-out certificate that was taken in, before others are told of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Untold {
+    /// The view that it ends.
+    pub(super) ended: View,
+    /// Who sent it; `None`: it was made here.
+    pub(super) tc_from: Option<ReplicaId>,
 }
 
 impl NewViews {
@@ -49,21 +62,24 @@ impl HotStuff {
         self.facts.waits_for_locks || self.settings.pacemaker == Kind::Linear
     }
 
-    /// Whether the current view was entered by a time-out certificate.
-    fn entered_by_tc(&self) -> bool {
+    /// Whether the current view can be entered by a time-out certificate only.
+    pub(super) fn entered_by_tc(&self) -> bool {
         self.ended_by(&self.safety.high_qc).next() < self.pacemaker.view()
     }
 
-    /// Tells the leader of a view that was just entered by a time-out certificate.
-    pub(super) fn tell_new_view(&mut self, now: Time, fx: &mut Fx) {
+    /// Begins to wait in the view just entered: for what this replica has to hear if it leads the
+    /// view, or for a leader that does so.
+    pub(super) fn wait_for_new_views(&mut self, now: Time) {
         let view = self.pacemaker.view();
         self.new_views.patience = None;
         if !self.takes_new_views() || !self.entered_by_tc() {
             return;
         }
-        let leader = self.leader(view);
-        if leader != self.me {
-            return self.repeat_new_view(leader, fx);
+        if self.facts.waits_for_locks {
+            self.pacemaker.allow(now, self.settings.delta);
+        }
+        if self.leader(view) != self.me {
+            return;
         }
         self.new_views.heard(self.me, view);
         if self.facts.waits_for_locks {
@@ -71,12 +87,42 @@ impl HotStuff {
         }
     }
 
+    /// Tells of the last time-out certificate, as soon as no votes are being verified that may
+    /// make a higher certificate than this replica has.
+    pub(super) fn tell_of_tc(&mut self, fx: &mut Fx) {
+        if self.is_certifying() {
+            return;
+        }
+        let Some(Untold { ended, tc_from }) = self.untold.take() else { return };
+        let view = ended.next();
+        if view != self.pacemaker.view() {
+            return;
+        }
+        let leader = self.leader(view);
+        if leader != self.me && self.takes_new_views() && self.entered_by_tc() {
+            fx.output(Output::Send { to: leader, message: self.new_view() });
+        }
+        match (tc_from, self.pacemaker.collector(ended)) {
+            // The dissertation's NEXT-VIEW.
+            (None, Some(_)) => fx.output(Output::Broadcast(self.advance())),
+            // Forwarded once: were it held by one replica alone, the next leader could not enter.
+            _ if leader != self.me && tc_from != Some(leader) => {
+                fx.output(Output::Send { to: leader, message: self.advance() });
+            }
+            _ => {}
+        }
+    }
+
+    fn new_view(&self) -> Message {
+        let (view, high_qc) = (self.pacemaker.view(), self.safety.high_qc.clone());
+        Message::NewView { view, high_qc }
+    }
+
     /// Tells the leader of the current view (again), if `peer` is it.
     pub(super) fn repeat_new_view(&self, peer: ReplicaId, fx: &mut Fx) {
         let view = self.pacemaker.view();
         if self.takes_new_views() && self.entered_by_tc() && self.leader(view) == peer {
-            let high_qc = self.safety.high_qc.clone();
-            fx.output(Output::Send { to: peer, message: Message::NewView { view, high_qc } });
+            fx.output(Output::Send { to: peer, message: self.new_view() });
         }
     }
 

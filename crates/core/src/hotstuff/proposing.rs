@@ -71,7 +71,8 @@ impl HotStuff {
         let tc = self.tc_to_enter(view, high_qc);
         let entered = match &tc {
             None => self.ended_by(high_qc).next() == view,
-            Some(_) => self.heard_enough(),
+            // What time-outs carry may make a certificate that needs no TC.
+            Some(_) => self.heard_enough() && !self.is_certifying(),
         };
         entered.then(|| (self.settings.rules.justify(high_qc, tc.as_ref()), tc))
     }

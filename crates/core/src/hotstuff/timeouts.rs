@@ -1,7 +1,7 @@
 //! Giving up on a view.
 
 use super::{Fx, HotStuff, Message};
-use crate::certificate::{Qc, TimeOut};
+use crate::certificate::{Qc, TimeOut, Vote};
 use crate::pacemaker::Consequence;
 use crate::protocol::{Event, Output};
 use crate::types::{ReplicaId, Time, View};
@@ -55,12 +55,10 @@ impl HotStuff {
     pub(super) fn send_time_out(&mut self, now: Time, time_out: TimeOut, high_qc: Qc, fx: &mut Fx) {
         self.my_time_out = Some((time_out, high_qc.clone()));
         let high_tc = self.safety.high_tc.clone().filter(|tc| tc.view() > self.ended_by(&high_qc));
-        let message = Message::TimeOut {
-            time_out,
-            high_qc: high_qc.clone(),
-            high_tc,
-            last_vote: self.my_vote.filter(|vote| vote.view <= time_out.view),
-        };
+        // A vote that has its certificate in the high QC is no help.
+        let news = |vote: &Vote| vote.view <= time_out.view && vote.rank() > high_qc.rank();
+        let last_vote = self.my_vote.filter(news);
+        let message = Message::TimeOut { time_out, high_qc: high_qc.clone(), high_tc, last_vote };
         match self.pacemaker.collector(time_out.view) {
             None => fx.output(Output::Broadcast(message)),
             Some(to) if to != self.me => return fx.output(Output::Send { to, message }),

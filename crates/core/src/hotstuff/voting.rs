@@ -52,6 +52,9 @@ impl HotStuff {
         if view != self.pacemaker.view() {
             return Err(Declined::NotCurrent);
         }
+        if self.safety.high_qc.rank() >= (view, FIRST) {
+            return Err(Declined::Certified);
+        }
         if self.safety.voted.is_some_and(|voted| voted.rank() >= (view, FIRST)) {
             return Err(Declined::AlreadyVoted);
         }

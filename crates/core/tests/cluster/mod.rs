@@ -9,8 +9,10 @@
 pub mod adversary;
 pub mod app;
 pub mod client;
+pub mod config;
 pub mod disk;
 pub mod keys;
+mod lines;
 pub mod mutant;
 pub mod network;
 pub mod oracles;
@@ -22,31 +24,26 @@ mod world;
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use quorate_core::block::Block;
-use quorate_core::certificate::Domain;
+use quorate_core::block::{Block, BlockId};
 use quorate_core::client::message::{Outcome, Response};
-use quorate_core::crypto::{Check, Form, PublicKey, Scheme, Signature};
+use quorate_core::crypto::{PublicKey, Signature};
 use quorate_core::execution::Execution;
 use quorate_core::frame::SharedFrame;
-use quorate_core::hotstuff::rules::{Chained, Rules};
-use quorate_core::hotstuff::{self, HotStuff, Message};
-use quorate_core::leader::Election;
-use quorate_core::pacemaker::{Kind, Timing};
+use quorate_core::hotstuff::{HotStuff, Message};
 use quorate_core::replica::drive::turn;
 use quorate_core::replica::message::PeerMessage;
-use quorate_core::replica::{
-    Ancestors, Halt, Input, Refused, Replica, Settings, SnapshotMeta, Submitted,
-};
+use quorate_core::replica::{Halt, Input, Refused, Replica, Settings, SnapshotMeta, Submitted};
 use quorate_core::sessions::Limits;
 use quorate_core::wire::{Decode, Encode};
 use quorate_core::{Digest, Duration, Epoch, Height, ReplicaId, Time, View, mempool};
 
 use app::Register;
 use client::{Client, Targets};
+pub use config::Config;
 use disk::Disk;
-use keys::{CHAIN, Mock};
-use mutant::{Driver, Mutation};
-use network::{Link, Network};
+use keys::CHAIN;
+use mutant::Driver;
+use network::{Meddler, Network};
 use oracles::Oracles;
 use rng::Rng;
 use trace::Trace;
@@ -54,97 +51,6 @@ use world::Outside;
 
 pub type Core = Replica<Driver, Register>;
 pub type Peer = PeerMessage<Message>;
-
-/// What a cluster is made of. Times in microseconds.
-#[derive(Clone, Debug)]
-pub struct Config {
-    pub replicas: usize,
-    pub rules: &'static dyn Rules,
-    pub pacemaker: Kind,
-    pub election: Election,
-    /// Votes are broadcast, and a second one is cast.
-    pub second_vote: bool,
-    /// Proposals leave out what ancestors hold.
-    pub filtering: bool,
-    /// What is sent ahead of proposals.
-    pub ancestors: Ancestors,
-    /// How certificates of votes and of time-outs are kept.
-    pub forms: (Form, Form),
-    /// Each of these replicas runs twice with one key: the second copies are slots `replicas ..`.
-    pub twins: Vec<usize>,
-    pub seed: u64,
-    pub clients: usize,
-    pub link: Link,
-    /// Verdicts come after this long; `None`: at once.
-    pub verify_delay: Option<(u64, u64)>,
-    pub inline_bytes: usize,
-    pub batch_commands: usize,
-    pub snapshot_blocks: u64,
-    /// Logs are cut at snapshots.
-    pub retire: bool,
-    /// Clients send again what was not answered for this long.
-    pub client_patience: u64,
-    pub relay_after: u64,
-    pub base_timeout: u64,
-    /// The bug in the driver of this replica, if it has one.
-    pub mutation: fn(usize) -> Option<Box<dyn Mutation>>,
-    /// How signatures are checked.
-    pub verify: fn(&[Check]) -> Vec<bool>,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            replicas: 4,
-            rules: &Chained,
-            pacemaker: Kind::TimeoutCertificates,
-            election: Election::RoundRobin,
-            second_vote: false,
-            filtering: true,
-            ancestors: Ancestors::None,
-            forms: (Form::List, Form::List),
-            twins: Vec::new(),
-            seed: 1,
-            clients: 1,
-            link: Link::steady(1_000),
-            verify_delay: None,
-            inline_bytes: 4096,
-            batch_commands: 100,
-            snapshot_blocks: 1_000_000,
-            retire: false,
-            client_patience: 500_000,
-            relay_after: 50_000,
-            base_timeout: 100_000,
-            mutation: |_| None,
-            verify: |checks| Mock.verify(checks),
-        }
-    }
-}
-
-impl Config {
-    /// What each replica runs.
-    pub fn protocol(&self) -> hotstuff::Settings {
-        hotstuff::Settings {
-            pacemaker: self.pacemaker,
-            election: self.election,
-            timing: Timing::Exponential {
-                base: Duration::from_micros(self.base_timeout),
-                multiplier_percent: 150,
-                max: Duration::from_secs(2),
-            },
-            vote_form: self.forms.0,
-            time_out_form: self.forms.1,
-            broadcast_votes: self.second_vote,
-            second_vote: self.second_vote,
-            ..hotstuff::Settings::new(self.rules)
-        }
-    }
-
-    /// What replicas' signatures are bound to.
-    pub fn domain(&self) -> Domain {
-        self.protocol().domain(keys::committee(self.replicas))
-    }
-}
 
 /// A running replica, or the place of one that crashed.
 pub struct Slot {
@@ -195,10 +101,16 @@ pub struct Cluster {
     queue: BTreeMap<(Time, u64), Event>,
     queued: u64,
     pub trace: Trace,
+    /// Who proposed which block, and when.
+    pub proposed: Vec<(Time, usize, BlockId)>,
+    /// Who committed which block, and when.
+    pub committed: Vec<(Time, usize, BlockId)>,
     /// Refusals by reason.
     pub refused: BTreeMap<Refused, u64>,
     /// Says which messages are lost: from, to, message.
     pub drops: Option<fn(usize, usize, &Peer) -> bool>,
+    /// Does something to the messages that are sent.
+    pub meddler: Option<Meddler>,
     /// Faulty slots bend what they send.
     pub liars: bool,
 }
@@ -225,7 +137,9 @@ impl Cluster {
             writing: None,
             sent: 0,
         });
-        trace.phases = config.rules.facts().phases;
+        let facts = config.rules.facts();
+        (trace.phases, trace.carries_all_qcs) = (facts.phases, facts.carries_all_qcs);
+        trace.tells_signers = config.election.needs_signers();
         let mut cluster = Self {
             now: Time(0),
             slots: slots.collect(),
@@ -237,8 +151,11 @@ impl Cluster {
             queue: BTreeMap::new(),
             queued: 0,
             trace,
+            proposed: Vec::new(),
+            committed: Vec::new(),
             refused: BTreeMap::new(),
             drops: None,
+            meddler: None,
             liars: false,
             config,
         };
@@ -506,7 +423,7 @@ impl Cluster {
 
     /// One turn of a replica's loop, then what it wants done, then the oracles.
     pub fn turn(&mut self, slot: usize, inputs: Vec<Input<Message>>) {
-        let now = self.now;
+        let (now, line) = (self.now, self.trace.length());
         let place = &mut self.slots[slot];
         let Some(mut core) = place.core.take() else { return };
         let mut outside = Outside {
@@ -518,10 +435,12 @@ impl Cluster {
         };
         let result = turn(&mut core, &mut place.disk, &mut outside, now, inputs);
         let actions = outside.actions;
+        let lock = core.protocol().safety().lock.clone();
         place.core = Some(core);
         for action in actions {
             self.perform(slot, action);
         }
+        self.trace.locked(now, slot, &lock, line);
         if result.is_err() {
             self.crash(slot);
         } else {

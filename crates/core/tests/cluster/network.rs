@@ -1,6 +1,22 @@
 //! The links between replicas: delay, loss, duplicates, cuts, each way by itself.
 
+use super::Peer;
 use super::rng::Rng;
+
+/// What becomes of a message: from, to, message.
+pub type Meddler = Box<dyn Fn(usize, usize, &Peer) -> Fate>;
+
+/// What becomes of a message.
+#[derive(Clone, Debug)]
+pub enum Fate {
+    /// It goes its way.
+    Goes,
+    Lost,
+    /// It arrives so many microseconds later than it would.
+    Late(u64),
+    /// This one goes instead.
+    Bent(Box<Peer>),
+}
 
 /// One direction of a link. Times in microseconds.
 #[derive(Clone, Copy, Debug)]

@@ -6,10 +6,11 @@ use quorate_core::hotstuff::Message;
 use quorate_core::replica::message::{FullBlock, PeerMessage, within};
 use quorate_core::replica::{Action, Input, SnapshotMeta};
 use quorate_core::state_machine::Snapshot;
-use quorate_core::{Height, ReplicaId};
+use quorate_core::{Height, ReplicaId, protocol};
 
 use super::adversary::Liar;
 use super::keys::Mock;
+use super::network::Fate;
 use super::{Cluster, Event, Peer, encoded};
 
 /// How long a snapshot takes to be written, in microseconds.
@@ -35,6 +36,7 @@ impl Cluster {
             Action::Committed(blocks) => {
                 let executed = self.core(slot).execution().height();
                 for block in blocks {
+                    self.committed.push((self.now, slot, block.id()));
                     self.slots[slot].disk.committed(block.height, block.id());
                     if !self.slots[slot].faulty {
                         self.oracles.commits(self.slots[slot].id, executed, &block);
@@ -52,11 +54,15 @@ impl Cluster {
                 self.schedule(0, Event::LogCut { to: slot });
             }
             Action::Executed { .. } => {}
-            Action::Event(event) => self.trace.event(self.now, slot, &event),
+            Action::Event(event) => {
+                self.trace.event(self.now, slot, &event);
+                if let protocol::Event::Proposed { block, .. } = event {
+                    self.proposed.push((self.now, slot, block));
+                }
+            }
             Action::Refused { from, reason } => {
                 *self.refused.entry(reason).or_default() += 1;
-                let from = from.index();
-                self.note(slot, || format!("refuses r{from}: {reason:?}"));
+                self.trace.refused(self.now, slot, from.index(), reason);
             }
             Action::Halt(halt) => {
                 self.note(slot, || format!("halts: {halt}"));
@@ -96,8 +102,16 @@ impl Cluster {
             if self.drops.is_some_and(|drops| drops(from, to, &message)) {
                 continue;
             }
+            let fate = self.meddler.as_ref().map_or(Fate::Goes, |fate| fate(from, to, &message));
+            let (message, late) = match fate {
+                Fate::Goes => (message, 0),
+                Fate::Lost => continue,
+                Fate::Late(micros) => (message, micros),
+                Fate::Bent(message) => (*message, 0),
+            };
             for delay in self.network.copies(&mut self.rng, from, to) {
-                self.schedule(delay, Event::Deliver { to, from, bytes: encoded(&message) });
+                let arrives = Event::Deliver { to, from, bytes: encoded(&message) };
+                self.schedule(delay + late, arrives);
             }
         }
     }

@@ -6,10 +6,12 @@ use quorate_core::block::BlockId;
 use quorate_core::certificate::{Ballot, Qc, Tc};
 use quorate_core::hotstuff::Message;
 use quorate_core::protocol::Event;
+use quorate_core::replica::Refused;
 use quorate_core::replica::message::PeerMessage;
 use quorate_core::{Time, View};
 
 use super::Peer;
+use super::lines::{Kind, Line, apart, together};
 
 #[derive(Debug, Default)]
 pub struct Trace {
@@ -17,9 +19,17 @@ pub struct Trace {
     pub on: bool,
     /// Whether it is ever set: blocks get names all the time then.
     names_blocks: bool,
-    pub lines: Vec<String>,
+    lines: Vec<Line>,
     /// Phases a view.
     pub phases: u8,
+    /// Time-out certificates carry the QCs of all who signed them.
+    pub carries_all_qcs: bool,
+    /// Certificates in proposals tell their signers.
+    pub tells_signers: bool,
+    /// Locks are shown: where they are not simply the newest certificate.
+    pub shows_locks: bool,
+    /// By slot: the view of its lock.
+    locks: BTreeMap<usize, View>,
     names: BTreeMap<BlockId, String>,
     /// How many blocks of a view have a name.
     by_view: BTreeMap<View, usize>,
@@ -30,14 +40,44 @@ impl Trace {
         Self { on: true, names_blocks: true, ..Self::default() }
     }
 
+    /// What happened since this was last asked, a line each.
     pub fn take(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.lines)
+        apart(&std::mem::take(&mut self.lines))
     }
 
-    pub fn note(&mut self, now: Time, slot: usize, line: impl FnOnce() -> String) {
+    /// The same for those who read it: what several did alike at one instant is one line.
+    pub fn take_together(&mut self) -> Vec<String> {
+        together(std::mem::take(&mut self.lines))
+    }
+
+    pub fn note(&mut self, now: Time, slot: usize, words: impl FnOnce() -> String) {
         if self.on {
-            let line = line();
-            self.lines.push(format!("{:>7}  r{slot} {line}", millis(now)));
+            self.lines.push(Line { at: now, who: slot, kind: Kind::Event, words: words() });
+        }
+    }
+
+    /// How many lines there are.
+    pub fn length(&self) -> usize {
+        self.lines.len()
+    }
+
+    /// Where a replica's lock is after the turn that began with so many lines. It locks upon the
+    /// certificate that it has got, before it does anything else.
+    pub fn locked(&mut self, now: Time, slot: usize, lock: &Qc, turn: usize) {
+        let known = self.locks.entry(slot).or_default();
+        if std::mem::replace(known, lock.view()) >= lock.view() || !self.shows_locks || !self.on {
+            return;
+        }
+        let words = format!("locks on {}", self.qc(lock));
+        let has = self.lines.iter().skip(turn).rposition(|line| line.words.starts_with("has "));
+        let at = turn + has.map_or(0, |has| has + 1);
+        self.lines.insert(at, Line { at: now, who: slot, kind: Kind::Event, words });
+    }
+
+    pub fn refused(&mut self, now: Time, slot: usize, from: usize, reason: Refused) {
+        if self.on {
+            let kind = Kind::Refusal(from, reason);
+            self.lines.push(Line { at: now, who: slot, kind, words: String::new() });
         }
     }
 
@@ -84,7 +124,21 @@ impl Trace {
     }
 
     fn tc(&self, tc: Option<&Tc>) -> String {
-        tc.map_or_else(String::new, |tc| format!(", TC({})", tc.view()))
+        tc.map_or_else(String::new, |tc| format!(", {}", self.time_outs(tc.view())))
+    }
+
+    /// What a certificate of time-outs is called.
+    fn time_outs(&self, view: View) -> String {
+        format!("{}({view})", if self.carries_all_qcs { "AggQC" } else { "TC" })
+    }
+
+    fn signers(&self, qc: &Qc) -> String {
+        if !self.tells_signers || qc.view() == View(0) {
+            return String::new();
+        }
+        let names: Vec<String> =
+            qc.signers().map(|signer| format!("r{}", signer.index())).collect();
+        format!(" of {}", names.join(" "))
     }
 
     pub fn delivered(&mut self, now: Time, from: usize, to: usize, message: &Peer) {
@@ -92,7 +146,7 @@ impl Trace {
             return;
         }
         let words = self.words(message);
-        self.lines.push(format!("{:>7}  r{from} → r{to}  {words}", millis(now)));
+        self.lines.push(Line { at: now, who: to, kind: Kind::Delivery(from), words });
     }
 
     fn words(&mut self, message: &Peer) -> String {
@@ -144,6 +198,7 @@ impl Trace {
             Message::Proposal { block, tc } => {
                 self.learn(block.id(), block.view);
                 let (name, qc) = (self.name(&block.id()), self.qc(&block.justify));
+                let qc = qc + &self.signers(&block.justify);
                 let (frames, tc) = (block.frames.len(), self.tc(tc.as_ref()));
                 format!("proposal {name} ({qc}{tc}, {frames} frames)")
             }
@@ -175,7 +230,7 @@ impl Trace {
         if !self.on {
             return;
         }
-        let line = match event {
+        let words = match event {
             Event::Entered(view) => format!("enters view {view}"),
             Event::Proposed { view, block, frames } => {
                 format!("proposes in view {view}, {frames} frames: {}", self.name(block))
@@ -189,7 +244,7 @@ impl Trace {
             }
             Event::Certified(ballot) => format!("has {}", self.certificate(ballot)),
             Event::TimedOut(view) => format!("gives up view {view}"),
-            Event::GaveUp(view) => format!("has TC({view})"),
+            Event::GaveUp(view) => format!("has {}", self.time_outs(*view)),
             Event::Committed { height, block, .. } => {
                 format!("commits {} at height {height}", self.name(block))
             }
@@ -201,10 +256,6 @@ impl Trace {
                 format!("drops a bad vote of r{voter} in view {view}")
             }
         };
-        self.lines.push(format!("{:>7}  r{slot} {line}", millis(now)));
+        self.note(now, slot, || words);
     }
-}
-
-fn millis(now: Time) -> String {
-    format!("{:.1}", now.0 as f64 / 1e6)
 }

@@ -1,0 +1,112 @@
+//! What a cluster is made of.
+
+use quorate_core::Duration;
+use quorate_core::certificate::Domain;
+use quorate_core::crypto::{Check, Form, Scheme};
+use quorate_core::hotstuff;
+use quorate_core::hotstuff::rules::{Chained, Rules};
+use quorate_core::leader::Election;
+use quorate_core::pacemaker::{Kind, Timing};
+use quorate_core::replica::Ancestors;
+
+use super::keys::{self, Mock};
+use super::mutant::Mutation;
+use super::network::Link;
+
+/// What a cluster is made of. Times in microseconds.
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub replicas: usize,
+    pub rules: &'static dyn Rules,
+    pub pacemaker: Kind,
+    pub election: Election,
+    /// Votes go to all.
+    pub broadcast_votes: bool,
+    /// Votes go to all, and a second one is cast.
+    pub second_vote: bool,
+    /// Proposals leave out what ancestors hold.
+    pub filtering: bool,
+    /// What is sent ahead of proposals.
+    pub ancestors: Ancestors,
+    /// Within this time messages arrive, as replicas believe.
+    pub delta: u64,
+    /// How certificates of votes and of time-outs are kept.
+    pub forms: (Form, Form),
+    /// Each of these replicas runs twice with one key: the second copies are slots `replicas ..`.
+    pub twins: Vec<usize>,
+    pub seed: u64,
+    pub clients: usize,
+    pub link: Link,
+    /// Verdicts come after this long; `None`: at once.
+    pub verify_delay: Option<(u64, u64)>,
+    pub inline_bytes: usize,
+    pub batch_commands: usize,
+    pub snapshot_blocks: u64,
+    /// Logs are cut at snapshots.
+    pub retire: bool,
+    /// Clients send again what was not answered for this long.
+    pub client_patience: u64,
+    pub relay_after: u64,
+    pub base_timeout: u64,
+    /// The bug in the driver of this replica, if it has one.
+    pub mutation: fn(usize) -> Option<Box<dyn Mutation>>,
+    /// How signatures are checked.
+    pub verify: fn(&[Check]) -> Vec<bool>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            replicas: 4,
+            rules: &Chained,
+            pacemaker: Kind::TimeoutCertificates,
+            election: Election::RoundRobin,
+            broadcast_votes: false,
+            second_vote: false,
+            filtering: true,
+            ancestors: Ancestors::None,
+            delta: 50_000,
+            forms: (Form::List, Form::List),
+            twins: Vec::new(),
+            seed: 1,
+            clients: 1,
+            link: Link::steady(1_000),
+            verify_delay: None,
+            inline_bytes: 4096,
+            batch_commands: 100,
+            snapshot_blocks: 1_000_000,
+            retire: false,
+            client_patience: 500_000,
+            relay_after: 50_000,
+            base_timeout: 100_000,
+            mutation: |_| None,
+            verify: |checks| Mock.verify(checks),
+        }
+    }
+}
+
+impl Config {
+    /// What each replica runs.
+    pub fn protocol(&self) -> hotstuff::Settings {
+        hotstuff::Settings {
+            pacemaker: self.pacemaker,
+            election: self.election,
+            timing: Timing::Exponential {
+                base: Duration::from_micros(self.base_timeout),
+                multiplier_percent: 150,
+                max: Duration::from_secs(2),
+            },
+            vote_form: self.forms.0,
+            time_out_form: self.forms.1,
+            broadcast_votes: self.broadcast_votes || self.second_vote,
+            second_vote: self.second_vote,
+            delta: Duration::from_micros(self.delta),
+            ..hotstuff::Settings::new(self.rules)
+        }
+    }
+
+    /// What replicas' signatures are bound to.
+    pub fn domain(&self) -> Domain {
+        self.protocol().domain(keys::committee(self.replicas))
+    }
+}
