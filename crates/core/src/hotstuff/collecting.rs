@@ -111,7 +111,7 @@ impl HotStuff {
         match self.asks.remove(&ask) {
             Some(Ask::Votes(ballot, votes)) => self.on_votes(now, ballot, votes, verdicts, fx),
             Some(Ask::Joined(qc, votes)) => {
-                if verdicts.iter().all(|verdict| *verdict) {
+                if verdicts == [true] {
                     self.on_certified(now, qc, fx);
                 } else {
                     self.verify_votes(now, qc.ballot(), votes, fx);

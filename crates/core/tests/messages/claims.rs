@@ -3,135 +3,18 @@
 
 use std::sync::Arc;
 
-use quorate_core::block::{Block, Content, SharedBlock};
-use quorate_core::certificate::{Malformed, Qc, TimeOut, Vote};
+use quorate_core::block::{Block, SharedBlock};
+use quorate_core::certificate::{Malformed, TimeOut, Vote};
 use quorate_core::crypto::Signature;
-use quorate_core::frame::FrameId;
 use quorate_core::hotstuff::rules::{Basic, Chained, Rules, TwoChain};
-use quorate_core::hotstuff::{HotStuff, Message, Settings};
+use quorate_core::hotstuff::{Message, Settings};
 use quorate_core::leader::Election;
-use quorate_core::protocol::{Input, Ledger, Protocol, Recovered};
-use quorate_core::{Digest, Epoch, Height, ReplicaId, Time, View};
+use quorate_core::protocol::Protocol;
+use quorate_core::{Digest, Epoch, Height, ReplicaId, View};
 
-use crate::cluster::keys::{CHAIN, committee};
-use crate::cluster::mutant::believed;
-use crate::forge::{RawQc, RawTc, Verdict, genesis, sign, vote};
-
-/// A replica around the driver in which nothing is pending and every state has the same root.
-pub struct Nothing;
-
-impl Ledger for Nothing {
-    fn has_pending(&self) -> bool {
-        false
-    }
-
-    fn payload(&mut self, _: &[SharedBlock]) -> Vec<FrameId> {
-        Vec::new()
-    }
-
-    fn executed(&self) -> Height {
-        Height(0)
-    }
-
-    fn state_root(&self, _: Height) -> Option<Digest> {
-        Some(Digest::default())
-    }
-}
-
-/// Replica 0 of four, which has just started.
-pub struct Replica {
-    driver: HotStuff,
-}
-
-impl Replica {
-    pub fn new(settings: Settings) -> Self {
-        let mut driver = HotStuff::new(committee(4), ReplicaId(0), settings);
-        let start = Recovered {
-            safety: None,
-            root: Arc::new(Block::genesis(CHAIN, Epoch(0))),
-            root_committed: Height(0),
-            recent: Vec::new(),
-            blocks: Vec::new(),
-        };
-        let _ = driver.step(Time(0), Input::Start(Box::new(start)), &mut Nothing);
-        Self { driver }
-    }
-
-    fn running(rules: &'static dyn Rules) -> Self {
-        Self::new(Settings::new(rules))
-    }
-
-    /// What is made of `message` unread or, if it is well formed, by its signatures.
-    fn judge(&self, from: u16, message: Message) -> Verdict {
-        let claim = self.driver.claim(ReplicaId(from), message);
-        Verdict::of(claim.map(|claim| claim.checks().to_vec()))
-    }
-
-    /// Takes a message for checked.
-    fn take(&mut self, from: u16, message: Message) {
-        let from = ReplicaId(from);
-        let message = believed(&self.driver, from, message).expect("well formed");
-        let _ = self.driver.step(Time(0), Input::Message { from, message }, &mut Nothing);
-    }
-
-    fn qc(&self, view: u64, phase: u8, block: Digest) -> RawQc {
-        if view == 0 {
-            return RawQc::genesis();
-        }
-        RawQc::signed(self.driver.domain(), (view, phase, block), &[0, 1, 2])
-    }
-
-    /// Of a view, by replicas whose high QC is this one.
-    fn tc(&self, view: u64, high_qc: &RawQc) -> RawTc {
-        let time_outs = [0, 1, 2].map(|signer| (signer, view, high_qc.clone()));
-        RawTc::signed(self.driver.domain(), view, &time_outs)
-    }
-
-    /// A time-out of `from` with this high QC.
-    fn time_out(&self, from: u16, view: u64, high_qc: &RawQc) -> TimeOut {
-        let high_qc_view = View(high_qc.view);
-        let statement = self.driver.domain().time_out(View(view), high_qc_view, &high_qc.block);
-        let (view, replica) = (View(view), ReplicaId(from));
-        TimeOut { view, high_qc_view, replica, signature: sign(from, &statement) }
-    }
-
-    /// The chain of empty blocks of views 1 to `views`, each by the leader whose turn it is. They
-    /// are given to the replica.
-    fn chain(&mut self, views: u64, phase: u8) -> Vec<SharedBlock> {
-        let mut chain = vec![Arc::new(Block::genesis(CHAIN, Epoch(0)))];
-        for view in 1..=views {
-            let parent = chain.last().expect("genesis").clone();
-            let justify = self.qc(parent.view.0, phase, parent.id()).build();
-            let block = block(view, &parent, justify);
-            self.take(block.proposer.0, proposal(&block));
-            chain.push(block);
-        }
-        chain
-    }
-}
-
-/// An empty block by the replica whose turn it is.
-fn block(view: u64, parent: &SharedBlock, justify: Qc) -> SharedBlock {
-    Arc::new(Block::new(Content {
-        epoch: Epoch(0),
-        view: View(view),
-        height: parent.height.next(),
-        proposer: ReplicaId((view % 4) as u16),
-        justify,
-        state_root: Digest::default(),
-        frames: Vec::new(),
-    }))
-}
-
-fn changed(block: &SharedBlock, change: impl Fn(&mut Content)) -> SharedBlock {
-    let mut content = (***block).clone();
-    change(&mut content);
-    Arc::new(Block::new(content))
-}
-
-fn proposal(block: &SharedBlock) -> Message {
-    Message::Proposal { block: Arc::clone(block), tc: None }
-}
+use crate::cluster::keys::CHAIN;
+use crate::driven::{Replica, block, changed, proposal};
+use crate::forge::{RawQc, RawTc, Verdict, genesis, vote};
 
 fn unread(reason: Malformed) -> Verdict {
     Verdict::Unread(reason)

@@ -4,8 +4,11 @@
 mod cluster;
 
 mod agg_qcs;
+mod asks;
 mod claims;
 mod counted;
+mod declined;
+mod driven;
 mod encoding;
 mod forge;
 mod qcs;

@@ -1,0 +1,220 @@
+//! What keeps a replica from voting for a proposal that is well formed and whose signatures hold.
+
+use quorate_core::certificate::Ballot;
+use quorate_core::hotstuff::rules::{ALL, Basic, Chained, TwoChain};
+use quorate_core::hotstuff::{Message, Settings};
+use quorate_core::leader::Election;
+use quorate_core::protocol::{Declined, Event, Input, Output, Protocol, Safety};
+use quorate_core::{Digest, ReplicaId, View};
+
+use crate::driven::{Replica, block, changed, events, genesis_qc, messages, proposal};
+use crate::forge::genesis;
+
+/// Why it did not vote; `None` if it did. It did one of the two.
+fn declined(outputs: &[Output<Message>]) -> Option<Declined> {
+    let verdicts: Vec<Option<Declined>> = events(outputs)
+        .into_iter()
+        .filter_map(|event| match event {
+            Event::Voted(ballot) if ballot.phase == 1 => Some(None),
+            Event::Declined { reason, .. } => Some(Some(*reason)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(verdicts.len(), 1, "{outputs:?}");
+    verdicts[0]
+}
+
+fn has_voted(outputs: &[Output<Message>]) -> bool {
+    events(outputs).iter().any(|event| matches!(event, Event::Voted(_)))
+}
+
+#[test]
+fn a_proposal_of_the_current_view_gets_a_vote() {
+    for rules in ALL {
+        let mut replica = Replica::running(rules);
+        let chain = replica.chain(0, 1);
+        let first = block(1, &chain[0], genesis_qc());
+        assert_eq!(declined(&replica.take(1, proposal(&first))), None);
+    }
+}
+
+#[test]
+fn a_view_that_is_over_or_has_not_begun_gets_no_vote() {
+    let mut replica = Replica::running(&Chained);
+    let chain = replica.chain(1, 1);
+    let ahead = replica.qc(5, 1, Digest([5; 32])).build();
+    replica.take(1, Message::Advance { high_qc: ahead, high_tc: None, decided: None });
+    assert_eq!(replica.driver.status().view, View(6));
+    let late = block(2, &chain[1], replica.qc(1, 1, chain[1].id()).build());
+    assert_eq!(declined(&replica.take(2, proposal(&late))), Some(Declined::NotCurrent));
+}
+
+/// Its votes could help nobody any more; the next phase is voted in.
+#[test]
+fn a_block_that_is_certified_gets_no_vote_of_that_phase() {
+    let mut replica = Replica::running(&Basic);
+    let chain = replica.chain(0, 1);
+    let first = block(1, &chain[0], genesis_qc());
+    let prepared = replica.qc(1, 1, first.id()).build();
+    replica.take(1, Message::Certificate(prepared));
+    let outputs = replica.take(1, proposal(&first));
+    assert_eq!(declined(&outputs), Some(Declined::Certified));
+    let pre_commit = Ballot { view: View(1), phase: 2, block: first.id() };
+    assert!(events(&outputs).contains(&&Event::Voted(pre_commit)));
+}
+
+#[test]
+fn nobody_votes_twice_in_a_view_restarts_included() {
+    let voted = Ballot { view: View(1), phase: 1, block: Digest([1; 32]) };
+    let safety = Safety { voted: Some(voted), ..Safety::new(genesis()) };
+    let mut replica = Replica::recovered(Settings::new(&Chained), Some(safety));
+    let chain = replica.chain(0, 1);
+    let first = block(1, &chain[0], genesis_qc());
+    assert_eq!(declined(&replica.take(1, proposal(&first))), Some(Declined::AlreadyVoted));
+}
+
+#[test]
+fn a_view_that_was_given_up_gets_no_vote() {
+    let mut replica = Replica::running(&Chained);
+    replica.around.has_pending = true;
+    replica.tell(Input::Wake);
+    replica.now = replica.driver.deadline().expect("there is work");
+    replica.tell(Input::Timeout);
+    let chain = replica.chain(0, 1);
+    let first = block(1, &chain[0], genesis_qc());
+    assert_eq!(declined(&replica.take(1, proposal(&first))), Some(Declined::TimedOut));
+    assert_eq!(replica.driver.safety().timed_out, View(1));
+}
+
+/// Where the chain elects, a proposal whose parent is missing could be anybody's. When the parent
+/// comes it is known whose it was to be.
+#[test]
+fn a_proposal_of_another_than_the_leader_gets_no_vote_when_that_is_known() {
+    for (proposer, reason) in [(1, Some(Declined::NotLeader)), (2, None)] {
+        let settings = Settings { election: Election::Carousel, ..Settings::new(&Chained) };
+        let mut replica = Replica::new(settings);
+        let chain = replica.chain(0, 1);
+        let first = block(1, &chain[0], genesis_qc());
+        let justify = replica.qc(1, 1, first.id()).build();
+        let second = changed(&block(2, &first, justify), |block| {
+            block.proposer = ReplicaId(proposer);
+        });
+        let outputs = replica.take(proposer, proposal(&second));
+        assert!(!has_voted(&outputs), "its parent is missing");
+        let outputs = replica.take(1, proposal(&first));
+        let of_second = |event: &&&Event| {
+            matches!(event, Event::Declined { view: View(2), .. })
+                || matches!(event, Event::Voted(ballot) if ballot.view == View(2))
+        };
+        let verdict: Vec<_> = events(&outputs).into_iter().filter(|e| of_second(&e)).collect();
+        match reason {
+            Some(reason) => {
+                assert_eq!(verdict, [&Event::Declined { view: View(2), reason }]);
+            }
+            None => assert!(matches!(verdict[..], [Event::Voted(_)]), "{outputs:?}"),
+        }
+    }
+}
+
+/// Replicas give up view 6 and know QC(b3), and yet the leader of view 7 extends b1. Every variant
+/// refuses that, by its lock or by the time-out certificate; a block on b3 is voted for.
+#[test]
+fn a_proposal_against_the_lock_or_the_time_out_certificate_gets_no_vote() {
+    for rules in ALL {
+        let verdict_on = |parent: usize| {
+            let mut replica = Replica::running(rules);
+            let chain = replica.chain(4, 1);
+            let highest = replica.qc(3, 1, chain[3].id());
+            // In the basic variant the certificate of pre-commit votes locks.
+            let pre_commit = replica.qc(3, 2, chain[3].id()).build();
+            if rules.facts().phases > 1 {
+                replica.take(3, Message::Certificate(pre_commit));
+            }
+            let tc = Some(replica.tc(6, &highest).build());
+            let justify = replica.qc(parent as u64, 1, chain[parent].id()).build();
+            let next = block(7, &chain[parent], justify);
+            declined(&replica.take(3, Message::Proposal { block: next, tc }))
+        };
+        let name = rules.facts().name;
+        assert_eq!(verdict_on(3), None, "{name}");
+        assert_eq!(verdict_on(1), Some(Declined::Unsafe), "{name}");
+    }
+}
+
+/// The state is compared as soon as it was computed here.
+#[test]
+fn a_proposal_with_another_state_root_gets_no_vote() {
+    for (root, reason) in [(Digest::default(), None), (Digest([1; 32]), Some(Declined::StateRoot))]
+    {
+        let mut replica = Replica::running(&Chained);
+        let chain = replica.chain(0, 1);
+        replica.around.root = None;
+        let first = block(1, &chain[0], genesis_qc());
+        let outputs = replica.take(1, proposal(&first));
+        assert!(!has_voted(&outputs), "nothing was executed yet");
+        assert!(!has_voted(&replica.tell(Input::Wake)));
+        replica.around.root = Some(root);
+        assert_eq!(declined(&replica.tell(Input::Wake)), reason);
+        // It does not wait for more.
+        assert!(!has_voted(&replica.tell(Input::Wake)));
+    }
+}
+
+/// Second votes of the others commit a block before this replica has executed its parent.
+#[test]
+fn a_block_that_is_committed_already_gets_no_vote() {
+    let settings =
+        Settings { second_vote: true, broadcast_votes: true, ..Settings::new(&TwoChain) };
+    let mut replica = Replica::new(settings);
+    let chain = replica.chain(0, 1);
+    replica.around.root = None;
+    let first = block(1, &chain[0], genesis_qc());
+    replica.take(1, proposal(&first));
+    let decided = Some(replica.qc(1, 2, first.id()).build());
+    let advance = Message::Advance { high_qc: genesis_qc(), high_tc: None, decided };
+    let outputs = replica.take(1, advance);
+    assert_eq!(replica.driver.tree().root().id(), first.id(), "{outputs:?}");
+    replica.around.root = Some(Digest::default());
+    assert!(!has_voted(&replica.tell(Input::Wake)));
+    assert_eq!(replica.driver.safety().voted, None);
+}
+
+#[test]
+fn a_replica_that_lost_its_data_abstains() {
+    let safety = Safety { abstain_until: View(1), ..Safety::new(genesis()) };
+    let mut replica = Replica::recovered(Settings::new(&Chained), Some(safety));
+    let chain = replica.chain(0, 1);
+    let first = block(1, &chain[0], genesis_qc());
+    assert_eq!(declined(&replica.take(1, proposal(&first))), Some(Declined::Abstaining));
+    let second = block(2, &first, replica.qc(1, 1, first.id()).build());
+    assert_eq!(declined(&replica.take(2, proposal(&second))), None);
+}
+
+#[test]
+fn a_second_proposal_of_a_view_is_noticed_and_gets_no_vote() {
+    let mut replica = Replica::running(&Chained);
+    let chain = replica.chain(0, 1);
+    let first = block(1, &chain[0], genesis_qc());
+    assert_eq!(declined(&replica.take(1, proposal(&first))), None);
+    let other = changed(&first, |block| block.state_root = Digest([2; 32]));
+    let outputs = replica.take(1, proposal(&other));
+    let noticed = Event::Equivocation { proposer: ReplicaId(1), view: View(1) };
+    assert_eq!(events(&outputs), [&noticed]);
+    assert!(messages(&outputs).is_empty());
+    assert!(!replica.driver.holds(&other.id()));
+}
+
+#[test]
+fn asked_again_it_sends_the_vote_that_it_cast() {
+    let mut replica = Replica::running(&Chained);
+    let chain = replica.chain(0, 1);
+    let first = block(1, &chain[0], genesis_qc());
+    let statement = replica.driver.domain().vote(View(1), 1, &first.id());
+    replica.take(1, proposal(&first));
+    let signature = crate::forge::sign(0, &statement);
+    let sent = replica.tell(Input::Signed { statement, signature });
+    let again = replica.take(1, proposal(&first));
+    assert_eq!(messages(&sent), messages(&again));
+    assert!(matches!(messages(&again)[..], [Message::Vote(vote)] if vote.block == first.id()));
+    assert!(!has_voted(&again), "nothing new is signed");
+}
