@@ -116,24 +116,25 @@ fn a_proposal_of_another_than_the_leader_gets_no_vote_when_that_is_known() {
     }
 }
 
-/// Replicas give up view 6 and know QC(b3), and yet the leader of view 7 extends b1. Every variant
-/// refuses that, by its lock or by the time-out certificate; a block on b3 is voted for.
+/// Replicas give up view 8 and know QC(b6), and yet the leader of view 9 extends b2. Every variant
+/// refuses that, by its lock or by the time-out certificate; a block on b6 is voted for.
 #[test]
 fn a_proposal_against_the_lock_or_the_time_out_certificate_gets_no_vote() {
     for rules in ALL {
         let verdict_on = |parent: usize| {
             let mut replica = Replica::running(rules);
-            let chain = replica.chain(4, 1);
-            let highest = replica.qc(3, 1, chain[3].id());
-            // In the basic variant the certificate of pre-commit votes locks.
-            let pre_commit = replica.qc(3, 2, chain[3].id()).build();
+            let chain = replica.chain_with_gaps(6);
+            let highest = replica.qc(6, 1, chain[3].id());
+            // In the basic variant it is the certificate of pre-commit votes that locks.
+            let pre_commit = replica.qc(6, 2, chain[3].id()).build();
             if rules.facts().phases > 1 {
-                replica.take(3, Message::Certificate(pre_commit));
+                replica.take(2, Message::Certificate(pre_commit));
             }
-            let tc = Some(replica.tc(6, &highest).build());
-            let justify = replica.qc(parent as u64, 1, chain[parent].id()).build();
-            let next = block(7, &chain[parent], justify);
-            declined(&replica.take(3, Message::Proposal { block: next, tc }))
+            let tc = Some(replica.tc(8, &highest).build());
+            let parent = &chain[parent];
+            let justify = replica.qc(parent.view.0, 1, parent.id()).build();
+            let next = block(9, parent, justify);
+            declined(&replica.take(1, Message::Proposal { block: next, tc }))
         };
         let name = rules.facts().name;
         assert_eq!(verdict_on(3), None, "{name}");

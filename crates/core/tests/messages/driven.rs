@@ -45,7 +45,6 @@ pub struct Replica {
     pub driver: HotStuff,
     pub around: Surroundings,
     pub now: Time,
-    phases: u8,
 }
 
 impl Replica {
@@ -56,10 +55,9 @@ impl Replica {
 
     /// It has just started, with this safety record.
     pub fn recovered(settings: Settings, safety: Option<Safety>) -> Self {
-        let phases = settings.rules.facts().phases;
         let driver = HotStuff::new(committee(4), ReplicaId(0), settings);
         let around = Surroundings { has_pending: false, root: Some(Digest::default()) };
-        let mut replica = Self { driver, around, now: Time(0), phases };
+        let mut replica = Self { driver, around, now: Time(0) };
         let start = Recovered {
             safety,
             root: Arc::new(Block::genesis(CHAIN, Epoch(0))),
@@ -115,16 +113,28 @@ impl Replica {
         TimeOut { view, high_qc_view, replica, signature: sign(from, &statement) }
     }
 
-    /// The chain of empty blocks of views 1 to `views` behind genesis, each by the replica whose turn
-    /// it is, justified by certificates of this phase; with one of an earlier phase than the last,
-    /// after the view before was given up. They are given to the replica.
+    /// Genesis and the chain of empty blocks of views 1 to `views`, each by the replica whose turn it
+    /// is, justified by certificates of this phase. They are given to the replica.
     pub fn chain(&mut self, views: u64, phase: u8) -> Vec<SharedBlock> {
         let mut chain = vec![Arc::new(Block::genesis(CHAIN, Epoch(0)))];
         for view in 1..=views {
             let parent = chain.last().expect("genesis").clone();
-            let justify = self.qc(parent.view.0, phase, parent.id());
-            let given_up = view > 1 && phase < self.phases;
-            let tc = given_up.then(|| self.tc(view - 1, &justify).build());
+            let justify = self.qc(parent.view.0, phase, parent.id()).build();
+            let block = block(view, &parent, justify);
+            self.take(block.proposer.0, proposal(&block));
+            chain.push(block);
+        }
+        chain
+    }
+
+    /// The same of every other view up to so many: those between were given up, and nothing is
+    /// committed.
+    pub fn chain_with_gaps(&mut self, views: u64) -> Vec<SharedBlock> {
+        let mut chain = vec![Arc::new(Block::genesis(CHAIN, Epoch(0)))];
+        for view in (2..=views).step_by(2) {
+            let parent = chain.last().expect("genesis").clone();
+            let justify = self.qc(parent.view.0, 1, parent.id());
+            let tc = Some(self.tc(view - 1, &justify).build());
             let block = block(view, &parent, justify.build());
             self.take(block.proposer.0, Message::Proposal { block: Arc::clone(&block), tc });
             chain.push(block);
