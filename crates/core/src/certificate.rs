@@ -2,8 +2,8 @@
 //!
 //! Every certificate is checked the same way in every build: enough signers, each once, each a
 //! member, in the form the committee's scheme gives it, and every signature over the canonical bytes
-//! of what the certificate says. All but the last make a [`Claim`]; the last turns it into a
-//! [`Verified`](crate::crypto::Verified) one.
+//! of what the certificate says. All but the last make a [`Claim`](crate::crypto::Claim); the last
+//! turns it into a [`Verified`](crate::crypto::Verified) one.
 
 mod encoding;
 
@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use crate::block::BlockId;
 use crate::committee::Committee;
-use crate::crypto::{Check, Claim, Form, Kind, Share, Signature, Signers, Statement};
+use crate::crypto::{Check, Form, Kind, Share, Signature, Signers, Statement};
 use crate::types::{Digest, ReplicaId, View};
 use crate::wire::Encode;
 
@@ -238,23 +238,25 @@ impl Qc {
         Self { ballot: Ballot { view: View(0), phase: 0, block }, proof: Proof::List(Vec::new()) }
     }
 
-    /// A certificate of votes that were all checked and are all for `ballot`.
+    /// A certificate of votes that are all for `ballot`, and were joined into `signature` where the
+    /// form is no list.
     #[must_use]
-    pub(crate) fn of_votes(ballot: Ballot, votes: &[Vote]) -> Self {
-        let mut signatures: Vec<_> =
-            votes.iter().map(|vote| (vote.voter, vote.signature)).collect();
-        signatures.sort_unstable_by_key(|(voter, _)| *voter);
-        Self { ballot, proof: Proof::List(signatures) }
-    }
-
-    /// A certificate of votes that were all checked, are all for `ballot`, and were joined into
-    /// `signature`.
-    #[must_use]
-    pub(crate) fn joined(form: Form, ballot: Ballot, votes: &[Vote], signature: Signature) -> Self {
-        let signers = votes.iter().map(|vote| vote.voter).collect();
+    pub(crate) fn of_votes(
+        form: Form,
+        ballot: Ballot,
+        votes: &[Vote],
+        signature: Signature,
+    ) -> Self {
         let proof = match form {
-            Form::List => return Self::of_votes(ballot, votes),
-            Form::Aggregate => Proof::Aggregate(signers, signature),
+            Form::List => {
+                let mut signatures: Vec<_> =
+                    votes.iter().map(|vote| (vote.voter, vote.signature)).collect();
+                signatures.sort_unstable_by_key(|(voter, _)| *voter);
+                Proof::List(signatures)
+            }
+            Form::Aggregate => {
+                Proof::Aggregate(votes.iter().map(|vote| vote.voter).collect(), signature)
+            }
             Form::Threshold => Proof::Threshold(signature),
         };
         Self { ballot, proof }
@@ -352,15 +354,6 @@ impl Qc {
             }
             _ => Err(Malformed::WrongForm),
         }
-    }
-
-    /// This certificate, resting on its votes.
-    ///
-    /// # Errors
-    /// As [`Qc::checks`].
-    pub fn claim(self, domain: &Domain, genesis: &BlockId) -> Result<Claim<Self>, Malformed> {
-        let checks = self.checks(domain, genesis)?;
-        Ok(Claim::new(self, checks))
     }
 }
 

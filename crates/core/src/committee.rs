@@ -8,7 +8,6 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::types::{Digest, Epoch, ReplicaId};
-use crate::wire::{Encode, put_bytes};
 
 /// The most replicas a committee may have: what the wire's caps are sized for.
 pub const MAX_REPLICAS: usize = 256;
@@ -141,16 +140,5 @@ impl Committee {
     /// All ids, ascending.
     pub fn replicas(&self) -> impl Iterator<Item = ReplicaId> + use<> {
         (0..self.keys.len() as u16).map(ReplicaId)
-    }
-
-    /// A digest of everything this committee is.
-    #[must_use]
-    pub fn digest(&self) -> Digest {
-        let mut bytes = self.chain.to_bytes();
-        self.epoch.encode(&mut bytes);
-        for key in &self.keys {
-            put_bytes(&mut bytes, key.as_bytes());
-        }
-        Digest::of("quorate committee", &bytes)
     }
 }

@@ -7,7 +7,7 @@
 
 use crate::certificate::{Ballot, Vote};
 use crate::committee::Committee;
-use crate::types::{ReplicaId, View};
+use crate::types::View;
 
 /// Places for votes a peer has: the phases of the view being collected, the next view, and one
 /// beyond, for peers that are ahead.
@@ -81,14 +81,5 @@ impl VoteCollector {
         for peer in &mut self.peers {
             peer.votes.retain(|vote| vote.view >= view);
         }
-    }
-
-    /// Who voted in `view`, for transcripts.
-    pub fn voters(&self, view: View) -> impl Iterator<Item = ReplicaId> {
-        self.peers
-            .iter()
-            .flat_map(|peer| &peer.votes)
-            .filter(move |vote| vote.view == view)
-            .map(|vote| vote.voter)
     }
 }

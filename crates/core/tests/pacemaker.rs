@@ -148,3 +148,33 @@ fn no_wait_is_shortened_where_more_than_f_leaders_failed() {
     }
     assert_eq!(wait_in(&mut pacemaker, n + 1), base);
 }
+
+#[test]
+fn each_kind_is_found_by_its_name() {
+    for (name, kind) in Kind::NAMES {
+        assert_eq!(kind.name(), name);
+        let pacemaker = Pacemaker::new(&committee(N), kind, Timing::default(), 3);
+        assert_eq!(pacemaker.kind(), kind);
+        let collects = pacemaker.collector(View(4)).is_some();
+        assert_eq!(collects, kind == Kind::Linear);
+    }
+    assert_eq!(Kind::default().name(), "timeout-certificates");
+}
+
+#[test]
+fn time_outs_of_strangers_and_of_views_that_are_over_count_for_nothing() {
+    let mut pacemaker = pacemaker();
+    enter(&mut pacemaker, 0, 4);
+    for stranger in [N, 200] {
+        assert_eq!(time_out(&mut pacemaker, stranger, 5, 0), Consequence::None);
+        let late = liar(stranger).time_out(View(1), &genesis());
+        assert!(!pacemaker.is_behind(&late, &genesis()));
+    }
+    for id in 0..N {
+        assert_eq!(time_out(&mut pacemaker, id, 4, 0), Consequence::None, "view 4 is over");
+    }
+    for id in 0..2 {
+        assert_eq!(time_out(&mut pacemaker, id, 5, 0), Consequence::None);
+    }
+    assert_eq!(time_out(&mut pacemaker, 2, 5, 0), Consequence::Join(View(5)));
+}

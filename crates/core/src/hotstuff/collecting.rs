@@ -164,7 +164,8 @@ impl HotStuff {
     ) {
         let form = self.domain.vote_form();
         if form == Form::List {
-            return self.on_certified(now, Qc::of_votes(ballot, &votes), fx);
+            let qc = Qc::of_votes(form, ballot, &votes, Signature::NONE);
+            return self.on_certified(now, qc, fx);
         }
         let shares: Vec<Share> = votes.iter().map(|vote| vote.share(&self.domain)).collect();
         let ask = self.ask(Ask::JoinVotes(ballot, votes, trust));
@@ -198,7 +199,8 @@ impl HotStuff {
     ) {
         match (self.asks.remove(&ask), signature) {
             (Some(Ask::JoinVotes(ballot, votes, trust)), Some(signature)) => {
-                let qc = Qc::joined(self.domain.vote_form(), ballot, &votes, signature);
+                let form = self.domain.vote_form();
+                let qc = Qc::of_votes(form, ballot, &votes, signature);
                 match trust {
                     Trust::Verified => self.on_certified(now, qc, fx),
                     Trust::AsTheyCame => self.verify_joined(qc, votes, fx),

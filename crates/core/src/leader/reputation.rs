@@ -96,13 +96,12 @@ fn chosen(weights: &[u64], first_choice: ReplicaId, second: u64, third: u64) -> 
         return first_choice;
     }
     let mut left = third;
-    for (replica, weight) in weights.iter().enumerate() {
-        if left < *weight {
-            return ReplicaId(replica as u16);
-        }
-        left -= weight;
-    }
-    first_choice
+    let drawn = weights.iter().position(|weight| {
+        let hit = left < *weight;
+        left = left.saturating_sub(*weight);
+        hit
+    });
+    drawn.map_or(first_choice, |replica| ReplicaId(replica as u16))
 }
 
 /// The replica that leads a view if it is in full standing.

@@ -2,10 +2,12 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
+use quorate_core::block::Block;
 use quorate_core::hotstuff::Message;
 use quorate_core::protocol::Safety;
 use quorate_core::replica::message::{FullBlock, Offer, PeerMessage};
 use quorate_core::wire::{Decode, Encode};
+use quorate_core::{Digest, Epoch};
 
 use crate::strategies::{full_block, peer_message, safety};
 
@@ -59,4 +61,11 @@ proptest! {
         claims.iter().for_each(|claim| claim.encode(&mut input));
         let _ = PeerMessage::<Message>::from_bytes(input.into());
     }
+}
+
+#[test]
+fn a_block_is_shown_by_its_place() {
+    let genesis = Block::genesis(Digest([7; 32]), Epoch(0));
+    let shown = format!("{genesis:?}");
+    assert_eq!(shown, format!("block {:?} v0 h0 on 07070707", genesis.id()));
 }

@@ -15,3 +15,4 @@ mod qcs;
 mod single_field;
 mod strategies;
 mod tcs;
+mod votes;

@@ -1,12 +1,9 @@
-//! What each variant says of itself: against the table of the design, and against a clock.
-
-use std::collections::BTreeMap;
+//! What each variant says of itself, against the table of the design. (Message delays are counted in
+//! `tests/delays.rs`.)
 
 use quorate_core::View;
-use quorate_core::hotstuff::rules::{ALL, Fast, Rules, TwoChain, named};
+use quorate_core::hotstuff::rules::{ALL, Fast, Rules, named};
 
-use crate::cluster::trace::Trace;
-use crate::cluster::{Cluster, Config};
 use crate::model::{Model, qc, tc};
 
 /// Name, phases, chain length, certificates to a commit, message delays.
@@ -61,44 +58,4 @@ fn leaders_extend_their_high_qc_unless_an_agg_qc_binds_them() {
         assert_eq!(extended.view(), if bound { View(1) } else { View(2) });
         assert_eq!(rules.justify(&high_qc, None), high_qc);
     }
-}
-
-/// How many message delays at most pass at any replica from a block's proposal to its commit, under
-/// steady load: one millisecond each.
-fn measured_delays(config: Config) -> u64 {
-    let mut cluster = Cluster::traced(config, Trace::on());
-    cluster.request(0, 1, 10);
-    assert!(cluster.run_until_answered(2_000_000));
-    cluster.run_for(100_000);
-    cluster.trace.take();
-    for _ in 0..400 {
-        cluster.request(0, 1, 10);
-        cluster.run_for(500);
-    }
-    let (mut proposed, mut delays) = (BTreeMap::new(), Vec::new());
-    for line in cluster.trace.take() {
-        let mut words = line.split_whitespace();
-        let at: f64 = words.next().and_then(|at| at.parse().ok()).expect("a time");
-        if line.contains("proposes in view") {
-            let block = line.rsplit(' ').next().expect("its name").to_owned();
-            proposed.insert(block, at);
-        } else if let Some((_, committed)) = line.split_once(" commits ") {
-            let block = committed.split(' ').next().expect("its name");
-            delays.extend(proposed.get(block).map(|proposed| at - proposed));
-        }
-    }
-    assert!(delays.len() > 60, "too few commits: {delays:?}");
-    delays.into_iter().fold(0.0, f64::max).round() as u64
-}
-
-#[test]
-fn a_commit_takes_as_many_message_delays_as_they_say() {
-    for rules in ALL {
-        let config = Config { rules, batch_commands: 1, ..Config::default() };
-        let facts = rules.facts();
-        assert_eq!(measured_delays(config), facts.message_delays, "{}", facts.name);
-    }
-    let config =
-        Config { rules: &TwoChain, second_vote: true, batch_commands: 1, ..Config::default() };
-    assert_eq!(measured_delays(config), 3, "with second votes");
 }

@@ -1,14 +1,15 @@
 //! Quorum arithmetic, for every size of a committee up to 32, counted out.
 
 use quorate_core::certificate::{Ballot, Domain, Malformed, Qc, Vote};
+use quorate_core::committee::{Committee, CommitteeError, ReplicaKey};
 use quorate_core::crypto::{Form, Signature, Signers};
 use quorate_core::pacemaker::{Consequence, Kind, Pacemaker, Timing};
 use quorate_core::votes::VoteCollector;
 use quorate_core::wire::{Decode, Encode};
-use quorate_core::{Digest, ReplicaId, Time, View};
+use quorate_core::{Digest, Epoch, ReplicaId, Time, View};
 
 use crate::cluster::adversary::Liar;
-use crate::cluster::keys::committee;
+use crate::cluster::keys::{CHAIN, committee};
 
 /// The most that may lie among n: fewer than a third.
 fn most_liars(n: usize) -> usize {
@@ -45,6 +46,31 @@ fn two_quorums_of_small_committees_counted_one_by_one() {
             }
         }
     }
+}
+
+#[test]
+fn a_committee_has_1_to_256_replicas_of_different_keys() {
+    let key = |byte: u16| ReplicaKey::new(&byte.to_le_bytes()).expect("two bytes");
+    let with = |keys: Vec<ReplicaKey>| Committee::new(CHAIN, Epoch(3), keys);
+    assert_eq!(with(Vec::new()), Err(CommitteeError::Size(0)));
+    let keys = |n| (0..n).map(key).collect::<Vec<_>>();
+    assert_eq!(with(keys(257)), Err(CommitteeError::Size(257)));
+    let largest = with(keys(256)).expect("as many as there may be");
+    assert_eq!((largest.size(), largest.faults(), largest.quorum()), (256, 85, 171));
+    assert_eq!(largest.key(ReplicaId(255)), Some(&key(255)));
+    assert_eq!(largest.key(ReplicaId(256)), None);
+    assert_eq!((largest.chain(), largest.epoch()), (CHAIN, Epoch(3)));
+    let shared = with(vec![key(1), key(2), key(1)]);
+    assert_eq!(shared, Err(CommitteeError::SharedKey(ReplicaId(0), ReplicaId(2))));
+}
+
+#[test]
+fn a_key_is_up_to_96_bytes_and_shown_in_hexadecimal() {
+    let key = ReplicaKey::new(&[0xAB, 0x01, 0xFF, 0x00, 0x7E]).expect("five bytes");
+    assert_eq!(key.as_bytes(), [0xAB, 0x01, 0xFF, 0x00, 0x7E]);
+    assert_eq!((key.to_string(), format!("{key:?}")), ("ab01ff007e".into(), "ab01ff00".into()));
+    assert!(ReplicaKey::new(&[0; 96]).is_some());
+    assert!(ReplicaKey::new(&[0; 97]).is_none());
 }
 
 /// A certificate of the first `count` replicas, in the form that `proof` writes.
