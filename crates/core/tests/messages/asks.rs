@@ -114,6 +114,21 @@ fn signatures_that_cannot_be_joined_are_looked_at_one_by_one() {
     assert!(!certified(&outputs));
 }
 
+/// Verified one by one they need not be verified once more when they are joined.
+#[test]
+fn good_votes_that_could_not_be_joined_are_joined_again() {
+    let (mut replica, outputs) = collector(Form::Aggregate, &[]);
+    let (ask, signature) = combine(&outputs);
+    let outputs = replica.tell(Input::Combined { ask, signature: None });
+    let (ask, verdicts) = verify(&outputs);
+    assert_eq!(verdicts, [true; 3]);
+    let outputs = replica.tell(Input::Checked { ask, verdicts });
+    let (ask, again) = combine(&outputs);
+    assert_eq!(again, signature);
+    assert!(certified(&replica.tell(Input::Combined { ask, signature })));
+    assert_eq!(replica.driver.status().high_qc, View(3));
+}
+
 #[test]
 fn an_answer_without_verdicts_certifies_nothing() {
     let (mut replica, outputs) = collector(Form::Aggregate, &[]);

@@ -172,11 +172,13 @@ pub fn proposal(block: &SharedBlock) -> Message {
 }
 
 pub fn events(outputs: &[Output<Message>]) -> Vec<&Event> {
-    let event = |output| match output {
-        &Output::Event(ref event) => Some(event),
-        _ => None,
-    };
-    outputs.iter().filter_map(event).collect()
+    let mut events = Vec::new();
+    for output in outputs {
+        if let Output::Event(event) = output {
+            events.push(event);
+        }
+    }
+    events
 }
 
 /// What it wants signed.
@@ -190,9 +192,11 @@ pub fn to_sign(outputs: &[Output<Message>]) -> Vec<Statement> {
 
 /// What it says, to one replica or to all.
 pub fn messages(outputs: &[Output<Message>]) -> Vec<&Message> {
-    let message = |output| match output {
-        &Output::Send { ref message, .. } | &Output::Broadcast(ref message) => Some(message),
-        _ => None,
-    };
-    outputs.iter().filter_map(message).collect()
+    let mut messages = Vec::new();
+    for output in outputs {
+        if let Output::Send { message, .. } | Output::Broadcast(message) = output {
+            messages.push(message);
+        }
+    }
+    messages
 }
