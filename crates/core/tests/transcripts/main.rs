@@ -34,7 +34,7 @@ const SCENARIOS: [&str; 6] = [
 ];
 
 /// What is shown beside.
-const OTHERS: [&str; 13] = [
+const OTHERS: [&str; 12] = [
     "01_silence_and_waking",
     "02_sent_to_one_with_a_dead_leader",
     "03_lost_data",
@@ -42,7 +42,6 @@ const OTHERS: [&str; 13] = [
     "05_view_jump",
     "06_bad_certificates",
     "07_bodies_apart",
-    "08_linear_leader_failure",
     "carousel/skips_a_crashed_leader",
     "hotstuff-2/wait_for_delta",
     "linear/complaint",
