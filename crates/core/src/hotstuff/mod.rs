@@ -6,9 +6,9 @@
 //! - `claim`: what a message must be before its signatures are worth checking;
 //! - `leading`: who leads a view, and who collects votes;
 //! - `proposing`: when a leader proposes, and what;
-//! - `voting`: when a replica votes (with [`Rules::may_vote`]);
+//! - `voting`: when a replica votes (with [`Rules::may_vote`](rules::Rules::may_vote));
 //! - `collecting`: how votes and time-outs become certificates;
-//! - `certificates`: what a QC or TC leads to: high QC, lock, commit (with [`Rules::on_qc`]);
+//! - `certificates`: what a QC or TC leads to: high QC, lock, commit (with [`Rules::on_qc`](rules::Rules::on_qc));
 //! - `timeouts`: giving up on a view;
 //! - `new_views`: what is told, and what a leader waits for, after a view without a certificate.
 //!
