@@ -32,6 +32,8 @@
 //!   as long as it stays dead, and a slow one gets its chance (the dissertation's missing failure
 //!   detector, D14). Where more than f leaders failed, it was not the leaders: nobody's wait is
 //!   shortened. Each replica judges for itself; only liveness rests on it.
+//! - Where a leader has to wait itself before it proposes, it is waited for so much longer: a
+//!   shortened wait would otherwise end before it may speak.
 //!
 //! With time-out certificates, f + 1 time-outs for views at or above mine say that at least one
 //! correct replica gave up on a view, so this one joins the (f + 1)-th highest of them. (Purely local

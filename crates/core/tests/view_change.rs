@@ -146,3 +146,23 @@ fn a_leader_that_has_to_wait_is_waited_for_longer() {
         );
     }
 }
+
+/// r3 abstains, having lost its data. It collects the votes of every fourth view nevertheless.
+#[test]
+fn who_may_not_propose_tells_of_the_certificate_that_it_made() {
+    let mut cluster = traced(Config::default());
+    cluster.request(0, 1, 10);
+    assert!(cluster.run_until_answered(LONG));
+    cluster.run_for(100_000);
+    cluster.crash(3);
+    cluster.rejoin(3, 1);
+    cluster.run_for(100_000);
+    cluster.trace.take();
+    cluster.request(0, 1, 10);
+    assert!(cluster.run_until_answered(LONG));
+    let lines = cluster.trace.take();
+    let text = lines.join("\n");
+    assert!(says(&lines, &["r3 has QC(b10)"]), "not what was to be shown\n{text}");
+    assert!(!says(&lines, &["gives up view 10"]), "{text}");
+    assert!(says(&lines, &["gives up view 11"]), "r3 leads that and abstains\n{text}");
+}

@@ -49,7 +49,14 @@ impl HotStuff {
         if self.facts.phases > 1 && self.proposer_of(&qc.ballot()) == self.me {
             fx.output(Output::Broadcast(Message::Certificate(qc.clone())));
         }
+        let next = qc.view().next();
+        let told = self.facts.phases > 1 || self.settings.broadcast_votes;
         self.on_qc(now, qc, fx);
+        // No proposal of its own will tell the others of this certificate.
+        if !told && next == self.pacemaker.view() && (self.abstains(next) || self.proposed >= next)
+        {
+            fx.output(Output::Broadcast(self.advance()));
+        }
     }
 
     pub(super) fn on_qc(&mut self, now: Time, qc: Qc, fx: &mut Fx) {

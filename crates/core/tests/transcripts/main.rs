@@ -49,8 +49,8 @@ const OTHERS: [&str; 12] = [
     "linear/next_time",
 ];
 
-/// Scripts of another test, which says how they are run.
-const ELSEWHERE: &str = "mutants";
+/// Not run here: scripts of another test, which says how, and what is no script.
+const ELSEWHERE: [&str; 2] = ["mutants", "README.md"];
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/scripts")
@@ -61,10 +61,11 @@ fn files(root: &Path, below: &Path, found: &mut BTreeSet<String>) {
     for entry in std::fs::read_dir(below).expect("a folder of scripts") {
         let path = entry.expect("an entry").path();
         let name = path.strip_prefix(root).expect("below the root").to_str().expect("a plain name");
+        if ELSEWHERE.contains(&name) {
+            continue;
+        }
         if path.is_dir() {
-            if name != ELSEWHERE {
-                files(root, &path, found);
-            }
+            files(root, &path, found);
         } else {
             found.insert(name.to_owned());
         }
