@@ -94,7 +94,7 @@ fn rows_are_found_again_and_gone_on_with() {
     drop(file);
 
     let (mut file, found) = RowsFile::open(&path, &settings()).unwrap();
-    assert_eq!(found, [first.clone()]);
+    assert_eq!(found, std::slice::from_ref(&first));
     file.append(&second).unwrap();
     drop(file);
     assert_eq!(RowsFile::open(&path, &settings()).unwrap().1, [first, second]);
@@ -110,7 +110,7 @@ fn a_row_that_was_being_written_is_cut_off() {
     for torn in 0..next.len() {
         std::fs::write(&path, format!("{whole}{}", &next[..torn])).unwrap();
         let (mut file, found) = RowsFile::open(&path, &settings()).unwrap();
-        assert_eq!(found, [first.clone()], "{torn} bytes");
+        assert_eq!(found, std::slice::from_ref(&first), "{torn} bytes");
         file.append(&second).unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), format!("{whole}{next}"));
     }
