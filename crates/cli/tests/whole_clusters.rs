@@ -196,7 +196,7 @@ fn a_matrix_goes_on_with_one_dead_in_every_row_and_is_taken_up_again() {
         output
     };
     let kept = || std::fs::read_to_string(folder.path().join("rows.jsonl")).unwrap();
-    let one = "second_vote=true,pacemaker=linear,leader=reputation,signatures=none";
+    let one = "second_vote=true,pacemaker=linear,leader=round-robin,signatures=none";
     let rows = lines(&matrix(one, &["-o", "json"]));
     assert_eq!(rows.len(), 1);
     went_on_with_one_dead(&rows[0]);
@@ -211,7 +211,7 @@ fn a_matrix_goes_on_with_one_dead_in_every_row_and_is_taken_up_again() {
     assert!(table.contains("\nhotstuff-two-chain, votes broadcast, second votes\n"), "{table}");
     assert!(table.contains("\n2 combinations passed, 0 failed: 4 replicas, "), "{table}");
     let page = std::fs::read_to_string(folder.path().join("page.md")).unwrap();
-    assert_eq!(page.matches(" | ok |\n").count(), 2, "{page}");
+    assert_eq!(page.matches(" | ok").count(), 2, "{page}");
     assert_eq!(kept().strip_prefix(&before).unwrap().lines().count(), 1);
 
     let all = kept();

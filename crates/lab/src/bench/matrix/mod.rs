@@ -8,6 +8,8 @@ mod file;
 mod only;
 mod row;
 
+use std::fs::File;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -92,6 +94,9 @@ impl Matrix {
         let began = Instant::now();
         let mut cluster = LocalCluster::start(net.cluster, net.replicas, start)?;
         let measured = self.measure_on(&mut cluster, began, row);
+        if measured.is_err() {
+            keep_statuses(&cluster);
+        }
         // Whatever else went wrong, this is why.
         if let Some((id, how, _)) = cluster.ended().into_iter().next() {
             return Err(BenchError::Ended { id, how });
@@ -191,6 +196,22 @@ fn kill_for_good(cluster: &mut LocalCluster, row: &mut MatrixRow) {
         ));
     }
     cluster.kill(chosen);
+}
+
+/// Leaves beside each replica's log what it says about itself, now and a second later: whether its
+/// views go on is the first thing to know.
+fn keep_statuses(cluster: &LocalCluster) {
+    for pause in [Duration::ZERO, Duration::from_secs(1)] {
+        std::thread::sleep(pause);
+        for id in cluster.up() {
+            let Some((home, status)) = cluster.home(id).zip(cluster.status(id)) else { continue };
+            let file = home.root().join("status.jsonl");
+            // What failed is told in any case.
+            if let Ok(mut file) = File::options().create(true).append(true).open(file) {
+                let _ = writeln!(file, "{status}");
+            }
+        }
+    }
 }
 
 fn judge(verdict: &Verdict) -> Result<(), BenchError> {

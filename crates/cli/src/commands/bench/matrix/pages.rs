@@ -10,6 +10,9 @@ use crate::output::table;
 
 const COLUMNS: usize = 13;
 
+/// Above this a pause is pointed out, in milliseconds: three time-outs in a row.
+const SLOW_MS: f64 = 1000.0;
+
 const HEAD: [&str; COLUMNS] = [
     "PACEMAKER",
     "LEADER",
@@ -137,8 +140,18 @@ fn cells(row: &MatrixRow) -> [String; COLUMNS] {
         number(dead.map(|of| of.p50_ms), 1),
         number(dead.map(|of| of.p99_ms), 1),
         number(dead.map(|of| of.gap_ms), 0),
-        row.failure.as_ref().map_or_else(|| "ok".to_owned(), |why| format!("FAILED: {why}")),
+        result(row),
     ]
+}
+
+fn result(row: &MatrixRow) -> String {
+    let recovery_ms = row.recovery_ms.unwrap_or(0.0);
+    let gap_ms = row.one_dead.map_or(0.0, |of| of.gap_ms).max(recovery_ms);
+    match &row.failure {
+        Some(why) => format!("FAILED: {why}"),
+        None if gap_ms >= SLOW_MS => format!("ok, but stood still for {:.1} s", gap_ms / 1e3),
+        None => "ok".to_owned(),
+    }
 }
 
 /// Of how many rows this is, and with what they were measured; it is the same for all.
