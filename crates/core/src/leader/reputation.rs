@@ -3,7 +3,7 @@
 //! The Diem team, *DiemBFT v4: state machine replication in the Diem blockchain*, 2021, section on
 //! leader reputation, with the weights that its implementations came to ("proposer and voter"; the
 //! report itself elects as [`carousel`](super::carousel) does). For a view, of the committed blocks
-//! of the chain extended, those of the last [`EXCLUDED`] views left out:
+//! of the chain extended, those of the last [`excluded`] views left out:
 //!
 //! | a replica that | weighs |
 //! |---|---|
@@ -41,9 +41,8 @@
 //!   average.
 //! - The look-back is at most [`MAX_WINDOW`] blocks with the excluded ones: from n = 11 on the
 //!   proposers' window is shorter than 10 n.
-//! - Of a gap the newest [`BLAMED`] views are put to somebody (so do those implementations: a longer
-//!   one was no leader's doing), and of all gaps as many as the look-back has blocks, the newest
-//!   first: the work of an election is bounded whatever the chain is.
+//! - The excluded views are two rotations, at most the twenty of those implementations: twenty views
+//!   of four replicas are five rotations in which a dead one goes on leading.
 //! - The seed has no state root in it: leaders can be foreseen as far as the weights can.
 
 #[cfg(test)]
@@ -54,12 +53,8 @@ use super::{History, MAX_WINDOW, at_most};
 use crate::committee::Committee;
 use crate::types::{ReplicaId, View};
 
-/// The blocks of so many views before the one elected for do not count.
-pub const EXCLUDED: u64 = 20;
 /// After so many views without a commit all weigh the same.
 pub const PATIENCE: u64 = 20;
-/// Of each gap between two blocks so many views are put to somebody.
-pub const BLAMED: u64 = 10;
 
 /// Blocks whose proposers count, for each replica.
 const PROPOSER_BLOCKS: usize = 10;
@@ -72,9 +67,15 @@ const ACTIVE: u64 = 1000;
 /// More failures than so many in a hundred views are too many.
 const TOLERATED_PERCENT: usize = 10;
 
+/// The blocks of so many views before the one elected for do not count.
+#[must_use]
+pub const fn excluded(replicas: usize) -> u64 {
+    at_most(2 * replicas, 20) as u64
+}
+
 /// How far the election looks back: at most one block in each excluded view, and the window.
 pub(super) const fn window(replicas: usize) -> usize {
-    at_most(EXCLUDED as usize + PROPOSER_BLOCKS * replicas, MAX_WINDOW)
+    at_most(excluded(replicas) as usize + PROPOSER_BLOCKS * replicas, MAX_WINDOW)
 }
 
 /// The leader of `view`.
@@ -140,9 +141,8 @@ pub fn weights(view: View, committee: &Committee, history: &History) -> Vec<u64>
         return vec![INACTIVE; replicas];
     }
     let mut conduct = vec![Conduct::default(); replicas];
-    let mut blames_left = depth;
     let in_window = blocks()
-        .skip_while(|committed| committed.block.view.plus(EXCLUDED) >= view)
+        .skip_while(|committed| committed.block.view.plus(excluded(replicas)) >= view)
         .take(PROPOSER_BLOCKS * replicas);
     for (age, committed) in in_window.enumerate() {
         let block = committed.block;
@@ -156,10 +156,9 @@ pub fn weights(view: View, committee: &Committee, history: &History) -> Vec<u64>
                 }
             }
         }
-        let skipped = block.justify.view().0.saturating_add(1)..block.view.0;
-        for skipped in skipped.rev().take(at_most(blames_left, BLAMED as usize)) {
-            blames_left -= 1;
-            let blamed = first_choice(&Draw::new(committee, View(skipped)), committee);
+        let mut skipped = block.justify.view().0.saturating_add(1)..block.view.0;
+        if let Some(newest) = skipped.next_back() {
+            let blamed = first_choice(&Draw::new(committee, View(newest)), committee);
             if let Some(blamed) = conduct.get_mut(blamed.index()) {
                 blamed.failures += 1;
             }

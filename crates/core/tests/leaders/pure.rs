@@ -26,9 +26,9 @@ fn no_election_looks_back_further_than_the_bound() {
         let [fixed, round_robin, carousel, reputation] = ALL.map(|e| e.window(replicas));
         assert_eq!((fixed, round_robin), (0, 0));
         assert!((1..=MAX_WINDOW).contains(&carousel), "{carousel} of {replicas}");
-        assert!((30..=MAX_WINDOW).contains(&reputation), "{reputation} of {replicas}");
+        assert!((12..=MAX_WINDOW).contains(&reputation), "{reputation} of {replicas}");
     }
-    assert_eq!((Election::Carousel.window(4), Election::Reputation.window(4)), (6, 60));
+    assert_eq!((Election::Carousel.window(4), Election::Reputation.window(4)), (6, 48));
     assert_eq!((Election::Carousel.window(256), Election::Reputation.window(256)), (128, 128));
 }
 

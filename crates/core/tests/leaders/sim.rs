@@ -1,7 +1,7 @@
 //! A chain that grows under an election: one step a view, no messages.
 //!
-//! A live leader's block is certified whoever leads next, as time-outs carry the last votes on; a
-//! dead leader leaves nothing.
+//! A live leader's block is certified whoever leads next, as time-outs carry the last votes on,
+//! unless they are said not to; a dead leader leaves nothing.
 
 use quorate_core::block::{BlockId, SharedBlock};
 use quorate_core::leader::{Election, History};
@@ -19,6 +19,10 @@ pub struct Sim {
     head_id: BlockId,
     committed: Height,
     view: View,
+    /// Votes go to the next leader alone, and die with it: the linear pacemaker.
+    pub is_linear: bool,
+    /// The head that the newest block was put on, and how far that had committed.
+    before: Option<(SharedBlock, Height)>,
 }
 
 /// What came of a view.
@@ -42,6 +46,8 @@ impl Sim {
             head_id: chain.head().id(),
             committed: Height(0),
             view: View(0),
+            is_linear: false,
+            before: None,
         }
     }
 
@@ -61,9 +67,15 @@ impl Sim {
         let leader = self.election.leader(view, &self.committee, self.chain_length, &history);
         self.view = view;
         let mut led = Led { view, leader, commits: false };
+        let before = self.before.take();
         if !proposes(view, leader) {
+            if let Some((head, committed)) = before.filter(|_| self.is_linear) {
+                (self.head_id, self.committed) = (head.id(), committed);
+                self.head = head;
+            }
             return led;
         }
+        self.before = Some((self.head.clone(), self.committed));
         let block = child(&self.head, view.0, leader, signers);
         self.tree.insert(&block, |_, _| None).expect("on its parent");
         self.head_id = block.id();
