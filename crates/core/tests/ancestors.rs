@@ -1,6 +1,6 @@
 //! The laboratory's switches of what travels with a proposal: ancestors, and filtering.
 
-mod cluster;
+use quorate_sim as cluster;
 
 use std::cell::Cell;
 

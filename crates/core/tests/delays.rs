@@ -7,7 +7,7 @@
 //! **last** replica. The replica that makes the last certificate commits one delay earlier.
 //! To a client it is two more: its request to the leader, and the answers of f + 1 replicas.
 
-mod cluster;
+use quorate_sim as cluster;
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! One peer sends without end. The others answer their client all the same, and hold no more for
 //! it than a few messages.
 
-mod cluster;
+use quorate_sim as cluster;
 
 use std::sync::Arc;
 

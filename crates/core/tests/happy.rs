@@ -1,6 +1,6 @@
 //! Clusters in which nothing goes wrong.
 
-mod cluster;
+use quorate_sim as cluster;
 
 use cluster::trace::Trace;
 use cluster::{Cluster, Config};

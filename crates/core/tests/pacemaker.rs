@@ -1,6 +1,6 @@
 //! The pacemaker by itself: which view, when to give up, whom to join.
 
-mod cluster;
+use quorate_sim as cluster;
 
 use cluster::adversary::Liar;
 use cluster::keys::{CHAIN, committee};

@@ -1,7 +1,7 @@
 //! What goes wrong with replicas, one thing at a time: dead leaders, crashes, long absences, lost
 //! data, wrong state.
 
-mod cluster;
+use quorate_sim as cluster;
 
 use cluster::client::Targets;
 use cluster::network::Link;

@@ -8,7 +8,7 @@
     reason = "the core is pure; who runs the test says which seeds, and scripts are files"
 )]
 
-mod cluster;
+use quorate_sim as cluster;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

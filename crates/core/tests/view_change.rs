@@ -1,6 +1,6 @@
 //! What a view change must not lose, and what it may cost.
 
-mod cluster;
+use quorate_sim as cluster;
 
 use cluster::network::Fate;
 use cluster::trace::Trace;

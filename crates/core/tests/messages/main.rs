@@ -1,7 +1,6 @@
 //! What replicas say to each other: how it is encoded, and what of it is refused, for which reason.
 
-#[path = "../cluster/mod.rs"]
-mod cluster;
+use quorate_sim as cluster;
 
 mod agg_qcs;
 mod asks;

@@ -6,8 +6,7 @@
     reason = "the core is pure; scripts are files, and who runs the test says whether to write them"
 )]
 
-#[path = "../cluster/mod.rs"]
-mod cluster;
+use quorate_sim as cluster;
 mod early_fast;
 mod mixed_views;
 mod script;

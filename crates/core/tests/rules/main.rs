@@ -1,8 +1,7 @@
 //! The rules of every variant against its paper's words, over random trees. The words are spelled
 //! out in plain indices ([`model::Model`]) and share nothing with production.
 
-#[path = "../cluster/mod.rs"]
-mod cluster;
+use quorate_sim as cluster;
 
 mod basic;
 mod chained;

@@ -11,8 +11,7 @@
     reason = "the core is pure; who runs the test says which seeds, and scripts are files"
 )]
 
-#[path = "../cluster/mod.rs"]
-mod cluster;
+use quorate_sim as cluster;
 mod forged;
 mod script;
 

@@ -3,8 +3,8 @@
 //! It drives each replica by `replica::drive::turn`, as production does; messages and records
 //! cross it in their encodings. After every step the [oracles] look at what was signed, sent,
 //! committed, executed and answered.
-// Each test binary uses a part of this.
-#![allow(dead_code)]
+#![forbid(unsafe_code)]
+#![allow(missing_docs)]
 
 pub mod adversary;
 pub mod app;
