@@ -19,6 +19,7 @@ pub mod oracles;
 pub mod rng;
 mod serve;
 pub mod trace;
+pub mod twins;
 mod world;
 
 use std::collections::BTreeMap;
