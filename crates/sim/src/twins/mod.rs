@@ -17,23 +17,23 @@
 //!
 //! Numbers and measurements: `docs/twins.md`.
 
-//pub mod campaign;
+pub mod campaign;
 #[cfg(feature = "json")]
 pub mod format;
-//pub mod report;
+pub mod report;
 pub mod run;
 pub mod scenario;
-//pub mod shrink;
+pub mod shrink;
 pub mod signatures;
 pub mod space;
 pub mod variant;
 pub mod watch;
 pub mod world;
 
-//pub use campaign::{Campaign, Totals};
+pub use campaign::{Campaign, Totals};
 pub use run::{Outcome, Plan, run};
 pub use scenario::{Groups, Phase, Scenario, Shape, ShapeError, ViewScript};
-//pub use shrink::shrink;
+pub use shrink::shrink;
 pub use signatures::Signatures;
 pub use space::{Numbers, Space, SpaceError};
 pub use variant::Variant;
