@@ -253,6 +253,29 @@ impl Cluster {
         self.note(slot, || "crashes".into());
     }
 
+    /// Gives each slot a clock of its own. To be called before time goes by: the clocks are those of
+    /// machines that run all the time.
+    pub fn set_clocks(&mut self, clocks: &[Clock]) {
+        for (slot, clock) in clocks.iter().enumerate() {
+            self.crash(slot);
+            self.slots[slot].clock = *clock;
+            self.slots[slot].disk = Disk::default();
+            self.boot(slot);
+        }
+    }
+
+    /// A slot does nothing for so many microseconds, as a process that is stopped and goes on.
+    pub fn pause(&mut self, slot: usize, micros: u64) {
+        self.faults.fired("pause");
+        self.note(slot, || "is stopped for a while".into());
+        self.slots[slot].paused_until = self.now.after(Duration::from_micros(micros));
+    }
+
+    /// Whether every client has all its answers.
+    pub fn is_answered(&self) -> bool {
+        self.clients.iter().all(Client::is_done)
+    }
+
     pub(crate) fn schedule(&mut self, delay: u64, event: Event) {
         self.events.push(self.now.after(micros(delay)), event);
     }

@@ -117,6 +117,7 @@ impl Cluster {
         }
         self.examine(slot);
         if result.is_err() {
+            self.faults.fired("power failure in a write");
             self.crash(slot);
         }
     }
