@@ -403,7 +403,8 @@ impl Cluster {
     /// A message that somebody made up arrives now.
     pub fn inject(&mut self, from: usize, to: usize, message: &Peer) {
         let parcel = Parcel::Bytes(message.to_bytes().into());
-        self.schedule(0, Event::Deliver { to, from, parcel });
+        let sent = self.now;
+        self.schedule(0, Event::Deliver { to, from, sent, parcel });
     }
 
     /// The highest view any correct replica is in.
