@@ -95,7 +95,7 @@ pub fn observe<O: Observer>(
     match ran {
         Ok((outcome, seen, observer)) => (outcome, seen, Some(observer)),
         Err(panic) => {
-            let violation = Some(Violation { oracle: "panic", what: words_of(&*panic) });
+            let violation = Some(Violation { oracle: "panic".to_owned(), what: words_of(&*panic) });
             (Outcome { violation, ..Outcome::default() }, Seen::default(), None)
         }
     }

@@ -11,7 +11,7 @@ use quorate_core::crypto::Statement;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// What was to hold, in a word.
-    pub oracle: &'static str,
+    pub oracle: String,
     /// What happened instead.
     pub what: String,
 }
@@ -50,7 +50,7 @@ impl Watch {
     /// The first thing that went wrong counts.
     pub(super) fn violated(&mut self, oracle: &'static str, what: impl FnOnce() -> String) {
         if self.violation.is_none() {
-            self.violation = Some(Violation { oracle, what: what() });
+            self.violation = Some(Violation { oracle: oracle.to_owned(), what: what() });
         }
     }
 
