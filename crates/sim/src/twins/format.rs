@@ -220,7 +220,11 @@ fn syntax(error: &serde_json::Error) -> FormatError {
     }
 }
 
-fn wrong(place: impl Into<String>, what: impl Into<String>, remedy: impl Into<String>) -> FormatError {
+fn wrong(
+    place: impl Into<String>,
+    what: impl Into<String>,
+    remedy: impl Into<String>,
+) -> FormatError {
     FormatError { place: place.into(), what: what.into(), remedy: remedy.into() }
 }
 
@@ -306,10 +310,13 @@ fn read_own(file: &OwnFile) -> Result<Contents, FormatError> {
     check_counts(shape, file.partitions, file.views)?;
     if file.prefix.is_some_and(|prefix| prefix > super::scenario::MAX_PREFIX as u64) {
         let most = super::scenario::MAX_PREFIX;
-        return Err(wrong("prefix", "too many views before the script", format!("use 0 to {most}")));
+        return Err(wrong(
+            "prefix",
+            "too many views before the script",
+            format!("use 0 to {most}"),
+        ));
     }
-    let limits =
-        Limits { shape, partitions: file.partitions as usize, views: file.views as usize };
+    let limits = Limits { shape, partitions: file.partitions as usize, views: file.views as usize };
     let mut scenarios = Vec::with_capacity(file.scenarios.len());
     for (at, scenario) in file.scenarios.iter().enumerate() {
         limits.check_views(&format!("scenarios[{at}].views"), scenario.views.len())?;
@@ -367,8 +374,7 @@ fn own_view(limits: Limits, place: &str, view: &OwnView) -> Result<ViewScript, F
 fn read_paper(file: &PaperFile) -> Result<Contents, FormatError> {
     let shape = shape_of(file.num_nodes, file.num_twins, ["num_nodes", "num_twins"])?;
     check_counts(shape, file.partitions, file.views)?;
-    let limits =
-        Limits { shape, partitions: file.partitions as usize, views: file.views as usize };
+    let limits = Limits { shape, partitions: file.partitions as usize, views: file.views as usize };
     let ids = paper_ids(file, shape)?;
     let mut scenarios = Vec::with_capacity(file.scenarios.len());
     for (at, scenario) in file.scenarios.iter().enumerate() {
@@ -413,7 +419,8 @@ fn paper_ids(file: &PaperFile, shape: Shape) -> Result<Vec<usize>, FormatError> 
     }
     let count = twins.iter().filter(|is_twin| **is_twin).count();
     if count > shape.twins() {
-        let what = format!("{count} replicas have a TwinID above 0, and there are {}", shape.twins());
+        let what =
+            format!("{count} replicas have a TwinID above 0, and there are {}", shape.twins());
         return Err(wrong("num_twins", what, format!("set it to {count}")));
     }
     let (mut next_twin, mut next) = (0, shape.twins());
@@ -437,7 +444,8 @@ fn paper_slot(
         (Some(id), 0 | 1) if (node.TwinID == 1) == is_twin => Ok(id),
         (Some(id), 2) if is_twin => Ok(shape.replicas() + id),
         _ => {
-            let what = format!("there is no ReplicaID {} with TwinID {}", node.ReplicaID, node.TwinID);
+            let what =
+                format!("there is no ReplicaID {} with TwinID {}", node.ReplicaID, node.TwinID);
             let remedy = "a replica without a twin has TwinID 0, the copies of one have 1 and 2";
             Err(wrong(format!("{place}.partitions"), what, remedy))
         }

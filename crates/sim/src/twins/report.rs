@@ -104,8 +104,9 @@ impl Story {
             Message::Certificate(qc) => self.qc(qc),
             Message::NewView { view, high_qc } => format!("new-view {view} ({})", self.qc(high_qc)),
             Message::TimeOut { time_out, high_qc, high_tc, last_vote } => {
-                let vote = last_vote
-                    .map_or_else(String::new, |vote| format!(", vote {}", self.ballot(&vote.ballot)));
+                let vote = last_vote.map_or_else(String::new, |vote| {
+                    format!(", vote {}", self.ballot(&vote.ballot))
+                });
                 let (qc, tc) = (self.qc(high_qc), Self::tc(high_tc.as_ref()));
                 format!("time-out of view {} ({qc}{tc}{vote})", time_out.view)
             }
@@ -143,6 +144,10 @@ impl Observer for Story {
     }
 
     fn message(&mut self, now: Time, from: usize, to: usize, message: &Message, arrives: bool) {
+        // A proposal may leave before its leader tells of it.
+        if let Message::Proposal { block, .. } = message {
+            self.names.learn(block.id(), block.view);
+        }
         let (words, arrow) = (self.words(message), if arrives { "→" } else { "✗" });
         let (from, to) = (self.slot(from), self.slot(to));
         self.line(now, &format!("{from} {arrow} {to}  {words}"));
@@ -220,13 +225,14 @@ fn draw(
     let branch = if depth == 0 { String::new() } else { format!("{}└ ", "  ".repeat(depth)) };
     let mark = if seen.certified.contains(&block.id()) { "●" } else { "○" };
     let (name, parent) = (names.of(&block.id()), names.of(&block.parent()));
-    let _ = write!(text, "{branch}{mark} {name}  on {parent}, height {}, by {}", block.height, shape.name(by));
-    let mut slots: Vec<usize> = seen
-        .committed
-        .iter()
-        .filter(|(_, id)| *id == block.id())
-        .map(|(slot, _)| *slot)
-        .collect();
+    let _ = write!(
+        text,
+        "{branch}{mark} {name}  on {parent}, height {}, by {}",
+        block.height,
+        shape.name(by)
+    );
+    let mut slots: Vec<usize> =
+        seen.committed.iter().filter(|(_, id)| *id == block.id()).map(|(slot, _)| *slot).collect();
     slots.sort_unstable();
     if !slots.is_empty() {
         let slots: Vec<String> = slots.iter().map(|slot| shape.name(*slot)).collect();

@@ -7,11 +7,11 @@ use std::sync::Once;
 
 use quorate_core::block::BlockId;
 
+use super::Signatures;
 use super::scenario::{MAX_PREFIX, Scenario};
 use super::variant::Variant;
 use super::watch::Violation;
 use super::world::{Observer, Proposed, World};
-use super::Signatures;
 
 /// How scenarios are run.
 #[derive(Clone)]
@@ -56,7 +56,7 @@ pub struct Outcome {
     pub forked: bool,
     /// Correct replicas heard two proposals of one leader in one view.
     pub equivocated: bool,
-    /// One of them heard both.
+    /// One of them heard both of a scripted view.
     pub noticed: bool,
     /// Views behind the script until all correct replicas had committed what was proposed there.
     pub suffix_views: u64,
@@ -103,8 +103,7 @@ pub fn observe<O: Observer>(
 
 fn judge<O: Observer>(plan: &Plan, world: &World<'_, O>, suffix_views: u64) -> Outcome {
     let last = world.last();
-    let in_script =
-        |view: quorate_core::View| view.0 > plan.prefix && view <= last;
+    let in_script = |view: quorate_core::View| view.0 > plan.prefix && view <= last;
     let view_of = |id: &BlockId| {
         let known = world.proposed.iter().find(|known| known.block.id() == *id);
         known.map(|known| known.block.view).unwrap_or_default()

@@ -213,8 +213,7 @@ impl ViewScript {
     #[must_use]
     pub fn hears(&self, phase: Phase, from: usize, to: usize) -> bool {
         let groups = &self.groups[phase as usize];
-        groups.of(from) == groups.of(to)
-            && !self.blocked.contains(&(from as u8, to as u8))
+        groups.of(from) == groups.of(to) && !self.blocked.contains(&(from as u8, to as u8))
     }
 }
 
@@ -235,8 +234,7 @@ impl fmt::Display for Scenario {
             names.join(" ")
         };
         let together = |groups: &Groups| {
-            let lists: Vec<String> =
-                groups.lists(self.shape.slots()).iter().map(names).collect();
+            let lists: Vec<String> = groups.lists(self.shape.slots()).iter().map(names).collect();
             lists.join(" / ")
         };
         for (at, view) in self.views.iter().enumerate() {

@@ -125,10 +125,8 @@ impl Space {
             permutations: Vec::new(),
             subgroups: Vec::new(),
         };
-        space.permutations = slot_permutations(kind.shape)
-            .iter()
-            .map(|slots| space.permutation(slots))
-            .collect();
+        space.permutations =
+            slot_permutations(kind.shape).iter().map(|slots| space.permutation(slots)).collect();
         space.find_subgroups()?;
         Ok(space)
     }
@@ -359,7 +357,9 @@ impl Space {
                 let groups = p.partitions.iter().enumerate().filter(|(a, b)| *a == **b as usize);
                 let pairs = p.pairs.iter().enumerate().filter(|(a, b)| *a == usize::from(**b));
                 let phases = if self.kind.by_phase { 3 } else { 1 };
-                leaders.count() as u128 * (groups.count() as u128).pow(phases) * pairs.count() as u128
+                leaders.count() as u128
+                    * (groups.count() as u128).pow(phases)
+                    * pairs.count() as u128
             })
             .collect();
         let count = |views: usize| {
@@ -407,7 +407,8 @@ fn partitions_of(slots: usize, most: usize) -> Vec<Groups> {
 fn pairs_of(kind: Kind) -> Vec<Option<(u8, u8)>> {
     let (shape, mut pairs) = (kind.shape, vec![None]);
     for from in (0..shape.slots()).filter(|_| kind.one_way) {
-        let others = (0..shape.slots()).filter(|to| shape.replica_in(*to) != shape.replica_in(from));
+        let others =
+            (0..shape.slots()).filter(|to| shape.replica_in(*to) != shape.replica_in(from));
         pairs.extend(others.map(|to| Some((from as u8, to as u8))));
     }
     pairs

@@ -382,13 +382,16 @@ impl<'a, O: Observer> World<'a, O> {
     }
 
     fn note(&mut self, slot: usize, event: &Event) {
+        let script = View(self.plan.prefix)..self.last();
         let place = &mut self.slots[slot];
         match event {
             Event::Entered(view) => (place.view, place.expired) = (*view, 0),
             Event::Certified(ballot) if !self.certified.contains(ballot) => {
                 self.certified.push(*ballot);
             }
-            Event::Equivocation { .. } => self.noticed |= !place.faulty,
+            Event::Equivocation { view, .. } if *view > script.start && *view <= script.end => {
+                self.noticed |= !place.faulty;
+            }
             _ => {}
         }
         self.observer.event(self.now, slot, event);

@@ -4,9 +4,7 @@ use std::sync::atomic::AtomicBool;
 
 use quorate_core::block::{Block, SharedBlock};
 use quorate_core::certificate::{Qc, Tc};
-use quorate_core::hotstuff::rules::{
-    Basic, Chained, Facts, Fast, Outcome, Rules, TwoChain,
-};
+use quorate_core::hotstuff::rules::{Basic, Chained, Facts, Fast, Outcome, Rules, TwoChain};
 use quorate_core::hotstuff::{HotStuff, Message};
 use quorate_core::protocol::{Input, Ledger, Protocol};
 use quorate_core::tree::BlockTree;
@@ -14,9 +12,7 @@ use quorate_core::{Duration, Time, View};
 use quorate_sim::mutant::{Fx, Mutation};
 use quorate_sim::twins::campaign::{Progress, Source};
 use quorate_sim::twins::space::Kind;
-use quorate_sim::twins::{
-    Campaign, Numbers, Plan, Shape, Signatures, Space, Variant, run, shrink,
-};
+use quorate_sim::twins::{Campaign, Numbers, Plan, Shape, Signatures, Space, Variant, run, shrink};
 
 /// Rules with something else in place of some.
 #[derive(Debug)]

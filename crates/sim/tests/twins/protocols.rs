@@ -4,9 +4,7 @@ use std::sync::atomic::AtomicBool;
 
 use quorate_sim::twins::campaign::{Progress, Source};
 use quorate_sim::twins::space::Kind;
-use quorate_sim::twins::{
-    Campaign, Numbers, Plan, Shape, Signatures, Space, Totals, Variant,
-};
+use quorate_sim::twins::{Campaign, Numbers, Plan, Shape, Signatures, Space, Totals, Variant};
 
 /// All scenarios of a kind, or a sample of them, in which nothing may go wrong.
 fn campaign(variant: Variant, kind: Kind, sample: Option<u128>) -> Totals {

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use quorate_sim::twins::scenario::MAX_SLOTS;
 use quorate_sim::twins::space::{Kind, partition_count};
-use quorate_sim::twins::{Groups, Numbers, Scenario, Shape, ShapeError, Space, SpaceError, ViewScript};
+use quorate_sim::twins::{
+    Groups, Numbers, Scenario, Shape, ShapeError, Space, SpaceError, ViewScript,
+};
 
 fn space(replicas: usize, twins: usize, partitions: usize, views: usize) -> Space {
     let shape = Shape::new(replicas, twins).expect("counts");
@@ -46,7 +48,8 @@ fn all_scenarios(shape: Shape, partitions: &[Groups], views: usize) -> Vec<Scena
 /// Every way to put slots into at most `most` of `most` named groups, each once.
 fn all_partitions(slots: usize, most: usize) -> Vec<Groups> {
     let named = 0..(most as u64).pow(slots as u32);
-    let group = |name: u64, slot: usize| (name / (most as u64).pow(slot as u32) % most as u64) as u8;
+    let group =
+        |name: u64, slot: usize| (name / (most as u64).pow(slot as u32) % most as u64) as u8;
     let all: BTreeSet<Groups> =
         named.map(|name| Groups::new(slots, |slot| group(name, slot))).collect();
     all.into_iter().collect()
@@ -117,16 +120,16 @@ fn renaming_all_views_alike_changes_nothing_and_one_view_alone_does() {
 
 #[test]
 fn counts_of_use_are_what_they_were() {
-    assert_eq!(space(4, 1, 2, 2).count(), 432);
-    assert_eq!(space(4, 1, 2, 3).count(), 22_848);
-    assert_eq!(space(4, 1, 2, 5).count(), 89_633_792);
+    assert_eq!(space(4, 1, 2, 2).count(), 510);
+    assert_eq!(space(4, 1, 2, 3).count(), 25_740);
+    assert_eq!(space(4, 1, 2, 5).count(), 92_545_200);
     assert_eq!(space(4, 1, 2, 7).count(), 369_434_823_360);
     assert!(space(4, 1, 2, 12).count() > 1 << 67);
 }
 
 #[test]
 fn a_sample_has_nothing_twice_and_may_be_all() {
-    for count in [1, 2, 5, 432, 22_848] {
+    for count in [1, 2, 5, 510, 25_740] {
         for seed in [1, 2] {
             let numbers = Numbers::sample(count, u128::MAX, seed);
             let all: BTreeSet<u128> = (0..numbers.len()).filter_map(|k| numbers.get(k)).collect();

@@ -26,11 +26,8 @@ pub struct ProgressFile {
 impl ProgressFile {
     /// Opens the file of a campaign, or begins one.
     pub fn open(path: &Path, campaign: &str) -> Result<Self, Failure> {
-        let begin = |protocols| Self {
-            path: path.to_owned(),
-            campaign: campaign.to_owned(),
-            protocols,
-        };
+        let begin =
+            |protocols| Self { path: path.to_owned(), campaign: campaign.to_owned(), protocols };
         let length = match std::fs::metadata(path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 return Ok(begin(Map::new()));
@@ -43,7 +40,8 @@ impl ProgressFile {
             let what = format!("{length} bytes are more than a progress file may have");
             return Err(files::refused(path, what, remedy));
         }
-        let text = std::fs::read_to_string(path).map_err(|error| Failure::io(error, path, remedy))?;
+        let text =
+            std::fs::read_to_string(path).map_err(|error| Failure::io(error, path, remedy))?;
         let value: Value = serde_json::from_str(&text)
             .map_err(|error| files::refused(path, error.to_string(), remedy))?;
         if value["format"] != FORMAT || value["version"] != VERSION {

@@ -29,7 +29,8 @@ pub fn tell(
             "picture": picture.lines().collect::<Vec<_>>(),
         }))?,
         Format::Table => {
-            let mut text = format!("{}, script from view {}:\n", plan.variant.name, plan.prefix + 1);
+            let mut text =
+                format!("{}, script from view {}:\n", plan.variant.name, plan.prefix + 1);
             text.push_str(&scenario.to_string());
             if !brief {
                 text.push_str("\nwhat happened (→ arrives, ✗ does not; milliseconds):\n");

@@ -186,7 +186,7 @@ fn campaign(
     let live = std::io::stderr().is_terminal();
     let every = if live { EVERY.0 } else { EVERY.1 };
     let began = Instant::now();
-    let (mut said_at, mut saved_at) = (began, began);
+    let (mut said_at, mut saved_at) = (began, None::<Instant>);
     let from = before.totals.scenarios;
     let (name, mut failed) = (plan.variant.name, None);
     let end = campaign.run(before, told, |progress| {
@@ -197,10 +197,10 @@ fn campaign(
             // Whoever closed standard error does not want to see it.
             let _ = write!(std::io::stderr(), "{begin}{line}{end}");
         }
-        if saved_at.elapsed() >= SAVED_EVERY
+        if saved_at.is_none_or(|at| at.elapsed() >= SAVED_EVERY)
             && let Some(file) = saved
         {
-            saved_at = Instant::now();
+            saved_at = Some(Instant::now());
             if let Err(error) = file.save(name, progress) {
                 // Going on would lose what comes of it.
                 told.store(true, Ordering::Relaxed);
@@ -218,13 +218,7 @@ fn campaign(
 }
 
 /// `hotstuff-chained [####····] 42.0 %, 10,000 of 23,000, 4,321/s, 3 s left, 120 forked, 0 failed`.
-fn live_line(
-    name: &str,
-    progress: &Progress,
-    from: u128,
-    all: u128,
-    elapsed: Duration,
-) -> String {
+fn live_line(name: &str, progress: &Progress, from: u128, all: u128, elapsed: Duration) -> String {
     let totals = &progress.totals;
     let share = totals.scenarios as f64 / all.max(1) as f64;
     let full = (share * 20.0) as usize;
@@ -342,12 +336,7 @@ fn for_programs(work: &Work, rows: &[Row]) -> Value {
     })
 }
 
-fn verdict(
-    arguments: &Arguments,
-    work: &Work,
-    rows: &[Row],
-    stopped: bool,
-) -> Result<(), Failure> {
+fn verdict(arguments: &Arguments, work: &Work, rows: &[Row], stopped: bool) -> Result<(), Failure> {
     let failed: Vec<&str> =
         rows.iter().filter(|(_, end, _)| end.totals.failed > 0).map(|(name, ..)| *name).collect();
     if !failed.is_empty() {
