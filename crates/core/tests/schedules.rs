@@ -16,13 +16,14 @@ use std::sync::Arc;
 use cluster::network::Link;
 use cluster::rng::Rng;
 use cluster::trace::Trace;
-use cluster::{Cluster, Config, keys};
+use cluster::{Cluster, Config, Core, keys};
 use quorate_core::block::Block;
 use quorate_core::crypto::Form;
 use quorate_core::hotstuff::rules;
 use quorate_core::leader::reputation::PATIENCE;
 use quorate_core::leader::{Election, History};
 use quorate_core::pacemaker::Kind;
+use quorate_core::protocol::Protocol;
 use quorate_core::replica::Ancestors;
 use quorate_core::tree::BlockTree;
 use quorate_core::{Epoch, Height, View};
@@ -66,14 +67,12 @@ fn liveness_views(cluster: &Cluster, healed: View) -> u64 {
     if n == 1 {
         return u64::MAX;
     }
-    let together = match config.pacemaker {
-        Kind::Linear if !config.election.needs_signers() => n,
-        _ => 1,
-    };
+    let skips = config.pacemaker == Kind::Linear && !config.election.needs_signers();
+    let together = if skips { n } else { 1 };
     let faults = ((n - 1) / 3).min(4);
     let mut wait = config.base_timeout;
     let mut steps = 0;
-    while any_spoilt && wait < SHORTENED * view_micros(config) {
+    while wait < SHORTENED * view_micros(config) {
         wait = wait * LONGER_PERCENT / 100;
         steps += 1;
     }
@@ -82,12 +81,16 @@ fn liveness_views(cluster: &Cluster, healed: View) -> u64 {
         Election::Reputation if any_spoilt => PATIENCE,
         _ => 0,
     };
-    let from = healed.plus(together + slack + steps + patience);
-    from.0 + views_of_a_run(cluster, from, &spoilt) - healed.0
+    let runs = 1 + u64::from(skips && any_spoilt);
+    let mut views = together + slack + steps + patience;
+    for _ in 0..runs {
+        views += views_of_a_run(config, healed.plus(views), &spoilt);
+    }
+    // What the last one's votes make is shown in the view behind it.
+    views + 1
 }
 
-fn views_of_a_run(cluster: &Cluster, from: View, spoilt: &[bool]) -> u64 {
-    let config = &cluster.config;
+fn views_of_a_run(config: &Config, from: View, spoilt: &[bool]) -> u64 {
     let committee = keys::committee(config.replicas);
     let genesis = Arc::new(Block::genesis(keys::CHAIN, Epoch(0)));
     let head = genesis.id();
@@ -101,8 +104,7 @@ fn views_of_a_run(cluster: &Cluster, from: View, spoilt: &[bool]) -> u64 {
         run = if spoilt[leader.index()] { 0 } else { run + 1 };
         run == needed
     });
-    // The last one's certificate is shown in the view behind it.
-    views.expect("a leader that is not spoilt") + 1
+    views.expect("a leader that is not spoilt")
 }
 
 fn seeds(usual: std::ops::Range<u64>) -> std::ops::Range<u64> {
@@ -222,6 +224,18 @@ fn disturb(cluster: &mut Cluster, rng: &mut Rng) {
     }
 }
 
+/// Whether all correct replicas hold the block of the highest certificate that any of them has, so
+/// that each can vote and lead.
+fn found_together(cluster: &Cluster) -> bool {
+    let high_qcs = cluster.correct().map(|core| core.protocol().high_qc());
+    let Some(highest) = high_qcs.max_by_key(|qc| qc.rank()) else { return false };
+    let holds = |core: &Core| {
+        let root = core.protocol().tree().root().view;
+        root >= highest.view() || core.protocol().tree().find(&highest.block()).is_some()
+    };
+    cluster.correct().all(|core| !core.is_rejoining() && holds(core))
+}
+
 /// The network heals, everybody comes back; then every command must be answered.
 fn must_recover(cluster: &mut Cluster, down: &[usize]) {
     cluster.network.heal();
@@ -239,8 +253,16 @@ fn must_recover(cluster: &mut Cluster, down: &[usize]) {
     for client in 0..cluster.clients.len() {
         cluster.request(client, 1, 10);
     }
+    assert!(
+        cluster.run_until(600_000_000, |cluster| found_together(cluster) || cluster.is_answered()),
+        "a replica does not get the blocks it lacks"
+    );
+    for client in 0..cluster.clients.len() {
+        cluster.request(client, 1, 10);
+    }
     let (view, height) = (cluster.highest_view(), cluster.oracles.height());
     let allowed = liveness_views(cluster, view);
+    let healed_at = cluster.now;
     assert!(
         cluster.run_until(600_000_000, |cluster| cluster.oracles.height() > height),
         "nothing is committed after the network healed"
@@ -248,7 +270,7 @@ fn must_recover(cluster: &mut Cluster, down: &[usize]) {
     let views = cluster.highest_view().0 - view.0;
     if std::env::var_os("QUORATE_STAT").is_some() {
         let c = &cluster.config;
-        eprintln!("STAT {views} {allowed} n={} {} {:?} {:?} base={} need={} spoilt={:?}", c.replicas, c.rules.facts().name, c.election, c.pacemaker, c.base_timeout, view_micros(c), spoilers(cluster));
+        eprintln!("STAT at={healed_at:?} v={} {views} {allowed} n={} {} {:?} {:?} base={} need={} spoilt={:?}", view.0, c.replicas, c.rules.facts().name, c.election, c.pacemaker, c.base_timeout, view_micros(c), spoilers(cluster));
     }
     assert!(views <= allowed, "it took {views} views to commit, {allowed} are allowed");
     assert!(cluster.run_until_answered(600_000_000), "no progress after the network healed");

@@ -367,7 +367,12 @@ impl Cluster {
 
     /// Runs until every client has all its answers.
     pub fn run_until_answered(&mut self, micros: u64) -> bool {
-        self.run_until(micros, |cluster| cluster.clients.iter().all(Client::is_done))
+        self.run_until(micros, Cluster::is_answered)
+    }
+
+    /// Whether every client has all its answers.
+    pub fn is_answered(&self) -> bool {
+        self.clients.iter().all(Client::is_done)
     }
 
     fn happen(&mut self, event: Event) {
