@@ -113,9 +113,8 @@ fn waits_to_grow(config: &Config) -> u64 {
 ///
 /// That follows the very draws: without a commit each election is a function of the view alone,
 /// which is what it is on the genesis block. (For round-robin a run ends within n + 3 views. Uniform
-/// draws of n = 3f + 1 replicas, good with p > 2/3, need (1 − p³) / ((1 − p) p³) views on average,
-/// 7 at most, and more than 60 with a probability of one in 2000: no bound for all draws would be
-/// a tight one.)
+/// draws, good with a probability p > 2/3, need (1 − p³) / ((1 − p) p³) views on average for three in
+/// a row, 7 or less, and more than 40 once in 1800 times: a bound for all draws would be a loose one.)
 fn views_of_a_run(config: &Config, view: View, spoilers: &[bool]) -> u64 {
     let committee = keys::committee(config.replicas);
     let genesis = Arc::new(Block::genesis(keys::CHAIN, Epoch(0)));
