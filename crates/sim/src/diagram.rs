@@ -97,7 +97,8 @@ fn svg(lines: &[Line]) -> String {
             }
             Kind::Delivery(from) => {
                 let refused = lines.get(index + 1).is_some_and(|next| {
-                    matches!(next.kind, Kind::Refusal(whose, _) if whose == from) && next.who == line.who
+                    matches!(next.kind, Kind::Refusal(whose, _) if whose == from)
+                        && next.who == line.who
                 });
                 let sent = line.sent.unwrap_or(line.at);
                 let start = rows.range(..=sent).next_back().map_or(TOP - ROW, |(_, y)| *y);

@@ -183,7 +183,8 @@ fn replay(arguments: &Arguments, seed: u64) -> Result<(), Failure> {
         Ok(_) => format!("seed {seed}: no violation"),
         Err(violation) => format!("seed {seed}: {}: {}", violation.oracle, violation.what),
     };
-    let (trace, html) = (named(&arguments.folder, seed, "txt"), named(&arguments.folder, seed, "html"));
+    let (trace, html) =
+        (named(&arguments.folder, seed, "txt"), named(&arguments.folder, seed, "html"));
     let write = |file: &Path, text: &str| {
         std::fs::create_dir_all(&arguments.folder)
             .and_then(|()| std::fs::write(file, text))

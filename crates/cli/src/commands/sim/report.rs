@@ -66,7 +66,10 @@ pub(super) fn markdown(campaign: &Campaign, report: &Report, elapsed: Duration) 
     if !report.violations.is_empty() {
         text.push_str("\n| seed | oracle | what | events |\n|--:|---|---|--:|\n");
         for Violation { seed, oracle, what, events } in &report.violations {
-            text.push_str(&format!("| {seed} | {oracle} | {} | {events} |\n", what.replace('|', "/")));
+            text.push_str(&format!(
+                "| {seed} | {oracle} | {} | {events} |\n",
+                what.replace('|', "/")
+            ));
         }
     }
     text
