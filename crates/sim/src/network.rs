@@ -85,6 +85,11 @@ impl Network {
         Self { links: vec![vec![link; slots]; slots], traffic }
     }
 
+    /// Nothing that is sent from now on waits for what was sent before.
+    pub fn forget_traffic(&mut self) {
+        self.traffic.iter_mut().flatten().for_each(|traffic| *traffic = Traffic::default());
+    }
+
     /// Whether what passes takes longer the larger it is.
     pub fn minds_size(&self, from: usize, to: usize) -> bool {
         self.links[from][to].bytes_per_ms > 0
