@@ -417,7 +417,7 @@ fn pairs_of(kind: Kind) -> Vec<Option<(u8, u8)>> {
 /// How many permutations there are: t! · (n − t)! · 2^t.
 fn order_of(shape: Shape) -> u128 {
     let factorial = |n: usize| (1..=n as u128).product::<u128>();
-    factorial(shape.twins()) * factorial(shape.replicas() - shape.twins()) << shape.twins()
+    (factorial(shape.twins()) * factorial(shape.replicas() - shape.twins())) << shape.twins()
 }
 
 /// Every permutation of the slots that keeps twins twins, the identity first.

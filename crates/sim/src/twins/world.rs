@@ -470,9 +470,9 @@ impl<'a, O: Observer> World<'a, O> {
 fn hears(shape: Shape, view: &super::ViewScript) -> Hears {
     let mut hears = [[0; MAX_SLOTS]; 3];
     for phase in Phase::ALL {
-        for from in 0..shape.slots() {
+        for (from, mask) in hears[phase as usize].iter_mut().enumerate().take(shape.slots()) {
             let heard = (0..shape.slots()).filter(|to| view.hears(phase, from, *to));
-            hears[phase as usize][from] = heard.fold(0, |mask, to| mask | 1 << to);
+            *mask = heard.fold(0, |mask, to| mask | 1 << to);
         }
     }
     hears
