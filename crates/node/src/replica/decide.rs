@@ -17,12 +17,10 @@ use quorate_core::replica::{Action, Input, Refused, Replica, Submitted};
 use quorate_core::state_machine::StateMachine;
 use quorate_core::wire::{Decode as _, Encode as _};
 use quorate_core::{Height, ReplicaId, Time};
-use quorate_store::wal::Position;
+use quorate_journal::{BlockIndex, Journal};
 
 use super::archive::{Archive, Task};
 use super::inbox::{Answer, FromClient, Inbox};
-use super::index::BlockIndex;
-use super::journal::Journal;
 use super::metrics::{Metrics, StageClock};
 use super::routes::Routes;
 use super::verifier::Verifier;
@@ -226,10 +224,8 @@ where
         height: Height,
         inputs: &mut Vec<Input<P::Message>>,
     ) -> Result<(), End> {
-        let needed =
-            self.reach.index.needed_above(height).unwrap_or(Position(self.journal.log().end().0));
         self.journal
-            .retire(self.log_window_bytes / 2, needed)
+            .retire(self.log_window_bytes / 2, height)
             .map_err(|error| End::Storage(error.to_string()))?;
         inputs.push(Input::LogBegins(self.reach.index.first()));
         Ok(())

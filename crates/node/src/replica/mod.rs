@@ -15,8 +15,6 @@ pub mod data;
 pub mod decide;
 mod doorbell;
 mod inbox;
-mod index;
-mod journal;
 pub mod metrics;
 mod requests;
 mod routes;
@@ -35,6 +33,7 @@ use quorate_core::replica::{self, Input, Replica};
 use quorate_core::state_machine::StateMachine;
 use quorate_core::{Committee, Digest, ReplicaId, sessions};
 use quorate_crypto::SecretKey;
+use quorate_journal::Opened;
 use tokio::net::TcpListener;
 
 use crate::config::Durability;
@@ -145,8 +144,9 @@ impl Setup {
             sessions: self.sessions,
         };
         let mut data = data::open(&self.data, &owner, options, &fresh)?;
-        let notes = std::mem::take(&mut data.notes);
-        let (journal, execution, recovery, snapshots, disk, lock) = data.into_parts();
+        let notes = std::mem::take(&mut data.opened.notes);
+        let (opened, lock) = data.into_parts();
+        let Opened { journal, states, execution, recovery, .. } = opened;
 
         let protocol = HotStuff::new(self.committee.clone(), self.me, self.protocol);
         let replica = Replica::new(self.settings, owner.domain, protocol, execution, fresh);
@@ -187,8 +187,7 @@ impl Setup {
         let (archive, tasks) = Archive::new();
         let shelf = Shelf {
             index: Arc::clone(journal.index()),
-            snapshots,
-            disk,
+            states,
             peers: Arc::clone(&peers),
             listener: Arc::clone(&listener),
             outside: outside.clone(),
