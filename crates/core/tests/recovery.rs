@@ -198,7 +198,7 @@ fn blocks_larger_than_half_the_budget_of_an_answer_are_fetched_too() {
 }
 
 fn with_snapshots() -> Config {
-    Config { snapshot_blocks: 10, retire: true, ..Config::default() }
+    Config { snapshot_blocks: 10, retire: true, log_room_bytes: 0, ..Config::default() }
 }
 
 #[test]

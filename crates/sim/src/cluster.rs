@@ -2,16 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use bytes::Bytes;
-use quorate_core::block::{Block, BlockId};
+use quorate_core::block::BlockId;
 use quorate_core::crypto::PublicKey;
-use quorate_core::execution::Execution;
+use quorate_core::execution::{Execution, SnapshotHandle};
 use quorate_core::hotstuff::{HotStuff, Message};
 use quorate_core::replica::message::PeerMessage;
-use quorate_core::replica::{Halt, Input, Refused, Replica, Settings, SnapshotMeta};
-use quorate_core::sessions::Limits;
+use quorate_core::replica::{Halt, Input, Recovery, Refused, Replica, Settings, SnapshotMeta};
 use quorate_core::wire::Encode as _;
-use quorate_core::{Digest, Duration, Epoch, ReplicaId, Time, View, mempool};
+use quorate_core::{Digest, Duration, ReplicaId, Time, View, mempool};
+use quorate_journal::OpenError;
 
 use super::app::Register;
 use super::client::{Client, Sent, Targets};
@@ -20,7 +19,7 @@ use super::config::Config;
 use super::disk::Disk;
 use super::events::{Event, Events, Parcel};
 use super::faults::Faults;
-use super::keys::{self, CHAIN};
+use super::keys;
 use super::mutant::Driver;
 use super::network::{Meddler, Network};
 use super::oracles::Oracles;
@@ -55,7 +54,7 @@ pub struct Slot {
     /// Its application computes another state from this command on.
     pub breaks_at: Option<usize>,
     /// The snapshot on its way to the disk.
-    pub(crate) writing: Option<(SnapshotMeta, Vec<Bytes>)>,
+    pub(crate) writing: Option<(Box<SnapshotMeta>, SnapshotHandle)>,
     /// Messages sent, for tests of silence and storms.
     pub sent: u64,
 }
@@ -164,47 +163,72 @@ impl Cluster {
         }
     }
 
-    fn make_core(&self, slot: usize) -> Core {
+    fn make_core(&self, slot: usize, execution: Execution<Register>) -> Core {
         let id = self.slots[slot].id;
         let committee = keys::committee(self.config.replicas);
         let me = ReplicaId(id as u16);
         let driver = HotStuff::new(committee, me, self.config.protocol());
         let protocol = Driver::new(driver, (self.config.mutation)(id));
-        let genesis = Block::genesis(CHAIN, Epoch(0)).id();
-        let breaks_at = self.slots[slot].breaks_at;
-        let application = Register { breaks_at, ..Register::default() };
-        let execution = match self.slots[slot].disk.snapshots.last_key_value() {
-            None => Execution::new(application, Limits::default(), genesis).expect("limits of use"),
-            Some((_, (meta, chunks))) => {
-                let root = *meta.roots.last().expect("a snapshot has its own root");
-                let mut chunks = chunks.iter().cloned();
-                Execution::restore(application, Limits::default(), &mut chunks, root)
-                    .expect("its own snapshot")
-            }
-        };
         let domain = self.config.domain();
         let fresh = Box::new(Register::default);
         Replica::new(self.settings(id), domain, protocol, execution, fresh)
     }
 
-    /// Starts a replica with what its disk holds.
+    /// Opens a slot's disk.
+    fn open_disk(
+        &mut self,
+        slot: usize,
+        rejoin: bool,
+    ) -> Result<(Execution<Register>, Option<Recovery>), OpenError> {
+        let site = self.config.site(self.slots[slot].id);
+        let place = &mut self.slots[slot];
+        let breaks_at = place.breaks_at;
+        place.disk.open(&site, rejoin, &|| Register { breaks_at, ..Register::default() })
+    }
+
+    /// Starts a replica with what its disk holds. Where that can be read and is not what production starts with, the
+    /// replica has lost its data, and rejoins without; where it cannot be read or written, it stays down.
+    ///
+    /// # Panics
+    /// If the disk is refused though nothing was done to it that may lead to that.
     pub fn boot(&mut self, slot: usize) {
-        if self.slots[slot].lost_data && !self.slots[slot].disk.has_safety() {
+        if self.slots[slot].lost_data && self.slots[slot].disk.is_blank() {
             let nonce = self.rng.next() as u8;
             return self.rejoin(slot, nonce);
         }
-        let recovery = Box::new(self.slots[slot].disk.recovery());
-        self.slots[slot].core = Some(Box::new(self.make_core(slot)));
+        let (execution, recovery) = match self.open_disk(slot, false) {
+            Ok(opened) => opened,
+            Err(error) => return self.refused(slot, &error),
+        };
+        let Some(recovery) = recovery else { return };
+        self.slots[slot].core = Some(Box::new(self.make_core(slot, execution)));
         self.note(slot, || "starts".into());
-        self.turn(slot, vec![Input::Start(recovery)]);
+        self.turn(slot, vec![Input::Start(Box::new(recovery))]);
         self.tell_log(slot);
         self.connect(slot);
     }
 
+    /// What is on its disk was refused.
+    fn refused(&mut self, slot: usize, error: &OpenError) {
+        if self.slots[slot].disk.is_off() || error.io().is_some() {
+            let cause = error.io().map(std::io::Error::kind);
+            return self.storage_failed(slot, cause, &error.to_string());
+        }
+        let id = self.slots[slot].id;
+        assert!(
+            self.slots[slot].disk.is_damaged(),
+            "durability: r{id} cannot use what it wrote: {error}"
+        );
+        self.count_disk_faults(slot);
+        self.faults.fired("data refused");
+        self.note(slot, || format!("refuses its data: {error}"));
+        let nonce = self.rng.next() as u8;
+        self.rejoin(slot, nonce);
+    }
+
     /// Tells a replica where its log begins.
     pub(crate) fn tell_log(&mut self, slot: usize) {
-        if let Some(core) = &self.slots[slot].core {
-            let begins = self.slots[slot].disk.begins(status_of(core).committed);
+        if let Some(begins) = self.slots[slot].disk.begins() {
             self.turn(slot, vec![Input::LogBegins(begins)]);
         }
     }
@@ -213,7 +237,11 @@ impl Cluster {
     pub fn rejoin(&mut self, slot: usize, nonce: u8) {
         self.slots[slot].disk = Disk::default();
         self.slots[slot].lost_data = true;
-        self.slots[slot].core = Some(Box::new(self.make_core(slot)));
+        let (execution, _) = match self.open_disk(slot, true) {
+            Ok(opened) => opened,
+            Err(error) => return self.refused(slot, &error),
+        };
+        self.slots[slot].core = Some(Box::new(self.make_core(slot, execution)));
         self.note(slot, || "starts without its data, and asks the others".into());
         self.turn(slot, vec![Input::Rejoin(Digest([nonce; 32]))]);
         self.connect(slot);
@@ -250,6 +278,8 @@ impl Cluster {
         place.life += 1;
         place.checked = (0, 0);
         place.writing = None;
+        place.disk.close();
+        self.count_disk_faults(slot);
         self.note(slot, || "crashes".into());
     }
 

@@ -44,6 +44,11 @@ pub struct Config {
     pub snapshot_blocks: u64,
     /// Logs are cut at snapshots.
     pub retire: bool,
+    /// Bytes of records that a segment of a log has room for: the largest block must fit, and what is cut
+    /// are whole segments.
+    pub log_room_bytes: u64,
+    /// A sync takes this long, from ... to.
+    pub sync_micros: (u64, u64),
     /// Clients send again what was not answered for this long.
     pub client_patience: u64,
     pub relay_after: u64,
@@ -78,6 +83,8 @@ impl Default for Config {
             batch_commands: 100,
             snapshot_blocks: 1_000_000,
             retire: false,
+            log_room_bytes: 32 << 10,
+            sync_micros: (0, 0),
             client_patience: 500_000,
             relay_after: 50_000,
             base_timeout: 100_000,

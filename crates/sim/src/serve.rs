@@ -5,9 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use quorate_core::crypto::Scheme;
 use quorate_core::hotstuff::Message;
-use quorate_core::replica::message::{FullBlock, PeerMessage, within};
-use quorate_core::replica::{Action, Input, SnapshotMeta};
-use quorate_core::state_machine::Snapshot;
+use quorate_core::replica::Action;
+use quorate_core::replica::message::{FullBlock, PeerMessage};
 use quorate_core::wire::Encode as _;
 use quorate_core::{Duration, Height, ReplicaId, protocol};
 
@@ -16,9 +15,6 @@ use super::events::{Event, Parcel};
 use super::keys::Mock;
 use super::network::Fate;
 use super::{Cluster, Peer};
-
-/// How long a snapshot takes to be written, in microseconds.
-const SNAPSHOT_MICROS: u64 = 5_000;
 
 impl Cluster {
     pub(super) fn perform(&mut self, slot: usize, action: Action<Message>) {
@@ -39,9 +35,9 @@ impl Cluster {
             Action::Respond { client, response } => self.answer(slot, client, response),
             Action::Committed(blocks) => {
                 let executed = self.core(slot).execution().height();
+                self.slots[slot].disk.committed(&blocks);
                 for block in blocks {
                     self.committed.push((self.now, slot, block.id()));
-                    self.slots[slot].disk.committed(block.height, block.id());
                     if !self.slots[slot].faulty {
                         self.oracles.commits(self.slots[slot].id, executed, &block);
                     }
@@ -51,11 +47,10 @@ impl Cluster {
                 self.serve_chain(slot, to, (above, through), budget_bytes, tail);
             }
             Action::ServeChunk { to, height, chunk } => self.serve_chunk(slot, to, height, chunk),
-            Action::WriteSnapshot(meta, handle) => self.write_snapshot(slot, *meta, &handle),
+            Action::WriteSnapshot(meta, handle) => self.begin_snapshot(slot, meta, handle),
             Action::Offered(offer) => {
-                let retire = self.config.retire;
-                self.slots[slot].disk.offered(&offer, retire);
-                self.schedule(0, Event::LogCut { to: slot });
+                let life = self.slots[slot].life;
+                self.schedule(0, Event::Offered { to: slot, life, offer });
             }
             Action::Executed { .. } => {}
             Action::Event(event) => {
@@ -78,7 +73,7 @@ impl Cluster {
     }
 
     /// Sends to one replica (to all its twins), or to all others.
-    fn send(&mut self, slot: usize, to: Option<ReplicaId>, message: Peer) {
+    pub(crate) fn send(&mut self, slot: usize, to: Option<ReplicaId>, message: Peer) {
         let own = self.slots[slot].id;
         if !self.slots[slot].faulty
             && let PeerMessage::Protocol { message: Message::Proposal { block, .. }, .. } = &message
@@ -142,40 +137,9 @@ impl Cluster {
         budget_bytes: u32,
         tail: Vec<FullBlock>,
     ) {
-        let mut blocks = self.slots[slot].disk.chain(above, through);
-        if blocks.last().is_some_and(|last| last.block.height == through) {
-            blocks.extend(tail);
-        }
+        let blocks = self.slots[slot].disk.chain(above, through, budget_bytes, &tail);
         if !blocks.is_empty() {
-            let message = PeerMessage::Chain(within(blocks, budget_bytes));
-            self.send(slot, Some(to), message);
+            self.send(slot, Some(to), PeerMessage::Chain(blocks));
         }
-    }
-
-    fn serve_chunk(&mut self, slot: usize, to: ReplicaId, height: Height, chunk: u32) {
-        let Some((_, chunks)) = self.slots[slot].disk.snapshots.get(&height) else { return };
-        let Some(bytes) = chunks.get(chunk as usize).cloned() else { return };
-        let last = chunk as usize + 1 == chunks.len();
-        self.send(slot, Some(to), PeerMessage::Chunk { height, chunk, last, bytes });
-    }
-
-    fn write_snapshot(&mut self, slot: usize, meta: SnapshotMeta, handle: &dyn Snapshot) {
-        let height = meta.block.height;
-        let mut chunks = Vec::new();
-        handle.chunks(&mut |chunk| {
-            chunks.push(Bytes::copy_from_slice(chunk));
-            true
-        });
-        self.slots[slot].writing = Some((meta, chunks));
-        let life = self.slots[slot].life;
-        self.schedule(SNAPSHOT_MICROS, Event::SnapshotWritten { to: slot, life, height });
-    }
-
-    pub(super) fn snapshot_written(&mut self, slot: usize, height: Height) {
-        let place = &mut self.slots[slot];
-        let written = place.writing.take_if(|(meta, _)| meta.block.height == height);
-        let Some(snapshot) = written else { return };
-        place.disk.snapshots.insert(height, snapshot);
-        self.turn(slot, vec![Input::SnapshotWritten(height)]);
     }
 }

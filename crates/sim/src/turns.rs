@@ -13,6 +13,7 @@ use quorate_core::{Height, ReplicaId};
 use super::Peer;
 use super::client;
 use super::cluster::Cluster;
+use super::disk::cause_of;
 use super::events::{Event, Parcel};
 use super::world::Outside;
 
@@ -45,7 +46,12 @@ impl Cluster {
             Event::SnapshotWritten { to, life, height } if self.slots[to].life == life => {
                 self.snapshot_written(to, height);
             }
-            Event::LogCut { to } => self.tell_log(to),
+            Event::Offered { to, life, offer } if self.slots[to].life == life => {
+                self.offered(to, &offer);
+            }
+            Event::Released { from, life, actions } if self.slots[from].life == life => {
+                self.release(from, actions);
+            }
             Event::Answer { from, client, response } => self.answered(from, client, response),
             Event::Wake { client } => {
                 if self.clients[client].wakes == Some(self.now) {
@@ -101,24 +107,29 @@ impl Cluster {
             watched: (!place.faulty).then_some(&mut self.oracles),
             at_once: self.config.verify_delay.is_none(),
             verify: self.config.verify,
+            early: Vec::new(),
+            is_early: false,
             actions: Vec::new(),
         };
+        let writes = place.disk.writes;
         let local = place.clock.shows(now);
         let result = turn(&mut *core, &mut place.disk, &mut outside, local, inputs);
-        let actions = outside.actions;
+        let (early, actions) = (outside.early, outside.actions);
+        let writes = place.disk.writes - writes;
         let lock = self.trace.is_used().then(|| core.protocol().safety().lock.clone());
         place.deadline = core.deadline().map(|deadline| place.clock.when(deadline));
         place.core = Some(core);
-        for action in actions {
-            self.perform(slot, action);
+        self.release(slot, early);
+        match self.sync_micros(writes) {
+            0 => self.release(slot, actions),
+            micros => self.release_later(slot, micros, actions),
         }
         if let Some(lock) = lock {
             self.trace.locked(now, slot, &lock, line);
         }
         self.examine(slot);
-        if result.is_err() {
-            self.faults.fired("power failure in a write");
-            self.crash(slot);
+        if let Err(error) = result {
+            self.storage_failed(slot, cause_of(&error), &error.to_string());
         }
     }
 

@@ -37,6 +37,7 @@ pub(super) fn config(rng: &mut Rng, seed: u64, plan: &Plan, trouble: Trouble) ->
         (Form::Aggregate, Form::Aggregate),
         (Form::Threshold, Form::Aggregate),
     ]);
+    let batch_commands = rng.pick(&[1, 5, 100]);
     let config = Config {
         replicas,
         rules,
@@ -57,7 +58,9 @@ pub(super) fn config(rng: &mut Rng, seed: u64, plan: &Plan, trouble: Trouble) ->
         link: link(rng),
         verify_delay: rng.pick(&[None, Some((10, 500)), Some((100, 20_000))]),
         inline_bytes: rng.pick(&[0, 64, 4096]),
-        batch_commands: rng.pick(&[1, 5, 100]),
+        batch_commands,
+        // Where blocks are small, so are segments: logs are cut after a few.
+        log_room_bytes: if batch_commands > 5 { 32 << 10 } else { 0 },
         snapshot_blocks: rng.pick(&[5, 20, 1_000_000]),
         retire: rng.percent(50),
         encodes: rng.percent(25),

@@ -161,7 +161,7 @@ fn heal(cluster: &mut Cluster, down: &[usize]) {
     cluster.network.set_all(|link| *link = healed);
     for slot in 0..cluster.slots.len() {
         cluster.slots[slot].paused_until = Time(0);
-        cluster.slots[slot].disk.fails = None;
+        cluster.slots[slot].disk.heal();
         if down.contains(&slot) {
             if cluster.slots[slot].core.is_some() {
                 cluster.crash(slot);

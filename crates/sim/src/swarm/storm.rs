@@ -4,7 +4,7 @@ use quorate_core::Duration;
 
 use super::{Plan, Trouble, draw};
 use crate::cluster::Cluster;
-use crate::disk::Disk;
+use crate::disk::{Disk, Fate};
 use crate::network::Link;
 use crate::rng::Rng;
 
@@ -78,8 +78,8 @@ fn disturb(cluster: &mut Cluster, rng: &mut Rng) {
             cluster.crash(slot);
         }
         1 | 2 => {
-            let fails = (rng.below(4) as usize, rng.below(3) as usize);
-            cluster.slots[slot].disk.fails = Some(fails);
+            let fate = power_fate(rng);
+            cluster.power_failure_in(slot, 1 + rng.below(12), fate);
         }
         3..=5 if !runs => {
             cluster.faults.fired("restart");
@@ -110,6 +110,19 @@ fn disturb(cluster: &mut Cluster, rng: &mut Rng) {
         10 => congest(cluster, rng, slot),
         11 => isolate_for_a_while(cluster, rng, slot),
         _ => {}
+    }
+}
+
+/// What a power failure does to what is in flight.
+fn power_fate(rng: &mut Rng) -> Fate {
+    match rng.below(7) {
+        0 => Fate::Kept,
+        1 => Fate::Lost,
+        2 => Fate::ContentLost,
+        3 => Fate::NamesLost,
+        4 => Fate::Torn { sectors: rng.below(4) },
+        5 => Fate::Hole { sector: rng.below(4) },
+        _ => Fate::Mixed { seed: rng.next() },
     }
 }
 
