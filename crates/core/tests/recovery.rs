@@ -184,8 +184,10 @@ fn one_missing_block_is_fetched_although_each_view_brings_another_tip() {
 
 #[test]
 fn blocks_larger_than_half_the_budget_of_an_answer_are_fetched_too() {
-    let mut cluster =
-        Cluster::traced(Config { inline_bytes: 8 << 20, ..Config::default() }, Trace::on());
+    let mut cluster = Cluster::traced(
+        Config { inline_bytes: 8 << 20, log_room_bytes: 4 << 20, ..Config::default() },
+        Trace::on(),
+    );
     serve(&mut cluster, 1);
     cluster.crash(3);
     for _ in 0..4 {

@@ -14,8 +14,7 @@ const PAUSE_MICROS: u64 = 10_000;
 
 fn main() {
     let seconds: u64 = std::env::args().nth(1).map_or(60, |text| text.parse().expect("seconds"));
-    let config =
-        Config { snapshot_blocks: 1_000, retire: true, encodes: false, ..Config::default() };
+    let config = Config { encodes: false, ..Config::default() };
     let mut cluster = Cluster::new(config);
     let (begun, processor) = (Instant::now(), processor_ns());
     let mut events = 0u64;

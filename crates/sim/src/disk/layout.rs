@@ -18,7 +18,7 @@ impl Config {
         let owner = Owner::new(domain, key.expect("a replica of the committee"));
         let slot_bytes = self.slot_bytes();
         let room = self.log_room_bytes.next_multiple_of(PAGE_BYTES);
-        let segment_bytes = 5 * PAGE_BYTES + 3 * slot_bytes + room;
+        let segment_bytes = 5 * PAGE_BYTES + 4 * slot_bytes + room;
         let log = wal::Options {
             segment_bytes,
             slot_bytes: u32::try_from(slot_bytes).unwrap_or(u32::MAX) & !0xFFF,

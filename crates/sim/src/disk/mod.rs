@@ -26,7 +26,7 @@ use quorate_core::replica::{Record, Recovery, SnapshotMeta};
 use quorate_core::wire::Decode as _;
 use quorate_core::{Height, sessions};
 use quorate_journal::{Disks, Journal, OpenError, OpenOptions, Owner, States, StatesError};
-use quorate_store::disk::{Fired, Machine, PowerDisk};
+use quorate_store::disk::{Disk as _, Fired, Machine, PowerDisk};
 use quorate_store::snapshot::SnapshotError;
 use quorate_store::wal::{self, Durability};
 
@@ -138,6 +138,12 @@ impl Disk {
     /// How many operations it was asked for: writes, syncs, changes of names.
     pub fn operations(&self) -> u64 {
         self.machine.operations()
+    }
+
+    /// The names of its files.
+    pub fn files(&self) -> Vec<String> {
+        let folders = self.folders.iter().flat_map(|(log, states)| [log, states]);
+        folders.filter_map(|folder| folder.list().ok()).flatten().collect()
     }
 
     /// Bytes that the segments of the log take.

@@ -148,7 +148,7 @@ impl Machine {
 
     /// An operation has been issued.
     pub(super) fn end(&self, number: u64) -> io::Result<()> {
-        if number == self.shared.cut_at.load(Relaxed) {
+        if number >= self.shared.cut_at.load(Relaxed) {
             self.cut_power();
             return Err(io::Error::other("injected power failure"));
         }

@@ -252,16 +252,16 @@ impl Disk for PowerDisk {
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         check_name(to)?;
-        let operation = self.machine.begin()?;
         let file = self.find(from)?;
+        let operation = self.machine.begin()?;
         let change = Change::Rename { from: from.to_string(), to: to.to_string(), file };
         self.lock().change(change);
         self.machine.end(operation)
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        let operation = self.machine.begin()?;
         self.find(name)?;
+        let operation = self.machine.begin()?;
         self.lock().change(Change::Remove { name: name.to_string() });
         self.machine.end(operation)
     }
