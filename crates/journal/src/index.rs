@@ -47,9 +47,12 @@ impl BlockIndex {
         self.places().open.insert(id, (height, position));
     }
 
-    /// Nothing at or below `height` can be read: that is where the state begins that was recovered.
-    pub fn begin_above(&self, height: Height) {
-        self.places().first = height.next();
+    /// Begins with the committed blocks that recovery found: without a gap up to the one at `head`, where the recovered
+    /// state is.
+    pub fn recovered(&self, head: Height, committed: VecDeque<Position>) {
+        let mut places = self.places();
+        places.first = Height(head.0.saturating_sub(committed.len() as u64)).next();
+        places.committed = committed.into_iter().map(Some).collect();
     }
 
     /// Notes that blocks were committed, in order.

@@ -1,9 +1,11 @@
 //! How a replica's data is begun, and what of it is believed after a restart.
 
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use quorate_core::block::{BlockId, SharedBlock};
 use quorate_core::execution::{Execution, SnapshotError as StateError};
 use quorate_core::protocol::Safety;
 use quorate_core::replica::message::FullBlock;
@@ -13,7 +15,7 @@ use quorate_core::wire::{Decode as _, DecodeError, Encode as _};
 use quorate_core::{Height, sessions};
 use quorate_store::disk::Disk;
 use quorate_store::snapshot::SnapshotError;
-use quorate_store::wal::{self, Durability, Log};
+use quorate_store::wal::{self, Durability, Log, Position};
 
 use super::index::BlockIndex;
 use super::journal::{BLOCK_RECORD, Journal};
@@ -152,8 +154,7 @@ pub fn open<S: StateMachine>(
     };
     let (execution, snapshot) = restore(&states, owner, sessions, fresh, &mut notes)?;
     let journal = Journal::new(log, durability);
-    let floor = snapshot.as_ref().map_or(Height(0), |meta| meta.block.height);
-    let blocks = replay(&journal, floor)?;
+    let blocks = replay(&journal, snapshot.as_ref().map(|meta| &meta.block))?;
     let offer = states.offer();
     let recovery = safety.map(|safety| Recovery { safety: Some(safety), snapshot, offer, blocks });
     Ok(Opened { journal, states, execution, recovery, notes })
@@ -193,24 +194,34 @@ fn restore<S: StateMachine>(
     Ok((execution, Some(meta)))
 }
 
-/// Reads the recorded blocks above `floor`, and indexes all.
-fn replay(journal: &Journal, floor: Height) -> Result<Vec<FullBlock>, OpenError> {
+/// Reads the recorded blocks above the one whose state was recovered, and indexes all: those below are committed as far as
+/// they are its ancestors, and peers that are behind may need them.
+fn replay(journal: &Journal, head: Option<&SharedBlock>) -> Result<Vec<FullBlock>, OpenError> {
+    let floor = head.map_or(Height(0), |block| block.height);
     let mut blocks = Vec::new();
+    let mut below: BTreeMap<BlockId, (Position, BlockId)> = BTreeMap::new();
     let index: &BlockIndex = journal.index();
-    index.begin_above(floor);
-    journal.log().replay::<OpenError>(
-        journal.log().first_position(),
-        |position, kind, payload| {
-            if kind == BLOCK_RECORD {
-                let full = FullBlock::from_bytes(Bytes::copy_from_slice(payload))
-                    .map_err(|source| OpenError::Record { position: position.0, source })?;
-                index.recorded(full.block.id(), full.block.height, position);
-                if full.block.height > floor {
-                    blocks.push(full);
-                }
+    let log = journal.log();
+    log.replay::<OpenError>(log.first_position(), |position, kind, payload| {
+        if kind == BLOCK_RECORD {
+            let full = FullBlock::from_bytes(Bytes::copy_from_slice(payload))
+                .map_err(|source| OpenError::Record { position: position.0, source })?;
+            let (id, height) = (full.block.id(), full.block.height);
+            if height > floor {
+                index.recorded(id, height, position);
+                blocks.push(full);
+            } else {
+                below.insert(id, (position, full.block.parent()));
             }
-            Ok(())
-        },
-    )?;
+        }
+        Ok(())
+    })?;
+    let mut committed = VecDeque::new();
+    let mut next = head.map(|block| block.id());
+    while let Some((position, parent)) = next.and_then(|id| below.remove(&id)) {
+        committed.push_front(position);
+        next = Some(parent);
+    }
+    index.recovered(floor, committed);
     Ok(blocks)
 }

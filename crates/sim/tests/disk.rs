@@ -256,6 +256,32 @@ fn writes_that_go_astray_are_refused_or_repaired() {
     assert!(refused > 5, "{refused} refused");
 }
 
+/// What a restarted replica has in its log below its snapshot it can still send: a snapshot that no quorum vouched for yet is
+/// of no use to others.
+#[test]
+fn blocks_below_a_snapshot_that_is_not_attested_are_sent_after_everybody_restarted() {
+    for snapshot_blocks in 3..12 {
+        let mut cluster = Cluster::new(Config { snapshot_blocks, ..config() });
+        cluster.request(0, 1, 10);
+        assert!(cluster.run_until_answered(60_000_000));
+        cluster.crash(3);
+        for _ in 0..3 {
+            cluster.request(0, 3, 40);
+            assert!(cluster.run_until_answered(60_000_000));
+        }
+        cluster.run_for(2_000_000);
+        for slot in 0..3 {
+            cluster.crash(slot);
+            cluster.boot(slot);
+        }
+        cluster.boot(3);
+        assert!(
+            cluster.run_until(10_000_000, Cluster::is_level),
+            "{snapshot_blocks}: r3 is behind"
+        );
+    }
+}
+
 #[test]
 fn one_replica_with_an_old_disk_counts_as_faulty_and_the_others_agree() {
     for seed in 0..20 {
