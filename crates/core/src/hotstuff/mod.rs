@@ -179,7 +179,11 @@ impl HotStuff {
         if let Some(view) = self.safety.high_tc.as_ref().map(Tc::view) {
             self.enter_behind(now, view, fx);
         }
-        if let Some(ballot) = self.safety.voted {
+        // A power failure may have left the record without the block that was written with it. That vote never
+        // left, and must not: a certificate of such votes would be for a block that nobody has.
+        if let Some(ballot) = self.safety.voted
+            && self.tree.find(&ballot.block).is_some()
+        {
             self.sign_vote(ballot, fx);
         }
         self.wait_for_new_views(now);
