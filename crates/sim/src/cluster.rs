@@ -301,11 +301,6 @@ impl Cluster {
         self.slots[slot].paused_until = self.now.after(Duration::from_micros(micros));
     }
 
-    /// Whether every client has all its answers.
-    pub fn is_answered(&self) -> bool {
-        self.clients.iter().all(Client::is_done)
-    }
-
     pub(crate) fn schedule(&mut self, delay: u64, event: Event) {
         self.events.push(self.now.after(micros(delay)), event);
     }
@@ -427,13 +422,19 @@ impl Cluster {
 
     /// Runs until every client has all its answers.
     pub fn run_until_answered(&mut self, micros: u64) -> bool {
-        self.run_until(micros, |cluster| cluster.clients.iter().all(Client::is_done))
+        self.run_until(micros, Cluster::is_answered)
+    }
+
+    /// Whether every client has all its answers.
+    pub fn is_answered(&self) -> bool {
+        self.clients.iter().all(Client::is_done)
     }
 
     /// A message that somebody made up arrives now.
     pub fn inject(&mut self, from: usize, to: usize, message: &Peer) {
         let parcel = Parcel::Bytes(message.to_bytes().into());
-        self.schedule(0, Event::Deliver { to, from, parcel });
+        let sent = self.now;
+        self.schedule(0, Event::Deliver { to, from, sent, parcel });
     }
 
     /// The highest view any correct replica is in.

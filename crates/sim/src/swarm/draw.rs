@@ -1,5 +1,6 @@
 //! What a cluster is made of, drawn.
 
+use quorate_core::ReplicaId;
 use quorate_core::crypto::Form;
 use quorate_core::hotstuff::rules::{self, Rules};
 use quorate_core::leader::Election;
@@ -42,7 +43,7 @@ pub(super) fn config(rng: &mut Rng, seed: u64, plan: &Plan, trouble: Trouble) ->
         replicas,
         rules,
         twins,
-        election: election(rng, forms.0),
+        election: election(rng, forms.0, replicas, trouble),
         forms,
         pacemaker: rng.pick(&[Kind::TimeoutCertificates, Kind::Linear]),
         second_vote: second_vote(rng, rules),
@@ -80,7 +81,11 @@ pub(super) fn some(rng: &mut Rng, replicas: usize, count: usize) -> Vec<usize> {
     chosen
 }
 
-fn election(rng: &mut Rng, form: Form) -> Election {
+fn election(rng: &mut Rng, form: Form, replicas: usize, trouble: Trouble) -> Election {
+    if trouble == Trouble::Faults && rng.percent(10) {
+        // It is back when the network has healed.
+        return Election::Fixed(ReplicaId(rng.below(replicas as u64) as u16));
+    }
     match form {
         // Certificates that name no signers elect nobody.
         Form::Threshold => Election::RoundRobin,

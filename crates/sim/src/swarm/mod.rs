@@ -159,6 +159,7 @@ pub fn run(seed: u64, plan: &Plan, trace: Trace, place: &mut Option<Cluster>) ->
 fn heal(cluster: &mut Cluster, down: &[usize]) {
     let healed = Link { loss_percent: 0, straggle_percent: 0, ..cluster.config.link };
     cluster.network.set_all(|link| *link = healed);
+    cluster.network.forget_traffic();
     for slot in 0..cluster.slots.len() {
         cluster.slots[slot].paused_until = Time(0);
         cluster.slots[slot].disk.heal();
