@@ -38,6 +38,21 @@ fn main() {
         events as f64 / busy,
         seconds as f64 / busy
     );
+    let writes: u64 = cluster.slots.iter().map(|slot| slot.disk.writes).sum();
+    println!("{writes} turns persisted something");
+    worlds();
+}
+
+/// How long it takes to make a world, its four disks begun.
+fn worlds() {
+    let processor = processor_ns();
+    let count = 2_000;
+    for seed in 0..count {
+        let config = Config { seed, encodes: false, ..Config::default() };
+        assert_eq!(Cluster::new(config).slots.len(), 4);
+    }
+    let each = (processor_ns() - processor) as f64 / 1e3 / count as f64;
+    println!("{each:.0} µs of processor to make a world");
 }
 
 /// Processor time of this process in nanoseconds, where the system tells it; else 0.

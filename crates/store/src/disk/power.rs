@@ -465,4 +465,4 @@ fn pieces(
     })
 }
 
-const _: () = assert!(PAGE_BYTES as u64 % SECTOR_BYTES == 0);
+const _: () = assert!((PAGE_BYTES as u64).is_multiple_of(SECTOR_BYTES));
