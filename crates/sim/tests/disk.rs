@@ -130,6 +130,30 @@ fn a_power_failure_at_every_operation_of_a_recovery_costs_nothing_promised() {
     assert!(failures > 30, "{failures} recoveries were interrupted");
 }
 
+/// The power of the whole building fails: nobody has what the coin took from all, and it must not be voted for again.
+#[test]
+fn a_power_failure_of_all_at_once_costs_nothing_promised() {
+    let operations = operations()[0];
+    for replicas in [1, 4] {
+        for n in (1..=operations / 2).step_by(replicas) {
+            let mut cluster = Cluster::new(Config { replicas, ..config() });
+            for slot in 0..replicas {
+                let seed = n << 8 | slot as u64;
+                cluster.power_failure_in(slot, n, Fate::Mixed { seed });
+            }
+            let is_out = |cluster: &Cluster| cluster.slots.iter().all(|slot| slot.core.is_none());
+            for _ in 0..ROUNDS {
+                cluster.request(0, 3, 40);
+                cluster.run_until(3_000_000, |cluster| is_out(cluster) || cluster.is_answered());
+                if is_out(&cluster) {
+                    break;
+                }
+            }
+            settle(&mut cluster);
+        }
+    }
+}
+
 #[test]
 fn a_sync_that_fails_stops_the_replica_and_its_restart_tells_no_lie() {
     let operations = operations()[2];
