@@ -232,7 +232,15 @@ fn liars_change_nothing() {
         }
         let config = Config { replicas, twins: liars, ..draw(&mut rng, seed) };
         let cluster = place.insert(Cluster::traced(config, trace()));
-        cluster.liars = rng.percent(70);
+        if rng.percent(70) {
+            for slot in (0..cluster.slots.len())
+                .filter(|slot| cluster.slots[*slot].faulty)
+                .collect::<Vec<_>>()
+            {
+                let adversary = quorate_adversary::named("small-scope").expect("there is one");
+                cluster.corrupt(slot, adversary(rng.next()));
+            }
+        }
         for _ in 0..rng.between((10, 60)) {
             let client = rng.below(cluster.clients.len() as u64) as usize;
             if rng.percent(60) {

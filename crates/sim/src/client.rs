@@ -125,9 +125,9 @@ impl Client {
     }
 }
 
-/// A frame as the edge of a replica hands it on: its signature checked.
-pub fn verified(frame: &SharedFrame) -> Verified<SharedFrame> {
+/// A frame as the edge of a replica hands it on: its signature checked. `None` if it does not hold.
+pub fn verified(frame: &SharedFrame) -> Option<Verified<SharedFrame>> {
     let claim = Arc::clone(frame).claim(&CHAIN);
     let verdicts = Mock.verify(claim.checks());
-    claim.settle(&verdicts).expect("clients of the tests sign")
+    claim.settle(&verdicts)
 }

@@ -18,6 +18,7 @@ pub mod network;
 pub mod oracles;
 pub mod rng;
 mod serve;
+mod tally;
 pub mod trace;
 mod world;
 
@@ -45,7 +46,9 @@ use keys::CHAIN;
 use mutant::Driver;
 use network::{Meddler, Network};
 use oracles::Oracles;
+use quorate_adversary::Layer;
 use rng::Rng;
+use tally::Tally;
 use trace::Trace;
 use world::Outside;
 
@@ -75,6 +78,8 @@ pub struct Slot {
     writing: Option<(SnapshotMeta, Vec<Bytes>)>,
     /// Messages sent, for tests of silence and storms.
     pub sent: u64,
+    /// What bends what it sends.
+    pub corrupt: Option<Layer>,
 }
 
 enum Event {
@@ -87,6 +92,7 @@ enum Event {
     LogCut { to: usize },
     Answer { from: usize, client: PublicKey, outcome: Outcome },
     Retry { client: usize },
+    Tick { slot: usize },
 }
 
 pub struct Cluster {
@@ -111,8 +117,14 @@ pub struct Cluster {
     pub drops: Option<fn(usize, usize, &Peer) -> bool>,
     /// Does something to the messages that are sent.
     pub meddler: Option<Meddler>,
-    /// Faulty slots bend what they send.
-    pub liars: bool,
+    /// What correct replicas noted, by kind.
+    pub noted: BTreeMap<&'static str, u64>,
+    /// Messages of faulty replicas that no decoder takes.
+    pub malformed: u64,
+    /// Frames of clients whose signatures do not hold.
+    pub unsigned: u64,
+    /// What replicas, liars among them, told clients.
+    tally: Tally,
 }
 
 impl Cluster {
@@ -136,6 +148,7 @@ impl Cluster {
             breaks_at: None,
             writing: None,
             sent: 0,
+            corrupt: None,
         });
         let facts = config.rules.facts();
         (trace.phases, trace.carries_all_qcs) = (facts.phases, facts.carries_all_qcs);
@@ -156,7 +169,10 @@ impl Cluster {
             refused: BTreeMap::new(),
             drops: None,
             meddler: None,
-            liars: false,
+            noted: BTreeMap::new(),
+            malformed: 0,
+            unsigned: 0,
+            tally: Tally::default(),
             config,
         };
         for slot in 0..cluster.slots.len() {
@@ -337,7 +353,8 @@ impl Cluster {
 
     /// Messages and verdicts under way (clients' patience does not count).
     pub fn in_flight(&self) -> usize {
-        self.queue.values().filter(|event| !matches!(event, Event::Retry { .. })).count()
+        let counts = |event: &&Event| !matches!(event, Event::Retry { .. } | Event::Tick { .. });
+        self.queue.values().filter(counts).count()
     }
 
     fn fire(&mut self, slot: usize) {
@@ -373,8 +390,13 @@ impl Cluster {
     fn happen(&mut self, event: Event) {
         match event {
             Event::Deliver { to, from, bytes } => {
-                let message = Peer::from_bytes(bytes).expect("peers of the tests encode");
+                let message = match Peer::from_bytes(bytes) {
+                    Ok(message) => message,
+                    Err(_) if self.slots[from].faulty => return self.malformed += 1,
+                    Err(error) => panic!("correct replicas encode what can be decoded: {error}"),
+                };
                 self.trace.delivered(self.now, from, to, &message);
+                self.overhear(to, from, &message);
                 let from = ReplicaId(self.slots[from].id as u16);
                 self.turn(to, vec![Input::Peer { from, message }]);
             }
@@ -383,9 +405,10 @@ impl Cluster {
                 self.turn(to, vec![Input::Connected(peer)]);
             }
             Event::Frames { to, frames, relay } => {
-                let submitted =
-                    frames.iter().map(|frame| Submitted { frame: client::verified(frame), relay });
-                self.turn(to, vec![Input::Frames(submitted.collect())]);
+                let signed = frames.iter().filter_map(client::verified);
+                let submitted: Vec<_> = signed.map(|frame| Submitted { frame, relay }).collect();
+                self.unsigned += (frames.len() - submitted.len()) as u64;
+                self.turn(to, vec![Input::Frames(submitted)]);
             }
             Event::Verified { to, life, ask, verdicts } if self.slots[to].life == life => {
                 self.turn(to, vec![Input::Checked { ask, verdicts }]);
@@ -397,6 +420,7 @@ impl Cluster {
                 self.snapshot_written(to, height);
             }
             Event::LogCut { to } => self.tell_log(to),
+            Event::Tick { slot } => self.tick(slot),
             Event::Answer { from, client, outcome } => self.answered(from, client, &outcome),
             Event::Retry { client } => {
                 self.clients[client].is_patient = !self.clients[client].is_done();
@@ -415,7 +439,11 @@ impl Cluster {
         let replica = self.slots[from].id;
         let Some(client) = self.by_key.get(&client).copied() else { return };
         let key = self.clients[client].key();
-        if self.oracles.answers(replica, key, outcome) > (self.config.replicas - 1) / 3 {
+        if !self.slots[from].faulty {
+            self.oracles.answers(replica, key, outcome);
+        }
+        if self.tally.hears(replica, key, outcome) > (self.config.replicas - 1) / 3 {
+            self.oracles.believes(key, outcome);
             let frames = self.clients[client].believe(outcome);
             self.submit(client, frames);
         }
@@ -466,12 +494,17 @@ impl Cluster {
     }
 
     fn answer(&mut self, from: usize, client: PublicKey, response: Response) {
-        if let Response::Outcome(outcome) = response
-            && !self.slots[from].faulty
-        {
-            let delay = self.rng.between(self.config.link.delay);
-            self.schedule(delay, Event::Answer { from, client, outcome });
+        for response in self.answered_instead(from, response) {
+            if let Response::Outcome(outcome) = response {
+                let delay = self.rng.between(self.config.link.delay);
+                self.schedule(delay, Event::Answer { from, client, outcome });
+            }
         }
+    }
+
+    /// Frames of a client that is none of the cluster's own arrive now.
+    pub fn submit_to(&mut self, to: usize, frames: Vec<SharedFrame>) {
+        self.schedule(0, Event::Frames { to, frames, relay: false });
     }
 
     /// A message that somebody made up arrives now.
@@ -506,9 +539,6 @@ pub fn status_of(core: &Core) -> quorate_core::protocol::Status {
     use quorate_core::protocol::Protocol;
     core.protocol().status()
 }
-
-/// What a faulty slot's message goes out as: to whom, and what.
-pub type Outgoing = Vec<(usize, Peer)>;
 
 fn encoded(message: &Peer) -> Bytes {
     message.to_bytes().into()

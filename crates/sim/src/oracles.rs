@@ -1,13 +1,15 @@
 //! What must hold after every step, judged from what replicas sign, send, commit and answer, by
 //! code that shares no predicate with production.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use quorate_core::block::{BlockId, SharedBlock};
 use quorate_core::client::message::Outcome;
 use quorate_core::crypto::{PublicKey, Statement};
 use quorate_core::{Digest, Height};
+
+use super::tally::request;
 
 /// The history of all correct replicas, across their crashes.
 #[derive(Debug, Default)]
@@ -29,7 +31,6 @@ pub struct Oracles {
     /// By client: the highest command number executed.
     executed: BTreeMap<String, u64>,
     outcomes: BTreeMap<(PublicKey, u64, u64), Outcome>,
-    answers: BTreeMap<(PublicKey, u64, u64), BTreeSet<usize>>,
 }
 
 impl Oracles {
@@ -110,20 +111,17 @@ impl Oracles {
         self.commands.push(Arc::clone(command));
     }
 
-    /// A correct replica answers. Returns how many have said the same.
-    pub fn answers(&mut self, replica: usize, client: PublicKey, outcome: &Outcome) -> usize {
-        let (session, first) = match outcome {
-            Outcome::Opened { incarnation, .. } => (0, *incarnation),
-            Outcome::Executed { session, first, .. } | Outcome::Rejected { session, first, .. } => {
-                (session.0, first.0)
-            }
-        };
-        let about = (client, session, first);
+    /// A correct replica answers.
+    pub fn answers(&mut self, replica: usize, client: PublicKey, outcome: &Outcome) {
+        let about = request(client, outcome);
         let before = self.outcomes.entry(about).or_insert_with(|| outcome.clone());
         assert_eq!(before, outcome, "r{replica} gives another answer");
-        let said = self.answers.entry(about).or_default();
-        said.insert(replica);
-        said.len()
+    }
+
+    /// A client believes an outcome: one that a correct replica told it.
+    pub fn believes(&self, client: PublicKey, outcome: &Outcome) {
+        let told = self.outcomes.get(&request(client, outcome));
+        assert_eq!(told, Some(outcome), "validity: a client believes what only liars say");
     }
 
     pub fn height(&self) -> u64 {

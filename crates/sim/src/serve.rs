@@ -8,7 +8,6 @@ use quorate_core::replica::{Action, Input, SnapshotMeta};
 use quorate_core::state_machine::Snapshot;
 use quorate_core::{Height, ReplicaId, protocol};
 
-use super::adversary::Liar;
 use super::keys::Mock;
 use super::network::Fate;
 use super::{Cluster, Event, Peer, encoded};
@@ -56,6 +55,9 @@ impl Cluster {
             Action::Executed { .. } => {}
             Action::Event(event) => {
                 self.trace.event(self.now, slot, &event);
+                if !self.slots[slot].faulty {
+                    *self.noted.entry(kind_of(&event)).or_default() += 1;
+                }
                 if let protocol::Event::Proposed { block, .. } = event {
                     self.proposed.push((self.now, slot, block));
                 }
@@ -92,27 +94,28 @@ impl Cluster {
 
     fn post(&mut self, from: usize, to: usize, message: &Peer) {
         self.slots[from].sent += 1;
-        let outgoing = if self.liars && self.slots[from].faulty {
-            let (id, domain) = (self.slots[from].id, self.config.domain());
-            Liar { id, domain, to }.bend(&mut self.rng, message)
+        if self.slots[from].corrupt.is_some() {
+            self.post_bent(from, to, message);
         } else {
-            vec![(to, message.clone())]
+            self.carry(from, to, message, 0);
+        }
+    }
+
+    /// The network takes a message that left `from`, `held` microseconds after now.
+    pub(super) fn carry(&mut self, from: usize, to: usize, message: &Peer, held: u64) {
+        if self.drops.is_some_and(|drops| drops(from, to, message)) {
+            return;
+        }
+        let fate = self.meddler.as_ref().map_or(Fate::Goes, |fate| fate(from, to, message));
+        let (bytes, late) = match fate {
+            Fate::Goes => (encoded(message), 0),
+            Fate::Lost => return,
+            Fate::Late(micros) => (encoded(message), micros),
+            Fate::Bent(message) => (encoded(&message), 0),
         };
-        for (to, message) in outgoing {
-            if self.drops.is_some_and(|drops| drops(from, to, &message)) {
-                continue;
-            }
-            let fate = self.meddler.as_ref().map_or(Fate::Goes, |fate| fate(from, to, &message));
-            let (message, late) = match fate {
-                Fate::Goes => (message, 0),
-                Fate::Lost => continue,
-                Fate::Late(micros) => (message, micros),
-                Fate::Bent(message) => (*message, 0),
-            };
-            for delay in self.network.copies(&mut self.rng, from, to) {
-                let arrives = Event::Deliver { to, from, bytes: encoded(&message) };
-                self.schedule(delay + late, arrives);
-            }
+        for delay in self.network.copies(&mut self.rng, from, to) {
+            let bytes = bytes.clone();
+            self.schedule(delay + late + held, Event::Deliver { to, from, bytes });
         }
     }
 
@@ -159,5 +162,24 @@ impl Cluster {
         let Some(snapshot) = written else { return };
         place.disk.snapshots.insert(height, snapshot);
         self.turn(slot, vec![Input::SnapshotWritten(height)]);
+    }
+}
+
+/// What an event is counted under.
+fn kind_of(event: &protocol::Event) -> &'static str {
+    use protocol::Event;
+    match event {
+        Event::Entered(_) => "entered",
+        Event::Proposed { .. } => "proposed",
+        Event::Voted(_) => "voted",
+        Event::Declined { .. } => "declined",
+        Event::Certified(_) => "certified",
+        Event::TimedOut(_) => "timed-out",
+        Event::GaveUp(_) => "gave-up",
+        Event::Committed { .. } => "committed",
+        Event::Pruned(_) => "pruned",
+        Event::Equivocation { .. } => "equivocation",
+        Event::DoubleVote { .. } => "double-vote",
+        Event::BadVote { .. } => "bad-vote",
     }
 }

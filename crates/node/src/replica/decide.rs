@@ -290,12 +290,22 @@ impl Reach {
                 tracing::debug!(%view, "gave up on a view");
             }
             Event::Equivocation { proposer, view } => {
-                metrics.equivocations_total.add(1);
-                tracing::warn!(
-                    %proposer, %view,
-                    "a replica proposed two blocks in one view: it is faulty or runs twice; \
-                     check that no second process uses its key"
-                );
+                if metrics.equivocations_total.note() {
+                    tracing::warn!(
+                        %proposer, %view,
+                        "a replica proposed two blocks in one view: it is faulty or runs twice; \
+                         check that no second process uses its key"
+                    );
+                }
+            }
+            Event::DoubleVote { voter, view } => {
+                if metrics.double_votes_total.note() {
+                    tracing::warn!(
+                        %voter, %view,
+                        "a replica voted for two blocks in one view: it is faulty or runs twice; \
+                         check that no second process uses its key"
+                    );
+                }
             }
             Event::BadVote { voter, view } => {
                 metrics.refuse("bad_vote");
