@@ -1,14 +1,15 @@
 //! Byzantine replicas in the cluster, and what tests forge in a liar's name.
 
-use std::time::Duration;
+use std::sync::Arc;
 
 use quorate_adversary::{Adversary, Deeds, Layer, Own, Sent, forge};
 use quorate_core::certificate::{Domain, Qc, TimeOut, Vote};
 use quorate_core::client::message::Response;
-use quorate_core::{Digest, ReplicaId, View};
+use quorate_core::{Digest, Duration, ReplicaId, View};
 
+use super::events::Event;
 use super::keys::{Key, Mock};
-use super::{Cluster, Event, Peer};
+use super::{Cluster, Peer};
 
 /// Who lies, and to whom it is sending.
 #[derive(Clone, Debug)]
@@ -42,7 +43,8 @@ impl Cluster {
         let id = ReplicaId(self.slots[slot].id as u16);
         let facts = self.config.rules.facts();
         let layer = Layer::new(adversary, id, self.config.domain(), facts);
-        if self.slots[slot].corrupt.is_none() && layer.deadline().is_some() {
+        let ticks = |layer: &Layer| layer.deadline().is_some();
+        if ticks(&layer) && !self.slots[slot].corrupt.as_ref().is_some_and(ticks) {
             self.schedule(0, Event::Tick { slot });
         }
         self.slots[slot].corrupt = Some(layer);
@@ -71,20 +73,21 @@ impl Cluster {
         let id = ReplicaId(self.slots[to].id as u16);
         let sends =
             |layer: &mut Layer, now, own: Own<'_>| layer.sends(now, own, id, message.clone());
-        for Sent { to: other, delay, message } in self.with_layer(from, sends).unwrap_or_default() {
-            if other == id {
-                self.carry(from, to, &message, micros(delay));
+        for sent in self.with_layer(from, sends).unwrap_or_default() {
+            if sent.to == id {
+                self.convey(from, to, &Arc::new(sent.message), sent.delay);
             } else {
-                self.carry_to_all(from, other, &message, delay);
+                self.convey_to_all(from, sent);
             }
         }
     }
 
-    /// To every slot that runs this replica.
-    fn carry_to_all(&mut self, from: usize, id: ReplicaId, message: &Peer, delay: Duration) {
+    /// To every slot that runs the replica.
+    fn convey_to_all(&mut self, from: usize, Sent { to: id, delay, message }: Sent) {
+        let message = Arc::new(message);
         for to in 0..self.slots.len() {
             if self.slots[to].id == id.index() {
-                self.carry(from, to, message, micros(delay));
+                self.convey(from, to, &message, delay);
             }
         }
     }
@@ -97,32 +100,28 @@ impl Cluster {
         }
     }
 
-    /// What a replica that may be corrupt answers a client instead. One that is faulty in another way
-    /// answers nothing.
+    /// What a replica that may be corrupt answers a client instead.
     pub(super) fn answered_instead(&mut self, from: usize, response: Response) -> Vec<Response> {
-        if !self.slots[from].faulty {
+        if self.slots[from].corrupt.is_none() {
             return vec![response];
         }
         self.with_layer(from, |layer, now, own| layer.responds(now, own, response))
             .unwrap_or_default()
     }
 
-    /// The time of a corrupt replica has come; one that is down sends nothing.
+    /// The time of a corrupt replica has come; one that is down or stopped sends nothing.
     pub(super) fn tick(&mut self, slot: usize) {
-        if self.slots[slot].core.is_some() {
+        let place = &self.slots[slot];
+        if place.core.is_some() && place.paused_until <= self.now {
             let sent = self.with_layer(slot, Layer::tick).unwrap_or_default();
-            for Sent { to, delay, message } in sent {
+            for sent in sent {
                 self.slots[slot].sent += 1;
-                self.carry_to_all(slot, to, &message, delay);
+                self.convey_to_all(slot, sent);
             }
         }
         let Some(due) = self.slots[slot].corrupt.as_ref().and_then(Layer::deadline) else { return };
         // Whoever is down looks again a while later.
         let wait = due.since(self.now).max(Duration::from_millis(1));
-        self.schedule(micros(wait), Event::Tick { slot });
+        self.events.push(self.now.after(wait), Event::Tick { slot });
     }
-}
-
-fn micros(span: Duration) -> u64 {
-    u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
 }
