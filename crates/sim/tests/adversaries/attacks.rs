@@ -55,7 +55,15 @@ fn the_views_of_a_silent_leader_are_lost_and_only_those() {
     for_every_protocol("silent-leader", FOUR, |cluster, what| {
         assert!(noted(cluster, "gave-up") > 0, "{what}");
         assert_eq!(committed_of(cluster, 1), 0, "{what}");
-        assert!((0..4).filter(|id| *id != 1).all(|id| committed_of(cluster, id) > 0), "{what}");
+        for id in [0, 2, 3] {
+            // Votes for the block before the silent view go to the silent leader. Time-outs carry them
+            // on; but with Fast-HotStuff the block must extend what the time-outs say was certified
+            // before, and one collector alone knows better.
+            let before_silence = id == 0
+                && cluster.config.rules.facts().carries_all_qcs
+                && cluster.config.pacemaker == Kind::Linear;
+            assert!(before_silence || committed_of(cluster, id) > 0, "{what}: r{id}");
+        }
     });
 }
 
@@ -64,23 +72,28 @@ fn a_slow_leader_takes_time_and_keeps_its_views() {
     for_every_protocol("slow-leader", FOUR, |cluster, what| {
         assert!(cluster.deeds(1).delayed > 0, "{what}");
         assert!(committed_of(cluster, 1) > 0, "{what}");
-        let honest = crate::matrix::cluster(
-            cluster.config.rules,
-            cluster.config.pacemaker,
-            (4, &[]),
-            named("slow-leader").expect("it has a name"),
-        );
-        let mut honest = honest;
+        let make = named("slow-leader").expect("it has a name");
+        let Config { rules, pacemaker, .. } = cluster.config;
+        let mut honest = crate::matrix::cluster(rules, pacemaker, (4, &[]), make);
         must_answer(&mut honest, 30, what);
         assert!(cluster.now > honest.now, "{what}: {:?} and {:?}", cluster.now, honest.now);
     });
 }
 
+/// Why a proposal that extends an old certificate is refused, where no view was lost before: the view
+/// cannot be entered by it. With all phases in one view, what it leaves out is committed by then.
+fn not_on_the_newest(cluster: &Cluster) -> Malformed {
+    match cluster.config.rules.facts().phases {
+        1 => Malformed::Contradiction,
+        _ => Malformed::Stale,
+    }
+}
+
 #[test]
 fn forks_are_refused_where_the_view_before_has_its_certificate() {
     for_every_protocol("forking-leader", FOUR, |cluster, what| {
-        let contradiction = Refused::Malformed(Malformed::Contradiction);
-        assert!(refused(cluster, contradiction) > 0, "{what}: {:?}", cluster.refused);
+        let reason = Refused::Malformed(not_on_the_newest(cluster));
+        assert!(refused(cluster, reason) > 0, "{what}: {:?}", cluster.refused);
         assert!(noted(cluster, "gave-up") > 0, "{what}");
     });
 }
@@ -101,15 +114,19 @@ fn forks_behind_a_time_out_certificate_are_for_the_vote_rule_to_judge() {
         for pacemaker in BOTH {
             let name = rules.facts().name;
             let cluster = forks_behind_a_silent_leader(rules, pacemaker);
-            let pruned = noted(&cluster, "pruned");
-            let unsafe_ = noted(&cluster, "declined");
+            let (pruned, declined) = (noted(&cluster, "pruned"), noted(&cluster, "declined"));
             match name {
                 // What is locked on is two certificates old: a fork of the newest block may win.
                 "hotstuff-chained" | "hotstuff-simplified" => {
                     assert!(pruned > 0, "{name}, {pacemaker:?}: {:?}", cluster.noted);
                 }
+                // What would be left out is committed.
+                "hotstuff-basic" => {
+                    let stale = Refused::Malformed(Malformed::Stale);
+                    assert!(refused(&cluster, stale) > 0, "{name}: {:?}", cluster.refused);
+                }
                 // The newest certificate is the lock, or in the time-out certificate.
-                _ => assert!(unsafe_ > 0, "{name}, {pacemaker:?}: {:?}", cluster.noted),
+                _ => assert!(declined > 0, "{name}, {pacemaker:?}: {:?}", cluster.noted),
             }
         }
     }
@@ -165,8 +182,8 @@ fn withheld_votes_are_not_needed() {
 #[test]
 fn proposals_on_stale_certificates_are_refused() {
     for_every_protocol("stale-certificates", FOUR, |cluster, what| {
-        let contradiction = Refused::Malformed(Malformed::Contradiction);
-        assert!(refused(cluster, contradiction) > 0, "{what}: {:?}", cluster.refused);
+        let reason = Refused::Malformed(not_on_the_newest(cluster));
+        assert!(refused(cluster, reason) > 0, "{what}: {:?}", cluster.refused);
         assert!(noted(cluster, "gave-up") > 0, "{what}");
     });
 }
@@ -249,25 +266,22 @@ fn small_changes_are_noticed() {
     });
 }
 
-/// With elections by merit the silent lead less and less.
+/// Views that silent leaders cost, and that are lost under an election, in the same work.
+fn lost_to_silent_leaders(election: Election) -> u64 {
+    let link = Link { delay: (500, 3_000), ..Link::steady(0) };
+    let config = Config { replicas: 7, election, link, ..Config::default() };
+    let mut cluster = Cluster::new(config);
+    for liar in [2, 4] {
+        cluster.corrupt(liar, named("silent-leader").expect("it has a name")(0));
+    }
+    must_answer(&mut cluster, 150, &format!("{election:?}"));
+    noted(&cluster, "gave-up")
+}
+
+/// Who votes and does not lead is found out by what it led. (Carousel looks at who signs alone, and
+/// leaves out only replicas that do nothing at all.)
 #[test]
 fn reputation_leaves_silent_leaders_out() {
-    let lost = |election: Election| {
-        let link = Link { delay: (500, 3_000), ..Link::steady(0) };
-        let config = Config { replicas: 7, election, link, ..Config::default() };
-        let mut cluster = Cluster::new(config);
-        for liar in [2, 4] {
-            cluster.corrupt(liar, named("silent-leader").expect("it has a name")(0));
-        }
-        must_answer(&mut cluster, 150, &format!("{election:?}"));
-        cluster.noted["gave-up"]
-    };
-    let round_robin = lost(Election::RoundRobin);
-    for election in [Election::Carousel, Election::Reputation] {
-        let lost = lost(election);
-        assert!(
-            2 * lost < round_robin,
-            "{election:?} lost {lost} views, taking turns {round_robin}"
-        );
-    }
+    let [turns, merit] = [Election::RoundRobin, Election::Reputation].map(lost_to_silent_leaders);
+    assert!(4 * merit < turns, "by merit {merit} views were lost, taking turns {turns}");
 }
