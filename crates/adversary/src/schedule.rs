@@ -45,6 +45,15 @@ pub struct Schedule {
     parts: Vec<(&'static str, Make, Window)>,
 }
 
+/// Two are equal if they name the same adversaries in the same windows.
+impl PartialEq for Schedule {
+    fn eq(&self, other: &Self) -> bool {
+        self.parts().eq(other.parts())
+    }
+}
+
+impl Eq for Schedule {}
+
 /// Why a text is no schedule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}, at character {at} (\"{found}\"){remedy}")]

@@ -19,8 +19,9 @@ use quorate_store::snapshot::{SnapshotError, Snapshots};
 
 use super::inbox::{Answer, Outside};
 use super::index::BlockIndex;
+use super::links::Links;
 use super::metrics::Metrics;
-use crate::transport::{ClientListener, ConnectionId, Peers};
+use crate::transport::{ClientListener, ConnectionId};
 
 /// Tasks that may wait: more than askers can have, so that what is to be written finds room.
 const TASKS: usize = 1024;
@@ -100,7 +101,7 @@ pub struct Shelf {
     /// The folder they are in.
     pub disk: Arc<dyn Disk>,
     /// The way to peers.
-    pub peers: Arc<Peers>,
+    pub links: Links,
     /// The way to clients.
     pub listener: Arc<ClientListener>,
     /// The way back.
@@ -217,7 +218,7 @@ impl Shelf {
     fn send(&self, kind: &'static str, to: ReplicaId, message: Option<Vec<u8>>) {
         if let Some(message) = message {
             self.metrics.sent(kind, message.len());
-            self.peers.send(to, message.into());
+            self.links.send(to, message.into());
         }
     }
 

@@ -23,10 +23,11 @@ use super::archive::{Archive, Task};
 use super::inbox::{Answer, FromClient, Inbox};
 use super::index::BlockIndex;
 use super::journal::Journal;
+use super::links::Links;
 use super::metrics::{Metrics, StageClock};
 use super::routes::Routes;
 use super::verifier::Verifier;
-use crate::transport::{ClientListener, Peers};
+use crate::transport::ClientListener;
 
 /// Most messages of peers in one turn.
 const PEER_INPUTS: usize = 256;
@@ -63,7 +64,7 @@ pub struct Decider<P: Protocol, S> {
 /// What the replica's actions reach.
 pub struct Reach {
     /// The other replicas.
-    pub peers: Arc<Peers>,
+    pub links: Links,
     /// The clients.
     pub listener: Arc<ClientListener>,
     /// The verifying threads.
@@ -156,6 +157,7 @@ where
     fn gather(&mut self, inputs: &mut Vec<Input<P::Message>>) -> Option<End> {
         for _ in 0..PEER_INPUTS {
             let Ok((from, bytes)) = self.inbox.peers.try_recv() else { break };
+            self.reach.links.received(from, &bytes);
             match PeerMessage::from_bytes(bytes) {
                 Ok(message) => inputs.push(Input::Peer { from, message }),
                 Err(_) => self.reach.metrics.refuse("peer_malformed"),
@@ -212,7 +214,7 @@ where
         connected: &mut Vec<ReplicaId>,
         inputs: &mut Vec<Input<P::Message>>,
     ) {
-        let now = self.reach.peers.connected();
+        let now = self.reach.links.connected();
         if now != *connected {
             let new = now.iter().filter(|peer| !connected.contains(peer));
             inputs.extend(new.map(|peer| Input::Connected(*peer)));
@@ -269,12 +271,13 @@ where
         metrics.log_syncs_total.set(statistics.syncs);
         metrics.log_sync_nanoseconds_total.set(statistics.sync_ns);
         metrics.client_connections.set(self.reach.listener.connections() as u64);
-        metrics.connected_peers.set(self.reach.peers.connected().len() as u64);
+        metrics.connected_peers.set(self.reach.links.connected().len() as u64);
     }
 
     fn end(mut self, end: End) -> End {
         self.publish();
         self.reach.verifier.close();
+        self.reach.links.close();
         end
     }
 }
@@ -340,8 +343,8 @@ fn reason_name(reason: Refused) -> &'static str {
 impl<M: quorate_core::wire::Encode + std::fmt::Debug> drive::World<M> for Reach {
     fn perform(&mut self, action: Action<M>) {
         match action {
-            Action::Send { to, message } => self.peers.send(to, message.to_bytes().into()),
-            Action::Broadcast(message) => self.peers.broadcast(&Bytes::from(message.to_bytes())),
+            Action::Send { to, message } => self.links.send(to, message.to_bytes().into()),
+            Action::Broadcast(message) => self.links.broadcast(&Bytes::from(message.to_bytes())),
             Action::Verify { ask, checks } => self.verifier.verify(ask, checks),
             Action::Combine { ask, form, shares } => self.verifier.combine(ask, form, shares),
             Action::Respond { client, response } => {
@@ -349,10 +352,12 @@ impl<M: quorate_core::wire::Encode + std::fmt::Debug> drive::World<M> for Reach 
                 if connections.is_empty() {
                     return;
                 }
-                let bytes = Bytes::from(response.to_bytes());
-                for connection in connections {
-                    // A client that is gone or does not read asks again.
-                    let _ = self.listener.send(*connection, bytes.clone());
+                for response in self.links.answers(response) {
+                    let bytes = Bytes::from(response.to_bytes());
+                    for connection in connections {
+                        // A client that is gone or does not read asks again.
+                        let _ = self.listener.send(*connection, bytes.clone());
+                    }
                 }
             }
             Action::Committed(blocks) => {

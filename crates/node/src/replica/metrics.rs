@@ -88,6 +88,8 @@ numbers!(
     equivocations_total,
     /// Votes seen for a second block in one view and phase.
     double_votes_total,
+    /// Messages that this replica's adversary bent, withheld or made up (in a laboratory).
+    adversary_deeds_total,
     /// Bytes the log takes on disk.
     log_bytes,
     /// Commits of the log.
