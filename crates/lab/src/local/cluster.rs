@@ -149,6 +149,12 @@ impl LocalCluster {
         self.replicas.iter().enumerate().filter(|(_, process)| process.is_some()).map(|(id, _)| id)
     }
 
+    /// Where a replica answers status and metrics, if it is up.
+    #[must_use]
+    pub fn http(&self, id: usize) -> Option<&str> {
+        self.http.get(id)?.as_deref()
+    }
+
     /// What a replica says about itself, if it answers.
     #[must_use]
     pub fn status(&self, id: usize) -> Option<Value> {
