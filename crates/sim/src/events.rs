@@ -20,52 +20,16 @@ pub(crate) enum Parcel {
 }
 
 pub(crate) enum Event {
-    Deliver {
-        to: usize,
-        from: usize,
-        parcel: Parcel,
-    },
-    Connected {
-        to: usize,
-        peer: usize,
-    },
-    Frame {
-        to: usize,
-        frame: SharedFrame,
-        relay: bool,
-    },
-    Verified {
-        to: usize,
-        life: u64,
-        ask: u64,
-        verdicts: Vec<bool>,
-    },
-    Combined {
-        to: usize,
-        life: u64,
-        ask: u64,
-        signature: Option<Signature>,
-    },
-    SnapshotWritten {
-        to: usize,
-        life: u64,
-        height: Height,
-    },
-    LogCut {
-        to: usize,
-    },
-    Answer {
-        from: usize,
-        client: usize,
-        response: Response,
-    },
-    Wake {
-        client: usize,
-    },
-    /// A corrupt replica's time has come.
-    Tick {
-        slot: usize,
-    },
+    Deliver { to: usize, from: usize, sent: Time, parcel: Parcel },
+    Connected { to: usize, peer: usize },
+    Frame { to: usize, frame: SharedFrame, relay: bool },
+    Verified { to: usize, life: u64, ask: u64, verdicts: Vec<bool> },
+    Combined { to: usize, life: u64, ask: u64, signature: Option<Signature> },
+    SnapshotWritten { to: usize, life: u64, height: Height },
+    LogCut { to: usize },
+    Answer { from: usize, client: usize, response: Response },
+    Wake { client: usize },
+    Tick { slot: usize },
 }
 
 impl Event {

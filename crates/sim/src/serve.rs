@@ -131,7 +131,7 @@ impl Cluster {
                 _ => Parcel::Message(Arc::clone(&message)),
             };
             let at = at.after(Duration::from_micros(late) + held);
-            self.events.push(at, Event::Deliver { to, from, parcel });
+            self.events.push(at, Event::Deliver { to, from, sent: now, parcel });
         }
     }
 

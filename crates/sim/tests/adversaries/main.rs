@@ -5,4 +5,5 @@ mod attacks;
 mod clients;
 mod matrix;
 mod schedule;
+mod swarm;
 mod sync;
