@@ -10,6 +10,8 @@
 //! highest), by the maximum over q (an old certificate in a time-out lowers nobody else's), and by
 //! `stale` for phase certificates.
 
+use std::collections::BTreeMap;
+
 use quorate_core::certificate::Qc;
 use quorate_core::hotstuff::Message;
 use quorate_core::replica::message::PeerMessage;
@@ -20,10 +22,12 @@ use crate::{Adversary, Context, Peer, Rng, Sent, forge};
 #[derive(Debug)]
 struct StaleCertificates {
     rng: Rng,
+    /// By receiver: the newest certificate it was told no news of.
+    told: BTreeMap<ReplicaId, (View, u8)>,
 }
 
 pub(crate) fn make(seed: u64) -> Box<dyn Adversary> {
-    Box::new(StaleCertificates { rng: Rng::new(seed) })
+    Box::new(StaleCertificates { rng: Rng::new(seed), told: BTreeMap::new() })
 }
 
 impl StaleCertificates {
@@ -34,7 +38,7 @@ impl StaleCertificates {
         picked.unwrap_or_else(|| Qc::genesis(cx.genesis()))
     }
 
-    fn bend(&mut self, cx: &Context<'_>, message: &Message) -> Option<Message> {
+    fn bend(&mut self, cx: &Context<'_>, to: ReplicaId, message: &Message) -> Option<Message> {
         match message {
             Message::Proposal { block, tc } => {
                 let justify = self.old(cx, block.justify.view());
@@ -55,6 +59,11 @@ impl StaleCertificates {
                 Some(Message::NewView { view: *view, high_qc: self.old(cx, high_qc.view()) })
             }
             Message::Advance { high_qc, .. } => {
+                // Once: whoever seems to be behind is answered, and two such would answer each
+                // other without end.
+                if self.told.insert(to, high_qc.rank()) == Some(high_qc.rank()) {
+                    return None;
+                }
                 let high_qc = self.old(cx, high_qc.view());
                 Some(Message::Advance { high_qc, high_tc: None, decided: None })
             }
@@ -68,7 +77,7 @@ impl Adversary for StaleCertificates {
     fn sends(&mut self, cx: &Context<'_>, to: ReplicaId, message: Peer, out: &mut Vec<Sent>) {
         let bent = match &message {
             PeerMessage::Protocol { message, frames } => self
-                .bend(cx, message)
+                .bend(cx, to, message)
                 .map(|message| PeerMessage::Protocol { message, frames: frames.clone() }),
             _ => None,
         };

@@ -6,7 +6,7 @@ use quorate_sim::swarm::Plan;
 use quorate_sim::trace::Trace;
 
 /// Seeds an adversary.
-const SEEDS: u64 = 12;
+const SEEDS: u64 = 4;
 
 #[test]
 fn storms_with_every_adversary() {
