@@ -188,18 +188,24 @@ fn forge_tc(cx: &Context<'_>, high: &Qc, turn: usize) -> Option<Tc> {
 fn carrier(cx: &Context<'_>, qc: Qc, high: &Qc, turn: usize) -> Message {
     let view = qc.view().next().max(cx.seen.view());
     match turn % 5 {
-        0 => Message::Advance { high_qc: qc, high_tc: None, decided: None },
+        0 => Message::Advance { high_qc: qc, high_tc: None, decided: None, is_answer: false },
         1 => {
             let time_out = cx.time_out(view, &qc);
             Message::TimeOut { time_out, high_qc: qc, high_tc: None, last_vote: None }
         }
         2 => Message::NewView { view, high_qc: qc },
         3 if cx.facts.phases > 1 => Message::Certificate(qc),
-        3 => Message::Advance { high_qc: high.clone(), high_tc: None, decided: Some(qc) },
+        3 => Message::Advance {
+            high_qc: high.clone(),
+            high_tc: None,
+            decided: Some(qc),
+            is_answer: false,
+        },
         _ => Message::Advance {
             high_qc: high.clone(),
             high_tc: forge_tc(cx, high, turn),
             decided: None,
+            is_answer: false,
         },
     }
 }

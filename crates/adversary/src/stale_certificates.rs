@@ -58,14 +58,19 @@ impl StaleCertificates {
             Message::NewView { view, high_qc } => {
                 Some(Message::NewView { view: *view, high_qc: self.old(cx, high_qc.view()) })
             }
-            Message::Advance { high_qc, .. } => {
+            Message::Advance { high_qc, is_answer, .. } => {
                 // Once: whoever seems to be behind is answered, and two such would answer each
                 // other without end.
                 if self.told.insert(to, high_qc.rank()) == Some(high_qc.rank()) {
                     return None;
                 }
                 let high_qc = self.old(cx, high_qc.view());
-                Some(Message::Advance { high_qc, high_tc: None, decided: None })
+                Some(Message::Advance {
+                    high_qc,
+                    high_tc: None,
+                    decided: None,
+                    is_answer: *is_answer,
+                })
             }
             Message::Certificate(qc) => Some(Message::Certificate(self.old(cx, qc.view()))),
             Message::Vote(_) => None,

@@ -43,7 +43,7 @@ pub struct Violation {
 }
 
 /// The oracles, as violations begin with their names.
-pub const ORACLES: [&str; 10] = [
+pub const ORACLES: [&str; 11] = [
     "agreement",
     "validity",
     "exactly once",
@@ -53,6 +53,7 @@ pub const ORACLES: [&str; 10] = [
     "acknowledged",
     "liveness",
     "memory",
+    "traffic",
     "no panic",
 ];
 

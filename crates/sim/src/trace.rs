@@ -224,7 +224,7 @@ impl Trace {
                 let (qc, tc) = (self.qc(high_qc), self.tc(high_tc.as_ref()));
                 format!("time-out of view {} ({qc}{tc}{vote})", time_out.view)
             }
-            Message::Advance { high_qc, high_tc, decided } => {
+            Message::Advance { high_qc, high_tc, decided, .. } => {
                 let decided =
                     decided.as_ref().map_or_else(String::new, |qc| format!(", {}", self.qc(qc)));
                 format!("knows {}{}{decided}", self.qc(high_qc), self.tc(high_tc.as_ref()))

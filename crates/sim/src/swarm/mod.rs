@@ -23,6 +23,11 @@ use crate::trace::Trace;
 /// How long anything may take that must come at last, in microseconds of the world.
 const PATIENCE: u64 = 600_000_000;
 
+/// Events for each pair of replicas in each view or round, at most. Ordinary runs have one or two.
+const MOST_EVENTS: u64 = 10;
+/// The rounds of a storm, and what comes after it.
+const ROUNDS: u64 = 100;
+
 /// What goes wrong besides the network, crashes and disks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
@@ -158,6 +163,7 @@ pub fn run(seed: u64, plan: &Plan, trace: Trace, place: &mut Option<Cluster>) ->
     if trouble != Trouble::Liars {
         must_fall_silent(cluster);
     }
+    must_have_said_little(cluster);
     Tally::of(cluster)
 }
 
@@ -238,6 +244,15 @@ fn must_speak_again(cluster: &mut Cluster) {
 fn must_fall_silent(cluster: &mut Cluster) {
     let silent = |cluster: &Cluster| cluster.in_flight() == 0 && !cluster.has_timer();
     assert!(cluster.run_until(PATIENCE, silent), "liveness: messages or timers without work");
+}
+
+/// What replicas say is in proportion to what there is to say: to all, in each view; and some more in
+/// each of the storm's rounds, when channels open and blocks are fetched. A message that leads to
+/// another for ever shows here, though all it does is to burn processors.
+fn must_have_said_little(cluster: &Cluster) {
+    let slots = cluster.slots.len() as u64;
+    let most = MOST_EVENTS * slots * slots * (cluster.highest_view().0 + ROUNDS);
+    assert!(cluster.steps <= most, "traffic: {} events, {most} are allowed", cluster.steps);
 }
 
 /// A duration of the world in words.
