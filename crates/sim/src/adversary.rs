@@ -11,6 +11,9 @@ use super::events::Event;
 use super::keys::{Key, Mock};
 use super::{Cluster, Peer};
 
+/// How long it is until a corrupt replica that was away is looked after again.
+const AWAY: Duration = Duration::from_millis(50);
+
 /// Who lies, and to whom it is sending.
 #[derive(Clone, Debug)]
 pub struct Liar {
@@ -112,7 +115,8 @@ impl Cluster {
     /// The time of a corrupt replica has come; one that is down or stopped sends nothing.
     pub(super) fn tick(&mut self, slot: usize) {
         let place = &self.slots[slot];
-        if place.core.is_some() && place.paused_until <= self.now {
+        let is_away = place.core.is_none() || place.paused_until > self.now;
+        if !is_away {
             let sent = self.with_layer(slot, Layer::tick).unwrap_or_default();
             for sent in sent {
                 self.slots[slot].sent += 1;
@@ -120,8 +124,7 @@ impl Cluster {
             }
         }
         let Some(due) = self.slots[slot].corrupt.as_ref().and_then(Layer::deadline) else { return };
-        // Whoever is down looks again a while later.
-        let wait = due.since(self.now).max(Duration::from_millis(1));
+        let wait = if is_away { AWAY } else { due.since(self.now) };
         self.events.push(self.now.after(wait), Event::Tick { slot });
     }
 }
