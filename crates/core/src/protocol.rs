@@ -289,6 +289,13 @@ pub enum Event {
         /// In which view.
         view: View,
     },
+    /// Votes for two blocks in one view and phase came from one replica.
+    DoubleVote {
+        /// Whose.
+        voter: ReplicaId,
+        /// Of which view.
+        view: View,
+    },
     /// A vote's signature did not hold.
     BadVote {
         /// Whose.

@@ -55,6 +55,13 @@ impl VoteCollector {
         self.quorum_for(&vote.ballot)
     }
 
+    /// Whether its voter's vote for another block in the same view and phase is at hand.
+    #[must_use]
+    pub fn contradict(&self, vote: &Vote) -> bool {
+        let held = self.peers.get(vote.voter.index()).map_or(&[][..], |peer| &peer.votes);
+        held.iter().any(|held| held.rank() == vote.rank() && held.block != vote.block)
+    }
+
     /// The votes for `ballot`, if they are at least q.
     #[must_use]
     pub fn quorum_for(&self, ballot: &Ballot) -> Option<Vec<Vote>> {

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use quorate_adversary::Layer;
 use quorate_core::block::BlockId;
 use quorate_core::crypto::PublicKey;
 use quorate_core::execution::{Execution, SnapshotHandle};
+use quorate_core::frame::SharedFrame;
 use quorate_core::hotstuff::{HotStuff, Message};
 use quorate_core::replica::message::PeerMessage;
 use quorate_core::replica::{Halt, Input, Recovery, Refused, Replica, Settings, SnapshotMeta};
@@ -57,6 +59,8 @@ pub struct Slot {
     pub(crate) writing: Option<(Box<SnapshotMeta>, SnapshotHandle)>,
     /// Messages sent, for tests of silence and storms.
     pub sent: u64,
+    /// What bends what it sends.
+    pub(crate) corrupt: Option<Layer>,
 }
 
 pub struct Cluster {
@@ -86,8 +90,12 @@ pub struct Cluster {
     pub drops: Option<fn(usize, usize, &Peer) -> bool>,
     /// Does something to the messages that are sent.
     pub meddler: Option<Meddler>,
-    /// Faulty slots bend what they send.
-    pub liars: bool,
+    /// What correct replicas noted, by kind.
+    pub noted: BTreeMap<&'static str, u64>,
+    /// Messages of faulty replicas that no decoder takes.
+    pub malformed: u64,
+    /// Frames of clients whose signatures do not hold.
+    pub unsigned: u64,
 }
 
 impl Cluster {
@@ -114,6 +122,7 @@ impl Cluster {
             breaks_at: None,
             writing: None,
             sent: 0,
+            corrupt: None,
         });
         let facts = config.rules.facts();
         (trace.phases, trace.carries_all_qcs) = (facts.phases, facts.carries_all_qcs);
@@ -138,7 +147,9 @@ impl Cluster {
             refused: BTreeMap::new(),
             drops: None,
             meddler: None,
-            liars: false,
+            noted: BTreeMap::new(),
+            malformed: 0,
+            unsigned: 0,
             config,
         };
         for slot in 0..cluster.slots.len() {
@@ -392,7 +403,8 @@ impl Cluster {
 
     /// Messages and verdicts under way (clients' patience does not count).
     pub fn in_flight(&self) -> usize {
-        self.events.iter().filter(|event| !matches!(event, Event::Wake { .. })).count()
+        let waits = |event: &&Event| !matches!(event, Event::Wake { .. } | Event::Tick { .. });
+        self.events.iter().filter(waits).count()
     }
 
     fn fire(&mut self, slot: usize) {
@@ -430,6 +442,11 @@ impl Cluster {
         self.clients.iter().all(Client::is_done)
     }
 
+    /// A frame of a client that is none of the cluster's own arrives now.
+    pub fn submit_to(&mut self, to: usize, frame: SharedFrame) {
+        self.schedule(0, Event::Frame { to, frame, relay: false });
+    }
+
     /// A message that somebody made up arrives now.
     pub fn inject(&mut self, from: usize, to: usize, message: &Peer) {
         let parcel = Parcel::Bytes(message.to_bytes().into());
@@ -464,9 +481,6 @@ pub fn status_of(core: &Core) -> quorate_core::protocol::Status {
     use quorate_core::protocol::Protocol;
     core.protocol().status()
 }
-
-/// What a faulty slot's message goes out as: to whom, and what.
-pub type Outgoing = Vec<(usize, Peer)>;
 
 /// A duration in microseconds.
 fn micros(count: u64) -> Duration {

@@ -32,5 +32,5 @@ mod turns;
 pub mod twins;
 mod world;
 
-pub use cluster::{Cluster, Core, Outgoing, Peer, Slot, status_of};
+pub use cluster::{Cluster, Core, Peer, Slot, status_of};
 pub use config::Config;

@@ -32,11 +32,12 @@ impl Cluster {
                 let peer = ReplicaId(self.slots[peer].id as u16);
                 self.turn(to, vec![Input::Connected(peer)]);
             }
-            Event::Frame { to, frame, relay } => {
-                if let Some(frame) = client::verified(&frame) {
+            Event::Frame { to, frame, relay } => match client::verified(&frame) {
+                Some(frame) => {
                     self.turn(to, vec![Input::Frames(vec![Submitted { frame, relay }])]);
                 }
-            }
+                None => self.unsigned += 1,
+            },
             Event::Verified { to, life, ask, verdicts } if self.slots[to].life == life => {
                 self.turn(to, vec![Input::Checked { ask, verdicts }]);
             }
@@ -52,6 +53,7 @@ impl Cluster {
             Event::Released { from, life, actions } if self.slots[from].life == life => {
                 self.release(from, actions);
             }
+            Event::Tick { slot } => self.tick(slot),
             Event::Answer { from, client, response } => self.answered(from, client, response),
             Event::Wake { client } => {
                 if self.clients[client].wakes == Some(self.now) {
@@ -79,11 +81,13 @@ impl Cluster {
                         "no panic: r{} sent what cannot be read: {error}",
                         from.id
                     );
+                    self.malformed += 1;
                     return;
                 }
             },
         };
         self.trace.delivered(self.now, sent, from, to, &message);
+        self.overhear(to, from, &message);
         let from = ReplicaId(self.slots[from].id as u16);
         self.turn(to, vec![Input::Peer { from, message }]);
     }
@@ -157,7 +161,9 @@ impl Cluster {
         {
             self.oracles.answers(self.slots[from].id, self.clients[client].key(), outcome);
         }
-        let delay = self.rng.between(self.config.link.delay);
-        self.schedule(delay, Event::Answer { from, client, response });
+        for response in self.answered_instead(from, response) {
+            let delay = self.rng.between(self.config.link.delay);
+            self.schedule(delay, Event::Answer { from, client, response });
+        }
     }
 }

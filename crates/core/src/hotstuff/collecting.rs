@@ -76,6 +76,10 @@ impl HotStuff {
         if self.is_late(&vote) {
             return;
         }
+        if self.votes.contradict(&vote) {
+            fx.event(Event::DoubleVote { voter: vote.voter, view: vote.view });
+            return;
+        }
         if let Some(votes) = self.votes.add(vote) {
             self.certify(now, vote.ballot, votes, fx);
         }

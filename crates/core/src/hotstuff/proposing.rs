@@ -52,6 +52,13 @@ impl HotStuff {
         _ledger: &mut dyn Ledger,
         fx: &mut Fx,
     ) {
+        // Fetched blocks are certified: a quorum got this one from its proposer, and this replica
+        // another of the same view.
+        let last = self.proposals.get(block.proposer.index());
+        if last.is_some_and(|last| last.view == block.view && last.block != block.id()) {
+            let (proposer, view) = (block.proposer, block.view);
+            fx.event(Event::Equivocation { proposer, view });
+        }
         // What does not fit its parent is no help; if it is still missing, the next peer is asked.
         let _ = self.admit_block(now, block, fx);
     }

@@ -177,7 +177,7 @@ impl Disk {
     }
 
     /// From which height on committed blocks can be read.
-    pub(crate) fn begins(&self) -> Option<Height> {
+    pub fn begins(&self) -> Option<Height> {
         Some(self.open.as_ref()?.journal.index().first())
     }
 
