@@ -392,6 +392,11 @@ impl<O, R> Effects<O, R> {
 
     /// Appends what a later step wants.
     pub fn merge(&mut self, later: Self) {
+        // The usual case: nothing is to be moved.
+        if self.is_empty() {
+            *self = later;
+            return;
+        }
         for output in later.early {
             self.early(output);
         }
@@ -414,6 +419,9 @@ impl<O, R> Effects<O, R> {
     pub fn persist<E>(self, write: impl FnOnce(Vec<R>) -> Result<(), E>) -> Result<Vec<O>, E> {
         if !self.records.is_empty() {
             write(self.records)?;
+        }
+        if self.early.is_empty() {
+            return Ok(self.outputs);
         }
         let mut outputs = self.early;
         outputs.extend(self.outputs);

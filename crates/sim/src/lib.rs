@@ -29,6 +29,7 @@ mod serve;
 pub mod swarm;
 pub mod trace;
 mod turns;
+pub mod twins;
 mod world;
 
 pub use cluster::{Cluster, Core, Outgoing, Peer, Slot, status_of};
