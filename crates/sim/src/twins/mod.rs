@@ -10,8 +10,8 @@
 //! - [`space`]: all scenarios of a kind: how many, which one a number names, samples of them;
 //! - [`world`]: one run of the real protocol through a scenario;
 //! - [`watch`]: what must hold in it;
-//! - [`run`]: a run and what came of it; [`campaign`]: many of them, over all cores;
-//! - [`shrink`]: a smaller scenario that fails as well;
+//! - [`mod@run`]: a run and what came of it; [`campaign`]: many of them, over all cores;
+//! - [`mod@shrink`]: a smaller scenario that fails as well;
 //! - [`report`]: what happened, in words and as a picture of the block tree;
 //! - `format` (with the feature `json`): files of scenarios.
 //!
