@@ -289,7 +289,8 @@ impl Reach {
                 tracing::debug!(%view, "gave up on a view");
             }
             Event::Equivocation { proposer, view } => {
-                if metrics.equivocations_total.note() {
+                let is_worth_a_line = metrics.equivocations_total.note();
+                if is_worth_a_line {
                     tracing::warn!(
                         %proposer, %view,
                         "a replica proposed two blocks in one view: it is faulty or runs twice; \
@@ -298,7 +299,8 @@ impl Reach {
                 }
             }
             Event::DoubleVote { voter, view } => {
-                if metrics.double_votes_total.note() {
+                let is_worth_a_line = metrics.double_votes_total.note();
+                if is_worth_a_line {
                     tracing::warn!(
                         %voter, %view,
                         "a replica voted for two blocks in one view: it is faulty or runs twice; \
