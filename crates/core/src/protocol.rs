@@ -413,7 +413,7 @@ impl<O, R> Effects<O, R> {
     /// speak.
     pub fn persist<E>(self, write: impl FnOnce(Vec<R>) -> Result<(), E>) -> Result<Vec<O>, E> {
         if !self.records.is_empty() {
-            write(self.records)?;
+            mutant!("write-error-ignored", drop(write(self.records)), write(self.records)?);
         }
         let mut outputs = self.early;
         outputs.extend(self.outputs);
