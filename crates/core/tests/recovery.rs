@@ -57,7 +57,7 @@ fn a_frame_sent_to_one_reaches_a_cluster_whose_leader_is_dead() {
         for dead in 0..4 {
             let mut cluster = Cluster::new(Config::default());
             cluster.crash(dead);
-            cluster.clients[0].targets = Targets::One { replica: (dead + 2) % 4, relay };
+            cluster.turn_client_to(0, Targets::One { replica: (dead + 2) % 4, relay });
             serve(&mut cluster, 3);
         }
     }
@@ -68,7 +68,7 @@ fn a_crowd_that_sends_to_one_is_passed_on_once() {
     let mut cluster = Cluster::new(Config { clients: 20, ..Config::default() });
     cluster.crash(1);
     for client in 0..20 {
-        cluster.clients[client].targets = Targets::One { replica: 2, relay: false };
+        cluster.turn_client_to(client, Targets::One { replica: 2, relay: false });
         cluster.request(client, 1, 10);
     }
     assert!(cluster.run_until_answered(60_000_000));
@@ -112,7 +112,8 @@ fn a_cluster_that_crashed_with_a_proposal_in_the_air_falls_silent() {
         cluster.boot(slot);
     }
     cluster.drops = None;
-    cluster.clients[0].unanswered.clear();
+    let now = cluster.now;
+    cluster.clients[0].give_up(now);
     cluster.run_for(20_000_000);
     assert!(!cluster.has_timer(), "nobody has work to do");
     serve(&mut cluster, 0);

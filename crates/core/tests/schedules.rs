@@ -101,7 +101,7 @@ fn draw(rng: &mut Rng, seed: u64) -> Config {
             delay: (500, slowest),
             loss_percent: rng.pick(&[0, 0, 2, 10]),
             duplicate_percent: rng.pick(&[0, 5]),
-            cut: false,
+            ..Link::steady(0)
         },
         verify_delay: rng.pick(&[None, Some((10, 500)), Some((100, 20_000))]),
         inline_bytes: rng.pick(&[0, 64, 4096]),

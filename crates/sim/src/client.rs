@@ -1,133 +1,223 @@
-//! A client: it opens a session, sends frames of commands, sends them again until f + 1 replicas
-//! have given the same answer.
+//! A client on virtual time: the session of production, with commands that name themselves.
+//!
+//! A command reads `client:number`, numbered from 1 without a gap, so that whoever sees the list of
+//! executed commands knows which are missing, twice there, or made up.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use quorate_core::client::message::Outcome;
-use quorate_core::crypto::{ClientSigner as _, Scheme, Signer as _, Verified};
-use quorate_core::frame::{Frame, SharedFrame};
-use quorate_core::{Sequence, SessionId};
+use quorate_core::client::message::Response;
+use quorate_core::client::{BatchId, Input, Output, Packed, Session, SessionConfig};
+use quorate_core::crypto::{ClientSigner as _, PublicKey, Scheme, Verified};
+use quorate_core::frame::SharedFrame;
+use quorate_core::{Duration, ReplicaId, Time};
 
 use super::keys::{CHAIN, Key, Mock};
 
-/// To which replicas a client sends.
+/// To which replicas a client is connected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Targets {
+    /// To every replica.
     All,
-    /// To this one alone, asking it to pass the frame on at once or not.
+    /// To this one alone, asking it to pass frames on at once or not.
     One {
+        /// Which.
         replica: usize,
+        /// Pass frames on.
         relay: bool,
     },
 }
 
-#[derive(Clone, Debug)]
+/// What a client wants sent.
+pub struct Sent {
+    /// To whom; `None`: to all it is connected to.
+    pub to: Option<usize>,
+    /// The request's flag.
+    pub relay: bool,
+    /// The frame.
+    pub frame: SharedFrame,
+}
+
+/// A client and what it knows of its commands.
 pub struct Client {
+    /// Names it.
     pub id: usize,
     key: Key,
-    pub targets: Targets,
-    session: Option<SessionId>,
-    opening: bool,
-    /// Numbers of commands, and of frames in the session.
+    session: Session,
+    targets: Targets,
+    /// It connects when it is first used.
+    connected: bool,
+    replicas: usize,
+    patience: Duration,
+    incarnation: u64,
     next_command: u64,
-    next_first: u64,
-    unsent: VecDeque<Vec<String>>,
-    /// By first number: frames without f + 1 equal answers.
-    pub unanswered: BTreeMap<u64, SharedFrame>,
-    /// It will send again what is not answered by then.
-    pub is_patient: bool,
+    next_batch: BatchId,
+    /// The first command of each batch that is not done, and how many it has.
+    under_way: BTreeMap<BatchId, (u64, u64)>,
+    /// Commands acknowledged lately, by number, and which place each has in the list, as replied.
+    pub replies: Vec<(u64, u64)>,
     /// Commands acknowledged.
     pub acknowledged: u64,
+    /// When it is to be woken, at the latest, by what is scheduled.
+    pub wakes: Option<Time>,
 }
 
 impl Client {
-    pub fn new(id: usize) -> Self {
+    /// A client that has said nothing yet. `patience`: the least time before it repeats itself.
+    pub fn new(id: usize, replicas: usize, patience: Duration) -> Self {
+        let key = Key::of_client(id);
         Self {
             id,
-            key: Key::of_client(id),
+            key,
+            session: session(key, replicas, patience, 1, Time(0)),
             targets: Targets::All,
-            session: None,
-            opening: false,
+            connected: false,
+            replicas,
+            patience,
+            incarnation: 1,
             next_command: 1,
-            next_first: 1,
-            unsent: VecDeque::new(),
-            unanswered: BTreeMap::new(),
-            is_patient: false,
+            next_batch: 1,
+            under_way: BTreeMap::new(),
+            replies: Vec::new(),
             acknowledged: 0,
+            wakes: None,
         }
     }
 
-    pub fn key(&self) -> quorate_core::crypto::PublicKey {
+    /// Its public key.
+    pub fn key(&self) -> PublicKey {
         self.key.public_key()
     }
 
+    /// Whether it is connected to a replica.
+    pub fn reaches(&self, replica: usize) -> bool {
+        match self.targets {
+            Targets::All => true,
+            Targets::One { replica: only, .. } => only == replica,
+        }
+    }
+
+    /// Turns to these from now on. Returns what to send.
+    pub fn turn_to(&mut self, now: Time, targets: Targets) -> Vec<Sent> {
+        if std::mem::replace(&mut self.targets, targets) == self.targets || !self.connected {
+            return Vec::new();
+        }
+        self.connect(now)
+    }
+
+    fn connect(&mut self, now: Time) -> Vec<Sent> {
+        self.connected = true;
+        let inputs: Vec<Input> = (0..self.replicas)
+            .map(|replica| match self.reaches(replica) {
+                true => Input::Connected(ReplicaId(replica as u16)),
+                false => Input::Disconnected(ReplicaId(replica as u16)),
+            })
+            .collect();
+        self.step(now, inputs)
+    }
+
+    /// A replica has come back. Returns what to send.
+    pub fn reconnected(&mut self, now: Time, replica: usize) -> Vec<Sent> {
+        match self.connected && self.reaches(replica) && !self.is_done() {
+            true => self.step(now, [Input::Connected(ReplicaId(replica as u16))]),
+            false => Vec::new(),
+        }
+    }
+
     /// Wants `count` more commands of about `bytes` bytes executed, in one frame. Returns what
-    /// to send now.
-    pub fn request(&mut self, count: u64, bytes: usize) -> Vec<SharedFrame> {
-        let commands = (0..count).map(|i| {
-            let text = format!("c{}:{} ", self.id, self.next_command + i);
-            let padding = bytes.saturating_sub(text.len());
-            text + &".".repeat(padding)
-        });
-        self.unsent.push_back(commands.collect());
+    /// to send.
+    pub fn request(&mut self, now: Time, count: u64, bytes: usize) -> Vec<Sent> {
+        let commands: Vec<String> = (0..count)
+            .map(|i| {
+                let text = format!("c{}:{} ", self.id, self.next_command + i);
+                let padding = bytes.saturating_sub(text.len());
+                text + &".".repeat(padding)
+            })
+            .collect();
+        let id = self.next_batch;
+        self.next_batch += 1;
+        self.under_way.insert(id, (self.next_command, count));
         self.next_command += count;
-        self.send()
+        let mut sent = if self.connected { Vec::new() } else { self.connect(now) };
+        let batch = Packed::commands(&commands).expect("a batch within the limits");
+        sent.extend(self.step(now, [Input::Submit { id, batch, give_up: None }]));
+        sent
     }
 
-    fn send(&mut self) -> Vec<SharedFrame> {
-        let Some(session) = self.session else {
-            if self.opening {
-                return Vec::new();
-            }
-            self.opening = true;
-            let frame = Frame::open(self.key(), 1, &CHAIN, |statement| self.key.sign(statement));
-            let frame = Arc::new(frame);
-            self.unanswered.insert(0, Arc::clone(&frame));
-            return vec![frame];
-        };
-        let mut frames = Vec::new();
-        while let Some(commands) = self.unsent.pop_front() {
-            let bytes = commands.iter().map(|command| command.as_bytes());
-            let first = Sequence(self.next_first);
-            let sign = |statement: &_| self.key.sign(statement);
-            let frame = Frame::build(self.key(), session, first, bytes, &CHAIN, sign);
-            let frame = Arc::new(frame.expect("a frame within the limits"));
-            self.unanswered.insert(self.next_first, Arc::clone(&frame));
-            self.next_first += commands.len() as u64;
-            frames.push(frame);
-        }
-        frames
+    /// A replica answers. Returns what to send.
+    pub fn respond(&mut self, now: Time, from: usize, response: Response) -> Vec<Sent> {
+        self.step(now, [Input::Response { from: ReplicaId(from as u16), response }])
     }
 
-    /// f + 1 replicas gave this answer. Returns what to send now.
-    pub fn believe(&mut self, outcome: &Outcome) -> Vec<SharedFrame> {
-        match outcome {
-            Outcome::Opened { session, .. } => {
-                self.unanswered.remove(&0);
-                self.session = Some(*session);
-                self.send()
-            }
-            Outcome::Executed { first, count, .. } => {
-                if self.unanswered.remove(&first.0).is_some() {
-                    self.acknowledged += u64::from(*count);
-                }
-                Vec::new()
-            }
-            Outcome::Rejected { reason, .. } => {
-                panic!("client {} was rejected: {reason:?}", self.id)
-            }
-        }
+    /// Its time has come. Returns what to send.
+    pub fn wake(&mut self, now: Time) -> Vec<Sent> {
+        self.step(now, [Input::Timeout])
     }
 
+    /// When it wants to be woken.
+    pub fn deadline(&self) -> Option<Time> {
+        if self.is_done() { None } else { self.session.deadline() }
+    }
+
+    /// Forgets what it asked for, and opens another session when it is used again.
+    pub fn give_up(&mut self, now: Time) {
+        self.incarnation += 1;
+        self.session = session(self.key, self.replicas, self.patience, self.incarnation, now);
+        self.connected = false;
+        self.under_way.clear();
+    }
+
+    /// Whether everything it asked for was acknowledged.
     pub fn is_done(&self) -> bool {
-        self.unanswered.is_empty() && self.unsent.is_empty()
+        self.under_way.is_empty()
+    }
+
+    fn step(&mut self, now: Time, inputs: impl IntoIterator<Item = Input>) -> Vec<Sent> {
+        let mut outputs = Vec::new();
+        self.session.step(now, inputs, &mut outputs);
+        let mut sent = Vec::new();
+        for output in outputs {
+            match output {
+                Output::Send { to, frame, .. } => {
+                    // It never loses a connection here: who is down just does not answer.
+                    let relay = matches!(self.targets, Targets::One { relay: true, .. });
+                    sent.push(Sent { to: to.map(ReplicaId::index), relay, frame });
+                }
+                Output::Opened(_) => {}
+                Output::Done { id, result } => self.done(id, result),
+                Output::Ended(fatal) => panic!("validity: client {}: {fatal}", self.id),
+            }
+        }
+        sent
+    }
+
+    fn done(&mut self, id: BatchId, result: Result<Packed, quorate_core::client::ClientError>) {
+        let Some((first, count)) = self.under_way.remove(&id) else {
+            panic!("exactly once: client {} was told of batch {id} twice", self.id)
+        };
+        let replies = result
+            .unwrap_or_else(|error| panic!("validity: client {}, batch {id}: {error}", self.id));
+        assert_eq!(replies.len() as u64, count, "validity: client {} has too few replies", self.id);
+        self.acknowledged += count;
+        self.replies.extend((first..).zip(replies.iter().map(|reply| {
+            u64::from_le_bytes(reply[..].try_into().expect("the register replies with a place"))
+        })));
     }
 }
 
+fn session(key: Key, replicas: usize, patience: Duration, incarnation: u64, now: Time) -> Session {
+    let config = SessionConfig {
+        retry_least: patience,
+        retry_most: patience * 8,
+        window: 32,
+        ..SessionConfig::new(CHAIN, replicas)
+    };
+    Session::new(config, Arc::new(key), incarnation, now)
+}
+
 /// A frame as the edge of a replica hands it on: its signature checked.
-pub fn verified(frame: &SharedFrame) -> Verified<SharedFrame> {
+pub fn verified(frame: &SharedFrame) -> Option<Verified<SharedFrame>> {
     let claim = Arc::clone(frame).claim(&CHAIN);
     let verdicts = Mock.verify(claim.checks());
-    claim.settle(&verdicts).expect("clients of the tests sign")
+    claim.settle(&verdicts)
 }

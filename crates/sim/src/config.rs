@@ -48,6 +48,8 @@ pub struct Config {
     pub client_patience: u64,
     pub relay_after: u64,
     pub base_timeout: u64,
+    /// Messages cross the network as their bytes, and are read again.
+    pub encodes: bool,
     /// The bug in the driver of this replica, if it has one.
     pub mutation: fn(usize) -> Option<Box<dyn Mutation>>,
     /// How signatures are checked.
@@ -79,6 +81,7 @@ impl Default for Config {
             client_patience: 500_000,
             relay_after: 50_000,
             base_timeout: 100_000,
+            encodes: true,
             mutation: |_| None,
             verify: |checks| Mock.verify(checks),
         }

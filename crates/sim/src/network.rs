@@ -1,6 +1,9 @@
 //! The links between replicas: delay, loss, duplicates, cuts, each way by itself.
 
+use quorate_core::Time;
+
 use super::Peer;
+use super::faults::Faults;
 use super::rng::Rng;
 
 /// What becomes of a message: from, to, message.
@@ -19,39 +22,127 @@ pub enum Fate {
 }
 
 /// One direction of a link. Times in microseconds.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
+    /// The least and the most that a message takes.
     pub delay: (u64, u64),
+    /// So many in a hundred messages take `straggle` longer.
+    pub straggle_percent: u64,
+    /// How much longer stragglers take.
+    pub straggle: u64,
+    /// So many in a hundred messages are lost.
     pub loss_percent: u64,
+    /// So many in a hundred messages arrive twice.
     pub duplicate_percent: u64,
+    /// Messages arrive in the order in which they were sent, as on a stream.
+    pub in_order: bool,
+    /// Bytes a millisecond that pass; 0: any number.
+    pub bytes_per_ms: u64,
+    /// Nothing passes.
     pub cut: bool,
 }
 
 impl Link {
     /// A link that always takes the same time.
     pub fn steady(delay: u64) -> Self {
-        Self { delay: (delay, delay), loss_percent: 0, duplicate_percent: 0, cut: false }
+        Self {
+            delay: (delay, delay),
+            straggle_percent: 0,
+            straggle: 0,
+            loss_percent: 0,
+            duplicate_percent: 0,
+            in_order: false,
+            bytes_per_ms: 0,
+            cut: false,
+        }
     }
 }
 
+/// What a direction carries at the moment. In nanoseconds since the beginning.
+#[derive(Clone, Copy, Debug, Default)]
+struct Traffic {
+    /// When its last byte has left.
+    sent: u64,
+    /// When the last message arrives.
+    arrives: u64,
+}
+
+/// All links.
 #[derive(Clone, Debug)]
 pub struct Network {
     links: Vec<Vec<Link>>,
+    traffic: Vec<Vec<Traffic>>,
 }
 
 impl Network {
+    /// Links of one kind between all.
     pub fn new(slots: usize, link: Link) -> Self {
-        Self { links: vec![vec![link; slots]; slots] }
+        let traffic = vec![vec![Traffic::default(); slots]; slots];
+        Self { links: vec![vec![link; slots]; slots], traffic }
     }
 
-    /// When the copies of a message arrive, counted from now.
-    pub fn copies(&self, rng: &mut Rng, from: usize, to: usize) -> Vec<u64> {
+    /// Whether what passes takes longer the larger it is.
+    pub fn minds_size(&self, from: usize, to: usize) -> bool {
+        self.links[from][to].bytes_per_ms > 0
+    }
+
+    /// When the copies of a message of so many bytes arrive.
+    pub fn copies(
+        &mut self,
+        rng: &mut Rng,
+        faults: &mut Faults,
+        now: Time,
+        (from, to): (usize, usize),
+        bytes: usize,
+    ) -> [Option<Time>; 2] {
         let link = self.links[from][to];
-        if link.cut || rng.percent(link.loss_percent) {
-            return Vec::new();
+        if link.cut {
+            faults.fired("message cut off");
+            return [None, None];
         }
-        let count = 1 + usize::from(rng.percent(link.duplicate_percent));
-        (0..count).map(|_| rng.between(link.delay)).collect()
+        if rng.percent(link.loss_percent) {
+            faults.fired("message lost");
+            return [None, None];
+        }
+        let first = Some(self.arrival(rng, faults, now, (from, to), bytes));
+        if !rng.percent(link.duplicate_percent) {
+            return [first, None];
+        }
+        faults.fired("message duplicated");
+        [first, Some(self.arrival(rng, faults, now, (from, to), bytes))]
+    }
+
+    fn arrival(
+        &mut self,
+        rng: &mut Rng,
+        faults: &mut Faults,
+        now: Time,
+        (from, to): (usize, usize),
+        bytes: usize,
+    ) -> Time {
+        let (link, traffic) = (self.links[from][to], &mut self.traffic[from][to]);
+        let mut at = now.0;
+        if link.bytes_per_ms > 0 {
+            if traffic.sent > at {
+                faults.fired("message queued for bandwidth");
+            }
+            at = at.max(traffic.sent) + bytes as u64 * 1_000_000 / link.bytes_per_ms;
+            traffic.sent = at;
+        }
+        at += rng.between(link.delay) * 1_000;
+        if rng.percent(link.straggle_percent) {
+            faults.fired("message straggled");
+            at += link.straggle * 1_000;
+        }
+        if at < traffic.arrives {
+            if link.in_order {
+                at = traffic.arrives;
+            } else {
+                faults.fired("messages reordered");
+            }
+        }
+        traffic.arrives = traffic.arrives.max(at);
+        Time(at)
     }
 
     pub fn link(&mut self, from: usize, to: usize) -> &mut Link {

@@ -1,7 +1,7 @@
 //! What must hold after every step, judged from what replicas sign, send, commit and answer, by
 //! code that shares no predicate with production.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use quorate_core::block::{BlockId, SharedBlock};
@@ -29,7 +29,6 @@ pub struct Oracles {
     /// By client: the highest command number executed.
     executed: BTreeMap<String, u64>,
     outcomes: BTreeMap<(PublicKey, u64, u64), Outcome>,
-    answers: BTreeMap<(PublicKey, u64, u64), BTreeSet<usize>>,
 }
 
 impl Oracles {
@@ -53,19 +52,30 @@ impl Oracles {
         let given_up = self.given_up.get(&replica).copied().unwrap_or(0);
         let votes = self.votes.entry(replica).or_default();
         if let Some(before) = votes.get(&rank) {
-            assert_eq!(*before, content, "r{replica} voted twice in view and phase {rank:?}");
+            assert_eq!(
+                *before, content,
+                "votes: r{replica} voted twice in view and phase {rank:?}"
+            );
             return;
         }
         let last = votes.last_key_value().map_or((0, 0), |(rank, _)| *rank);
-        assert!(rank > last, "r{replica} voted in {rank:?} after its vote in {last:?}");
-        assert!(view > given_up, "r{replica} voted in view {view} after giving up {given_up}");
+        assert!(rank > last, "votes: r{replica} voted in {rank:?} after its vote in {last:?}");
+        assert!(
+            view > given_up,
+            "votes: r{replica} voted in view {view} after giving up {given_up}"
+        );
         votes.insert(rank, content);
     }
 
     /// A correct replica sends a proposal of its own.
     pub fn proposes(&mut self, replica: usize, block: &SharedBlock) {
         let before = *self.proposals.entry((replica, block.view.0)).or_insert(block.id());
-        assert_eq!(before, block.id(), "r{replica} made two proposals in view {}", block.view);
+        assert_eq!(
+            before,
+            block.id(),
+            "proposals: r{replica} made two proposals in view {}",
+            block.view
+        );
     }
 
     /// A correct replica, whose state is that of the height `executed`, commits. (Restarted, it
@@ -74,7 +84,10 @@ impl Oracles {
         let height = block.height.0;
         let last = self.committed.entry(replica).or_default();
         let next = executed.0.max(*last) + 1;
-        assert!(height <= next, "r{replica} committed {height} with a gap: {next} is the next");
+        assert!(
+            height <= next,
+            "agreement: r{replica} committed {height} with a gap: {next} is the next"
+        );
         *last = height.max(*last);
         let before = *self.chain.entry(height).or_insert(block.id());
         assert_eq!(before, block.id(), "agreement: r{replica} committed another block at {height}");
@@ -83,35 +96,51 @@ impl Oracles {
             assert_eq!(
                 *below,
                 block.parent(),
-                "r{replica} committed a chain with a gap at {height}"
+                "agreement: r{replica} committed a chain with a gap at {height}"
             );
         }
     }
 
     pub fn has_state(&mut self, replica: usize, height: Height, root: Digest) {
         let before = *self.roots.entry(height.0).or_insert(root);
-        assert_eq!(before, root, "r{replica} is in another state at {height:?}");
+        assert_eq!(before, root, "state: r{replica} is in another state at {height:?}");
     }
 
     /// A correct replica has executed `command` as the one at `index`. Commands read
     /// `client:number`, numbered from 1.
     pub fn executed(&mut self, replica: usize, index: usize, command: &Arc<[u8]>) {
         if let Some(known) = self.commands.get(index) {
-            assert_eq!(known, command, "r{replica} executed another command at {index}");
+            assert_eq!(known, command, "agreement: r{replica} executed another command at {index}");
             return;
         }
-        assert_eq!(index, self.commands.len(), "r{replica} left out commands");
-        let text = std::str::from_utf8(command).expect("commands of the tests are text");
+        assert_eq!(index, self.commands.len(), "agreement: r{replica} left out commands");
+        let text = std::str::from_utf8(command)
+            .unwrap_or_else(|_| panic!("validity: r{replica} executed what no client asked for"));
         let (client, number) = text.split_once(':').expect("client:number");
         let number: u64 = number.split(' ').next().and_then(|n| n.parse().ok()).expect("a number");
         let last = self.executed.entry(client.to_owned()).or_default();
-        assert_eq!(number, *last + 1, "r{replica}: client {client} executed out of order or twice");
+        assert_eq!(
+            number,
+            *last + 1,
+            "exactly once: r{replica}: client {client} executed out of order or twice"
+        );
         *last = number;
         self.commands.push(Arc::clone(command));
     }
 
-    /// A correct replica answers. Returns how many have said the same.
-    pub fn answers(&mut self, replica: usize, client: PublicKey, outcome: &Outcome) -> usize {
+    /// Client `client` believes that its command `number` was executed as the one at `place`.
+    pub fn acknowledged(&self, client: usize, number: u64, place: u64) {
+        let command = self.commands.get(place as usize);
+        let text = command.and_then(|command| std::str::from_utf8(command).ok()).unwrap_or("");
+        let prefix = format!("c{client}:{number} ");
+        assert!(
+            text.starts_with(&prefix),
+            "acknowledged: c{client}:{number} at {place}, where {text:?} was executed"
+        );
+    }
+
+    /// A correct replica answers.
+    pub fn answers(&mut self, replica: usize, client: PublicKey, outcome: &Outcome) {
         let (session, first) = match outcome {
             Outcome::Opened { incarnation, .. } => (0, *incarnation),
             Outcome::Executed { session, first, .. } | Outcome::Rejected { session, first, .. } => {
@@ -120,10 +149,7 @@ impl Oracles {
         };
         let about = (client, session, first);
         let before = self.outcomes.entry(about).or_insert_with(|| outcome.clone());
-        assert_eq!(before, outcome, "r{replica} gives another answer");
-        let said = self.answers.entry(about).or_default();
-        said.insert(replica);
-        said.len()
+        assert_eq!(before, outcome, "exactly once: r{replica} gives another answer");
     }
 
     pub fn height(&self) -> u64 {

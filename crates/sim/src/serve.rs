@@ -1,17 +1,21 @@
 //! What replicas want done, done.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use quorate_core::crypto::Scheme;
 use quorate_core::hotstuff::Message;
 use quorate_core::replica::message::{FullBlock, PeerMessage, within};
 use quorate_core::replica::{Action, Input, SnapshotMeta};
 use quorate_core::state_machine::Snapshot;
-use quorate_core::{Height, ReplicaId, protocol};
+use quorate_core::wire::Encode as _;
+use quorate_core::{Duration, Height, ReplicaId, protocol};
 
 use super::adversary::Liar;
+use super::events::{Event, Parcel};
 use super::keys::Mock;
 use super::network::Fate;
-use super::{Cluster, Event, Peer, encoded};
+use super::{Cluster, Peer};
 
 /// How long a snapshot takes to be written, in microseconds.
 const SNAPSHOT_MICROS: u64 = 5_000;
@@ -19,8 +23,8 @@ const SNAPSHOT_MICROS: u64 = 5_000;
 impl Cluster {
     pub(super) fn perform(&mut self, slot: usize, action: Action<Message>) {
         match action {
-            Action::Send { to, message } => self.send(slot, Some(to), &message),
-            Action::Broadcast(message) => self.send(slot, None, &message),
+            Action::Send { to, message } => self.send(slot, Some(to), message),
+            Action::Broadcast(message) => self.send(slot, None, message),
             Action::Sign(_) => unreachable!("the loop signs"),
             Action::Verify { ask, checks } => {
                 let delay = self.rng.between(self.config.verify_delay.unwrap_or((0, 0)));
@@ -67,52 +71,66 @@ impl Cluster {
             Action::Halt(halt) => {
                 self.note(slot, || format!("halts: {halt}"));
                 let place = &mut self.slots[slot];
-                assert!(place.faulty, "r{} halted: {halt}", place.id);
+                assert!(place.faulty, "state: r{} halted: {halt}", place.id);
                 place.halted = Some(halt);
             }
         }
     }
 
     /// Sends to one replica (to all its twins), or to all others.
-    fn send(&mut self, slot: usize, to: Option<ReplicaId>, message: &Peer) {
+    fn send(&mut self, slot: usize, to: Option<ReplicaId>, message: Peer) {
         let own = self.slots[slot].id;
         if !self.slots[slot].faulty
-            && let PeerMessage::Protocol { message: Message::Proposal { block, .. }, .. } = message
+            && let PeerMessage::Protocol { message: Message::Proposal { block, .. }, .. } = &message
         {
             self.oracles.proposes(own, block);
         }
         assert_ne!(to.map(ReplicaId::index), Some(own), "r{own} sends to itself: {message:?}");
+        let message = Arc::new(message);
         for peer in 0..self.slots.len() {
             let id = self.slots[peer].id;
             if id != own && to.is_none_or(|to| to.index() == id) {
-                self.post(slot, peer, message);
+                self.post(slot, peer, &message);
             }
         }
     }
 
-    fn post(&mut self, from: usize, to: usize, message: &Peer) {
+    fn post(&mut self, from: usize, to: usize, message: &Arc<Peer>) {
         self.slots[from].sent += 1;
-        let outgoing = if self.liars && self.slots[from].faulty {
+        if self.liars && self.slots[from].faulty {
             let (id, domain) = (self.slots[from].id, self.config.domain());
-            Liar { id, domain, to }.bend(&mut self.rng, message)
+            for (to, message) in (Liar { id, domain, to }).bend(&mut self.rng, message) {
+                self.convey(from, to, &Arc::new(message));
+            }
         } else {
-            vec![(to, message.clone())]
+            self.convey(from, to, message);
+        }
+    }
+
+    /// What the network makes of a message.
+    fn convey(&mut self, from: usize, to: usize, message: &Arc<Peer>) {
+        if self.drops.is_some_and(|drops| drops(from, to, message)) {
+            return;
+        }
+        let fate = self.meddler.as_ref().map_or(Fate::Goes, |fate| fate(from, to, message));
+        let (message, late) = match fate {
+            Fate::Goes => (Arc::clone(message), 0),
+            Fate::Lost => return,
+            Fate::Late(micros) => (Arc::clone(message), micros),
+            Fate::Bent(message) => (Arc::from(message), 0),
         };
-        for (to, message) in outgoing {
-            if self.drops.is_some_and(|drops| drops(from, to, &message)) {
-                continue;
-            }
-            let fate = self.meddler.as_ref().map_or(Fate::Goes, |fate| fate(from, to, &message));
-            let (message, late) = match fate {
-                Fate::Goes => (message, 0),
-                Fate::Lost => continue,
-                Fate::Late(micros) => (message, micros),
-                Fate::Bent(message) => (*message, 0),
+        let encoded = self.config.encodes || self.network.minds_size(from, to);
+        let bytes = encoded.then(|| Bytes::from(message.to_bytes()));
+        let size = bytes.as_ref().map_or(0, Bytes::len);
+        let (now, ends) = (self.now, (from, to));
+        let copies = self.network.copies(&mut self.rng, &mut self.faults, now, ends, size);
+        for at in copies.into_iter().flatten() {
+            let parcel = match &bytes {
+                Some(bytes) if self.config.encodes => Parcel::Bytes(bytes.clone()),
+                _ => Parcel::Message(Arc::clone(&message)),
             };
-            for delay in self.network.copies(&mut self.rng, from, to) {
-                let arrives = Event::Deliver { to, from, bytes: encoded(&message) };
-                self.schedule(delay + late, arrives);
-            }
+            let at = at.after(Duration::from_micros(late));
+            self.events.push(at, Event::Deliver { to, from, parcel });
         }
     }
 
@@ -130,7 +148,7 @@ impl Cluster {
         }
         if !blocks.is_empty() {
             let message = PeerMessage::Chain(within(blocks, budget_bytes));
-            self.send(slot, Some(to), &message);
+            self.send(slot, Some(to), message);
         }
     }
 
@@ -138,7 +156,7 @@ impl Cluster {
         let Some((_, chunks)) = self.slots[slot].disk.snapshots.get(&height) else { return };
         let Some(bytes) = chunks.get(chunk as usize).cloned() else { return };
         let last = chunk as usize + 1 == chunks.len();
-        self.send(slot, Some(to), &PeerMessage::Chunk { height, chunk, last, bytes });
+        self.send(slot, Some(to), PeerMessage::Chunk { height, chunk, last, bytes });
     }
 
     fn write_snapshot(&mut self, slot: usize, meta: SnapshotMeta, handle: &dyn Snapshot) {

@@ -40,6 +40,11 @@ impl Trace {
         Self { on: true, names_blocks: true, ..Self::default() }
     }
 
+    /// Whether anything is ever written down.
+    pub fn is_used(&self) -> bool {
+        self.names_blocks
+    }
+
     /// What happened since this was last asked, a line each.
     pub fn take(&mut self) -> Vec<String> {
         apart(&std::mem::take(&mut self.lines))

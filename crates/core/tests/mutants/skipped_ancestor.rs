@@ -73,5 +73,5 @@ fn a_commit_that_skips_an_ancestor_leaves_a_gap_and_halts_the_replica() {
 #[test]
 fn a_gap_is_noticed_when_it_is_committed() {
     let broken = play("skipped_ancestor_noticed", &Bug { mutation: skips, ..Bug::none(&Chained) });
-    assert!(broken.says("(r3 committed 14 with a gap: 6 is the next)"));
+    assert!(broken.says("(agreement: r3 committed 14 with a gap: 6 is the next)"));
 }

@@ -205,10 +205,11 @@ impl Script {
 
     fn request(&mut self, words: &Words<'_>) {
         words.only(&["to", "relay", "commands"]);
-        self.cluster.clients[0].targets = match words.value("to") {
+        let targets = match words.value("to") {
             None => Targets::All,
             Some(to) => Targets::One { replica: replica(to), relay: words.is_set("relay") },
         };
+        self.cluster.turn_client_to(0, targets);
         self.cluster.request(0, words.number("commands").unwrap_or(1), 1);
     }
 

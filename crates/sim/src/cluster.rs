@@ -1,0 +1,420 @@
+//! The cluster: what it is made of, and how its time goes by.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use quorate_core::block::{Block, BlockId};
+use quorate_core::crypto::PublicKey;
+use quorate_core::execution::Execution;
+use quorate_core::hotstuff::{HotStuff, Message};
+use quorate_core::replica::message::PeerMessage;
+use quorate_core::replica::{Halt, Input, Refused, Replica, Settings, SnapshotMeta};
+use quorate_core::sessions::Limits;
+use quorate_core::wire::Encode as _;
+use quorate_core::{Digest, Duration, Epoch, ReplicaId, Time, View, mempool};
+
+use super::app::Register;
+use super::client::{Client, Sent, Targets};
+use super::clock::Clock;
+use super::config::Config;
+use super::disk::Disk;
+use super::events::{Event, Events, Parcel};
+use super::faults::Faults;
+use super::keys::{self, CHAIN};
+use super::mutant::Driver;
+use super::network::{Meddler, Network};
+use super::oracles::Oracles;
+use super::rng::Rng;
+use super::trace::Trace;
+
+pub type Core = Replica<Driver, Register>;
+pub type Peer = PeerMessage<Message>;
+
+/// A running replica, or the place of one that crashed.
+pub struct Slot {
+    /// Which replica runs here.
+    pub id: usize,
+    pub core: Option<Box<Core>>,
+    pub clock: Clock,
+    /// It does nothing until then, as a process that was stopped.
+    pub paused_until: Time,
+    /// Its deadline, by the time of the world.
+    pub(crate) deadline: Option<Time>,
+    pub disk: Disk,
+    /// Counts its lives: what was under way in an earlier one is lost.
+    pub(crate) life: u64,
+    /// It may do what it likes; the oracles do not look at it.
+    pub faulty: bool,
+    /// The height and command up to which the oracles looked.
+    pub(crate) checked: (u64, usize),
+    /// Time-outs in a row without the clock moving.
+    spins: (Time, u32),
+    pub halted: Option<Halt>,
+    /// It lost its disk once: it must not start as if it had never run.
+    pub lost_data: bool,
+    /// Its application computes another state from this command on.
+    pub breaks_at: Option<usize>,
+    /// The snapshot on its way to the disk.
+    pub(crate) writing: Option<(SnapshotMeta, Vec<Bytes>)>,
+    /// Messages sent, for tests of silence and storms.
+    pub sent: u64,
+}
+
+pub struct Cluster {
+    pub config: Config,
+    pub now: Time,
+    pub slots: Vec<Slot>,
+    pub network: Network,
+    pub clients: Vec<Client>,
+    pub(crate) by_key: BTreeMap<PublicKey, usize>,
+    pub oracles: Oracles,
+    pub rng: Rng,
+    pub(crate) events: Events,
+    /// Faults that happened, by kind.
+    pub faults: Faults,
+    /// How many things have happened: messages, timers, verdicts, answers.
+    pub steps: u64,
+    /// Of all that happened: the same seed gives the same.
+    pub hash: u64,
+    pub trace: Trace,
+    /// Who proposed which block, and when.
+    pub proposed: Vec<(Time, usize, BlockId)>,
+    /// Who committed which block, and when.
+    pub committed: Vec<(Time, usize, BlockId)>,
+    /// Refusals by reason.
+    pub refused: BTreeMap<Refused, u64>,
+    /// Says which messages are lost: from, to, message.
+    pub drops: Option<fn(usize, usize, &Peer) -> bool>,
+    /// Does something to the messages that are sent.
+    pub meddler: Option<Meddler>,
+    /// Faulty slots bend what they send.
+    pub liars: bool,
+}
+
+impl Cluster {
+    /// A cluster whose replicas have just started for the first time.
+    pub fn new(config: Config) -> Self {
+        Self::traced(config, Trace::default())
+    }
+
+    pub fn traced(config: Config, mut trace: Trace) -> Self {
+        let ids: Vec<usize> = (0..config.replicas).chain(config.twins.iter().copied()).collect();
+        let slots = ids.iter().map(|id| Slot {
+            id: *id,
+            core: None,
+            clock: Clock::default(),
+            paused_until: Time(0),
+            deadline: None,
+            disk: Disk::default(),
+            life: 0,
+            faulty: config.twins.contains(id),
+            checked: (0, 0),
+            spins: (Time(0), 0),
+            halted: None,
+            lost_data: false,
+            breaks_at: None,
+            writing: None,
+            sent: 0,
+        });
+        let facts = config.rules.facts();
+        (trace.phases, trace.carries_all_qcs) = (facts.phases, facts.carries_all_qcs);
+        trace.tells_signers = config.election.needs_signers();
+        let mut cluster = Self {
+            now: Time(0),
+            slots: slots.collect(),
+            network: Network::new(ids.len(), config.link),
+            clients: (0..config.clients)
+                .map(|id| Client::new(id, config.replicas, micros(config.client_patience)))
+                .collect(),
+            by_key: keys::clients_by_key(config.clients),
+            oracles: Oracles::default(),
+            rng: Rng::new(config.seed),
+            events: Events::default(),
+            faults: Faults::default(),
+            steps: 0,
+            hash: config.seed,
+            trace,
+            proposed: Vec::new(),
+            committed: Vec::new(),
+            refused: BTreeMap::new(),
+            drops: None,
+            meddler: None,
+            liars: false,
+            config,
+        };
+        for slot in 0..cluster.slots.len() {
+            cluster.boot(slot);
+        }
+        cluster
+    }
+
+    fn settings(&self, id: usize) -> Settings {
+        Settings {
+            me: ReplicaId(id as u16),
+            batch_commands: self.config.batch_commands,
+            batch_bytes: 1 << 20,
+            inline_bytes: self.config.inline_bytes,
+            relay_after: Duration::from_micros(self.config.relay_after),
+            snapshot_blocks: self.config.snapshot_blocks,
+            max_snapshot_bytes: 64 << 20,
+            mempool: mempool::Limits::default(),
+            filtering: self.config.filtering,
+            ancestors: self.config.ancestors,
+            certificate_cache: true,
+        }
+    }
+
+    fn make_core(&self, slot: usize) -> Core {
+        let id = self.slots[slot].id;
+        let committee = keys::committee(self.config.replicas);
+        let me = ReplicaId(id as u16);
+        let driver = HotStuff::new(committee, me, self.config.protocol());
+        let protocol = Driver::new(driver, (self.config.mutation)(id));
+        let genesis = Block::genesis(CHAIN, Epoch(0)).id();
+        let breaks_at = self.slots[slot].breaks_at;
+        let application = Register { breaks_at, ..Register::default() };
+        let execution = match self.slots[slot].disk.snapshots.last_key_value() {
+            None => Execution::new(application, Limits::default(), genesis).expect("limits of use"),
+            Some((_, (meta, chunks))) => {
+                let root = *meta.roots.last().expect("a snapshot has its own root");
+                let mut chunks = chunks.iter().cloned();
+                Execution::restore(application, Limits::default(), &mut chunks, root)
+                    .expect("its own snapshot")
+            }
+        };
+        let domain = self.config.domain();
+        let fresh = Box::new(Register::default);
+        Replica::new(self.settings(id), domain, protocol, execution, fresh)
+    }
+
+    /// Starts a replica with what its disk holds.
+    pub fn boot(&mut self, slot: usize) {
+        if self.slots[slot].lost_data && !self.slots[slot].disk.has_safety() {
+            let nonce = self.rng.next() as u8;
+            return self.rejoin(slot, nonce);
+        }
+        let recovery = Box::new(self.slots[slot].disk.recovery());
+        self.slots[slot].core = Some(Box::new(self.make_core(slot)));
+        self.note(slot, || "starts".into());
+        self.turn(slot, vec![Input::Start(recovery)]);
+        self.tell_log(slot);
+        self.connect(slot);
+    }
+
+    /// Tells a replica where its log begins.
+    pub(crate) fn tell_log(&mut self, slot: usize) {
+        if let Some(core) = &self.slots[slot].core {
+            let begins = self.slots[slot].disk.begins(status_of(core).committed);
+            self.turn(slot, vec![Input::LogBegins(begins)]);
+        }
+    }
+
+    /// Starts a replica whose disk was lost.
+    pub fn rejoin(&mut self, slot: usize, nonce: u8) {
+        self.slots[slot].disk = Disk::default();
+        self.slots[slot].lost_data = true;
+        self.slots[slot].core = Some(Box::new(self.make_core(slot)));
+        self.note(slot, || "starts without its data, and asks the others".into());
+        self.turn(slot, vec![Input::Rejoin(Digest([nonce; 32]))]);
+        self.connect(slot);
+    }
+
+    /// Channels open between a replica that has just started and all that run.
+    fn connect(&mut self, slot: usize) {
+        for peer in 0..self.slots.len() {
+            if peer != slot && self.slots[peer].core.is_some() {
+                self.reconnect(slot, peer);
+            }
+        }
+        for client in 0..self.clients.len() {
+            let id = self.slots[slot].id;
+            let sent = self.clients[client].reconnected(self.now, id);
+            self.submit(client, sent);
+        }
+    }
+
+    /// A channel between two replicas opens (again): both are told.
+    pub fn reconnect(&mut self, one: usize, two: usize) {
+        if self.slots[one].id == self.slots[two].id {
+            return;
+        }
+        self.schedule(0, Event::Connected { to: one, peer: two });
+        self.schedule(0, Event::Connected { to: two, peer: one });
+    }
+
+    pub fn crash(&mut self, slot: usize) {
+        let place = &mut self.slots[slot];
+        place.core = None;
+        place.deadline = None;
+        place.paused_until = Time(0);
+        place.life += 1;
+        place.checked = (0, 0);
+        place.writing = None;
+        self.note(slot, || "crashes".into());
+    }
+
+    pub(crate) fn schedule(&mut self, delay: u64, event: Event) {
+        self.events.push(self.now.after(micros(delay)), event);
+    }
+
+    pub(crate) fn note(&mut self, slot: usize, line: impl FnOnce() -> String) {
+        self.trace.note(self.now, slot, line);
+    }
+
+    /// A client turns to these replicas alone.
+    pub fn turn_client_to(&mut self, client: usize, targets: Targets) {
+        let sent = self.clients[client].turn_to(self.now, targets);
+        self.submit(client, sent);
+    }
+
+    /// A client wants `count` commands of `bytes` bytes executed.
+    pub fn request(&mut self, client: usize, count: u64, bytes: usize) {
+        let sent = self.clients[client].request(self.now, count, bytes);
+        self.submit(client, sent);
+    }
+
+    /// Sends what a client wants sent, and sees to it that it is woken.
+    pub(crate) fn submit(&mut self, client: usize, sent: Vec<Sent>) {
+        for Sent { to, relay, frame } in sent {
+            for slot in 0..self.slots.len() {
+                let id = self.slots[slot].id;
+                let meant = to.is_none_or(|to| to == id) && self.clients[client].reaches(id);
+                if meant && self.slots[slot].core.is_some() {
+                    let delay = self.rng.between(self.config.link.delay);
+                    self.schedule(delay, Event::Frame { to: slot, frame: frame.clone(), relay });
+                }
+            }
+        }
+        let client = &mut self.clients[client];
+        if let Some(deadline) = client.deadline()
+            && client.wakes.is_none_or(|wakes| wakes > deadline)
+        {
+            client.wakes = Some(deadline);
+            self.events.push(deadline, Event::Wake { client: client.id });
+        }
+    }
+
+    /// The next thing that happens, if anything is scheduled at or before `until`.
+    pub fn step(&mut self, until: Time) -> bool {
+        let timer = self.timers().min();
+        let event = self.events.next();
+        let (at, slot) = match (timer, event) {
+            (Some((at, slot)), event) if event.is_none_or(|event| at < event) => (at, Some(slot)),
+            (_, Some(at)) => (at, None),
+            _ => return false,
+        };
+        if at > until {
+            return false;
+        }
+        self.now = self.now.max(at);
+        self.steps += 1;
+        match slot {
+            Some(slot) => {
+                self.mix(slot as u64);
+                self.fire(slot);
+            }
+            None => {
+                if let Some(event) = self.events.pop() {
+                    self.mix(event.code());
+                    self.happen(event);
+                }
+            }
+        }
+        true
+    }
+
+    /// Makes what happens now a part of the hash.
+    pub(crate) fn mix(&mut self, what: u64) {
+        let mixed =
+            (self.hash ^ self.now.0.rotate_left(32) ^ what).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        self.hash = mixed ^ (mixed >> 29);
+    }
+
+    pub(crate) fn timers(&self) -> impl Iterator<Item = (Time, usize)> {
+        self.slots
+            .iter()
+            .enumerate()
+            .filter_map(|(slot, place)| Some((place.deadline?.max(place.paused_until), slot)))
+    }
+
+    /// Whether any timer runs.
+    pub fn has_timer(&self) -> bool {
+        self.timers().next().is_some()
+    }
+
+    /// Messages and verdicts under way (clients' patience does not count).
+    pub fn in_flight(&self) -> usize {
+        self.events.iter().filter(|event| !matches!(event, Event::Wake { .. })).count()
+    }
+
+    fn fire(&mut self, slot: usize) {
+        let now = self.now;
+        let spins = &mut self.slots[slot].spins;
+        *spins = if spins.0 == now { (now, spins.1 + 1) } else { (now, 0) };
+        assert!(spins.1 < 20, "liveness: the timer of slot {slot} is always due");
+        self.turn(slot, vec![Input::Timeout]);
+    }
+
+    pub fn run_for(&mut self, micros: u64) {
+        let until = self.now.after(Duration::from_micros(micros));
+        while self.step(until) {}
+        self.now = until;
+    }
+
+    /// Runs until `done`, at most so long; says whether it came to that.
+    pub fn run_until(&mut self, micros: u64, done: impl Fn(&Self) -> bool) -> bool {
+        let until = self.now.after(Duration::from_micros(micros));
+        while !done(self) {
+            if !self.step(until) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Runs until every client has all its answers.
+    pub fn run_until_answered(&mut self, micros: u64) -> bool {
+        self.run_until(micros, |cluster| cluster.clients.iter().all(Client::is_done))
+    }
+
+    /// A message that somebody made up arrives now.
+    pub fn inject(&mut self, from: usize, to: usize, message: &Peer) {
+        let parcel = Parcel::Bytes(message.to_bytes().into());
+        self.schedule(0, Event::Deliver { to, from, parcel });
+    }
+
+    /// The highest view any correct replica is in.
+    pub fn highest_view(&self) -> View {
+        let views = self.correct().map(|core| status_of(core).view);
+        views.max().unwrap_or_default()
+    }
+
+    /// The correct replicas that run.
+    pub fn correct(&self) -> impl Iterator<Item = &Core> {
+        self.slots.iter().filter(|slot| !slot.faulty).filter_map(|slot| slot.core.as_deref())
+    }
+
+    pub fn core(&self, slot: usize) -> &Core {
+        self.slots[slot].core.as_deref().expect("the replica runs")
+    }
+
+    /// Whether all correct replicas that run have executed the same commands. (Their heights may
+    /// differ: who made the last certificate knows more blocks without commands to be committed.)
+    pub fn is_level(&self) -> bool {
+        let all = self.oracles.commands.len();
+        self.correct().all(|core| core.execution().application().commands.len() == all)
+    }
+}
+
+pub fn status_of(core: &Core) -> quorate_core::protocol::Status {
+    use quorate_core::protocol::Protocol;
+    core.protocol().status()
+}
+
+/// What a faulty slot's message goes out as: to whom, and what.
+pub type Outgoing = Vec<(usize, Peer)>;
+
+/// A duration in microseconds.
+fn micros(count: u64) -> Duration {
+    Duration::from_micros(count)
+}

@@ -1,0 +1,99 @@
+//! What will happen, in the order of time and, at one instant, in the order in which it was
+//! scheduled.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use quorate_core::client::message::Response;
+use quorate_core::crypto::Signature;
+use quorate_core::frame::SharedFrame;
+use quorate_core::{Height, Time};
+
+use super::Peer;
+
+/// A message under way: as it was sent, or as its bytes.
+pub(crate) enum Parcel {
+    Message(Arc<Peer>),
+    Bytes(Bytes),
+}
+
+pub(crate) enum Event {
+    Deliver { to: usize, from: usize, parcel: Parcel },
+    Connected { to: usize, peer: usize },
+    Frame { to: usize, frame: SharedFrame, relay: bool },
+    Verified { to: usize, life: u64, ask: u64, verdicts: Vec<bool> },
+    Combined { to: usize, life: u64, ask: u64, signature: Option<Signature> },
+    SnapshotWritten { to: usize, life: u64, height: Height },
+    LogCut { to: usize },
+    Answer { from: usize, client: usize, response: Response },
+    Wake { client: usize },
+}
+
+impl Event {
+    /// Whose turn it leads to.
+    pub(crate) fn slot(&self) -> Option<usize> {
+        match self {
+            Self::Deliver { to, .. }
+            | Self::Connected { to, .. }
+            | Self::Frame { to, .. }
+            | Self::Verified { to, .. }
+            | Self::Combined { to, .. }
+            | Self::SnapshotWritten { to, .. }
+            | Self::LogCut { to } => Some(*to),
+            Self::Answer { .. } | Self::Wake { .. } => None,
+        }
+    }
+
+    /// Tells kinds apart in the hash of a run.
+    pub(crate) fn code(&self) -> u64 {
+        match self {
+            Self::Deliver { to, from, .. } => 1 | (*to as u64) << 8 | (*from as u64) << 24,
+            Self::Connected { to, peer } => 2 | (*to as u64) << 8 | (*peer as u64) << 24,
+            Self::Frame { to, .. } => 3 | (*to as u64) << 8,
+            Self::Verified { to, ask, .. } => 4 | (*to as u64) << 8 | ask << 24,
+            Self::Combined { to, ask, .. } => 5 | (*to as u64) << 8 | ask << 24,
+            Self::SnapshotWritten { to, height, .. } => 6 | (*to as u64) << 8 | height.0 << 24,
+            Self::LogCut { to } => 7 | (*to as u64) << 8,
+            Self::Answer { from, client, .. } => 8 | (*from as u64) << 8 | (*client as u64) << 24,
+            Self::Wake { client } => 9 | (*client as u64) << 8,
+        }
+    }
+}
+
+/// The queue. Events stay where they are; what moves in the heap are their places.
+#[derive(Default)]
+pub(crate) struct Events {
+    heap: BinaryHeap<Reverse<(Time, u64, u32)>>,
+    places: Vec<Option<Event>>,
+    free: Vec<u32>,
+    scheduled: u64,
+}
+
+impl Events {
+    pub(crate) fn push(&mut self, at: Time, event: Event) {
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.places.push(None);
+            self.places.len() as u32 - 1
+        });
+        self.places[place as usize] = Some(event);
+        self.scheduled += 1;
+        self.heap.push(Reverse((at, self.scheduled, place)));
+    }
+
+    /// When the next event happens.
+    pub(crate) fn next(&self) -> Option<Time> {
+        self.heap.peek().map(|Reverse((at, _, _))| *at)
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<Event> {
+        let Reverse((_, _, place)) = self.heap.pop()?;
+        self.free.push(place);
+        self.places[place as usize].take()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Event> {
+        self.places.iter().flatten()
+    }
+}

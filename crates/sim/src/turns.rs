@@ -1,0 +1,151 @@
+//! What happens, and what it leads to: one turn of a replica's loop, and what the oracles see.
+
+use std::sync::Arc;
+
+use quorate_core::client::message::Response;
+use quorate_core::crypto::PublicKey;
+use quorate_core::hotstuff::Message;
+use quorate_core::replica::drive::turn;
+use quorate_core::replica::{Input, Submitted};
+use quorate_core::wire::Decode as _;
+use quorate_core::{Height, ReplicaId};
+
+use super::Peer;
+use super::client;
+use super::cluster::Cluster;
+use super::events::{Event, Parcel};
+use super::world::Outside;
+
+impl Cluster {
+    pub(crate) fn happen(&mut self, event: Event) {
+        if let Some(slot) = event.slot()
+            && self.slots[slot].paused_until > self.now
+        {
+            // It waits at the door of a process that was stopped.
+            self.events.push(self.slots[slot].paused_until, event);
+            return;
+        }
+        match event {
+            Event::Deliver { to, from, parcel } => self.deliver(to, from, parcel),
+            Event::Connected { to, peer } => {
+                let peer = ReplicaId(self.slots[peer].id as u16);
+                self.turn(to, vec![Input::Connected(peer)]);
+            }
+            Event::Frame { to, frame, relay } => {
+                if let Some(frame) = client::verified(&frame) {
+                    self.turn(to, vec![Input::Frames(vec![Submitted { frame, relay }])]);
+                }
+            }
+            Event::Verified { to, life, ask, verdicts } if self.slots[to].life == life => {
+                self.turn(to, vec![Input::Checked { ask, verdicts }]);
+            }
+            Event::Combined { to, life, ask, signature } if self.slots[to].life == life => {
+                self.turn(to, vec![Input::Combined { ask, signature }]);
+            }
+            Event::SnapshotWritten { to, life, height } if self.slots[to].life == life => {
+                self.snapshot_written(to, height);
+            }
+            Event::LogCut { to } => self.tell_log(to),
+            Event::Answer { from, client, response } => self.answered(from, client, response),
+            Event::Wake { client } => {
+                if self.clients[client].wakes == Some(self.now) {
+                    self.clients[client].wakes = None;
+                    let sent = self.clients[client].wake(self.now);
+                    self.submit(client, sent);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn deliver(&mut self, to: usize, from: usize, parcel: Parcel) {
+        if self.slots[to].core.is_none() && !self.trace.on {
+            return;
+        }
+        let message = match parcel {
+            Parcel::Message(message) => Arc::unwrap_or_clone(message),
+            Parcel::Bytes(bytes) => match Peer::from_bytes(bytes) {
+                Ok(message) => message,
+                Err(error) => {
+                    let from = &self.slots[from];
+                    assert!(
+                        from.faulty,
+                        "no panic: r{} sent what cannot be read: {error}",
+                        from.id
+                    );
+                    return;
+                }
+            },
+        };
+        self.trace.delivered(self.now, from, to, &message);
+        let from = ReplicaId(self.slots[from].id as u16);
+        self.turn(to, vec![Input::Peer { from, message }]);
+    }
+
+    fn answered(&mut self, from: usize, client: usize, response: Response) {
+        let id = self.slots[from].id;
+        let sent = self.clients[client].respond(self.now, id, response);
+        for (number, place) in self.clients[client].replies.drain(..) {
+            self.oracles.acknowledged(client, number, place);
+        }
+        self.submit(client, sent);
+    }
+
+    /// One turn of a replica's loop, then what it wants done, then the oracles.
+    pub fn turn(&mut self, slot: usize, inputs: Vec<Input<Message>>) {
+        let (now, line) = (self.now, self.trace.length());
+        let place = &mut self.slots[slot];
+        let Some(mut core) = place.core.take() else { return };
+        let mut outside = Outside {
+            id: place.id,
+            watched: (!place.faulty).then_some(&mut self.oracles),
+            at_once: self.config.verify_delay.is_none(),
+            verify: self.config.verify,
+            actions: Vec::new(),
+        };
+        let local = place.clock.shows(now);
+        let result = turn(&mut *core, &mut place.disk, &mut outside, local, inputs);
+        let actions = outside.actions;
+        let lock = self.trace.is_used().then(|| core.protocol().safety().lock.clone());
+        place.deadline = core.deadline().map(|deadline| place.clock.when(deadline));
+        place.core = Some(core);
+        for action in actions {
+            self.perform(slot, action);
+        }
+        if let Some(lock) = lock {
+            self.trace.locked(now, slot, &lock, line);
+        }
+        self.examine(slot);
+        if result.is_err() {
+            self.crash(slot);
+        }
+    }
+
+    /// What the oracles see of a replica between two turns.
+    fn examine(&mut self, slot: usize) {
+        let place = &mut self.slots[slot];
+        let Some(core) = place.core.as_ref().filter(|_| !place.faulty) else { return };
+        let execution = core.execution();
+        let commands = &execution.application().commands;
+        for (index, command) in commands.iter().enumerate().skip(place.checked.1) {
+            self.oracles.executed(place.id, index, command);
+        }
+        for height in place.checked.0..=execution.height().0 {
+            if let Some(root) = execution.root_at(Height(height)) {
+                self.oracles.has_state(place.id, Height(height), root);
+            }
+        }
+        place.checked = (execution.height().0, commands.len());
+    }
+
+    pub(crate) fn answer(&mut self, from: usize, client: PublicKey, response: Response) {
+        let Some(client) = self.by_key.get(&client).copied() else { return };
+        if let Response::Outcome(outcome) = &response
+            && !self.slots[from].faulty
+        {
+            self.oracles.answers(self.slots[from].id, self.clients[client].key(), outcome);
+        }
+        let delay = self.rng.between(self.config.link.delay);
+        self.schedule(delay, Event::Answer { from, client, response });
+    }
+}
