@@ -23,6 +23,7 @@ pub mod network;
 pub mod oracles;
 pub mod rng;
 mod serve;
+pub mod strict;
 pub mod trace;
 mod turns;
 mod world;

@@ -1,0 +1,311 @@
+//! Random schedules: everything is drawn from a seed, disturbed, healed, and must recover.
+
+use std::cell::RefCell;
+
+use quorate_core::crypto::Form;
+use quorate_core::hotstuff::rules;
+use quorate_core::leader::Election;
+use quorate_core::pacemaker::Kind;
+use quorate_core::replica::Ancestors;
+use quorate_sim::disk::Disk;
+use quorate_sim::network::Link;
+use quorate_sim::rng::Rng;
+use quorate_sim::trace::Trace;
+use quorate_sim::{Cluster, Config};
+
+use crate::forger::Forger;
+
+/// How long, in virtual microseconds, a cluster may take for what it must do.
+const PATIENCE_MICROS: u64 = 60_000_000;
+
+/// Views that may pass from the healing of the network to the next commit: one in which replicas
+/// find together, and rotations of leaders: two, one more where liars or replicas that abstain may
+/// spoil one, two more where some are dead, and as many views as an election by history may take to
+/// see that they are.
+fn liveness_views(cluster: &Cluster) -> u64 {
+    if cluster.config.replicas == 1 {
+        // Alone, a replica goes through any number of views in one instant.
+        return u64::MAX;
+    }
+    let spoilt = cluster.slots.iter().any(|slot| slot.faulty || slot.lost_data);
+    let dead = cluster.slots.iter().any(|slot| slot.core.is_none());
+    let by_history = cluster.config.election != Election::RoundRobin;
+    let rotations = 3 + u64::from(spoilt) + 2 * u64::from(dead) + 2 * u64::from(by_history);
+    4 + rotations * cluster.config.replicas as u64 + if by_history { 40 } else { 0 }
+}
+
+/// A cluster drawn from a seed.
+fn draw(rng: &mut Rng, seed: u64) -> Config {
+    let replicas = rng.pick(&[1, 2, 3, 3, 4, 4, 4, 4, 4, 5, 6, 7, 10]);
+    let slowest = rng.pick(&[1_000, 5_000, 40_000, 40_000, 150_000]);
+    let rules = rng.pick(&rules::ALL);
+    let forms = rng.pick(&[
+        (Form::List, Form::List),
+        (Form::List, Form::List),
+        (Form::Aggregate, Form::Aggregate),
+        (Form::Threshold, Form::Aggregate),
+    ]);
+    let election = match forms.0 {
+        // Certificates that name no signers elect nobody.
+        Form::Threshold => Election::RoundRobin,
+        _ => rng.pick(&[
+            Election::RoundRobin,
+            Election::RoundRobin,
+            Election::Carousel,
+            Election::Reputation,
+        ]),
+    };
+    Config {
+        replicas,
+        rules,
+        election,
+        forms,
+        pacemaker: rng.pick(&[Kind::TimeoutCertificates, Kind::Linear]),
+        second_vote: rules.facts().name == "hotstuff-two-chain" && rng.percent(50),
+        filtering: rng.percent(90),
+        ancestors: rng.pick(&[
+            Ancestors::None,
+            Ancestors::None,
+            Ancestors::Missing,
+            Ancestors::All,
+        ]),
+        seed,
+        clients: 1 + rng.below(3) as usize,
+        link: Link {
+            loss_percent: rng.pick(&[0, 0, 2, 10]),
+            duplicate_percent: rng.pick(&[0, 5]),
+            delay: (500, slowest),
+            ..Link::steady(0)
+        },
+        verify_delay: rng.pick(&[None, Some((10, 500)), Some((100, 20_000))]),
+        inline_bytes: rng.pick(&[0, 64, 4096]),
+        batch_commands: rng.pick(&[1, 5, 100]),
+        snapshot_blocks: rng.pick(&[5, 20, 1_000_000]),
+        retire: rng.percent(50),
+        encodes: false,
+        ..Config::default()
+    }
+}
+
+/// `QUORATE_TRACE=1`: what happened is printed where something is found.
+pub fn trace() -> Trace {
+    if std::env::var_os("QUORATE_TRACE").is_some() { Trace::on() } else { Trace::default() }
+}
+
+/// One random fault, or the end of one.
+fn disturb(cluster: &mut Cluster, rng: &mut Rng) {
+    let slots = cluster.slots.len();
+    let slot = rng.below(slots as u64) as usize;
+    match rng.below(11) {
+        0 if cluster.slots[slot].core.is_some() => cluster.crash(slot),
+        1 | 2 => {
+            let fails = (rng.below(4) as usize, rng.below(3) as usize);
+            cluster.slots[slot].disk.fails = Some(fails);
+        }
+        3..=5 if cluster.slots[slot].core.is_none() => cluster.boot(slot),
+        6 if rng.percent(50) => {
+            let sides = rng.next();
+            cluster.network.partition(|slot| (sides >> slot & 1) as usize);
+        }
+        6 => {
+            // Two runs of leaders, either of which could commit if it were a quorum; twins sit on
+            // both sides.
+            let (replicas, from) = (cluster.config.replicas, rng.below(10) as usize);
+            let ids: Vec<usize> = cluster.slots.iter().map(|slot| slot.id).collect();
+            let half = |slot: usize| (ids[slot] + from) % replicas < replicas / 2;
+            let twins: Vec<usize> = cluster.config.twins.clone();
+            cluster.network.partition(|slot| match twins.contains(&ids[slot]) {
+                true => usize::from(slot >= replicas),
+                false => usize::from(half(slot)),
+            });
+        }
+        7 => {
+            let to = rng.below(slots as u64) as usize;
+            let cut = rng.percent(70);
+            cluster.network.link(slot, to).cut = cut;
+        }
+        8 => cluster.network.heal(),
+        // One replica alone.
+        9 => cluster.network.partition(|other| usize::from(other == slot)),
+        _ => {}
+    }
+}
+
+/// The network heals, everybody comes back but those who are to stay `down`; then every command
+/// must be answered.
+fn must_recover(cluster: &mut Cluster, down: &[usize]) {
+    cluster.network.heal();
+    cluster.network.set_all(|link| link.loss_percent = 0);
+    for slot in 0..cluster.slots.len() {
+        cluster.slots[slot].disk.fails = None;
+        if down.contains(&slot) {
+            if cluster.slots[slot].core.is_some() {
+                cluster.crash(slot);
+            }
+        } else if cluster.slots[slot].core.is_none() {
+            cluster.boot(slot);
+        }
+    }
+    for client in 0..cluster.clients.len() {
+        cluster.request(client, 1, 10);
+    }
+    let (view, height) = (cluster.highest_view().0, cluster.oracles.height());
+    assert!(
+        cluster.run_until(PATIENCE_MICROS, |cluster| cluster.oracles.height() > height),
+        "liveness: nothing is committed after the network healed"
+    );
+    let views = cluster.highest_view().0 - view;
+    let allowed = liveness_views(cluster);
+    // Alone, a replica does in one turn all there is to do.
+    assert!(
+        views <= allowed || cluster.slots.len() == 1,
+        "liveness: it took {views} views to commit, {allowed} are allowed"
+    );
+    assert!(
+        cluster.run_until_answered(PATIENCE_MICROS),
+        "liveness: not all is answered after the network healed"
+    );
+    assert!(
+        cluster.run_until(PATIENCE_MICROS, Cluster::is_level),
+        "liveness: a replica does not catch up: {:?}",
+        cluster.correct().map(|core| core.execution().height()).collect::<Vec<_>>()
+    );
+    for client in &cluster.clients {
+        assert_eq!(
+            cluster.oracles.executed_of(client.id),
+            client.acknowledged,
+            "exactly once: client {} was told of other commands than were executed",
+            client.id
+        );
+    }
+}
+
+/// After all was answered nothing moves any more.
+fn must_fall_silent(cluster: &mut Cluster) {
+    cluster.run_for(10_000_000);
+    assert_eq!(cluster.in_flight(), 0, "silence: messages without work");
+    assert!(!cluster.has_timer(), "silence: a timer without work");
+}
+
+fn some_requests(cluster: &mut Cluster, rng: &mut Rng) {
+    let client = rng.below(cluster.clients.len() as u64) as usize;
+    if rng.percent(60) {
+        let (count, bytes) = (1 + rng.below(4), rng.pick(&[10, 100]));
+        cluster.request(client, count, bytes);
+    }
+    if rng.percent(10) {
+        // Several frames on their way at once.
+        for _ in 0..4 {
+            cluster.request(client, 1, 10);
+        }
+    }
+}
+
+fn some_time(cluster: &mut Cluster, rng: &mut Rng) {
+    let micros = rng.pick(&[1_000, 10_000, 50_000, 300_000, 300_000]);
+    cluster.run_for(micros);
+}
+
+/// Loss, partitions, delays, crashes at any write; in the end up to f replicas are dead.
+pub fn swarm(seed: u64, place: &mut Option<Cluster>) {
+    let mut rng = Rng::new(seed);
+    let config = draw(&mut rng, seed);
+    let cluster = place.insert(Cluster::traced(config, trace()));
+    cluster.watch_strictly();
+    let replicas = cluster.config.replicas as u64;
+    let tells_all = cluster.config.pacemaker == Kind::TimeoutCertificates;
+    let dead = rng.percent(40) && replicas > 3 && tells_all;
+    let down: Vec<usize> = match dead {
+        true => (0..(replicas - 1) / 3).map(|_| rng.below(replicas) as usize).collect(),
+        false => Vec::new(),
+    };
+    for _ in 0..rng.between((10, 80)) {
+        some_requests(cluster, &mut rng);
+        if rng.percent(50) {
+            disturb(cluster, &mut rng);
+        }
+        some_time(cluster, &mut rng);
+    }
+    must_recover(cluster, &down);
+    if !dead {
+        must_fall_silent(cluster);
+    }
+}
+
+/// Up to f replicas lie: they run twice with one key, forget what they signed, and bend or forge
+/// what they send.
+pub fn liars(seed: u64, place: &mut Option<Cluster>) {
+    let mut rng = Rng::new(seed ^ 0x11A5);
+    let replicas = rng.pick(&[4, 4, 4, 5, 6, 7, 10]);
+    let mut liars: Vec<usize> = (0..replicas).collect();
+    while liars.len() > (replicas - 1) / 3 {
+        liars.remove(rng.below(liars.len() as u64) as usize);
+    }
+    let config = Config { replicas, twins: liars, ..draw(&mut rng, seed) };
+    let cluster = place.insert(Cluster::traced(config, trace()));
+    cluster.watch_strictly();
+    cluster.liars = rng.percent(60);
+    if rng.percent(60) {
+        let faulty = cluster.slots.iter().map(|slot| slot.faulty).collect();
+        let forger = RefCell::new(Forger::new(rng.next(), faulty));
+        cluster.meddler =
+            Some(Box::new(move |from, to, message| forger.borrow_mut().meddle(from, to, message)));
+    }
+    for _ in 0..rng.between((10, 60)) {
+        some_requests(cluster, &mut rng);
+        if rng.percent(50) {
+            disturb(cluster, &mut rng);
+        }
+        let liar = cluster.config.replicas;
+        if rng.percent(10) {
+            cluster.crash(liar);
+            cluster.slots[liar].disk = Disk::default();
+            cluster.boot(liar);
+        }
+        some_time(cluster, &mut rng);
+    }
+    // In the end the liars lie on, or are silent.
+    let down: Vec<usize> = match rng.below(3) {
+        0 => (0..cluster.slots.len()).filter(|slot| cluster.slots[*slot].faulty).collect(),
+        _ => Vec::new(),
+    };
+    must_recover(cluster, &down);
+}
+
+/// Up to f replicas lose their disks in the middle of it all, and never contradict themselves.
+pub fn lost_data(seed: u64, place: &mut Option<Cluster>) {
+    let mut rng = Rng::new(seed ^ 0x105E);
+    let replicas = rng.pick(&[4, 4, 7]);
+    let config = Config { replicas, ..draw(&mut rng, seed) };
+    let cluster = place.insert(Cluster::traced(config, trace()));
+    cluster.watch_strictly();
+    let mut victims = (replicas - 1) / 3;
+    for _ in 0..rng.between((20, 80)) {
+        let client = rng.below(cluster.clients.len() as u64) as usize;
+        if rng.percent(60) {
+            cluster.request(client, 1 + rng.below(4), 10);
+        }
+        if rng.percent(30) {
+            disturb(cluster, &mut rng);
+        }
+        if victims > 0 && rng.percent(5) {
+            victims -= 1;
+            let slot = (rng.below(2) as usize + 2 * victims) % replicas;
+            cluster.crash(slot);
+            cluster.slots[slot].disk = Disk::default();
+            cluster.rejoin(slot, victims as u8);
+        }
+        some_time(cluster, &mut rng);
+    }
+    must_recover(cluster, &[]);
+    // Enough views that it may speak again.
+    for _ in 0..30 {
+        cluster.request(0, 1, 10);
+        assert!(cluster.run_until_answered(PATIENCE_MICROS), "liveness: after data was lost");
+    }
+    assert!(
+        cluster.correct().all(|core| !core.is_rejoining()),
+        "liveness: a replica that lost its data does not come back"
+    );
+    must_fall_silent(cluster);
+}
