@@ -182,6 +182,11 @@ impl Oracles {
         assert_eq!(before, outcome, "exactly once: r{replica} gives another answer");
     }
 
+    /// The highest view that any correct replica gave up on.
+    pub fn highest_given_up(&self) -> u64 {
+        self.given_up.values().copied().max().unwrap_or(0)
+    }
+
     pub fn height(&self) -> u64 {
         self.chain.last_key_value().map_or(0, |(height, _)| *height)
     }

@@ -9,46 +9,64 @@ pub struct Mutant {
     pub what: &'static str,
     /// Where it is from.
     pub source: &'static str,
+    /// The one variant whose rules it is in.
+    pub variant: Option<&'static str>,
 }
 
 const fn mutant(name: &'static str, what: &'static str, source: &'static str) -> Mutant {
-    Mutant { name, what, source }
+    Mutant { name, what, source, variant: None }
+}
+
+const fn of(
+    variant: &'static str,
+    name: &'static str,
+    what: &'static str,
+    source: &'static str,
+) -> Mutant {
+    Mutant { name, what, source, variant: Some(variant) }
 }
 
 /// Every mutant, by theme: rules, durability, voting, certificates, pacemaker, rejoining, bounds,
 /// catch-up, commands.
 pub const ALL: [Mutant; 74] = [
-    mutant(
+    of(
+        "hotstuff-fast",
         "fast-commit-any-views",
         "Fast: a block is committed on its child's certificate, whatever their views",
         "Fast-HotStuff, first version (Jalalzai, Niu, Feng 2020): direct parents without consecutive views",
     ),
-    mutant(
+    of(
+        "hotstuff-two-chain",
         "two-chain-commit-any-views",
         "two-chain: the same",
         "the check `round + 1 == round` of Jolteon / DiemBFT v4 left out; same flaw as early Fast-HotStuff",
     ),
-    mutant(
+    of(
+        "hotstuff-2",
         "hotstuff-2-commit-any-views",
         "HotStuff-2: the same",
         "same flaw as early Fast-HotStuff",
     ),
-    mutant(
+    of(
+        "hotstuff-chained",
         "chained-commit-any-views",
         "chained: three certified blocks in a row commit, whatever their views",
         "HotStuff (Yin et al. 2019), section 5: a commit needs direct parents, without which dummy blocks are skipped",
     ),
-    mutant(
+    of(
+        "hotstuff-simplified",
         "simplified-commit-any-views",
         "simplified: the grandparent is committed, whatever its view",
         "Jehl 2021: g.view + 2 = p.view left out",
     ),
-    mutant(
+    of(
+        "hotstuff-chained",
         "chained-commit-two-chain",
         "chained: commits on a two-chain, with the lock of a three-chain",
         "HotStuff 2019, section 4.4: why two phases are not enough without more view-change work",
     ),
-    mutant(
+    of(
+        "hotstuff-basic",
         "basic-commit-at-pre-commit",
         "basic: commits on the certificate of pre-commit votes",
         "HotStuff 2019, Algorithm 2 with the commit phase left out",
@@ -58,7 +76,8 @@ pub const ALL: [Mutant; 74] = [
         "the lock stays at genesis",
         "Twins (Bano et al. 2020), 'forgotten lock' among the bugs injected into DiemBFT",
     ),
-    mutant(
+    of(
+        "hotstuff-chained",
         "lock-rule-inverted",
         "chained: votes where the justify is older than the lock, not newer",
         "the vote rule of HotStuff (Algorithm 4, safeNode) with its comparison inverted; tool evaluations by mutation (e.g. ByzzFuzz 2023)",
@@ -68,17 +87,20 @@ pub const ALL: [Mutant; 74] = [
         "votes whatever the lock or the time-out certificate says",
         "Twins 2020: safety rules switched off",
     ),
-    mutant(
+    of(
+        "hotstuff-2",
         "hotstuff-2-lock-ignored",
         "HotStuff-2: votes for a justify below the lock",
         "HotStuff-2 (Malkhi, Nayak 2023), safety rule left out",
     ),
-    mutant(
+    of(
+        "hotstuff-two-chain",
         "two-chain-tc-ignored",
         "two-chain: a time-out certificate lets any justify pass",
         "DiemBFT v4 `safe_to_extend` left out; Jolteon section 3",
     ),
-    mutant(
+    of(
+        "hotstuff-fast",
         "fast-agg-qc-ignored",
         "Fast: after a bad view the block need not extend the AggQC's highest QC",
         "Fast-HotStuff 2020, Algorithm 2: the check of the AggQC left out",
@@ -93,7 +115,8 @@ pub const ALL: [Mutant; 74] = [
         "votes go to the leader of their view, and the next one waits for them",
         "dissertation, chained HotStuff: sent to the current leader, collected by the next",
     ),
-    mutant(
+    of(
+        "hotstuff-two-chain",
         "second-vote-unguarded",
         "two-chain: the second vote is cast after giving up on the view",
         "protocols.md section 1, Cautions; the guard that makes 3-delay commits safe",
@@ -224,7 +247,8 @@ pub const ALL: [Mutant; 74] = [
         "a time-out certificate may carry a lower QC than its signers hold",
         "DiemBFT v4: `high_qc` of a TC not compared with the signed rounds",
     ),
-    mutant(
+    of(
+        "hotstuff-fast",
         "agg-qc-votes-unchecked",
         "the votes of an AggQC's highest QC are not verified",
         "Fast-HotStuff 2020: an AggQC is to be checked with its highest QC",
@@ -259,7 +283,8 @@ pub const ALL: [Mutant; 74] = [
         "f + 1 higher time-outs are not joined",
         "purely local timers stall: DiemBFT v4, Bracha-style time-outs added later",
     ),
-    mutant(
+    of(
+        "hotstuff-2",
         "hotstuff-2-no-wait",
         "HotStuff-2: after a bad view the leader does not wait for the locks of all",
         "HotStuff-2 2023: the wait of Δ left out (Tendermint's hidden lock)",

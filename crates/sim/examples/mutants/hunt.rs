@@ -24,7 +24,8 @@ pub struct Tool {
 }
 
 /// The tools, in the order of a round.
-pub const TOOLS: [Tool; 4] = [
+pub const TOOLS: [Tool; 5] = [
+    Tool { name: "views", worlds: 100, all: None, run: schedules::views },
     Tool { name: "swarm", worlds: 60, all: None, run: schedules::swarm },
     Tool { name: "liars", worlds: 60, all: None, run: schedules::liars },
     Tool { name: "lost data", worlds: 20, all: None, run: schedules::lost_data },

@@ -7,6 +7,7 @@ use std::time::Duration;
 use quorate_core::mutant::{self, ALL, Mutant};
 
 use crate::hunt::{Caught, TOOLS, Tool, hunt, listen};
+use crate::schedules;
 
 /// What was asked for.
 struct Options {
@@ -77,6 +78,7 @@ pub fn main() -> ExitCode {
     let mut rows = Vec::new();
     for mutant in options.mutants() {
         mutant::choose(Some(mutant.name));
+        schedules::only(mutant.variant);
         let (caught, events) = hunt(budget, options.first_seed, &tools);
         match &caught {
             Some(Caught { tool, world, oracle, words, seconds, .. }) => eprintln!(
@@ -101,8 +103,10 @@ pub fn main() -> ExitCode {
 
 /// How many were caught, and how soon.
 fn summary(rows: &[(&Mutant, Option<Caught>)]) -> String {
-    let mut seconds: Vec<f64> =
-        rows.iter().map(|(_, caught)| caught.as_ref().map_or(f64::MAX, |c| c.seconds)).collect();
+    let mut seconds: Vec<f64> = rows
+        .iter()
+        .map(|(_, caught)| caught.as_ref().map_or(f64::INFINITY, |c| c.seconds))
+        .collect();
     seconds.sort_by(f64::total_cmp);
     let caught = rows.iter().filter(|(_, caught)| caught.is_some()).count();
     let median = seconds.get(seconds.len() / 2).copied().unwrap_or(0.0);

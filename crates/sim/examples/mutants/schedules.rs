@@ -1,9 +1,10 @@
 //! Random schedules: everything is drawn from a seed, disturbed, healed, and must recover.
 
 use std::cell::RefCell;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use quorate_core::crypto::Form;
-use quorate_core::hotstuff::rules;
+use quorate_core::hotstuff::rules::{self, Rules};
 use quorate_core::leader::Election;
 use quorate_core::pacemaker::Kind;
 use quorate_core::replica::Ancestors;
@@ -11,7 +12,7 @@ use quorate_sim::disk::Disk;
 use quorate_sim::network::Link;
 use quorate_sim::rng::Rng;
 use quorate_sim::trace::Trace;
-use quorate_sim::{Cluster, Config};
+use quorate_sim::{Cluster, Config, status_of};
 
 use crate::forger::Forger;
 
@@ -34,11 +35,33 @@ fn liveness_views(cluster: &Cluster) -> u64 {
     4 + rotations * cluster.config.replicas as u64 + if by_history { 40 } else { 0 }
 }
 
+/// Where the variant to be run is in [`rules::ALL`]; beyond it: any.
+static VARIANT: AtomicUsize = AtomicUsize::new(usize::MAX);
+
+/// From now on this variant alone is run; `None`: all are.
+pub fn only(variant: Option<&str>) {
+    let at = variant.and_then(|name| rules::ALL.iter().position(|r| r.facts().name == name));
+    VARIANT.store(at.unwrap_or(usize::MAX), Ordering::Relaxed);
+}
+
+/// The variants to be run.
+pub fn variants() -> Vec<&'static dyn Rules> {
+    match rules::ALL.get(VARIANT.load(Ordering::Relaxed)) {
+        Some(rules) => vec![*rules],
+        None => rules::ALL.to_vec(),
+    }
+}
+
+fn draw_rules(rng: &mut Rng) -> &'static dyn Rules {
+    let variants = variants();
+    variants[rng.below(variants.len() as u64) as usize]
+}
+
 /// A cluster drawn from a seed.
 fn draw(rng: &mut Rng, seed: u64) -> Config {
     let replicas = rng.pick(&[1, 2, 3, 3, 4, 4, 4, 4, 4, 5, 6, 7, 10]);
     let slowest = rng.pick(&[1_000, 5_000, 40_000, 40_000, 150_000]);
-    let rules = rng.pick(&rules::ALL);
+    let rules = draw_rules(rng);
     let forms = rng.pick(&[
         (Form::List, Form::List),
         (Form::List, Form::List),
@@ -214,7 +237,7 @@ pub fn swarm(seed: u64, place: &mut Option<Cluster>) {
     cluster.watch_strictly();
     let replicas = cluster.config.replicas as u64;
     let tells_all = cluster.config.pacemaker == Kind::TimeoutCertificates;
-    let dead = rng.percent(40) && replicas > 3 && tells_all;
+    let dead = rng.percent(40) && (4..8).contains(&replicas) && tells_all;
     let down: Vec<usize> = match dead {
         true => (0..(replicas - 1) / 3).map(|_| rng.below(replicas) as usize).collect(),
         false => Vec::new(),
@@ -308,4 +331,87 @@ pub fn lost_data(seed: u64, place: &mut Option<Cluster>) {
         "liveness: a replica that lost its data does not come back"
     );
     must_fall_silent(cluster);
+}
+
+/// Who is cut off changes with every view and every certificate, at the moment when it is there: as
+/// in Twins, a certificate reaches a few only, and time-outs build on what the others have. With
+/// twins in half of the worlds.
+pub fn views(seed: u64, place: &mut Option<Cluster>) {
+    let mut rng = Rng::new(seed ^ 0x71E5);
+    let rules = draw_rules(&mut rng);
+    let twins = if rng.percent(50) { vec![rng.below(4) as usize] } else { Vec::new() };
+    let config = Config {
+        rules,
+        pacemaker: rng.pick(&[Kind::TimeoutCertificates, Kind::TimeoutCertificates, Kind::Linear]),
+        second_vote: rules.facts().name == "hotstuff-two-chain" && rng.percent(30),
+        broadcast_votes: rng.percent(20),
+        twins,
+        seed,
+        base_timeout: 20_000,
+        delta: 5_000,
+        client_patience: 200_000,
+        encodes: false,
+        ..Config::default()
+    };
+    let cluster = place.insert(Cluster::traced(config, trace()));
+    cluster.watch_strictly();
+    if rng.percent(30) {
+        let faulty = cluster.slots.iter().map(|slot| slot.faulty).collect();
+        let forger = RefCell::new(Forger::new(rng.next(), faulty));
+        cluster.meddler =
+            Some(Box::new(move |from, to, message| forger.borrow_mut().meddle(from, to, message)));
+    }
+    for _ in 0..rng.between((5, 40)) {
+        if rng.percent(40) {
+            cluster.request(0, 1, 10);
+        }
+        let before = front(cluster);
+        cluster.run_until(400_000, |cluster| front(cluster) > before);
+        if rng.percent(30) {
+            cluster.run_for(rng.pick(&[500, 1_000, 2_000]));
+        }
+        repartition(cluster, &mut rng);
+        if rng.percent(5) {
+            let slot = rng.below(4) as usize;
+            cluster.crash(slot);
+            cluster.boot(slot);
+        }
+    }
+    must_recover(cluster, &[]);
+}
+
+/// The highest view, and the highest certificate.
+fn front(cluster: &Cluster) -> (u64, u64) {
+    let statuses = || cluster.slots.iter().filter_map(|slot| slot.core.as_deref()).map(status_of);
+    let view = statuses().map(|status| status.view.0).max().unwrap_or(0);
+    (view, statuses().map(|status| status.high_qc.0).max().unwrap_or(0))
+}
+
+fn repartition(cluster: &mut Cluster, rng: &mut Rng) {
+    let slots = cluster.slots.len();
+    let one = rng.below(slots as u64) as usize;
+    // Who knows most is the one to keep apart.
+    let knows =
+        |slot: usize| cluster.slots[slot].core.as_deref().map(|core| status_of(core).high_qc);
+    let first = (0..slots).max_by_key(|slot| (knows(*slot), *slot)).unwrap_or(0);
+    let one = if rng.percent(50) { first } else { one };
+    match rng.below(10) {
+        0..=3 => cluster.network.partition(|slot| usize::from(slot == one)),
+        4 | 5 => {
+            cluster.network.heal();
+            (0..slots).for_each(|to| cluster.network.link(one, to).cut = true);
+        }
+        6 => {
+            let other = rng.below(slots as u64) as usize;
+            cluster.network.heal();
+            (0..slots)
+                .filter(|to| *to != other)
+                .for_each(|to| cluster.network.link(one, to).cut = true);
+        }
+        7 => {
+            let sides = rng.next();
+            cluster.network.partition(|slot| (sides >> slot & 1) as usize);
+        }
+        _ => cluster.network.heal(),
+    }
 }
