@@ -54,6 +54,13 @@ pub fn choose(name: Option<&str>) -> bool {
     at != Some(None)
 }
 
+/// Whether a mutant is on.
+#[cfg(quorate_mutants)]
+#[must_use]
+pub fn is_on() -> bool {
+    chosen() != NONE
+}
+
 /// Where a mutant is in [`ALL`]. Evaluated by the compiler, which so refuses a name that is not there.
 #[cfg(quorate_mutants)]
 pub(crate) const fn index_of(name: &str) -> usize {

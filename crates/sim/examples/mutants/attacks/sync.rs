@@ -1,7 +1,5 @@
 //! Who is behind asks a liar, and nobody else can be heard.
 
-use std::cell::Cell;
-use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -166,22 +164,31 @@ pub fn offer(place: &mut Option<Cluster>) {
 
 /// While a snapshot is on its way, the blocks that it covers arrive from somebody else.
 pub fn overtaken(place: &mut Option<Cluster>) {
-    let cluster = start(place, with_snapshots(), None);
+    let config = Config { retire: false, ..with_snapshots() };
+    let cluster = start(place, config, None);
     work(cluster, 2);
     cluster.crash(VICTIM);
     work(cluster, 12);
-    let slow = Rc::new(Cell::new(true));
-    let held = Rc::clone(&slow);
-    cluster.meddler = Some(Box::new(move |_, to, message| match message {
-        PeerMessage::Chunk { last: true, .. } if to == VICTIM && held.get() => Fate::Late(700_000),
+    // r2 has no blocks any more where it has a snapshot; the others answer, but slowly.
+    let offer = cluster.slots[2].disk.recovery().offer;
+    let Some(offer) = offer else { panic!("harness: there is no snapshot") };
+    cluster.crash(2);
+    cluster.slots[2].disk.offered(&offer, true);
+    cluster.boot(2);
+    cluster.run_for(10_000);
+    for other in [1, 3] {
+        cluster.network.link(other, VICTIM).delay = (300_000, 300_000);
+    }
+    cluster.meddler = Some(Box::new(move |from, to, message| match message {
+        PeerMessage::Chunk { last: true, .. } if to == VICTIM => Fate::Late(500_000),
+        PeerMessage::Chain(blocks) if to == VICTIM && from != 2 => {
+            let most = blocks.len().saturating_sub(1);
+            let blocks = blocks.iter().take(most).cloned().collect();
+            Fate::Bent(Box::new(PeerMessage::Chain(blocks)))
+        }
         _ => Fate::Goes,
     }));
     cluster.boot(VICTIM);
-    for _ in 0..20 {
-        cluster.request(0, 1, 10);
-        cluster.run_for(50_000);
-    }
-    slow.set(false);
-    cluster.run_for(2_000_000);
+    cluster.run_for(3_000_000);
     recover(cluster);
 }
