@@ -20,6 +20,10 @@ pub struct Forger {
     rng: Rng,
     /// By slot: whether it lies.
     faulty: Vec<bool>,
+    /// It bends no other messages than proposals after a time-out.
+    only_forks: bool,
+    /// What it told of the last view in which it forked.
+    last_fork: Option<(View, Fate)>,
     /// The last proposals, with how their views were entered.
     seen: Vec<(SharedBlock, Option<Tc>)>,
 }
@@ -27,7 +31,12 @@ pub struct Forger {
 impl Forger {
     /// Forges what these slots send.
     pub fn new(seed: u64, faulty: Vec<bool>) -> Self {
-        Self { rng: Rng::new(seed), faulty, seen: Vec::new() }
+        Self { rng: Rng::new(seed), faulty, only_forks: false, last_fork: None, seen: Vec::new() }
+    }
+
+    /// Forks whenever time-outs let it, and does nothing else.
+    pub fn who_always_forks(self) -> Self {
+        Self { only_forks: true, ..self }
     }
 
     /// What becomes of a message.
@@ -41,7 +50,16 @@ impl Forger {
                 self.seen.remove(0);
             }
         }
-        if !self.faulty[from] || self.rng.percent(50) {
+        if !self.faulty[from] {
+            return Fate::Goes;
+        }
+        if self.only_forks {
+            return match inner {
+                Message::Proposal { block, tc: Some(tc) } => self.fork_alike(block, tc),
+                _ => Fate::Goes,
+            };
+        }
+        if self.rng.percent(50) {
             return Fate::Goes;
         }
         match inner {
@@ -71,6 +89,14 @@ impl Forger {
             content.frames.clear();
         }
         propose(content, tc.cloned())
+    }
+
+    /// The same, to all alike.
+    fn fork_alike(&mut self, block: &SharedBlock, tc: &Tc) -> Fate {
+        if self.last_fork.as_ref().is_none_or(|(view, _)| *view != block.view) {
+            self.last_fork = Some((block.view, self.fork(block, Some(tc))));
+        }
+        self.last_fork.as_ref().map_or(Fate::Goes, |(_, fate)| fate.clone())
     }
 
     /// Another's proposal as its own.

@@ -25,7 +25,8 @@ pub struct Tool {
 }
 
 /// The tools, in the order of a round.
-pub const TOOLS: [Tool; 5] = [
+pub const TOOLS: [Tool; 6] = [
+    Tool { name: "holders", worlds: 200, all: None, run: schedules::holders },
     Tool { name: "views", worlds: 100, all: None, run: schedules::views },
     Tool { name: "swarm", worlds: 60, all: None, run: schedules::swarm },
     Tool { name: "liars", worlds: 60, all: None, run: schedules::liars },
@@ -163,6 +164,9 @@ fn campaign(
                     // What was broken once may break again while it goes.
                     let _ = catch_unwind(AssertUnwindSafe(|| drop(place)));
                     events.fetch_add(steps, Ordering::Relaxed);
+                    if let (true, Some(lines)) = (std::env::var_os("DBGSHOW").is_some(), &lines) {
+                        eprintln!("{lines}\nEND {seed}");
+                    }
                     if result.is_err() {
                         let said = SAID.take();
                         if said.starts_with("harness") && mutant::is_on() {

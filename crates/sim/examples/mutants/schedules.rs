@@ -7,6 +7,7 @@ use quorate_core::crypto::Form;
 use quorate_core::hotstuff::rules::{self, Rules};
 use quorate_core::leader::Election;
 use quorate_core::pacemaker::Kind;
+use quorate_core::protocol::Protocol as _;
 use quorate_core::replica::Ancestors;
 use quorate_sim::disk::Disk;
 use quorate_sim::network::Link;
@@ -414,4 +415,82 @@ fn repartition(cluster: &mut Cluster, rng: &mut Rng) {
         }
         _ => cluster.network.heal(),
     }
+}
+
+/// One replica after another gets a certificate that nobody else has, is cut off with it, and comes
+/// back while another one is: what it alone knows to be committed must be what all commit. In half
+/// of the worlds a liar forks whenever it may.
+pub fn holders(seed: u64, place: &mut Option<Cluster>) {
+    let mut rng = Rng::new(seed ^ 0x401D);
+    let config = Config {
+        rules: draw_rules(&mut rng),
+        seed,
+        base_timeout: 20_000,
+        delta: 5_000,
+        client_patience: 100_000,
+        encodes: false,
+        ..Config::default()
+    };
+    let cluster = place.insert(Cluster::traced(config, trace()));
+    let liar = rng.percent(50).then(|| rng.below(4) as usize);
+    if let Some(liar) = liar {
+        cluster.slots[liar].faulty = true;
+        let faulty = cluster.slots.iter().map(|slot| slot.faulty).collect();
+        let forger = RefCell::new(Forger::new(rng.next(), faulty).who_always_forks());
+        cluster.meddler =
+            Some(Box::new(move |from, to, message| forger.borrow_mut().meddle(from, to, message)));
+    }
+    cluster.watch_strictly();
+    cluster.request(0, 1, 10);
+    cluster.run_for(rng.below(15) * 1_000);
+    let pair = [rng.below(4) as usize, rng.below(4) as usize];
+    for round in 0..rng.between((2, 7)) as usize {
+        cluster.request(0, 1, 10);
+        hold(cluster, &mut rng, pair[round % 2]);
+    }
+    cluster.network.heal();
+    cluster.meddler = None;
+    for _ in 0..3 {
+        cluster.request(0, 1, 10);
+        assert!(
+            cluster.run_until_answered(PATIENCE_MICROS),
+            "liveness: not all is answered after the network healed"
+        );
+    }
+}
+
+/// `holder` gets a certificate, is cut off, and the others go on for some views.
+fn hold(cluster: &mut Cluster, rng: &mut Rng, holder: usize) {
+    let rank = |cluster: &Cluster, slot: usize| cluster.core(slot).protocol().high_qc().rank();
+    let highest = |cluster: &Cluster| (0..4).map(|slot| rank(cluster, slot)).max();
+    cluster.network.heal();
+    let phases = cluster.config.rules.facts().phases;
+    if phases > 1 {
+        // It leads, and has come to some phase.
+        let phase = rng.below(u64::from(phases)) as u8;
+        cluster.run_until(150_000, |cluster| {
+            let status = status_of(cluster.core(holder));
+            let leads = status.leader.index() == holder;
+            leads && (phase == 0 || rank(cluster, holder) >= (status.view, phase))
+        });
+        cluster.run_for(rng.pick(&[0, 1_000]));
+    }
+    // With one who hears nothing there are no more votes than a certificate needs, and the others
+    // cannot make it again of what time-outs carry.
+    let deaf = rng.percent(80).then(|| (holder + 1 + rng.below(3) as usize) % 4);
+    for other in 0..4 {
+        cluster.network.link(holder, other).cut = true;
+        if let Some(deaf) = deaf {
+            cluster.network.link(other, deaf).cut = true;
+        }
+    }
+    let before = highest(cluster);
+    cluster.run_until(150_000, |cluster| Some(rank(cluster, holder)) > before);
+    cluster.network.partition(|slot| usize::from(slot == holder));
+    let views = cluster.highest_view().0 + 1 + rng.below(3);
+    let others = |cluster: &Cluster| {
+        let view = |slot: usize| status_of(cluster.core(slot)).view.0;
+        (0..4).filter(|slot| *slot != holder).map(view).max()
+    };
+    cluster.run_until(600_000, |cluster| others(cluster) >= Some(views));
 }
