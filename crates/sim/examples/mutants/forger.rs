@@ -4,11 +4,13 @@
 use std::sync::Arc;
 
 use quorate_core::block::{Block, Content, SharedBlock};
-use quorate_core::certificate::Tc;
+use quorate_core::certificate::{Ballot, Domain, Tc, Vote};
+use quorate_core::crypto::Signer as _;
 use quorate_core::hotstuff::Message;
 use quorate_core::replica::message::PeerMessage;
 use quorate_core::{ReplicaId, View};
 use quorate_sim::Peer;
+use quorate_sim::keys::Key;
 use quorate_sim::network::Fate;
 use quorate_sim::rng::Rng;
 
@@ -21,7 +23,7 @@ pub struct Forger {
     /// By slot: whether it lies.
     faulty: Vec<bool>,
     /// It bends no other messages than proposals after a time-out.
-    only_forks: bool,
+    only_forks: Option<Domain>,
     /// What it told of the last view in which it forked.
     last_fork: Option<(View, Fate)>,
     /// The last proposals, with how their views were entered.
@@ -31,12 +33,12 @@ pub struct Forger {
 impl Forger {
     /// Forges what these slots send.
     pub fn new(seed: u64, faulty: Vec<bool>) -> Self {
-        Self { rng: Rng::new(seed), faulty, only_forks: false, last_fork: None, seen: Vec::new() }
+        Self { rng: Rng::new(seed), faulty, only_forks: None, last_fork: None, seen: Vec::new() }
     }
 
-    /// Forks whenever time-outs let it, and does nothing else.
-    pub fn who_always_forks(self) -> Self {
-        Self { only_forks: true, ..self }
+    /// Forks whenever time-outs let it, votes for its forks, and does nothing else.
+    pub fn who_always_forks(self, domain: Domain) -> Self {
+        Self { only_forks: Some(domain), ..self }
     }
 
     /// What becomes of a message.
@@ -53,9 +55,10 @@ impl Forger {
         if !self.faulty[from] {
             return Fate::Goes;
         }
-        if self.only_forks {
+        if let Some(domain) = &self.only_forks {
             return match inner {
                 Message::Proposal { block, tc: Some(tc) } => self.fork_alike(block, tc),
+                Message::Vote(vote) => self.vote_for_the_fork(domain, from, vote),
                 _ => Fate::Goes,
             };
         }
@@ -97,6 +100,20 @@ impl Forger {
             self.last_fork = Some((block.view, self.fork(block, Some(tc))));
         }
         self.last_fork.as_ref().map_or(Fate::Goes, |(_, fate)| fate.clone())
+    }
+
+    /// What it voted for was the block that it told nobody of.
+    fn vote_for_the_fork(&self, domain: &Domain, from: usize, vote: &Vote) -> Fate {
+        let forked = self.last_fork.as_ref().filter(|(view, _)| *view == vote.view);
+        let Some((_, Fate::Bent(told))) = forked else { return Fate::Goes };
+        let PeerMessage::Protocol { message: Message::Proposal { block, .. }, .. } = &**told else {
+            return Fate::Goes;
+        };
+        let ballot = Ballot { block: block.id(), ..vote.ballot };
+        let statement = domain.vote(ballot.view, ballot.phase, &ballot.block);
+        let signature = Key::of_replica(from).sign(&statement);
+        let vote = Vote { ballot, signature, ..*vote };
+        Fate::Bent(Box::new(PeerMessage::of(Message::Vote(vote))))
     }
 
     /// Another's proposal as its own.

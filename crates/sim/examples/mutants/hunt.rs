@@ -164,9 +164,6 @@ fn campaign(
                     // What was broken once may break again while it goes.
                     let _ = catch_unwind(AssertUnwindSafe(|| drop(place)));
                     events.fetch_add(steps, Ordering::Relaxed);
-                    if let (true, Some(lines)) = (std::env::var_os("DBGSHOW").is_some(), &lines) {
-                        eprintln!("{lines}\nEND {seed}");
-                    }
                     if result.is_err() {
                         let said = SAID.take();
                         if said.starts_with("harness") && mutant::is_on() {

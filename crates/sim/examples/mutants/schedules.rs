@@ -436,7 +436,8 @@ pub fn holders(seed: u64, place: &mut Option<Cluster>) {
     if let Some(liar) = liar {
         cluster.slots[liar].faulty = true;
         let faulty = cluster.slots.iter().map(|slot| slot.faulty).collect();
-        let forger = RefCell::new(Forger::new(rng.next(), faulty).who_always_forks());
+        let domain = cluster.config.domain();
+        let forger = RefCell::new(Forger::new(rng.next(), faulty).who_always_forks(domain));
         cluster.meddler =
             Some(Box::new(move |from, to, message| forger.borrow_mut().meddle(from, to, message)));
     }
