@@ -68,13 +68,7 @@ pub fn main() -> ExitCode {
     };
     listen();
     let (tools, budget) = (options.tools(), Duration::from_secs(options.seconds));
-    mutant::choose(None);
-    let (false_alarm, events) = hunt(budget, options.first_seed, &tools);
-    eprintln!("no mutant: {events} events in {} s", options.seconds);
-    if let Some(Caught { tool, world, words, .. }) = false_alarm {
-        eprintln!("FALSE ALARM by {tool}, {world}: {words}");
-        return ExitCode::FAILURE;
-    }
+    let Some(events) = without_mutants(&options, &tools) else { return ExitCode::FAILURE };
     let mut rows = Vec::new();
     for mutant in options.mutants() {
         mutant::choose(Some(mutant.name));
@@ -99,6 +93,30 @@ pub fn main() -> ExitCode {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
     }
+}
+
+/// With no mutant on nothing may be found: with all variants, and with each of those that a mutant is
+/// hunted in. Returns how many events there were.
+fn without_mutants(options: &Options, tools: &[Tool]) -> Option<u64> {
+    mutant::choose(None);
+    let mut variants: Vec<Option<&str>> =
+        options.mutants().iter().map(|mutant| mutant.variant).chain([None]).collect();
+    variants.sort_unstable();
+    variants.dedup();
+    let mut all = 0;
+    for variant in variants {
+        schedules::only(variant);
+        let budget = Duration::from_secs(options.seconds);
+        let (false_alarm, events) = hunt(budget, options.first_seed, tools);
+        let name = variant.unwrap_or("all variants");
+        eprintln!("no mutant, {name}: {events} events in {} s", options.seconds);
+        if let Some(Caught { tool, world, words, .. }) = false_alarm {
+            eprintln!("FALSE ALARM by {tool}, {world}: {words}");
+            return None;
+        }
+        all += events;
+    }
+    Some(all)
 }
 
 /// How many were caught, and how soon.
