@@ -4,9 +4,13 @@ CARGO ?= cargo
 LOCKED := --locked
 # Arguments for `make demo` and `make bench...`, as in: make demo ARGS="--replicas 7"
 ARGS ?=
+# How long `make sim` and `make soak` run, and from which seed on the latter does.
+MINUTES ?= 5
+HOURS ?= 8
+SEED ?= 1000000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench bench-matrix bench-crypto coverage pictures audit format-check lint deny docs wasm unit
+.PHONY: help demo test bench bench-matrix bench-crypto coverage pictures sim soak audit format-check lint deny docs wasm unit
 
 help: ## Print this.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,7 +27,14 @@ bench-matrix: ## Measure every combination that works, then with one replica dea
 bench-crypto: ## Measure the signature schemes on this machine: a table, or ARGS="-o json".
 	$(CARGO) run $(LOCKED) --release -p quorate-crypto --example bench_crypto -- $(ARGS)
 
-test: format-check deny lint docs wasm unit ## Everything a change must pass.
+sim: ## Five minutes of clusters on virtual time in which anything may go wrong; MINUTES=n for more.
+	$(CARGO) run $(LOCKED) --release --bin quorate -- sim --minutes $(MINUTES) $(ARGS)
+
+soak: ## The same for a night (HOURS=n), with a report in docs/soak.md.
+	$(CARGO) run $(LOCKED) --release --bin quorate -- sim --minutes $$(( $(HOURS) * 60 )) --seed $(SEED) \
+		--markdown docs/soak.md $(ARGS)
+
+test: format-check deny lint docs wasm unit sim ## Everything a change must pass.
 
 audit: ## Look for known vulnerabilities (fetches the advisory database).
 	$(CARGO) deny --locked check advisories

@@ -47,6 +47,8 @@ enum Command {
     Status(commands::status::Arguments),
     /// Measure clusters of processes on this machine.
     Bench(commands::bench::Arguments),
+    /// Look for violations in simulated clusters in which anything may go wrong.
+    Sim(commands::sim::Arguments),
     /// Print the protocols there are, and what goes with them.
     Protocols,
     /// Print decided blocks, proven by their certificates.
@@ -77,6 +79,7 @@ fn main() -> ExitCode {
         Command::Load(arguments) => commands::load::run(&arguments, cli.output),
         Command::Keygen(arguments) => commands::keygen::run(&arguments, cli.output),
         Command::Config(command) => commands::config::run(&command, cli.output),
+        Command::Sim(arguments) => commands::sim::run(&arguments, cli.output),
         Command::Protocols => commands::protocols::run(cli.output),
         Command::Version => commands::version::run(cli.output),
         Command::Completions(arguments) => commands::completions::run::<Cli>(&arguments),

@@ -3,13 +3,17 @@
 
 use quorate_sim as cluster;
 
+use std::cell::Cell;
+use std::rc::Rc;
+
 use cluster::client::Targets;
-use cluster::network::Link;
+use cluster::network::{Fate, Link};
 use cluster::trace::Trace;
 use cluster::{Cluster, Config, Peer, status_of};
 use quorate_core::hotstuff::Message;
 use quorate_core::replica::Halt;
 use quorate_core::replica::message::PeerMessage;
+use quorate_core::{Duration, Height};
 
 /// So many requests, one after the other.
 fn serve(cluster: &mut Cluster, requests: usize) {
@@ -269,6 +273,66 @@ fn a_snapshot_comes_from_another_peer_when_the_first_dies_in_between() {
         // A test of transfer alone: nobody relies on what r3 forgot, for it never voted since.
         cluster.slots[3].faulty = true;
     }
+}
+
+/// Blocks that were asked of one peer come, late, while another one's snapshot of an earlier height
+/// is still on its way.
+#[test]
+fn a_snapshot_that_blocks_have_overtaken_is_not_installed() {
+    let mut cluster = Cluster::new(Config { replicas: 10, ..with_snapshots() });
+    cluster.network.partition(|slot| usize::from(slot == 9));
+    while cluster.core(0).execution().height() < Height(12) {
+        serve(&mut cluster, 1);
+    }
+    let holds_all = |cluster: &Cluster| {
+        (0..9).all(|slot| cluster.slots[slot].disk.begins(Height(1)) == Height(1))
+    };
+    assert!(holds_all(&cluster), "r9 can still get all the blocks");
+
+    let offered = Rc::new(Cell::new(None));
+    let complete = Rc::new(Cell::new(false));
+    let (sees_offer, sees_end) = (Rc::clone(&offered), Rc::clone(&complete));
+    cluster.meddler = Some(Box::new(move |_, to, peer| match peer {
+        _ if to != 9 => Fate::Goes,
+        // They would bring r9 up to date.
+        PeerMessage::Protocol { message: Message::Proposal { .. }, .. } => Fate::Lost,
+        PeerMessage::Chain(_) => Fate::Late(600_000),
+        PeerMessage::Behind(offer) => {
+            sees_offer.set(Some(offer.block.height));
+            Fate::Goes
+        }
+        PeerMessage::Chunk { last, .. } => {
+            sees_end.set(*last);
+            Fate::Late(500_000)
+        }
+        _ => Fate::Goes,
+    }));
+    cluster.network.heal();
+    cluster.reconnect(9, 0);
+    cluster.run_for(10_000);
+    // r9 has asked. Meanwhile the others order blocks that it does not get, and cut their logs.
+    while holds_all(&cluster) {
+        serve(&mut cluster, 1);
+    }
+
+    let mut height = Height(0);
+    let until = cluster.now.after(Duration::from_secs(10));
+    while !complete.get() {
+        assert!(cluster.step(until), "no snapshot was sent");
+        height = cluster.core(9).execution().height();
+    }
+    let snapshot = offered.get().expect("a snapshot was offered");
+    assert!(height > snapshot, "blocks came before the end of the snapshot of {snapshot:?}");
+    // The last chunk arrives.
+    let until = cluster.now.after(Duration::from_secs(1));
+    while cluster.step(until) {
+        let now = cluster.core(9).execution().height();
+        assert!(now >= height, "the state of r9 went back from {height:?} to {now:?}");
+        height = now;
+    }
+    cluster.meddler = None;
+    serve(&mut cluster, 3);
+    assert!(cluster.run_until(60_000_000, Cluster::is_level));
 }
 
 #[test]

@@ -24,7 +24,8 @@ impl Clock {
             return Time(elapsed);
         }
         let rate = (1_000_000 + self.drift) as u128;
-        let mut at = (u128::from(elapsed) * 1_000_000 / rate) as u64;
+        // Roundings may be one off either way.
+        let mut at = ((u128::from(elapsed) * 1_000_000 / rate) as u64).saturating_sub(2);
         while self.shows(Time(at)) < local {
             at += 1;
         }

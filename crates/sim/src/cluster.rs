@@ -257,6 +257,24 @@ impl Cluster {
         self.note(slot, || "crashes".into());
     }
 
+    /// Gives each slot a clock of its own. To be called before time goes by: the clocks are those of
+    /// machines that run all the time.
+    pub fn set_clocks(&mut self, clocks: &[Clock]) {
+        for (slot, clock) in clocks.iter().enumerate() {
+            self.crash(slot);
+            self.slots[slot].clock = *clock;
+            self.slots[slot].disk = Disk::default();
+            self.boot(slot);
+        }
+    }
+
+    /// A slot does nothing for so many microseconds, as a process that is stopped and goes on.
+    pub fn pause(&mut self, slot: usize, micros: u64) {
+        self.faults.fired("pause");
+        self.note(slot, || "is stopped for a while".into());
+        self.slots[slot].paused_until = self.now.after(Duration::from_micros(micros));
+    }
+
     pub(crate) fn schedule(&mut self, delay: u64, event: Event) {
         self.events.push(self.now.after(micros(delay)), event);
     }
@@ -388,13 +406,19 @@ impl Cluster {
 
     /// Runs until every client has all its answers.
     pub fn run_until_answered(&mut self, micros: u64) -> bool {
-        self.run_until(micros, |cluster| cluster.clients.iter().all(Client::is_done))
+        self.run_until(micros, Cluster::is_answered)
+    }
+
+    /// Whether every client has all its answers.
+    pub fn is_answered(&self) -> bool {
+        self.clients.iter().all(Client::is_done)
     }
 
     /// A message that somebody made up arrives now.
     pub fn inject(&mut self, from: usize, to: usize, message: &Peer) {
         let parcel = Parcel::Bytes(message.to_bytes().into());
-        self.schedule(0, Event::Deliver { to, from, parcel });
+        let sent = self.now;
+        self.schedule(0, Event::Deliver { to, from, sent, parcel });
     }
 
     /// The highest view any correct replica is in.

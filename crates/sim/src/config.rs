@@ -101,7 +101,7 @@ impl Config {
             timing: Timing::Exponential {
                 base: Duration::from_micros(self.base_timeout),
                 multiplier_percent: 150,
-                max: Duration::from_secs(2),
+                max: Duration::from_micros(self.base_timeout.max(100_000) * 20),
             },
             vote_form: self.forms.0,
             time_out_form: self.forms.1,

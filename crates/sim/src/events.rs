@@ -20,7 +20,7 @@ pub(crate) enum Parcel {
 }
 
 pub(crate) enum Event {
-    Deliver { to: usize, from: usize, parcel: Parcel },
+    Deliver { to: usize, from: usize, sent: Time, parcel: Parcel },
     Connected { to: usize, peer: usize },
     Frame { to: usize, frame: SharedFrame, relay: bool },
     Verified { to: usize, life: u64, ask: u64, verdicts: Vec<bool> },

@@ -14,22 +14,30 @@ pub const CHAIN: Digest = Digest([0xC4; 32]);
 /// A secret key.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
-    secret: Digest,
+    public: PublicKey,
 }
 
 impl Key {
+    fn new(kind: u64, id: usize) -> Self {
+        let mut bytes = [0; 32];
+        for (at, part) in bytes.chunks_mut(8).enumerate() {
+            part.copy_from_slice(&mix(mix(kind + at as u64).wrapping_add(id as u64)).to_le_bytes());
+        }
+        Self { public: PublicKey(bytes) }
+    }
+
     pub fn of_replica(id: usize) -> Self {
-        Self { secret: Digest::of("test replica key", &(id as u64).to_le_bytes()) }
+        Self::new(0x100, id)
     }
 
     pub fn of_client(id: usize) -> Self {
-        Self { secret: Digest::of("test client key", &(id as u64).to_le_bytes()) }
+        Self::new(0x200, id)
     }
 }
 
 impl ClientSigner for Key {
     fn public_key(&self) -> PublicKey {
-        PublicKey(Digest::of("test public key", &self.secret.0).0)
+        self.public
     }
 }
 
@@ -39,14 +47,29 @@ impl Signer for Key {
     }
 }
 
+/// A keyed mix of 64 bits at a time: as good as a signature among those who do not compute one for
+/// another's key, and a hundred times faster.
 fn seal(key: &PublicKey, statement: &[u8]) -> Signature {
-    let mut bytes = key.0.to_vec();
-    bytes.extend_from_slice(statement);
-    let half = Digest::of("test signature", &bytes);
+    let mut lanes = [0x9E37_79B9_7F4A_7C15_u64, 0xC2B2_AE3D_27D4_EB4F];
+    for (at, part) in key.0.chunks(8).chain(statement.chunks(8)).enumerate() {
+        let mut word = [0; 8];
+        word[..part.len()].copy_from_slice(part);
+        let lane = &mut lanes[at % 2];
+        let product = u128::from(*lane ^ u64::from_le_bytes(word)) * 0xD6E8_FEB8_6659_FD93;
+        *lane = (product as u64).rotate_left(23) ^ (product >> 64) as u64;
+    }
     let mut signature = [0; 64];
-    signature[..32].copy_from_slice(&half.0);
-    signature[32..].copy_from_slice(&half.0);
+    for (at, part) in signature.chunks_mut(8).enumerate() {
+        let mixed = mix(lanes[0] ^ mix(lanes[1].wrapping_add(at as u64)));
+        part.copy_from_slice(&mixed.to_le_bytes());
+    }
     Signature::from(signature)
+}
+
+fn mix(word: u64) -> u64 {
+    let mixed = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    mixed ^ (mixed >> 31)
 }
 
 /// Signatures joined into one: the exclusive or of all.

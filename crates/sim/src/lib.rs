@@ -9,21 +9,25 @@
 
 pub mod adversary;
 pub mod app;
+pub mod campaign;
 pub mod client;
 pub mod clock;
 mod cluster;
 pub mod config;
+pub mod diagram;
 pub mod disk;
 mod events;
 pub mod faults;
 pub mod keys;
-mod lines;
+pub mod lines;
+pub mod liveness;
 pub mod mutant;
 pub mod network;
 pub mod oracles;
 pub mod rng;
 mod serve;
 pub mod strict;
+pub mod swarm;
 pub mod trace;
 mod turns;
 mod world;

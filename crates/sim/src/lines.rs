@@ -7,7 +7,10 @@ use quorate_core::replica::Refused;
 /// Something that happened to a replica.
 #[derive(Debug)]
 pub struct Line {
+    /// When.
     pub at: Time,
+    /// When the message was sent that arrives.
+    pub sent: Option<Time>,
     /// To whom it happened.
     pub who: usize,
     pub kind: Kind,
@@ -24,9 +27,16 @@ pub enum Kind {
     Refusal(usize, Refused),
 }
 
+impl Line {
+    /// Something that a replica did.
+    pub fn event(at: Time, who: usize, words: String) -> Self {
+        Self { at, sent: None, who, kind: Kind::Event, words }
+    }
+}
+
 /// Each by itself, in the order in which they happened.
 pub fn apart(lines: &[Line]) -> Vec<String> {
-    let text = |Line { at, who, kind, words }: &Line| {
+    let text = |Line { at, who, kind, words, .. }: &Line| {
         let at = millis(*at);
         match kind {
             Kind::Event => format!("{at}  r{who} {words}"),

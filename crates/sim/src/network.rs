@@ -58,6 +58,10 @@ impl Link {
     }
 }
 
+/// What a sender keeps for a slow link, in nanoseconds of sending: what is more is dropped, as the
+/// queues of the transport do.
+const LONGEST_QUEUE: u64 = 1_000_000_000;
+
 /// What a direction carries at the moment. In nanoseconds since the beginning.
 #[derive(Clone, Copy, Debug, Default)]
 struct Traffic {
@@ -81,6 +85,11 @@ impl Network {
         Self { links: vec![vec![link; slots]; slots], traffic }
     }
 
+    /// Nothing that is sent from now on waits for what was sent before.
+    pub fn forget_traffic(&mut self) {
+        self.traffic.iter_mut().flatten().for_each(|traffic| *traffic = Traffic::default());
+    }
+
     /// Whether what passes takes longer the larger it is.
     pub fn minds_size(&self, from: usize, to: usize) -> bool {
         self.links[from][to].bytes_per_ms > 0
@@ -102,6 +111,10 @@ impl Network {
         }
         if rng.percent(link.loss_percent) {
             faults.fired("message lost");
+            return [None, None];
+        }
+        if self.traffic[from][to].sent > now.0 + LONGEST_QUEUE {
+            faults.fired("message dropped by a full queue");
             return [None, None];
         }
         let first = Some(self.arrival(rng, faults, now, (from, to), bytes));

@@ -99,9 +99,23 @@ impl Cluster {
         let message = Arc::new(message);
         for peer in 0..self.slots.len() {
             let id = self.slots[peer].id;
-            if id != own && to.is_none_or(|to| to.index() == id) {
+            if id != own && to.is_none_or(|to| to.index() == id) && self.hears(slot, peer) {
                 self.post(slot, peer, &message);
             }
+        }
+    }
+
+    /// Of two copies of a liar, one hears what another liar says: were it both, each answer to an
+    /// answer would be two.
+    fn hears(&mut self, from: usize, to: usize) -> bool {
+        let replicas = self.config.replicas;
+        let twin = self.config.twins.iter().position(|twin| *twin == self.slots[to].id);
+        match twin {
+            Some(place) if self.slots[from].faulty => {
+                let second = (self.steps + place as u64).is_multiple_of(2);
+                second == (to >= replicas)
+            }
+            _ => true,
         }
     }
 
@@ -140,7 +154,7 @@ impl Cluster {
                 _ => Parcel::Message(Arc::clone(&message)),
             };
             let at = at.after(Duration::from_micros(late));
-            self.events.push(at, Event::Deliver { to, from, parcel });
+            self.events.push(at, Event::Deliver { to, from, sent: now, parcel });
         }
     }
 

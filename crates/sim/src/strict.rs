@@ -21,8 +21,8 @@ use super::{Core, status_of};
 const VOTES_OF_A_PEER: usize = 6;
 /// Verifications of one peer's messages.
 const VERIFICATIONS_OF_A_PEER: usize = 64;
-/// Signatures remembered.
-const SIGNATURES: usize = 4096;
+/// Signatures remembered of each replica, and at most.
+const SIGNATURES: (usize, usize) = (64, 4096);
 
 /// What was signed by whom, and what follows for certificates; how much a replica may hold.
 #[derive(Debug)]
@@ -184,7 +184,11 @@ impl Strict {
         let held = [
             ("votes", core.protocol().held_votes(), VOTES_OF_A_PEER * self.replicas),
             ("messages", core.held_verifications(), VERIFICATIONS_OF_A_PEER * self.replicas),
-            ("signatures", core.held_signatures(), SIGNATURES),
+            (
+                "signatures",
+                core.held_signatures(),
+                (SIGNATURES.0 * self.replicas).min(SIGNATURES.1),
+            ),
             (
                 "frames",
                 core.mempool().len(),

@@ -50,6 +50,11 @@ impl Trace {
         apart(&std::mem::take(&mut self.lines))
     }
 
+    /// What happened since this was last asked, for who draws it.
+    pub fn take_lines(&mut self) -> Vec<Line> {
+        std::mem::take(&mut self.lines)
+    }
+
     /// The same for those who read it: what several did alike at one instant is one line.
     pub fn take_together(&mut self) -> Vec<String> {
         together(std::mem::take(&mut self.lines))
@@ -57,7 +62,7 @@ impl Trace {
 
     pub fn note(&mut self, now: Time, slot: usize, words: impl FnOnce() -> String) {
         if self.on {
-            self.lines.push(Line { at: now, who: slot, kind: Kind::Event, words: words() });
+            self.lines.push(Line::event(now, slot, words()));
         }
     }
 
@@ -76,13 +81,13 @@ impl Trace {
         let words = format!("locks on {}", self.qc(lock));
         let has = self.lines.iter().skip(turn).rposition(|line| line.words.starts_with("has "));
         let at = turn + has.map_or(0, |has| has + 1);
-        self.lines.insert(at, Line { at: now, who: slot, kind: Kind::Event, words });
+        self.lines.insert(at, Line::event(now, slot, words));
     }
 
     pub fn refused(&mut self, now: Time, slot: usize, from: usize, reason: Refused) {
         if self.on {
             let kind = Kind::Refusal(from, reason);
-            self.lines.push(Line { at: now, who: slot, kind, words: String::new() });
+            self.lines.push(Line { at: now, sent: None, who: slot, kind, words: String::new() });
         }
     }
 
@@ -146,12 +151,13 @@ impl Trace {
         format!(" of {}", names.join(" "))
     }
 
-    pub fn delivered(&mut self, now: Time, from: usize, to: usize, message: &Peer) {
+    pub fn delivered(&mut self, now: Time, sent: Time, from: usize, to: usize, message: &Peer) {
         if !self.on {
             return;
         }
         let words = self.words(message);
-        self.lines.push(Line { at: now, who: to, kind: Kind::Delivery(from), words });
+        let kind = Kind::Delivery(from);
+        self.lines.push(Line { at: now, sent: Some(sent), who: to, kind, words });
     }
 
     fn words(&mut self, message: &Peer) -> String {
@@ -218,7 +224,7 @@ impl Trace {
                 let (qc, tc) = (self.qc(high_qc), self.tc(high_tc.as_ref()));
                 format!("time-out of view {} ({qc}{tc}{vote})", time_out.view)
             }
-            Message::Advance { high_qc, high_tc, decided } => {
+            Message::Advance { high_qc, high_tc, decided, .. } => {
                 let decided =
                     decided.as_ref().map_or_else(String::new, |qc| format!(", {}", self.qc(qc)));
                 format!("knows {}{}{decided}", self.qc(high_qc), self.tc(high_tc.as_ref()))

@@ -8,7 +8,7 @@ use quorate_core::hotstuff::Message;
 use quorate_core::replica::drive::turn;
 use quorate_core::replica::{Input, Submitted};
 use quorate_core::wire::Decode as _;
-use quorate_core::{Height, ReplicaId};
+use quorate_core::{Height, ReplicaId, Time};
 
 use super::Peer;
 use super::client;
@@ -26,7 +26,7 @@ impl Cluster {
             return;
         }
         match event {
-            Event::Deliver { to, from, parcel } => self.deliver(to, from, parcel),
+            Event::Deliver { to, from, sent, parcel } => self.deliver(to, from, sent, parcel),
             Event::Connected { to, peer } => {
                 let peer = ReplicaId(self.slots[peer].id as u16);
                 self.turn(to, vec![Input::Connected(peer)]);
@@ -58,7 +58,7 @@ impl Cluster {
         }
     }
 
-    fn deliver(&mut self, to: usize, from: usize, parcel: Parcel) {
+    fn deliver(&mut self, to: usize, from: usize, sent: Time, parcel: Parcel) {
         if self.slots[to].core.is_none() && !self.trace.on {
             return;
         }
@@ -77,7 +77,7 @@ impl Cluster {
                 }
             },
         };
-        self.trace.delivered(self.now, from, to, &message);
+        self.trace.delivered(self.now, sent, from, to, &message);
         if let Some(strict) = &mut self.oracles.strict
             && let Peer::Protocol { message, .. } = &message
         {
@@ -122,6 +122,7 @@ impl Cluster {
         }
         self.examine(slot);
         if result.is_err() {
+            self.faults.fired("power failure in a write");
             self.crash(slot);
         }
     }

@@ -10,6 +10,7 @@ pub mod load;
 pub mod man;
 pub mod protocols;
 pub mod pull;
+pub mod sim;
 pub mod start;
 pub mod status;
 pub mod testnet;
@@ -43,6 +44,13 @@ mod tests {
              --seconds 60 --warmup 10 --send-to one --workload set"
         ));
         assert!(!accepts::<super::load::Arguments>("--rate 10 --outstanding 10 --payload 5"));
+        assert!(accepts::<super::sim::Arguments>(
+            "--seed 7 --seeds 10 --minutes 0.5 --protocol hotstuff-fast -n 7 --trouble liars --threads 2"
+        ));
+        assert!(accepts::<super::sim::Arguments>("--replay 7 --folder there --storm-seconds 9"));
+        assert!(!accepts::<super::sim::Arguments>("--folder there"));
+        assert!(!accepts::<super::sim::Arguments>("--minutes 0"));
+        assert!(!accepts::<super::sim::Arguments>("--trouble storms"));
         assert!(accepts::<super::status::Arguments>("--address 127.0.0.1:9000"));
         assert!(accepts::<super::status::Arguments>("--address 127.0.0.1:9000 --home x"));
         assert!(!accepts::<super::status::Arguments>("--address 9000"));

@@ -62,7 +62,7 @@ impl HotStuff {
                 }
                 self.certificate_checks(high_qc, None)?
             }
-            Message::Advance { high_qc, high_tc, decided } => {
+            Message::Advance { high_qc, high_tc, decided, .. } => {
                 let mut checks = self.certificate_checks(high_qc, high_tc.as_ref())?;
                 if let Some(qc) = decided {
                     checks.extend(self.decision_checks(qc)?);

@@ -54,6 +54,9 @@ pub enum Message {
         /// A certificate that commits its block by itself, above what the high QC shows to be
         /// committed.
         decided: Option<Qc>,
+        /// It answers another message, and is not answered itself: where messages take longer than
+        /// views, each answer is old when it comes, and answers to answers would never end.
+        is_answer: bool,
     },
 }
 
@@ -106,11 +109,12 @@ impl Encode for Message {
                 high_tc.encode(out);
                 last_vote.encode(out);
             }
-            Self::Advance { high_qc, high_tc, decided } => {
+            Self::Advance { high_qc, high_tc, decided, is_answer } => {
                 out.push(4);
                 high_qc.encode(out);
                 high_tc.encode(out);
                 decided.encode(out);
+                out.push(u8::from(*is_answer));
             }
             Self::Certificate(qc) => {
                 out.push(5);
@@ -143,6 +147,11 @@ impl Decode for Message {
                 high_qc: Qc::decode(reader)?,
                 high_tc: reader.option("TC of an advance")?,
                 decided: reader.option("decision of an advance")?,
+                is_answer: match reader.u8()? {
+                    0 => false,
+                    1 => true,
+                    _ => return Err(DecodeError::Invalid { field: "whether an advance answers" }),
+                },
             }),
             5 => Ok(Self::Certificate(Qc::decode(reader)?)),
             6 => Ok(Self::NewView { view: View::decode(reader)?, high_qc: Qc::decode(reader)? }),

@@ -227,7 +227,17 @@ impl HotStuff {
     }
 
     fn advance(&self) -> Message {
+        self.certificates(false)
+    }
+
+    /// The same for a peer that said something from which this replica sees that it is behind.
+    fn answer(&self) -> Message {
+        self.certificates(true)
+    }
+
+    fn certificates(&self, is_answer: bool) -> Message {
         Message::Advance {
+            is_answer,
             high_qc: self.safety.high_qc.clone(),
             high_tc: self.safety.high_tc.clone(),
             decided: self.news_of_decision().and_then(|_| self.decided.clone()),
@@ -273,7 +283,7 @@ impl HotStuff {
                 self.on_qc(now, high_qc, fx);
                 self.new_views.heard(from, view);
             }
-            Message::Advance { high_qc, high_tc, decided } => {
+            Message::Advance { high_qc, high_tc, decided, is_answer } => {
                 let theirs = decided.as_ref().map(Qc::view);
                 let rank = high_qc.rank();
                 if let Some(qc) = decided {
@@ -283,11 +293,11 @@ impl HotStuff {
                 self.on_certificates(now, from, high_qc, high_tc, fx);
                 let behind = ended.next().next() <= self.pacemaker.view();
                 let idle = self.pacemaker.deadline().is_none();
-                if behind && ended < self.best_ended()
+                let lacks = behind && ended < self.best_ended()
                     || idle && rank < self.safety.high_qc.rank()
-                    || self.news_of_decision() > theirs
-                {
-                    fx.output(Output::Send { to: from, message: self.advance() });
+                    || self.news_of_decision() > theirs;
+                if lacks && !is_answer {
+                    fx.output(Output::Send { to: from, message: self.answer() });
                 }
             }
         }

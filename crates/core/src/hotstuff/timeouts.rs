@@ -75,7 +75,7 @@ impl HotStuff {
         if time_out.view < self.pacemaker.view() {
             // Its sender is behind: what brought this replica here will bring it here as well.
             if time_out.replica != self.me && self.pacemaker.is_behind(&time_out, &high_qc) {
-                fx.output(Output::Send { to: time_out.replica, message: self.advance() });
+                fx.output(Output::Send { to: time_out.replica, message: self.answer() });
             }
             return;
         }
@@ -93,7 +93,7 @@ impl HotStuff {
         let knows_more =
             self.news_of_decision().is_some() || self.safety.high_qc.rank() > theirs.rank();
         if replica != self.me && self.pacemaker.deadline().is_none() && knows_more {
-            fx.output(Output::Send { to: replica, message: self.advance() });
+            fx.output(Output::Send { to: replica, message: self.answer() });
         }
     }
 }

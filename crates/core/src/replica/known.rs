@@ -8,7 +8,10 @@ use std::collections::{BTreeSet, VecDeque};
 
 use crate::crypto::Check;
 
-/// How many signatures are remembered.
+/// How many signatures of each replica are remembered: those of the views that are going on, and of
+/// some that are carried along. More only makes each look-up slower.
+const OF_EACH: usize = 64;
+/// How many signatures are remembered at most.
 const CAPACITY: usize = 4096;
 
 /// The signatures verified lately.
@@ -18,13 +21,15 @@ pub struct KnownSignatures {
     enabled: bool,
     set: BTreeSet<Check>,
     order: VecDeque<Check>,
+    capacity: usize,
 }
 
 impl KnownSignatures {
-    /// Nothing is known yet, nor ever, unless it is `enabled`.
+    /// Nothing is known yet of so many replicas, nor ever, unless it is `enabled`.
     #[must_use]
-    pub fn new(enabled: bool) -> Self {
-        Self { enabled, set: BTreeSet::new(), order: VecDeque::new() }
+    pub fn new(enabled: bool, replicas: usize) -> Self {
+        let capacity = (OF_EACH * replicas).min(CAPACITY);
+        Self { enabled, set: BTreeSet::new(), order: VecDeque::new(), capacity }
     }
 
     /// Whether `check` was verified.
@@ -43,7 +48,7 @@ impl KnownSignatures {
     pub fn insert(&mut self, check: Check) {
         if self.enabled && self.set.insert(check.clone()) {
             self.order.push_back(check);
-            if mutant!("known-unbounded", false, self.order.len() > CAPACITY)
+            if mutant!("known-unbounded", false, self.order.len() > self.capacity)
                 && let Some(oldest) = self.order.pop_front()
             {
                 self.set.remove(&oldest);

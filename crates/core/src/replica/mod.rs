@@ -117,7 +117,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             fresh,
             bodies: BTreeMap::new(),
             rejoin: None,
-            known: KnownSignatures::new(settings.certificate_cache),
+            known: KnownSignatures::new(settings.certificate_cache, peers),
             pending: BTreeMap::new(),
             ready: VecDeque::new(),
             pending_of: vec![0; peers],

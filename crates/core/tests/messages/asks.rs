@@ -169,7 +169,7 @@ fn a_certificate_that_came_meanwhile_makes_the_answer_late() {
     let (mut replica, outputs) = collector(Form::List, &[]);
     let (ask, verdicts) = verify(&outputs);
     let high_qc = replica.qc(3, 1, BLOCK).build();
-    replica.take(2, Message::Advance { high_qc, high_tc: None, decided: None });
+    replica.take(2, Message::Advance { high_qc, high_tc: None, decided: None, is_answer: false });
     let outputs = replica.tell(Input::Checked { ask, verdicts });
     assert!(!certified(&outputs), "{outputs:?}");
 }
@@ -183,7 +183,7 @@ fn the_signature_of_a_time_out_that_is_no_longer_wanted_is_dropped() {
     replica.now = replica.driver.deadline().expect("there is work");
     let first = to_sign(&replica.tell(Input::Timeout));
     let high_qc = replica.qc(5, 1, BLOCK).build();
-    replica.take(2, Message::Advance { high_qc, high_tc: None, decided: None });
+    replica.take(2, Message::Advance { high_qc, high_tc: None, decided: None, is_answer: false });
     replica.now = replica.driver.deadline().expect("there is work");
     let second = to_sign(&replica.tell(Input::Timeout));
     assert_eq!((first.len(), second.len()), (1, 1));
@@ -225,4 +225,22 @@ fn votes_that_agree_on_nothing_ask_for_nothing() {
         let ballot = Ballot { view: View(3), phase: 1, block };
         assert_eq!(vote.ballot, ballot);
     }
+}
+
+/// Where messages take longer than views, an answer is old when it comes. Answers to answers would
+/// go on for ever, and with every lost or repeated message there would be more of them.
+#[test]
+fn what_answers_a_message_is_not_answered_itself() {
+    let mut replica = Replica::running(&Chained);
+    let high_qc = replica.qc(5, 1, BLOCK).build();
+    let news = Message::Advance { high_qc, high_tc: None, decided: None, is_answer: false };
+    replica.take(2, news);
+    let old = |is_answer| {
+        let high_qc = genesis_qc();
+        Message::Advance { high_qc, high_tc: None, decided: None, is_answer }
+    };
+    let outputs = replica.take(1, old(false));
+    let said = messages(&outputs);
+    assert!(matches!(said[..], [Message::Advance { is_answer: true, .. }]), "{said:?}");
+    assert!(messages(&replica.take(1, old(true))).is_empty());
 }

@@ -293,7 +293,8 @@ fn an_advance_has_a_tc_only_of_a_view_that_its_qc_does_not_end() {
     let qc = replica.qc(3, 1, chain[3].id());
     let judge = |qc: &RawQc, tc: Option<&RawTc>, decided: Option<&RawQc>| {
         let (high_tc, decided) = (tc.map(RawTc::build), decided.map(RawQc::build));
-        replica.judge(1, Message::Advance { high_qc: qc.build(), high_tc, decided })
+        replica
+            .judge(1, Message::Advance { high_qc: qc.build(), high_tc, decided, is_answer: false })
     };
     assert_eq!(judge(&qc, None, None), Verdict::Good);
     assert_eq!(judge(&qc, Some(&replica.tc(4, &qc)), None), Verdict::Good);
@@ -322,7 +323,8 @@ fn a_certificate_of_second_votes_stands_for_a_decision_alone() {
     let second = replica.qc(3, 2, chain[3].id());
     let advance = |qc: &RawQc, tc: Option<&RawTc>, decided: Option<&RawQc>| {
         let (high_tc, decided) = (tc.map(RawTc::build), decided.map(RawQc::build));
-        replica.judge(1, Message::Advance { high_qc: qc.build(), high_tc, decided })
+        replica
+            .judge(1, Message::Advance { high_qc: qc.build(), high_tc, decided, is_answer: false })
     };
     assert_eq!(advance(&qc, None, Some(&second)), Verdict::Good);
     let forged = RawQc { block: chain[2].id(), ..second.clone() };

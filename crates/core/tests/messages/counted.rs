@@ -48,7 +48,7 @@ fn works(cluster: &mut Cluster) {
 
 fn advance(qc: &RawQc, tc: Option<&RawTc>) -> Peer {
     let (high_qc, high_tc) = (qc.build(), tc.map(RawTc::build));
-    PeerMessage::of(Message::Advance { high_qc, high_tc, decided: None })
+    PeerMessage::of(Message::Advance { high_qc, high_tc, decided: None, is_answer: false })
 }
 
 #[test]

@@ -43,7 +43,10 @@ fn a_view_that_is_over_or_has_not_begun_gets_no_vote() {
     let mut replica = Replica::running(&Chained);
     let chain = replica.chain(1, 1);
     let ahead = replica.qc(5, 1, Digest([5; 32])).build();
-    replica.take(1, Message::Advance { high_qc: ahead, high_tc: None, decided: None });
+    replica.take(
+        1,
+        Message::Advance { high_qc: ahead, high_tc: None, decided: None, is_answer: false },
+    );
     assert_eq!(replica.driver.status().view, View(6));
     let late = block(2, &chain[1], replica.qc(1, 1, chain[1].id()).build());
     assert_eq!(declined(&replica.take(2, proposal(&late))), Some(Declined::NotCurrent));
@@ -172,7 +175,8 @@ fn a_block_that_is_committed_already_gets_no_vote() {
     let first = block(1, &chain[0], genesis_qc());
     replica.take(1, proposal(&first));
     let decided = Some(replica.qc(1, 2, first.id()).build());
-    let advance = Message::Advance { high_qc: genesis_qc(), high_tc: None, decided };
+    let advance =
+        Message::Advance { high_qc: genesis_qc(), high_tc: None, decided, is_answer: false };
     let outputs = replica.take(1, advance);
     assert_eq!(replica.driver.tree().root().id(), first.id(), "{outputs:?}");
     replica.around.root = Some(Digest::default());

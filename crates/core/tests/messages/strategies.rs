@@ -147,7 +147,7 @@ pub fn message() -> impl Strategy<Value = Message> {
             }
         ),
         (qc(), option::of(tc()), option::of(qc())).prop_map(|(high_qc, high_tc, decided)| {
-            Message::Advance { high_qc, high_tc, decided }
+            Message::Advance { high_qc, high_tc, decided, is_answer: false }
         }),
         qc().prop_map(Message::Certificate),
         (any::<u64>(), qc())

@@ -70,7 +70,8 @@ impl Mutation for Mixes {
             && let Some(tc) = self.certificate(driver, view)
         {
             let high_qc = driver.high_qc().clone();
-            let message = Message::Advance { high_qc, high_tc: Some(tc), decided: None };
+            let message =
+                Message::Advance { high_qc, high_tc: Some(tc), decided: None, is_answer: false };
             let from = driver.status().leader;
             if let Some(message) = believed(driver, from, message) {
                 fx.merge(driver.step(now, Input::Message { from, message }, ledger));

@@ -50,7 +50,7 @@ impl Mutation for Archives {
         {
             for high_tc in [None, tc.clone()] {
                 let (high_qc, decided) = (block.justify.clone(), None);
-                let ended = Message::Advance { high_qc, high_tc, decided };
+                let ended = Message::Advance { high_qc, high_tc, decided, is_answer: false };
                 ENDED.with_borrow_mut(|all| all.insert(ends(&ended), ended));
             }
         }

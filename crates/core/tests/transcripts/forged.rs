@@ -35,7 +35,8 @@ pub fn send(cluster: &mut Cluster, what: &str, from: usize, to: usize) {
         tc: None,
     };
     let high_qc = safety.high_qc.clone();
-    let advance = |high_qc| Message::Advance { high_qc, high_tc: None, decided: None };
+    let advance =
+        |high_qc| Message::Advance { high_qc, high_tc: None, decided: None, is_answer: false };
     let message = match what {
         "empty-proposal" => block(high_qc, view, Vec::new()),
         "proposal-without-bodies" => block(high_qc, view, vec![Digest([3; 32])]),

@@ -1,0 +1,127 @@
+//! What a cluster is made of, drawn.
+
+use quorate_core::ReplicaId;
+use quorate_core::crypto::Form;
+use quorate_core::hotstuff::rules::{self, Rules};
+use quorate_core::leader::Election;
+use quorate_core::pacemaker::Kind;
+use quorate_core::replica::Ancestors;
+
+use super::{Plan, Trouble};
+use crate::clock::Clock;
+use crate::cluster::Cluster;
+use crate::config::Config;
+use crate::liveness::{SHORTENED, view_micros};
+use crate::network::Link;
+use crate::rng::Rng;
+
+/// The most that a clock may be wrong: 50 parts in a million are a bad quartz, 10,000 a broken one.
+const DRIFTS: [i64; 6] = [0, 0, 50, -50, 10_000, -10_000];
+/// Clocks begin up to so many nanoseconds apart: five seconds.
+const LARGEST_OFFSET: u64 = 5_000_000_000;
+
+pub(super) fn config(rng: &mut Rng, seed: u64, plan: &Plan, trouble: Trouble) -> Config {
+    let drawn = match trouble {
+        Trouble::Faults => rng.pick(&[1, 2, 3, 4, 4, 4, 4, 5, 7, 10]),
+        Trouble::Liars => rng.pick(&[4, 4, 4, 5, 7, 10]),
+        Trouble::LostData => rng.pick(&[4, 4, 7]),
+    };
+    let replicas = plan.replicas.unwrap_or(drawn);
+    let twins = match trouble {
+        Trouble::Liars => some(rng, replicas, (replicas - 1) / 3),
+        _ => Vec::new(),
+    };
+    let drawn = rng.pick(&rules::ALL);
+    let rules = plan.rules.unwrap_or(drawn);
+    let forms = rng.pick(&[
+        (Form::List, Form::List),
+        (Form::Aggregate, Form::Aggregate),
+        (Form::Threshold, Form::Aggregate),
+    ]);
+    let config = Config {
+        replicas,
+        rules,
+        twins,
+        election: election(rng, forms.0, replicas, trouble),
+        forms,
+        pacemaker: rng.pick(&[Kind::TimeoutCertificates, Kind::Linear]),
+        second_vote: second_vote(rng, rules),
+        filtering: rng.percent(90),
+        ancestors: rng.pick(&[
+            Ancestors::None,
+            Ancestors::None,
+            Ancestors::Missing,
+            Ancestors::All,
+        ]),
+        seed,
+        clients: 1 + rng.below(3) as usize,
+        link: link(rng),
+        verify_delay: rng.pick(&[None, Some((10, 500)), Some((100, 20_000))]),
+        inline_bytes: rng.pick(&[0, 64, 4096]),
+        batch_commands: rng.pick(&[1, 5, 100]),
+        snapshot_blocks: rng.pick(&[5, 20, 1_000_000]),
+        retire: rng.percent(50),
+        encodes: rng.percent(25),
+        ..Config::default()
+    };
+    // Never too short for a view; every second time long enough even where it is shortened.
+    let times = rng.pick(&[1, SHORTENED]);
+    Config { base_timeout: times * view_micros(&config), ..config }
+}
+
+/// So many of the replicas.
+pub(super) fn some(rng: &mut Rng, replicas: usize, count: usize) -> Vec<usize> {
+    let mut chosen: Vec<usize> = (0..replicas).collect();
+    while chosen.len() > count {
+        chosen.remove(rng.below(chosen.len() as u64) as usize);
+    }
+    chosen
+}
+
+fn election(rng: &mut Rng, form: Form, replicas: usize, trouble: Trouble) -> Election {
+    if trouble == Trouble::Faults && rng.percent(10) {
+        // It is back when the network has healed.
+        return Election::Fixed(ReplicaId(rng.below(replicas as u64) as u16));
+    }
+    match form {
+        // Certificates that name no signers elect nobody.
+        Form::Threshold => Election::RoundRobin,
+        _ => rng.pick(&[
+            Election::RoundRobin,
+            Election::RoundRobin,
+            Election::Carousel,
+            Election::Reputation,
+        ]),
+    }
+}
+
+fn second_vote(rng: &mut Rng, rules: &dyn Rules) -> bool {
+    rules.facts().name == "hotstuff-two-chain" && rng.percent(50)
+}
+
+fn link(rng: &mut Rng) -> Link {
+    let slowest = rng.pick(&[1_000, 5_000, 40_000]);
+    Link {
+        delay: (500, slowest),
+        straggle_percent: rng.pick(&[0, 0, 1, 5]),
+        straggle: rng.pick(&[20_000, 500_000]),
+        loss_percent: rng.pick(&[0, 0, 2, 10]),
+        duplicate_percent: rng.pick(&[0, 5]),
+        in_order: rng.percent(30),
+        bytes_per_ms: rng.pick(&[0, 0, 0, 100_000]),
+        cut: false,
+    }
+}
+
+/// Clocks of their own for all replicas.
+pub(super) fn clocks(cluster: &mut Cluster, rng: &mut Rng) {
+    if rng.percent(50) {
+        return;
+    }
+    let clocks: Vec<Clock> = cluster
+        .slots
+        .iter()
+        .map(|_| Clock { offset: rng.below(LARGEST_OFFSET), drift: rng.pick(&DRIFTS) })
+        .collect();
+    cluster.set_clocks(&clocks);
+}

@@ -1,0 +1,152 @@
+//! What goes wrong, and when.
+
+use quorate_core::Duration;
+
+use super::{Plan, Trouble, draw};
+use crate::cluster::Cluster;
+use crate::disk::Disk;
+use crate::network::Link;
+use crate::rng::Rng;
+
+/// A storm: clients ask, things go wrong, time goes by.
+pub(super) fn rage(cluster: &mut Cluster, rng: &mut Rng, plan: &Plan, trouble: Trouble) {
+    let rounds = match plan.storm_seconds {
+        Some(_) => u64::MAX,
+        None => rng.between((10, 80)),
+    };
+    let ends = cluster.now.after(Duration::from_secs(plan.storm_seconds.unwrap_or(u64::MAX >> 32)));
+    let faults = (cluster.config.replicas - 1) / 3;
+    let mut victims = match trouble {
+        Trouble::LostData => draw::some(rng, cluster.config.replicas, faults),
+        _ => Vec::new(),
+    };
+    for _ in 0..rounds {
+        if cluster.now >= ends {
+            break;
+        }
+        let client = rng.below(cluster.clients.len() as u64) as usize;
+        if rng.percent(60) {
+            cluster.request(client, 1 + rng.below(4), rng.pick(&[10, 100]));
+        }
+        if rng.percent(50) {
+            disturb(cluster, rng);
+        }
+        match trouble {
+            Trouble::LostData if rng.percent(5) => {
+                if let Some(victim) = victims.pop() {
+                    lose_data(cluster, victim);
+                }
+            }
+            Trouble::Liars if rng.percent(10) => forget(cluster, rng),
+            _ => {}
+        }
+        cluster.run_for(rng.pick(&[1_000, 10_000, 50_000, 300_000]));
+    }
+}
+
+/// A correct replica loses its disk, and says so.
+fn lose_data(cluster: &mut Cluster, slot: usize) {
+    if cluster.slots[slot].core.is_some() {
+        cluster.crash(slot);
+    }
+    cluster.faults.fired("data lost");
+    let nonce = cluster.rng.next() as u8;
+    cluster.rejoin(slot, nonce);
+}
+
+/// A liar forgets all it ever said.
+fn forget(cluster: &mut Cluster, rng: &mut Rng) {
+    let faulty: Vec<usize> =
+        (0..cluster.slots.len()).filter(|slot| cluster.slots[*slot].faulty).collect();
+    let slot = rng.pick(&faulty);
+    if cluster.slots[slot].core.is_some() {
+        cluster.crash(slot);
+    }
+    cluster.faults.fired("liar forgets");
+    cluster.slots[slot].disk = Disk::default();
+    cluster.boot(slot);
+}
+
+/// One random fault, or the end of one.
+fn disturb(cluster: &mut Cluster, rng: &mut Rng) {
+    let slots = cluster.slots.len();
+    let slot = rng.below(slots as u64) as usize;
+    let runs = cluster.slots[slot].core.is_some();
+    match rng.below(13) {
+        0 if runs => {
+            cluster.faults.fired("crash");
+            cluster.crash(slot);
+        }
+        1 | 2 => {
+            let fails = (rng.below(4) as usize, rng.below(3) as usize);
+            cluster.slots[slot].disk.fails = Some(fails);
+        }
+        3..=5 if !runs => {
+            cluster.faults.fired("restart");
+            cluster.boot(slot);
+        }
+        6 if rng.percent(50) => {
+            let sides = rng.next();
+            cluster.faults.fired("partition");
+            cluster.network.partition(|slot| (sides >> slot & 1) as usize);
+        }
+        6 => {
+            cluster.faults.fired("partition");
+            part_leaders(cluster, rng);
+        }
+        7 => {
+            let to = rng.below(slots as u64) as usize;
+            let cut = rng.percent(70);
+            if cut {
+                cluster.faults.fired("one-way cut");
+            }
+            cluster.network.link(slot, to).cut = cut;
+        }
+        8 => cluster.network.heal(),
+        9 if runs => {
+            let pause = rng.pick(&[20_000, 200_000, 2_000_000]);
+            cluster.pause(slot, pause);
+        }
+        10 => congest(cluster, rng, slot),
+        11 => isolate_for_a_while(cluster, rng, slot),
+        _ => {}
+    }
+}
+
+/// Two runs of leaders, either of which could commit if it were a quorum; twins sit on both sides.
+fn part_leaders(cluster: &mut Cluster, rng: &mut Rng) {
+    let (replicas, from) = (cluster.config.replicas, rng.below(10) as usize);
+    let ids: Vec<usize> = cluster.slots.iter().map(|slot| slot.id).collect();
+    let half = |slot: usize| (ids[slot] + from) % replicas < replicas / 2;
+    let twins: Vec<usize> = cluster.config.twins.clone();
+    cluster.network.partition(|slot| match twins.contains(&ids[slot]) {
+        true => usize::from(slot >= replicas),
+        false => usize::from(half(slot)),
+    });
+}
+
+/// All that one replica sends crawls, or goes as it used to again.
+fn congest(cluster: &mut Cluster, rng: &mut Rng, slot: usize) {
+    let usual = cluster.config.link;
+    let crawl = Link { bytes_per_ms: 20, ..usual };
+    let link = if rng.percent(60) { crawl } else { usual };
+    for to in 0..cluster.slots.len() {
+        let cut = cluster.network.link(slot, to).cut;
+        *cluster.network.link(slot, to) = Link { cut, ..link };
+    }
+}
+
+/// One replica hears nobody, and after some time it does again.
+fn isolate_for_a_while(cluster: &mut Cluster, rng: &mut Rng, slot: usize) {
+    cluster.faults.fired("timed isolation");
+    let slots = cluster.slots.len();
+    let set = |cluster: &mut Cluster, cut: bool| {
+        for other in (0..slots).filter(|other| *other != slot) {
+            cluster.network.link(slot, other).cut = cut;
+            cluster.network.link(other, slot).cut = cut;
+        }
+    };
+    set(cluster, true);
+    cluster.run_for(rng.pick(&[50_000, 500_000, 3_000_000]));
+    set(cluster, false);
+}
