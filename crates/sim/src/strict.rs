@@ -146,7 +146,7 @@ impl Strict {
                 self.certificate(replica, high_qc);
                 self.time_outs(replica, high_tc.as_ref());
             }
-            Message::Advance { high_qc, high_tc, decided } => {
+            Message::Advance { high_qc, high_tc, decided, .. } => {
                 self.certificate(replica, high_qc);
                 self.time_outs(replica, high_tc.as_ref());
                 if let Some(qc) = decided {

@@ -25,13 +25,14 @@ pub struct Tool {
 }
 
 /// The tools, in the order of a round.
-pub const TOOLS: [Tool; 6] = [
-    Tool { name: "holders", worlds: 200, all: None, run: schedules::holders },
-    Tool { name: "views", worlds: 100, all: None, run: schedules::views },
-    Tool { name: "swarm", worlds: 60, all: None, run: schedules::swarm },
-    Tool { name: "liars", worlds: 60, all: None, run: schedules::liars },
+pub const TOOLS: [Tool; 7] = [
+    Tool { name: "swarm", worlds: 20, all: None, run: schedules::campaign },
+    Tool { name: "schedules", worlds: 40, all: None, run: schedules::faults },
+    Tool { name: "liars", worlds: 40, all: None, run: schedules::liars },
     Tool { name: "lost data", worlds: 20, all: None, run: schedules::lost_data },
     Tool { name: "attacks", worlds: attacks::COUNT, all: Some(attacks::COUNT), run: attacks::run },
+    Tool { name: "holders", worlds: 400, all: None, run: schedules::holders },
+    Tool { name: "views", worlds: 100, all: None, run: schedules::views },
 ];
 
 /// A violation.
@@ -41,8 +42,6 @@ pub struct Caught {
     pub tool: &'static str,
     /// In which of its worlds.
     pub world: String,
-    /// After how many worlds of that tool.
-    pub worlds: u64,
     /// After how many events of all tools.
     pub events: u64,
     /// The oracle's name.
@@ -117,7 +116,6 @@ pub fn hunt(budget: Duration, first_seed: u64, tools: &[Tool]) -> (Option<Caught
                         Some(_) => attacks::name(world).to_owned(),
                         None => format!("seed {}", first_seed + world),
                     },
-                    worlds: world + 1,
                     events: events.load(Ordering::Relaxed),
                     oracle: oracle_of(&words),
                     words,

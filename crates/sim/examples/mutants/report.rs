@@ -167,9 +167,18 @@ const HEAD: &str = "\
 
 Written by `make mutants`. Each row is a bug of the literature or of public code, put into the real
 core behind `--cfg quorate_mutants` (`crates/core/src/mutant.rs`; the node refuses to be built with
-it). It is turned on at every replica, and the tools look for it in rounds, on all cores, until an
-oracle cries out: random schedules (`swarm`), the same with up to f replicas that lie (`liars`) or
-lose their disks (`lost data`), and directed `attacks`. `events` and `seconds` are of all tools up
-to then. \"no panic\": the core itself stopped, which is a finding as well.
+it). It is on at every replica, and the tools look for it in rounds, on all cores, until an oracle
+cries out. `events` and `seconds` are those of all tools up to then. A bug in the rules of one variant
+is looked for in that variant. \"no panic\": the core itself stopped, which is a finding as well.
+
+| tool | what it does |
+|---|---|
+| swarm | the worlds of `quorate sim` |
+| schedules | loss, partitions, delays, crashes at any write; up to f replicas stay dead |
+| liars | the same, and up to f replicas run twice with one key and bend or forge what they send |
+| lost data | the same, and up to f replicas lose their disks |
+| attacks | small directed worlds: forged certificates, floods, poisoned sync, old testimonies … |
+| holders | one replica after another is cut off with a certificate that nobody else has |
+| views | who is cut off changes with each view and each certificate, with and without twins |
 
 ";

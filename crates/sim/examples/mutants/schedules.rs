@@ -12,6 +12,7 @@ use quorate_core::replica::Ancestors;
 use quorate_sim::disk::Disk;
 use quorate_sim::network::Link;
 use quorate_sim::rng::Rng;
+use quorate_sim::swarm::{self, Plan};
 use quorate_sim::trace::Trace;
 use quorate_sim::{Cluster, Config, status_of};
 
@@ -230,8 +231,15 @@ fn some_time(cluster: &mut Cluster, rng: &mut Rng) {
     cluster.run_for(micros);
 }
 
+/// The worlds of `quorate sim`.
+pub fn campaign(seed: u64, place: &mut Option<Cluster>) {
+    let variants = variants();
+    let rules = variants.first().filter(|_| variants.len() == 1).copied();
+    swarm::run(seed, &Plan { rules, ..Plan::default() }, trace(), place);
+}
+
 /// Loss, partitions, delays, crashes at any write; in the end up to f replicas are dead.
-pub fn swarm(seed: u64, place: &mut Option<Cluster>) {
+pub fn faults(seed: u64, place: &mut Option<Cluster>) {
     let mut rng = Rng::new(seed);
     let config = draw(&mut rng, seed);
     let cluster = place.insert(Cluster::traced(config, trace()));

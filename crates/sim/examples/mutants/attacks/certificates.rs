@@ -47,7 +47,7 @@ fn made_up(view: View, phase: u8) -> Ballot {
 }
 
 fn advance(high_qc: Qc) -> Message {
-    Message::Advance { high_qc, high_tc: None, decided: None }
+    Message::Advance { high_qc, high_tc: None, decided: None, is_answer: false }
 }
 
 /// Signers twice, signers from outside, no signers: each with signatures that hold.
@@ -198,7 +198,8 @@ pub fn old_qc(place: &mut Option<Cluster>) {
         carried.push(old.clone());
         let carried = if domain.carries_all_qcs() { carried } else { vec![old.clone()] };
         let tc = time_out_certificate(&domain, heard, &old, &carried);
-        let message = Message::Advance { high_qc: old, high_tc: Some(tc), decided: None };
+        let message =
+            Message::Advance { high_qc: old, high_tc: Some(tc), decided: None, is_answer: false };
         tell_all(cluster, LIAR, &message);
         recover(cluster);
     }
@@ -219,7 +220,11 @@ pub fn made_up_qc(place: &mut Option<Cluster>) {
         carried.push(own.clone());
         let tc = time_out_certificate(&domain, heard, &own, &carried);
         let high_qc = heard[0].1.clone();
-        tell_all(cluster, LIAR, &Message::Advance { high_qc, high_tc: Some(tc), decided: None });
+        tell_all(
+            cluster,
+            LIAR,
+            &Message::Advance { high_qc, high_tc: Some(tc), decided: None, is_answer: false },
+        );
         recover(cluster);
     }
 }

@@ -73,7 +73,7 @@ fn votes_again(cluster: &mut Cluster, testify: impl FnOnce(&mut Cluster)) {
     let content = Content { frames: Vec::new(), ..Content::clone(&block) };
     let block = Arc::new(Block::new(content));
     let high_qc = block.justify.clone();
-    let told = Message::Advance { high_qc, high_tc: tc.clone(), decided: None };
+    let told = Message::Advance { high_qc, high_tc: tc.clone(), decided: None, is_answer: false };
     for _ in 0..3 {
         cluster.inject(LIAR, VICTIM, &PeerMessage::of(told.clone()));
         cluster.run_for(30_000);
