@@ -62,7 +62,7 @@ fn draw_rules(rng: &mut Rng) -> &'static dyn Rules {
 /// A cluster drawn from a seed.
 fn draw(rng: &mut Rng, seed: u64) -> Config {
     let replicas = rng.pick(&[1, 2, 3, 3, 4, 4, 4, 4, 4, 5, 6, 7, 10]);
-    let slowest = rng.pick(&[1_000, 5_000, 40_000, 40_000, 150_000]);
+    let slowest = rng.pick(&[1_000, 5_000, 40_000]);
     let rules = draw_rules(rng);
     let forms = rng.pick(&[
         (Form::List, Form::List),
