@@ -49,7 +49,7 @@ impl VoteCollector {
             Some(at) => peer.votes.insert(at, vote),
             None => peer.votes.push(vote),
         }
-        if peer.votes.len() > PLACES {
+        if mutant!("future-votes-unbounded", false, peer.votes.len() > PLACES) {
             peer.votes.remove(0);
         }
         self.quorum_for(&vote.ballot)
@@ -73,6 +73,12 @@ impl VoteCollector {
             .copied()
             .collect();
         (votes.len() >= self.quorum).then_some(votes)
+    }
+
+    /// How many votes are held.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.peers.iter().map(|peer| peer.votes.len()).sum()
     }
 
     /// Drops a vote whose signature failed and ignores its sender for that view.

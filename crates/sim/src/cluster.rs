@@ -11,7 +11,7 @@ use quorate_core::hotstuff::{HotStuff, Message};
 use quorate_core::replica::message::PeerMessage;
 use quorate_core::replica::{Halt, Input, Recovery, Refused, Replica, Settings, SnapshotMeta};
 use quorate_core::wire::Encode as _;
-use quorate_core::{Digest, Duration, ReplicaId, Time, View, mempool};
+use quorate_core::{Digest, Duration, ReplicaId, Time, View};
 use quorate_journal::OpenError;
 
 use super::app::Register;
@@ -26,6 +26,7 @@ use super::mutant::Driver;
 use super::network::{Meddler, Network};
 use super::oracles::Oracles;
 use super::rng::Rng;
+use super::strict::Strict;
 use super::trace::Trace;
 
 pub type Core = Replica<Driver, Register>;
@@ -167,7 +168,7 @@ impl Cluster {
             relay_after: Duration::from_micros(self.config.relay_after),
             snapshot_blocks: self.config.snapshot_blocks,
             max_snapshot_bytes: 64 << 20,
-            mempool: mempool::Limits::default(),
+            mempool: self.config.mempool,
             filtering: self.config.filtering,
             ancestors: self.config.ancestors,
             certificate_cache: true,
@@ -291,6 +292,9 @@ impl Cluster {
         place.writing = None;
         place.disk.close();
         self.count_disk_faults(slot);
+        if let Some(strict) = &mut self.oracles.strict {
+            strict.stopped(self.slots[slot].id);
+        }
         self.note(slot, || "crashes".into());
     }
 
@@ -326,8 +330,18 @@ impl Cluster {
         self.submit(client, sent);
     }
 
+    /// From now on the oracles look at what replicas hold as well, and at what they refuse.
+    pub fn watch_strictly(&mut self) {
+        let mut strict = Strict::new(&self.config);
+        for slot in self.slots.iter().filter(|slot| slot.faulty) {
+            strict.is_a_liar(slot.id);
+        }
+        self.oracles.strict = Some(strict);
+    }
+
     /// A client wants `count` commands of `bytes` bytes executed.
     pub fn request(&mut self, client: usize, count: u64, bytes: usize) {
+        *self.oracles.asked.entry(format!("c{client}")).or_default() += count;
         let sent = self.clients[client].request(self.now, count, bytes);
         self.submit(client, sent);
     }

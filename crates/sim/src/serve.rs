@@ -57,6 +57,11 @@ impl Cluster {
                 if !self.slots[slot].faulty {
                     *self.noted.entry(kind_of(&event)).or_default() += 1;
                 }
+                if let protocol::Event::Entered(view) = event
+                    && let Some(strict) = &mut self.oracles.strict
+                {
+                    strict.entered(self.slots[slot].id, view, self.now);
+                }
                 if let protocol::Event::Proposed { block, .. } = event {
                     self.proposed.push((self.now, slot, block));
                 }
@@ -64,6 +69,11 @@ impl Cluster {
             Action::Refused { from, reason } => {
                 *self.refused.entry(reason).or_default() += 1;
                 self.trace.refused(self.now, slot, from.index(), reason);
+                if let Some(strict) =
+                    self.oracles.strict.as_ref().filter(|_| !self.slots[slot].faulty)
+                {
+                    strict.refuses(self.slots[slot].id, from.index(), reason);
+                }
             }
             Action::Halt(halt) => {
                 self.note(slot, || format!("halts: {halt}"));
@@ -78,9 +88,9 @@ impl Cluster {
     pub(crate) fn send(&mut self, slot: usize, to: Option<ReplicaId>, message: Peer) {
         let own = self.slots[slot].id;
         if !self.slots[slot].faulty
-            && let PeerMessage::Protocol { message: Message::Proposal { block, .. }, .. } = &message
+            && let PeerMessage::Protocol { message, .. } = &message
         {
-            self.oracles.proposes(own, block);
+            self.oracles.sends(own, self.now, message);
         }
         assert_ne!(to.map(ReplicaId::index), Some(own), "r{own} sends to itself: {message:?}");
         let message = Arc::new(message);

@@ -88,6 +88,11 @@ impl Cluster {
         };
         self.trace.delivered(self.now, sent, from, to, &message);
         self.overhear(to, from, &message);
+        if let Some(strict) = &mut self.oracles.strict
+            && let Peer::Protocol { message, .. } = &message
+        {
+            strict.delivered(self.slots[from].id, self.slots[to].id, message);
+        }
         let from = ReplicaId(self.slots[from].id as u16);
         self.turn(to, vec![Input::Peer { from, message }]);
     }
@@ -141,6 +146,9 @@ impl Cluster {
     fn examine(&mut self, slot: usize) {
         let place = &mut self.slots[slot];
         let Some(core) = place.core.as_ref().filter(|_| !place.faulty) else { return };
+        if let Some(strict) = &mut self.oracles.strict {
+            strict.holds(place.id, core);
+        }
         let execution = core.execution();
         let commands = &execution.application().commands;
         for (index, command) in commands.iter().enumerate().skip(place.checked.1) {

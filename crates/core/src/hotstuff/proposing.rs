@@ -24,7 +24,8 @@ impl HotStuff {
     ) {
         self.on_certificates(now, block.proposer, block.justify.clone(), tc.clone(), fx);
         let Some(last) = self.proposals.get_mut(block.proposer.index()) else { return };
-        if last.view == block.view && last.block != block.id() {
+        let another = last.view == block.view && last.block != block.id();
+        if mutant!("two-votes-in-view", false, another) {
             let (proposer, view) = (block.proposer, block.view);
             fx.event(Event::Equivocation { proposer, view });
             return;
@@ -91,7 +92,7 @@ impl HotStuff {
         if self.leader(view) != self.me
             || self.proposed >= view
             || self.safety.timed_out >= view
-            || self.abstains(view)
+            || mutant!("abstention-ignored", false, self.abstains(view))
         {
             return;
         }
@@ -130,7 +131,7 @@ impl HotStuff {
         fx.event(Event::Proposed { view, block: block.id(), frames: block.frames.len() });
         let proposal =
             Output::Broadcast(Message::Proposal { block: Arc::clone(&block), tc: tc.clone() });
-        if self.reserved_before >= view {
+        if mutant!("proposal-before-persist", true, self.reserved_before >= view) {
             fx.early(proposal);
         } else {
             self.safety.reserved = self.safety.reserved.max(view);
