@@ -289,6 +289,13 @@ pub enum Event {
         /// In which view.
         view: View,
     },
+    /// Votes for two blocks in one view and phase came from one replica.
+    DoubleVote {
+        /// Whose.
+        voter: ReplicaId,
+        /// Of which view.
+        view: View,
+    },
     /// A vote's signature did not hold.
     BadVote {
         /// Whose.
@@ -418,7 +425,7 @@ impl<O, R> Effects<O, R> {
     /// speak.
     pub fn persist<E>(self, write: impl FnOnce(Vec<R>) -> Result<(), E>) -> Result<Vec<O>, E> {
         if !self.records.is_empty() {
-            write(self.records)?;
+            mutant!("write-error-ignored", drop(write(self.records)), write(self.records)?);
         }
         if self.early.is_empty() {
             return Ok(self.outputs);

@@ -2,16 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use bytes::Bytes;
-use quorate_core::block::{Block, BlockId};
+use quorate_adversary::Layer;
+use quorate_core::block::BlockId;
 use quorate_core::crypto::PublicKey;
-use quorate_core::execution::Execution;
+use quorate_core::execution::{Execution, SnapshotHandle};
+use quorate_core::frame::SharedFrame;
 use quorate_core::hotstuff::{HotStuff, Message};
 use quorate_core::replica::message::PeerMessage;
-use quorate_core::replica::{Halt, Input, Refused, Replica, Settings, SnapshotMeta};
-use quorate_core::sessions::Limits;
+use quorate_core::replica::{Halt, Input, Recovery, Refused, Replica, Settings, SnapshotMeta};
 use quorate_core::wire::Encode as _;
-use quorate_core::{Digest, Duration, Epoch, ReplicaId, Time, View, mempool};
+use quorate_core::{Digest, Duration, ReplicaId, Time, View};
+use quorate_journal::OpenError;
 
 use super::app::Register;
 use super::client::{Client, Sent, Targets};
@@ -20,11 +21,12 @@ use super::config::Config;
 use super::disk::Disk;
 use super::events::{Event, Events, Parcel};
 use super::faults::Faults;
-use super::keys::{self, CHAIN};
+use super::keys;
 use super::mutant::Driver;
 use super::network::{Meddler, Network};
 use super::oracles::Oracles;
 use super::rng::Rng;
+use super::strict::Strict;
 use super::trace::Trace;
 
 pub type Core = Replica<Driver, Register>;
@@ -55,9 +57,11 @@ pub struct Slot {
     /// Its application computes another state from this command on.
     pub breaks_at: Option<usize>,
     /// The snapshot on its way to the disk.
-    pub(crate) writing: Option<(SnapshotMeta, Vec<Bytes>)>,
+    pub(crate) writing: Option<(Box<SnapshotMeta>, SnapshotHandle)>,
     /// Messages sent, for tests of silence and storms.
     pub sent: u64,
+    /// What bends what it sends.
+    pub(crate) corrupt: Option<Layer>,
 }
 
 pub struct Cluster {
@@ -87,8 +91,12 @@ pub struct Cluster {
     pub drops: Option<fn(usize, usize, &Peer) -> bool>,
     /// Does something to the messages that are sent.
     pub meddler: Option<Meddler>,
-    /// Faulty slots bend what they send.
-    pub liars: bool,
+    /// What correct replicas noted, by kind.
+    pub noted: BTreeMap<&'static str, u64>,
+    /// Messages of faulty replicas that no decoder takes.
+    pub malformed: u64,
+    /// Frames of clients whose signatures do not hold.
+    pub unsigned: u64,
 }
 
 impl Cluster {
@@ -115,6 +123,7 @@ impl Cluster {
             breaks_at: None,
             writing: None,
             sent: 0,
+            corrupt: None,
         });
         let facts = config.rules.facts();
         (trace.phases, trace.carries_all_qcs) = (facts.phases, facts.carries_all_qcs);
@@ -139,7 +148,9 @@ impl Cluster {
             refused: BTreeMap::new(),
             drops: None,
             meddler: None,
-            liars: false,
+            noted: BTreeMap::new(),
+            malformed: 0,
+            unsigned: 0,
             config,
         };
         for slot in 0..cluster.slots.len() {
@@ -157,54 +168,79 @@ impl Cluster {
             relay_after: Duration::from_micros(self.config.relay_after),
             snapshot_blocks: self.config.snapshot_blocks,
             max_snapshot_bytes: 64 << 20,
-            mempool: mempool::Limits::default(),
+            mempool: self.config.mempool,
             filtering: self.config.filtering,
             ancestors: self.config.ancestors,
             certificate_cache: true,
         }
     }
 
-    fn make_core(&self, slot: usize) -> Core {
+    fn make_core(&self, slot: usize, execution: Execution<Register>) -> Core {
         let id = self.slots[slot].id;
         let committee = keys::committee(self.config.replicas);
         let me = ReplicaId(id as u16);
         let driver = HotStuff::new(committee, me, self.config.protocol());
         let protocol = Driver::new(driver, (self.config.mutation)(id));
-        let genesis = Block::genesis(CHAIN, Epoch(0)).id();
-        let breaks_at = self.slots[slot].breaks_at;
-        let application = Register { breaks_at, ..Register::default() };
-        let execution = match self.slots[slot].disk.snapshots.last_key_value() {
-            None => Execution::new(application, Limits::default(), genesis).expect("limits of use"),
-            Some((_, (meta, chunks))) => {
-                let root = *meta.roots.last().expect("a snapshot has its own root");
-                let mut chunks = chunks.iter().cloned();
-                Execution::restore(application, Limits::default(), &mut chunks, root)
-                    .expect("its own snapshot")
-            }
-        };
         let domain = self.config.domain();
         let fresh = Box::new(Register::default);
         Replica::new(self.settings(id), domain, protocol, execution, fresh)
     }
 
-    /// Starts a replica with what its disk holds.
+    /// Opens a slot's disk.
+    fn open_disk(
+        &mut self,
+        slot: usize,
+        rejoin: bool,
+    ) -> Result<(Execution<Register>, Option<Recovery>), OpenError> {
+        let site = self.config.site(self.slots[slot].id);
+        let place = &mut self.slots[slot];
+        let breaks_at = place.breaks_at;
+        place.disk.open(&site, rejoin, &|| Register { breaks_at, ..Register::default() })
+    }
+
+    /// Starts a replica with what its disk holds. Where that can be read and is not what production starts with, the
+    /// replica has lost its data, and rejoins without; where it cannot be read or written, it stays down.
+    ///
+    /// # Panics
+    /// If the disk is refused though nothing was done to it that may lead to that.
     pub fn boot(&mut self, slot: usize) {
-        if self.slots[slot].lost_data && !self.slots[slot].disk.has_safety() {
+        if self.slots[slot].lost_data && self.slots[slot].disk.is_blank() {
             let nonce = self.rng.next() as u8;
             return self.rejoin(slot, nonce);
         }
-        let recovery = Box::new(self.slots[slot].disk.recovery());
-        self.slots[slot].core = Some(Box::new(self.make_core(slot)));
+        let (execution, recovery) = match self.open_disk(slot, false) {
+            Ok(opened) => opened,
+            Err(error) => return self.refused(slot, &error),
+        };
+        let Some(recovery) = recovery else { return };
+        self.slots[slot].core = Some(Box::new(self.make_core(slot, execution)));
         self.note(slot, || "starts".into());
-        self.turn(slot, vec![Input::Start(recovery)]);
+        self.turn(slot, vec![Input::Start(Box::new(recovery))]);
         self.tell_log(slot);
         self.connect(slot);
     }
 
+    /// What is on its disk was refused.
+    fn refused(&mut self, slot: usize, error: &OpenError) {
+        if self.slots[slot].disk.is_off() || error.io().is_some() {
+            let cause = error.io().map(std::io::Error::kind);
+            return self.storage_failed(slot, cause, &error.to_string());
+        }
+        let id = self.slots[slot].id;
+        assert!(
+            self.slots[slot].disk.is_damaged(),
+            "durability: r{id} cannot use what it wrote: {error}"
+        );
+        self.count_disk_faults(slot);
+        self.faults.fired("data refused");
+        self.note(slot, || format!("refuses its data: {error}"));
+        let nonce = self.rng.next() as u8;
+        self.rejoin(slot, nonce);
+    }
+
     /// Tells a replica where its log begins.
     pub(crate) fn tell_log(&mut self, slot: usize) {
-        if let Some(core) = &self.slots[slot].core {
-            let begins = self.slots[slot].disk.begins(status_of(core).committed);
+        if let Some(begins) = self.slots[slot].disk.begins() {
             self.turn(slot, vec![Input::LogBegins(begins)]);
         }
     }
@@ -213,7 +249,11 @@ impl Cluster {
     pub fn rejoin(&mut self, slot: usize, nonce: u8) {
         self.slots[slot].disk = Disk::default();
         self.slots[slot].lost_data = true;
-        self.slots[slot].core = Some(Box::new(self.make_core(slot)));
+        let (execution, _) = match self.open_disk(slot, true) {
+            Ok(opened) => opened,
+            Err(error) => return self.refused(slot, &error),
+        };
+        self.slots[slot].core = Some(Box::new(self.make_core(slot, execution)));
         self.note(slot, || "starts without its data, and asks the others".into());
         self.turn(slot, vec![Input::Rejoin(Digest([nonce; 32]))]);
         self.connect(slot);
@@ -250,6 +290,11 @@ impl Cluster {
         place.life += 1;
         place.checked = (0, 0);
         place.writing = None;
+        place.disk.close();
+        self.count_disk_faults(slot);
+        if let Some(strict) = &mut self.oracles.strict {
+            strict.stopped(self.slots[slot].id);
+        }
         self.note(slot, || "crashes".into());
     }
 
@@ -285,8 +330,18 @@ impl Cluster {
         self.submit(client, sent);
     }
 
+    /// From now on the oracles look at what replicas hold as well, and at what they refuse.
+    pub fn watch_strictly(&mut self) {
+        let mut strict = Strict::new(&self.config);
+        for slot in self.slots.iter().filter(|slot| slot.faulty) {
+            strict.is_a_liar(slot.id);
+        }
+        self.oracles.strict = Some(strict);
+    }
+
     /// A client wants `count` commands of `bytes` bytes executed.
     pub fn request(&mut self, client: usize, count: u64, bytes: usize) {
+        *self.oracles.asked.entry(format!("c{client}")).or_default() += count;
         let sent = self.clients[client].request(self.now, count, bytes);
         self.submit(client, sent);
     }
@@ -362,7 +417,8 @@ impl Cluster {
 
     /// Messages and verdicts under way (clients' patience does not count).
     pub fn in_flight(&self) -> usize {
-        self.events.iter().filter(|event| !matches!(event, Event::Wake { .. })).count()
+        let waits = |event: &&Event| !matches!(event, Event::Wake { .. } | Event::Tick { .. });
+        self.events.iter().filter(waits).count()
     }
 
     fn fire(&mut self, slot: usize) {
@@ -400,6 +456,11 @@ impl Cluster {
         self.clients.iter().all(Client::is_done)
     }
 
+    /// A frame of a client that is none of the cluster's own arrives now.
+    pub fn submit_to(&mut self, to: usize, frame: SharedFrame) {
+        self.schedule(0, Event::Frame { to, frame, relay: false });
+    }
+
     /// A message that somebody made up arrives now.
     pub fn inject(&mut self, from: usize, to: usize, message: &Peer) {
         let parcel = Parcel::Bytes(message.to_bytes().into());
@@ -434,9 +495,6 @@ pub fn status_of(core: &Core) -> quorate_core::protocol::Status {
     use quorate_core::protocol::Protocol;
     core.protocol().status()
 }
-
-/// What a faulty slot's message goes out as: to whom, and what.
-pub type Outgoing = Vec<(usize, Peer)>;
 
 /// A duration in microseconds.
 fn micros(count: u64) -> Duration {

@@ -6,6 +6,7 @@ use quorate_core::crypto::{Check, Form, Scheme};
 use quorate_core::hotstuff;
 use quorate_core::hotstuff::rules::{Chained, Rules};
 use quorate_core::leader::Election;
+use quorate_core::mempool::Limits;
 use quorate_core::pacemaker::{Kind, Timing};
 use quorate_core::replica::Ancestors;
 
@@ -44,10 +45,17 @@ pub struct Config {
     pub snapshot_blocks: u64,
     /// Logs are cut at snapshots.
     pub retire: bool,
+    /// Bytes of records that a segment of a log has room for: the largest block must fit, and what is cut
+    /// are whole segments.
+    pub log_room_bytes: u64,
+    /// A sync takes this long, from ... to.
+    pub sync_micros: (u64, u64),
     /// Clients send again what was not answered for this long.
     pub client_patience: u64,
     pub relay_after: u64,
     pub base_timeout: u64,
+    /// The bounds of each mempool.
+    pub mempool: Limits,
     /// Messages cross the network as their bytes, and are read again.
     pub encodes: bool,
     /// The bug in the driver of this replica, if it has one.
@@ -78,9 +86,12 @@ impl Default for Config {
             batch_commands: 100,
             snapshot_blocks: 1_000_000,
             retire: false,
+            log_room_bytes: 32 << 10,
+            sync_micros: (0, 0),
             client_patience: 500_000,
             relay_after: 50_000,
             base_timeout: 100_000,
+            mempool: Limits::default(),
             encodes: true,
             mutation: |_| None,
             verify: |checks| Mock.verify(checks),

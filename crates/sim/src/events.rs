@@ -9,6 +9,9 @@ use bytes::Bytes;
 use quorate_core::client::message::Response;
 use quorate_core::crypto::Signature;
 use quorate_core::frame::SharedFrame;
+use quorate_core::hotstuff::Message;
+use quorate_core::replica::Action;
+use quorate_core::replica::message::Offer;
 use quorate_core::{Height, Time};
 
 use super::Peer;
@@ -26,9 +29,11 @@ pub(crate) enum Event {
     Verified { to: usize, life: u64, ask: u64, verdicts: Vec<bool> },
     Combined { to: usize, life: u64, ask: u64, signature: Option<Signature> },
     SnapshotWritten { to: usize, life: u64, height: Height },
-    LogCut { to: usize },
+    Offered { to: usize, life: u64, offer: Box<Offer> },
+    Released { from: usize, life: u64, actions: Vec<Action<Message>> },
     Answer { from: usize, client: usize, response: Response },
     Wake { client: usize },
+    Tick { slot: usize },
 }
 
 impl Event {
@@ -41,8 +46,8 @@ impl Event {
             | Self::Verified { to, .. }
             | Self::Combined { to, .. }
             | Self::SnapshotWritten { to, .. }
-            | Self::LogCut { to } => Some(*to),
-            Self::Answer { .. } | Self::Wake { .. } => None,
+            | Self::Offered { to, .. } => Some(*to),
+            Self::Released { .. } | Self::Answer { .. } | Self::Wake { .. } | Self::Tick { .. } => None,
         }
     }
 
@@ -55,9 +60,11 @@ impl Event {
             Self::Verified { to, ask, .. } => 4 | (*to as u64) << 8 | ask << 24,
             Self::Combined { to, ask, .. } => 5 | (*to as u64) << 8 | ask << 24,
             Self::SnapshotWritten { to, height, .. } => 6 | (*to as u64) << 8 | height.0 << 24,
-            Self::LogCut { to } => 7 | (*to as u64) << 8,
+            Self::Offered { to, .. } => 7 | (*to as u64) << 8,
             Self::Answer { from, client, .. } => 8 | (*from as u64) << 8 | (*client as u64) << 24,
             Self::Wake { client } => 9 | (*client as u64) << 8,
+            Self::Released { from, .. } => 10 | (*from as u64) << 8,
+            Self::Tick { slot } => 11 | (*slot as u64) << 8,
         }
     }
 }

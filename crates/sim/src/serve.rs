@@ -5,20 +5,15 @@ use std::sync::Arc;
 use bytes::Bytes;
 use quorate_core::crypto::Scheme;
 use quorate_core::hotstuff::Message;
-use quorate_core::replica::message::{FullBlock, PeerMessage, within};
-use quorate_core::replica::{Action, Input, SnapshotMeta};
-use quorate_core::state_machine::Snapshot;
+use quorate_core::replica::Action;
+use quorate_core::replica::message::{FullBlock, PeerMessage};
 use quorate_core::wire::Encode as _;
 use quorate_core::{Duration, Height, ReplicaId, protocol};
 
-use super::adversary::Liar;
 use super::events::{Event, Parcel};
 use super::keys::Mock;
 use super::network::Fate;
 use super::{Cluster, Peer};
-
-/// How long a snapshot takes to be written, in microseconds.
-const SNAPSHOT_MICROS: u64 = 5_000;
 
 impl Cluster {
     pub(super) fn perform(&mut self, slot: usize, action: Action<Message>) {
@@ -39,9 +34,9 @@ impl Cluster {
             Action::Respond { client, response } => self.answer(slot, client, response),
             Action::Committed(blocks) => {
                 let executed = self.core(slot).execution().height();
+                self.slots[slot].disk.committed(&blocks);
                 for block in blocks {
                     self.committed.push((self.now, slot, block.id()));
-                    self.slots[slot].disk.committed(block.height, block.id());
                     if !self.slots[slot].faulty {
                         self.oracles.commits(self.slots[slot].id, executed, &block);
                     }
@@ -51,15 +46,22 @@ impl Cluster {
                 self.serve_chain(slot, to, (above, through), budget_bytes, tail);
             }
             Action::ServeChunk { to, height, chunk } => self.serve_chunk(slot, to, height, chunk),
-            Action::WriteSnapshot(meta, handle) => self.write_snapshot(slot, *meta, &handle),
+            Action::WriteSnapshot(meta, handle) => self.begin_snapshot(slot, meta, handle),
             Action::Offered(offer) => {
-                let retire = self.config.retire;
-                self.slots[slot].disk.offered(&offer, retire);
-                self.schedule(0, Event::LogCut { to: slot });
+                let life = self.slots[slot].life;
+                self.schedule(0, Event::Offered { to: slot, life, offer });
             }
             Action::Executed { .. } => {}
             Action::Event(event) => {
                 self.trace.event(self.now, slot, &event);
+                if !self.slots[slot].faulty {
+                    *self.noted.entry(kind_of(&event)).or_default() += 1;
+                }
+                if let protocol::Event::Entered(view) = event
+                    && let Some(strict) = &mut self.oracles.strict
+                {
+                    strict.entered(self.slots[slot].id, view, self.now);
+                }
                 if let protocol::Event::Proposed { block, .. } = event {
                     self.proposed.push((self.now, slot, block));
                 }
@@ -67,6 +69,11 @@ impl Cluster {
             Action::Refused { from, reason } => {
                 *self.refused.entry(reason).or_default() += 1;
                 self.trace.refused(self.now, slot, from.index(), reason);
+                if let Some(strict) =
+                    self.oracles.strict.as_ref().filter(|_| !self.slots[slot].faulty)
+                {
+                    strict.refuses(self.slots[slot].id, from.index(), reason);
+                }
             }
             Action::Halt(halt) => {
                 self.note(slot, || format!("halts: {halt}"));
@@ -78,12 +85,12 @@ impl Cluster {
     }
 
     /// Sends to one replica (to all its twins), or to all others.
-    fn send(&mut self, slot: usize, to: Option<ReplicaId>, message: Peer) {
+    pub(crate) fn send(&mut self, slot: usize, to: Option<ReplicaId>, message: Peer) {
         let own = self.slots[slot].id;
         if !self.slots[slot].faulty
-            && let PeerMessage::Protocol { message: Message::Proposal { block, .. }, .. } = &message
+            && let PeerMessage::Protocol { message, .. } = &message
         {
-            self.oracles.proposes(own, block);
+            self.oracles.sends(own, self.now, message);
         }
         assert_ne!(to.map(ReplicaId::index), Some(own), "r{own} sends to itself: {message:?}");
         let message = Arc::new(message);
@@ -111,18 +118,15 @@ impl Cluster {
 
     fn post(&mut self, from: usize, to: usize, message: &Arc<Peer>) {
         self.slots[from].sent += 1;
-        if self.liars && self.slots[from].faulty {
-            let (id, domain) = (self.slots[from].id, self.config.domain());
-            for (to, message) in (Liar { id, domain, to }).bend(&mut self.rng, message) {
-                self.convey(from, to, &Arc::new(message));
-            }
+        if self.slots[from].corrupt.is_some() {
+            self.post_bent(from, to, message);
         } else {
-            self.convey(from, to, message);
+            self.convey(from, to, message, Duration::ZERO);
         }
     }
 
-    /// What the network makes of a message.
-    fn convey(&mut self, from: usize, to: usize, message: &Arc<Peer>) {
+    /// What the network makes of a message that leaves after having been held back for a while.
+    pub(super) fn convey(&mut self, from: usize, to: usize, message: &Arc<Peer>, held: Duration) {
         if self.drops.is_some_and(|drops| drops(from, to, message)) {
             return;
         }
@@ -133,17 +137,19 @@ impl Cluster {
             Fate::Late(micros) => (Arc::clone(message), micros),
             Fate::Bent(message) => (Arc::from(message), 0),
         };
-        let encoded = self.config.encodes || self.network.minds_size(from, to);
+        // A liar may make what cannot be read.
+        let encodes = self.config.encodes || self.slots[from].corrupt.is_some();
+        let encoded = encodes || self.network.minds_size(from, to);
         let bytes = encoded.then(|| Bytes::from(message.to_bytes()));
         let size = bytes.as_ref().map_or(0, Bytes::len);
         let (now, ends) = (self.now, (from, to));
         let copies = self.network.copies(&mut self.rng, &mut self.faults, now, ends, size);
         for at in copies.into_iter().flatten() {
             let parcel = match &bytes {
-                Some(bytes) if self.config.encodes => Parcel::Bytes(bytes.clone()),
+                Some(bytes) if encodes => Parcel::Bytes(bytes.clone()),
                 _ => Parcel::Message(Arc::clone(&message)),
             };
-            let at = at.after(Duration::from_micros(late));
+            let at = at.after(Duration::from_micros(late) + held);
             self.events.push(at, Event::Deliver { to, from, sent: now, parcel });
         }
     }
@@ -156,40 +162,28 @@ impl Cluster {
         budget_bytes: u32,
         tail: Vec<FullBlock>,
     ) {
-        let mut blocks = self.slots[slot].disk.chain(above, through);
-        if blocks.last().is_some_and(|last| last.block.height == through) {
-            blocks.extend(tail);
-        }
+        let blocks = self.slots[slot].disk.chain(above, through, budget_bytes, &tail);
         if !blocks.is_empty() {
-            let message = PeerMessage::Chain(within(blocks, budget_bytes));
-            self.send(slot, Some(to), message);
+            self.send(slot, Some(to), PeerMessage::Chain(blocks));
         }
     }
+}
 
-    fn serve_chunk(&mut self, slot: usize, to: ReplicaId, height: Height, chunk: u32) {
-        let Some((_, chunks)) = self.slots[slot].disk.snapshots.get(&height) else { return };
-        let Some(bytes) = chunks.get(chunk as usize).cloned() else { return };
-        let last = chunk as usize + 1 == chunks.len();
-        self.send(slot, Some(to), PeerMessage::Chunk { height, chunk, last, bytes });
-    }
-
-    fn write_snapshot(&mut self, slot: usize, meta: SnapshotMeta, handle: &dyn Snapshot) {
-        let height = meta.block.height;
-        let mut chunks = Vec::new();
-        handle.chunks(&mut |chunk| {
-            chunks.push(Bytes::copy_from_slice(chunk));
-            true
-        });
-        self.slots[slot].writing = Some((meta, chunks));
-        let life = self.slots[slot].life;
-        self.schedule(SNAPSHOT_MICROS, Event::SnapshotWritten { to: slot, life, height });
-    }
-
-    pub(super) fn snapshot_written(&mut self, slot: usize, height: Height) {
-        let place = &mut self.slots[slot];
-        let written = place.writing.take_if(|(meta, _)| meta.block.height == height);
-        let Some(snapshot) = written else { return };
-        place.disk.snapshots.insert(height, snapshot);
-        self.turn(slot, vec![Input::SnapshotWritten(height)]);
+/// What an event is counted under.
+fn kind_of(event: &protocol::Event) -> &'static str {
+    use protocol::Event;
+    match event {
+        Event::Entered(_) => "entered",
+        Event::Proposed { .. } => "proposed",
+        Event::Voted(_) => "voted",
+        Event::Declined { .. } => "declined",
+        Event::Certified(_) => "certified",
+        Event::TimedOut(_) => "timed-out",
+        Event::GaveUp(_) => "gave-up",
+        Event::Committed { .. } => "committed",
+        Event::Pruned(_) => "pruned",
+        Event::Equivocation { .. } => "equivocation",
+        Event::DoubleVote { .. } => "double-vote",
+        Event::BadVote { .. } => "bad-vote",
     }
 }

@@ -13,6 +13,7 @@ use quorate_core::{Height, ReplicaId, Time};
 use super::Peer;
 use super::client;
 use super::cluster::Cluster;
+use super::disk::cause_of;
 use super::events::{Event, Parcel};
 use super::world::Outside;
 
@@ -31,11 +32,12 @@ impl Cluster {
                 let peer = ReplicaId(self.slots[peer].id as u16);
                 self.turn(to, vec![Input::Connected(peer)]);
             }
-            Event::Frame { to, frame, relay } => {
-                if let Some(frame) = client::verified(&frame) {
+            Event::Frame { to, frame, relay } => match client::verified(&frame) {
+                Some(frame) => {
                     self.turn(to, vec![Input::Frames(vec![Submitted { frame, relay }])]);
                 }
-            }
+                None => self.unsigned += 1,
+            },
             Event::Verified { to, life, ask, verdicts } if self.slots[to].life == life => {
                 self.turn(to, vec![Input::Checked { ask, verdicts }]);
             }
@@ -45,7 +47,13 @@ impl Cluster {
             Event::SnapshotWritten { to, life, height } if self.slots[to].life == life => {
                 self.snapshot_written(to, height);
             }
-            Event::LogCut { to } => self.tell_log(to),
+            Event::Offered { to, life, offer } if self.slots[to].life == life => {
+                self.offered(to, &offer);
+            }
+            Event::Released { from, life, actions } if self.slots[from].life == life => {
+                self.release(from, actions);
+            }
+            Event::Tick { slot } => self.tick(slot),
             Event::Answer { from, client, response } => self.answered(from, client, response),
             Event::Wake { client } => {
                 if self.clients[client].wakes == Some(self.now) {
@@ -73,11 +81,18 @@ impl Cluster {
                         "no panic: r{} sent what cannot be read: {error}",
                         from.id
                     );
+                    self.malformed += 1;
                     return;
                 }
             },
         };
         self.trace.delivered(self.now, sent, from, to, &message);
+        self.overhear(to, from, &message);
+        if let Some(strict) = &mut self.oracles.strict
+            && let Peer::Protocol { message, .. } = &message
+        {
+            strict.delivered(self.slots[from].id, self.slots[to].id, message);
+        }
         let from = ReplicaId(self.slots[from].id as u16);
         self.turn(to, vec![Input::Peer { from, message }]);
     }
@@ -101,24 +116,29 @@ impl Cluster {
             watched: (!place.faulty).then_some(&mut self.oracles),
             at_once: self.config.verify_delay.is_none(),
             verify: self.config.verify,
+            early: Vec::new(),
+            is_early: false,
             actions: Vec::new(),
         };
+        let writes = place.disk.writes;
         let local = place.clock.shows(now);
         let result = turn(&mut *core, &mut place.disk, &mut outside, local, inputs);
-        let actions = outside.actions;
+        let (early, actions) = (outside.early, outside.actions);
+        let writes = place.disk.writes - writes;
         let lock = self.trace.is_used().then(|| core.protocol().safety().lock.clone());
         place.deadline = core.deadline().map(|deadline| place.clock.when(deadline));
         place.core = Some(core);
-        for action in actions {
-            self.perform(slot, action);
+        self.release(slot, early);
+        match self.sync_micros(writes) {
+            0 => self.release(slot, actions),
+            micros => self.release_later(slot, micros, actions),
         }
         if let Some(lock) = lock {
             self.trace.locked(now, slot, &lock, line);
         }
         self.examine(slot);
-        if result.is_err() {
-            self.faults.fired("power failure in a write");
-            self.crash(slot);
+        if let Err(error) = result {
+            self.storage_failed(slot, cause_of(&error), &error.to_string());
         }
     }
 
@@ -126,6 +146,9 @@ impl Cluster {
     fn examine(&mut self, slot: usize) {
         let place = &mut self.slots[slot];
         let Some(core) = place.core.as_ref().filter(|_| !place.faulty) else { return };
+        if let Some(strict) = &mut self.oracles.strict {
+            strict.holds(place.id, core);
+        }
         let execution = core.execution();
         let commands = &execution.application().commands;
         for (index, command) in commands.iter().enumerate().skip(place.checked.1) {
@@ -146,7 +169,9 @@ impl Cluster {
         {
             self.oracles.answers(self.slots[from].id, self.clients[client].key(), outcome);
         }
-        let delay = self.rng.between(self.config.link.delay);
-        self.schedule(delay, Event::Answer { from, client, response });
+        for response in self.answered_instead(from, response) {
+            let delay = self.rng.between(self.config.link.delay);
+            self.schedule(delay, Event::Answer { from, client, response });
+        }
     }
 }

@@ -3,7 +3,7 @@
 use quorate_core::crypto::{Check, Form, Scheme, Share, Signature, Signer, Statement};
 use quorate_core::hotstuff::Message;
 use quorate_core::replica::Action;
-use quorate_core::replica::drive::World;
+use quorate_core::replica::drive::{Stage, World};
 
 use super::keys::{Key, Mock};
 use super::oracles::Oracles;
@@ -14,12 +14,25 @@ pub struct Outside<'a> {
     pub watched: Option<&'a mut Oracles>,
     pub at_once: bool,
     pub verify: fn(&[Check]) -> Vec<bool>,
+    /// What need not wait for the records of this turn.
+    pub early: Vec<Action<Message>>,
+    pub is_early: bool,
+    /// What rests on them.
     pub actions: Vec<Action<Message>>,
 }
 
 impl World<Message> for Outside<'_> {
     fn perform(&mut self, action: Action<Message>) {
-        self.actions.push(action);
+        if self.is_early {
+            self.early.push(action);
+        } else {
+            self.actions.push(action);
+        }
+    }
+
+    fn enter(&mut self, stage: Stage) {
+        // Behind a sync nothing is early: it would overtake.
+        self.is_early = stage != Stage::Release && self.actions.is_empty();
     }
 
     fn sign(&mut self, statement: &Statement) -> Signature {

@@ -85,7 +85,12 @@ fn every_kind_of_fault_happens() {
         "one-way cut",
         "partition",
         "pause",
-        "power failure in a write",
+        "full disk",
+        "power failure",
+        "power failure: all in flight lost",
+        "power failure: reordered writes",
+        "power failure: torn write",
+        "sync error",
         "restart",
         "timed isolation",
     ] {

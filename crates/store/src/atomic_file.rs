@@ -54,3 +54,19 @@ pub fn read(path: &Path, limit_bytes: u64) -> io::Result<Vec<u8>> {
     }
     Ok(bytes)
 }
+
+/// Reads the file `name` of `disk`, if it has at most `limit_bytes`.
+///
+/// # Errors
+/// As [`read()`].
+pub fn read_from(disk: &dyn Disk, name: &str, limit_bytes: u64) -> io::Result<Vec<u8>> {
+    let file = disk.open(name)?;
+    let size = file.size()?;
+    if size > limit_bytes {
+        let text = format!("{name} has more than {limit_bytes} bytes");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, text));
+    }
+    let mut bytes = vec![0; usize::try_from(size).unwrap_or(0)];
+    file.read_at(0, &mut bytes)?;
+    Ok(bytes)
+}

@@ -2,15 +2,21 @@
 //!
 //! What the trait promises, and no more: a write is durable once [`DiskFile::sync_data`] of its file has returned `Ok`; a
 //! created, renamed or removed *name* is durable once [`Disk::sync_dir`] has returned `Ok`. Until then a crash may keep, lose
-//! or tear each of them (by 512-byte sector), in any combination. [`CrashDisk`] produces exactly those states.
+//! or tear each of them (by 512-byte sector), in any combination. [`CrashDisk`] and [`PowerDisk`] produce exactly those
+//! states: the first remembers every operation, so that a test can cut a life anywhere afterwards; the second forgets what is durable,
+//! so that a life may be long.
 
 mod crash;
 mod file;
+mod machine;
 mod memory;
+mod power;
 
 pub use crash::{CrashDisk, Fate, SECTOR_BYTES};
 pub use file::FileDisk;
+pub use machine::{Fired, Machine};
 pub use memory::MemoryDisk;
+pub use power::{Lost, PowerDisk};
 
 use std::io;
 use std::sync::Arc;

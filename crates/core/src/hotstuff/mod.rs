@@ -155,6 +155,12 @@ impl HotStuff {
         &self.safety
     }
 
+    /// How many votes it holds, for checkers.
+    #[must_use]
+    pub fn held_votes(&self) -> usize {
+        self.votes.held()
+    }
+
     fn abstains(&self, view: View) -> bool {
         view <= self.safety.abstain_until
     }
@@ -165,9 +171,9 @@ impl HotStuff {
         self.pacemaker.committed(root.view);
         self.tree = BlockTree::new(root, root_committed, recent);
         if let Some(safety) = safety {
-            self.safety = safety;
+            self.safety = mutant!("safety-not-restored", self.safety.clone(), safety);
         }
-        self.proposed = self.safety.reserved;
+        self.proposed = mutant!("proposed-view-forgotten", View(0), self.safety.reserved);
         for block in blocks {
             // What cannot enter was of a pruned fork, or its parent was never recorded here:
             // then it will be fetched like any missing block.
@@ -179,7 +185,11 @@ impl HotStuff {
         if let Some(view) = self.safety.high_tc.as_ref().map(Tc::view) {
             self.enter_behind(now, view, fx);
         }
-        if let Some(ballot) = self.safety.voted {
+        // A power failure may have left the record without the block that was written with it. That vote never
+        // left, and must not: a certificate of such votes would be for a block that nobody has.
+        if let Some(ballot) = self.safety.voted
+            && self.tree.find(&ballot.block).is_some()
+        {
             self.sign_vote(ballot, fx);
         }
         self.wait_for_new_views(now);
@@ -310,7 +320,7 @@ impl Protocol for HotStuff {
             return Err(Malformed::WrongEpoch);
         }
         let checks = block.justify.checks(&self.domain, &self.genesis)?;
-        Ok(Claim::new(block, checks))
+        Ok(Claim::new(block, mutant!("fetched-block-unchecked", Vec::new(), checks)))
     }
 
     fn carried_block(message: &Message) -> Option<&SharedBlock> {

@@ -186,6 +186,7 @@ impl Script {
             replicas: words.number("replicas").map_or(defaults.replicas, |count| count as usize),
             snapshot_blocks: words.number("snapshots").unwrap_or(defaults.snapshot_blocks),
             retire: words.number("snapshots").is_some(),
+            log_room_bytes: 0,
             inline_bytes: words.number("inline").map_or(defaults.inline_bytes, |n| n as usize),
             client_patience: words.number("patience").unwrap_or(60_000) * 1_000,
             ..defaults

@@ -10,17 +10,15 @@ use quorate_core::client::message::{MAX_REPLY_BYTES, Response};
 use quorate_core::execution::SnapshotHandle;
 use quorate_core::replica::SnapshotMeta;
 use quorate_core::replica::message::{FullBlock, MAX_BLOCKS_SENT, Offer, PeerMessage};
-use quorate_core::state_machine::{MAX_CHUNK_BYTES, Snapshot as _};
 use quorate_core::wire::Encode;
 use quorate_core::{Height, ReplicaId};
-use quorate_store::atomic_file;
-use quorate_store::disk::Disk;
-use quorate_store::snapshot::{SnapshotError, Snapshots};
+use quorate_journal::{BlockIndex, States};
+use quorate_store::snapshot::SnapshotError;
 
 use super::inbox::{Answer, Outside};
-use super::index::BlockIndex;
+use super::links::Links;
 use super::metrics::Metrics;
-use crate::transport::{ClientListener, ConnectionId, Peers};
+use crate::transport::{ClientListener, ConnectionId};
 
 /// Tasks that may wait: more than askers can have, so that what is to be written finds room.
 const TASKS: usize = 1024;
@@ -96,29 +94,15 @@ pub struct Shelf {
     /// Where blocks are.
     pub index: Arc<BlockIndex>,
     /// Where snapshots are.
-    pub snapshots: Snapshots,
-    /// The folder they are in.
-    pub disk: Arc<dyn Disk>,
+    pub states: States,
     /// The way to peers.
-    pub peers: Arc<Peers>,
+    pub links: Links,
     /// The way to clients.
     pub listener: Arc<ClientListener>,
     /// The way back.
     pub outside: Outside,
     /// What is counted.
     pub metrics: Arc<Metrics>,
-}
-
-/// The file, beside the snapshots, that holds the newest offer.
-pub(super) const OFFER_FILE: &str = "offer";
-
-/// Why an offer was not kept.
-#[derive(Debug, thiserror::Error)]
-enum KeepError {
-    #[error(transparent)]
-    Io(#[from] std::io::Error),
-    #[error(transparent)]
-    Snapshot(#[from] SnapshotError),
 }
 
 impl Archive {
@@ -184,7 +168,7 @@ impl Shelf {
                 }
                 Task::Snapshot(meta, handle) => {
                     let height = meta.block.height;
-                    let answer = match self.write(&meta, &handle) {
+                    let answer = match self.states.write(&meta, &handle) {
                         Ok(()) => Answer::SnapshotWritten(height),
                         Err(error) => Answer::Fail(format!("snapshot at height {height}: {error}")),
                     };
@@ -194,7 +178,7 @@ impl Shelf {
                 }
                 Task::Offer(offer) => {
                     let height = offer.block.height;
-                    let answer = match self.keep_offer(&offer) {
+                    let answer = match self.states.keep_offer(&offer) {
                         Ok(()) => Answer::OfferKept(height),
                         Err(error) => Answer::Fail(format!("offer at height {height}: {error}")),
                     };
@@ -206,18 +190,10 @@ impl Shelf {
         }
     }
 
-    /// Keeps an offer and its snapshot; older snapshots go.
-    fn keep_offer(&self, offer: &Offer) -> Result<(), KeepError> {
-        atomic_file::replace(self.disk.as_ref(), OFFER_FILE, &offer.to_bytes())?;
-        let numbers = self.snapshots.numbers()?;
-        let kept = numbers.iter().filter(|number| **number >= offer.block.height.0).count();
-        Ok(self.snapshots.keep_newest(kept.max(1))?)
-    }
-
     fn send(&self, kind: &'static str, to: ReplicaId, message: Option<Vec<u8>>) {
         if let Some(message) = message {
             self.metrics.sent(kind, message.len());
-            self.peers.send(to, message.into());
+            self.links.send(to, message.into());
         }
     }
 
@@ -228,23 +204,7 @@ impl Shelf {
         budget_bytes: u32,
         tail: &[FullBlock],
     ) -> Option<Vec<u8>> {
-        let mut blocks = Vec::new();
-        let mut bytes = 0;
-        let mut height = above.next();
-        while height <= through && blocks.len() < MAX_BLOCKS_SENT {
-            let Some(block) = self.index.read(height) else { break };
-            bytes += block.len();
-            // Two at least: the last block of an answer is certified by none in it.
-            if blocks.len() >= 2 && bytes > budget_bytes as usize {
-                break;
-            }
-            blocks.push(block);
-            height = height.next();
-        }
-        if height > through {
-            blocks.extend(tail.iter().map(|full| Bytes::from(full.to_bytes())));
-            blocks.truncate(MAX_BLOCKS_SENT);
-        }
+        let blocks = self.index.chain(above, through, budget_bytes, tail);
         if blocks.is_empty() {
             return None;
         }
@@ -266,7 +226,7 @@ impl Shelf {
     ) -> Option<Vec<u8>> {
         if open.as_ref().is_none_or(|snapshot| snapshot.height != height) {
             // A peer that asks for what is not there leaves the open one to the others.
-            *open = Some(OpenSnapshot::read(&self.snapshots, height).ok()?);
+            *open = Some(OpenSnapshot::read(&self.states, height).ok()?);
         }
         let (bytes, last) = open.as_ref()?.chunk(chunk)?;
         if last {
@@ -300,19 +260,6 @@ impl Shelf {
         }
         Response::Blocks { from, blocks }
     }
-
-    fn write(&self, meta: &SnapshotMeta, handle: &SnapshotHandle) -> Result<(), SnapshotError> {
-        let number = meta.block.height.0;
-        let mut writer = self.snapshots.write(number, &meta.to_bytes(), MAX_CHUNK_BYTES as u32)?;
-        let mut result = Ok(());
-        handle.chunks(&mut |chunk| {
-            let length = u32::try_from(chunk.len()).unwrap_or(u32::MAX);
-            result = writer.write(&length.to_le_bytes()).and_then(|()| writer.write(chunk));
-            result.is_ok()
-        });
-        result?;
-        writer.finish().map(|_| ())
-    }
 }
 
 /// A snapshot being sent to a peer.
@@ -322,9 +269,8 @@ struct OpenSnapshot {
 }
 
 impl OpenSnapshot {
-    fn read(snapshots: &Snapshots, height: Height) -> Result<Self, SnapshotError> {
-        let chunks = super::data::chunks_of(&snapshots.read(height.0)?)?;
-        Ok(Self { height, chunks })
+    fn read(states: &States, height: Height) -> Result<Self, SnapshotError> {
+        Ok(Self { height, chunks: states.chunks(height)? })
     }
 
     fn chunk(&self, index: u32) -> Option<(Bytes, bool)> {

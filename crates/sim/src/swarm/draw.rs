@@ -1,5 +1,6 @@
 //! What a cluster is made of, drawn.
 
+use quorate_adversary::{ALL, Schedule, named};
 use quorate_core::ReplicaId;
 use quorate_core::crypto::Form;
 use quorate_core::hotstuff::rules::{self, Rules};
@@ -38,6 +39,7 @@ pub(super) fn config(rng: &mut Rng, seed: u64, plan: &Plan, trouble: Trouble) ->
         (Form::Aggregate, Form::Aggregate),
         (Form::Threshold, Form::Aggregate),
     ]);
+    let batch_commands = rng.pick(&[1, 5, 100]);
     let config = Config {
         replicas,
         rules,
@@ -58,7 +60,9 @@ pub(super) fn config(rng: &mut Rng, seed: u64, plan: &Plan, trouble: Trouble) ->
         link: link(rng),
         verify_delay: rng.pick(&[None, Some((10, 500)), Some((100, 20_000))]),
         inline_bytes: rng.pick(&[0, 64, 4096]),
-        batch_commands: rng.pick(&[1, 5, 100]),
+        batch_commands,
+        // Where blocks are small, so are segments: logs are cut after a few.
+        log_room_bytes: if batch_commands > 5 { 32 << 10 } else { 0 },
         snapshot_blocks: rng.pick(&[5, 20, 1_000_000]),
         retire: rng.percent(50),
         encodes: rng.percent(25),
@@ -67,6 +71,29 @@ pub(super) fn config(rng: &mut Rng, seed: u64, plan: &Plan, trouble: Trouble) ->
     // Never too short for a view; every second time long enough even where it is shortened.
     let times = rng.pick(&[1, SHORTENED]);
     Config { base_timeout: times * view_micros(&config), ..config }
+}
+
+/// Those that lie get an adversary each, which most of the time makes small changes to whatever they
+/// send; or the one that is wanted.
+pub(super) fn lies(cluster: &mut Cluster, rng: &mut Rng, wanted: Option<&Schedule>) {
+    for slot in 0..cluster.slots.len() {
+        if !cluster.slots[slot].faulty {
+            continue;
+        }
+        let seed = rng.next();
+        let (any, _) = rng.pick(&ALL);
+        let drawn = if rng.percent(50) { "small-scope" } else { any };
+        let adversary = match (wanted, named(drawn)) {
+            (Some(schedule), _) => schedule.build(seed),
+            (None, Some(make)) => make(seed),
+            (None, None) => continue,
+        };
+        match wanted {
+            None => cluster.faults.fired(drawn),
+            Some(schedule) => schedule.parts().for_each(|(name, _)| cluster.faults.fired(name)),
+        }
+        cluster.make_liar(slot, adversary);
+    }
 }
 
 /// So many of the replicas.

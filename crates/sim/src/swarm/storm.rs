@@ -4,7 +4,7 @@ use quorate_core::Duration;
 
 use super::{Plan, Trouble, draw};
 use crate::cluster::Cluster;
-use crate::disk::Disk;
+use crate::disk::{Corruption, Disk, Fate};
 use crate::network::Link;
 use crate::rng::Rng;
 
@@ -34,7 +34,7 @@ pub(super) fn rage(cluster: &mut Cluster, rng: &mut Rng, plan: &Plan, trouble: T
         match trouble {
             Trouble::LostData if rng.percent(5) => {
                 if let Some(victim) = victims.pop() {
-                    lose_data(cluster, victim);
+                    lose_data(cluster, rng, victim);
                 }
             }
             Trouble::Liars if rng.percent(10) => forget(cluster, rng),
@@ -44,8 +44,17 @@ pub(super) fn rage(cluster: &mut Cluster, rng: &mut Rng, plan: &Plan, trouble: T
     }
 }
 
-/// A correct replica loses its disk, and says so.
-fn lose_data(cluster: &mut Cluster, slot: usize) {
+/// A correct replica loses its disk, and says so; or something on it is damaged, which is found when it starts again, or
+/// repaired, or costs nothing.
+fn lose_data(cluster: &mut Cluster, rng: &mut Rng, slot: usize) {
+    if rng.percent(50) {
+        if rng.percent(25) {
+            cluster.misdirect_write(slot, 1 + rng.below(6), rng.percent(50));
+        } else {
+            cluster.corrupt(slot, rng.pick(&Corruption::ALL));
+        }
+        return;
+    }
     if cluster.slots[slot].core.is_some() {
         cluster.crash(slot);
     }
@@ -78,8 +87,7 @@ fn disturb(cluster: &mut Cluster, rng: &mut Rng) {
             cluster.crash(slot);
         }
         1 | 2 => {
-            let fails = (rng.below(4) as usize, rng.below(3) as usize);
-            cluster.slots[slot].disk.fails = Some(fails);
+            trouble_disk(cluster, rng, slot);
         }
         3..=5 if !runs => {
             cluster.faults.fired("restart");
@@ -110,6 +118,32 @@ fn disturb(cluster: &mut Cluster, rng: &mut Rng) {
         10 => congest(cluster, rng, slot),
         11 => isolate_for_a_while(cluster, rng, slot),
         _ => {}
+    }
+}
+
+/// The disk will lose its power, fail to sync, or be full for a while: none of it costs what was promised.
+fn trouble_disk(cluster: &mut Cluster, rng: &mut Rng, slot: usize) {
+    match rng.below(8) {
+        0 => cluster.fail_sync(slot),
+        1 => cluster.fill_disk(slot, rng.below(12)),
+        2 => cluster.free_disk(slot),
+        _ => {
+            let fate = power_fate(rng);
+            cluster.power_failure_in(slot, 1 + rng.below(12), fate);
+        }
+    }
+}
+
+/// What a power failure does to what is in flight.
+fn power_fate(rng: &mut Rng) -> Fate {
+    match rng.below(7) {
+        0 => Fate::Kept,
+        1 => Fate::Lost,
+        2 => Fate::ContentLost,
+        3 => Fate::NamesLost,
+        4 => Fate::Torn { sectors: rng.below(4) },
+        5 => Fate::Hole { sector: rng.below(4) },
+        _ => Fate::Mixed { seed: rng.next() },
     }
 }
 

@@ -137,6 +137,9 @@ impl Observer for Story {
             Event::Equivocation { proposer, view } => {
                 format!("sees {proposer} equivocate in view {view}")
             }
+            Event::DoubleVote { voter, view } => {
+                format!("sees {voter} vote for two blocks in view {view}")
+            }
             Event::BadVote { voter, view } => format!("drops a bad vote of {voter} in view {view}"),
         };
         let who = self.slot(slot);

@@ -279,7 +279,7 @@ impl DiskFile for RecordedFile {
 }
 
 /// The pieces of a write, each within one sector of the file.
-fn sectors(offset: u64, bytes: &[u8]) -> impl Iterator<Item = (u64, &[u8])> {
+pub(super) fn sectors(offset: u64, bytes: &[u8]) -> impl Iterator<Item = (u64, &[u8])> {
     let mut at = offset;
     let mut rest = bytes;
     std::iter::from_fn(move || {
@@ -345,18 +345,18 @@ impl Image {
 }
 
 /// Decides what was kept; SplitMix64 for [`Fate::Mixed`].
-struct Coin {
+pub(super) struct Coin {
     fate: Fate,
     state: u64,
 }
 
 impl Coin {
-    fn new(fate: Fate) -> Coin {
+    pub(super) fn new(fate: Fate) -> Coin {
         let state = if let Fate::Mixed { seed } = fate { seed } else { 0 };
         Coin { fate, state }
     }
 
-    fn keeps_sector(&mut self, last_operation: bool, number: u64) -> bool {
+    pub(super) fn keeps_sector(&mut self, last_operation: bool, number: u64) -> bool {
         match self.fate {
             Fate::Kept | Fate::NamesLost => true,
             Fate::Lost | Fate::ContentLost => false,
@@ -366,7 +366,7 @@ impl Coin {
         }
     }
 
-    fn keeps_name(&mut self) -> bool {
+    pub(super) fn keeps_name(&mut self) -> bool {
         match self.fate {
             Fate::Lost | Fate::NamesLost => false,
             Fate::Mixed { .. } => self.toss(),

@@ -283,7 +283,7 @@ fn read_records(active: &Segment, seal: Seal, watermark: u64) -> Result<Tail, Er
 fn zero_from(active: &Segment, offset: u64) -> Result<(), Error> {
     let file: &Arc<dyn DiskFile> = &active.file;
     let size = active.geometry.segment_bytes;
-    let zeros = vec![0; usize::try_from(PIECE_BYTES).unwrap_or(0)];
+    let zeros = vec![0; usize::try_from(PIECE_BYTES.min(size - offset)).unwrap_or(0)];
     let mut piece = zeros.clone();
     let mut at = offset;
     while at < size {

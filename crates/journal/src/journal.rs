@@ -2,37 +2,34 @@
 
 use std::sync::Arc;
 
+use quorate_core::Height;
 use quorate_core::replica::{Record, drive};
 use quorate_core::wire::Encode as _;
-use quorate_store::wal::{self, Log, Position};
+use quorate_store::wal::{self, Durability, Log, Position};
 
 use super::index::BlockIndex;
-use crate::config::Durability;
-
 /// The kind of a block's record: an encoded `FullBlock`.
 pub const BLOCK_RECORD: u8 = 1;
 
 /// Where a replica's records become durable.
 pub struct Journal {
     log: Log,
-    durability: wal::Durability,
+    durability: Durability,
     index: Arc<BlockIndex>,
     /// Where the log ended when the last snapshot was begun.
-    pub(super) snapshot_begun_at: u64,
+    pub snapshot_begun_at: u64,
+    /// What is being encoded; kept for its room.
+    encoded: Vec<u8>,
 }
 
 impl Journal {
-    /// A journal in `log`.
+    /// A journal in `log`, whose commits go as far as `durability` says.
     #[must_use]
     pub fn new(log: Log, durability: Durability) -> Self {
-        let durability = match durability {
-            Durability::Sync => wal::Durability::Sync,
-            Durability::Os => wal::Durability::Os,
-        };
         let index = Arc::new(BlockIndex::new(log.reader()));
         // What is in the log counts: restarts must not put the next snapshot off for ever.
         let snapshot_begun_at = log.first_position().0;
-        Self { log, durability, index, snapshot_begun_at }
+        Self { log, durability, index, snapshot_begun_at, encoded: Vec::new() }
     }
 
     /// The log.
@@ -48,12 +45,14 @@ impl Journal {
     }
 
     /// Retires segments so that the log keeps about `window_bytes`, and nothing that recovery
-    /// from a snapshot at or above `needed` would miss.
+    /// from a snapshot at `height` would miss.
     ///
     /// # Errors
     /// What the log says; final, like every error of it.
-    pub fn retire(&mut self, window_bytes: u64, needed: Position) -> Result<(), wal::Error> {
-        let floor = self.log.end().0.saturating_sub(window_bytes);
+    pub fn retire(&mut self, window_bytes: u64, height: Height) -> Result<(), wal::Error> {
+        let end = self.log.end();
+        let needed = self.index.needed_above(height).unwrap_or(end);
+        let floor = end.0.saturating_sub(window_bytes);
         self.log.retire_before(Position(floor.min(needed.0)))?;
         self.index.forget_before(self.log.first_position());
         Ok(())
@@ -68,10 +67,11 @@ impl drive::Journal for Journal {
         for record in records {
             match record {
                 Record::Block(full) => {
-                    let mut head = full.block.to_bytes();
-                    (full.frames.len() as u32).encode(&mut head);
+                    self.encoded.clear();
+                    full.block.encode(&mut self.encoded);
+                    (full.frames.len() as u32).encode(&mut self.encoded);
                     let mut parts: Vec<&[u8]> = Vec::with_capacity(1 + full.frames.len());
-                    parts.push(&head);
+                    parts.push(&self.encoded);
                     parts.extend(full.frames.iter().map(|frame| frame.encoded_bytes().as_ref()));
                     let position = self.log.append(BLOCK_RECORD, &parts)?;
                     self.index.recorded(full.block.id(), full.block.height, position);
@@ -80,7 +80,11 @@ impl drive::Journal for Journal {
                 Record::Safety(newest) => safety = Some(newest),
             }
         }
-        let slot = safety.map(|safety| safety.to_bytes());
-        self.log.commit(slot.as_deref(), self.durability)
+        let slot = safety.map(|safety| {
+            self.encoded.clear();
+            safety.encode(&mut self.encoded);
+            self.encoded.as_slice()
+        });
+        self.log.commit(slot, self.durability)
     }
 }

@@ -5,8 +5,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use quorate_core::block::{Block, BlockId, SharedBlock};
-use quorate_core::replica::message::FullBlock;
-use quorate_core::wire::{Decode as _, Reader};
+use quorate_core::replica::message::{FullBlock, MAX_BLOCKS_SENT};
+use quorate_core::wire::{Decode as _, Encode as _, Reader};
 use quorate_core::{Height, View};
 use quorate_store::wal::{LogReader, Position};
 
@@ -45,6 +45,14 @@ impl BlockIndex {
     /// Notes where a block was recorded.
     pub fn recorded(&self, id: BlockId, height: Height, position: Position) {
         self.places().open.insert(id, (height, position));
+    }
+
+    /// Begins with the committed blocks that recovery found: without a gap up to the one at `head`, where the recovered
+    /// state is.
+    pub fn recovered(&self, head: Height, committed: VecDeque<Position>) {
+        let mut places = self.places();
+        places.first = Height(head.0.saturating_sub(committed.len() as u64)).next();
+        places.committed = committed.into_iter().map(Some).collect();
     }
 
     /// Notes that blocks were committed, in order.
@@ -136,5 +144,35 @@ impl BlockIndex {
     #[must_use]
     pub fn block(&self, height: Height) -> Option<FullBlock> {
         FullBlock::from_bytes(self.read(height)?).ok()
+    }
+
+    /// Encoded committed blocks above one height, up to another, without a gap: about so many bytes. If all of them
+    /// fit, `tail` follows.
+    #[must_use]
+    pub fn chain(
+        &self,
+        above: Height,
+        through: Height,
+        budget_bytes: u32,
+        tail: &[FullBlock],
+    ) -> Vec<Bytes> {
+        let mut blocks = Vec::new();
+        let mut bytes = 0;
+        let mut height = above.next();
+        while height <= through && blocks.len() < MAX_BLOCKS_SENT {
+            let Some(block) = self.read(height) else { break };
+            bytes += block.len();
+            // Two at least: the last block of an answer is certified by none in it.
+            if blocks.len() >= 2 && bytes > budget_bytes as usize {
+                break;
+            }
+            blocks.push(block);
+            height = height.next();
+        }
+        if height > through {
+            blocks.extend(tail.iter().map(|full| Bytes::from(full.to_bytes())));
+            blocks.truncate(MAX_BLOCKS_SENT);
+        }
+        blocks
     }
 }

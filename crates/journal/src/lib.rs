@@ -1,0 +1,21 @@
+//! What a replica keeps on disk, and how it comes back from it: the same code in production and in the simulator.
+//!
+//! - [`Journal`]: blocks and the safety record in a write-ahead log, one sync a turn;
+//! - [`BlockIndex`]: where in it the blocks are, for peers and executors that ask;
+//! - [`States`]: snapshots of the replicated state, and the newest offer;
+//! - [`create`] and [`open`]: how that is begun, and what of it is believed after a restart.
+//!
+//! All of it works on two folders ([`Disks`]), whatever these are.
+#![forbid(unsafe_code)]
+
+mod index;
+mod journal;
+mod open;
+mod owner;
+mod states;
+
+pub use index::BlockIndex;
+pub use journal::{BLOCK_RECORD, Journal};
+pub use open::{Disks, OpenError, OpenOptions, Opened, create, open};
+pub use owner::Owner;
+pub use states::{OFFER_FILE, States, StatesError};

@@ -1,0 +1,227 @@
+//! How a replica's data is begun, and what of it is believed after a restart.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use quorate_core::block::{BlockId, SharedBlock};
+use quorate_core::execution::{Execution, SnapshotError as StateError};
+use quorate_core::protocol::Safety;
+use quorate_core::replica::message::FullBlock;
+use quorate_core::replica::{Recovery, SnapshotMeta};
+use quorate_core::state_machine::StateMachine;
+use quorate_core::wire::{Decode as _, DecodeError, Encode as _};
+use quorate_core::{Height, sessions};
+use quorate_store::disk::Disk;
+use quorate_store::snapshot::SnapshotError;
+use quorate_store::wal::{self, Durability, Log, Position};
+
+use super::index::BlockIndex;
+use super::journal::{BLOCK_RECORD, Journal};
+use super::owner::Owner;
+use super::states::{States, chunks_of};
+
+/// The folders of a replica.
+#[derive(Clone)]
+pub struct Disks {
+    /// Of the log.
+    pub log: Arc<dyn Disk>,
+    /// Of the snapshots and the offer.
+    pub states: Arc<dyn Disk>,
+}
+
+/// How data is opened.
+#[derive(Clone, Debug)]
+pub struct OpenOptions {
+    /// How the log is laid out; its identity is the [owner's](Owner::identity).
+    pub log: wal::Options,
+    /// How far a commit of the log goes.
+    pub durability: Durability,
+    /// The replica's data is gone, and the operator knows it.
+    pub rejoin: bool,
+    /// The cluster's limits of sessions.
+    pub sessions: sessions::Limits,
+}
+
+/// Why data cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The log is damaged, foreign, or cannot be read.
+    #[error("log: {0}")]
+    Log(#[from] wal::Error),
+    /// The folder of the snapshots cannot be read.
+    #[error("snapshots: {0}")]
+    Snapshot(#[from] SnapshotError),
+    /// A folder cannot be listed.
+    #[error("cannot list the folder: {0}")]
+    List(io::Error),
+    /// There is no safety record: it is not known what this replica voted for.
+    #[error("there is no safety record")]
+    Missing,
+    /// There is data where a replica without data was to rejoin: in the log or, if `snapshots`, there.
+    #[error("there is data, and the replica was to rejoin without")]
+    NotLost {
+        /// Where it is.
+        snapshots: bool,
+    },
+    /// A record that passed its checksum makes no sense.
+    #[error("record at {position}: {source}; it was written by another version")]
+    Record {
+        /// The record; 0 for the safety record.
+        position: u64,
+        /// What is wrong.
+        source: DecodeError,
+    },
+    /// A snapshot that passed its checksums is not described as one.
+    #[error("newest snapshot: {0}; it was written by another version")]
+    Description(DecodeError),
+    /// A snapshot that passed its checksums is of no use.
+    #[error("newest snapshot: {0}")]
+    State(#[from] StateError),
+    /// The limits of sessions are impossible.
+    #[error(transparent)]
+    Limits(#[from] sessions::LimitsError),
+}
+
+impl OpenError {
+    /// What the system said, if that is what failed: the data may be as good as ever.
+    #[must_use]
+    pub fn io(&self) -> Option<&io::Error> {
+        match self {
+            Self::List(source) => Some(source),
+            Self::Log(wal::Error::Io { source, .. })
+            | Self::Snapshot(SnapshotError::Io { source, .. }) => Some(source),
+            _ => None,
+        }
+    }
+}
+
+/// Data that was opened.
+pub struct Opened<S> {
+    /// Where records become durable.
+    pub journal: Journal,
+    /// Where snapshots are.
+    pub states: States,
+    /// The state of the newest snapshot.
+    pub execution: Execution<S>,
+    /// What to start the replica with; `None` if it has to rejoin.
+    pub recovery: Option<Recovery>,
+    /// What an operator may want to know of the recovery.
+    pub notes: Vec<String>,
+}
+
+/// Begins the log of a replica that never ran: the safety record of one that said nothing.
+///
+/// # Errors
+/// What the log says.
+pub fn create(log: Arc<dyn Disk>, options: wal::Options, owner: &Owner) -> Result<(), wal::Error> {
+    let (mut log, _) = Log::open(log, options)?;
+    log.commit(Some(&Safety::new(owner.genesis().id()).to_bytes()), Durability::Sync)
+}
+
+/// Opens data and recovers what it holds. Never begins any, but for a replica that rejoins.
+///
+/// # Errors
+/// [`OpenError`].
+pub fn open<S: StateMachine>(
+    disks: &Disks,
+    owner: &Owner,
+    options: OpenOptions,
+    fresh: &dyn Fn() -> S,
+) -> Result<Opened<S>, OpenError> {
+    let OpenOptions { log, durability, rejoin, sessions } = options;
+    let is_blank =
+        |disk: &dyn Disk| disk.list().map(|names| names.is_empty()).map_err(OpenError::List);
+    if !rejoin && is_blank(&*disks.log)? {
+        return Err(OpenError::Missing);
+    }
+    if rejoin && !is_blank(&*disks.states)? {
+        return Err(OpenError::NotLost { snapshots: true });
+    }
+    let (log, recovered) = Log::open(Arc::clone(&disks.log), log)?;
+    let mut notes = notes_of(&recovered);
+    let states = States::open(Arc::clone(&disks.states), owner.identity())?;
+    let safety = match recovered.slot {
+        // Nothing was recorded: the log was begun just now, or by a rejoin that was cut short.
+        None if rejoin => None,
+        None => return Err(OpenError::Missing),
+        Some(_) if rejoin => return Err(OpenError::NotLost { snapshots: false }),
+        Some(bytes) => Some(
+            Safety::from_bytes(bytes.into())
+                .map_err(|source| OpenError::Record { position: 0, source })?,
+        ),
+    };
+    let (execution, snapshot) = restore(&states, owner, sessions, fresh, &mut notes)?;
+    let journal = Journal::new(log, durability);
+    let blocks = replay(&journal, snapshot.as_ref().map(|meta| &meta.block))?;
+    let offer = states.offer();
+    let recovery = safety.map(|safety| Recovery { safety: Some(safety), snapshot, offer, blocks });
+    Ok(Opened { journal, states, execution, recovery, notes })
+}
+
+fn notes_of(recovered: &wal::Recovered) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let Some(cut) = &recovered.cut {
+        notes.push(format!("a torn write at the end of {} was cut off", cut.file));
+    }
+    if recovered.repaired {
+        notes.push(
+            "one of the two copies of the safety record was damaged, and written again".into(),
+        );
+    }
+    notes
+}
+
+/// The state of the newest whole snapshot, or the one behind genesis.
+fn restore<S: StateMachine>(
+    states: &States,
+    owner: &Owner,
+    limits: sessions::Limits,
+    fresh: &dyn Fn() -> S,
+    notes: &mut Vec<String>,
+) -> Result<(Execution<S>, Option<SnapshotMeta>), OpenError> {
+    let newest = states.newest()?;
+    notes.extend(newest.damaged.iter().map(|error| format!("a snapshot was passed over: {error}")));
+    let Some(reader) = newest.reader else {
+        return Ok((Execution::new(fresh(), limits, owner.genesis().id())?, None));
+    };
+    let meta = SnapshotMeta::from_bytes(Bytes::copy_from_slice(&reader.info().metadata))
+        .map_err(OpenError::Description)?;
+    let root = meta.roots.last().copied().unwrap_or_default();
+    let chunks = chunks_of(&reader)?;
+    let execution = Execution::restore(fresh(), limits, &mut chunks.into_iter(), root)?;
+    Ok((execution, Some(meta)))
+}
+
+/// Reads the recorded blocks above the one whose state was recovered, and indexes all: those below are committed as far as
+/// they are its ancestors, and peers that are behind may need them.
+fn replay(journal: &Journal, head: Option<&SharedBlock>) -> Result<Vec<FullBlock>, OpenError> {
+    let floor = head.map_or(Height(0), |block| block.height);
+    let mut blocks = Vec::new();
+    let mut below: BTreeMap<BlockId, (Position, BlockId)> = BTreeMap::new();
+    let index: &BlockIndex = journal.index();
+    let log = journal.log();
+    log.replay::<OpenError>(log.first_position(), |position, kind, payload| {
+        if kind == BLOCK_RECORD {
+            let full = FullBlock::from_bytes(Bytes::copy_from_slice(payload))
+                .map_err(|source| OpenError::Record { position: position.0, source })?;
+            let (id, height) = (full.block.id(), full.block.height);
+            if height > floor {
+                index.recorded(id, height, position);
+                blocks.push(full);
+            } else {
+                below.insert(id, (position, full.block.parent()));
+            }
+        }
+        Ok(())
+    })?;
+    let mut committed = VecDeque::new();
+    let mut next = head.map(|block| block.id());
+    while let Some((position, parent)) = next.and_then(|id| below.remove(&id)) {
+        committed.push_front(position);
+        next = Some(parent);
+    }
+    index.recovered(floor, committed);
+    Ok(blocks)
+}

@@ -1,0 +1,95 @@
+//! What a replica was told is durable must be there after every restart: judged by values that no disk ever held.
+
+use std::sync::Arc;
+
+use quorate_core::Height;
+use quorate_core::protocol::Safety;
+use quorate_core::replica::{Record, Recovery};
+use quorate_store::wal::Position;
+
+use super::corrupt::Damage;
+
+/// What was promised.
+#[derive(Default)]
+pub(super) struct Promises {
+    /// The safety record that was acknowledged last.
+    acknowledged: Option<Arc<Safety>>,
+    /// One that was given to the log and not acknowledged: it may be found or not.
+    attempted: Option<Arc<Safety>>,
+    /// Where the log ended then.
+    end: Position,
+    /// The height of the newest snapshot.
+    snapshot: Height,
+}
+
+/// The newest safety record among records.
+pub(super) fn newest(records: &[Record]) -> Option<Arc<Safety>> {
+    records.iter().rev().find_map(|record| match record {
+        Record::Safety(safety) => Some(Arc::clone(safety)),
+        Record::Block(_) => None,
+    })
+}
+
+impl Promises {
+    /// Nothing was promised yet.
+    pub(super) fn is_empty(&self) -> bool {
+        self.acknowledged.is_none()
+    }
+
+    pub(super) fn wrote(&mut self, safety: Option<Arc<Safety>>, done: bool, end: Position) {
+        if !done {
+            self.attempted = safety.or(self.attempted.take());
+            return;
+        }
+        if safety.is_some() {
+            (self.acknowledged, self.attempted) = (safety, None);
+        }
+        self.end = end;
+    }
+
+    pub(super) fn has_snapshot(&mut self, height: Height) {
+        self.snapshot = self.snapshot.max(height);
+    }
+
+    /// Nothing is promised any more: the disk was changed for another.
+    pub(super) fn forget(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Looks at what was found. One damage never costs the safety record, of which there are two copies; it may cost
+    /// blocks, or a snapshot.
+    pub(super) fn compare(
+        &mut self,
+        found: Option<&Recovery>,
+        end: Position,
+        damage: Option<Damage>,
+    ) {
+        let safety = found.and_then(|found| found.safety.as_ref());
+        if let Some(acknowledged) = &self.acknowledged {
+            let known = safety == Some(&**acknowledged)
+                || self.attempted.as_deref().is_some_and(|attempted| safety == Some(attempted));
+            assert!(
+                known,
+                "durability: the safety record found is {safety:?}, promised was {acknowledged:?}, \
+                 damage: {damage:?}"
+            );
+        }
+        let snapshot = found.and_then(|found| found.snapshot.as_ref());
+        let snapshot = snapshot.map_or(Height(0), |meta| meta.block.height);
+        if damage.is_none() {
+            assert!(
+                end >= self.end,
+                "durability: the log ends at {end}, promised was {}",
+                self.end
+            );
+            assert!(
+                snapshot >= self.snapshot,
+                "durability: the newest snapshot is at {snapshot}, promised was {}",
+                self.snapshot
+            );
+        }
+        self.acknowledged = safety.cloned().map(Arc::new);
+        self.attempted = None;
+        (self.end, self.snapshot) = (end, snapshot);
+    }
+}

@@ -1,0 +1,185 @@
+//! What the folders of one machine share: the power, and the faults asked for.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+/// Not asked for.
+const NEVER: u64 = u64::MAX;
+
+/// One machine: its folders' operations are counted together, and its power fails for all of them at once. Clones share it.
+#[derive(Clone)]
+pub struct Machine {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    /// Operations issued so far.
+    operations: AtomicU64,
+    /// The power fails right behind this one.
+    cut_at: AtomicU64,
+    is_off: AtomicBool,
+    /// Nothing is written from this one on.
+    full_at: AtomicU64,
+    /// The sync that fails, counted down; 0: none.
+    sync_fails_in: AtomicU64,
+    fired: Counters,
+}
+
+#[derive(Default)]
+struct Counters {
+    syncs_failed: AtomicU64,
+    writes_refused: AtomicU64,
+    writes_lost: AtomicU64,
+    writes_misdirected: AtomicU64,
+}
+
+/// How often faults that were asked for have fired.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fired {
+    /// Syncs that returned an error.
+    pub syncs_failed: u64,
+    /// Writes and creations refused because the disk was full.
+    pub writes_refused: u64,
+    /// Writes that were reported done and never were.
+    pub writes_lost: u64,
+    /// Writes that were reported done and went elsewhere.
+    pub writes_misdirected: u64,
+}
+
+impl Default for Machine {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Machine {
+    /// A machine whose power is on.
+    #[must_use]
+    pub fn new() -> Machine {
+        Machine {
+            shared: Arc::new(Shared {
+                operations: AtomicU64::new(0),
+                cut_at: AtomicU64::new(NEVER),
+                is_off: AtomicBool::new(false),
+                full_at: AtomicU64::new(NEVER),
+                sync_fails_in: AtomicU64::new(0),
+                fired: Counters::default(),
+            }),
+        }
+    }
+
+    /// Operations issued so far: creations, writes, renames, removals and syncs of all folders. Reads do not count.
+    #[must_use]
+    pub fn operations(&self) -> u64 {
+        self.shared.operations.load(Relaxed)
+    }
+
+    /// The power fails right behind the `n`-th operation from now (1: the next one): that one and all later ones return an error.
+    pub fn cut_power_in(&self, n: u64) {
+        self.shared.cut_at.store(self.operations() + n.max(1), Relaxed);
+    }
+
+    /// The power fails now.
+    pub fn cut_power(&self) {
+        self.shared.is_off.store(true, Relaxed);
+    }
+
+    /// Whether the power is off.
+    #[must_use]
+    pub fn is_off(&self) -> bool {
+        self.shared.is_off.load(Relaxed)
+    }
+
+    /// The power is back. What of the folders is left is for [`PowerDisk::lose`](super::PowerDisk::lose) to say, before.
+    pub fn power_on(&self) {
+        self.shared.is_off.store(false, Relaxed);
+        self.shared.cut_at.store(NEVER, Relaxed);
+    }
+
+    /// The `n`-th sync from now (1: the next one) fails with `EIO`; those after it succeed, as they do on Linux.
+    pub fn fail_sync_in(&self, n: u64) {
+        self.shared.sync_fails_in.store(n.max(1), Relaxed);
+    }
+
+    /// The disk is full behind `n` more operations: writes and creations fail with `StorageFull`, also those that overwrite
+    /// (some file systems never write in place).
+    pub fn fill_in(&self, n: u64) {
+        self.shared.full_at.store(self.operations() + n, Relaxed);
+    }
+
+    /// There is room again.
+    pub fn free(&self) {
+        self.shared.full_at.store(NEVER, Relaxed);
+    }
+
+    /// Whether the disk is full.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.operations() >= self.shared.full_at.load(Relaxed)
+    }
+
+    /// Takes back the faults asked for that have not fired: power, syncs, room.
+    pub fn heal(&self) {
+        self.shared.cut_at.store(NEVER, Relaxed);
+        self.shared.sync_fails_in.store(0, Relaxed);
+        self.free();
+    }
+
+    /// How often faults have fired.
+    #[must_use]
+    pub fn fired(&self) -> Fired {
+        let fired = &self.shared.fired;
+        Fired {
+            syncs_failed: fired.syncs_failed.load(Relaxed),
+            writes_refused: fired.writes_refused.load(Relaxed),
+            writes_lost: fired.writes_lost.load(Relaxed),
+            writes_misdirected: fired.writes_misdirected.load(Relaxed),
+        }
+    }
+
+    /// An operation begins: its number, from 1.
+    pub(super) fn begin(&self) -> io::Result<u64> {
+        if self.is_off() {
+            return Err(io::Error::other("injected power failure: the power is off"));
+        }
+        Ok(self.shared.operations.fetch_add(1, Relaxed) + 1)
+    }
+
+    /// An operation has been issued.
+    pub(super) fn end(&self, number: u64) -> io::Result<()> {
+        if number >= self.shared.cut_at.load(Relaxed) {
+            self.cut_power();
+            return Err(io::Error::other("injected power failure"));
+        }
+        Ok(())
+    }
+
+    /// Whether there is room for what operation `number` writes.
+    pub(super) fn room(&self, number: u64) -> io::Result<()> {
+        if number > self.shared.full_at.load(Relaxed) {
+            self.shared.fired.writes_refused.fetch_add(1, Relaxed);
+            return Err(io::Error::new(io::ErrorKind::StorageFull, "injected full disk"));
+        }
+        Ok(())
+    }
+
+    /// Whether this sync fails.
+    pub(super) fn sync_fails(&self) -> bool {
+        let left = self.shared.sync_fails_in.load(Relaxed);
+        if left == 0 {
+            return false;
+        }
+        self.shared.sync_fails_in.store(left - 1, Relaxed);
+        if left == 1 {
+            self.shared.fired.syncs_failed.fetch_add(1, Relaxed);
+        }
+        left == 1
+    }
+
+    pub(super) fn note_stray(&self, lost: bool) {
+        let fired = &self.shared.fired;
+        let counter = if lost { &fired.writes_lost } else { &fired.writes_misdirected };
+        counter.fetch_add(1, Relaxed);
+    }
+}
