@@ -2,7 +2,7 @@
 
 use quorate_core::block::{Block, BlockId};
 use quorate_core::certificate::{Domain, Qc, TimeOut, Vote};
-use quorate_core::crypto::{Form, Scheme, Share, Signature, Signer, Statement};
+use quorate_core::crypto::{Form, Scheme, Share, Signature, Signer, Signers, Statement};
 use quorate_core::hotstuff::rules::Facts;
 use quorate_core::{ReplicaId, Time, View};
 
@@ -32,9 +32,15 @@ impl Context<'_> {
         self.signer.sign(statement)
     }
 
-    /// Joins signatures, as anybody can; nothing if the scheme knows no such joining.
+    /// Joins signatures, as anybody can; nothing if the scheme knows no such joining, or if they are
+    /// too few for the committee's. (A scheme is not asked what it makes of those: real ones make
+    /// nothing that holds, and the simulator's, which only plays at signing, does not count.)
     #[must_use]
     pub fn join(&self, form: Form, shares: &[Share]) -> Option<Signature> {
+        let signers: Signers = shares.iter().map(|share| share.signer).collect();
+        if form == Form::Threshold && signers.len() < self.domain.committee().quorum() {
+            return None;
+        }
         self.scheme.combine(form, shares)
     }
 

@@ -47,6 +47,7 @@ fn a_client_that_lies_harms_itself_alone() {
         let session = SessionId(3);
         let mut liar = LyingClient { signer: &key, chain: CHAIN, session, next: Sequence(1) };
         for number in 1..=20u64 {
+            cluster.oracles.asked.insert(format!("c{LIAR}"), number);
             let [one, two] = ["a", "b"].map(|twin| format!("c{LIAR}:{number} {twin}"));
             let (one, two) = ([one.as_bytes()], [two.as_bytes()]);
             for lie in Lie::ALL {
