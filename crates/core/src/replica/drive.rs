@@ -65,6 +65,12 @@ pub trait World<M> {
     fn combine(&mut self, ask: u64, form: Form, shares: &[Share]) -> Option<Option<Signature>>;
 }
 
+/// Writes what was put off.
+#[cfg(quorate_mutants)]
+fn write_late<J: Journal>(journal: &mut J, late: Vec<Record>) -> Result<(), J::Error> {
+    if late.is_empty() { Ok(()) } else { journal.write(late) }
+}
+
 /// Puts off what is to be written.
 #[cfg(quorate_mutants)]
 fn late_write<E>(late: &mut Vec<Record>, records: Vec<Record>) -> Result<(), E> {
@@ -101,7 +107,7 @@ where
         }
         if effects.is_empty() {
             if !replica.has_to_execute() {
-                return mutant!("vote-before-persist", journal.write(late), Ok(()));
+                return mutant!("vote-before-persist", write_late(journal, late), Ok(()));
             }
             world.enter(Stage::Execute);
             effects = replica.execute(now);

@@ -26,12 +26,12 @@ pub struct Tool {
 
 /// The tools, in the order of a round.
 pub const TOOLS: [Tool; 7] = [
-    Tool { name: "swarm", worlds: 20, all: None, run: schedules::campaign },
+    Tool { name: "swarm", worlds: 10, all: None, run: schedules::campaign },
+    Tool { name: "attacks", worlds: attacks::COUNT, all: Some(attacks::COUNT), run: attacks::run },
+    Tool { name: "holders", worlds: 1000, all: None, run: schedules::holders },
     Tool { name: "schedules", worlds: 40, all: None, run: schedules::faults },
     Tool { name: "liars", worlds: 40, all: None, run: schedules::liars },
     Tool { name: "lost data", worlds: 20, all: None, run: schedules::lost_data },
-    Tool { name: "attacks", worlds: attacks::COUNT, all: Some(attacks::COUNT), run: attacks::run },
-    Tool { name: "holders", worlds: 400, all: None, run: schedules::holders },
     Tool { name: "views", worlds: 100, all: None, run: schedules::views },
 ];
 

@@ -4,6 +4,7 @@
 //! goes wrong is for the oracles to say; at the end everything must be answered.
 
 mod certificates;
+mod durability;
 mod floods;
 mod liveness;
 mod rejoining;
@@ -24,7 +25,8 @@ const LIAR: usize = 3;
 
 type Attack = fn(&mut Option<Cluster>);
 
-const ATTACKS: [(&str, Attack); 24] = [
+const ATTACKS: [(&str, Attack); 25] = [
+    ("power fails", durability::time_out),
     ("forged certificates", certificates::forged),
     ("forged genesis", certificates::genesis),
     ("forged justify", certificates::justify),
