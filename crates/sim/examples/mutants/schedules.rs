@@ -9,7 +9,7 @@ use quorate_core::leader::Election;
 use quorate_core::pacemaker::Kind;
 use quorate_core::protocol::Protocol as _;
 use quorate_core::replica::Ancestors;
-use quorate_sim::disk::Disk;
+use quorate_sim::disk::{Disk, Fate};
 use quorate_sim::network::Link;
 use quorate_sim::rng::Rng;
 use quorate_sim::swarm::{self, Plan};
@@ -124,8 +124,12 @@ fn disturb(cluster: &mut Cluster, rng: &mut Rng) {
     match rng.below(11) {
         0 if cluster.slots[slot].core.is_some() => cluster.crash(slot),
         1 | 2 => {
-            let fails = (rng.below(4) as usize, rng.below(3) as usize);
-            cluster.slots[slot].disk.fails = Some(fails);
+            let fate = match rng.below(3) {
+                0 => Fate::Kept,
+                1 => Fate::Lost,
+                _ => Fate::Mixed { seed: rng.next() },
+            };
+            cluster.power_failure_in(slot, 1 + rng.below(12), fate);
         }
         3..=5 if cluster.slots[slot].core.is_none() => cluster.boot(slot),
         6 if rng.percent(50) => {
@@ -162,7 +166,7 @@ fn must_recover(cluster: &mut Cluster, down: &[usize]) {
     cluster.network.heal();
     cluster.network.set_all(|link| link.loss_percent = 0);
     for slot in 0..cluster.slots.len() {
-        cluster.slots[slot].disk.fails = None;
+        cluster.slots[slot].disk.heal();
         if down.contains(&slot) {
             if cluster.slots[slot].core.is_some() {
                 cluster.crash(slot);
@@ -190,8 +194,10 @@ fn must_recover(cluster: &mut Cluster, down: &[usize]) {
         cluster.run_until_answered(PATIENCE_MICROS),
         "liveness: not all is answered after the network healed"
     );
+    // Who keeps something from one replica for ever can keep it behind while there is no work.
+    let kept_from = cluster.slots.iter().any(|slot| slot.faulty && slot.core.is_some());
     assert!(
-        cluster.run_until(PATIENCE_MICROS, Cluster::is_level),
+        cluster.run_until(PATIENCE_MICROS, Cluster::is_level) || kept_from,
         "liveness: a replica does not catch up: {:?}",
         cluster.correct().map(|core| core.execution().height()).collect::<Vec<_>>()
     );
@@ -276,7 +282,14 @@ pub fn liars(seed: u64, place: &mut Option<Cluster>) {
     let config = Config { replicas, twins: liars, ..draw(&mut rng, seed) };
     let cluster = place.insert(Cluster::traced(config, trace()));
     cluster.watch_strictly();
-    cluster.liars = rng.percent(60);
+    if rng.percent(60) {
+        for slot in
+            (0..cluster.slots.len()).filter(|slot| cluster.slots[*slot].faulty).collect::<Vec<_>>()
+        {
+            let (_, make) = rng.pick(&quorate_adversary::ALL);
+            cluster.make_liar(slot, make(rng.next()));
+        }
+    }
     if rng.percent(60) {
         let faulty = cluster.slots.iter().map(|slot| slot.faulty).collect();
         let forger = RefCell::new(Forger::new(rng.next(), faulty));

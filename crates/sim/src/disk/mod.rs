@@ -196,6 +196,11 @@ impl Disk {
         Some((bytes, last))
     }
 
+    /// The chunks of a snapshot, if there is one at this height.
+    pub fn snapshot(&self, height: Height) -> Option<Vec<Bytes>> {
+        self.open.as_ref()?.states.chunks(height).ok()
+    }
+
     /// Writes a snapshot out.
     pub(crate) fn write_snapshot(
         &mut self,

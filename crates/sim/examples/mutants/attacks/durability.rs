@@ -5,7 +5,8 @@ use std::rc::Rc;
 
 use quorate_core::hotstuff::Message;
 use quorate_core::replica::message::PeerMessage;
-use quorate_sim::network::Fate;
+use quorate_sim::disk::Fate;
+use quorate_sim::network;
 use quorate_sim::{Cluster, Config, Peer};
 
 use super::{recover, start, work};
@@ -14,9 +15,19 @@ use crate::schedules::variants;
 /// Whose power fails.
 const VICTIM: usize = 0;
 
-/// A replica gives up on a view, and the power fails in the write of that. When it is back the
-/// view's proposal arrives.
-pub fn time_out(place: &mut Option<Cluster>) {
+/// The power fails in the write.
+pub fn power(place: &mut Option<Cluster>) {
+    time_out(place, |cluster| cluster.power_failure_in(VICTIM, 1, Fate::Lost));
+}
+
+/// There is no room for the write.
+pub fn full(place: &mut Option<Cluster>) {
+    time_out(place, |cluster| cluster.fill_disk(VICTIM, 0));
+}
+
+/// A replica gives up on a view, and the write of that fails. When it is back the view's proposal
+/// arrives.
+fn time_out(place: &mut Option<Cluster>, fail: fn(&mut Cluster)) {
     for rules in variants() {
         let cluster = start(place, Config { rules, ..Config::default() }, None);
         work(cluster, 3);
@@ -29,9 +40,9 @@ pub fn time_out(place: &mut Option<Cluster>) {
             match (to, proposes) {
                 (VICTIM, true) if first.is_none() => *first = Some((from, message.clone())),
                 (VICTIM, _) if first.is_some() => {}
-                _ => return Fate::Goes,
+                _ => return network::Fate::Goes,
             }
-            Fate::Lost
+            network::Fate::Lost
         }));
         cluster.request(0, 1, 10);
         let caught = Rc::clone(&kept);
@@ -40,13 +51,13 @@ pub fn time_out(place: &mut Option<Cluster>) {
         cluster.run_for(5_000);
         cluster.request(0, 1, 10);
         cluster.run_for(5_000);
-        let writes = cluster.slots[VICTIM].disk.writes;
-        cluster.slots[VICTIM].disk.fails = Some((0, 0));
-        cluster.run_until(500_000, |cluster| cluster.slots[VICTIM].disk.writes > writes);
+        fail(cluster);
+        cluster.run_until(300_000, |cluster| cluster.slots[VICTIM].core.is_none());
         if cluster.slots[VICTIM].core.is_some() {
             cluster.crash(VICTIM);
         }
-        cluster.slots[VICTIM].disk.fails = None;
+        cluster.slots[VICTIM].disk.heal();
+        cluster.free_disk(VICTIM);
         cluster.boot(VICTIM);
         cluster.run_for(500);
         if let Some((from, proposal)) = kept.take() {

@@ -25,8 +25,9 @@ const LIAR: usize = 3;
 
 type Attack = fn(&mut Option<Cluster>);
 
-const ATTACKS: [(&str, Attack); 25] = [
-    ("power fails", durability::time_out),
+const ATTACKS: [(&str, Attack); 26] = [
+    ("power fails", durability::power),
+    ("disk is full", durability::full),
     ("forged certificates", certificates::forged),
     ("forged genesis", certificates::genesis),
     ("forged justify", certificates::justify),

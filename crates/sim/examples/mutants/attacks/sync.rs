@@ -7,10 +7,11 @@ use quorate_core::block::{Block, Content};
 use quorate_core::certificate::{Ballot, Qc};
 use quorate_core::crypto::Signature;
 use quorate_core::execution::{Execution, SnapshotError};
+use quorate_core::replica::Input;
 use quorate_core::replica::message::{FullBlock, Offer, PeerMessage};
 use quorate_core::sessions::Limits;
 use quorate_core::wire::{Decode as _, Encode as _, put_list};
-use quorate_core::{Digest, ReplicaId};
+use quorate_core::{Digest, Height, ReplicaId};
 use quorate_sim::app::Register;
 use quorate_sim::network::Fate;
 use quorate_sim::{Cluster, Config, Peer};
@@ -37,6 +38,10 @@ fn return_to_a_liar(
         cluster.network.link(other, VICTIM).cut = true;
     }
     let bend = bend(cluster);
+    if cluster.config.snapshot_blocks < 100 {
+        let head = cluster.core(LIAR).execution().height();
+        cluster.turn(LIAR, vec![Input::LogBegins(head)]);
+    }
     cluster.meddler = Some(Box::new(move |from, to, message| match (from, to) {
         (LIAR, VICTIM) => bend(message),
         _ => Fate::Goes,
@@ -135,13 +140,13 @@ fn root_of(chunks: &[Bytes]) -> Option<Digest> {
 /// The same, and the block that carries its root is made up as well.
 pub fn offer(place: &mut Option<Cluster>) {
     return_to_a_liar(place, with_snapshots(), |cluster| {
-        let snapshots = &cluster.slots[LIAR].disk.snapshots;
-        let root = snapshots.values().next_back().and_then(|(_, chunks)| root_of(chunks));
-        let by_height: Vec<_> = snapshots
-            .iter()
-            .filter_map(|(height, (_, chunks))| Some((*height, root_of(chunks)?)))
+        let height = cluster.core(LIAR).execution().height().0;
+        let disk = &cluster.slots[LIAR].disk;
+        let by_height: Vec<_> = (1..=height)
+            .filter_map(|height| Some((Height(height), disk.snapshot(Height(height))?)))
+            .filter_map(|(height, chunks)| Some((height, root_of(&chunks)?)))
             .collect();
-        assert!(root.is_some(), "harness: the liar has no snapshot");
+        assert!(!by_height.is_empty(), "harness: the liar has no snapshot");
         Box::new(move |message| match message {
             PeerMessage::Chunk { height, chunk, last, bytes } => {
                 let (height, chunk, last) = (*height, *chunk, *last);
@@ -170,11 +175,8 @@ pub fn overtaken(place: &mut Option<Cluster>) {
     cluster.crash(VICTIM);
     work(cluster, 12);
     // r2 has no blocks any more where it has a snapshot; the others answer, but slowly.
-    let offer = cluster.slots[2].disk.recovery().offer;
-    let Some(offer) = offer else { panic!("harness: there is no snapshot") };
-    cluster.crash(2);
-    cluster.slots[2].disk.offered(&offer, true);
-    cluster.boot(2);
+    let head = cluster.core(2).execution().height();
+    cluster.turn(2, vec![Input::LogBegins(head)]);
     cluster.run_for(10_000);
     for other in [1, 3] {
         cluster.network.link(other, VICTIM).delay = (300_000, 300_000);
