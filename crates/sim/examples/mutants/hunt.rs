@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use quorate_core::mutant;
 use quorate_sim::Cluster;
 
-use crate::{attacks, schedules};
+use crate::{attacks, schedules, twins};
 
 /// Something that looks for violations, world by world.
 #[derive(Clone, Copy)]
@@ -25,10 +25,11 @@ pub struct Tool {
 }
 
 /// The tools, in the order of a round.
-pub const TOOLS: [Tool; 7] = [
+pub const TOOLS: [Tool; 8] = [
     Tool { name: "swarm", worlds: 10, all: None, run: schedules::campaign },
     Tool { name: "attacks", worlds: attacks::COUNT, all: Some(attacks::COUNT), run: attacks::run },
     Tool { name: "holders", worlds: 1000, all: None, run: schedules::holders },
+    Tool { name: "twins", worlds: 2000, all: None, run: twins::twins },
     Tool { name: "schedules", worlds: 40, all: None, run: schedules::faults },
     Tool { name: "liars", worlds: 40, all: None, run: schedules::liars },
     Tool { name: "lost data", worlds: 20, all: None, run: schedules::lost_data },
@@ -71,7 +72,8 @@ pub fn listen() {
 /// The oracle's name is what stands before the first colon; everything else is a panic of the code
 /// that is tested.
 fn oracle_of(words: &str) -> String {
-    const NAMES: [&str; 19] = [
+    const NAMES: [&str; 25] = [
+        // Of clusters.
         "agreement",
         "validity",
         "exactly once",
@@ -79,6 +81,7 @@ fn oracle_of(words: &str) -> String {
         "proposals",
         "state",
         "acknowledged",
+        "durability",
         "liveness",
         "memory",
         "certificates",
@@ -91,6 +94,12 @@ fn oracle_of(words: &str) -> String {
         "calm",
         "no panic",
         "harness",
+        // Of Twins.
+        "no gap",
+        "no vote after a time-out",
+        "one chain",
+        "one proposal",
+        "one vote",
     ];
     let plain = words.strip_prefix("assertion `left == right` failed: ").unwrap_or(words);
     let name = plain.split(':').next().unwrap_or_default();
@@ -154,7 +163,9 @@ fn campaign(
                     let mut place = None;
                     let seed = if tool.all.is_some() { world } else { first_seed + world };
                     let result = catch_unwind(AssertUnwindSafe(|| (tool.run)(seed, &mut place)));
-                    let steps = place.as_ref().map_or(0, |cluster| cluster.steps);
+                    let steps = place
+                        .as_ref()
+                        .map_or_else(|| twins::DELIVERED.take(), |cluster| cluster.steps);
                     let traced = place.as_mut().filter(|cluster| cluster.trace.on);
                     let lines = traced.map(|cluster| {
                         format!("{:?}\n{}", cluster.config, cluster.trace.take().join("\n"))

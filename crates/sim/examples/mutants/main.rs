@@ -19,6 +19,8 @@ mod hunt;
 mod report;
 #[cfg(quorate_mutants)]
 mod schedules;
+#[cfg(quorate_mutants)]
+mod twins;
 
 #[cfg(quorate_mutants)]
 fn main() -> std::process::ExitCode {

@@ -174,6 +174,7 @@ is looked for in that variant. \"no panic\": the core itself stopped, which is a
 | tool | what it does |
 |---|---|
 | swarm | the worlds of `quorate sim` |
+| twins | scenarios of Twins over seven views, by number (`quorate twins`) |
 | schedules | loss, partitions, delays, crashes at any write; up to f replicas stay dead |
 | liars | the same, and up to f replicas run twice with one key and bend or forge what they send |
 | lost data | the same, and up to f replicas lose their disks |
