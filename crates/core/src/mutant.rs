@@ -2,8 +2,8 @@
 //!
 //! `mutant!("name", wrong, right)` reads as `right`. Only where the compiler was told
 //! `--cfg quorate_mutants` (which `quorate-node` refuses to be built with) is there a choice: then
-//! `wrong` is taken while the mutant of that name is [chosen](choose). `make mutants` builds this
-//! crate so and runs the simulator against each of [`ALL`], one at a time.
+//! `wrong` is taken while the mutant of that name is chosen. `make mutants` builds this
+//! crate so and runs the simulator against each of `ALL`, one at a time.
 
 #[cfg(not(quorate_mutants))]
 macro_rules! mutant {
@@ -39,7 +39,7 @@ const NONE: usize = usize::MAX;
 #[cfg(quorate_mutants)]
 static CHOSEN: AtomicUsize = AtomicUsize::new(NONE);
 
-/// The place of the mutant in [`ALL`] that is on, in every thread.
+/// The place of the mutant in `ALL` that is on, in every thread.
 #[cfg(quorate_mutants)]
 pub(crate) fn chosen() -> usize {
     CHOSEN.load(Ordering::Relaxed)
@@ -61,7 +61,7 @@ pub fn is_on() -> bool {
     chosen() != NONE
 }
 
-/// Where a mutant is in [`ALL`]. Evaluated by the compiler, which so refuses a name that is not there.
+/// Where a mutant is in `ALL`. Evaluated by the compiler, which so refuses a name that is not there.
 #[cfg(quorate_mutants)]
 pub(crate) const fn index_of(name: &str) -> usize {
     let mut at = 0;

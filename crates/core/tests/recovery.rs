@@ -291,9 +291,8 @@ fn a_snapshot_that_blocks_have_overtaken_is_not_installed() {
     while cluster.core(0).execution().height() < Height(12) {
         serve(&mut cluster, 1);
     }
-    let holds_all = |cluster: &Cluster| {
-        (0..9).all(|slot| cluster.slots[slot].disk.begins() == Some(Height(1)))
-    };
+    let holds_all =
+        |cluster: &Cluster| (0..9).all(|slot| cluster.slots[slot].disk.begins() == Some(Height(1)));
     assert!(holds_all(&cluster), "r9 can still get all the blocks");
 
     let offered = Rc::new(Cell::new(None));

@@ -205,7 +205,7 @@ impl Cluster {
     /// If the disk is refused though nothing was done to it that may lead to that.
     pub fn boot(&mut self, slot: usize) {
         if self.slots[slot].lost_data && self.slots[slot].disk.is_blank() {
-            let nonce = self.rng.next() as u8;
+            let nonce = self.rng.number() as u8;
             return self.rejoin(slot, nonce);
         }
         let (execution, recovery) = match self.open_disk(slot, false) {
@@ -234,7 +234,7 @@ impl Cluster {
         self.count_disk_faults(slot);
         self.faults.fired("data refused");
         self.note(slot, || format!("refuses its data: {error}"));
-        let nonce = self.rng.next() as u8;
+        let nonce = self.rng.number() as u8;
         self.rejoin(slot, nonce);
     }
 

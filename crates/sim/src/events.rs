@@ -47,7 +47,9 @@ impl Event {
             | Self::Combined { to, .. }
             | Self::SnapshotWritten { to, .. }
             | Self::Offered { to, .. } => Some(*to),
-            Self::Released { .. } | Self::Answer { .. } | Self::Wake { .. } | Self::Tick { .. } => None,
+            Self::Released { .. } | Self::Answer { .. } | Self::Wake { .. } | Self::Tick { .. } => {
+                None
+            }
         }
     }
 

@@ -55,12 +55,10 @@ impl Cluster {
             }
             Event::Tick { slot } => self.tick(slot),
             Event::Answer { from, client, response } => self.answered(from, client, response),
-            Event::Wake { client } => {
-                if self.clients[client].wakes == Some(self.now) {
-                    self.clients[client].wakes = None;
-                    let sent = self.clients[client].wake(self.now);
-                    self.submit(client, sent);
-                }
+            Event::Wake { client } if self.clients[client].wakes == Some(self.now) => {
+                self.clients[client].wakes = None;
+                let sent = self.clients[client].wake(self.now);
+                self.submit(client, sent);
             }
             _ => {}
         }

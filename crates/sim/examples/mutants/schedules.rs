@@ -133,7 +133,7 @@ fn disturb(cluster: &mut Cluster, rng: &mut Rng) {
         }
         3..=5 if cluster.slots[slot].core.is_none() => cluster.boot(slot),
         6 if rng.percent(50) => {
-            let sides = rng.next();
+            let sides = rng.number();
             cluster.network.partition(|slot| (sides >> slot & 1) as usize);
         }
         6 => {
@@ -292,7 +292,7 @@ pub fn liars(seed: u64, place: &mut Option<Cluster>) {
     }
     if rng.percent(60) {
         let faulty = cluster.slots.iter().map(|slot| slot.faulty).collect();
-        let forger = RefCell::new(Forger::new(rng.next(), faulty));
+        let forger = RefCell::new(Forger::new(rng.number(), faulty));
         cluster.meddler =
             Some(Box::new(move |from, to, message| forger.borrow_mut().meddle(from, to, message)));
     }
@@ -379,7 +379,7 @@ pub fn views(seed: u64, place: &mut Option<Cluster>) {
     cluster.watch_strictly();
     if rng.percent(30) {
         let faulty = cluster.slots.iter().map(|slot| slot.faulty).collect();
-        let forger = RefCell::new(Forger::new(rng.next(), faulty));
+        let forger = RefCell::new(Forger::new(rng.number(), faulty));
         cluster.meddler =
             Some(Box::new(move |from, to, message| forger.borrow_mut().meddle(from, to, message)));
     }
@@ -431,7 +431,7 @@ fn repartition(cluster: &mut Cluster, rng: &mut Rng) {
                 .for_each(|to| cluster.network.link(one, to).cut = true);
         }
         7 => {
-            let sides = rng.next();
+            let sides = rng.number();
             cluster.network.partition(|slot| (sides >> slot & 1) as usize);
         }
         _ => cluster.network.heal(),
@@ -458,7 +458,7 @@ pub fn holders(seed: u64, place: &mut Option<Cluster>) {
         cluster.slots[liar].faulty = true;
         let faulty = cluster.slots.iter().map(|slot| slot.faulty).collect();
         let domain = cluster.config.domain();
-        let forger = RefCell::new(Forger::new(rng.next(), faulty).who_always_forks(domain));
+        let forger = RefCell::new(Forger::new(rng.number(), faulty).who_always_forks(domain));
         cluster.meddler =
             Some(Box::new(move |from, to, message| forger.borrow_mut().meddle(from, to, message)));
     }

@@ -80,7 +80,7 @@ pub(super) fn lies(cluster: &mut Cluster, rng: &mut Rng, wanted: Option<&Schedul
         if !cluster.slots[slot].faulty {
             continue;
         }
-        let seed = rng.next();
+        let seed = rng.number();
         let (any, _) = rng.pick(&ALL);
         let drawn = if rng.percent(50) { "small-scope" } else { any };
         let adversary = match (wanted, named(drawn)) {

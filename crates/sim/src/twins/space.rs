@@ -520,8 +520,8 @@ fn feistel(number: u128, half: u32, seed: u64) -> u128 {
     let (mut left, mut right) = ((number >> half) as u64 & mask, number as u64 & mask);
     for round in 0..6u64 {
         let mut mix = Rng::new(seed ^ round << 56);
-        let key = mix.next();
-        let next = left ^ (Rng::new(right ^ key).next() & mask);
+        let key = mix.number();
+        let next = left ^ (Rng::new(right ^ key).number() & mask);
         (left, right) = (right, next);
     }
     u128::from(left) << half | u128::from(right)
