@@ -17,7 +17,7 @@
 //!   any certificate: so its highest QC is the higher one of some pair, or any above that.
 //! - A replica enters a view by the certificate of the view before or by a time-out certificate, and
 //!   knows then what that says. What else it learns of, and when, is up to the scheduler
-//!   ([`Learning`]).
+//!   ([`Scheduler`]).
 //! - Certificates commit for whoever comes to know them, and every replica may come to know each: so
 //!   all that *some* certificate commits must lie on one chain.
 //!
@@ -34,16 +34,20 @@ use quorate_core::View;
 use quorate_core::hotstuff::rules::Rules;
 use stateright::{Model, Property};
 
-/// When replicas learn of certificates beside those that come with what they vote for and by which
-/// they enter views.
+/// How much is up to the scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Learning {
-    /// At any time, of any.
-    AnyTime,
-    /// Never. No rule lets a replica do more for knowing more (a lower lock allows all that a higher
-    /// one does, a lower high QC more time-out certificates), so that this goes deeper for nothing
-    /// lost; `AnyTime` at a smaller depth is the test of that.
-    AsNeeded,
+pub enum Scheduler {
+    /// Everything: replica after replica votes for any proposal, and is told of any certificate at
+    /// any time.
+    Full,
+    /// What can matter: in each view and phase at most one block is voted for, by two correct
+    /// replicas, with the lowest time-out certificate that lets each; and nobody is told of more
+    /// than that and what it enters views by. A vote that makes no certificate, a third one, and a
+    /// certificate told do nothing but teach a replica something, and no rule lets a replica do more
+    /// for knowing more: a lower lock allows all that a higher one does, and a lower high QC allows
+    /// more time-out certificates. So this goes deeper with nothing lost; `Full`, at a smaller
+    /// depth, does not rest on that argument.
+    Sparing,
 }
 
 /// The model.
@@ -53,8 +57,8 @@ pub struct Rounds {
     pub rules: &'static dyn Rules,
     /// How many views there are.
     pub views: u64,
-    /// When replicas learn of certificates.
-    pub learning: Learning,
+    /// How much is up to the scheduler.
+    pub scheduler: Scheduler,
 }
 
 /// What one correct replica, whose turn it is, does.
@@ -89,7 +93,7 @@ pub struct Step {
     /// What.
     pub what: Move,
     /// For votes: the view and phase of the justify.
-    pub justify: Option<(u64, u8)>,
+    pub justify: Option<(View, u8)>,
     /// The view of the certificate learned, or of the highest in the time-out certificate.
     pub about: Option<u64>,
 }
@@ -101,7 +105,7 @@ impl fmt::Debug for Step {
         match (self.what, self.justify) {
             (Move::Learn(_), _) => write!(f, "learns the certificate of view {about}"),
             (Move::Vote { choice, tc }, Some((on, phase))) => {
-                write!(f, "votes for {} on the block of view {on}", ["a", "b"][usize::from(choice.variant)])?;
+                write!(f, "votes for {} on the block of view {}", ["a", "b"][usize::from(choice.variant)], on.0)?;
                 if phase > 1 {
                     write!(f, " (phase {phase})")?;
                 }
@@ -116,33 +120,36 @@ impl fmt::Debug for Step {
 
 impl Model for Rounds {
     type State = State;
-    type Action = Step;
+    /// The moves of one replica, or of each in turn.
+    type Action = Vec<Step>;
 
     fn init_states(&self) -> Vec<State> {
         vec![State::first()]
     }
 
-    fn actions(&self, state: &State, steps: &mut Vec<Step>) {
+    fn actions(&self, state: &State, actions: &mut Vec<Vec<Step>>) {
         if state.conflict || state.view.0 > self.views {
             return;
         }
-        let mut moves = Vec::new();
-        if self.learning == Learning::AnyTime {
-            moves.extend(state.news(self.rules).map(Move::Learn));
+        match self.scheduler {
+            Scheduler::Full => {
+                let moves = state.moves(self.rules);
+                actions.extend(moves.into_iter().map(|what| vec![state.describe(what, 0)]));
+            }
+            Scheduler::Sparing => {
+                let rounds = state.rounds(self.rules);
+                actions.extend(rounds.into_iter().map(|moves| {
+                    moves.iter().zip(0..).map(|(what, turn)| state.describe(*what, turn)).collect()
+                }));
+            }
         }
-        if state.phase == 1 {
-            state.votes(self.rules, self.learning, &mut moves);
-            moves.extend(state.entry(self.rules).map(Move::Enter));
-        } else {
-            moves.extend(state.of_last_phase().map(Move::VoteNext));
-        }
-        moves.push(Move::Pass);
-        steps.extend(moves.into_iter().map(|what| state.describe(what)));
     }
 
-    fn next_state(&self, state: &State, step: Step) -> Option<State> {
+    fn next_state(&self, state: &State, steps: Vec<Step>) -> Option<State> {
         let mut next = state.clone();
-        next.play(self.rules, step.what);
+        for step in steps {
+            next.play(self.rules, step.what);
+        }
         Some(next)
     }
 

@@ -10,7 +10,7 @@ use quorate_core::hotstuff::rules::Rules;
 use quorate_core::tree::BlockTree;
 use quorate_core::types::Height;
 
-use super::{Learning, Move, SharedQc, Step};
+use super::{Move, SharedQc, Step};
 use crate::values;
 
 /// A proposal of the present view. (In later phases: the block of that certificate.)
@@ -122,8 +122,21 @@ impl State {
         values::block(self.view, parent, justify, choice.variant)
     }
 
+    /// All that the replica whose turn it is may do.
+    pub(super) fn moves(&self, rules: &dyn Rules) -> Vec<Move> {
+        let mut moves: Vec<Move> = self.news(rules).map(Move::Learn).collect();
+        if self.phase == 1 {
+            self.votes(rules, &mut moves);
+            moves.extend(self.entry(rules).map(Move::Enter));
+        } else {
+            moves.extend(self.of_last_phase().map(Move::VoteNext));
+        }
+        moves.push(Move::Pass);
+        moves
+    }
+
     /// The proposals the replica may vote for, each with the time-out certificates that let it.
-    pub(super) fn votes(&self, rules: &dyn Rules, learning: Learning, moves: &mut Vec<Move>) {
+    fn votes(&self, rules: &dyn Rules, moves: &mut Vec<Move>) {
         let earlier = &self.replicas[..usize::from(self.turn)];
         for justify in 0..self.certificates.len() as u8 {
             let first = Choice { justify, variant: 0 };
@@ -131,31 +144,73 @@ impl State {
             let variants = 1 + u8::from(earlier.iter().any(|other| other.vote == Some(first)));
             for variant in 0..variants {
                 let choice = Choice { justify, variant };
-                let tcs = self.time_outs_for(rules, choice);
-                let votes = tcs.into_iter().map(|tc| Move::Vote { choice, tc });
-                // They differ only in what more the replica learns.
-                let most = if learning == Learning::AsNeeded { 1 } else { usize::MAX };
-                moves.extend(votes.take(most));
+                let tcs = self.time_outs_for(rules, self.replica(), choice);
+                moves.extend(tcs.map(|tc| Move::Vote { choice, tc }));
             }
         }
     }
 
-    /// The time-out certificates with which the replica votes for a proposal, those with the lowest
-    /// QC first; `None` for none, where the justify ends the view before.
-    fn time_outs_for(&self, rules: &dyn Rules, choice: Choice) -> Vec<Option<u8>> {
-        let block = self.block_of(choice);
-        let lock = self.qc(self.replica().lock);
-        let last = View(self.view.0 - 1);
-        if Self::ended_by(rules, &block.justify) == last.0 {
-            let votes = rules.may_vote(&self.tree, lock, &block, None);
-            return if votes { vec![None] } else { Vec::new() };
+    /// What the three may do in this view and phase, as far as it can matter.
+    pub(super) fn rounds(&self, rules: &dyn Rules) -> Vec<[Move; 3]> {
+        let mut others = vec![Move::Pass];
+        if self.phase == 1 {
+            others.extend(self.entry(rules).map(Move::Enter));
         }
-        let exists = |number: &u8| *number == self.floor || self.qc(*number).rank() > self.qc(self.floor).rank();
-        let votes = |number: &u8| {
-            let tc = values::tc(last, self.qc(*number));
-            rules.may_vote(&self.tree, lock, &block, Some(&tc))
+        let mut rounds = Vec::new();
+        let mut pairs = |votes: [Option<Move>; 3]| {
+            for idle in 0..3 {
+                let same = idle > 0 && self.replicas[idle] == self.replicas[idle - 1];
+                let voters = (0..3).filter(|at| *at != idle);
+                if same || voters.map(|at| votes[at]).any(|vote| vote.is_none()) {
+                    continue;
+                }
+                rounds.extend(others.iter().map(|other| {
+                    let mut moves = votes.map(|vote| vote.unwrap_or(Move::Pass));
+                    moves[idle] = *other;
+                    moves
+                }));
+            }
         };
-        (0..self.certificates.len() as u8).filter(exists).filter(votes).map(Some).collect()
+        if self.phase == 1 {
+            for justify in 0..self.certificates.len() as u8 {
+                let choice = Choice { justify, variant: 0 };
+                pairs(self.replicas.map(|replica| {
+                    let tc = self.time_outs_for(rules, &replica, choice).next()?;
+                    Some(Move::Vote { choice, tc })
+                }));
+            }
+        } else {
+            self.of_last_phase().for_each(|number| pairs([Some(Move::VoteNext(number)); 3]));
+        }
+        for first in &others {
+            for second in &others {
+                rounds.extend(others.iter().map(|third| [*first, *second, *third]));
+            }
+        }
+        rounds
+    }
+
+    /// The time-out certificates with which `replica` votes for a proposal, that with the lowest QC
+    /// first; `None` for none, where the justify ends the view before.
+    fn time_outs_for(
+        &self,
+        rules: &dyn Rules,
+        replica: &Replica,
+        choice: Choice,
+    ) -> impl Iterator<Item = Option<u8>> {
+        let block = self.block_of(choice);
+        let lock = self.qc(replica.lock);
+        let last = View(self.view.0 - 1);
+        let direct = Self::ended_by(rules, &block.justify) == last.0;
+        let alone = direct && rules.may_vote(&self.tree, lock, &block, None);
+        let floor = self.qc(self.floor).rank();
+        let with = (self.floor..self.certificates.len() as u8).filter(move |number| {
+            let high = self.qc(*number);
+            let exists = *number == self.floor || high.rank() > floor;
+            let tc = values::tc(last, high);
+            !direct && exists && rules.may_vote(&self.tree, lock, &block, Some(&tc))
+        });
+        alone.then_some(None).into_iter().chain(with.map(Some))
     }
 
     /// A replica comes to know a certificate, its block, and all below.
@@ -180,17 +235,17 @@ impl State {
         self.certificates.iter().position(|known| known.ballot() == qc.ballot()).map(|at| at as u8)
     }
 
-    pub(super) fn describe(&self, what: Move) -> Step {
+    /// Tells of a move, by the replica so many turns on.
+    pub(super) fn describe(&self, what: Move, turns: u8) -> Step {
         let view = |number: u8| self.qc(number).view().0;
         let (justify, about) = match what {
             Move::Learn(number) | Move::Enter(number) => (None, Some(view(number))),
             Move::Vote { choice, tc } => {
-                let (on, phase) = self.qc(choice.justify).rank();
-                (Some((on.0, phase)), tc.map(view))
+                (Some(self.qc(choice.justify).rank()), tc.map(view))
             }
             Move::VoteNext(_) | Move::Pass => (None, None),
         };
-        Step { view: self.view, phase: self.phase, replica: self.turn, what, justify, about }
+        Step { view: self.view, phase: self.phase, replica: self.turn + turns, what, justify, about }
     }
 
     /// One move of the replica whose turn it is.
