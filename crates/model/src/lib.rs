@@ -13,6 +13,8 @@
 //! `docs/model.md` says what both leave out, and what they found.
 #![forbid(unsafe_code)]
 
+pub mod campaign;
+pub mod driver;
 pub mod mutant;
 pub mod report;
 pub mod rounds;

@@ -94,9 +94,7 @@ impl Rules for Mutant {
         match self.bug {
             Bug::NeverLocks => Outcome { lock: None, ..right },
             Bug::VotesForAll => right,
-            Bug::SkippedViews => {
-                Outcome { commit: self.commit(tree, qc, true, length), ..right }
-            }
+            Bug::SkippedViews => Outcome { commit: self.commit(tree, qc, true, length), ..right },
             Bug::ShortChain if facts.phases > 1 => {
                 let early = qc.phase() + 1 >= facts.phases && qc.phase() > 0;
                 Outcome { commit: early.then(|| qc.block()), ..right }

@@ -19,8 +19,6 @@ pub struct Run {
     pub depth: usize,
     /// How long it took.
     pub took: Duration,
-    /// Whether nothing was left to look at.
-    pub exhausted: bool,
     /// The first violation: the property, and the steps to it.
     pub violation: Option<(&'static str, Vec<String>)>,
     /// What was to happen somewhere and did not.
@@ -31,7 +29,7 @@ impl Run {
     /// Whether all held and everything that was to be seen was.
     #[must_use]
     pub fn holds(&self) -> bool {
-        self.violation.is_none() && self.missing.is_empty() && self.exhausted
+        self.violation.is_none() && self.missing.is_empty()
     }
 }
 
@@ -42,8 +40,7 @@ impl fmt::Display for Run {
         write!(f, "{name:<58} {states:>10} states  depth {depth:>3}  {seconds:>6.1} s  ")?;
         match &self.violation {
             Some((property, steps)) => write!(f, "{property}: broken in {} steps", steps.len())?,
-            None if self.exhausted => write!(f, "holds")?,
-            None => write!(f, "not exhausted")?,
+            None => write!(f, "holds")?,
         }
         if self.violation.is_none() {
             for missing in &self.missing {
@@ -54,43 +51,15 @@ impl fmt::Display for Run {
     }
 }
 
-/// How far a checker goes at most.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Threads.
-    pub threads: usize,
-    /// Steps from the start.
-    pub depth: Option<usize>,
-    /// States, about.
-    pub states: Option<usize>,
-}
-
-impl Limits {
-    /// None but the model's own.
-    #[must_use]
-    pub fn none(threads: usize) -> Self {
-        Self { threads, depth: None, states: None }
-    }
-}
-
 /// Goes through all states of `model`, breadth first, until a property is violated.
-pub fn run<M>(name: &str, model: M, limits: Limits) -> Run
+pub fn run<M>(name: &str, model: M, threads: usize) -> Run
 where
     M: Model + Send + Sync + 'static,
     M::State: Hash + Clone + PartialEq + fmt::Debug + Send + Sync + 'static,
     M::Action: fmt::Debug + Clone + PartialEq + Send + Sync + 'static,
 {
     let began = Instant::now();
-    let mut checker = model
-        .checker()
-        .threads(limits.threads)
-        .finish_when(HasDiscoveries::AnyFailures);
-    if let Some(depth) = limits.depth {
-        checker = checker.target_max_depth(depth);
-    }
-    if let Some(states) = limits.states {
-        checker = checker.target_state_count(states);
-    }
+    let checker = model.checker().threads(threads).finish_when(HasDiscoveries::AnyFailures);
     let checker = checker.spawn_bfs().join();
     let mut violation = None;
     let mut missing = Vec::new();
@@ -111,7 +80,6 @@ where
         steps: checker.state_count(),
         depth: checker.max_depth(),
         took: began.elapsed(),
-        exhausted: violation.is_none() && limits.states.is_none_or(|most| checker.state_count() < most),
         violation,
         missing,
     }

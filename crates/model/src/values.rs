@@ -8,9 +8,7 @@ use quorate_core::certificate::{Ballot, Qc, Tc};
 use quorate_core::crypto::Signature;
 use quorate_core::wire::{Decode, Encode, put_list};
 use quorate_core::{Digest, Epoch, Height, ReplicaId, View};
-
-/// The chain all blocks are of.
-pub const CHAIN: Digest = Digest([0xC4; 32]);
+use quorate_sim::keys::CHAIN;
 
 /// Whose names stand in every certificate. Which q it is does not matter to any rule.
 const SIGNERS: [ReplicaId; 3] = [ReplicaId(0), ReplicaId(1), ReplicaId(2)];

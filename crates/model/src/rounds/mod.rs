@@ -105,7 +105,12 @@ impl fmt::Debug for Step {
         match (self.what, self.justify) {
             (Move::Learn(_), _) => write!(f, "learns the certificate of view {about}"),
             (Move::Vote { choice, tc }, Some((on, phase))) => {
-                write!(f, "votes for {} on the block of view {}", ["a", "b"][usize::from(choice.variant)], on.0)?;
+                write!(
+                    f,
+                    "votes for {} on the block of view {}",
+                    ["a", "b"][usize::from(choice.variant)],
+                    on.0
+                )?;
                 if phase > 1 {
                     write!(f, " (phase {phase})")?;
                 }
@@ -160,7 +165,9 @@ impl Model for Rounds {
                 state.certificates.windows(2).all(|pair| pair[0].rank() < pair[1].rank())
             }),
             Property::sometimes("a block is committed", |_, state: &State| state.has_committed()),
-            Property::sometimes("two conflicting blocks are certified", |_, state: &State| state.forked),
+            Property::sometimes("two conflicting blocks are certified", |_, state: &State| {
+                state.forked
+            }),
             Property::sometimes("a commit beside a conflicting certificate", |_, state: &State| {
                 state.forked && state.has_committed()
             }),

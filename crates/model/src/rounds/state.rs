@@ -240,12 +240,17 @@ impl State {
         let view = |number: u8| self.qc(number).view().0;
         let (justify, about) = match what {
             Move::Learn(number) | Move::Enter(number) => (None, Some(view(number))),
-            Move::Vote { choice, tc } => {
-                (Some(self.qc(choice.justify).rank()), tc.map(view))
-            }
+            Move::Vote { choice, tc } => (Some(self.qc(choice.justify).rank()), tc.map(view)),
             Move::VoteNext(_) | Move::Pass => (None, None),
         };
-        Step { view: self.view, phase: self.phase, replica: self.turn + turns, what, justify, about }
+        Step {
+            view: self.view,
+            phase: self.phase,
+            replica: self.turn + turns,
+            what,
+            justify,
+            about,
+        }
     }
 
     /// One move of the replica whose turn it is.
@@ -326,7 +331,8 @@ impl State {
         let Some(qc) = self.certificates.last() else { return };
         let tree = &self.tree;
         let one_chain = |a: &BlockId, b: &BlockId| tree.extends(a, b) || tree.extends(b, a);
-        self.forked |= self.certificates.iter().any(|other| !one_chain(&qc.block(), &other.block()));
+        self.forked |=
+            self.certificates.iter().any(|other| !one_chain(&qc.block(), &other.block()));
         let Some(commit) = rules.on_qc(tree, qc).commit else { return };
         self.conflict |= !one_chain(&commit, &self.head);
         if tree.extends(&commit, &self.head) {
@@ -357,11 +363,8 @@ impl State {
     /// What tells states apart. The tree, its head and whether it forks follow from the
     /// certificates.
     fn key(&self) -> impl PartialEq + Hash + use<> {
-        let certificates: Vec<(View, u8, BlockId)> = self
-            .certificates
-            .iter()
-            .map(|qc| (qc.view(), qc.phase(), qc.block()))
-            .collect();
+        let certificates: Vec<(View, u8, BlockId)> =
+            self.certificates.iter().map(|qc| (qc.view(), qc.phase(), qc.block())).collect();
         let at = (self.view, self.phase, self.turn, self.floor);
         (at, self.replicas, self.conflict, certificates)
     }
