@@ -10,7 +10,7 @@ HOURS ?= 8
 SEED ?= 1000000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench bench-matrix bench-crypto coverage pictures sim soak audit format-check lint deny docs wasm unit
+.PHONY: help demo test bench bench-matrix bench-crypto coverage pictures sim soak model audit format-check lint deny docs wasm unit
 
 help: ## Print this.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,6 +33,9 @@ sim: ## Five minutes of clusters on virtual time in which anything may go wrong;
 soak: ## The same for a night (HOURS=n), with a report in docs/soak.md.
 	$(CARGO) run $(LOCKED) --release --bin quorate -- sim --minutes $$(( $(HOURS) * 60 )) --seed $(SEED) \
 		--markdown docs/soak.md $(ARGS)
+
+model: ## Every execution within a bound: all variants and their mutants, some minutes; ARGS=--steps prints the ways.
+	$(CARGO) run $(LOCKED) --release -p quorate-model -- $(ARGS)
 
 test: format-check deny lint docs wasm unit sim ## Everything a change must pass.
 

@@ -1,6 +1,6 @@
 //! Wrong rules, put in on purpose: a checker that does not find them proves nothing.
 
-use quorate_core::block::Block;
+use quorate_core::block::{Block, BlockId};
 use quorate_core::certificate::{Qc, Tc};
 use quorate_core::hotstuff::rules::{
     Basic, Chained, Facts, Fast, HotStuff2, Outcome, Rules, Simplified, TwoChain,
@@ -68,15 +68,13 @@ impl Mutant {
             .map(|block| &**block)
     }
 
-    fn commit(&self, tree: &BlockTree, qc: &Qc, skips: bool, length: usize) -> Option<Digest> {
+    fn commit(&self, tree: &BlockTree, qc: &Qc, skips: bool, length: usize) -> Option<BlockId> {
         let chain: Vec<&Block> = Self::chain(tree, qc).take(length).collect();
         let consecutive = chain.windows(2).all(|pair| pair[0].view == pair[1].view.next());
         let head = chain.get(length.checked_sub(1)?)?;
         (skips || consecutive).then(|| head.id())
     }
 }
-
-use quorate_core::Digest;
 
 impl Rules for Mutant {
     fn facts(&self) -> &'static Facts {

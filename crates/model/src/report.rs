@@ -26,10 +26,10 @@ pub struct Run {
 }
 
 impl Run {
-    /// Whether all held and everything that was to be seen was.
+    /// Whether all held, and, if it is to be `deep`, everything that was to be seen was.
     #[must_use]
-    pub fn holds(&self) -> bool {
-        self.violation.is_none() && self.missing.is_empty()
+    pub fn holds(&self, deep: bool) -> bool {
+        self.violation.is_none() && (self.missing.is_empty() || !deep)
     }
 }
 
@@ -37,7 +37,7 @@ impl fmt::Display for Run {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = self.took.as_secs_f64();
         let Self { name, states, depth, .. } = self;
-        write!(f, "{name:<58} {states:>10} states  depth {depth:>3}  {seconds:>6.1} s  ")?;
+        write!(f, "{name:<68} {states:>8} states  depth {depth:>3}  {seconds:>6.1} s  ")?;
         match &self.violation {
             Some((property, steps)) => write!(f, "{property}: broken in {} steps", steps.len())?,
             None => write!(f, "holds")?,

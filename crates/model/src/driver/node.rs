@@ -99,14 +99,22 @@ impl Node {
         let Ok(claim) = self.protocol.claim(LIAR, message) else { return };
         let Some(message) = checked(claim) else { return };
         self.feed(now, Input::Message { from: LIAR, message });
-        while let Some(block) =
-            self.protocol.missing().and_then(|qc| lowest(&self.protocol, blocks, qc))
-        {
+        // A block of another chain than what it committed does not fit, and is fetched in vain.
+        let mut fetched = None;
+        while let Some(block) = self.missing(blocks).filter(|block| fetched != Some(block.id())) {
+            fetched = Some(block.id());
             let Some(block) = self.protocol.claim_block(block).ok().and_then(checked) else {
                 return;
             };
             self.feed(now, Input::Fetched(block));
         }
+    }
+
+    /// The lowest block that it lacks of the chain it asks for.
+    fn missing(&self, blocks: &Blocks) -> Option<SharedBlock> {
+        let of = self.protocol.missing()?.block();
+        let chain = std::iter::successors(blocks.get(&of), |block| blocks.get(&block.parent()));
+        chain.take_while(|block| self.protocol.tree().find(&block.id()).is_none()).last().cloned()
     }
 
     /// Its timer runs out.
@@ -178,10 +186,4 @@ impl Node {
 fn checked<T>(claim: Claim<T>) -> Option<Verified<T>> {
     let verdicts = Mock.verify(claim.checks());
     claim.settle(&verdicts)
-}
-
-/// The lowest block that a replica lacks of the chain of `qc`.
-fn lowest(protocol: &HotStuff, blocks: &Blocks, qc: &Qc) -> Option<SharedBlock> {
-    let chain = std::iter::successors(blocks.get(&qc.block()), |block| blocks.get(&block.parent()));
-    chain.take_while(|block| protocol.tree().find(&block.id()).is_none()).last().cloned()
 }
