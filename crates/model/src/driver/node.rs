@@ -163,7 +163,7 @@ impl Node {
         let again = self.voted.is_some_and(|(last, _)| last == (view, phase, block));
         let higher = self.voted.is_none_or(|((v, p, _), _)| (v, p) < (view, phase));
         let given_up = self.gave_up.as_ref().is_some_and(|(time_out, _)| time_out.view >= view);
-        self.broke_a_vow |= !again && !higher || !again && given_up;
+        self.broke_a_vow |= !again && (given_up || !higher);
         self.voted = Some(((view, phase, block), signature));
     }
 
