@@ -10,7 +10,7 @@ HOURS ?= 8
 SEED ?= 1000000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench bench-matrix bench-crypto coverage pictures sim soak model audit format-check lint deny docs wasm unit
+.PHONY: help demo test bench bench-matrix bench-crypto coverage pictures sim soak twins model mutants audit format-check lint deny docs wasm unit
 
 help: ## Print this.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,6 +37,11 @@ soak: ## The same for a night (HOURS=n), with a report in docs/soak.md.
 model: ## Every execution within a bound: all variants and their mutants, some minutes; ARGS=--steps prints the ways.
 	$(CARGO) run $(LOCKED) --release -p quorate-model -- $(ARGS)
 
+mutants: ## Put each known bug into the core and see that the simulator finds it; writes docs/mutants.md.
+	RUSTFLAGS="--cfg quorate_mutants" CARGO_TARGET_DIR=target/mutants $(CARGO) run $(LOCKED) --release \
+		--package quorate-sim --example mutants -- -o markdown $(ARGS) > target/mutants.md
+	mv target/mutants.md docs/mutants.md
+
 test: format-check deny lint docs wasm unit sim ## Everything a change must pass.
 
 audit: ## Look for known vulnerabilities (fetches the advisory database).
@@ -61,6 +66,13 @@ wasm: ## Proof that crates/core needs no operating system.
 
 coverage: ## Which lines of the protocols the core's tests run; fails under 95 %, and under 100 % of the safety rules.
 	ci/coverage/run.sh
+
+twins: ## Twins testing: every scenario of three views, samples of up to twelve, for every protocol; some minutes.
+	$(CARGO) build $(LOCKED) --release --bin quorate
+	target/release/quorate twins run --protocol all --views 3 --exhaustive $(ARGS)
+	target/release/quorate twins run --protocol every --views 7 --sample 20000 $(ARGS)
+	target/release/quorate twins run --protocol every --views 12 --sample 10000 $(ARGS)
+	target/release/quorate twins run --protocol every --views 5 --by-phase --one-way --sample 10000 $(ARGS)
 
 pictures: ## Draw docs/pictures again from the transcripts in tests/scripts.
 	$(CARGO) run $(LOCKED) --quiet --package quorate-lab --example sequence -- --manifest docs/pictures/manifest.txt tests/scripts

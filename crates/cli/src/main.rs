@@ -49,6 +49,9 @@ enum Command {
     Bench(commands::bench::Arguments),
     /// Look for violations in simulated clusters in which anything may go wrong.
     Sim(commands::sim::Arguments),
+    /// Twins testing: count, write and run scenarios.
+    #[command(subcommand)]
+    Twins(commands::twins::Command),
     /// Print the protocols there are, and what goes with them.
     Protocols,
     /// Print decided blocks, proven by their certificates.
@@ -73,6 +76,7 @@ fn main() -> ExitCode {
         Command::Demo(arguments) => commands::demo::run(&arguments, cli.output),
         Command::Status(arguments) => commands::status::run(&arguments, cli.output),
         Command::Bench(arguments) => commands::bench::run(&arguments, cli.output),
+        Command::Twins(command) => commands::twins::run(&command, cli.output),
         Command::Pull(arguments) => commands::pull::run(&arguments, cli.output),
         Command::Start(arguments) => commands::start::run(&arguments, cli.output),
         Command::Gateway(arguments) => commands::gateway::run(&arguments, cli.output),

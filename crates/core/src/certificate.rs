@@ -83,7 +83,7 @@ impl Domain {
     /// What a vote for `block` in `phase` of `view` signs. The first phase is 1.
     #[must_use]
     pub fn vote(&self, view: View, phase: u8, block: &BlockId) -> Statement {
-        self.statement(Kind::Vote, view, phase, block)
+        self.statement(Kind::Vote, view, mutant!("phase-not-signed", 1, phase), block)
     }
 
     /// What a time-out of `view` signs, by a replica whose high QC is of `high_qc_view` and for
@@ -106,7 +106,8 @@ impl Domain {
     }
 
     fn statement(&self, kind: Kind, view: View, phase: u8, content: &Digest) -> Statement {
-        let (chain, epoch) = (self.committee.chain(), self.committee.epoch());
+        let chain = mutant!("chain-not-signed", Digest::default(), self.committee.chain());
+        let epoch = mutant!("epoch-not-signed", Default::default(), self.committee.epoch());
         Statement::new(&chain, epoch, self.protocol, kind, view, phase, content)
     }
 
@@ -314,7 +315,8 @@ impl Qc {
     /// [`Malformed`] if it could not be true whatever the signatures are.
     pub fn checks(&self, domain: &Domain, genesis: &BlockId) -> Result<Vec<Check>, Malformed> {
         if self.view() == View(0) {
-            let true_by_definition = *self == Self::genesis(*genesis);
+            let is_genesis = *self == Self::genesis(*genesis);
+            let true_by_definition = mutant!("genesis-unchecked", true, is_genesis);
             return if true_by_definition { Ok(Vec::new()) } else { Err(Malformed::NotGenesis) };
         }
         if !(1..=domain.phases).contains(&self.phase()) {
@@ -362,16 +364,17 @@ fn quorum_of(domain: &Domain, signers: impl Iterator<Item = ReplicaId>) -> Resul
     let mut count = 0;
     let mut last = None;
     for signer in signers {
-        if last >= Some(signer) {
+        if mutant!("duplicate-signers", last > Some(signer), last >= Some(signer)) {
             return Err(Malformed::UnorderedSigners);
         }
-        if !domain.committee.contains(signer) {
+        if mutant!("unknown-signers", false, !domain.committee.contains(signer)) {
             return Err(Malformed::UnknownSigner);
         }
         last = Some(signer);
         count += 1;
     }
-    if count < domain.committee.quorum() {
+    let quorum = domain.committee.quorum();
+    if mutant!("empty-certificate", (1..quorum).contains(&count), count < quorum) {
         return Err(Malformed::NoQuorum);
     }
     Ok(())
@@ -485,9 +488,9 @@ impl Tc {
         let each_its_own = !domain.carries_qcs
             || self.qcs.iter().zip(&self.entries).all(|(qc, (_, view))| qc.view() == *view);
         let high_qc = self.high_qc();
+        let honest = each_its_own && high_qc.view() == self.high_qc_view();
         if self.qcs.len() != named
-            || !each_its_own
-            || high_qc.view() != self.high_qc_view()
+            || !mutant!("tc-high-qc-unchecked", true, honest)
             || high_qc.view() > self.view
         {
             return Err(Malformed::Contradiction);
@@ -495,7 +498,8 @@ impl Tc {
         let mut checks = Vec::new();
         for qc in &self.qcs {
             let votes = qc.checks(domain, genesis)?;
-            if std::ptr::eq(qc, high_qc) {
+            let highest = std::ptr::eq(qc, high_qc);
+            if mutant!("agg-qc-votes-unchecked", highest && !domain.carries_qcs, highest) {
                 checks = votes;
             }
         }

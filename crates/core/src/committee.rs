@@ -116,7 +116,9 @@ impl Committee {
     /// q = n − f: any two quorums share a correct replica, and the correct ones alone make one.
     #[must_use]
     pub fn quorum(&self) -> usize {
-        self.size() - self.faults()
+        let (n, f) = (self.size(), self.faults());
+        let right = || mutant!("quorum-2f-plus-1", 2 * f + 1, n - f);
+        mutant!("quorum-2f", 2 * f.max(1), mutant!("quorum-f-plus-1", f + 1, right()))
     }
 
     /// f + 1: at least one of these is correct.

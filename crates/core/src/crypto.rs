@@ -135,12 +135,14 @@ impl Signers {
         self.words.iter().all(|word| *word == 0)
     }
 
-    /// The replicas, ascending.
+    /// The replicas, ascending. Costs what there are, not what there may be: certificates that
+    /// name their signers otherwise ask this of an empty set.
     pub fn iter(&self) -> impl Iterator<Item = ReplicaId> + use<> {
-        let words = self.words;
-        (0..MAX_REPLICAS as u16)
-            .map(ReplicaId)
-            .filter(move |id| words[id.index() / 64] >> (id.index() % 64) & 1 == 1)
+        self.words.into_iter().enumerate().flat_map(|(place, word)| {
+            let bits = std::iter::successors(Some(word), |rest| Some(rest & rest.wrapping_sub(1)));
+            let ids = bits.take_while(|rest| *rest != 0).map(u64::trailing_zeros);
+            ids.map(move |bit| ReplicaId(place as u16 * 64 + bit as u16))
+        })
     }
 }
 

@@ -263,9 +263,18 @@ impl<S: StateMachine> Execution<S> {
         application.restore(chunks).map_err(SnapshotError::Application)?;
         let state = Self::at(application, sessions, height, block_id);
         match state.state_root() {
-            found if found == expected => Ok(state),
+            found if mutant!("snapshot-root-unchecked", true, found == expected) => {
+                Ok(mutant!("sessions-lost-at-restart", state.without_sessions(), state))
+            }
             found => Err(SnapshotError::Root { expected, found }),
         }
+    }
+
+    /// The same with a session table as at the start.
+    #[cfg(quorate_mutants)]
+    fn without_sessions(self) -> Self {
+        let limits = *self.sessions.limits();
+        Self { sessions: Sessions::new(limits).unwrap_or(self.sessions), ..self }
     }
 }
 

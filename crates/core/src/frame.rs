@@ -201,7 +201,7 @@ impl Frame {
             statement: Statement::frame(chain, &self.id),
             signature: self.signature(),
         };
-        Claim::new(self, vec![check])
+        Claim::new(self, mutant!("frame-signature-unchecked", Vec::new(), vec![check]))
     }
 }
 

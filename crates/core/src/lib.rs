@@ -10,6 +10,9 @@
 //! [`execution`] for what happens to a committed command, [`client`] for the other side.
 #![forbid(unsafe_code)]
 
+#[macro_use]
+pub mod mutant;
+
 pub mod block;
 pub mod certificate;
 pub mod client;

@@ -202,7 +202,8 @@ impl Mempool {
     /// When the oldest frame arrived of those [not passed on](Self::unrelayed_before) yet.
     #[must_use]
     pub fn oldest_unrelayed(&self) -> Option<Time> {
-        Some(self.by_arrival.get(self.unrelayed.first()?)?.arrived)
+        let oldest = self.unrelayed.first();
+        Some(self.by_arrival.get(mutant!("relay-never-done", None, oldest)?)?.arrived)
     }
 
     /// Takes in a frame whose signature was checked. `now` never goes back; `sessions` is this
@@ -224,7 +225,7 @@ impl Mempool {
             Standing::Waiting => return Admission::Waiting,
             Standing::New => {}
         }
-        if !self.has_room(&frame, room) {
+        if !mutant!("mempool-unbounded", true, self.has_room(&frame, room)) {
             return Admission::Refused(Refusal::Busy);
         }
         let arrival = self.next_arrival;
@@ -384,6 +385,16 @@ impl Mempool {
             settled.extend(reached.filter(|f| sessions.answer(f).is_some()).map(Arc::clone));
         }
         settled
+    }
+
+    /// Forgets frames but not that they were here: they are never taken in again.
+    #[cfg(quorate_mutants)]
+    pub(crate) fn take_out(&mut self, frames: Vec<SharedFrame>) -> Vec<SharedFrame> {
+        for frame in &frames {
+            self.remove(&frame.id());
+            self.by_id.insert(frame.id(), u64::MAX);
+        }
+        frames
     }
 
     fn remove(&mut self, id: &FrameId) {

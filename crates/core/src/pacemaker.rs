@@ -174,7 +174,7 @@ impl Pacemaker {
             self.timing.succeeded(now.since(self.busy_since));
         }
         self.busy_since = now;
-        self.view = certified.next();
+        self.view = mutant!("view-stepping", self.view.next(), certified.next());
         self.leaders = leaders;
         self.attempts = 0;
         self.allowance = Duration::ZERO;
@@ -292,7 +292,7 @@ impl Pacemaker {
         if self.kind == Kind::Linear {
             return Consequence::None;
         }
-        self.join(own).map_or(Consequence::None, Consequence::Join)
+        mutant!("no-join", None, self.join(own)).map_or(Consequence::None, Consequence::Join)
     }
 
     /// Notes a time-out of a view that is over. Whether its sender should be told: it is more than
@@ -311,7 +311,9 @@ impl Pacemaker {
 
     /// q time-outs of `view`, if there are so many: those with the highest QCs.
     fn quorum_of(&self, view: View) -> Option<Vec<(TimeOut, Qc)>> {
-        let of_view = self.time_outs.iter().flatten().filter(|(held, _)| held.view == view);
+        let counts =
+            |held: &TimeOut| mutant!("mixed-view-tc", held.view >= view, held.view == view);
+        let of_view = self.time_outs.iter().flatten().filter(|(held, _)| counts(held));
         let mut time_outs: Vec<&(TimeOut, Qc)> = of_view.collect();
         if time_outs.len() < self.quorum {
             return None;

@@ -289,6 +289,13 @@ pub enum Event {
         /// In which view.
         view: View,
     },
+    /// Votes for two blocks in one view and phase came from one replica.
+    DoubleVote {
+        /// Whose.
+        voter: ReplicaId,
+        /// Of which view.
+        view: View,
+    },
     /// A vote's signature did not hold.
     BadVote {
         /// Whose.
@@ -392,6 +399,11 @@ impl<O, R> Effects<O, R> {
 
     /// Appends what a later step wants.
     pub fn merge(&mut self, later: Self) {
+        // The usual case: nothing is to be moved.
+        if self.is_empty() {
+            *self = later;
+            return;
+        }
         for output in later.early {
             self.early(output);
         }
@@ -413,7 +425,10 @@ impl<O, R> Effects<O, R> {
     /// speak.
     pub fn persist<E>(self, write: impl FnOnce(Vec<R>) -> Result<(), E>) -> Result<Vec<O>, E> {
         if !self.records.is_empty() {
-            write(self.records)?;
+            mutant!("write-error-ignored", drop(write(self.records)), write(self.records)?);
+        }
+        if self.early.is_empty() {
+            return Ok(self.outputs);
         }
         let mut outputs = self.early;
         outputs.extend(self.outputs);

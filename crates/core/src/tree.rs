@@ -105,16 +105,24 @@ impl BlockTree {
             return Err(Misfit::BelowRoot);
         }
         let Some(parent) = self.nodes.get(&block.parent()) else {
-            return Err(Misfit::Orphan);
+            return mutant!("commit-skips-missing", self.graft(block), Err(Misfit::Orphan));
         };
-        if parent.block.height.next() != block.height
-            || parent.block.view != block.justify.view()
-            || block.view <= parent.block.view
-        {
+        let fits = parent.block.height.next() == block.height
+            && parent.block.view == block.justify.view()
+            && parent.block.view < block.view;
+        if !mutant!("block-height-unchecked", true, fits) {
             return Err(Misfit::Contradiction);
         }
         let inherited = parent.committed;
         let committed = commits(self, &block.justify).map_or(inherited, |own| own.max(inherited));
+        self.nodes.insert(block.id(), Node { block: Arc::clone(block), committed });
+        Ok(())
+    }
+
+    /// Adds a block whose parent is missing.
+    #[cfg(quorate_mutants)]
+    fn graft(&mut self, block: &SharedBlock) -> Result<(), Misfit> {
+        let committed = self.root().height;
         self.nodes.insert(block.id(), Node { block: Arc::clone(block), committed });
         Ok(())
     }

@@ -49,10 +49,17 @@ impl VoteCollector {
             Some(at) => peer.votes.insert(at, vote),
             None => peer.votes.push(vote),
         }
-        if peer.votes.len() > PLACES {
+        if mutant!("future-votes-unbounded", false, peer.votes.len() > PLACES) {
             peer.votes.remove(0);
         }
         self.quorum_for(&vote.ballot)
+    }
+
+    /// Whether its voter's vote for another block in the same view and phase is at hand.
+    #[must_use]
+    pub fn contradict(&self, vote: &Vote) -> bool {
+        let held = self.peers.get(vote.voter.index()).map_or(&[][..], |peer| &peer.votes);
+        held.iter().any(|held| held.rank() == vote.rank() && held.block != vote.block)
     }
 
     /// The votes for `ballot`, if they are at least q.
@@ -66,6 +73,12 @@ impl VoteCollector {
             .copied()
             .collect();
         (votes.len() >= self.quorum).then_some(votes)
+    }
+
+    /// How many votes are held.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.peers.iter().map(|peer| peer.votes.len()).sum()
     }
 
     /// Drops a vote whose signature failed and ignores its sender for that view.

@@ -99,6 +99,7 @@ pub fn setup(loaded: &Loaded, committee: Committee, keys: Keys, rejoin: bool) ->
         max_frame_commands: cluster.limits.max_frame_commands,
         max_frame_bytes: cluster.limits.max_frame_bytes as usize,
         sessions: cluster.sessions,
+        adversary: node.laboratory.adversary.clone(),
         verifiers: std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 2).max(1)),
     }
 }

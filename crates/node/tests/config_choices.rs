@@ -218,6 +218,7 @@ fn laboratory_switches_do_nothing_by_accident() {
         ("laboratory.ancestors", "all", "\"all\"", "none"),
         ("laboratory.certificate_cache", "false", "false", "true"),
         ("laboratory.verify_votes", "one-by-one", "\"one-by-one\"", "at-quorum"),
+        ("laboratory.adversary", "slow-leader", "\"slow-leader\"", "none"),
     ] {
         assert_eq!(
             world.error_with(&[(key, value)]),

@@ -187,6 +187,7 @@ fn the_laboratory_is_closed_by_default() {
         ancestors: SentAncestors::None,
         certificate_cache: true,
         verify_votes: VoteVerification::AtQuorum,
+        adversary: None,
     };
     assert_eq!(node_of(&[]).laboratory, expected);
 }
@@ -199,6 +200,7 @@ fn an_open_laboratory_takes_every_switch() {
         ("laboratory.ancestors", "missing"),
         ("laboratory.certificate_cache", "false"),
         ("laboratory.verify_votes", "one-by-one"),
+        ("laboratory.adversary", "silent-leader@10s..25s"),
     ]);
     let expected = Laboratory {
         enabled: true,
@@ -206,6 +208,7 @@ fn an_open_laboratory_takes_every_switch() {
         ancestors: SentAncestors::Missing,
         certificate_cache: false,
         verify_votes: VoteVerification::OneByOne,
+        adversary: Some("silent-leader@10s..25s".parse().unwrap()),
     };
     assert_eq!(node.laboratory, expected);
 }

@@ -1,117 +1,130 @@
-//! A liar: it runs the protocol (twice over, where it is twinned) and bends what it sends.
+//! Byzantine replicas in the cluster, and what tests forge in a liar's name.
 
 use std::sync::Arc;
 
-use quorate_core::block::{Block, Content};
-use quorate_core::certificate::{Ballot, Domain, Qc, TimeOut, Vote};
-use quorate_core::crypto::{Signature, Signer};
-use quorate_core::hotstuff::Message;
-use quorate_core::replica::message::PeerMessage;
-use quorate_core::{Digest, ReplicaId, View};
+use quorate_adversary::{Adversary, Deeds, Layer, Own, Sent, forge};
+use quorate_core::certificate::{Domain, Qc, TimeOut, Vote};
+use quorate_core::client::message::Response;
+use quorate_core::{Digest, Duration, ReplicaId, View};
 
-use super::keys::Key;
-use super::rng::Rng;
-use super::{Outgoing, Peer};
+use super::events::Event;
+use super::keys::{Key, Mock};
+use super::{Cluster, Peer};
+
+/// How long it is until a corrupt replica that was away is looked after again.
+const AWAY: Duration = Duration::from_millis(50);
 
 /// Who lies, and to whom it is sending.
 #[derive(Clone, Debug)]
 pub struct Liar {
+    /// The liar.
     pub id: usize,
+    /// What its signatures are bound to.
     pub domain: Domain,
+    /// To whom it speaks.
     pub to: usize,
 }
 
 impl Liar {
-    /// What goes out instead of `message`.
-    pub fn bend(&self, rng: &mut Rng, message: &Peer) -> Outgoing {
-        if rng.percent(60) {
-            return vec![(self.to, message.clone())];
-        }
-        let PeerMessage::Protocol { message: inner, frames } = message else {
-            return if rng.percent(50) { Vec::new() } else { vec![(self.to, message.clone())] };
-        };
-        let frames = frames.clone();
-        let wrap = |message| PeerMessage::Protocol { message, frames: frames.clone() };
-        match inner {
-            Message::Proposal { block, tc } => {
-                let other = self.other_block(rng, block);
-                let bent = Message::Proposal { block: Arc::clone(&other), tc: tc.clone() };
-                let vote = Message::Vote(self.vote(other.view, 1, other.id()));
-                match rng.below(5) {
-                    0 => Vec::new(),
-                    1 => vec![(self.to, wrap(inner.clone())), (self.to, wrap(bent))],
-                    2 => vec![(self.to, wrap(bent)), (self.to, PeerMessage::of(vote))],
-                    3 => vec![(self.to, wrap(Message::Proposal { block: other, tc: None }))],
-                    _ => vec![(self.to, wrap(bent))],
-                }
-            }
-            Message::Vote(vote) => self.bend_vote(rng, *vote),
-            Message::TimeOut { time_out, high_qc, high_tc, .. } => {
-                let view = View(time_out.view.0 + rng.below(3));
-                let bent = Message::TimeOut {
-                    time_out: self.time_out(view, high_qc),
-                    high_qc: high_qc.clone(),
-                    high_tc: high_tc.clone(),
-                    last_vote: None,
-                };
-                match rng.below(3) {
-                    0 => Vec::new(),
-                    _ => vec![(self.to, wrap(bent))],
-                }
-            }
-            Message::NewView { view, high_qc } => {
-                let ahead = Message::NewView { view: View(view.0 + 1), high_qc: high_qc.clone() };
-                match rng.below(2) {
-                    0 => Vec::new(),
-                    _ => vec![(self.to, wrap(ahead))],
-                }
-            }
-            Message::Certificate(_) | Message::Advance { .. } => Vec::new(),
-        }
-    }
-
-    fn bend_vote(&self, rng: &mut Rng, vote: Vote) -> Outgoing {
-        let good = PeerMessage::of(Message::Vote(vote));
-        let replicas = self.domain.committee().size();
-        let send = |vote| PeerMessage::of(Message::Vote(vote));
-        match rng.below(5) {
-            0 => Vec::new(),
-            1 => (0..replicas).filter(|to| *to != self.id).map(|to| (to, good.clone())).collect(),
-            2 => vec![(self.to, send(Vote { signature: Signature::from([9; 64]), ..vote }))],
-            3 => {
-                let ahead = View(vote.view.0 + 1 + rng.below(1000));
-                vec![(self.to, send(self.vote(ahead, vote.phase, vote.block))), (self.to, good)]
-            }
-            _ => vec![
-                (self.to, send(self.vote(vote.view, vote.phase, Digest([7; 32])))),
-                (self.to, good),
-            ],
-        }
-    }
-
-    fn other_block(&self, rng: &mut Rng, block: &Block) -> Arc<Block> {
-        let mut content: Content = (**block).clone();
-        match rng.below(6) {
-            0 => content.state_root = Digest([1; 32]),
-            1 => content.view = View(content.view.0 + self.domain.committee().size() as u64),
-            2 => content.height = content.height.next(),
-            3 => content.frames.push(Digest([5; 32])),
-            4 => content.frames.extend(content.frames.clone()),
-            _ => content.frames.clear(),
-        }
-        content.frames.truncate(100);
-        Arc::new(Block::new(content))
-    }
-
+    /// Its vote.
     pub fn vote(&self, view: View, phase: u8, block: Digest) -> Vote {
-        let signature = Key::of_replica(self.id).sign(&self.domain.vote(view, phase, &block));
-        Vote { ballot: Ballot { view, phase, block }, voter: ReplicaId(self.id as u16), signature }
+        let (me, key) = (ReplicaId(self.id as u16), Key::of_replica(self.id));
+        forge::vote(&self.domain, me, &key, (view, phase, block))
     }
 
+    /// Its time-out.
     pub fn time_out(&self, view: View, high_qc: &Qc) -> TimeOut {
-        let high_qc_view = high_qc.view();
-        let statement = self.domain.time_out(view, high_qc_view, &high_qc.block());
-        let signature = Key::of_replica(self.id).sign(&statement);
-        TimeOut { view, high_qc_view, replica: ReplicaId(self.id as u16), signature }
+        let (me, key) = (ReplicaId(self.id as u16), Key::of_replica(self.id));
+        forge::time_out(&self.domain, me, &key, view, high_qc)
+    }
+}
+
+impl Cluster {
+    /// From now on the replica of `slot` is Byzantine: `adversary` stands between it and its links,
+    /// and the oracles do not look at it.
+    pub fn make_liar(&mut self, slot: usize, adversary: Box<dyn Adversary>) {
+        let id = ReplicaId(self.slots[slot].id as u16);
+        let facts = self.config.rules.facts();
+        let layer = Layer::new(adversary, id, self.config.domain(), facts);
+        let ticks = |layer: &Layer| layer.deadline().is_some();
+        if ticks(&layer) && !self.slots[slot].corrupt.as_ref().is_some_and(ticks) {
+            self.schedule(0, Event::Tick { slot });
+        }
+        self.slots[slot].corrupt = Some(layer);
+        self.slots[slot].faulty = true;
+    }
+
+    /// What the adversary at `slot` has done so far.
+    pub fn deeds(&self, slot: usize) -> Deeds {
+        self.slots[slot].corrupt.as_ref().map(Layer::deeds).unwrap_or_default()
+    }
+
+    /// `ask` of the layer of a slot, if it has one.
+    fn with_layer<T>(
+        &mut self,
+        slot: usize,
+        ask: impl FnOnce(&mut Layer, quorate_core::Time, Own<'_>) -> T,
+    ) -> Option<T> {
+        let place = &mut self.slots[slot];
+        let key = Key::of_replica(place.id);
+        let own = Own { signer: &key, scheme: &Mock };
+        place.corrupt.as_mut().map(|layer| ask(layer, self.now, own))
+    }
+
+    /// A corrupt replica sends.
+    pub(super) fn post_bent(&mut self, from: usize, to: usize, message: &Peer) {
+        let id = ReplicaId(self.slots[to].id as u16);
+        let sends =
+            |layer: &mut Layer, now, own: Own<'_>| layer.sends(now, own, id, message.clone());
+        for sent in self.with_layer(from, sends).unwrap_or_default() {
+            if sent.to == id {
+                self.convey(from, to, &Arc::new(sent.message), sent.delay);
+            } else {
+                self.convey_to_all(from, sent);
+            }
+        }
+    }
+
+    /// To every slot that runs the replica.
+    fn convey_to_all(&mut self, from: usize, Sent { to: id, delay, message }: Sent) {
+        let message = Arc::new(message);
+        for to in 0..self.slots.len() {
+            if self.slots[to].id == id.index() {
+                self.convey(from, to, &message, delay);
+            }
+        }
+    }
+
+    /// A message arrives at a replica that may be corrupt.
+    pub(super) fn overhear(&mut self, to: usize, from: usize, message: &Peer) {
+        if self.slots[to].corrupt.is_some() {
+            let from = ReplicaId(self.slots[from].id as u16);
+            self.with_layer(to, |layer, now, own| layer.receives(now, own, from, message));
+        }
+    }
+
+    /// What a replica that may be corrupt answers a client instead.
+    pub(super) fn answered_instead(&mut self, from: usize, response: Response) -> Vec<Response> {
+        if self.slots[from].corrupt.is_none() {
+            return vec![response];
+        }
+        self.with_layer(from, |layer, now, own| layer.responds(now, own, response))
+            .unwrap_or_default()
+    }
+
+    /// The time of a corrupt replica has come; one that is down or stopped sends nothing.
+    pub(super) fn tick(&mut self, slot: usize) {
+        let place = &self.slots[slot];
+        let is_away = place.core.is_none() || place.paused_until > self.now;
+        if !is_away {
+            let sent = self.with_layer(slot, Layer::tick).unwrap_or_default();
+            for sent in sent {
+                self.slots[slot].sent += 1;
+                self.convey_to_all(slot, sent);
+            }
+        }
+        let Some(due) = self.slots[slot].corrupt.as_ref().and_then(Layer::deadline) else { return };
+        let wait = if is_away { AWAY } else { due.since(self.now) };
+        self.events.push(self.now.after(wait), Event::Tick { slot });
     }
 }

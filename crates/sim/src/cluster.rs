@@ -2,14 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use quorate_adversary::Layer;
 use quorate_core::block::BlockId;
 use quorate_core::crypto::PublicKey;
 use quorate_core::execution::{Execution, SnapshotHandle};
+use quorate_core::frame::SharedFrame;
 use quorate_core::hotstuff::{HotStuff, Message};
 use quorate_core::replica::message::PeerMessage;
 use quorate_core::replica::{Halt, Input, Recovery, Refused, Replica, Settings, SnapshotMeta};
 use quorate_core::wire::Encode as _;
-use quorate_core::{Digest, Duration, ReplicaId, Time, View, mempool};
+use quorate_core::{Digest, Duration, ReplicaId, Time, View};
 use quorate_journal::OpenError;
 
 use super::app::Register;
@@ -24,6 +26,7 @@ use super::mutant::Driver;
 use super::network::{Meddler, Network};
 use super::oracles::Oracles;
 use super::rng::Rng;
+use super::strict::Strict;
 use super::trace::Trace;
 
 pub type Core = Replica<Driver, Register>;
@@ -57,6 +60,8 @@ pub struct Slot {
     pub(crate) writing: Option<(Box<SnapshotMeta>, SnapshotHandle)>,
     /// Messages sent, for tests of silence and storms.
     pub sent: u64,
+    /// What bends what it sends.
+    pub(crate) corrupt: Option<Layer>,
 }
 
 pub struct Cluster {
@@ -86,8 +91,12 @@ pub struct Cluster {
     pub drops: Option<fn(usize, usize, &Peer) -> bool>,
     /// Does something to the messages that are sent.
     pub meddler: Option<Meddler>,
-    /// Faulty slots bend what they send.
-    pub liars: bool,
+    /// What correct replicas noted, by kind.
+    pub noted: BTreeMap<&'static str, u64>,
+    /// Messages of faulty replicas that no decoder takes.
+    pub malformed: u64,
+    /// Frames of clients whose signatures do not hold.
+    pub unsigned: u64,
 }
 
 impl Cluster {
@@ -114,6 +123,7 @@ impl Cluster {
             breaks_at: None,
             writing: None,
             sent: 0,
+            corrupt: None,
         });
         let facts = config.rules.facts();
         (trace.phases, trace.carries_all_qcs) = (facts.phases, facts.carries_all_qcs);
@@ -138,7 +148,9 @@ impl Cluster {
             refused: BTreeMap::new(),
             drops: None,
             meddler: None,
-            liars: false,
+            noted: BTreeMap::new(),
+            malformed: 0,
+            unsigned: 0,
             config,
         };
         for slot in 0..cluster.slots.len() {
@@ -156,7 +168,7 @@ impl Cluster {
             relay_after: Duration::from_micros(self.config.relay_after),
             snapshot_blocks: self.config.snapshot_blocks,
             max_snapshot_bytes: 64 << 20,
-            mempool: mempool::Limits::default(),
+            mempool: self.config.mempool,
             filtering: self.config.filtering,
             ancestors: self.config.ancestors,
             certificate_cache: true,
@@ -193,7 +205,7 @@ impl Cluster {
     /// If the disk is refused though nothing was done to it that may lead to that.
     pub fn boot(&mut self, slot: usize) {
         if self.slots[slot].lost_data && self.slots[slot].disk.is_blank() {
-            let nonce = self.rng.next() as u8;
+            let nonce = self.rng.number() as u8;
             return self.rejoin(slot, nonce);
         }
         let (execution, recovery) = match self.open_disk(slot, false) {
@@ -222,7 +234,7 @@ impl Cluster {
         self.count_disk_faults(slot);
         self.faults.fired("data refused");
         self.note(slot, || format!("refuses its data: {error}"));
-        let nonce = self.rng.next() as u8;
+        let nonce = self.rng.number() as u8;
         self.rejoin(slot, nonce);
     }
 
@@ -280,6 +292,9 @@ impl Cluster {
         place.writing = None;
         place.disk.close();
         self.count_disk_faults(slot);
+        if let Some(strict) = &mut self.oracles.strict {
+            strict.stopped(self.slots[slot].id);
+        }
         self.note(slot, || "crashes".into());
     }
 
@@ -315,8 +330,18 @@ impl Cluster {
         self.submit(client, sent);
     }
 
+    /// From now on the oracles look at what replicas hold as well, and at what they refuse.
+    pub fn watch_strictly(&mut self) {
+        let mut strict = Strict::new(&self.config);
+        for slot in self.slots.iter().filter(|slot| slot.faulty) {
+            strict.is_a_liar(slot.id);
+        }
+        self.oracles.strict = Some(strict);
+    }
+
     /// A client wants `count` commands of `bytes` bytes executed.
     pub fn request(&mut self, client: usize, count: u64, bytes: usize) {
+        *self.oracles.asked.entry(format!("c{client}")).or_default() += count;
         let sent = self.clients[client].request(self.now, count, bytes);
         self.submit(client, sent);
     }
@@ -392,7 +417,8 @@ impl Cluster {
 
     /// Messages and verdicts under way (clients' patience does not count).
     pub fn in_flight(&self) -> usize {
-        self.events.iter().filter(|event| !matches!(event, Event::Wake { .. })).count()
+        let waits = |event: &&Event| !matches!(event, Event::Wake { .. } | Event::Tick { .. });
+        self.events.iter().filter(waits).count()
     }
 
     fn fire(&mut self, slot: usize) {
@@ -430,6 +456,11 @@ impl Cluster {
         self.clients.iter().all(Client::is_done)
     }
 
+    /// A frame of a client that is none of the cluster's own arrives now.
+    pub fn submit_to(&mut self, to: usize, frame: SharedFrame) {
+        self.schedule(0, Event::Frame { to, frame, relay: false });
+    }
+
     /// A message that somebody made up arrives now.
     pub fn inject(&mut self, from: usize, to: usize, message: &Peer) {
         let parcel = Parcel::Bytes(message.to_bytes().into());
@@ -464,9 +495,6 @@ pub fn status_of(core: &Core) -> quorate_core::protocol::Status {
     use quorate_core::protocol::Protocol;
     core.protocol().status()
 }
-
-/// What a faulty slot's message goes out as: to whom, and what.
-pub type Outgoing = Vec<(usize, Peer)>;
 
 /// A duration in microseconds.
 fn micros(count: u64) -> Duration {

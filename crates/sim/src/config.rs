@@ -6,6 +6,7 @@ use quorate_core::crypto::{Check, Form, Scheme};
 use quorate_core::hotstuff;
 use quorate_core::hotstuff::rules::{Chained, Rules};
 use quorate_core::leader::Election;
+use quorate_core::mempool::Limits;
 use quorate_core::pacemaker::{Kind, Timing};
 use quorate_core::replica::Ancestors;
 
@@ -53,6 +54,8 @@ pub struct Config {
     pub client_patience: u64,
     pub relay_after: u64,
     pub base_timeout: u64,
+    /// The bounds of each mempool.
+    pub mempool: Limits,
     /// Messages cross the network as their bytes, and are read again.
     pub encodes: bool,
     /// The bug in the driver of this replica, if it has one.
@@ -88,6 +91,7 @@ impl Default for Config {
             client_patience: 500_000,
             relay_after: 50_000,
             base_timeout: 100_000,
+            mempool: Limits::default(),
             encodes: true,
             mutation: |_| None,
             verify: |checks| Mock.verify(checks),

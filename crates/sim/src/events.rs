@@ -33,6 +33,7 @@ pub(crate) enum Event {
     Released { from: usize, life: u64, actions: Vec<Action<Message>> },
     Answer { from: usize, client: usize, response: Response },
     Wake { client: usize },
+    Tick { slot: usize },
 }
 
 impl Event {
@@ -46,7 +47,9 @@ impl Event {
             | Self::Combined { to, .. }
             | Self::SnapshotWritten { to, .. }
             | Self::Offered { to, .. } => Some(*to),
-            Self::Released { .. } | Self::Answer { .. } | Self::Wake { .. } => None,
+            Self::Released { .. } | Self::Answer { .. } | Self::Wake { .. } | Self::Tick { .. } => {
+                None
+            }
         }
     }
 
@@ -63,6 +66,7 @@ impl Event {
             Self::Answer { from, client, .. } => 8 | (*from as u64) << 8 | (*client as u64) << 24,
             Self::Wake { client } => 9 | (*client as u64) << 8,
             Self::Released { from, .. } => 10 | (*from as u64) << 8,
+            Self::Tick { slot } => 11 | (*slot as u64) << 8,
         }
     }
 }

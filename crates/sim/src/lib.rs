@@ -26,10 +26,12 @@ pub mod network;
 pub mod oracles;
 pub mod rng;
 mod serve;
+pub mod strict;
 pub mod swarm;
 pub mod trace;
 mod turns;
+pub mod twins;
 mod world;
 
-pub use cluster::{Cluster, Core, Outgoing, Peer, Slot, status_of};
+pub use cluster::{Cluster, Core, Peer, Slot, status_of};
 pub use config::Config;

@@ -60,7 +60,7 @@ fn spoilers(cluster: &Cluster) -> Vec<bool> {
 ///    the last view did not bring a commit. Reputation may draw a spoiler in any view as long as it
 ///    weighs 1000 and the others, who had an outage, 1 or 10: without commits the window does not
 ///    move, so that ends only when all weigh the same, `PATIENCE` views after the last commit.
-/// 4. **A run of good leaders**, as long as the chain that commits ([`views_of_a_run`]). With the
+/// 4. **A run of good leaders**, as long as the chain that commits (`views_of_a_run`). With the
 ///    linear pacemaker a spoiler's view just before may spoil one, as in 1: it is the second.
 /// 5. **One more** view, whose proposal shows the last certificate.
 pub fn views(cluster: &Cluster, healed: View) -> u64 {

@@ -135,11 +135,11 @@ impl Network {
     ) -> Time {
         let (link, traffic) = (self.links[from][to], &mut self.traffic[from][to]);
         let mut at = now.0;
-        if link.bytes_per_ms > 0 {
+        if let Some(sending) = (bytes as u64 * 1_000_000).checked_div(link.bytes_per_ms) {
             if traffic.sent > at {
                 faults.fired("message queued for bandwidth");
             }
-            at = at.max(traffic.sent) + bytes as u64 * 1_000_000 / link.bytes_per_ms;
+            at = at.max(traffic.sent) + sending;
             traffic.sent = at;
         }
         at += rng.between(link.delay) * 1_000;

@@ -7,7 +7,10 @@ use std::sync::Arc;
 use quorate_core::block::{BlockId, SharedBlock};
 use quorate_core::client::message::Outcome;
 use quorate_core::crypto::{PublicKey, Statement};
-use quorate_core::{Digest, Height};
+use quorate_core::hotstuff::Message;
+use quorate_core::{Digest, Height, Time};
+
+use super::strict::Strict;
 
 /// The history of all correct replicas, across their crashes.
 #[derive(Debug, Default)]
@@ -29,6 +32,10 @@ pub struct Oracles {
     /// By client: the highest command number executed.
     executed: BTreeMap<String, u64>,
     outcomes: BTreeMap<(PublicKey, u64, u64), Outcome>,
+    /// By client: how many commands it asked for.
+    pub asked: BTreeMap<String, u64>,
+    /// What else is looked at.
+    pub strict: Option<Strict>,
 }
 
 impl Oracles {
@@ -37,6 +44,13 @@ impl Oracles {
         let bytes = statement.as_bytes();
         let view = u64::from_le_bytes(bytes[58..66].try_into().expect("eight bytes"));
         let content: [u8; 32] = bytes[67..].try_into().expect("32 bytes");
+        if let Some(strict) = &mut self.strict {
+            match bytes[57] {
+                1 => strict.votes(replica, (view, bytes[66]), content),
+                2 => strict.gives_up(replica, view, content),
+                _ => {}
+            }
+        }
         match bytes[57] {
             1 if !self.ignores_votes => self.votes_for(replica, (view, bytes[66]), content),
             2 => {
@@ -67,8 +81,22 @@ impl Oracles {
         votes.insert(rank, content);
     }
 
-    /// A correct replica sends a proposal of its own.
-    pub fn proposes(&mut self, replica: usize, block: &SharedBlock) {
+    /// A correct replica sends a message.
+    pub fn sends(&mut self, replica: usize, now: Time, message: &Message) {
+        if let Some(strict) = &mut self.strict {
+            strict.sends(replica, message);
+            if let Message::Proposal { block, tc: Some(_) } = message
+                && !self.proposals.contains_key(&(replica, block.view.0))
+            {
+                strict.leads_after_time_outs(replica, block.view, now);
+            }
+        }
+        if let Message::Proposal { block, .. } = message {
+            self.proposes(replica, block);
+        }
+    }
+
+    fn proposes(&mut self, replica: usize, block: &SharedBlock) {
         let before = *self.proposals.entry((replica, block.view.0)).or_insert(block.id());
         assert_eq!(
             before,
@@ -118,6 +146,8 @@ impl Oracles {
             .unwrap_or_else(|_| panic!("validity: r{replica} executed what no client asked for"));
         let (client, number) = text.split_once(':').expect("client:number");
         let number: u64 = number.split(' ').next().and_then(|n| n.parse().ok()).expect("a number");
+        let asked = self.asked.get(client).copied().unwrap_or(0);
+        assert!(number <= asked, "validity: r{replica} executed what {client} did not ask for");
         let last = self.executed.entry(client.to_owned()).or_default();
         assert_eq!(
             number,
@@ -150,6 +180,11 @@ impl Oracles {
         let about = (client, session, first);
         let before = self.outcomes.entry(about).or_insert_with(|| outcome.clone());
         assert_eq!(before, outcome, "exactly once: r{replica} gives another answer");
+    }
+
+    /// The highest view that any correct replica gave up on.
+    pub fn highest_given_up(&self) -> u64 {
+        self.given_up.values().copied().max().unwrap_or(0)
     }
 
     pub fn height(&self) -> u64 {

@@ -10,7 +10,6 @@ use quorate_core::replica::message::{FullBlock, PeerMessage};
 use quorate_core::wire::Encode as _;
 use quorate_core::{Duration, Height, ReplicaId, protocol};
 
-use super::adversary::Liar;
 use super::events::{Event, Parcel};
 use super::keys::Mock;
 use super::network::Fate;
@@ -55,6 +54,14 @@ impl Cluster {
             Action::Executed { .. } => {}
             Action::Event(event) => {
                 self.trace.event(self.now, slot, &event);
+                if !self.slots[slot].faulty {
+                    *self.noted.entry(kind_of(&event)).or_default() += 1;
+                }
+                if let protocol::Event::Entered(view) = event
+                    && let Some(strict) = &mut self.oracles.strict
+                {
+                    strict.entered(self.slots[slot].id, view, self.now);
+                }
                 if let protocol::Event::Proposed { block, .. } = event {
                     self.proposed.push((self.now, slot, block));
                 }
@@ -62,6 +69,11 @@ impl Cluster {
             Action::Refused { from, reason } => {
                 *self.refused.entry(reason).or_default() += 1;
                 self.trace.refused(self.now, slot, from.index(), reason);
+                if let Some(strict) =
+                    self.oracles.strict.as_ref().filter(|_| !self.slots[slot].faulty)
+                {
+                    strict.refuses(self.slots[slot].id, from.index(), reason);
+                }
             }
             Action::Halt(halt) => {
                 self.note(slot, || format!("halts: {halt}"));
@@ -76,9 +88,9 @@ impl Cluster {
     pub(crate) fn send(&mut self, slot: usize, to: Option<ReplicaId>, message: Peer) {
         let own = self.slots[slot].id;
         if !self.slots[slot].faulty
-            && let PeerMessage::Protocol { message: Message::Proposal { block, .. }, .. } = &message
+            && let PeerMessage::Protocol { message, .. } = &message
         {
-            self.oracles.proposes(own, block);
+            self.oracles.sends(own, self.now, message);
         }
         assert_ne!(to.map(ReplicaId::index), Some(own), "r{own} sends to itself: {message:?}");
         let message = Arc::new(message);
@@ -106,18 +118,15 @@ impl Cluster {
 
     fn post(&mut self, from: usize, to: usize, message: &Arc<Peer>) {
         self.slots[from].sent += 1;
-        if self.liars && self.slots[from].faulty {
-            let (id, domain) = (self.slots[from].id, self.config.domain());
-            for (to, message) in (Liar { id, domain, to }).bend(&mut self.rng, message) {
-                self.convey(from, to, &Arc::new(message));
-            }
+        if self.slots[from].corrupt.is_some() {
+            self.post_bent(from, to, message);
         } else {
-            self.convey(from, to, message);
+            self.convey(from, to, message, Duration::ZERO);
         }
     }
 
-    /// What the network makes of a message.
-    fn convey(&mut self, from: usize, to: usize, message: &Arc<Peer>) {
+    /// What the network makes of a message that leaves after having been held back for a while.
+    pub(super) fn convey(&mut self, from: usize, to: usize, message: &Arc<Peer>, held: Duration) {
         if self.drops.is_some_and(|drops| drops(from, to, message)) {
             return;
         }
@@ -128,17 +137,19 @@ impl Cluster {
             Fate::Late(micros) => (Arc::clone(message), micros),
             Fate::Bent(message) => (Arc::from(message), 0),
         };
-        let encoded = self.config.encodes || self.network.minds_size(from, to);
+        // A liar may make what cannot be read.
+        let encodes = self.config.encodes || self.slots[from].corrupt.is_some();
+        let encoded = encodes || self.network.minds_size(from, to);
         let bytes = encoded.then(|| Bytes::from(message.to_bytes()));
         let size = bytes.as_ref().map_or(0, Bytes::len);
         let (now, ends) = (self.now, (from, to));
         let copies = self.network.copies(&mut self.rng, &mut self.faults, now, ends, size);
         for at in copies.into_iter().flatten() {
             let parcel = match &bytes {
-                Some(bytes) if self.config.encodes => Parcel::Bytes(bytes.clone()),
+                Some(bytes) if encodes => Parcel::Bytes(bytes.clone()),
                 _ => Parcel::Message(Arc::clone(&message)),
             };
-            let at = at.after(Duration::from_micros(late));
+            let at = at.after(Duration::from_micros(late) + held);
             self.events.push(at, Event::Deliver { to, from, sent: now, parcel });
         }
     }
@@ -155,5 +166,24 @@ impl Cluster {
         if !blocks.is_empty() {
             self.send(slot, Some(to), PeerMessage::Chain(blocks));
         }
+    }
+}
+
+/// What an event is counted under.
+fn kind_of(event: &protocol::Event) -> &'static str {
+    use protocol::Event;
+    match event {
+        Event::Entered(_) => "entered",
+        Event::Proposed { .. } => "proposed",
+        Event::Voted(_) => "voted",
+        Event::Declined { .. } => "declined",
+        Event::Certified(_) => "certified",
+        Event::TimedOut(_) => "timed-out",
+        Event::GaveUp(_) => "gave-up",
+        Event::Committed { .. } => "committed",
+        Event::Pruned(_) => "pruned",
+        Event::Equivocation { .. } => "equivocation",
+        Event::DoubleVote { .. } => "double-vote",
+        Event::BadVote { .. } => "bad-vote",
     }
 }

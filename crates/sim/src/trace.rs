@@ -263,6 +263,9 @@ impl Trace {
             Event::Equivocation { proposer, view } => {
                 format!("sees r{proposer} equivocate in view {view}")
             }
+            Event::DoubleVote { voter, view } => {
+                format!("sees r{voter} vote twice in view {view}")
+            }
             Event::BadVote { voter, view } => {
                 format!("drops a bad vote of r{voter} in view {view}")
             }

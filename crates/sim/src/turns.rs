@@ -32,11 +32,12 @@ impl Cluster {
                 let peer = ReplicaId(self.slots[peer].id as u16);
                 self.turn(to, vec![Input::Connected(peer)]);
             }
-            Event::Frame { to, frame, relay } => {
-                if let Some(frame) = client::verified(&frame) {
+            Event::Frame { to, frame, relay } => match client::verified(&frame) {
+                Some(frame) => {
                     self.turn(to, vec![Input::Frames(vec![Submitted { frame, relay }])]);
                 }
-            }
+                None => self.unsigned += 1,
+            },
             Event::Verified { to, life, ask, verdicts } if self.slots[to].life == life => {
                 self.turn(to, vec![Input::Checked { ask, verdicts }]);
             }
@@ -52,13 +53,12 @@ impl Cluster {
             Event::Released { from, life, actions } if self.slots[from].life == life => {
                 self.release(from, actions);
             }
+            Event::Tick { slot } => self.tick(slot),
             Event::Answer { from, client, response } => self.answered(from, client, response),
-            Event::Wake { client } => {
-                if self.clients[client].wakes == Some(self.now) {
-                    self.clients[client].wakes = None;
-                    let sent = self.clients[client].wake(self.now);
-                    self.submit(client, sent);
-                }
+            Event::Wake { client } if self.clients[client].wakes == Some(self.now) => {
+                self.clients[client].wakes = None;
+                let sent = self.clients[client].wake(self.now);
+                self.submit(client, sent);
             }
             _ => {}
         }
@@ -79,11 +79,18 @@ impl Cluster {
                         "no panic: r{} sent what cannot be read: {error}",
                         from.id
                     );
+                    self.malformed += 1;
                     return;
                 }
             },
         };
         self.trace.delivered(self.now, sent, from, to, &message);
+        self.overhear(to, from, &message);
+        if let Some(strict) = &mut self.oracles.strict
+            && let Peer::Protocol { message, .. } = &message
+        {
+            strict.delivered(self.slots[from].id, self.slots[to].id, message);
+        }
         let from = ReplicaId(self.slots[from].id as u16);
         self.turn(to, vec![Input::Peer { from, message }]);
     }
@@ -137,6 +144,9 @@ impl Cluster {
     fn examine(&mut self, slot: usize) {
         let place = &mut self.slots[slot];
         let Some(core) = place.core.as_ref().filter(|_| !place.faulty) else { return };
+        if let Some(strict) = &mut self.oracles.strict {
+            strict.holds(place.id, core);
+        }
         let execution = core.execution();
         let commands = &execution.application().commands;
         for (index, command) in commands.iter().enumerate().skip(place.checked.1) {
@@ -157,7 +167,9 @@ impl Cluster {
         {
             self.oracles.answers(self.slots[from].id, self.clients[client].key(), outcome);
         }
-        let delay = self.rng.between(self.config.link.delay);
-        self.schedule(delay, Event::Answer { from, client, response });
+        for response in self.answered_instead(from, response) {
+            let delay = self.rng.between(self.config.link.delay);
+            self.schedule(delay, Event::Answer { from, client, response });
+        }
     }
 }

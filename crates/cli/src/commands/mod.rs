@@ -15,6 +15,7 @@ pub mod start;
 pub mod status;
 pub mod testnet;
 pub mod testnet_up;
+pub mod twins;
 pub mod version;
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use quorate_adversary::Schedule;
 use quorate_core::hotstuff::rules::{self, Rules};
 use quorate_node::config::{Finding, Place};
 use quorate_sim::campaign::{self, Campaign, Progress, Violation};
@@ -49,6 +50,10 @@ pub struct Arguments {
     /// What goes wrong besides network, crashes and disks. Default: drawn.
     #[arg(long, value_name = "NAME", value_parser = trouble())]
     pub trouble: Option<String>,
+    /// What liars do, and when (docs/adversaries.md): NAME, NAME@FROM..TO, NAME@FROM..TO/PERIOD, several
+    /// separated by commas. The trouble is liars then. Default: drawn.
+    #[arg(long, value_name = "SCHEDULE", conflicts_with = "trouble")]
+    pub adversary: Option<Schedule>,
     /// How long the storm lasts before the network heals, in seconds of the world. Default: drawn.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub storm_seconds: Option<u64>,
@@ -88,6 +93,7 @@ impl Arguments {
             rules: self.protocol.as_ref().and_then(named).map(|rules| rules as &'static dyn Rules),
             replicas: self.replicas.map(usize::from),
             storm_seconds: self.storm_seconds,
+            adversary: self.adversary.clone(),
         }
     }
 
@@ -102,6 +108,7 @@ impl Arguments {
         add("protocol", self.protocol.clone());
         add("replicas", self.replicas.map(|n| n.to_string()));
         add("trouble", self.trouble.clone());
+        add("adversary", self.adversary.as_ref().map(Schedule::to_string));
         add("storm-seconds", self.storm_seconds.map(|n| n.to_string()));
         flags
     }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use clap::Args;
-use quorate_node::config::{Finding, Loaded, LogFormat, Place, load};
+use quorate_node::config::{Finding, FlagSetting, Loaded, LogFormat, Place, load};
 use quorate_node::launch::{LaunchError, Launched, launch};
 use quorate_node::replica::StartError;
 use quorate_node::replica::data::DataError;
@@ -29,6 +29,11 @@ pub struct Arguments {
     /// take part only behind them. Without this, a missing signing state is refused.
     #[arg(long)]
     pub rejoin_after_data_loss: bool,
+    /// Make this replica Byzantine (laboratory.adversary): NAME, NAME@FROM..TO or
+    /// NAME@FROM..TO/PERIOD, several separated by commas; times count from the start. Refused unless
+    /// laboratory.enabled is set. docs/adversaries.md says what each does.
+    #[arg(long, value_name = "SCHEDULE")]
+    pub adversary: Option<String>,
     #[command(flatten)]
     pub parent: ParentArgument,
 }
@@ -39,7 +44,13 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Runs `start`.
 pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
     let parent = arguments.parent.watch();
-    let loaded = load(&arguments.home.home(), &arguments.settings.overrides())?;
+    let mut overrides = arguments.settings.overrides();
+    overrides.flags.extend(arguments.adversary.iter().map(|schedule| FlagSetting {
+        flag: "--adversary".to_owned(),
+        key: "laboratory.adversary".to_owned(),
+        value: schedule.clone(),
+    }));
+    let loaded = load(&arguments.home.home(), &overrides)?;
     warn(&loaded.warnings);
     let keys = loaded.open_keys()?;
     let cluster_file = loaded.home.cluster_file();

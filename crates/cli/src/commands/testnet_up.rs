@@ -1,5 +1,6 @@
 //! `quorate testnet up`
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -42,7 +43,12 @@ pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
     let (_runtime, told) = runtime()?;
     let program = program()?;
     let echo = Echo::Prefixed;
-    let options = Options { program: program.clone(), arguments: Vec::new(), echo };
+    let options = Options {
+        program: program.clone(),
+        arguments: Vec::new(),
+        own_arguments: BTreeMap::new(),
+        echo,
+    };
     let mut replicas =
         LocalCluster::start(cluster, homes, options).map_err(|error| failure(&error, folder))?;
     let mut gateway = match application {

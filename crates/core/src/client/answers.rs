@@ -66,7 +66,7 @@ impl Session {
             }
             Outcome::Rejected { session, first, .. } => self.subject(*session, *first),
         };
-        let needed = self.config.faults + 1;
+        let needed = self.config.faults + mutant!("client-believes-f", 0, 1);
         match (subject, &mut self.phase) {
             (Some(Subject::Opening), Phase::Opening(opening)) => {
                 if let Some(outcome) = opening.votes.add(from, outcome, needed) {

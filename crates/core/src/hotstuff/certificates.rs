@@ -67,7 +67,8 @@ impl HotStuff {
             return self.apply_rules(&qc, fx);
         }
         let ended = self.ended_by(&qc);
-        if qc.rank() > self.safety.high_qc.rank() {
+        let (rank, known) = (qc.rank(), self.safety.high_qc.rank());
+        if mutant!("high-qc-reversed", rank < known, rank > known) {
             // A certificate counts even if its block is missing: keep the one, fetch the other.
             self.safety.high_qc = qc.clone();
             if let Some(proposer) = self.tree.get(&qc.block()).map(|block| block.proposer) {
@@ -135,7 +136,7 @@ impl HotStuff {
     pub(super) fn apply_rules(&mut self, qc: &Qc, fx: &mut Fx) {
         let Outcome { lock, commit } = self.settings.rules.on_qc(&self.tree, qc);
         if let Some(lock) = lock
-            && lock.rank() > self.safety.lock.rank()
+            && mutant!("lock-never-updated", false, lock.rank() > self.safety.lock.rank())
         {
             self.safety.lock = lock;
         }

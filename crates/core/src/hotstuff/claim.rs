@@ -17,7 +17,8 @@ impl HotStuff {
                     return Err(Malformed::WrongEpoch);
                 }
                 let leads = self.leads(from, block.view, &block.justify);
-                if block.proposer != from || leads == Some(false) {
+                let wrong = mutant!("proposer-not-checked", false, leads == Some(false));
+                if block.proposer != from || wrong {
                     return Err(Malformed::WrongSender);
                 }
                 if block.height <= self.tree.root().height {
@@ -94,7 +95,8 @@ impl HotStuff {
 
     /// A view is entered by a QC of the view before it, or by a TC of it.
     fn entry_checks(&self, view: View, qc: &Qc, tc: Option<&Tc>) -> Result<Vec<Check>, Malformed> {
-        let mut checks = qc.checks(&self.domain, &self.genesis)?;
+        let of_qc = qc.checks(&self.domain, &self.genesis);
+        let mut checks = mutant!("proposal-justify-unchecked", Vec::new(), of_qc?);
         let ended = self.ended_by(qc);
         match tc {
             None if ended.next() == view => {}

@@ -76,6 +76,10 @@ impl HotStuff {
         if self.is_late(&vote) {
             return;
         }
+        if self.votes.contradict(&vote) {
+            fx.event(Event::DoubleVote { voter: vote.voter, view: vote.view });
+            return;
+        }
         if let Some(votes) = self.votes.add(vote) {
             self.certify(now, vote.ballot, votes, fx);
         }
@@ -134,7 +138,8 @@ impl HotStuff {
         let mut good = Vec::with_capacity(votes.len());
         for vote in votes {
             // Its own vote was not among those to be checked.
-            if vote.voter == self.me || verdicts.next() == Some(&true) {
+            let holds = vote.voter == self.me || verdicts.next() == Some(&true);
+            if mutant!("vote-verdicts-ignored", true, holds) {
                 good.push(vote);
             } else {
                 self.votes.refuse(&vote);

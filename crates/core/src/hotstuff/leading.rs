@@ -22,7 +22,9 @@ impl HotStuff {
             return election.without_history(view, committee.size());
         }
         let head = qc.block();
-        let history = History { tree: &self.tree, head: &head, committed: self.shown_by(qc) };
+        let shown = self.shown_by(qc);
+        let committed = mutant!("leader-from-own-commits", self.tree.root().height, shown);
+        let history = History { tree: &self.tree, head: &head, committed };
         election.leader(view, committee, self.facts.chain_length, &history)
     }
 
@@ -55,7 +57,7 @@ impl HotStuff {
         Some(if self.facts.phases > 1 {
             self.proposer_of(ballot)
         } else {
-            self.leader_after(*ballot)
+            mutant!("votes-to-current-leader", self.leader(ballot.view), self.leader_after(*ballot))
         })
     }
 

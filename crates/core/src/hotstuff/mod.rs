@@ -156,6 +156,12 @@ impl HotStuff {
         &self.safety
     }
 
+    /// How many votes it holds, for checkers.
+    #[must_use]
+    pub fn held_votes(&self) -> usize {
+        self.votes.held()
+    }
+
     fn abstains(&self, view: View) -> bool {
         view <= self.safety.abstain_until
     }
@@ -166,9 +172,9 @@ impl HotStuff {
         self.pacemaker.committed(root.view);
         self.tree = BlockTree::new(root, root_committed, recent);
         if let Some(safety) = safety {
-            self.safety = safety;
+            self.safety = mutant!("safety-not-restored", self.safety.clone(), safety);
         }
-        self.proposed = self.safety.reserved;
+        self.proposed = mutant!("proposed-view-forgotten", View(0), self.safety.reserved);
         for block in blocks {
             // What cannot enter was of a pruned fork, or its parent was never recorded here:
             // then it will be fetched like any missing block.
@@ -315,7 +321,7 @@ impl Protocol for HotStuff {
             return Err(Malformed::WrongEpoch);
         }
         let checks = block.justify.checks(&self.domain, &self.genesis)?;
-        Ok(Claim::new(block, checks))
+        Ok(Claim::new(block, mutant!("fetched-block-unchecked", Vec::new(), checks)))
     }
 
     fn carried_block(message: &Message) -> Option<&SharedBlock> {

@@ -93,7 +93,10 @@ impl HotStuff {
         if self.is_certifying() {
             return;
         }
-        let Some(Untold { ended, tc_from }) = self.untold.take() else { return };
+        let untold = self.untold.take();
+        let Some(Untold { ended, tc_from }) = mutant!("tc-not-forwarded", None, untold) else {
+            return;
+        };
         let view = ended.next();
         if view != self.pacemaker.view() {
             return;
@@ -133,7 +136,8 @@ impl HotStuff {
         }
         let (view, committee) = (self.pacemaker.view(), self.domain.committee());
         let heard = self.new_views.count(view);
-        let waits = self.new_views.patience.is_some_and(|(waits, _)| waits == view);
+        let patient = self.new_views.patience.is_some_and(|(waits, _)| waits == view);
+        let waits = mutant!("hotstuff-2-no-wait", false, patient);
         let quorum = self.settings.pacemaker != Kind::Linear || heard >= committee.quorum();
         quorum && (!waits || heard == committee.size())
     }

@@ -24,7 +24,8 @@ impl HotStuff {
     ) {
         self.on_certificates(now, block.proposer, block.justify.clone(), tc.clone(), fx);
         let Some(last) = self.proposals.get_mut(block.proposer.index()) else { return };
-        if last.view == block.view && last.block != block.id() {
+        let another = last.view == block.view && last.block != block.id();
+        if mutant!("two-votes-in-view", false, another) {
             let (proposer, view) = (block.proposer, block.view);
             fx.event(Event::Equivocation { proposer, view });
             return;
@@ -52,6 +53,13 @@ impl HotStuff {
         _ledger: &mut dyn Ledger,
         fx: &mut Fx,
     ) {
+        // Fetched blocks are certified: a quorum got this one from its proposer, and this replica
+        // another of the same view.
+        let last = self.proposals.get(block.proposer.index());
+        if last.is_some_and(|last| last.view == block.view && last.block != block.id()) {
+            let (proposer, view) = (block.proposer, block.view);
+            fx.event(Event::Equivocation { proposer, view });
+        }
         // What does not fit its parent is no help; if it is still missing, the next peer is asked.
         let _ = self.admit_block(now, block, fx);
     }
@@ -84,7 +92,7 @@ impl HotStuff {
         if self.leader(view) != self.me
             || self.proposed >= view
             || self.safety.timed_out >= view
-            || self.abstains(view)
+            || mutant!("abstention-ignored", false, self.abstains(view))
         {
             return;
         }
@@ -123,7 +131,7 @@ impl HotStuff {
         fx.event(Event::Proposed { view, block: block.id(), frames: block.frames.len() });
         let proposal =
             Output::Broadcast(Message::Proposal { block: Arc::clone(&block), tc: tc.clone() });
-        if self.reserved_before >= view {
+        if mutant!("proposal-before-persist", true, self.reserved_before >= view) {
             fx.early(proposal);
         } else {
             self.safety.reserved = self.safety.reserved.max(view);

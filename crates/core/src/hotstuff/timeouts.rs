@@ -21,7 +21,7 @@ impl HotStuff {
     /// stays; the time-out is sent again at each deadline until a certificate ends the view.
     pub(super) fn give_up(&mut self, now: Time, view: View, fx: &mut Fx) {
         self.pacemaker.arm(now);
-        if self.abstains(view) {
+        if mutant!("abstention-ignored", false, self.abstains(view)) {
             return self.ask_for_news(fx);
         }
         if view > self.safety.timed_out {
@@ -32,10 +32,10 @@ impl HotStuff {
         match &self.my_time_out {
             Some((sent, _)) if sent.view == view && sent.high_qc_view == high_qc.view() => {
                 let sent = *sent;
-                self.send_time_out(now, sent, high_qc, fx);
+                mutant!("time-out-sent-once", (), self.send_time_out(now, sent, high_qc, fx));
             }
             _ => {
-                self.must_write = true;
+                self.must_write = mutant!("time-out-not-persisted", self.must_write, true);
                 let (qc_view, block) = (high_qc.view(), high_qc.block());
                 fx.output(Output::Sign(self.domain.time_out(view, qc_view, &block)));
                 self.time_out_to_sign = Some((view, high_qc));
@@ -57,7 +57,7 @@ impl HotStuff {
         let high_tc = self.safety.high_tc.clone().filter(|tc| tc.view() > self.ended_by(&high_qc));
         // A vote that has its certificate in the high QC is no help.
         let news = |vote: &Vote| vote.view <= time_out.view && vote.rank() > high_qc.rank();
-        let last_vote = self.my_vote.filter(news);
+        let last_vote = mutant!("time-outs-without-votes", None, self.my_vote.filter(news));
         let message = Message::TimeOut { time_out, high_qc: high_qc.clone(), high_tc, last_vote };
         match self.pacemaker.collector(time_out.view) {
             None => fx.output(Output::Broadcast(message)),

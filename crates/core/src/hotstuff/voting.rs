@@ -49,22 +49,26 @@ impl HotStuff {
         if self.abstains(view) {
             return Err(Declined::Abstaining);
         }
-        if view != self.pacemaker.view() {
+        let now = self.pacemaker.view();
+        if mutant!("past-view-voted", view > now, view != now) {
             return Err(Declined::NotCurrent);
         }
         if self.safety.high_qc.rank() >= (view, FIRST) {
             return Err(Declined::Certified);
         }
-        if self.safety.voted.is_some_and(|voted| voted.rank() >= (view, FIRST)) {
+        let voted = self.safety.voted.is_some_and(|voted| voted.rank() >= (view, FIRST));
+        if mutant!("two-votes-in-view", false, voted) {
             return Err(Declined::AlreadyVoted);
         }
-        if self.safety.timed_out >= view {
+        if mutant!("vote-after-time-out", false, self.safety.timed_out >= view) {
             return Err(Declined::TimedOut);
         }
-        if self.leads(block.proposer, view, &block.justify) == Some(false) {
+        let leads = self.leads(block.proposer, view, &block.justify);
+        if mutant!("proposer-not-checked", false, leads == Some(false)) {
             return Err(Declined::NotLeader);
         }
-        if !self.settings.rules.may_vote(&self.tree, &self.safety.lock, block, tc) {
+        let may_vote = self.settings.rules.may_vote(&self.tree, &self.safety.lock, block, tc);
+        if !mutant!("vote-ignores-rules", true, may_vote) {
             return Err(Declined::Unsafe);
         }
         let Some(committed) = self.tree.committed_by(&block.parent()) else {
@@ -72,7 +76,9 @@ impl HotStuff {
         };
         match ledger.state_root(committed) {
             None => Ok(false),
-            Some(root) if root == block.state_root => Ok(true),
+            Some(root) if mutant!("state-root-not-compared", true, root == block.state_root) => {
+                Ok(true)
+            }
             Some(_) => Err(Declined::StateRoot),
         }
     }
@@ -105,7 +111,7 @@ impl HotStuff {
     /// Casts a vote: remembered first, then signed.
     pub(super) fn vote(&mut self, ballot: Ballot, fx: &mut Fx) {
         self.safety.voted = Some(ballot);
-        self.must_write = true;
+        self.must_write = mutant!("vote-not-persisted", self.must_write, true);
         fx.event(Event::Voted(ballot));
         self.sign_vote(ballot, fx);
     }

@@ -1,6 +1,7 @@
 //! Who leads a view.
 //!
-//! Four elections, a file each: [`fixed`], [`round_robin`], [`carousel`], [`reputation`].
+//! Four elections, a file each: [`fixed`], [`round_robin`], [`carousel`], [`reputation`]. A fifth,
+//! [`Schedule`], is for tests: no configuration names it.
 //!
 //! An election is a pure function of the view, the committee, and the chain that the view's
 //! proposal extends ([`History`]): never of what else a replica has seen, nor of how far its own
@@ -42,6 +43,39 @@ pub enum Election {
     Carousel,
     /// By weight: those who propose and vote before those who fail ([`reputation`]).
     Reputation,
+    /// Whoever the test says ([`Schedule`]). Not to be chosen by configuration.
+    Scheduled(Schedule),
+}
+
+/// The leaders of the first views, one after another; behind them each replica in turn. What Twins
+/// testing scripts: see `docs/twins.md`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Schedule {
+    /// Replica ids by view: the first is that of view 1.
+    leaders: [u8; Self::VIEWS],
+    views: u8,
+}
+
+impl Schedule {
+    /// The most views whose leaders can be listed.
+    pub const VIEWS: usize = 40;
+
+    /// A schedule of these leaders, the first that of view 1; `None` if they are more than
+    /// [`VIEWS`](Self::VIEWS). An id outside the committee leads nothing.
+    #[must_use]
+    pub fn new(first: &[u8]) -> Option<Self> {
+        let mut leaders = [0; Self::VIEWS];
+        leaders.get_mut(..first.len())?.copy_from_slice(first);
+        Some(Self { leaders, views: first.len() as u8 })
+    }
+
+    /// The leader of `view`, if it is listed.
+    #[must_use]
+    pub fn leader(&self, view: View) -> Option<ReplicaId> {
+        let place = usize::try_from(view.0.checked_sub(1)?).ok()?;
+        let listed = self.leaders.get(..usize::from(self.views))?;
+        listed.get(place).map(|leader| ReplicaId(u16::from(*leader)))
+    }
 }
 
 impl Election {
@@ -68,6 +102,7 @@ impl Election {
             Self::RoundRobin => "round-robin",
             Self::Carousel => "carousel",
             Self::Reputation => "reputation",
+            Self::Scheduled(_) => "scheduled",
         }
     }
 
@@ -84,7 +119,7 @@ impl Election {
     #[must_use]
     pub const fn window(self, replicas: usize) -> usize {
         match self {
-            Self::Fixed(_) | Self::RoundRobin => 0,
+            Self::Fixed(_) | Self::RoundRobin | Self::Scheduled(_) => 0,
             Self::Carousel => carousel::window(replicas),
             Self::Reputation => reputation::window(replicas),
         }
@@ -101,18 +136,23 @@ impl Election {
         history: &History,
     ) -> ReplicaId {
         match self {
-            Self::Fixed(_) | Self::RoundRobin => self.without_history(view, committee.size()),
+            Self::Fixed(_) | Self::RoundRobin | Self::Scheduled(_) => {
+                self.without_history(view, committee.size())
+            }
             Self::Carousel => carousel::leader(view, committee, chain_length, history),
             Self::Reputation => reputation::leader(view, committee, history),
         }
     }
 
-    /// The leader of `view` among `replicas` replicas where no history counts: the fixed one, or
-    /// the one whose turn it is.
+    /// The leader of `view` among `replicas` replicas where no history counts: the fixed one,
+    /// the scheduled one, or the one whose turn it is.
     #[must_use]
     pub fn without_history(self, view: View, replicas: usize) -> ReplicaId {
         match self {
             Self::Fixed(replica) => fixed::leader(replica),
+            Self::Scheduled(schedule) => {
+                schedule.leader(view).unwrap_or_else(|| round_robin::leader(view, replicas))
+            }
             _ => round_robin::leader(view, replicas),
         }
     }

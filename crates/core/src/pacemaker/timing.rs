@@ -144,7 +144,8 @@ impl Timing {
             Self::Fixed { base } => wait_nanos(*base),
             Self::Exponential { base, multiplier_percent, max } => {
                 let steps = view.0.saturating_sub(committed.0).saturating_sub(depth);
-                lengthened(wait_nanos(*base), *multiplier_percent, steps, wait_nanos(*max))
+                let (percent, max) = (*multiplier_percent, wait_nanos(*max));
+                lengthened(wait_nanos(*base), mutant!("no-back-off", 100, percent), steps, max)
             }
             Self::Adaptive(adaptive) => adaptive.after(adaptive.time_outs),
         };

@@ -75,7 +75,8 @@ pub enum Chunked {
 
 impl Want {
     fn next_peer(&mut self) {
-        self.turn = (self.turn + 1) % self.from.len().max(1);
+        let next = (self.turn + 1) % self.from.len().max(1);
+        self.turn = mutant!("fetch-one-peer", self.turn, next);
     }
 }
 

@@ -65,6 +65,19 @@ pub trait World<M> {
     fn combine(&mut self, ask: u64, form: Form, shares: &[Share]) -> Option<Option<Signature>>;
 }
 
+/// Writes what was put off.
+#[cfg(quorate_mutants)]
+fn write_late<J: Journal>(journal: &mut J, late: Vec<Record>) -> Result<(), J::Error> {
+    if late.is_empty() { Ok(()) } else { journal.write(late) }
+}
+
+/// Puts off what is to be written.
+#[cfg(quorate_mutants)]
+fn late_write<E>(late: &mut Vec<Record>, records: Vec<Record>) -> Result<(), E> {
+    late.extend(records);
+    Ok(())
+}
+
 /// One turn of the loop: takes `inputs`, and returns when everything they lead to is released and
 /// executed.
 ///
@@ -84,6 +97,8 @@ where
     W: World<P::Message>,
 {
     let mut inputs: Vec<Input<P::Message>> = inputs.into_iter().collect();
+    #[cfg(quorate_mutants)]
+    let mut late = Vec::new();
     loop {
         let mut effects = super::Fx::<P::Message>::default();
         world.enter(Stage::Step);
@@ -92,7 +107,7 @@ where
         }
         if effects.is_empty() {
             if !replica.has_to_execute() {
-                return Ok(());
+                return mutant!("vote-before-persist", write_late(journal, late), Ok(()));
             }
             world.enter(Stage::Execute);
             effects = replica.execute(now);
@@ -101,7 +116,9 @@ where
             world.perform(action);
         }
         world.enter(Stage::Persist);
-        let actions = effects.persist(|records| journal.write(records))?;
+        let actions = effects.persist(|records| {
+            mutant!("vote-before-persist", late_write(&mut late, records), journal.write(records))
+        })?;
         world.enter(Stage::Release);
         for action in actions {
             match action {

@@ -162,6 +162,18 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         self.bodies.len()
     }
 
+    /// How many verifications of peers' messages are under way, for checkers.
+    #[must_use]
+    pub fn held_verifications(&self) -> usize {
+        self.pending_of.iter().sum()
+    }
+
+    /// How many verified signatures are remembered, for checkers.
+    #[must_use]
+    pub fn held_signatures(&self) -> usize {
+        self.known.len()
+    }
+
     /// Whether this replica waits for testimonies, having lost its data.
     #[must_use]
     pub fn is_rejoining(&self) -> bool {
@@ -392,7 +404,9 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     /// The frames handed out for a block of its own are that block's bodies.
     fn keep_own_frames(&mut self, block: &SharedBlock, batch: &[SharedFrame]) {
         if block.proposer == self.settings.me && !self.bodies.contains_key(&block.id()) {
-            self.bodies.insert(block.id(), batch.to_vec());
+            let batch = batch.to_vec();
+            let batch = mutant!("filtering-loses-commands", self.mempool.take_out(batch), batch);
+            self.bodies.insert(block.id(), batch);
         }
     }
 
@@ -487,7 +501,8 @@ impl<S: StateMachine> Ledger for Desk<'_, S> {
     }
 
     fn payload(&mut self, ancestors: &[SharedBlock]) -> Vec<FrameId> {
-        let ancestors = if self.settings.filtering { ancestors } else { &[] };
+        let filters = mutant!("frames-proposed-twice", false, self.settings.filtering);
+        let ancestors = if filters { ancestors } else { &[] };
         let taken: BTreeSet<FrameId> =
             ancestors.iter().flat_map(|block| block.frames.iter().copied()).collect();
         let Settings { batch_commands, batch_bytes, .. } = *self.settings;

@@ -114,6 +114,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     }
 
     fn hold(&mut self, block: &SharedBlock, frames: Vec<SharedFrame>) {
+        let frames = mutant!("filtering-loses-commands", self.mempool.take_out(frames), frames);
         self.bodies.entry(block.id()).or_insert(frames);
         // Blocks above the root, an orphan a proposer, and what is being executed. More than that
         // are those of orphans that later ones took the place of.
@@ -287,7 +288,8 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             }
             return;
         }
-        match self.certificate_checks(&offer.certificate) {
+        let checks = self.certificate_checks(&offer.certificate);
+        match mutant!("snapshot-offer-unchecked", Ok(Vec::new()), checks) {
             Ok(checks) => self.verify(Pending::Offer { from, offer }, checks, Some(from), fx),
             Err(reason) => {
                 self.catch_up.answered(from, None);
@@ -336,7 +338,8 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         chunks: Vec<Bytes>,
         fx: &mut Fx<P::Message>,
     ) {
-        if offer.block.height <= self.protocol.tree().root().height {
+        let overtaken = offer.block.height <= self.protocol.tree().root().height;
+        if mutant!("snapshot-overtaken", false, overtaken) {
             // Blocks came faster than the snapshot. Its state would be one of the past.
             return self.catch_up.answered(from, None);
         }
@@ -420,7 +423,8 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         signature: Signature,
         fx: &mut Fx<P::Message>,
     ) {
-        let asked = self.rejoin.as_ref().is_some_and(|rejoin| rejoin.nonce() == nonce);
+        let expected = self.rejoin.as_ref().map(Rejoin::nonce);
+        let asked = mutant!("nonce-not-compared", expected.is_some(), expected == Some(nonce));
         if !asked {
             return;
         }

@@ -73,7 +73,7 @@ impl Rejoin {
         fresh: Safety,
     ) -> Option<Safety> {
         self.testimonies.insert(from, (view, high_qc));
-        if self.testimonies.len() < self.quorum {
+        if self.testimonies.len() < mutant!("rejoin-one-testimony", 1, self.quorum) {
             return None;
         }
         let mut views: Vec<View> = self.testimonies.values().map(|(view, _)| *view).collect();
@@ -82,7 +82,8 @@ impl Rejoin {
         // This replica counts toward f, so f − 1 of the others may lie: the f-th highest view is no
         // lower than the highest an honest one named, and no liar can name one out of reach.
         let witnessed = views.iter().rev().nth(self.faults.saturating_sub(1))?;
-        let highest = witnessed.max(&high_qc.view()).plus(self.abstained);
+        let beyond = witnessed.max(&high_qc.view()).plus(self.abstained);
+        let highest = mutant!("rejoin-without-abstaining", View(0), beyond);
         // Its lost lock was no higher than the highest QC of those who voted above it.
         let (lock, high_qc) = (high_qc.clone(), high_qc.clone());
         Some(Safety { abstain_until: highest, lock, high_qc, ..fresh })

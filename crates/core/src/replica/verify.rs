@@ -71,7 +71,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         if let Some(peer) = from
             && let Some(count) = self.pending_of.get_mut(peer.index())
         {
-            if *count >= MAX_PENDING {
+            if mutant!("verifications-unbounded", false, *count >= MAX_PENDING) {
                 fx.output(Action::Refused { from: peer, reason: Refused::Flood });
                 return;
             }

@@ -286,11 +286,11 @@ impl Sessions {
             Ok(session) => session.next,
             Err(reason) => return plan.reject(frame, reason),
         };
-        if frame.end() <= next {
+        if mutant!("retry-executes-again", false, frame.end() <= next) {
             return plan.steps.push(Step::Answer(Arc::clone(frame)));
         }
         let Some(session) = self.live.get_mut(&Session::place(frame.session())) else { return };
-        if frame.first() <= next {
+        if mutant!("session-order-not-enforced", true, frame.first() <= next) {
             session.execute(Arc::clone(frame), plan);
             for waited in session.waiting.release(session.next) {
                 session.execute(waited, plan);
@@ -383,10 +383,12 @@ impl Plan {
 impl Session {
     /// Plans the execution of a frame that begins at the next number or before.
     fn execute(&mut self, frame: SharedFrame, plan: &mut Plan) {
-        if frame.end() <= self.next {
+        if mutant!("retry-executes-again", false, frame.end() <= self.next) {
             return plan.steps.push(Step::Answer(frame));
         }
-        let skip = (self.next.0 - frame.first().0) as u32;
+        let first = frame.first().0;
+        let next = mutant!("session-order-not-enforced", self.next.0.max(first), self.next.0);
+        let skip = mutant!("retry-executes-again", 0, next - first) as u32;
         self.next = frame.end();
         plan.commands += (frame.count() - skip) as usize;
         plan.steps.push(Step::Execute { frame, skip });

@@ -2,7 +2,7 @@
 //! else.
 
 use proptest::prelude::*;
-use quorate_core::leader::{Election, History, MAX_WINDOW};
+use quorate_core::leader::{Election, History, MAX_WINDOW, Schedule};
 use quorate_core::tree::BlockTree;
 use quorate_core::{Digest, Epoch, Height, ReplicaId, View};
 
@@ -43,6 +43,24 @@ fn a_fixed_leader_leads_always_and_round_robin_takes_turns() {
         assert_eq!(turn, ReplicaId((view % 4) as u16));
         assert_eq!(Election::RoundRobin.without_history(View(view), 4), turn);
     }
+}
+
+#[test]
+fn a_schedule_names_its_views_and_then_all_take_turns() {
+    let (chain, committee) = (straight(4, 9), committee(4));
+    let schedule = Schedule::new(&[3, 3, 0, 9]).expect("four views");
+    let election = Election::Scheduled(schedule);
+    let leaders: Vec<u16> =
+        (1..=8).map(|view| chain.leader(election, view, &committee, 3).0).collect();
+    assert_eq!(leaders, [3, 3, 0, 9, 1, 2, 3, 0]);
+    assert_eq!(schedule.leader(View(0)), None);
+    assert_eq!(schedule.leader(View(u64::MAX)), None);
+    assert_eq!((election.name(), Election::named("scheduled")), ("scheduled", None));
+    assert!(!election.needs_signers());
+    let longest = [1; Schedule::VIEWS];
+    let last = View(Schedule::VIEWS as u64);
+    assert_eq!(Schedule::new(&longest).and_then(|all| all.leader(last)), Some(ReplicaId(1)));
+    assert_eq!(Schedule::new(&[1; Schedule::VIEWS + 1]), None);
 }
 
 /// A chain without a gap, replicas proposing in turn, all signing.

@@ -161,3 +161,15 @@ fn time_outs_are_joined_by_f_plus_1_and_certified_by_q_at_every_size() {
         }
     }
 }
+
+#[test]
+fn a_set_of_signers_lists_its_members_in_order() {
+    for ids in [vec![], vec![0], vec![63, 64], vec![0, 1, 2, 127, 128, 255], (0..256).collect()] {
+        let set: Signers = ids.iter().rev().map(|id| ReplicaId(*id)).collect();
+        let listed: Vec<u16> = set.iter().map(|id| id.0).collect();
+        assert_eq!(listed, ids);
+        assert_eq!((set.len(), set.is_empty()), (ids.len(), ids.is_empty()));
+    }
+    let outside: Signers = [ReplicaId(256), ReplicaId(u16::MAX)].into_iter().collect();
+    assert_eq!(outside.iter().count(), 0);
+}

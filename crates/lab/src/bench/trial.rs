@@ -177,8 +177,12 @@ impl Bench {
     ) -> Result<Row, BenchError> {
         let name = Path::new("cluster");
         let net = self.new_homes(name, durability)?;
-        let options =
-            Options { program: self.program.clone(), arguments: Vec::new(), echo: Echo::No };
+        let options = Options {
+            program: self.program.clone(),
+            arguments: Vec::new(),
+            own_arguments: BTreeMap::new(),
+            echo: Echo::No,
+        };
         let mut cluster = LocalCluster::start(net.cluster, net.replicas, options)?;
         cluster.await_ready(PATIENCE)?;
         let row = measure(&mut cluster);

@@ -1,5 +1,6 @@
 //! All replicas of a testnet as processes.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -30,6 +31,8 @@ pub struct Options {
     pub program: PathBuf,
     /// Arguments of every `quorate start`.
     pub arguments: Vec<OsString>,
+    /// Arguments of one replica's `quorate start` alone, by id.
+    pub own_arguments: BTreeMap<usize, Vec<OsString>>,
     /// Whether what they print is shown.
     pub echo: Echo,
 }
@@ -88,6 +91,7 @@ impl LocalCluster {
         let mut arguments: Vec<OsString> = vec!["start".into(), "--home".into(), home.into()];
         arguments.extend(["-o".into(), "json".into(), "--exit-with-parent".into()]);
         arguments.extend(self.options.arguments.iter().cloned());
+        arguments.extend(self.options.own_arguments.get(&id).into_iter().flatten().cloned());
         Start {
             name: format!("replica-{id}"),
             program: self.options.program.clone(),
@@ -143,6 +147,12 @@ impl LocalCluster {
     /// The replicas that are not stopped or killed.
     pub fn up(&self) -> impl Iterator<Item = usize> {
         self.replicas.iter().enumerate().filter(|(_, process)| process.is_some()).map(|(id, _)| id)
+    }
+
+    /// Where a replica answers status and metrics, if it is up.
+    #[must_use]
+    pub fn http(&self, id: usize) -> Option<&str> {
+        self.http.get(id)?.as_deref()
     }
 
     /// What a replica says about itself, if it answers.

@@ -145,7 +145,11 @@ impl Walk<'_> {
             Some(value) => settings.set(field.key, value, place),
             None => {
                 let found = self.found(value);
-                self.findings.push(wrong_value(path, &found, &field.kind, place));
+                let text = match value.get_ref() {
+                    DeValue::String(text) => Some(text.as_ref()),
+                    _ => None,
+                };
+                self.findings.push(wrong_value(path, &found, text, &field.kind, place));
                 settings.refuse(field.key);
             }
         }
@@ -259,9 +263,17 @@ fn value_of(kind: &Kind, value: &DeValue<'_>) -> Option<Value> {
     }
 }
 
-/// What is wrong when `found` stands where `kind` is expected.
-pub(super) fn wrong_value(key: &str, found: &str, kind: &Kind, place: Place) -> Finding {
-    Finding::new(format!("`{key}` is {found}"), place, format!("expected {kind}"))
+/// What is wrong when `found` stands where `kind` is expected; `text` is all of it, if it is one.
+pub(super) fn wrong_value(
+    key: &str,
+    found: &str,
+    text: Option<&str>,
+    kind: &Kind,
+    place: Place,
+) -> Finding {
+    let trouble = text.and_then(|text| kind.trouble(text));
+    let trouble = trouble.map_or_else(String::new, |trouble| format!(": {trouble}"));
+    Finding::new(format!("`{key}` is {found}{trouble}"), place, format!("expected {kind}"))
 }
 
 /// Adds a finding for each required field that nobody tried to set.

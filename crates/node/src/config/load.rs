@@ -240,7 +240,8 @@ fn apply_text(
         None => {
             settings.refuse(field.key);
             let found = format!("{text:?}");
-            findings.push(document::wrong_value(field.key, &found, &field.kind, place));
+            let (key, kind) = (field.key, &field.kind);
+            findings.push(document::wrong_value(key, &found, Some(text), kind, place));
         }
     }
 }

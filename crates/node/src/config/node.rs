@@ -5,6 +5,7 @@ mod check;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use quorate_adversary::Schedule;
 use quorate_core::ReplicaId;
 
 use super::choice::{
@@ -13,7 +14,7 @@ use super::choice::{
 use super::finding::Place;
 use super::home::Home;
 use super::quantity::HostPort;
-use super::schema::{Field, Kind, Preset, Schema, Settings};
+use super::schema::{Field, Kind, NO_ADVERSARY, Preset, Schema, Settings};
 
 pub(super) use check::check;
 
@@ -87,7 +88,7 @@ pub struct ViewTimeout {
 }
 
 /// What is tried out where nothing is at stake. Without `enabled`, all else is as by default.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Laboratory {
     /// Whether this is a laboratory: also what a cluster without signatures asks of a replica.
     pub enabled: bool,
@@ -99,6 +100,8 @@ pub struct Laboratory {
     pub certificate_cache: bool,
     /// When votes are verified.
     pub verify_votes: VoteVerification,
+    /// Who stands between this replica and its links, and when.
+    pub adversary: Option<Schedule>,
 }
 
 /// What is logged.
@@ -281,6 +284,14 @@ pub(super) static SCHEMA: Schema = Schema {
             preset: Preset::Is("at-quorum"),
             comment: "When votes are verified: as one batch once a quorum is there, or each when it comes.",
         },
+        Field {
+            key: "laboratory.adversary",
+            kind: Kind::Adversary,
+            preset: Preset::Is(NO_ADVERSARY),
+            comment: "What makes this replica Byzantine, and when (counted from its start): NAME,\n\
+                      NAME@FROM..TO, or NAME@FROM..TO/PERIOD to do so in each period. Several are separated\n\
+                      by commas. docs/adversaries.md says what each does.",
+        },
     ],
     list: None,
 };
@@ -332,6 +343,10 @@ pub(super) fn from_settings(settings: &Settings, home: &Home) -> Option<Node> {
             ancestors: SentAncestors::named(&settings.text("laboratory.ancestors")?)?,
             certificate_cache: settings.bool("laboratory.certificate_cache")?,
             verify_votes: VoteVerification::named(&settings.text("laboratory.verify_votes")?)?,
+            adversary: match settings.text("laboratory.adversary")?.as_str() {
+                NO_ADVERSARY => None,
+                schedule => Some(schedule.parse().ok()?),
+            },
         },
     })
 }

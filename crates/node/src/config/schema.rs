@@ -7,6 +7,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use quorate_adversary::{ALL as ADVERSARIES, Schedule};
+
 use super::finding::Place;
 use super::quantity::{ByteSize, HostPort, HumanDuration};
 
@@ -105,7 +107,12 @@ pub enum Kind {
     Listen,
     /// A path of the file system.
     Path,
+    /// Adversaries and when they act, or none.
+    Adversary,
 }
+
+/// What stands where there is no adversary.
+pub const NO_ADVERSARY: &str = "none";
 
 /// A value of a [`Kind`].
 #[derive(Clone, Debug, PartialEq)]
@@ -120,7 +127,7 @@ pub enum Value {
     Size(ByteSize),
     /// Of [`Kind::Bool`].
     Bool(bool),
-    /// Of [`Kind::Choice`], [`Kind::Name`].
+    /// Of [`Kind::Choice`], [`Kind::Name`], [`Kind::Adversary`].
     Text(String),
     /// Of [`Kind::Hex`].
     Hex(Vec<u8>),
@@ -161,6 +168,20 @@ impl Kind {
             Self::Path => {
                 (!text.is_empty() && !text.contains('\0')).then(|| Value::Path(text.into()))
             }
+            Self::Adversary => {
+                let is_one = text == NO_ADVERSARY || text.parse::<Schedule>().is_ok();
+                is_one.then(|| Value::Text(text.to_owned()))
+            }
+        }
+    }
+
+    /// What exactly is wrong with a text that is no value of this kind, where more can be said than
+    /// what is expected.
+    #[must_use]
+    pub fn trouble(&self, text: &str) -> Option<String> {
+        match self {
+            Self::Adversary => text.parse::<Schedule>().err().map(|error| error.to_string()),
+            _ => None,
         }
     }
 
@@ -203,6 +224,14 @@ impl fmt::Display for Kind {
                 f.write_str("a host and a port, such as \"127.0.0.1:7000\" (port 0: any free one)")
             }
             Self::Path => f.write_str("a path; relative ones start at the home"),
+            Self::Adversary => {
+                let [(first, _), (second, _), ..] = ADVERSARIES;
+                write!(
+                    f,
+                    "\"{NO_ADVERSARY}\", or adversaries and when they act, such as \
+                     \"{first}@10s..25s,{second}\""
+                )
+            }
         }
     }
 }

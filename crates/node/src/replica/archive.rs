@@ -16,8 +16,9 @@ use quorate_journal::{BlockIndex, States};
 use quorate_store::snapshot::SnapshotError;
 
 use super::inbox::{Answer, Outside};
+use super::links::Links;
 use super::metrics::Metrics;
-use crate::transport::{ClientListener, ConnectionId, Peers};
+use crate::transport::{ClientListener, ConnectionId};
 
 /// Tasks that may wait: more than askers can have, so that what is to be written finds room.
 const TASKS: usize = 1024;
@@ -95,7 +96,7 @@ pub struct Shelf {
     /// Where snapshots are.
     pub states: States,
     /// The way to peers.
-    pub peers: Arc<Peers>,
+    pub links: Links,
     /// The way to clients.
     pub listener: Arc<ClientListener>,
     /// The way back.
@@ -192,7 +193,7 @@ impl Shelf {
     fn send(&self, kind: &'static str, to: ReplicaId, message: Option<Vec<u8>>) {
         if let Some(message) = message {
             self.metrics.sent(kind, message.len());
-            self.peers.send(to, message.into());
+            self.links.send(to, message.into());
         }
     }
 

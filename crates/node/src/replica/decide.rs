@@ -21,10 +21,11 @@ use quorate_journal::{BlockIndex, Journal};
 
 use super::archive::{Archive, Task};
 use super::inbox::{Answer, FromClient, Inbox};
+use super::links::Links;
 use super::metrics::{Metrics, StageClock};
 use super::routes::Routes;
 use super::verifier::Verifier;
-use crate::transport::{ClientListener, Peers};
+use crate::transport::ClientListener;
 
 /// Most messages of peers in one turn.
 const PEER_INPUTS: usize = 256;
@@ -61,7 +62,7 @@ pub struct Decider<P: Protocol, S> {
 /// What the replica's actions reach.
 pub struct Reach {
     /// The other replicas.
-    pub peers: Arc<Peers>,
+    pub links: Links,
     /// The clients.
     pub listener: Arc<ClientListener>,
     /// The verifying threads.
@@ -154,6 +155,7 @@ where
     fn gather(&mut self, inputs: &mut Vec<Input<P::Message>>) -> Option<End> {
         for _ in 0..PEER_INPUTS {
             let Ok((from, bytes)) = self.inbox.peers.try_recv() else { break };
+            self.reach.links.received(from, &bytes);
             match PeerMessage::from_bytes(bytes) {
                 Ok(message) => inputs.push(Input::Peer { from, message }),
                 Err(_) => self.reach.metrics.refuse("peer_malformed"),
@@ -210,7 +212,7 @@ where
         connected: &mut Vec<ReplicaId>,
         inputs: &mut Vec<Input<P::Message>>,
     ) {
-        let now = self.reach.peers.connected();
+        let now = self.reach.links.connected();
         if now != *connected {
             let new = now.iter().filter(|peer| !connected.contains(peer));
             inputs.extend(new.map(|peer| Input::Connected(*peer)));
@@ -265,12 +267,13 @@ where
         metrics.log_syncs_total.set(statistics.syncs);
         metrics.log_sync_nanoseconds_total.set(statistics.sync_ns);
         metrics.client_connections.set(self.reach.listener.connections() as u64);
-        metrics.connected_peers.set(self.reach.peers.connected().len() as u64);
+        metrics.connected_peers.set(self.reach.links.connected().len() as u64);
     }
 
     fn end(mut self, end: End) -> End {
         self.publish();
         self.reach.verifier.close();
+        self.reach.links.close();
         end
     }
 }
@@ -286,12 +289,24 @@ impl Reach {
                 tracing::debug!(%view, "gave up on a view");
             }
             Event::Equivocation { proposer, view } => {
-                metrics.equivocations_total.add(1);
-                tracing::warn!(
-                    %proposer, %view,
-                    "a replica proposed two blocks in one view: it is faulty or runs twice; \
-                     check that no second process uses its key"
-                );
+                let is_worth_a_line = metrics.equivocations_total.note();
+                if is_worth_a_line {
+                    tracing::warn!(
+                        %proposer, %view,
+                        "a replica proposed two blocks in one view: it is faulty or runs twice; \
+                         check that no second process uses its key"
+                    );
+                }
+            }
+            Event::DoubleVote { voter, view } => {
+                let is_worth_a_line = metrics.double_votes_total.note();
+                if is_worth_a_line {
+                    tracing::warn!(
+                        %voter, %view,
+                        "a replica voted for two blocks in one view: it is faulty or runs twice; \
+                         check that no second process uses its key"
+                    );
+                }
             }
             Event::BadVote { voter, view } => {
                 metrics.refuse("bad_vote");
@@ -326,8 +341,8 @@ fn reason_name(reason: Refused) -> &'static str {
 impl<M: quorate_core::wire::Encode + std::fmt::Debug> drive::World<M> for Reach {
     fn perform(&mut self, action: Action<M>) {
         match action {
-            Action::Send { to, message } => self.peers.send(to, message.to_bytes().into()),
-            Action::Broadcast(message) => self.peers.broadcast(&Bytes::from(message.to_bytes())),
+            Action::Send { to, message } => self.links.send(to, message.to_bytes().into()),
+            Action::Broadcast(message) => self.links.broadcast(&Bytes::from(message.to_bytes())),
             Action::Verify { ask, checks } => self.verifier.verify(ask, checks),
             Action::Combine { ask, form, shares } => self.verifier.combine(ask, form, shares),
             Action::Respond { client, response } => {
@@ -335,10 +350,12 @@ impl<M: quorate_core::wire::Encode + std::fmt::Debug> drive::World<M> for Reach 
                 if connections.is_empty() {
                     return;
                 }
-                let bytes = Bytes::from(response.to_bytes());
-                for connection in connections {
-                    // A client that is gone or does not read asks again.
-                    let _ = self.listener.send(*connection, bytes.clone());
+                for response in self.links.answers(response) {
+                    let bytes = Bytes::from(response.to_bytes());
+                    for connection in connections {
+                        // A client that is gone or does not read asks again.
+                        let _ = self.listener.send(*connection, bytes.clone());
+                    }
                 }
             }
             Action::Committed(blocks) => {

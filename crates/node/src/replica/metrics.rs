@@ -18,6 +18,12 @@ impl Number {
         self.0.fetch_add(n, Ordering::Relaxed);
     }
 
+    /// Adds one. Whether it is worth a line in the log: the first is, and each that doubles the
+    /// number, so that no peer fills the log.
+    pub fn note(&self) -> bool {
+        (self.0.fetch_add(1, Ordering::Relaxed) + 1).is_power_of_two()
+    }
+
     /// Sets it.
     pub fn set(&self, n: u64) {
         self.0.store(n, Ordering::Relaxed);
@@ -80,6 +86,10 @@ numbers!(
     votes_total,
     /// Equivocations seen.
     equivocations_total,
+    /// Votes seen for a second block in one view and phase.
+    double_votes_total,
+    /// Messages that this replica's adversary bent, withheld or made up (in a laboratory).
+    adversary_deeds_total,
     /// Bytes the log takes on disk.
     log_bytes,
     /// Commits of the log.

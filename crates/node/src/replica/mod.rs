@@ -15,6 +15,7 @@ pub mod data;
 pub mod decide;
 mod doorbell;
 mod inbox;
+mod links;
 pub mod metrics;
 mod requests;
 mod routes;
@@ -26,6 +27,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use quorate_adversary::Schedule;
 use quorate_core::committee::ReplicaKey;
 use quorate_core::crypto::{Scheme, Signer};
 use quorate_core::hotstuff::{self, HotStuff};
@@ -44,6 +46,7 @@ use archive::{Archive, Shelf};
 use data::{DataError, OpenOptions, Owner};
 use decide::{Decider, End, Reach};
 use inbox::{Answer, Outside};
+use links::{Keys, Links};
 use metrics::{Metrics, StageClock};
 use requests::Requests;
 use routes::Routes;
@@ -91,6 +94,8 @@ pub struct Setup {
     pub sessions: sessions::Limits,
     /// Threads that verify.
     pub verifiers: usize,
+    /// Who stands between it and its links, in a laboratory.
+    pub adversary: Option<Schedule>,
 }
 
 /// Why a replica did not start.
@@ -148,6 +153,8 @@ impl Setup {
         let (opened, lock) = data.into_parts();
         let Opened { journal, states, execution, recovery, .. } = opened;
 
+        let facts = self.protocol.rules.facts();
+        let domain = owner.domain.clone();
         let protocol = HotStuff::new(self.committee.clone(), self.me, self.protocol);
         let replica = Replica::new(self.settings, owner.domain, protocol, execution, fresh);
         let scheme = self.scheme;
@@ -184,11 +191,19 @@ impl Setup {
             Arc::clone(&counters),
         )?);
 
+        let links = match &self.adversary {
+            None => Links::honest(Arc::clone(&peers)),
+            Some(schedule) => {
+                let (signer, scheme) = (Arc::clone(&self.signer), Arc::clone(&scheme));
+                let keys = Keys { me: self.me, domain, facts, signer, scheme };
+                Links::byzantine(Arc::clone(&peers), schedule, keys, Arc::clone(&metrics))?
+            }
+        };
         let (archive, tasks) = Archive::new();
         let shelf = Shelf {
             index: Arc::clone(journal.index()),
             states,
-            peers: Arc::clone(&peers),
+            links: links.clone(),
             listener: Arc::clone(&listener),
             outside: outside.clone(),
             metrics: Arc::clone(&metrics),
@@ -205,7 +220,7 @@ impl Setup {
         };
         let decider = Decider {
             reach: Reach {
-                peers: Arc::clone(&peers),
+                links,
                 listener,
                 verifier: Verifier::start(self.verifiers, &scheme, &outside)?,
                 scheme,

@@ -1,7 +1,7 @@
 //! The disk of a simulated replica: production's log, snapshots and recovery (`quorate_journal`) on a machine that can
 //! lose its power, fail to sync, fill up, rot and be set back.
 //!
-//! What a replica was promised to find again is remembered apart, and compared after each restart ([`promises`]).
+//! What a replica was promised to find again is remembered apart, and compared after each restart (`promises.rs`).
 
 mod corrupt;
 mod errors;
@@ -176,8 +176,8 @@ impl Disk {
         blocks.into_iter().map_while(|bytes| FullBlock::from_bytes(bytes).ok()).collect()
     }
 
-    /// From which height on committed blocks can be read.
-    pub(crate) fn begins(&self) -> Option<Height> {
+    /// From which height on committed blocks can be read, while a replica runs.
+    pub fn begins(&self) -> Option<Height> {
         Some(self.open.as_ref()?.journal.index().first())
     }
 

@@ -1,5 +1,6 @@
 //! What a cluster is made of, drawn.
 
+use quorate_adversary::{ALL, Schedule, named};
 use quorate_core::ReplicaId;
 use quorate_core::crypto::Form;
 use quorate_core::hotstuff::rules::{self, Rules};
@@ -70,6 +71,29 @@ pub(super) fn config(rng: &mut Rng, seed: u64, plan: &Plan, trouble: Trouble) ->
     // Never too short for a view; every second time long enough even where it is shortened.
     let times = rng.pick(&[1, SHORTENED]);
     Config { base_timeout: times * view_micros(&config), ..config }
+}
+
+/// Those that lie get an adversary each, which most of the time makes small changes to whatever they
+/// send; or the one that is wanted.
+pub(super) fn lies(cluster: &mut Cluster, rng: &mut Rng, wanted: Option<&Schedule>) {
+    for slot in 0..cluster.slots.len() {
+        if !cluster.slots[slot].faulty {
+            continue;
+        }
+        let seed = rng.number();
+        let (any, _) = rng.pick(&ALL);
+        let drawn = if rng.percent(50) { "small-scope" } else { any };
+        let adversary = match (wanted, named(drawn)) {
+            (Some(schedule), _) => schedule.build(seed),
+            (None, Some(make)) => make(seed),
+            (None, None) => continue,
+        };
+        match wanted {
+            None => cluster.faults.fired(drawn),
+            Some(schedule) => schedule.parts().for_each(|(name, _)| cluster.faults.fired(name)),
+        }
+        cluster.make_liar(slot, adversary);
+    }
 }
 
 /// So many of the replicas.

@@ -9,6 +9,7 @@
 mod draw;
 mod storm;
 
+use quorate_adversary::Schedule;
 use quorate_core::hotstuff::rules::Rules;
 use quorate_core::{Duration, Time};
 
@@ -32,8 +33,8 @@ const ROUNDS: u64 = 100;
 pub enum Trouble {
     /// Nothing: all are correct.
     Faults,
-    /// Up to f replicas lie: they run twice with one key, forget what they signed, and bend what they
-    /// send.
+    /// Up to f replicas lie: they run twice with one key, forget what they signed, and do to what they
+    /// send what their adversaries do.
     Liars,
     /// Up to f replicas lose their data.
     LostData,
@@ -61,7 +62,7 @@ impl Trouble {
 }
 
 /// What a run is to be; what is `None` is drawn from the seed.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Plan {
     /// What goes wrong.
     pub trouble: Option<Trouble>,
@@ -71,6 +72,8 @@ pub struct Plan {
     pub replicas: Option<usize>,
     /// How long the storm lasts, in seconds of the world.
     pub storm_seconds: Option<u64>,
+    /// What liars do; the trouble is liars then.
+    pub adversary: Option<Schedule>,
 }
 
 /// What happened in a run.
@@ -128,7 +131,8 @@ impl Tally {
 /// At a violation: the text begins with the oracle's name.
 pub fn run(seed: u64, plan: &Plan, trace: Trace, place: &mut Option<Cluster>) -> Tally {
     let mut rng = Rng::new(seed);
-    let trouble = plan.trouble.unwrap_or_else(|| {
+    let liars = plan.adversary.as_ref().map(|_| Trouble::Liars);
+    let trouble = liars.or(plan.trouble).unwrap_or_else(|| {
         rng.pick(&[
             Trouble::Faults,
             Trouble::Faults,
@@ -140,7 +144,9 @@ pub fn run(seed: u64, plan: &Plan, trace: Trace, place: &mut Option<Cluster>) ->
     let config = draw::config(&mut rng, seed, plan, trouble);
     let cluster = place.insert(Cluster::traced(config, trace));
     draw::clocks(cluster, &mut rng);
-    cluster.liars = trouble == Trouble::Liars && rng.percent(70);
+    if trouble == Trouble::Liars && (plan.adversary.is_some() || rng.percent(70)) {
+        draw::lies(cluster, &mut rng, plan.adversary.as_ref());
+    }
     storm::rage(cluster, &mut rng, plan, trouble);
     let down = match trouble {
         // In the end the liars lie on, or are silent.
@@ -241,11 +247,13 @@ fn must_fall_silent(cluster: &mut Cluster) {
 }
 
 /// What replicas say is in proportion to what there is to say: to all, in each view; and some more in
-/// each of the storm's rounds, when channels open and blocks are fetched. A message that leads to
-/// another for ever shows here, though all it does is to burn processors.
+/// each of the storm's rounds, when channels open and blocks are fetched. What a liar says unasked may
+/// be heard (by two twins), verified and answered, and no more. A message that leads to another for
+/// ever shows here, though all it does is to burn processors.
 fn must_have_said_little(cluster: &Cluster) {
     let slots = cluster.slots.len() as u64;
-    let most = MOST_EVENTS * slots * slots * (cluster.highest_view().0 + ROUNDS);
+    let lies: u64 = (0..cluster.slots.len()).map(|slot| cluster.deeds(slot).unasked).sum();
+    let most = MOST_EVENTS * slots * slots * (cluster.highest_view().0 + ROUNDS) + 8 * lies;
     assert!(cluster.steps <= most, "traffic: {} events, {most} are allowed", cluster.steps);
 }
 

@@ -59,7 +59,7 @@ fn lose_data(cluster: &mut Cluster, rng: &mut Rng, slot: usize) {
         cluster.crash(slot);
     }
     cluster.faults.fired("data lost");
-    let nonce = cluster.rng.next() as u8;
+    let nonce = cluster.rng.number() as u8;
     cluster.rejoin(slot, nonce);
 }
 
@@ -94,7 +94,7 @@ fn disturb(cluster: &mut Cluster, rng: &mut Rng) {
             cluster.boot(slot);
         }
         6 if rng.percent(50) => {
-            let sides = rng.next();
+            let sides = rng.number();
             cluster.faults.fired("partition");
             cluster.network.partition(|slot| (sides >> slot & 1) as usize);
         }
@@ -143,7 +143,7 @@ fn power_fate(rng: &mut Rng) -> Fate {
         3 => Fate::NamesLost,
         4 => Fate::Torn { sectors: rng.below(4) },
         5 => Fate::Hole { sector: rng.below(4) },
-        _ => Fate::Mixed { seed: rng.next() },
+        _ => Fate::Mixed { seed: rng.number() },
     }
 }
 

@@ -3,6 +3,7 @@
 mod screen;
 mod show;
 
+use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -96,7 +97,12 @@ fn demonstrate(
     let failed = |error: &dyn std::error::Error| failure(error, folder);
     let (runtime, told) = runtime()?;
     let program = program()?;
-    let start = Options { program: program.clone(), arguments: Vec::new(), echo: Echo::No };
+    let start = Options {
+        program: program.clone(),
+        arguments: Vec::new(),
+        own_arguments: BTreeMap::new(),
+        echo: Echo::No,
+    };
     let cluster = LocalCluster::start(net.cluster, net.replicas, start).map_err(|e| failed(&e))?;
     cluster.await_ready(PATIENCE).map_err(|error| failed(&error))?;
     let (_gateway, redis) = start_gateway(&program, &net.client, arguments.port, Echo::No)?;

@@ -55,7 +55,8 @@ impl Rules for Basic {
 
     fn on_qc(&self, tree: &BlockTree, qc: &Qc) -> Outcome {
         let lock = (qc.phase() >= PRE_COMMIT).then(|| qc.clone());
-        let commit = (qc.phase() == COMMIT).then(|| tree.find(&qc.block())).flatten();
+        let last = mutant!("basic-commit-at-pre-commit", PRE_COMMIT, COMMIT);
+        let commit = (qc.phase() >= last).then(|| tree.find(&qc.block())).flatten();
         Outcome { lock, commit: commit.map(|block| block.id()) }
     }
 }

@@ -41,7 +41,8 @@ impl Rules for Chained {
     }
 
     fn may_vote(&self, tree: &BlockTree, lock: &Qc, block: &Block, _: Option<&Tc>) -> bool {
-        let liveness = block.justify.view() > lock.view();
+        let (justify, lock_view) = (block.justify.view(), lock.view());
+        let liveness = mutant!("lock-rule-inverted", justify < lock_view, justify > lock_view);
         liveness || extends_lock(tree, lock, block)
     }
 
@@ -52,6 +53,9 @@ impl Rules for Chained {
             return Outcome { lock, commit: None };
         };
         let consecutive = b2.view == b1.view.next() && b1.view == b.view.next();
-        Outcome { lock, commit: consecutive.then(|| b.id()) }
+        let commits = mutant!("chained-commit-any-views", true, consecutive);
+        let third = commits.then(|| b.id());
+        let commit = mutant!("chained-commit-two-chain", super::two_chain(tree, qc).commit, third);
+        Outcome { lock, commit }
     }
 }

@@ -48,13 +48,14 @@ impl Rules for Fast {
         match tc {
             None => block.view == block.justify.view().next(),
             Some(agg) => {
-                block.view == agg.view().next() && block.justify.ballot() == agg.high_qc().ballot()
+                let highest = block.justify.ballot() == agg.high_qc().ballot();
+                block.view == agg.view().next() && mutant!("fast-agg-qc-ignored", true, highest)
             }
         }
     }
 
     fn on_qc(&self, tree: &BlockTree, qc: &Qc) -> Outcome {
-        two_chain(tree, qc)
+        mutant!("fast-commit-any-views", super::direct_parent(tree, qc), two_chain(tree, qc))
     }
 
     /// A leader may know a newer QC than the AggQC does, but must extend what the AggQC says.

@@ -119,6 +119,13 @@ fn chain_of<'a>(tree: &'a BlockTree, qc: &Qc) -> [Option<&'a SharedBlock>; 3] {
     [newest, parent, grandparent]
 }
 
+/// The flaw of early Fast-HotStuff: the parent is committed, whatever the views.
+#[cfg(quorate_mutants)]
+fn direct_parent(tree: &BlockTree, qc: &Qc) -> Outcome {
+    let [_, parent, _] = chain_of(tree, qc);
+    Outcome { lock: Some(qc.clone()), commit: parent.map(|parent| parent.id()) }
+}
+
 /// The two-chain rule of [`Fast`], [`TwoChain`] and [`HotStuff2`]: lock on the certificate itself;
 /// commit the parent of the certified block if the two are of consecutive views.
 fn two_chain(tree: &BlockTree, qc: &Qc) -> Outcome {

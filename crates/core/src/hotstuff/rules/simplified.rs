@@ -44,6 +44,7 @@ impl Rules for Simplified {
         let [p, _, g] = chain_of(tree, qc);
         let lock = p.map(|p| p.justify.clone());
         let (Some(p), Some(g)) = (p, g) else { return Outcome { lock, commit: None } };
-        Outcome { lock, commit: (g.view.plus(2) == p.view).then(|| g.id()) }
+        let consecutive = mutant!("simplified-commit-any-views", true, g.view.plus(2) == p.view);
+        Outcome { lock, commit: consecutive.then(|| g.id()) }
     }
 }

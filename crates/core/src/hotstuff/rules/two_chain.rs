@@ -48,20 +48,23 @@ impl Rules for TwoChain {
     fn may_vote(&self, _: &BlockTree, _: &Qc, block: &Block, tc: Option<&Tc>) -> bool {
         match tc {
             None => block.view == block.justify.view().next(),
-            Some(tc) => block.view == tc.view().next() && block.justify.view() >= tc.high_qc_view(),
+            Some(tc) => {
+                let highest = block.justify.view() >= tc.high_qc_view();
+                block.view == tc.view().next() && mutant!("two-chain-tc-ignored", true, highest)
+            }
         }
     }
 
     /// Not after it gave up on the block's view or a later one: it did so with a lower high QC, and a
     /// time-out certificate that leaves the block out may rest on that.
     fn may_vote_again(&self, view: View, given_up: View) -> bool {
-        given_up < view
+        mutant!("second-vote-unguarded", true, given_up < view)
     }
 
     fn on_qc(&self, tree: &BlockTree, qc: &Qc) -> Outcome {
         if qc.phase() == SECOND {
             return Outcome { lock: None, commit: tree.find(&qc.block()).map(|block| block.id()) };
         }
-        two_chain(tree, qc)
+        mutant!("two-chain-commit-any-views", super::direct_parent(tree, qc), two_chain(tree, qc))
     }
 }

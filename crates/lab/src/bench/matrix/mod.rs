@@ -8,6 +8,7 @@ mod file;
 mod only;
 mod row;
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -89,8 +90,12 @@ impl Matrix {
             ..testnet::Options::default()
         };
         let net = testnet::init(folder, REPLICAS, &options)?;
-        let start =
-            Options { program: self.program.clone(), arguments: Vec::new(), echo: Echo::No };
+        let start = Options {
+            program: self.program.clone(),
+            arguments: Vec::new(),
+            own_arguments: BTreeMap::new(),
+            echo: Echo::No,
+        };
         let began = Instant::now();
         let mut cluster = LocalCluster::start(net.cluster, net.replicas, start)?;
         let measured = self.measure_on(&mut cluster, began, row);

@@ -110,6 +110,13 @@ fn check_laboratory(
     findings: &mut Vec<Finding>,
     warnings: &mut Vec<Finding>,
 ) {
+    if let (true, Some(schedule)) = (node.laboratory.enabled, &node.laboratory.adversary) {
+        warnings.push(Finding::new(
+            format!("`laboratory.adversary` is \"{schedule}\": this replica is Byzantine"),
+            settings.source("laboratory.adversary"),
+            "have no more than f of them in a cluster, and trust nothing that this one says",
+        ));
+    }
     if node.laboratory.enabled {
         return warnings.push(Finding::new(
             "`laboratory.enabled` is true: this replica is for experiments",

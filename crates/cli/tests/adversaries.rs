@@ -1,0 +1,135 @@
+//! A Byzantine replica among real processes: `quorate start --adversary`.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use quorate_core::crypto::ClientSigner;
+use quorate_crypto::SecretKey;
+use quorate_lab::load::{self, Arrivals, LoadConfig, LoadReport, Workload};
+use quorate_lab::local::{Echo, LocalCluster, Options};
+use quorate_node::{http, testnet};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const PROGRAM: &str = env!("CARGO_BIN_EXE_quorate");
+
+fn quorate(folder: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(PROGRAM);
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("QUORATE_")) {
+        command.env_remove(name);
+    }
+    command.current_dir(folder).args(arguments).stdin(Stdio::null()).output().unwrap()
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Four replicas for experiments, of which these are Byzantine.
+fn start(folder: &Path, liars: &[(usize, &str)]) -> LocalCluster {
+    let options = testnet::Options { laboratory: true, ..testnet::Options::default() };
+    let net = testnet::init(&folder.join("net"), 4, &options).unwrap();
+    let arguments =
+        |schedule: &&str| -> Vec<OsString> { vec!["--adversary".into(), schedule.into()] };
+    let own_arguments: BTreeMap<usize, Vec<OsString>> =
+        liars.iter().map(|(id, schedule)| (*id, arguments(schedule))).collect();
+    let arguments = vec!["--set".into(), "view_timeout.base=300ms".into()];
+    let options = Options { program: PROGRAM.into(), arguments, own_arguments, echo: Echo::No };
+    let cluster = LocalCluster::start(net.cluster, net.replicas, options).unwrap();
+    cluster.await_ready(PATIENCE).unwrap();
+    cluster
+}
+
+fn put_load(cluster: &LocalCluster, seconds: u64) -> LoadReport {
+    let keys =
+        [1, 2].map(|seed| Arc::new(SecretKey::from_seed(&[seed; 32])) as Arc<dyn ClientSigner>);
+    let report = load::run(&LoadConfig {
+        protocol: "hotstuff-chained".into(),
+        replicas: cluster.addresses(),
+        session: cluster.session(),
+        keys: keys.to_vec(),
+        workload: Workload::noop(50, &[]).unwrap(),
+        outstanding: 4,
+        arrivals: Arrivals::Closed,
+        warm_up: Duration::ZERO,
+        duration: Duration::from_secs(seconds),
+        patience: PATIENCE,
+    });
+    report.unwrap()
+}
+
+/// The value of a number in what a replica tells monitoring.
+fn metric(cluster: &LocalCluster, id: usize, name: &str) -> f64 {
+    let text = http::ask(cluster.http(id).unwrap(), "/metrics", PATIENCE).unwrap().body;
+    let line = text.lines().find(|line| line.split(' ').next() == Some(name));
+    let value = line.unwrap_or_else(|| panic!("no {name} in {text}")).rsplit(' ').next();
+    value.unwrap().parse().unwrap()
+}
+
+fn all_is_right(report: &LoadReport) {
+    assert!(report.commands > 0, "{report:?}");
+    assert_eq!((report.wrong, report.failed, report.unanswered), (0, 0, 0), "{report:?}");
+}
+
+#[test]
+fn an_equivocating_leader_is_seen_and_stops_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut cluster = start(folder.path(), &[(2, "equivocating-leader")]);
+    let seen = |cluster: &LocalCluster| {
+        [0, 1, 3].map(|id| metric(cluster, id, "quorate_equivocations_total")).iter().sum::<f64>()
+    };
+    // How many views it leads in a second is the machine's affair.
+    for _ in 0..30 {
+        all_is_right(&put_load(&cluster, 1));
+        if seen(&cluster) > 0.0 {
+            break;
+        }
+    }
+    assert!(seen(&cluster) > 0.0);
+    assert!(metric(&cluster, 2, "quorate_adversary_deeds_total") > 0.0);
+    assert_eq!(metric(&cluster, 0, "quorate_adversary_deeds_total"), 0.0);
+    cluster.stop();
+}
+
+#[test]
+fn a_replica_that_does_everything_wrong_stops_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let everything = "slow-leader@0s..2s/4s,forged-certificates,replayer,double-voter,\
+                      lying-replies,time-out-spammer";
+    let mut cluster = start(folder.path(), &[(1, everything)]);
+    for _ in 0..3 {
+        all_is_right(&put_load(&cluster, 1));
+    }
+    assert!(metric(&cluster, 1, "quorate_adversary_deeds_total") > 100.0);
+    let double: f64 =
+        [0, 2, 3].map(|id| metric(&cluster, id, "quorate_double_votes_total")).iter().sum();
+    assert!(double > 0.0);
+    assert!(cluster.ended().is_empty());
+    cluster.stop();
+}
+
+#[test]
+fn outside_of_a_laboratory_nobody_is_made_byzantine() {
+    let folder = tempfile::tempdir().unwrap();
+    testnet::init(&folder.path().join("net"), 4, &testnet::Options::default()).unwrap();
+    let start = |schedule: &str| {
+        quorate(folder.path(), &["start", "--home", "net/replica-0", "--adversary", schedule])
+    };
+    let refused = start("silent-leader@10s..25s");
+    assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
+    for words in [
+        "`laboratory.adversary` is \"silent-leader@10s..25s\", but `laboratory.enabled` is false",
+        "flag --adversary",
+        "set laboratory.enabled = true",
+    ] {
+        assert!(said(&refused).contains(words), "{}", said(&refused));
+    }
+    let unknown = start("silent-leder");
+    assert_eq!(unknown.status.code(), Some(2), "{}", said(&unknown));
+    for words in ["there is no such adversary, at character 1 (\"silent-leder\")", "replayer"] {
+        assert!(said(&unknown).contains(words), "{}", said(&unknown));
+    }
+}

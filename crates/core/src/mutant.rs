@@ -1,0 +1,84 @@
+//! Known bugs, put in on purpose: what proves that the test tools find them.
+//!
+//! `mutant!("name", wrong, right)` reads as `right`. Only where the compiler was told
+//! `--cfg quorate_mutants` (which `quorate-node` refuses to be built with) is there a choice: then
+//! `wrong` is taken while the mutant of that name is chosen. `make mutants` builds this
+//! crate so and runs the simulator against each of `ALL`, one at a time.
+
+#[cfg(not(quorate_mutants))]
+macro_rules! mutant {
+    ($name:literal, $wrong:expr, $right:expr $(,)?) => {
+        $right
+    };
+}
+
+#[cfg(quorate_mutants)]
+macro_rules! mutant {
+    ($name:literal, $wrong:expr, $right:expr $(,)?) => {
+        if const { $crate::mutant::index_of($name) } == $crate::mutant::chosen() {
+            $wrong
+        } else {
+            $right
+        }
+    };
+}
+
+#[cfg(quorate_mutants)]
+mod list;
+
+#[cfg(quorate_mutants)]
+pub use list::{ALL, Mutant};
+
+#[cfg(quorate_mutants)]
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// No mutant's place in the list.
+#[cfg(quorate_mutants)]
+const NONE: usize = usize::MAX;
+
+#[cfg(quorate_mutants)]
+static CHOSEN: AtomicUsize = AtomicUsize::new(NONE);
+
+/// The place of the mutant in `ALL` that is on, in every thread.
+#[cfg(quorate_mutants)]
+pub(crate) fn chosen() -> usize {
+    CHOSEN.load(Ordering::Relaxed)
+}
+
+/// Turns the mutant called `name` on, and the one before off; `None`: no mutant is on. For the whole
+/// process, between two worlds. Says whether there is such a mutant.
+#[cfg(quorate_mutants)]
+pub fn choose(name: Option<&str>) -> bool {
+    let at = name.map(|name| ALL.iter().position(|mutant| mutant.name == name));
+    CHOSEN.store(at.flatten().unwrap_or(NONE), Ordering::Relaxed);
+    at != Some(None)
+}
+
+/// Whether a mutant is on.
+#[cfg(quorate_mutants)]
+#[must_use]
+pub fn is_on() -> bool {
+    chosen() != NONE
+}
+
+/// Where a mutant is in `ALL`. Evaluated by the compiler, which so refuses a name that is not there.
+#[cfg(quorate_mutants)]
+pub(crate) const fn index_of(name: &str) -> usize {
+    let mut at = 0;
+    while at < ALL.len() {
+        if equal(ALL[at].name.as_bytes(), name.as_bytes()) {
+            return at;
+        }
+        at += 1;
+    }
+    panic!("not in mutant::ALL")
+}
+
+#[cfg(quorate_mutants)]
+const fn equal(one: &[u8], other: &[u8]) -> bool {
+    let mut at = 0;
+    while at < one.len() && at < other.len() && one[at] == other[at] {
+        at += 1;
+    }
+    at == one.len() && at == other.len()
+}

@@ -1,0 +1,194 @@
+//! Who is behind asks a liar, and nobody else can be heard.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use quorate_core::block::{Block, Content};
+use quorate_core::certificate::{Ballot, Qc};
+use quorate_core::crypto::Signature;
+use quorate_core::execution::{Execution, SnapshotError};
+use quorate_core::replica::message::{FullBlock, Offer, PeerMessage};
+use quorate_core::sessions::Limits;
+use quorate_core::wire::{Decode as _, Encode as _, put_list};
+use quorate_core::{Digest, ReplicaId};
+use quorate_sim::app::Register;
+use quorate_sim::network::Fate;
+use quorate_sim::{Cluster, Config, Peer};
+
+use super::{LIAR, recover, start, work};
+use crate::schedules::variants;
+
+/// Who is behind.
+const VICTIM: usize = 0;
+
+/// The victim is away while the others work; then it hears the liar alone, whose messages to it are
+/// bent.
+fn return_to_a_liar(
+    place: &mut Option<Cluster>,
+    config: Config,
+    bend: impl FnOnce(&Cluster) -> Box<dyn Fn(&Peer) -> Fate>,
+) {
+    let cluster = start(place, config, Some(LIAR));
+    work(cluster, 2);
+    cluster.crash(VICTIM);
+    work(cluster, 12);
+    for other in [1, 2] {
+        cluster.network.link(VICTIM, other).cut = true;
+        cluster.network.link(other, VICTIM).cut = true;
+    }
+    let bend = bend(cluster);
+    cluster.meddler = Some(Box::new(move |from, to, message| match (from, to) {
+        (LIAR, VICTIM) => bend(message),
+        _ => Fate::Goes,
+    }));
+    cluster.boot(VICTIM);
+    cluster.run_for(1_000_000);
+    cluster.request(0, 1, 10);
+    cluster.run_for(3_000_000);
+    recover(cluster);
+}
+
+fn forged(ballot: Ballot) -> Qc {
+    let junk: Vec<(ReplicaId, Signature)> =
+        (0..3).map(|id| (ReplicaId(id), Signature::from([9; 64]))).collect();
+    let mut bytes = ballot.to_bytes();
+    bytes.push(1);
+    put_list(&mut bytes, &junk);
+    Qc::from_bytes(bytes.into()).expect("a certificate by its form")
+}
+
+/// A block on top of `parent`, which a certificate that nobody signed vouches for.
+fn on_top_of(parent: &Block, justify: Option<Qc>, phase: u8) -> FullBlock {
+    let view = parent.view.next();
+    let ballot = Ballot { view: parent.view, phase, block: parent.id() };
+    let content = Content {
+        view,
+        height: parent.height.next(),
+        justify: justify.unwrap_or_else(|| forged(ballot)),
+        frames: Vec::new(),
+        ..Content::clone(parent)
+    };
+    FullBlock { block: Arc::new(Block::new(content)), frames: Vec::new() }
+}
+
+/// Behind the blocks that were asked for come others, which a liar made up.
+pub fn chain(place: &mut Option<Cluster>) {
+    for rules in variants() {
+        let phase = rules.facts().phases;
+        let config = Config { rules, ..Config::default() };
+        return_to_a_liar(place, config, |cluster| {
+            let core = super::ahead(cluster);
+            let high_qc = quorate_core::protocol::Protocol::high_qc(core.protocol()).clone();
+            Box::new(move |message| {
+                let PeerMessage::Chain(blocks) = message else { return Fate::Goes };
+                let Some(last) = blocks.last() else { return Fate::Goes };
+                let real = Some(high_qc.clone()).filter(|qc| qc.block() == last.block.id());
+                let mut blocks = blocks.clone();
+                let one = on_top_of(&last.block, real, phase);
+                let two = on_top_of(&one.block, None, phase);
+                let three = on_top_of(&two.block, None, phase);
+                blocks.extend([one, two, three]);
+                Fate::Bent(Box::new(PeerMessage::Chain(blocks)))
+            })
+        });
+    }
+}
+
+fn with_snapshots() -> Config {
+    Config { snapshot_blocks: 5, retire: true, rules: variants()[0], ..Config::default() }
+}
+
+/// The last command in a chunk is another one.
+fn tampered(chunk: &Bytes) -> Bytes {
+    let mut bytes = chunk.to_vec();
+    let at = bytes.windows(3).rposition(|window| window == b"c0:");
+    if let Some(digit) = at.and_then(|at| bytes.get_mut(at + 4)) {
+        *digit = b'!';
+    }
+    bytes.into()
+}
+
+/// The commands in a snapshot are not those that were executed.
+pub fn snapshot(place: &mut Option<Cluster>) {
+    return_to_a_liar(place, with_snapshots(), |_| {
+        Box::new(|message| match message {
+            PeerMessage::Chunk { height, chunk, last, bytes } => {
+                let (height, chunk, last) = (*height, *chunk, *last);
+                let bytes = tampered(bytes);
+                Fate::Bent(Box::new(PeerMessage::Chunk { height, chunk, last, bytes }))
+            }
+            _ => Fate::Goes,
+        })
+    });
+}
+
+/// The root that a tampered snapshot has.
+fn root_of(chunks: &[Bytes]) -> Option<Digest> {
+    let mut chunks = chunks.iter().map(tampered);
+    let limits = Limits::default();
+    match Execution::restore(Register::default(), limits, &mut chunks, Digest::default()) {
+        Err(SnapshotError::Root { found, .. }) => Some(found),
+        _ => None,
+    }
+}
+
+/// The same, and the block that carries its root is made up as well.
+pub fn offer(place: &mut Option<Cluster>) {
+    return_to_a_liar(place, with_snapshots(), |cluster| {
+        let snapshots = &cluster.slots[LIAR].disk.snapshots;
+        let root = snapshots.values().next_back().and_then(|(_, chunks)| root_of(chunks));
+        let by_height: Vec<_> = snapshots
+            .iter()
+            .filter_map(|(height, (_, chunks))| Some((*height, root_of(chunks)?)))
+            .collect();
+        assert!(root.is_some(), "harness: the liar has no snapshot");
+        Box::new(move |message| match message {
+            PeerMessage::Chunk { height, chunk, last, bytes } => {
+                let (height, chunk, last) = (*height, *chunk, *last);
+                let bytes = tampered(bytes);
+                Fate::Bent(Box::new(PeerMessage::Chunk { height, chunk, last, bytes }))
+            }
+            PeerMessage::Behind(offer) => {
+                let at = by_height.iter().find(|(height, _)| *height == offer.block.height);
+                let Some((_, state_root)) = at.copied() else { return Fate::Goes };
+                let content = Content { state_root, ..Content::clone(&offer.attesting) };
+                let attesting = Arc::new(Block::new(content));
+                let ballot = Ballot { block: attesting.id(), ..offer.certificate.ballot() };
+                let offer = Offer { attesting, certificate: forged(ballot), ..(**offer).clone() };
+                Fate::Bent(Box::new(PeerMessage::Behind(Box::new(offer))))
+            }
+            _ => Fate::Goes,
+        })
+    });
+}
+
+/// While a snapshot is on its way, the blocks that it covers arrive from somebody else.
+pub fn overtaken(place: &mut Option<Cluster>) {
+    let config = Config { retire: false, ..with_snapshots() };
+    let cluster = start(place, config, None);
+    work(cluster, 2);
+    cluster.crash(VICTIM);
+    work(cluster, 12);
+    // r2 has no blocks any more where it has a snapshot; the others answer, but slowly.
+    let offer = cluster.slots[2].disk.recovery().offer;
+    let Some(offer) = offer else { panic!("harness: there is no snapshot") };
+    cluster.crash(2);
+    cluster.slots[2].disk.offered(&offer, true);
+    cluster.boot(2);
+    cluster.run_for(10_000);
+    for other in [1, 3] {
+        cluster.network.link(other, VICTIM).delay = (300_000, 300_000);
+    }
+    cluster.meddler = Some(Box::new(move |from, to, message| match message {
+        PeerMessage::Chunk { last: true, .. } if to == VICTIM => Fate::Late(500_000),
+        PeerMessage::Chain(blocks) if to == VICTIM && from != 2 => {
+            let most = blocks.len().saturating_sub(1);
+            let blocks = blocks.iter().take(most).cloned().collect();
+            Fate::Bent(Box::new(PeerMessage::Chain(blocks)))
+        }
+        _ => Fate::Goes,
+    }));
+    cluster.boot(VICTIM);
+    cluster.run_for(3_000_000);
+    recover(cluster);
+}
