@@ -10,9 +10,15 @@ use crate::leader::History;
 use crate::types::{Height, ReplicaId, View};
 
 impl HotStuff {
-    /// The leader of `view`, as far as this replica can tell now.
+    /// The leader of `view`, as far as this replica can tell now: behind the certificate that is to be
+    /// extended in it, which may be another one than the high QC.
     pub(super) fn leader(&self, view: View) -> ReplicaId {
-        self.leader_behind(&self.safety.high_qc, view)
+        let high_qc = &self.safety.high_qc;
+        if !self.settings.election.needs_signers() {
+            return self.leader_behind(high_qc, view);
+        }
+        let tc = self.tc_to_enter(view, high_qc);
+        self.leader_behind(&self.settings.rules.justify(high_qc, tc.as_ref()), view)
     }
 
     /// The leader of `view` if it extends the block of `qc`.

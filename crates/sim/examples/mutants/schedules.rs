@@ -127,7 +127,7 @@ fn disturb(cluster: &mut Cluster, rng: &mut Rng) {
             let fate = match rng.below(3) {
                 0 => Fate::Kept,
                 1 => Fate::Lost,
-                _ => Fate::Mixed { seed: rng.next() },
+                _ => Fate::Mixed { seed: rng.number() },
             };
             cluster.power_failure_in(slot, 1 + rng.below(12), fate);
         }
@@ -287,7 +287,7 @@ pub fn liars(seed: u64, place: &mut Option<Cluster>) {
             (0..cluster.slots.len()).filter(|slot| cluster.slots[*slot].faulty).collect::<Vec<_>>()
         {
             let (_, make) = rng.pick(&quorate_adversary::ALL);
-            cluster.make_liar(slot, make(rng.next()));
+            cluster.make_liar(slot, make(rng.number()));
         }
     }
     if rng.percent(60) {

@@ -35,7 +35,7 @@ pub fn twins(seed: u64, _: &mut Option<Cluster>) {
     let mut variants = Variant::all();
     variants.retain(|variant| variant.rules.facts().name == rules.facts().name);
     let variant = variants[rng.below(variants.len() as u64) as usize];
-    let number = u128::from(rng.next()) << 32 | u128::from(rng.next() >> 32);
+    let number = u128::from(rng.number()) << 32 | u128::from(rng.number() >> 32);
     let scenario = space.scenario(number % space.count()).expect("a number below the count");
     let outcome = run(&Plan::new(variant, Signatures::mixed(4)), &scenario);
     DELIVERED.set(outcome.delivered);
