@@ -10,7 +10,7 @@ HOURS ?= 8
 SEED ?= 1000000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench bench-matrix bench-crypto coverage pictures sim soak twins mutants audit format-check lint deny docs wasm unit
+.PHONY: help demo test bench bench-matrix bench-crypto coverage pictures sim soak twins mutants model audit format-check lint deny docs wasm unit
 
 help: ## Print this.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,6 +38,9 @@ mutants: ## Put each known bug into the core and see that the simulator finds it
 	RUSTFLAGS="--cfg quorate_mutants" CARGO_TARGET_DIR=target/mutants $(CARGO) run $(LOCKED) --release \
 		--package quorate-sim --example mutants -- -o markdown $(ARGS) > target/mutants.md
 	mv target/mutants.md docs/mutants.md
+
+model: ## Every execution within a bound: all variants and their mutants, some minutes; ARGS=--steps prints the ways.
+	$(CARGO) run $(LOCKED) --release -p quorate-model -- $(ARGS)
 
 test: format-check deny lint docs wasm unit sim ## Everything a change must pass.
 

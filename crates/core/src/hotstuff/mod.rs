@@ -58,7 +58,8 @@ use rules::Facts;
 
 type Fx = Effects<Output<Message>>;
 
-/// A replica's share in HotStuff.
+/// A replica's share in HotStuff. Cloned and compared (by what `Debug` writes) by model checkers only.
+#[derive(Clone, Debug)]
 pub struct HotStuff {
     me: ReplicaId,
     settings: Settings,

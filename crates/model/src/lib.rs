@@ -1,0 +1,21 @@
+//! Exhaustive model checking: every execution within a bound, rather than those that seeds come
+//! upon.
+//!
+//! Four replicas, one of which lies in every way that signatures allow; the correct ones run what
+//! production runs. Two models:
+//!
+//! - [`rounds`]: the real rules, block tree and certificates under a scheduler that goes view by
+//!   view and decides what is proposed, who votes, who learns of which certificate and who gives
+//!   up. Deep: it sees conflicting certificates and commits, and finds the [mutants](mutant).
+//! - [`driver`]: the real `HotStuff` driver under a network that loses, repeats and reorders.
+//!   Shallow: a few views, but with everything the driver does between messages.
+//!
+//! `docs/model.md` says what both leave out, and what they found.
+#![forbid(unsafe_code)]
+
+pub mod campaign;
+pub mod driver;
+pub mod mutant;
+pub mod report;
+pub mod rounds;
+pub mod values;
