@@ -39,7 +39,7 @@ pub const ALL: [Mutant; 74] = [
         "hotstuff-two-chain",
         "two-chain-commit-any-views",
         "two-chain: the same",
-        "the check `round + 1 == round` of Jolteon / DiemBFT v4 left out; same flaw as early Fast-HotStuff",
+        "same flaw as early Fast-HotStuff",
     ),
     of(
         "hotstuff-2",
@@ -51,7 +51,7 @@ pub const ALL: [Mutant; 74] = [
         "hotstuff-chained",
         "chained-commit-any-views",
         "chained: three certified blocks in a row commit, whatever their views",
-        "HotStuff (Yin et al. 2019), section 5: a commit needs direct parents, without which dummy blocks are skipped",
+        "protocols.md section 1: a commit needs consecutive certified views",
     ),
     of(
         "hotstuff-simplified",
@@ -63,29 +63,29 @@ pub const ALL: [Mutant; 74] = [
         "hotstuff-chained",
         "chained-commit-two-chain",
         "chained: commits on a two-chain, with the lock of a three-chain",
-        "HotStuff 2019, section 4.4: why two phases are not enough without more view-change work",
+        "class of bug: a two-chain commit without the view change that it needs",
     ),
     of(
         "hotstuff-basic",
         "basic-commit-at-pre-commit",
         "basic: commits on the certificate of pre-commit votes",
-        "HotStuff 2019, Algorithm 2 with the commit phase left out",
+        "class of bug: a phase left out",
     ),
     mutant(
         "lock-never-updated",
         "the lock stays at genesis",
-        "Twins (Bano et al. 2020), 'forgotten lock' among the bugs injected into DiemBFT",
+        "class of bug: a safety rule without its state",
     ),
     of(
         "hotstuff-chained",
         "lock-rule-inverted",
         "chained: votes where the justify is older than the lock, not newer",
-        "the vote rule of HotStuff (Algorithm 4, safeNode) with its comparison inverted; tool evaluations by mutation (e.g. ByzzFuzz 2023)",
+        "class of bug: HotStuff's safeNode with its comparison inverted",
     ),
     mutant(
         "vote-ignores-rules",
         "votes whatever the lock or the time-out certificate says",
-        "Twins 2020: safety rules switched off",
+        "class of bug: safety rules switched off",
     ),
     of(
         "hotstuff-2",
@@ -97,7 +97,7 @@ pub const ALL: [Mutant; 74] = [
         "hotstuff-two-chain",
         "two-chain-tc-ignored",
         "two-chain: a time-out certificate lets any justify pass",
-        "DiemBFT v4 `safe_to_extend` left out; Jolteon section 3",
+        "DiemBFT v4, `safe_to_vote`, second case left out (Jolteon section 3)",
     ),
     of(
         "hotstuff-fast",
@@ -124,7 +124,7 @@ pub const ALL: [Mutant; 74] = [
     mutant(
         "vote-before-persist",
         "outputs are released first and the records written after them",
-        "'All File Systems Are Not Created Equal' class of bugs; Tendermint: privval state saved after signing",
+        "amnesia: reliability.md, threat 1: sent before it was durable",
     ),
     mutant(
         "write-error-ignored",
@@ -134,7 +134,7 @@ pub const ALL: [Mutant; 74] = [
     mutant(
         "vote-not-persisted",
         "the safety record is not written with a vote",
-        "amnesia: Diem safety rules without persistent storage; Tendermint double signing after a reset",
+        "amnesia: reliability.md, threat 1",
     ),
     mutant(
         "time-out-not-persisted",
@@ -144,7 +144,7 @@ pub const ALL: [Mutant; 74] = [
     mutant(
         "safety-not-restored",
         "the safety record is not taken over at a restart",
-        "amnesia: an empty sign state after a restart (Tendermint `priv_validator_state.json`)",
+        "amnesia: reliability.md, threats 1 and 2",
     ),
     mutant(
         "proposal-before-persist",
@@ -159,68 +159,68 @@ pub const ALL: [Mutant; 74] = [
     mutant(
         "vote-after-time-out",
         "votes in a view it gave up",
-        "DiemBFT v4: `last_voted_round` not raised by a time-out",
+        "protocols.md section 1: after a time-out of a view no vote in it",
     ),
     mutant(
         "two-votes-in-view",
         "a second vote in one view is cast",
-        "Twins 2020: double voting; PaLa / Pili counter-examples",
+        "class of bug: double voting (protocols.md section 1: once a view and phase)",
     ),
     mutant(
         "past-view-voted",
         "votes for proposals of views it has left",
-        "HotStuff implementations that check the lock and not the view",
+        "class of bug: the lock is checked and not the view",
     ),
     mutant(
         "proposer-not-checked",
         "any replica may propose in any view",
-        "public HotStuff code bases: the proposer of a block not compared with the elected leader",
+        "class of bug: the proposer is not compared with the elected leader",
     ),
     mutant(
         "leader-from-own-commits",
         "leaders are elected from what this replica happens to have committed",
-        "Carousel (Cohen et al. 2022): replicas that commit at different times disagree on the leader",
+        "protocols.md section 3: election is a function of the committed prefix",
     ),
+    mutant("quorum-2f", "a quorum is 2f", "class of bug: off by one"),
     mutant(
-        "quorum-2f",
-        "a quorum is 2f",
-        "off by one: the collector's own vote counted beside 2f others, and not cast",
+        "quorum-f-plus-1",
+        "a quorum is f + 1",
+        "class of bug: one threshold taken for the other",
     ),
-    mutant("quorum-f-plus-1", "a quorum is f + 1", "witness threshold taken for quorum threshold"),
     mutant(
         "quorum-2f-plus-1",
         "a quorum is 2f + 1, also where n is not 3f + 1",
-        "the papers' 2f + 1 taken literally (public code bases with n = 5, 6)",
+        "protocols.md section 4: the papers' 2f + 1 taken literally",
     ),
     mutant(
         "duplicate-signers",
         "a signer may be listed twice in a certificate",
-        "public BFT libraries: uniqueness of signers checked in debug builds only",
+        "reliability.md, threats: duplicate signers checked only in debug builds",
     ),
     mutant(
         "unknown-signers",
         "signers outside the committee count",
-        "public BFT libraries: signers counted before the key look-up",
+        "class of bug: signers counted before their keys are looked up",
     ),
     mutant(
         "empty-certificate",
         "a certificate without signers is accepted",
-        "aggregate signatures: empty bitmap with the point at infinity",
+        "reliability.md, threats: empty bitmap with the point at infinity",
     ),
     mutant(
         "genesis-unchecked",
         "any certificate of view 0 is the genesis certificate",
-        "public HotStuff code bases: `if qc.view == 0 { return true }`",
+        "class of bug: an exception for genesis that is too wide",
     ),
     mutant(
         "proposal-justify-unchecked",
         "the justify of a proposal is not verified",
-        "public HotStuff code bases: justify verified on votes and time-outs, not on proposals",
+        "class of bug: one path without the check",
     ),
     mutant(
         "vote-verdicts-ignored",
         "votes whose signatures fail make certificates",
-        "batch verification whose verdict is not looked at",
+        "class of bug: a verdict that nobody looks at",
     ),
     mutant(
         "phase-not-signed",
@@ -230,7 +230,7 @@ pub const ALL: [Mutant; 74] = [
     mutant(
         "chain-not-signed",
         "signatures are not bound to the chain",
-        "replay across chains (EIP-155 and its consensus kin)",
+        "reliability.md, threats: replay across chain, epoch, phase",
     ),
     mutant(
         "epoch-not-signed",
@@ -240,59 +240,59 @@ pub const ALL: [Mutant; 74] = [
     mutant(
         "mixed-view-tc",
         "time-outs of this view and of later ones are counted together",
-        "public HotStuff code bases: time-outs kept per sender and counted without their view",
+        "protocols.md section 2, pitfalls: time-outs of mixed views counted together",
     ),
     mutant(
         "tc-high-qc-unchecked",
         "a time-out certificate may carry a lower QC than its signers hold",
-        "DiemBFT v4: `high_qc` of a TC not compared with the signed rounds",
+        "class of bug: fields that do not match what was signed (reliability.md)",
     ),
     of(
         "hotstuff-fast",
         "agg-qc-votes-unchecked",
         "the votes of an AggQC's highest QC are not verified",
-        "Fast-HotStuff 2020: an AggQC is to be checked with its highest QC",
+        "class of bug: half of Fast-HotStuff's check of the AggQC",
     ),
     mutant(
         "view-stepping",
         "a certificate of a later view leads into the next view only",
-        "LibraBFT early pacemakers: re-entering each view; protocols.md section 2, pitfalls",
+        "protocols.md section 2, pitfalls: stepping by one view",
     ),
     mutant(
         "time-outs-without-votes",
         "time-outs do not carry the last vote",
-        "chained HotStuff with one dead of four never commits (BeeGees 2023; protocols.md section 1)",
+        "protocols.md section 1, liveness of the three-chain",
     ),
     mutant(
         "time-out-sent-once",
         "a time-out is not sent again",
-        "public pacemakers on lossy links: a lost time-out is never repeated",
+        "protocols.md section 2: resend for ever",
     ),
     mutant(
         "no-back-off",
         "each view is waited for equally long",
-        "'fixed timeouts' of public prototypes: no liveness above an unknown delay",
+        "class of bug: fixed time-outs have no liveness above an unknown delay",
     ),
     mutant(
         "tc-not-forwarded",
         "who makes or gets a time-out certificate keeps it for itself",
-        "DiemBFT: a TC held by one replica; protocols.md section 2, pitfalls",
+        "protocols.md section 2, pitfalls: a TC held by one replica",
     ),
     mutant(
         "no-join",
         "f + 1 higher time-outs are not joined",
-        "purely local timers stall: DiemBFT v4, Bracha-style time-outs added later",
+        "protocols.md section 2, pitfalls: purely local timers",
     ),
     of(
         "hotstuff-2",
         "hotstuff-2-no-wait",
         "HotStuff-2: after a bad view the leader does not wait for the locks of all",
-        "HotStuff-2 2023: the wait of Δ left out (Tendermint's hidden lock)",
+        "HotStuff-2 (Malkhi, Nayak 2023): the wait of Δ left out",
     ),
     mutant(
         "rejoin-without-abstaining",
         "a replica that lost its data votes at once",
-        "amnesia: protocols.md section 10; Paxos Made Live (disk corruption)",
+        "amnesia: protocols.md section 10",
     ),
     mutant(
         "abstention-ignored",
@@ -302,12 +302,12 @@ pub const ALL: [Mutant; 74] = [
     mutant(
         "rejoin-one-testimony",
         "one testimony is enough to come back",
-        "quorum of one at recovery: viewstamped replication's recovery without f + 1",
+        "protocols.md section 10: waits for q of them",
     ),
     mutant(
         "nonce-not-compared",
         "testimonies of an earlier rejoin count",
-        "replayed recovery responses: viewstamped replication revisited, section 4.3",
+        "class of bug: replayed recovery responses",
     ),
     mutant(
         "future-votes-unbounded",
@@ -332,42 +332,42 @@ pub const ALL: [Mutant; 74] = [
     mutant(
         "block-height-unchecked",
         "a block's height and view need not fit its parent's",
-        "block metadata taken from the peer instead of derived",
+        "reliability.md, threats: derive fields, do not copy them",
     ),
     mutant(
         "commit-skips-missing",
         "a block whose parent is missing enters all the same, and its commit leaves the gap",
-        "hotstuff frameworks: commit goes on when fetching an ancestor failed",
+        "protocols.md section 2, pitfalls: missing ancestors at commit",
     ),
     mutant(
         "fetched-block-unchecked",
         "the justify of a fetched block is not verified",
-        "poisoned sync: CometBFT block sync advisories",
+        "reliability.md, threats: poisoned sync",
     ),
     mutant(
         "fetch-one-peer",
         "blocks are asked of the first peer only",
-        "sync that never turns to another peer",
+        "reliability.md, threats: deadline per request, rotate",
     ),
     mutant(
         "snapshot-overtaken",
         "a snapshot that blocks have overtaken is installed all the same",
-        "state sync racing block sync",
+        "class of bug: state sync racing block sync",
     ),
     mutant(
         "snapshot-root-unchecked",
         "a snapshot's state is not compared with the certified root",
-        "poisoned state sync: CometBFT / Cosmos app hash not verified",
+        "reliability.md, threats: corrupt or wrong snapshot",
     ),
     mutant(
         "snapshot-offer-unchecked",
         "the certificate of a snapshot's root is not verified",
-        "poisoned state sync: trusted height from the peer",
+        "reliability.md, threats: corrupt or wrong snapshot",
     ),
     mutant(
         "state-root-not-compared",
         "votes whatever state root a block carries",
-        "application hash not verified before voting",
+        "reliability.md, threats: state root agreed on",
     ),
     mutant(
         "sessions-lost-at-restart",
@@ -377,7 +377,7 @@ pub const ALL: [Mutant; 74] = [
     mutant(
         "session-order-not-enforced",
         "a frame executes before those numbered below it",
-        "client order not kept across leader changes (Raft / Zab: FIFO client order)",
+        "protocols.md section 10: per session execution is contiguous",
     ),
     mutant(
         "retry-executes-again",
@@ -397,7 +397,7 @@ pub const ALL: [Mutant; 74] = [
     mutant(
         "relay-never-done",
         "frames sent to one replica are not passed on",
-        "PBFT: backups relay requests to the primary; left out, a cluster stalls",
+        "protocols.md section 2: idle and send-to-one",
     ),
     mutant(
         "frame-signature-unchecked",

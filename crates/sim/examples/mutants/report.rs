@@ -171,6 +171,10 @@ it). It is on at every replica, and the tools look for it in rounds, on all core
 cries out. `events` and `seconds` are those of all tools up to then. A bug in the rules of one variant
 is looked for in that variant. \"no panic\": the core itself stopped, which is a finding as well.
 
+What this table does not say: `attacks`, `holders` and `views` were written, and the oracles sharpened,
+with these bugs at hand, so that all being caught is no measure of what the tools find unaided. Sources
+named `protocols.md` and `reliability.md` are the design documents; \"class of bug\" names no particular public bug.
+
 | tool | what it does |
 |---|---|
 | swarm | the worlds of `quorate sim` |
