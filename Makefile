@@ -10,7 +10,7 @@ HOURS ?= 8
 SEED ?= 1000000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench bench-matrix bench-crypto coverage pictures sim soak twins mutants model audit format-check lint deny docs wasm unit
+.PHONY: help demo test bench bench-matrix bench-crypto coverage pictures sim seeds soak twins mutants model audit format-check lint deny docs wasm unit
 
 help: ## Print this.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,6 +30,9 @@ bench-crypto: ## Measure the signature schemes on this machine: a table, or ARGS
 sim: ## Five minutes of clusters on virtual time in which anything may go wrong; MINUTES=n for more.
 	$(CARGO) run $(LOCKED) --release --bin quorate -- sim --minutes $(MINUTES) $(ARGS)
 
+seeds: ## The first six thousand seeds of the simulator: the same on every machine.
+	$(CARGO) run $(LOCKED) --release --bin quorate -- sim --seeds 6000
+
 soak: ## The same for a night (HOURS=n), with a report in docs/soak.md.
 	$(CARGO) run $(LOCKED) --release --bin quorate -- sim --minutes $$(( $(HOURS) * 60 )) --seed $(SEED) \
 		--markdown docs/soak.md $(ARGS)
@@ -42,7 +45,7 @@ mutants: ## Put each known bug into the core and see that the simulator finds it
 model: ## Every execution within a bound: all variants and their mutants, some minutes; ARGS=--steps prints the ways.
 	$(CARGO) run $(LOCKED) --release -p quorate-model -- $(ARGS)
 
-test: format-check deny lint docs wasm unit sim ## Everything a change must pass.
+test: format-check deny lint docs wasm unit seeds ## Everything a change must pass.
 
 audit: ## Look for known vulnerabilities (fetches the advisory database).
 	$(CARGO) deny --locked check advisories
