@@ -56,6 +56,7 @@ fn put_load(cluster: &LocalCluster, seconds: u64) -> LoadReport {
         arrivals: Arrivals::Closed,
         warm_up: Duration::ZERO,
         duration: Duration::from_secs(seconds),
+        interval: Duration::from_secs(1),
         patience: PATIENCE,
     });
     report.unwrap()

@@ -43,6 +43,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             arrivals,
             warm_up: Duration::from_millis(300),
             duration: Duration::from_secs(3),
+            interval: Duration::from_secs(1),
             patience: Duration::from_secs(5),
         })?;
         let cost = report.generator_us.unwrap_or(f64::NAN);

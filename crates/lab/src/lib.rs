@@ -3,6 +3,8 @@
 
 pub mod bench;
 pub mod counting;
+pub mod experiment;
 pub mod load;
 pub mod local;
+pub mod random;
 pub mod sequence;

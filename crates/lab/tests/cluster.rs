@@ -69,6 +69,7 @@ fn a_cluster_answers_every_command_rightly() {
             arrivals,
             warm_up: Duration::from_millis(200),
             duration: Duration::from_secs(1),
+            interval: Duration::from_secs(1),
             patience: Duration::from_secs(30),
         });
         let report = report.unwrap();

@@ -36,6 +36,7 @@ fn config(cluster: &Cluster, workload: Workload, arrivals: Arrivals) -> LoadConf
         arrivals,
         warm_up: Duration::from_millis(100),
         duration: Duration::from_millis(1200),
+        interval: Duration::from_secs(1),
         patience: Duration::from_secs(20),
     }
 }
@@ -52,7 +53,7 @@ fn sound(report: &LoadReport) {
     assert!(quantiles.is_sorted() && report.p50_ms > 0.0 && report.mean_ms > 0.0);
     assert!(report.mean_ms <= report.max_ms);
     assert!(report.series.len() >= 2);
-    assert_eq!(report.series.iter().map(|second| second.at).collect::<Vec<_>>()[..2], [0, 1]);
+    assert_eq!(report.series.iter().map(|second| second.at).collect::<Vec<_>>()[..2], [0.0, 1.0]);
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! `quorate load`
 
-use std::path::Path;
+mod told;
+
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -32,19 +34,29 @@ pub struct Arguments {
     /// Open loop: commands a second, sent whether or not answers come, latency counted from the
     /// planned moment of sending. Default: closed loop.
     #[arg(long, conflicts_with = "outstanding", value_name = "COMMANDS")]
-    pub rate: Option<u64>,
+    #[arg(value_parser = rate)]
+    pub rate: Option<f64>,
+    /// Open loop: how commands arrive.
+    #[arg(long, value_enum, default_value_t = ArrivalName::Even, requires = "rate", value_name = "NAME")]
+    pub arrivals: ArrivalName,
+    /// What random arrivals and keys are drawn from.
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub seed: u64,
     /// How many clients, each with a key and a session of its own.
     #[arg(long, default_value_t = 4, value_name = "N")]
     pub clients: u32,
     /// Closed loop: frames a client has under way at once.
     #[arg(long, default_value_t = 4, value_name = "FRAMES")]
     pub outstanding: u32,
-    /// How long to measure.
-    #[arg(long, default_value_t = 30, value_name = "N")]
-    pub seconds: u64,
+    /// How long to measure, in seconds.
+    #[arg(long, default_value = "30", value_name = "N", value_parser = seconds)]
+    pub seconds: Duration,
     /// How long to run before measuring, in seconds.
-    #[arg(long, default_value_t = 2, value_name = "N")]
-    pub warmup: u64,
+    #[arg(long, default_value = "2", value_name = "N", value_parser = seconds)]
+    pub warmup: Duration,
+    /// How long each interval of the series is, in seconds.
+    #[arg(long, default_value = "1", value_name = "N", value_parser = seconds)]
+    pub interval: Duration,
     /// To whom frames go.
     #[arg(long, value_enum, default_value_t = SendTo::All, value_name = "WHOM")]
     pub send_to: SendTo,
@@ -54,6 +66,33 @@ pub struct Arguments {
     /// How many different keys are written.
     #[arg(long, default_value_t = 100_000, value_name = "N")]
     pub keys: u64,
+    /// Be one of several processes of an experiment: say when all is warm, begin when told to on standard
+    /// input, and write everything counted to this file.
+    #[arg(long, hide = true, value_name = "FILE")]
+    pub told: Option<PathBuf>,
+}
+
+/// How the commands of an open loop arrive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ArrivalName {
+    /// One every 1 / rate.
+    Even,
+    /// At random, independently of each other.
+    Poisson,
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    let rate: f64 = text.parse().map_err(|_| "not a number of commands a second".to_owned())?;
+    let fits = rate.is_finite() && rate > 0.0;
+    fits.then_some(rate).ok_or_else(|| "must be above 0".to_owned())
+}
+
+/// Up to a year.
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
+    let fits = (0.0..=31_536_000.0).contains(&seconds);
+    fits.then(|| Duration::from_secs_f64(seconds))
+        .ok_or_else(|| "must be from 0 to 31536000 seconds".to_owned())
 }
 
 /// What the commands of a load do.
@@ -72,9 +111,13 @@ pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
     let home = arguments.home.home();
     let cluster = cluster_of(&home)?;
     let config = config(arguments, &cluster)?;
-    let report = load::run(&config).map_err(|error| {
+    let failed = |error: load::LoadError| {
         failure(error.to_string(), home.root(), "see that the replicas run: quorate status")
-    })?;
+    };
+    if let Some(file) = &arguments.told {
+        return told::run(&config, file, failed);
+    }
+    let report = load::run(&config).map_err(failed)?;
     match format {
         Format::Table => print(&for_people(&report)),
         Format::Json => print_json_line(&json_of(&report)),
@@ -101,10 +144,14 @@ pub fn config(arguments: &Arguments, cluster: &Cluster) -> Result<LoadConfig, Fa
         outstanding: arguments.outstanding.max(1) as usize,
         arrivals: match arguments.rate {
             None => Arrivals::Closed,
-            Some(rate) => Arrivals::Even { rate: rate as f64 },
+            Some(rate) => match arguments.arrivals {
+                ArrivalName::Even => Arrivals::Even { rate },
+                ArrivalName::Poisson => Arrivals::Poisson { rate, seed: arguments.seed },
+            },
         },
-        warm_up: Duration::from_secs(arguments.warmup),
-        duration: Duration::from_secs(arguments.seconds),
+        warm_up: arguments.warmup,
+        duration: arguments.seconds,
+        interval: arguments.interval,
         patience: Duration::from_secs(20),
     })
 }
@@ -123,7 +170,7 @@ fn workload(
     };
     match arguments.workload {
         Workload::Set if payload == 0 => Batches::noop(frame, &[]),
-        Workload::Set => Batches::put(frame, payload, arguments.keys, 1, &ok, set),
+        Workload::Set => Batches::put(frame, payload, arguments.keys, arguments.seed, &ok, set),
         Workload::Mixed => {
             let mut turn = 0u64;
             Batches::new(frame, payload, || {

@@ -4,6 +4,7 @@ pub mod bench;
 pub mod completions;
 pub mod config;
 pub mod demo;
+pub mod experiment;
 pub mod gateway;
 pub mod keygen;
 pub mod load;

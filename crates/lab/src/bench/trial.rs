@@ -104,6 +104,7 @@ impl Bench {
             arrivals: Arrivals::Closed,
             warm_up: self.warm_up,
             duration: self.measured,
+            interval: Duration::from_secs(1),
             patience: PATIENCE,
         })
     }

@@ -2,6 +2,8 @@
 
 use quorate_core::client::Packed;
 
+use crate::random::Random;
+
 /// Most bytes of commands that a workload prepares.
 const POOL_BYTES: usize = 32 << 20;
 /// Most batches that a workload prepares.
@@ -137,24 +139,5 @@ impl Prepared {
             commands: Packed::commands(commands.iter().map(|command| &command.command)).ok()?,
             replies: replies.and_then(|replies| Packed::commands(replies).ok()),
         })
-    }
-}
-
-/// SplitMix64: even, and the same everywhere.
-#[derive(Clone, Debug)]
-pub(super) struct Random(pub(super) u64);
-
-impl Random {
-    pub(super) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut x = self.0;
-        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        x ^ (x >> 31)
-    }
-
-    /// Even in (0, 1].
-    pub(super) fn unit(&mut self) -> f64 {
-        ((self.next() >> 11) + 1) as f64 / (1u64 << 53) as f64
     }
 }
