@@ -6,5 +6,6 @@ pub mod counting;
 pub mod experiment;
 pub mod load;
 pub mod local;
+pub mod plot;
 pub mod random;
 pub mod sequence;

@@ -1,5 +1,6 @@
 //! Which runs a study is made of, and in which order.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use quorate_core::committee::MAX_REPLICAS;
 use quorate_node::config::{ConfigError, Finding};
 
 use super::attack;
-use super::axes::Point;
+use super::axes::{AXES, Point};
 use super::row::Settings;
 use super::study::{Measuring, Study, place_of_key};
 use super::value::{Kill, Rate};
@@ -64,6 +65,20 @@ impl Plan {
             .collect();
         Random(measuring.seed).shuffle(&mut runs);
         Ok(Self { settings, measuring, runs })
+    }
+}
+
+impl Plan {
+    /// The axes, and keys of `node.toml`, of which there is more than one value.
+    #[must_use]
+    pub fn varying(&self) -> Vec<String> {
+        let keys = self.settings.iter().flat_map(|settings| settings.point.set.keys().cloned());
+        let keys: BTreeSet<String> = keys.collect();
+        let names = AXES.iter().map(|axis| (*axis).to_owned()).chain(keys);
+        let values = |name: &str| -> BTreeSet<Option<String>> {
+            self.settings.iter().map(|settings| settings.point.text(name)).collect()
+        };
+        names.filter(|name| values(name).len() > 1).collect()
     }
 }
 

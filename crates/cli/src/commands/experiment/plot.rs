@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use quorate_lab::experiment::{self, Plan, Row, STUDY, Study};
+use quorate_lab::plot::{self, PlotError};
 
 use crate::failure::Failure;
 use crate::output::{Format, print};
@@ -38,6 +39,16 @@ pub fn run(arguments: &Arguments, _format: Format) -> Result<(), Failure> {
 
 /// Writes the charts and the page. Where the page is.
 pub fn draw(folder: &Path, study: &Study, plan: &Plan, rows: &[Row]) -> Result<PathBuf, Failure> {
-    let _ = (study, plan, rows);
-    Ok(folder.join("report.html"))
+    let failed = |error: PlotError| Failure::io(error, folder, "this is a bug: report it");
+    let pictures = plot::pictures(study, plan, rows).map_err(failed)?;
+    let write = |name: &str, text: &str| {
+        let file = folder.join(name);
+        std::fs::write(&file, text)
+            .map(|()| file)
+            .map_err(|error| Failure::io(error, folder, "see to the disk, then draw again"))
+    };
+    for picture in &pictures {
+        write(&format!("{}.svg", picture.name), &picture.svg)?;
+    }
+    write("report.html", &plot::page(study, plan, rows, &pictures))
 }

@@ -1,10 +1,9 @@
 //! What is on the screen while a study runs, and the table in its end.
 
-use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::time::Duration;
 
-use quorate_lab::experiment::{AXES, Estimate, Plan, Point, Progress, Row};
+use quorate_lab::experiment::{Estimate, Plan, Point, Progress, Row};
 
 use crate::output::table;
 
@@ -34,7 +33,7 @@ pub fn tell(plan: &Plan, progress: &Progress, row: &Row, live: bool) {
     if live {
         clear();
     }
-    let what = described(&row.settings.point, &varying(plan));
+    let what = described(&row.settings.point, &plan.varying());
     let result = match (&row.figures, &row.failure) {
         (Some(figures), _) => format!(
             "{:.0}/s, p50 {:.2} ms, p99 {:.2} ms",
@@ -51,17 +50,6 @@ pub fn tell(plan: &Plan, progress: &Progress, row: &Row, live: bool) {
         row.repeat + 1,
         span(progress.left())
     );
-}
-
-/// The axes of which the plan has more than one value.
-pub fn varying(plan: &Plan) -> Vec<String> {
-    let keys = plan.settings.iter().flat_map(|settings| settings.point.set.keys().cloned());
-    let keys: BTreeSet<String> = keys.collect();
-    let names = AXES.iter().map(|axis| (*axis).to_owned()).chain(keys);
-    let values = |name: &str| -> BTreeSet<Option<String>> {
-        plan.settings.iter().map(|settings| settings.point.text(name)).collect()
-    };
-    names.filter(|name| values(name).len() > 1).collect()
 }
 
 fn described(point: &Point, axes: &[String]) -> String {
@@ -81,7 +69,7 @@ fn span(time: Duration) -> String {
 
 /// A line a permutation: means of the repeats, with their 95 % confidence ranges.
 pub fn for_people(plan: &Plan, rows: &[Row]) -> String {
-    let axes = varying(plan);
+    let axes = plan.varying();
     let head =
         ["PERMUTATION", "RUNS", "GOODPUT/S", "P50 MS", "P99 MS", "MEMORY MIB", "FOREIGN CORES"];
     let mut cells = Vec::new();
