@@ -33,8 +33,7 @@ pub struct Arguments {
     pub payload: ByteSize,
     /// Open loop: commands a second, sent whether or not answers come, latency counted from the
     /// planned moment of sending. Default: closed loop.
-    #[arg(long, conflicts_with = "outstanding", value_name = "COMMANDS")]
-    #[arg(value_parser = rate)]
+    #[arg(long, value_parser = rate, value_name = "COMMANDS")]
     pub rate: Option<f64>,
     /// Open loop: how commands arrive.
     #[arg(long, value_enum, default_value_t = ArrivalName::Even, requires = "rate", value_name = "NAME")]
@@ -45,9 +44,10 @@ pub struct Arguments {
     /// How many clients, each with a key and a session of its own.
     #[arg(long, default_value_t = 4, value_name = "N")]
     pub clients: u32,
-    /// Closed loop: frames a client has under way at once.
-    #[arg(long, default_value_t = 4, value_name = "FRAMES")]
-    pub outstanding: u32,
+    /// Frames a client has under way at once; what has arrived beyond that waits at the client, and its
+    /// latency counts. Default: 4, with --rate 32.
+    #[arg(long, value_name = "FRAMES")]
+    pub outstanding: Option<u32>,
     /// How long to measure, in seconds.
     #[arg(long, default_value = "30", value_name = "N", value_parser = seconds)]
     pub seconds: Duration,
@@ -141,7 +141,7 @@ pub fn config(arguments: &Arguments, cluster: &Cluster) -> Result<LoadConfig, Fa
         session: session(cluster, arguments.send_to),
         keys,
         workload,
-        outstanding: arguments.outstanding.max(1) as usize,
+        outstanding: outstanding(arguments),
         arrivals: match arguments.rate {
             None => Arrivals::Closed,
             Some(rate) => match arguments.arrivals {
@@ -154,6 +154,11 @@ pub fn config(arguments: &Arguments, cluster: &Cluster) -> Result<LoadConfig, Fa
         interval: arguments.interval,
         patience: Duration::from_secs(20),
     })
+}
+
+fn outstanding(arguments: &Arguments) -> usize {
+    let usual = if arguments.rate.is_some() { 32 } else { 4 };
+    arguments.outstanding.unwrap_or(usual).max(1) as usize
 }
 
 fn workload(

@@ -98,8 +98,8 @@ axes!(
     client_processes: u32 = 1,
     /// Client sessions, of all processes together.
     clients: u32 = 8,
-    /// Frames of a session in flight.
-    outstanding: u32 = 4,
+    /// Frames of a session in flight; 0: 4 in a closed loop, 32 in an open one.
+    outstanding: u32 = 0,
     /// Most commands in a frame; 0: a quarter of the batch.
     frame: u32 = 0,
     /// To whom frames go.
@@ -189,6 +189,16 @@ impl Point {
     #[must_use]
     pub fn frame_commands(&self) -> u32 {
         if self.frame > 0 { self.frame } else { (self.batch / 4).max(1) }
+    }
+
+    /// Frames of a session in flight.
+    #[must_use]
+    pub fn frames_in_flight(&self) -> u32 {
+        match (self.outstanding, self.rate) {
+            (0, Rate::Closed) => 4,
+            (0, Rate::PerSecond(_)) => 32,
+            (frames, _) => frames,
+        }
     }
 
     /// Whether replicas must be laboratory ones.

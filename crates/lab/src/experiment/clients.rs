@@ -154,14 +154,12 @@ fn arguments(
         SendTo::One => "one",
     };
     flag("send-to", send_to.to_owned());
-    match point.rate {
-        Rate::Closed => flag("outstanding", point.outstanding.to_string()),
-        Rate::PerSecond(rate) => {
-            let part = rate * f64::from(clients) / f64::from(point.clients);
-            flag("rate", part.to_string());
-            if point.arrivals == ArrivalName::Poisson {
-                flag("arrivals", "poisson".to_owned());
-            }
+    flag("outstanding", point.frames_in_flight().to_string());
+    if let Rate::PerSecond(rate) = point.rate {
+        let part = rate * f64::from(clients) / f64::from(point.clients);
+        flag("rate", part.to_string());
+        if point.arrivals == ArrivalName::Poisson {
+            flag("arrivals", "poisson".to_owned());
         }
     }
     arguments.push("--told".into());

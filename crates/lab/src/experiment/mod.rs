@@ -16,6 +16,8 @@ mod row;
 mod sampling;
 mod statistics;
 mod study;
+#[cfg(test)]
+mod tests;
 mod trial;
 mod value;
 

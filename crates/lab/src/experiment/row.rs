@@ -149,9 +149,14 @@ pub struct Samples {
 }
 
 impl Figures {
-    /// A figure of the run by its name; `stage_us.execute` for one of several.
+    /// A figure of the run by its name; `stage_us.execute` for one of several. `goodput_before`,
+    /// `goodput_under` and `goodput_after` are those of the intervals before the first fault, within an
+    /// attack, and after the end of the first attack (or after the kill) without one.
     #[must_use]
     pub fn number(&self, name: &str) -> Option<f64> {
+        if let Some(phase) = name.strip_prefix("goodput_") {
+            return self.goodput_of(phase);
+        }
         if let Some(stage) = name.strip_prefix("stage_us.") {
             return self.stage_us.get(stage).copied();
         }
@@ -163,5 +168,27 @@ impl Figures {
             ..self.clone()
         };
         serde_json::to_value(plain).ok()?.get(name)?.as_f64()
+    }
+
+    fn goodput_of(&self, phase: &str) -> Option<f64> {
+        let killed = self.killed.map(|(_, at)| (at, at));
+        let faults: Vec<(f64, f64)> =
+            self.under.iter().map(|under| (under.from, under.to)).chain(killed).collect();
+        let first = faults.iter().map(|(from, _)| *from).reduce(f64::min)?;
+        let over = faults.iter().map(|(_, to)| *to).reduce(f64::min)?;
+        let fits = |one: &&Interval| {
+            let (from, to) = (one.at, one.at + one.seconds);
+            let outside = faults.iter().all(|(begin, end)| to <= *begin || from >= *end);
+            match phase {
+                "before" => to <= first,
+                "under" => faults.iter().any(|(begin, end)| from >= *begin && to <= *end),
+                "after" => from >= over && outside,
+                _ => false,
+            }
+        };
+        let intervals: Vec<&Interval> = self.series.iter().filter(fits).collect();
+        let seconds: f64 = intervals.iter().map(|one| one.seconds).sum();
+        let commands: u64 = intervals.iter().map(|one| one.commands).sum();
+        (seconds > 0.0).then(|| commands as f64 / seconds)
     }
 }

@@ -284,11 +284,8 @@ impl Trial<'_> {
     fn note_doubts(&self, figures: &mut Figures, foreign: Option<f64>) {
         let point = &self.settings.point;
         let fills = figures.commands_per_block >= 0.9 * f64::from(point.batch);
-        let closed = point.rate == super::value::Rate::Closed;
-        if closed
-            && !fills
-            && point.clients * point.outstanding * point.frame_commands() >= point.batch
-        {
+        let in_flight = point.clients * point.frames_in_flight() * point.frame_commands();
+        if point.rate == super::value::Rate::Closed && !fills && in_flight >= point.batch {
             figures.warnings.push(format!(
                 "the load is too small to fill blocks: {:.0} of {} commands on average",
                 figures.commands_per_block, point.batch

@@ -6,6 +6,9 @@ use crate::experiment::Figures;
 pub(super) fn label(name: &str) -> String {
     let known = match name {
         "goodput" => "goodput (commands/s)",
+        "goodput_before" => "goodput before the attack (commands/s)",
+        "goodput_under" => "goodput under attack (commands/s)",
+        "goodput_after" => "goodput after the attack (commands/s)",
         "throughput" => "throughput offered (commands/s)",
         "mean_ms" => "mean latency (ms)",
         "deviation_ms" => "deviation of the latency (ms)",

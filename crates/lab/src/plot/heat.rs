@@ -72,7 +72,7 @@ impl Heat {
 }
 
 fn draw_scale(area: &super::frame::Area<'_>, most: f64) -> Result<(), PlotError> {
-    let (left, width) = (190, 260);
+    let (left, width) = (205, 260);
     area.draw(&Text::new("commands: 1", (48, 20), left_aligned(TEXT)))?;
     for step in 0..52 {
         let x = left + width * step / 52;
