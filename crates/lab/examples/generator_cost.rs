@@ -39,6 +39,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             session: SessionConfig::new(mock.chain(), 4),
             keys: keys.map(|key| Arc::new(key) as Arc<dyn ClientSigner>).collect(),
             workload,
+            write_records: false,
             outstanding,
             arrivals,
             warm_up: Duration::from_millis(300),

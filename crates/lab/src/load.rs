@@ -15,9 +15,12 @@
 mod closed;
 mod distribution;
 mod open;
+mod popularity;
 mod record;
+mod records;
 mod report;
 mod workload;
+mod ycsb;
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -29,8 +32,10 @@ use quorate_core::crypto::ClientSigner;
 use quorate_node::client::{Client, ClientConfig, ReplicaAddress};
 
 pub use distribution::{Counts, Distribution};
+pub use popularity::Popularity;
 pub use report::{Interval, LoadReport};
-pub use workload::{Command, Workload, WorkloadError};
+pub use workload::{Answer, Command, Workload, WorkloadError};
+pub use ycsb::{Expected, Mix, Records};
 
 use record::{Record, Verdict};
 
@@ -48,6 +53,9 @@ pub struct LoadConfig {
     pub keys: Vec<Arc<dyn ClientSigner>>,
     /// What is submitted.
     pub workload: Workload,
+    /// Whether the records that the workload needs are written first. They are there already if another
+    /// process does so.
+    pub write_records: bool,
     /// Most frames of one session in flight.
     pub outstanding: usize,
     /// When commands are submitted.
@@ -103,6 +111,9 @@ pub enum LoadError {
     /// Whoever was to say when measuring begins did not.
     #[error("nobody said when to begin: {0}")]
     NoBeginning(String),
+    /// The records that the workload needs could not be written.
+    #[error("the workload's records could not be written: {0}")]
+    Records(String),
     /// The cluster turned a client down.
     #[error("client {client} is turned down: {reason}")]
     TurnedDown {
@@ -176,6 +187,9 @@ async fn run_on_this_thread(
     beginning: impl FnOnce() -> Result<SystemTime, String> + Send + 'static,
 ) -> Result<LoadReport, LoadError> {
     let clients = connect(config).await?;
+    if config.write_records {
+        records::write(&config.workload, &clients).await?;
+    }
     let bench = Arc::new(Bench::new(config));
     let pacer = match config.arrivals {
         Arrivals::Closed => {

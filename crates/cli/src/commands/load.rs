@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use quorate_app::kv;
-use quorate_lab::load::{self, Arrivals, LoadConfig, LoadReport, Workload as Batches};
+use quorate_lab::load::{self, Arrivals, LoadConfig, LoadReport, Mix, Workload as Batches};
 use quorate_node::config::{ByteSize, Cluster, Finding, Place};
 use serde_json::Value;
 
@@ -63,9 +63,15 @@ pub struct Arguments {
     /// What the commands do.
     #[arg(long, value_enum, default_value_t = Workload::Set, value_name = "NAME")]
     pub workload: Workload,
-    /// How many different keys are written.
+    /// How many different keys are written, or records there are.
     #[arg(long, default_value_t = 100_000, value_name = "N")]
     pub keys: u64,
+    /// Of a YCSB workload, which keys are asked for more often. Default: as YCSB has it.
+    #[arg(long, value_enum, value_name = "NAME")]
+    pub popularity: Option<Popularity>,
+    /// Do not write the records of a YCSB workload first: they are there.
+    #[arg(long)]
+    pub records_are_there: bool,
     /// Be one of several processes of an experiment: say when all is warm, begin when told to on standard
     /// input, and write everything counted to this file.
     #[arg(long, hide = true, value_name = "FILE")]
@@ -100,10 +106,57 @@ fn seconds(text: &str) -> Result<Duration, String> {
 pub enum Workload {
     /// Write random keys; with a payload of 0, commands without a byte, which do nothing.
     Set,
-    /// Nine reads for one write, all ordered.
-    Mixed,
+    /// Write random keys and answer what was there: replies as large as requests.
+    Exchange,
+    /// YCSB A: half reads, half updates.
+    YcsbA,
+    /// YCSB B: 95 % reads, 5 % updates.
+    YcsbB,
+    /// YCSB C: reads.
+    YcsbC,
+    /// YCSB D: 95 % reads of what was inserted last, 5 % inserts.
+    YcsbD,
+    /// YCSB E: 95 % scans, 5 % inserts.
+    YcsbE,
+    /// YCSB F: half reads, half read-modify-writes.
+    YcsbF,
     /// Bytes that mean nothing: for the ordering application.
     Opaque,
+}
+
+impl Workload {
+    fn mix(self) -> Option<Mix> {
+        Some(match self {
+            Self::YcsbA => Mix::A,
+            Self::YcsbB => Mix::B,
+            Self::YcsbC => Mix::C,
+            Self::YcsbD => Mix::D,
+            Self::YcsbE => Mix::E,
+            Self::YcsbF => Mix::F,
+            Self::Set | Self::Exchange | Self::Opaque => return None,
+        })
+    }
+}
+
+/// Which keys are asked for more often than others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Popularity {
+    /// None.
+    Uniform,
+    /// A few, by Zipf's law.
+    Zipfian,
+    /// Those that were written last.
+    Latest,
+}
+
+impl From<Popularity> for load::Popularity {
+    fn from(name: Popularity) -> Self {
+        match name {
+            Popularity::Uniform => Self::Uniform,
+            Popularity::Zipfian => Self::Zipfian,
+            Popularity::Latest => Self::Latest,
+        }
+    }
 }
 
 /// Runs `load`.
@@ -141,6 +194,7 @@ pub fn config(arguments: &Arguments, cluster: &Cluster) -> Result<LoadConfig, Fa
         session: session(cluster, arguments.send_to),
         keys,
         workload,
+        write_records: !arguments.records_are_there,
         outstanding: outstanding(arguments),
         arrivals: match arguments.rate {
             None => Arrivals::Closed,
@@ -176,26 +230,16 @@ fn workload(
     match arguments.workload {
         Workload::Set if payload == 0 => Batches::noop(frame, &[]),
         Workload::Set => Batches::put(frame, payload, arguments.keys, arguments.seed, &ok, set),
-        Workload::Mixed => {
-            let mut turn = 0u64;
-            Batches::new(frame, payload, || {
-                turn += 1;
-                let key =
-                    format!("key-{:012}", turn.wrapping_mul(0x9E37_79B9) % arguments.keys.max(1));
-                let mut command = Vec::new();
-                if turn.is_multiple_of(10) {
-                    command = set(key.as_bytes(), &vec![b'x'; payload]);
-                    load::Command { command, reply: Some(ok.clone()) }
-                } else {
-                    kv::command::encode::get(&mut command, key.as_bytes());
-                    load::Command { command, reply: None }
-                }
-            })
-        }
+        Workload::Exchange => Batches::exchange(frame, payload, (arguments.keys, arguments.seed)),
         Workload::Opaque => Batches::new(frame, payload, || load::Command {
             command: vec![b'x'; payload],
-            reply: None,
+            answer: load::Answer::Any,
         }),
+        ycsb => {
+            let mix = ycsb.mix().unwrap_or(Mix::A);
+            let popularity = arguments.popularity.map_or(mix.usual(), Into::into);
+            Batches::ycsb(frame, payload, mix, popularity, (arguments.keys, arguments.seed))
+        }
     }
 }
 

@@ -2,13 +2,18 @@
 
 use std::collections::BTreeMap;
 
+use quorate_core::ReplicaId;
 use quorate_node::config::{
     ByteSize, Combination, Durability, LeaderName, PacemakerName, ProtocolName, SchemeName,
     VoteRoute,
 };
+use quorate_node::testnet;
 use serde::{Deserialize, Serialize};
 
-use super::value::{ArrivalName, Attack, Kill, Many, Name, Rate, SendTo, Size, Written};
+use super::value::{
+    ArrivalName, Attack, Kill, Many, Name, PopularityName, Rate, SendTo, Size, WorkloadName,
+    Written,
+};
 
 macro_rules! axes {
     ($($(#[$doc:meta])* $key:ident: $type:ty = $default:expr,)*) => {
@@ -80,6 +85,8 @@ axes!(
     pacemaker: Name<PacemakerName> = Name(Combination::default().pacemaker),
     /// Who leads.
     leader: Name<LeaderName> = Name(Combination::default().leader),
+    /// The replica that leads, if that is fixed.
+    fixed_leader: u16 = 0,
     /// What is signed with.
     signatures: Name<SchemeName> = Name(Combination::default().signatures),
     /// Replicas.
@@ -104,7 +111,12 @@ axes!(
     frame: u32 = 0,
     /// To whom frames go.
     send_to: SendTo = SendTo::All,
-    /// How many different keys are written.
+    /// What the commands do: `set` writes random keys, `exchange` also answers what was there, `ycsb-a` to
+    /// `ycsb-f` are YCSB's.
+    workload: WorkloadName = WorkloadName::Set,
+    /// Of YCSB's workloads, which keys are asked for more often.
+    popularity: PopularityName = PopularityName::Usual,
+    /// How many different keys are written, or records there are.
     keys: u64 = 100_000,
     /// What Byzantine replicas do, and when.
     adversary: Written<Attack> = Written(Attack(None)),
@@ -207,6 +219,21 @@ impl Point {
         self.combination().needs_laboratory()
             || self.adversary.0.0.is_some()
             || self.set.keys().any(|key| key.starts_with("laboratory."))
+    }
+
+    /// The cluster that it is measured on.
+    #[must_use]
+    pub fn testnet_options(&self) -> testnet::Options {
+        testnet::Options {
+            chain: "experiment".to_owned(),
+            combination: self.combination(),
+            fixed_leader: (self.leader.0 == LeaderName::Fixed)
+                .then_some(ReplicaId(self.fixed_leader)),
+            laboratory: self.needs_laboratory(),
+            batch_commands: Some(self.batch),
+            durability: self.durability.0,
+            ..testnet::Options::default()
+        }
     }
 
     /// The value of an axis, or of a key of `node.toml`, as people read it.

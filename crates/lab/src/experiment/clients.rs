@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::row::Settings;
 use super::trial::TrialError;
-use super::value::{ArrivalName, Rate, SendTo};
+use super::value::{ArrivalName, PopularityName, Rate, SendTo};
 use crate::load::{Distribution, LoadReport};
 use crate::local::{Echo, Process, ProcessError, Start, Usage};
 
@@ -147,7 +147,14 @@ fn arguments(
     flag("seconds", settings.seconds.to_string());
     flag("warmup", settings.warm_up.to_string());
     flag("interval", settings.interval.to_string());
+    flag("workload", point.workload.name().to_owned());
     flag("keys", point.keys.to_string());
+    match point.popularity {
+        PopularityName::Usual => {}
+        PopularityName::Uniform => flag("popularity", "uniform".to_owned()),
+        PopularityName::Zipfian => flag("popularity", "zipfian".to_owned()),
+        PopularityName::Latest => flag("popularity", "latest".to_owned()),
+    }
     flag("seed", (seed.wrapping_add(u64::from(number))).to_string());
     let send_to = match point.send_to {
         SendTo::All => "all",
@@ -161,6 +168,10 @@ fn arguments(
         if point.arrivals == ArrivalName::Poisson {
             flag("arrivals", "poisson".to_owned());
         }
+    }
+    if number > 0 {
+        // The first one writes them.
+        arguments.push("--records-are-there".into());
     }
     arguments.push("--told".into());
     arguments.push(counted.into());

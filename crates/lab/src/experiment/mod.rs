@@ -32,7 +32,8 @@ pub use results::{Lines, ResultsError, runs_csv, series_csv};
 pub use row::{Figures, Row, Samples, Settings};
 pub use statistics::Estimate;
 pub use study::{Measure, Measuring, Quick, Source, SourceNumber, Study, Variant};
-pub use trial::TrialError;
+pub use trial::{TrialError, run_once};
 pub use value::{
-    ArrivalName, Attack, Kill, Many, Name, Named, NoKill, Rate, SendTo, Size, Span, Written,
+    ArrivalName, Attack, Kill, Many, Name, Named, NoKill, PopularityName, Rate, SendTo, Size, Span,
+    WorkloadName, Written,
 };

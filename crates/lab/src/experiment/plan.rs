@@ -124,6 +124,10 @@ fn check(point: &Point, measuring: &Measuring, wrong: &mut impl FnMut(String, &s
         wrong(rule.reason.to_owned(), rule.key, rule.remedy);
     }
     check_faults(point, measuring, wrong);
+    if usize::from(point.fixed_leader) >= n {
+        let what = format!("`fixed_leader` is {}, but there are {n} replicas", point.fixed_leader);
+        wrong(what, "fixed_leader", "name one of the replicas; their ids begin at 0");
+    }
     if point.client_processes == 0 || point.clients < point.client_processes {
         let what = format!(
             "{} clients do not go into {} processes",

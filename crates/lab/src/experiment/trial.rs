@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use quorate_node::testnet::{self, Testnet};
+use quorate_node::testnet;
 
 use super::attack::{self, Under};
 use super::clients::Clients;
@@ -16,7 +16,9 @@ use super::row::{Figures, Settings};
 use super::sampling::{Sampling, Spent};
 use super::value::Kill;
 use crate::load::{Counts, LoadReport};
-use crate::local::{Echo, LocalCluster, LocalError, Options, ProcessError, Usage, folder_bytes};
+use crate::local::{
+    Fresh, LocalCluster, LocalError, ProcessError, ReplicaEnded, Usage, folder_bytes,
+};
 
 /// How long anything may take that is waited for.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -76,13 +78,8 @@ pub enum TrialError {
         late: f64,
     },
     /// A replica ended that nobody killed.
-    #[error("replica {id} {how}; see replica-{id}/replica.log")]
-    Ended {
-        /// Which.
-        id: usize,
-        /// How.
-        how: String,
-    },
+    #[error(transparent)]
+    Ended(#[from] ReplicaEnded),
     /// A number to be sampled that replicas do not have.
     #[error("replicas have no number \"{name}\" (measure.numbers); they have {known}")]
     NoSuchNumber {
@@ -102,40 +99,29 @@ pub(super) struct Measured {
     pub(super) foreign_cores: Option<f64>,
 }
 
+/// Runs these settings once, with homes in `folder`, which stay.
+///
+/// # Errors
+/// [`TrialError`].
+pub fn run_once(program: &Path, folder: &Path, settings: &Settings) -> Result<Figures, TrialError> {
+    let stop = AtomicBool::new(false);
+    let folder = folder.to_owned();
+    let trial = Trial { program, folder, settings, seed: 1, numbers: &[], stop: &stop };
+    Ok(trial.run()?.figures)
+}
+
 impl Trial<'_> {
     /// Runs it. The homes stay, whatever came out; the processes are gone.
     pub(super) fn run(&self) -> Result<Measured, TrialError> {
         let confined = Confined::to(self.settings.point.cores)?;
-        let net = self.homes()?;
         let spans = self.spans();
-        let client_home = net.client.clone();
         let started = Instant::now();
-        let mut cluster = LocalCluster::start(net.cluster, net.replicas, self.start(&spans))?;
-        cluster.await_ready(PATIENCE)?;
-        let mut clients = Clients::start(self.program, &client_home, self.settings, self.seed)?;
-        drop(confined);
-        let measured = self.measure(&mut cluster, &mut clients, started, spans);
-        // Whatever else went wrong, this is why.
-        if let Some((id, how, _)) = cluster.ended().into_iter().next()
-            && !self.stop.load(Ordering::Relaxed)
-        {
-            return Err(TrialError::Ended { id, how });
-        }
-        cluster.stop();
-        measured
-    }
-
-    fn homes(&self) -> Result<Testnet, TrialError> {
-        let point = &self.settings.point;
-        let options = testnet::Options {
-            chain: "experiment".to_owned(),
-            combination: point.combination(),
-            laboratory: point.needs_laboratory(),
-            batch_commands: Some(point.batch),
-            durability: point.durability.0,
-            ..testnet::Options::default()
-        };
-        Ok(testnet::init(&self.folder, point.replicas, &options)?)
+        self.cluster(&spans).run(|cluster, client| {
+            cluster.await_ready(PATIENCE)?;
+            let mut clients = Clients::start(self.program, client, self.settings, self.seed)?;
+            drop(confined);
+            self.measure(cluster, &mut clients, started, spans.clone())
+        })
     }
 
     fn spans(&self) -> Vec<Under> {
@@ -144,7 +130,7 @@ impl Trial<'_> {
         schedule.map(|schedule| attack::spans(schedule, duration)).unwrap_or_default()
     }
 
-    fn start(&self, spans: &[Under]) -> Options {
+    fn cluster(&self, spans: &[Under]) -> Fresh<'_> {
         let point = &self.settings.point;
         let settle = Duration::from_secs_f64(self.settings.settle);
         let schedule = attack::of_process(spans, settle);
@@ -153,11 +139,13 @@ impl Trial<'_> {
         let set = point.set.iter().flat_map(|(key, value)| {
             [OsString::from("--set"), OsString::from(format!("{key}={value}"))]
         });
-        Options {
-            program: self.program.to_owned(),
+        Fresh {
+            program: self.program,
+            folder: &self.folder,
+            replicas: point.replicas,
+            options: point.testnet_options(),
             arguments: set.collect(),
             own_arguments: point.liars().into_iter().map(lie).collect::<BTreeMap<_, _>>(),
-            echo: Echo::No,
         }
     }
 
@@ -270,7 +258,7 @@ impl Trial<'_> {
                 return Err(TrialError::Stopped);
             }
             if let Some((id, how, _)) = cluster.ended().into_iter().next() {
-                return Err(TrialError::Ended { id, how });
+                return Err(ReplicaEnded { id, how }.into());
             }
             clients.check()?;
             let left = until.saturating_duration_since(Instant::now());

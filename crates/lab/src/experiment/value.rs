@@ -297,6 +297,61 @@ pub enum ArrivalName {
     Poisson,
 }
 
+/// What the commands of a load do, by the names of `quorate load --workload`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WorkloadName {
+    /// Write random keys; with no payload, commands without a byte.
+    #[default]
+    Set,
+    /// Write random keys, and answer what was there.
+    Exchange,
+    /// Half reads, half updates.
+    YcsbA,
+    /// 95 % reads, 5 % updates.
+    YcsbB,
+    /// Reads.
+    YcsbC,
+    /// 95 % reads of what was inserted last, 5 % inserts.
+    YcsbD,
+    /// 95 % scans, 5 % inserts.
+    YcsbE,
+    /// Half reads, half read-modify-writes.
+    YcsbF,
+}
+
+impl WorkloadName {
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Set => "set",
+            Self::Exchange => "exchange",
+            Self::YcsbA => "ycsb-a",
+            Self::YcsbB => "ycsb-b",
+            Self::YcsbC => "ycsb-c",
+            Self::YcsbD => "ycsb-d",
+            Self::YcsbE => "ycsb-e",
+            Self::YcsbF => "ycsb-f",
+        }
+    }
+}
+
+/// Which keys are asked for more often, by the names of `quorate load --popularity`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PopularityName {
+    /// As the workload has it.
+    #[default]
+    Usual,
+    /// None.
+    Uniform,
+    /// A few, by Zipf's law.
+    Zipfian,
+    /// Those that were written last.
+    Latest,
+}
+
 /// To whom clients send frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

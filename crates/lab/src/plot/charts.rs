@@ -49,9 +49,10 @@ pub fn pictures(study: &Study, plan: &Plan, rows: &[Row]) -> Result<Vec<Picture>
             };
             let parts = [kind, chart.y.as_deref().unwrap_or_default(), &panel];
             let name = file_name(&parts);
-            let same =
-                pictures.iter().filter(|known: &&Picture| known.name.starts_with(&name)).count();
-            let name = if same > 0 { format!("{name}-{}", same + 1) } else { name };
+            let taken = |name: &String| pictures.iter().any(|known: &Picture| known.name == *name);
+            let others = (2..).map(|turn| format!("{name}-{turn}"));
+            let free = std::iter::once(name.clone()).chain(others).find(|name| !taken(name));
+            let name = free.unwrap_or(name);
             pictures.push(Picture { name, title, svg });
         }
     }
