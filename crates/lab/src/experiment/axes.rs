@@ -246,6 +246,8 @@ impl Point {
         match value.get(axis)? {
             serde_json::Value::String(text) => Some(text.clone()),
             serde_json::Value::Object(_) | serde_json::Value::Null => None,
+            // A rate of 2000 is not one of 2000.0.
+            serde_json::Value::Number(number) => Some(number.as_f64()?.to_string()),
             other => Some(other.to_string()),
         }
     }

@@ -164,7 +164,11 @@ fn check_faults(point: &Point, measuring: &Measuring, wrong: &mut impl FnMut(Str
             "{n} replicas tolerate {f} faulty ones, and {} are asked for ({liars} Byzantine, {killed} killed)",
             liars + killed
         );
-        let key = if liars > 0 { "liars" } else { "kill" };
+        let key = match (liars, point.liars) {
+            (0, _) => "kill",
+            (_, 0) => "adversary",
+            _ => "liars",
+        };
         wrong(what, key, &format!("have at least {} replicas", 3 * (liars + killed) + 1));
     }
     if let Kill::Replica(id, _) = point.kill.0

@@ -58,6 +58,17 @@ impl Lines {
     /// # Errors
     /// [`ResultsError`]; the file is as it was then.
     pub fn open<T: DeserializeOwned>(path: &Path) -> Result<(Self, Vec<T>), ResultsError> {
+        Self::open_checked(path, |_| Ok(()))
+    }
+
+    /// As [`Lines::open`]; of each value `check` says what is wrong with it.
+    ///
+    /// # Errors
+    /// As [`Lines::open`].
+    pub fn open_checked<T: DeserializeOwned>(
+        path: &Path,
+        check: impl Fn(&T) -> Result<(), String>,
+    ) -> Result<(Self, Vec<T>), ResultsError> {
         let io = |what| move |source| ResultsError::Io { path: path.to_owned(), what, source };
         let options = File::options().read(true).write(true).create(true).truncate(false).clone();
         let mut file = options.open(path).map_err(io("cannot be opened"))?;
@@ -73,12 +84,11 @@ impl Lines {
             if line.trim_ascii().is_empty() {
                 continue;
             }
-            let row = serde_json::from_slice(line);
-            rows.push(row.map_err(|error| ResultsError::NoRow {
-                path: path.to_owned(),
-                line: at + 1,
-                reason: error.to_string(),
-            })?);
+            let row = serde_json::from_slice(line).map_err(|error| error.to_string());
+            let row = row.and_then(|row| check(&row).map(|()| row));
+            let no_row =
+                |reason| ResultsError::NoRow { path: path.to_owned(), line: at + 1, reason };
+            rows.push(row.map_err(no_row)?);
         }
         file.set_len(whole as u64).map_err(io("cannot be cut"))?;
         file.seek(SeekFrom::End(0)).map_err(io("cannot be appended to"))?;

@@ -26,6 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const LEAD: Duration = Duration::from_millis(100);
 /// How often it is looked whether a process has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// How often a cluster is started anew that was not ready in time.
+const MORE_SETTLING: u32 = 4;
 const MIB: f64 = (1 << 20) as f64;
 
 /// What a run needs beside its settings.
@@ -111,16 +113,31 @@ pub fn run_once(program: &Path, folder: &Path, settings: &Settings) -> Result<Fi
 }
 
 impl Trial<'_> {
-    /// Runs it. The homes stay, whatever came out; the processes are gone.
+    /// Runs it. The homes stay, whatever came out; the processes are gone. A cluster that was not ready when an
+    /// attack's clock had it begin is started anew, with twice the time to settle.
     pub(super) fn run(&self) -> Result<Measured, TrialError> {
+        let mut settle = Duration::from_secs_f64(self.settings.settle);
+        for _ in 0..MORE_SETTLING {
+            match self.attempt(settle) {
+                Err(TrialError::Unsettled { .. }) => settle *= 2,
+                done => return done,
+            }
+            std::fs::remove_dir_all(&self.folder)
+                .map_err(|source| TrialError::Io { what: "homes cannot be removed", source })?;
+        }
+        self.attempt(settle)
+    }
+
+    fn attempt(&self, settle: Duration) -> Result<Measured, TrialError> {
         let confined = Confined::to(self.settings.point.cores)?;
         let spans = self.spans();
         let started = Instant::now();
-        self.cluster(&spans).run(|cluster, client| {
+        self.cluster(&spans, settle).run(|cluster, client| {
             cluster.await_ready(PATIENCE)?;
             let mut clients = Clients::start(self.program, client, self.settings, self.seed)?;
             drop(confined);
-            self.measure(cluster, &mut clients, started, spans.clone())
+            let begins = (!spans.is_empty()).then(|| started + settle);
+            self.measure(cluster, &mut clients, begins, spans)
         })
     }
 
@@ -130,9 +147,8 @@ impl Trial<'_> {
         schedule.map(|schedule| attack::spans(schedule, duration)).unwrap_or_default()
     }
 
-    fn cluster(&self, spans: &[Under]) -> Fresh<'_> {
+    fn cluster(&self, spans: &[Under], settle: Duration) -> Fresh<'_> {
         let point = &self.settings.point;
-        let settle = Duration::from_secs_f64(self.settings.settle);
         let schedule = attack::of_process(spans, settle);
         let lie =
             |id: usize| (id, vec![OsString::from("--adversary"), OsString::from(schedule.clone())]);
@@ -153,21 +169,17 @@ impl Trial<'_> {
         &self,
         cluster: &mut LocalCluster,
         clients: &mut Clients,
-        started: Instant,
+        begins: Option<Instant>,
         under: Vec<Under>,
     ) -> Result<Measured, TrialError> {
         clients.await_ready(self.settings.warm_up)?;
-        let mut wait = LEAD;
-        if !under.is_empty() {
-            let settle = Duration::from_secs_f64(self.settings.settle);
-            let late = (started.elapsed() + LEAD).saturating_sub(settle);
-            if !late.is_zero() {
-                return Err(TrialError::Unsettled { late: late.as_secs_f64() });
-            }
-            wait = settle - started.elapsed();
+        let earliest = Instant::now() + LEAD;
+        let begins = begins.unwrap_or(earliest);
+        let late = earliest.saturating_duration_since(begins);
+        if !late.is_zero() {
+            return Err(TrialError::Unsettled { late: late.as_secs_f64() });
         }
-        let begins = Instant::now() + wait;
-        clients.begin(SystemTime::now() + wait)?;
+        clients.begin(SystemTime::now() + begins.saturating_duration_since(Instant::now()))?;
         self.sleep_until(begins, cluster, clients)?;
 
         let busy = context::machine_time();

@@ -172,7 +172,7 @@ pub(super) fn axes<'a, 'b>(
 ) -> Result<Plot<'a, 'b>, PlotError> {
     let left = 46 + (y.longest_text() as f64 * CHARACTER) as u32;
     let mut plot = ChartBuilder::on(area)
-        .margin_right(36)
+        .margin_right(52)
         .margin_bottom(8)
         .margin_top(10)
         .margin_left(6)

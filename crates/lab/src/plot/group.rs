@@ -27,7 +27,7 @@ pub(super) fn by<'a>(settings: &[&'a Settings], axes: &[String]) -> Vec<Group<'a
 
 /// The values of some axes, in words.
 pub(super) fn label(point: &Point, axes: &[String]) -> String {
-    let parts: Vec<String> = axes.iter().filter_map(|axis| Some(word(point, axis)?)).collect();
+    let parts: Vec<String> = axes.iter().filter_map(|axis| word(point, axis)).collect();
     parts.join(", ")
 }
 

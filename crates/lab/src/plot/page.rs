@@ -76,13 +76,17 @@ fn measured(html: &mut String, plan: &Plan, rows: &[Row]) {
     let measuring = &plan.measuring;
     let _ = writeln!(
         html,
-        "<h2>How it was measured</h2>\n<p>{} permutations, each run {} times in random order (seed {}), each \
+        "<h2>How it was measured</h2>\n<p>{} permutations, each run {} in random order (seed {}), each \
          run in its own processes with clean homes: {:?} measured, at least {:?} of load before, intervals of \
          {:?}. Latency counts from the time at which a command was to be submitted. Ranges are 95 % confidence \
          intervals of the mean over the repeats, by Student's t distribution; no range is shown of a single \
          run.</p>",
         plan.settings.len(),
-        measuring.repeats,
+        if measuring.repeats == 1 {
+            "once".to_owned()
+        } else {
+            format!("{} times", measuring.repeats)
+        },
         measuring.seed,
         measuring.duration,
         measuring.warm_up,

@@ -22,7 +22,7 @@ use super::BenchError;
 use crate::counting::{Counting, Interval, Size, Verdict};
 use crate::local::{Fresh, LocalCluster, LocalError};
 
-pub use file::{RowsError, RowsFile};
+pub use file::open_rows;
 pub use only::{Only, OnlyError};
 pub use row::{Combined, Figures, MatrixRow, MatrixSettings};
 
