@@ -403,6 +403,17 @@ impl Cluster {
         self.hash = mixed ^ (mixed >> 29);
     }
 
+    /// Of the run so far: what happened and when, and what it came to.
+    #[must_use]
+    pub fn trace_hash(&self) -> u64 {
+        let acknowledged: u64 = self.clients.iter().map(|client| client.acknowledged).sum();
+        let parts = [self.config.seed, self.steps, self.oracles.height(), acknowledged];
+        parts.iter().fold(self.hash, |hash, part| {
+            let mixed = (hash ^ part).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+            mixed ^ (mixed >> 31)
+        })
+    }
+
     pub(crate) fn timers(&self) -> impl Iterator<Item = (Time, usize)> {
         self.slots
             .iter()
