@@ -282,7 +282,7 @@ impl HotStuff {
             Message::TimeOut { time_out, high_qc, high_tc, last_vote } => {
                 self.on_certificates(now, from, high_qc.clone(), high_tc, fx);
                 if let Some(vote) = last_vote {
-                    self.on_vote(now, vote, fx);
+                    self.on_vote(now, *vote, fx);
                 }
                 self.on_time_out(now, time_out, high_qc, fx);
             }

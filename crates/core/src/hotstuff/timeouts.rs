@@ -57,7 +57,8 @@ impl HotStuff {
         let high_tc = self.safety.high_tc.clone().filter(|tc| tc.view() > self.ended_by(&high_qc));
         // A vote that has its certificate in the high QC is no help.
         let news = |vote: &Vote| vote.view <= time_out.view && vote.rank() > high_qc.rank();
-        let last_vote = mutant!("time-outs-without-votes", None, self.my_vote.filter(news));
+        let my_vote = mutant!("time-outs-without-votes", None, self.my_vote.filter(news));
+        let last_vote = my_vote.map(Box::new);
         let message = Message::TimeOut { time_out, high_qc: high_qc.clone(), high_tc, last_vote };
         match self.pacemaker.collector(time_out.view) {
             None => fx.output(Output::Broadcast(message)),
