@@ -11,6 +11,7 @@ use cluster::network::{Fate, Link};
 use cluster::trace::Trace;
 use cluster::{Cluster, Config, Peer, status_of};
 use quorate_core::hotstuff::Message;
+use quorate_core::pacemaker::Kind;
 use quorate_core::replica::Halt;
 use quorate_core::replica::message::PeerMessage;
 use quorate_core::{Duration, Height};
@@ -63,6 +64,22 @@ fn a_frame_sent_to_one_reaches_a_cluster_whose_leader_is_dead() {
             cluster.crash(dead);
             cluster.turn_client_to(0, Targets::One { replica: (dead + 2) % 4, relay });
             serve(&mut cluster, 3);
+        }
+    }
+}
+
+#[test]
+fn what_was_passed_on_and_lost_is_passed_on_when_its_client_asks_again() {
+    for pacemaker in [Kind::TimeoutCertificates, Kind::Linear] {
+        for (relay, dead) in [(false, 1), (true, 1), (false, 3), (true, 3)] {
+            let mut cluster = Cluster::new(Config { pacemaker, ..Config::default() });
+            cluster.drops = Some(|_, _, message| matches!(message, PeerMessage::Relay(_)));
+            cluster.crash(dead);
+            cluster.turn_client_to(0, Targets::One { replica: 0, relay });
+            cluster.request(0, 1, 10);
+            assert!(!cluster.run_until_answered(400_000));
+            cluster.drops = None;
+            assert!(cluster.run_until_answered(60_000_000), "{pacemaker:?} {relay} {dead}");
         }
     }
 }

@@ -67,6 +67,8 @@ pub struct HotStuff {
     domain: Domain,
     genesis: BlockId,
     tree: BlockTree,
+    /// Where the snapshot stood from which it started.
+    recovered: Height,
     safety: Safety,
     /// The highest view it proposed in, or may have before it was restarted.
     proposed: View,
@@ -123,6 +125,7 @@ impl HotStuff {
             genesis: genesis.id(),
             safety: Safety::new(genesis.id()),
             tree: BlockTree::new(genesis, Height(0), Vec::new()),
+            recovered: Height(0),
             proposed: View(0),
             reserved_before: View(0),
             must_write: false,
@@ -170,6 +173,7 @@ impl HotStuff {
         let Recovered { safety, root, root_committed, recent, blocks } = recovered;
         // Back-off counts from here, however far the chain has come before the snapshot.
         self.pacemaker.committed(root.view);
+        self.recovered = root.height;
         self.tree = BlockTree::new(root, root_committed, recent);
         if let Some(safety) = safety {
             self.safety = mutant!("safety-not-restored", self.safety.clone(), safety);
@@ -258,10 +262,21 @@ impl HotStuff {
         (root.height > self.shown_by(&self.safety.high_qc)).then(|| decided.view())
     }
 
+    /// Up to which height the certificates of this replica show what it knows to be committed. A snapshot
+    /// is on disk without the certificate that committed its block: if all who had that restart, they
+    /// must certify anew what they have, or who lacks it would ask in vain.
+    fn committed_for_all_to_see(&self) -> Height {
+        let root = self.tree.root().height;
+        if root > self.recovered || self.news_of_decision().is_some() {
+            return root;
+        }
+        self.shown_by(&self.safety.high_qc).min(root)
+    }
+
     /// Whether commands stand above the committed head in the chain that leaders extend. Those of
     /// another fork are pending in the mempool, or were executed: they are nothing to wait for.
     fn has_uncommitted_commands(&self) -> bool {
-        let floor = self.tree.root().height;
+        let floor = self.committed_for_all_to_see();
         let head = self.safety.high_qc.block();
         let mut above = self.tree.above(floor, &head);
         above.any(|block| !block.is_empty())

@@ -286,7 +286,14 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
                     }
                     continue;
                 }
-                Admission::Known | Admission::Waiting => continue,
+                Admission::Known => {
+                    let before = self.relay_overdue_since(now);
+                    if relay && self.mempool.pass_on_again(&frame.id(), before, now) {
+                        relayed.push(frame);
+                    }
+                    continue;
+                }
+                Admission::Waiting => continue,
                 Admission::Answered(outcome) => Response::Outcome(outcome),
                 Admission::Refused(reason) => refusal(&frame, reason),
             };
@@ -319,6 +326,11 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         self.consult(now, protocol::Input::Timeout, fx);
     }
 
+    /// What came or was passed on before this instant was so at least `relay_after` ago.
+    fn relay_overdue_since(&self, now: Time) -> Time {
+        Time(now.0.saturating_sub(self.settings.relay_after.as_nanos() as u64) + 1)
+    }
+
     /// Passes on what has waited long in no block: the leader may not have it, or be dead and the
     /// others not know that there is work.
     fn relay_overdue(&mut self, now: Time, fx: &mut Fx<P::Message>) {
@@ -326,11 +338,11 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         if now < oldest.after(self.settings.relay_after) {
             return;
         }
-        let overdue = Time(now.0.saturating_sub(self.settings.relay_after.as_nanos() as u64) + 1);
+        let overdue = self.relay_overdue_since(now);
         let in_blocks: BTreeSet<FrameId> = self.bodies.values().flatten().map(|f| f.id()).collect();
         let mut batch = Vec::new();
         let mut bytes = 0;
-        for frame in self.mempool.unrelayed_before(overdue) {
+        for frame in self.mempool.unrelayed_before(overdue, now) {
             if in_blocks.contains(&frame.id()) {
                 continue;
             }
