@@ -436,6 +436,10 @@ impl Protocol for HotStuff {
         }
     }
 
+    fn view(&self) -> View {
+        self.pacemaker.view()
+    }
+
     fn tree(&self) -> &BlockTree {
         &self.tree
     }
