@@ -516,9 +516,18 @@ impl Tc {
                 checks = votes;
             }
         }
+        // Most say the same as the one before.
+        let mut last: Option<(View, BlockId, Statement)> = None;
         let statements = self.0.entries.iter().enumerate().map(|(at, (_, high_qc_view))| {
-            let qc = self.0.qcs.get(at).unwrap_or(high_qc);
-            domain.time_out(self.0.view, *high_qc_view, &qc.block())
+            let (view, block) = (*high_qc_view, self.0.qcs.get(at).unwrap_or(high_qc).block());
+            match last {
+                Some((last_view, last_block, said)) if (last_view, last_block) == (view, block) => said,
+                _ => {
+                    let said = domain.time_out(self.0.view, view, &block);
+                    last = Some((view, block, said));
+                    said
+                }
+            }
         });
         let signed = statements.zip(self.signers());
         match (domain.time_outs, self.0.signatures.as_slice()) {

@@ -108,8 +108,8 @@ impl Qc {
     /// bytes of signatures.
     pub(crate) fn encode_identity(&self, out: &mut Vec<u8>) {
         self.0.ballot.encode(out);
-        let signers: Vec<ReplicaId> = self.signers().collect();
-        put_list(out, &signers);
+        (self.signers().count() as u32).encode(out);
+        self.signers().for_each(|signer| signer.encode(out));
     }
 }
 
