@@ -312,10 +312,10 @@ impl Pacemaker {
         let counts =
             |held: &TimeOut| mutant!("mixed-view-tc", held.view >= view, held.view == view);
         let of_view = self.time_outs.iter().flatten().filter(|(held, _)| counts(held));
-        let mut time_outs: Vec<&(TimeOut, Qc)> = of_view.collect();
-        if time_outs.len() < self.quorum {
+        if of_view.clone().count() < self.quorum {
             return None;
         }
+        let mut time_outs: Vec<&(TimeOut, Qc)> = of_view.collect();
         time_outs.sort_by_key(|(_, qc)| std::cmp::Reverse(qc.rank()));
         Some(time_outs.into_iter().take(self.quorum).cloned().collect())
     }

@@ -28,6 +28,7 @@ use super::oracles::Oracles;
 use super::rng::Rng;
 use super::strict::Strict;
 use super::trace::Trace;
+use super::turns::Desk;
 
 pub type Core = Replica<Driver, Register>;
 pub type Peer = PeerMessage<Message>;
@@ -74,6 +75,7 @@ pub struct Cluster {
     pub oracles: Oracles,
     pub rng: Rng,
     pub(crate) events: Events,
+    pub(crate) desk: Desk,
     /// Faults that happened, by kind.
     pub faults: Faults,
     /// How many things have happened: messages, timers, verdicts, answers.
@@ -139,6 +141,7 @@ impl Cluster {
             oracles: Oracles::default(),
             rng: Rng::new(config.seed),
             events: Events::default(),
+            desk: Desk::default(),
             faults: Faults::default(),
             steps: 0,
             hash: config.seed,
@@ -215,7 +218,7 @@ impl Cluster {
         let Some(recovery) = recovery else { return };
         self.slots[slot].core = Some(Box::new(self.make_core(slot, execution)));
         self.note(slot, || "starts".into());
-        self.turn(slot, vec![Input::Start(Box::new(recovery))]);
+        self.turn(slot, Input::Start(Box::new(recovery)));
         self.tell_log(slot);
         self.connect(slot);
     }
@@ -241,7 +244,7 @@ impl Cluster {
     /// Tells a replica where its log begins.
     pub(crate) fn tell_log(&mut self, slot: usize) {
         if let Some(begins) = self.slots[slot].disk.begins() {
-            self.turn(slot, vec![Input::LogBegins(begins)]);
+            self.turn(slot, Input::LogBegins(begins));
         }
     }
 
@@ -255,7 +258,7 @@ impl Cluster {
         };
         self.slots[slot].core = Some(Box::new(self.make_core(slot, execution)));
         self.note(slot, || "starts without its data, and asks the others".into());
-        self.turn(slot, vec![Input::Rejoin(Digest([nonce; 32]))]);
+        self.turn(slot, Input::Rejoin(Digest([nonce; 32])));
         self.connect(slot);
     }
 
@@ -403,6 +406,17 @@ impl Cluster {
         self.hash = mixed ^ (mixed >> 29);
     }
 
+    /// Of the run so far: what happened and when, and what it came to.
+    #[must_use]
+    pub fn trace_hash(&self) -> u64 {
+        let acknowledged: u64 = self.clients.iter().map(|client| client.acknowledged).sum();
+        let parts = [self.config.seed, self.steps, self.oracles.height(), acknowledged];
+        parts.iter().fold(self.hash, |hash, part| {
+            let mixed = (hash ^ part).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+            mixed ^ (mixed >> 31)
+        })
+    }
+
     pub(crate) fn timers(&self) -> impl Iterator<Item = (Time, usize)> {
         self.slots
             .iter()
@@ -426,7 +440,7 @@ impl Cluster {
         let spins = &mut self.slots[slot].spins;
         *spins = if spins.0 == now { (now, spins.1 + 1) } else { (now, 0) };
         assert!(spins.1 < 20, "liveness: the timer of slot {slot} is always due");
-        self.turn(slot, vec![Input::Timeout]);
+        self.turn(slot, Input::Timeout);
     }
 
     pub fn run_for(&mut self, micros: u64) {

@@ -8,7 +8,7 @@ use quorate_core::crypto::{Claim, Verified};
 use quorate_core::hotstuff::{HotStuff, Message};
 use quorate_core::protocol::{Effects, Input, Ledger, Output, Protocol, Status};
 use quorate_core::tree::BlockTree;
-use quorate_core::{ReplicaId, Time};
+use quorate_core::{ReplicaId, Time, View};
 
 pub type Fx = Effects<Output<Message>>;
 
@@ -98,6 +98,10 @@ impl Protocol for Driver {
 
     fn status(&self) -> Status {
         self.driver.status()
+    }
+
+    fn view(&self) -> View {
+        self.driver.view()
     }
 
     fn tree(&self) -> &BlockTree {

@@ -220,6 +220,7 @@ impl Trace {
             }
             Message::TimeOut { time_out, high_qc, high_tc, last_vote } => {
                 let vote = last_vote
+                    .as_ref()
                     .map_or_else(String::new, |v| format!(", vote {}", self.vote(&v.ballot)));
                 let (qc, tc) = (self.qc(high_qc), self.tc(high_tc.as_ref()));
                 format!("time-out of view {} ({qc}{tc}{vote})", time_out.view)

@@ -304,7 +304,7 @@ impl HotStuff {
             Message::TimeOut { time_out, high_qc, high_tc, last_vote } => {
                 self.on_certificates(now, from, high_qc.clone(), high_tc, fx);
                 if let Some(vote) = last_vote {
-                    self.on_vote(now, vote, fx);
+                    self.on_vote(now, *vote, fx);
                 }
                 self.on_time_out(now, time_out, high_qc, fx);
             }
@@ -442,6 +442,10 @@ impl Protocol for HotStuff {
             abstain_until: self.safety.abstain_until,
             heard: view.max(self.safety.timed_out).max(voted),
         }
+    }
+
+    fn view(&self) -> View {
+        self.pacemaker.view()
     }
 
     fn tree(&self) -> &BlockTree {

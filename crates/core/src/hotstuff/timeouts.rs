@@ -73,6 +73,7 @@ impl HotStuff {
         // A vote that has its certificate in the high QC is no help.
         let news = |vote: &Vote| vote.view <= time_out.view && vote.rank() > high_qc.rank();
         let last_vote = mutant!("time-outs-without-votes", None, self.my_vote.filter(news));
+        let last_vote = last_vote.map(Box::new);
         Message::TimeOut { time_out, high_qc, high_tc, last_vote }
     }
 
