@@ -221,6 +221,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             }
             Input::Connected(peer) => {
                 if self.rejoin.is_none() {
+                    self.catch_up.connected(peer);
                     self.consult(now, protocol::Input::Connected(peer), &mut fx);
                 }
             }
