@@ -521,7 +521,9 @@ impl Tc {
         let statements = self.0.entries.iter().enumerate().map(|(at, (_, high_qc_view))| {
             let (view, block) = (*high_qc_view, self.0.qcs.get(at).unwrap_or(high_qc).block());
             match last {
-                Some((last_view, last_block, said)) if (last_view, last_block) == (view, block) => said,
+                Some((last_view, last_block, said)) if (last_view, last_block) == (view, block) => {
+                    said
+                }
                 _ => {
                     let said = domain.time_out(self.0.view, view, &block);
                     last = Some((view, block, said));
