@@ -30,19 +30,24 @@ use super::strict::Strict;
 use super::trace::Trace;
 use super::turns::Desk;
 
+/// A replica of production, with HotStuff (or a mutant of it) and the register.
 pub type Core = Replica<Driver, Register>;
+/// What replicas say to each other.
 pub type Peer = PeerMessage<Message>;
 
 /// A running replica, or the place of one that crashed.
 pub struct Slot {
     /// Which replica runs here.
     pub id: usize,
+    /// The replica; `None` while it is down.
     pub core: Option<Box<Core>>,
+    /// What it takes for the time.
     pub clock: Clock,
     /// It does nothing until then, as a process that was stopped.
     pub paused_until: Time,
     /// Its deadline, by the time of the world.
     pub(crate) deadline: Option<Time>,
+    /// What it has written.
     pub disk: Disk,
     /// Counts its lives: what was under way in an earlier one is lost.
     pub(crate) life: u64,
@@ -52,6 +57,7 @@ pub struct Slot {
     pub(crate) checked: (u64, usize),
     /// Time-outs in a row without the clock moving.
     spins: (Time, u32),
+    /// Why it stopped for good, if it did.
     pub halted: Option<Halt>,
     /// It lost its disk once: it must not start as if it had never run.
     pub lost_data: bool,
@@ -65,14 +71,22 @@ pub struct Slot {
     pub(crate) corrupt: Option<Layer>,
 }
 
+/// Replicas, clients and what is between them, on virtual time.
 pub struct Cluster {
+    /// What it was made of.
     pub config: Config,
+    /// The time of the world.
     pub now: Time,
+    /// The replicas; behind them the second copies of those that run twice.
     pub slots: Vec<Slot>,
+    /// The links between slots.
     pub network: Network,
+    /// Those who want commands executed.
     pub clients: Vec<Client>,
     pub(crate) by_key: BTreeMap<PublicKey, usize>,
+    /// Who judges.
     pub oracles: Oracles,
+    /// Where all that is left to chance comes from.
     pub rng: Rng,
     pub(crate) events: Events,
     pub(crate) desk: Desk,
@@ -82,6 +96,7 @@ pub struct Cluster {
     pub steps: u64,
     /// Of all that happened: the same seed gives the same.
     pub hash: u64,
+    /// What happened, in words, if that is wanted.
     pub trace: Trace,
     /// Who proposed which block, and when.
     pub proposed: Vec<(Time, usize, BlockId)>,
@@ -107,6 +122,7 @@ impl Cluster {
         Self::traced(config, Trace::default())
     }
 
+    /// A cluster that just started, with what it does written down in `trace`.
     pub fn traced(config: Config, mut trace: Trace) -> Self {
         let ids: Vec<usize> = (0..config.replicas).chain(config.twins.iter().copied()).collect();
         let slots = ids.iter().map(|id| Slot {
@@ -285,6 +301,7 @@ impl Cluster {
         self.schedule(0, Event::Connected { to: two, peer: one });
     }
 
+    /// Kills a replica as `kill -9` does: what the system was given is kept.
     pub fn crash(&mut self, slot: usize) {
         let place = &mut self.slots[slot];
         place.core = None;
@@ -443,6 +460,7 @@ impl Cluster {
         self.turn(slot, Input::Timeout);
     }
 
+    /// Goes on for so many microseconds.
     pub fn run_for(&mut self, micros: u64) {
         let until = self.now.after(Duration::from_micros(micros));
         while self.step(until) {}
@@ -493,6 +511,10 @@ impl Cluster {
         self.slots.iter().filter(|slot| !slot.faulty).filter_map(|slot| slot.core.as_deref())
     }
 
+    /// The replica in a slot.
+    ///
+    /// # Panics
+    /// If it is down.
     pub fn core(&self, slot: usize) -> &Core {
         self.slots[slot].core.as_deref().expect("the replica runs")
     }
@@ -505,6 +527,7 @@ impl Cluster {
     }
 }
 
+/// Where the protocol of a replica stands.
 pub fn status_of(core: &Core) -> quorate_core::protocol::Status {
     use quorate_core::protocol::Protocol;
     core.protocol().status()

@@ -9,6 +9,7 @@ use quorate_core::crypto::{
 };
 use quorate_core::{Committee, Digest, Epoch, ReplicaId};
 
+/// The chain that all signatures are bound to.
 pub const CHAIN: Digest = Digest([0xC4; 32]);
 
 /// A secret key.
@@ -26,10 +27,12 @@ impl Key {
         Self { public: PublicKey(bytes) }
     }
 
+    /// The key of a replica.
     pub fn of_replica(id: usize) -> Self {
         Self::new(0x100, id)
     }
 
+    /// The key of a client.
     pub fn of_client(id: usize) -> Self {
         Self::new(0x200, id)
     }
@@ -131,6 +134,7 @@ impl Scheme for Mock {
     }
 }
 
+/// The committee of the first `n` replicas.
 pub fn committee(n: usize) -> Committee {
     let keys = (0..n).map(|id| ReplicaKey::from(Key::of_replica(id).public_key().0)).collect();
     Committee::new(CHAIN, Epoch(0), keys).expect("a committee of distinct keys")

@@ -27,8 +27,11 @@ const LONGER_PERCENT: u64 = 150;
 /// - 2 until the leader may propose: it is told of the time-out certificate, then of locks;
 /// - 2 for bodies that the proposal names and a replica lacks;
 /// - 1 for the proposal, and 2 a phase: votes, and what is made of them.
+///
+/// On a slow disk a message may find its receiver waiting for a sync, and then waits for two more.
 pub fn view_micros(config: &Config) -> u64 {
-    let hop = config.link.delay.1 + config.verify_delay.map_or(0, |(_, longest)| longest);
+    let verdict = config.verify_delay.map_or(0, |(_, longest)| longest);
+    let hop = config.link.delay.1 + verdict + 3 * config.sync_micros.1;
     let hops = 1 + 2 + 2 + 1 + 2 * u64::from(config.rules.facts().phases);
     // The clock of who waits may run one in a hundred too fast.
     hop * hops * 102 / 100

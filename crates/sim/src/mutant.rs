@@ -10,6 +10,7 @@ use quorate_core::protocol::{Effects, Input, Ledger, Output, Protocol, Status};
 use quorate_core::tree::BlockTree;
 use quorate_core::{ReplicaId, Time, View};
 
+/// What a step led to.
 pub type Fx = Effects<Output<Message>>;
 
 /// The bug.
@@ -31,6 +32,7 @@ pub struct Driver {
 }
 
 impl Driver {
+    /// A driver; with a mutation, that gets each input first.
     pub fn new(driver: HotStuff, mutation: Option<Box<dyn Mutation>>) -> Self {
         Self { driver, mutation }
     }

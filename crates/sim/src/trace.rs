@@ -13,6 +13,7 @@ use quorate_core::{Time, View};
 use super::Peer;
 use super::lines::{Kind, Line, apart, together};
 
+/// What happened, line by line, while it is on.
 #[derive(Debug, Default)]
 pub struct Trace {
     /// Nothing is written down unless this is set.
@@ -36,6 +37,7 @@ pub struct Trace {
 }
 
 impl Trace {
+    /// A trace that is on.
     pub fn on() -> Self {
         Self { on: true, names_blocks: true, ..Self::default() }
     }
@@ -60,6 +62,7 @@ impl Trace {
         together(std::mem::take(&mut self.lines))
     }
 
+    /// Something that a replica did; the words are made up only if they are wanted.
     pub fn note(&mut self, now: Time, slot: usize, words: impl FnOnce() -> String) {
         if self.on {
             self.lines.push(Line::event(now, slot, words()));
@@ -84,6 +87,7 @@ impl Trace {
         self.lines.insert(at, Line::event(now, slot, words));
     }
 
+    /// A replica refused a message.
     pub fn refused(&mut self, now: Time, slot: usize, from: usize, reason: Refused) {
         if self.on {
             let kind = Kind::Refusal(from, reason);
@@ -102,6 +106,7 @@ impl Trace {
         self.names.insert(id, name);
     }
 
+    /// What a block is called.
     pub fn name(&self, id: &BlockId) -> String {
         self.names.get(id).cloned().unwrap_or_else(|| "b0".into())
     }
@@ -151,6 +156,7 @@ impl Trace {
         format!(" of {}", names.join(" "))
     }
 
+    /// A message arrives.
     pub fn delivered(&mut self, now: Time, sent: Time, from: usize, to: usize, message: &Peer) {
         if !self.on {
             return;
@@ -233,6 +239,7 @@ impl Trace {
         }
     }
 
+    /// The protocol of a replica tells what happened.
     pub fn event(&mut self, now: Time, slot: usize, event: &Event) {
         if let Event::Proposed { view, block, .. } = event
             && self.names_blocks
