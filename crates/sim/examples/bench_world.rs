@@ -7,10 +7,15 @@
 
 use std::time::Instant;
 
+use mimalloc::MiMalloc;
 use quorate_core::{Duration, Time};
 use quorate_sim::campaign::{Campaign, Progress, Report};
 use quorate_sim::swarm::Plan;
 use quorate_sim::{Cluster, Config};
+
+/// As in the `quorate` command.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// Simulated time from one request to the next: a view takes two milliseconds, so that there is always something to order.
 const PAUSE_MICROS: u64 = 10_000;
