@@ -10,6 +10,8 @@ use quorate_core::protocol::{Effects, Input, Ledger, Output, Protocol, Status};
 use quorate_core::tree::BlockTree;
 use quorate_core::{ReplicaId, Time};
 
+use super::steps::Watch;
+
 pub type Fx = Effects<Output<Message>>;
 
 /// The bug.
@@ -28,11 +30,18 @@ pub trait Mutation {
 pub struct Driver {
     driver: HotStuff,
     mutation: Option<Box<dyn Mutation>>,
+    watch: Option<Watch>,
 }
 
 impl Driver {
     pub fn new(driver: HotStuff, mutation: Option<Box<dyn Mutation>>) -> Self {
-        Self { driver, mutation }
+        Self { driver, mutation, watch: None }
+    }
+
+    /// The same, and its steps are written down.
+    #[must_use]
+    pub fn watched(self, watch: Option<Watch>) -> Self {
+        Self { watch, ..self }
     }
 }
 
@@ -70,10 +79,15 @@ impl Protocol for Driver {
     }
 
     fn step(&mut self, now: Time, input: Input<Message>, ledger: &mut dyn Ledger) -> Fx {
-        match &mut self.mutation {
+        let brought = self.watch.as_ref().map(|watch| watch.takes(&self.driver, &input));
+        let fx = match &mut self.mutation {
             None => self.driver.step(now, input, ledger),
             Some(mutation) => mutation.step(&mut self.driver, now, input, ledger),
+        };
+        if let (Some(watch), Some(brought)) = (&self.watch, brought) {
+            watch.took(&self.driver, brought, &fx);
         }
+        fx
     }
 
     fn deadline(&self) -> Option<Time> {
