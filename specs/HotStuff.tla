@@ -227,4 +227,5 @@ OneCertificateAView ==
 
 NoCommit == \A b \in blocks : Certified(b) => CommitOf(b) = Genesis
 NoConflict == \A a, b \in blocks : Certified(a) /\ Certified(b) => Comparable(a, b)
+NoCommitBesideConflict == NoCommit \/ NoConflict
 =============================================================================
