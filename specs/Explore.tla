@@ -16,7 +16,6 @@ BlockView(b)   == b[1]
 BlockParent(b) == IF b = First THEN b ELSE b[3]
 
 CertifiedBlocks == {b \in blocks : Certified(b)}
-Newer(a, b) == IF ViewOf(a) > ViewOf(b) THEN a ELSE b
 
 Start == Init /\ view = 1 /\ waiting = Correct
 
@@ -48,17 +47,19 @@ Freely == (Lies \/ \E r \in Correct : Acts(r)) /\ UNCHANGED <<view, waiting>>
 
 Learns(r, newest, head) ==
   /\ known' = [known EXCEPT ![r] = {newest}]
+  /\ highQc' = [highQc EXCEPT ![r] = newest]
   /\ lock' = [lock EXCEPT ![r] = head]
 
-GivesUp(r, high) == timeOuts' = {t \in timeOuts : t[2] >= view - 1} \cup {<<r, view, ViewOf(high)>>}
+GivesUp(r, high) ==
+  timeOuts' = [timeOuts EXCEPT ![r] = {t \in @ : t[1] >= view - 1} \cup {<<view, ViewOf(high)>>}]
 
 Votes(r, b, head) ==
   /\ MayVote(head, b, TcExists(view - 1, ViewOf(ParentOf(b))))
   /\ blocks' = blocks \cup {b}
-  /\ votes' = votes \cup {<<r, b>>}
+  /\ votes' = [votes EXCEPT ![r] = @ \cup {b}]
 
 Turn(r) ==
-  \E newest \in {b \in CertifiedBlocks : ViewOf(HighQc(r)) <= ViewOf(b) /\ ViewOf(b) < view} :
+  \E newest \in {b \in CertifiedBlocks : ViewOf(highQc[r]) <= ViewOf(b) /\ ViewOf(b) < view} :
     LET head == Newer(lock[r], LockOf(newest)) IN
     \/ /\ Learns(r, newest, head)
        /\ GivesUp(r, newest)
@@ -73,8 +74,8 @@ Advances(left) == IF left # {} THEN view' = view /\ waiting' = left
                   ELSE view' = view + 1 /\ waiting' = Correct
 
 (* What decides how it goes on: old blocks count if they are certified, whoever voted for them. *)
-Outlook == <<CertifiedBlocks, {v \in votes : ViewOf(v[2]) = view}, {t \in timeOuts : t[2] >= view - 1},
-             known, lock, view, waiting>>
+Outlook == <<CertifiedBlocks, [r \in Correct |-> {b \in votes[r] : ViewOf(b) = view}],
+             [r \in Correct |-> {t \in timeOuts[r] : t[1] >= view - 1}], highQc, lock, view, waiting>>
 
 Unmoved == UNCHANGED <<highTc, voted, gaveUp, proposed, committed, unsigned, durable>>
 
@@ -90,16 +91,17 @@ SparingVotes(b, voters) ==
   LET head(r) == Newer(lock[r], LockOf(ParentOf(b))) IN
   /\ \A r \in voters : MayVote(head(r), b, TcExists(view - 1, ViewOf(ParentOf(b))))
   /\ blocks' = blocks \cup {b}
-  /\ votes' = votes \cup {<<r, b>> : r \in voters}
+  /\ votes' = [r \in Correct |-> IF r \in voters THEN votes[r] \cup {b} ELSE votes[r]]
   /\ lock' = [r \in Correct |-> IF r \in voters THEN head(r) ELSE lock[r]]
-  /\ known' = [r \in Correct |-> IF r \in voters THEN {Newer(HighQc(r), ParentOf(b))} ELSE known[r]]
+  /\ known' = [r \in Correct |-> IF r \in voters THEN {ParentOf(b)} ELSE known[r]]
+  /\ highQc' = [r \in Correct |-> IF r \in voters THEN Newer(ParentOf(b), highQc[r]) ELSE highQc[r]]
 
 Sparingly ==
   /\ view <= MaxView
-  /\ \/ UNCHANGED <<blocks, votes, lock, known>>
+  /\ \/ UNCHANGED <<blocks, votes, lock, known, highQc>>
      \/ \E parent \in CertifiedBlocks, voters \in {s \in SUBSET Correct : Cardinality(s) = Needed} :
           SparingVotes(<<view, 1, parent>>, voters)
-  /\ timeOuts' = {<<r, view, ViewOf(CHOOSE b \in known'[r] : TRUE)>> : r \in Correct}
+  /\ timeOuts' = [r \in Correct |-> {<<view, ViewOf(highQc'[r])>>}]
   /\ view' = view + 1
   /\ UNCHANGED waiting
   /\ Unmoved

@@ -18,10 +18,12 @@ CONSTANTS Replicas,          \* all of them
 
 VARIABLES
   blocks,     \* the blocks that were made
-  votes,      \* what correct replicas have signed: <<replica, block>>
-  timeOuts,   \* <<replica, view given up, view of its highest certificate>>
-  \* Of each correct replica:
+  \* Of each correct replica, what it has signed:
+  votes,      \* the blocks that it voted for
+  timeOuts,   \* <<view given up, view of its highest certificate>>
+  \* And what it has:
   known,      \* the blocks whose certificates it has seen
+  highQc,     \* the highest of them
   highTc,     \* the highest view of which it has seen a time-out certificate
   lock,       \* the block it is locked on
   voted,      \* the last block it decided to vote for
@@ -31,7 +33,7 @@ VARIABLES
   unsigned,   \* what it decided to sign, each with the record that is written first
   durable     \* the record that was surely written: what it finds at least when it starts again
 
-own  == <<known, highTc, lock, voted, gaveUp, proposed, committed, unsigned, durable>>
+own  == <<known, highQc, highTc, lock, voted, gaveUp, proposed, committed, unsigned, durable>>
 vars == <<blocks, votes, timeOuts, own>>
 
 Correct == Replicas \ Faulty
@@ -44,11 +46,11 @@ Max(a, b) == IF a > b THEN a ELSE b
 Certified(b) ==
   \/ b = Genesis
   \/ /\ b \in blocks
-     /\ Cardinality({r \in Correct : <<r, b>> \in votes}) + Cardinality(Faulty) >= Quorum
+     /\ Cardinality({r \in Correct : b \in votes[r]}) + Cardinality(Faulty) >= Quorum
 
 (* A time-out certificate of `view` can be made of words none of which tells of a certificate above `high`. *)
 TcExists(view, high) ==
-  LET signers == {t[1] : t \in {t \in timeOuts : t[2] = view /\ t[3] <= high}}
+  LET signers == {r \in Correct : \E t \in timeOuts[r] : t[1] = view /\ t[2] <= high}
   IN Cardinality(signers) + Cardinality(Faulty) >= Quorum
 
 (* Some certificate commits b. *)
@@ -58,17 +60,20 @@ Final(b) == \/ b = Genesis
 ---------------------------------------------------------------------------
 (* What a replica is, by what it has seen *)
 
-HighQc(r) == CHOOSE b \in known[r] : \A other \in known[r] : ViewOf(other) <= ViewOf(b)
-ViewAt(r) == Max(ViewOf(HighQc(r)), highTc[r]) + 1
+Newer(a, b) == IF ViewOf(a) > ViewOf(b) THEN a ELSE b
+ViewAt(r) == Max(ViewOf(highQc[r]), highTc[r]) + 1
 
 (* The record that must be on disk before a signature leaves. *)
-Record(r) == [voted |-> voted[r], gaveUp |-> gaveUp[r], high |-> HighQc(r), lock |-> lock[r],
+Record(r) == [voted |-> voted[r], gaveUp |-> gaveUp[r], high |-> highQc[r], lock |-> lock[r],
               proposed |-> proposed[r]]
 Blank == [voted |-> Genesis, gaveUp |-> 0, high |-> Genesis, lock |-> Genesis, proposed |-> 0]
 
 Init ==
-  /\ blocks = {Genesis} /\ votes = {} /\ timeOuts = {}
+  /\ blocks = {Genesis}
+  /\ votes = [r \in Correct |-> {}]
+  /\ timeOuts = [r \in Correct |-> {}]
   /\ known = [r \in Correct |-> {Genesis}]
+  /\ highQc = [r \in Correct |-> Genesis]
   /\ highTc = [r \in Correct |-> 0]
   /\ lock = [r \in Correct |-> Genesis]
   /\ voted = [r \in Correct |-> Genesis]
@@ -95,10 +100,10 @@ Propose(r, b) ==
   /\ ViewOf(b) = ViewAt(r)
   /\ OnceAView(r, b)
   /\ ViewOf(b) > gaveUp[r]
-  /\ ParentOf(b) = HighQc(r)
+  /\ ParentOf(b) = highQc[r]
   /\ blocks' = blocks \cup {b}
   /\ proposed' = [proposed EXCEPT ![r] = ViewOf(b)]
-  /\ UNCHANGED <<votes, timeOuts, known, highTc, lock, voted, gaveUp, committed, unsigned, durable>>
+  /\ UNCHANGED <<votes, timeOuts, known, highQc, highTc, lock, voted, gaveUp, committed, unsigned, durable>>
 
 ---------------------------------------------------------------------------
 (* What a replica learns *)
@@ -106,34 +111,35 @@ Propose(r, b) ==
 LearnQc(r, b) ==
   /\ Certified(b)
   /\ known' = [known EXCEPT ![r] = @ \cup {b}]
+  /\ highQc' = [highQc EXCEPT ![r] = Newer(b, @)]
   /\ UNCHANGED <<blocks, votes, timeOuts, highTc, lock, voted, gaveUp, proposed, committed, unsigned, durable>>
 
 LearnTc(r, view, high) ==
   /\ TcExists(view, high)
   /\ view >= highTc[r]
   /\ highTc' = [highTc EXCEPT ![r] = view]
-  /\ UNCHANGED <<blocks, votes, timeOuts, known, lock, voted, gaveUp, proposed, committed, unsigned, durable>>
+  /\ UNCHANGED <<blocks, votes, timeOuts, known, highQc, lock, voted, gaveUp, proposed, committed, unsigned, durable>>
 
 (* Not always at once: the rule looks at the certified block, which may have to be fetched. *)
 LockOn(r, b) ==
   /\ \E q \in known[r] : LockOf(q) = b
   /\ ViewOf(b) > ViewOf(lock[r])
   /\ lock' = [lock EXCEPT ![r] = b]
-  /\ UNCHANGED <<blocks, votes, timeOuts, known, highTc, voted, gaveUp, proposed, committed, unsigned, durable>>
+  /\ UNCHANGED <<blocks, votes, timeOuts, known, highQc, highTc, voted, gaveUp, proposed, committed, unsigned, durable>>
 
 (* One block after the other, each with its certificate's chain. *)
 Commit(r, b) ==
   /\ b # Genesis /\ ParentOf(b) = committed[r]
   /\ \E q \in known[r] : Extends(CommitOf(q), b)
   /\ committed' = [committed EXCEPT ![r] = b]
-  /\ UNCHANGED <<blocks, votes, timeOuts, known, highTc, lock, voted, gaveUp, proposed, unsigned, durable>>
+  /\ UNCHANGED <<blocks, votes, timeOuts, known, highQc, highTc, lock, voted, gaveUp, proposed, unsigned, durable>>
 
 (* The state after a block that others have committed is taken over. *)
 Install(r, b) ==
   /\ ViewOf(b) > ViewOf(committed[r])
   /\ Final(b)
   /\ committed' = [committed EXCEPT ![r] = b]
-  /\ UNCHANGED <<blocks, votes, timeOuts, known, highTc, lock, voted, gaveUp, proposed, unsigned, durable>>
+  /\ UNCHANGED <<blocks, votes, timeOuts, known, highQc, highTc, lock, voted, gaveUp, proposed, unsigned, durable>>
 
 ---------------------------------------------------------------------------
 (* What a replica decides, and what it signs then. Between the two it writes its record. *)
@@ -152,30 +158,30 @@ Vote(r, b) ==
   /\ voted' = [voted EXCEPT ![r] = b]
   /\ unsigned' = [unsigned EXCEPT ![r] =
        @ \cup {[kind |-> "vote", block |-> b, view |-> ViewOf(b), first |-> [Record(r) EXCEPT !.voted = b]]}]
-  /\ UNCHANGED <<blocks, votes, timeOuts, known, highTc, lock, gaveUp, proposed, committed, durable>>
+  /\ UNCHANGED <<blocks, votes, timeOuts, known, highQc, highTc, lock, gaveUp, proposed, committed, durable>>
 
 SignVote(r, b) == \E s \in unsigned[r] :
   /\ s.kind = "vote" /\ s.block = b
-  /\ votes' = votes \cup {<<r, b>>}
+  /\ votes' = [votes EXCEPT ![r] = @ \cup {b}]
   /\ durable' = [durable EXCEPT ![r] = s.first]
   /\ unsigned' = [unsigned EXCEPT ![r] = @ \ {s}]
-  /\ UNCHANGED <<blocks, timeOuts, known, highTc, lock, voted, gaveUp, proposed, committed>>
+  /\ UNCHANGED <<blocks, timeOuts, known, highQc, highTc, lock, voted, gaveUp, proposed, committed>>
 
 (* It may give up a view that it has not entered: others have. And one again, with a newer certificate. *)
 TimeOut(r, view) ==
   /\ view >= ViewAt(r)
   /\ gaveUp' = [gaveUp EXCEPT ![r] = Max(@, view)]
   /\ unsigned' = [unsigned EXCEPT ![r] =
-       @ \cup {[kind |-> "time-out", block |-> HighQc(r), view |-> view,
+       @ \cup {[kind |-> "time-out", block |-> highQc[r], view |-> view,
                 first |-> [Record(r) EXCEPT !.gaveUp = Max(@, view)]]}]
-  /\ UNCHANGED <<blocks, votes, timeOuts, known, highTc, lock, voted, proposed, committed, durable>>
+  /\ UNCHANGED <<blocks, votes, timeOuts, known, highQc, highTc, lock, voted, proposed, committed, durable>>
 
 SignTimeOut(r, view, high) == \E s \in unsigned[r] :
   /\ s.kind = "time-out" /\ s.view = view /\ s.block = high
-  /\ timeOuts' = timeOuts \cup {<<r, view, ViewOf(high)>>}
+  /\ timeOuts' = [timeOuts EXCEPT ![r] = @ \cup {<<view, ViewOf(high)>>}]
   /\ durable' = [durable EXCEPT ![r] = s.first]
   /\ unsigned' = [unsigned EXCEPT ![r] = @ \ {s}]
-  /\ UNCHANGED <<blocks, votes, known, highTc, lock, voted, gaveUp, proposed, committed>>
+  /\ UNCHANGED <<blocks, votes, known, highQc, highTc, lock, voted, gaveUp, proposed, committed>>
 
 ---------------------------------------------------------------------------
 (* A replica stops and starts again with what its disk holds: not less than what it had written before it last signed,  *)
@@ -193,6 +199,7 @@ Restart(r, s, view, head) ==
   /\ view <= highTc[r]
   /\ Final(head)
   /\ known' = [known EXCEPT ![r] = {b \in @ : ViewOf(b) <= ViewOf(s.high)}]
+  /\ highQc' = [highQc EXCEPT ![r] = s.high]
   /\ highTc' = [highTc EXCEPT ![r] = view]
   /\ lock' = [lock EXCEPT ![r] = s.lock]
   /\ voted' = [voted EXCEPT ![r] = s.voted]
@@ -215,7 +222,7 @@ Agreement ==
 (* What replicas have committed does. *)
 CommittedAgree == \A r, s \in Correct : Comparable(committed[r], committed[s])
 
-OneVoteAView == \A v, w \in votes : v[1] = w[1] /\ ViewOf(v[2]) = ViewOf(w[2]) => v = w
+OneVoteAView == \A r \in Correct : \A a, b \in votes[r] : ViewOf(a) = ViewOf(b) => a = b
 
 (* Each view has one certificate. *)
 OneCertificateAView ==

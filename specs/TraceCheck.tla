@@ -26,7 +26,7 @@ Step(s) ==
     [] s[1] = "commit"        -> Commit(s[2], s[3])
     [] s[1] = "install"       -> Install(s[2], s[3])
     [] s[1] = "vote"          -> Vote(s[2], s[3])
-    [] s[1] = "time-out"      -> HighQc(s[2]) = s[4] /\ TimeOut(s[2], s[3])
+    [] s[1] = "time-out"      -> highQc[s[2]] = s[4] /\ TimeOut(s[2], s[3])
     [] s[1] = "sign-vote"     -> SignVote(s[2], s[3])
     [] s[1] = "sign-time-out" -> SignTimeOut(s[2], s[3], s[4])
 
@@ -55,7 +55,7 @@ WhyNotPropose(r, b) ==
     [] b \in blocks             -> "that block exists"
     [] ~OnceAView(r, b)         -> "it has proposed in that view, or a later one"
     [] ViewOf(b) # ViewAt(r)    -> "it is in another view"
-    [] ParentOf(b) # HighQc(r)  -> "its parent is not of its highest certificate"
+    [] ParentOf(b) # highQc[r]  -> "its parent is not of its highest certificate"
     [] OTHER                    -> "it has given up that view"
 
 WhyNotCommit(r, b) ==
@@ -71,7 +71,7 @@ Why(s) ==
     [] s[1] = "commit"      -> WhyNotCommit(s[2], s[3])
     [] s[1] = "install"     -> "no certificate commits that block"
     [] s[1] = "vote"        -> WhyNotVote(s[2], s[3])
-    [] s[1] = "time-out"    -> IF HighQc(s[2]) # s[4] THEN "its highest certificate is another"
+    [] s[1] = "time-out"    -> IF highQc[s[2]] # s[4] THEN "its highest certificate is another"
                                                       ELSE "it has left that view"
     [] OTHER                -> "it has not decided to sign that"
 
@@ -85,6 +85,9 @@ Refused  == /\ line <= Len(Steps) /\ ~ENABLED Step(Told)
 Accepted == /\ line = Len(Steps) + 1
             /\ PrintT(<<"ACCEPTED", Traces[trace][1], Len(Steps), Cardinality(blocks) - 1>>)
             /\ verdict' = "accepted" /\ UNCHANGED <<vars, trace, line>>
+
+(* Looked at when a run has come to its end. *)
+AgreedInTheEnd == verdict # "so far" => CommittedAgree
 
 Follow == verdict = "so far" /\ (Allowed \/ Refused \/ Accepted)
 =============================================================================

@@ -164,9 +164,8 @@ impl Recording {
         }
     }
 
-    fn starts(&mut self, replica: usize, driver: &HotStuff) {
-        let (safety, root) = (driver.safety(), driver.tree().root());
-        self.sees(root);
+    /// It has taken in what it found; what that commits anew comes behind this.
+    fn starts(&mut self, replica: usize, safety: &Safety, root: &BlockId) {
         let memory = self.replicas.entry(replica).or_default();
         memory.certificates.retain(|(view, _)| *view <= safety.high_qc.view());
         memory.certificates.insert((safety.high_qc.view(), safety.high_qc.block()));
@@ -181,7 +180,7 @@ impl Recording {
             high_qc: self.qc(&safety.high_qc),
             lock: self.qc(&safety.lock),
             high_tc: safety.high_tc.as_ref().map(|tc| tc.view().0),
-            committed: self.name(&root.id()),
+            committed: self.name(root),
         };
         self.steps.push(step);
     }
@@ -247,7 +246,7 @@ pub struct Brought {
     /// Is learnt only if its block is taken in.
     fetched: Option<Qc>,
     installed: Option<BlockId>,
-    /// The committed head before.
+    /// The committed head before, or what was found on the disk.
     root: BlockId,
 }
 
@@ -258,7 +257,9 @@ impl Watch {
         match input {
             Input::Start(recovered) => {
                 brought.starts = true;
-                brought.blocks.clone_from(&recovered.blocks);
+                brought.root = recovered.root.id();
+                brought.blocks.push(Arc::clone(&recovered.root));
+                brought.blocks.extend(recovered.blocks.iter().cloned());
             }
             Input::Message { message, .. } => {
                 if let Message::Proposal { block, .. } = &**message {
@@ -294,7 +295,7 @@ impl Watch {
             recording.sees(block);
         }
         if brought.starts {
-            recording.starts(replica, driver);
+            recording.starts(replica, driver.safety(), &brought.root);
         }
         for qc in &brought.certificates {
             recording.learns(replica, qc);

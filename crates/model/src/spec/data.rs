@@ -114,7 +114,7 @@ pub fn configuration(group: &Group) -> String {
     };
     let (all, correct) = (group.replicas, group.replicas - group.faulty);
     format!(
-        "INIT Begin\nNEXT Follow\nCHECK_DEADLOCK FALSE\nINVARIANT CommittedAgree\nCONSTANTS\n\
+        "INIT Begin\nNEXT Follow\nCHECK_DEADLOCK FALSE\nINVARIANT AgreedInTheEnd\nCONSTANTS\n\
          \x20 Replicas = {}\n  Faulty = {}\n  Genesis <- Root\n  ViewOf <- TableView\n\
          \x20 ParentOf <- TableParent\n  MayVote <- RuleMayVote\n  LockOf <- RuleLockOf\n\
          \x20 CommitOf <- RuleCommitOf\n",

@@ -32,23 +32,24 @@ pub enum Expected {
     RejectedAt(usize),
 }
 
-/// The verdicts in TLC's words, by the name of the run.
+/// The verdicts in TLC's words, by the name of the run. Long ones it breaks into lines.
 #[must_use]
 pub fn verdicts(answer: &Answer) -> BTreeMap<String, Verdict> {
-    let lines = answer.text.lines().filter_map(|line| {
-        let fields = line.strip_prefix("<<\"")?.strip_suffix(">>")?;
-        let mut fields = fields.splitn(4, ", ").map(|field| field.trim_matches('"').to_owned());
-        let (what, name) = (fields.next()?, fields.next()?);
-        let (number, rest) = (fields.next()?.parse().ok()?, fields.next()?);
-        match what.as_str() {
-            "ACCEPTED" => {
-                Some((name, Verdict::Accepted { steps: number, blocks: rest.parse().ok()? }))
-            }
-            "REJECTED" => Some((name, Verdict::Rejected { step: number, why: rest })),
-            _ => None,
-        }
-    });
-    lines.collect()
+    let words: Vec<&str> = answer.text.split_whitespace().collect();
+    let text = words.join(" ");
+    let tuples = text.split("<<").skip(1).filter_map(|tuple| tuple.split(">>").next());
+    tuples.filter_map(verdict).collect()
+}
+
+fn verdict(tuple: &str) -> Option<(String, Verdict)> {
+    let mut fields = tuple.trim().splitn(4, ", ").map(|field| field.trim_matches('"').to_owned());
+    let (what, name) = (fields.next()?, fields.next()?);
+    let (number, rest) = (fields.next()?.parse().ok()?, fields.next()?);
+    match what.as_str() {
+        "ACCEPTED" => Some((name, Verdict::Accepted { steps: number, blocks: rest.parse().ok()? })),
+        "REJECTED" => Some((name, Verdict::Rejected { step: number, why: rest })),
+        _ => None,
+    }
 }
 
 /// Whether the verdict is what it was to be.
