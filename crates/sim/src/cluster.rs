@@ -199,7 +199,9 @@ impl Cluster {
         let committee = keys::committee(self.config.replicas);
         let me = ReplicaId(id as u16);
         let driver = HotStuff::new(committee, me, self.config.protocol());
-        let protocol = Driver::new(driver, (self.config.mutation)(id));
+        let steps = self.trace.steps.as_ref().filter(|_| !self.slots[slot].faulty);
+        let protocol = Driver::new(driver, (self.config.mutation)(id))
+            .watched(steps.map(|steps| steps.of(id)));
         let domain = self.config.domain();
         let fresh = Box::new(Register::default);
         Replica::new(self.settings(id), domain, protocol, execution, fresh)

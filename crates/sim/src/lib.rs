@@ -25,6 +25,7 @@ pub mod network;
 pub mod oracles;
 pub mod rng;
 mod serve;
+pub mod steps;
 pub mod strict;
 pub mod swarm;
 pub mod trace;

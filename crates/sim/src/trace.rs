@@ -12,6 +12,7 @@ use quorate_core::{Time, View};
 
 use super::Peer;
 use super::lines::{Kind, Line, apart, together};
+use super::steps::Steps;
 
 /// What happened, line by line, while it is on.
 #[derive(Debug, Default)]
@@ -34,12 +35,20 @@ pub struct Trace {
     names: BTreeMap<BlockId, String>,
     /// How many blocks of a view have a name.
     by_view: BTreeMap<View, usize>,
+    /// Where the steps of correct replicas are written down.
+    pub steps: Option<Steps>,
 }
 
 impl Trace {
     /// A trace that is on.
     pub fn on() -> Self {
         Self { on: true, names_blocks: true, ..Self::default() }
+    }
+
+    /// Only the steps of the protocol are written down.
+    #[must_use]
+    pub fn of_steps(steps: &Steps) -> Self {
+        Self { steps: Some(steps.clone()), ..Self::default() }
     }
 
     /// Whether anything is ever written down.
