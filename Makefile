@@ -12,7 +12,7 @@ SEED ?= 1000000
 NAME ?= batch-sizes
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench bench-matrix bench-crypto study studies-quick coverage pictures sim seeds soak twins mutants model audit format-check lint deny docs wasm unit
+.PHONY: help demo test bench bench-matrix bench-crypto study studies-quick coverage pictures sim seeds soak twins mutants model spec audit format-check lint deny docs wasm unit
 
 help: ## Print this.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,6 +59,11 @@ mutants: ## Put each known bug into the core and see that the simulator finds it
 
 model: ## Every execution within a bound: all variants and their mutants, some minutes; ARGS=--steps prints the ways.
 	$(CARGO) run $(LOCKED) --release -p quorate-model -- $(ARGS)
+
+spec: ## The TLA+ specification explored, and recorded runs of the core held against it; wants java and mvn, some minutes.
+	ci/tlc.sh
+	$(CARGO) run $(LOCKED) --release -p quorate-model --bin quorate-spec -- explore
+	$(CARGO) run $(LOCKED) --release -p quorate-model --bin quorate-spec -- traces $(ARGS)
 
 test: format-check deny lint docs wasm unit seeds ## Everything a change must pass.
 

@@ -12,8 +12,13 @@ mod parent;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use mimalloc::MiMalloc;
 
 use output::Format;
+
+/// Messages, blocks and frames are many small allocations, freed by other threads than made them.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 const PRECEDENCE: &str = "\
 Configuration: flags come before QUORATE_* variables, before config/node.toml, before defaults.";

@@ -113,6 +113,8 @@ pub struct Mempool {
 struct Entry {
     frame: SharedFrame,
     arrived: Time,
+    /// When it was last passed on, by this replica or to it; while it never was, when it arrived.
+    passed_on: Time,
     room: Room,
 }
 
@@ -237,7 +239,7 @@ impl Mempool {
         if origin == Origin::Client {
             self.unrelayed.insert(arrival);
         }
-        self.by_arrival.insert(arrival, Entry { frame, arrived: now, room });
+        self.by_arrival.insert(arrival, Entry { frame, arrived: now, passed_on: now, room });
         Admission::Added
     }
 
@@ -410,17 +412,34 @@ impl Mempool {
     /// The frames that came from clients before `time` and were not passed on, oldest first. They
     /// count as passed on from now: send them to the other replicas, one of which may lead before
     /// this one does.
-    pub fn unrelayed_before(&mut self, time: Time) -> Vec<SharedFrame> {
+    pub fn unrelayed_before(&mut self, time: Time, now: Time) -> Vec<SharedFrame> {
         let mut frames = Vec::new();
         while let Some(arrival) = self.unrelayed.first().copied() {
-            match self.by_arrival.get(&arrival) {
+            match self.by_arrival.get_mut(&arrival) {
                 Some(entry) if entry.arrived >= time => break,
-                Some(entry) => frames.push(Arc::clone(&entry.frame)),
+                Some(entry) => {
+                    entry.passed_on = now;
+                    frames.push(Arc::clone(&entry.frame));
+                }
                 None => {}
             }
             self.unrelayed.pop_first();
         }
         frames
+    }
+
+    /// The client of a frame that is here asks for it again: whether it is to be passed on again,
+    /// which it is if that was last done before `time`. It counts as passed on `now` then. (What was
+    /// passed on may have been lost, and the client reach no other replica.)
+    pub fn pass_on_again(&mut self, id: &FrameId, time: Time, now: Time) -> bool {
+        let Some(arrival) = self.by_id.get(id) else { return false };
+        let Some(entry) = self.by_arrival.get_mut(arrival) else { return false };
+        let due = entry.passed_on < time;
+        if due {
+            entry.passed_on = now;
+            self.unrelayed.remove(arrival);
+        }
+        due
     }
 }
 

@@ -10,7 +10,9 @@
 //! - [`driver`]: the real `HotStuff` driver under a network that loses, repeats and reorders.
 //!   Shallow: a few views, but with everything the driver does between messages.
 //!
-//! `docs/model.md` says what both leave out, and what they found.
+//! [`spec`] holds recorded runs of production against the TLA+ specification in `specs/`.
+//!
+//! `docs/model.md` says what all of them leave out, and what they found.
 #![forbid(unsafe_code)]
 
 pub mod campaign;
@@ -18,4 +20,5 @@ pub mod driver;
 pub mod mutant;
 pub mod report;
 pub mod rounds;
+pub mod spec;
 pub mod values;

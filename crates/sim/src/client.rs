@@ -10,6 +10,7 @@ use quorate_core::client::message::Response;
 use quorate_core::client::{BatchId, Input, Output, Packed, Session, SessionConfig};
 use quorate_core::crypto::{ClientSigner as _, PublicKey, Scheme, Verified};
 use quorate_core::frame::SharedFrame;
+use quorate_core::types::Sequence;
 use quorate_core::{Duration, ReplicaId, Time};
 
 use super::keys::{CHAIN, Key, Mock};
@@ -19,11 +20,11 @@ use super::keys::{CHAIN, Key, Mock};
 pub enum Targets {
     /// To every replica.
     All,
-    /// To this one alone, asking it to pass frames on at once or not.
+    /// To this one alone, asking it to pass new frames on at once or not (repeated ones: always).
     One {
         /// Which.
         replica: usize,
-        /// Pass frames on.
+        /// Pass new frames on.
         relay: bool,
     },
 }
@@ -52,6 +53,8 @@ pub struct Client {
     incarnation: u64,
     next_command: u64,
     next_batch: BatchId,
+    /// Its session's frames up to here were sent once.
+    sent: Sequence,
     /// The first command of each batch that is not done, and how many it has.
     under_way: BTreeMap<BatchId, (u64, u64)>,
     /// Commands acknowledged lately, by number, and which place each has in the list, as replied.
@@ -77,6 +80,7 @@ impl Client {
             incarnation: 1,
             next_command: 1,
             next_batch: 1,
+            sent: Sequence(0),
             under_way: BTreeMap::new(),
             replies: Vec::new(),
             acknowledged: 0,
@@ -164,6 +168,7 @@ impl Client {
         self.incarnation += 1;
         self.session = session(self.key, self.replicas, self.patience, self.incarnation, now);
         self.connected = false;
+        self.sent = Sequence(0);
         self.under_way.clear();
     }
 
@@ -178,9 +183,14 @@ impl Client {
         let mut sent = Vec::new();
         for output in outputs {
             match output {
-                Output::Send { to, frame, .. } => {
-                    // It never loses a connection here: who is down just does not answer.
-                    let relay = matches!(self.targets, Targets::One { relay: true, .. });
+                Output::Send { to, relay, frame } => {
+                    let repeated = frame.end() <= self.sent;
+                    self.sent = self.sent.max(frame.end());
+                    let relay = match self.targets {
+                        // It connects to one after the other, but in one instant.
+                        Targets::All => false,
+                        Targets::One { relay: at_once, .. } => relay && (at_once || repeated),
+                    };
                     sent.push(Sent { to: to.map(ReplicaId::index), relay, frame });
                 }
                 Output::Opened(_) => {}

@@ -8,8 +8,11 @@ use quorate_core::crypto::{Claim, Verified};
 use quorate_core::hotstuff::{HotStuff, Message};
 use quorate_core::protocol::{Effects, Input, Ledger, Output, Protocol, Status};
 use quorate_core::tree::BlockTree;
-use quorate_core::{ReplicaId, Time};
+use quorate_core::{ReplicaId, Time, View};
 
+use super::steps::Watch;
+
+/// What a step led to.
 pub type Fx = Effects<Output<Message>>;
 
 /// The bug.
@@ -28,11 +31,19 @@ pub trait Mutation {
 pub struct Driver {
     driver: HotStuff,
     mutation: Option<Box<dyn Mutation>>,
+    watch: Option<Watch>,
 }
 
 impl Driver {
+    /// A driver; with a mutation, that gets each input first.
     pub fn new(driver: HotStuff, mutation: Option<Box<dyn Mutation>>) -> Self {
-        Self { driver, mutation }
+        Self { driver, mutation, watch: None }
+    }
+
+    /// The same, and its steps are written down.
+    #[must_use]
+    pub fn watched(self, watch: Option<Watch>) -> Self {
+        Self { watch, ..self }
     }
 }
 
@@ -70,10 +81,15 @@ impl Protocol for Driver {
     }
 
     fn step(&mut self, now: Time, input: Input<Message>, ledger: &mut dyn Ledger) -> Fx {
-        match &mut self.mutation {
+        let brought = self.watch.as_ref().map(|watch| watch.takes(&self.driver, &input));
+        let fx = match &mut self.mutation {
             None => self.driver.step(now, input, ledger),
             Some(mutation) => mutation.step(&mut self.driver, now, input, ledger),
+        };
+        if let (Some(watch), Some(brought)) = (&self.watch, brought) {
+            watch.took(&self.driver, brought, &fx);
         }
+        fx
     }
 
     fn deadline(&self) -> Option<Time> {
@@ -98,6 +114,10 @@ impl Protocol for Driver {
 
     fn status(&self) -> Status {
         self.driver.status()
+    }
+
+    fn view(&self) -> View {
+        self.driver.view()
     }
 
     fn tree(&self) -> &BlockTree {

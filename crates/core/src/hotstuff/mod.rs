@@ -67,6 +67,9 @@ pub struct HotStuff {
     domain: Domain,
     genesis: BlockId,
     tree: BlockTree,
+    /// Where the snapshot stood that it took over last: what the chain up to there shows to be
+    /// committed is not known here.
+    installed: Height,
     safety: Safety,
     /// The highest view it proposed in, or may have before it was restarted.
     proposed: View,
@@ -123,6 +126,7 @@ impl HotStuff {
             genesis: genesis.id(),
             safety: Safety::new(genesis.id()),
             tree: BlockTree::new(genesis, Height(0), Vec::new()),
+            installed: Height(0),
             proposed: View(0),
             reserved_before: View(0),
             must_write: false,
@@ -214,6 +218,7 @@ impl HotStuff {
             return;
         }
         self.pacemaker.committed(root.view);
+        self.installed = root.height;
         self.tree = BlockTree::new(root, Height(0), recent);
         self.drop_old_orphans();
         self.on_qc(now, certificate, fx);
@@ -221,7 +226,9 @@ impl HotStuff {
         fx.output(Output::Broadcast(self.advance()));
     }
 
-    /// Sends the proposal of the current view again, if this replica made one before it stopped.
+    /// Sends the proposal of the current view again, if this replica made one before it stopped, and
+    /// has the TC to show where one is needed. (Once a phase of the view has its certificate, that tells
+    /// of the block, and the TC is gone.)
     fn repeat_proposal(&self, fx: &mut Fx) {
         let Some(Ballot { view, block, .. }) = self.safety.voted else { return };
         if view == self.pacemaker.view()
@@ -229,6 +236,9 @@ impl HotStuff {
             && block.proposer == self.me
         {
             let tc = self.tc_to_enter(view, &block.justify);
+            if tc.is_none() && self.ended_by(&block.justify).next() != view {
+                return;
+            }
             fx.output(Output::Broadcast(Message::Proposal { block: Arc::clone(block), tc }));
         }
     }
@@ -258,10 +268,22 @@ impl HotStuff {
         (root.height > self.shown_by(&self.safety.high_qc)).then(|| decided.view())
     }
 
+    /// Up to which height this replica's certificates show what it knows to be committed. They show
+    /// less where the one that committed it is of a fork that was left since, or was lost in a restart (a
+    /// snapshot is on disk without it). Then there is work until a later one shows as much: who
+    /// lacks it would ask in vain.
+    fn committed_for_all_to_see(&self) -> Height {
+        let root = self.tree.root().height;
+        if root == self.installed || self.news_of_decision().is_some() {
+            return root;
+        }
+        self.shown_by(&self.safety.high_qc).min(root)
+    }
+
     /// Whether commands stand above the committed head in the chain that leaders extend. Those of
     /// another fork are pending in the mempool, or were executed: they are nothing to wait for.
     fn has_uncommitted_commands(&self) -> bool {
-        let floor = self.tree.root().height;
+        let floor = self.committed_for_all_to_see();
         let head = self.safety.high_qc.block();
         let mut above = self.tree.above(floor, &head);
         above.any(|block| !block.is_empty())
@@ -282,7 +304,7 @@ impl HotStuff {
             Message::TimeOut { time_out, high_qc, high_tc, last_vote } => {
                 self.on_certificates(now, from, high_qc.clone(), high_tc, fx);
                 if let Some(vote) = last_vote {
-                    self.on_vote(now, vote, fx);
+                    self.on_vote(now, *vote, fx);
                 }
                 self.on_time_out(now, time_out, high_qc, fx);
             }
@@ -363,6 +385,7 @@ impl Protocol for HotStuff {
             Input::Connected(peer) => {
                 fx.output(Output::Send { to: peer, message: self.advance() });
                 self.repeat_new_view(peer, &mut fx);
+                self.repeat_time_out(peer, &mut fx);
             }
         }
         self.pacemaker.set_busy(now, ledger.has_pending() || self.has_uncommitted_commands());
@@ -419,6 +442,10 @@ impl Protocol for HotStuff {
             abstain_until: self.safety.abstain_until,
             heard: view.max(self.safety.timed_out).max(voted),
         }
+    }
+
+    fn view(&self) -> View {
+        self.pacemaker.view()
     }
 
     fn tree(&self) -> &BlockTree {

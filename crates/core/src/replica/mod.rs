@@ -64,8 +64,8 @@ pub struct Replica<P: Protocol, S> {
     catch_up: CatchUp,
     rejoin: Option<Rejoin>,
     known: KnownSignatures,
-    /// What waits for verdicts, by the number of the ask.
-    pending: BTreeMap<u64, Asked<P::Message>>,
+    /// What waits for verdicts, by the number of the ask, ascending.
+    pending: VecDeque<Asked<P::Message>>,
     /// Asks that turned out to need no verdict.
     ready: VecDeque<u64>,
     pending_of: Vec<usize>,
@@ -118,7 +118,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             bodies: BTreeMap::new(),
             rejoin: None,
             known: KnownSignatures::new(settings.certificate_cache, peers),
-            pending: BTreeMap::new(),
+            pending: VecDeque::new(),
             ready: VecDeque::new(),
             pending_of: vec![0; peers],
             held_by: vec![Height(0); peers],
@@ -221,6 +221,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             }
             Input::Connected(peer) => {
                 if self.rejoin.is_none() {
+                    self.catch_up.connected(peer);
                     self.consult(now, protocol::Input::Connected(peer), &mut fx);
                 }
             }
@@ -286,7 +287,14 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
                     }
                     continue;
                 }
-                Admission::Known | Admission::Waiting => continue,
+                Admission::Known => {
+                    let before = self.relay_overdue_since(now);
+                    if relay && self.mempool.pass_on_again(&frame.id(), before, now) {
+                        relayed.push(frame);
+                    }
+                    continue;
+                }
+                Admission::Waiting => continue,
                 Admission::Answered(outcome) => Response::Outcome(outcome),
                 Admission::Refused(reason) => refusal(&frame, reason),
             };
@@ -319,6 +327,11 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         self.consult(now, protocol::Input::Timeout, fx);
     }
 
+    /// What came or was passed on before this instant was so at least `relay_after` ago.
+    fn relay_overdue_since(&self, now: Time) -> Time {
+        Time(now.0.saturating_sub(self.settings.relay_after.as_nanos() as u64) + 1)
+    }
+
     /// Passes on what has waited long in no block: the leader may not have it, or be dead and the
     /// others not know that there is work.
     fn relay_overdue(&mut self, now: Time, fx: &mut Fx<P::Message>) {
@@ -326,11 +339,11 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         if now < oldest.after(self.settings.relay_after) {
             return;
         }
-        let overdue = Time(now.0.saturating_sub(self.settings.relay_after.as_nanos() as u64) + 1);
+        let overdue = self.relay_overdue_since(now);
         let in_blocks: BTreeSet<FrameId> = self.bodies.values().flatten().map(|f| f.id()).collect();
         let mut batch = Vec::new();
         let mut bytes = 0;
-        for frame in self.mempool.unrelayed_before(overdue) {
+        for frame in self.mempool.unrelayed_before(overdue, now) {
             if in_blocks.contains(&frame.id()) {
                 continue;
             }
@@ -435,7 +448,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             }
             Output::Sign(statement) => fx.output(Action::Sign(statement)),
             Output::Verify { ask, checks } => {
-                self.verify(Pending::Protocol { ask }, checks, None, fx)
+                self.verify(Pending::Protocol { ask, checks }, None, fx)
             }
             Output::Combine { ask, form, shares } => {
                 fx.output(Action::Combine { ask, form, shares });
@@ -523,6 +536,6 @@ impl<S: StateMachine> Ledger for Desk<'_, S> {
 impl<P: Protocol, S> Replica<P, S> {
     /// The highest view this replica has been in.
     fn view(&self) -> View {
-        self.protocol.status().view
+        self.protocol.view()
     }
 }

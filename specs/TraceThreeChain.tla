@@ -1,0 +1,7 @@
+---- MODULE TraceThreeChain ----
+EXTENDS TraceCheck
+Rule == INSTANCE ThreeChain
+RuleMayVote(head, b, free) == Rule!MayVote(head, b, free)
+RuleLockOf(b) == Rule!LockOf(b)
+RuleCommitOf(b) == Rule!CommitOf(b)
+====
