@@ -264,16 +264,20 @@ impl Drawing<'_> {
             .iter()
             .filter_map(|row| Some(over_time(row.figures.as_ref()?, self.y())))
             .collect();
-        let longest = series.iter().map(Vec::len).max().unwrap_or(0);
-        let at = |index: usize| {
-            let points: Vec<(f64, f64)> =
-                series.iter().filter_map(|one| one.get(index).copied()).collect();
-            let xs: Vec<f64> = points.iter().map(|(x, _)| *x).collect();
-            let ys: Vec<f64> = points.iter().map(|(_, y)| *y).collect();
-            let (x, y) = (Estimate::of(&xs)?, Estimate::of(&ys)?);
+        // An interval may be missing in one repeat and not in another: what belongs together has its time
+        // in common.
+        let interval = self.plan.measuring.interval.as_secs_f64();
+        let mut slots: BTreeMap<u64, (Vec<f64>, Vec<f64>)> = BTreeMap::new();
+        for (x, y) in series.into_iter().flatten() {
+            let slot = slots.entry((x / interval) as u64).or_default();
+            slot.0.push(x);
+            slot.1.push(y);
+        }
+        let at = |(xs, ys): &(Vec<f64>, Vec<f64>)| {
+            let (x, y) = (Estimate::of(xs)?, Estimate::of(ys)?);
             Some(LinePoint { x: x.mean, y: y.mean, x_range: None, y_range: range(&y) })
         };
-        (0..longest).filter_map(at).collect()
+        slots.values().filter_map(at).collect()
     }
 
     fn points_of_curve(&self, group: &Group<'_>) -> Vec<LinePoint> {
@@ -417,6 +421,7 @@ impl Drawing<'_> {
                 y: Axis::logarithmic("latency (ms)", low, high),
                 cells,
                 spans: figures.under.iter().map(|under| (under.from, under.to)).collect(),
+                killed: figures.killed.map(|(_, at)| at),
             };
             drawn.push((label, title, heat.draw()?));
         }

@@ -43,6 +43,8 @@ pub(super) fn over_time(figures: &Figures, name: &str) -> Vec<(f64, f64)> {
     let of_interval = |one: &crate::load::Interval| {
         Some(match name {
             "goodput" => one.commands as f64 / one.seconds.max(f64::MIN_POSITIVE),
+            // Without an answer there is no latency, which is not one of 0.
+            _ if one.commands == 0 => return None,
             "p50_ms" => one.p50_ms,
             "p90_ms" => one.p90_ms,
             "p99_ms" => one.p99_ms,

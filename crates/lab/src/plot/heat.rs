@@ -3,7 +3,9 @@
 use plotters::prelude::*;
 
 use super::axis::Axis;
-use super::frame::{DARK, PlotError, SHADE, SIZE, TEXT, axes, head, left_aligned, picture};
+use super::frame::{
+    DARK, Entry, Mark, PlotError, SHADE, SIZE, TEXT, axes, head, left_aligned, picture,
+};
 
 /// A heat map.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,8 +18,10 @@ pub struct Heat {
     pub y: Axis,
     /// From when to when, from which latency to which, and how many commands.
     pub cells: Vec<([(f64, f64); 2], u64)>,
-    /// Times that are marked at the top: adversaries at work, a kill.
+    /// Times that are marked at the top: adversaries at work.
     pub spans: Vec<(f64, f64)>,
+    /// When a replica was killed.
+    pub killed: Option<f64>,
 }
 
 /// Cividis, which looks the same with and without red-green blindness (Nuñez, Anderton and Renslow 2018), at
@@ -54,13 +58,24 @@ impl Heat {
         // Counts differ by powers of ten: a linear scale shows the busiest class alone.
         let share = |count: u64| (count.max(1) as f64).ln() / most.ln();
         picture(SIZE, |root| {
-            let area = head(root, &self.title, &[])?;
+            let spans = (!self.spans.is_empty())
+                .then(|| Entry { label: "under attack".to_owned(), mark: Mark::Box(SHADE, 1.0) });
+            let killed = self.killed.map(|_| Entry {
+                label: "a replica is killed".to_owned(),
+                mark: Mark::Line(SHADE, None),
+            });
+            let entries: Vec<Entry> = spans.into_iter().chain(killed).collect();
+            let area = head(root, &self.title, &entries)?;
             let (bar, rest) = area.split_vertically(40);
             draw_scale(&bar, most)?;
             let mut plot = axes(&rest, &self.x, &self.y)?;
             for ([(from, to), (low, high)], count) in &self.cells {
                 let corners = [(*from, *low), (*to, *high)];
                 plot.draw_series([Rectangle::new(corners, heat(share(*count)).filled())])?;
+            }
+            if let Some(at) = self.killed {
+                let line = vec![(at, self.y.low()), (at, self.y.high())];
+                plot.draw_series([PathElement::new(line, SHADE.stroke_width(3))])?;
             }
             for (from, to) in &self.spans {
                 let line = vec![(*from, self.y.high()), (*to, self.y.high())];

@@ -37,6 +37,9 @@ pub struct Arguments {
     /// Where results go. Default: results/NAME, or results/NAME-quick.
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
+    /// How often each permutation is run, instead of what the file says. More can follow later.
+    #[arg(long, value_name = "N")]
+    repeats: Option<u32>,
     /// Run again what failed.
     #[arg(long)]
     retry: bool,
@@ -45,7 +48,8 @@ pub struct Arguments {
 /// Runs it.
 pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
     let (study, text) = Study::read(&arguments.file)?;
-    let study = if arguments.quick { study.quick() } else { study };
+    let mut study = if arguments.quick { study.quick() } else { study };
+    study.measure.repeats = arguments.repeats.or(study.measure.repeats);
     let plan = Plan::new(&study, &text, &arguments.file)?;
     let quick = if arguments.quick { "-quick" } else { "" };
     let named = Path::new("results").join(format!("{}{quick}", study.name));
