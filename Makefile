@@ -47,8 +47,8 @@ model: ## Every execution within a bound: all variants and their mutants, some m
 
 spec: ## The TLA+ specification explored, and recorded runs of the core held against it; wants java and mvn, some minutes.
 	ci/tlc.sh
-	$(CARGO) run $(LOCKED) --release -p quorate-model --bin quorate-spec -- explore
-	$(CARGO) run $(LOCKED) --release -p quorate-model --bin quorate-spec -- traces $(ARGS)
+	$(CARGO) run $(LOCKED) -p quorate-model --bin quorate-spec -- explore
+	$(CARGO) run $(LOCKED) -p quorate-model --bin quorate-spec -- traces $(ARGS)
 
 test: format-check deny lint docs wasm unit seeds ## Everything a change must pass.
 
