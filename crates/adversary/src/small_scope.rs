@@ -57,7 +57,7 @@ impl SmallScope {
             Message::TimeOut { time_out, high_qc, high_tc, last_vote } => {
                 let view = self.near(time_out.view);
                 let time_out = cx.time_out(view, high_qc);
-                let last_vote = last_vote.filter(|_| self.rng.percent(50));
+                let last_vote = last_vote.clone().filter(|_| self.rng.percent(50));
                 let (high_qc, high_tc) = (high_qc.clone(), high_tc.clone());
                 let bent = Message::TimeOut { time_out, high_qc, high_tc, last_vote };
                 if self.rng.percent(33) { Vec::new() } else { vec![(to, bent)] }

@@ -12,8 +12,13 @@ mod parent;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use mimalloc::MiMalloc;
 
 use output::Format;
+
+/// Messages, blocks and frames are many small allocations, freed by other threads than made them.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 const PRECEDENCE: &str = "\
 Configuration: flags come before QUORATE_* variables, before config/node.toml, before defaults.";
@@ -47,6 +52,9 @@ enum Command {
     Status(commands::status::Arguments),
     /// Measure clusters of processes on this machine.
     Bench(commands::bench::Arguments),
+    /// Studies: run every permutation of a file, and draw what came out.
+    #[command(subcommand)]
+    Experiment(commands::experiment::Command),
     /// Look for violations in simulated clusters in which anything may go wrong.
     Sim(commands::sim::Arguments),
     /// Twins testing: count, write and run scenarios.
@@ -76,6 +84,7 @@ fn main() -> ExitCode {
         Command::Demo(arguments) => commands::demo::run(&arguments, cli.output),
         Command::Status(arguments) => commands::status::run(&arguments, cli.output),
         Command::Bench(arguments) => commands::bench::run(&arguments, cli.output),
+        Command::Experiment(command) => commands::experiment::run(&command, cli.output),
         Command::Twins(command) => commands::twins::run(&command, cli.output),
         Command::Pull(arguments) => commands::pull::run(&arguments, cli.output),
         Command::Start(arguments) => commands::start::run(&arguments, cli.output),

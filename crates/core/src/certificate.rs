@@ -225,18 +225,26 @@ pub enum Proof {
     Threshold(Signature),
 }
 
-/// A quorum certificate: q votes of one view and phase for one block.
+/// A quorum certificate: q votes of one view and phase for one block. Clones share it: it is in messages, safety
+/// records and blocks at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Qc {
+pub struct Qc(Arc<QcParts>);
+
+#[derive(Debug, PartialEq, Eq)]
+struct QcParts {
     ballot: Ballot,
     proof: Proof,
 }
 
 impl Qc {
+    fn new(ballot: Ballot, proof: Proof) -> Self {
+        Self(Arc::new(QcParts { ballot, proof }))
+    }
+
     /// The certificate of view 0 for `block`, true by definition for the genesis block alone.
     #[must_use]
     pub fn genesis(block: BlockId) -> Self {
-        Self { ballot: Ballot { view: View(0), phase: 0, block }, proof: Proof::List(Vec::new()) }
+        Self::new(Ballot { view: View(0), phase: 0, block }, Proof::List(Vec::new()))
     }
 
     /// A certificate of votes that are all for `ballot`, and were joined into `signature` where the
@@ -260,48 +268,48 @@ impl Qc {
             }
             Form::Threshold => Proof::Threshold(signature),
         };
-        Self { ballot, proof }
+        Self::new(ballot, proof)
     }
 
     /// The certificate that `ballot` would have: for asking what it would lead to.
     pub(crate) fn supposed(ballot: Ballot) -> Self {
-        Self { ballot, proof: Proof::List(Vec::new()) }
+        Self::new(ballot, Proof::List(Vec::new()))
     }
 
     /// What the votes were for.
     #[must_use]
     pub fn ballot(&self) -> Ballot {
-        self.ballot
+        self.0.ballot
     }
 
     /// The view the votes were cast in.
     #[must_use]
     pub fn view(&self) -> View {
-        self.ballot.view
+        self.0.ballot.view
     }
 
     /// The phase the votes were cast in, from 1; 0 for the genesis certificate.
     #[must_use]
     pub fn phase(&self) -> u8 {
-        self.ballot.phase
+        self.0.ballot.phase
     }
 
     /// The block they are for. (For view 0: the parent of the genesis block, which is named
     /// after the chain.)
     #[must_use]
     pub fn block(&self) -> BlockId {
-        self.ballot.block
+        self.0.ballot.block
     }
 
     /// What certificates are ordered by: view, then phase.
     #[must_use]
     pub fn rank(&self) -> (View, u8) {
-        self.ballot.rank()
+        self.0.ballot.rank()
     }
 
     /// Who voted, ascending. A threshold certificate does not tell.
     pub fn signers(&self) -> impl Iterator<Item = ReplicaId> {
-        let (list, set) = match &self.proof {
+        let (list, set) = match &self.0.proof {
             Proof::List(signatures) => (signatures.as_slice(), Signers::default()),
             Proof::Aggregate(signers, _) => (&[][..], *signers),
             Proof::Threshold(_) => (&[][..], Signers::default()),
@@ -339,7 +347,7 @@ impl Qc {
 
     fn vote_checks(&self, domain: &Domain) -> Result<Vec<Check>, Malformed> {
         let statement = domain.vote(self.view(), self.phase(), &self.block());
-        match (&self.proof, domain.votes) {
+        match (&self.0.proof, domain.votes) {
             (Proof::List(signatures), Form::List) => {
                 quorum_of(domain, self.signers())?;
                 let check =
@@ -413,8 +421,13 @@ impl TimeOut {
 /// A time-out certificate: q time-outs **of one view**, and the highest QC among their senders'.
 /// Collected from different views they would prove nothing. With [`Domain::with_all_qcs`] it carries
 /// the QC of every signer: the AggQC of Fast-HotStuff.
+///
+/// Clones share it, as those of a [`Qc`] do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tc {
+pub struct Tc(Arc<TcParts>);
+
+#[derive(Debug, PartialEq, Eq)]
+struct TcParts {
     view: View,
     /// Who gave up, ascending, and the view of each one's high QC.
     entries: Vec<(ReplicaId, View)>,
@@ -446,13 +459,13 @@ impl Tc {
         } else {
             qcs.max_by_key(Qc::rank).into_iter().collect()
         };
-        Some(Self { view, entries, signatures, qcs })
+        Some(Self(Arc::new(TcParts { view, entries, signatures, qcs })))
     }
 
     /// The view given up.
     #[must_use]
     pub fn view(&self) -> View {
-        self.view
+        self.0.view
     }
 
     /// The highest QC among the signers'.
@@ -462,18 +475,18 @@ impl Tc {
     #[must_use]
     #[expect(clippy::expect_used, reason = "a decoded or made TC has at least one QC")]
     pub fn high_qc(&self) -> &Qc {
-        self.qcs.iter().max_by_key(|qc| qc.rank()).expect("at least one QC")
+        self.0.qcs.iter().max_by_key(|qc| qc.rank()).expect("at least one QC")
     }
 
     /// The view of the highest QC that its signers hold, by their signatures.
     #[must_use]
     pub fn high_qc_view(&self) -> View {
-        self.entries.iter().map(|(_, view)| *view).max().unwrap_or_default()
+        self.0.entries.iter().map(|(_, view)| *view).max().unwrap_or_default()
     }
 
     /// Who gave up, ascending.
     pub fn signers(&self) -> impl Iterator<Item = ReplicaId> {
-        self.entries.iter().map(|(replica, _)| *replica)
+        self.0.entries.iter().map(|(replica, _)| *replica)
     }
 
     /// The time-outs that have to hold, and the votes of the highest QC. The other QCs of an AggQC
@@ -484,35 +497,46 @@ impl Tc {
     /// [`Malformed`] if it could not be true whatever the signatures are.
     pub fn checks(&self, domain: &Domain, genesis: &BlockId) -> Result<Vec<Check>, Malformed> {
         quorum_of(domain, self.signers())?;
-        let named = if domain.carries_qcs { self.entries.len() } else { 1 };
+        let named = if domain.carries_qcs { self.0.entries.len() } else { 1 };
         let each_its_own = !domain.carries_qcs
-            || self.qcs.iter().zip(&self.entries).all(|(qc, (_, view))| qc.view() == *view);
+            || self.0.qcs.iter().zip(&self.0.entries).all(|(qc, (_, view))| qc.view() == *view);
         let high_qc = self.high_qc();
         let honest = each_its_own && high_qc.view() == self.high_qc_view();
-        if self.qcs.len() != named
+        if self.0.qcs.len() != named
             || !mutant!("tc-high-qc-unchecked", true, honest)
-            || high_qc.view() > self.view
+            || high_qc.view() > self.0.view
         {
             return Err(Malformed::Contradiction);
         }
         let mut checks = Vec::new();
-        for qc in &self.qcs {
+        for qc in &self.0.qcs {
             let votes = qc.checks(domain, genesis)?;
             let highest = std::ptr::eq(qc, high_qc);
             if mutant!("agg-qc-votes-unchecked", highest && !domain.carries_qcs, highest) {
                 checks = votes;
             }
         }
-        let statements = self.entries.iter().enumerate().map(|(at, (_, high_qc_view))| {
-            let qc = self.qcs.get(at).unwrap_or(high_qc);
-            domain.time_out(self.view, *high_qc_view, &qc.block())
+        // Most say the same as the one before.
+        let mut last: Option<(View, BlockId, Statement)> = None;
+        let statements = self.0.entries.iter().enumerate().map(|(at, (_, high_qc_view))| {
+            let (view, block) = (*high_qc_view, self.0.qcs.get(at).unwrap_or(high_qc).block());
+            match last {
+                Some((last_view, last_block, said)) if (last_view, last_block) == (view, block) => {
+                    said
+                }
+                _ => {
+                    let said = domain.time_out(self.0.view, view, &block);
+                    last = Some((view, block, said));
+                    said
+                }
+            }
         });
         let signed = statements.zip(self.signers());
-        match (domain.time_outs, self.signatures.as_slice()) {
+        match (domain.time_outs, self.0.signatures.as_slice()) {
             (Form::Aggregate, [signature]) => {
                 checks.push(Check::Aggregate { parts: parts_of(signed), signature: *signature });
             }
-            (Form::List, signatures) if signatures.len() == self.entries.len() => {
+            (Form::List, signatures) if signatures.len() == self.0.entries.len() => {
                 let check = |((statement, signer), signature): ((_, _), &Signature)| {
                     Check::Replica(Share { signer, statement, signature: *signature })
                 };

@@ -58,7 +58,8 @@ impl fmt::Debug for ReplicaKey {
 pub struct Committee {
     chain: Digest,
     epoch: Epoch,
-    keys: Vec<ReplicaKey>,
+    /// Shared: every part of a replica has a committee of its own.
+    keys: Arc<[ReplicaKey]>,
 }
 
 /// Why a list of keys is no committee.
@@ -86,7 +87,7 @@ impl Committee {
                 return Err(CommitteeError::SharedKey(ReplicaId(j as u16), ReplicaId(i as u16)));
             }
         }
-        Ok(Self { chain, epoch, keys })
+        Ok(Self { chain, epoch, keys: keys.into() })
     }
 
     /// The chain's identity: the digest of what all members agreed on at its start.

@@ -166,7 +166,8 @@ impl Encode for Signers {
     /// The number of bytes up to the last one that is not zero, and these bytes: bit i of byte k
     /// is replica 8k + i.
     fn encode(&self, out: &mut Vec<u8>) {
-        let bytes: Vec<u8> = self.words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let bytes = self.words.map(u64::to_le_bytes);
+        let bytes = bytes.as_flattened();
         let length = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
         out.push(length as u8);
         out.extend_from_slice(&bytes[..length]);

@@ -23,7 +23,8 @@
 //!   four): that is what dead leaders cost a three-chain even when all others lead in time; without
 //!   it the timers of a cluster with one dead replica would never come down to the base.
 //! - A local time-out leaves the view as it is: the time-out is sent again and again until a
-//!   certificate ends the view.
+//!   certificate ends the view, at growing intervals (those of as many views), so that a minority cut
+//!   off for long says little; and at once to a peer whose channel opens.
 //! - q time-outs **of one view** make a certificate. One place a peer, its highest: no peer can
 //!   make this grow.
 //! - The timer runs only while there is work; an idle cluster is silent.
@@ -241,11 +242,8 @@ impl Pacemaker {
 
     /// Starts the current view's timer anew.
     pub fn arm(&mut self, now: Time) {
-        let view = match self.kind {
-            Kind::TimeoutCertificates => self.view,
-            Kind::Linear => self.view.plus(self.attempts),
-        };
-        let mut wait = self.timing.wait(view, self.committed, self.depth);
+        let attempted = self.view.plus(self.attempts);
+        let mut wait = self.timing.wait(attempted, self.committed, self.depth);
         if self.leaders.iter().any(|leader| self.suspects(*leader)) {
             wait /= SHORTENED;
         }
@@ -314,10 +312,10 @@ impl Pacemaker {
         let counts =
             |held: &TimeOut| mutant!("mixed-view-tc", held.view >= view, held.view == view);
         let of_view = self.time_outs.iter().flatten().filter(|(held, _)| counts(held));
-        let mut time_outs: Vec<&(TimeOut, Qc)> = of_view.collect();
-        if time_outs.len() < self.quorum {
+        if of_view.clone().count() < self.quorum {
             return None;
         }
+        let mut time_outs: Vec<&(TimeOut, Qc)> = of_view.collect();
         time_outs.sort_by_key(|(_, qc)| std::cmp::Reverse(qc.rank()));
         Some(time_outs.into_iter().take(self.quorum).cloned().collect())
     }

@@ -70,6 +70,11 @@ pub trait Protocol {
     /// Where the protocol stands.
     fn status(&self) -> Status;
 
+    /// The current view.
+    fn view(&self) -> View {
+        self.status().view
+    }
+
     /// The committed head and what is known above it, for peers that lack blocks.
     fn tree(&self) -> &crate::tree::BlockTree;
 }

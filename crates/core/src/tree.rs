@@ -14,7 +14,7 @@ use crate::types::Height;
 /// The uncommitted blocks, and the committed head they grow from.
 #[derive(Clone, Debug)]
 pub struct BlockTree {
-    root: BlockId,
+    root: SharedBlock,
     nodes: BTreeMap<BlockId, Node>,
     /// The last committed blocks below the root, oldest first: a rule that looks back from a
     /// block just above the root must find the same ancestors at every replica, however far each
@@ -53,7 +53,7 @@ impl BlockTree {
     pub fn new(root: SharedBlock, committed: Height, recent: Vec<SharedBlock>) -> Self {
         let id = root.id();
         Self {
-            root: id,
+            root: Arc::clone(&root),
             nodes: BTreeMap::from([(id, Node { block: root, committed })]),
             recent: recent.into(),
         }
@@ -62,7 +62,7 @@ impl BlockTree {
     /// The committed head.
     #[must_use]
     pub fn root(&self) -> &SharedBlock {
-        &self.nodes[&self.root].block
+        &self.root
     }
 
     /// The block `id`, if it is the root or above it.
@@ -137,7 +137,7 @@ impl BlockTree {
     /// From `id` towards the root: `id` first, the root last. Empty if `id` is not here.
     pub fn path_down(&self, id: &BlockId) -> impl Iterator<Item = &SharedBlock> {
         let mut next = self.get(id);
-        let root = self.root;
+        let root = self.root.id();
         std::iter::from_fn(move || {
             let block = next?;
             next = if block.id() == root { None } else { self.get(&block.parent()) };
@@ -163,6 +163,10 @@ impl BlockTree {
     /// that were pruned because they do not descend from `head`. Nothing happens if `head` is not
     /// above the root.
     pub fn commit(&mut self, head: &BlockId) -> (Vec<SharedBlock>, Vec<SharedBlock>) {
+        let new_root = match self.get(head) {
+            Some(block) if *head != self.root.id() => Arc::clone(block),
+            _ => return (Vec::new(), Vec::new()),
+        };
         let mut committed: Vec<SharedBlock> = self.path_down(head).cloned().collect();
         committed.pop();
         committed.reverse();
@@ -173,7 +177,7 @@ impl BlockTree {
         self.recent.extend(committed[..committed.len() - 1].iter().cloned());
         let surplus = self.recent.len().saturating_sub(RECENT);
         self.recent.drain(..surplus);
-        let old_root = std::mem::replace(&mut self.root, *head);
+        let old_root = std::mem::replace(&mut self.root, new_root).id();
         let floor = self.root().height;
         let mut by_height: Vec<(Height, BlockId)> =
             self.nodes.iter().map(|(id, node)| (node.block.height, *id)).collect();

@@ -65,14 +65,9 @@ impl VoteCollector {
     /// The votes for `ballot`, if they are at least q.
     #[must_use]
     pub fn quorum_for(&self, ballot: &Ballot) -> Option<Vec<Vote>> {
-        let votes: Vec<Vote> = self
-            .peers
-            .iter()
-            .flat_map(|peer| &peer.votes)
-            .filter(|vote| vote.ballot == *ballot)
-            .copied()
-            .collect();
-        (votes.len() >= self.quorum).then_some(votes)
+        let held = self.peers.iter().flat_map(|peer| &peer.votes);
+        let votes = held.filter(|vote| vote.ballot == *ballot);
+        (votes.clone().count() >= self.quorum).then(|| votes.copied().collect())
     }
 
     /// How many votes are held.

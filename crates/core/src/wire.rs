@@ -3,7 +3,7 @@
 //!
 //! Decoding copies no payload: byte strings are slices that share the frame they came in.
 
-use bytes::Bytes;
+use bytes::{Buf as _, Bytes};
 
 /// Why bytes could not be read. Nothing of the input is believed after one of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -45,7 +45,8 @@ pub trait Encode {
 
     /// The encoding alone.
     fn to_bytes(&self) -> Vec<u8> {
-        let mut out = Vec::new();
+        // Enough for most messages: growing from nothing is several allocations.
+        let mut out = Vec::with_capacity(256);
         self.encode(&mut out);
         out
     }
@@ -115,7 +116,7 @@ impl Reader {
         let Some(array) = self.bytes.first_chunk::<N>().copied() else {
             return Err(DecodeError::Truncated { missing: N - self.bytes.len() });
         };
-        self.bytes = self.bytes.slice(N..);
+        self.bytes.advance(N);
         Ok(array)
     }
 
@@ -237,6 +238,12 @@ pub fn put_list<T: Encode>(out: &mut Vec<u8>, list: &[T]) {
     u32::try_from(list.len()).unwrap_or(u32::MAX).encode(out);
     for value in list {
         value.encode(out);
+    }
+}
+
+impl<T: Encode> Encode for Box<T> {
+    fn encode(&self, out: &mut Vec<u8>) {
+        (**self).encode(out);
     }
 }
 

@@ -10,10 +10,11 @@ use cluster::client::Targets;
 use cluster::network::{Fate, Link};
 use cluster::trace::Trace;
 use cluster::{Cluster, Config, Peer, status_of};
-use quorate_core::hotstuff::Message;
+use quorate_core::certificate::Malformed;
+use quorate_core::hotstuff::{Message, rules};
 use quorate_core::pacemaker::Kind;
-use quorate_core::replica::Halt;
 use quorate_core::replica::message::PeerMessage;
+use quorate_core::replica::{Halt, Refused};
 use quorate_core::{Duration, Height};
 
 /// So many requests, one after the other.
@@ -245,6 +246,68 @@ fn a_replica_behind_a_cut_log_takes_over_a_snapshot_and_votes_again() {
         cluster.boot((slot + 1) % 4);
         cluster.run_for(5_000_000);
         assert!(cluster.is_level());
+    }
+}
+
+#[test]
+fn snapshots_that_are_due_before_blocks_show_them_are_offered_all_the_same() {
+    for snapshot_blocks in 1..4 {
+        let config = Config { snapshot_blocks, ..with_snapshots() };
+        let mut cluster = Cluster::traced(config, Trace::on());
+        serve(&mut cluster, 1);
+        cluster.crash(3);
+        serve(&mut cluster, 60);
+        cluster.run_for(2_000_000);
+        cluster.trace.take();
+        cluster.boot(3);
+        cluster.run_for(5_000_000);
+        assert!(cluster.is_level(), "{snapshot_blocks}");
+        let offered = |line: &String| line.contains("→ r3  offers a snapshot");
+        assert!(cluster.trace.take().iter().any(offered), "{snapshot_blocks}");
+    }
+}
+
+/// Who waited in vain for blocks, asking less and less often, asks at once when a channel opens.
+#[test]
+fn what_is_missing_is_asked_for_when_a_channel_opens() {
+    for waited in 0..8 {
+        let mut cluster = Cluster::new(Config::default());
+        serve(&mut cluster, 1);
+        cluster.crash(3);
+        serve(&mut cluster, 10);
+        cluster.run_for(2_000_000);
+        cluster.drops = Some(|_, _, message| matches!(message, PeerMessage::FetchChain { .. }));
+        cluster.boot(3);
+        cluster.run_for(20_000_000 + waited * 400_000);
+        assert!(!cluster.is_level());
+        cluster.drops = None;
+        cluster.crash(0);
+        cluster.boot(0);
+        cluster.run_for(100_000);
+        assert!(cluster.is_level(), "{waited}");
+    }
+}
+
+/// In a view of several phases that was entered by time-outs, the first phase's certificate replaces the
+/// TC in the safety record. A proposal repeated without it would be refused by all.
+#[test]
+fn a_leader_repeats_no_proposal_that_all_must_refuse() {
+    for rules in rules::ALL {
+        // The first leader is dead, and its view given up after 100 ms.
+        for micros in (100_000..130_000).step_by(500) {
+            let mut cluster = Cluster::new(Config { rules, ..Config::default() });
+            cluster.crash(1);
+            cluster.request(0, 1, 10);
+            cluster.run_for(micros);
+            for slot in [0, 2, 3] {
+                cluster.crash(slot);
+                cluster.boot(slot);
+            }
+            assert!(cluster.run_until_answered(60_000_000));
+            let malformed = |refused: &&Refused| matches!(refused, Refused::Malformed(reason) if *reason != Malformed::Stale);
+            let refused: Vec<_> = cluster.refused.keys().filter(malformed).collect();
+            assert!(refused.is_empty(), "{rules:?}, {micros}: {refused:?}");
+        }
     }
 }
 

@@ -1,7 +1,5 @@
 //! Byzantine replicas in the cluster, and what tests forge in a liar's name.
 
-use std::sync::Arc;
-
 use quorate_adversary::{Adversary, Deeds, Layer, Own, Sent, forge};
 use quorate_core::certificate::{Domain, Qc, TimeOut, Vote};
 use quorate_core::client::message::Response;
@@ -9,6 +7,7 @@ use quorate_core::{Digest, Duration, ReplicaId, View};
 
 use super::events::Event;
 use super::keys::{Key, Mock};
+use super::serve::Letter;
 use super::{Cluster, Peer};
 
 /// How long it is until a corrupt replica that was away is looked after again.
@@ -78,7 +77,7 @@ impl Cluster {
             |layer: &mut Layer, now, own: Own<'_>| layer.sends(now, own, id, message.clone());
         for sent in self.with_layer(from, sends).unwrap_or_default() {
             if sent.to == id {
-                self.convey(from, to, &Arc::new(sent.message), sent.delay);
+                self.convey(from, to, &mut Letter::new(sent.message), sent.delay);
             } else {
                 self.convey_to_all(from, sent);
             }
@@ -87,10 +86,10 @@ impl Cluster {
 
     /// To every slot that runs the replica.
     fn convey_to_all(&mut self, from: usize, Sent { to: id, delay, message }: Sent) {
-        let message = Arc::new(message);
+        let mut letter = Letter::new(message);
         for to in 0..self.slots.len() {
             if self.slots[to].id == id.index() {
-                self.convey(from, to, &message, delay);
+                self.convey(from, to, &mut letter, delay);
             }
         }
     }

@@ -9,9 +9,13 @@ use quorate_core::state_machine::{Decided, Replies, RestoreError, Snapshot, Stat
 /// Commands in a chunk of a snapshot.
 const CHUNK_COMMANDS: usize = 16;
 
+/// The state machine of simulated clusters: it keeps all it was told, and replies with each
+/// command's place.
 #[derive(Clone, Debug, Default)]
 pub struct Register {
+    /// The commands executed, in order.
     pub commands: Vec<Arc<[u8]>>,
+    /// The hash of them all: the state's root.
     pub head: Digest,
     /// Computes another state from this command on, as a broken machine would.
     pub breaks_at: Option<usize>,

@@ -66,6 +66,9 @@ pub struct Report {
     pub violations: Vec<Violation>,
     /// The seed that would have come next.
     pub next: u64,
+    /// Of all that happened in all runs, with violations or without, whatever their order: the same seeds of the same
+    /// version give the same.
+    pub trace: u64,
 }
 
 /// What goes on, for a live line.
@@ -123,8 +126,11 @@ impl Campaign {
     }
 
     fn run_one(&self, seed: u64, progress: &Progress) {
-        let outcome = run(seed, &self.plan, Trace::default()).0;
+        let (outcome, cluster) = run(seed, &self.plan, Trace::default());
+        let trace = cluster.as_ref().map_or(0, Cluster::trace_hash);
+        drop(cluster);
         let mut report = progress.lock();
+        report.trace = report.trace.wrapping_add(trace);
         match outcome {
             Ok(tally) => report.tally.add(&tally),
             Err(violation) => {

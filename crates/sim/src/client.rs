@@ -186,8 +186,11 @@ impl Client {
                 Output::Send { to, relay, frame } => {
                     let repeated = frame.end() <= self.sent;
                     self.sent = self.sent.max(frame.end());
-                    let relay = relay
-                        && (repeated || !matches!(self.targets, Targets::One { relay: false, .. }));
+                    let relay = match self.targets {
+                        // It connects to one after the other, but in one instant.
+                        Targets::All => false,
+                        Targets::One { relay: at_once, .. } => relay && (at_once || repeated),
+                    };
                     sent.push(Sent { to: to.map(ReplicaId::index), relay, frame });
                 }
                 Output::Opened(_) => {}

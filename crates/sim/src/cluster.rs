@@ -28,20 +28,26 @@ use super::oracles::Oracles;
 use super::rng::Rng;
 use super::strict::Strict;
 use super::trace::Trace;
+use super::turns::Desk;
 
+/// A replica of production, with HotStuff (or a mutant of it) and the register.
 pub type Core = Replica<Driver, Register>;
+/// What replicas say to each other.
 pub type Peer = PeerMessage<Message>;
 
 /// A running replica, or the place of one that crashed.
 pub struct Slot {
     /// Which replica runs here.
     pub id: usize,
+    /// The replica; `None` while it is down.
     pub core: Option<Box<Core>>,
+    /// What it takes for the time.
     pub clock: Clock,
     /// It does nothing until then, as a process that was stopped.
     pub paused_until: Time,
     /// Its deadline, by the time of the world.
     pub(crate) deadline: Option<Time>,
+    /// What it has written.
     pub disk: Disk,
     /// Counts its lives: what was under way in an earlier one is lost.
     pub(crate) life: u64,
@@ -51,6 +57,7 @@ pub struct Slot {
     pub(crate) checked: (u64, usize),
     /// Time-outs in a row without the clock moving.
     spins: (Time, u32),
+    /// Why it stopped for good, if it did.
     pub halted: Option<Halt>,
     /// It lost its disk once: it must not start as if it had never run.
     pub lost_data: bool,
@@ -64,22 +71,32 @@ pub struct Slot {
     pub(crate) corrupt: Option<Layer>,
 }
 
+/// Replicas, clients and what is between them, on virtual time.
 pub struct Cluster {
+    /// What it was made of.
     pub config: Config,
+    /// The time of the world.
     pub now: Time,
+    /// The replicas; behind them the second copies of those that run twice.
     pub slots: Vec<Slot>,
+    /// The links between slots.
     pub network: Network,
+    /// Those who want commands executed.
     pub clients: Vec<Client>,
     pub(crate) by_key: BTreeMap<PublicKey, usize>,
+    /// Who judges.
     pub oracles: Oracles,
+    /// Where all that is left to chance comes from.
     pub rng: Rng,
     pub(crate) events: Events,
+    pub(crate) desk: Desk,
     /// Faults that happened, by kind.
     pub faults: Faults,
     /// How many things have happened: messages, timers, verdicts, answers.
     pub steps: u64,
     /// Of all that happened: the same seed gives the same.
     pub hash: u64,
+    /// What happened, in words, if that is wanted.
     pub trace: Trace,
     /// Who proposed which block, and when.
     pub proposed: Vec<(Time, usize, BlockId)>,
@@ -105,6 +122,7 @@ impl Cluster {
         Self::traced(config, Trace::default())
     }
 
+    /// A cluster that just started, with what it does written down in `trace`.
     pub fn traced(config: Config, mut trace: Trace) -> Self {
         let ids: Vec<usize> = (0..config.replicas).chain(config.twins.iter().copied()).collect();
         let slots = ids.iter().map(|id| Slot {
@@ -139,6 +157,7 @@ impl Cluster {
             oracles: Oracles::default(),
             rng: Rng::new(config.seed),
             events: Events::default(),
+            desk: Desk::default(),
             faults: Faults::default(),
             steps: 0,
             hash: config.seed,
@@ -217,7 +236,7 @@ impl Cluster {
         let Some(recovery) = recovery else { return };
         self.slots[slot].core = Some(Box::new(self.make_core(slot, execution)));
         self.note(slot, || "starts".into());
-        self.turn(slot, vec![Input::Start(Box::new(recovery))]);
+        self.turn(slot, Input::Start(Box::new(recovery)));
         self.tell_log(slot);
         self.connect(slot);
     }
@@ -243,7 +262,7 @@ impl Cluster {
     /// Tells a replica where its log begins.
     pub(crate) fn tell_log(&mut self, slot: usize) {
         if let Some(begins) = self.slots[slot].disk.begins() {
-            self.turn(slot, vec![Input::LogBegins(begins)]);
+            self.turn(slot, Input::LogBegins(begins));
         }
     }
 
@@ -257,7 +276,7 @@ impl Cluster {
         };
         self.slots[slot].core = Some(Box::new(self.make_core(slot, execution)));
         self.note(slot, || "starts without its data, and asks the others".into());
-        self.turn(slot, vec![Input::Rejoin(Digest([nonce; 32]))]);
+        self.turn(slot, Input::Rejoin(Digest([nonce; 32])));
         self.connect(slot);
     }
 
@@ -284,6 +303,7 @@ impl Cluster {
         self.schedule(0, Event::Connected { to: two, peer: one });
     }
 
+    /// Kills a replica as `kill -9` does: what the system was given is kept.
     pub fn crash(&mut self, slot: usize) {
         let place = &mut self.slots[slot];
         place.core = None;
@@ -405,6 +425,17 @@ impl Cluster {
         self.hash = mixed ^ (mixed >> 29);
     }
 
+    /// Of the run so far: what happened and when, and what it came to.
+    #[must_use]
+    pub fn trace_hash(&self) -> u64 {
+        let acknowledged: u64 = self.clients.iter().map(|client| client.acknowledged).sum();
+        let parts = [self.config.seed, self.steps, self.oracles.height(), acknowledged];
+        parts.iter().fold(self.hash, |hash, part| {
+            let mixed = (hash ^ part).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+            mixed ^ (mixed >> 31)
+        })
+    }
+
     pub(crate) fn timers(&self) -> impl Iterator<Item = (Time, usize)> {
         self.slots
             .iter()
@@ -428,9 +459,10 @@ impl Cluster {
         let spins = &mut self.slots[slot].spins;
         *spins = if spins.0 == now { (now, spins.1 + 1) } else { (now, 0) };
         assert!(spins.1 < 20, "liveness: the timer of slot {slot} is always due");
-        self.turn(slot, vec![Input::Timeout]);
+        self.turn(slot, Input::Timeout);
     }
 
+    /// Goes on for so many microseconds.
     pub fn run_for(&mut self, micros: u64) {
         let until = self.now.after(Duration::from_micros(micros));
         while self.step(until) {}
@@ -481,6 +513,10 @@ impl Cluster {
         self.slots.iter().filter(|slot| !slot.faulty).filter_map(|slot| slot.core.as_deref())
     }
 
+    /// The replica in a slot.
+    ///
+    /// # Panics
+    /// If it is down.
     pub fn core(&self, slot: usize) -> &Core {
         self.slots[slot].core.as_deref().expect("the replica runs")
     }
@@ -493,6 +529,7 @@ impl Cluster {
     }
 }
 
+/// Where the protocol of a replica stands.
 pub fn status_of(core: &Core) -> quorate_core::protocol::Status {
     use quorate_core::protocol::Protocol;
     core.protocol().status()

@@ -17,9 +17,13 @@ use super::network::Link;
 /// What a cluster is made of. Times in microseconds.
 #[derive(Clone, Debug)]
 pub struct Config {
+    /// How many there are.
     pub replicas: usize,
+    /// The variant of HotStuff.
     pub rules: &'static dyn Rules,
+    /// Whom replicas tell that they gave up on a view.
     pub pacemaker: Kind,
+    /// Who leads.
     pub election: Election,
     /// Votes go to all.
     pub broadcast_votes: bool,
@@ -35,13 +39,19 @@ pub struct Config {
     pub forms: (Form, Form),
     /// Each of these replicas runs twice with one key: the second copies are slots `replicas ..`.
     pub twins: Vec<usize>,
+    /// Where all that is left to chance comes from.
     pub seed: u64,
+    /// How many there are.
     pub clients: usize,
+    /// What all links are like at first.
     pub link: Link,
     /// Verdicts come after this long; `None`: at once.
     pub verify_delay: Option<(u64, u64)>,
+    /// Most bytes of bodies sent with a proposal.
     pub inline_bytes: usize,
+    /// Most commands of a block.
     pub batch_commands: usize,
+    /// Blocks from one snapshot to the next.
     pub snapshot_blocks: u64,
     /// Logs are cut at snapshots.
     pub retire: bool,
@@ -52,7 +62,9 @@ pub struct Config {
     pub sync_micros: (u64, u64),
     /// Clients send again what was not answered for this long.
     pub client_patience: u64,
+    /// What a client sent and is in no block after this long is passed on.
     pub relay_after: u64,
+    /// The first wait for a view.
     pub base_timeout: u64,
     /// The bounds of each mempool.
     pub mempool: Limits,

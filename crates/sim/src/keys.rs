@@ -9,6 +9,7 @@ use quorate_core::crypto::{
 };
 use quorate_core::{Committee, Digest, Epoch, ReplicaId};
 
+/// The chain that all signatures are bound to.
 pub const CHAIN: Digest = Digest([0xC4; 32]);
 
 /// A secret key.
@@ -26,10 +27,12 @@ impl Key {
         Self { public: PublicKey(bytes) }
     }
 
+    /// The key of a replica.
     pub fn of_replica(id: usize) -> Self {
         Self::new(0x100, id)
     }
 
+    /// The key of a client.
     pub fn of_client(id: usize) -> Self {
         Self::new(0x200, id)
     }
@@ -50,18 +53,19 @@ impl Signer for Key {
 /// A keyed mix of 64 bits at a time: as good as a signature among those who do not compute one for
 /// another's key, and a hundred times faster.
 fn seal(key: &PublicKey, statement: &[u8]) -> Signature {
+    let (words, rest) = statement.as_chunks::<8>();
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    let last = (!rest.is_empty()).then_some(&last);
     let mut lanes = [0x9E37_79B9_7F4A_7C15_u64, 0xC2B2_AE3D_27D4_EB4F];
-    for (at, part) in key.0.chunks(8).chain(statement.chunks(8)).enumerate() {
-        let mut word = [0; 8];
-        word[..part.len()].copy_from_slice(part);
+    for (at, word) in key.0.as_chunks::<8>().0.iter().chain(words).chain(last).enumerate() {
         let lane = &mut lanes[at % 2];
-        let product = u128::from(*lane ^ u64::from_le_bytes(word)) * 0xD6E8_FEB8_6659_FD93;
+        let product = u128::from(*lane ^ u64::from_le_bytes(*word)) * 0xD6E8_FEB8_6659_FD93;
         *lane = (product as u64).rotate_left(23) ^ (product >> 64) as u64;
     }
     let mut signature = [0; 64];
-    for (at, part) in signature.chunks_mut(8).enumerate() {
-        let mixed = mix(lanes[0] ^ mix(lanes[1].wrapping_add(at as u64)));
-        part.copy_from_slice(&mixed.to_le_bytes());
+    for (at, part) in signature.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+        *part = mix(lanes[0] ^ mix(lanes[1].wrapping_add(at as u64))).to_le_bytes();
     }
     Signature::from(signature)
 }
@@ -130,6 +134,7 @@ impl Scheme for Mock {
     }
 }
 
+/// The committee of the first `n` replicas.
 pub fn committee(n: usize) -> Committee {
     let keys = (0..n).map(|id| ReplicaKey::from(Key::of_replica(id).public_key().0)).collect();
     Committee::new(CHAIN, Epoch(0), keys).expect("a committee of distinct keys")

@@ -5,7 +5,6 @@
 //! executed and answered; they share no predicate with production. A violation is a panic whose
 //! text begins with the oracle's name; what drives many clusters catches it.
 #![forbid(unsafe_code)]
-#![allow(missing_docs)]
 
 pub mod adversary;
 pub mod app;

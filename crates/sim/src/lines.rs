@@ -13,10 +13,13 @@ pub struct Line {
     pub sent: Option<Time>,
     /// To whom it happened.
     pub who: usize,
+    /// What kind of thing that is.
     pub kind: Kind,
+    /// What it was, in words.
     pub words: String,
 }
 
+/// What a line is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// It did something.

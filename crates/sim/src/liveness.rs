@@ -27,8 +27,11 @@ const LONGER_PERCENT: u64 = 150;
 /// - 2 until the leader may propose: it is told of the time-out certificate, then of locks;
 /// - 2 for bodies that the proposal names and a replica lacks;
 /// - 1 for the proposal, and 2 a phase: votes, and what is made of them.
+///
+/// On a slow disk a message may find its receiver waiting for a sync, and then waits for two more.
 pub fn view_micros(config: &Config) -> u64 {
-    let hop = config.link.delay.1 + config.verify_delay.map_or(0, |(_, longest)| longest);
+    let verdict = config.verify_delay.map_or(0, |(_, longest)| longest);
+    let hop = config.link.delay.1 + verdict + 3 * config.sync_micros.1;
     let hops = 1 + 2 + 2 + 1 + 2 * u64::from(config.rules.facts().phases);
     // The clock of who waits may run one in a hundred too fast.
     hop * hops * 102 / 100
@@ -59,7 +62,9 @@ fn spoilers(cluster: &Cluster) -> Vec<bool> {
 /// 3. **The election.** Round-robin and fixed leaders need nothing. Carousel is round-robin wherever
 ///    the last view did not bring a commit. Reputation may draw a spoiler in any view as long as it
 ///    weighs 1000 and the others, who had an outage, 1 or 10: without commits the window does not
-///    move, so that ends only when all weigh the same, `PATIENCE` views after the last commit.
+///    move, so that ends only when all weigh the same, `PATIENCE` views after the last commit. With
+///    either, a liar may show the last certificate to a single replica, which then sees another leader
+///    in the next view than the others do, until time-outs tell all of it.
 /// 4. **A run of good leaders**, as long as the chain that commits (`views_of_a_run`). With the
 ///    linear pacemaker a spoiler's view just before may spoil one, as in 1: it is the second.
 /// 5. **One more** view, whose proposal shows the last certificate.
@@ -78,11 +83,12 @@ pub fn views(cluster: &Cluster, healed: View) -> u64 {
         0 => 0,
         steps => config.rules.facts().chain_length + 4 * ((replicas - 1) / 3).min(4) + steps,
     };
-    let drawn_by_weight = match config.election {
-        Election::Reputation if spoilt => PATIENCE,
+    let elected = match config.election {
+        Election::Reputation if spoilt => PATIENCE + 1,
+        Election::Carousel if spoilt => 1,
         _ => 0,
     };
-    let mut views = done_before + waits_grow + drawn_by_weight;
+    let mut views = done_before + waits_grow + elected;
     for _ in 0..1 + u64::from(skips && spoilt) {
         views += views_of_a_run(config, healed.plus(views), &spoilers);
     }

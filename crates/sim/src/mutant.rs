@@ -8,10 +8,11 @@ use quorate_core::crypto::{Claim, Verified};
 use quorate_core::hotstuff::{HotStuff, Message};
 use quorate_core::protocol::{Effects, Input, Ledger, Output, Protocol, Status};
 use quorate_core::tree::BlockTree;
-use quorate_core::{ReplicaId, Time};
+use quorate_core::{ReplicaId, Time, View};
 
 use super::steps::Watch;
 
+/// What a step led to.
 pub type Fx = Effects<Output<Message>>;
 
 /// The bug.
@@ -34,6 +35,7 @@ pub struct Driver {
 }
 
 impl Driver {
+    /// A driver; with a mutation, that gets each input first.
     pub fn new(driver: HotStuff, mutation: Option<Box<dyn Mutation>>) -> Self {
         Self { driver, mutation, watch: None }
     }
@@ -112,6 +114,10 @@ impl Protocol for Driver {
 
     fn status(&self) -> Status {
         self.driver.status()
+    }
+
+    fn view(&self) -> View {
+        self.driver.view()
     }
 
     fn tree(&self) -> &BlockTree {

@@ -14,6 +14,7 @@ pub type Meddler = Box<dyn Fn(usize, usize, &Peer) -> Fate>;
 pub enum Fate {
     /// It goes its way.
     Goes,
+    /// It does not arrive.
     Lost,
     /// It arrives so many microseconds later than it would.
     Late(u64),
@@ -158,10 +159,12 @@ impl Network {
         Time(at)
     }
 
+    /// The link from one slot to another.
     pub fn link(&mut self, from: usize, to: usize) -> &mut Link {
         &mut self.links[from][to]
     }
 
+    /// Changes all links.
     pub fn set_all(&mut self, change: impl Fn(&mut Link)) {
         self.links.iter_mut().flatten().for_each(change);
     }
@@ -175,6 +178,7 @@ impl Network {
         }
     }
 
+    /// No link is cut any more.
     pub fn heal(&mut self) {
         self.set_all(|link| link.cut = false);
     }

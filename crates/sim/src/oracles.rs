@@ -129,6 +129,10 @@ impl Oracles {
         }
     }
 
+    /// A correct replica has computed a state.
+    ///
+    /// # Panics
+    /// If another one computed another state of that height.
     pub fn has_state(&mut self, replica: usize, height: Height, root: Digest) {
         let before = *self.roots.entry(height.0).or_insert(root);
         assert_eq!(before, root, "state: r{replica} is in another state at {height:?}");
@@ -187,6 +191,7 @@ impl Oracles {
         self.given_up.values().copied().max().unwrap_or(0)
     }
 
+    /// The greatest height committed by anybody correct.
     pub fn height(&self) -> u64 {
         self.chain.last_key_value().map_or(0, |(height, _)| *height)
     }

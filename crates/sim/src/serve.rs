@@ -15,6 +15,23 @@ use super::keys::Mock;
 use super::network::Fate;
 use super::{Cluster, Peer};
 
+/// A message on its way to some: encoded once for all of them, if at all.
+pub(super) struct Letter {
+    message: Arc<Peer>,
+    bytes: Option<Bytes>,
+}
+
+impl Letter {
+    pub(super) fn new(message: Peer) -> Self {
+        Self { message: Arc::new(message), bytes: None }
+    }
+
+    fn bytes(&mut self) -> Bytes {
+        let message = &self.message;
+        self.bytes.get_or_insert_with(|| Bytes::from(message.to_bytes())).clone()
+    }
+}
+
 impl Cluster {
     pub(super) fn perform(&mut self, slot: usize, action: Action<Message>) {
         match action {
@@ -93,11 +110,11 @@ impl Cluster {
             self.oracles.sends(own, self.now, message);
         }
         assert_ne!(to.map(ReplicaId::index), Some(own), "r{own} sends to itself: {message:?}");
-        let message = Arc::new(message);
+        let mut letter = Letter::new(message);
         for peer in 0..self.slots.len() {
             let id = self.slots[peer].id;
             if id != own && to.is_none_or(|to| to.index() == id) && self.hears(slot, peer) {
-                self.post(slot, peer, &message);
+                self.post(slot, peer, &mut letter);
             }
         }
     }
@@ -116,38 +133,42 @@ impl Cluster {
         }
     }
 
-    fn post(&mut self, from: usize, to: usize, message: &Arc<Peer>) {
+    fn post(&mut self, from: usize, to: usize, letter: &mut Letter) {
         self.slots[from].sent += 1;
         if self.slots[from].corrupt.is_some() {
-            self.post_bent(from, to, message);
+            self.post_bent(from, to, &letter.message);
         } else {
-            self.convey(from, to, message, Duration::ZERO);
+            self.convey(from, to, letter, Duration::ZERO);
         }
     }
 
     /// What the network makes of a message that leaves after having been held back for a while.
-    pub(super) fn convey(&mut self, from: usize, to: usize, message: &Arc<Peer>, held: Duration) {
-        if self.drops.is_some_and(|drops| drops(from, to, message)) {
+    pub(super) fn convey(&mut self, from: usize, to: usize, letter: &mut Letter, held: Duration) {
+        if self.drops.is_some_and(|drops| drops(from, to, &letter.message)) {
             return;
         }
-        let fate = self.meddler.as_ref().map_or(Fate::Goes, |fate| fate(from, to, message));
-        let (message, late) = match fate {
-            Fate::Goes => (Arc::clone(message), 0),
+        let fate = self.meddler.as_ref().map_or(Fate::Goes, |fate| fate(from, to, &letter.message));
+        let mut bent;
+        let (letter, late) = match fate {
+            Fate::Goes => (letter, 0),
             Fate::Lost => return,
-            Fate::Late(micros) => (Arc::clone(message), micros),
-            Fate::Bent(message) => (Arc::from(message), 0),
+            Fate::Late(micros) => (letter, micros),
+            Fate::Bent(message) => {
+                bent = Letter::new(*message);
+                (&mut bent, 0)
+            }
         };
         // A liar may make what cannot be read.
         let encodes = self.config.encodes || self.slots[from].corrupt.is_some();
         let encoded = encodes || self.network.minds_size(from, to);
-        let bytes = encoded.then(|| Bytes::from(message.to_bytes()));
+        let bytes = encoded.then(|| letter.bytes());
         let size = bytes.as_ref().map_or(0, Bytes::len);
         let (now, ends) = (self.now, (from, to));
         let copies = self.network.copies(&mut self.rng, &mut self.faults, now, ends, size);
         for at in copies.into_iter().flatten() {
             let parcel = match &bytes {
                 Some(bytes) if encodes => Parcel::Bytes(bytes.clone()),
-                _ => Parcel::Message(Arc::clone(&message)),
+                _ => Parcel::Message(Arc::clone(&letter.message)),
             };
             let at = at.after(Duration::from_micros(late) + held);
             self.events.push(at, Event::Deliver { to, from, sent: now, parcel });

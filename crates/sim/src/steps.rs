@@ -21,6 +21,7 @@ const FIRST: u8 = 1;
 
 /// One step. Blocks are called after their view, further ones of a view with primes; `b0` is the first block of all.
 /// A certificate is called by its block.
+#[allow(missing_docs, reason = "each variant says what its fields are")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "json", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "json", serde(tag = "step", rename_all = "kebab-case", deny_unknown_fields))]

@@ -66,10 +66,7 @@ impl Strict {
             in_turn: config.election == Election::RoundRobin,
             filtering: config.filtering,
             mempool: config.mempool,
-            // An election by history may make a replica the leader of a view that it is in already:
-            // then it does not wait.
-            delta: (facts.waits_for_locks && config.election == Election::RoundRobin)
-                .then_some(config.delta * 1_000),
+            delta: facts.waits_for_locks.then_some(config.delta * 1_000),
             votes: BTreeMap::new(),
             gave_up: BTreeMap::new(),
             knew: BTreeMap::new(),

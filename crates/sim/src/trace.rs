@@ -14,6 +14,7 @@ use super::Peer;
 use super::lines::{Kind, Line, apart, together};
 use super::steps::Steps;
 
+/// What happened, line by line, while it is on.
 #[derive(Debug, Default)]
 pub struct Trace {
     /// Nothing is written down unless this is set.
@@ -39,6 +40,7 @@ pub struct Trace {
 }
 
 impl Trace {
+    /// A trace that is on.
     pub fn on() -> Self {
         Self { on: true, names_blocks: true, ..Self::default() }
     }
@@ -69,6 +71,7 @@ impl Trace {
         together(std::mem::take(&mut self.lines))
     }
 
+    /// Something that a replica did; the words are made up only if they are wanted.
     pub fn note(&mut self, now: Time, slot: usize, words: impl FnOnce() -> String) {
         if self.on {
             self.lines.push(Line::event(now, slot, words()));
@@ -93,6 +96,7 @@ impl Trace {
         self.lines.insert(at, Line::event(now, slot, words));
     }
 
+    /// A replica refused a message.
     pub fn refused(&mut self, now: Time, slot: usize, from: usize, reason: Refused) {
         if self.on {
             let kind = Kind::Refusal(from, reason);
@@ -111,6 +115,7 @@ impl Trace {
         self.names.insert(id, name);
     }
 
+    /// What a block is called.
     pub fn name(&self, id: &BlockId) -> String {
         self.names.get(id).cloned().unwrap_or_else(|| "b0".into())
     }
@@ -160,6 +165,7 @@ impl Trace {
         format!(" of {}", names.join(" "))
     }
 
+    /// A message arrives.
     pub fn delivered(&mut self, now: Time, sent: Time, from: usize, to: usize, message: &Peer) {
         if !self.on {
             return;
@@ -229,6 +235,7 @@ impl Trace {
             }
             Message::TimeOut { time_out, high_qc, high_tc, last_vote } => {
                 let vote = last_vote
+                    .as_ref()
                     .map_or_else(String::new, |v| format!(", vote {}", self.vote(&v.ballot)));
                 let (qc, tc) = (self.qc(high_qc), self.tc(high_tc.as_ref()));
                 format!("time-out of view {} ({qc}{tc}{vote})", time_out.view)
@@ -241,6 +248,7 @@ impl Trace {
         }
     }
 
+    /// The protocol of a replica tells what happened.
     pub fn event(&mut self, now: Time, slot: usize, event: &Event) {
         if let Event::Proposed { view, block, .. } = event
             && self.names_blocks

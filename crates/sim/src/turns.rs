@@ -6,7 +6,7 @@ use quorate_core::client::message::Response;
 use quorate_core::crypto::PublicKey;
 use quorate_core::hotstuff::Message;
 use quorate_core::replica::drive::turn;
-use quorate_core::replica::{Input, Submitted};
+use quorate_core::replica::{Action, Input, Submitted};
 use quorate_core::wire::Decode as _;
 use quorate_core::{Height, ReplicaId, Time};
 
@@ -16,6 +16,14 @@ use super::cluster::Cluster;
 use super::disk::cause_of;
 use super::events::{Event, Parcel};
 use super::world::Outside;
+
+/// What a turn needs room for, kept from one to the next; empty between them.
+#[derive(Default)]
+pub(crate) struct Desk {
+    inputs: Vec<Input<Message>>,
+    early: Vec<Action<Message>>,
+    actions: Vec<Action<Message>>,
+}
 
 impl Cluster {
     pub(crate) fn happen(&mut self, event: Event) {
@@ -30,19 +38,19 @@ impl Cluster {
             Event::Deliver { to, from, sent, parcel } => self.deliver(to, from, sent, parcel),
             Event::Connected { to, peer } => {
                 let peer = ReplicaId(self.slots[peer].id as u16);
-                self.turn(to, vec![Input::Connected(peer)]);
+                self.turn(to, Input::Connected(peer));
             }
             Event::Frame { to, frame, relay } => match client::verified(&frame) {
                 Some(frame) => {
-                    self.turn(to, vec![Input::Frames(vec![Submitted { frame, relay }])]);
+                    self.turn(to, Input::Frames(vec![Submitted { frame, relay }]));
                 }
                 None => self.unsigned += 1,
             },
             Event::Verified { to, life, ask, verdicts } if self.slots[to].life == life => {
-                self.turn(to, vec![Input::Checked { ask, verdicts }]);
+                self.turn(to, Input::Checked { ask, verdicts });
             }
             Event::Combined { to, life, ask, signature } if self.slots[to].life == life => {
-                self.turn(to, vec![Input::Combined { ask, signature }]);
+                self.turn(to, Input::Combined { ask, signature });
             }
             Event::SnapshotWritten { to, life, height } if self.slots[to].life == life => {
                 self.snapshot_written(to, height);
@@ -50,8 +58,8 @@ impl Cluster {
             Event::Offered { to, life, offer } if self.slots[to].life == life => {
                 self.offered(to, &offer);
             }
-            Event::Released { from, life, actions } if self.slots[from].life == life => {
-                self.release(from, actions);
+            Event::Released { from, life, mut actions } if self.slots[from].life == life => {
+                self.release(from, &mut actions);
             }
             Event::Tick { slot } => self.tick(slot),
             Event::Answer { from, client, response } => self.answered(from, client, response),
@@ -92,7 +100,7 @@ impl Cluster {
             strict.delivered(self.slots[from].id, self.slots[to].id, message);
         }
         let from = ReplicaId(self.slots[from].id as u16);
-        self.turn(to, vec![Input::Peer { from, message }]);
+        self.turn(to, Input::Peer { from, message });
     }
 
     fn answered(&mut self, from: usize, client: usize, response: Response) {
@@ -105,32 +113,36 @@ impl Cluster {
     }
 
     /// One turn of a replica's loop, then what it wants done, then the oracles.
-    pub fn turn(&mut self, slot: usize, inputs: Vec<Input<Message>>) {
+    pub fn turn(&mut self, slot: usize, input: Input<Message>) {
         let (now, line) = (self.now, self.trace.length());
         let place = &mut self.slots[slot];
         let Some(mut core) = place.core.take() else { return };
+        let Desk { mut inputs, early, actions } = std::mem::take(&mut self.desk);
+        inputs.push(input);
         let mut outside = Outside {
             id: place.id,
             watched: (!place.faulty).then_some(&mut self.oracles),
             at_once: self.config.verify_delay.is_none(),
             verify: self.config.verify,
-            early: Vec::new(),
+            early,
             is_early: false,
-            actions: Vec::new(),
+            actions,
         };
         let writes = place.disk.writes;
         let local = place.clock.shows(now);
-        let result = turn(&mut *core, &mut place.disk, &mut outside, local, inputs);
-        let (early, actions) = (outside.early, outside.actions);
+        let result = turn(&mut *core, &mut place.disk, &mut outside, local, &mut inputs);
+        let (mut early, mut actions) = (outside.early, outside.actions);
         let writes = place.disk.writes - writes;
         let lock = self.trace.is_used().then(|| core.protocol().safety().lock.clone());
         place.deadline = core.deadline().map(|deadline| place.clock.when(deadline));
         place.core = Some(core);
-        self.release(slot, early);
+        self.release(slot, &mut early);
         match self.sync_micros(writes) {
-            0 => self.release(slot, actions),
-            micros => self.release_later(slot, micros, actions),
+            0 => self.release(slot, &mut actions),
+            micros => self.release_later(slot, micros, std::mem::take(&mut actions)),
         }
+        inputs.clear();
+        self.desk = Desk { inputs, early, actions };
         if let Some(lock) = lock {
             self.trace.locked(now, slot, &lock, line);
         }

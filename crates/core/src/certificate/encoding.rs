@@ -1,6 +1,8 @@
 //! The canonical bytes of votes, time-outs and certificates.
 
-use super::{Ballot, Proof, Qc, Tc, TimeOut, Vote};
+use std::sync::Arc;
+
+use super::{Ballot, Proof, Qc, Tc, TcParts, TimeOut, Vote};
 use crate::committee::MAX_REPLICAS;
 use crate::crypto::{Signature, Signers};
 use crate::types::{Digest, ReplicaId, View};
@@ -105,22 +107,22 @@ impl Qc {
     /// What counts of this certificate for the identity of the block it justifies: all but the
     /// bytes of signatures.
     pub(crate) fn encode_identity(&self, out: &mut Vec<u8>) {
-        self.ballot.encode(out);
-        let signers: Vec<ReplicaId> = self.signers().collect();
-        put_list(out, &signers);
+        self.0.ballot.encode(out);
+        (self.signers().count() as u32).encode(out);
+        self.signers().for_each(|signer| signer.encode(out));
     }
 }
 
 impl Encode for Qc {
     fn encode(&self, out: &mut Vec<u8>) {
-        self.ballot.encode(out);
-        self.proof.encode(out);
+        self.0.ballot.encode(out);
+        self.0.proof.encode(out);
     }
 }
 
 impl Decode for Qc {
     fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
-        Ok(Self { ballot: Ballot::decode(reader)?, proof: Proof::decode(reader)? })
+        Ok(Self::new(Ballot::decode(reader)?, Proof::decode(reader)?))
     }
 }
 
@@ -146,24 +148,24 @@ impl Decode for TimeOut {
 
 impl Encode for Tc {
     fn encode(&self, out: &mut Vec<u8>) {
-        self.view.encode(out);
-        put_list(out, &self.entries);
-        put_list(out, &self.signatures);
-        put_list(out, &self.qcs);
+        self.0.view.encode(out);
+        put_list(out, &self.0.entries);
+        put_list(out, &self.0.signatures);
+        put_list(out, &self.0.qcs);
     }
 }
 
 impl Decode for Tc {
     fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
-        let tc = Self {
+        let parts = TcParts {
             view: View::decode(reader)?,
             entries: reader.list("signers of a TC", MAX_REPLICAS)?,
             signatures: reader.list("signatures of a TC", MAX_REPLICAS)?,
             qcs: reader.list("QCs of a TC", MAX_REPLICAS)?,
         };
-        if tc.qcs.is_empty() {
+        if parts.qcs.is_empty() {
             return Err(DecodeError::Invalid { field: "QCs of a TC" });
         }
-        Ok(tc)
+        Ok(Self(Arc::new(parts)))
     }
 }

@@ -37,6 +37,7 @@ impl HotStuff {
                 self.certificate_checks(qc, None)?
             }
             Message::TimeOut { time_out, high_qc, high_tc, last_vote } => {
+                let last_vote = last_vote.as_deref();
                 if time_out.replica != from {
                     return Err(Malformed::WrongSender);
                 }

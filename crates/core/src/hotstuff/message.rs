@@ -34,7 +34,7 @@ pub enum Message {
         high_tc: Option<Tc>,
         /// Its last vote, so that whoever leads next can complete the certificate that a dead
         /// leader was to make (protocols.md, "Liveness of the three-chain").
-        last_vote: Option<Vote>,
+        last_vote: Option<Box<Vote>>,
     },
     /// The sender has entered a view by a time-out certificate, and tells its leader what it may
     /// have to extend.
@@ -141,7 +141,7 @@ impl Decode for Message {
                 time_out: TimeOut::decode(reader)?,
                 high_qc: Qc::decode(reader)?,
                 high_tc: reader.option("TC of a time-out")?,
-                last_vote: reader.option("vote of a time-out")?,
+                last_vote: reader.option("vote of a time-out")?.map(Box::new),
             }),
             4 => Ok(Self::Advance {
                 high_qc: Qc::decode(reader)?,

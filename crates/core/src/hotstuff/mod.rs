@@ -35,7 +35,7 @@ mod settings;
 mod timeouts;
 mod voting;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 pub use message::Message;
@@ -67,8 +67,9 @@ pub struct HotStuff {
     domain: Domain,
     genesis: BlockId,
     tree: BlockTree,
-    /// Where the snapshot stood from which it started.
-    recovered: Height,
+    /// Where the snapshot stood that it took over last: what the chain up to there shows to be
+    /// committed is not known here.
+    installed: Height,
     safety: Safety,
     /// The highest view it proposed in, or may have before it was restarted.
     proposed: View,
@@ -77,6 +78,8 @@ pub struct HotStuff {
     /// The safety record must be written before this step's outputs leave.
     must_write: bool,
     pacemaker: Pacemaker,
+    /// The last elections held, where that takes long.
+    elections: VecDeque<leading::Held>,
     votes: VoteCollector,
     new_views: NewViews,
     untold: Option<Untold>,
@@ -125,11 +128,12 @@ impl HotStuff {
             genesis: genesis.id(),
             safety: Safety::new(genesis.id()),
             tree: BlockTree::new(genesis, Height(0), Vec::new()),
-            recovered: Height(0),
+            installed: Height(0),
             proposed: View(0),
             reserved_before: View(0),
             must_write: false,
             pacemaker,
+            elections: VecDeque::new(),
             votes: VoteCollector::new(&committee),
             new_views: NewViews::new(committee.size()),
             untold: None,
@@ -173,7 +177,6 @@ impl HotStuff {
         let Recovered { safety, root, root_committed, recent, blocks } = recovered;
         // Back-off counts from here, however far the chain has come before the snapshot.
         self.pacemaker.committed(root.view);
-        self.recovered = root.height;
         self.tree = BlockTree::new(root, root_committed, recent);
         if let Some(safety) = safety {
             self.safety = mutant!("safety-not-restored", self.safety.clone(), safety);
@@ -218,6 +221,8 @@ impl HotStuff {
             return;
         }
         self.pacemaker.committed(root.view);
+        self.installed = root.height;
+        self.elections.clear();
         self.tree = BlockTree::new(root, Height(0), recent);
         self.drop_old_orphans();
         self.on_qc(now, certificate, fx);
@@ -225,7 +230,9 @@ impl HotStuff {
         fx.output(Output::Broadcast(self.advance()));
     }
 
-    /// Sends the proposal of the current view again, if this replica made one before it stopped.
+    /// Sends the proposal of the current view again, if this replica made one before it stopped, and
+    /// has the TC to show where one is needed. (Once a phase of the view has its certificate, that tells
+    /// of the block, and the TC is gone.)
     fn repeat_proposal(&self, fx: &mut Fx) {
         let Some(Ballot { view, block, .. }) = self.safety.voted else { return };
         if view == self.pacemaker.view()
@@ -233,6 +240,9 @@ impl HotStuff {
             && block.proposer == self.me
         {
             let tc = self.tc_to_enter(view, &block.justify);
+            if tc.is_none() && self.ended_by(&block.justify).next() != view {
+                return;
+            }
             fx.output(Output::Broadcast(Message::Proposal { block: Arc::clone(block), tc }));
         }
     }
@@ -262,12 +272,13 @@ impl HotStuff {
         (root.height > self.shown_by(&self.safety.high_qc)).then(|| decided.view())
     }
 
-    /// Up to which height the certificates of this replica show what it knows to be committed. A snapshot
-    /// is on disk without the certificate that committed its block: if all who had that restart, they
-    /// must certify anew what they have, or who lacks it would ask in vain.
+    /// Up to which height this replica's certificates show what it knows to be committed. They show
+    /// less where the one that committed it is of a fork that was left since, or was lost in a restart (a
+    /// snapshot is on disk without it). Then there is work until a later one shows as much: who
+    /// lacks it would ask in vain.
     fn committed_for_all_to_see(&self) -> Height {
         let root = self.tree.root().height;
-        if root > self.recovered || self.news_of_decision().is_some() {
+        if root == self.installed || self.news_of_decision().is_some() {
             return root;
         }
         self.shown_by(&self.safety.high_qc).min(root)
@@ -297,7 +308,7 @@ impl HotStuff {
             Message::TimeOut { time_out, high_qc, high_tc, last_vote } => {
                 self.on_certificates(now, from, high_qc.clone(), high_tc, fx);
                 if let Some(vote) = last_vote {
-                    self.on_vote(now, vote, fx);
+                    self.on_vote(now, *vote, fx);
                 }
                 self.on_time_out(now, time_out, high_qc, fx);
             }
@@ -378,6 +389,7 @@ impl Protocol for HotStuff {
             Input::Connected(peer) => {
                 fx.output(Output::Send { to: peer, message: self.advance() });
                 self.repeat_new_view(peer, &mut fx);
+                self.repeat_time_out(peer, &mut fx);
             }
         }
         self.pacemaker.set_busy(now, ledger.has_pending() || self.has_uncommitted_commands());
@@ -434,6 +446,10 @@ impl Protocol for HotStuff {
             abstain_until: self.safety.abstain_until,
             heard: view.max(self.safety.timed_out).max(voted),
         }
+    }
+
+    fn view(&self) -> View {
+        self.pacemaker.view()
     }
 
     fn tree(&self) -> &BlockTree {

@@ -17,7 +17,8 @@ use crate::types::{ReplicaId, Time, View};
 #[derive(Clone, Debug)]
 pub(super) struct NewViews {
     highest: Vec<View>,
-    /// Until when the leader of a view waits for locks.
+    /// Until when the leader of a view waits for locks. Every replica waits: with leaders by history,
+    /// a certificate that it learns in the view may make it the leader.
     patience: Option<(View, Time)>,
 }
 
@@ -75,14 +76,9 @@ impl HotStuff {
         if !self.takes_new_views() || !self.entered_by_tc() {
             return;
         }
-        if self.facts.waits_for_locks {
-            self.pacemaker.allow(now, self.settings.delta);
-        }
-        if self.leader(view) != self.me {
-            return;
-        }
         self.new_views.heard(self.me, view);
         if self.facts.waits_for_locks {
+            self.pacemaker.allow(now, self.settings.delta);
             self.new_views.patience = Some((view, now.after(self.settings.delta)));
         }
     }

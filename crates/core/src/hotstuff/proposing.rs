@@ -89,10 +89,11 @@ impl HotStuff {
     /// say: commands to order, or a commit that the others have not been told of.
     pub(super) fn propose_if_due(&mut self, now: Time, ledger: &mut dyn Ledger, fx: &mut Fx) {
         let view = self.pacemaker.view();
-        if self.leader(view) != self.me
-            || self.proposed >= view
+        // What costs least is asked first: elections by history walk down the chain.
+        if self.proposed >= view
             || self.safety.timed_out >= view
             || mutant!("abstention-ignored", false, self.abstains(view))
+            || self.leader(view) != self.me
         {
             return;
         }

@@ -54,11 +54,7 @@ impl HotStuff {
 
     pub(super) fn send_time_out(&mut self, now: Time, time_out: TimeOut, high_qc: Qc, fx: &mut Fx) {
         self.my_time_out = Some((time_out, high_qc.clone()));
-        let high_tc = self.safety.high_tc.clone().filter(|tc| tc.view() > self.ended_by(&high_qc));
-        // A vote that has its certificate in the high QC is no help.
-        let news = |vote: &Vote| vote.view <= time_out.view && vote.rank() > high_qc.rank();
-        let last_vote = mutant!("time-outs-without-votes", None, self.my_vote.filter(news));
-        let message = Message::TimeOut { time_out, high_qc: high_qc.clone(), high_tc, last_vote };
+        let message = self.time_out_message(time_out, high_qc.clone());
         match self.pacemaker.collector(time_out.view) {
             None => fx.output(Output::Broadcast(message)),
             Some(to) if to != self.me => return fx.output(Output::Send { to, message }),
@@ -68,6 +64,28 @@ impl HotStuff {
             self.on_vote(now, vote, fx);
         }
         self.on_time_out(now, time_out, high_qc, fx);
+    }
+
+    /// What is said when `time_out` is: the QC that it names, the TC by which its view was entered if
+    /// that was one, and this replica's last vote where that is news.
+    fn time_out_message(&self, time_out: TimeOut, high_qc: Qc) -> Message {
+        let high_tc = self.safety.high_tc.clone().filter(|tc| tc.view() > self.ended_by(&high_qc));
+        // A vote that has its certificate in the high QC is no help.
+        let news = |vote: &Vote| vote.view <= time_out.view && vote.rank() > high_qc.rank();
+        let last_vote = mutant!("time-outs-without-votes", None, self.my_vote.filter(news));
+        let last_vote = last_vote.map(Box::new);
+        Message::TimeOut { time_out, high_qc, high_tc, last_vote }
+    }
+
+    /// Says again that it gave up its view, to a peer whose channel opened: what was sent before is
+    /// lost.
+    pub(super) fn repeat_time_out(&self, peer: ReplicaId, fx: &mut Fx) {
+        let Some((time_out, high_qc)) = &self.my_time_out else { return };
+        let wanted = self.pacemaker.collector(time_out.view).is_none_or(|to| to == peer);
+        if wanted && time_out.view >= self.pacemaker.view() && self.pacemaker.deadline().is_some() {
+            let message = self.time_out_message(*time_out, high_qc.clone());
+            fx.output(Output::Send { to: peer, message });
+        }
     }
 
     /// Takes in a time-out, its certificates having been dealt with.

@@ -12,7 +12,7 @@ use super::message::{FullBlock, PeerMessage, within};
 use super::verify::Pending;
 use super::{Action, Fx, Refused, Replica};
 use crate::certificate::Qc;
-use crate::crypto::{Check, Claim};
+use crate::crypto::Claim;
 use crate::protocol::Protocol;
 use crate::state_machine::StateMachine;
 use crate::types::{Height, ReplicaId};
@@ -105,9 +105,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         });
         match claimed {
             Ok(blocks) => {
-                let checks: Vec<Check> =
-                    blocks.iter().flat_map(|(claim, _)| claim.checks().iter().cloned()).collect();
-                self.verify(Pending::Chain { from, blocks }, checks, Some(from), fx);
+                self.verify(Pending::Chain { from, blocks }, Some(from), fx);
             }
             Err(reason) => {
                 fx.output(Action::Refused { from, reason: Refused::Malformed(reason) });

@@ -125,6 +125,15 @@ impl CatchUp {
         }
     }
 
+    /// A channel to `peer` opens: if it may have what is wanted, and others were waited for in vain, it
+    /// is asked at once.
+    pub fn connected(&mut self, peer: ReplicaId) {
+        let Some(want) = self.want.as_mut().filter(|want| want.patience > PATIENCE) else { return };
+        if let Some(turn) = want.from.iter().position(|from| *from == peer) {
+            (want.turn, want.patience, want.deadline) = (turn, PATIENCE, None);
+        }
+    }
+
     /// Whether this block is wanted, or was when the answer that is awaited was asked for: a
     /// certificate vouches for it.
     #[must_use]

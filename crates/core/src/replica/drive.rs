@@ -78,8 +78,8 @@ fn late_write<E>(late: &mut Vec<Record>, records: Vec<Record>) -> Result<(), E> 
     Ok(())
 }
 
-/// One turn of the loop: takes `inputs`, and returns when everything they lead to is released and
-/// executed.
+/// One turn of the loop: takes all of `inputs`, and returns when everything they lead to is released and
+/// executed. The vector is the caller's, so that its room is used again.
 ///
 /// # Errors
 /// What the journal says; the replica must not be driven again then.
@@ -88,7 +88,7 @@ pub fn turn<P, S, J, W>(
     journal: &mut J,
     world: &mut W,
     now: Time,
-    inputs: impl IntoIterator<Item = Input<P::Message>>,
+    inputs: &mut Vec<Input<P::Message>>,
 ) -> Result<(), J::Error>
 where
     P: Protocol,
@@ -96,7 +96,6 @@ where
     J: Journal,
     W: World<P::Message>,
 {
-    let mut inputs: Vec<Input<P::Message>> = inputs.into_iter().collect();
     #[cfg(quorate_mutants)]
     let mut late = Vec::new();
     loop {

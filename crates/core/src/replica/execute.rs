@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::message::Offer;
 use super::{Action, Fx, Halt, Replica, SnapshotMeta};
-use crate::block::SharedBlock;
+use crate::block::{BlockId, SharedBlock};
 use crate::client::message::Response;
 use crate::frame::SharedFrame;
 use crate::protocol::{self, Protocol};
@@ -33,7 +33,8 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         }
         if !self.halted {
             let head = self.execution.height();
-            if head.0 >= self.snapshot_at.0.saturating_add(self.settings.snapshot_blocks) {
+            let due = head.0 >= self.snapshot_at.0.saturating_add(self.settings.snapshot_blocks);
+            if due && self.may_replace_snapshot() {
                 self.take_snapshot(&mut fx);
             }
             self.drop_unheld_bodies();
@@ -95,6 +96,19 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         }
     }
 
+    /// Whether the newest snapshot was attested, or never will be: later states are shown already.
+    /// Were each replaced before blocks could show it, none would ever be offered, and no log cut.
+    fn may_replace_snapshot(&self) -> bool {
+        self.snapshot.as_ref().is_none_or(|meta| {
+            self.root_shown > meta.block.height || self.is_attested(meta.block.id())
+        })
+    }
+
+    fn is_attested(&self, snapshot: BlockId) -> bool {
+        let mut offers = self.attested.iter().chain(&self.offer);
+        offers.any(|offer| offer.block.id() == snapshot)
+    }
+
     /// Begins a snapshot of the state as it is.
     pub(super) fn take_snapshot(&mut self, fx: &mut Fx<P::Message>) {
         let id = self.execution.block_id();
@@ -135,9 +149,9 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
                 self.make_offer(fx);
             }
             _ => {
-                let known = |offer: &&Offer| offer.block.id() == meta.block.id();
-                let needed = self.attested.iter().chain(&self.offer).find(known).is_none();
-                if needed && meta.roots.last() == Some(&block.state_root) {
+                if !self.is_attested(meta.block.id())
+                    && meta.roots.last() == Some(&block.state_root)
+                {
                     self.attesting = Some(Arc::clone(block));
                 }
             }

@@ -4,9 +4,9 @@
 //! time-outs that carry that certificate. The cache works on single signatures rather than on
 //! whole certificates, so that a certificate of which all but one vote are known costs one check.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeMap;
 
-use crate::crypto::Check;
+use crate::crypto::{Check, Share};
 
 /// How many signatures of each replica are remembered: those of the views that are going on, and of
 /// some that are carried along. More only makes each look-up slower.
@@ -19,8 +19,12 @@ const CAPACITY: usize = 4096;
 pub struct KnownSignatures {
     /// Without it everything is verified each time it is seen.
     enabled: bool,
-    set: BTreeSet<Check>,
-    order: VecDeque<Check>,
+    /// The place of each in the ring, by the first bytes of its signature. Of two that begin alike the later one is
+    /// known: the other is verified once more.
+    places: BTreeMap<u64, usize>,
+    /// The checks in the order they were remembered, the oldest at `next` once it is full.
+    ring: Vec<Check>,
+    next: usize,
     capacity: usize,
 }
 
@@ -29,30 +33,48 @@ impl KnownSignatures {
     #[must_use]
     pub fn new(enabled: bool, replicas: usize) -> Self {
         let capacity = (OF_EACH * replicas).min(CAPACITY);
-        Self { enabled, set: BTreeSet::new(), order: VecDeque::new(), capacity }
+        Self { enabled, places: BTreeMap::new(), ring: Vec::new(), next: 0, capacity }
     }
 
     /// Whether `check` was verified.
     #[must_use]
     pub fn contains(&self, check: &Check) -> bool {
-        self.set.contains(check)
+        let place = self.places.get(&beginning(check));
+        place.and_then(|place| self.ring.get(*place)) == Some(check)
     }
 
     /// How many are remembered.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.set.len()
+        self.places.len()
     }
 
     /// Remembers a check that held.
     pub fn insert(&mut self, check: Check) {
-        if self.enabled && self.set.insert(check.clone()) {
-            self.order.push_back(check);
-            if mutant!("known-unbounded", false, self.order.len() > self.capacity)
-                && let Some(oldest) = self.order.pop_front()
-            {
-                self.set.remove(&oldest);
-            }
+        if !self.enabled || self.contains(&check) {
+            return;
         }
+        let is_full = mutant!("known-unbounded", false, self.ring.len() >= self.capacity);
+        let place = if is_full { self.next } else { self.ring.len() };
+        if let Some(oldest) = self.ring.get(place).map(beginning)
+            && self.places.get(&oldest) == Some(&place)
+        {
+            self.places.remove(&oldest);
+        }
+        self.places.insert(beginning(&check), place);
+        match self.ring.get_mut(place) {
+            Some(oldest) => *oldest = check,
+            None => self.ring.push(check),
+        }
+        self.next = (place + 1) % self.capacity.max(1);
     }
+}
+
+/// The first bytes of a check's signature, which tell it from others.
+fn beginning(check: &Check) -> u64 {
+    let (Check::Client { signature, .. }
+    | Check::Replica(Share { signature, .. })
+    | Check::Aggregate { signature, .. }
+    | Check::Threshold { signature, .. }) = check;
+    signature.as_bytes().first_chunk().map_or(0, |first| u64::from_le_bytes(*first))
 }

@@ -64,8 +64,8 @@ pub struct Replica<P: Protocol, S> {
     catch_up: CatchUp,
     rejoin: Option<Rejoin>,
     known: KnownSignatures,
-    /// What waits for verdicts, by the number of the ask.
-    pending: BTreeMap<u64, Asked<P::Message>>,
+    /// What waits for verdicts, by the number of the ask, ascending.
+    pending: VecDeque<Asked<P::Message>>,
     /// Asks that turned out to need no verdict.
     ready: VecDeque<u64>,
     pending_of: Vec<usize>,
@@ -118,7 +118,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             bodies: BTreeMap::new(),
             rejoin: None,
             known: KnownSignatures::new(settings.certificate_cache, peers),
-            pending: BTreeMap::new(),
+            pending: VecDeque::new(),
             ready: VecDeque::new(),
             pending_of: vec![0; peers],
             held_by: vec![Height(0); peers],
@@ -221,6 +221,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             }
             Input::Connected(peer) => {
                 if self.rejoin.is_none() {
+                    self.catch_up.connected(peer);
                     self.consult(now, protocol::Input::Connected(peer), &mut fx);
                 }
             }
@@ -447,7 +448,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             }
             Output::Sign(statement) => fx.output(Action::Sign(statement)),
             Output::Verify { ask, checks } => {
-                self.verify(Pending::Protocol { ask }, checks, None, fx)
+                self.verify(Pending::Protocol { ask, checks }, None, fx)
             }
             Output::Combine { ask, form, shares } => {
                 fx.output(Action::Combine { ask, form, shares });
@@ -535,6 +536,6 @@ impl<S: StateMachine> Ledger for Desk<'_, S> {
 impl<P: Protocol, S> Replica<P, S> {
     /// The highest view this replica has been in.
     fn view(&self) -> View {
-        self.protocol.status().view
+        self.protocol.view()
     }
 }

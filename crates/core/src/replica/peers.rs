@@ -144,8 +144,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     ) {
         let frames = self.unknown_frames(frames);
         if !frames.is_empty() {
-            let checks = frames.iter().flat_map(|frame| frame.checks().iter().cloned()).collect();
-            self.verify(Pending::Frames { frames }, checks, Some(from), fx);
+            self.verify(Pending::Frames { frames }, Some(from), fx);
         }
     }
 
@@ -228,9 +227,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         }
         match self.chain_claims(blocks) {
             Ok(blocks) => {
-                let checks: Vec<Check> =
-                    blocks.iter().flat_map(|(claim, _)| claim.checks().iter().cloned()).collect();
-                self.verify(Pending::Chain { from, blocks }, checks, Some(from), fx);
+                self.verify(Pending::Chain { from, blocks }, Some(from), fx);
             }
             Err(reason) => {
                 self.catch_up.answered(from, None);
@@ -290,7 +287,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         }
         let checks = self.certificate_checks(&offer.certificate);
         match mutant!("snapshot-offer-unchecked", Ok(Vec::new()), checks) {
-            Ok(checks) => self.verify(Pending::Offer { from, offer }, checks, Some(from), fx),
+            Ok(checks) => self.verify(Pending::Offer { from, offer, checks }, Some(from), fx),
             Err(reason) => {
                 self.catch_up.answered(from, None);
                 fx.output(Action::Refused { from, reason: Refused::Malformed(reason) });
@@ -436,7 +433,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         });
         match checks {
             Ok(checks) => {
-                self.verify(Pending::Testimony { from, view, high_qc }, checks, Some(from), fx);
+                self.verify(Pending::Testimony { from, view, high_qc, checks }, Some(from), fx);
             }
             Err(reason) => {
                 fx.output(Action::Refused { from, reason: Refused::Malformed(reason) });

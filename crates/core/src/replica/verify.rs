@@ -21,7 +21,7 @@ type ClaimedBlock = (Claim<SharedBlock>, Vec<SharedFrame>);
 #[derive(Debug)]
 pub(super) enum Pending<M> {
     /// The protocol's own batch.
-    Protocol { ask: u64 },
+    Protocol { ask: u64, checks: Vec<Check> },
     /// A message of the protocol with the bodies that came with it.
     Message { from: ReplicaId, claim: Claim<M>, frames: Vec<Claim<SharedFrame>> },
     /// Frames another replica sent.
@@ -29,42 +29,58 @@ pub(super) enum Pending<M> {
     /// Blocks that were fetched.
     Chain { from: ReplicaId, blocks: Vec<ClaimedBlock> },
     /// A snapshot that is offered.
-    Offer { from: ReplicaId, offer: Box<Offer> },
+    Offer { from: ReplicaId, offer: Box<Offer>, checks: Vec<Check> },
     /// An answer to a replica that lost its data.
-    Testimony { from: ReplicaId, view: View, high_qc: Qc },
+    Testimony { from: ReplicaId, view: View, high_qc: Qc, checks: Vec<Check> },
+}
+
+impl<M> Pending<M> {
+    /// The checks it waits for, in the order in which [`resume`](Replica::resume) hands out the verdicts.
+    fn checks(&self) -> impl Iterator<Item = &Check> {
+        let (own, message, frames, blocks): (&[Check], _, &[_], &[ClaimedBlock]) = match self {
+            Self::Protocol { checks, .. }
+            | Self::Offer { checks, .. }
+            | Self::Testimony { checks, .. } => (checks, None, &[], &[]),
+            Self::Message { claim, frames, .. } => (&[], Some(claim), frames, &[]),
+            Self::Frames { frames } => (&[], None, frames, &[]),
+            Self::Chain { blocks, .. } => (&[], None, &[], blocks),
+        };
+        own.iter()
+            .chain(message.into_iter().flat_map(Claim::checks))
+            .chain(frames.iter().flat_map(Claim::checks))
+            .chain(blocks.iter().flat_map(|(claim, _)| claim.checks()))
+    }
 }
 
 /// Verdicts that are still to be handed out, beside the checks they are on.
 pub(super) struct Verdicts<'a> {
-    left: std::slice::Iter<'a, bool>,
+    left: &'a [bool],
 }
 
 impl Verdicts<'_> {
-    fn take(&mut self, count: usize) -> Vec<bool> {
-        self.left.by_ref().take(count).copied().collect()
-    }
-
     fn settle<T>(&mut self, claim: Claim<T>) -> Option<Verified<T>> {
-        let verdicts = self.take(claim.checks().len());
-        claim.settle(&verdicts)
+        let count = claim.checks().len().min(self.left.len());
+        let (own, later) = self.left.split_at(count);
+        self.left = later;
+        claim.settle(own)
     }
 }
 
-/// An ask: what waits for it, and its checks, each with whether it was known to hold already.
+/// An ask: what waits for it, and which of its checks were known to hold already.
 #[derive(Debug)]
 pub(super) struct Asked<M> {
+    ask: u64,
     pending: Pending<M>,
-    checks: Vec<(bool, Check)>,
+    known: Vec<bool>,
     from: Option<ReplicaId>,
 }
 
 impl<P: Protocol, S: StateMachine> Replica<P, S> {
-    /// Has the checks verified that are not known to hold; then `pending` goes on. `from` is the
+    /// Has the checks of `pending` verified that are not known to hold; then it goes on. `from` is the
     /// peer to whose account it goes.
     pub(super) fn verify(
         &mut self,
         pending: Pending<P::Message>,
-        checks: Vec<Check>,
         from: Option<ReplicaId>,
         fx: &mut Fx<P::Message>,
     ) {
@@ -79,11 +95,16 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         }
         let ask = self.next_ask;
         self.next_ask += 1;
-        let checks: Vec<(bool, Check)> =
-            checks.into_iter().map(|check| (self.known.contains(&check), check)).collect();
-        let unknown: Vec<Check> =
-            checks.iter().filter(|(known, _)| !known).map(|(_, check)| check.clone()).collect();
-        self.pending.insert(ask, Asked { pending, checks, from });
+        let mut unknown = Vec::new();
+        let judge = |check: &Check| {
+            let known = self.known.contains(check);
+            if !known {
+                unknown.push(check.clone());
+            }
+            known
+        };
+        let known = pending.checks().map(judge).collect();
+        self.pending.push_back(Asked { ask, pending, known, from });
         if unknown.is_empty() {
             self.ready.push_back(ask);
         } else {
@@ -99,21 +120,19 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         verdicts: &[bool],
         fx: &mut Fx<P::Message>,
     ) {
-        let Some(Asked { pending, checks, from }) = self.pending.remove(&ask) else { return };
+        let Ok(place) = self.pending.binary_search_by_key(&ask, |asked| asked.ask) else { return };
+        let Some(asked) = self.pending.remove(place) else { return };
+        let Asked { pending, known: mut all, from, .. } = asked;
         if let Some(count) = from.and_then(|peer| self.pending_of.get_mut(peer.index())) {
             *count = count.saturating_sub(1);
         }
         let mut fresh = verdicts.iter();
-        let all: Vec<bool> = checks
-            .into_iter()
-            .map(|(known, check)| {
-                let holds = known || fresh.next() == Some(&true);
-                if holds && !known {
-                    self.known.insert(check);
-                }
-                holds
-            })
-            .collect();
+        for (holds, check) in all.iter_mut().zip(pending.checks()) {
+            if !*holds && fresh.next() == Some(&true) {
+                *holds = true;
+                self.known.insert(check.clone());
+            }
+        }
         self.resume(now, pending, &all, fx);
     }
 
@@ -124,10 +143,10 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         verdicts: &[bool],
         fx: &mut Fx<P::Message>,
     ) {
-        let mut verdicts = Verdicts { left: verdicts.iter() };
+        let mut verdicts = Verdicts { left: verdicts };
         match pending {
-            Pending::Protocol { ask } => {
-                let verdicts = verdicts.left.copied().collect();
+            Pending::Protocol { ask, .. } => {
+                let verdicts = verdicts.left.to_vec();
                 self.consult(now, protocol::Input::Checked { ask, verdicts }, fx);
             }
             Pending::Message { from, claim, frames } => {
@@ -164,8 +183,8 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
                 }
                 self.on_chain_verified(now, from, good, fx);
             }
-            Pending::Offer { from, offer } => {
-                if verdicts.left.all(|verdict| *verdict) {
+            Pending::Offer { from, offer, .. } => {
+                if verdicts.left.iter().all(|verdict| *verdict) {
                     let message = self.catch_up.accept(now, from, offer);
                     fx.output(Action::Send { to: from, message });
                 } else {
@@ -173,8 +192,8 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
                     fx.output(Action::Refused { from, reason: Refused::BadSignature });
                 }
             }
-            Pending::Testimony { from, view, high_qc } => {
-                if verdicts.left.all(|verdict| *verdict) {
+            Pending::Testimony { from, view, high_qc, .. } => {
+                if verdicts.left.iter().all(|verdict| *verdict) {
                     self.on_testimony(now, from, view, high_qc, fx);
                 } else {
                     fx.output(Action::Refused { from, reason: Refused::BadSignature });
@@ -218,9 +237,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             }
             Ok(claim) => {
                 let frames = self.unknown_frames(frames);
-                let mut checks = claim.checks().to_vec();
-                checks.extend(frames.iter().flat_map(|frame| frame.checks().iter().cloned()));
-                self.verify(Pending::Message { from, claim, frames }, checks, Some(from), fx);
+                self.verify(Pending::Message { from, claim, frames }, Some(from), fx);
             }
         }
     }

@@ -146,11 +146,29 @@ fn frames_are_passed_on_once_when_they_are_old() {
     }
     assert_eq!(pool.oldest(), Some(Time(10)));
     pool.committed(&frames[3..4], &no_sessions());
-    assert_eq!(pool.unrelayed_before(Time(10)), []);
-    assert_eq!(pool.unrelayed_before(Time(14)), [frames[0].clone()]);
-    assert_eq!(pool.unrelayed_before(Time(15)), [frames[4].clone()]);
-    assert_eq!(pool.unrelayed_before(Time(99)), []);
+    assert_eq!(pool.unrelayed_before(Time(10), Time(20)), []);
+    assert_eq!(pool.unrelayed_before(Time(14), Time(20)), [frames[0].clone()]);
+    assert_eq!(pool.unrelayed_before(Time(15), Time(20)), [frames[4].clone()]);
+    assert_eq!(pool.unrelayed_before(Time(99), Time(20)), []);
     assert_eq!(pool.len(), 4);
+}
+
+#[test]
+fn frames_are_passed_on_again_when_asked_for_some_time_later() {
+    let mut pool = Mempool::new(Limits::default());
+    let [late, passed] = [1, 2].map(|client| frame(client, 1, 1, &["x"]));
+    pool.insert(late.clone(), Origin::Client, Time(10), &no_sessions());
+    pool.insert(passed.clone(), Origin::Relayed, Time(10), &no_sessions());
+    for frame in [&late, &passed] {
+        assert!(!pool.pass_on_again(&frame.id(), Time(10), Time(30)));
+        assert!(pool.pass_on_again(&frame.id(), Time(11), Time(30)));
+        assert!(!pool.pass_on_again(&frame.id(), Time(30), Time(50)));
+        assert!(pool.pass_on_again(&frame.id(), Time(31), Time(50)));
+    }
+    // That was instead of the first time.
+    assert_eq!(pool.oldest_unrelayed(), None);
+    let unknown = frame(3, 1, 1, &["x"]);
+    assert!(!pool.pass_on_again(&unknown.id(), Time(99), Time(99)));
 }
 
 fn tight() -> Limits {

@@ -209,6 +209,7 @@ fn a_time_out_agrees_with_what_comes_with_it() {
     let tc = replica.tc(5, &high_qc);
     let message = |time_out: TimeOut, qc: &RawQc, tc: Option<&RawTc>, last_vote: Option<Vote>| {
         let (high_qc, high_tc) = (qc.build(), tc.map(RawTc::build));
+        let last_vote = last_vote.map(Box::new);
         Message::TimeOut { time_out, high_qc, high_tc, last_vote }
     };
     let judge = |from, message| replica.judge(from, message);
@@ -261,7 +262,7 @@ fn the_last_vote_in_a_time_out_is_no_second_one() {
         time_out: replica.time_out(1, 6, &high_qc),
         high_qc: high_qc.build(),
         high_tc: None,
-        last_vote: Some(vote(replica.driver.domain(), 1, 5, phase, CHAIN)),
+        last_vote: Some(Box::new(vote(replica.driver.domain(), 1, 5, phase, CHAIN))),
     };
     assert_eq!(replica.judge(1, message(1)), Verdict::Good);
     assert_eq!(replica.judge(1, message(2)), unread(Malformed::WrongPhase));

@@ -70,7 +70,7 @@ fn a_block_that_is_certified_gets_no_vote_of_that_phase() {
 fn nobody_votes_twice_in_a_view_restarts_included() {
     let voted = Ballot { view: View(1), phase: 1, block: Digest([1; 32]) };
     let safety = Safety { voted: Some(voted), ..Safety::new(genesis()) };
-    let mut replica = Replica::recovered(Settings::new(&Chained), Some(safety));
+    let mut replica = Replica::recovered(Settings::new(&Chained), Some(safety), Vec::new());
     let chain = replica.chain(0, 1);
     let first = block(1, &chain[0], genesis_qc());
     assert_eq!(declined(&replica.take(1, proposal(&first))), Some(Declined::AlreadyVoted));
@@ -187,7 +187,7 @@ fn a_block_that_is_committed_already_gets_no_vote() {
 #[test]
 fn a_replica_that_lost_its_data_abstains() {
     let safety = Safety { abstain_until: View(1), ..Safety::new(genesis()) };
-    let mut replica = Replica::recovered(Settings::new(&Chained), Some(safety));
+    let mut replica = Replica::recovered(Settings::new(&Chained), Some(safety), Vec::new());
     let chain = replica.chain(0, 1);
     let first = block(1, &chain[0], genesis_qc());
     assert_eq!(declined(&replica.take(1, proposal(&first))), Some(Declined::Abstaining));

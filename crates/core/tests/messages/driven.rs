@@ -50,11 +50,20 @@ pub struct Replica {
 impl Replica {
     /// It has just started for the first time.
     pub fn new(settings: Settings) -> Self {
-        Self::recovered(settings, None)
+        Self::recovered(settings, None, Vec::new())
     }
 
-    /// It has just started, with this safety record.
-    pub fn recovered(settings: Settings, safety: Option<Safety>) -> Self {
+    /// It has just started, with what was on its disk.
+    pub fn recovered(settings: Settings, safety: Option<Safety>, blocks: Vec<SharedBlock>) -> Self {
+        Self::restarted(settings, safety, blocks).0
+    }
+
+    /// The same, and what it wants done first.
+    pub fn restarted(
+        settings: Settings,
+        safety: Option<Safety>,
+        blocks: Vec<SharedBlock>,
+    ) -> (Self, Vec<Output<Message>>) {
         let driver = HotStuff::new(committee(4), ReplicaId(0), settings);
         let around = Surroundings { has_pending: false, root: Some(Digest::default()) };
         let mut replica = Self { driver, around, now: Time(0) };
@@ -63,10 +72,10 @@ impl Replica {
             root: Arc::new(Block::genesis(CHAIN, Epoch(0))),
             root_committed: Height(0),
             recent: Vec::new(),
-            blocks: Vec::new(),
+            blocks,
         };
-        replica.tell(Input::Start(Box::new(start)));
-        replica
+        let outputs = replica.tell(Input::Start(Box::new(start)));
+        (replica, outputs)
     }
 
     pub fn running(rules: &'static dyn Rules) -> Self {

@@ -143,7 +143,7 @@ pub fn message() -> impl Strategy<Value = Message> {
                 time_out,
                 high_qc,
                 high_tc,
-                last_vote
+                last_vote: last_vote.map(Box::new),
             }
         ),
         (qc(), option::of(tc()), option::of(qc())).prop_map(|(high_qc, high_tc, decided)| {

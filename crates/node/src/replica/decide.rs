@@ -121,7 +121,7 @@ where
                     &mut self.journal,
                     &mut self.reach,
                     time,
-                    inputs.drain(..),
+                    &mut inputs,
                 );
                 if let Err(error) = turn {
                     return self.end(End::Storage(error.to_string()));

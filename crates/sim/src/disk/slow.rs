@@ -32,8 +32,8 @@ impl Cluster {
     }
 
     /// The records of a turn are durable.
-    pub(crate) fn release(&mut self, slot: usize, actions: Vec<Action<Message>>) {
-        for action in actions {
+    pub(crate) fn release(&mut self, slot: usize, actions: &mut Vec<Action<Message>>) {
+        for action in actions.drain(..) {
             self.perform(slot, action);
         }
     }

@@ -50,7 +50,7 @@ impl Cluster {
         let written = place.writing.take_if(|(meta, _)| meta.block.height == height);
         let Some((meta, handle)) = written else { return };
         match place.disk.write_snapshot(&meta, &handle) {
-            Ok(()) => self.turn(slot, vec![Input::SnapshotWritten(height)]),
+            Ok(()) => self.turn(slot, Input::SnapshotWritten(height)),
             Err(error) => {
                 self.storage_failed(slot, cause_of_snapshot(&error), &error.to_string());
             }

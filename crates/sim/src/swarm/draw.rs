@@ -66,11 +66,17 @@ pub(super) fn config(rng: &mut Rng, seed: u64, plan: &Plan, trouble: Trouble) ->
         snapshot_blocks: rng.pick(&[5, 20, 1_000_000]),
         retire: rng.percent(50),
         encodes: rng.percent(25),
+        sync_micros: later(seed).pick(&[(0, 0), (0, 0), (0, 0), (100, 1_000)]),
         ..Config::default()
     };
     // Never too short for a view; every second time long enough even where it is shortened.
     let times = rng.pick(&[1, SHORTENED]);
     Config { base_timeout: times * view_micros(&config), ..config }
+}
+
+/// Numbers for what came to be drawn later, so that the seeds before it are the same runs still.
+pub(super) fn later(seed: u64) -> Rng {
+    Rng::new(!seed)
 }
 
 /// Those that lie get an adversary each, which most of the time makes small changes to whatever they

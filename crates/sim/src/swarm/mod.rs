@@ -147,6 +147,9 @@ pub fn run(seed: u64, plan: &Plan, trace: Trace, place: &mut Option<Cluster>) ->
     if trouble == Trouble::Liars && (plan.adversary.is_some() || rng.percent(70)) {
         draw::lies(cluster, &mut rng, plan.adversary.as_ref());
     }
+    if seed.is_multiple_of(4) {
+        cluster.watch_strictly();
+    }
     storm::rage(cluster, &mut rng, plan, trouble);
     let down = match trouble {
         // In the end the liars lie on, or are silent.

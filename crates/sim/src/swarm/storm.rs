@@ -16,6 +16,8 @@ pub(super) fn rage(cluster: &mut Cluster, rng: &mut Rng, plan: &Plan, trouble: T
     };
     let ends = cluster.now.after(Duration::from_secs(plan.storm_seconds.unwrap_or(u64::MAX >> 32)));
     let faults = (cluster.config.replicas - 1) / 3;
+    // What came to be drawn later has numbers of its own: older seeds stay what they were.
+    let mut later = draw::later(cluster.config.seed);
     let mut victims = match trouble {
         Trouble::LostData => draw::some(rng, cluster.config.replicas, faults),
         _ => Vec::new(),
@@ -38,6 +40,7 @@ pub(super) fn rage(cluster: &mut Cluster, rng: &mut Rng, plan: &Plan, trouble: T
                 }
             }
             Trouble::Liars if rng.percent(10) => forget(cluster, rng),
+            Trouble::Liars if later.percent(10) => set_back(cluster, &mut later),
             _ => {}
         }
         cluster.run_for(rng.pick(&[1_000, 10_000, 50_000, 300_000]));
@@ -63,11 +66,23 @@ fn lose_data(cluster: &mut Cluster, rng: &mut Rng, slot: usize) {
     cluster.rejoin(slot, nonce);
 }
 
-/// A liar forgets all it ever said.
-fn forget(cluster: &mut Cluster, rng: &mut Rng) {
+fn liar(cluster: &Cluster, rng: &mut Rng) -> usize {
     let faulty: Vec<usize> =
         (0..cluster.slots.len()).filter(|slot| cluster.slots[*slot].faulty).collect();
-    let slot = rng.pick(&faulty);
+    rng.pick(&faulty)
+}
+
+/// A copy of a liar's disk is made, or one that was made is put back.
+fn set_back(cluster: &mut Cluster, rng: &mut Rng) {
+    let slot = liar(cluster, rng);
+    if rng.percent(50) || !cluster.restore_old_state(slot) {
+        cluster.keep_state(slot);
+    }
+}
+
+/// A liar forgets all it ever said.
+fn forget(cluster: &mut Cluster, rng: &mut Rng) {
+    let slot = liar(cluster, rng);
     if cluster.slots[slot].core.is_some() {
         cluster.crash(slot);
     }

@@ -104,7 +104,7 @@ impl Story {
             Message::Certificate(qc) => self.qc(qc),
             Message::NewView { view, high_qc } => format!("new-view {view} ({})", self.qc(high_qc)),
             Message::TimeOut { time_out, high_qc, high_tc, last_vote } => {
-                let vote = last_vote.map_or_else(String::new, |vote| {
+                let vote = last_vote.as_ref().map_or_else(String::new, |vote| {
                     format!(", vote {}", self.ballot(&vote.ballot))
                 });
                 let (qc, tc) = (self.qc(high_qc), Self::tc(high_tc.as_ref()));

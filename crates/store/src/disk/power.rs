@@ -11,7 +11,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Contents are kept in pieces of this size; what was never written takes none.
-const PAGE_BYTES: usize = 4096;
+const PAGE_BYTES: usize = 1024;
 
 /// A folder of a [`Machine`]. Clones share it.
 #[derive(Clone)]
@@ -365,12 +365,17 @@ impl Content {
         let end = offset.checked_add(length as u64).ok_or(io::ErrorKind::StorageFull)?;
         let size_before = self.size;
         self.grow(end)?;
-        let from = self.replaced.len();
-        self.replaced.resize(from + length, 0);
-        let mut replaced = std::mem::take(&mut self.replaced);
-        self.get(offset, &mut replaced[from..]);
-        self.replaced = replaced;
-        self.put(offset, bytes);
+        for (page, start, range) in pieces(offset, length) {
+            let (bytes, page) = (&bytes[range], &mut self.pages[page]);
+            if page.is_none() {
+                *page = Some(Box::new([0; PAGE_BYTES]));
+            }
+            if let Some(page) = page {
+                let place = &mut page[start..start + bytes.len()];
+                self.replaced.extend_from_slice(place);
+                place.copy_from_slice(bytes);
+            }
+        }
         self.pending.push(Pending { operation, offset, length, size_before, created: 0 });
         Ok(())
     }

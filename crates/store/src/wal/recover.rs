@@ -283,15 +283,16 @@ fn read_records(active: &Segment, seal: Seal, watermark: u64) -> Result<Tail, Er
 fn zero_from(active: &Segment, offset: u64) -> Result<(), Error> {
     let file: &Arc<dyn DiskFile> = &active.file;
     let size = active.geometry.segment_bytes;
-    let zeros = vec![0; usize::try_from(PIECE_BYTES.min(size - offset)).unwrap_or(0)];
-    let mut piece = zeros.clone();
+    let mut piece = vec![0; usize::try_from(PIECE_BYTES.min(size - offset)).unwrap_or(0)];
+    let zeros = [0; 512];
     let mut at = offset;
     while at < size {
-        let length = zeros.len().min(usize::try_from(size - at).unwrap_or(zeros.len()));
-        let (piece, zeros) = (&mut piece[..length], &zeros[..length]);
+        let length = piece.len().min(usize::try_from(size - at).unwrap_or(piece.len()));
+        let piece = &mut piece[..length];
         file.read_at(at, piece).map_err(Error::io(&active.name, "read"))?;
-        if piece != zeros {
-            file.write_at(at, zeros).map_err(Error::io(&active.name, "write"))?;
+        if piece.chunks(zeros.len()).any(|part| part != &zeros[..part.len()]) {
+            piece.fill(0);
+            file.write_at(at, piece).map_err(Error::io(&active.name, "write"))?;
         }
         at += length as u64;
     }

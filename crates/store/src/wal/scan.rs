@@ -7,8 +7,10 @@ use crate::disk::DiskFile;
 use std::io;
 use std::sync::Arc;
 
-/// Read ahead by this much.
+/// Read ahead by this much at most.
 const WINDOW_BYTES: u64 = 256 << 10;
+/// And by this much at first: each time that is not enough by twice as much.
+const FIRST_WINDOW_BYTES: u64 = 4 << 10;
 
 /// What stands at the next offset.
 pub(super) enum Step<'a> {
@@ -89,7 +91,8 @@ impl Scan {
     fn bytes(&mut self, count: usize) -> io::Result<&[u8]> {
         let start = usize::try_from(self.next - self.window_at).unwrap_or(usize::MAX);
         if start.saturating_add(count) > self.window.len() {
-            let length = (count as u64).max(WINDOW_BYTES.min(self.limit - self.next));
+            let window = (2 * self.window.len() as u64).clamp(FIRST_WINDOW_BYTES, WINDOW_BYTES);
+            let length = (count as u64).max(window.min(self.limit - self.next));
             self.window.resize(usize::try_from(length).unwrap_or(count), 0);
             self.window_at = self.next;
             self.file.read_at(self.next, &mut self.window)?;

@@ -36,6 +36,7 @@ fn rows(campaign: &Campaign, report: &Report, elapsed: Duration) -> Vec<(&'stati
         ("blocks committed", commits.to_string()),
         ("commands acknowledged", acknowledged.to_string()),
         ("violations", report.violations.len().to_string()),
+        ("trace of all", format!("{:016x}", report.trace)),
     ]
 }
 
@@ -100,5 +101,6 @@ pub(super) fn json(campaign: &Campaign, report: &Report, elapsed: Duration) -> V
         "acknowledged": acknowledged,
         "faults": faults.iter().collect::<std::collections::BTreeMap<_, _>>(),
         "violations": violations,
+        "trace": format!("{:016x}", report.trace),
     })
 }

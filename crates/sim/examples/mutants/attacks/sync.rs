@@ -40,7 +40,7 @@ fn return_to_a_liar(
     let bend = bend(cluster);
     if cluster.config.snapshot_blocks < 100 {
         let head = cluster.core(LIAR).execution().height();
-        cluster.turn(LIAR, vec![Input::LogBegins(head)]);
+        cluster.turn(LIAR, Input::LogBegins(head));
     }
     cluster.meddler = Some(Box::new(move |from, to, message| match (from, to) {
         (LIAR, VICTIM) => bend(message),
@@ -176,7 +176,7 @@ pub fn overtaken(place: &mut Option<Cluster>) {
     work(cluster, 12);
     // r2 has no blocks any more where it has a snapshot; the others answer, but slowly.
     let head = cluster.core(2).execution().height();
-    cluster.turn(2, vec![Input::LogBegins(head)]);
+    cluster.turn(2, Input::LogBegins(head));
     cluster.run_for(10_000);
     for other in [1, 3] {
         cluster.network.link(other, VICTIM).delay = (300_000, 300_000);
