@@ -8,9 +8,11 @@ ARGS ?=
 MINUTES ?= 5
 HOURS ?= 8
 SEED ?= 1000000
+# Which study `make study` runs.
+NAME ?= batch-sizes
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench bench-matrix bench-crypto coverage pictures sim seeds soak twins mutants model spec audit format-check lint deny docs wasm unit
+.PHONY: help demo test bench bench-matrix bench-crypto study studies-quick coverage pictures sim seeds soak twins mutants model spec audit format-check lint deny docs wasm unit
 
 help: ## Print this.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,6 +28,19 @@ bench-matrix: ## Measure every combination that works, then with one replica dea
 
 bench-crypto: ## Measure the signature schemes on this machine: a table, or ARGS="-o json".
 	$(CARGO) run $(LOCKED) --release -p quorate-crypto --example bench_crypto -- $(ARGS)
+
+study: ## Run a study of experiments/ in full (NAME=batch-sizes), resumable, and put its table and charts into docs/studies.
+	$(CARGO) run $(LOCKED) --release --bin quorate -- experiment run experiments/$(NAME).toml $(ARGS)
+	mkdir -p docs/studies/$(NAME)
+	rm -f docs/studies/$(NAME)/*.svg
+	cp results/$(NAME)/*.svg results/$(NAME)/runs.csv docs/studies/$(NAME)/
+
+studies-quick: ## Run every study of experiments/ in its quick form: to see that they work, not to quote.
+	$(CARGO) build $(LOCKED) --release --bin quorate
+	for study in experiments/*.toml; do \
+		target/release/quorate experiment run $$study --quick --out target/studies-quick/$$(basename $$study .toml) \
+			|| exit 1; \
+	done
 
 sim: ## Five minutes of clusters on virtual time in which anything may go wrong; MINUTES=n for more.
 	$(CARGO) run $(LOCKED) --release --bin quorate -- sim --minutes $(MINUTES) $(ARGS)

@@ -52,6 +52,9 @@ enum Command {
     Status(commands::status::Arguments),
     /// Measure clusters of processes on this machine.
     Bench(commands::bench::Arguments),
+    /// Studies: run every permutation of a file, and draw what came out.
+    #[command(subcommand)]
+    Experiment(commands::experiment::Command),
     /// Look for violations in simulated clusters in which anything may go wrong.
     Sim(commands::sim::Arguments),
     /// Twins testing: count, write and run scenarios.
@@ -81,6 +84,7 @@ fn main() -> ExitCode {
         Command::Demo(arguments) => commands::demo::run(&arguments, cli.output),
         Command::Status(arguments) => commands::status::run(&arguments, cli.output),
         Command::Bench(arguments) => commands::bench::run(&arguments, cli.output),
+        Command::Experiment(command) => commands::experiment::run(&command, cli.output),
         Command::Twins(command) => commands::twins::run(&command, cli.output),
         Command::Pull(arguments) => commands::pull::run(&arguments, cli.output),
         Command::Start(arguments) => commands::start::run(&arguments, cli.output),

@@ -52,10 +52,12 @@ fn put_load(cluster: &LocalCluster, seconds: u64) -> LoadReport {
         session: cluster.session(),
         keys: keys.to_vec(),
         workload: Workload::noop(50, &[]).unwrap(),
+        write_records: false,
         outstanding: 4,
         arrivals: Arrivals::Closed,
         warm_up: Duration::ZERO,
         duration: Duration::from_secs(seconds),
+        interval: Duration::from_secs(1),
         patience: PATIENCE,
     });
     report.unwrap()

@@ -39,10 +39,12 @@ fn main() -> Result<(), Box<dyn Error>> {
             session: SessionConfig::new(mock.chain(), 4),
             keys: keys.map(|key| Arc::new(key) as Arc<dyn ClientSigner>).collect(),
             workload,
+            write_records: false,
             outstanding,
             arrivals,
             warm_up: Duration::from_millis(300),
             duration: Duration::from_secs(3),
+            interval: Duration::from_secs(1),
             patience: Duration::from_secs(5),
         })?;
         let cost = report.generator_us.unwrap_or(f64::NAN);

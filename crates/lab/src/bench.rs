@@ -1,28 +1,32 @@
-//! Measurements of a cluster of processes on this machine, each on a fresh one.
-//!
-//! A row says with which settings it was measured, so that it can be measured again. The load, the
-//! replicas and the measuring share the machine: its cores are part of every row.
+//! Measurements of a cluster of processes on this machine, each on a fresh one: a few rows that tell most
+//! about a build. What is measured under load is run as an experiment is ([`crate::experiment`]); a row has all
+//! its settings, so that it can be measured again.
 
+mod faults;
 pub mod matrix;
 mod row;
-mod trial;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use quorate_node::config::{Durability, LeaderName};
+use quorate_core::ReplicaId;
+use quorate_node::config::{ByteSize, Combination, Durability, LeaderName};
 use quorate_node::testnet;
 
 use crate::counting::CountingError;
-use crate::load::{LoadError, WorkloadError};
-use crate::local::LocalError;
+use crate::experiment::{self, Name, Point, Settings, TrialError, Written};
+use crate::local::{Fresh, LocalCluster, LocalError, ReplicaEnded};
 
-pub use row::{Choices, Row, Settings};
+pub use row::Row;
 
 /// Commands in a full block.
 const BATCH: u32 = 400;
 /// Payloads of the throughput rows, in bytes.
-const PAYLOADS: [usize; 3] = [0, 128, 1024];
+const PAYLOADS: [u64; 3] = [0, 128, 1024];
+/// Sessions, and frames of each in flight, of a throughput row: several full blocks in all.
+const CLIENTS: u32 = 8;
+const OUTSTANDING: u32 = 8;
 /// How often the leader is killed.
 const KILLS: usize = 5;
 
@@ -35,8 +39,10 @@ pub struct Bench {
     pub folder: PathBuf,
     /// How many replicas.
     pub replicas: usize,
-    /// What kind of cluster; the name, the batch and the durability are the rows' own.
-    pub options: testnet::Options,
+    /// What orders the blocks, and how.
+    pub combination: Combination,
+    /// Who leads, if the leader is fixed.
+    pub fixed_leader: ReplicaId,
     /// How long each row's load is measured.
     pub measured: Duration,
     /// How long it runs before.
@@ -54,12 +60,9 @@ pub enum BenchError {
     /// The processes.
     #[error(transparent)]
     Local(#[from] LocalError),
-    /// The load.
+    /// A run under load.
     #[error(transparent)]
-    Load(#[from] LoadError),
-    /// Its commands.
-    #[error(transparent)]
-    Workload(#[from] WorkloadError),
+    Trial(#[from] TrialError),
     /// The checked load.
     #[error(transparent)]
     Counting(#[from] CountingError),
@@ -78,13 +81,8 @@ pub enum BenchError {
     #[error("{0}")]
     Stuck(String),
     /// A replica ended that nobody killed.
-    #[error("replica {id} {how}; see replica-{id}/replica.log")]
-    Ended {
-        /// Which.
-        id: usize,
-        /// How.
-        how: String,
-    },
+    #[error(transparent)]
+    Ended(#[from] ReplicaEnded),
 }
 
 impl Bench {
@@ -95,48 +93,87 @@ impl Bench {
     pub fn run(&self, mut done: impl FnMut(Row)) -> Result<(), BenchError> {
         for durability in [Durability::Sync, Durability::Os] {
             for payload in PAYLOADS {
-                done(self.throughput(payload, durability)?);
+                done(self.loaded("throughput", |point| {
+                    point.durability = Name(durability);
+                    point.payload = Written(ByteSize(payload));
+                    (point.clients, point.outstanding) = (CLIENTS, OUTSTANDING);
+                })?);
             }
         }
         for durability in [Durability::Sync, Durability::Os] {
-            done(self.lowest_latency(durability)?);
+            done(self.loaded("lowest-load", |point| {
+                point.durability = Name(durability);
+                point.payload = Written(ByteSize(128));
+                (point.clients, point.outstanding, point.frame) = (1, 1, 1);
+            })?);
         }
         done(self.idle()?);
         // A cluster whose leader is fixed does nothing while that is dead.
-        if self.options.combination.leader != LeaderName::Fixed {
+        if self.combination.leader != LeaderName::Fixed {
             done(self.leader_kills(KILLS)?);
         }
         Ok(())
     }
 
-    fn settings(&self, name: &'static str, durability: Durability) -> Settings {
-        Settings {
-            name,
-            choices: self.options.combination.into(),
+    fn settings(&self, set: impl FnOnce(&mut Point)) -> Settings {
+        let Combination { protocol, votes, second_vote, pacemaker, leader, signatures } =
+            self.combination;
+        let mut point = Point {
+            protocol: Name(protocol),
+            votes: Name(votes),
+            second_vote,
+            pacemaker: Name(pacemaker),
+            leader: Name(leader),
+            signatures: Name(signatures),
+            fixed_leader: self.fixed_leader.0,
             replicas: self.replicas,
-            durability: durability.name(),
             batch: BATCH,
-            payload: 0,
-            clients: 0,
-            outstanding: 0,
-            frame: 0,
-            send_to: "all",
-            seconds: 0.0,
-            cores: std::thread::available_parallelism().map_or(0, usize::from),
+            ..Point::default()
+        };
+        set(&mut point);
+        Settings {
+            point,
+            seconds: self.measured.as_secs_f64(),
+            warm_up: self.warm_up.as_secs_f64(),
+            settle: 0.0,
+            interval: 1.0,
         }
     }
 
-    fn new_homes(
-        &self,
-        name: &Path,
-        durability: Durability,
-    ) -> Result<testnet::Testnet, BenchError> {
-        let options = testnet::Options {
-            chain: "bench".to_owned(),
-            batch_commands: Some(BATCH),
-            durability,
-            ..self.options.clone()
-        };
-        Ok(testnet::init(&self.folder.join(name), self.replicas, &options)?)
+    /// One run under load.
+    fn loaded(&self, name: &'static str, set: impl FnOnce(&mut Point)) -> Result<Row, BenchError> {
+        let mut row = Row::new(name, self.settings(set));
+        let folder = self.folder.join("cluster");
+        row.figures = Some(experiment::run_once(&self.program, &folder, &row.settings)?);
+        remove(&folder)?;
+        Ok(row)
     }
+
+    /// Runs `measure` on a fresh cluster, which is gone afterwards.
+    fn on_fresh_cluster(
+        &self,
+        settings: &Settings,
+        measure: impl FnOnce(&mut LocalCluster) -> Result<Row, BenchError>,
+    ) -> Result<Row, BenchError> {
+        let folder = self.folder.join("cluster");
+        let cluster = Fresh {
+            program: &self.program,
+            folder: &folder,
+            replicas: self.replicas,
+            options: settings.point.testnet_options(),
+            arguments: Vec::new(),
+            own_arguments: BTreeMap::new(),
+        };
+        let row = cluster.run(|cluster, _| {
+            cluster.await_ready(Duration::from_secs(60))?;
+            measure(cluster)
+        })?;
+        remove(&folder)?;
+        Ok(row)
+    }
+}
+
+fn remove(folder: &Path) -> Result<(), BenchError> {
+    std::fs::remove_dir_all(folder)
+        .map_err(|source| BenchError::Io { what: "homes cannot be removed", source })
 }

@@ -3,6 +3,9 @@
 
 pub mod bench;
 pub mod counting;
+pub mod experiment;
 pub mod load;
 pub mod local;
+pub mod plot;
+pub mod random;
 pub mod sequence;

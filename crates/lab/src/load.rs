@@ -13,22 +13,29 @@
 //! Nothing is counted before every replica has answered every session and the warm-up is over.
 
 mod closed;
+mod distribution;
 mod open;
+mod popularity;
 mod record;
+mod records;
 mod report;
 mod workload;
+mod ycsb;
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use quorate_core::client::{ClientError, Fatal, Packed, SessionConfig};
 use quorate_core::crypto::ClientSigner;
 use quorate_node::client::{Client, ClientConfig, ReplicaAddress};
 
-pub use report::{LoadReport, Second};
-pub use workload::{Command, Workload, WorkloadError};
+pub use distribution::{Counts, Distribution};
+pub use popularity::Popularity;
+pub use report::{Interval, LoadReport};
+pub use workload::{Answer, Command, Workload, WorkloadError};
+pub use ycsb::{Expected, Mix, Records};
 
 use record::{Record, Verdict};
 
@@ -46,6 +53,9 @@ pub struct LoadConfig {
     pub keys: Vec<Arc<dyn ClientSigner>>,
     /// What is submitted.
     pub workload: Workload,
+    /// Whether the records that the workload needs are written first. They are there already if another
+    /// process does so.
+    pub write_records: bool,
     /// Most frames of one session in flight.
     pub outstanding: usize,
     /// When commands are submitted.
@@ -54,6 +64,8 @@ pub struct LoadConfig {
     pub warm_up: Duration,
     /// How long figures count.
     pub duration: Duration,
+    /// How long each interval of the report's series is.
+    pub interval: Duration,
     /// How long to wait for sessions to open, for every replica to answer, and in the end for
     /// what is under way.
     pub patience: Duration,
@@ -96,6 +108,12 @@ pub enum LoadError {
     /// No thread or runtime could be started.
     #[error("cannot start the load: {0}")]
     Io(#[from] std::io::Error),
+    /// Whoever was to say when measuring begins did not.
+    #[error("nobody said when to begin: {0}")]
+    NoBeginning(String),
+    /// The records that the workload needs could not be written.
+    #[error("the workload's records could not be written: {0}")]
+    Records(String),
     /// The cluster turned a client down.
     #[error("client {client} is turned down: {reason}")]
     TurnedDown {
@@ -126,9 +144,24 @@ pub enum LoadError {
 /// # Panics
 /// Within a tokio runtime's task: it starts a runtime of its own.
 pub fn run(config: &LoadConfig) -> Result<LoadReport, LoadError> {
+    run_from(config, || Ok(SystemTime::now()))
+}
+
+/// As [`run`]; when everything is warm, `beginning` says when measuring begins. It may block: the load
+/// goes on meanwhile.
+///
+/// # Errors
+/// As [`run`], and [`LoadError::NoBeginning`].
+///
+/// # Panics
+/// As [`run`].
+pub fn run_from(
+    config: &LoadConfig,
+    beginning: impl FnOnce() -> Result<SystemTime, String> + Send + 'static,
+) -> Result<LoadReport, LoadError> {
     check(config)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(run_on_this_thread(config))
+    runtime.block_on(run_on_this_thread(config, beginning))
 }
 
 fn check(config: &LoadConfig) -> Result<(), LoadError> {
@@ -139,6 +172,8 @@ fn check(config: &LoadConfig) -> Result<(), LoadError> {
         "outstanding: at least one frame must be in flight"
     } else if config.replicas.len() != config.session.replicas {
         "replicas: their number is not that of the session's configuration"
+    } else if config.interval.is_zero() {
+        "interval: it must be longer than nothing"
     } else if rate.is_some_and(|rate| !(rate.is_finite() && rate > 0.0)) {
         "arrivals: the rate must be above zero"
     } else {
@@ -147,8 +182,14 @@ fn check(config: &LoadConfig) -> Result<(), LoadError> {
     Err(LoadError::Config(complaint))
 }
 
-async fn run_on_this_thread(config: &LoadConfig) -> Result<LoadReport, LoadError> {
+async fn run_on_this_thread(
+    config: &LoadConfig,
+    beginning: impl FnOnce() -> Result<SystemTime, String> + Send + 'static,
+) -> Result<LoadReport, LoadError> {
     let clients = connect(config).await?;
+    if config.write_records {
+        records::write(&config.workload, &clients).await?;
+    }
     let bench = Arc::new(Bench::new(config));
     let pacer = match config.arrivals {
         Arrivals::Closed => {
@@ -158,6 +199,7 @@ async fn run_on_this_thread(config: &LoadConfig) -> Result<LoadReport, LoadError
         arrivals => Some(open::start(&bench, &clients, arrivals)?),
     };
     let mut warnings = warm_up(config, &clients).await;
+    await_beginning(beginning).await?;
     bench.record().begin(Instant::now());
     let before = thread_time();
     tokio::time::sleep(config.duration).await;
@@ -227,6 +269,17 @@ async fn warm_up(config: &LoadConfig, clients: &[Client]) -> Vec<String> {
     }
 }
 
+/// Waits until measuring is to begin, to the precision of a timer.
+async fn await_beginning(
+    beginning: impl FnOnce() -> Result<SystemTime, String> + Send + 'static,
+) -> Result<(), LoadError> {
+    let said = tokio::task::spawn_blocking(beginning).await;
+    let at = said.map_err(|error| LoadError::NoBeginning(error.to_string()))?;
+    let at = at.map_err(LoadError::NoBeginning)?;
+    tokio::time::sleep(at.duration_since(SystemTime::now()).unwrap_or_default()).await;
+    Ok(())
+}
+
 /// Waits for the answers to what is under way.
 async fn drain(bench: &Bench, patience: Duration) {
     let began = Instant::now();
@@ -291,7 +344,7 @@ impl Bench {
     fn new(config: &LoadConfig) -> Self {
         Self {
             workload: config.workload.clone(),
-            record: Mutex::new(Record::new()),
+            record: Mutex::new(Record::new(config.interval)),
             turn: AtomicUsize::new(0),
             under_way: AtomicUsize::new(0),
             stop: AtomicBool::new(false),

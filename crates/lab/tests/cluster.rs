@@ -7,7 +7,7 @@ use quorate_core::ReplicaId;
 use quorate_core::client::{Route, SessionConfig};
 use quorate_core::crypto::ClientSigner;
 use quorate_crypto::SecretKey;
-use quorate_lab::load::{self, Arrivals, LoadConfig, Workload};
+use quorate_lab::load::{self, Arrivals, LoadConfig, Mix, Popularity, Workload};
 use quorate_node::client::ReplicaAddress;
 use quorate_node::config::{self, Overrides};
 use quorate_node::launch::{Launched, launch};
@@ -65,14 +65,46 @@ fn a_cluster_answers_every_command_rightly() {
             session: SessionConfig { route, ..cluster.session },
             keys: keys(1 + 2 * turn as u8),
             workload: Workload::noop(50, &[]).unwrap(),
+            write_records: false,
             outstanding: 4,
             arrivals,
             warm_up: Duration::from_millis(200),
             duration: Duration::from_secs(1),
+            interval: Duration::from_secs(1),
             patience: Duration::from_secs(30),
         });
         let report = report.unwrap();
         assert!(report.commands > 0, "{report:?}");
         assert_eq!((report.wrong, report.failed, report.unanswered), (0, 0, 0), "{report:?}");
+    }
+}
+
+#[test]
+fn every_answer_of_the_ycsb_workloads_is_right() {
+    let cluster = cluster();
+    let mixes = [Mix::A, Mix::B, Mix::C, Mix::D, Mix::E, Mix::F];
+    let of = |mix: Mix| Workload::ycsb(20, 100, mix, mix.usual(), (500, 1)).unwrap();
+    let mut workloads: Vec<Workload> = mixes.map(of).to_vec();
+    workloads.push(Workload::exchange(20, 100, (500, 1)).unwrap());
+    workloads.push(Workload::ycsb(20, 8, Mix::A, Popularity::Uniform, (500, 1)).unwrap());
+    for (turn, workload) in workloads.into_iter().enumerate() {
+        let report = load::run(&LoadConfig {
+            protocol: "hotstuff-chained".into(),
+            replicas: cluster.addresses.clone(),
+            session: cluster.session,
+            keys: keys(101 + 2 * turn as u8),
+            workload,
+            write_records: true,
+            outstanding: 2,
+            arrivals: Arrivals::Closed,
+            warm_up: Duration::ZERO,
+            duration: Duration::from_millis(500),
+            interval: Duration::from_millis(250),
+            patience: Duration::from_secs(30),
+        });
+        let report = report.unwrap();
+        assert!(report.commands > 0, "{turn}: {report:?}");
+        assert_eq!((report.wrong, report.failed, report.unanswered), (0, 0, 0), "{turn}");
+        assert!(report.series.len() >= 2, "{turn}: {:?}", report.series);
     }
 }

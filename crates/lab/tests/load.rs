@@ -32,10 +32,12 @@ fn config(cluster: &Cluster, workload: Workload, arrivals: Arrivals) -> LoadConf
         session: SessionConfig::new(cluster.mock.chain(), cluster.mock.addresses().len()),
         keys: keys.collect(),
         workload,
+        write_records: false,
         outstanding: 2,
         arrivals,
         warm_up: Duration::from_millis(100),
         duration: Duration::from_millis(1200),
+        interval: Duration::from_secs(1),
         patience: Duration::from_secs(20),
     }
 }
@@ -52,7 +54,7 @@ fn sound(report: &LoadReport) {
     assert!(quantiles.is_sorted() && report.p50_ms > 0.0 && report.mean_ms > 0.0);
     assert!(report.mean_ms <= report.max_ms);
     assert!(report.series.len() >= 2);
-    assert_eq!(report.series.iter().map(|second| second.at).collect::<Vec<_>>()[..2], [0, 1]);
+    assert_eq!(report.series.iter().map(|second| second.at).collect::<Vec<_>>()[..2], [0.0, 1.0]);
 }
 
 #[test]
@@ -152,4 +154,15 @@ fn the_report_is_written_and_doubts_blocks_that_are_not_full() {
     {
         assert!(json.get(field).is_some(), "{field}");
     }
+}
+
+#[test]
+fn a_store_that_answers_reads_with_anything_is_wrong() {
+    use quorate_app::kv::reply;
+    use quorate_lab::load::{Mix, Popularity};
+    // Of the right length, but not what was written under that key.
+    let cluster = cluster(&[Vice::None; 4], |_, out| reply::encode::bulk(out, &[7; 100]));
+    let workload = Workload::ycsb(10, 100, Mix::C, Popularity::Zipfian, (1000, 1)).unwrap();
+    let report = load::run(&config(&cluster, workload, Arrivals::Closed)).unwrap();
+    assert!(report.wrong > 0 && report.commands == 0, "{report:?}");
 }

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::io::Write as _;
 
 use quorate_lab::bench::matrix::{
-    Figures, Matrix, MatrixRow, MatrixSettings, Only, OnlyError, RowsError, RowsFile,
+    Figures, Matrix, MatrixRow, MatrixSettings, Only, OnlyError, open_rows,
 };
+use quorate_lab::experiment::ResultsError;
 use quorate_node::config::{Combination, Durability, LeaderName, ProtocolName, SchemeName};
 
 fn only(text: &str) -> Only {
@@ -88,16 +89,16 @@ fn rows_are_found_again_and_gone_on_with() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("rows.jsonl");
     let [first, second] = rows();
-    let (mut file, found) = RowsFile::open(&path, &settings()).unwrap();
+    let (mut file, found) = open_rows(&path, &settings()).unwrap();
     assert_eq!(found, []);
     file.append(&first).unwrap();
     drop(file);
 
-    let (mut file, found) = RowsFile::open(&path, &settings()).unwrap();
+    let (mut file, found) = open_rows(&path, &settings()).unwrap();
     assert_eq!(found, std::slice::from_ref(&first));
     file.append(&second).unwrap();
     drop(file);
-    assert_eq!(RowsFile::open(&path, &settings()).unwrap().1, [first, second]);
+    assert_eq!(open_rows(&path, &settings()).unwrap().1, [first, second]);
 }
 
 #[test]
@@ -109,7 +110,7 @@ fn a_row_that_was_being_written_is_cut_off() {
     let next = format!("{}\n", serde_json::to_string(&second).unwrap());
     for torn in 0..next.len() {
         std::fs::write(&path, format!("{whole}{}", &next[..torn])).unwrap();
-        let (mut file, found) = RowsFile::open(&path, &settings()).unwrap();
+        let (mut file, found) = open_rows(&path, &settings()).unwrap();
         assert_eq!(found, std::slice::from_ref(&first), "{torn} bytes");
         file.append(&second).unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), format!("{whole}{next}"));
@@ -137,13 +138,14 @@ fn what_is_not_a_row_is_refused_with_its_line_and_left_alone() {
     for wrong in wrong {
         let text = format!("{row}\n\n{wrong}\n{row}");
         std::fs::File::create(&path).unwrap().write_all(text.as_bytes()).unwrap();
-        let refused = RowsFile::open(&path, &settings()).unwrap_err();
-        assert!(matches!(refused, RowsError::NoRow { line: 3, .. }), "{refused}");
+        let refused = open_rows(&path, &settings()).unwrap_err();
+        assert!(matches!(refused, ResultsError::NoRow { line: 3, .. }), "{refused}");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
     }
     std::fs::write(&path, format!("{}\n", changed("seconds", 2.0.into()))).unwrap();
-    let refused = RowsFile::open(&path, &settings()).unwrap_err();
-    assert!(matches!(refused, RowsError::OtherSettings { line: 1, .. }), "{refused}");
+    let refused = open_rows(&path, &settings()).unwrap_err();
+    assert!(matches!(refused, ResultsError::NoRow { line: 1, .. }), "{refused}");
+    assert!(refused.to_string().contains("other settings"), "{refused}");
 }
 
 /// A program that prints and fails, in place of replicas.

@@ -5,7 +5,9 @@ mod matrix;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use quorate_core::ReplicaId;
 use quorate_lab::bench::{Bench, Row};
+use quorate_lab::experiment::Figures;
 use quorate_node::config::Combination;
 
 use crate::arguments::ChoiceArguments;
@@ -56,7 +58,8 @@ fn measure(arguments: &Arguments, format: Format) -> Result<(), Failure> {
         program: program()?,
         folder: folder.path().to_owned(),
         replicas: arguments.replicas,
-        options: arguments.choices.options(),
+        combination: arguments.choices.combination(),
+        fixed_leader: arguments.choices.options().fixed_leader.unwrap_or(ReplicaId(0)),
         measured: Duration::from_secs(measured),
         warm_up: Duration::from_secs(warm_up),
         idle: Duration::from_secs(5),
@@ -101,40 +104,45 @@ fn for_people(rows: &[Row], choices: &Combination) -> String {
     let cells: Vec<_> = rows
         .iter()
         .map(|row| {
-            let settings = &row.settings;
+            let point = &row.settings.point;
+            let figure = |of: fn(&Figures) -> f64| row.figures.as_ref().map(of);
+            let mut recoveries = row.recoveries_ms.clone();
+            recoveries.sort_by(f64::total_cmp);
+            let median = recoveries.get(recoveries.len() / 2).copied();
+            let in_flight = point.clients * point.frames_in_flight() * point.frame_commands();
             [
-                settings.name.to_owned(),
-                settings.durability.to_owned(),
-                settings.payload.to_string(),
-                settings.clients.to_string(),
-                (settings.clients * settings.outstanding * settings.frame).to_string(),
-                number(row.goodput, 0),
-                number(row.mean_ms, 2),
-                number(row.p50_ms, 2),
-                number(row.p99_ms, 2),
-                number(row.max_ms, 2),
-                number(row.commands_per_block, 0),
-                number(row.replica_us, 1),
+                row.name.to_owned(),
+                point.durability.to_string(),
+                point.payload.0.0.to_string(),
+                point.clients.to_string(),
+                if row.figures.is_some() { in_flight.to_string() } else { String::new() },
+                number(figure(|figures| figures.goodput), 0),
+                number(figure(|figures| figures.mean_ms), 2),
+                number(figure(|figures| figures.p50_ms).or(median), 2),
+                number(figure(|figures| figures.p99_ms), 2),
+                number(figure(|figures| figures.max_ms).or(recoveries.last().copied()), 2),
+                number(figure(|figures| figures.commands_per_block), 0),
+                number(figure(|figures| figures.replica_us), 1),
                 number(row.processor_percent, 2),
-                number(row.memory_mib, 0),
-                number(row.disk_mib, 0),
+                number(figure(|figures| figures.memory_mib), 0),
+                number(figure(|figures| figures.disk_mib), 0),
             ]
         })
         .collect();
     let mut text = table(head, &cells);
     for row in rows {
-        for warning in &row.warnings {
-            let settings = &row.settings;
+        let point = &row.settings.point;
+        for warning in row.figures.iter().flat_map(|figures| &figures.warnings) {
             text.push_str(&format!(
                 "warning: {} {} {}: {warning}\n",
-                settings.name, settings.durability, settings.payload
+                row.name, point.durability, point.payload.0.0
             ));
         }
     }
     if let Some(row) = rows.first() {
         text.push_str(&format!(
             "{} replicas, {choices}, batches of {}, {} cores shared by replicas, clients and measuring\n",
-            row.settings.replicas, row.settings.batch, row.settings.cores
+            row.settings.point.replicas, row.settings.point.batch, row.cores
         ));
     }
     text

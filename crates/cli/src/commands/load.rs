@@ -1,11 +1,13 @@
 //! `quorate load`
 
-use std::path::Path;
+mod told;
+
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use quorate_app::kv;
-use quorate_lab::load::{self, Arrivals, LoadConfig, LoadReport, Workload as Batches};
+use quorate_lab::load::{self, Arrivals, LoadConfig, LoadReport, Mix, Workload as Batches};
 use quorate_node::config::{ByteSize, Cluster, Finding, Place};
 use serde_json::Value;
 
@@ -31,29 +33,72 @@ pub struct Arguments {
     pub payload: ByteSize,
     /// Open loop: commands a second, sent whether or not answers come, latency counted from the
     /// planned moment of sending. Default: closed loop.
-    #[arg(long, conflicts_with = "outstanding", value_name = "COMMANDS")]
-    pub rate: Option<u64>,
+    #[arg(long, value_parser = rate, value_name = "COMMANDS")]
+    pub rate: Option<f64>,
+    /// Open loop: how commands arrive.
+    #[arg(long, value_enum, default_value_t = ArrivalName::Even, requires = "rate", value_name = "NAME")]
+    pub arrivals: ArrivalName,
+    /// What random arrivals and keys are drawn from.
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub seed: u64,
     /// How many clients, each with a key and a session of its own.
     #[arg(long, default_value_t = 4, value_name = "N")]
     pub clients: u32,
-    /// Closed loop: frames a client has under way at once.
-    #[arg(long, default_value_t = 4, value_name = "FRAMES")]
-    pub outstanding: u32,
-    /// How long to measure.
-    #[arg(long, default_value_t = 30, value_name = "N")]
-    pub seconds: u64,
+    /// Frames a client has under way at once; what has arrived beyond that waits at the client, and its
+    /// latency counts. Default: 4, with --rate 32.
+    #[arg(long, value_name = "FRAMES")]
+    pub outstanding: Option<u32>,
+    /// How long to measure, in seconds.
+    #[arg(long, default_value = "30", value_name = "N", value_parser = seconds)]
+    pub seconds: Duration,
     /// How long to run before measuring, in seconds.
-    #[arg(long, default_value_t = 2, value_name = "N")]
-    pub warmup: u64,
+    #[arg(long, default_value = "2", value_name = "N", value_parser = seconds)]
+    pub warmup: Duration,
+    /// How long each interval of the series is, in seconds.
+    #[arg(long, default_value = "1", value_name = "N", value_parser = seconds)]
+    pub interval: Duration,
     /// To whom frames go.
     #[arg(long, value_enum, default_value_t = SendTo::All, value_name = "WHOM")]
     pub send_to: SendTo,
     /// What the commands do.
     #[arg(long, value_enum, default_value_t = Workload::Set, value_name = "NAME")]
     pub workload: Workload,
-    /// How many different keys are written.
+    /// How many different keys are written, or records there are.
     #[arg(long, default_value_t = 100_000, value_name = "N")]
     pub keys: u64,
+    /// Of a YCSB workload, which keys are asked for more often. Default: as YCSB has it.
+    #[arg(long, value_enum, value_name = "NAME")]
+    pub popularity: Option<Popularity>,
+    /// Do not write the records of a YCSB workload first: they are there.
+    #[arg(long)]
+    pub records_are_there: bool,
+    /// Be one of several processes of an experiment: say when all is warm, begin when told to on standard
+    /// input, and write everything counted to this file.
+    #[arg(long, hide = true, value_name = "FILE")]
+    pub told: Option<PathBuf>,
+}
+
+/// How the commands of an open loop arrive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ArrivalName {
+    /// One every 1 / rate.
+    Even,
+    /// At random, independently of each other.
+    Poisson,
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    let rate: f64 = text.parse().map_err(|_| "not a number of commands a second".to_owned())?;
+    let fits = rate.is_finite() && rate > 0.0;
+    fits.then_some(rate).ok_or_else(|| "must be above 0".to_owned())
+}
+
+/// Up to a year.
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
+    let fits = (0.0..=31_536_000.0).contains(&seconds);
+    fits.then(|| Duration::from_secs_f64(seconds))
+        .ok_or_else(|| "must be from 0 to 31536000 seconds".to_owned())
 }
 
 /// What the commands of a load do.
@@ -61,10 +106,57 @@ pub struct Arguments {
 pub enum Workload {
     /// Write random keys; with a payload of 0, commands without a byte, which do nothing.
     Set,
-    /// Nine reads for one write, all ordered.
-    Mixed,
+    /// Write random keys and answer what was there: replies as large as requests.
+    Exchange,
+    /// YCSB A: half reads, half updates.
+    YcsbA,
+    /// YCSB B: 95 % reads, 5 % updates.
+    YcsbB,
+    /// YCSB C: reads.
+    YcsbC,
+    /// YCSB D: 95 % reads of what was inserted last, 5 % inserts.
+    YcsbD,
+    /// YCSB E: 95 % scans, 5 % inserts.
+    YcsbE,
+    /// YCSB F: half reads, half read-modify-writes.
+    YcsbF,
     /// Bytes that mean nothing: for the ordering application.
     Opaque,
+}
+
+impl Workload {
+    fn mix(self) -> Option<Mix> {
+        Some(match self {
+            Self::YcsbA => Mix::A,
+            Self::YcsbB => Mix::B,
+            Self::YcsbC => Mix::C,
+            Self::YcsbD => Mix::D,
+            Self::YcsbE => Mix::E,
+            Self::YcsbF => Mix::F,
+            Self::Set | Self::Exchange | Self::Opaque => return None,
+        })
+    }
+}
+
+/// Which keys are asked for more often than others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Popularity {
+    /// None.
+    Uniform,
+    /// A few, by Zipf's law.
+    Zipfian,
+    /// Those that were written last.
+    Latest,
+}
+
+impl From<Popularity> for load::Popularity {
+    fn from(name: Popularity) -> Self {
+        match name {
+            Popularity::Uniform => Self::Uniform,
+            Popularity::Zipfian => Self::Zipfian,
+            Popularity::Latest => Self::Latest,
+        }
+    }
 }
 
 /// Runs `load`.
@@ -72,9 +164,13 @@ pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
     let home = arguments.home.home();
     let cluster = cluster_of(&home)?;
     let config = config(arguments, &cluster)?;
-    let report = load::run(&config).map_err(|error| {
+    let failed = |error: load::LoadError| {
         failure(error.to_string(), home.root(), "see that the replicas run: quorate status")
-    })?;
+    };
+    if let Some(file) = &arguments.told {
+        return told::run(&config, file, failed);
+    }
+    let report = load::run(&config).map_err(failed)?;
     match format {
         Format::Table => print(&for_people(&report)),
         Format::Json => print_json_line(&json_of(&report)),
@@ -98,15 +194,25 @@ pub fn config(arguments: &Arguments, cluster: &Cluster) -> Result<LoadConfig, Fa
         session: session(cluster, arguments.send_to),
         keys,
         workload,
-        outstanding: arguments.outstanding.max(1) as usize,
+        write_records: !arguments.records_are_there,
+        outstanding: outstanding(arguments),
         arrivals: match arguments.rate {
             None => Arrivals::Closed,
-            Some(rate) => Arrivals::Even { rate: rate as f64 },
+            Some(rate) => match arguments.arrivals {
+                ArrivalName::Even => Arrivals::Even { rate },
+                ArrivalName::Poisson => Arrivals::Poisson { rate, seed: arguments.seed },
+            },
         },
-        warm_up: Duration::from_secs(arguments.warmup),
-        duration: Duration::from_secs(arguments.seconds),
+        warm_up: arguments.warmup,
+        duration: arguments.seconds,
+        interval: arguments.interval,
         patience: Duration::from_secs(20),
     })
+}
+
+fn outstanding(arguments: &Arguments) -> usize {
+    let usual = if arguments.rate.is_some() { 32 } else { 4 };
+    arguments.outstanding.unwrap_or(usual).max(1) as usize
 }
 
 fn workload(
@@ -123,27 +229,17 @@ fn workload(
     };
     match arguments.workload {
         Workload::Set if payload == 0 => Batches::noop(frame, &[]),
-        Workload::Set => Batches::put(frame, payload, arguments.keys, 1, &ok, set),
-        Workload::Mixed => {
-            let mut turn = 0u64;
-            Batches::new(frame, payload, || {
-                turn += 1;
-                let key =
-                    format!("key-{:012}", turn.wrapping_mul(0x9E37_79B9) % arguments.keys.max(1));
-                let mut command = Vec::new();
-                if turn.is_multiple_of(10) {
-                    command = set(key.as_bytes(), &vec![b'x'; payload]);
-                    load::Command { command, reply: Some(ok.clone()) }
-                } else {
-                    kv::command::encode::get(&mut command, key.as_bytes());
-                    load::Command { command, reply: None }
-                }
-            })
-        }
+        Workload::Set => Batches::put(frame, payload, arguments.keys, arguments.seed, &ok, set),
+        Workload::Exchange => Batches::exchange(frame, payload, (arguments.keys, arguments.seed)),
         Workload::Opaque => Batches::new(frame, payload, || load::Command {
             command: vec![b'x'; payload],
-            reply: None,
+            answer: load::Answer::Any,
         }),
+        ycsb => {
+            let mix = ycsb.mix().unwrap_or(Mix::A);
+            let popularity = arguments.popularity.map_or(mix.usual(), Into::into);
+            Batches::ycsb(frame, payload, mix, popularity, (arguments.keys, arguments.seed))
+        }
     }
 }
 

@@ -4,6 +4,7 @@ pub mod bench;
 pub mod completions;
 pub mod config;
 pub mod demo;
+pub mod experiment;
 pub mod gateway;
 pub mod keygen;
 pub mod load;
@@ -44,7 +45,7 @@ mod tests {
             "--home client --frame 400 --payload 512B --rate 1000 --clients 4 \
              --seconds 60 --warmup 10 --send-to one --workload set"
         ));
-        assert!(!accepts::<super::load::Arguments>("--rate 10 --outstanding 10 --payload 5"));
+        assert!(!accepts::<super::load::Arguments>("--rate 10 --payload 5"));
         assert!(accepts::<super::sim::Arguments>(
             "--seed 7 --seeds 10 --minutes 0.5 --protocol hotstuff-fast -n 7 --trouble liars --threads 2"
         ));

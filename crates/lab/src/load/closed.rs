@@ -23,6 +23,7 @@ pub(super) fn start(bench: &Arc<Bench>, clients: &[Client], outstanding: usize) 
 fn submit(bench: Arc<Bench>, client: Client) {
     let turn = bench.next_turn();
     let batch = bench.workload.commands(turn, bench.workload.batch_commands());
+    bench.record().submitted(bench.workload.batch_commands() as u64);
     bench.under_way.fetch_add(1, Ordering::Relaxed);
     let submitted = Instant::now();
     let next = client.clone();

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use quorate_node::client::Client;
 
 use super::record::Verdict;
-use super::workload::Random;
 use super::{Arrivals, Bench};
+use crate::random::Random;
 
 /// Arrivals closer together than this are submitted together.
 const TICK: Duration = Duration::from_micros(250);
@@ -81,7 +81,12 @@ fn pace(bench: &Arc<Bench>, clients: &[Client], mut schedule: Schedule) -> Pace 
             std::thread::sleep((schedule.next - now).clamp(TICK, Duration::from_millis(10)));
             continue;
         }
-        if bench.record().is_measuring() {
+        let measuring = {
+            let mut record = bench.record();
+            record.submitted(due.len() as u64);
+            record.is_measuring()
+        };
+        if measuring {
             pace.submitted += due.len() as u64;
             pace.late += due.iter().filter(|intended| now - **intended > LATE).count() as u64;
         }

@@ -4,19 +4,22 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
-use super::report::{LoadReport, Second};
-
-/// Latencies are counted in microseconds, to three digits, up to ten minutes.
-const LONGEST_US: u64 = 600_000_000;
+use super::distribution::{Counts, Distribution, LONGEST_US, histogram};
+use super::report::{Interval, LoadReport};
 
 /// The counts of one load. Counts nothing before [`Record::begin`] and after [`Record::end`].
 pub(super) struct Record {
     began: Option<Instant>,
     ended: Option<Instant>,
+    interval: Duration,
     latencies: Histogram<u64>,
-    second: Histogram<u64>,
-    second_at: u64,
-    series: Vec<Second>,
+    /// Of the interval `at`.
+    current: Histogram<u64>,
+    current_commands: u64,
+    at: u32,
+    series: Vec<Interval>,
+    distributions: Vec<Counts>,
+    submitted: u64,
     commands: u64,
     wrong: u64,
     failed: u64,
@@ -32,20 +35,18 @@ pub(super) enum Verdict {
 }
 
 impl Record {
-    pub(super) fn new() -> Self {
-        let histogram = || {
-            let Ok(histogram) = Histogram::new_with_bounds(1, LONGEST_US, 3) else {
-                unreachable!("the bounds are constants that the histogram allows");
-            };
-            histogram
-        };
+    pub(super) fn new(interval: Duration) -> Self {
         Self {
             began: None,
             ended: None,
+            interval,
             latencies: histogram(),
-            second: histogram(),
-            second_at: 0,
+            current: histogram(),
+            current_commands: 0,
+            at: 0,
             series: Vec::new(),
+            distributions: Vec::new(),
+            submitted: 0,
             commands: 0,
             wrong: 0,
             failed: 0,
@@ -57,14 +58,33 @@ impl Record {
         self.began = Some(now);
     }
 
+    /// Ends the measured time. A rest that is shorter than a twentieth of an interval is the end of
+    /// the one before: timers are late.
     pub(super) fn end(&mut self, now: Instant) {
         let Some(began) = self.began else { return };
         let measured = now.saturating_duration_since(began);
-        self.enter_second(measured.as_secs());
-        if measured.subsec_nanos() > 0 {
-            self.close_second(f64::from(measured.subsec_nanos()) / 1e9);
+        self.enter(measured.saturating_sub(self.interval / 20));
+        if measured < self.interval * self.at + self.interval / 20 {
+            self.open_last();
         }
+        self.close(measured.saturating_sub(self.interval * self.at).as_secs_f64());
         self.ended = Some(now);
+    }
+
+    fn open_last(&mut self) {
+        let Some((interval, counts)) = self.series.pop().zip(self.distributions.pop()) else {
+            return;
+        };
+        counts.add_to(&mut self.current);
+        self.current_commands += interval.commands;
+        self.at -= 1;
+    }
+
+    /// Counts `count` commands that were given to a session.
+    pub(super) fn submitted(&mut self, count: u64) {
+        if self.is_measuring() {
+            self.submitted += count;
+        }
     }
 
     /// Counts `count` commands that all came to an end at `now`: in the goodput if that is while
@@ -73,8 +93,9 @@ impl Record {
         let Some(began) = self.began.filter(|_| self.ended.is_none()) else { return };
         match verdict {
             Verdict::Right => {
-                self.enter_second(now.saturating_duration_since(began).as_secs());
+                self.enter(now.saturating_duration_since(began));
                 self.commands += count;
+                self.current_commands += count;
             }
             Verdict::Wrong => self.wrong += count,
             Verdict::Failed => self.failed += count,
@@ -87,7 +108,7 @@ impl Record {
         let latency_us = u64::try_from(latency.as_micros()).unwrap_or(LONGEST_US);
         self.latencies.saturating_record_n(latency_us.max(1), count);
         if self.ended.is_none() {
-            self.second.saturating_record_n(latency_us.max(1), count);
+            self.current.saturating_record_n(latency_us.max(1), count);
         }
     }
 
@@ -105,22 +126,20 @@ impl Record {
         self.began.is_some() && self.ended.is_none()
     }
 
-    fn enter_second(&mut self, at: u64) {
-        while self.second_at < at {
-            self.close_second(1.0);
+    /// Closes every interval that is over `since` measuring began.
+    fn enter(&mut self, since: Duration) {
+        while self.interval * (self.at + 1) <= since {
+            self.close(self.interval.as_secs_f64());
         }
     }
 
-    fn close_second(&mut self, seconds: f64) {
-        self.series.push(Second {
-            at: self.second_at,
-            seconds,
-            commands: self.second.len(),
-            p50_ms: ms(self.second.value_at_quantile(0.5)),
-            p99_ms: ms(self.second.value_at_quantile(0.99)),
-        });
-        self.second.reset();
-        self.second_at += 1;
+    fn close(&mut self, seconds: f64) {
+        let at = (self.interval * self.at).as_secs_f64();
+        self.series.push(Interval::new(at, seconds, self.current_commands, &self.current));
+        self.distributions.push(Counts::of(&self.current));
+        self.current.reset();
+        self.current_commands = 0;
+        self.at += 1;
     }
 
     /// Fills in the figures.
@@ -130,24 +149,18 @@ impl Record {
             _ => Duration::ZERO,
         }
         .as_secs_f64();
-        let quantile = |at| ms(self.latencies.value_at_quantile(at));
         report.seconds = seconds;
+        report.submitted = self.submitted;
         report.commands = self.commands;
         report.goodput = if seconds > 0.0 { self.commands as f64 / seconds } else { 0.0 };
-        report.mean_ms = self.latencies.mean() / 1000.0;
-        report.deviation_ms = self.latencies.stdev() / 1000.0;
-        report.p50_ms = quantile(0.5);
-        report.p90_ms = quantile(0.9);
-        report.p99_ms = quantile(0.99);
-        report.p999_ms = quantile(0.999);
-        report.max_ms = ms(self.latencies.max());
+        report.note_latencies(&self.latencies);
         report.wrong = self.wrong;
         report.failed = self.failed;
         report.unanswered = self.unanswered;
         report.series = self.series.clone();
+        report.distribution = Distribution {
+            whole: Counts::of(&self.latencies),
+            intervals: self.distributions.clone(),
+        };
     }
-}
-
-fn ms(us: u64) -> f64 {
-    us as f64 / 1000.0
 }

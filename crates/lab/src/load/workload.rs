@@ -1,9 +1,17 @@
 //! What is submitted: batches of commands, made before the clock runs.
 
+use quorate_app::kv::{Reply, reply};
 use quorate_core::client::Packed;
+
+use super::popularity::{Keys, Popularity};
+use super::ycsb::{Expected, Mix, Records};
+use crate::random::Random;
 
 /// Most bytes of commands that a workload prepares.
 const POOL_BYTES: usize = 32 << 20;
+/// Most bytes of a frame of records, and what a record takes beside its value.
+const FRAME_BYTES: usize = 1 << 20;
+const RECORD_OVERHEAD: usize = 64;
 /// Most batches that a workload prepares.
 const POOL_BATCHES: usize = 256;
 
@@ -14,22 +22,78 @@ pub struct Workload {
     batches: Vec<Prepared>,
     batch_commands: usize,
     payload_bytes: usize,
+    /// Records that must be there before, and what they are drawn from.
+    records: u64,
+    seed: u64,
 }
 
 #[derive(Clone, Debug)]
 struct Prepared {
     commands: Packed,
-    /// The replies, if all are predictable.
-    replies: Option<Packed>,
+    replies: Replies,
 }
 
-/// A command, and the only right reply to it if that is predictable.
+/// The right replies to a batch.
+#[derive(Clone, Debug)]
+enum Replies {
+    /// These bytes.
+    Exactly(Packed),
+    /// One by one.
+    Each(Vec<Answer>),
+}
+
+/// What a right reply is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Answer {
+    /// Whatever it is.
+    #[default]
+    Any,
+    /// That it was done.
+    Ok,
+    /// These bytes.
+    Exactly(Vec<u8>),
+    /// A value that fits its key.
+    Value(Expected),
+    /// Several such values.
+    Values(Vec<Expected>),
+}
+
+impl Answer {
+    /// The bytes, if there is only one right reply.
+    fn bytes(&self) -> Option<Vec<u8>> {
+        match self {
+            Self::Exactly(bytes) => Some(bytes.clone()),
+            Self::Ok => {
+                let mut ok = Vec::new();
+                reply::encode::ok(&mut ok);
+                Some(ok)
+            }
+            Self::Any | Self::Value(_) | Self::Values(_) => None,
+        }
+    }
+
+    fn accepts(&self, reply: &[u8]) -> bool {
+        let (Self::Value(_) | Self::Values(_)) = self else {
+            return self.bytes().is_none_or(|bytes| bytes == reply);
+        };
+        match (self, Reply::decode(reply)) {
+            (Self::Value(expected), Ok(found)) => expected.fits(&found),
+            (Self::Values(expected), Ok(Reply::Array(found))) => {
+                found.len() == expected.len()
+                    && found.iter().zip(expected).all(|(found, expected)| expected.fits(&found))
+            }
+            _ => false,
+        }
+    }
+}
+
+/// A command, and what the right reply to it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Command {
     /// What is submitted.
     pub command: Vec<u8>,
     /// What must be answered.
-    pub reply: Option<Vec<u8>>,
+    pub answer: Answer,
 }
 
 /// Commands that fit in no frame.
@@ -57,12 +121,12 @@ impl Workload {
         let (mut batches, mut bytes) = (Vec::new(), 0);
         while bytes < POOL_BYTES && batches.len() < POOL_BATCHES {
             let commands = (0..batch_commands).map(|_| next()).collect::<Vec<_>>();
-            let prepared = Prepared::new(&commands)
+            let prepared = Prepared::new(commands)
                 .ok_or(WorkloadError { commands: batch_commands, payload_bytes })?;
             bytes += prepared.commands.body().len();
             batches.push(prepared);
         }
-        Ok(Self { batches, batch_commands, payload_bytes })
+        Ok(Self { batches, batch_commands, payload_bytes, records: 0, seed: 0 })
     }
 
     /// Commands without a byte, each answered by `reply`.
@@ -70,7 +134,7 @@ impl Workload {
     /// # Errors
     /// As [`Workload::new`].
     pub fn noop(batch_commands: usize, reply: &[u8]) -> Result<Self, WorkloadError> {
-        let noop = Command { command: Vec::new(), reply: Some(reply.to_vec()) };
+        let noop = Command { command: Vec::new(), answer: Answer::Exactly(reply.to_vec()) };
         Self::new(batch_commands, 0, || noop.clone())
     }
 
@@ -95,7 +159,52 @@ impl Workload {
                 let bytes = random.next().to_le_bytes();
                 chunk.copy_from_slice(&bytes[..chunk.len()]);
             }
-            Command { command: put(key.as_bytes(), &value), reply: Some(reply.to_vec()) }
+            let answer = Answer::Exactly(reply.to_vec());
+            Command { command: put(key.as_bytes(), &value), answer }
+        })
+    }
+
+    /// A YCSB workload over the key-value store, on `records` that [`Workload::loading`] writes first.
+    ///
+    /// # Errors
+    /// As [`Workload::new`].
+    pub fn ycsb(
+        batch_commands: usize,
+        payload_bytes: usize,
+        mix: Mix,
+        popularity: Popularity,
+        (records, seed): (u64, u64),
+    ) -> Result<Self, WorkloadError> {
+        let keys = Keys::new(popularity, records);
+        let mut made = Records::new(records, payload_bytes, seed);
+        let this = Self::new(batch_commands, payload_bytes, || made.next(mix, &keys))?;
+        Ok(Self { records, seed, ..this })
+    }
+
+    /// Writes that each answer with the value that was there: replies as large as requests.
+    ///
+    /// # Errors
+    /// As [`Workload::new`].
+    pub fn exchange(
+        batch_commands: usize,
+        payload_bytes: usize,
+        (records, seed): (u64, u64),
+    ) -> Result<Self, WorkloadError> {
+        let mut made = Records::new(records, payload_bytes, seed);
+        let this = Self::new(batch_commands, payload_bytes, || made.exchange())?;
+        Ok(Self { records, seed, ..this })
+    }
+
+    /// The batches that write the records which must be there before; none if nothing must.
+    pub(super) fn loading(&self) -> impl Iterator<Item = Packed> + use<> {
+        let fit = FRAME_BYTES / (self.payload_bytes + RECORD_OVERHEAD);
+        let most = self.batch_commands.min(fit).max(1);
+        let records = (self.records > 0)
+            .then(|| Records::new(self.records, self.payload_bytes, self.seed).load());
+        let mut commands = records.into_iter().flatten();
+        std::iter::from_fn(move || {
+            let batch: Vec<Vec<u8>> = commands.by_ref().take(most).collect();
+            Packed::commands(&batch).ok()
         })
     }
 
@@ -118,9 +227,13 @@ impl Workload {
 
     /// Whether these are right replies to [`Workload::commands`] of the same `turn`.
     pub(super) fn accepts(&self, turn: usize, replies: &Packed) -> bool {
-        match self.prepared(turn).replies.clone() {
-            Some(mut expected) => expected.split_to(replies.len()).body() == replies.body(),
-            None => true,
+        match &self.prepared(turn).replies {
+            Replies::Exactly(expected) => {
+                expected.clone().split_to(replies.len()).body() == replies.body()
+            }
+            Replies::Each(answers) => {
+                replies.iter().zip(answers).all(|(reply, answer)| answer.accepts(&reply))
+            }
         }
     }
 
@@ -130,31 +243,15 @@ impl Workload {
 }
 
 impl Prepared {
-    fn new(commands: &[Command]) -> Option<Self> {
-        let replies = commands.iter().map(|command| command.reply.as_deref());
-        let replies = replies.collect::<Option<Vec<_>>>();
-        Some(Self {
-            commands: Packed::commands(commands.iter().map(|command| &command.command)).ok()?,
-            replies: replies.and_then(|replies| Packed::commands(replies).ok()),
-        })
-    }
-}
-
-/// SplitMix64: even, and the same everywhere.
-#[derive(Clone, Debug)]
-pub(super) struct Random(pub(super) u64);
-
-impl Random {
-    pub(super) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut x = self.0;
-        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        x ^ (x >> 31)
-    }
-
-    /// Even in (0, 1].
-    pub(super) fn unit(&mut self) -> f64 {
-        ((self.next() >> 11) + 1) as f64 / (1u64 << 53) as f64
+    fn new(commands: Vec<Command>) -> Option<Self> {
+        let bytes: Option<Vec<Vec<u8>>> =
+            commands.iter().map(|command| command.answer.bytes()).collect();
+        let exactly = bytes.and_then(|bytes| Packed::commands(bytes).ok());
+        let packed = Packed::commands(commands.iter().map(|command| &command.command)).ok()?;
+        let replies = match exactly {
+            Some(replies) => Replies::Exactly(replies),
+            None => Replies::Each(commands.into_iter().map(|command| command.answer).collect()),
+        };
+        Some(Self { commands: packed, replies })
     }
 }

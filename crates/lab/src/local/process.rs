@@ -1,8 +1,8 @@
 //! A child process that says on its first line where it listens, and ends with this one.
 //!
-//! Its standard input is a pipe that this process holds and never writes to: closing it asks the
-//! child to stop (`--exit-with-parent`), and the system closes it when this process ends, however
-//! it ends.
+//! Its standard input is a pipe that this process holds, and writes to only if the child is told more
+//! than its arguments: closing it asks the child to stop (`--exit-with-parent`), and the system closes it
+//! when this process ends, however it ends.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -165,6 +165,23 @@ impl Process {
         let _ = self.child.kill();
         let _ = self.child.wait();
         self.join_readers();
+    }
+
+    /// Writes a line to its standard input.
+    ///
+    /// # Errors
+    /// It does not read any more.
+    pub fn tell(&mut self, line: &str) -> io::Result<()> {
+        match &mut self.child.stdin {
+            Some(input) => input.write_all(format!("{line}\n").as_bytes()),
+            None => Err(io::ErrorKind::BrokenPipe.into()),
+        }
+    }
+
+    /// The last lines of its log.
+    #[must_use]
+    pub fn last_words(&self) -> String {
+        last_line(&self.log)
     }
 
     /// Asks it to stop, without waiting.

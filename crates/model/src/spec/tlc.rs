@@ -162,7 +162,11 @@ pub fn answer(text: String) -> Result<Answer, String> {
             .parse()
             .ok()
     });
-    let states = number(" distinct states found").or_else(|| number(" states generated"));
+    let random = text.lines().find_map(|line| {
+        line.strip_prefix("The number of states generated: ")?.replace(',', "").parse().ok()
+    });
+    let states =
+        random.or_else(|| number(" distinct states found")).or_else(|| number(" states generated"));
     Ok(Answer {
         states: states.unwrap_or(0),
         depth: if violated.is_some() { steps as u64 } else { whole.unwrap_or(0) },

@@ -7,7 +7,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use quorate_lab::bench::matrix::{Matrix, MatrixRow, Only, RowsError, RowsFile};
+use quorate_lab::bench::matrix::{Matrix, MatrixRow, Only, open_rows};
+use quorate_lab::experiment::ResultsError;
 use quorate_node::config::{Combination, Durability, Finding, Place};
 
 use crate::arguments::durability;
@@ -86,12 +87,12 @@ fn measure(
     out: Option<&Path>,
     format: Format,
 ) -> Result<Vec<MatrixRow>, Failure> {
-    let failed = |error: &RowsError| {
+    let failed = |error: &ResultsError| {
         Failure::io(error, out.unwrap_or(Path::new("--out")), "name another file with --out")
     };
     let (mut file, mut rows) = match out {
         Some(path) => {
-            let opened = RowsFile::open(path, &matrix.settings());
+            let opened = open_rows(path, &matrix.settings());
             let (file, rows) = opened.map_err(|error| failed(&error))?;
             (Some(file), rows)
         }

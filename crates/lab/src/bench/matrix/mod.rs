@@ -20,9 +20,9 @@ use quorate_node::testnet;
 
 use super::BenchError;
 use crate::counting::{Counting, Interval, Size, Verdict};
-use crate::local::{Echo, LocalCluster, LocalError, Options};
+use crate::local::{Fresh, LocalCluster, LocalError};
 
-pub use file::{RowsError, RowsFile};
+pub use file::open_rows;
 pub use only::{Only, OnlyError};
 pub use row::{Combined, Figures, MatrixRow, MatrixSettings};
 
@@ -89,25 +89,22 @@ impl Matrix {
             durability: self.durability,
             ..testnet::Options::default()
         };
-        let net = testnet::init(folder, REPLICAS, &options)?;
-        let start = Options {
-            program: self.program.clone(),
+        let cluster = Fresh {
+            program: &self.program,
+            folder,
+            replicas: REPLICAS,
+            options,
             arguments: Vec::new(),
             own_arguments: BTreeMap::new(),
-            echo: Echo::No,
         };
         let began = Instant::now();
-        let mut cluster = LocalCluster::start(net.cluster, net.replicas, start)?;
-        let measured = self.measure_on(&mut cluster, began, row);
-        if measured.is_err() {
-            keep_statuses(&cluster);
-        }
-        // Whatever else went wrong, this is why.
-        if let Some((id, how, _)) = cluster.ended().into_iter().next() {
-            return Err(BenchError::Ended { id, how });
-        }
-        cluster.stop();
-        measured
+        cluster.run(|cluster, _| {
+            let measured = self.measure_on(cluster, began, row);
+            if measured.is_err() {
+                keep_statuses(cluster);
+            }
+            measured
+        })
     }
 
     fn measure_on(

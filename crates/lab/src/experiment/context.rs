@@ -1,0 +1,78 @@
+//! Where something was measured: without it a figure means nothing.
+
+use std::process::Command;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// The program and the machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Context {
+    /// The version of this program.
+    pub version: String,
+    /// The commit of the folder it ran in; `+` behind it: with changes. Empty if there is none.
+    pub commit: String,
+    /// The processor, as the system names it.
+    pub processor: String,
+    /// Cores.
+    pub cores: usize,
+    /// Memory, in MiB.
+    pub memory_mib: u64,
+    /// The system's kernel.
+    pub kernel: String,
+}
+
+impl Context {
+    /// Of this process, now.
+    #[must_use]
+    pub fn here() -> Self {
+        let read = |file: &str| std::fs::read_to_string(file).unwrap_or_default();
+        let value = |text: &str, key: &str| {
+            let line = text.lines().find(|line| line.starts_with(key));
+            line.and_then(|line| Some(line.split_once(':')?.1.trim().to_owned()))
+                .unwrap_or_default()
+        };
+        let memory = value(&read("/proc/meminfo"), "MemTotal");
+        let memory_kib = memory.split(' ').next().and_then(|kib| kib.parse::<u64>().ok());
+        Self {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            commit: commit(),
+            processor: value(&read("/proc/cpuinfo"), "model name"),
+            cores: std::thread::available_parallelism().map_or(0, usize::from),
+            memory_mib: memory_kib.unwrap_or_default() >> 10,
+            kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
+        }
+    }
+}
+
+fn commit() -> String {
+    let git = |arguments: &[&str]| {
+        let output = Command::new("git").args(arguments).output().ok()?;
+        let text = String::from_utf8(output.stdout).ok()?;
+        output.status.success().then(|| text.trim().to_owned())
+    };
+    let Some(commit) = git(&["rev-parse", "--short=12", "HEAD"]) else { return String::new() };
+    let changed = git(&["status", "--porcelain", "--untracked-files=no"]);
+    let plus = if changed.is_some_and(|changed| !changed.is_empty()) { "+" } else { "" };
+    format!("{commit}{plus}")
+}
+
+/// The machine's load averages over 1, 5 and 15 minutes, where the system tells.
+#[must_use]
+pub fn load_average() -> Option<[f64; 3]> {
+    let text = std::fs::read_to_string("/proc/loadavg").ok()?;
+    let mut numbers = text.split(' ').map(|number| number.parse().ok());
+    Some([numbers.next()??, numbers.next()??, numbers.next()??])
+}
+
+/// Processor time of everything on this machine since it started, where the system tells.
+#[must_use]
+pub fn machine_time() -> Option<Duration> {
+    let text = std::fs::read_to_string("/proc/stat").ok()?;
+    let ticks: Vec<u64> =
+        text.lines().next()?.split_whitespace().skip(1).map(|n| n.parse().unwrap_or(0)).collect();
+    // user nice system idle iowait irq softirq steal: all but idle and waiting, and what the host took.
+    let busy: u64 = [0, 1, 2, 5, 6].iter().filter_map(|index| ticks.get(*index)).sum();
+    // The kernel's interface counts in hundredths of a second on every architecture we run on.
+    Some(Duration::from_millis(busy * 10))
+}

@@ -1,0 +1,123 @@
+//! What replicas say about themselves while a run is measured.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::row::Samples;
+use super::trial::TrialError;
+use crate::local::{LocalCluster, Usage};
+
+/// Sampled of every run.
+const ALWAYS: [&str; 5] =
+    [COMMANDS, "committed_full_blocks_total", "view", "timeouts_total", "adversary_deeds_total"];
+const COMMANDS: &str = "committed_commands_total";
+
+/// What is asked, and what was said.
+pub(super) struct Sampling {
+    names: Vec<String>,
+    samples: Samples,
+    /// Most memory of a replica so far, in bytes.
+    pub(super) memory_bytes: u64,
+}
+
+impl Sampling {
+    pub(super) fn new(more: &[String]) -> Self {
+        let mut names: Vec<String> = ALWAYS.map(str::to_owned).to_vec();
+        names.extend(more.iter().filter(|name| !ALWAYS.contains(&name.as_str())).cloned());
+        Self { names, samples: Samples::default(), memory_bytes: 0 }
+    }
+
+    /// Asks every replica that is up.
+    pub(super) fn sample(
+        &mut self,
+        cluster: &mut LocalCluster,
+        began: Instant,
+    ) -> Result<(), TrialError> {
+        let at = began.elapsed().as_secs_f64();
+        let statuses: Vec<Value> = cluster.up().filter_map(|id| cluster.status(id)).collect();
+        let up: Vec<usize> = cluster.up().collect();
+        for id in up {
+            let usage = cluster.process(id).and_then(|process| Usage::of(process.id()));
+            self.memory_bytes = self.memory_bytes.max(usage.map_or(0, |usage| usage.memory_bytes));
+        }
+        let Some(first) = statuses.first() else { return Ok(()) };
+        self.samples.at.push(at);
+        for name in &self.names {
+            if first["numbers"].get(name).is_none() {
+                return Err(TrialError::NoSuchNumber {
+                    name: name.clone(),
+                    known: names_of(&first["numbers"]),
+                });
+            }
+            let said = statuses.iter().filter_map(|status| status["numbers"][name].as_f64());
+            let value = match name.ends_with("_total") && !name.starts_with("committed_") {
+                true => said.sum(),
+                false => said.fold(0.0, f64::max),
+            };
+            self.samples.values.entry(name.clone()).or_default().push(value);
+        }
+        Ok(())
+    }
+
+    pub(super) fn finish(self) -> Samples {
+        self.samples
+    }
+
+    /// By how much a number grew a second, from the first sample to the last.
+    pub(super) fn per_second(&self, name: &str) -> f64 {
+        let Some(values) = self.samples.values.get(name) else { return 0.0 };
+        let seconds =
+            self.samples.at.last().unwrap_or(&0.0) - self.samples.at.first().unwrap_or(&0.0);
+        let grown = values.last().unwrap_or(&0.0) - values.first().unwrap_or(&0.0);
+        if seconds > 0.0 { grown / seconds } else { 0.0 }
+    }
+}
+
+fn names_of(numbers: &Value) -> String {
+    let names = numbers.as_object().into_iter().flatten().map(|(name, _)| name.as_str());
+    names.collect::<Vec<_>>().join(", ")
+}
+
+/// What all replicas have spent and executed so far.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Spent {
+    /// Commands executed, of all replicas together.
+    commands: f64,
+    /// Seconds of the deciding threads by stage.
+    stages: BTreeMap<String, f64>,
+    /// Processor time of all threads of all replicas.
+    pub(super) processor: Duration,
+}
+
+impl Spent {
+    pub(super) fn of(cluster: &mut LocalCluster) -> Self {
+        let mut spent = Self::default();
+        let up: Vec<usize> = cluster.up().collect();
+        for id in up {
+            let Some(status) = cluster.status(id) else { continue };
+            spent.commands += status["numbers"][COMMANDS].as_f64().unwrap_or(0.0);
+            for (stage, seconds) in status["stage_seconds"].as_object().into_iter().flatten() {
+                *spent.stages.entry(stage.clone()).or_insert(0.0) +=
+                    seconds.as_f64().unwrap_or(0.0);
+            }
+            let usage = cluster.process(id).and_then(|process| Usage::of(process.id()));
+            spent.processor += usage.unwrap_or_default().processor;
+        }
+        spent
+    }
+
+    /// Microseconds a command and replica since `before`: of each stage, and of everything.
+    pub(super) fn per_command(&self, before: &Self) -> (BTreeMap<String, f64>, f64) {
+        let commands = self.commands - before.commands;
+        if commands <= 0.0 {
+            return Default::default();
+        }
+        let us = |seconds: f64| seconds.max(0.0) * 1e6 / commands;
+        let earlier = |stage: &String| before.stages.get(stage).copied().unwrap_or(0.0);
+        let stages = self.stages.iter();
+        let stages = stages.map(|(stage, now)| (stage.clone(), us(now - earlier(stage)))).collect();
+        (stages, us(self.processor.saturating_sub(before.processor).as_secs_f64()))
+    }
+}

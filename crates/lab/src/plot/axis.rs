@@ -1,0 +1,153 @@
+//! Axes: where their ticks are, and what stands at them.
+
+use std::ops::Range;
+
+use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
+
+/// An axis with ticks at round values.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Axis {
+    /// What it shows, with its unit.
+    pub label: String,
+    low: f64,
+    high: f64,
+    logarithmic: bool,
+    ticks: Vec<f64>,
+}
+
+impl Axis {
+    /// From 0 to at least `high`.
+    #[must_use]
+    pub fn from_zero(label: impl Into<String>, high: f64, most_ticks: usize) -> Self {
+        let high = if high.is_finite() && high > 0.0 { high } else { 1.0 };
+        let step = round_step(high / most_ticks.max(1) as f64);
+        let steps = (high / step).ceil().max(1.0);
+        let ticks = (0..=steps as usize).map(|index| index as f64 * step).collect();
+        Self { label: label.into(), low: 0.0, high: steps * step, logarithmic: false, ticks }
+    }
+
+    /// From 0 to exactly `high`, for times.
+    #[must_use]
+    pub fn until(label: impl Into<String>, high: f64, most_ticks: usize) -> Self {
+        let mut axis = Self::from_zero(label, high, most_ticks);
+        axis.high = if high > 0.0 { high } else { 1.0 };
+        axis.ticks.retain(|tick| *tick <= high + 1e-9);
+        axis
+    }
+
+    /// From below `low` to above `high`, each tenfold as long as any other. Both must be above 0.
+    #[must_use]
+    pub fn logarithmic(label: impl Into<String>, low: f64, high: f64) -> Self {
+        let low = if low.is_finite() && low > 0.0 { low } else { 0.1 };
+        let high = if high.is_finite() && high > low { high } else { low * 10.0 };
+        let (first, last) = (low.log10().floor() as i32, high.log10().ceil() as i32);
+        let fine: &[f64] = if last - first <= 3 { &[1.0, 2.0, 5.0] } else { &[1.0] };
+        let all: Vec<f64> = (first..=last)
+            .flat_map(|power| fine.iter().map(move |factor| factor * 10f64.powi(power)))
+            .collect();
+        let below =
+            all.iter().copied().filter(|tick| *tick <= low * 1.0001).fold(f64::NAN, f64::max);
+        let above =
+            all.iter().copied().filter(|tick| *tick >= high * 0.9999).fold(f64::NAN, f64::min);
+        let (low, high) = (below.min(low), above.max(high));
+        let ticks =
+            all.into_iter().filter(|tick| *tick >= low * 0.999 && *tick <= high * 1.001).collect();
+        Self { label: label.into(), low, high, logarithmic: true, ticks }
+    }
+
+    /// Places 0, 1, 2 … `count`, with nothing at them.
+    #[must_use]
+    pub fn places(count: usize) -> Self {
+        let high = count.max(1) as f64;
+        Self { label: String::new(), low: 0.0, high, logarithmic: false, ticks: Vec::new() }
+    }
+
+    /// Its lower end.
+    #[must_use]
+    pub fn low(&self) -> f64 {
+        self.low
+    }
+
+    /// Its upper end.
+    #[must_use]
+    pub fn high(&self) -> f64 {
+        self.high
+    }
+
+    /// What stands at a tick.
+    #[must_use]
+    pub fn text(&self, value: f64) -> String {
+        number(value)
+    }
+
+    /// Characters of the longest text at a tick.
+    #[must_use]
+    pub fn longest_text(&self) -> usize {
+        self.ticks.iter().map(|tick| self.text(*tick).chars().count()).max().unwrap_or(1)
+    }
+}
+
+/// A number with its thousands apart, and no more digits than tell something.
+#[must_use]
+pub fn number(value: f64) -> String {
+    let magnitude = value.abs();
+    let text = match magnitude {
+        m if m >= 100.0 || m == 0.0 => format!("{value:.0}"),
+        m if m >= 10.0 => trimmed(format!("{value:.1}")),
+        m if m >= 1.0 => trimmed(format!("{value:.2}")),
+        _ => trimmed(format!("{value:.4}")),
+    };
+    let (whole, rest) = text.split_once('.').map_or((text.as_str(), None), |(a, b)| (a, Some(b)));
+    let mut grouped = String::new();
+    for (index, digit) in whole.chars().enumerate() {
+        let left = whole.chars().count() - index;
+        if index > 0 && left % 3 == 0 && !grouped.ends_with('-') {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    match rest {
+        Some(rest) => format!("{grouped}.{rest}"),
+        None => grouped,
+    }
+}
+
+fn trimmed(text: String) -> String {
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// The least of 1, 2, 5 × 10ⁿ that is at least `least`.
+fn round_step(least: f64) -> f64 {
+    let power = 10f64.powf(least.log10().floor());
+    let factors = [1.0, 2.0, 5.0, 10.0];
+    let fits = factors.iter().find(|factor| *factor * power >= least * 0.9999);
+    fits.unwrap_or(&10.0) * power
+}
+
+impl Ranged for Axis {
+    type FormatOption = NoDefaultFormatting;
+    type ValueType = f64;
+
+    fn map(&self, value: &f64, limit: (i32, i32)) -> i32 {
+        let value = value.clamp(self.low, self.high);
+        let part = match self.logarithmic {
+            true => (value / self.low).ln() / (self.high / self.low).ln(),
+            false => (value - self.low) / (self.high - self.low),
+        };
+        limit.0 + (f64::from(limit.1 - limit.0) * part).round() as i32
+    }
+
+    fn key_points<Hint: KeyPointHint>(&self, _: Hint) -> Vec<f64> {
+        self.ticks.clone()
+    }
+
+    fn range(&self) -> Range<f64> {
+        self.low..self.high
+    }
+}
+
+impl ValueFormatter<f64> for Axis {
+    fn format_ext(&self, value: &f64) -> String {
+        self.text(*value)
+    }
+}

@@ -1,0 +1,437 @@
+//! The pictures that a study asks for, and those that are drawn of every study.
+
+use std::collections::BTreeMap;
+
+use super::PlotError;
+use super::axis::Axis;
+use super::bars::{Bar, Bars};
+use super::figure::{label, over_time};
+use super::group::{self, Group};
+use super::heat::Heat;
+use super::lines::{Line, LinePoint, Lines};
+use crate::experiment::{Chart, ChartKind, Estimate, Plan, Row, Settings, Study};
+
+/// More lines than this in a picture are not told apart.
+const MOST_LINES: usize = 7;
+/// More bars than this in a picture are not read.
+const MOST_BARS: usize = 40;
+/// Heat maps that are drawn if nobody asks for any.
+const FEW_MAPS: usize = 4;
+/// Heat maps of one chart at most.
+const MOST_MAPS: usize = 24;
+
+/// A picture.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Picture {
+    /// What its file is called, without `.svg`.
+    pub name: String,
+    /// What it is called.
+    pub title: String,
+    /// The picture.
+    pub svg: String,
+}
+
+/// All pictures of a study.
+///
+/// # Errors
+/// [`PlotError`].
+pub fn pictures(study: &Study, plan: &Plan, rows: &[Row]) -> Result<Vec<Picture>, PlotError> {
+    let mut pictures = Vec::new();
+    for chart in study.chart.iter().chain(&usual(study, plan)) {
+        let drawing = Drawing { chart, plan, rows };
+        for (panel, title, svg) in drawing.draw()? {
+            let kind = match chart.kind {
+                ChartKind::OverTime => "over-time",
+                ChartKind::Curve => "curve",
+                ChartKind::Bars => "bars",
+                ChartKind::CumulativeLatency => "cumulative-latency",
+                ChartKind::HeatMap => "heat-map",
+            };
+            let parts = [kind, chart.y.as_deref().unwrap_or_default(), &panel];
+            let name = file_name(&parts);
+            let taken = |name: &String| pictures.iter().any(|known: &Picture| known.name == *name);
+            let others = (2..).map(|turn| format!("{name}-{turn}"));
+            let free = std::iter::once(name.clone()).chain(others).find(|name| !taken(name));
+            let name = free.unwrap_or(name);
+            pictures.push(Picture { name, title, svg });
+        }
+    }
+    Ok(pictures)
+}
+
+fn file_name(parts: &[&str]) -> String {
+    let mut name = String::new();
+    for part in parts.iter().filter(|part| !part.is_empty()) {
+        if !name.is_empty() {
+            name.push('-');
+        }
+        let good = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+        name.extend(part.chars().map(good));
+    }
+    name
+}
+
+/// What is drawn of every study, unless it draws that itself.
+fn usual(study: &Study, plan: &Plan) -> Vec<Chart> {
+    let asks = |kind: ChartKind, y: Option<&str>| {
+        study
+            .chart
+            .iter()
+            .any(|chart| chart.kind == kind && (y.is_none() || chart.y.as_deref() == y))
+    };
+    let chart = |kind: ChartKind, y: Option<&str>, x: Option<&str>| Chart {
+        kind,
+        title: None,
+        y: y.map(str::to_owned),
+        x: x.map(str::to_owned),
+        by: Vec::new(),
+        panels: Vec::new(),
+        logarithmic: false,
+    };
+    let count = plan.settings.len();
+    let mut charts = Vec::new();
+    if plan.varying().iter().any(|axis| axis == "rate") && !asks(ChartKind::Curve, None) {
+        charts.push(chart(ChartKind::Curve, Some("goodput"), Some("throughput")));
+        charts.push(chart(ChartKind::Curve, Some("p50_ms"), Some("goodput")));
+    }
+    if count <= MOST_LINES && !asks(ChartKind::OverTime, Some("goodput")) {
+        charts.push(chart(ChartKind::OverTime, Some("goodput"), None));
+    }
+    if count <= MOST_LINES && !asks(ChartKind::CumulativeLatency, None) {
+        charts.push(chart(ChartKind::CumulativeLatency, None, None));
+    }
+    if count <= FEW_MAPS && !asks(ChartKind::HeatMap, None) {
+        charts.push(chart(ChartKind::HeatMap, None, None));
+    }
+    for figure in ["goodput", "memory_mib", "stage_us"] {
+        if count <= MOST_BARS && !asks(ChartKind::Bars, Some(figure)) {
+            charts.push(chart(ChartKind::Bars, Some(figure), None));
+        }
+    }
+    charts
+}
+
+struct Drawing<'a> {
+    chart: &'a Chart,
+    plan: &'a Plan,
+    rows: &'a [Row],
+}
+
+/// Of a picture: its panel, its title, and itself.
+type Drawn = (String, String, String);
+
+impl Drawing<'_> {
+    fn draw(&self) -> Result<Vec<Drawn>, PlotError> {
+        if self.chart.kind == ChartKind::HeatMap {
+            return self.heat_maps();
+        }
+        let all: Vec<&Settings> = self.plan.settings.iter().collect();
+        let mut drawn = Vec::new();
+        let mut pictures = Vec::new();
+        for panel in group::by(&all, &self.chart.panels) {
+            let title = match panel.label.is_empty() {
+                true => self.title(),
+                false => format!("{}: {}", self.title(), panel.label),
+            };
+            match self.chart.kind {
+                ChartKind::Bars => pictures.push((panel.label.clone(), self.bars(&panel, &title))),
+                _ => drawn
+                    .extend(self.lines(&panel, &title).map(|lines| (panel.label.clone(), lines))),
+            }
+        }
+        let mut done = Vec::new();
+        for (panel, bars) in pictures {
+            done.push((panel, bars.title.clone(), bars.draw()?));
+        }
+        self.same_heights(&mut drawn);
+        for (panel, lines) in drawn {
+            done.push((panel, lines.title.clone(), lines.draw()?));
+        }
+        Ok(done)
+    }
+
+    fn y(&self) -> &str {
+        self.chart.y.as_deref().unwrap_or("goodput")
+    }
+
+    fn x(&self) -> &str {
+        self.chart.x.as_deref().unwrap_or("throughput")
+    }
+
+    fn title(&self) -> String {
+        if let Some(title) = &self.chart.title {
+            return title.clone();
+        }
+        let bare = |name: &str| label(name).split(" (").next().unwrap_or_default().to_owned();
+        let title = match self.chart.kind {
+            ChartKind::OverTime => format!("{} over time", bare(self.y())),
+            ChartKind::Curve => format!("{} against {}", bare(self.y()), bare(self.x())),
+            ChartKind::Bars => bare(self.y()),
+            ChartKind::CumulativeLatency => "share of the commands by latency".to_owned(),
+            ChartKind::HeatMap => "latency over time".to_owned(),
+        };
+        let mut letters = title.chars();
+        let first = letters.next().map(|letter| letter.to_uppercase().to_string());
+        first.unwrap_or_default() + letters.as_str()
+    }
+
+    /// The axes that have lines of their own.
+    fn line_axes(&self) -> Vec<String> {
+        if !self.chart.by.is_empty() {
+            return self.chart.by.clone();
+        }
+        let mut but = self.chart.panels.clone();
+        if self.chart.kind == ChartKind::Curve {
+            but.extend([self.x().to_owned(), "rate".to_owned()]);
+        }
+        group::varying(self.plan, &but)
+    }
+
+    /// `None`: there is nothing to draw.
+    fn lines(&self, panel: &Group<'_>, title: &str) -> Option<Lines> {
+        let groups = group::by(&panel.settings, &self.line_axes());
+        let lines: Vec<Line> = groups
+            .iter()
+            .map(|group| Line { label: group.label.clone(), points: self.points(group) })
+            .filter(|line| !line.points.is_empty())
+            .collect();
+        let points = || lines.iter().flat_map(|line| &line.points);
+        points().next()?;
+        let x_high =
+            points().map(|at| at.x_range.map_or(at.x, |(_, high)| high)).fold(0.0, f64::max);
+        let y_high =
+            points().map(|at| at.y_range.map_or(at.y, |(_, high)| high)).fold(0.0, f64::max);
+        let least = |of: fn(&LinePoint) -> f64| {
+            points().map(of).filter(|value| *value > 0.0).fold(f64::INFINITY, f64::min)
+        };
+        let (shaded, marked) = self.faults(panel);
+        let (x, y) = match self.chart.kind {
+            ChartKind::CumulativeLatency => (
+                Axis::logarithmic("latency (ms)", least(|at| at.x), x_high),
+                Axis::until("commands answered within (%)", 100.0, 5),
+            ),
+            ChartKind::OverTime => {
+                (Axis::until("time (s)", self.seconds(), 8), self.y_axis(&least, y_high))
+            }
+            _ => (Axis::from_zero(label(self.x()), x_high, 6), self.y_axis(&least, y_high)),
+        };
+        Some(Lines {
+            title: title.to_owned(),
+            x,
+            y,
+            lines,
+            shaded,
+            shade: "under attack".to_owned(),
+            marked,
+            mark: "a replica is killed".to_owned(),
+            dotted: self.chart.kind == ChartKind::Curve,
+        })
+    }
+
+    fn y_axis(&self, least: &dyn Fn(fn(&LinePoint) -> f64) -> f64, high: f64) -> Axis {
+        match self.chart.logarithmic {
+            true => Axis::logarithmic(label(self.y()), least(|at| at.y), high),
+            false => Axis::from_zero(label(self.y()), high, 5),
+        }
+    }
+
+    fn seconds(&self) -> f64 {
+        self.plan.measuring.duration.as_secs_f64()
+    }
+
+    /// Pictures of one chart are compared: their vertical axes are the same.
+    fn same_heights(&self, drawn: &mut [(String, Lines)]) {
+        if self.chart.logarithmic || self.chart.kind == ChartKind::CumulativeLatency {
+            return;
+        }
+        let high = drawn.iter().map(|(_, lines)| lines.y.high()).fold(0.0, f64::max);
+        for (_, lines) in drawn {
+            lines.y = Axis::from_zero(lines.y.label.clone(), high, 5);
+        }
+    }
+
+    fn points(&self, group: &Group<'_>) -> Vec<LinePoint> {
+        match self.chart.kind {
+            ChartKind::OverTime => self.points_over_time(group),
+            ChartKind::CumulativeLatency => self.cumulative(group),
+            _ => self.points_of_curve(group),
+        }
+    }
+
+    fn points_over_time(&self, group: &Group<'_>) -> Vec<LinePoint> {
+        let rows = group::rows(self.rows, &group.settings);
+        let series: Vec<Vec<(f64, f64)>> = rows
+            .iter()
+            .filter_map(|row| Some(over_time(row.figures.as_ref()?, self.y())))
+            .collect();
+        // An interval may be missing in one repeat and not in another: what belongs together has its time
+        // in common.
+        let interval = self.plan.measuring.interval.as_secs_f64();
+        let mut slots: BTreeMap<u64, (Vec<f64>, Vec<f64>)> = BTreeMap::new();
+        for (x, y) in series.into_iter().flatten() {
+            let slot = slots.entry((x / interval) as u64).or_default();
+            slot.0.push(x);
+            slot.1.push(y);
+        }
+        let at = |(xs, ys): &(Vec<f64>, Vec<f64>)| {
+            let (x, y) = (Estimate::of(xs)?, Estimate::of(ys)?);
+            Some(LinePoint { x: x.mean, y: y.mean, x_range: None, y_range: range(&y) })
+        };
+        slots.values().filter_map(at).collect()
+    }
+
+    fn points_of_curve(&self, group: &Group<'_>) -> Vec<LinePoint> {
+        let mut points = Vec::new();
+        for settings in &group.settings {
+            let rows = group::rows(self.rows, &[settings]);
+            let Some(y) = group::estimate(&rows, self.y()) else { continue };
+            let figure = group::estimate(&rows, self.x());
+            let x = match (settings.point.number(self.x()), figure) {
+                (Some(value), _) => {
+                    LinePoint { x: value, y: y.mean, x_range: None, y_range: range(&y) }
+                }
+                (None, Some(x)) => {
+                    LinePoint { x: x.mean, y: y.mean, x_range: range(&x), y_range: range(&y) }
+                }
+                (None, None) => continue,
+            };
+            points.push((settings.point.number("rate"), x));
+        }
+        // A figure on the horizontal axis may go back under overload: then the load gives the order.
+        match self.plan.settings.first().is_some_and(|one| one.point.number(self.x()).is_some()) {
+            true => points.sort_by(|a, b| a.1.x.total_cmp(&b.1.x)),
+            false => points.sort_by(|a, b| {
+                a.0.unwrap_or(f64::INFINITY).total_cmp(&b.0.unwrap_or(f64::INFINITY))
+            }),
+        }
+        points.into_iter().map(|(_, point)| point).collect()
+    }
+
+    fn cumulative(&self, group: &Group<'_>) -> Vec<LinePoint> {
+        let mut classes: BTreeMap<u64, u64> = BTreeMap::new();
+        for row in group::rows(self.rows, &group.settings) {
+            for (bound, count) in row.figures.iter().flat_map(|figures| &figures.latencies) {
+                *classes.entry(*bound).or_default() += count;
+            }
+        }
+        let all: u64 = classes.values().sum();
+        let mut so_far = 0;
+        classes
+            .into_iter()
+            .map(|(bound, count)| {
+                so_far += count;
+                let share = 100.0 * so_far as f64 / all.max(1) as f64;
+                LinePoint { x: bound as f64 / 1e3, y: share, x_range: None, y_range: None }
+            })
+            .collect()
+    }
+
+    /// Spans of attack and times of kills, if the horizontal axis is the time.
+    fn faults(&self, panel: &Group<'_>) -> (Vec<(f64, f64)>, Vec<f64>) {
+        if self.chart.kind != ChartKind::OverTime {
+            return (Vec::new(), Vec::new());
+        }
+        let (mut shaded, mut marked): (Vec<(f64, f64)>, Vec<f64>) = (Vec::new(), Vec::new());
+        for row in group::rows(self.rows, &panel.settings) {
+            let Some(figures) = &row.figures else { continue };
+            for under in &figures.under {
+                if !shaded.contains(&(under.from, under.to)) {
+                    shaded.push((under.from, under.to));
+                }
+            }
+            let killed = figures.killed.map(|(_, at)| at);
+            marked.extend(killed.filter(|at| marked.iter().all(|known| (known - at).abs() > 0.3)));
+        }
+        (shaded, marked)
+    }
+
+    fn bars(&self, panel: &Group<'_>, title: &str) -> Bars {
+        let names = group::varying(self.plan, &self.chart.panels);
+        let stacked = self.y() == "stage_us";
+        let colours = match stacked {
+            true => self.stages(panel),
+            false => group::by(&panel.settings, &self.chart.by)
+                .into_iter()
+                .map(|group| group.label)
+                .collect(),
+        };
+        let mut bars = Vec::new();
+        for settings in panel.settings.iter().take(MOST_BARS) {
+            let rows = group::rows(self.rows, &[settings]);
+            let name = group::label(&settings.point, &names);
+            let part = |(number, stage): (usize, &String)| {
+                let estimate = group::estimate(&rows, &format!("stage_us.{stage}"))?;
+                Some((number, estimate.mean))
+            };
+            let bar = match (stacked, group::estimate(&rows, self.y())) {
+                (true, _) => Bar {
+                    label: name,
+                    parts: colours.iter().enumerate().filter_map(part).collect(),
+                    range: None,
+                },
+                (false, Some(estimate)) => {
+                    let own = group::label(&settings.point, &self.chart.by);
+                    let number = colours.iter().position(|label| *label == own).unwrap_or(0);
+                    let range = range(&estimate);
+                    Bar { label: name, parts: vec![(number, estimate.mean)], range }
+                }
+                (false, None) => Bar { label: name, parts: Vec::new(), range: None },
+            };
+            bars.push(bar);
+        }
+        let colours = if colours.len() > 1 { colours } else { Vec::new() };
+        Bars { title: title.to_owned(), label: label(self.y()), bars, colours }
+    }
+
+    fn stages(&self, panel: &Group<'_>) -> Vec<String> {
+        let rows = group::rows(self.rows, &panel.settings);
+        let stages = rows.iter().filter_map(|row| Some(row.figures.as_ref()?.stage_us.keys()));
+        let mut names: Vec<String> = stages.flatten().cloned().collect();
+        names.sort();
+        names.dedup();
+        names
+    }
+
+    fn heat_maps(&self) -> Result<Vec<Drawn>, PlotError> {
+        let names = group::varying(self.plan, &[]);
+        let first = |settings: &&Settings| {
+            group::rows(self.rows, &[settings]).into_iter().min_by_key(|row| row.repeat).cloned()
+        };
+        let rows: Vec<Row> = self.plan.settings.iter().filter_map(|one| first(&one)).collect();
+        let mut drawn = Vec::new();
+        for row in rows.iter().take(MOST_MAPS) {
+            let Some(figures) = &row.figures else { continue };
+            let label = group::label(&row.settings.point, &names);
+            let colon = if label.is_empty() { "" } else { ": " };
+            let title = format!("{}{colon}{label}", self.title());
+            let bounds = || figures.latencies.iter().map(|(bound, _)| *bound as f64 / 1e3);
+            let low = bounds().fold(f64::INFINITY, f64::min) / STEP;
+            let high = bounds().fold(0.0, f64::max);
+            let mut cells = Vec::new();
+            for (interval, classes) in figures.series.iter().zip(&figures.latencies_over_time) {
+                let (from, to) = (interval.at, interval.at + interval.seconds);
+                for (bound, count) in classes {
+                    let bound = *bound as f64 / 1e3;
+                    cells.push(([(from, to), (bound / STEP, bound)], *count));
+                }
+            }
+            let heat = Heat {
+                title: title.clone(),
+                x: Axis::until("time (s)", self.seconds(), 8),
+                y: Axis::logarithmic("latency (ms)", low, high),
+                cells,
+                spans: figures.under.iter().map(|under| (under.from, under.to)).collect(),
+                killed: figures.killed.map(|(_, at)| at),
+            };
+            drawn.push((label, title, heat.draw()?));
+        }
+        Ok(drawn)
+    }
+}
+
+/// From one class of latencies to the next: eight a doubling.
+const STEP: f64 = 1.090_507_732_665_257_7;
+
+fn range(estimate: &Estimate) -> Option<(f64, f64)> {
+    estimate.half_width.map(|_| (estimate.low(), estimate.high()))
+}

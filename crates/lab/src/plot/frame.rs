@@ -1,0 +1,204 @@
+//! What every picture has: a title, a legend above the plot, two axes.
+
+use plotters::chart::ChartContext;
+use plotters::coord::Shift;
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+use super::axis::Axis;
+
+/// Width and height of a picture, in its own pixels. Text is as large as to be read at half of that.
+pub const SIZE: (u32, u32) = (960, 560);
+/// Sizes of text. The backend writes them divided by 1.24.
+const TITLE: f64 = 30.0;
+pub(super) const TEXT: f64 = 25.0;
+/// Width of a character of [`TEXT`], about.
+pub(super) const CHARACTER: f64 = 10.6;
+const LEGEND_LINE: i32 = 32;
+const MARGIN: i32 = 16;
+
+/// Okabe and Ito's colours, which people with any colour vision tell apart, black last; yellow, which is too
+/// light for lines on white, left out.
+pub const COLOURS: [RGBColor; 7] = [
+    RGBColor(0, 114, 178),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(230, 159, 0),
+    RGBColor(86, 180, 233),
+    RGBColor(0, 0, 0),
+];
+pub(super) const DARK: RGBColor = RGBColor(34, 34, 34);
+const GRID: RGBColor = RGBColor(221, 221, 221);
+/// What is behind times of attack.
+pub(super) const SHADE: RGBColor = RGBColor(120, 120, 120);
+
+pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+pub(super) type Plot<'a, 'b> = ChartContext<'b, SVGBackend<'a>, Cartesian2d<Axis, Axis>>;
+/// Why something could not be drawn. Writing to memory does not fail.
+pub type PlotError = DrawingAreaErrorKind<std::io::Error>;
+
+/// A line of the legend.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// What it says.
+    pub label: String,
+    /// How it is drawn.
+    pub mark: Mark,
+}
+
+/// How something is drawn.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Mark {
+    /// A line with points of the shape with this number.
+    Line(RGBColor, Option<usize>),
+    /// A filled box.
+    Box(RGBColor, f64),
+}
+
+/// The colour of the series with this number.
+#[must_use]
+pub fn colour(number: usize) -> RGBColor {
+    COLOURS[number % COLOURS.len()]
+}
+
+pub(super) fn text(size: f64) -> TextStyle<'static> {
+    ("sans-serif", size).into_font().color(&DARK)
+}
+
+/// Draws a picture into a string.
+pub(super) fn picture(
+    size: (u32, u32),
+    draw: impl FnOnce(&Area<'_>) -> Result<(), PlotError>,
+) -> Result<String, PlotError> {
+    let mut svg = String::new();
+    {
+        let root = SVGBackend::with_string(&mut svg, size).into_drawing_area();
+        root.fill(&WHITE)?;
+        draw(&root)?;
+        root.present()?;
+    }
+    Ok(svg)
+}
+
+/// Writes title and legend; what is left for the plot.
+pub(super) fn head<'a>(
+    root: &Area<'a>,
+    title: &str,
+    entries: &[Entry],
+) -> Result<Area<'a>, PlotError> {
+    let width = root.dim_in_pixel().0 as i32;
+    let most = ((f64::from(width) - 2.0 * f64::from(MARGIN)) / (CHARACTER * 1.22)) as usize;
+    let mut y = MARGIN;
+    for line in wrapped(title, most) {
+        root.draw(&Text::new(line, (MARGIN, y), text(TITLE)))?;
+        y += 34;
+    }
+    let mut x = MARGIN;
+    for entry in entries {
+        let takes = 58 + (entry.label.chars().count() as f64 * CHARACTER) as i32;
+        if x > MARGIN && x + takes > width - MARGIN {
+            (x, y) = (MARGIN, y + LEGEND_LINE);
+        }
+        draw_mark(root, entry.mark, (x, y + 13))?;
+        root.draw(&Text::new(entry.label.clone(), (x + 44, y), text(TEXT)))?;
+        x += takes + 14;
+    }
+    if !entries.is_empty() {
+        y += LEGEND_LINE;
+    }
+    let (_, rest) = root.split_vertically(y + 4);
+    Ok(rest)
+}
+
+fn draw_mark(root: &Area<'_>, mark: Mark, (x, y): (i32, i32)) -> Result<(), PlotError> {
+    match mark {
+        Mark::Line(colour, shape) => {
+            let line = vec![(x, y), (x + 34, y)];
+            root.draw(&PathElement::new(line, colour.stroke_width(3)))?;
+            if let Some(shape) = shape {
+                point(root, shape, (x + 17, y), colour)?;
+            }
+        }
+        Mark::Box(colour, opacity) => {
+            let corners = [(x + 6, y - 9), (x + 32, y + 9)];
+            root.draw(&Rectangle::new(corners, colour.mix(opacity).filled()))?;
+        }
+    }
+    Ok(())
+}
+
+/// Words of `text` in lines of at most `most` characters.
+fn wrapped(text: &str, most: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let Some(line) = lines.last_mut() else { continue };
+        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > most {
+            lines.push(word.to_owned());
+        } else {
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+    }
+    lines
+}
+
+/// A point at a pixel, of one of four shapes, so that lines are told apart without colours too.
+pub(super) fn point(
+    root: &Area<'_>,
+    shape: usize,
+    (x, y): (i32, i32),
+    colour: RGBColor,
+) -> Result<(), PlotError> {
+    let filled = colour.filled();
+    match shape % 4 {
+        0 => root.draw(&Circle::new((x, y), 6, filled)),
+        1 => root.draw(&Rectangle::new([(x - 5, y - 5), (x + 5, y + 5)], filled)),
+        2 => root.draw(&Polygon::new(vec![(x, y - 7), (x + 7, y + 6), (x - 7, y + 6)], filled)),
+        _ => {
+            let corners = vec![(x, y - 8), (x + 8, y), (x, y + 8), (x - 8, y)];
+            root.draw(&Polygon::new(corners, filled))
+        }
+    }
+}
+
+/// The plot with its axes, in what [`head`] left.
+pub(super) fn axes<'a, 'b>(
+    area: &'b Area<'a>,
+    x: &Axis,
+    y: &Axis,
+) -> Result<Plot<'a, 'b>, PlotError> {
+    let left = 46 + (y.longest_text() as f64 * CHARACTER) as u32;
+    let mut plot = ChartBuilder::on(area)
+        .margin_right(52)
+        .margin_bottom(8)
+        .margin_top(10)
+        .margin_left(6)
+        .x_label_area_size(66)
+        .y_label_area_size(left)
+        .build_cartesian_2d(x.clone(), y.clone())?;
+    plot.configure_mesh()
+        .bold_line_style(GRID)
+        .light_line_style(TRANSPARENT)
+        .axis_style(DARK)
+        .label_style(text(TEXT))
+        .axis_desc_style(text(TEXT))
+        .x_desc(x.label.clone())
+        .y_desc(y.label.clone())
+        .x_label_formatter(&|value| x.text(*value))
+        .y_label_formatter(&|value| y.text(*value))
+        .draw()?;
+    Ok(plot)
+}
+
+/// Text in the middle of the right edge of `(x, y)`.
+pub(super) fn right_aligned(size: f64) -> TextStyle<'static> {
+    text(size).pos(Pos::new(HPos::Right, VPos::Center))
+}
+
+/// Text in the middle of the left edge of `(x, y)`.
+pub(super) fn left_aligned(size: f64) -> TextStyle<'static> {
+    text(size).pos(Pos::new(HPos::Left, VPos::Center))
+}

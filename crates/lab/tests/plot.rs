@@ -1,0 +1,224 @@
+//! Pictures and the page, of results that are made up.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use quorate_lab::experiment::{Context, Estimate, Figures, Plan, Row, Samples, Study, Under};
+use quorate_lab::load::{Distribution, Interval, LoadReport};
+use quorate_lab::plot;
+
+const STUDY: &str = r#"
+name = "made-up"
+title = "A <study> & its \"title\""
+about = "One.\n\nTwo."
+[grid]
+leader = ["fixed", "reputation"]
+rate = [1000, 2000]
+replicas = 4
+adversary = "silent-leader@1s..2s"
+[measure]
+duration = "4s"
+interval = "1s"
+repeats = 2
+[[chart]]
+kind = "over-time"
+y = "timeouts_total"
+by = ["leader"]
+panels = ["rate"]
+[[chart]]
+kind = "over-time"
+y = "p99_ms"
+logarithmic = true
+[[chart]]
+kind = "curve"
+x = "rate"
+y = "goodput"
+[[source]]
+document = "a paper"
+figure = "figure 1"
+says = "More is <more>."
+[[source.number]]
+what = "most"
+theirs = "12"
+figure = "goodput"
+at = { leader = "fixed" }
+"#;
+
+fn plan() -> (Study, Plan) {
+    let study = Study::parse(STUDY, Path::new("study.toml")).unwrap();
+    let plan = Plan::new(&study, STUDY, Path::new("study.toml")).unwrap();
+    (study, plan)
+}
+
+fn figures(goodput: f64) -> Figures {
+    let interval = |at: u32| Interval {
+        at: f64::from(at),
+        seconds: 1.0,
+        commands: (goodput * f64::from(at + 1)) as u64,
+        p50_ms: 1.5,
+        p90_ms: 2.0,
+        p99_ms: 3.0 * f64::from(at),
+        max_ms: 9.0,
+    };
+    let at: Vec<f64> = (0..5).map(f64::from).collect();
+    let timeouts: Vec<f64> = at.iter().map(|at| at * 10.0).collect();
+    Figures {
+        throughput: goodput * 1.1,
+        goodput,
+        p50_ms: 1.5,
+        under: vec![Under { adversary: "silent-leader".into(), from: 1.0, to: 2.0 }],
+        stage_us: BTreeMap::from([("step".to_owned(), 0.5), ("execute".to_owned(), 1.5)]),
+        memory_mib: 20.0,
+        series: (0..4).map(interval).collect(),
+        samples: Samples { at, values: BTreeMap::from([("timeouts_total".to_owned(), timeouts)]) },
+        latencies: vec![(1000, 5), (2000, 15)],
+        latencies_over_time: vec![
+            vec![(1000, 2)],
+            vec![(1000, 3), (2000, 5)],
+            vec![],
+            vec![(2000, 10)],
+        ],
+        warnings: vec![format!("other processes took {goodput} cores")],
+        ..Figures::default()
+    }
+}
+
+fn rows(plan: &Plan) -> Vec<Row> {
+    let row = |(index, settings): (usize, &quorate_lab::experiment::Settings), repeat: u32| Row {
+        settings: settings.clone(),
+        repeat,
+        seed: 1,
+        began: 0,
+        context: Context { commit: "abc".into(), cores: 2, ..Context::default() },
+        load_before: Some([0.5, 0.1, 0.1]),
+        foreign_cores: Some(0.25),
+        figures: Some(figures(1000.0 * (index + 1) as f64 + 10.0 * f64::from(repeat))),
+        failure: None,
+        kept: None,
+    };
+    let mut rows: Vec<Row> =
+        plan.settings.iter().enumerate().flat_map(|one| [row(one, 0), row(one, 1)]).collect();
+    rows[0].figures = None;
+    rows[0].failure = Some("<it> broke".to_owned());
+    rows
+}
+
+/// Each tag is closed, by one that fits.
+fn well_formed(markup: &str) {
+    let mut open: Vec<&str> = Vec::new();
+    for part in markup.split('<').skip(1) {
+        let (tag, _) = part.split_once('>').unwrap_or_else(|| panic!("no end: <{part}"));
+        let name = tag.split([' ', '\n', '/']).find(|name| !name.is_empty()).unwrap_or_default();
+        let single = tag.ends_with('/') || tag.starts_with(['!', '?']) || name == "meta";
+        match (tag.starts_with('/'), single) {
+            (true, _) => assert_eq!(open.pop(), Some(name)),
+            (false, false) => open.push(name),
+            (false, true) => {}
+        }
+    }
+    assert_eq!(open, [] as [&str; 0]);
+}
+
+#[test]
+fn pictures_are_whole_and_show_what_was_asked_for() {
+    let (study, plan) = plan();
+    let pictures = plot::pictures(&study, &plan, &rows(&plan)).unwrap();
+    let names: Vec<&str> = pictures.iter().map(|picture| picture.name.as_str()).collect();
+    for name in [
+        "over-time-timeouts-total-rate-1000",
+        "over-time-timeouts-total-rate-2000",
+        "over-time-p99-ms",
+        "curve-goodput",
+        "over-time-goodput",
+        "cumulative-latency",
+        "heat-map-fixed--rate-1000",
+        "bars-goodput",
+        "bars-memory-mib",
+        "bars-stage-us",
+    ] {
+        assert!(names.contains(&name), "no {name} in {names:?}");
+    }
+    for (index, picture) in pictures.iter().enumerate() {
+        well_formed(&picture.svg);
+        assert!(!names[..index].contains(&picture.name.as_str()), "{} twice", picture.name);
+        assert!(!picture.svg.contains("NaN") && !picture.svg.contains("inf"), "{}", picture.name);
+        assert!(picture.svg.contains("<text"), "{}", picture.name);
+    }
+    let of = |name: &str| &pictures.iter().find(|picture| picture.name == name).unwrap().svg;
+    assert!(of("over-time-goodput").contains("under attack"));
+    assert!(of("over-time-goodput").contains("goodput (commands/s)"));
+    assert!(of("bars-stage-us").contains("execute"));
+}
+
+#[test]
+fn the_page_needs_nothing_else() {
+    let (study, plan) = plan();
+    let rows = rows(&plan);
+    let pictures = plot::pictures(&study, &plan, &rows).unwrap();
+    let page = plot::page(&study, &plan, &rows, &pictures);
+    well_formed(&page);
+    for never in ["src=", "href=", "@import", "url(", "<script"] {
+        assert!(!page.contains(never), "{never}");
+    }
+    let links: Vec<_> = page.match_indices("http").collect();
+    let namespaces = page.match_indices("http://www.w3.org/2000/svg").count();
+    assert_eq!(links.len(), namespaces);
+    for words in [
+        "A &lt;study&gt; &amp; its &quot;title&quot;",
+        "&lt;it&gt; broke",
+        "95 % confidence",
+        "commit abc",
+        "0.25 cores",
+        "7 of 8 runs: other processes took … cores",
+        "More is &lt;more&gt;.",
+    ] {
+        assert!(page.contains(words), "{words}");
+    }
+    // Permutations 0 and 1 are the fixed leader's; of the second both repeats are there.
+    assert!(page.contains("2,005"), "ours beside the paper's");
+    assert!(page.contains("2005 ± 64"));
+}
+
+#[test]
+fn before_under_and_after_an_attack_are_told_apart() {
+    let figures = figures(100.0);
+    assert_eq!(figures.number("goodput_before"), Some(100.0));
+    assert_eq!(figures.number("goodput_under"), Some(200.0));
+    assert_eq!(figures.number("goodput_after"), Some(350.0));
+    assert_eq!(figures.number("stage_us.execute"), Some(1.5));
+    assert_eq!((figures.number("goodput_now"), figures.number("nothing")), (None, None));
+    let calm = Figures { under: Vec::new(), ..figures };
+    assert_eq!(calm.number("goodput_before"), None);
+    assert_eq!(Estimate::of(&[1.0, 3.0]).unwrap().mean, 2.0);
+}
+
+#[test]
+fn what_several_processes_counted_is_one_report() {
+    let report = |counts: &[(u64, u64)], warning: &str| {
+        let counts = quorate_lab::load::Counts(counts.to_vec());
+        let commands = counts.0.iter().map(|(_, count)| count).sum();
+        LoadReport {
+            clients: 2,
+            rate: Some(10.0),
+            seconds: 1.0,
+            submitted: commands,
+            commands,
+            goodput: commands as f64,
+            generator_us: Some(2.0),
+            series: vec![Interval { at: 0.0, seconds: 1.0, commands, ..Interval::default() }],
+            warnings: vec![warning.to_owned()],
+            distribution: Distribution { whole: counts.clone(), intervals: vec![counts] },
+            ..LoadReport::default()
+        }
+    };
+    let (a, b) = (report(&[(1000, 98)], "same"), report(&[(50_000, 2)], "same"));
+    let both = LoadReport::together(&[a, b]).unwrap();
+    assert_eq!((both.clients, both.rate, both.commands), (4, Some(20.0), 100));
+    assert_eq!((both.goodput, both.generator_us), (100.0, Some(2.0)));
+    assert!((both.p50_ms - 1.0).abs() < 0.01 && (both.max_ms - 50.0).abs() < 0.1, "{both:?}");
+    assert!((both.p99_ms - 50.0).abs() < 0.1, "{both:?}");
+    assert_eq!((both.series.len(), both.series[0].commands), (1, 100));
+    assert!((both.series[0].max_ms - 50.0).abs() < 0.1);
+    assert_eq!(both.warnings, ["same"]);
+    assert_eq!(LoadReport::together(&[]), None);
+}
