@@ -10,8 +10,8 @@ mod draw;
 mod storm;
 
 use quorate_adversary::Schedule;
+use quorate_core::Duration;
 use quorate_core::hotstuff::rules::Rules;
-use quorate_core::{Duration, Time};
 
 use crate::cluster::Cluster;
 use crate::faults::Faults;
@@ -176,7 +176,8 @@ fn heal(cluster: &mut Cluster, down: &[usize]) {
     cluster.network.set_all(|link| *link = healed);
     cluster.network.forget_traffic();
     for slot in 0..cluster.slots.len() {
-        cluster.slots[slot].paused_until = Time(0);
+        // Who was stopped goes on; who waits for its disk does not go on without it.
+        cluster.slots[slot].paused_until = cluster.slots[slot].syncs_until;
         cluster.slots[slot].disk.heal();
         if down.contains(&slot) {
             if cluster.slots[slot].core.is_some() {
