@@ -1,6 +1,6 @@
 //! The real folder.
 
-use super::{Disk, DiskFile, check_name};
+use super::{Disk, DiskFile, Map, check_name};
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -46,11 +46,17 @@ impl FileDisk {
     }
 }
 
-impl Disk for FileDisk {
-    fn create(&self, name: &str, size: u64) -> io::Result<Arc<dyn DiskFile>> {
+impl FileDisk {
+    fn create_empty(&self, name: &str) -> io::Result<File> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create_new(true).mode(self.mode);
-        let file = options.open(self.path(name)?)?;
+        options.open(self.path(name)?)
+    }
+}
+
+impl Disk for FileDisk {
+    fn create(&self, name: &str, size: u64) -> io::Result<Arc<dyn DiskFile>> {
+        let file = self.create_empty(name)?;
         let zeros = vec![0; ZEROS_BYTES.min(usize::try_from(size).unwrap_or(ZEROS_BYTES))];
         let mut offset = 0;
         while offset < size {
@@ -59,6 +65,19 @@ impl Disk for FileDisk {
             offset += length as u64;
         }
         Ok(Arc::new(OpenFile(file)))
+    }
+
+    fn reserve(&self, name: &str, size: u64) -> io::Result<Arc<dyn DiskFile>> {
+        let file = self.create_empty(name)?;
+        match rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, size) {
+            Ok(()) => Ok(Arc::new(OpenFile(file))),
+            // A file system that cannot reserve: zeros take the blocks, if anything does.
+            Err(rustix::io::Errno::OPNOTSUPP) => {
+                fs::remove_file(self.path(name)?)?;
+                self.create(name, size)
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
@@ -111,5 +130,9 @@ impl DiskFile for OpenFile {
 
     fn size(&self) -> io::Result<u64> {
         Ok(self.0.metadata()?.len())
+    }
+
+    fn map(&self, bytes: u64) -> io::Result<Option<Map>> {
+        Map::new(&self.0, bytes).map(Some)
     }
 }

@@ -10,7 +10,7 @@ use super::reader::{LogReader, Shared};
 use super::recover::{self, Recovered};
 use super::segment::{Safety, Segment, activate};
 use super::spares::Spares;
-use crate::disk::Disk;
+use crate::disk::{Disk, DiskFile};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -246,6 +246,12 @@ impl Log {
         let segments: u64 =
             self.shared.segments().iter().map(|segment| segment.geometry.segment_bytes).sum();
         segments + self.spares.bytes()
+    }
+
+    /// The file records are being written to. Syncing it beside the log makes the [`Durability::Sync`] that follows quick; it promises
+    /// nothing itself.
+    pub fn active_file(&self) -> Arc<dyn DiskFile> {
+        Arc::clone(&self.active.file)
     }
 
     /// Counters since the log was opened.

@@ -1,0 +1,40 @@
+//! A file mapped to memory, for reading.
+//!
+//! The map covers what the file has when it is made, and no more: reading behind a file's end would end the process with SIGBUS. What can
+//! still bring that signal is somebody else who shortens the file (the folder lock keeps other stores out), and a disk that cannot
+//! read a block, for which there is no other way to tell a reader of mapped memory.
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::io;
+
+/// A file mapped to memory, for reading. Writes to the file show in it.
+pub struct Map(memmap2::Mmap);
+
+impl Map {
+    /// Maps the first `bytes` of `file`.
+    ///
+    /// # Errors
+    /// `UnexpectedEof` if the file is shorter, or what the system says (`OutOfMemory`: too many maps, or no address space).
+    pub(super) fn new(file: &File, bytes: u64) -> io::Result<Map> {
+        if file.metadata()?.len() < bytes {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let length = usize::try_from(bytes).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        let mut options = memmap2::MmapOptions::new();
+        // SAFETY: the map is only handed out as a pointer (below), never as a slice that the compiler could take for constant.
+        let map = unsafe { options.len(length).map(file)? };
+        Ok(Map(map))
+    }
+
+    /// Where it begins. Readable for [`Map::len`] bytes as long as this value lives; bytes that are written to the file meanwhile must
+    /// not be read.
+    pub(crate) fn start(&self) -> *const u8 {
+        self.0.as_ptr()
+    }
+
+    /// Its length in bytes.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+}

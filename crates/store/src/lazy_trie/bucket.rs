@@ -1,0 +1,73 @@
+//! Buckets: the items of a slot of a node, side by side, until there are too many.
+//!
+//! ```text
+//! 0  CRC-32C of the address as u64 ‖ bytes 4 to the end
+//! 4  number of entries u16 | 6 zero u16 | 8 the entries, u64 each, all items
+//! ```
+
+use super::entry::{Address, Entry, Kind};
+use super::error::Error;
+use super::memory::View;
+
+pub(super) const HEAD_BYTES: usize = 8;
+/// More entries than any option allows are damage.
+const LIMIT: usize = 128;
+
+/// A bucket in the space.
+#[derive(Clone, Copy)]
+pub(super) struct Bucket<'a> {
+    entries: &'a [[u8; 8]],
+}
+
+impl<'a> Bucket<'a> {
+    /// Reads and checks the bucket at `address`.
+    pub(super) fn read(view: View<'a>, address: Address) -> Result<Bucket<'a>, Error> {
+        let damaged = |what| view.memory().damaged(address, what);
+        let room = view.room(address).ok_or_else(|| damaged("nothing is there"))?;
+        let head = room.take(HEAD_BYTES).ok_or_else(|| damaged("a bucket does not fit"))?;
+        let count =
+            head.get(4..6).and_then(|b| b.first_chunk().copied()).map_or(0, u16::from_le_bytes);
+        let count = usize::from(count);
+        let bytes =
+            (1..=LIMIT).contains(&count).then(|| room.take(HEAD_BYTES + 8 * count)).flatten();
+        let bytes = bytes.ok_or_else(|| damaged("the length of a bucket"))?;
+        let (checksum, content) = bytes.split_at_checked(4).unwrap_or((&[], &[]));
+        if checksum != checksum_of(address, content).to_le_bytes() {
+            return Err(damaged("the checksum of a bucket"));
+        }
+        let (entries, _) = bytes.get(HEAD_BYTES..).unwrap_or(&[]).as_chunks::<8>();
+        Ok(Bucket { entries })
+    }
+
+    pub(super) fn entries(self) -> impl ExactSizeIterator<Item = Entry> + DoubleEndedIterator + 'a {
+        self.entries.iter().map(|bytes| Entry(u64::from_le_bytes(*bytes)))
+    }
+
+    pub(super) fn len(self) -> usize {
+        self.entries.len()
+    }
+}
+
+fn checksum_of(address: Address, content: &[u8]) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c(&address.0.to_le_bytes()), content)
+}
+
+/// The bytes of a bucket that stands at `address`.
+pub(super) fn encode(into: &mut Vec<u8>, address: Address, entries: &[Entry]) {
+    into.clear();
+    into.extend_from_slice(&[0; 4]);
+    into.extend_from_slice(&u16::try_from(entries.len()).unwrap_or(u16::MAX).to_le_bytes());
+    into.extend_from_slice(&[0; 2]);
+    for entry in entries {
+        debug_assert_eq!(entry.kind(), Kind::Item);
+        into.extend_from_slice(&entry.0.to_le_bytes());
+    }
+    if let Some((checksum, content)) = into.split_first_chunk_mut::<4>() {
+        *checksum = checksum_of(address, content).to_le_bytes();
+    }
+}
+
+/// Bytes of a bucket of so many entries.
+pub(super) fn size(entries: usize) -> u32 {
+    (HEAD_BYTES + 8 * entries) as u32
+}

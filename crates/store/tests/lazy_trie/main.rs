@@ -1,0 +1,4 @@
+//! The lazy-trie store: against a model, through crashes, with damaged files, under threads.
+
+mod model;
+mod random;
