@@ -1,4 +1,6 @@
 //! The lazy-trie store: against a model, through crashes, with damaged files, under threads.
 
+mod crash;
+mod crash_life;
 mod model;
 mod random;
