@@ -96,6 +96,15 @@ pub trait DiskFile: Send + Sync {
         let _ = bytes;
         Ok(None)
     }
+    /// The same file, whose first `bytes` are written through memory: for many small writes to a file that has its blocks. Full disks and
+    /// broken ones show at [`DiskFile::sync_data`]. `None` where that is not possible, or not safe.
+    ///
+    /// # Errors
+    /// As [`DiskFile::map`].
+    fn written_through_memory(&self, bytes: u64) -> io::Result<Option<Arc<dyn DiskFile>>> {
+        let _ = bytes;
+        Ok(None)
+    }
 }
 
 /// Refuses a name that would leave the folder.

@@ -1,5 +1,6 @@
 //! The real folder.
 
+use super::map::WriteMap;
 use super::{Disk, DiskFile, Map, check_name};
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -113,7 +114,34 @@ impl Disk for FileDisk {
     }
 }
 
+/// File systems that overwrite in place: ext2 to ext4, XFS, tmpfs.
+const IN_PLACE: [u64; 3] = [0xef53, 0x5846_5342, 0x0102_1994];
+
 struct OpenFile(File);
+
+/// The page cache is one: reads and syncs of the file see what is stored in the map.
+struct WrittenThroughMemory {
+    file: OpenFile,
+    map: WriteMap,
+}
+
+impl DiskFile for WrittenThroughMemory {
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
+        self.file.read_at(offset, into)
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        if self.map.write(offset, bytes) { Ok(()) } else { self.file.write_at(offset, bytes) }
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        self.file.size()
+    }
+}
 
 impl DiskFile for OpenFile {
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
@@ -134,5 +162,14 @@ impl DiskFile for OpenFile {
 
     fn map(&self, bytes: u64) -> io::Result<Option<Map>> {
         Map::new(&self.0, bytes).map(Some)
+    }
+
+    fn written_through_memory(&self, bytes: u64) -> io::Result<Option<Arc<dyn DiskFile>>> {
+        // A file system that writes elsewhere what is overwritten may find itself full then, and all it could do is kill this process.
+        if !IN_PLACE.contains(&(rustix::fs::fstatfs(&self.0)?.f_type as u64)) {
+            return Ok(None);
+        }
+        let map = WriteMap::new(&self.0, bytes)?;
+        Ok(Some(Arc::new(WrittenThroughMemory { file: OpenFile(self.0.try_clone()?), map })))
     }
 }

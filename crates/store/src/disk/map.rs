@@ -1,4 +1,4 @@
-//! A file mapped to memory, for reading.
+//! Files mapped to memory.
 //!
 //! The map covers what the file has when it is made, and no more: reading behind a file's end would end the process with SIGBUS. What can
 //! still bring that signal is somebody else who shortens the file (the folder lock keeps other stores out), and a disk that cannot
@@ -36,5 +36,36 @@ impl Map {
     /// Its length in bytes.
     pub(crate) fn len(&self) -> usize {
         self.0.len()
+    }
+}
+
+/// A file mapped to memory, for writing: what is stored here is in the page cache, as after a write, without a call of the system.
+pub(super) struct WriteMap(memmap2::MmapRaw);
+
+impl WriteMap {
+    /// Maps the first `bytes` of `file`, all of which must have blocks of the disk.
+    pub(super) fn new(file: &File, bytes: u64) -> io::Result<WriteMap> {
+        if file.metadata()?.len() < bytes {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let length = usize::try_from(bytes).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        memmap2::MmapOptions::new().len(length).map_raw(file).map(WriteMap)
+    }
+
+    /// Stores `bytes` at `offset`, if they lie within the map. Two threads must not write the same place at once, as to a file.
+    pub(super) fn write(&self, offset: u64, bytes: &[u8]) -> bool {
+        let Ok(offset) = usize::try_from(offset) else { return false };
+        if offset.checked_add(bytes.len()).is_none_or(|end| end > self.0.len()) {
+            return false;
+        }
+        // SAFETY: within the map, which no reference points into; `bytes` cannot overlap it for the same reason.
+        unsafe {
+            std::ptr::copy_nonoverlapping(
+                bytes.as_ptr(),
+                self.0.as_mut_ptr().add(offset),
+                bytes.len(),
+            )
+        };
+        true
     }
 }

@@ -10,7 +10,7 @@
 
 use super::error::Error;
 use super::hash::Hash;
-use super::item::{KEY_LIMIT_BYTES, Name, VALUE_LIMIT_BYTES};
+use super::item::{KEY_LIMIT_BYTES, Name, VALUE_LIMIT_BYTES, put_varint};
 
 pub(super) const WHOLE: u8 = 1;
 pub(super) const FIRST: u8 = 2;
@@ -36,25 +36,9 @@ pub struct Batch {
 /// A change of a batch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Change<'a> {
-    pub(super) name: ChangeName<'a>,
+    pub(super) name: Name<'a>,
     /// `None`: a removal.
     pub(super) value: Option<&'a [u8]>,
-}
-
-/// What names the item of a change.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum ChangeName<'a> {
-    Key(&'a [u8]),
-    Hash(Hash),
-}
-
-impl ChangeName<'_> {
-    pub(super) fn as_name(&self) -> Name<'_> {
-        match self {
-            ChangeName::Key(key) => Name::Key(key),
-            ChangeName::Hash(hash) => Name::Hash(hash),
-        }
-    }
 }
 
 impl Batch {
@@ -69,13 +53,7 @@ impl Batch {
     /// # Errors
     /// [`Error::TooLarge`].
     pub fn put<'a>(&mut self, name: impl Into<Name<'a>>, value: &[u8]) -> Result<(), Error> {
-        let name = name.into();
-        within("a value", value.len(), VALUE_LIMIT_BYTES)?;
-        self.begin(&name, PUT, PUT_HASH, value.len())?;
-        self.put_length(value.len());
-        self.bytes.extend_from_slice(name.bytes());
-        self.bytes.extend_from_slice(value);
-        Ok(())
+        self.add(&name.into(), Some(value))
     }
 
     /// Removes the item of a name, if there is one.
@@ -83,39 +61,16 @@ impl Batch {
     /// # Errors
     /// [`Error::TooLarge`].
     pub fn delete<'a>(&mut self, name: impl Into<Name<'a>>) -> Result<(), Error> {
-        let name = name.into();
-        self.begin(&name, DELETE, DELETE_HASH, 0)?;
-        self.bytes.extend_from_slice(name.bytes());
-        Ok(())
+        self.add(&name.into(), None)
     }
 
-    fn begin(
-        &mut self,
-        name: &Name<'_>,
-        by_key: u8,
-        by_hash: u8,
-        value_bytes: usize,
-    ) -> Result<(), Error> {
-        within("a key", name.bytes().len(), KEY_LIMIT_BYTES)?;
-        let bytes = self.bytes.len() + name.bytes().len() + value_bytes + 16;
+    fn add(&mut self, name: &Name<'_>, value: Option<&[u8]>) -> Result<(), Error> {
+        check_lengths(name, value)?;
+        let bytes = self.bytes.len() + name.bytes().len() + value.map_or(0, <[u8]>::len) + 16;
         within("a batch", bytes, BATCH_LIMIT_BYTES)?;
+        encode(&mut self.bytes, name, value);
         self.changes += 1;
-        match name {
-            Name::Key(key) => {
-                self.bytes.push(by_key);
-                self.put_length(key.len());
-            }
-            Name::Hash(_) => self.bytes.push(by_hash),
-        }
         Ok(())
-    }
-
-    fn put_length(&mut self, mut length: usize) {
-        while length > 0x7f {
-            self.bytes.push((length & 0x7f) as u8 | 0x80);
-            length >>= 7;
-        }
-        self.bytes.push(length as u8);
     }
 
     /// How many changes it has.
@@ -139,10 +94,30 @@ impl Batch {
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
+}
 
-    pub(super) fn changes(&self) -> Changes<'_> {
-        Changes { rest: &self.bytes }
+/// Whether name and value are as short as they must be.
+pub(super) fn check_lengths(name: &Name<'_>, value: Option<&[u8]>) -> Result<(), Error> {
+    within("a key", name.bytes().len(), KEY_LIMIT_BYTES)?;
+    within("a value", value.map_or(0, <[u8]>::len), VALUE_LIMIT_BYTES)
+}
+
+/// Appends a change, as it stands in the log.
+pub(super) fn encode(into: &mut Vec<u8>, name: &Name<'_>, value: Option<&[u8]>) {
+    into.push(match (name, value) {
+        (Name::Key(_), Some(_)) => PUT,
+        (Name::Hash(_), Some(_)) => PUT_HASH,
+        (Name::Key(_), None) => DELETE,
+        (Name::Hash(_), None) => DELETE_HASH,
+    });
+    if let Name::Key(key) = name {
+        put_varint(into, key.len());
     }
+    if let Some(value) = value {
+        put_varint(into, value.len());
+    }
+    into.extend_from_slice(name.bytes());
+    into.extend_from_slice(value.unwrap_or(&[]));
 }
 
 fn within(what: &'static str, bytes: usize, limit: usize) -> Result<(), Error> {
@@ -197,8 +172,8 @@ impl<'a> Changes<'a> {
             _ => None,
         };
         let name = match key {
-            Some(length) => ChangeName::Key(self.bytes(length)?),
-            None => ChangeName::Hash(Hash(*self.bytes(32)?.first_chunk()?)),
+            Some(length) => Name::Key(self.bytes(length)?),
+            None => Name::Hash(Hash(*self.bytes(32)?.first_chunk()?)),
         };
         let value = match value {
             Some(length) => Some(self.bytes(length)?),

@@ -1,11 +1,11 @@
 //! Buckets: the items of a slot of a node, side by side, until there are too many.
 //!
 //! ```text
-//! 0  CRC-32C of the address as u64 ‖ bytes 4 to the end
+//! 0  CRC-32C of bytes 4 to the end, begun with the address
 //! 4  number of entries u16 | 6 zero u16 | 8 the entries, u64 each, all items
 //! ```
 
-use super::entry::{Address, Entry, Kind};
+use super::entry::{Address, Entry, Kind, checksum};
 use super::error::Error;
 use super::memory::View;
 
@@ -31,8 +31,8 @@ impl<'a> Bucket<'a> {
         let bytes =
             (1..=LIMIT).contains(&count).then(|| room.take(HEAD_BYTES + 8 * count)).flatten();
         let bytes = bytes.ok_or_else(|| damaged("the length of a bucket"))?;
-        let (checksum, content) = bytes.split_at_checked(4).unwrap_or((&[], &[]));
-        if checksum != checksum_of(address, content).to_le_bytes() {
+        let (stored, content) = bytes.split_at_checked(4).unwrap_or((&[], &[]));
+        if stored != checksum(address, content).to_le_bytes() {
             return Err(damaged("the checksum of a bucket"));
         }
         let (entries, _) = bytes.get(HEAD_BYTES..).unwrap_or(&[]).as_chunks::<8>();
@@ -48,12 +48,8 @@ impl<'a> Bucket<'a> {
     }
 }
 
-fn checksum_of(address: Address, content: &[u8]) -> u32 {
-    crc32c::crc32c_append(crc32c::crc32c(&address.0.to_le_bytes()), content)
-}
-
-/// The bytes of a bucket that stands at `address`.
-pub(super) fn encode(into: &mut Vec<u8>, address: Address, entries: &[Entry]) {
+/// The bytes of a bucket, but for the checksum.
+pub(super) fn encode(into: &mut Vec<u8>, entries: impl ExactSizeIterator<Item = Entry>) {
     into.clear();
     into.extend_from_slice(&[0; 4]);
     into.extend_from_slice(&u16::try_from(entries.len()).unwrap_or(u16::MAX).to_le_bytes());
@@ -62,12 +58,11 @@ pub(super) fn encode(into: &mut Vec<u8>, address: Address, entries: &[Entry]) {
         debug_assert_eq!(entry.kind(), Kind::Item);
         into.extend_from_slice(&entry.0.to_le_bytes());
     }
-    if let Some((checksum, content)) = into.split_first_chunk_mut::<4>() {
-        *checksum = checksum_of(address, content).to_le_bytes();
-    }
 }
 
-/// Bytes of a bucket of so many entries.
-pub(super) fn size(entries: usize) -> u32 {
-    (HEAD_BYTES + 8 * entries) as u32
+/// Sets the checksum of the bucket of these bytes that will stand at `address`.
+pub(super) fn seal(address: Address, bytes: &mut [u8]) {
+    if let Some((stored, content)) = bytes.split_first_chunk_mut::<4>() {
+        *stored = checksum(address, content).to_le_bytes();
+    }
 }

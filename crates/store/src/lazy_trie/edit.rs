@@ -1,14 +1,14 @@
 //! Changing the tree: what a version may show is never changed but copied; what the batch at work has made is changed in place.
 
 use super::bucket::{self, Bucket};
-use super::entry::{Address, Entry, Kind};
+use super::entry::{Entry, Kind};
 use super::error::Error;
 use super::hash::{DIGITS, Hash};
-use super::item::{self, Head, Name};
+use super::item::{self, Name};
 use super::node::{self, Node};
 use super::slab::SlotUse;
 use super::space::Space;
-use super::tree::{check_depth, find_in_bucket};
+use super::tree::check_depth;
 
 /// Changes the tree of a space.
 pub(super) struct Edit<'a> {
@@ -21,11 +21,14 @@ pub(super) struct Edit<'a> {
     pub(super) scratch: &'a mut Vec<u8>,
 }
 
+/// Of the name and the value of an item, in bytes.
+type Lengths = (usize, usize);
+
 /// What a put or a removal met.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Met {
     /// The lengths of name and value of the item that was there.
-    pub(super) old: Option<(usize, usize)>,
+    pub(super) old: Option<Lengths>,
 }
 
 impl Edit<'_> {
@@ -44,12 +47,10 @@ impl Edit<'_> {
     }
 
     fn write_item(&mut self, name: &Name<'_>, hash: &Hash, value: &[u8]) -> Result<Entry, Error> {
-        let mut head = Head::new(name, value);
-        let bytes = name.bytes();
-        let length = head.len() + bytes.len() + value.len();
-        let address = self.space.take(SlotUse::Item, length as u32)?;
-        let head = head.seal(address, bytes, value);
-        self.space.fill(address, &[head, bytes, value]);
+        item::encode(self.scratch, name, value);
+        let address = self.space.take(SlotUse::Item, self.scratch.len() as u32)?;
+        item::seal(address, self.scratch);
+        self.space.fill(address, self.scratch);
         Ok(Entry::item(address, hash.tag()))
     }
 
@@ -65,34 +66,28 @@ impl Edit<'_> {
         match entry.kind() {
             Kind::Empty => Ok(item),
             Kind::Item => {
-                if entry.tag() == hash.tag() {
-                    let there = item::read(self.space.view(), entry.address())?;
-                    if there.is(name, hash) {
-                        met.old = Some((there.name_bytes(), there.value.len()));
-                        self.space.free(entry.address());
-                        return Ok(item);
-                    }
+                met.old = self.meets(entry, name, hash)?;
+                if met.old.is_some() {
+                    self.space.free(entry.address());
+                    return Ok(item);
                 }
                 self.gather(&[entry, item], depth)
             }
             Kind::Bucket => {
-                let found = find_in_bucket(self.space.view(), entry, name, hash)?
-                    .map(|(rank, old)| (rank, (old.name_bytes(), old.value.len())));
-                let mut entries = self.open_bucket(entry)?;
-                match found {
-                    Some((rank, old)) => {
-                        met.old = Some(old);
-                        if let Some(place) = entries.get_mut(rank) {
-                            self.space.free(place.address());
-                            *place = item;
-                        }
-                        self.write_bucket(&entries)
-                    }
-                    None => {
-                        entries.push(item);
-                        self.gather(&entries, depth)
-                    }
-                }
+                let Some((rank, old)) = self.meets_in_bucket(entry, name, hash)? else {
+                    let mut entries = self.open_bucket(entry)?;
+                    entries.push(item);
+                    return self.gather(&entries, depth);
+                };
+                met.old = Some(old);
+                let bucket = Bucket::read(self.space.view(), entry.address())?;
+                let replaced = bucket.entries().nth(rank).map(Entry::address);
+                let entries = bucket.entries().enumerate();
+                let entries = entries.map(|(at, there)| if at == rank { item } else { there });
+                bucket::encode(self.scratch, entries);
+                self.space.free(entry.address());
+                replaced.into_iter().for_each(|address| self.space.free(address));
+                self.place_bucket()
             }
             Kind::Node => self.put_in_node(entry, depth, name, hash, item, met),
         }
@@ -197,23 +192,18 @@ impl Edit<'_> {
         match entry.kind() {
             Kind::Empty => Ok(entry),
             Kind::Item => {
-                if entry.tag() != hash.tag() {
+                met.old = self.meets(entry, name, hash)?;
+                if met.old.is_none() {
                     return Ok(entry);
                 }
-                let there = item::read(self.space.view(), entry.address())?;
-                if !there.is(name, hash) {
-                    return Ok(entry);
-                }
-                met.old = Some((there.name_bytes(), there.value.len()));
                 self.space.free(entry.address());
                 Ok(Entry::EMPTY)
             }
             Kind::Bucket => {
-                let Some((rank, old)) = find_in_bucket(self.space.view(), entry, name, hash)?
-                else {
+                let Some((rank, old)) = self.meets_in_bucket(entry, name, hash)? else {
                     return Ok(entry);
                 };
-                met.old = Some((old.name_bytes(), old.value.len()));
+                met.old = Some(old);
                 let mut entries = self.open_bucket(entry)?;
                 let gone = entries.remove(rank);
                 self.space.free(gone.address());
@@ -274,6 +264,31 @@ impl Edit<'_> {
         self.gather(&entries, depth)
     }
 
+    /// The lengths of an item, if it is that of a name.
+    fn meets(&self, entry: Entry, name: &Name<'_>, hash: &Hash) -> Result<Option<Lengths>, Error> {
+        if entry.tag() != hash.tag() {
+            return Ok(None);
+        }
+        item::lengths_if(self.space.view(), entry.address(), name, hash)
+    }
+
+    /// The rank and the lengths of the item of a name in a bucket.
+    fn meets_in_bucket(
+        &self,
+        bucket: Entry,
+        name: &Name<'_>,
+        hash: &Hash,
+    ) -> Result<Option<(usize, Lengths)>, Error> {
+        for (rank, entry) in
+            Bucket::read(self.space.view(), bucket.address())?.entries().enumerate()
+        {
+            if let Some(lengths) = self.meets(entry, name, hash)? {
+                return Ok(Some((rank, lengths)));
+            }
+        }
+        Ok(None)
+    }
+
     fn node(&self, entry: Entry) -> Result<Node<'_>, Error> {
         Node::read(self.space.view(), entry.address())
     }
@@ -310,7 +325,7 @@ impl Edit<'_> {
     /// Puts the node in `scratch` into a slot.
     fn place_node(&mut self) -> Result<Entry, Error> {
         let address = self.space.take(SlotUse::Node, self.scratch.len() as u32)?;
-        self.space.fill(address, &[self.scratch]);
+        self.space.fill(address, self.scratch);
         Ok(Entry::node(address))
     }
 
@@ -324,9 +339,15 @@ impl Edit<'_> {
     }
 
     fn write_bucket(&mut self, entries: &[Entry]) -> Result<Entry, Error> {
-        let address: Address = self.space.take(SlotUse::Bucket, bucket::size(entries.len()))?;
-        bucket::encode(self.scratch, address, entries);
-        self.space.fill(address, &[self.scratch]);
+        bucket::encode(self.scratch, entries.iter().copied());
+        self.place_bucket()
+    }
+
+    /// Puts the bucket in `scratch` into a slot.
+    fn place_bucket(&mut self) -> Result<Entry, Error> {
+        let address = self.space.take(SlotUse::Bucket, self.scratch.len() as u32)?;
+        bucket::seal(address, self.scratch);
+        self.space.fill(address, self.scratch);
         Ok(Entry::bucket(address))
     }
 }

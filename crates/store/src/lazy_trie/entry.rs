@@ -62,3 +62,8 @@ impl Entry {
         (self.0 >> ADDRESS_BITS) as u32 & ((1 << TAG_BITS) - 1)
     }
 }
+
+/// The checksum of what stands at `address`: CRC-32C of `bytes`, begun with the address, its halves combined.
+pub(super) fn checksum(address: Address, bytes: &[u8]) -> u32 {
+    crc32c::crc32c_append(address.0 as u32 ^ (address.0 >> 32) as u32, bytes)
+}

@@ -1,12 +1,12 @@
 //! Items: a key, or the hash alone, and a value.
 //!
 //! ```text
-//! 0  CRC-32C of the address as u64 ‖ all that follows
+//! 0  CRC-32C of all that follows, begun with the address
 //! 4  varint: length of the key · 2, plus 1 if the item was put by its hash (the key is then the hash)
 //! …  varint: length of the value ‖ key ‖ value
 //! ```
 
-use super::entry::Address;
+use super::entry::{Address, checksum};
 use super::error::Error;
 use super::hash::Hash;
 use super::memory::View;
@@ -17,8 +17,6 @@ pub const KEY_LIMIT_BYTES: usize = 64 << 10;
 pub const VALUE_LIMIT_BYTES: usize = 16 << 20;
 
 const CHECKSUM_BYTES: usize = 4;
-/// Checksum and two lengths at their longest.
-const HEAD_LIMIT_BYTES: usize = CHECKSUM_BYTES + 10;
 /// A slot has at least this much, and the lengths of every item end before.
 const HEAD_READ_BYTES: usize = 16;
 
@@ -28,14 +26,14 @@ pub enum Name<'a> {
     /// Its key.
     Key(&'a [u8]),
     /// The hash of its key.
-    Hash(&'a Hash),
+    Hash(Hash),
 }
 
 impl Name<'_> {
     pub(super) fn hash(&self) -> Hash {
         match self {
             Name::Key(key) => Hash::of(key),
-            Name::Hash(hash) => **hash,
+            Name::Hash(hash) => *hash,
         }
     }
 
@@ -67,7 +65,7 @@ impl<'a> From<&'a Vec<u8>> for Name<'a> {
 
 impl<'a> From<&'a Hash> for Name<'a> {
     fn from(hash: &'a Hash) -> Name<'a> {
-        Name::Hash(hash)
+        Name::Hash(*hash)
     }
 }
 
@@ -109,7 +107,7 @@ impl<'a> Item<'a> {
         match (self.name, name) {
             (Stored::Key(mine), Name::Key(key)) => mine == *key,
             (Stored::Hash(mine), _) => mine == hash.0,
-            (Stored::Key(mine), Name::Hash(hash)) => Hash::of(mine) == **hash,
+            (Stored::Key(mine), Name::Hash(hash)) => Hash::of(mine) == *hash,
         }
     }
 
@@ -120,45 +118,30 @@ impl<'a> Item<'a> {
     }
 }
 
-/// The beginning of an item that is to be written.
-pub(super) struct Head {
-    bytes: [u8; HEAD_LIMIT_BYTES],
-    length: usize,
+/// The bytes of an item, but for the checksum.
+pub(super) fn encode(into: &mut Vec<u8>, name: &Name<'_>, value: &[u8]) {
+    into.clear();
+    into.extend_from_slice(&[0; CHECKSUM_BYTES]);
+    put_varint(into, name.bytes().len() * 2 + usize::from(matches!(name, Name::Hash(_))));
+    put_varint(into, value.len());
+    into.extend_from_slice(name.bytes());
+    into.extend_from_slice(value);
 }
 
-impl Head {
-    pub(super) fn new(name: &Name<'_>, value: &[u8]) -> Head {
-        let mut head = Head { bytes: [0; HEAD_LIMIT_BYTES], length: CHECKSUM_BYTES };
-        let by_hash = matches!(name, Name::Hash(_));
-        head.put(name.bytes().len() as u64 * 2 + u64::from(by_hash));
-        head.put(value.len() as u64);
-        head
+/// Sets the checksum of the item of these bytes that will stand at `address`.
+pub(super) fn seal(address: Address, bytes: &mut [u8]) {
+    if let Some((stored, content)) = bytes.split_first_chunk_mut::<CHECKSUM_BYTES>() {
+        *stored = checksum(address, content).to_le_bytes();
     }
+}
 
-    fn put(&mut self, mut number: u64) {
-        while let Some(place) = self.bytes.get_mut(self.length) {
-            self.length += 1;
-            *place = (number & 0x7f) as u8 | if number > 0x7f { 0x80 } else { 0 };
-            number >>= 7;
-            if number == 0 {
-                return;
-            }
-        }
+/// Appends a number, seven bits a byte, the lowest first.
+pub(super) fn put_varint(into: &mut Vec<u8>, mut number: usize) {
+    while number > 0x7f {
+        into.push((number & 0x7f) as u8 | 0x80);
+        number >>= 7;
     }
-
-    pub(super) fn len(&self) -> usize {
-        self.length
-    }
-
-    /// With the checksum of the item that stands at `address`.
-    pub(super) fn seal(&mut self, address: Address, name: &[u8], value: &[u8]) -> &[u8] {
-        let (checksum, fields) = self.bytes.split_at_mut(CHECKSUM_BYTES);
-        let fields = fields.get(..self.length - CHECKSUM_BYTES).unwrap_or(fields);
-        let crc = crc32c::crc32c_append(crc32c::crc32c(&address.0.to_le_bytes()), fields);
-        let crc = crc32c::crc32c_append(crc32c::crc32c_append(crc, name), value);
-        checksum.copy_from_slice(&crc.to_le_bytes());
-        self.bytes.get(..self.length).unwrap_or(&self.bytes)
-    }
+    into.push(number as u8);
 }
 
 /// Reads a varint of at most 28 bits; the number and the bytes behind.
@@ -178,6 +161,34 @@ fn varint(bytes: &[u8]) -> Option<(usize, &[u8])> {
 /// # Errors
 /// [`Error::Damaged`].
 pub(super) fn read(view: View<'_>, address: Address) -> Result<Item<'_>, Error> {
+    let (item, bytes) = parse(view, address)?;
+    let (stored, content) = bytes.split_at_checked(CHECKSUM_BYTES).unwrap_or((&[], &[]));
+    if stored != checksum(address, content).to_le_bytes() {
+        return Err(view.memory().damaged(address, "the checksum of an item"));
+    }
+    Ok(item)
+}
+
+/// The lengths of name and value of the item at `address` if it is that of `name`, which is to go: it is only checked as a whole if its name is
+/// another, since a name that was damaged must not pass for another's.
+///
+/// # Errors
+/// [`Error::Damaged`].
+pub(super) fn lengths_if(
+    view: View<'_>,
+    address: Address,
+    name: &Name<'_>,
+    hash: &Hash,
+) -> Result<Option<(usize, usize)>, Error> {
+    let (item, _) = parse(view, address)?;
+    if item.is(name, hash) {
+        return Ok(Some((item.name_bytes(), item.value.len())));
+    }
+    read(view, address).map(|_| None)
+}
+
+/// The item at `address`, and all its bytes; not checked but for its bounds.
+fn parse(view: View<'_>, address: Address) -> Result<(Item<'_>, &[u8]), Error> {
     let damaged = |what| view.memory().damaged(address, what);
     let room = view.room(address).ok_or_else(|| damaged("nothing is there"))?;
     let head = room.take(HEAD_READ_BYTES).ok_or_else(|| damaged("an item does not fit"))?;
@@ -188,11 +199,6 @@ pub(super) fn read(view: View<'_>, address: Address) -> Result<Item<'_>, Error> 
     let head_bytes = HEAD_READ_BYTES - rest.len();
     let length = head_bytes + name_bytes + value_bytes;
     let bytes = room.take(length).ok_or_else(|| damaged("an item's lengths"))?;
-    let (checksum, content) = bytes.split_at_checked(CHECKSUM_BYTES).unwrap_or((&[], &[]));
-    let crc = crc32c::crc32c_append(crc32c::crc32c(&address.0.to_le_bytes()), content);
-    if checksum != crc.to_le_bytes() {
-        return Err(damaged("the checksum of an item"));
-    }
     let (name, value) = bytes
         .get(head_bytes..)
         .and_then(|content| content.split_at_checked(name_bytes))
@@ -201,5 +207,5 @@ pub(super) fn read(view: View<'_>, address: Address) -> Result<Item<'_>, Error> 
         return Err(damaged("an item's hash"));
     }
     let name = if by_hash { Stored::Hash(name) } else { Stored::Key(name) };
-    Ok(Item { name, value })
+    Ok((Item { name, value }, bytes))
 }

@@ -283,16 +283,4 @@ impl<'a> Room<'a> {
         // SAFETY: within a map or buffer that lives as long as the view's holder protects it, and not written to meanwhile.
         Some(unsafe { std::slice::from_raw_parts(self.start, bytes) })
     }
-
-    /// Asks the processor for the line `offset` bytes further on.
-    pub(super) fn prefetch(self, offset: usize) {
-        #[cfg(target_arch = "x86_64")]
-        if offset < self.bytes {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            // SAFETY: a prefetch reads nothing, and the address is within the room.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(self.start.add(offset).cast()) }
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = offset;
-    }
 }

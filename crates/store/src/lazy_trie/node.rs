@@ -1,13 +1,13 @@
 //! Nodes: 128 slots, of which only those that hold something take room.
 //!
 //! ```text
-//!  0  CRC-32C of the address as u64 ‖ bytes 4 to the end (set when the node is written out)
+//!  0  CRC-32C of bytes 4 to the end, begun with the address (set when the node is written out)
 //!  4  number of digits of the prefix u8 | 5 zero [3] | 8 the version that made it u64
 //! 16  which slots are taken, u128, bit i for slot i | 32 their entries, u64 each, in order | the digits of the prefix, u8 each
 //! ```
 //! The prefix is path compression: digits that all below have in common, beginning where the node's parent left off.
 
-use super::entry::{Address, Entry};
+use super::entry::{Address, Entry, checksum};
 use super::error::Error;
 use super::hash::{DIGITS, Hash};
 use super::memory::View;
@@ -146,23 +146,19 @@ pub(super) fn length(bytes: &[u8]) -> Option<usize> {
     Some(HEAD_BYTES + 8 * map.count_ones() as usize + usize::from(*bytes.get(4)?))
 }
 
-fn checksum_of(address: Address, content: &[u8]) -> u32 {
-    crc32c::crc32c_append(crc32c::crc32c(&address.0.to_le_bytes()), content)
-}
-
 /// Whether the node of exactly these bytes is what was written out.
 pub(super) fn is_sound(address: Address, bytes: &[u8]) -> bool {
     bytes
         .split_first_chunk::<4>()
-        .is_some_and(|(checksum, content)| *checksum == checksum_of(address, content).to_le_bytes())
+        .is_some_and(|(stored, content)| *stored == checksum(address, content).to_le_bytes())
 }
 
 /// Sets the checksum of the node that `slot` begins with, for being written out.
 pub(super) fn seal(address: Address, slot: &mut [u8]) {
     let length = length(slot).unwrap_or(0);
-    if let Some((checksum, content)) =
+    if let Some((stored, content)) =
         slot.get_mut(..length).and_then(|b| b.split_first_chunk_mut::<4>())
     {
-        *checksum = checksum_of(address, content).to_le_bytes();
+        *stored = checksum(address, content).to_le_bytes();
     }
 }

@@ -135,6 +135,7 @@ fn open_log(
         segment_bytes: options.segment_bytes,
         slot_bytes: 4096,
         preparation,
+        through_memory: true,
         ..wal::Options::new(log_identity(&head_file.geometry.identity, head.log_generation))
     };
     // From the second checkpoint on there is a log: one that is gone must not look like one that is empty.

@@ -335,15 +335,11 @@ impl Space {
         check_nodes(self.view(), index, used, self.classes.size(self.slabs[index as usize].class))
     }
 
-    /// Fills a slot that was just taken, piece by piece.
+    /// Fills a slot that was just taken.
     #[allow(unsafe_code)]
-    pub(super) fn fill(&mut self, address: Address, parts: &[&[u8]]) {
-        let mut offset = 0;
-        for part in parts {
-            // SAFETY: the slot was taken by the writer, which `&mut self` stands for, for at least these bytes, and is not published.
-            unsafe { self.memory.write(address, offset, part) };
-            offset += part.len();
-        }
+    pub(super) fn fill(&mut self, address: Address, bytes: &[u8]) {
+        // SAFETY: the slot was taken by the writer, which `&mut self` stands for, for at least these bytes, and is not published.
+        unsafe { self.memory.write(address, 0, bytes) };
     }
 
     /// Changes an entry of a node of the version at work.

@@ -1,9 +1,10 @@
 //! The store: readers beside one writer, each commit in the log before anybody sees it.
 
-use super::batch::{Batch, FIRST, LAST, MIDDLE, WHOLE};
+use super::batch::{Batch, Change, FIRST, LAST, MIDDLE, WHOLE, check_lengths, encode};
 use super::checkpoint;
 use super::entry::Entry;
 use super::error::Error;
+use super::hash::Hash;
 use super::head::{Head, HeadFile};
 use super::item::Name;
 use super::memory::Memory;
@@ -16,6 +17,9 @@ use crate::wal::{Durability, Log};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+
+/// Finds the value there is.
+type Find<'a> = &'a dyn Fn() -> Result<Option<&'a [u8]>, Error>;
 
 /// Slots are taken back when so many wait.
 const WAITING_SLOTS: usize = 64;
@@ -117,9 +121,7 @@ impl Store {
     /// # Errors
     /// [`Error::TooLarge`]; as [`Store::write`].
     pub fn put<'a>(&self, name: impl Into<Name<'a>>, value: &[u8]) -> Result<(), Error> {
-        let mut batch = Batch::new();
-        batch.put(name, value)?;
-        self.write(&batch)
+        self.change_one(&name.into(), |_| Ok(Some(value)))
     }
 
     /// Puts an item; the value it replaced.
@@ -132,9 +134,9 @@ impl Store {
         value: &[u8],
     ) -> Result<Option<Vec<u8>>, Error> {
         let mut old = None;
-        self.merge(name, |there| {
-            old = there.map(<[u8]>::to_vec);
-            Some(value.to_vec())
+        self.change_one(&name.into(), |find| {
+            old = find()?.map(<[u8]>::to_vec);
+            Ok(Some(value))
         })?;
         Ok(old)
     }
@@ -144,12 +146,12 @@ impl Store {
     /// # Errors
     /// As [`Store::write`].
     pub fn delete<'a>(&self, name: impl Into<Name<'a>>) -> Result<bool, Error> {
-        let mut batch = Batch::new();
-        batch.delete(name)?;
-        self.commit(&batch, |writer, changes| {
-            let Some((hash, change)) = changes.first() else { return Ok(false) };
-            Ok(writer.find(change, hash)?.is_some())
-        })
+        let mut there = false;
+        self.change_one(&name.into(), |find| {
+            there = find()?.is_some();
+            Ok::<_, Error>(None::<&[u8]>)
+        })?;
+        Ok(there)
     }
 
     /// Reads, changes and writes one item, with no other write in between. `change` is given the value there is, and says which
@@ -162,20 +164,26 @@ impl Store {
         name: impl Into<Name<'a>>,
         change: impl FnOnce(Option<&[u8]>) -> Option<Vec<u8>>,
     ) -> Result<(), Error> {
-        let name = name.into();
+        self.change_one(&name.into(), |find| Ok(change(find()?)))
+    }
+
+    /// Commits a change of one item to what `decide` says; it may ask for the value there is.
+    fn change_one<V: AsRef<[u8]>>(
+        &self,
+        name: &Name<'_>,
+        decide: impl FnOnce(Find<'_>) -> Result<Option<V>, Error>,
+    ) -> Result<(), Error> {
         let hash = name.hash();
         self.wait_for_room()?;
         let version = {
             let mut writer = self.shared.writer()?;
-            let found = super::tree::find(writer.space.view(), writer.root, &name, &hash)?;
-            let mut batch = Batch::new();
-            match change(found.map(|item| item.value)) {
-                Some(value) => batch.put(name, &value)?,
-                None => batch.delete(name)?,
-            }
-            let changes: Vec<_> =
-                batch.changes().filter_map(Result::ok).map(|c| (hash, c)).collect();
-            self.shared.apply(&mut writer, &batch, changes)?
+            let value = decide(&|| writer.value(name, &hash))?;
+            let value = value.as_ref().map(V::as_ref);
+            check_lengths(name, value)?;
+            let change = (hash, Change { name: *name, value });
+            self.shared.apply(&mut writer, std::iter::once(change))?;
+            writer.queue(|bytes| encode(bytes, name, value));
+            writer.version
         };
         self.shared.settle(version)
     }
@@ -186,24 +194,16 @@ impl Store {
     /// [`Error::LimitReached`], [`Error::Damaged`] and errors of making a file, after which the store is as before; [`Error::Log`] and
     /// [`Error::Stopped`]: the batch may or may not be there when the store is opened again.
     pub fn write(&self, batch: &Batch) -> Result<(), Error> {
-        self.commit(batch, |_, _| Ok(()))
-    }
-
-    /// Commits a batch after asking something of the tree it changes.
-    fn commit<T>(
-        &self,
-        batch: &Batch,
-        ask: impl FnOnce(&Writer, &[(super::Hash, super::batch::Change<'_>)]) -> Result<T, Error>,
-    ) -> Result<T, Error> {
+        // What was put into a batch is a batch's.
         let changes = hashed(batch.bytes()).unwrap_or_default();
         self.wait_for_room()?;
-        let (version, answer) = {
+        let version = {
             let mut writer = self.shared.writer()?;
-            let answer = ask(&writer, &changes)?;
-            (self.shared.apply(&mut writer, batch, changes)?, answer)
+            self.shared.apply(&mut writer, changes.into_iter())?;
+            writer.queue(|bytes| bytes.extend_from_slice(batch.bytes()));
+            writer.version
         };
-        self.shared.settle(version)?;
-        Ok(answer)
+        self.shared.settle(version)
     }
 
     /// Makes everything committed so far survive the loss of power, whatever the durability of commits.
@@ -269,22 +269,19 @@ impl Shared {
         }
     }
 
-    /// Applies a batch to the tree at work and queues it; its version.
-    fn apply(
+    /// Applies a batch to the tree at work.
+    fn apply<'a>(
         &self,
         writer: &mut Writer,
-        batch: &Batch,
-        changes: Vec<(super::Hash, super::batch::Change<'_>)>,
-    ) -> Result<u64, Error> {
-        let waiting = &writer.space.fresh_waiting;
-        if waiting.len() >= WAITING_SLOTS {
+        changes: impl Iterator<Item = (Hash, Change<'a>)>,
+    ) -> Result<(), Error> {
+        if writer.space.fresh_waiting.len() >= WAITING_SLOTS {
             let oldest = self.readers.oldest();
             writer.space.release(oldest);
         }
-        writer.apply(writer.version + 1, changes.into_iter())?;
-        writer.queue(batch.bytes());
+        writer.apply(writer.version + 1, changes)?;
         self.shadow_bytes.store(writer.space.shadow_bytes, Ordering::Relaxed);
-        Ok(writer.version)
+        Ok(())
     }
 
     /// Brings `version` into the log, with whatever else waits, and shows it to readers.

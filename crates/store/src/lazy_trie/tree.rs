@@ -31,7 +31,15 @@ pub(super) fn find<'a>(
                 return Ok(item.is(name, hash).then_some(item));
             }
             Kind::Bucket => {
-                return find_in_bucket(view, entry, name, hash).map(|found| found.map(|f| f.1));
+                for entry in Bucket::read(view, entry.address())?.entries() {
+                    if entry.tag() == hash.tag() {
+                        let item = item::read(view, entry.address())?;
+                        if item.is(name, hash) {
+                            return Ok(Some(item));
+                        }
+                    }
+                }
+                return Ok(None);
             }
             Kind::Node => {
                 let node = Node::read(view, entry.address())?;
@@ -45,25 +53,6 @@ pub(super) fn find<'a>(
             }
         }
     }
-}
-
-/// The rank and the item of a name in a bucket.
-pub(super) fn find_in_bucket<'a>(
-    view: View<'a>,
-    bucket: Entry,
-    name: &Name<'_>,
-    hash: &Hash,
-) -> Result<Option<(usize, Item<'a>)>, Error> {
-    let tag = hash.tag();
-    for (rank, entry) in Bucket::read(view, bucket.address())?.entries().enumerate() {
-        if entry.tag() == tag {
-            let item = item::read(view, entry.address())?;
-            if item.is(name, hash) {
-                return Ok(Some((rank, item)));
-            }
-        }
-    }
-    Ok(None)
 }
 
 /// A path longer than a hash has digits is damage.

@@ -5,7 +5,7 @@ use super::edit::Edit;
 use super::entry::Entry;
 use super::error::Error;
 use super::hash::Hash;
-use super::item::Item;
+use super::item::Name;
 use super::space::Space;
 use super::tree;
 
@@ -98,7 +98,7 @@ impl Writer {
             scratch: &mut self.scratch,
         };
         for (hash, change) in changes {
-            let name = change.name.as_name();
+            let name = change.name;
             let (changed, met) = match change.value {
                 Some(value) => edit.put(root, &name, &hash, value)?,
                 None => edit.remove(root, &name, &hash)?,
@@ -118,18 +118,18 @@ impl Writer {
         Ok((root, totals))
     }
 
-    /// Queues the changes of the batch just applied for the log.
-    pub(super) fn queue(&mut self, changes: &[u8]) {
-        self.pending_bytes.extend_from_slice(changes);
+    /// Queues the changes of the batch just applied for the log; `put` appends them.
+    pub(super) fn queue(&mut self, put: impl FnOnce(&mut Vec<u8>)) {
+        put(&mut self.pending_bytes);
         self.pending.push(Pending { version: self.version, end: self.pending_bytes.len() });
     }
 
-    /// The item of a name in the tree at work.
+    /// The value of an item in the tree at work.
     ///
     /// # Errors
     /// [`Error::Damaged`].
-    pub(super) fn find(&self, change: &Change<'_>, hash: &Hash) -> Result<Option<Item<'_>>, Error> {
-        tree::find(self.space.view(), self.root, &change.name.as_name(), hash)
+    pub(super) fn value(&self, name: &Name<'_>, hash: &Hash) -> Result<Option<&[u8]>, Error> {
+        Ok(tree::find(self.space.view(), self.root, name, hash)?.map(|item| item.value))
     }
 }
 
@@ -139,6 +139,6 @@ impl Writer {
 /// [`NoChange`] if the bytes are not a batch's.
 pub(super) fn hashed(bytes: &[u8]) -> Result<Vec<(Hash, Change<'_>)>, NoChange> {
     super::batch::Changes::of(bytes)
-        .map(|change| change.map(|change| (change.name.as_name().hash(), change)))
+        .map(|change| change.map(|change| (change.name.hash(), change)))
         .collect()
 }

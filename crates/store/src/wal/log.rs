@@ -122,6 +122,7 @@ impl Log {
         options.check()?;
         let (start, recovered) = recover::recover(&disk, &options)?;
         let copy_missing = start.copy_number < start.safety.number;
+        let start = Start { active: start.active.writable(&options)?, ..start };
         let mut log = Log::start(disk, options, start);
         log.mend(copy_missing)?;
         Ok((log, recovered))
@@ -400,7 +401,7 @@ impl Log {
         self.statistics.bytes_written += bytes;
         self.statistics.syncs += 2;
         self.statistics.rotations += 1;
-        self.active = Segment::new(&header, spare.file);
+        self.active = Segment::new(&header, spare.file).writable(&self.options)?;
         self.written = written;
         self.slot_number = self.safety.number;
         self.slots = Sides::new(Side::A);

@@ -34,7 +34,7 @@ impl Owned {
     pub fn name(&self) -> Name<'_> {
         match self {
             Owned::Key(key) => Name::Key(key),
-            Owned::Hash(hash) => Name::Hash(hash),
+            Owned::Hash(hash) => Name::Hash(*hash),
         }
     }
 
