@@ -44,6 +44,7 @@ mod node;
 mod open;
 mod options;
 mod readers;
+mod recover;
 mod regions;
 mod slab;
 mod snapshot;

@@ -35,6 +35,8 @@ impl Store {
     /// # Errors
     /// [`Error::TooManySnapshots`]. Damage is told in the result.
     pub fn check(&self) -> Result<Checked, Error> {
+        // A checkpoint has slots in hand that no list names.
+        let _none = lock(&self.shared.checkpointing);
         // The log's lock keeps other batches from being published, the writer's from being made.
         let _log = lock(&self.shared.log);
         let writer = lock(&self.shared.writer);

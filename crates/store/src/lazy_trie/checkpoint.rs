@@ -1,11 +1,12 @@
 //! Checkpoints: by the thread of the store, or by the writer.
 
 use super::batch::CHECKPOINT;
-use super::capture::Capture;
+use super::capture::{Capture, Written};
 use super::entry::Address;
 use super::error::Error;
-use super::head::Head;
+use super::head::{Head, HeadFile, LOG_TO_BEGIN};
 use super::store::{Shared, lock};
+use super::writer::Writer;
 use crate::disk::{Disk, DiskFile};
 use crate::wal::{Durability, Position};
 use std::sync::atomic::Ordering;
@@ -50,9 +51,7 @@ fn make(shared: &Shared) -> Result<(), Error> {
     if capture.region_count() != old_regions as usize {
         disk.sync_dir().map_err(Error::io("the folder", "sync"))?;
     }
-    head.ledger_address = written.ledger_address.0;
-    head.ledger_bytes = written.ledger_bytes;
-    head.ledger_checksum = written.ledger_checksum;
+    head.enter(&written);
     let mut log = lock(&shared.log);
     log.head_file.write(&head)?;
     log.head = head;
@@ -79,21 +78,55 @@ fn begin(shared: &Shared) -> Result<Begun, Error> {
     log.log.commit(None, Durability::Os)?;
     let old_ledger = (log.head.ledger_bytes > 0).then_some(Address(log.head.ledger_address));
     let capture = writer.space.capture(old_ledger)?;
-    let head = Head {
-        number: number + 1,
-        regions: capture.region_count() as u32,
+    let head = next_head(&log.head, &writer, capture.region_count(), position);
+    let log_file = log.log.active_file();
+    let disk = Arc::clone(&writer.space.disk);
+    Ok(Begun { capture, head, log_file, disk })
+}
+
+/// The head of a checkpoint of what `writer` has, but for the ledger.
+fn next_head(last: &Head, writer: &Writer, regions: usize, position: Position) -> Head {
+    Head {
+        number: last.number + 1,
+        regions: regions as u32,
         version: writer.version,
         root: writer.root.0,
         items: writer.totals.items,
         key_bytes: writer.totals.key_bytes,
         value_bytes: writer.totals.value_bytes,
-        log_generation: log.head.log_generation,
+        log_generation: last.log_generation,
         log_position: position.0,
         ..Head::default()
-    };
-    let log_file = log.log.active_file();
-    let disk = Arc::clone(&writer.space.disk);
-    Ok(Begun { capture, head, log_file, disk })
+    }
+}
+
+impl Head {
+    fn enter(&mut self, written: &Written) {
+        self.ledger_address = written.ledger_address.0;
+        self.ledger_bytes = written.ledger_bytes;
+        self.ledger_checksum = written.ledger_checksum;
+    }
+}
+
+/// Makes a checkpoint of what was saved of a damaged log, after which another log is to be begun.
+///
+/// # Errors
+/// [`Error::Io`], [`Error::LimitReached`].
+pub(super) fn without_log(
+    writer: &mut Writer,
+    head_file: &HeadFile,
+    last: &Head,
+) -> Result<Head, Error> {
+    let old_ledger = (last.ledger_bytes > 0).then_some(Address(last.ledger_address));
+    let mut capture = writer.space.capture(old_ledger)?;
+    let mut head = next_head(last, writer, capture.region_count(), Position(LOG_TO_BEGIN));
+    head.log_generation += 1;
+    let written = capture.write_out(&writer.space.memory, &writer.space.classes)?;
+    writer.space.disk.sync_dir().map_err(Error::io("the folder", "sync"))?;
+    head.enter(&written);
+    head_file.write(&head)?;
+    writer.space.settle(capture, head.version, head.version + 1);
+    Ok(head)
 }
 
 /// What the thread of a store does.

@@ -8,7 +8,7 @@
 //!           | 24 root entry u64 | 32 items u64 | 40 bytes of keys u64 | 48 of values u64 | 56 log generation u64
 //!           | 64 log position u64 | 72 ledger: address u64 | 80 length u64 | 88 CRC-32C u32 | 92 zero [12]
 //! ```
-//! The identity of the log is that of the store with the generation added to its last eight bytes.
+//! A log position of all ones: the log of this generation is still to be begun. The identity of the log is that of the store with the generation added to its last eight bytes.
 
 use super::error::Error;
 use super::regions::Geometry;
@@ -147,6 +147,9 @@ impl HeadFile {
         if u32_at(fixed, 40) != Some(HASH_BLAKE3) {
             return Err(foreign("it uses another hash"));
         }
+        if size < 3 * PAGE_BYTES as u64 {
+            return Err(damaged(size, "the file ends here"));
+        }
         let geometry = Geometry {
             identity: array(fixed, 12).unwrap_or_default(),
             slab_bytes: u32_at(fixed, 28).unwrap_or(0),
@@ -169,6 +172,9 @@ impl HeadFile {
         self.file.sync_data().map_err(Error::io(HEAD_NAME, "sync"))
     }
 }
+
+/// As the position of the log: it has not been begun.
+pub(super) const LOG_TO_BEGIN: u64 = u64::MAX;
 
 /// The identity of a store's log.
 pub(super) fn log_identity(store: &[u8; 16], generation: u64) -> [u8; 16] {

@@ -1,22 +1,20 @@
 //! Opening a store: the last checkpoint, then what the log has beyond it.
 
-use super::batch::{CHECKPOINT, FIRST, LAST, MIDDLE, WHOLE};
 use super::checkpoint;
-use super::entry::{Address, Entry};
+use super::entry::Address;
 use super::error::Error;
-use super::head::{HEAD_NAME, Head, HeadFile, log_identity};
+use super::head::{HEAD_NAME, Head, HeadFile, LOG_TO_BEGIN};
 use super::ledger;
 use super::memory::{Buffer, Memory};
 use super::options::{Options, WriteOut};
 use super::readers::Readers;
+use super::recover::{self, Start};
 use super::regions::{Geometry, Region, region_index, region_name};
 use super::slab::{SlotUse, Use};
 use super::space::{Space, check_nodes};
-use super::store::{Counters, LogSide, Shared, Signal, Store, lock};
-use super::writer::{Totals, Writer, hashed};
+use super::store::{Counters, Shared, Signal, Store, lock};
 use crate::disk::{Disk, FileDisk};
 use crate::lock::FolderLock;
-use crate::wal::{self, Log, Position, Preparation};
 use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -62,13 +60,8 @@ impl Store {
                 create(&*disk, &options)?
             }
         };
-        let (memory, space) = open_space(&disk, &head_file.geometry, &head, &options)?;
-        let totals =
-            Totals { items: head.items, key_bytes: head.key_bytes, value_bytes: head.value_bytes };
-        let root = Entry(head.root);
-        let mut writer = Writer::new(space, root, head.version, totals, options.bucket_items);
-        let mut log_side = open_log(&disk, &options, head_file, head)?;
-        recovered.replayed_batches = replay(&log_side.log, &log_side.head, &mut writer)?;
+        let Start { memory, writer, log: mut log_side } =
+            recover::recover(&disk, &options, head_file, head, &mut recovered)?;
         log_side.settled = writer.version;
         let (from, to) = (log_side.head.log_position, log_side.log.end().0);
         let shared = Arc::new(Shared {
@@ -116,48 +109,13 @@ fn create(disk: &dyn Disk, options: &Options) -> Result<(HeadFile, Head), Error>
     });
     let geometry =
         Geometry { identity, slab_bytes: options.slab_bytes, region_bytes: options.region_bytes };
-    let head = Head { number: 1, version: 1, ..Head::default() };
+    let head = Head { number: 1, version: 1, log_position: LOG_TO_BEGIN, ..Head::default() };
     HeadFile::create(disk, &geometry, &head)?;
     HeadFile::open(disk)?.ok_or_else(|| Error::Missing { file: HEAD_NAME.to_string(), hint: "" })
 }
 
-fn open_log(
-    disk: &Arc<dyn Disk>,
-    options: &Options,
-    head_file: HeadFile,
-    mut head: Head,
-) -> Result<LogSide, Error> {
-    let preparation = match options.write_out {
-        WriteOut::Background => Preparation::Ahead,
-        WriteOut::Inline => Preparation::Inline,
-    };
-    let log_options = wal::Options {
-        segment_bytes: options.segment_bytes,
-        slot_bytes: 4096,
-        preparation,
-        through_memory: true,
-        ..wal::Options::new(log_identity(&head_file.geometry.identity, head.log_generation))
-    };
-    // From the second checkpoint on there is a log: one that is gone must not look like one that is empty.
-    if head.number > 1 {
-        let names = disk.list().map_err(Error::io("the folder", "list"))?;
-        if !names.iter().any(|name| name.ends_with(".wal")) {
-            let hint =
-                "; or open with best-effort recovery, which goes back to the last checkpoint";
-            return Err(Error::Missing { file: "the write-ahead log".to_string(), hint });
-        }
-    }
-    let (log, _) = Log::open(Arc::clone(disk), log_options)?;
-    if head.number == 1 {
-        head.number = 2;
-        head_file.write(&head)?;
-    }
-    let settled = head.version;
-    Ok(LogSide::new(log, head_file, head, settled))
-}
-
 /// Maps the regions and takes over the ledger.
-fn open_space(
+pub(super) fn open_space(
     disk: &Arc<dyn Disk>,
     geometry: &Geometry,
     head: &Head,
@@ -242,88 +200,6 @@ fn load(space: &mut Space, ledger: u32) -> Result<(), Error> {
         space.slabs[index as usize].shadow = Some(buffer);
     }
     Ok(())
-}
-
-/// Applies the batches of the log beyond a checkpoint; how many.
-fn replay(log: &Log, head: &Head, writer: &mut Writer) -> Result<u64, Error> {
-    let mut replay = Replay { head, writer, parts: None, batches: 0 };
-    let from = Position(head.log_position);
-    log.replay(from, |position, kind, payload| replay.record(position, kind, payload))?;
-    Ok(replay.batches)
-}
-
-struct Replay<'a> {
-    head: &'a Head,
-    writer: &'a mut Writer,
-    /// The parts of a batch so far.
-    parts: Option<Vec<u8>>,
-    batches: u64,
-}
-
-impl Replay<'_> {
-    fn record(&mut self, position: Position, kind: u8, payload: &[u8]) -> Result<(), Error> {
-        match kind {
-            WHOLE => {
-                self.parts = None;
-                self.batch(position, payload)
-            }
-            FIRST => {
-                self.parts = Some(payload.to_vec());
-                Ok(())
-            }
-            MIDDLE | LAST => {
-                // Parts without a first belong to a batch from before the checkpoint.
-                if let Some(parts) = &mut self.parts {
-                    parts.extend_from_slice(payload);
-                }
-                match (kind, self.parts.take()) {
-                    (LAST, Some(batch)) => self.batch(position, &batch),
-                    (_, parts) => {
-                        self.parts = parts;
-                        Ok(())
-                    }
-                }
-            }
-            CHECKPOINT => {
-                let number = payload.first_chunk().copied().map_or(u64::MAX, u64::from_le_bytes);
-                if number > self.head.number {
-                    return Err(Error::Damaged {
-                        file: HEAD_NAME.to_string(),
-                        offset: 0,
-                        what: "the page of the newest checkpoint is not sound",
-                    });
-                }
-                Ok(())
-            }
-            _ => Err(unknown(position)),
-        }
-    }
-
-    fn batch(&mut self, position: Position, payload: &[u8]) -> Result<(), Error> {
-        let (version, changes) = payload.split_first_chunk().ok_or_else(|| unknown(position))?;
-        let version = u64::from_le_bytes(*version);
-        if version <= self.head.version {
-            return Ok(());
-        }
-        if version != self.writer.version + 1 {
-            return Err(unknown(position));
-        }
-        let changes = hashed(changes).map_err(|_| unknown(position))?;
-        // The nodes of all batches have one version, so that they are changed in place: nobody reads yet.
-        self.writer.apply(self.head.version + 1, changes.into_iter())?;
-        self.writer.version = version;
-        self.writer.space.release(u64::MAX);
-        self.batches += 1;
-        Ok(())
-    }
-}
-
-fn unknown(position: Position) -> Error {
-    Error::Damaged {
-        file: "the write-ahead log".to_string(),
-        offset: position.0,
-        what: "a record that no store writes there",
-    }
 }
 
 /// Checks the nodes that were there when the store was opened, slab by slab, so that readers need not check them each time. What is damaged

@@ -2,5 +2,8 @@
 
 mod crash;
 mod crash_life;
+mod damage;
+mod kill;
 mod model;
 mod random;
+mod threads;
