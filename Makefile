@@ -10,7 +10,7 @@ HOURS ?= 8
 SEED ?= 1000000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench bench-matrix bench-crypto coverage pictures sim seeds soak twins mutants model audit format-check lint deny docs wasm unit
+.PHONY: help demo test bench bench-matrix bench-crypto bench-store crash-store kill-store loom coverage pictures sim seeds soak twins mutants model audit format-check lint deny docs wasm unit
 
 help: ## Print this.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,6 +26,18 @@ bench-matrix: ## Measure every combination that works, then with one replica dea
 
 bench-crypto: ## Measure the signature schemes on this machine: a table, or ARGS="-o json".
 	$(CARGO) run $(LOCKED) --release -p quorate-crypto --example bench_crypto -- $(ARGS)
+
+bench-store: ## The store beside LMDB, redb, fjall and RocksDB (needs clang and cmake); ARGS="--items 10000000 --durable sync --batch 1000".
+	cd bench/store && $(CARGO) run $(LOCKED) --release --features all -- --folder target/data $(ARGS)
+
+crash-store: ## Lose the power of a store in 100,000 ways and more; ARGS="states seed".
+	$(CARGO) run $(LOCKED) --release --package quorate-store --example crash_states -- $(ARGS)
+
+kill-store: ## kill -9 a store under load 200 times.
+	QUORATE_STORE_KILLS=200 $(CARGO) test $(LOCKED) --package quorate-store --test lazy_trie kill
+
+loom: ## Every interleaving of the store's readers with its writer.
+	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom $(CARGO) test $(LOCKED) --package quorate-store --lib readers
 
 sim: ## Five minutes of clusters on virtual time in which anything may go wrong; MINUTES=n for more.
 	$(CARGO) run $(LOCKED) --release --bin quorate -- sim --minutes $(MINUTES) $(ARGS)

@@ -15,6 +15,14 @@ pub(super) const READERS: usize = 1024;
 #[cfg(loom)]
 pub(super) const READERS: usize = 2;
 
+/// Loom takes sequentially consistent accesses for acquiring and releasing ones; fences it knows.
+#[cfg(loom)]
+fn in_one_order() {
+    loom::sync::atomic::fence(Ordering::SeqCst);
+}
+#[cfg(not(loom))]
+fn in_one_order() {}
+
 /// No version: versions start at 1.
 const FREE: u64 = 0;
 
@@ -46,6 +54,7 @@ impl Readers {
         // A reader that takes the new root under the old version only keeps more than it needs.
         self.root.store(root, Ordering::Release);
         self.version.store(version, Ordering::SeqCst);
+        in_one_order();
     }
 
     /// Begins to read the newest version: the place, for [`Readers::leave`], and the root. `hint` is where to look for a free place
@@ -63,6 +72,7 @@ impl Readers {
         }
         let place = self.places.get(index)?;
         loop {
+            in_one_order();
             let newest = self.version.load(Ordering::SeqCst);
             if newest == version {
                 return Some((index, self.root.load(Ordering::Acquire)));
@@ -81,6 +91,7 @@ impl Readers {
 
     /// The oldest version that is or may yet be read.
     pub(super) fn oldest(&self) -> u64 {
+        in_one_order();
         let newest = self.version.load(Ordering::SeqCst);
         let used = self.used.load(Ordering::SeqCst);
         self.places
@@ -101,3 +112,6 @@ impl Readers {
             .count()
     }
 }
+
+#[cfg(all(test, loom))]
+mod tests;

@@ -3,6 +3,7 @@
 mod crash;
 mod crash_life;
 mod damage;
+mod format;
 mod kill;
 mod model;
 mod random;
