@@ -271,7 +271,10 @@ fn survivor(plan: &Plan) -> Result<(), Failure> {
     if there != Some(0) {
         return Err(format!("{name}: item 0 is gone").into());
     }
-    println!("| {name} | after kill -9, to the first read | | | {seconds:.3} s | | | | |");
+    println!(
+        "| {name} | after kill -9, to the first read | | | {seconds:.3} s | {:.2} s | | | |",
+        processor_seconds()
+    );
     Ok(())
 }
 

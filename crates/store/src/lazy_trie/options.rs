@@ -50,7 +50,7 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// Sync, strict, buckets of 64 items, 256 MiB of write buffer, a checkpoint every 64 MiB of log, slabs of 64 KiB, regions of
+    /// Sync, strict, buckets of 64 items, 256 MiB of write buffer, a checkpoint every 32 MiB of log, slabs of 64 KiB, regions of
     /// 64 MiB, at most 1 TiB.
     fn default() -> Options {
         Options {
@@ -59,7 +59,7 @@ impl Default for Options {
             recovery: Recovery::Strict,
             bucket_items: 64,
             write_buffer_bytes: 256 << 20,
-            checkpoint_bytes: 64 << 20,
+            checkpoint_bytes: 32 << 20,
             segment_bytes: 64 << 20,
             slab_bytes: 64 << 10,
             region_bytes: 64 << 20,

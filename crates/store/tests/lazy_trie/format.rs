@@ -21,5 +21,8 @@ fn the_files_of_a_life_are_those_of_version_1() {
         hasher.update(name.as_bytes());
         hasher.update(&disk.content(&name).unwrap());
     }
-    assert_eq!(hasher.finalize().to_hex().as_str(), "ae0c744a0dad57bf40db57190915b988e9107ccd718eed4ad984c5255a5de175");
+    assert_eq!(
+        hasher.finalize().to_hex().as_str(),
+        "ae0c744a0dad57bf40db57190915b988e9107ccd718eed4ad984c5255a5de175"
+    );
 }
