@@ -205,6 +205,14 @@ fn must_recover(cluster: &mut Cluster) {
         "liveness: a replica does not get the blocks it lacks"
     );
     request_all(cluster);
+    // If all was answered, somebody may lack a block still, and wait for an answer of a liar.
+    let before = cluster.oracles.height();
+    assert!(
+        cluster.run_until(PATIENCE, |cluster| {
+            liveness::found_together(cluster) || cluster.oracles.height() > before
+        }),
+        "liveness: a replica does not get the blocks it lacks"
+    );
     let (view, height) = (cluster.highest_view(), cluster.oracles.height());
     let allowed = liveness::views(cluster, view);
     assert!(
