@@ -475,7 +475,7 @@ impl Cluster {
     }
 
     /// Runs until `done`, at most so long; says whether it came to that.
-    pub fn run_until(&mut self, micros: u64, done: impl Fn(&Self) -> bool) -> bool {
+    pub fn run_until(&mut self, micros: u64, mut done: impl FnMut(&Self) -> bool) -> bool {
         let until = self.now.after(Duration::from_micros(micros));
         while !done(self) {
             if !self.step(until) {
