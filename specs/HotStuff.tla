@@ -66,6 +66,10 @@ ViewAt(r) == Max(ViewOf(highQc[r]), highTc[r]) + 1
 (* The record that must be on disk before a signature leaves. *)
 Record(r) == [voted |-> voted[r], gaveUp |-> gaveUp[r], high |-> highQc[r], lock |-> lock[r],
               proposed |-> proposed[r]]
+(* A record once written is not taken back by one that was to be written before it. *)
+Later(a, b) == IF /\ ViewOf(a.voted) >= ViewOf(b.voted) /\ a.gaveUp >= b.gaveUp
+                  /\ ViewOf(a.high) >= ViewOf(b.high) /\ ViewOf(a.lock) >= ViewOf(b.lock)
+               THEN a ELSE b
 Blank == [voted |-> Genesis, gaveUp |-> 0, high |-> Genesis, lock |-> Genesis, proposed |-> 0]
 
 Init ==
@@ -163,7 +167,7 @@ Vote(r, b) ==
 SignVote(r, b) == \E s \in unsigned[r] :
   /\ s.kind = "vote" /\ s.block = b
   /\ votes' = [votes EXCEPT ![r] = @ \cup {b}]
-  /\ durable' = [durable EXCEPT ![r] = s.first]
+  /\ durable' = [durable EXCEPT ![r] = Later(s.first, @)]
   /\ unsigned' = [unsigned EXCEPT ![r] = @ \ {s}]
   /\ UNCHANGED <<blocks, timeOuts, known, highQc, highTc, lock, voted, gaveUp, proposed, committed>>
 
@@ -179,7 +183,7 @@ TimeOut(r, view) ==
 SignTimeOut(r, view, high) == \E s \in unsigned[r] :
   /\ s.kind = "time-out" /\ s.view = view /\ s.block = high
   /\ timeOuts' = [timeOuts EXCEPT ![r] = @ \cup {<<view, ViewOf(high)>>}]
-  /\ durable' = [durable EXCEPT ![r] = s.first]
+  /\ durable' = [durable EXCEPT ![r] = Later(s.first, @)]
   /\ unsigned' = [unsigned EXCEPT ![r] = @ \ {s}]
   /\ UNCHANGED <<blocks, votes, known, highQc, highTc, lock, voted, gaveUp, proposed, committed>>
 

@@ -1,5 +1,5 @@
-//! How fast worlds run, on one thread: four replicas of chained HotStuff without faults, under a steady load; then
-//! worlds as `quorate sim` draws them from seeds.
+//! How fast worlds run, on one thread: four replicas of chained HotStuff without faults, under a steady load, as fast as
+//! the network lets them and at 20 views a second; then worlds as `quorate sim` draws them from seeds.
 //!
 //! `cargo run --release -p quorate-sim --example bench_world [SECONDS [SEEDS]]`: simulated seconds (60), seeds (300).
 //! An event is a delivery, a timer, a verdict or an answer. Processor time is this thread's own, so that a busy
@@ -10,6 +10,7 @@ use std::time::Instant;
 use mimalloc::MiMalloc;
 use quorate_core::{Duration, Time};
 use quorate_sim::campaign::{Campaign, Progress, Report};
+use quorate_sim::network::Link;
 use quorate_sim::swarm::Plan;
 use quorate_sim::{Cluster, Config};
 
@@ -17,8 +18,8 @@ use quorate_sim::{Cluster, Config};
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
-/// Simulated time from one request to the next: a view takes two milliseconds, so that there is always something to order.
-const PAUSE_MICROS: u64 = 10_000;
+/// How long a message takes: a view takes two of them.
+const DELAYS_MICROS: [u64; 2] = [1_000, 25_000];
 
 fn main() {
     let argument = |at: usize, usual: u64| {
@@ -26,7 +27,7 @@ fn main() {
     };
     let (seconds, seeds) = (argument(1, 60), argument(2, 300));
     if seconds > 0 {
-        steady(seconds);
+        DELAYS_MICROS.iter().for_each(|delay| steady(seconds, *delay));
         worlds();
     }
     if seeds > 0 {
@@ -34,16 +35,18 @@ fn main() {
     }
 }
 
-/// One world under a steady load.
-fn steady(seconds: u64) {
-    let config = Config { encodes: false, ..Config::default() };
+/// One world under a steady load: a request in five views, so that there is always something to order.
+fn steady(seconds: u64, delay_micros: u64) {
+    let base_timeout = 100 * delay_micros;
+    let link = Link::steady(delay_micros);
+    let config = Config { encodes: false, link, base_timeout, ..Config::default() };
     let mut cluster = Cluster::new(config);
     let (begun, processor) = (Instant::now(), processor_ns());
     let mut events = 0u64;
     let mut until = Time(0);
     while until < Time(seconds * 1_000_000_000) {
         cluster.request(0, 10, 32);
-        until = until.after(Duration::from_micros(PAUSE_MICROS));
+        until = until.after(Duration::from_micros(10 * delay_micros));
         while cluster.step(until) {
             events += 1;
         }
@@ -51,7 +54,8 @@ fn steady(seconds: u64) {
     let wall = begun.elapsed().as_secs_f64();
     let busy = (processor_ns() - processor) as f64 / 1e9;
     println!(
-        "{seconds} simulated seconds, {events} events, {} commits, {} commands",
+        "{seconds} simulated seconds of {} views, {events} events, {} commits, {} commands",
+        500_000 / delay_micros,
         cluster.oracles.height(),
         cluster.oracles.commands.len()
     );

@@ -95,6 +95,9 @@ impl HotStuff {
         if view <= self.pacemaker.view() {
             return false;
         }
+        let high_qc = self.safety.high_qc.clone();
+        self.hold_election(&high_qc, view);
+        self.hold_election(&high_qc, view.next());
         let leaders = [self.leader(view), self.leader(view.next())];
         let entered = self.pacemaker.certified(now, certified, leaders);
         if entered {

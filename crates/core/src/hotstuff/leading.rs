@@ -5,9 +5,29 @@
 //! same leader for the same chain. Before there is a proposal, the chain of the high QC is taken.
 
 use super::HotStuff;
+use crate::block::BlockId;
 use crate::certificate::{Ballot, Qc};
 use crate::leader::History;
 use crate::types::{Height, ReplicaId, View};
+
+/// How many elections are kept: those of this view and the next, behind the last certificates.
+const ELECTIONS: usize = 8;
+
+/// An election that was held. It is a pure function of the chain up to the block, which is at hand: it
+/// would come to the same again.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Held {
+    block: BlockId,
+    phase: u8,
+    view: View,
+    leader: ReplicaId,
+}
+
+impl Held {
+    fn is_of(&self, qc: &Qc, view: View) -> bool {
+        (self.view, self.phase, self.block) == (view, qc.phase(), qc.block())
+    }
+}
 
 impl HotStuff {
     /// The leader of `view`, as far as this replica can tell now: behind the certificate that is to be
@@ -27,6 +47,30 @@ impl HotStuff {
         if !election.needs_signers() {
             return election.without_history(view, committee.size());
         }
+        let held = self.elections.iter().find(|held| held.is_of(qc, view));
+        held.map_or_else(|| self.elect(qc, view), |held| held.leader)
+    }
+
+    /// Holds the election of `view` behind `qc` now, and keeps what came of it: that is asked again
+    /// and again in a view, and looks through more than a hundred blocks.
+    pub(super) fn hold_election(&mut self, qc: &Qc, view: View) {
+        // Without the block, more may be known later.
+        let is_known = self.elections.iter().any(|held| held.is_of(qc, view));
+        if !self.settings.election.needs_signers()
+            || is_known
+            || self.tree.get(&qc.block()).is_none()
+        {
+            return;
+        }
+        let leader = self.elect(qc, view);
+        if self.elections.len() == ELECTIONS {
+            self.elections.pop_front();
+        }
+        self.elections.push_back(Held { block: qc.block(), phase: qc.phase(), view, leader });
+    }
+
+    fn elect(&self, qc: &Qc, view: View) -> ReplicaId {
+        let (election, committee) = (self.settings.election, self.domain.committee());
         let head = qc.block();
         let shown = self.shown_by(qc);
         let committed = mutant!("leader-from-own-commits", self.tree.root().height, shown);

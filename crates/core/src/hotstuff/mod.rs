@@ -35,7 +35,7 @@ mod settings;
 mod timeouts;
 mod voting;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 pub use message::Message;
@@ -78,6 +78,8 @@ pub struct HotStuff {
     /// The safety record must be written before this step's outputs leave.
     must_write: bool,
     pacemaker: Pacemaker,
+    /// The last elections held, where that takes long.
+    elections: VecDeque<leading::Held>,
     votes: VoteCollector,
     new_views: NewViews,
     untold: Option<Untold>,
@@ -131,6 +133,7 @@ impl HotStuff {
             reserved_before: View(0),
             must_write: false,
             pacemaker,
+            elections: VecDeque::new(),
             votes: VoteCollector::new(&committee),
             new_views: NewViews::new(committee.size()),
             untold: None,
@@ -219,6 +222,7 @@ impl HotStuff {
         }
         self.pacemaker.committed(root.view);
         self.installed = root.height;
+        self.elections.clear();
         self.tree = BlockTree::new(root, Height(0), recent);
         self.drop_old_orphans();
         self.on_qc(now, certificate, fx);

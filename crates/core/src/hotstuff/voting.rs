@@ -2,7 +2,7 @@
 
 use super::{Fx, HotStuff, Message};
 use crate::block::SharedBlock;
-use crate::certificate::{Ballot, Tc, TimeOut, Vote};
+use crate::certificate::{Ballot, Qc, Tc, TimeOut, Vote};
 use crate::crypto::{Signature, Statement};
 use crate::protocol::{Declined, Event, Ledger, Output};
 use crate::types::Time;
@@ -28,6 +28,7 @@ impl HotStuff {
         match self.vote_verdict(block, tc.as_ref(), ledger) {
             Ok(true) => {
                 self.vote_waits = None;
+                self.hold_election(&Qc::supposed(ballot), ballot.view.next());
                 if self.leads_after(ballot) {
                     self.safety.reserved = self.safety.reserved.max(ballot.view.next());
                 }

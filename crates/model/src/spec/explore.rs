@@ -77,6 +77,7 @@ impl Exploration {
             name: &name,
             root: &root("Explore", self.protocol),
             configuration: &self.configuration(),
+            workers: if self.breaks.is_some() { 1 } else { 2 },
             options: &options,
             module: None,
         })?;
@@ -139,13 +140,12 @@ fn of_protocol(protocol: &'static str, quick: bool) -> Vec<Exploration> {
         (false, false) => (5, 8),
     };
     let free = Exploration { payloads: 2, ..of("Freely", 3) };
-    let runs = if quick { 200 } else { 3000 };
+    let runs = if quick { 20 } else { 150 };
     let restart = [("Found", "FoundNothing"), ("Remembers", "RemembersAnything")];
     let commit = |three, two| [("CommitOf", if chained { three } else { two })];
     let mut all = vec![
         of("ByView", by_view),
         of("Sparingly", sparingly),
-        of("Freely", 1),
         Exploration {
             name: format!("{}, random", free.name),
             random: Some((runs, 80)),
@@ -165,10 +165,15 @@ fn of_protocol(protocol: &'static str, quick: bool) -> Vec<Exploration> {
             &commit("EarlyThree", "EarlyTwo"),
             "Agreement",
         ),
-        of("ByView", 4).with_bug("a quorum of 2f", &[("Quorum", "SmallQuorum")], "Agreement"),
+        of("ByView", 4).with_bug(
+            "a quorum of 2f",
+            &[("Quorum", "SmallQuorum")],
+            "OneCertificateAView",
+        ),
         Exploration { views: 1, ..free }.with_bug("forgets its votes", &restart, "OneVoteAView"),
     ];
     if chained {
+        all.push(of("Freely", 1));
         all.push(sparing().with_bug("never locks", &[("LockOf", "NoLock")], "Agreement"));
     }
     all

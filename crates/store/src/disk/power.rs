@@ -11,7 +11,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Contents are kept in pieces of this size; what was never written takes none.
-const PAGE_BYTES: usize = 4096;
+const PAGE_BYTES: usize = 1024;
 
 /// A folder of a [`Machine`]. Clones share it.
 #[derive(Clone)]
