@@ -11,10 +11,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use quorate_core::ReplicaId;
+use quorate_node::client::ClientConfig;
 use quorate_node::config::{ByteSize, Combination, Durability, LeaderName};
 use quorate_node::testnet;
+use tokio::runtime::Runtime;
 
-use crate::counting::CountingError;
+use crate::counting::{Counting, CountingError, Size};
 use crate::experiment::{self, Name, Point, Settings, TrialError, Written};
 use crate::local::{Fresh, LocalCluster, LocalError, ReplicaEnded};
 
@@ -176,4 +178,26 @@ impl Bench {
 fn remove(folder: &Path) -> Result<(), BenchError> {
     std::fs::remove_dir_all(folder)
         .map_err(|source| BenchError::Io { what: "homes cannot be removed", source })
+}
+
+/// Sessions on `cluster` that count, and the thread they run on: what still runs when something failed ends with
+/// it.
+fn count_on(
+    cluster: &LocalCluster,
+    size: Size,
+    patience: Duration,
+) -> Result<(Runtime, Counting), BenchError> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .map_err(|source| BenchError::Io { what: "no runtime", source })?;
+    let config = ClientConfig {
+        replicas: cluster.addresses(),
+        session: cluster.session(),
+        give_up_after: None,
+        incarnation: None,
+    };
+    let counting = runtime.block_on(Counting::begin(config, size, patience))?;
+    Ok((runtime, counting))
 }
