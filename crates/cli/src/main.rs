@@ -52,6 +52,8 @@ enum Command {
     Status(commands::status::Arguments),
     /// Measure clusters of processes on this machine.
     Bench(commands::bench::Arguments),
+    /// Say where the time of a command goes, at leader and follower.
+    Profile(commands::profile::Arguments),
     /// Studies: run every permutation of a file, and draw what came out.
     #[command(subcommand)]
     Experiment(commands::experiment::Command),
@@ -84,6 +86,7 @@ fn main() -> ExitCode {
         Command::Demo(arguments) => commands::demo::run(&arguments, cli.output),
         Command::Status(arguments) => commands::status::run(&arguments, cli.output),
         Command::Bench(arguments) => commands::bench::run(&arguments, cli.output),
+        Command::Profile(arguments) => commands::profile::run(&arguments, cli.output),
         Command::Experiment(command) => commands::experiment::run(&command, cli.output),
         Command::Twins(command) => commands::twins::run(&command, cli.output),
         Command::Pull(arguments) => commands::pull::run(&arguments, cli.output),

@@ -118,19 +118,11 @@ impl Bench {
     }
 
     fn settings(&self, set: impl FnOnce(&mut Point)) -> Settings {
-        let Combination { protocol, votes, second_vote, pacemaker, leader, signatures } =
-            self.combination;
         let mut point = Point {
-            protocol: Name(protocol),
-            votes: Name(votes),
-            second_vote,
-            pacemaker: Name(pacemaker),
-            leader: Name(leader),
-            signatures: Name(signatures),
             fixed_leader: self.fixed_leader.0,
             replicas: self.replicas,
             batch: BATCH,
-            ..Point::default()
+            ..Point::of(self.combination)
         };
         set(&mut point);
         Settings {
@@ -146,7 +138,7 @@ impl Bench {
     fn loaded(&self, name: &'static str, set: impl FnOnce(&mut Point)) -> Result<Row, BenchError> {
         let mut row = Row::new(name, self.settings(set));
         let folder = self.folder.join("cluster");
-        row.figures = Some(experiment::run_once(&self.program, &folder, &row.settings)?);
+        row.figures = Some(experiment::run_once(&self.program, &folder, &row.settings)?.0);
         remove(&folder)?;
         Ok(row)
     }

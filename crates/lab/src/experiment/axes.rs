@@ -168,6 +168,22 @@ fn cross<T>(points: &[Point], values: &[T], set: impl Fn(&mut Point, &T)) -> Vec
 }
 
 impl Point {
+    /// That combination, and the rest by default.
+    #[must_use]
+    pub fn of(combination: Combination) -> Self {
+        let Combination { protocol, votes, second_vote, pacemaker, leader, signatures } =
+            combination;
+        Self {
+            protocol: Name(protocol),
+            votes: Name(votes),
+            second_vote,
+            pacemaker: Name(pacemaker),
+            leader: Name(leader),
+            signatures: Name(signatures),
+            ..Self::default()
+        }
+    }
+
     /// The choices that make up the protocol.
     #[must_use]
     pub fn combination(&self) -> Combination {

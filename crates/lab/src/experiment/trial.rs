@@ -19,6 +19,7 @@ use crate::load::{Counts, LoadReport};
 use crate::local::{
     Fresh, LocalCluster, LocalError, ProcessError, ReplicaEnded, Usage, folder_bytes,
 };
+use crate::profile::Profile;
 
 /// How long anything may take that is waited for.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -99,17 +100,23 @@ pub enum TrialError {
 pub(super) struct Measured {
     pub(super) figures: Figures,
     pub(super) foreign_cores: Option<f64>,
+    pub(super) profile: Profile,
 }
 
-/// Runs these settings once, with homes in `folder`, which stay.
+/// Runs these settings once, with homes in `folder`, which stay. Where the replicas' time went comes beside the figures.
 ///
 /// # Errors
 /// [`TrialError`].
-pub fn run_once(program: &Path, folder: &Path, settings: &Settings) -> Result<Figures, TrialError> {
+pub fn run_once(
+    program: &Path,
+    folder: &Path,
+    settings: &Settings,
+) -> Result<(Figures, Profile), TrialError> {
     let stop = AtomicBool::new(false);
     let folder = folder.to_owned();
     let trial = Trial { program, folder, settings, seed: 1, numbers: &[], stop: &stop };
-    Ok(trial.run()?.figures)
+    let Measured { figures, profile, .. } = trial.run()?;
+    Ok((figures, profile))
 }
 
 impl Trial<'_> {
@@ -184,10 +191,12 @@ impl Trial<'_> {
 
         let busy = context::machine_time();
         let before = Spent::of(cluster);
+        let profile_before = Profile::of(cluster);
         let ours_before = before.processor + clients.processor() + own_time();
         let mut sampling = Sampling::new(self.numbers);
         let killed = self.watch(cluster, clients, begins, &mut sampling)?;
         let after = Spent::of(cluster);
+        let profile = Profile::of(cluster).since(&profile_before);
         let ours = after.processor + clients.processor() + own_time();
         let seconds = begins.elapsed().as_secs_f64();
         let busy = context::machine_time().zip(busy).map(|(now, then)| now.saturating_sub(then));
@@ -211,7 +220,7 @@ impl Trial<'_> {
         figures.killed = killed;
         note_replicas(cluster, sampling, &mut figures);
         self.note_doubts(&mut figures, foreign);
-        Ok(Measured { figures, foreign_cores: foreign })
+        Ok(Measured { figures, foreign_cores: foreign, profile })
     }
 
     /// Samples and kills until the measured time is over. Who was killed, and when.

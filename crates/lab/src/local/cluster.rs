@@ -158,9 +158,15 @@ impl LocalCluster {
     /// What a replica says about itself, if it answers.
     #[must_use]
     pub fn status(&self, id: usize) -> Option<Value> {
+        self.ask(id, "/status")
+    }
+
+    /// What a replica tells at `path`, if it answers.
+    #[must_use]
+    pub fn ask(&self, id: usize, path: &str) -> Option<Value> {
         self.replicas.get(id)?.as_ref()?;
         let address = self.http.get(id)?.as_ref()?;
-        http::ask_json(address, "/status", STATUS_WITHIN).ok()
+        http::ask_json(address, path, STATUS_WITHIN).ok()
     }
 
     /// Waits until every replica that is up reaches a quorum.
