@@ -47,7 +47,8 @@ fn spoilers(cluster: &Cluster) -> Vec<bool> {
 }
 
 /// Views that may pass until the next commit, from view `healed` on, where all correct replicas run,
-/// no message is lost, and nobody lacks a block ([`found_together`]). What can cost views:
+/// no message is lost, and nobody lacks a block or all that is to be ordered ([`found_together`]). What can
+/// cost views:
 ///
 /// 1. **What was done before.** A replica does not vote in a view that it gave up, nor propose in
 ///    one that it had reserved when it was stopped: no later one than that behind `healed`.
@@ -115,7 +116,8 @@ fn views_of_a_run(config: &Config, view: View, spoilers: &[bool]) -> u64 {
 }
 
 /// Whether all correct replicas hold the block of the highest certificate that any of them has, so
-/// that each can vote and lead.
+/// that each can vote and lead, and a frame to be ordered, so that each has a reason to. (Where what was
+/// passed on to a leader was lost, it hears of the frame when its client asks again.)
 pub fn found_together(cluster: &Cluster) -> bool {
     let high_qcs = cluster.correct().map(|core| core.protocol().high_qc());
     let Some(highest) = high_qcs.max_by_key(|qc| qc.rank()) else { return false };
@@ -123,5 +125,6 @@ pub fn found_together(cluster: &Cluster) -> bool {
         let root = core.protocol().tree().root().view;
         root >= highest.view() || core.protocol().tree().find(&highest.block()).is_some()
     };
-    cluster.correct().all(|core| !core.is_rejoining() && holds(core))
+    let knows = |core: &Core| !core.is_rejoining() && holds(core) && !core.mempool().is_empty();
+    cluster.correct().all(knows)
 }
