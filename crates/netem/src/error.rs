@@ -1,0 +1,78 @@
+//! Why a network cannot be had.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::topology::TopologyError;
+
+/// Why a network cannot be had, and what helps.
+#[derive(Debug, thiserror::Error)]
+pub enum NetError {
+    /// Who runs this may not make namespaces.
+    #[error(
+        "network namespaces need root (CAP_SYS_ADMIN and CAP_NET_ADMIN): run this with sudo; {0}"
+    )]
+    NotPermitted(io::Error),
+    /// There is no TUN device.
+    #[error(
+        "cannot open /dev/net/tun: {0}; load the module (modprobe tun), and in a container pass the device (--device /dev/net/tun)"
+    )]
+    NoTun(io::Error),
+    /// The program `ip` is not there.
+    #[error("the program `ip` is not there: install iproute2")]
+    NoIp,
+    /// The program `tc` is not there.
+    #[error("the program `tc`, which the kernel's emulator needs, is not there: install iproute2")]
+    NoTc,
+    /// `ip` or `tc` did not do what it was told.
+    #[error("{program} failed in the namespace of node {node}: {words}")]
+    Program {
+        /// `ip` or `tc`.
+        program: &'static str,
+        /// Of which node.
+        node: String,
+        /// What it said.
+        words: String,
+    },
+    /// A name that cannot be one of a network.
+    #[error("{0:?} cannot be the name of a network: take 1 to 16 of a-z and 0-9")]
+    Name(String),
+    /// There is one of this name.
+    #[error("there is a network {name:?} of this process already ({}): take another name, or take that one down", place.display())]
+    Clash {
+        /// The name.
+        name: String,
+        /// Its namespace.
+        place: PathBuf,
+    },
+    /// The description.
+    #[error(transparent)]
+    Topology(#[from] TopologyError),
+    /// The kernel was to emulate, and cannot.
+    #[error(
+        "this kernel has no sch_netem (CONFIG_NET_SCH_NETEM): use the emulator in user space, which is what is done by default; {0}"
+    )]
+    NoKernelEmulator(String),
+    /// A call to the system.
+    #[error("{doing}: {source}")]
+    System {
+        /// What was being done.
+        doing: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The emulator is gone: its thread ended by an error.
+    #[error("the emulator has stopped: {0}")]
+    Stopped(String),
+    /// What was asked of a running network is not understood or not possible.
+    #[error("{0}")]
+    Refused(String),
+}
+
+impl NetError {
+    /// What a call that `doing` describes ended with.
+    pub(crate) fn system(doing: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let doing = doing.into();
+        move |source| Self::System { doing, source }
+    }
+}

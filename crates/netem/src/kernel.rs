@@ -1,0 +1,1 @@
+//! Whether the kernel can emulate links by itself.
