@@ -12,7 +12,7 @@
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The socket of a running network. Dropping it ends its thread.
 pub(crate) struct Control {
-    socket: PathBuf,
+    listener: UnixListener,
     stopping: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -43,12 +43,13 @@ impl Control {
                 .map_err(failed())?;
         }
         let listener = UnixListener::bind(socket).map_err(failed())?;
+        let accepting = listener.try_clone().map_err(failed())?;
         let stopping = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&stopping);
         let thread = std::thread::Builder::new()
             .name("network control".to_owned())
             .spawn(move || {
-                for stream in listener.incoming() {
+                for stream in accepting.incoming() {
                     if told.load(Ordering::Acquire) {
                         return;
                     }
@@ -59,17 +60,17 @@ impl Control {
                 }
             })
             .map_err(failed())?;
-        Ok(Self { socket: socket.to_owned(), stopping, thread: Some(thread) })
+        Ok(Self { listener, stopping, thread: Some(thread) })
     }
 }
 
 impl Drop for Control {
     fn drop(&mut self) {
         self.stopping.store(true, Ordering::Release);
-        // Wakes it. If that cannot be (somebody removed the socket), it is not waited for either.
-        if UnixStream::connect(&self.socket).is_ok()
-            && let Some(thread) = self.thread.take()
-        {
+        // Wakes who accepts. It cannot fail for a socket that listens.
+        let _ = rustix::net::shutdown(&self.listener, rustix::net::Shutdown::Both);
+        if let Some(thread) = self.thread.take() {
+            // A thread that panicked has said so on standard error.
             let _ = thread.join();
         }
     }

@@ -21,14 +21,9 @@ pub enum NetError {
     /// The program `ip` is not there.
     #[error("the program `ip` is not there: install iproute2")]
     NoIp,
-    /// The program `tc` is not there.
-    #[error("the program `tc`, which the kernel's emulator needs, is not there: install iproute2")]
-    NoTc,
-    /// `ip` or `tc` did not do what it was told.
-    #[error("{program} failed in the namespace of node {node}: {words}")]
+    /// `ip` did not do what it was told.
+    #[error("ip failed in the namespace of node {node}: {words}")]
     Program {
-        /// `ip` or `tc`.
-        program: &'static str,
         /// Of which node.
         node: String,
         /// What it said.
@@ -48,11 +43,6 @@ pub enum NetError {
     /// The description.
     #[error(transparent)]
     Topology(#[from] TopologyError),
-    /// The kernel was to emulate, and cannot.
-    #[error(
-        "this kernel has no sch_netem (CONFIG_NET_SCH_NETEM): use the emulator in user space, which is what is done by default; {0}"
-    )]
-    NoKernelEmulator(String),
     /// A call to the system.
     #[error("{doing}: {source}")]
     System {

@@ -111,8 +111,15 @@ pub fn remove() -> Result<Vec<Found>, NetError> {
 
 /// Removes names and a socket; that they are gone already is no error.
 pub(crate) fn erase(namespaces: &[String], socket: &Path) -> Result<(), NetError> {
-    for name in namespaces.iter().filter(|name| Path::new(NAMES).join(name).exists()) {
-        crate::namespace::run("ip", name, &["netns", "delete", name], "")?;
+    for name in namespaces {
+        let is_there = || Path::new(NAMES).join(name).exists();
+        if is_there()
+            && let Err(error) =
+                crate::namespace::run_ip(name, &["netns", "delete", name.as_str()], "")
+            && is_there()
+        {
+            return Err(error);
+        }
     }
     match std::fs::remove_file(socket) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {

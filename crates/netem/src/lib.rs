@@ -3,7 +3,7 @@
 //!
 //! What runs in the namespaces is not changed and talks through the kernel's real TCP and UDP. Each namespace has a
 //! TUN device; one thread of ours ([`emulator`]) reads the packets of all, holds each as long as its link says, and
-//! writes it to the device of the namespace it is for. The kernel's own `sch_netem` is used instead where it is there.
+//! writes it to the device of the namespace it is for.
 //!
 //! - [`link`]: what a link does to packets, as text and checked;
 //! - [`topology`]: the nodes and the links between them, from a matrix or a [`preset`];
@@ -20,7 +20,6 @@
 pub mod control;
 pub mod emulator;
 pub mod error;
-pub mod kernel;
 pub mod leftovers;
 pub mod link;
 pub mod measure;

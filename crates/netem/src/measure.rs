@@ -111,6 +111,9 @@ const RECEIVE_BUFFER_BYTES: usize = 64 << 20;
 /// How long after the last packet was due another is waited for.
 const STRAGGLERS: Duration = Duration::from_millis(500);
 
+/// How long a TCP connection may take to be made.
+const CONNECT_WITHIN: Duration = Duration::from_secs(30);
+
 type Arrivals = (Vec<Duration>, u64, u64, f64);
 
 fn probe_udp(
@@ -218,7 +221,8 @@ fn bulk_tcp(network: &Network, from: usize, to: usize, time: Duration) -> Result
     };
     let listener = sink.within(|| TcpListener::bind((sink.address(), 0)))?.map_err(failed())?;
     let address = listener.local_addr().map_err(failed())?;
-    let mut stream = source.within(|| TcpStream::connect(address))?.map_err(failed())?;
+    let mut stream =
+        source.within(|| TcpStream::connect_timeout(&address, CONNECT_WITHIN))?.map_err(failed())?;
     let (mut accepted, _) = listener.accept().map_err(failed())?;
     // Whatever the link does: neither side waits for ever.
     stream.set_write_timeout(Some(time)).map_err(failed())?;

@@ -91,39 +91,26 @@ impl Namespace {
     }
 }
 
-/// Lets `ip` or `tc` read commands in the namespace of the calling thread.
-pub(crate) fn batch(program: &'static str, node: &str, commands: &str) -> Result<(), NetError> {
-    let arguments: &[&str] = &["-batch", "-"];
-    run(program, node, arguments, commands)
-}
-
-/// Lets `ip` or `tc` do something in the namespace of the calling thread.
-pub(crate) fn run(
-    program: &'static str,
-    node: &str,
-    arguments: &[&str],
-    input: &str,
-) -> Result<(), NetError> {
-    let mut child = Command::new(program)
+/// Lets `ip` do something in the namespace of the calling thread; with `-batch -` it reads commands from `input`.
+pub(crate) fn run_ip(node: &str, arguments: &[&str], input: &str) -> Result<(), NetError> {
+    let mut child = Command::new("ip")
         .args(arguments)
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
-        .map_err(|error| match (error.kind(), program) {
-            (io::ErrorKind::NotFound, "tc") => NetError::NoTc,
-            (io::ErrorKind::NotFound, _) => NetError::NoIp,
-            _ => NetError::System { doing: format!("starting {program}"), source: error },
+        .map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => NetError::NoIp,
+            _ => NetError::System { doing: "starting ip".to_owned(), source: error },
         })?;
     if let Some(mut stdin) = child.stdin.take() {
         // A program that does not read to the end says why below.
         let _ = stdin.write_all(input.as_bytes());
     }
-    let ended =
-        child.wait_with_output().map_err(NetError::system(format!("waiting for {program}")))?;
+    let ended = child.wait_with_output().map_err(NetError::system("waiting for ip"))?;
     if ended.status.success() {
         return Ok(());
     }
     let words = String::from_utf8_lossy(&ended.stderr).trim().replace('\n', "; ");
-    Err(NetError::Program { program, node: node.to_owned(), words })
+    Err(NetError::Program { node: node.to_owned(), words })
 }

@@ -259,10 +259,10 @@ fn furnish(
          addr add {address}/24 dev {DEVICE}\n\
          link set {DEVICE} up\n"
     );
-    namespace::batch("ip", node, &commands)?;
+    namespace::run_ip(node, &["-batch", "-"], &commands)?;
     if let Some(name) = name {
         let thread = rustix::thread::gettid().as_raw_nonzero().to_string();
-        namespace::run("ip", node, &["netns", "attach", name, &thread], "")?;
+        namespace::run_ip(node, &["netns", "attach", name, &thread], "")?;
     }
     Ok(device)
 }

@@ -1,1 +1,0 @@
-//! Whether the kernel can emulate links by itself.
