@@ -18,6 +18,7 @@ use serde::Serialize;
 
 use crate::error::NetError;
 use crate::link::Link;
+use crate::network::Settings;
 use crate::pool::{Pool, Slot};
 pub use crate::shaper::LinkCounters;
 use crate::shaper::{Flights, Shaper, Verdict};
@@ -98,23 +99,22 @@ pub(crate) struct Emulator {
 }
 
 impl Emulator {
-    /// Carries packets between the nodes of `topology` from now on; device i is that of node i, and no packet is longer than `mtu`.
+    /// Carries packets between the nodes of `topology` from now on; device i is that of node i.
     pub(crate) fn start(
         topology: &Topology,
         devices: Vec<OwnedFd>,
-        seed: u64,
-        mtu: usize,
-        most_under_way: u32,
+        settings: &Settings,
     ) -> Result<Self, NetError> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(|errno| NetError::system("making an eventfd")(errno.into()))?;
         let orders = Arc::new(Orders { wake, waiting: Mutex::default(), ended: Mutex::default() });
-        let mut carrier = Carrier::new(topology, seed, mtu, most_under_way);
+        let mut carrier = Carrier::new(topology, settings);
+        let before_others = settings.before_others;
         let shared = Arc::clone(&orders);
         let thread = std::thread::Builder::new()
             .name("network emulator".to_owned())
             .spawn(move || {
-                be_punctual();
+                be_punctual(before_others);
                 if let Err(error) = carrier.run(&devices, &shared) {
                     *shared.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
                     // Whoever waits for a report learns it by its sender being gone.
@@ -161,10 +161,12 @@ impl Drop for Emulator {
     }
 }
 
-/// Timers to the microsecond, and before others: the network does not wait for those who use it. Who may not is as late as others.
-fn be_punctual() {
+/// Timers to the microsecond, and before others if so asked. Who may not is as late as others.
+fn be_punctual(before_others: bool) {
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
-    let _ = rustix::process::setpriority_process(None, -20);
+    if before_others {
+        let _ = rustix::process::setpriority_process(None, -20);
+    }
 }
 
 struct Carrier {
@@ -178,18 +180,18 @@ struct Carrier {
 }
 
 impl Carrier {
-    fn new(topology: &Topology, seed: u64, mtu: usize, most_under_way: u32) -> Self {
+    fn new(topology: &Topology, settings: &Settings) -> Self {
         let nodes = topology.size();
         let pairs = (0..nodes * nodes).map(|pair| (pair / nodes, pair % nodes));
         let shapers = pairs.map(|(from, to)| {
             let link = topology.link(from, to).cloned().unwrap_or_default();
-            Shaper::new(link, seed, from, to)
+            Shaper::new(link, settings.seed, from, to)
         });
         Self {
             nodes,
             shapers: shapers.collect(),
-            pool: Pool::new(most_under_way, mtu),
-            flights: Flights::new(most_under_way as usize),
+            pool: Pool::new(settings.most_under_way, usize::from(settings.mtu)),
+            flights: Flights::new(settings.most_under_way as usize),
             began: Instant::now(),
             counted: Report::default(),
             late: vec![0; LATE_STEPS + 1],

@@ -38,11 +38,20 @@ pub struct Settings {
     pub mtu: u16,
     /// The most packets under way; those beyond are dropped. Each takes `mtu` bytes once it was used.
     pub most_under_way: u32,
+    /// Whether the emulator is given the processor before all others (niceness −20): a network does not wait for those who use
+    /// it. Not for carrying more than a machine that others share can spare.
+    pub before_others: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { naming: Naming::Anonymous, seed: 1, mtu: 1500, most_under_way: 1 << 17 }
+        Self {
+            naming: Naming::Anonymous,
+            seed: 1,
+            mtu: 1500,
+            most_under_way: 1 << 17,
+            before_others: true,
+        }
     }
 }
 
@@ -122,9 +131,7 @@ impl Network {
             namespaces.push(namespace);
             devices.push(device);
         }
-        let mtu = usize::from(settings.mtu);
-        let emulator =
-            Emulator::start(topology, devices, settings.seed, mtu, settings.most_under_way)?;
+        let emulator = Emulator::start(topology, devices, settings)?;
         let running = Arc::new(Running { topology: Mutex::new(topology.clone()), emulator });
         let control = match &names.socket {
             Some(socket) => Some(Control::listen(socket, Arc::clone(&running))?),

@@ -52,8 +52,8 @@ impl Preset {
     }
 }
 
-/// Between two machines in different data centres of one place, there and back: 0.5 to 2.5 ms by the source of `lan`
-/// (its tables of availability zones: 1.6 to 2.4); between two in the same, 0.1. What is taken is the former.
+/// Between two machines in different data centres of one place, there and back: 1.6 to 2.4 ms by the tables of availability zones
+/// in the source of `lan`.
 pub const WITHIN_PLACE_RTT_MS: f64 = 2.0;
 
 /// The link between two places of a preset.

@@ -159,7 +159,7 @@ fn tcp_carries_what_is_sent_over_a_bad_link() {
         .expect("entered")
         .expect("bound");
     let address = listener.local_addr().expect("an address");
-    let sent: Vec<u8> = (0..300_000_u32).map(|i| (i * 31 >> 3) as u8).collect();
+    let sent: Vec<u8> = (0..300_000_u32).map(|i| ((i * 31) >> 3) as u8).collect();
     let received = std::thread::scope(|scope| {
         scope.spawn(|| {
             let stream = client.within(|| TcpStream::connect(address)).expect("entered");
