@@ -12,7 +12,7 @@ SEED ?= 1000000
 NAME ?= batch-sizes
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench bench-matrix bench-crypto study studies-quick coverage pictures sim seeds soak twins mutants model spec audit format-check lint deny docs wasm unit
+.PHONY: help demo test bench bench-matrix bench-crypto bench-store study studies-quick crash-store kill-store loom coverage pictures sim seeds soak twins mutants model spec audit format-check lint deny docs wasm unit
 
 help: ## Print this.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,18 @@ studies-quick: ## Run every study of experiments/ in its quick form: to see that
 			|| exit 1; \
 	done
 
+bench-store: ## The store beside LMDB, redb, fjall and RocksDB (needs clang and cmake); ARGS="--items 10000000 --durable sync --batch 1000".
+	cd bench/store && $(CARGO) run $(LOCKED) --release --features all -- --folder target/data $(ARGS)
+
+crash-store: ## Lose the power of a store in 100,000 ways and more; ARGS="states seed".
+	$(CARGO) run $(LOCKED) --release --package quorate-store --example crash_states -- $(ARGS)
+
+kill-store: ## kill -9 a store under load 200 times.
+	QUORATE_STORE_KILLS=200 $(CARGO) test $(LOCKED) --package quorate-store --test lazy_trie kill
+
+loom: ## Every interleaving of the store's readers with its writer.
+	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom $(CARGO) test $(LOCKED) --package quorate-store --lib readers
+
 sim: ## Five minutes of clusters on virtual time in which anything may go wrong; MINUTES=n for more.
 	$(CARGO) run $(LOCKED) --release --bin quorate -- sim --minutes $(MINUTES) $(ARGS)
 
@@ -62,8 +74,8 @@ model: ## Every execution within a bound: all variants and their mutants, some m
 
 spec: ## The TLA+ specification explored, and recorded runs of the core held against it; wants java and mvn, some minutes.
 	ci/tlc.sh
-	$(CARGO) run $(LOCKED) --release -p quorate-model --bin quorate-spec -- explore
-	$(CARGO) run $(LOCKED) --release -p quorate-model --bin quorate-spec -- traces $(ARGS)
+	$(CARGO) run $(LOCKED) -p quorate-model --bin quorate-spec -- explore
+	$(CARGO) run $(LOCKED) -p quorate-model --bin quorate-spec -- traces $(ARGS)
 
 test: format-check deny lint docs wasm unit seeds ## Everything a change must pass.
 

@@ -45,6 +45,8 @@ pub struct Slot {
     pub clock: Clock,
     /// It does nothing until then, as a process that was stopped.
     pub paused_until: Time,
+    /// It waits for its disk until then.
+    pub(crate) syncs_until: Time,
     /// Its deadline, by the time of the world.
     pub(crate) deadline: Option<Time>,
     /// What it has written.
@@ -130,6 +132,7 @@ impl Cluster {
             core: None,
             clock: Clock::default(),
             paused_until: Time(0),
+            syncs_until: Time(0),
             deadline: None,
             disk: Disk::default(),
             life: 0,
@@ -308,7 +311,7 @@ impl Cluster {
         let place = &mut self.slots[slot];
         place.core = None;
         place.deadline = None;
-        place.paused_until = Time(0);
+        (place.paused_until, place.syncs_until) = (Time(0), Time(0));
         place.life += 1;
         place.checked = (0, 0);
         place.writing = None;
@@ -335,7 +338,9 @@ impl Cluster {
     pub fn pause(&mut self, slot: usize, micros: u64) {
         self.faults.fired("pause");
         self.note(slot, || "is stopped for a while".into());
-        self.slots[slot].paused_until = self.now.after(Duration::from_micros(micros));
+        let until = self.now.after(Duration::from_micros(micros));
+        let place = &mut self.slots[slot];
+        place.paused_until = place.paused_until.max(until);
     }
 
     pub(crate) fn schedule(&mut self, delay: u64, event: Event) {
@@ -470,7 +475,7 @@ impl Cluster {
     }
 
     /// Runs until `done`, at most so long; says whether it came to that.
-    pub fn run_until(&mut self, micros: u64, done: impl Fn(&Self) -> bool) -> bool {
+    pub fn run_until(&mut self, micros: u64, mut done: impl FnMut(&Self) -> bool) -> bool {
         let until = self.now.after(Duration::from_micros(micros));
         while !done(self) {
             if !self.step(until) {

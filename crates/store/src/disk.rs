@@ -9,12 +9,14 @@
 mod crash;
 mod file;
 mod machine;
+mod map;
 mod memory;
 mod power;
 
 pub use crash::{CrashDisk, Fate, SECTOR_BYTES};
 pub use file::FileDisk;
 pub use machine::{Fired, Machine};
+pub use map::Map;
 pub use memory::MemoryDisk;
 pub use power::{Lost, PowerDisk};
 
@@ -29,6 +31,14 @@ pub trait Disk: Send + Sync {
     /// # Errors
     /// `AlreadyExists`; `StorageFull`, in which case a shorter file may remain; or what the system says.
     fn create(&self, name: &str, size: u64) -> io::Result<Arc<dyn DiskFile>>;
+    /// Creates a file of `size` zero bytes whose blocks are the file's, so that writing it cannot fill the disk, but need not be
+    /// written. Neither content nor name is durable yet.
+    ///
+    /// # Errors
+    /// As [`Disk::create`].
+    fn reserve(&self, name: &str, size: u64) -> io::Result<Arc<dyn DiskFile>> {
+        self.create(name, size)
+    }
     /// Opens an existing file for reading and writing.
     ///
     /// # Errors
@@ -78,6 +88,23 @@ pub trait DiskFile: Send + Sync {
     /// # Errors
     /// What the system says.
     fn size(&self) -> io::Result<u64>;
+    /// Its first `bytes` as memory, or `None` where files cannot be mapped.
+    ///
+    /// # Errors
+    /// `UnexpectedEof` if the file is shorter, or what the system says.
+    fn map(&self, bytes: u64) -> io::Result<Option<Map>> {
+        let _ = bytes;
+        Ok(None)
+    }
+    /// The same file, whose first `bytes` are written through memory: for many small writes to a file that has its blocks. Full disks and
+    /// broken ones show at [`DiskFile::sync_data`]. `None` where that is not possible, or not safe.
+    ///
+    /// # Errors
+    /// As [`DiskFile::map`].
+    fn written_through_memory(&self, bytes: u64) -> io::Result<Option<Arc<dyn DiskFile>>> {
+        let _ = bytes;
+        Ok(None)
+    }
 }
 
 /// Refuses a name that would leave the folder.

@@ -3,16 +3,20 @@
 //! - [`disk`]: a folder of files behind a small trait, with a real, an in-memory and a crash-recording backend;
 //! - [`wal`]: the write-ahead log, with the newest small record of its owner kept in redundant slots;
 //! - [`snapshot`]: large states written once, read in verified chunks;
+//! - [`lazy_trie`]: a persistent key-value store, memory-mapped, on that log;
 //! - [`atomic_file`]: small files replaced whole;
 //! - [`lock`]: one process per data folder.
 //!
 //! Two rules hold everywhere. What a file holds is not believed before its checksum and its bounds were checked, and an
 //! error of a write or a sync is final: the kernel may have dropped the dirty pages, so a second fsync that succeeds
 //! proves nothing (Rebello et al., "Can Applications Recover from fsync Failures?", ATC 2020).
-#![forbid(unsafe_code)]
+//!
+//! Unsafe code is denied but for two modules that deal with mapped memory: `disk/map.rs` and `lazy_trie/memory.rs`.
+#![deny(unsafe_code)]
 
 pub mod atomic_file;
 pub mod disk;
+pub mod lazy_trie;
 pub mod lock;
 pub mod snapshot;
 pub mod wal;

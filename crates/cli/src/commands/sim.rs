@@ -2,6 +2,7 @@
 
 mod report;
 
+use std::collections::BTreeSet;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -11,7 +12,7 @@ use clap::Args;
 use quorate_adversary::Schedule;
 use quorate_core::hotstuff::rules::{self, Rules};
 use quorate_node::config::{Finding, Place};
-use quorate_sim::campaign::{self, Campaign, Progress, Violation};
+use quorate_sim::campaign::{self, Campaign, Progress, Report, Violation};
 use quorate_sim::diagram;
 use quorate_sim::swarm::{Plan, Trouble};
 use quorate_sim::trace::Trace;
@@ -144,17 +145,14 @@ fn search(arguments: &Arguments, format: Format) -> Result<(), Failure> {
         let running = scope.spawn(|| campaign.run(&progress));
         let live = std::io::stderr().is_terminal();
         let every = if live { EVERY.0 } else { EVERY.1 };
-        let mut told_at = Instant::now();
+        let (mut told_at, mut told_of) = (Instant::now(), BTreeSet::new());
         while !running.is_finished() {
             if told.load(Ordering::Relaxed) {
                 progress.stop();
             }
             if told_at.elapsed() >= every {
                 told_at = Instant::now();
-                let line = report::live(&progress.report(), began.elapsed());
-                let end = if live { "\r" } else { "\n" };
-                // Whoever closed standard error does not want to see it.
-                let _ = write!(std::io::stderr(), "{line}{end}");
+                tell(&progress.report(), began.elapsed(), live, &mut told_of);
             }
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -181,6 +179,17 @@ fn search(arguments: &Arguments, format: Format) -> Result<(), Failure> {
         None => Ok(()),
         Some(first) => Err(violated(first, &arguments.repeated())),
     }
+}
+
+/// Says what is going on, and each violation once. Whoever closed standard error does not want to
+/// see it.
+fn tell(report: &Report, elapsed: Duration, live: bool, told_of: &mut BTreeSet<u64>) {
+    let (begin, end) = if live { ("\r\x1b[K", "\r") } else { ("", "\n") };
+    for found in report.violations.iter().filter(|found| told_of.insert(found.seed)) {
+        let Violation { seed, oracle, what, .. } = found;
+        let _ = writeln!(std::io::stderr(), "{begin}seed {seed}: {oracle}: {what}");
+    }
+    let _ = write!(std::io::stderr(), "{}{end}", report::live(report, elapsed));
 }
 
 fn replay(arguments: &Arguments, seed: u64) -> Result<(), Failure> {

@@ -40,7 +40,7 @@ pub fn spans(schedule: &Schedule, duration: Duration) -> Vec<Under> {
 }
 
 /// The same for a process that starts `settle` before measuring begins: nothing happens before, and
-/// nothing after.
+/// nothing after. Each span becomes an adversary of its own: one that learns begins anew.
 #[must_use]
 pub fn of_process(spans: &[Under], settle: Duration) -> String {
     let ms = |seconds: f64| settle.as_millis() + (seconds * 1e3).round() as u128;

@@ -15,6 +15,9 @@ pub const RUNS: &str = "runs.jsonl";
 /// The study's file, as it was.
 pub const STUDY: &str = "study.toml";
 
+/// How long it may take from a signal to the flag that says so.
+const STOP_WITHIN: Duration = Duration::from_millis(200);
+
 /// Where and with what a study is run.
 #[derive(Clone, Debug)]
 pub struct Laboratory {
@@ -171,6 +174,11 @@ impl Laboratory {
             stop,
         };
         let outcome = trial.run();
+        if outcome.is_err() {
+            // From a terminal the processes are told to stop as this one is, and may have ended before the flag
+            // was set.
+            std::thread::sleep(STOP_WITHIN);
+        }
         if stop.load(Ordering::Relaxed) {
             // Being told to stop, the processes may have been told as well: it means nothing.
             remove_folder(&folder)?;

@@ -1,6 +1,6 @@
 //! Which runs a study is made of, and in which order.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
@@ -69,16 +69,22 @@ impl Plan {
 }
 
 impl Plan {
-    /// The axes, and keys of `node.toml`, of which there is more than one value.
+    /// The axes, and keys of `node.toml`, of which there is more than one value. What only tells variants
+    /// apart is not among them: the variant's name says it.
     #[must_use]
     pub fn varying(&self) -> Vec<String> {
         let keys = self.settings.iter().flat_map(|settings| settings.point.set.keys().cloned());
         let keys: BTreeSet<String> = keys.collect();
         let names = AXES.iter().map(|axis| (*axis).to_owned()).chain(keys);
-        let values = |name: &str| -> BTreeSet<Option<String>> {
-            self.settings.iter().map(|settings| settings.point.text(name)).collect()
+        let varies = |name: &String| {
+            let mut values: BTreeMap<&str, BTreeSet<Option<String>>> = BTreeMap::new();
+            for Settings { point, .. } in &self.settings {
+                let variant = if name == "variant" { "" } else { point.variant.as_str() };
+                values.entry(variant).or_default().insert(point.text(name));
+            }
+            values.values().any(|values| values.len() > 1)
         };
-        names.filter(|name| values(name).len() > 1).collect()
+        names.filter(varies).collect()
     }
 }
 

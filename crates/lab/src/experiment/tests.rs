@@ -89,6 +89,7 @@ fn a_variant_says_in_what_it_differs_and_quick_what_is_less() {
             named("y", 2, 10)
         ]
     );
+    assert_eq!(full.varying(), ["variant", "replicas", "batch"]);
     let quick = Plan::new(&study(&text).quick(), &text, Path::new(FILE)).unwrap();
     assert_eq!(shown(&quick), [named("x", 1, 7), named("y", 1, 4), named("y", 1, 10)]);
     assert_eq!((full.runs.len(), quick.runs.len()), (6 * 3, 3));

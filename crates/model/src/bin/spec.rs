@@ -17,6 +17,7 @@ use std::time::Instant;
 use quorate_model::spec::campaign::{self, Case, Judged};
 use quorate_model::spec::explore;
 use quorate_model::spec::file::{MAX_BYTES, Run};
+use quorate_model::spec::mutations;
 use quorate_model::spec::run::{PROTOCOLS, record};
 use quorate_model::spec::tlc::Tlc;
 
@@ -129,11 +130,11 @@ fn report(judged: &[Judged]) -> bool {
     let wrong = || judged.iter().filter(|judged| judged.case.mutation.is_some());
     let rejected = wrong().filter(|judged| judged.outcome.is_ok()).count();
     println!("  {rejected} of {} wrong runs rejected, at the step that is wrong", wrong().count());
-    let mut known = None;
-    for judged in wrong().filter(|judged| judged.outcome.is_ok()) {
-        if known.replace(judged.case.mutation) != Some(judged.case.mutation) {
-            println!("    {}\n      {}", judged.case.mutation.unwrap_or(""), judged.told());
-        }
+    for mutation in mutations::ALL {
+        let tried = || wrong().filter(|judged| judged.case.mutation == Some(mutation.name));
+        let found = || tried().filter(|judged| judged.outcome.is_ok());
+        println!("    {:<44} {} of {}", mutation.name, found().count(), tried().count());
+        found().take(1).for_each(|judged| println!("      {}", judged.told()));
     }
     for judged in judged.iter().filter(|judged| judged.outcome.is_err()) {
         println!(

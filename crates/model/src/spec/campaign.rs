@@ -111,6 +111,7 @@ pub fn judge(tlc: &Tlc, cases: Vec<Case>) -> Result<Vec<Judged>, TlcError> {
             name: &name,
             root: &data::root("Trace", &group.protocol),
             configuration: &data::configuration(&group),
+            workers: 2,
             options: &[],
             module: Some(("TraceData", &data::module(&runs))),
         })?;

@@ -77,6 +77,7 @@ impl Exploration {
             name: &name,
             root: &root("Explore", self.protocol),
             configuration: &self.configuration(),
+            workers: if self.breaks.is_some() { 1 } else { 2 },
             options: &options,
             module: None,
         })?;
@@ -139,7 +140,7 @@ fn of_protocol(protocol: &'static str, quick: bool) -> Vec<Exploration> {
         (false, false) => (5, 8),
     };
     let free = Exploration { payloads: 2, ..of("Freely", 3) };
-    let runs = if quick { 30 } else { 300 };
+    let runs = if quick { 20 } else { 150 };
     let restart = [("Found", "FoundNothing"), ("Remembers", "RemembersAnything")];
     let commit = |three, two| [("CommitOf", if chained { three } else { two })];
     let mut all = vec![

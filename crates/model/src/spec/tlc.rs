@@ -70,6 +70,8 @@ pub struct Call<'a> {
     pub root: &'a str,
     /// What the configuration says.
     pub configuration: &'a str,
+    /// Threads. One alone finds the shortest violation.
+    pub workers: usize,
     /// More options.
     pub options: &'a [&'a str],
     /// A module with data: its name and text.
@@ -111,7 +113,8 @@ impl Tlc {
         let output = Command::new("java")
             .args(["-XX:+UseParallelGC", "-Xss16m", "-cp"])
             .arg(jar)
-            .args(["tlc2.TLC", "-workers", "2", "-nowarning", "-metadir", "states"])
+            .args(["tlc2.TLC", "-nowarning", "-metadir", "states"])
+            .args(["-workers", &call.workers.to_string()])
             .args(call.options)
             .args(["-config", &format!("{}.cfg", call.root), &format!("{}.tla", call.root)])
             .current_dir(&folder)
@@ -162,8 +165,13 @@ pub fn answer(text: String) -> Result<Answer, String> {
             .parse()
             .ok()
     });
-    let random = text.lines().find_map(|line| {
-        line.strip_prefix("The number of states generated: ")?.replace(',', "").parse().ok()
+    // Of random executions.
+    let random = text.lines().rev().find_map(|line| {
+        line.strip_prefix("Progress: ")?
+            .strip_suffix(" states checked.")?
+            .replace(',', "")
+            .parse()
+            .ok()
     });
     let states =
         random.or_else(|| number(" distinct states found")).or_else(|| number(" states generated"));

@@ -15,8 +15,11 @@ use crate::rng::Rng;
 pub enum Damage {
     /// Something that was written is not there any more as it was.
     Corrupted(Corruption),
-    /// A write went elsewhere, or nowhere, or will.
-    Astray,
+    /// A write went elsewhere, or nowhere, or will: that is so when more than these have gone astray.
+    Astray {
+        /// How many had, on this disk, when it was arranged.
+        before: u64,
+    },
     /// An old state was put back.
     SetBack,
 }
@@ -176,7 +179,8 @@ impl Cluster {
         if log.misdirect(name, n, (!lost).then_some(to)).is_err() {
             return false;
         }
-        self.slots[slot].disk.damage = Some(Damage::Astray);
+        let disk = &mut self.slots[slot].disk;
+        disk.damage = Some(Damage::Astray { before: disk.astray() });
         true
     }
 }

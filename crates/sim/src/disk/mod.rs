@@ -115,7 +115,13 @@ impl Disk {
         };
         let opened = quorate_journal::open(&disks, &site.owner, options, fresh)?;
         let end = opened.journal.log().end();
-        self.promises.compare(opened.recovery.as_ref(), end, self.damage.take());
+        let astray = self.astray();
+        let met = self.damage.take_if(|damage| match damage {
+            // The write is yet to come.
+            Damage::Astray { before } => astray > *before,
+            Damage::Corrupted(_) | Damage::SetBack => true,
+        });
+        self.promises.compare(opened.recovery.as_ref(), end, met);
         self.open = Some(Open { journal: opened.journal, states: opened.states, served: None });
         Ok((opened.execution, opened.recovery))
     }
@@ -128,6 +134,12 @@ impl Disk {
     /// Whether nothing was ever promised to be kept on it.
     pub fn is_blank(&self) -> bool {
         self.promises.is_empty()
+    }
+
+    /// How many writes have gone astray.
+    fn astray(&self) -> u64 {
+        let fired = self.machine.fired();
+        fired.writes_lost + fired.writes_misdirected
     }
 
     /// Whether it was damaged since the last recovery.

@@ -26,7 +26,9 @@ impl Cluster {
         self.faults.fired("slow sync");
         let place = &mut self.slots[slot];
         let until = self.now.after(Duration::from_micros(micros));
-        place.paused_until = place.paused_until.max(until);
+        // Whatever else comes at that instant comes after.
+        place.syncs_until = until.after(Duration::from_nanos(1));
+        place.paused_until = place.paused_until.max(place.syncs_until);
         let life = place.life;
         self.events.push(until, Event::Released { from: slot, life, actions });
     }

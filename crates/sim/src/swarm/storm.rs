@@ -51,7 +51,7 @@ pub(super) fn rage(cluster: &mut Cluster, rng: &mut Rng, plan: &Plan, trouble: T
 /// repaired, or costs nothing.
 fn lose_data(cluster: &mut Cluster, rng: &mut Rng, slot: usize) {
     if rng.percent(50) {
-        if rng.percent(25) {
+        if rng.percent(60) {
             cluster.misdirect_write(slot, 1 + rng.below(6), rng.percent(50));
         } else {
             cluster.corrupt(slot, rng.pick(&Corruption::ALL));

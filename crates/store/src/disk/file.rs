@@ -1,6 +1,7 @@
 //! The real folder.
 
-use super::{Disk, DiskFile, check_name};
+use super::map::WriteMap;
+use super::{Disk, DiskFile, Map, check_name};
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -46,11 +47,17 @@ impl FileDisk {
     }
 }
 
-impl Disk for FileDisk {
-    fn create(&self, name: &str, size: u64) -> io::Result<Arc<dyn DiskFile>> {
+impl FileDisk {
+    fn create_empty(&self, name: &str) -> io::Result<File> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create_new(true).mode(self.mode);
-        let file = options.open(self.path(name)?)?;
+        options.open(self.path(name)?)
+    }
+}
+
+impl Disk for FileDisk {
+    fn create(&self, name: &str, size: u64) -> io::Result<Arc<dyn DiskFile>> {
+        let file = self.create_empty(name)?;
         let zeros = vec![0; ZEROS_BYTES.min(usize::try_from(size).unwrap_or(ZEROS_BYTES))];
         let mut offset = 0;
         while offset < size {
@@ -59,6 +66,19 @@ impl Disk for FileDisk {
             offset += length as u64;
         }
         Ok(Arc::new(OpenFile(file)))
+    }
+
+    fn reserve(&self, name: &str, size: u64) -> io::Result<Arc<dyn DiskFile>> {
+        let file = self.create_empty(name)?;
+        match rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, size) {
+            Ok(()) => Ok(Arc::new(OpenFile(file))),
+            // A file system that cannot reserve: zeros take the blocks, if anything does.
+            Err(rustix::io::Errno::OPNOTSUPP) => {
+                fs::remove_file(self.path(name)?)?;
+                self.create(name, size)
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
@@ -94,7 +114,34 @@ impl Disk for FileDisk {
     }
 }
 
+/// File systems that overwrite in place: ext2 to ext4, XFS, tmpfs.
+const IN_PLACE: [u64; 3] = [0xef53, 0x5846_5342, 0x0102_1994];
+
 struct OpenFile(File);
+
+/// The page cache is one: reads and syncs of the file see what is stored in the map.
+struct WrittenThroughMemory {
+    file: OpenFile,
+    map: WriteMap,
+}
+
+impl DiskFile for WrittenThroughMemory {
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
+        self.file.read_at(offset, into)
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        if self.map.write(offset, bytes) { Ok(()) } else { self.file.write_at(offset, bytes) }
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        self.file.size()
+    }
+}
 
 impl DiskFile for OpenFile {
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
@@ -111,5 +158,18 @@ impl DiskFile for OpenFile {
 
     fn size(&self) -> io::Result<u64> {
         Ok(self.0.metadata()?.len())
+    }
+
+    fn map(&self, bytes: u64) -> io::Result<Option<Map>> {
+        Map::new(&self.0, bytes).map(Some)
+    }
+
+    fn written_through_memory(&self, bytes: u64) -> io::Result<Option<Arc<dyn DiskFile>>> {
+        // A file system that writes elsewhere what is overwritten may find itself full then, and all it could do is kill this process.
+        if !IN_PLACE.contains(&(rustix::fs::fstatfs(&self.0)?.f_type as u64)) {
+            return Ok(None);
+        }
+        let map = WriteMap::new(&self.0, bytes)?;
+        Ok(Some(Arc::new(WrittenThroughMemory { file: OpenFile(self.0.try_clone()?), map })))
     }
 }

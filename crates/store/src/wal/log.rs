@@ -10,7 +10,7 @@ use super::reader::{LogReader, Shared};
 use super::recover::{self, Recovered};
 use super::segment::{Safety, Segment, activate};
 use super::spares::Spares;
-use crate::disk::Disk;
+use crate::disk::{Disk, DiskFile};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -122,6 +122,7 @@ impl Log {
         options.check()?;
         let (start, recovered) = recover::recover(&disk, &options)?;
         let copy_missing = start.copy_number < start.safety.number;
+        let start = Start { active: start.active.writable(&options)?, ..start };
         let mut log = Log::start(disk, options, start);
         log.mend(copy_missing)?;
         Ok((log, recovered))
@@ -246,6 +247,12 @@ impl Log {
         let segments: u64 =
             self.shared.segments().iter().map(|segment| segment.geometry.segment_bytes).sum();
         segments + self.spares.bytes()
+    }
+
+    /// The file records are being written to. Syncing it beside the log makes the [`Durability::Sync`] that follows quick; it promises
+    /// nothing itself.
+    pub fn active_file(&self) -> Arc<dyn DiskFile> {
+        Arc::clone(&self.active.file)
     }
 
     /// Counters since the log was opened.
@@ -394,7 +401,7 @@ impl Log {
         self.statistics.bytes_written += bytes;
         self.statistics.syncs += 2;
         self.statistics.rotations += 1;
-        self.active = Segment::new(&header, spare.file);
+        self.active = Segment::new(&header, spare.file).writable(&self.options)?;
         self.written = written;
         self.slot_number = self.safety.number;
         self.slots = Sides::new(Side::A);

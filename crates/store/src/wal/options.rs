@@ -23,16 +23,20 @@ pub struct Options {
     pub slot_bytes: u32,
     /// How the next segment's file is made.
     pub preparation: Preparation,
+    /// Segments are written through memory where the disk can: a commit with [`Durability::Os`](super::Durability::Os) then
+    /// costs no call of the system. Errors of the disk show when a segment is synced.
+    pub through_memory: bool,
 }
 
 impl Options {
-    /// The defaults: segments of 64 MiB, slots of 128 KiB, prepared ahead.
+    /// The defaults: segments of 64 MiB, slots of 128 KiB, prepared ahead, written by calls.
     pub fn new(identity: [u8; 16]) -> Options {
         Options {
             identity,
             segment_bytes: 64 << 20,
             slot_bytes: 128 << 10,
             preparation: Preparation::Ahead,
+            through_memory: false,
         }
     }
 

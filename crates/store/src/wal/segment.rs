@@ -4,6 +4,7 @@ use super::error::Error;
 use super::format::{
     END_MARK, Geometry, Header, SAFETY_KIND, Seal, Side, encode_mark, encode_slot, put_record,
 };
+use super::options::Options;
 use super::spares::Spare;
 use crate::disk::{Disk, DiskFile};
 use std::sync::Arc;
@@ -31,6 +32,17 @@ impl Segment {
             geometry: header.geometry,
             end: None,
         }
+    }
+
+    /// For being appended to.
+    pub(super) fn writable(mut self, options: &Options) -> Result<Segment, Error> {
+        if options.through_memory {
+            let bytes = self.geometry.segment_bytes;
+            let mapped =
+                self.file.written_through_memory(bytes).map_err(Error::io(&self.name, "map"))?;
+            self.file = mapped.unwrap_or(self.file);
+        }
+        Ok(self)
     }
 
     /// Position of the first record.

@@ -45,7 +45,10 @@ pub fn slow(place: &mut Option<Cluster>) {
 pub fn sent_to_one(place: &mut Option<Cluster>) {
     for rules in variants() {
         for replica in 0..4 {
-            let cluster = start(place, Config { rules, ..Config::default() }, None);
+            // Nor does it ask again: then it would be passed on at once.
+            let client_patience = 10 * PATIENCE_MICROS;
+            let cluster =
+                start(place, Config { rules, client_patience, ..Config::default() }, None);
             cluster.turn_client_to(0, Targets::One { replica, relay: false });
             cluster.request(0, 1, 10);
             // The answers of others must not be needed for what is looked at here.

@@ -1,0 +1,67 @@
+//! A persistent key-value store: a lazy-trie in memory-mapped files, with the crate's write-ahead log before it.
+//!
+//! Keys are hashed (BLAKE3) to 32 bytes, which are read as digits of seven bits on the way down a 128-ary trie. Nodes skip digits
+//! that all below them share (path compression), and items gather in a bucket until there are too many for one (sluggish splitting), so that
+//! the trie stays shallow and small. After the store of that design in a thesis defence (Yin, 2021: "CedrusDB"), from which it departs
+//! where `docs/store.md` says so.
+//!
+//! ```
+//! # let folder = tempfile::tempdir().unwrap();
+//! use quorate_store::lazy_trie::{Batch, Options, Store};
+//! let (store, _) = Store::open(folder.path(), Options::default())?;
+//! store.put(b"planet", b"Uranus")?;
+//! let mut batch = Batch::new();
+//! batch.put(b"planet", b"Neptune")?;
+//! batch.delete(b"moon")?;
+//! let before = store.snapshot()?;
+//! store.write(&batch)?;
+//! assert_eq!(before.get_ref(b"planet")?, Some(&b"Uranus"[..]));
+//! assert_eq!(store.get(b"planet")?, Some(b"Neptune".to_vec()));
+//! # drop(before);
+//! # Ok::<(), quorate_store::lazy_trie::Error>(())
+//! ```
+//!
+//! # How it stays whole
+//! Nothing that a checkpoint refers to is ever overwritten: changed nodes are copied to other slots (shadows), and slots are taken again only
+//! when a newer checkpoint is durable. A commit is a record of the log; what it changes in the space is written out later, beside everything else
+//! and in any order. After a crash the last checkpoint is as it was, and the log has the rest.
+
+mod batch;
+mod bucket;
+mod capture;
+mod check;
+mod checkpoint;
+mod classes;
+mod edit;
+mod entry;
+mod error;
+mod hash;
+mod head;
+mod item;
+mod ledger;
+mod memory;
+mod node;
+mod open;
+mod options;
+mod readers;
+mod recover;
+mod regions;
+mod slab;
+mod snapshot;
+mod space;
+mod statistics;
+mod store;
+mod tree;
+mod writer;
+
+pub use batch::{BATCH_LIMIT_BYTES, Batch};
+pub use check::Checked;
+pub use error::Error;
+pub use hash::Hash;
+pub use head::FORMAT_VERSION;
+pub use item::{Item, KEY_LIMIT_BYTES, Name, VALUE_LIMIT_BYTES};
+pub use open::Recovered;
+pub use options::{Durability, Options, Recovery, WriteOut};
+pub use snapshot::{Iter, Snapshot};
+pub use statistics::Statistics;
+pub use store::Store;

@@ -1,0 +1,181 @@
+//! Reading everything, and comparing the tree with what the space takes to be in use.
+
+use super::bucket::Bucket;
+use super::entry::{Address, Entry, Kind};
+use super::error::Error;
+use super::item;
+use super::memory::View;
+use super::node::{self, Node};
+use super::slab::Use;
+use super::store::{Store, lock};
+use super::tree::check_depth;
+use std::collections::BTreeSet;
+
+/// What a check found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Checked {
+    /// Items that could be read and are where their hashes belong.
+    pub items: u64,
+    /// Buckets and nodes.
+    pub buckets: u64,
+    /// Nodes.
+    pub nodes: u64,
+    /// How many nodes the longest path has.
+    pub height: usize,
+    /// What is damaged, the first thousand.
+    pub damage: Vec<String>,
+}
+
+/// No more is listed.
+const DAMAGE_LISTED: usize = 1000;
+
+impl Store {
+    /// Reads everything the last commit holds, and verifies checksums, places and the lists of what is in use. Writers wait meanwhile.
+    ///
+    /// # Errors
+    /// [`Error::TooManySnapshots`]. Damage is told in the result.
+    pub fn check(&self) -> Result<Checked, Error> {
+        // A checkpoint has slots in hand that no list names.
+        let _none = lock(&self.shared.checkpointing);
+        // The log's lock keeps other batches from being published, the writer's from being made.
+        let _log = lock(&self.shared.log);
+        let writer = lock(&self.shared.writer);
+        let snapshot = self.snapshot()?;
+        let mut walk = Walk {
+            view: snapshot.reading(),
+            path: Vec::new(),
+            seen: BTreeSet::new(),
+            checked: Checked::default(),
+        };
+        walk.entry(snapshot.root());
+        let Walk { mut seen, mut checked, .. } = walk;
+        if writer.pending.is_empty() && writer.stopped.is_none() {
+            if checked.items != writer.totals.items {
+                checked.note(format!(
+                    "{} items were found, {} counted",
+                    checked.items, writer.totals.items
+                ));
+            }
+            seen.extend(writer.space.waiting());
+            compare(&writer.space, &seen, &mut checked);
+        }
+        Ok(checked)
+    }
+}
+
+/// Every slot taken must be reachable or wait to be given back, and the other way round.
+fn compare(space: &super::space::Space, seen: &BTreeSet<Address>, checked: &mut Checked) {
+    let mut taken = BTreeSet::new();
+    for (index, slab) in space.slabs.iter().enumerate() {
+        let slot_bytes = match slab.usage {
+            Use::Slots(_) => space.classes.size(slab.class),
+            Use::Run => 0,
+            _ => continue,
+        };
+        if slab.used.count() + slab.unused != slab.slots {
+            checked.note(format!("slab {index}: the count of free slots is wrong"));
+        }
+        taken.extend(
+            slab.used.iter().map(|slot| space.memory.address(index as u32, slot * slot_bytes)),
+        );
+    }
+    for address in taken.difference(seen) {
+        let (slab, _) = space.place(*address);
+        if !space.is_idle_slot(*address) {
+            checked
+                .note(format!("slab {slab}: the slot at {} is taken by nothing", address.bytes()));
+        }
+    }
+    for address in seen.difference(&taken) {
+        checked.note(format!("the slot at {} is in use and not taken", address.bytes()));
+    }
+}
+
+impl Checked {
+    fn note(&mut self, damage: String) {
+        if self.damage.len() < DAMAGE_LISTED {
+            self.damage.push(damage);
+        }
+    }
+}
+
+struct Walk<'a> {
+    view: View<'a>,
+    /// Digits on the way here.
+    path: Vec<u8>,
+    seen: BTreeSet<Address>,
+    checked: Checked,
+}
+
+impl Walk<'_> {
+    fn entry(&mut self, entry: Entry) {
+        if entry.kind() == Kind::Empty {
+            return;
+        }
+        if !self.seen.insert(entry.address()) {
+            let damage = self.view.memory().damaged(entry.address(), "two entries lead there");
+            self.checked.note(damage.to_string());
+            return;
+        }
+        if let Err(error) = self.look_into(entry) {
+            self.checked.note(error.to_string());
+        }
+    }
+
+    fn look_into(&mut self, entry: Entry) -> Result<(), Error> {
+        let address = entry.address();
+        match entry.kind() {
+            Kind::Empty => {}
+            Kind::Item => {
+                let hash = item::read(self.view, address)?.hash();
+                let here = self.path.iter().enumerate().all(|(i, digit)| hash.digit(i) == *digit);
+                if !here || hash.tag() != entry.tag() {
+                    return Err(self
+                        .view
+                        .memory()
+                        .damaged(address, "an item is not where it belongs"));
+                }
+                self.checked.items += 1;
+            }
+            Kind::Bucket => {
+                self.checked.buckets += 1;
+                for entry in Bucket::read(self.view, address)?.entries() {
+                    self.entry(entry);
+                }
+            }
+            Kind::Node => {
+                self.checked.nodes += 1;
+                let node = Node::read(self.view, address)?;
+                self.verify(address)?;
+                let depth = self.path.len();
+                self.path.extend_from_slice(node.prefix);
+                check_depth(self.view, entry, self.path.len())?;
+                let mut slots = node.slots();
+                while slots != 0 {
+                    let digit = slots.trailing_zeros() as u8;
+                    slots &= slots - 1;
+                    self.path.push(digit);
+                    self.checked.height = self.checked.height.max(self.path.len());
+                    self.entry(node.child(digit));
+                    self.path.pop();
+                }
+                self.path.truncate(depth);
+            }
+        }
+        Ok(())
+    }
+
+    /// The checksum of a node that was written out: readers may have taken it on trust.
+    fn verify(&self, address: Address) -> Result<(), Error> {
+        let damaged = |what| self.view.memory().damaged(address, what);
+        let room = self.view.room(address).ok_or_else(|| damaged("nothing is there"))?;
+        let head = room.take(node::HEAD_BYTES).ok_or_else(|| damaged("a node does not fit"))?;
+        let bytes = node::length(head).and_then(|length| room.take(length));
+        let bytes = bytes.ok_or_else(|| damaged("the length of a node"))?;
+        // A shadow's nodes get their checksums when they are written out.
+        if bytes.starts_with(&[0; 4]) || node::is_sound(address, bytes) {
+            return Ok(());
+        }
+        Err(damaged("the checksum of a node"))
+    }
+}

@@ -1,0 +1,353 @@
+//! Changing the tree: what a version may show is never changed but copied; what the batch at work has made is changed in place.
+
+use super::bucket::{self, Bucket};
+use super::entry::{Entry, Kind};
+use super::error::Error;
+use super::hash::{DIGITS, Hash};
+use super::item::{self, Name};
+use super::node::{self, Node};
+use super::slab::SlotUse;
+use super::space::Space;
+use super::tree::check_depth;
+
+/// Changes the tree of a space.
+pub(super) struct Edit<'a> {
+    pub(super) space: &'a mut Space,
+    /// The version at work: nodes of it may be changed in place.
+    pub(super) version: u64,
+    /// A bucket with more items becomes a node.
+    pub(super) bucket_items: usize,
+    /// Bytes of nodes and buckets are put together here.
+    pub(super) scratch: &'a mut Vec<u8>,
+}
+
+/// Of the name and the value of an item, in bytes.
+type Lengths = (usize, usize);
+
+/// What a put or a removal met.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Met {
+    /// The lengths of name and value of the item that was there.
+    pub(super) old: Option<Lengths>,
+}
+
+impl Edit<'_> {
+    /// Puts an item; the new root.
+    pub(super) fn put(
+        &mut self,
+        root: Entry,
+        name: &Name<'_>,
+        hash: &Hash,
+        value: &[u8],
+    ) -> Result<(Entry, Met), Error> {
+        let item = self.write_item(name, hash, value)?;
+        let mut met = Met::default();
+        let root = self.put_below(root, 0, name, hash, item, &mut met)?;
+        Ok((root, met))
+    }
+
+    fn write_item(&mut self, name: &Name<'_>, hash: &Hash, value: &[u8]) -> Result<Entry, Error> {
+        item::encode(self.scratch, name, value);
+        let address = self.space.take(SlotUse::Item, self.scratch.len() as u32)?;
+        item::seal(address, self.scratch);
+        self.space.fill(address, self.scratch);
+        Ok(Entry::item(address, hash.tag()))
+    }
+
+    fn put_below(
+        &mut self,
+        entry: Entry,
+        depth: usize,
+        name: &Name<'_>,
+        hash: &Hash,
+        item: Entry,
+        met: &mut Met,
+    ) -> Result<Entry, Error> {
+        match entry.kind() {
+            Kind::Empty => Ok(item),
+            Kind::Item => {
+                met.old = self.meets(entry, name, hash)?;
+                if met.old.is_some() {
+                    self.space.free(entry.address());
+                    return Ok(item);
+                }
+                self.gather(&[entry, item], depth)
+            }
+            Kind::Bucket => {
+                let Some((rank, old)) = self.meets_in_bucket(entry, name, hash)? else {
+                    let mut entries = self.open_bucket(entry)?;
+                    entries.push(item);
+                    return self.gather(&entries, depth);
+                };
+                met.old = Some(old);
+                let bucket = Bucket::read(self.space.view(), entry.address())?;
+                let replaced = bucket.entries().nth(rank).map(Entry::address);
+                let entries = bucket.entries().enumerate();
+                let entries = entries.map(|(at, there)| if at == rank { item } else { there });
+                bucket::encode(self.scratch, entries);
+                self.space.free(entry.address());
+                replaced.into_iter().for_each(|address| self.space.free(address));
+                self.place_bucket()
+            }
+            Kind::Node => self.put_in_node(entry, depth, name, hash, item, met),
+        }
+    }
+
+    fn put_in_node(
+        &mut self,
+        entry: Entry,
+        depth: usize,
+        name: &Name<'_>,
+        hash: &Hash,
+        item: Entry,
+        met: &mut Met,
+    ) -> Result<Entry, Error> {
+        let node = Node::read(self.space.view(), entry.address())?;
+        let (matching, prefix) = (node.matching(hash, depth), node.prefix.len());
+        check_depth(self.space.view(), entry, depth + prefix)?;
+        if matching < prefix {
+            return self.part(entry, depth, matching, hash, item);
+        }
+        let digit = hash.digit(depth + prefix);
+        let child = node.child(digit);
+        let changed = self.put_below(child, depth + prefix + 1, name, hash, item, met)?;
+        self.set_child(entry, digit, changed)
+    }
+
+    /// A prefix that the new item does not share: a node above, where they part.
+    fn part(
+        &mut self,
+        entry: Entry,
+        depth: usize,
+        matching: usize,
+        hash: &Hash,
+        item: Entry,
+    ) -> Result<Entry, Error> {
+        let prefix = self.node(entry)?.prefix.to_vec();
+        let (shared, rest) = prefix.split_at_checked(matching).unwrap_or((&prefix, &[]));
+        let (own, below) = rest.split_first().map_or((0, rest), |(own, below)| (*own, below));
+        let lower = self.rewrite_under(entry, below)?;
+        let digit = hash.digit(depth + matching);
+        let mut children = [(own, lower), (digit, item)];
+        children.sort_unstable_by_key(|(digit, _)| *digit);
+        self.write_node(&children, shared)
+    }
+
+    /// Items below one slot, at `depth` digits: alone, in a bucket, or in a node.
+    fn gather(&mut self, entries: &[Entry], depth: usize) -> Result<Entry, Error> {
+        match entries {
+            [] => Ok(Entry::EMPTY),
+            [entry] => Ok(*entry),
+            _ if entries.len() <= self.bucket_items => self.write_bucket(entries),
+            _ => self.split(entries, depth),
+        }
+    }
+
+    /// Too many items for a bucket: a node, and its children.
+    fn split(&mut self, entries: &[Entry], depth: usize) -> Result<Entry, Error> {
+        let view = self.space.view();
+        let mut items = Vec::with_capacity(entries.len());
+        for entry in entries {
+            items.push((item::read(view, entry.address())?.hash(), *entry));
+        }
+        items.sort_unstable_by_key(|(hash, _)| *hash);
+        let (Some((first, entry)), Some((last, _))) = (items.first(), items.last()) else {
+            return Ok(Entry::EMPTY);
+        };
+        let Some(parting) = first.diverges(last, depth) else {
+            return Err(view.memory().damaged(entry.address(), "two items with one hash"));
+        };
+        let prefix: Vec<u8> = (depth..parting).map(|index| first.digit(index)).collect();
+        let mut children = Vec::new();
+        let mut below = Vec::new();
+        for group in items.chunk_by(|a, b| a.0.digit(parting) == b.0.digit(parting)) {
+            below.clear();
+            below.extend(group.iter().map(|(_, entry)| *entry));
+            let digit = group.first().map_or(0, |(hash, _)| hash.digit(parting));
+            children.push((digit, self.gather(&below, (parting + 1).min(DIGITS))?));
+        }
+        self.write_node(&children, &prefix)
+    }
+
+    /// Removes the item of a name, if it is there; the new root.
+    pub(super) fn remove(
+        &mut self,
+        root: Entry,
+        name: &Name<'_>,
+        hash: &Hash,
+    ) -> Result<(Entry, Met), Error> {
+        let mut met = Met::default();
+        let root = self.remove_below(root, 0, name, hash, &mut met)?;
+        Ok((root, met))
+    }
+
+    fn remove_below(
+        &mut self,
+        entry: Entry,
+        depth: usize,
+        name: &Name<'_>,
+        hash: &Hash,
+        met: &mut Met,
+    ) -> Result<Entry, Error> {
+        match entry.kind() {
+            Kind::Empty => Ok(entry),
+            Kind::Item => {
+                met.old = self.meets(entry, name, hash)?;
+                if met.old.is_none() {
+                    return Ok(entry);
+                }
+                self.space.free(entry.address());
+                Ok(Entry::EMPTY)
+            }
+            Kind::Bucket => {
+                let Some((rank, old)) = self.meets_in_bucket(entry, name, hash)? else {
+                    return Ok(entry);
+                };
+                met.old = Some(old);
+                let mut entries = self.open_bucket(entry)?;
+                let gone = entries.remove(rank);
+                self.space.free(gone.address());
+                self.gather(&entries, depth)
+            }
+            Kind::Node => {
+                let node = self.node(entry)?;
+                let prefix = node.prefix.len();
+                if node.matching(hash, depth) < prefix {
+                    return Ok(entry);
+                }
+                check_depth(self.space.view(), entry, depth + prefix)?;
+                let digit = hash.digit(depth + prefix);
+                let child = node.child(digit);
+                let changed = self.remove_below(child, depth + prefix + 1, name, hash, met)?;
+                if met.old.is_none() {
+                    return Ok(entry);
+                }
+                let entry = self.set_child(entry, digit, changed)?;
+                self.shrink(entry, depth)
+            }
+        }
+    }
+
+    /// After a removal: a node with one child goes, one with few items below becomes a bucket.
+    fn shrink(&mut self, entry: Entry, depth: usize) -> Result<Entry, Error> {
+        let node = self.node(entry)?;
+        if node.len() == 1 && node.at(0).kind() == Kind::Node {
+            let mut prefix = node.prefix.to_vec();
+            prefix.push(node.slots().trailing_zeros() as u8);
+            let child = node.at(0);
+            prefix.extend_from_slice(self.node(child)?.prefix);
+            self.space.free(entry.address());
+            return self.rewrite_under(child, &prefix);
+        }
+        // Half of what splits, so that no node comes and goes with every item.
+        let few = (self.bucket_items / 2).max(1);
+        if node.len() > few {
+            return Ok(entry);
+        }
+        let mut entries = Vec::with_capacity(few + 1);
+        let mut buckets = Vec::new();
+        for child in node.entries() {
+            match child.kind() {
+                Kind::Item => entries.push(child),
+                Kind::Bucket => {
+                    entries.extend(Bucket::read(self.space.view(), child.address())?.entries());
+                    buckets.push(child);
+                }
+                Kind::Node | Kind::Empty => return Ok(entry),
+            }
+            if entries.len() > few {
+                return Ok(entry);
+            }
+        }
+        self.space.free(entry.address());
+        buckets.iter().for_each(|bucket| self.space.free(bucket.address()));
+        self.gather(&entries, depth)
+    }
+
+    /// The lengths of an item, if it is that of a name.
+    fn meets(&self, entry: Entry, name: &Name<'_>, hash: &Hash) -> Result<Option<Lengths>, Error> {
+        if entry.tag() != hash.tag() {
+            return Ok(None);
+        }
+        item::lengths_if(self.space.view(), entry.address(), name, hash)
+    }
+
+    /// The rank and the lengths of the item of a name in a bucket.
+    fn meets_in_bucket(
+        &self,
+        bucket: Entry,
+        name: &Name<'_>,
+        hash: &Hash,
+    ) -> Result<Option<(usize, Lengths)>, Error> {
+        for (rank, entry) in
+            Bucket::read(self.space.view(), bucket.address())?.entries().enumerate()
+        {
+            if let Some(lengths) = self.meets(entry, name, hash)? {
+                return Ok(Some((rank, lengths)));
+            }
+        }
+        Ok(None)
+    }
+
+    fn node(&self, entry: Entry) -> Result<Node<'_>, Error> {
+        Node::read(self.space.view(), entry.address())
+    }
+
+    /// A node with another child, or the same, changed.
+    fn set_child(&mut self, entry: Entry, digit: u8, child: Entry) -> Result<Entry, Error> {
+        let node = Node::read(self.space.view(), entry.address())?;
+        let (rank, taken) = node.rank(digit);
+        let same = taken && node.at(rank) == child;
+        if same {
+            return Ok(entry);
+        }
+        if node.version == self.version && taken && child != Entry::EMPTY {
+            self.space.amend(entry.address(), node::entry_at(rank), &child.0.to_le_bytes());
+            return Ok(entry);
+        }
+        node.encode_with(self.scratch, self.version, digit, child);
+        self.space.free(entry.address());
+        self.place_node()
+    }
+
+    fn rewrite_under(&mut self, entry: Entry, prefix: &[u8]) -> Result<Entry, Error> {
+        let node = Node::read(self.space.view(), entry.address())?;
+        node.encode_under(self.scratch, self.version, prefix);
+        self.space.free(entry.address());
+        self.place_node()
+    }
+
+    fn write_node(&mut self, children: &[(u8, Entry)], prefix: &[u8]) -> Result<Entry, Error> {
+        node::encode(self.scratch, self.version, children, prefix);
+        self.place_node()
+    }
+
+    /// Puts the node in `scratch` into a slot.
+    fn place_node(&mut self) -> Result<Entry, Error> {
+        let address = self.space.take(SlotUse::Node, self.scratch.len() as u32)?;
+        self.space.fill(address, self.scratch);
+        Ok(Entry::node(address))
+    }
+
+    /// The entries of a bucket that is going to be replaced.
+    fn open_bucket(&mut self, entry: Entry) -> Result<Vec<Entry>, Error> {
+        let bucket = Bucket::read(self.space.view(), entry.address())?;
+        let mut entries = Vec::with_capacity(bucket.len() + 1);
+        entries.extend(bucket.entries());
+        self.space.free(entry.address());
+        Ok(entries)
+    }
+
+    fn write_bucket(&mut self, entries: &[Entry]) -> Result<Entry, Error> {
+        bucket::encode(self.scratch, entries.iter().copied());
+        self.place_bucket()
+    }
+
+    /// Puts the bucket in `scratch` into a slot.
+    fn place_bucket(&mut self) -> Result<Entry, Error> {
+        let address = self.space.take(SlotUse::Bucket, self.scratch.len() as u32)?;
+        bucket::seal(address, self.scratch);
+        self.space.fill(address, self.scratch);
+        Ok(Entry::bucket(address))
+    }
+}

@@ -1,0 +1,47 @@
+//! Where an item belongs: the 32-byte hash of its key, read as digits of seven bits.
+
+/// Bits of a digit: nodes are 128-ary.
+pub(super) const DIGIT_BITS: usize = 7;
+/// Digits of a hash; the last has four bits, followed by zeros.
+pub(super) const DIGITS: usize = (32 * 8usize).div_ceil(DIGIT_BITS);
+/// Bits of the tag that an entry keeps of an item's hash.
+pub(super) const TAG_BITS: u32 = 22;
+
+/// The identity of an item: BLAKE3 of its key, or any 32 bytes the caller vouches to be spread like a hash.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Hash(pub [u8; 32]);
+
+impl Hash {
+    /// The hash of a key.
+    #[must_use]
+    pub fn of(key: &[u8]) -> Hash {
+        Hash(*blake3::hash(key).as_bytes())
+    }
+
+    /// Digit `index` from the front; digits in order are the bytes in order.
+    pub(super) fn digit(&self, index: usize) -> u8 {
+        let bit = index * DIGIT_BITS;
+        let (byte, within) = (bit / 8, bit % 8);
+        let high = self.0.get(byte).copied().unwrap_or(0);
+        let low = self.0.get(byte + 1).copied().unwrap_or(0);
+        let pair = u16::from_be_bytes([high, low]);
+        (pair >> (16 - DIGIT_BITS - within)) as u8 & 0x7f
+    }
+
+    /// Bits from the far end, which no digit near the root has: they tell neighbours in a bucket apart.
+    pub(super) fn tag(&self) -> u32 {
+        let [.., a, b, c, d] = self.0;
+        u32::from_be_bytes([a, b, c, d]) & ((1 << TAG_BITS) - 1)
+    }
+
+    /// The first index from `from` on at which the digits differ.
+    pub(super) fn diverges(&self, other: &Hash, from: usize) -> Option<usize> {
+        (from..DIGITS).find(|index| self.digit(*index) != other.digit(*index))
+    }
+}
+
+impl std::fmt::Debug for Hash {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}

@@ -1,0 +1,211 @@
+//! Items: a key, or the hash alone, and a value.
+//!
+//! ```text
+//! 0  CRC-32C of all that follows, begun with the address
+//! 4  varint: length of the key · 2, plus 1 if the item was put by its hash (the key is then the hash)
+//! …  varint: length of the value ‖ key ‖ value
+//! ```
+
+use super::entry::{Address, checksum};
+use super::error::Error;
+use super::hash::Hash;
+use super::memory::View;
+
+/// The longest key, in bytes.
+pub const KEY_LIMIT_BYTES: usize = 64 << 10;
+/// The longest value, in bytes.
+pub const VALUE_LIMIT_BYTES: usize = 16 << 20;
+
+const CHECKSUM_BYTES: usize = 4;
+/// A slot has at least this much, and the lengths of every item end before.
+const HEAD_READ_BYTES: usize = 16;
+
+/// What names an item.
+#[derive(Clone, Copy, Debug)]
+pub enum Name<'a> {
+    /// Its key.
+    Key(&'a [u8]),
+    /// The hash of its key.
+    Hash(Hash),
+}
+
+impl Name<'_> {
+    pub(super) fn hash(&self) -> Hash {
+        match self {
+            Name::Key(key) => Hash::of(key),
+            Name::Hash(hash) => *hash,
+        }
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        match self {
+            Name::Key(key) => key,
+            Name::Hash(hash) => &hash.0,
+        }
+    }
+}
+
+impl<'a> From<&'a [u8]> for Name<'a> {
+    fn from(key: &'a [u8]) -> Name<'a> {
+        Name::Key(key)
+    }
+}
+
+impl<'a, const N: usize> From<&'a [u8; N]> for Name<'a> {
+    fn from(key: &'a [u8; N]) -> Name<'a> {
+        Name::Key(key)
+    }
+}
+
+impl<'a> From<&'a Vec<u8>> for Name<'a> {
+    fn from(key: &'a Vec<u8>) -> Name<'a> {
+        Name::Key(key)
+    }
+}
+
+impl<'a> From<&'a Hash> for Name<'a> {
+    fn from(hash: &'a Hash) -> Name<'a> {
+        Name::Hash(*hash)
+    }
+}
+
+/// An item in the space.
+#[derive(Clone, Copy, Debug)]
+pub struct Item<'a> {
+    name: Stored<'a>,
+    /// Its value.
+    pub value: &'a [u8],
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Stored<'a> {
+    Key(&'a [u8]),
+    Hash(&'a [u8]),
+}
+
+impl<'a> Item<'a> {
+    /// Its key, unless it was put by its hash.
+    #[must_use]
+    pub fn key(&self) -> Option<&'a [u8]> {
+        match self.name {
+            Stored::Key(key) => Some(key),
+            Stored::Hash(_) => None,
+        }
+    }
+
+    /// The hash of its key.
+    #[must_use]
+    pub fn hash(&self) -> Hash {
+        match self.name {
+            Stored::Key(key) => Hash::of(key),
+            Stored::Hash(bytes) => Hash(bytes.first_chunk::<32>().copied().unwrap_or([0; 32])),
+        }
+    }
+
+    /// Whether it is the item of this name; `hash` is the name's.
+    pub(super) fn is(&self, name: &Name<'_>, hash: &Hash) -> bool {
+        match (self.name, name) {
+            (Stored::Key(mine), Name::Key(key)) => mine == *key,
+            (Stored::Hash(mine), _) => mine == hash.0,
+            (Stored::Key(mine), Name::Hash(hash)) => Hash::of(mine) == *hash,
+        }
+    }
+
+    pub(super) fn name_bytes(&self) -> usize {
+        match self.name {
+            Stored::Key(bytes) | Stored::Hash(bytes) => bytes.len(),
+        }
+    }
+}
+
+/// The bytes of an item, but for the checksum.
+pub(super) fn encode(into: &mut Vec<u8>, name: &Name<'_>, value: &[u8]) {
+    into.clear();
+    into.extend_from_slice(&[0; CHECKSUM_BYTES]);
+    put_varint(into, name.bytes().len() * 2 + usize::from(matches!(name, Name::Hash(_))));
+    put_varint(into, value.len());
+    into.extend_from_slice(name.bytes());
+    into.extend_from_slice(value);
+}
+
+/// Sets the checksum of the item of these bytes that will stand at `address`.
+pub(super) fn seal(address: Address, bytes: &mut [u8]) {
+    if let Some((stored, content)) = bytes.split_first_chunk_mut::<CHECKSUM_BYTES>() {
+        *stored = checksum(address, content).to_le_bytes();
+    }
+}
+
+/// Appends a number, seven bits a byte, the lowest first.
+pub(super) fn put_varint(into: &mut Vec<u8>, mut number: usize) {
+    while number > 0x7f {
+        into.push((number & 0x7f) as u8 | 0x80);
+        number >>= 7;
+    }
+    into.push(number as u8);
+}
+
+/// Reads a varint of at most 28 bits; the number and the bytes behind.
+fn varint(bytes: &[u8]) -> Option<(usize, &[u8])> {
+    let mut number = 0;
+    for (index, byte) in bytes.iter().take(4).enumerate() {
+        number |= usize::from(byte & 0x7f) << (7 * index);
+        if byte & 0x80 == 0 {
+            return Some((number, bytes.get(index + 1..)?));
+        }
+    }
+    None
+}
+
+/// The item at `address`, checked.
+///
+/// # Errors
+/// [`Error::Damaged`].
+pub(super) fn read(view: View<'_>, address: Address) -> Result<Item<'_>, Error> {
+    let (item, bytes) = parse(view, address)?;
+    let (stored, content) = bytes.split_at_checked(CHECKSUM_BYTES).unwrap_or((&[], &[]));
+    if stored != checksum(address, content).to_le_bytes() {
+        return Err(view.memory().damaged(address, "the checksum of an item"));
+    }
+    Ok(item)
+}
+
+/// The lengths of name and value of the item at `address` if it is that of `name`, which is to go: it is only checked as a whole if its name is
+/// another, since a name that was damaged must not pass for another's.
+///
+/// # Errors
+/// [`Error::Damaged`].
+pub(super) fn lengths_if(
+    view: View<'_>,
+    address: Address,
+    name: &Name<'_>,
+    hash: &Hash,
+) -> Result<Option<(usize, usize)>, Error> {
+    let (item, _) = parse(view, address)?;
+    if item.is(name, hash) {
+        return Ok(Some((item.name_bytes(), item.value.len())));
+    }
+    read(view, address).map(|_| None)
+}
+
+/// The item at `address`, and all its bytes; not checked but for its bounds.
+fn parse(view: View<'_>, address: Address) -> Result<(Item<'_>, &[u8]), Error> {
+    let damaged = |what| view.memory().damaged(address, what);
+    let room = view.room(address).ok_or_else(|| damaged("nothing is there"))?;
+    let head = room.take(HEAD_READ_BYTES).ok_or_else(|| damaged("an item does not fit"))?;
+    let fields = head.get(CHECKSUM_BYTES..).unwrap_or(&[]);
+    let (named, rest) = varint(fields).ok_or_else(|| damaged("an item's lengths"))?;
+    let (value_bytes, rest) = varint(rest).ok_or_else(|| damaged("an item's lengths"))?;
+    let (name_bytes, by_hash) = (named / 2, named % 2 == 1);
+    let head_bytes = HEAD_READ_BYTES - rest.len();
+    let length = head_bytes + name_bytes + value_bytes;
+    let bytes = room.take(length).ok_or_else(|| damaged("an item's lengths"))?;
+    let (name, value) = bytes
+        .get(head_bytes..)
+        .and_then(|content| content.split_at_checked(name_bytes))
+        .ok_or_else(|| damaged("an item's lengths"))?;
+    if by_hash && name.len() != 32 {
+        return Err(damaged("an item's hash"));
+    }
+    let name = if by_hash { Stored::Hash(name) } else { Stored::Key(name) };
+    Ok((Item { name, value }, bytes))
+}

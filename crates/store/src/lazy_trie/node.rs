@@ -1,0 +1,164 @@
+//! Nodes: 128 slots, of which only those that hold something take room.
+//!
+//! ```text
+//!  0  CRC-32C of bytes 4 to the end, begun with the address (set when the node is written out)
+//!  4  number of digits of the prefix u8 | 5 zero [3] | 8 the version that made it u64
+//! 16  which slots are taken, u128, bit i for slot i | 32 their entries, u64 each, in order | the digits of the prefix, u8 each
+//! ```
+//! The prefix is path compression: digits that all below have in common, beginning where the node's parent left off.
+
+use super::entry::{Address, Entry, checksum};
+use super::error::Error;
+use super::hash::{DIGITS, Hash};
+use super::memory::View;
+
+pub(super) const HEAD_BYTES: usize = 32;
+/// Where the entries begin.
+const MAP_AT: usize = 16;
+
+/// A node in the space.
+#[derive(Clone, Copy)]
+pub(super) struct Node<'a> {
+    pub(super) version: u64,
+    map: u128,
+    entries: &'a [[u8; 8]],
+    /// The digits that all below have in common.
+    pub(super) prefix: &'a [u8],
+}
+
+impl<'a> Node<'a> {
+    /// Reads the node at `address`, checked unless its slab is trusted.
+    pub(super) fn read(view: View<'a>, address: Address) -> Result<Node<'a>, Error> {
+        let damaged = |what| view.memory().damaged(address, what);
+        let room = view.room(address).ok_or_else(|| damaged("nothing is there"))?;
+        let head = room.take(HEAD_BYTES).ok_or_else(|| damaged("a node does not fit"))?;
+        let map = head
+            .get(MAP_AT..)
+            .and_then(|b| b.first_chunk().copied())
+            .map_or(0, u128::from_le_bytes);
+        let prefix = usize::from(head.get(4).copied().unwrap_or(0));
+        let version =
+            head.get(8..).and_then(|b| b.first_chunk().copied()).map_or(0, u64::from_le_bytes);
+        let count = map.count_ones() as usize;
+        let entries_end = HEAD_BYTES + 8 * count;
+        let bytes =
+            room.take(entries_end + prefix).ok_or_else(|| damaged("the length of a node"))?;
+        if !room.trusted && !is_sound(address, bytes) {
+            return Err(damaged("the checksum of a node"));
+        }
+        if prefix >= DIGITS {
+            return Err(damaged("the prefix of a node"));
+        }
+        let (entries, _) = bytes.get(HEAD_BYTES..entries_end).unwrap_or(&[]).as_chunks::<8>();
+        Ok(Node { version, map, entries, prefix: bytes.get(entries_end..).unwrap_or(&[]) })
+    }
+
+    /// How many of the prefix's digits `hash` has, from `depth` on.
+    pub(super) fn matching(&self, hash: &Hash, depth: usize) -> usize {
+        self.prefix
+            .iter()
+            .enumerate()
+            .take_while(|(i, digit)| hash.digit(depth + i) == **digit)
+            .count()
+    }
+
+    /// Where among the entries that of a slot stands or would stand, and whether it does.
+    pub(super) fn rank(&self, digit: u8) -> (usize, bool) {
+        let bit = 1u128 << (digit & 0x7f);
+        ((self.map & (bit - 1)).count_ones() as usize, self.map & bit != 0)
+    }
+
+    /// The entry of a slot.
+    pub(super) fn child(&self, digit: u8) -> Entry {
+        match self.rank(digit) {
+            (rank, true) => self.at(rank),
+            _ => Entry::EMPTY,
+        }
+    }
+
+    /// The entry of a rank.
+    pub(super) fn at(&self, rank: usize) -> Entry {
+        self.entries.get(rank).map_or(Entry::EMPTY, |bytes| Entry(u64::from_le_bytes(*bytes)))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(super) fn slots(&self) -> u128 {
+        self.map
+    }
+
+    pub(super) fn entries(self) -> impl Iterator<Item = Entry> + 'a {
+        self.entries.iter().map(|bytes| Entry(u64::from_le_bytes(*bytes)))
+    }
+
+    /// Its bytes with other entries, by slots; the version is the caller's.
+    pub(super) fn encode_with(&self, into: &mut Vec<u8>, version: u64, digit: u8, entry: Entry) {
+        let bit = 1u128 << (digit & 0x7f);
+        let (rank, taken) = self.rank(digit);
+        let map = if entry == Entry::EMPTY { self.map & !bit } else { self.map | bit };
+        head(into, version, map, self.prefix.len());
+        let entries = self.entries.as_flattened();
+        let (before, behind) = entries.split_at_checked(8 * rank).unwrap_or((entries, &[]));
+        into.extend_from_slice(before);
+        if entry != Entry::EMPTY {
+            into.extend_from_slice(&entry.0.to_le_bytes());
+        }
+        into.extend_from_slice(if taken { behind.get(8..).unwrap_or(&[]) } else { behind });
+        into.extend_from_slice(self.prefix);
+    }
+
+    /// Its bytes with another prefix.
+    pub(super) fn encode_under(&self, into: &mut Vec<u8>, version: u64, prefix: &[u8]) {
+        head(into, version, self.map, prefix.len());
+        into.extend_from_slice(self.entries.as_flattened());
+        into.extend_from_slice(prefix);
+    }
+}
+
+fn head(into: &mut Vec<u8>, version: u64, map: u128, prefix: usize) {
+    into.clear();
+    into.extend_from_slice(&[0; 4]);
+    into.extend_from_slice(&[prefix as u8, 0, 0, 0]);
+    into.extend_from_slice(&version.to_le_bytes());
+    into.extend_from_slice(&map.to_le_bytes());
+}
+
+/// The bytes of a node with these children, by digit in order.
+pub(super) fn encode(into: &mut Vec<u8>, version: u64, children: &[(u8, Entry)], prefix: &[u8]) {
+    let map = children.iter().fold(0, |map, (digit, _)| map | 1u128 << (digit & 0x7f));
+    head(into, version, map, prefix.len());
+    for (_, entry) in children {
+        into.extend_from_slice(&entry.0.to_le_bytes());
+    }
+    into.extend_from_slice(prefix);
+}
+
+/// Where in a node the entry of a rank stands.
+pub(super) fn entry_at(rank: usize) -> usize {
+    HEAD_BYTES + 8 * rank
+}
+
+/// The length of the node that `bytes` begin with.
+pub(super) fn length(bytes: &[u8]) -> Option<usize> {
+    let map = u128::from_le_bytes(*bytes.get(MAP_AT..)?.first_chunk()?);
+    Some(HEAD_BYTES + 8 * map.count_ones() as usize + usize::from(*bytes.get(4)?))
+}
+
+/// Whether the node of exactly these bytes is what was written out.
+pub(super) fn is_sound(address: Address, bytes: &[u8]) -> bool {
+    bytes
+        .split_first_chunk::<4>()
+        .is_some_and(|(stored, content)| *stored == checksum(address, content).to_le_bytes())
+}
+
+/// Sets the checksum of the node that `slot` begins with, for being written out.
+pub(super) fn seal(address: Address, slot: &mut [u8]) {
+    let length = length(slot).unwrap_or(0);
+    if let Some((stored, content)) =
+        slot.get_mut(..length).and_then(|b| b.split_first_chunk_mut::<4>())
+    {
+        *stored = checksum(address, content).to_le_bytes();
+    }
+}

@@ -1,0 +1,225 @@
+//! Opening a store: the last checkpoint, then what the log has beyond it.
+
+use super::checkpoint;
+use super::entry::Address;
+use super::error::Error;
+use super::head::{HEAD_NAME, Head, HeadFile, LOG_TO_BEGIN};
+use super::ledger;
+use super::memory::{Buffer, Memory};
+use super::options::{Options, WriteOut};
+use super::readers::Readers;
+use super::recover::{self, Start};
+use super::regions::{Geometry, Region, region_index, region_name};
+use super::slab::{SlotUse, Use};
+use super::space::{Space, check_nodes};
+use super::store::{Counters, Shared, Signal, Store, lock};
+use crate::disk::{Disk, FileDisk};
+use crate::lock::FolderLock;
+use std::hash::{BuildHasher, RandomState};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Condvar, Mutex};
+
+/// What opening a store found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recovered {
+    /// The folder was empty, and the store was begun.
+    pub created: bool,
+    /// Batches of the log beyond the last checkpoint.
+    pub replayed_batches: u64,
+    /// Why the log could not be read further, if damage was passed over ([`Recovery::BestEffort`](super::Recovery::BestEffort)).
+    pub lost: Option<String>,
+}
+
+impl Store {
+    /// Opens the store in a folder, or begins one if the folder is empty or missing.
+    ///
+    /// # Errors
+    /// [`Error::Lock`] if another process has it; [`Error::Options`]; whatever makes the folder unfit: [`Error::Foreign`],
+    /// [`Error::Version`], [`Error::Damaged`], [`Error::Missing`], [`Error::Log`], [`Error::Io`].
+    pub fn open(folder: impl AsRef<Path>, options: Options) -> Result<(Store, Recovered), Error> {
+        let folder = folder.as_ref();
+        let lock = FolderLock::acquire(folder)?;
+        let disk = FileDisk::open(folder).map_err(Error::io("the folder", "open"))?;
+        let (mut store, recovered) = Store::open_on(Arc::new(disk), options)?;
+        store._lock = Some(lock);
+        Ok((store, recovered))
+    }
+
+    /// The same on any disk, which nobody else may use meanwhile.
+    ///
+    /// # Errors
+    /// As [`Store::open`], but for the lock.
+    pub fn open_on(disk: Arc<dyn Disk>, options: Options) -> Result<(Store, Recovered), Error> {
+        options.check()?;
+        let mut recovered = Recovered::default();
+        let (head_file, head) = match HeadFile::open(&*disk)? {
+            Some(found) => found,
+            None => {
+                recovered.created = true;
+                create(&*disk, &options)?
+            }
+        };
+        let Start { memory, writer, log: mut log_side } =
+            recover::recover(&disk, &options, head_file, head, &mut recovered)?;
+        log_side.settled = writer.version;
+        let (from, to) = (log_side.head.log_position, log_side.log.end().0);
+        let shared = Arc::new(Shared {
+            memory,
+            readers: Readers::new(writer.version, writer.root.0),
+            checkpointing: Mutex::new(()),
+            shadow_bytes: AtomicU64::new(writer.space.shadow_bytes),
+            log: Mutex::new(log_side),
+            writer: Mutex::new(writer),
+            signal: Mutex::new(Signal::default()),
+            signalled: Condvar::new(),
+            log_from: AtomicU64::new(from),
+            log_to: AtomicU64::new(to),
+            wanted: AtomicBool::new(false),
+            counters: Counters::default(),
+            options,
+        });
+        let thread = match shared.options.write_out {
+            WriteOut::Inline => None,
+            WriteOut::Background => {
+                let shared = Arc::clone(&shared);
+                let builder = std::thread::Builder::new().name("store-write-out".to_string());
+                let thread = builder.spawn(move || checkpoint::work(&shared));
+                Some(thread.map_err(Error::io("a thread", "start"))?)
+            }
+        };
+        Ok((Store { shared, thread, _lock: None }, recovered))
+    }
+}
+
+/// Begins a store: an empty one, whose log is about to be begun.
+fn create(disk: &dyn Disk, options: &Options) -> Result<(HeadFile, Head), Error> {
+    let names = disk.list().map_err(Error::io("the folder", "list"))?;
+    if names.iter().any(|name| region_index(name).is_some() || name.ends_with(".wal")) {
+        return Err(Error::Missing {
+            file: HEAD_NAME.to_string(),
+            hint: "; or move the other files away to begin an empty store",
+        });
+    }
+    let identity = options.identity.unwrap_or_else(|| {
+        let part = || RandomState::new().hash_one(std::process::id()).to_le_bytes();
+        let mut identity = [0; 16];
+        identity.iter_mut().zip(part().into_iter().chain(part())).for_each(|(to, from)| *to = from);
+        identity
+    });
+    let geometry =
+        Geometry { identity, slab_bytes: options.slab_bytes, region_bytes: options.region_bytes };
+    let head = Head { number: 1, version: 1, log_position: LOG_TO_BEGIN, ..Head::default() };
+    HeadFile::create(disk, &geometry, &head)?;
+    HeadFile::open(disk)?.ok_or_else(|| Error::Missing { file: HEAD_NAME.to_string(), hint: "" })
+}
+
+/// Maps the regions and takes over the ledger.
+pub(super) fn open_space(
+    disk: &Arc<dyn Disk>,
+    geometry: &Geometry,
+    head: &Head,
+    options: &Options,
+) -> Result<(Arc<Memory>, Space), Error> {
+    let limit = options.limit_bytes.max(u64::from(head.regions) * geometry.region_bytes);
+    // Checkpoints may go beyond the limit, by a ledger.
+    let memory = Memory::new(geometry.slab_bytes, geometry.region_slabs(), limit)
+        .map_err(Error::io("the table of slabs", "map"))?;
+    let memory = Arc::new(memory);
+    let mut space = Space::new(Arc::clone(&memory), Arc::clone(disk), *geometry, limit);
+    for index in 0..head.regions as usize {
+        let region = Region::open(&**disk, geometry, index)?;
+        space.map_region(&region, index)?;
+        space.regions.push(region);
+    }
+    for name in disk.list().map_err(Error::io("the folder", "list"))? {
+        // A region that no checkpoint knew.
+        if region_index(&name).is_some_and(|index| index >= head.regions as usize) {
+            disk.remove(&name).map_err(Error::io(&name, "remove"))?;
+        }
+    }
+    restore(&mut space, head)?;
+    if !space.mapped {
+        load(&mut space, memory.slab_of(Address(head.ledger_address)))?;
+    }
+    Ok((memory, space))
+}
+
+/// Reads the ledger.
+fn restore(space: &mut Space, head: &Head) -> Result<(), Error> {
+    let count = space.regions.len() * space.geometry.region_slabs() as usize;
+    if count == 0 {
+        return Ok(());
+    }
+    let address = Address(head.ledger_address);
+    let slab = space.memory.slab_of(address) as usize;
+    let region_slabs = space.geometry.region_slabs() as usize;
+    let at = (slab % region_slabs) as u64 * u64::from(space.geometry.slab_bytes);
+    let name = region_name(slab / region_slabs);
+    let damaged = |what| Error::Damaged { file: name.clone(), offset: at, what };
+    let region = space.regions.get(slab / region_slabs).ok_or_else(|| damaged("no such region"))?;
+    if head.ledger_bytes > space.geometry.region_bytes - at {
+        return Err(damaged("the length of the ledger"));
+    }
+    let mut bytes = vec![0; usize::try_from(head.ledger_bytes).unwrap_or(0)];
+    region.file.read_at(at, &mut bytes).map_err(Error::io(&name, "read"))?;
+    if crc32c::crc32c(&bytes) != head.ledger_checksum {
+        return Err(damaged("the checksum of the ledger"));
+    }
+    let slabs = ledger::decode(&bytes, &space.classes, space.geometry.slab_bytes, count)
+        .ok_or_else(|| damaged("the ledger"))?;
+    for (index, slab) in slabs.into_iter().enumerate() {
+        let expected = index % region_slabs == 0;
+        if (slab.usage == Use::Header) != expected {
+            return Err(damaged("the ledger: a region without a header"));
+        }
+        if slab.usage == Use::Run {
+            space.memory.show_map(index as u32, slab.span, false);
+        }
+        space.restore(index as u32, slab);
+    }
+    Ok(())
+}
+
+/// Where files cannot be mapped: reads everything in use but the ledger.
+fn load(space: &mut Space, ledger: u32) -> Result<(), Error> {
+    let slab_bytes = space.memory.slab_bytes();
+    for index in 0..space.slabs.len() as u32 {
+        let Some(slab) = space.slabs.get(index as usize) else { continue };
+        if !matches!(slab.usage, Use::Slots(_) | Use::Run) || index == ledger {
+            continue;
+        }
+        let span = slab.span;
+        let mut buffer = Buffer::zeroed(slab_bytes * span as usize)
+            .map_err(Error::io("the write buffer", "grow"))?;
+        let region_slabs = space.geometry.region_slabs();
+        let region = &space.regions[(index / region_slabs) as usize];
+        let at = u64::from(index % region_slabs) * slab_bytes as u64;
+        region.file.read_at(at, buffer.bytes_mut()).map_err(Error::io(&region.name, "read"))?;
+        space.memory.show_buffer(index, span, false, &buffer);
+        space.slabs[index as usize].shadow = Some(buffer);
+    }
+    Ok(())
+}
+
+/// Checks the nodes that were there when the store was opened, slab by slab, so that readers need not check them each time. What is damaged
+/// stays for them to find.
+pub(super) fn check_opened(shared: &Shared) {
+    let mut index = 0;
+    loop {
+        // The lock is held for a slab at a time.
+        let writer = lock(&shared.writer);
+        let space = &writer.space;
+        let Some(slab) = space.slabs.get(index) else { return };
+        let number = index as u32;
+        index += 1;
+        if slab.usage != Use::Slots(SlotUse::Node) || space.memory.is_trusted(number) {
+            continue;
+        }
+        let seen = space.memory.seen(number);
+        let slot_bytes = space.classes.size(slab.class);
+        if check_nodes(space.view(), number, &slab.used, slot_bytes).is_ok() {
+            space.memory.trust(number, seen);
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! How a store is set up.
+
+use super::error::Error;
+pub use crate::wal::Durability;
+
+/// Who writes pages out and begins log segments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteOut {
+    /// A thread of the store, beside readers and the writer.
+    Background,
+    /// The writer's thread, when a limit is reached: for tests and simulations, which want one order of operations.
+    Inline,
+}
+
+/// What to do with a log that is damaged below what a sync had confirmed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recovery {
+    /// Refuse to open.
+    Strict,
+    /// Take every commit up to the first that cannot be read, set the damaged log aside, and say in
+    /// [`Recovered`](super::Recovered) what was done.
+    BestEffort,
+}
+
+/// How a store is set up. `slab_bytes` and `region_bytes` count when the store is created; later the values it was created with hold.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What tells a new store from others; `None`: at random.
+    pub identity: Option<[u8; 16]>,
+    /// How far a commit goes before it returns.
+    pub durability: Durability,
+    /// What to do with a damaged log.
+    pub recovery: Recovery,
+    /// A bucket with more items than this becomes a node (1 to 128).
+    pub bucket_items: usize,
+    /// Memory for pages not written out yet, in bytes; writers wait when it is used up.
+    pub write_buffer_bytes: u64,
+    /// A checkpoint begins when the log since the last one has this many bytes; at four times as many writers wait for it.
+    pub checkpoint_bytes: u64,
+    /// Length of a log segment in bytes.
+    pub segment_bytes: u64,
+    /// Space is cut into slots of one size by slabs of this many bytes: a power of two from 4 KiB to 1 MiB.
+    pub slab_bytes: u32,
+    /// Space grows by files of this many bytes: a multiple of `slab_bytes`, from 4 slabs to 2 GiB.
+    pub region_bytes: u64,
+    /// The space takes no more than this, in bytes.
+    pub limit_bytes: u64,
+    /// Who writes out.
+    pub write_out: WriteOut,
+}
+
+impl Default for Options {
+    /// Sync, strict, buckets of 64 items, 256 MiB of write buffer, a checkpoint every 32 MiB of log, slabs of 64 KiB, regions of
+    /// 64 MiB, at most 1 TiB.
+    fn default() -> Options {
+        Options {
+            identity: None,
+            durability: Durability::Sync,
+            recovery: Recovery::Strict,
+            bucket_items: 64,
+            write_buffer_bytes: 256 << 20,
+            checkpoint_bytes: 32 << 20,
+            segment_bytes: 64 << 20,
+            slab_bytes: 64 << 10,
+            region_bytes: 64 << 20,
+            limit_bytes: 1 << 40,
+            write_out: WriteOut::Background,
+        }
+    }
+}
+
+impl Options {
+    pub(super) fn check(&self) -> Result<(), Error> {
+        let wrong = |field, reason: &str| Err(Error::Options { field, reason: reason.to_string() });
+        if !(1..=128).contains(&self.bucket_items) {
+            return wrong("bucket_items", "not within 1 ..= 128");
+        }
+        let slab = u64::from(self.slab_bytes);
+        if !slab.is_power_of_two() || !(4096..=1 << 20).contains(&slab) {
+            return wrong("slab_bytes", "not a power of two within 4096 ..= 1048576");
+        }
+        if !self.region_bytes.is_multiple_of(slab)
+            || !(4 * slab..=1 << 31).contains(&self.region_bytes)
+        {
+            return wrong("region_bytes", "not a multiple of slab_bytes within 4 slabs ..= 2 GiB");
+        }
+        if !(self.region_bytes..=1 << 44).contains(&self.limit_bytes) {
+            return wrong("limit_bytes", "not within region_bytes ..= 16 TiB");
+        }
+        if self.write_buffer_bytes < 8 * slab || self.checkpoint_bytes == 0 {
+            return wrong("write_buffer_bytes", "less than 8 slabs, or checkpoint_bytes is 0");
+        }
+        Ok(())
+    }
+}

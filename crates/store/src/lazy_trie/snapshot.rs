@@ -1,0 +1,200 @@
+//! Snapshots: a version of the tree that stays.
+
+use super::bucket::Bucket;
+use super::entry::{Entry, Kind};
+use super::error::Error;
+use super::hash::Hash;
+use super::item::{self, Item, Name};
+use super::memory::View;
+use super::node::Node;
+use super::readers::READERS;
+use super::store::Shared;
+use super::tree;
+use std::cell::Cell;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The last commit at some moment, unchanged until dropped. What has been replaced since is kept as long: hold it no longer than needed.
+pub struct Snapshot<'s> {
+    shared: &'s Shared,
+    place: usize,
+    root: Entry,
+}
+
+/// Threads look for a free place where they found one before.
+fn hint() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    thread_local!(static HINT: Cell<usize> = const { Cell::new(usize::MAX) });
+    HINT.with(|hint| {
+        if hint.get() == usize::MAX {
+            hint.set(NEXT.fetch_add(1, Ordering::Relaxed) % READERS);
+        }
+        hint.get()
+    })
+}
+
+impl<'s> Snapshot<'s> {
+    pub(super) fn new(shared: &'s Shared) -> Result<Snapshot<'s>, Error> {
+        let (place, root) =
+            shared.readers.enter(hint()).ok_or(Error::TooManySnapshots { limit: READERS })?;
+        Ok(Snapshot { shared, place, root: Entry(root) })
+    }
+
+    #[allow(unsafe_code)]
+    fn view(&self) -> View<'_> {
+        // SAFETY: the place among the readers is held until `self` is dropped, which the view does not outlive.
+        unsafe { self.shared.memory.view() }
+    }
+
+    pub(super) fn find(&self, name: &Name<'_>, hash: &Hash) -> Result<Option<Item<'_>>, Error> {
+        tree::find(self.view(), self.root, name, hash)
+    }
+
+    /// The value of an item, where it lies: checked, not copied.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`].
+    pub fn get_ref<'a>(&self, name: impl Into<Name<'a>>) -> Result<Option<&[u8]>, Error> {
+        let name = name.into();
+        Ok(self.find(&name, &name.hash())?.map(|item| item.value))
+    }
+
+    /// The value of an item, copied.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`].
+    pub fn get<'a>(&self, name: impl Into<Name<'a>>) -> Result<Option<Vec<u8>>, Error> {
+        Ok(self.get_ref(name)?.map(<[u8]>::to_vec))
+    }
+
+    /// All items in the order of their hashes.
+    #[must_use]
+    pub fn iter(&self) -> Iter<'_> {
+        self.iter_from(&Hash([0; 32]))
+    }
+
+    /// The items whose hashes are not below `from`, in order.
+    #[must_use]
+    pub fn iter_from(&self, from: &Hash) -> Iter<'_> {
+        Iter {
+            view: self.view(),
+            root: Some(self.root),
+            levels: Vec::new(),
+            items: Vec::new(),
+            from: *from,
+            seeking: true,
+        }
+    }
+
+    pub(super) fn root(&self) -> Entry {
+        self.root
+    }
+
+    pub(super) fn reading(&self) -> View<'_> {
+        self.view()
+    }
+}
+
+impl Drop for Snapshot<'_> {
+    fn drop(&mut self) {
+        self.shared.readers.leave(self.place);
+    }
+}
+
+/// Where an iteration is in a node.
+struct Level<'a> {
+    node: Node<'a>,
+    /// Digits on the path to its slots.
+    depth: usize,
+    /// The next slot.
+    next: u8,
+}
+
+/// Items in the order of their hashes. After an error it goes on behind what could not be read.
+pub struct Iter<'a> {
+    view: View<'a>,
+    /// Until it is entered.
+    root: Option<Entry>,
+    levels: Vec<Level<'a>>,
+    /// Items of a slot, the next one last.
+    items: Vec<(Hash, Item<'a>)>,
+    from: Hash,
+    /// Still on the path of `from`: slots before its digits are passed over.
+    seeking: bool,
+}
+
+impl<'a> Iter<'a> {
+    /// Looks into an entry: its items, or its node as a level.
+    fn enter(&mut self, entry: Entry, depth: usize) -> Result<(), Error> {
+        match entry.kind() {
+            Kind::Empty => Ok(()),
+            Kind::Item => {
+                let item = item::read(self.view, entry.address())?;
+                self.items.push((item.hash(), item));
+                Ok(())
+            }
+            Kind::Bucket => {
+                for entry in Bucket::read(self.view, entry.address())?.entries() {
+                    let item = item::read(self.view, entry.address())?;
+                    self.items.push((item.hash(), item));
+                }
+                self.items.sort_unstable_by_key(|(hash, _)| std::cmp::Reverse(*hash));
+                Ok(())
+            }
+            Kind::Node => {
+                let node = Node::read(self.view, entry.address())?;
+                let mut next = 0;
+                if self.seeking {
+                    let matching = node.matching(&self.from, depth);
+                    match node.prefix.get(matching) {
+                        None => next = self.from.digit(depth + matching),
+                        Some(digit) if *digit < self.from.digit(depth + matching) => return Ok(()),
+                        Some(_) => self.seeking = false,
+                    }
+                }
+                let depth = depth + node.prefix.len();
+                tree::check_depth(self.view, entry, depth)?;
+                self.levels.push(Level { node, depth, next });
+                Ok(())
+            }
+        }
+    }
+
+    /// The next child of the innermost node; `None` if there is no node any more.
+    fn step(&mut self) -> Option<Result<(), Error>> {
+        let level = self.levels.last_mut()?;
+        let rest = level.node.slots().checked_shr(u32::from(level.next)).unwrap_or(0);
+        if rest == 0 {
+            self.levels.pop();
+            self.seeking = false;
+            return Some(Ok(()));
+        }
+        let digit = level.next + rest.trailing_zeros() as u8;
+        level.next = digit + 1;
+        let (entry, depth) = (level.node.child(digit), level.depth);
+        self.seeking &= digit == self.from.digit(depth);
+        Some(self.enter(entry, depth + 1))
+    }
+}
+
+impl<'a> Iterator for Iter<'a> {
+    type Item = Result<(Hash, Item<'a>), Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if let Some(root) = self.root.take()
+            && let Err(error) = self.enter(root, 0)
+        {
+            return Some(Err(error));
+        }
+        loop {
+            while let Some((hash, item)) = self.items.pop() {
+                if hash >= self.from {
+                    return Some(Ok((hash, item)));
+                }
+            }
+            match self.step()? {
+                Ok(()) => {}
+                Err(error) => return Some(Err(error)),
+            }
+        }
+    }
+}

@@ -1,0 +1,586 @@
+//! The linear space: slots taken, filled and given back.
+//!
+//! # When a slot may be taken again
+//! A slot freed by version v is reachable from versions below v, and perhaps from a checkpoint. If it was filled since the last
+//! capture, no checkpoint knows it: it waits for the readers of versions below v. Otherwise it first waits for the next checkpoint
+//! to be durable, which does not refer to it any more.
+//!
+//! # Where new slots are
+//! In the holes of slabs that have many, in the order of their addresses, round and round; or in new slabs, as long as fewer than an eighth
+//! of a pool's slots are holes. So what is written together lies together, and one page written out carries several new slots.
+
+use super::classes::Classes;
+use super::entry::Address;
+use super::error::Error;
+use super::memory::{Buffer, Memory, SPAN_LIMIT, View};
+use super::node;
+use super::regions::{Geometry, Region};
+use super::slab::{Bits, Slab, SlotUse, Use};
+use crate::disk::Disk;
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+
+/// A closed slab takes part again when one slot in so many is free.
+const HOLES_ONE_IN: u32 = 16;
+/// A pool grows while less than one slot in so many is a hole.
+const POOL_ONE_IN: u64 = 8;
+
+/// The slabs of one use and class.
+#[derive(Default)]
+pub(super) struct Pool {
+    open: Option<u32>,
+    /// Closed slabs with enough holes.
+    available: BTreeSet<u32>,
+    /// Their holes.
+    holes: u64,
+    /// All slots.
+    capacity: u64,
+    /// Where the round is.
+    last: u32,
+    /// Slots at hand: filled and freed since the last capture, and read by nobody.
+    hot: Vec<Address>,
+}
+
+/// The space; one writer at a time.
+pub(super) struct Space {
+    pub(super) memory: Arc<Memory>,
+    pub(super) disk: Arc<dyn Disk>,
+    pub(super) geometry: Geometry,
+    pub(super) classes: Classes,
+    limit_bytes: u64,
+    pub(super) regions: Vec<Region>,
+    pub(super) mapped: bool,
+    pub(super) slabs: Vec<Slab>,
+    pools: Vec<Pool>,
+    free: BTreeSet<u32>,
+    /// Slabs with a set of dirty slots.
+    pub(super) dirty: Vec<u32>,
+    /// Slabs that kept their shadow after being written out.
+    pub(super) lingering: Vec<u32>,
+    pub(super) shadow_bytes: u64,
+    /// Taken, and freed, by the batch at work.
+    born: Vec<Address>,
+    freed: Vec<Address>,
+    /// Freed since the last capture, and known to a checkpoint.
+    pub(super) limbo: Vec<Address>,
+    /// Waiting for readers below the version: slots no checkpoint knows, ...
+    pub(super) fresh_waiting: VecDeque<(u64, Address)>,
+    /// ... slots that a checkpoint knew, ...
+    pub(super) old_waiting: VecDeque<(u64, Vec<Address>)>,
+    /// ... and shadows.
+    pub(super) shadows_waiting: VecDeque<(u64, Buffer)>,
+}
+
+impl Space {
+    pub(super) fn new(
+        memory: Arc<Memory>,
+        disk: Arc<dyn Disk>,
+        geometry: Geometry,
+        limit_bytes: u64,
+    ) -> Space {
+        let classes = Classes::new(geometry.slab_bytes);
+        let pools = (0..3 * classes.count()).map(|_| Pool::default()).collect();
+        Space {
+            memory,
+            disk,
+            geometry,
+            classes,
+            limit_bytes,
+            regions: Vec::new(),
+            mapped: true,
+            slabs: Vec::new(),
+            pools,
+            free: BTreeSet::new(),
+            dirty: Vec::new(),
+            lingering: Vec::new(),
+            shadow_bytes: 0,
+            born: Vec::new(),
+            freed: Vec::new(),
+            limbo: Vec::new(),
+            fresh_waiting: VecDeque::new(),
+            old_waiting: VecDeque::new(),
+            shadows_waiting: VecDeque::new(),
+        }
+    }
+
+    /// The writer's right to read: nothing is taken again while it works.
+    #[allow(unsafe_code)]
+    pub(super) fn view(&self) -> View<'_> {
+        // SAFETY: slots are taken again only through `&mut self`, which the view's borrow excludes.
+        unsafe { self.memory.view() }
+    }
+
+    fn pool(&mut self, usage: SlotUse, class: u8) -> &mut Pool {
+        let index = usage as usize * self.classes.count() + usize::from(class);
+        &mut self.pools[index]
+    }
+
+    /// The slab and slot at an address.
+    pub(super) fn place(&self, address: Address) -> (u32, u32) {
+        let index = self.memory.slab_of(address);
+        let slab = &self.slabs[index as usize];
+        match slab.usage {
+            Use::Slots(_) => {
+                (index, self.memory.offset_of(address) / self.classes.size(slab.class))
+            }
+            _ => (index, 0),
+        }
+    }
+
+    /// Takes a slot of at least `bytes`.
+    ///
+    /// # Errors
+    /// [`Error::LimitReached`], [`Error::Io`] (a full disk), [`Error::Damaged`] (nodes in a slab that gets a shadow).
+    pub(super) fn take(&mut self, usage: SlotUse, bytes: u32) -> Result<Address, Error> {
+        let address = match self.classes.of(bytes) {
+            Some(class) => self.take_slot(usage, class)?,
+            None => self.take_run(bytes)?,
+        };
+        self.born.push(address);
+        Ok(address)
+    }
+
+    fn take_slot(&mut self, usage: SlotUse, class: u8) -> Result<Address, Error> {
+        if let Some(address) = self.pool(usage, class).hot.last().copied() {
+            let (index, slot) = self.place(address);
+            self.mark_dirty(index, slot)?;
+            self.pool(usage, class).hot.pop();
+            return Ok(address);
+        }
+        loop {
+            if let Some(index) = self.pool(usage, class).open {
+                if self.slabs[index as usize].unused > 0 {
+                    self.ensure_shadow(index)?;
+                    if let Some(slot) = self.slabs[index as usize].take() {
+                        self.mark_dirty(index, slot)?;
+                        return Ok(self.memory.address(index, slot * self.classes.size(class)));
+                    }
+                }
+                self.slabs[index as usize].open = false;
+                self.pool(usage, class).open = None;
+                self.lingering.push(index);
+            }
+            self.open_slab(usage, class)?;
+        }
+    }
+
+    /// Chooses the slab whose slots are taken next.
+    fn open_slab(&mut self, usage: SlotUse, class: u8) -> Result<(), Error> {
+        let pool = self.pool(usage, class);
+        let enough = !pool.available.is_empty() && pool.holes * POOL_ONE_IN >= pool.capacity;
+        let index = if enough { None } else { self.new_slab() };
+        let index = match index {
+            Some(Ok(index)) => {
+                let slots = self.geometry.slab_bytes / self.classes.size(class);
+                self.begin(index, Slab::cut(usage, class, slots));
+                self.pool(usage, class).capacity += u64::from(slots);
+                index
+            }
+            Some(Err(error)) if self.pool(usage, class).available.is_empty() => return Err(error),
+            _ => {
+                let pool = self.pool(usage, class);
+                let next = pool.available.range(pool.last + 1..).next();
+                let index = next.or_else(|| pool.available.first()).copied().unwrap_or(0);
+                pool.available.remove(&index);
+                let unused = u64::from(self.slabs[index as usize].unused);
+                self.pool(usage, class).holes -= unused;
+                index
+            }
+        };
+        self.slabs[index as usize].open = true;
+        let pool = self.pool(usage, class);
+        pool.open = Some(index);
+        pool.last = index;
+        Ok(())
+    }
+
+    /// Replaces a free slab by one in use, whose file part means nothing.
+    fn begin(&mut self, index: u32, slab: Slab) {
+        let old = std::mem::replace(&mut self.slabs[index as usize], slab);
+        // Where files are not mapped, a free slab keeps the memory it had.
+        self.slabs[index as usize].shadow = old.shadow;
+    }
+
+    fn new_slab(&mut self) -> Option<Result<u32, Error>> {
+        if self.free.is_empty()
+            && let Err(error) = self.grow()
+        {
+            return Some(Err(error));
+        }
+        self.free.pop_first().map(Ok)
+    }
+
+    /// Adds a region.
+    fn grow(&mut self) -> Result<(), Error> {
+        let bytes = self.regions.len() as u64 * self.geometry.region_bytes;
+        if bytes + self.geometry.region_bytes > self.limit_bytes {
+            return Err(Error::LimitReached { bytes, limit: self.limit_bytes });
+        }
+        let index = self.regions.len();
+        let region = Region::create(&*self.disk, &self.geometry, index)?;
+        self.map_region(&region, index)?;
+        self.regions.push(region);
+        self.slabs.push(Slab::whole(Use::Header, 1));
+        for _ in 1..self.geometry.region_slabs() {
+            self.free.insert(self.slabs.len() as u32);
+            self.slabs.push(Slab::free());
+        }
+        Ok(())
+    }
+
+    pub(super) fn map_region(&mut self, region: &Region, index: usize) -> Result<(), Error> {
+        let map =
+            region.file.map(self.geometry.region_bytes).map_err(Error::io(&region.name, "map"))?;
+        self.mapped = map.is_some();
+        self.memory.add_region(index, map);
+        Ok(())
+    }
+
+    /// Takes whole slabs, one behind the other, for an item.
+    fn take_run(&mut self, bytes: u32) -> Result<Address, Error> {
+        let first = self.find_run(bytes)?;
+        let span = self.slabs[first as usize].span;
+        let buffer = Buffer::zeroed((span as usize) * self.memory.slab_bytes())
+            .map_err(Error::io("the write buffer", "grow"))?;
+        self.memory.show_buffer(first, span, true, &buffer);
+        self.count_shadow(buffer.len(), true);
+        self.slabs[first as usize].shadow = Some(buffer);
+        self.mark_dirty(first, 0)?;
+        Ok(self.memory.address(first, 0))
+    }
+
+    /// Takes whole slabs for `bytes`, without memory for them.
+    pub(super) fn find_run(&mut self, bytes: u32) -> Result<u32, Error> {
+        let span = bytes.div_ceil(self.geometry.slab_bytes).max(1);
+        if span > SPAN_LIMIT.min(self.geometry.region_slabs() - 1) {
+            let limit =
+                u64::from(self.geometry.region_slabs() - 1) * u64::from(self.geometry.slab_bytes);
+            return Err(Error::TooLarge { what: "an item", bytes: u64::from(bytes), limit });
+        }
+        let first = match self.free_stretch(span) {
+            Some(first) => first,
+            None => {
+                let first = self.slabs.len() as u32 + 1;
+                self.grow()?;
+                first
+            }
+        };
+        for index in first..first + span {
+            self.free.remove(&index);
+            let usage = if index == first { Use::Run } else { Use::Tail };
+            self.slabs[index as usize] = Slab::whole(usage, if index == first { span } else { 1 });
+        }
+        Ok(first)
+    }
+
+    /// The first of `span` free slabs in a row; regions are parted by their headers.
+    fn free_stretch(&self, span: u32) -> Option<u32> {
+        let (mut first, mut length) = (0, 0);
+        for index in &self.free {
+            if length > 0 && *index == first + length {
+                length += 1;
+            } else {
+                (first, length) = (*index, 1);
+            }
+            if length == span {
+                return Some(first);
+            }
+        }
+        None
+    }
+
+    fn mark_dirty(&mut self, index: u32, slot: u32) -> Result<(), Error> {
+        if self.slabs[index as usize].dirty.is_none() {
+            self.ensure_shadow(index)?;
+            let slab = &mut self.slabs[index as usize];
+            slab.dirty = Some(Bits::new(slab.slots));
+            self.dirty.push(index);
+        }
+        if let Some(dirty) = &mut self.slabs[index as usize].dirty {
+            dirty.set(slot);
+        }
+        Ok(())
+    }
+
+    /// Gives a slab of slots memory of its own, with what its file has.
+    fn ensure_shadow(&mut self, index: u32) -> Result<(), Error> {
+        let slab = &self.slabs[index as usize];
+        if slab.shadow.is_some() && self.memory.is_trusted(index) {
+            return Ok(());
+        }
+        if slab.usage == Use::Slots(SlotUse::Node) && !self.memory.is_trusted(index) && !slab.blank
+        {
+            self.check_nodes(index, &slab.used)?;
+        }
+        let slab = &mut self.slabs[index as usize];
+        let buffer = match slab.shadow.take() {
+            Some(buffer) => buffer,
+            None => {
+                let mut buffer = Buffer::zeroed(self.memory.slab_bytes())
+                    .map_err(Error::io("the write buffer", "grow"))?;
+                if !slab.blank {
+                    self.memory.copy_slab(index, &mut buffer);
+                }
+                self.count_shadow(buffer.len(), true);
+                buffer
+            }
+        };
+        self.memory.show_buffer(index, 1, true, &buffer);
+        self.slabs[index as usize].shadow = Some(buffer);
+        Ok(())
+    }
+
+    /// Checks every node of a slab.
+    pub(super) fn check_nodes(&self, index: u32, used: &Bits) -> Result<(), Error> {
+        check_nodes(self.view(), index, used, self.classes.size(self.slabs[index as usize].class))
+    }
+
+    /// Fills a slot that was just taken.
+    #[allow(unsafe_code)]
+    pub(super) fn fill(&mut self, address: Address, bytes: &[u8]) {
+        // SAFETY: the slot was taken by the writer, which `&mut self` stands for, for at least these bytes, and is not published.
+        unsafe { self.memory.write(address, 0, bytes) };
+    }
+
+    /// Changes an entry of a node of the version at work.
+    #[allow(unsafe_code)]
+    pub(super) fn amend(&mut self, address: Address, offset: usize, bytes: &[u8]) {
+        // SAFETY: the node was made by the batch at work, so that no reader knows it; `&mut self` excludes slices of it.
+        unsafe { self.memory.write(address, offset, bytes) };
+    }
+
+    /// Gives a slot back, once the batch is done.
+    pub(super) fn free(&mut self, address: Address) {
+        self.freed.push(address);
+    }
+
+    /// The batch is done and belongs to `version`.
+    pub(super) fn keep_batch(&mut self, version: u64) {
+        self.born.clear();
+        for address in std::mem::take(&mut self.freed) {
+            let (index, slot) = self.place(address);
+            let slab = &mut self.slabs[index as usize];
+            match &mut slab.dirty {
+                Some(dirty) if dirty.get(slot) => {
+                    // No checkpoint shall know it.
+                    dirty.clear(slot);
+                    slab.waiting += 1;
+                    self.fresh_waiting.push_back((version, address));
+                }
+                _ => self.limbo.push(address),
+            }
+        }
+    }
+
+    /// The batch is given up: what it took is at hand again, what it freed is not free.
+    pub(super) fn drop_batch(&mut self) {
+        self.freed.clear();
+        for address in std::mem::take(&mut self.born) {
+            let (index, slot) = self.place(address);
+            if let Some(dirty) = &mut self.slabs[index as usize].dirty {
+                dirty.clear(slot);
+            }
+            self.put_at_hand(address, index);
+        }
+    }
+
+    fn put_at_hand(&mut self, address: Address, index: u32) {
+        match self.slabs[index as usize].usage {
+            Use::Slots(usage) => {
+                let class = self.slabs[index as usize].class;
+                self.pool(usage, class).hot.push(address);
+            }
+            _ => self.give_back(address),
+        }
+    }
+
+    /// Takes back what no reader of a version below `oldest` can want any more.
+    pub(super) fn release(&mut self, oldest: u64) {
+        while let Some((version, address)) = self.fresh_waiting.front().copied()
+            && version <= oldest
+        {
+            self.fresh_waiting.pop_front();
+            let index = self.memory.slab_of(address);
+            self.slabs[index as usize].waiting -= 1;
+            self.put_at_hand(address, index);
+        }
+        while self.old_waiting.front().is_some_and(|(version, _)| *version <= oldest) {
+            for address in self.old_waiting.pop_front().map(|(_, list)| list).unwrap_or_default() {
+                self.give_back(address);
+            }
+        }
+        while self.shadows_waiting.front().is_some_and(|(version, _)| *version <= oldest) {
+            self.shadows_waiting.pop_front();
+        }
+    }
+
+    /// Empties the lists of slots at hand, so that only slabs know what is free.
+    pub(super) fn put_away(&mut self) {
+        for pool in 0..self.pools.len() {
+            for address in std::mem::take(&mut self.pools[pool].hot) {
+                self.give_back(address);
+            }
+        }
+    }
+
+    /// Where files are not mapped, all that is in use is in memory, and writing it out frees nothing.
+    fn count_shadow(&mut self, bytes: usize, more: bool) {
+        match (self.mapped, more) {
+            (false, _) => {}
+            (true, true) => self.shadow_bytes += bytes as u64,
+            (true, false) => self.shadow_bytes -= bytes as u64,
+        }
+    }
+
+    /// Marks a slot as not taken.
+    fn give_back(&mut self, address: Address) {
+        let (index, slot) = self.place(address);
+        let slab = &mut self.slabs[index as usize];
+        slab.give(slot);
+        let Use::Slots(usage) = slab.usage else {
+            self.end_run(index);
+            return;
+        };
+        let (class, unused, slots, open) = (slab.class, slab.unused, slab.slots, slab.open);
+        if !open {
+            let enough = unused >= (slots / HOLES_ONE_IN).max(1);
+            let pool = self.pool(usage, class);
+            if pool.available.contains(&index) {
+                pool.holes += 1;
+            } else if enough {
+                pool.available.insert(index);
+                pool.holes += u64::from(unused);
+            }
+        }
+        if self.slabs[index as usize].is_idle() {
+            self.end_slab(index, usage, class);
+        }
+    }
+
+    /// A slab without a slot in use becomes free.
+    fn end_slab(&mut self, index: u32, usage: SlotUse, class: u8) {
+        let slots = u64::from(self.slabs[index as usize].slots);
+        let pool = self.pool(usage, class);
+        if pool.available.remove(&index) {
+            pool.holes -= slots;
+        }
+        pool.capacity -= slots;
+        let old = std::mem::replace(&mut self.slabs[index as usize], Slab::free());
+        if let Some(shadow) = old.shadow {
+            if self.mapped {
+                // Nobody can know any of its slots.
+                self.count_shadow(shadow.len(), false);
+                self.memory.show_map(index, 1, false);
+            } else {
+                self.slabs[index as usize].shadow = Some(shadow);
+            }
+        }
+        self.free.insert(index);
+    }
+
+    fn end_run(&mut self, first: u32) {
+        let span = self.slabs[first as usize].span;
+        for index in first..first + span {
+            let old = std::mem::replace(&mut self.slabs[index as usize], Slab::free());
+            if let Some(shadow) = old.shadow {
+                self.count_shadow(shadow.len(), false);
+            }
+            if old.dirty.is_some() {
+                self.dirty.retain(|dirty| *dirty != index);
+            }
+            self.memory.show_map(index, 1, false);
+            self.free.insert(index);
+        }
+    }
+
+    /// Lets go of shadows whose content the files have; readers of versions below `version` may still use them.
+    pub(super) fn drop_shadows(&mut self, version: u64) {
+        for index in std::mem::take(&mut self.lingering) {
+            let slab = &mut self.slabs[index as usize];
+            if slab.is_idle()
+                && let Use::Slots(usage) = slab.usage
+            {
+                let class = slab.class;
+                self.end_slab(index, usage, class);
+                continue;
+            }
+            if slab.open || slab.dirty.is_some() || slab.shadow.is_none() || !self.mapped {
+                continue;
+            }
+            if !slab.is_settled() {
+                self.lingering.push(index);
+                continue;
+            }
+            let span = slab.span;
+            if let Some(shadow) = slab.shadow.take() {
+                self.memory.show_map(index, span, true);
+                self.count_shadow(shadow.len(), false);
+                self.shadows_waiting.push_back((version, shadow));
+            }
+        }
+    }
+
+    /// Enters a slab that a ledger told of.
+    pub(super) fn restore(&mut self, index: u32, slab: Slab) {
+        match slab.usage {
+            Use::Free => {
+                self.free.insert(index);
+            }
+            Use::Slots(usage) => {
+                let (class, slots, unused) = (slab.class, slab.slots, slab.unused);
+                let pool = self.pool(usage, class);
+                pool.capacity += u64::from(slots);
+                if unused >= (slots / HOLES_ONE_IN).max(1) {
+                    pool.available.insert(index);
+                    pool.holes += u64::from(unused);
+                }
+            }
+            Use::Header | Use::Run | Use::Tail => {}
+        }
+        self.slabs.push(slab);
+    }
+
+    /// Slots that are to be given back.
+    pub(super) fn waiting(&self) -> impl Iterator<Item = Address> + '_ {
+        let fresh = self.fresh_waiting.iter().map(|(_, address)| *address);
+        let old = self.old_waiting.iter().flat_map(|(_, list)| list).copied();
+        fresh.chain(old).chain(self.limbo.iter().copied())
+    }
+
+    /// Whether a slot that is taken is at hand, or a ledger's.
+    pub(super) fn is_idle_slot(&self, address: Address) -> bool {
+        let (index, _) = self.place(address);
+        match self.slabs[index as usize].usage {
+            Use::Slots(usage) => {
+                let class = usize::from(self.slabs[index as usize].class);
+                self.pools[usage as usize * self.classes.count() + class].hot.contains(&address)
+            }
+            _ => self.slabs[index as usize].shadow.is_none(),
+        }
+    }
+
+    /// Slabs that nothing uses.
+    pub(super) fn free_slabs(&self) -> usize {
+        self.free.len()
+    }
+}
+
+/// Checks the nodes in the `used` slots of a slab.
+pub(super) fn check_nodes(
+    view: View<'_>,
+    index: u32,
+    used: &Bits,
+    slot_bytes: u32,
+) -> Result<(), Error> {
+    for slot in used.iter() {
+        let address = view.memory().address(index, slot * slot_bytes);
+        let damaged = |what| view.memory().damaged(address, what);
+        let room = view.room(address).ok_or_else(|| damaged("nothing is there"))?;
+        let head = room.take(node::HEAD_BYTES).ok_or_else(|| damaged("a node does not fit"))?;
+        let bytes = node::length(head).and_then(|length| room.take(length));
+        if !bytes.is_some_and(|bytes| node::is_sound(address, bytes)) {
+            return Err(damaged("the checksum of a node"));
+        }
+    }
+    Ok(())
+}

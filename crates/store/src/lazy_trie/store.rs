@@ -1,0 +1,412 @@
+//! The store: readers beside one writer, each commit in the log before anybody sees it.
+
+use super::batch::{Batch, Change, FIRST, LAST, MIDDLE, WHOLE, check_lengths, encode};
+use super::checkpoint;
+use super::entry::Entry;
+use super::error::Error;
+use super::hash::Hash;
+use super::head::{Head, HeadFile};
+use super::item::Name;
+use super::memory::Memory;
+use super::options::{Options, WriteOut};
+use super::readers::Readers;
+use super::snapshot::Snapshot;
+use super::writer::{Pending, Writer, hashed};
+use crate::lock::FolderLock;
+use crate::wal::{Durability, Log};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+/// Finds the value there is.
+type Find<'a> = &'a dyn Fn() -> Result<Option<&'a [u8]>, Error>;
+
+/// Slots are taken back when so many wait.
+const WAITING_SLOTS: usize = 64;
+/// Writers wait when the log is so many times as long as a checkpoint should let it become.
+const LOG_STALL: u64 = 4;
+
+/// A persistent key-value store. See the [module](super).
+pub struct Store {
+    pub(super) shared: Arc<Shared>,
+    pub(super) thread: Option<JoinHandle<()>>,
+    pub(super) _lock: Option<FolderLock>,
+}
+
+/// What the threads of a store share. Locks are taken in the order of the fields.
+pub(super) struct Shared {
+    pub(super) options: Options,
+    pub(super) memory: Arc<Memory>,
+    pub(super) readers: Readers,
+    /// Held by who makes a checkpoint.
+    pub(super) checkpointing: Mutex<()>,
+    pub(super) log: Mutex<LogSide>,
+    pub(super) writer: Mutex<Writer>,
+    pub(super) signal: Mutex<Signal>,
+    pub(super) signalled: Condvar,
+    /// Where the log begins to matter, and where it ends.
+    pub(super) log_from: AtomicU64,
+    pub(super) log_to: AtomicU64,
+    /// Memory of pages not written out.
+    pub(super) shadow_bytes: AtomicU64,
+    /// A checkpoint was asked for.
+    pub(super) wanted: AtomicBool,
+    pub(super) counters: Counters,
+}
+
+/// The log, and the last checkpoint.
+pub(super) struct LogSide {
+    pub(super) log: Log,
+    pub(super) head_file: HeadFile,
+    pub(super) head: Head,
+    /// The last version in the log.
+    pub(super) settled: u64,
+    bytes: Vec<u8>,
+    pending: Vec<Pending>,
+}
+
+impl LogSide {
+    pub(super) fn new(log: Log, head_file: HeadFile, head: Head, settled: u64) -> LogSide {
+        LogSide { log, head_file, head, settled, bytes: Vec::new(), pending: Vec::new() }
+    }
+}
+
+/// What the checkpointing thread and those who wait for it tell each other.
+#[derive(Default)]
+pub(super) struct Signal {
+    pub(super) stopping: bool,
+    /// A checkpoint failed: there will be no other.
+    pub(super) failed: bool,
+    /// Checkpoints that ended, one way or another.
+    pub(super) ended: u64,
+}
+
+/// Counted since the store was opened.
+#[derive(Default)]
+pub(super) struct Counters {
+    pub(super) commits: AtomicU64,
+    pub(super) checkpoints: AtomicU64,
+    pub(super) space_bytes_written: AtomicU64,
+    pub(super) stalls: AtomicU64,
+    pub(super) stall_ns: AtomicU64,
+}
+
+/// Locks, whatever became of an earlier holder: what it left is only used after a check of `stopped`.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Store {
+    /// A view of the last commit that stays as it is until dropped.
+    ///
+    /// # Errors
+    /// [`Error::TooManySnapshots`].
+    pub fn snapshot(&self) -> Result<Snapshot<'_>, Error> {
+        Snapshot::new(&self.shared)
+    }
+
+    /// The value of an item, copied.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`], [`Error::TooManySnapshots`].
+    pub fn get<'a>(&self, name: impl Into<Name<'a>>) -> Result<Option<Vec<u8>>, Error> {
+        let name = name.into();
+        let hash = name.hash();
+        let snapshot = self.snapshot()?;
+        Ok(snapshot.find(&name, &hash)?.map(|item| item.value.to_vec()))
+    }
+
+    /// Puts an item, replacing one of the same name.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`]; as [`Store::write`].
+    pub fn put<'a>(&self, name: impl Into<Name<'a>>, value: &[u8]) -> Result<(), Error> {
+        self.change_one(&name.into(), |_| Ok(Some(value)))
+    }
+
+    /// Puts an item; the value it replaced.
+    ///
+    /// # Errors
+    /// As [`Store::put`].
+    pub fn replace<'a>(
+        &self,
+        name: impl Into<Name<'a>>,
+        value: &[u8],
+    ) -> Result<Option<Vec<u8>>, Error> {
+        let mut old = None;
+        self.change_one(&name.into(), |find| {
+            old = find()?.map(<[u8]>::to_vec);
+            Ok(Some(value))
+        })?;
+        Ok(old)
+    }
+
+    /// Removes an item; whether there was one.
+    ///
+    /// # Errors
+    /// As [`Store::write`].
+    pub fn delete<'a>(&self, name: impl Into<Name<'a>>) -> Result<bool, Error> {
+        let mut there = false;
+        self.change_one(&name.into(), |find| {
+            there = find()?.is_some();
+            Ok::<_, Error>(None::<&[u8]>)
+        })?;
+        Ok(there)
+    }
+
+    /// Reads, changes and writes one item, with no other write in between. `change` is given the value there is, and says which
+    /// there shall be; `None` removes the item. It must not use the store: the writer waits for it.
+    ///
+    /// # Errors
+    /// As [`Store::put`].
+    pub fn merge<'a>(
+        &self,
+        name: impl Into<Name<'a>>,
+        change: impl FnOnce(Option<&[u8]>) -> Option<Vec<u8>>,
+    ) -> Result<(), Error> {
+        self.change_one(&name.into(), |find| Ok(change(find()?)))
+    }
+
+    /// Commits a change of one item to what `decide` says; it may ask for the value there is.
+    fn change_one<V: AsRef<[u8]>>(
+        &self,
+        name: &Name<'_>,
+        decide: impl FnOnce(Find<'_>) -> Result<Option<V>, Error>,
+    ) -> Result<(), Error> {
+        let hash = name.hash();
+        self.wait_for_room()?;
+        let version = {
+            let mut writer = self.shared.writer()?;
+            let value = decide(&|| writer.value(name, &hash))?;
+            let value = value.as_ref().map(V::as_ref);
+            check_lengths(name, value)?;
+            let change = (hash, Change { name: *name, value });
+            self.shared.apply(&mut writer, std::iter::once(change))?;
+            writer.queue(|bytes| encode(bytes, name, value));
+            writer.version
+        };
+        self.shared.settle(version)
+    }
+
+    /// Makes the changes of a batch, all or none.
+    ///
+    /// # Errors
+    /// [`Error::LimitReached`], [`Error::Damaged`] and errors of making a file, after which the store is as before; [`Error::Log`] and
+    /// [`Error::Stopped`]: the batch may or may not be there when the store is opened again.
+    pub fn write(&self, batch: &Batch) -> Result<(), Error> {
+        // What was put into a batch is a batch's.
+        let changes = hashed(batch.bytes()).unwrap_or_default();
+        self.wait_for_room()?;
+        let version = {
+            let mut writer = self.shared.writer()?;
+            self.shared.apply(&mut writer, changes.into_iter())?;
+            writer.queue(|bytes| bytes.extend_from_slice(batch.bytes()));
+            writer.version
+        };
+        self.shared.settle(version)
+    }
+
+    /// Makes everything committed so far survive the loss of power, whatever the durability of commits.
+    ///
+    /// # Errors
+    /// [`Error::Log`], [`Error::Stopped`].
+    pub fn sync(&self) -> Result<(), Error> {
+        let mut log = lock(&self.shared.log);
+        let mut writer = self.shared.writer()?;
+        self.shared.flush(&mut log, &mut writer, Durability::Sync)
+    }
+
+    /// Writes out all that is not yet in the space, so that the next start has nothing to replay.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::Log`], [`Error::LimitReached`], [`Error::Stopped`].
+    pub fn checkpoint(&self) -> Result<(), Error> {
+        checkpoint::run(&self.shared)
+    }
+
+    /// Waits while the log is too long, or too many pages wait to be written out.
+    fn wait_for_room(&self) -> Result<(), Error> {
+        let shared = &*self.shared;
+        if shared.has_room() {
+            return Ok(());
+        }
+        if shared.options.write_out == WriteOut::Inline {
+            return checkpoint::run(shared);
+        }
+        let begun = std::time::Instant::now();
+        shared.want_checkpoint();
+        let mut signal = lock(&shared.signal);
+        let before = signal.ended;
+        while signal.ended == before && !shared.has_room() && !signal.failed {
+            signal = shared.signalled.wait(signal).unwrap_or_else(PoisonError::into_inner);
+        }
+        drop(signal);
+        shared.counters.stalls.fetch_add(1, Ordering::Relaxed);
+        let waited = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        shared.counters.stall_ns.fetch_add(waited, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+impl Drop for Store {
+    /// Stops the checkpointing thread. What was committed is in the log; nothing else needs to be written.
+    fn drop(&mut self) {
+        lock(&self.shared.signal).stopping = true;
+        self.shared.signalled.notify_all();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    /// The writer, unless an error has stopped it.
+    pub(super) fn writer(&self) -> Result<MutexGuard<'_, Writer>, Error> {
+        let writer = lock(&self.writer);
+        match &writer.stopped {
+            Some(reason) => Err(Error::Stopped { reason: reason.clone() }),
+            None => Ok(writer),
+        }
+    }
+
+    /// Applies a batch to the tree at work.
+    fn apply<'a>(
+        &self,
+        writer: &mut Writer,
+        changes: impl Iterator<Item = (Hash, Change<'a>)>,
+    ) -> Result<(), Error> {
+        if writer.space.fresh_waiting.len() >= WAITING_SLOTS {
+            let oldest = self.readers.oldest();
+            writer.space.release(oldest);
+        }
+        writer.apply(writer.version + 1, changes)?;
+        self.shadow_bytes.store(writer.space.shadow_bytes, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Brings `version` into the log, with whatever else waits, and shows it to readers.
+    fn settle(&self, version: u64) -> Result<(), Error> {
+        {
+            let mut log = lock(&self.log);
+            if log.settled < version {
+                let mut writer = self.writer()?;
+                let taken = take_pending(&mut log, &mut writer);
+                // Other writers may go on while the disk works.
+                drop(writer);
+                self.record(&mut log, taken, self.options.durability)?;
+            }
+        }
+        if !self.is_short() {
+            match self.options.write_out {
+                WriteOut::Inline => checkpoint::run(self)?,
+                WriteOut::Background => self.want_checkpoint(),
+            }
+        }
+        Ok(())
+    }
+
+    /// The same, for who holds both locks, for all that waits.
+    pub(super) fn flush(
+        &self,
+        log: &mut LogSide,
+        writer: &mut Writer,
+        durability: Durability,
+    ) -> Result<(), Error> {
+        let taken = take_pending(log, writer);
+        let result = self.record_without_stop(log, taken, durability);
+        if let Err(error) = &result {
+            writer.stopped = Some(error.to_string());
+        }
+        result
+    }
+
+    fn record(
+        &self,
+        log: &mut LogSide,
+        taken: (u64, Entry),
+        durability: Durability,
+    ) -> Result<(), Error> {
+        let result = self.record_without_stop(log, taken, durability);
+        if let Err(error) = &result {
+            self.stop(error);
+        }
+        result
+    }
+
+    fn record_without_stop(
+        &self,
+        log: &mut LogSide,
+        (version, root): (u64, Entry),
+        durability: Durability,
+    ) -> Result<(), Error> {
+        let LogSide { log: wal, bytes, pending, .. } = log;
+        let mut rest = bytes.as_slice();
+        let mut from = 0;
+        for batch in pending.iter() {
+            let (changes, behind) = rest.split_at_checked(batch.end - from).unwrap_or((rest, &[]));
+            (rest, from) = (behind, batch.end);
+            append(wal, batch.version, changes)?;
+        }
+        wal.commit(None, durability)?;
+        self.counters.commits.fetch_add(pending.len() as u64, Ordering::Relaxed);
+        self.log_to.store(wal.end().0, Ordering::Relaxed);
+        log.settled = version;
+        self.readers.publish(version, root.0);
+        Ok(())
+    }
+
+    /// Nothing is written any more.
+    pub(super) fn stop(&self, error: &Error) {
+        lock(&self.writer).stopped.get_or_insert_with(|| error.to_string());
+    }
+
+    fn log_bytes(&self) -> u64 {
+        self.log_to.load(Ordering::Relaxed).saturating_sub(self.log_from.load(Ordering::Relaxed))
+    }
+
+    /// Whether no checkpoint is due.
+    fn is_short(&self) -> bool {
+        self.log_bytes() < self.options.checkpoint_bytes
+            && self.shadow_bytes.load(Ordering::Relaxed) < self.options.write_buffer_bytes / 2
+    }
+
+    fn has_room(&self) -> bool {
+        self.log_bytes() < LOG_STALL * self.options.checkpoint_bytes
+            && self.shadow_bytes.load(Ordering::Relaxed) < self.options.write_buffer_bytes
+    }
+
+    fn want_checkpoint(&self) {
+        if !self.wanted.swap(true, Ordering::AcqRel) {
+            let _signal = lock(&self.signal);
+            self.signalled.notify_all();
+        }
+    }
+}
+
+/// Moves what waits to the log's side; the version and root it leads to.
+fn take_pending(log: &mut LogSide, writer: &mut Writer) -> (u64, Entry) {
+    log.bytes.clear();
+    log.pending.clear();
+    std::mem::swap(&mut log.bytes, &mut writer.pending_bytes);
+    std::mem::swap(&mut log.pending, &mut writer.pending);
+    (writer.version, writer.root)
+}
+
+/// Appends a batch, in as many records as it needs.
+fn append(log: &mut Log, version: u64, changes: &[u8]) -> Result<(), Error> {
+    let version = version.to_le_bytes();
+    let limit = usize::try_from(log.record_limit()).unwrap_or(usize::MAX).max(16);
+    if changes.len() + version.len() <= limit {
+        log.append(WHOLE, &[&version, changes])?;
+        return Ok(());
+    }
+    let (first, mut rest) = changes.split_at(limit - version.len());
+    log.append(FIRST, &[&version, first])?;
+    while rest.len() > limit {
+        let (middle, behind) = rest.split_at(limit);
+        log.append(MIDDLE, &[middle])?;
+        rest = behind;
+    }
+    log.append(LAST, &[rest])?;
+    Ok(())
+}

@@ -1,0 +1,64 @@
+//! Looking things up.
+
+use super::bucket::Bucket;
+use super::entry::{Entry, Kind};
+use super::error::Error;
+use super::hash::{DIGITS, Hash};
+use super::item::{self, Item, Name};
+use super::memory::View;
+use super::node::Node;
+
+/// Finds the item of a name, below `root`.
+///
+/// # Errors
+/// [`Error::Damaged`].
+pub(super) fn find<'a>(
+    view: View<'a>,
+    root: Entry,
+    name: &Name<'_>,
+    hash: &Hash,
+) -> Result<Option<Item<'a>>, Error> {
+    let mut entry = root;
+    let mut depth = 0;
+    loop {
+        match entry.kind() {
+            Kind::Empty => return Ok(None),
+            Kind::Item => {
+                if entry.tag() != hash.tag() {
+                    return Ok(None);
+                }
+                let item = item::read(view, entry.address())?;
+                return Ok(item.is(name, hash).then_some(item));
+            }
+            Kind::Bucket => {
+                for entry in Bucket::read(view, entry.address())?.entries() {
+                    if entry.tag() == hash.tag() {
+                        let item = item::read(view, entry.address())?;
+                        if item.is(name, hash) {
+                            return Ok(Some(item));
+                        }
+                    }
+                }
+                return Ok(None);
+            }
+            Kind::Node => {
+                let node = Node::read(view, entry.address())?;
+                if node.matching(hash, depth) < node.prefix.len() {
+                    return Ok(None);
+                }
+                depth += node.prefix.len();
+                check_depth(view, entry, depth)?;
+                entry = node.child(hash.digit(depth));
+                depth += 1;
+            }
+        }
+    }
+}
+
+/// A path longer than a hash has digits is damage.
+pub(super) fn check_depth(view: View<'_>, entry: Entry, depth: usize) -> Result<(), Error> {
+    if depth < DIGITS {
+        return Ok(());
+    }
+    Err(view.memory().damaged(entry.address(), "a path longer than a hash"))
+}

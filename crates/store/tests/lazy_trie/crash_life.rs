@@ -1,0 +1,183 @@
+//! Lives on a recording disk, and every state that a loss of power might leave of them.
+
+use crate::random::{Model, Random, change, content, small_options};
+use quorate_store::disk::{CrashDisk, Disk, Fate, MemoryDisk};
+use quorate_store::lazy_trie::{Durability, Options, Store};
+use std::sync::Arc;
+
+/// What had been done when the disk had recorded so many operations.
+struct Point {
+    operations: usize,
+    /// Commits that had returned.
+    done: usize,
+    /// Commits that had been promised to survive.
+    durable: usize,
+}
+
+/// One life: what each commit made of the model, and when.
+struct Life {
+    crash: CrashDisk,
+    /// The model before the first commit, and after each.
+    models: Vec<Model>,
+    points: Vec<Point>,
+}
+
+fn options(durability: Durability) -> Options {
+    Options { durability, checkpoint_bytes: 6 << 10, ..small_options() }
+}
+
+/// Runs a store from `start` for some commits, with checkpoints, syncs and a restart now and then.
+fn live(start: &MemoryDisk, before: &Model, random: &mut Random, steps: u64) -> Life {
+    let crash = CrashDisk::over(start).unwrap();
+    let disk: Arc<dyn Disk> = Arc::new(crash.clone());
+    let mut model = before.clone();
+    let mut life = Life { crash, models: vec![model.clone()], points: Vec::new() };
+    let durability = if random.below(2) == 0 { Durability::Sync } else { Durability::Os };
+    let (mut store, _) = Store::open_on(Arc::clone(&disk), options(durability)).unwrap();
+    life.note(true);
+    for _ in 0..steps {
+        change(&store, &mut model, random, 60).unwrap();
+        life.models.push(model.clone());
+        life.note(durability == Durability::Sync);
+        match random.below(12) {
+            0 => {
+                store.sync().unwrap();
+                life.note(true);
+            }
+            1 => {
+                store.checkpoint().unwrap();
+                life.note(true);
+            }
+            2 => {
+                drop(store);
+                store = Store::open_on(Arc::clone(&disk), options(durability)).unwrap().0;
+                // What opening finds, it makes durable.
+                life.note(true);
+            }
+            _ => {}
+        }
+    }
+    life
+}
+
+impl Life {
+    fn note(&mut self, durable: bool) {
+        let done = self.models.len() - 1;
+        let before = self.points.last().map_or(0, |point| point.durable);
+        let durable = if durable { done } else { before };
+        self.points.push(Point { operations: self.crash.operations(), done, durable });
+    }
+
+    /// The commits that must be there after a crash behind `cut` operations, and those that may.
+    fn bounds(&self, cut: usize, fate: Fate) -> (usize, usize) {
+        let passed = self.points.iter().rev().find(|point| point.operations <= cut);
+        let next = self.points.iter().find(|point| point.operations > cut);
+        let least = passed.map_or(0, |p| if fate == Fate::Kept { p.done } else { p.durable });
+        // A commit that was on its way may be there.
+        (least, next.or(passed).map_or(0, |point| point.done))
+    }
+}
+
+/// All ways in which the disk might be left behind operation `cut`.
+fn fates(crash: &CrashDisk, cut: usize, coins: u64) -> Vec<Fate> {
+    let mut fates = vec![Fate::Kept, Fate::Lost, Fate::ContentLost, Fate::NamesLost];
+    fates.extend((0..coins).map(|n| Fate::Mixed { seed: (cut as u64) << 16 | n }));
+    if let Some(sectors) = cut.checked_sub(1).and_then(|last| crash.sectors(last)) {
+        let step = (sectors / 4).max(1) as usize;
+        fates.extend((0..sectors).step_by(step).map(|sectors| Fate::Torn { sectors }));
+        fates.extend((0..sectors).step_by(step).map(|sector| Fate::Hole { sector }));
+    }
+    fates
+}
+
+/// Opens what a crash left: it must hold a prefix of the commits, with nothing promised missing; then it must work on.
+fn check(disk: &MemoryDisk, models: &[Model], (least, most): (usize, usize), what: &str) -> usize {
+    let disk: Arc<dyn Disk> = Arc::new(disk.clone());
+    let opened = Store::open_on(Arc::clone(&disk), options(Durability::Sync));
+    let (store, _) = opened.unwrap_or_else(|error| panic!("{what}: {error}"));
+    let found = content(&store).unwrap_or_else(|error| panic!("{what}: {error}"));
+    let Some(index) = (least..=most).rev().find(|index| models[*index] == found) else {
+        let elsewhere = models.iter().position(|model| *model == found);
+        panic!("{what}: the content is of commit {elsewhere:?}, not within {least} ..= {most}");
+    };
+    let damage = store.check().unwrap().damage;
+    assert!(damage.is_empty(), "{what}: {damage:?}");
+    index
+}
+
+/// After a recovery the store takes writes, and keeps them.
+fn check_goes_on(disk: &MemoryDisk, model: &Model, what: &str) {
+    let disk: Arc<dyn Disk> = Arc::new(disk.fork());
+    let mut random = Random(model.len() as u64);
+    let mut model = model.clone();
+    for _ in 0..2 {
+        let (store, _) = Store::open_on(Arc::clone(&disk), options(Durability::Sync)).unwrap();
+        for _ in 0..6 {
+            change(&store, &mut model, &mut random, 60).unwrap();
+        }
+    }
+    let (store, _) = Store::open_on(disk, options(Durability::Sync)).unwrap();
+    assert!(content(&store).unwrap() == model, "{what}: writes after the recovery");
+}
+
+/// Checks crash states of life after life until there were `states`; how many there were.
+pub fn run(seed: u64, states: usize, coins: u64) -> usize {
+    let mut random = Random(seed);
+    let mut disk = MemoryDisk::new();
+    let mut model = Model::new();
+    let mut checked = 0;
+    let mut lives = 0;
+    while checked < states {
+        let life = live(&disk, &model, &mut random, 14);
+        lives += 1;
+        for cut in 0..=life.crash.operations() {
+            for fate in fates(&life.crash, cut, coins) {
+                let what = format!("seed {seed}, life {lives}, cut {cut}, {fate:?}");
+                let left = life.crash.materialise(cut, fate);
+                let rare = checked % 61 == 0;
+                let again = rare.then(|| left.fork());
+                let index = check(&left, &life.models, life.bounds(cut, fate), &what);
+                checked += 1;
+                let Some(again) = again else { continue };
+                check_goes_on(&left, &life.models[index], &what);
+                checked += crash_again(&again, &life, index, cut, fate, &what);
+            }
+        }
+        // The next life begins where this one ended, or a crash in the middle of it left off.
+        let cut = life.crash.operations() - random.below(40) as usize;
+        let fate = Fate::Mixed { seed: random.next() };
+        disk = life.crash.materialise(cut, fate);
+        let index = check(&disk, &life.models, life.bounds(cut, fate), "the next start");
+        model = life.models[index].clone();
+        if model.len() > 90 {
+            (disk, model) = (MemoryDisk::new(), Model::new());
+        }
+    }
+    checked
+}
+
+/// The power fails again, during the recovery.
+fn crash_again(
+    left: &MemoryDisk,
+    life: &Life,
+    found: usize,
+    cut: usize,
+    fate: Fate,
+    what: &str,
+) -> usize {
+    let again = CrashDisk::over(left).unwrap();
+    drop(Store::open_on(Arc::new(again.clone()), options(Durability::Sync)).unwrap());
+    let operations = again.operations();
+    let mut checked = 0;
+    for second in 0..=operations {
+        for second_fate in [Fate::Kept, Fate::Lost, Fate::Mixed { seed: second as u64 }] {
+            let what = format!("{what}, then cut {second} of {operations}, {second_fate:?}");
+            let (least, most) = life.bounds(cut, fate);
+            // What an opening that returned has found stays found.
+            let bounds = if second == operations { (found, found) } else { (least, most) };
+            check(&again.materialise(second, second_fate), &life.models, bounds, &what);
+            checked += 1;
+        }
+    }
+    checked
+}

@@ -1,0 +1,28 @@
+//! The bytes of version 1: a change of them is a new version, and this test says so.
+
+use crate::random::{Model, Random, change, small_options};
+use quorate_store::disk::{Disk, MemoryDisk};
+use quorate_store::lazy_trie::{FORMAT_VERSION, Store};
+use std::sync::Arc;
+
+#[test]
+fn the_files_of_a_life_are_those_of_version_1() {
+    assert_eq!(FORMAT_VERSION, 1);
+    let disk = MemoryDisk::new();
+    let (store, _) = Store::open_on(Arc::new(disk.clone()), small_options()).unwrap();
+    let (mut model, mut random) = (Model::new(), Random(1));
+    for _ in 0..200 {
+        change(&store, &mut model, &mut random, 100).unwrap();
+    }
+    store.checkpoint().unwrap();
+    drop(store);
+    let mut hasher = blake3::Hasher::new();
+    for name in disk.list().unwrap() {
+        hasher.update(name.as_bytes());
+        hasher.update(&disk.content(&name).unwrap());
+    }
+    assert_eq!(
+        hasher.finalize().to_hex().as_str(),
+        "ae0c744a0dad57bf40db57190915b988e9107ccd718eed4ad984c5255a5de175"
+    );
+}

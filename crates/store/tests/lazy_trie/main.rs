@@ -1,0 +1,10 @@
+//! The lazy-trie store: against a model, through crashes, with damaged files, under threads.
+
+mod crash;
+mod crash_life;
+mod damage;
+mod format;
+mod kill;
+mod model;
+mod random;
+mod threads;
