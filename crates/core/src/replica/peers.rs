@@ -463,5 +463,11 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         };
         fx.record(super::Record::Safety(Arc::new(safety)));
         self.start(now, recovery, fx);
+        // Channels that opened meanwhile went by unused; and testimonies may be old when the last one comes.
+        // Who knows more will say so.
+        let (me, replicas) = (self.settings.me, self.domain.committee().replicas());
+        for peer in replicas.filter(|peer| *peer != me).collect::<Vec<_>>() {
+            self.consult(now, protocol::Input::Connected(peer), fx);
+        }
     }
 }

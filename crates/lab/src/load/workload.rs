@@ -164,7 +164,7 @@ impl Workload {
         })
     }
 
-    /// A YCSB workload over the key-value store, on `records` that [`Workload::loading`] writes first.
+    /// A YCSB workload over the key-value store, on `records` that are written first (`LoadConfig::write_records`).
     ///
     /// # Errors
     /// As [`Workload::new`].

@@ -24,6 +24,16 @@ pub enum Damage {
     SetBack,
 }
 
+impl Damage {
+    /// Whether it has come to be on a disk of which so many writes went astray.
+    pub(super) fn is_done(self, astray: u64) -> bool {
+        match self {
+            Self::Corrupted(_) | Self::SetBack => true,
+            Self::Astray { before } => astray > before,
+        }
+    }
+}
+
 /// What is damaged, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Corruption {

@@ -113,15 +113,13 @@ impl Disk {
             rejoin,
             sessions: sessions::Limits::default(),
         };
+        let astray = self.astray();
         let opened = quorate_journal::open(&disks, &site.owner, options, fresh)?;
         let end = opened.journal.log().end();
-        let astray = self.astray();
-        let met = self.damage.take_if(|damage| match damage {
-            // The write is yet to come.
-            Damage::Astray { before } => astray > *before,
-            Damage::Corrupted(_) | Damage::SetBack => true,
-        });
-        self.promises.compare(opened.recovery.as_ref(), end, met);
+        let damage = self.damage.filter(|damage| damage.is_done(self.astray()));
+        self.promises.compare(opened.recovery.as_ref(), end, damage);
+        // What went astray of this recovery's own writes is for the next one to find.
+        self.damage.take_if(|damage| damage.is_done(astray));
         self.open = Some(Open { journal: opened.journal, states: opened.states, served: None });
         Ok((opened.execution, opened.recovery))
     }
