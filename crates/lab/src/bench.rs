@@ -132,6 +132,7 @@ impl Bench {
         };
         set(&mut point);
         Settings {
+            network: None,
             point,
             seconds: self.measured.as_secs_f64(),
             warm_up: self.warm_up.as_secs_f64(),
@@ -163,6 +164,7 @@ impl Bench {
             options: settings.point.testnet_options(),
             arguments: Vec::new(),
             own_arguments: BTreeMap::new(),
+            network: None,
         };
         let row = cluster.run(|cluster, _| {
             cluster.await_ready(Duration::from_secs(60))?;

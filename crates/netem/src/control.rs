@@ -8,6 +8,7 @@
 //! | `heal` | heals all that is cut |
 //! | `show` | prints the links |
 //! | `report` | prints what was carried, as JSON |
+//! | `down` | asks the owner to take it down |
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
@@ -91,6 +92,10 @@ fn obey(line: &str, running: &Running) -> Result<String, NetError> {
     let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
     match word {
         "show" => Ok(running.links().to_string()),
+        "down" => {
+            running.told_to_end.store(true, Ordering::Release);
+            Ok(String::new())
+        }
         "report" => {
             let report = running.report()?;
             serde_json::to_string(&report).map_err(|error| NetError::Refused(error.to_string()))
@@ -135,7 +140,7 @@ fn apply(topology: &mut Topology, word: &str, rest: &str) -> Result<String, NetE
         "heal" => topology.heal(),
         _ => {
             return Err(NetError::Refused(format!(
-                "{word:?} is none of set, both, partition, heal, show, report"
+                "{word:?} is none of set, both, partition, heal, show, report, down"
             )));
         }
     }
@@ -157,6 +162,17 @@ pub fn ask(socket: &Path, line: &str) -> Result<String, NetError> {
         ("ok", said) => Ok(said.to_owned()),
         (_, why) => Err(NetError::Refused(why.to_owned())),
     }
+}
+
+/// The links of the network with this socket, as they are now.
+///
+/// # Errors
+/// As [`ask`], or it speaks another language.
+pub fn links(socket: &Path) -> Result<Topology, NetError> {
+    let shown = ask(socket, "show")?;
+    Topology::of_lines(&shown).ok_or_else(|| {
+        NetError::Refused(format!("{} does not answer as a network does", socket.display()))
+    })
 }
 
 #[cfg(test)]

@@ -1,9 +1,15 @@
-//! What an owner that was killed leaves: the names of its namespaces, and its control socket. Its devices, processes' memory and emulator
-//! are gone with it.
+//! Named networks, as they are seen in the file system: running ones, and what an owner that was killed leaves, which is the names of its
+//! namespaces and its control socket. Its devices, processes' memory and emulator are gone with it.
 
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use crate::error::NetError;
+use crate::namespace::Namespace;
+use crate::network::address_of;
+use crate::topology::Topology;
 
 /// Where `ip netns` keeps names.
 pub const NAMES: &str = "/run/netns";
@@ -18,12 +24,47 @@ pub struct Found {
     pub name: String,
     /// The number of the process that owns it.
     pub owner: u32,
-    /// Whether that process is there.
+    /// Whether that process is there, and not another one of its number: it holds the control socket.
     pub alive: bool,
     /// Its namespaces, as `ip netns exec` calls them.
     pub namespaces: Vec<String>,
     /// Its control socket.
     pub socket: PathBuf,
+}
+
+impl Found {
+    /// The namespace of a node of its topology.
+    ///
+    /// # Errors
+    /// There is none, or it may not be opened.
+    pub fn namespace(&self, topology: &Topology, node: usize) -> Result<Namespace, NetError> {
+        let Some(called) = topology.names().get(node) else {
+            return Err(NetError::Refused(format!("there is no node {node}")));
+        };
+        let name = namespace_name(self.owner, &self.name, called);
+        Namespace::open(&name, called, address_of(node))
+    }
+
+    /// The numbers of the processes that are in its namespaces.
+    #[must_use]
+    pub fn processes(&self) -> Vec<u32> {
+        let place = |path: &Path| path.metadata().ok().map(|found| (found.dev(), found.ino()));
+        let ours: Vec<_> =
+            self.namespaces.iter().filter_map(|name| place(&Path::new(NAMES).join(name))).collect();
+        let numbers = names_in("/proc").into_iter().filter_map(|name| name.parse().ok());
+        let inside = |process: &u32| {
+            place(Path::new(&format!("/proc/{process}/ns/net")))
+                .is_some_and(|place| ours.contains(&place))
+        };
+        numbers.filter(inside).collect()
+    }
+}
+
+/// Whether the owner lives. A process of its number that does not listen where it did is another one.
+fn lives(owner: u32, socket: &Path) -> bool {
+    let refused = |error: std::io::Error| error.kind() == ErrorKind::ConnectionRefused;
+    Path::new(&format!("/proc/{owner}")).exists()
+        && !UnixStream::connect(socket).is_err_and(refused)
 }
 
 /// What a namespace is called.
@@ -71,12 +112,13 @@ pub fn find() -> Vec<Found> {
     let mut note = |owner: u32, network: &str, namespace: Option<&String>| {
         let place = all.iter().position(|found| found.owner == owner && found.name == network);
         let place = place.unwrap_or_else(|| {
+            let socket = socket_path(owner, network);
             all.push(Found {
                 name: network.to_owned(),
                 owner,
-                alive: Path::new(&format!("/proc/{owner}")).exists(),
+                alive: lives(owner, &socket),
                 namespaces: Vec::new(),
-                socket: socket_path(owner, network),
+                socket,
             });
             all.len() - 1
         });

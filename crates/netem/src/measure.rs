@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::error::NetError;
 use crate::link::Link;
+use crate::namespace::Namespace;
 use crate::network::Network;
 
 /// How it is measured.
@@ -79,9 +80,22 @@ pub fn measure(
 ) -> Result<Observed, NetError> {
     let no_link = || NetError::Refused(format!("there is no link from node {from} to node {to}"));
     let links = network.links();
-    let asked = links.link(from, to).filter(|_| from != to).ok_or_else(no_link)?.clone();
-    let (delays, again, overtaken, packets_per_second) =
-        probe_udp(network, from, to, probe, &asked)?;
+    let asked = links.link(from, to).filter(|_| from != to).ok_or_else(no_link)?;
+    let node = |node: usize| network.namespaces().get(node).ok_or_else(no_link);
+    measure_between(node(from)?, node(to)?, asked, probe)
+}
+
+/// The same between two namespaces, whoever made them; `asked` is what the link between them is to do.
+///
+/// # Errors
+/// The system does not let us.
+pub fn measure_between(
+    from: &Namespace,
+    to: &Namespace,
+    asked: &Link,
+    probe: &Probe,
+) -> Result<Observed, NetError> {
+    let (delays, again, overtaken, packets_per_second) = probe_udp(from, to, probe, asked)?;
     let mut sorted = delays;
     sorted.sort_unstable();
     let share = |share: f64| {
@@ -90,7 +104,7 @@ pub fn measure(
     };
     let sum: Duration = sorted.iter().sum();
     let bulk_bits =
-        if probe.bulk.is_zero() { None } else { Some(bulk_tcp(network, from, to, probe.bulk)?) };
+        if probe.bulk.is_zero() { None } else { Some(bulk_tcp(from, to, probe.bulk)?) };
     Ok(Observed {
         sent: probe.packets,
         arrived: sorted.len() as u64,
@@ -102,7 +116,7 @@ pub fn measure(
         delay_p99: share(0.99),
         delay_mean: sum.checked_div(sorted.len() as u32).unwrap_or_default(),
         bulk_bits,
-        asked,
+        asked: asked.clone(),
     })
 }
 
@@ -117,16 +131,15 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(30);
 type Arrivals = (Vec<Duration>, u64, u64, f64);
 
 fn probe_udp(
-    network: &Network,
-    from: usize,
-    to: usize,
+    from: &Namespace,
+    to: &Namespace,
     probe: &Probe,
     link: &Link,
 ) -> Result<Arrivals, NetError> {
     let failed = NetError::system("probing with UDP");
     let began = Instant::now();
-    let (receiver, address) = bind_udp(network, to)?;
-    let (sender, _) = bind_udp(network, from)?;
+    let (receiver, address) = bind_udp(to)?;
+    let (sender, _) = bind_udp(from)?;
     let sent_all = AtomicBool::new(false);
     let patience = link.delay + link.jitter * 4 + STRAGGLERS;
     let result = std::thread::scope(|scope| {
@@ -139,10 +152,7 @@ fn probe_udp(
     result.map_err(failed)
 }
 
-fn bind_udp(network: &Network, node: usize) -> Result<(UdpSocket, SocketAddr), NetError> {
-    let Some(namespace) = network.namespaces().get(node) else {
-        return Err(NetError::Refused(format!("there is no node {node}")));
-    };
+fn bind_udp(namespace: &Namespace) -> Result<(UdpSocket, SocketAddr), NetError> {
     let bound = namespace.within(|| {
         let socket = UdpSocket::bind((namespace.address(), 0))?;
         // Beyond the system's limit, as root may; otherwise what the limit is.
@@ -151,7 +161,7 @@ fn bind_udp(network: &Network, node: usize) -> Result<(UdpSocket, SocketAddr), N
         let address = socket.local_addr()?;
         Ok((socket, address))
     })?;
-    bound.map_err(NetError::system(format!("making a UDP socket at node {node}")))
+    bound.map_err(NetError::system(format!("making a UDP socket at node {}", namespace.node())))
 }
 
 /// Sends evenly, and says how many a second it were.
@@ -213,12 +223,8 @@ fn receive(
 }
 
 /// Bits a second of one TCP connection in the second half of `time`.
-fn bulk_tcp(network: &Network, from: usize, to: usize, time: Duration) -> Result<f64, NetError> {
+fn bulk_tcp(source: &Namespace, sink: &Namespace, time: Duration) -> Result<f64, NetError> {
     let failed = || NetError::system("sending in bulk with TCP");
-    let nodes = network.namespaces();
-    let (Some(source), Some(sink)) = (nodes.get(from), nodes.get(to)) else {
-        return Err(NetError::Refused("no such node".to_owned()));
-    };
     let listener = sink.within(|| TcpListener::bind((sink.address(), 0)))?.map_err(failed())?;
     let address = listener.local_addr().map_err(failed())?;
     let mut stream =

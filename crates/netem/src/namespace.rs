@@ -1,14 +1,17 @@
 //! Network namespaces, held by a descriptor: they are gone when it, and every process in them, is.
 
+use std::fs::File;
 use std::io::{self, Write as _};
 use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use crate::device;
 use crate::error::NetError;
+use crate::leftovers::NAMES;
 
 /// A node's network: its own interfaces, addresses, ports and TCP.
 #[derive(Clone, Debug)]
@@ -42,6 +45,17 @@ impl Namespace {
         });
         let (held, made) = made?;
         Ok((Self { node: node.to_owned(), address, held: Arc::new(held) }, made))
+    }
+
+    /// One that has a name in the file system, as `ip netns` calls it.
+    ///
+    /// # Errors
+    /// There is none of this name, or it may not be opened.
+    pub(crate) fn open(name: &str, node: &str, address: Ipv4Addr) -> Result<Self, NetError> {
+        let place = Path::new(NAMES).join(name);
+        let held = File::open(&place)
+            .map_err(NetError::system(format!("opening the namespace {}", place.display())))?;
+        Ok(Self { node: node.to_owned(), address, held: Arc::new(held.into()) })
     }
 
     /// Which node it is of: a replica's number, or `clients`.

@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::control::Control;
@@ -63,6 +64,8 @@ const DEVICE_QUEUE_PACKETS: u32 = 10_000;
 pub(crate) struct Running {
     topology: Mutex<Topology>,
     emulator: Emulator,
+    /// Whether somebody asked for its end.
+    pub(crate) told_to_end: AtomicBool,
 }
 
 impl Running {
@@ -132,7 +135,11 @@ impl Network {
             devices.push(device);
         }
         let emulator = Emulator::start(topology, devices, settings)?;
-        let running = Arc::new(Running { topology: Mutex::new(topology.clone()), emulator });
+        let running = Arc::new(Running {
+            topology: Mutex::new(topology.clone()),
+            emulator,
+            told_to_end: AtomicBool::new(false),
+        });
         let control = match &names.socket {
             Some(socket) => Some(Control::listen(socket, Arc::clone(&running))?),
             None => None,
@@ -171,6 +178,12 @@ impl Network {
     #[must_use]
     pub fn socket(&self) -> Option<&Path> {
         self.control.as_ref().and(self.names.socket.as_deref())
+    }
+
+    /// Whether another process asked for its end (`down`, over the control socket). It stays up until it is dropped.
+    #[must_use]
+    pub fn is_told_to_end(&self) -> bool {
+        self.running.told_to_end.load(Ordering::Acquire)
     }
 
     /// The links as they are now.

@@ -161,6 +161,28 @@ impl Topology {
         Ok(Self { names, links: vec![link.clone(); nodes * nodes] })
     }
 
+    /// As it is shown: a line a link.
+    pub(crate) fn of_lines(shown: &str) -> Option<Self> {
+        let line = |line: &str| {
+            let (nodes, link) = line.split_once(':')?;
+            let (from, to) = nodes.split_once(" -> ")?;
+            Some((from.to_owned(), to.to_owned(), Link::parse(link).ok()?))
+        };
+        let lines: Vec<_> = shown.lines().map(line).collect::<Option<_>>()?;
+        let mut names: Vec<String> = lines.iter().map(|(from, _, _)| from.clone()).collect();
+        names.dedup();
+        let mut this = Self { links: vec![Link::default(); names.len().pow(2)], names };
+        if !(2..=MOST_NODES).contains(&this.size()) {
+            return None;
+        }
+        for (from, to, link) in lines {
+            let place = |node: &str| this.names.iter().position(|name| name == node);
+            let (from, to) = (place(&from)?, place(&to)?);
+            *this.link_mut(from, to)? = link;
+        }
+        Some(this)
+    }
+
     /// How many nodes there are: the replicas, and the clients' as the last.
     #[must_use]
     pub fn size(&self) -> usize {
