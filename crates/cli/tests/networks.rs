@@ -149,7 +149,7 @@ fn four_replicas_take_at_least_the_delays_of_their_messages() {
 
 const LONG: &str = "[grid]\nnetwork = \"far\"\ndurability = \"os\"\nrate = 100\nset.\"view_timeout.base\" = \"2s\"\n\
     [networks.far]\nrtt_ms = [[40]]\nclients = \"near\"\n\
-    [measure]\nduration = \"10m\"\nwarm_up = \"100ms\"\nrepeats = 1\n";
+    [measure]\nduration = \"10min\"\nwarm_up = \"100ms\"\nrepeats = 1\n";
 
 /// Starts a study that takes long, and waits until four replicas and the clients are in their namespaces.
 fn start_long(folder: &Path) -> (Child, BTreeSet<PathBuf>) {
