@@ -222,7 +222,8 @@ fn a_network_is_brought_up_changed_measured_and_taken_down() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let name = format!("a{}", std::process::id());
-    let net = |arguments: &[&str]| json(folder, &[&["net"], arguments, &["--name", &name]].concat());
+    let net =
+        |arguments: &[&str]| json(folder, &[&["net"], arguments, &["--name", &name]].concat());
     std::fs::write(folder.join("n.toml"), "rtt_ms = [[0, 20], [20, 0]]\n").unwrap();
     let up = net(&["up", "n.toml", "-n", "2", "--detach"]);
     assert_eq!(up["nodes"][2]["node"], "clients");
@@ -252,10 +253,11 @@ fn a_network_is_brought_up_changed_measured_and_taken_down() {
     assert_eq!(cut["changed"].as_array().unwrap().len(), 4);
     assert_eq!(net(&["set", "--heal"])["changed"].as_array().unwrap().len(), 4);
 
-    let mut inside = of("ip", folder, &["netns", "exec", up["nodes"][1]["namespace"].as_str().unwrap()])
-        .args(["sleep", "600"])
-        .spawn()
-        .unwrap();
+    let mut inside =
+        of("ip", folder, &["netns", "exec", up["nodes"][1]["namespace"].as_str().unwrap()])
+            .args(["sleep", "600"])
+            .spawn()
+            .unwrap();
     wait_until("it runs inside", || {
         net(&["status"])[0]["processes"].as_array().unwrap().contains(&inside.id().into())
     });

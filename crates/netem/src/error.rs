@@ -68,10 +68,14 @@ impl NetError {
                 "load the module (modprobe tun), and in a container pass the device (--device /dev/net/tun)"
             }
             Self::NoIp => "install iproute2 (apt-get install iproute2)",
-            Self::Program { .. } => "see what `ip` says, and that no other program changes these namespaces",
+            Self::Program { .. } => {
+                "see what `ip` says, and that no other program changes these namespaces"
+            }
             Self::Name(_) => "take 1 to 16 of a-z and 0-9",
             Self::Clash { .. } => "take another name, or take that one down",
-            Self::Topology(_) | Self::Refused(_) => "docs/networks.md says how a network is described",
+            Self::Topology(_) | Self::Refused(_) => {
+                "docs/networks.md says how a network is described"
+            }
             Self::System { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
                 "run this with sudo"
             }

@@ -103,8 +103,7 @@ pub fn measure_between(
         sorted.get(at.min(sorted.len().saturating_sub(1))).copied().unwrap_or_default()
     };
     let sum: Duration = sorted.iter().sum();
-    let bulk_bits =
-        if probe.bulk.is_zero() { None } else { Some(bulk_tcp(from, to, probe.bulk)?) };
+    let bulk_bits = if probe.bulk.is_zero() { None } else { Some(bulk_tcp(from, to, probe.bulk)?) };
     Ok(Observed {
         sent: probe.packets,
         arrived: sorted.len() as u64,

@@ -23,7 +23,10 @@ fn permitted() -> bool {
         std::env::var_os("QUORATE_WITHOUT_NETWORKS").is_some(),
         "emulated networks want root and /dev/net/tun: run this as root, or set QUORATE_WITHOUT_NETWORKS=1 to leave these tests out"
     );
-    let _ = writeln!(std::io::stderr(), "NOT TESTED: emulated networks, as QUORATE_WITHOUT_NETWORKS is set");
+    let _ = writeln!(
+        std::io::stderr(),
+        "NOT TESTED: emulated networks, as QUORATE_WITHOUT_NETWORKS is set"
+    );
     false
 }
 
@@ -266,7 +269,8 @@ fn a_running_network_is_found_entered_and_measured_by_its_name() {
     }
     let network = named("found").expect("a network");
     network.set("0", "1", "delay=30ms loss=0.5 reorder=1%").expect("set");
-    let mine = |found: &leftovers::Found| found.name == "found" && found.owner == std::process::id();
+    let mine =
+        |found: &leftovers::Found| found.name == "found" && found.owner == std::process::id();
     let found = leftovers::find().into_iter().find(mine).expect("found");
     assert!(found.alive);
     let links = control::links(&found.socket).expect("shown");
@@ -284,7 +288,9 @@ fn a_running_network_is_found_entered_and_measured_by_its_name() {
     sleeping.arg("60");
     network.replica(1).expect("replica 1").enter(&mut sleeping);
     let mut child = sleeping.spawn().expect("started");
-    assert!(inside(&found.processes(), child.id()) && !inside(&found.processes(), std::process::id()));
+    assert!(
+        inside(&found.processes(), child.id()) && !inside(&found.processes(), std::process::id())
+    );
     child.kill().expect("killed");
     child.wait().expect("gone");
     assert!(!inside(&found.processes(), child.id()));

@@ -82,12 +82,14 @@ impl<'a> Networks<'a> {
         let Some(of_study) = &self.study.network else { return Ok(()) };
         if named {
             return Err(Finding {
-                what: "the grid names a network, and [network] describes that of all runs".to_owned(),
+                what: "the grid names a network, and [network] describes that of all runs"
+                    .to_owned(),
                 place: place_of_key("network", self.text, self.file),
                 remedy: "call it [networks.NAME], and name it in the grid".to_owned(),
             });
         }
-        let preset = of_study.preset.as_ref().filter(|name| *of_study == Description::of_preset(name));
+        let preset =
+            of_study.preset.as_ref().filter(|name| *of_study == Description::of_preset(name));
         point.network = NetworkName(preset.map_or(OF_STUDY, String::as_str).to_owned());
         Ok(())
     }
@@ -149,7 +151,9 @@ fn key_of(error: &TopologyError) -> &'static str {
         TopologyError::NotSquare { .. } | TopologyError::Entry { .. } => "rtt_ms",
         TopologyError::Place { .. } => "clients",
         TopologyError::Link { place, .. } if place == "link" => "link",
-        TopologyError::Link { .. } | TopologyError::Node { .. } | TopologyError::Nodes(_) => "between",
+        TopologyError::Link { .. } | TopologyError::Node { .. } | TopologyError::Nodes(_) => {
+            "between"
+        }
     }
 }
 

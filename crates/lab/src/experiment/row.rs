@@ -32,11 +32,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    pub(super) fn new(
-        point: Point,
-        network: Option<Description>,
-        measuring: &Measuring,
-    ) -> Self {
+    pub(super) fn new(point: Point, network: Option<Description>, measuring: &Measuring) -> Self {
         Self {
             point,
             network,

@@ -196,7 +196,8 @@ impl Study {
     /// # Errors
     /// As [`Study::read`].
     pub fn parse(text: &str, file: &Path) -> Result<Self, ConfigError> {
-        let study: Self = toml::from_str(text).map_err(|error| finding_of(&error, text, file, MANUAL))?;
+        let study: Self =
+            toml::from_str(text).map_err(|error| finding_of(&error, text, file, MANUAL))?;
         let good = |c: char| c.is_ascii_alphanumeric() || c == '-';
         if study.name.is_empty() || study.name.len() > 64 || !study.name.chars().all(good) {
             return Err(Finding {

@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use quorate_core::client::{Route, SessionConfig};
+use quorate_netem::Namespace;
 use quorate_node::client::ReplicaAddress;
 use quorate_node::config::{Cluster, Home};
 use quorate_node::http;
-use quorate_netem::Namespace;
 use serde_json::Value;
 
 use super::process::{Echo, Process, ProcessError, Start};

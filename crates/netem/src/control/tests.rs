@@ -56,3 +56,14 @@ fn what_is_wrong_changes_nothing_and_says_why() {
         assert_eq!(topology, four());
     }
 }
+
+#[test]
+fn links_are_read_as_they_are_shown_and_nothing_else_is() {
+    let mut topology = four();
+    apply(&mut topology, "set", "3 clients jitter=1ms distribution=normal cut=true")
+        .expect("obeyed");
+    assert_eq!(Topology::of_lines(&topology.to_string()), Some(topology));
+    for text in ["", "hello", "0 -> 0: ", "0 -> 1: delay=1ms", "0 -> 1: \n1 -> 0: fast"] {
+        assert_eq!(Topology::of_lines(text), None, "{text}");
+    }
+}

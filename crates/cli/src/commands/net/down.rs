@@ -32,7 +32,8 @@ pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
     let named = arguments.name.name.as_ref();
     let gone = named.is_none_or(|name| removed.iter().any(|found| found.name == *name));
     // To take nothing down is no failure, unless something was named that is not there.
-    if !arguments.all && !(meant.is_empty() && gone) {
+    let known = arguments.all || (meant.is_empty() && gone);
+    if !known {
         meant = vec![arguments.name.running()?];
     }
     let mut said = Vec::new();
@@ -50,10 +51,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
         print(&format!("{}: down\n", found.name))?;
         if let Some(processes) = down["processes"].as_array().filter(|some| !some.is_empty()) {
             let numbers: Vec<String> = processes.iter().map(ToString::to_string).collect();
-            eprintln!(
-                "warning: still running, without links: processes {}",
-                numbers.join(", ")
-            );
+            eprintln!("warning: still running, without links: processes {}", numbers.join(", "));
         }
     }
     if removed.is_empty() && meant.is_empty() {
@@ -67,9 +65,8 @@ fn end(found: &Found) -> Result<serde_json::Value, Failure> {
     let inside = found.processes();
     control::ask(&found.socket, "down")?;
     let began = Instant::now();
-    let there = || {
-        leftovers::find().iter().any(|one| one.name == found.name && one.owner == found.owner)
-    };
+    let there =
+        || leftovers::find().iter().any(|one| one.name == found.name && one.owner == found.owner);
     while there() {
         if began.elapsed() > WITHIN {
             let what = format!("process {} does not take \"{}\" down", found.owner, found.name);

@@ -54,7 +54,8 @@ pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
 fn pairs(arguments: &Arguments, links: &Topology) -> Result<Vec<(usize, usize)>, Failure> {
     if let (Some(from), Some(to)) = (&arguments.from, &arguments.to) {
         let node = |name: &String| {
-            let nodes = links.nodes_named(name, "measure").map_err(quorate_netem::NetError::from)?;
+            let nodes =
+                links.nodes_named(name, "measure").map_err(quorate_netem::NetError::from)?;
             match nodes.as_slice() {
                 [node] => Ok(*node),
                 _ => Err(usage(format!("\"{name}\" is not one node"), "name a single one")),

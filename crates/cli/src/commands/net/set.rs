@@ -68,7 +68,9 @@ fn differences(before: &Topology, after: &Topology) -> Vec<(String, String, Stri
     let mut changed = Vec::new();
     for (from, name) in after.names().iter().enumerate() {
         for (to, other) in after.names().iter().enumerate() {
-            if let Some(link) = after.link(from, to).filter(|link| before.link(from, to) != Some(*link)) {
+            if let Some(link) =
+                after.link(from, to).filter(|link| before.link(from, to) != Some(*link))
+            {
                 changed.push((name.clone(), other.clone(), link.to_string()));
             }
         }

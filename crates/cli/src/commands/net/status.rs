@@ -27,8 +27,17 @@ pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
         return print_json(&json!(known));
     }
     let rows: Vec<_> = known.iter().map(row).collect();
-    let head =
-        ["NAME", "OWNER", "NODES", "PROCESSES", "PACKETS", "LATE P50 MS", "P99 MS", "NO ROOM", "STATE"];
+    let head = [
+        "NAME",
+        "OWNER",
+        "NODES",
+        "PROCESSES",
+        "PACKETS",
+        "LATE P50 MS",
+        "P99 MS",
+        "NO ROOM",
+        "STATE",
+    ];
     let mut text = if rows.is_empty() { "nothing is up\n".to_owned() } else { table(head, &rows) };
     if arguments.name.name.is_some() {
         let links = known.iter().filter_map(|one| one["links"].as_str());

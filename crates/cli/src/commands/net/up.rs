@@ -114,9 +114,7 @@ fn describe(arguments: &Arguments) -> Result<Description, Failure> {
 /// What is said once it is up.
 fn announcement(arguments: &Arguments, network: &Network) -> Value {
     let nodes = network.namespaces().iter().zip(network.names());
-    let node = |(node, name): (&quorate_netem::Namespace, &String)| {
-        json!({ "node": node.node(), "namespace": name, "address": node.address() })
-    };
+    let node = |(node, name): (&quorate_netem::Namespace, &String)| json!({ "node": node.node(), "namespace": name, "address": node.address() });
     json!({
         "name": arguments.name,
         "owner": std::process::id(),
