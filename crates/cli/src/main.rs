@@ -57,6 +57,9 @@ enum Command {
     /// Studies: run every permutation of a file, and draw what came out.
     #[command(subcommand)]
     Experiment(commands::experiment::Command),
+    /// Emulated networks on this machine: a namespace a node, and links with delay, loss and bandwidth.
+    #[command(subcommand)]
+    Net(commands::net::Command),
     /// Look for violations in simulated clusters in which anything may go wrong.
     Sim(commands::sim::Arguments),
     /// Twins testing: count, write and run scenarios.
@@ -88,6 +91,7 @@ fn main() -> ExitCode {
         Command::Bench(arguments) => commands::bench::run(&arguments, cli.output),
         Command::Profile(arguments) => commands::profile::run(&arguments, cli.output),
         Command::Experiment(command) => commands::experiment::run(&command, cli.output),
+        Command::Net(command) => commands::net::run(&command, cli.output),
         Command::Twins(command) => commands::twins::run(&command, cli.output),
         Command::Pull(arguments) => commands::pull::run(&arguments, cli.output),
         Command::Start(arguments) => commands::start::run(&arguments, cli.output),

@@ -126,6 +126,7 @@ impl Bench {
         };
         set(&mut point);
         Settings {
+            network: None,
             point,
             seconds: self.measured.as_secs_f64(),
             warm_up: self.warm_up.as_secs_f64(),
@@ -157,6 +158,7 @@ impl Bench {
             options: settings.point.testnet_options(),
             arguments: Vec::new(),
             own_arguments: BTreeMap::new(),
+            network: None,
         };
         let row = cluster.run(|cluster, _| {
             cluster.await_ready(Duration::from_secs(60))?;

@@ -9,6 +9,7 @@ pub mod gateway;
 pub mod keygen;
 pub mod load;
 pub mod man;
+pub mod net;
 pub mod profile;
 pub mod protocols;
 pub mod pull;

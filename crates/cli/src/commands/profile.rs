@@ -71,7 +71,7 @@ impl Arguments {
             ..Point::of(options.combination)
         };
         let seconds = self.seconds.into();
-        Settings { point, seconds, warm_up: 1.0, settle: 0.0, interval: 0.5 }
+        Settings { point, network: None, seconds, warm_up: 1.0, settle: 0.0, interval: 0.5 }
     }
 }
 

@@ -6,12 +6,15 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
+use quorate_netem::emulator::Report;
+use quorate_netem::{NetError, Network};
 use quorate_node::testnet;
 
 use super::attack::{self, Under};
 use super::clients::Clients;
 use super::confine::Confined;
 use super::context;
+use super::network;
 use super::row::{Figures, Settings};
 use super::sampling::{Sampling, Spent};
 use super::value::Kill;
@@ -29,6 +32,8 @@ const LEAD: Duration = Duration::from_millis(100);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// How often a cluster is started anew that was not ready in time.
 const MORE_SETTLING: u32 = 4;
+/// How late the emulated network may be with one packet in a hundred before the figures are doubted.
+const LATE: Duration = Duration::from_millis(1);
 const MIB: f64 = (1 << 20) as f64;
 
 /// What a run needs beside its settings.
@@ -91,6 +96,9 @@ pub enum TrialError {
         /// Those there are.
         known: String,
     },
+    /// The emulated network.
+    #[error("{0}; {remedy}", remedy = .0.remedy())]
+    Network(#[from] NetError),
     /// It was told to stop.
     #[error("stopped")]
     Stopped,
@@ -136,15 +144,25 @@ impl Trial<'_> {
     }
 
     fn attempt(&self, settle: Duration) -> Result<Measured, TrialError> {
-        let confined = Confined::to(self.settings.point.cores)?;
+        // Before it is confined: the network is not to take of the cores that replicas and clients share.
+        let point = &self.settings.point;
+        let network = network::up(self.settings.network.as_ref(), point.replicas, self.seed)?;
+        let confined = Confined::to(point.cores)?;
         let spans = self.spans();
         let started = Instant::now();
-        self.cluster(&spans, settle).run(|cluster, client| {
+        let cluster = Fresh { network: network.as_ref(), ..self.cluster(&spans, settle) };
+        cluster.run(|cluster, client| {
             cluster.await_ready(PATIENCE)?;
-            let mut clients = Clients::start(self.program, client, self.settings, self.seed)?;
+            let inside = network.as_ref().map(Network::clients);
+            let mut clients =
+                Clients::start(self.program, client, self.settings, self.seed, inside)?;
             drop(confined);
             let begins = (!spans.is_empty()).then(|| started + settle);
-            self.measure(cluster, &mut clients, begins, spans)
+            let mut measured = self.measure(cluster, &mut clients, begins, spans)?;
+            if let Some(network) = &network {
+                note_network(&network.report()?, started.elapsed(), &mut measured.figures);
+            }
+            Ok(measured)
         })
     }
 
@@ -169,6 +187,7 @@ impl Trial<'_> {
             options: point.testnet_options(),
             arguments: set.collect(),
             own_arguments: point.liars().into_iter().map(lie).collect::<BTreeMap<_, _>>(),
+            network: None,
         }
     }
 
@@ -322,6 +341,25 @@ fn note_replicas(cluster: &LocalCluster, sampling: Sampling, figures: &mut Figur
         figures.commands_per_block = sampling.per_second("committed_commands_total") / blocks;
     }
     figures.samples = sampling.finish();
+}
+
+/// What the emulator added of its own, which is no part of what its links were asked to do.
+fn note_network(report: &Report, up: Duration, figures: &mut Figures) {
+    let ms = |time: Duration| time.as_secs_f64() * 1e3;
+    let dropped = report.no_room + report.refused;
+    figures.network_late_p50_ms = Some(ms(report.late_p50));
+    figures.network_late_p99_ms = Some(ms(report.late_p99));
+    figures.network_cores = Some(report.processor.as_secs_f64() / up.as_secs_f64());
+    figures.network_dropped = Some(dropped);
+    if dropped > 0 {
+        figures.warnings.push(format!("the emulated network had no room for {dropped} packets"));
+    }
+    if report.late_p99 > LATE {
+        figures.warnings.push(format!(
+            "one in a hundred packets was {:.1} ms late, as the network's emulator had to wait for a processor",
+            ms(report.late_p99)
+        ));
+    }
 }
 
 fn figures_of(report: LoadReport) -> Figures {

@@ -95,6 +95,7 @@ impl Matrix {
             options,
             arguments: Vec::new(),
             own_arguments: BTreeMap::new(),
+            network: None,
         };
         let began = Instant::now();
         cluster.run(|cluster, _| {
