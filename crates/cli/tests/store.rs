@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use quorate_store::lazy_trie::{Hash, Options, Store};
+use quorate_store::lazy_trie::{Durability, Hash, Options, Store};
 use serde_json::Value;
 
 /// Nobody's user and group, where root must not be refused by permissions alone.
@@ -45,7 +45,8 @@ fn ok(folder: &Path, arguments: &[&str]) -> String {
 
 /// A store in `folder/s` of so many items `key 0`, `key 1`, ..., whose pages are written out, and no log to replay.
 fn begin(folder: &Path, items: u32) {
-    let options = Options { segment_bytes: 1 << 20, ..Options::default() };
+    let durability = Durability::Os;
+    let options = Options { segment_bytes: 1 << 20, durability, ..Options::default() };
     let (store, _) = Store::open(folder.join("s"), options).unwrap();
     for item in 0..items {
         store.put(format!("key {item}").as_bytes(), &[b'a' + (item % 26) as u8; 100]).unwrap();
