@@ -13,6 +13,8 @@ mod outcome;
 mod snapshot;
 mod statistics;
 mod store;
+#[cfg(test)]
+mod tests;
 
 pub use batch::*;
 pub use outcome::{QuorateStoreStatus, quorate_store_error_message};

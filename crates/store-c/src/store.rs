@@ -67,17 +67,17 @@ impl Shared {
 
 impl QuorateStoreOptions {
     fn options(&self) -> Result<Options, Fault> {
-        let mut options = Options::default();
-        options.durability = match self.durability {
+        let durability = match self.durability {
             QUORATE_STORE_DURABILITY_SYNC => Durability::Sync,
             QUORATE_STORE_DURABILITY_OS => Durability::Os,
             _ => return Err(Fault::argument("options: an unknown durability")),
         };
-        options.recovery = match self.recovery {
+        let recovery = match self.recovery {
             QUORATE_STORE_RECOVERY_STRICT => Recovery::Strict,
             QUORATE_STORE_RECOVERY_BEST_EFFORT => Recovery::BestEffort,
             _ => return Err(Fault::argument("options: an unknown recovery")),
         };
+        let mut options = Options { durability, recovery, ..Options::default() };
         if self.write_buffer_bytes != 0 {
             options.write_buffer_bytes = self.write_buffer_bytes;
         }

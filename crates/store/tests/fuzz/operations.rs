@@ -157,7 +157,7 @@ impl Life {
         let mut batch = Batch::new();
         for _ in 0..input.byte() % 24 {
             let name = name(input);
-            if input.byte() % 3 == 0 {
+            if input.byte().is_multiple_of(3) {
                 batch.delete(name.name()).unwrap();
                 self.model.remove(&name.hash());
             } else {
