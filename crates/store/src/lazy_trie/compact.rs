@@ -56,6 +56,10 @@ impl Store {
     /// error is of renaming or of syncing the folder: then opening it finds out which of the two is there.
     pub fn compact(folder: impl AsRef<Path>, options: Options) -> Result<Compacted, Error> {
         let folder = folder.as_ref();
+        if !folder.join(HEAD_NAME).exists() {
+            // Locking would make the folder.
+            return Err(no_store());
+        }
         let _lock = FolderLock::acquire(folder)?;
         let disk = FileDisk::open(folder).map_err(Error::io("the folder", "open"))?;
         Store::compact_on(Arc::new(disk), options)
@@ -68,7 +72,7 @@ impl Store {
     pub fn compact_on(disk: Arc<dyn Disk>, options: Options) -> Result<Compacted, Error> {
         settle(&*disk)?;
         if HeadFile::open(&*disk)?.is_none() {
-            return Err(Error::Missing { file: HEAD_NAME.to_string(), hint: "" });
+            return Err(no_store());
         }
         let bytes_before = size(&*disk)?;
         let (old, recovered) = Store::open_on(Arc::clone(&disk), options.clone())?;
@@ -144,8 +148,7 @@ fn copy(from: &Snapshot<'_>, to: &Store) -> Result<u64, Error> {
 
 /// Takes the log from a store that is closed and needs none, durably; how many regions it has.
 fn leave_log(disk: &dyn Disk) -> Result<usize, Error> {
-    let (head_file, head) = HeadFile::open(disk)?
-        .ok_or_else(|| Error::Missing { file: HEAD_NAME.to_string(), hint: "" })?;
+    let (head_file, head) = HeadFile::open(disk)?.ok_or_else(no_store)?;
     head_file.write(&Head {
         number: head.number + 1,
         log_generation: head.log_generation + 1,
@@ -200,6 +203,10 @@ fn remove_unfinished(disk: &dyn Disk) -> Result<(), Error> {
         disk.remove(name).map_err(Error::io(name, "remove"))?;
     }
     Ok(())
+}
+
+fn no_store() -> Error {
+    Error::Missing { file: HEAD_NAME.to_string(), hint: "" }
 }
 
 fn list(disk: &dyn Disk) -> Result<Vec<String>, Error> {

@@ -81,6 +81,9 @@ fn an_empty_store_and_no_store() {
 #[test]
 fn a_real_folder_is_compacted_under_its_lock() {
     let folder = tempfile::tempdir().unwrap();
+    let nowhere = folder.path().join("nowhere");
+    assert!(matches!(Store::compact(&nowhere, small_options()), Err(Error::Missing { .. })));
+    assert!(!nowhere.exists());
     let options = Options { write_out: WriteOut::Background, ..small_options() };
     let (store, _) = Store::open(folder.path(), options.clone()).unwrap();
     let mut model = Model::new();
