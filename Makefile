@@ -55,7 +55,7 @@ kill-store: ## kill -9 a store under load 200 times.
 
 fuzz-store: ## Fuzz the store for MINUTES (TARGET=operations, pages or log); wants cargo-fuzz and a nightly compiler.
 	@cargo fuzz --version >/dev/null 2>&1 || { echo "cargo-fuzz is missing: cargo install cargo-fuzz" >&2; exit 1; }
-	cd crates/store && cargo +nightly fuzz run $(TARGET) -- -max_total_time=$$(( $(MINUTES) * 60 )) -max_len=2048 $(ARGS)
+	cd crates/store && cargo +nightly fuzz run $(TARGET) -- -max_total_time=$$(( $(MINUTES) * 60 )) -max_len=2048 -len_control=0 $(ARGS)
 
 header: ## Write crates/store-c/quorate_store.h from the crate.
 	QUORATE_WRITE_HEADER=1 $(CARGO) test $(LOCKED) --package quorate-store-c --test header

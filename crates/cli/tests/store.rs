@@ -241,22 +241,16 @@ fn a_killed_compaction_leaves_one_whole_store() {
     let here = folder.path();
     begin(here, 20_000);
     let before = ok(here, &["store", "dump", "s"]);
-    // Killed when it has made so many of its files, or put them in place.
-    let stages: [&dyn Fn(&[String]) -> bool; 3] = [
-        &|names| names.iter().any(|name| name.ends_with(".head.compact")),
-        &|names| names.iter().any(|name| name.ends_with(".space.compact")),
-        &|names| names.iter().any(|name| name.ends_with(".swap")),
-    ];
-    for reached in stages {
+    // Killed when it has begun, has room for items, or puts the new one in place.
+    for stage in [".head.compact", ".space.compact", ".swap"] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_quorate"));
         command.current_dir(here).args(["store", "compact", "s"]);
         let mut child = command.stdout(Stdio::null()).spawn().unwrap();
         loop {
-            let names: Vec<String> = std::fs::read_dir(here.join("s"))
-                .unwrap()
-                .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-                .collect();
-            if reached(&names) || child.try_wait().unwrap().is_some() {
+            let reached = std::fs::read_dir(here.join("s")).unwrap().any(|entry| {
+                entry.is_ok_and(|entry| entry.file_name().to_string_lossy().ends_with(stage))
+            });
+            if reached || child.try_wait().unwrap().is_some() {
                 break;
             }
         }
