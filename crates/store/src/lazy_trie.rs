@@ -32,6 +32,7 @@ mod capture;
 mod check;
 mod checkpoint;
 mod classes;
+mod compact;
 mod edit;
 mod entry;
 mod error;
@@ -55,7 +56,8 @@ mod tree;
 mod writer;
 
 pub use batch::{BATCH_LIMIT_BYTES, Batch};
-pub use check::Checked;
+pub use check::{Checked, Damage};
+pub use compact::Compacted;
 pub use error::Error;
 pub use hash::Hash;
 pub use head::FORMAT_VERSION;

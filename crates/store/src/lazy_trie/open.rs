@@ -1,6 +1,7 @@
 //! Opening a store: the last checkpoint, then what the log has beyond it.
 
 use super::checkpoint;
+use super::compact;
 use super::entry::Address;
 use super::error::Error;
 use super::head::{HEAD_NAME, Head, HeadFile, LOG_TO_BEGIN};
@@ -52,6 +53,7 @@ impl Store {
     /// As [`Store::open`], but for the lock.
     pub fn open_on(disk: Arc<dyn Disk>, options: Options) -> Result<(Store, Recovered), Error> {
         options.check()?;
+        compact::settle(&*disk)?;
         let mut recovered = Recovered::default();
         let (head_file, head) = match HeadFile::open(&*disk)? {
             Some(found) => found,

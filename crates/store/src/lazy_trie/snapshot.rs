@@ -80,6 +80,7 @@ impl<'s> Snapshot<'s> {
             root: Some(self.root),
             levels: Vec::new(),
             items: Vec::new(),
+            errors: Vec::new(),
             from: *from,
             seeking: true,
         }
@@ -117,6 +118,8 @@ pub struct Iter<'a> {
     levels: Vec<Level<'a>>,
     /// Items of a slot, the next one last.
     items: Vec<(Hash, Item<'a>)>,
+    /// Items of a bucket that could not be read.
+    errors: Vec<Error>,
     from: Hash,
     /// Still on the path of `from`: slots before its digits are passed over.
     seeking: bool,
@@ -134,8 +137,11 @@ impl<'a> Iter<'a> {
             }
             Kind::Bucket => {
                 for entry in Bucket::read(self.view, entry.address())?.entries() {
-                    let item = item::read(self.view, entry.address())?;
-                    self.items.push((item.hash(), item));
+                    match item::read(self.view, entry.address()) {
+                        Ok(item) => self.items.push((item.hash(), item)),
+                        // The others are none the worse for it.
+                        Err(error) => self.errors.push(error),
+                    }
                 }
                 self.items.sort_unstable_by_key(|(hash, _)| std::cmp::Reverse(*hash));
                 Ok(())
@@ -186,6 +192,9 @@ impl<'a> Iterator for Iter<'a> {
             return Some(Err(error));
         }
         loop {
+            if let Some(error) = self.errors.pop() {
+                return Some(Err(error));
+            }
             while let Some((hash, item)) = self.items.pop() {
                 if hash >= self.from {
                     return Some(Ok((hash, item)));

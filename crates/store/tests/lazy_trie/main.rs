@@ -1,5 +1,6 @@
 //! The lazy-trie store: against a model, through crashes, with damaged files, under threads.
 
+mod compact;
 mod crash;
 mod crash_life;
 mod damage;
