@@ -32,6 +32,7 @@ mod capture;
 mod check;
 mod checkpoint;
 mod classes;
+mod digests;
 mod edit;
 mod entry;
 mod error;
@@ -52,6 +53,7 @@ mod space;
 mod statistics;
 mod store;
 mod tree;
+mod versions;
 mod writer;
 
 pub use batch::{BATCH_LIMIT_BYTES, Batch};

@@ -1,10 +1,12 @@
 //! The lazy-trie store: against a model, through crashes, with damaged files, under threads.
 
+mod authenticated;
 mod crash;
 mod crash_life;
 mod damage;
 mod format;
 mod kill;
 mod model;
+mod proofs;
 mod random;
 mod threads;

@@ -1,0 +1,223 @@
+//! Blocks in memory, while a batch changes them.
+
+use super::super::entry::{Address, Entry, Kind};
+use super::super::error::Error;
+use super::super::hash::Hash;
+use super::super::memory::View;
+use super::super::space::Space;
+use super::block::{Block, topmost};
+use super::refresh::Queues;
+use crate::merkle::Digest;
+
+/// No thawed block.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// A thawed block. By child: `entries`, `digests`, `kids`; by join: `joins`, `bits`, `stale`.
+#[derive(Default)]
+pub(super) struct Thaw {
+    pub(super) entries: Vec<Entry>,
+    /// Of a child that is thawed and changed, out of date.
+    pub(super) digests: Vec<Digest>,
+    /// Children that are thawed.
+    pub(super) kids: Vec<u32>,
+    pub(super) joins: Vec<Digest>,
+    pub(super) bits: Vec<u8>,
+    /// Joins that are to be hashed.
+    pub(super) stale: Vec<bool>,
+    pub(super) parent: u32,
+    /// Where it is in the space, unless it is new.
+    pub(super) home: Option<Address>,
+    pub(super) changed: bool,
+    /// The topmost join; known while the tree is refreshed.
+    pub(super) top: u8,
+}
+
+/// Where a search among the thawed leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// To a child.
+    Child(usize),
+    /// Between joins above and below the bit: beside these children, which are a subtree.
+    Beside(usize, usize),
+}
+
+impl Thaw {
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    fn fill(&mut self, block: &Block<'_>, parent: u32, home: Option<Address>) {
+        self.clear(parent, home);
+        self.entries.extend(block.entries());
+        self.digests.extend_from_slice(block.digests);
+        self.joins.extend_from_slice(block.joins);
+        self.bits.extend_from_slice(block.bits);
+        self.kids.resize(block.len(), NONE);
+        self.stale.resize(block.bits.len(), false);
+    }
+
+    pub(super) fn clear(&mut self, parent: u32, home: Option<Address>) {
+        self.entries.clear();
+        self.digests.clear();
+        self.kids.clear();
+        self.joins.clear();
+        self.bits.clear();
+        self.stale.clear();
+        (self.parent, self.home, self.changed, self.top) = (parent, home, false, 0);
+    }
+
+    /// The child at which a search for `hash` goes on.
+    pub(super) fn route(&self, hash: &Hash) -> usize {
+        let (mut from, mut to) = (0, self.len());
+        while to > from + 1 {
+            let join = from + topmost(&self.bits[from..to - 1]);
+            if hash.bit(self.bits[join]) { from = join + 1 } else { to = join + 1 }
+        }
+        from
+    }
+
+    /// The same down to joins below bit `least`; what it passes is stale.
+    pub(super) fn walk(&mut self, hash: &Hash, least: u8) -> Way {
+        self.changed = true;
+        let (mut from, mut to) = (0, self.len());
+        while to > from + 1 {
+            let join = from + topmost(&self.bits[from..to - 1]);
+            if self.bits[join] > least {
+                return Way::Beside(from, to);
+            }
+            self.stale[join] = true;
+            if hash.bit(self.bits[join]) { from = join + 1 } else { to = join + 1 }
+        }
+        Way::Child(from)
+    }
+
+    /// The child that is the thawed block `kid`.
+    pub(super) fn child_of(&self, kid: u32) -> Option<usize> {
+        self.kids.iter().position(|there| *there == kid)
+    }
+
+    /// Puts a child before child `at`, the join between it and its neighbour at index `join`.
+    pub(super) fn insert(
+        &mut self,
+        at: usize,
+        (entry, digest): (Entry, Digest),
+        join: usize,
+        bit: u8,
+    ) {
+        self.entries.insert(at, entry);
+        self.digests.insert(at, digest);
+        self.kids.insert(at, NONE);
+        self.joins.insert(join, [0; 32]);
+        self.bits.insert(join, bit);
+        self.stale.insert(join, true);
+        self.changed = true;
+    }
+
+    /// Takes a child out, and the join that held it.
+    pub(super) fn remove(&mut self, at: usize) {
+        if let Some(join) = self.holder(at) {
+            self.joins.remove(join);
+            self.bits.remove(join);
+            self.stale.remove(join);
+        }
+        self.entries.remove(at);
+        self.digests.remove(at);
+        self.kids.remove(at);
+        self.changed = true;
+    }
+
+    /// The join right above a child: of the two beside it, the lower one.
+    pub(super) fn holder(&self, at: usize) -> Option<usize> {
+        let before = at.checked_sub(1).and_then(|join| Some((join, *self.bits.get(join)?)));
+        let behind = self.bits.get(at).map(|bit| (at, *bit));
+        match (before, behind) {
+            (Some(a), Some(b)) => Some(if a.1 > b.1 { a.0 } else { b.0 }),
+            (a, b) => a.or(b).map(|(join, _)| join),
+        }
+    }
+
+    /// The child on the other side of the join right above a child, if that is one child.
+    pub(super) fn sibling(&self, at: usize) -> Option<usize> {
+        let join = self.holder(at)?;
+        let above = |next: Option<&u8>| next.is_none_or(|bit| *bit < self.bits[join]);
+        if join == at {
+            above(self.bits.get(join + 1)).then_some(at + 1)
+        } else {
+            above(join.checked_sub(1).and_then(|before| self.bits.get(before))).then_some(at - 1)
+        }
+    }
+}
+
+/// The thawed blocks of a batch, and what hashing them needs. Kept for its memory.
+#[derive(Default)]
+pub(in super::super) struct Thawed {
+    pub(super) blocks: Vec<Thaw>,
+    /// How many of them count.
+    count: usize,
+    pub(super) root: u32,
+    pub(super) queues: Queues,
+}
+
+impl Thawed {
+    /// Forgets what was thawed, and thaws the root.
+    pub(super) fn begin(&mut self, space: &Space, root: Entry) -> Result<(), Error> {
+        self.count = 0;
+        let block = Block::read(space.view(), root)?;
+        let home = (root != Entry::EMPTY).then(|| root.address());
+        self.root = self.fresh();
+        self.blocks[self.root as usize].fill(&block, NONE, home);
+        Ok(())
+    }
+
+    /// Another block, for the taking.
+    pub(super) fn fresh(&mut self) -> u32 {
+        if self.count == self.blocks.len() {
+            self.blocks.push(Thaw::default());
+        }
+        self.count += 1;
+        self.count as u32 - 1
+    }
+
+    pub(super) fn block(&mut self, index: u32) -> &mut Thaw {
+        &mut self.blocks[index as usize]
+    }
+
+    /// A child that is a block, thawed.
+    pub(super) fn kid(&mut self, view: View<'_>, of: u32, child: usize) -> Result<u32, Error> {
+        let there = self.block(of).kids[child];
+        if there != NONE {
+            return Ok(there);
+        }
+        let entry = self.block(of).entries[child];
+        let block = Block::read(view, entry)?;
+        if block.len() < 2 {
+            return Err(view
+                .memory()
+                .damaged(entry.address(), "a block of digests with one child"));
+        }
+        let kid = self.fresh();
+        self.block(kid).fill(&block, of, Some(entry.address()));
+        self.block(of).kids[child] = kid;
+        Ok(kid)
+    }
+
+    /// The leaf at which a search for `hash` ends, thawing the way there: its block and which child it is. `None` if there is no leaf at all.
+    pub(super) fn candidate(
+        &mut self,
+        view: View<'_>,
+        hash: &Hash,
+    ) -> Result<Option<(u32, usize)>, Error> {
+        let mut at = self.root;
+        loop {
+            let block = self.block(at);
+            if block.len() == 0 {
+                return Ok(None);
+            }
+            let child = block.route(hash);
+            match block.entries[child].kind() {
+                Kind::Item => return Ok(Some((at, child))),
+                _ => at = self.kid(view, at, child)?,
+            }
+        }
+    }
+}
