@@ -223,6 +223,13 @@ fn readers_beside_a_writer_see_roots_of_what_they_read() {
     };
     let (store, _) = Store::open(folder.path(), options).unwrap();
     let stopped = std::sync::atomic::AtomicBool::new(false);
+    /// Readers stop, however the writer ends.
+    struct Stop<'a>(&'a std::sync::atomic::AtomicBool);
+    impl Drop for Stop<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, std::sync::atomic::Ordering::Relaxed);
+        }
+    }
     std::thread::scope(|scope| {
         for thread in 0..2u64 {
             let (store, stopped) = (&store, &stopped);
@@ -248,8 +255,9 @@ fn readers_beside_a_writer_see_roots_of_what_they_read() {
                 }
             });
         }
+        let _stop = Stop(&stopped);
         let mut random = Random(99);
-        for _ in 0..3000 {
+        for _ in 0..1500 {
             let mut batch = Batch::new();
             for _ in 0..8 {
                 let key = random.below(400).to_le_bytes();
@@ -260,7 +268,6 @@ fn readers_beside_a_writer_see_roots_of_what_they_read() {
             }
             store.write(&batch).unwrap();
         }
-        stopped.store(true, std::sync::atomic::Ordering::Relaxed);
     });
     assert!(store.check().unwrap().damage.is_empty());
 }
