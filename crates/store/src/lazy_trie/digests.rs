@@ -15,6 +15,7 @@ pub(super) mod block;
 mod edit;
 pub(super) mod prove;
 mod refresh;
+mod row;
 mod thaw;
 pub(super) mod verify;
 
@@ -29,8 +30,8 @@ use crate::merkle::Digest;
 
 /// Children of a block at most: such a block fits the slots of the smallest slabs there may be.
 pub(super) const MOST: usize = 26;
-/// So many changes are thawed together, which bounds the memory of a batch.
-const CHANGES_AT_ONCE: usize = 8192;
+/// So many changes are thawed together: what they meet stays in the processor's cache. They are neighbours, so that little is met twice.
+const CHANGES_AT_ONCE: usize = 256;
 
 /// What a batch did to an item, as far as the digest tree goes.
 #[derive(Clone, Copy, Debug)]

@@ -340,10 +340,10 @@ impl Space {
         unsafe { self.memory.write(address, 0, bytes) };
     }
 
-    /// Changes an entry of a node of the version at work.
+    /// Changes a part of a slot that the batch at work has taken.
     #[allow(unsafe_code)]
     pub(super) fn amend(&mut self, address: Address, offset: usize, bytes: &[u8]) {
-        // SAFETY: the node was made by the batch at work, so that no reader knows it; `&mut self` excludes slices of it.
+        // SAFETY: what is there was made by the batch at work, so that no reader knows it; `&mut self` excludes slices of it.
         unsafe { self.memory.write(address, offset, bytes) };
     }
 

@@ -155,7 +155,7 @@ fn the_root_and_the_proof_of_a_known_set_are_known() {
         store.put(&[number], &[number; 3]).unwrap();
     }
     let root: String = store.root().unwrap().iter().map(|byte| format!("{byte:02x}")).collect();
-    assert_eq!(root, "ROOT");
+    assert_eq!(root, "cf68cc4560102cad6a0be321ff9e4ea7e8be69a86a6700b0837a10a27609d7f7");
     let snapshot = store.snapshot().unwrap();
     let proofs = [snapshot.prove(&[3]).unwrap().encode(), snapshot.prove(&[200]).unwrap().encode()];
     assert_eq!(blake3::hash(&proofs.concat()).to_hex().as_str(), "PROOFS");

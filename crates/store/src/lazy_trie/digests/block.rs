@@ -30,7 +30,7 @@ pub(in super::super) struct Block<'a> {
 }
 
 /// The length of a block of so many children.
-fn bytes_of(children: usize) -> usize {
+pub(super) fn bytes_of(children: usize) -> usize {
     HEAD_BYTES + 40 * children + 33 * children.saturating_sub(1)
 }
 
@@ -141,26 +141,13 @@ impl<'a> Block<'a> {
     }
 }
 
-/// The parts of a block, for [`encode`].
-pub(super) struct Parts<'a> {
-    pub(super) crown: Crown,
-    pub(super) entries: &'a [Entry],
-    pub(super) digests: &'a [Digest],
-    pub(super) joins: &'a [Digest],
-    pub(super) bits: &'a [u8],
-}
-
-/// The bytes of a block, but for the checksum.
-pub(super) fn encode(into: &mut Vec<u8>, parts: &Parts<'_>) {
-    into.clear();
-    into.extend_from_slice(&[0; 4]);
-    into.extend_from_slice(&[parts.entries.len() as u8, 0, 0, 0]);
-    into.extend_from_slice(&parts.crown.tree.to_le_bytes());
-    into.extend_from_slice(&parts.crown.version.to_le_bytes());
-    parts.entries.iter().for_each(|entry| into.extend_from_slice(&entry.0.to_le_bytes()));
-    into.extend_from_slice(parts.digests.as_flattened());
-    into.extend_from_slice(parts.joins.as_flattened());
-    into.extend_from_slice(parts.bits);
+/// What the bytes of a block begin with; the entries, the digests, those of the joins and the bits follow.
+pub(super) fn head(children: usize, crown: Crown) -> [u8; HEAD_BYTES] {
+    let mut head = [0; HEAD_BYTES];
+    head[4] = children as u8;
+    head[8..16].copy_from_slice(&crown.tree.to_le_bytes());
+    head[16..].copy_from_slice(&crown.version.to_le_bytes());
+    head
 }
 
 /// Sets the checksum of the block that `slot` begins with, for being written out.

@@ -140,7 +140,7 @@ impl Thawed {
     /// Moves the children behind a join to the empty block `right`; the join goes.
     fn move_behind(&mut self, at: u32, join: usize, right: u32) {
         let block = self.block(at);
-        block.changed = true;
+        block.rearranged();
         let (parent, behind) = (block.parent, join + 1);
         let moved = Thaw {
             entries: block.entries.split_off(behind),
@@ -152,7 +152,7 @@ impl Thawed {
             parent,
             home: None,
             changed: true,
-            top: 0,
+            ..Thaw::default()
         };
         block.joins.pop();
         block.bits.pop();
@@ -174,9 +174,7 @@ impl Thawed {
     /// A block with one child gives it to its parent, in its own place.
     fn pull_up(&mut self, space: &mut Space, at: u32) {
         let block = self.block(at);
-        let ([entry], [digest], [kid]) =
-            (block.entries.as_slice(), block.digests.as_slice(), block.kids.as_slice())
-        else {
+        let ([entry], [digest], [kid]) = (&*block.entries, &*block.digests, &*block.kids) else {
             return;
         };
         let (entry, digest, kid, parent) = (*entry, *digest, *kid, block.parent);
@@ -219,7 +217,7 @@ impl Thawed {
     /// A root whose only child is a block becomes that block.
     fn lift_root(&mut self, space: &mut Space) -> Result<(), Error> {
         let root = self.root;
-        while let [entry] = self.block(root).entries.as_slice()
+        while let [entry] = &*self.block(root).entries
             && entry.kind() != Kind::Item
         {
             let kid = self.kid(space.view(), root, 0)?;
@@ -240,12 +238,11 @@ impl Thawed {
         let Some(child) = block.child_of(at) else { return Ok(false) };
         let Some(sibling) = block.sibling(child) else { return Ok(false) };
         let other = if block.entries[sibling].kind() == Kind::Item {
-            Thaw {
-                entries: vec![block.entries[sibling]],
-                digests: vec![block.digests[sibling]],
-                kids: vec![NONE],
-                ..Thaw::default()
-            }
+            let mut alone = Thaw::default();
+            alone.entries.push(block.entries[sibling]);
+            alone.digests.push(block.digests[sibling]);
+            alone.kids.push(NONE);
+            alone
         } else {
             let kid = self.kid(space.view(), parent, sibling)?;
             if self.block(kid).len() + self.block(at).len() > UNITED {
@@ -261,20 +258,20 @@ impl Thawed {
         let bit = block.bits[child.min(sibling)];
         block.remove(sibling);
         let own = self.block(at);
-        own.changed = true;
+        own.rearranged();
         let mut rest = other;
         if sibling < child {
             swap_content(own, &mut rest);
         }
-        own.entries.append(&mut rest.entries);
-        own.digests.append(&mut rest.digests);
-        own.kids.append(&mut rest.kids);
+        own.entries.append(&rest.entries);
+        own.digests.append(&rest.digests);
+        own.kids.append(&rest.kids);
         own.joins.push([0; 32]);
         own.bits.push(bit);
         own.stale.push(true);
-        own.joins.append(&mut rest.joins);
-        own.bits.append(&mut rest.bits);
-        own.stale.append(&mut rest.stale);
+        own.joins.append(&rest.joins);
+        own.bits.append(&rest.bits);
+        own.stale.append(&rest.stale);
         self.adopt(at);
         Ok(true)
     }

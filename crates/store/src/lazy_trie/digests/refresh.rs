@@ -1,12 +1,12 @@
 //! Hashing what is stale among thawed blocks, and writing what has changed.
 
-use super::super::entry::Entry;
+use super::super::entry::{Address, Entry};
 use super::super::error::Error;
 use super::super::slab::SlotUse;
 use super::super::space::Space;
-use super::Crown;
-use super::block::{self, Parts};
-use super::thaw::{NONE, Thaw, Thawed};
+use super::block::{bytes_of, head};
+use super::thaw::{NONE, Side, Thaw, Thawed};
+use super::{Crown, MOST};
 use crate::merkle::{Digest, Domain, Message, TOGETHER, message};
 use blake3::platform::Platform;
 
@@ -15,12 +15,11 @@ pub(super) struct Queues {
     by_bit: Vec<Vec<Job>>,
     /// Changed blocks, each behind those below it.
     order: Vec<u32>,
-    scratch: Vec<u8>,
 }
 
 impl Default for Queues {
     fn default() -> Queues {
-        Queues { by_bit: vec![Vec::new(); 256], order: Vec::new(), scratch: Vec::new() }
+        Queues { by_bit: vec![Vec::new(); 256], order: Vec::new() }
     }
 }
 
@@ -31,46 +30,6 @@ struct Job {
     join: u8,
     left: Side,
     right: Side,
-}
-
-/// A side of a join.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Side {
-    Child(u8),
-    Join(u8),
-}
-
-/// The sides of a block's joins.
-struct Sides {
-    left: [Side; super::MOST],
-    right: [Side; super::MOST],
-    top: u8,
-}
-
-impl Sides {
-    /// Reads the joins once, keeping those that the end is below.
-    fn of(bits: &[u8]) -> Sides {
-        let none = Side::Child(0);
-        let mut sides = Sides { left: [none; super::MOST], right: [none; super::MOST], top: 0 };
-        let mut open = [0u8; super::MOST];
-        let mut depth = 0;
-        for (join, bit) in bits.iter().enumerate().take(super::MOST) {
-            let mut left = Side::Child(join as u8);
-            while depth > 0 && bits[usize::from(open[depth - 1])] > *bit {
-                depth -= 1;
-                left = Side::Join(open[depth]);
-            }
-            if depth > 0 {
-                sides.right[usize::from(open[depth - 1])] = Side::Join(join as u8);
-            }
-            sides.left[join] = left;
-            sides.right[join] = Side::Child(join as u8 + 1);
-            open[depth] = join as u8;
-            depth += 1;
-        }
-        sides.top = open[0];
-        sides
-    }
 }
 
 /// Hashes and writes everything that has changed; the root's entry.
@@ -86,23 +45,34 @@ pub(super) fn write(thawed: &mut Thawed, space: &mut Space, crown: Crown) -> Res
         let index = *index as usize;
         pull_digests(blocks, index);
         let block = &mut blocks[index];
-        let parts = Parts {
-            crown: if index == root as usize { crown } else { Crown::default() },
-            entries: &block.entries,
-            digests: &block.digests,
-            joins: &block.joins,
-            bits: &block.bits,
-        };
-        block::encode(&mut queues.scratch, &parts);
+        let crown = if index == root as usize { crown } else { Crown::default() };
         if let Some(home) = block.home {
             space.free(home);
         }
-        let address = space.take(SlotUse::Digest, queues.scratch.len() as u32)?;
-        space.fill(address, &queues.scratch);
+        let address = place(space, block, crown)?;
         block.home = Some(address);
         written = Entry::node(address);
     }
     Ok(written)
+}
+
+/// Puts a block into a slot.
+fn place(space: &mut Space, block: &Thaw, crown: Crown) -> Result<Address, Error> {
+    let children = block.len();
+    let address = space.take(SlotUse::Digest, bytes_of(children) as u32)?;
+    let mut at = 0;
+    let mut put = |bytes: &[u8]| {
+        space.amend(address, at, bytes);
+        at += bytes.len();
+    };
+    put(&head(children, crown));
+    let mut entries = [[0; 8]; MOST];
+    entries.iter_mut().zip(&*block.entries).for_each(|(to, from)| *to = from.0.to_le_bytes());
+    put(entries[..children].as_flattened());
+    put(block.digests.as_flattened());
+    put(block.joins.as_flattened());
+    put(&block.bits);
+    Ok(address)
 }
 
 /// Takes over where the changed children of a block are now, and their digests.
@@ -113,7 +83,7 @@ fn pull_digests(blocks: &mut [Thaw], index: usize) {
             continue;
         }
         let below = &blocks[kid as usize];
-        let digest = below.joins.get(usize::from(below.top)).copied().unwrap_or_default();
+        let digest = *below.topmost();
         let entry = below.home.map_or(Entry::EMPTY, Entry::node);
         blocks[index].digests[child] = digest;
         blocks[index].entries[child] = entry;
@@ -127,7 +97,7 @@ fn digest_of<'a>(blocks: &'a [Thaw], block: &'a Thaw, side: Side) -> &'a Digest 
         Side::Child(child) => {
             let kid = block.kids[usize::from(child)];
             match blocks.get(kid as usize) {
-                Some(below) if below.changed => &below.joins[usize::from(below.top)],
+                Some(below) if below.changed => below.topmost(),
                 _ => &block.digests[usize::from(child)],
             }
         }
@@ -149,8 +119,7 @@ impl Queues {
         self.order.reverse();
         for index in &self.order {
             let block = &mut blocks[*index as usize];
-            let sides = Sides::of(&block.bits);
-            block.top = sides.top;
+            let sides = *block.sides();
             for join in 0..block.bits.len() {
                 if block.stale[join] {
                     let (left, right) = (sides.left[join], sides.right[join]);

@@ -5,8 +5,10 @@ use super::super::error::Error;
 use super::super::hash::Hash;
 use super::super::memory::View;
 use super::super::space::Space;
-use super::block::{Block, topmost};
+use super::MOST;
+use super::block::Block;
 use super::refresh::Queues;
+use super::row::Row;
 use crate::merkle::Digest;
 
 /// No thawed block.
@@ -15,21 +17,65 @@ pub(super) const NONE: u32 = u32::MAX;
 /// A thawed block. By child: `entries`, `digests`, `kids`; by join: `joins`, `bits`, `stale`.
 #[derive(Default)]
 pub(super) struct Thaw {
-    pub(super) entries: Vec<Entry>,
+    pub(super) entries: Row<Entry>,
     /// Of a child that is thawed and changed, out of date.
-    pub(super) digests: Vec<Digest>,
+    pub(super) digests: Row<Digest>,
     /// Children that are thawed.
-    pub(super) kids: Vec<u32>,
-    pub(super) joins: Vec<Digest>,
-    pub(super) bits: Vec<u8>,
+    pub(super) kids: Row<u32>,
+    pub(super) joins: Row<Digest>,
+    pub(super) bits: Row<u8>,
     /// Joins that are to be hashed.
-    pub(super) stale: Vec<bool>,
+    pub(super) stale: Row<bool>,
     pub(super) parent: u32,
     /// Where it is in the space, unless it is new.
     pub(super) home: Option<Address>,
     pub(super) changed: bool,
-    /// The topmost join; known while the tree is refreshed.
+    /// Where the joins lead, unless that has to be found out again.
+    pub(super) sides: Option<Sides>,
+}
+
+/// A side of a join.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    /// A child.
+    Child(u8),
+    /// A join below.
+    Join(u8),
+}
+
+/// Where the joins of a block lead.
+#[derive(Clone, Copy)]
+pub(super) struct Sides {
+    pub(super) left: [Side; MOST],
+    pub(super) right: [Side; MOST],
+    /// The topmost join, if there is one.
     pub(super) top: u8,
+}
+
+impl Sides {
+    /// Reads the joins once; `open` are those that what comes next is below.
+    fn of(bits: &[u8]) -> Sides {
+        let none = Side::Child(0);
+        let mut sides = Sides { left: [none; MOST], right: [none; MOST], top: 0 };
+        let mut open = [0u8; MOST];
+        let mut depth = 0;
+        for (join, bit) in bits.iter().enumerate().take(MOST) {
+            let mut left = Side::Child(join as u8);
+            while depth > 0 && bits[usize::from(open[depth - 1])] > *bit {
+                depth -= 1;
+                left = Side::Join(open[depth]);
+            }
+            if depth > 0 {
+                sides.right[usize::from(open[depth - 1])] = Side::Join(join as u8);
+            }
+            sides.left[join] = left;
+            sides.right[join] = Side::Child(join as u8 + 1);
+            open[depth] = join as u8;
+            depth += 1;
+        }
+        sides.top = open[0];
+        sides
+    }
 }
 
 /// Where a search among the thawed leads.
@@ -48,12 +94,13 @@ impl Thaw {
 
     fn fill(&mut self, block: &Block<'_>, parent: u32, home: Option<Address>) {
         self.clear(parent, home);
-        self.entries.extend(block.entries());
-        self.digests.extend_from_slice(block.digests);
-        self.joins.extend_from_slice(block.joins);
-        self.bits.extend_from_slice(block.bits);
-        self.kids.resize(block.len(), NONE);
-        self.stale.resize(block.bits.len(), false);
+        self.entries.repeat(Entry::EMPTY, block.len());
+        self.entries.iter_mut().zip(block.entries()).for_each(|(to, from)| *to = from);
+        self.digests.set(block.digests);
+        self.joins.set(block.joins);
+        self.bits.set(block.bits);
+        self.kids.repeat(NONE, block.len());
+        self.stale.repeat(false, block.bits.len());
     }
 
     pub(super) fn clear(&mut self, parent: u32, home: Option<Address>) {
@@ -63,32 +110,70 @@ impl Thaw {
         self.joins.clear();
         self.bits.clear();
         self.stale.clear();
-        (self.parent, self.home, self.changed, self.top) = (parent, home, false, 0);
+        (self.parent, self.home, self.changed, self.sides) = (parent, home, false, None);
+    }
+
+    /// Where its joins lead.
+    pub(super) fn sides(&mut self) -> &Sides {
+        let bits = &self.bits;
+        self.sides.get_or_insert_with(|| Sides::of(bits))
+    }
+
+    /// Joins have come or gone.
+    pub(super) fn rearranged(&mut self) {
+        self.changed = true;
+        self.sides = None;
+    }
+
+    /// The digest of all it holds, of two children at least, if what is stale was hashed.
+    pub(super) fn topmost(&self) -> &Digest {
+        &self.joins[self.sides.map_or(0, |sides| usize::from(sides.top))]
     }
 
     /// The child at which a search for `hash` goes on.
-    pub(super) fn route(&self, hash: &Hash) -> usize {
-        let (mut from, mut to) = (0, self.len());
-        while to > from + 1 {
-            let join = from + topmost(&self.bits[from..to - 1]);
-            if hash.bit(self.bits[join]) { from = join + 1 } else { to = join + 1 }
+    pub(super) fn route(&mut self, hash: &Hash) -> usize {
+        if self.len() < 2 {
+            return 0;
         }
-        from
+        let mut at = Side::Join(self.sides().top);
+        loop {
+            match at {
+                Side::Child(child) => return usize::from(child),
+                Side::Join(join) => {
+                    let join = usize::from(join);
+                    let right = hash.bit(self.bits[join]);
+                    let sides = self.sides();
+                    at = if right { sides.right[join] } else { sides.left[join] };
+                }
+            }
+        }
     }
 
     /// The same down to joins below bit `least`; what it passes is stale.
     pub(super) fn walk(&mut self, hash: &Hash, least: u8) -> Way {
         self.changed = true;
         let (mut from, mut to) = (0, self.len());
-        while to > from + 1 {
-            let join = from + topmost(&self.bits[from..to - 1]);
-            if self.bits[join] > least {
+        if to < 2 {
+            return Way::Child(0);
+        }
+        let mut at = Side::Join(self.sides().top);
+        loop {
+            let join = match at {
+                Side::Child(child) => return Way::Child(usize::from(child)),
+                Side::Join(join) => usize::from(join),
+            };
+            let bit = self.bits[join];
+            if bit > least {
                 return Way::Beside(from, to);
             }
             self.stale[join] = true;
-            if hash.bit(self.bits[join]) { from = join + 1 } else { to = join + 1 }
+            let sides = self.sides();
+            if hash.bit(bit) {
+                (from, at) = (join + 1, sides.right[join]);
+            } else {
+                (to, at) = (join + 1, sides.left[join]);
+            }
         }
-        Way::Child(from)
     }
 
     /// The child that is the thawed block `kid`.
@@ -110,7 +195,7 @@ impl Thaw {
         self.joins.insert(join, [0; 32]);
         self.bits.insert(join, bit);
         self.stale.insert(join, true);
-        self.changed = true;
+        self.rearranged();
     }
 
     /// Takes a child out, and the join that held it.
@@ -123,7 +208,7 @@ impl Thaw {
         self.entries.remove(at);
         self.digests.remove(at);
         self.kids.remove(at);
-        self.changed = true;
+        self.rearranged();
     }
 
     /// The join right above a child: of the two beside it, the lower one.
