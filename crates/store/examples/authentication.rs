@@ -186,7 +186,10 @@ fn main() -> Result<(), Failure> {
     );
     for (name, authenticated) in [("plain", false), ("authenticated", true)] {
         let options = Options { authenticated, durability: plan.durability, ..Options::default() };
-        let (store, _) = Store::open(folder.join(name), options)?;
+        let (store, recovered) = Store::open(folder.join(name), options)?;
+        if !recovered.created {
+            return Err(format!("{}: not empty, give another --folder", folder.display()).into());
+        }
         let (seconds, _) = timed(|| write(&store, &plan, &mut Random(1), 0..plan.items))?;
         store.checkpoint()?;
         let statistics = store.statistics();

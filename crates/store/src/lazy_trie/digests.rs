@@ -28,8 +28,8 @@ use super::hash::Hash;
 use super::space::Space;
 use crate::merkle::Digest;
 
-/// Children of a block at most: such a block fits the slots of the smallest slabs there may be.
-pub(super) const MOST: usize = 26;
+/// Children of a block at most: few enough that a changed path is a small copy, and to fit the slots of the smallest slabs there may be.
+pub(super) const MOST: usize = 16;
 /// So many changes are thawed together: what they meet stays in the processor's cache. They are neighbours, so that little is met twice.
 const CHANGES_AT_ONCE: usize = 256;
 
