@@ -257,7 +257,7 @@ fn readers_beside_a_writer_see_roots_of_what_they_read() {
         }
         let _stop = Stop(&stopped);
         let mut random = Random(99);
-        for _ in 0..1500 {
+        for _ in 0..400 {
             let mut batch = Batch::new();
             for _ in 0..8 {
                 let key = random.below(400).to_le_bytes();
@@ -270,4 +270,54 @@ fn readers_beside_a_writer_see_roots_of_what_they_read() {
         }
     });
     assert!(store.check().unwrap().damage.is_empty());
+}
+
+#[test]
+fn a_batch_that_finds_no_room_leaves_the_root_as_it_was() {
+    let store = open(&MemoryDisk::new(), Options { limit_bytes: 256 << 10, ..options() });
+    let mut model = Model::new();
+    let mut refused = 0;
+    for number in 0..400u32 {
+        let mut batch = Batch::new();
+        let mut after = model.clone();
+        for part in 0..8u32 {
+            let key = (number * 8 + part).to_le_bytes();
+            batch.put(&key, &[number as u8; 200]).unwrap();
+            after.insert(Hash::of(&key), vec![number as u8; 200]);
+        }
+        match store.write(&batch) {
+            Ok(()) => model = after,
+            Err(Error::LimitReached { .. }) => refused += 1,
+            Err(error) => panic!("{error}"),
+        }
+        assert_root(&store, &model, "after a batch");
+        if refused == 5 {
+            break;
+        }
+    }
+    assert_eq!(refused, 5);
+    assert_holds(&store, &model);
+}
+
+#[test]
+fn what_best_effort_recovery_takes_has_its_root() {
+    let disk = MemoryDisk::new();
+    let log = Options { checkpoint_bytes: 8 << 20, ..options() };
+    let store = open(&disk, log.clone());
+    let (mut model, mut random) = (Model::new(), Random(31));
+    let mut roots = vec![EMPTY_ROOT];
+    for _ in 0..200 {
+        change(&store, &mut model, &mut random, 60).unwrap();
+        roots.push(root_of(&model));
+    }
+    drop(store);
+    let name = disk.list().unwrap().into_iter().find(|name| name.ends_with("0.wal")).unwrap();
+    disk.flip_bit(&name, 30_000, 3).unwrap();
+    let salvaging = Options { recovery: quorate_store::lazy_trie::Recovery::BestEffort, ..log };
+    let (store, recovered) = Store::open_on(Arc::new(disk), salvaging).unwrap();
+    assert!(recovered.lost.is_some());
+    let prefix = recovered.replayed_batches as usize;
+    assert!((1..200).contains(&prefix), "{prefix}");
+    assert_eq!(store.root().unwrap(), roots[prefix]);
+    assert_eq!(store.check().unwrap().damage, Vec::<String>::new());
 }

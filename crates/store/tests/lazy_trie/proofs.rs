@@ -158,7 +158,10 @@ fn the_root_and_the_proof_of_a_known_set_are_known() {
     assert_eq!(root, "cf68cc4560102cad6a0be321ff9e4ea7e8be69a86a6700b0837a10a27609d7f7");
     let snapshot = store.snapshot().unwrap();
     let proofs = [snapshot.prove(&[3]).unwrap().encode(), snapshot.prove(&[200]).unwrap().encode()];
-    assert_eq!(blake3::hash(&proofs.concat()).to_hex().as_str(), "PROOFS");
+    assert_eq!(
+        blake3::hash(&proofs.concat()).to_hex().as_str(),
+        "cde51bded5b1a2722084bc4ef93fda6c083a65849f3749ee1774811536af3b8f"
+    );
 }
 
 #[test]
