@@ -33,6 +33,7 @@ mod check;
 mod checkpoint;
 mod classes;
 mod compact;
+mod digests;
 mod edit;
 mod entry;
 mod error;
@@ -53,6 +54,7 @@ mod space;
 mod statistics;
 mod store;
 mod tree;
+mod versions;
 mod writer;
 
 pub use batch::{BATCH_LIMIT_BYTES, Batch};

@@ -4,6 +4,7 @@
 //! - [`wal`]: the write-ahead log, with the newest small record of its owner kept in redundant slots;
 //! - [`snapshot`]: large states written once, read in verified chunks;
 //! - [`lazy_trie`]: a persistent key-value store, memory-mapped, on that log;
+//! - [`merkle`]: the root of such a store's content, and proofs of what is in it;
 //! - [`atomic_file`]: small files replaced whole;
 //! - [`lock`]: one process per data folder.
 //!
@@ -18,6 +19,7 @@ pub mod atomic_file;
 pub mod disk;
 pub mod lazy_trie;
 pub mod lock;
+pub mod merkle;
 pub mod snapshot;
 pub mod wal;
 

@@ -71,7 +71,9 @@ struct FolderArguments {
 impl FolderArguments {
     fn options(&self) -> Options {
         let recovery = if self.best_effort { Recovery::BestEffort } else { Recovery::Strict };
-        Options { recovery, segment_bytes: SEGMENT_BYTES, ..Options::default() }
+        // What is wrong with the head is told when the store is opened.
+        let authenticated = Store::is_authenticated(&self.folder).ok().flatten().unwrap_or(false);
+        Options { recovery, authenticated, segment_bytes: SEGMENT_BYTES, ..Options::default() }
     }
 
     /// Opens the store that is there.

@@ -1,6 +1,7 @@
 //! A checkpoint: what is to be written out, taken at one moment, written beside readers and the writer, then made to count.
 
 use super::classes::Classes;
+use super::digests;
 use super::entry::Address;
 use super::error::Error;
 use super::ledger::{self, Ledger};
@@ -184,6 +185,8 @@ impl Piece {
             place.copy_from_slice(bytes);
             if self.usage == Use::Slots(SlotUse::Node) {
                 node::seal(address, place);
+            } else if self.usage == Use::Slots(SlotUse::Digest) {
+                digests::block::seal(address, place);
             }
             for page in pages.iter_mut().take((to - 1) / PAGE_BYTES + 1).skip(from / PAGE_BYTES) {
                 *page = true;

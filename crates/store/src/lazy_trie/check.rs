@@ -1,6 +1,7 @@
 //! Reading everything, and comparing the tree with what the space takes to be in use.
 
 use super::bucket::Bucket;
+use super::digests::verify::Survey;
 use super::entry::{Address, Entry, Kind};
 use super::error::Error;
 use super::head::HEAD_NAME;
@@ -59,7 +60,8 @@ impl From<Error> for Damage {
 const DAMAGE_LISTED: usize = 1000;
 
 impl Store {
-    /// Reads everything the last commit holds, and verifies checksums, places and the lists of what is in use. Writers wait meanwhile.
+    /// Reads everything the last commit holds, and verifies checksums, places and the lists of what is in use;
+    /// of an authenticated store also every digest, computed again from the items. Writers wait meanwhile.
     ///
     /// # Errors
     /// [`Error::TooManySnapshots`]. Damage is told in the result.
@@ -76,8 +78,19 @@ impl Store {
             seen: BTreeSet::new(),
             checked: Checked::default(),
         };
-        walk.entry(snapshot.root());
-        let Walk { mut seen, mut checked, .. } = walk;
+        walk.entry(snapshot.tree());
+        let Walk { mut seen, mut checked, view, .. } = walk;
+        if let Some(root) = snapshot.digests() {
+            let mut survey = Survey { view, seen, leaves: 0, damage: Vec::new() };
+            survey.root(root);
+            survey.damage.into_iter().for_each(|error| checked.note(error));
+            if survey.leaves != checked.items {
+                let (leaves, items) = (survey.leaves, checked.items);
+                let what = format!("{leaves} of {items} items have the digest they should");
+                checked.note(Damage { file: HEAD_NAME.to_string(), offset: 0, what });
+            }
+            seen = survey.seen;
+        }
         if writer.pending.is_empty() && writer.stopped.is_none() {
             if checked.items != writer.totals.items {
                 let what =

@@ -60,7 +60,7 @@ fn make(shared: &Shared) -> Result<(), Error> {
     let mut writer = shared.writer()?;
     let next = writer.version + 1;
     writer.space.settle(capture, head.version, next);
-    let oldest = shared.readers.oldest();
+    let oldest = shared.oldest();
     writer.space.release(oldest);
     shared.shadow_bytes.store(writer.space.shadow_bytes, Ordering::Relaxed);
     shared.counters.checkpoints.fetch_add(1, Ordering::Relaxed);
@@ -90,7 +90,7 @@ fn next_head(last: &Head, writer: &Writer, regions: usize, position: Position) -
         number: last.number + 1,
         regions: regions as u32,
         version: writer.version,
-        root: writer.root.0,
+        root: writer.shown(),
         items: writer.totals.items,
         key_bytes: writer.totals.key_bytes,
         value_bytes: writer.totals.value_bytes,

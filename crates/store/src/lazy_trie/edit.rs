@@ -29,6 +29,8 @@ type Lengths = (usize, usize);
 pub(super) struct Met {
     /// The lengths of name and value of the item that was there.
     pub(super) old: Option<Lengths>,
+    /// The item that was put.
+    pub(super) new: Option<Entry>,
 }
 
 impl Edit<'_> {
@@ -41,7 +43,7 @@ impl Edit<'_> {
         value: &[u8],
     ) -> Result<(Entry, Met), Error> {
         let item = self.write_item(name, hash, value)?;
-        let mut met = Met::default();
+        let mut met = Met { new: Some(item), ..Met::default() };
         let root = self.put_below(root, 0, name, hash, item, &mut met)?;
         Ok((root, met))
     }

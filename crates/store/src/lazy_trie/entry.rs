@@ -27,7 +27,7 @@ pub(super) enum Kind {
 }
 
 /// `kind (2 bits, the highest) ‖ tag (22) ‖ address (40)`. All zeros: nothing there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Entry(pub(super) u64);
 
 impl Entry {

@@ -83,6 +83,21 @@ pub enum Error {
         /// The limit.
         limit: u64,
     },
+    /// A version that is not kept, or is not there yet.
+    #[error(
+        "version {version} is not kept: the oldest is {oldest}, the newest {newest}; raise kept_versions, or hold a snapshot"
+    )]
+    NotKept {
+        /// The version asked for.
+        version: u64,
+        /// The oldest there is.
+        oldest: u64,
+        /// The newest there is.
+        newest: u64,
+    },
+    /// A root or a proof of a store that has none.
+    #[error("the store is not authenticated: create another with the option authenticated")]
+    NotAuthenticated,
     /// All places for snapshots are taken.
     #[error("{limit} snapshots are held at once, which is the limit: drop some")]
     TooManySnapshots {

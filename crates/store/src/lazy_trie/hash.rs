@@ -34,6 +34,19 @@ impl Hash {
         u32::from_be_bytes([a, b, c, d]) & ((1 << TAG_BITS) - 1)
     }
 
+    /// Bit `index` from the front.
+    pub(crate) fn bit(&self, index: u8) -> bool {
+        let [byte, within] = [index / 8, index % 8];
+        self.0.get(usize::from(byte)).is_some_and(|byte| byte << within & 0x80 != 0)
+    }
+
+    /// The first bit in which the two differ; `None` if they do not.
+    pub(super) fn parting(&self, other: &Hash) -> Option<u8> {
+        let pairs = self.0.iter().zip(&other.0).map(|(a, b)| a ^ b).enumerate();
+        let (byte, difference) = pairs.into_iter().find(|(_, difference)| *difference != 0)?;
+        Some(byte as u8 * 8 + difference.leading_zeros() as u8)
+    }
+
     /// The first index from `from` on at which the digits differ.
     pub(super) fn diverges(&self, other: &Hash, from: usize) -> Option<usize> {
         (from..DIGITS).find(|index| self.digit(*index) != other.digit(*index))

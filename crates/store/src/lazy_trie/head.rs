@@ -3,9 +3,9 @@
 //! `store.head`, 12 KiB. The first page never changes; the two others take turns, so that a torn write leaves the other.
 //! ```text
 //! page 0    0 magic "QRTRIE\0\0" | 8 version u32 = 1 | 12 identity [16] | 28 slab bytes u32 | 32 region bytes u64
-//!           | 40 hash u32 = 1 (BLAKE3) | 44 CRC-32C of bytes 0..44
+//!           | 40 hash u32 = 1 (BLAKE3), 2 (the same, authenticated) | 44 CRC-32C of bytes 0..44
 //! page 1, 2 0 CRC-32C of identity ‖ bytes 4..104 | 4 regions u32 | 8 number u64, the higher counts | 16 version u64
-//!           | 24 root entry u64 | 32 items u64 | 40 bytes of keys u64 | 48 of values u64 | 56 log generation u64
+//!           | 24 root entry u64 (authenticated: of the digest tree) | 32 items u64 | 40 bytes of keys u64 | 48 of values u64 | 56 log generation u64
 //!           | 64 log position u64 | 72 ledger: address u64 | 80 length u64 | 88 CRC-32C u32 | 92 zero [12]
 //! ```
 //! A log position of all ones: the log of this generation is still to be begun. The identity of the log is that of the store with the generation added to its last eight bytes.
@@ -25,6 +25,7 @@ pub const FORMAT_VERSION: u32 = 1;
 pub(super) const HEAD_NAME: &str = "store.head";
 const MAGIC: [u8; 8] = *b"QRTRIE\0\0";
 const HASH_BLAKE3: u32 = 1;
+const HASH_BLAKE3_AUTHENTICATED: u32 = 2;
 const PAGE_BYTES: usize = 4096;
 const FIXED_BYTES: usize = 48;
 const FIELDS_BYTES: usize = 104;
@@ -50,6 +51,7 @@ pub(super) struct Head {
 pub(super) struct HeadFile {
     file: Arc<dyn DiskFile>,
     pub(super) geometry: Geometry,
+    pub(super) authenticated: bool,
 }
 
 impl Head {
@@ -103,14 +105,20 @@ fn checksum(identity: &[u8; 16], bytes: &[u8]) -> u32 {
 
 impl HeadFile {
     /// Makes the head of an empty store, durably.
-    pub(super) fn create(disk: &dyn Disk, geometry: &Geometry, head: &Head) -> Result<(), Error> {
+    pub(super) fn create(
+        disk: &dyn Disk,
+        geometry: &Geometry,
+        authenticated: bool,
+        head: &Head,
+    ) -> Result<(), Error> {
         let mut bytes = Vec::with_capacity(3 * PAGE_BYTES);
         bytes.extend_from_slice(&MAGIC);
         bytes.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
         bytes.extend_from_slice(&geometry.identity);
         bytes.extend_from_slice(&geometry.slab_bytes.to_le_bytes());
         bytes.extend_from_slice(&geometry.region_bytes.to_le_bytes());
-        bytes.extend_from_slice(&HASH_BLAKE3.to_le_bytes());
+        let hash = if authenticated { HASH_BLAKE3_AUTHENTICATED } else { HASH_BLAKE3 };
+        bytes.extend_from_slice(&hash.to_le_bytes());
         bytes.extend_from_slice(&crc32c::crc32c(&bytes).to_le_bytes());
         bytes.resize(PAGE_BYTES * (1 + (head.number % 2) as usize), 0);
         bytes.extend_from_slice(&head.encode(&geometry.identity));
@@ -144,9 +152,11 @@ impl HeadFile {
         if u32_at(fixed, 44) != fixed.get(..44).map(crc32c::crc32c) {
             return Err(damaged(0, "the checksum of the head"));
         }
-        if u32_at(fixed, 40) != Some(HASH_BLAKE3) {
-            return Err(foreign("it uses another hash"));
-        }
+        let authenticated = match u32_at(fixed, 40) {
+            Some(HASH_BLAKE3) => false,
+            Some(HASH_BLAKE3_AUTHENTICATED) => true,
+            _ => return Err(foreign("it uses another hash")),
+        };
         if size < 3 * PAGE_BYTES as u64 {
             return Err(damaged(size, "the file ends here"));
         }
@@ -161,7 +171,7 @@ impl HeadFile {
             .max_by_key(|head| head.number);
         let head = newest
             .ok_or_else(|| damaged(PAGE_BYTES as u64, "neither page of a checkpoint is sound"))?;
-        Ok(Some((HeadFile { file, geometry }, head)))
+        Ok(Some((HeadFile { file, geometry, authenticated }, head)))
     }
 
     /// Writes a checkpoint over the older of the two, durably.

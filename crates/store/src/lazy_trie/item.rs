@@ -30,7 +30,7 @@ pub enum Name<'a> {
 }
 
 impl Name<'_> {
-    pub(super) fn hash(&self) -> Hash {
+    pub(crate) fn hash(&self) -> Hash {
         match self {
             Name::Key(key) => Hash::of(key),
             Name::Hash(hash) => *hash,

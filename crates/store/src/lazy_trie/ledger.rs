@@ -3,7 +3,7 @@
 //! It takes whole slabs of the space. For each slab, in order:
 //! ```text
 //! 0 free | 1 header of a region | 2 run, u32 number of slabs (the others of the run have no row) | 3 the same, free again
-//! | 4, 5, 6 slots for items, buckets, nodes: class u8, a bit for each slot, by bytes
+//! | 4, 5, 6, 7 slots for items, buckets, nodes, blocks of digests: class u8, a bit for each slot, by bytes
 //! ```
 
 use super::classes::Classes;

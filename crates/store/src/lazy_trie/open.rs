@@ -11,15 +11,19 @@ use super::options::{Options, WriteOut};
 use super::readers::Readers;
 use super::recover::{self, Start};
 use super::regions::{Geometry, Region, region_index, region_name};
-use super::slab::{SlotUse, Use};
-use super::space::{Space, check_nodes};
+use super::slab::Use;
+use super::space::{Space, check_sealed};
 use super::store::{Counters, Shared, Signal, Store, lock};
+use super::versions::Versions;
 use crate::disk::{Disk, FileDisk};
 use crate::lock::FolderLock;
 use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Condvar, Mutex};
+
+/// The version of an empty store.
+pub(super) const FIRST_VERSION: u64 = 1;
 
 /// What opening a store found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -47,7 +51,19 @@ impl Store {
         Ok((store, recovered))
     }
 
-    /// The same on any disk, which nobody else may use meanwhile.
+    /// Whether the store in a folder was created as an authenticated one; `None` if there is no store.
+    ///
+    /// # Errors
+    /// As [`Store::open`], as far as the head alone tells.
+    pub fn is_authenticated(folder: impl AsRef<Path>) -> Result<Option<bool>, Error> {
+        if !folder.as_ref().is_dir() {
+            return Ok(None);
+        }
+        let disk = FileDisk::open(folder.as_ref()).map_err(Error::io("the folder", "open"))?;
+        Ok(HeadFile::open(&disk)?.map(|(file, _)| file.authenticated))
+    }
+
+    /// The same as [`Store::open`] on any disk, which nobody else may use meanwhile.
     ///
     /// # Errors
     /// As [`Store::open`], but for the lock.
@@ -62,13 +78,22 @@ impl Store {
                 create(&*disk, &options)?
             }
         };
+        if head_file.authenticated != options.authenticated {
+            let reason = if head_file.authenticated {
+                "this store is authenticated: open it so"
+            } else {
+                "this store is not authenticated: open it so, or copy it into a new one that is"
+            };
+            return Err(Error::Options { field: "authenticated", reason: reason.to_string() });
+        }
         let Start { memory, writer, log: mut log_side } =
             recover::recover(&disk, &options, head_file, head, &mut recovered)?;
         log_side.settled = writer.version;
         let (from, to) = (log_side.head.log_position, log_side.log.end().0);
         let shared = Arc::new(Shared {
             memory,
-            readers: Readers::new(writer.version, writer.root.0),
+            readers: Readers::new(writer.version, writer.shown()),
+            versions: Versions::new(options.kept_versions, writer.version, writer.shown()),
             checkpointing: Mutex::new(()),
             shadow_bytes: AtomicU64::new(writer.space.shadow_bytes),
             log: Mutex::new(log_side),
@@ -111,8 +136,9 @@ fn create(disk: &dyn Disk, options: &Options) -> Result<(HeadFile, Head), Error>
     });
     let geometry =
         Geometry { identity, slab_bytes: options.slab_bytes, region_bytes: options.region_bytes };
-    let head = Head { number: 1, version: 1, log_position: LOG_TO_BEGIN, ..Head::default() };
-    HeadFile::create(disk, &geometry, &head)?;
+    let head =
+        Head { number: 1, version: FIRST_VERSION, log_position: LOG_TO_BEGIN, ..Head::default() };
+    HeadFile::create(disk, &geometry, options.authenticated, &head)?;
     HeadFile::open(disk)?.ok_or_else(|| Error::Missing { file: HEAD_NAME.to_string(), hint: "" })
 }
 
@@ -204,7 +230,7 @@ fn load(space: &mut Space, ledger: u32) -> Result<(), Error> {
     Ok(())
 }
 
-/// Checks the nodes that were there when the store was opened, slab by slab, so that readers need not check them each time. What is damaged
+/// Checks the nodes and blocks of digests that were there when the store was opened, slab by slab, so that readers need not check them each time. What is damaged
 /// stays for them to find.
 pub(super) fn check_opened(shared: &Shared) {
     let mut index = 0;
@@ -215,12 +241,13 @@ pub(super) fn check_opened(shared: &Shared) {
         let Some(slab) = space.slabs.get(index) else { return };
         let number = index as u32;
         index += 1;
-        if slab.usage != Use::Slots(SlotUse::Node) || space.memory.is_trusted(number) {
+        let Use::Slots(usage) = slab.usage else { continue };
+        if !usage.is_sealed_late() || space.memory.is_trusted(number) {
             continue;
         }
         let seen = space.memory.seen(number);
         let slot_bytes = space.classes.size(slab.class);
-        if check_nodes(space.view(), number, &slab.used, slot_bytes).is_ok() {
+        if check_sealed(space.view(), number, usage, &slab.used, slot_bytes).is_ok() {
             space.memory.trust(number, seen);
         }
     }

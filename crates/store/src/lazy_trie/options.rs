@@ -47,11 +47,16 @@ pub struct Options {
     pub limit_bytes: u64,
     /// Who writes out.
     pub write_out: WriteOut,
+    /// Whether the store has a Merkle root, and proofs of what it holds: decided when it is created, an error if asked otherwise later.
+    pub authenticated: bool,
+    /// So many versions before the newest can be read ([`Store::snapshot_at`](super::Store::snapshot_at)), as far back as the store was
+    /// opened. What they hold that the newest does not stays in the space as long.
+    pub kept_versions: u64,
 }
 
 impl Default for Options {
     /// Sync, strict, buckets of 64 items, 256 MiB of write buffer, a checkpoint every 32 MiB of log, slabs of 64 KiB, regions of
-    /// 64 MiB, at most 1 TiB.
+    /// 64 MiB, at most 1 TiB; not authenticated, the newest version alone.
     fn default() -> Options {
         Options {
             identity: None,
@@ -65,6 +70,8 @@ impl Default for Options {
             region_bytes: 64 << 20,
             limit_bytes: 1 << 40,
             write_out: WriteOut::Background,
+            authenticated: false,
+            kept_versions: 0,
         }
     }
 }

@@ -61,15 +61,7 @@ impl Readers {
     /// first. `None` if all are taken.
     pub(super) fn enter(&self, hint: usize) -> Option<(usize, u64)> {
         let mut version = self.version.load(Ordering::Acquire);
-        let index = (0..READERS).map(|step| (hint + step) % READERS).find(|index| {
-            self.places.get(*index).is_some_and(|place| {
-                place.0.compare_exchange(FREE, version, Ordering::SeqCst, Ordering::Relaxed).is_ok()
-            })
-        })?;
-        // It only grows: most readers need not touch the line that all share.
-        if self.used.load(Ordering::SeqCst) <= index {
-            self.used.fetch_max(index + 1, Ordering::SeqCst);
-        }
+        let index = self.take_place(hint, version)?;
         let place = self.places.get(index)?;
         loop {
             in_one_order();
@@ -80,6 +72,32 @@ impl Readers {
             place.0.store(newest, Ordering::SeqCst);
             version = newest;
         }
+    }
+
+    /// Begins to read a version that is kept from going meanwhile; the place. `None` if all are taken.
+    pub(super) fn enter_at(&self, hint: usize, version: u64) -> Option<usize> {
+        let index = self.take_place(hint, version)?;
+        in_one_order();
+        Some(index)
+    }
+
+    /// Takes a free place for `version`.
+    fn take_place(&self, hint: usize, version: u64) -> Option<usize> {
+        let index = (0..READERS).map(|step| (hint + step) % READERS).find(|index| {
+            self.places.get(*index).is_some_and(|place| {
+                place.0.compare_exchange(FREE, version, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+            })
+        })?;
+        // It only grows: most readers need not touch the line that all share.
+        if self.used.load(Ordering::SeqCst) <= index {
+            self.used.fetch_max(index + 1, Ordering::SeqCst);
+        }
+        Some(index)
+    }
+
+    /// The newest version.
+    pub(super) fn newest(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
     }
 
     /// Ends reading.

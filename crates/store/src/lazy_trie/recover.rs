@@ -2,7 +2,6 @@
 
 use super::batch::{CHECKPOINT, FIRST, LAST, MIDDLE, WHOLE};
 use super::checkpoint;
-use super::entry::Entry;
 use super::error::Error;
 use super::head::{HEAD_NAME, Head, HeadFile, LOG_TO_BEGIN, log_identity};
 use super::memory::Memory;
@@ -66,7 +65,7 @@ fn open_writer(
     let (memory, space) = open_space(disk, &head_file.geometry, head, options)?;
     let totals =
         Totals { items: head.items, key_bytes: head.key_bytes, value_bytes: head.value_bytes };
-    let writer = Writer::new(space, Entry(head.root), head.version, totals, options.bucket_items);
+    let writer = Writer::new(space, head, totals, options)?;
     Ok((memory, writer))
 }
 
@@ -132,7 +131,7 @@ fn replay(log: &Log, head: &Head, writer: &mut Writer) -> Result<u64, Error> {
             what: "it begins behind the last sound checkpoint: a segment is gone, or the page of a newer checkpoint in store.head is not sound",
         }),
         Err(error) => Err(error),
-        Ok(()) => Ok(replay.batches),
+        Ok(()) => replay.end(),
     }
 }
 
@@ -162,7 +161,7 @@ fn salvage(
     })?;
     match failed {
         Some(error) => Err(error),
-        None => Ok(replay.batches),
+        None => replay.end(),
     }
 }
 
@@ -217,13 +216,18 @@ impl Replay<'_> {
         if version != self.writer.version + 1 {
             return Err(unknown(position));
         }
-        let changes = hashed(changes).map_err(|_| unknown(position))?;
+        let authenticated = self.writer.authenticated;
+        let changes = hashed(changes, authenticated).map_err(|_| unknown(position))?;
         // The nodes of all batches have one version, so that they are changed in place: nobody reads yet.
-        self.writer.apply(self.head.version + 1, changes.into_iter())?;
-        self.writer.version = version;
-        self.writer.space.release(u64::MAX);
+        self.writer.replay(self.head.version + 1, version, changes.into_iter())?;
         self.batches += 1;
         Ok(())
+    }
+
+    /// How many batches there were; all that they changed is done.
+    fn end(self) -> Result<u64, Error> {
+        self.writer.end_replay()?;
+        Ok(self.batches)
     }
 }
 

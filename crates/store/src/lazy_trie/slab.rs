@@ -74,7 +74,7 @@ pub(super) enum Use {
     Free,
     /// The header of its region.
     Header,
-    /// Slots for items, buckets or nodes.
+    /// Slots for items, buckets, nodes or blocks of digests.
     Slots(SlotUse),
     /// The first slab of something that takes whole slabs: an item, or a ledger.
     Run,
@@ -91,10 +91,18 @@ pub(super) enum SlotUse {
     Bucket,
     /// Nodes.
     Node,
+    /// Blocks of digests.
+    Digest,
 }
 
 impl SlotUse {
-    pub(super) const ALL: [SlotUse; 3] = [SlotUse::Item, SlotUse::Bucket, SlotUse::Node];
+    pub(super) const ALL: [SlotUse; 4] =
+        [SlotUse::Item, SlotUse::Bucket, SlotUse::Node, SlotUse::Digest];
+
+    /// Whether its slots get their checksums only when they are written out, and are taken on trust once all of a slab were verified.
+    pub(super) fn is_sealed_late(self) -> bool {
+        matches!(self, SlotUse::Node | SlotUse::Digest)
+    }
 }
 
 /// A slab.

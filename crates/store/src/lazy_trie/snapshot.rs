@@ -1,6 +1,7 @@
 //! Snapshots: a version of the tree that stays.
 
 use super::bucket::Bucket;
+use super::digests;
 use super::entry::{Entry, Kind};
 use super::error::Error;
 use super::hash::Hash;
@@ -10,6 +11,7 @@ use super::node::Node;
 use super::readers::READERS;
 use super::store::Shared;
 use super::tree;
+use crate::merkle::{Digest, Proof};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -18,6 +20,8 @@ pub struct Snapshot<'s> {
     shared: &'s Shared,
     place: usize,
     root: Entry,
+    /// The root of the digest tree, of an authenticated store.
+    digests: Option<Entry>,
 }
 
 /// Threads look for a free place where they found one before.
@@ -36,7 +40,67 @@ impl<'s> Snapshot<'s> {
     pub(super) fn new(shared: &'s Shared) -> Result<Snapshot<'s>, Error> {
         let (place, root) =
             shared.readers.enter(hint()).ok_or(Error::TooManySnapshots { limit: READERS })?;
-        Ok(Snapshot { shared, place, root: Entry(root) })
+        Snapshot::of(shared, place, root)
+    }
+
+    /// Of a version that is kept.
+    pub(super) fn at(shared: &'s Shared, version: u64) -> Result<Snapshot<'s>, Error> {
+        let (place, root) = shared
+            .versions
+            .enter(version, || shared.readers.enter_at(hint(), version))
+            .map_err(|(oldest, newest)| Error::NotKept { version, oldest, newest })?;
+        Snapshot::of(shared, place.ok_or(Error::TooManySnapshots { limit: READERS })?, root)
+    }
+
+    fn of(shared: &'s Shared, place: usize, shown: u64) -> Result<Snapshot<'s>, Error> {
+        let mut snapshot = Snapshot { shared, place, root: Entry(shown), digests: None };
+        if shared.options.authenticated {
+            snapshot.digests = Some(Entry(shown));
+            snapshot.root = Entry(snapshot.top()?.crown.tree);
+        }
+        Ok(snapshot)
+    }
+
+    /// The topmost block of digests.
+    fn top(&self) -> Result<digests::Block<'_>, Error> {
+        digests::Block::read(self.view(), self.digests.ok_or(Error::NotAuthenticated)?)
+    }
+
+    /// The Merkle root of all it holds; see [`merkle`](crate::merkle).
+    ///
+    /// # Errors
+    /// [`Error::NotAuthenticated`], [`Error::Damaged`].
+    pub fn root(&self) -> Result<Digest, Error> {
+        Ok(self.top()?.digest())
+    }
+
+    /// Which version it is.
+    ///
+    /// # Errors
+    /// As [`Snapshot::root`].
+    pub fn version(&self) -> Result<u64, Error> {
+        Ok(self.top()?.crown.version)
+    }
+
+    /// A proof of the item of a name, or that there is none.
+    ///
+    /// # Errors
+    /// As [`Snapshot::root`].
+    pub fn prove<'a>(&self, name: impl Into<Name<'a>>) -> Result<Proof, Error> {
+        Ok(self.get_proved(name)?.0)
+    }
+
+    /// The same, and the value, where it lies.
+    ///
+    /// # Errors
+    /// As [`Snapshot::root`].
+    pub fn get_proved<'a>(
+        &self,
+        name: impl Into<Name<'a>>,
+    ) -> Result<(Proof, Option<&[u8]>), Error> {
+        let name = name.into();
+        let digests = self.digests.ok_or(Error::NotAuthenticated)?;
+        digests::prove::prove(self.view(), digests, &name, &name.hash())
     }
 
     #[allow(unsafe_code)]
@@ -86,8 +150,14 @@ impl<'s> Snapshot<'s> {
         }
     }
 
-    pub(super) fn root(&self) -> Entry {
+    /// The root of the tree.
+    pub(super) fn tree(&self) -> Entry {
         self.root
+    }
+
+    /// The root of the digest tree, of an authenticated store.
+    pub(super) fn digests(&self) -> Option<Entry> {
+        self.digests
     }
 
     pub(super) fn reading(&self) -> View<'_> {

@@ -10,6 +10,7 @@
 //! of a pool's slots are holes. So what is written together lies together, and one page written out carries several new slots.
 
 use super::classes::Classes;
+use super::digests;
 use super::entry::Address;
 use super::error::Error;
 use super::memory::{Buffer, Memory, SPAN_LIMIT, View};
@@ -79,7 +80,7 @@ impl Space {
         limit_bytes: u64,
     ) -> Space {
         let classes = Classes::new(geometry.slab_bytes);
-        let pools = (0..3 * classes.count()).map(|_| Pool::default()).collect();
+        let pools = (0..SlotUse::ALL.len() * classes.count()).map(|_| Pool::default()).collect();
         Space {
             memory,
             disk,
@@ -308,9 +309,11 @@ impl Space {
         if slab.shadow.is_some() && self.memory.is_trusted(index) {
             return Ok(());
         }
-        if slab.usage == Use::Slots(SlotUse::Node) && !self.memory.is_trusted(index) && !slab.blank
+        if let Use::Slots(usage) = slab.usage
+            && !self.memory.is_trusted(index)
+            && !slab.blank
         {
-            self.check_nodes(index, &slab.used)?;
+            check_sealed(self.view(), index, usage, &slab.used, self.classes.size(slab.class))?;
         }
         let slab = &mut self.slabs[index as usize];
         let buffer = match slab.shadow.take() {
@@ -330,11 +333,6 @@ impl Space {
         Ok(())
     }
 
-    /// Checks every node of a slab.
-    pub(super) fn check_nodes(&self, index: u32, used: &Bits) -> Result<(), Error> {
-        check_nodes(self.view(), index, used, self.classes.size(self.slabs[index as usize].class))
-    }
-
     /// Fills a slot that was just taken.
     #[allow(unsafe_code)]
     pub(super) fn fill(&mut self, address: Address, bytes: &[u8]) {
@@ -342,10 +340,10 @@ impl Space {
         unsafe { self.memory.write(address, 0, bytes) };
     }
 
-    /// Changes an entry of a node of the version at work.
+    /// Changes a part of a slot that the batch at work has taken.
     #[allow(unsafe_code)]
     pub(super) fn amend(&mut self, address: Address, offset: usize, bytes: &[u8]) {
-        // SAFETY: the node was made by the batch at work, so that no reader knows it; `&mut self` excludes slices of it.
+        // SAFETY: what is there was made by the batch at work, so that no reader knows it; `&mut self` excludes slices of it.
         unsafe { self.memory.write(address, offset, bytes) };
     }
 
@@ -565,10 +563,11 @@ impl Space {
     }
 }
 
-/// Checks the nodes in the `used` slots of a slab.
-pub(super) fn check_nodes(
+/// Checks the nodes, or the blocks of digests, in the `used` slots of a slab.
+pub(super) fn check_sealed(
     view: View<'_>,
     index: u32,
+    usage: SlotUse,
     used: &Bits,
     slot_bytes: u32,
 ) -> Result<(), Error> {
@@ -576,10 +575,19 @@ pub(super) fn check_nodes(
         let address = view.memory().address(index, slot * slot_bytes);
         let damaged = |what| view.memory().damaged(address, what);
         let room = view.room(address).ok_or_else(|| damaged("nothing is there"))?;
-        let head = room.take(node::HEAD_BYTES).ok_or_else(|| damaged("a node does not fit"))?;
-        let bytes = node::length(head).and_then(|length| room.take(length));
+        let length = match usage {
+            SlotUse::Node => room.take(node::HEAD_BYTES).and_then(node::length),
+            SlotUse::Digest => {
+                room.take(digests::block::HEAD_BYTES).and_then(digests::block::length)
+            }
+            SlotUse::Item | SlotUse::Bucket => return Ok(()),
+        };
+        let bytes = length.and_then(|length| room.take(length));
         if !bytes.is_some_and(|bytes| node::is_sound(address, bytes)) {
-            return Err(damaged("the checksum of a node"));
+            return Err(damaged(match usage {
+                SlotUse::Node => "the checksum of a node",
+                _ => "the checksum of a block of digests",
+            }));
         }
     }
     Ok(())

@@ -19,7 +19,9 @@ pub struct Statistics {
     pub bucket_slot_bytes: u64,
     /// Slots taken by nodes, in bytes.
     pub node_slot_bytes: u64,
-    /// Of those three together: slots that are to be given back, in bytes.
+    /// Slots taken by blocks of digests (authenticated stores), in bytes.
+    pub digest_slot_bytes: u64,
+    /// Of those four together: slots that are to be given back, in bytes.
     pub waiting_slot_bytes: u64,
     /// The files of the space, in bytes.
     pub space_bytes: u64,
@@ -82,6 +84,7 @@ impl Store {
             item_slot_bytes: taken[SlotUse::Item as usize],
             bucket_slot_bytes: taken[SlotUse::Bucket as usize],
             node_slot_bytes: taken[SlotUse::Node as usize],
+            digest_slot_bytes: taken[SlotUse::Digest as usize],
             waiting_slot_bytes: waiting.sum(),
             space_bytes: space.regions.len() as u64 * space.geometry.region_bytes,
             free_slab_bytes: space.free_slabs() as u64 * slab_bytes,

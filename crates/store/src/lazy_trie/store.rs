@@ -2,17 +2,17 @@
 
 use super::batch::{Batch, Change, FIRST, LAST, MIDDLE, WHOLE, check_lengths, encode};
 use super::checkpoint;
-use super::entry::Entry;
 use super::error::Error;
-use super::hash::Hash;
 use super::head::{Head, HeadFile};
 use super::item::Name;
 use super::memory::Memory;
 use super::options::{Options, WriteOut};
 use super::readers::Readers;
 use super::snapshot::Snapshot;
-use super::writer::{Pending, Writer, hashed};
+use super::versions::Versions;
+use super::writer::{Hashed, Pending, Writer, hashed};
 use crate::lock::FolderLock;
+use crate::merkle::Digest;
 use crate::wal::{Durability, Log};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -38,6 +38,7 @@ pub(super) struct Shared {
     pub(super) options: Options,
     pub(super) memory: Arc<Memory>,
     pub(super) readers: Readers,
+    pub(super) versions: Versions,
     /// Held by who makes a checkpoint.
     pub(super) checkpointing: Mutex<()>,
     pub(super) log: Mutex<LogSide>,
@@ -100,9 +101,31 @@ impl Store {
     /// A view of the last commit that stays as it is until dropped.
     ///
     /// # Errors
-    /// [`Error::TooManySnapshots`].
+    /// [`Error::TooManySnapshots`]; of an authenticated store [`Error::Damaged`].
     pub fn snapshot(&self) -> Result<Snapshot<'_>, Error> {
         Snapshot::new(&self.shared)
+    }
+
+    /// A view of a version that is kept ([`Options::kept_versions`]), until dropped.
+    ///
+    /// # Errors
+    /// [`Error::NotKept`], [`Error::TooManySnapshots`], [`Error::Damaged`].
+    pub fn snapshot_at(&self, version: u64) -> Result<Snapshot<'_>, Error> {
+        Snapshot::at(&self.shared, version)
+    }
+
+    /// The version of the last commit. An empty store has version 1, and each batch makes the next.
+    #[must_use]
+    pub fn version(&self) -> u64 {
+        self.shared.readers.newest()
+    }
+
+    /// The Merkle root of the last commit.
+    ///
+    /// # Errors
+    /// [`Error::NotAuthenticated`], [`Error::TooManySnapshots`], [`Error::Damaged`].
+    pub fn root(&self) -> Result<Digest, Error> {
+        self.snapshot()?.root()
     }
 
     /// The value of an item, copied.
@@ -180,7 +203,8 @@ impl Store {
             let value = decide(&|| writer.value(name, &hash))?;
             let value = value.as_ref().map(V::as_ref);
             check_lengths(name, value)?;
-            let change = (hash, Change { name: *name, value });
+            let change = Change { name: *name, value };
+            let change = Hashed::new(hash, change, self.shared.options.authenticated);
             self.shared.apply(&mut writer, std::iter::once(change))?;
             writer.queue(|bytes| encode(bytes, name, value));
             writer.version
@@ -195,7 +219,7 @@ impl Store {
     /// [`Error::Stopped`]: the batch may or may not be there when the store is opened again.
     pub fn write(&self, batch: &Batch) -> Result<(), Error> {
         // What was put into a batch is a batch's.
-        let changes = hashed(batch.bytes()).unwrap_or_default();
+        let changes = hashed(batch.bytes(), self.shared.options.authenticated).unwrap_or_default();
         self.wait_for_room()?;
         let version = {
             let mut writer = self.shared.writer()?;
@@ -273,10 +297,10 @@ impl Shared {
     fn apply<'a>(
         &self,
         writer: &mut Writer,
-        changes: impl Iterator<Item = (Hash, Change<'a>)>,
+        changes: impl Iterator<Item = Hashed<'a>>,
     ) -> Result<(), Error> {
         if writer.space.fresh_waiting.len() >= WAITING_SLOTS {
-            let oldest = self.readers.oldest();
+            let oldest = self.oldest();
             writer.space.release(oldest);
         }
         writer.apply(writer.version + 1, changes)?;
@@ -323,7 +347,7 @@ impl Shared {
     fn record(
         &self,
         log: &mut LogSide,
-        taken: (u64, Entry),
+        taken: (u64, u64),
         durability: Durability,
     ) -> Result<(), Error> {
         let result = self.record_without_stop(log, taken, durability);
@@ -336,7 +360,7 @@ impl Shared {
     fn record_without_stop(
         &self,
         log: &mut LogSide,
-        (version, root): (u64, Entry),
+        (version, root): (u64, u64),
         durability: Durability,
     ) -> Result<(), Error> {
         let LogSide { log: wal, bytes, pending, .. } = log;
@@ -351,8 +375,18 @@ impl Shared {
         self.counters.commits.fetch_add(pending.len() as u64, Ordering::Relaxed);
         self.log_to.store(wal.end().0, Ordering::Relaxed);
         log.settled = version;
-        self.readers.publish(version, root.0);
+        if self.versions.are_kept() {
+            pending.iter().for_each(|batch| self.versions.push(batch.version, batch.root));
+        }
+        self.readers.publish(version, root);
         Ok(())
+    }
+
+    /// The oldest version that is or may yet be read.
+    pub(super) fn oldest(&self) -> u64 {
+        // Who is going to read a version that is kept has a place before that can go.
+        let kept = if self.versions.are_kept() { self.versions.oldest() } else { u64::MAX };
+        kept.min(self.readers.oldest())
     }
 
     /// Nothing is written any more.
@@ -384,12 +418,12 @@ impl Shared {
 }
 
 /// Moves what waits to the log's side; the version and root it leads to.
-fn take_pending(log: &mut LogSide, writer: &mut Writer) -> (u64, Entry) {
+fn take_pending(log: &mut LogSide, writer: &mut Writer) -> (u64, u64) {
     log.bytes.clear();
     log.pending.clear();
     std::mem::swap(&mut log.bytes, &mut writer.pending_bytes);
     std::mem::swap(&mut log.pending, &mut writer.pending);
-    (writer.version, writer.root)
+    (writer.version, writer.shown())
 }
 
 /// Appends a batch, in as many records as it needs.

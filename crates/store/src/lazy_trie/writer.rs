@@ -1,13 +1,20 @@
 //! The state of the one writer: the tree at work, and what is not in the log yet.
 
 use super::batch::{Change, NoChange};
+use super::digests::{self, Block, Crown, LeafChange, Thawed};
 use super::edit::Edit;
 use super::entry::Entry;
 use super::error::Error;
 use super::hash::Hash;
+use super::head::Head;
 use super::item::Name;
+use super::options::Options;
 use super::space::Space;
 use super::tree;
+use crate::merkle::{Digest, Domain, message, value_digest};
+
+/// So many changes of the log are brought into the digest tree together.
+const REPLAYED_TOGETHER: usize = 8192;
 
 /// What a tree holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,6 +30,24 @@ pub(super) struct Pending {
     pub(super) version: u64,
     /// Where its record ends among the pending bytes.
     pub(super) end: usize,
+    /// What readers of it begin with.
+    pub(super) root: u64,
+}
+
+/// A change with what is hashed of it, which needs no lock.
+pub(super) struct Hashed<'a> {
+    hash: Hash,
+    change: Change<'a>,
+    /// The digest of the leaf, if the store is authenticated and the change is a put.
+    leaf: Digest,
+}
+
+impl<'a> Hashed<'a> {
+    pub(super) fn new(hash: Hash, change: Change<'a>, authenticated: bool) -> Hashed<'a> {
+        let value = change.value.filter(|_| authenticated);
+        let leaf = value.map(|value| Domain::LEAF.hash(&message(&hash.0, &value_digest(value))));
+        Hashed { hash, change, leaf: leaf.unwrap_or_default() }
+    }
 }
 
 /// The tree at work.
@@ -37,30 +62,53 @@ pub(super) struct Writer {
     pub(super) pending_bytes: Vec<u8>,
     /// ... and where each ends.
     pub(super) pending: Vec<Pending>,
+    pub(super) authenticated: bool,
+    /// The root of the digest tree, of an authenticated store.
+    digests: Entry,
+    /// Changes that the digest tree does not have yet.
+    stale: Vec<LeafChange>,
+    thawed: Thawed,
     /// Why nothing is written any more.
     pub(super) stopped: Option<String>,
     pub(super) scratch: Vec<u8>,
 }
 
 impl Writer {
+    /// What a checkpoint has.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`].
     pub(super) fn new(
         space: Space,
-        root: Entry,
-        version: u64,
+        head: &Head,
         totals: Totals,
-        bucket_items: usize,
-    ) -> Writer {
-        Writer {
+        options: &Options,
+    ) -> Result<Writer, Error> {
+        let (mut root, mut digests) = (Entry(head.root), Entry::EMPTY);
+        if options.authenticated {
+            digests = root;
+            root = Entry(Block::read(space.view(), digests)?.crown.tree);
+        }
+        Ok(Writer {
             space,
             root,
-            version,
+            version: head.version,
             totals,
-            bucket_items,
+            bucket_items: options.bucket_items,
+            authenticated: options.authenticated,
+            digests,
+            stale: Vec::new(),
+            thawed: Thawed::default(),
             pending_bytes: Vec::new(),
             pending: Vec::new(),
             stopped: None,
             scratch: Vec::new(),
-        }
+        })
+    }
+
+    /// What stands for the last version: the root that readers begin with.
+    pub(super) fn shown(&self) -> u64 {
+        if self.authenticated { self.digests.0 } else { self.root.0 }
     }
 
     /// Makes changes as one batch of `version`, all or none.
@@ -70,25 +118,78 @@ impl Writer {
     pub(super) fn apply<'a>(
         &mut self,
         version: u64,
-        changes: impl Iterator<Item = (Hash, Change<'a>)>,
+        changes: impl Iterator<Item = Hashed<'a>>,
     ) -> Result<(), Error> {
-        match self.try_apply(version, changes) {
-            Ok((root, totals)) => {
+        let applied = self.try_apply(version, changes).and_then(|(root, totals)| {
+            Ok((root, totals, self.refreshed(Crown { tree: root.0, version })?))
+        });
+        match applied {
+            Ok((root, totals, digests)) => {
                 self.space.keep_batch(version);
-                (self.root, self.totals, self.version) = (root, totals, version);
+                (self.root, self.totals, self.digests) = (root, totals, digests);
+                self.version = version;
                 Ok(())
             }
             Err(error) => {
                 self.space.drop_batch();
+                self.stale.clear();
                 Err(error)
             }
         }
     }
 
+    /// The digest tree with all that is stale.
+    fn refreshed(&mut self, crown: Crown) -> Result<Entry, Error> {
+        if !self.authenticated {
+            return Ok(Entry::EMPTY);
+        }
+        digests::update(&mut self.space, &mut self.thawed, self.digests, crown, &mut self.stale)
+    }
+
+    /// Makes the changes of a batch that the log has, before anybody reads. Nodes of all such batches are of `node_version`, so that they are
+    /// changed in place; digests of many batches are computed together, for which what they freed must wait.
+    ///
+    /// # Errors
+    /// As [`Writer::apply`]; then it is of no more use.
+    pub(super) fn replay<'a>(
+        &mut self,
+        node_version: u64,
+        version: u64,
+        changes: impl Iterator<Item = Hashed<'a>>,
+    ) -> Result<(), Error> {
+        (self.root, self.totals) = self.try_apply(node_version, changes)?;
+        self.space.keep_batch(node_version);
+        self.version = version;
+        if !self.authenticated {
+            self.space.release(u64::MAX);
+        } else if self.stale.len() >= REPLAYED_TOGETHER {
+            self.end_replay()?;
+        }
+        Ok(())
+    }
+
+    /// Computes the digests of what was replayed.
+    ///
+    /// # Errors
+    /// As [`Writer::apply`]; then it is of no more use.
+    pub(super) fn end_replay(&mut self) -> Result<(), Error> {
+        if self.authenticated && self.digests_are_behind()? {
+            let version = self.version;
+            self.digests = self.refreshed(Crown { tree: self.root.0, version })?;
+            self.space.keep_batch(version);
+            self.space.release(u64::MAX);
+        }
+        Ok(())
+    }
+
+    fn digests_are_behind(&self) -> Result<bool, Error> {
+        Ok(Block::read(self.space.view(), self.digests)?.crown.version != self.version)
+    }
+
     fn try_apply<'a>(
         &mut self,
         version: u64,
-        changes: impl Iterator<Item = (Hash, Change<'a>)>,
+        changes: impl Iterator<Item = Hashed<'a>>,
     ) -> Result<(Entry, Totals), Error> {
         let (mut root, mut totals) = (self.root, self.totals);
         let mut edit = Edit {
@@ -97,13 +198,17 @@ impl Writer {
             bucket_items: self.bucket_items,
             scratch: &mut self.scratch,
         };
-        for (hash, change) in changes {
+        for Hashed { hash, change, leaf } in changes {
             let name = change.name;
             let (changed, met) = match change.value {
                 Some(value) => edit.put(root, &name, &hash, value)?,
                 None => edit.remove(root, &name, &hash)?,
             };
             root = changed;
+            if self.authenticated {
+                let leaf = met.new.map(|item| (item, leaf));
+                self.stale.push(LeafChange { hash, existed: met.old.is_some(), leaf });
+            }
             if let Some((name_bytes, value_bytes)) = met.old {
                 totals.items -= 1;
                 totals.key_bytes -= name_bytes as u64;
@@ -121,7 +226,8 @@ impl Writer {
     /// Queues the changes of the batch just applied for the log; `put` appends them.
     pub(super) fn queue(&mut self, put: impl FnOnce(&mut Vec<u8>)) {
         put(&mut self.pending_bytes);
-        self.pending.push(Pending { version: self.version, end: self.pending_bytes.len() });
+        let (version, root) = (self.version, self.shown());
+        self.pending.push(Pending { version, end: self.pending_bytes.len(), root });
     }
 
     /// The value of an item in the tree at work.
@@ -137,8 +243,8 @@ impl Writer {
 ///
 /// # Errors
 /// [`NoChange`] if the bytes are not a batch's.
-pub(super) fn hashed(bytes: &[u8]) -> Result<Vec<(Hash, Change<'_>)>, NoChange> {
+pub(super) fn hashed(bytes: &[u8], authenticated: bool) -> Result<Vec<Hashed<'_>>, NoChange> {
     super::batch::Changes::of(bytes)
-        .map(|change| change.map(|change| (change.name.hash(), change)))
+        .map(|change| change.map(|change| Hashed::new(change.name.hash(), change, authenticated)))
         .collect()
 }

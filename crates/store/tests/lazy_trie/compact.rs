@@ -180,3 +180,20 @@ fn a_damaged_store_is_not_compacted() {
     assert!(!disk.list().unwrap().iter().any(|name| name.ends_with(".compact")));
     check(&before, &model, false, "undamaged");
 }
+
+#[test]
+fn an_authenticated_store_keeps_its_root() {
+    let disk = MemoryDisk::new();
+    let options = || Options { authenticated: true, ..small_options() };
+    let (store, _) = Store::open_on(Arc::new(disk.clone()), options()).unwrap();
+    let mut model = Model::new();
+    let mut random = Random(7);
+    (0..30).for_each(|_| change(&store, &mut model, &mut random, 60).unwrap());
+    let root = store.root().unwrap();
+    drop(store);
+    Store::compact_on(Arc::new(disk.clone()), options()).unwrap();
+    let (store, _) = Store::open_on(Arc::new(disk), options()).unwrap();
+    assert_eq!(store.root().unwrap(), root);
+    assert_eq!(store.check().unwrap().damage, []);
+    assert_holds(&store, &model);
+}

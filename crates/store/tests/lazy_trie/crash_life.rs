@@ -1,6 +1,6 @@
 //! Lives on a recording disk, and every state that a loss of power might leave of them.
 
-use crate::random::{Model, Random, change, content, small_options};
+use crate::random::{Model, Random, assert_root, change, content, small_options};
 use quorate_store::disk::{CrashDisk, Disk, Fate, MemoryDisk};
 use quorate_store::lazy_trie::{Durability, Options, Store};
 use std::sync::Arc;
@@ -16,24 +16,32 @@ struct Point {
 
 /// One life: what each commit made of the model, and when.
 struct Life {
+    authenticated: bool,
     crash: CrashDisk,
     /// The model before the first commit, and after each.
     models: Vec<Model>,
     points: Vec<Point>,
 }
 
-fn options(durability: Durability) -> Options {
-    Options { durability, checkpoint_bytes: 6 << 10, ..small_options() }
+fn options(durability: Durability, authenticated: bool) -> Options {
+    Options { durability, authenticated, checkpoint_bytes: 6 << 10, ..small_options() }
 }
 
 /// Runs a store from `start` for some commits, with checkpoints, syncs and a restart now and then.
-fn live(start: &MemoryDisk, before: &Model, random: &mut Random, steps: u64) -> Life {
+fn live(
+    start: &MemoryDisk,
+    before: &Model,
+    random: &mut Random,
+    steps: u64,
+    authenticated: bool,
+) -> Life {
     let crash = CrashDisk::over(start).unwrap();
     let disk: Arc<dyn Disk> = Arc::new(crash.clone());
     let mut model = before.clone();
-    let mut life = Life { crash, models: vec![model.clone()], points: Vec::new() };
+    let mut life = Life { authenticated, crash, models: vec![model.clone()], points: Vec::new() };
     let durability = if random.below(2) == 0 { Durability::Sync } else { Durability::Os };
-    let (mut store, _) = Store::open_on(Arc::clone(&disk), options(durability)).unwrap();
+    let options = options(durability, authenticated);
+    let (mut store, _) = Store::open_on(Arc::clone(&disk), options.clone()).unwrap();
     life.note(true);
     for _ in 0..steps {
         change(&store, &mut model, random, 60).unwrap();
@@ -50,7 +58,7 @@ fn live(start: &MemoryDisk, before: &Model, random: &mut Random, steps: u64) -> 
             }
             2 => {
                 drop(store);
-                store = Store::open_on(Arc::clone(&disk), options(durability)).unwrap().0;
+                store = Store::open_on(Arc::clone(&disk), options.clone()).unwrap().0;
                 // What opening finds, it makes durable.
                 life.note(true);
             }
@@ -90,45 +98,52 @@ pub fn fates(crash: &CrashDisk, cut: usize, coins: u64) -> Vec<Fate> {
     fates
 }
 
-/// Opens what a crash left: it must hold a prefix of the commits, with nothing promised missing; then it must work on.
-fn check(disk: &MemoryDisk, models: &[Model], (least, most): (usize, usize), what: &str) -> usize {
+/// Opens what a crash left: it must hold a prefix of the commits, with nothing promised missing, and have its root; then it must work on.
+fn check(disk: &MemoryDisk, life: &Life, (least, most): (usize, usize), what: &str) -> usize {
+    let models = &life.models;
     let disk: Arc<dyn Disk> = Arc::new(disk.clone());
-    let opened = Store::open_on(Arc::clone(&disk), options(Durability::Sync));
+    let options = options(Durability::Sync, life.authenticated);
+    let opened = Store::open_on(Arc::clone(&disk), options);
     let (store, _) = opened.unwrap_or_else(|error| panic!("{what}: {error}"));
     let found = content(&store).unwrap_or_else(|error| panic!("{what}: {error}"));
     let Some(index) = (least..=most).rev().find(|index| models[*index] == found) else {
         let elsewhere = models.iter().position(|model| *model == found);
         panic!("{what}: the content is of commit {elsewhere:?}, not within {least} ..= {most}");
     };
+    assert_eq!(store.root().is_ok(), life.authenticated);
+    assert_root(&store, &models[index], what);
     let damage = store.check().unwrap().damage;
     assert!(damage.is_empty(), "{what}: {damage:?}");
     index
 }
 
 /// After a recovery the store takes writes, and keeps them.
-fn check_goes_on(disk: &MemoryDisk, model: &Model, what: &str) {
+fn check_goes_on(disk: &MemoryDisk, model: &Model, authenticated: bool, what: &str) {
+    let options = options(Durability::Sync, authenticated);
     let disk: Arc<dyn Disk> = Arc::new(disk.fork());
     let mut random = Random(model.len() as u64);
     let mut model = model.clone();
     for _ in 0..2 {
-        let (store, _) = Store::open_on(Arc::clone(&disk), options(Durability::Sync)).unwrap();
+        let (store, _) = Store::open_on(Arc::clone(&disk), options.clone()).unwrap();
         for _ in 0..6 {
             change(&store, &mut model, &mut random, 60).unwrap();
         }
     }
-    let (store, _) = Store::open_on(disk, options(Durability::Sync)).unwrap();
+    let (store, _) = Store::open_on(disk, options).unwrap();
     assert!(content(&store).unwrap() == model, "{what}: writes after the recovery");
+    assert_root(&store, &model, what);
 }
 
-/// Checks crash states of life after life until there were `states`; how many there were.
+/// Checks crash states of life after life until there were `states`; how many there were. Even seeds are lives of authenticated stores.
 pub fn run(seed: u64, states: usize, coins: u64) -> usize {
+    let authenticated = seed.is_multiple_of(2);
     let mut random = Random(seed);
     let mut disk = MemoryDisk::new();
     let mut model = Model::new();
     let mut checked = 0;
     let mut lives = 0;
     while checked < states {
-        let life = live(&disk, &model, &mut random, 14);
+        let life = live(&disk, &model, &mut random, 14, authenticated);
         lives += 1;
         for cut in 0..=life.crash.operations() {
             for fate in fates(&life.crash, cut, coins) {
@@ -136,10 +151,10 @@ pub fn run(seed: u64, states: usize, coins: u64) -> usize {
                 let left = life.crash.materialise(cut, fate);
                 let rare = checked % 61 == 0;
                 let again = rare.then(|| left.fork());
-                let index = check(&left, &life.models, life.bounds(cut, fate), &what);
+                let index = check(&left, &life, life.bounds(cut, fate), &what);
                 checked += 1;
                 let Some(again) = again else { continue };
-                check_goes_on(&left, &life.models[index], &what);
+                check_goes_on(&left, &life.models[index], authenticated, &what);
                 checked += crash_again(&again, &life, index, cut, fate, &what);
             }
         }
@@ -147,7 +162,7 @@ pub fn run(seed: u64, states: usize, coins: u64) -> usize {
         let cut = life.crash.operations() - random.below(40) as usize;
         let fate = Fate::Mixed { seed: random.next() };
         disk = life.crash.materialise(cut, fate);
-        let index = check(&disk, &life.models, life.bounds(cut, fate), "the next start");
+        let index = check(&disk, &life, life.bounds(cut, fate), "the next start");
         model = life.models[index].clone();
         if model.len() > 90 {
             (disk, model) = (MemoryDisk::new(), Model::new());
@@ -166,7 +181,8 @@ fn crash_again(
     what: &str,
 ) -> usize {
     let again = CrashDisk::over(left).unwrap();
-    drop(Store::open_on(Arc::new(again.clone()), options(Durability::Sync)).unwrap());
+    let options = options(Durability::Sync, life.authenticated);
+    drop(Store::open_on(Arc::new(again.clone()), options).unwrap());
     let operations = again.operations();
     let mut checked = 0;
     for second in 0..=operations {
@@ -175,7 +191,7 @@ fn crash_again(
             let (least, most) = life.bounds(cut, fate);
             // What an opening that returned has found stays found.
             let bounds = if second == operations { (found, found) } else { (least, most) };
-            check(&again.materialise(second, second_fate), &life.models, bounds, &what);
+            check(&again.materialise(second, second_fate), life, bounds, &what);
             checked += 1;
         }
     }

@@ -1,5 +1,6 @@
 //! The lazy-trie store: against a model, through crashes, with damaged files, under threads.
 
+mod authenticated;
 mod compact;
 mod crash;
 mod crash_life;
@@ -7,5 +8,6 @@ mod damage;
 mod format;
 mod kill;
 mod model;
+mod proofs;
 mod random;
 mod threads;

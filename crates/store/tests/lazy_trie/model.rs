@@ -6,7 +6,7 @@ use quorate_store::lazy_trie::{Batch, Hash, Options, Store};
 use std::sync::Arc;
 
 /// A life with restarts, checkpoints and snapshots that are held for a while.
-fn live(disk: &Arc<dyn Disk>, options: &Options, seed: u64, steps: u64, names: u64) {
+pub fn live(disk: &Arc<dyn Disk>, options: &Options, seed: u64, steps: u64, names: u64) {
     let mut random = Random(seed);
     let mut model = Model::new();
     let mut left = steps;

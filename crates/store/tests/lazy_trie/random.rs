@@ -158,6 +158,40 @@ pub fn content(store: &Store) -> Result<Model, Error> {
     Ok(model)
 }
 
+/// The Merkle root of a model, by its definition.
+pub fn root_of(model: &Model) -> [u8; 32] {
+    let pairs: Vec<([u8; 32], [u8; 32])> =
+        model.iter().map(|(hash, value)| (hash.0, *blake3::hash(value).as_bytes())).collect();
+    root_of_pairs(&pairs)
+}
+
+fn root_of_pairs(pairs: &[([u8; 32], [u8; 32])]) -> [u8; 32] {
+    let keyed = |key: &[u8; 32], left: [u8; 32], right: [u8; 32]| {
+        *blake3::keyed_hash(key, &[left, right].concat()).as_bytes()
+    };
+    match pairs {
+        [] => [0; 32],
+        [(hash, value)] => keyed(b"quorate merkle map v1: leaf     ", *hash, *value),
+        [first, .., last] => {
+            let bit_of = |hash: &[u8; 32], bit: usize| hash[bit / 8] >> (7 - bit % 8) & 1 == 1;
+            let bit = (0..256).find(|bit| bit_of(&first.0, *bit) != bit_of(&last.0, *bit)).unwrap();
+            let (left, right) = pairs.split_at(pairs.partition_point(|(h, _)| !bit_of(h, bit)));
+            let mut key = b"quorate merkle map v1: join at ".to_vec();
+            key.push(bit as u8);
+            keyed(&key.try_into().unwrap(), root_of_pairs(left), root_of_pairs(right))
+        }
+    }
+}
+
+/// Asserts that an authenticated store has the root of the model.
+#[track_caller]
+pub fn assert_root(store: &Store, model: &Model, what: &str) {
+    match store.root() {
+        Err(Error::NotAuthenticated) => {}
+        root => assert_eq!(root.unwrap(), root_of(model), "{what}: the root"),
+    }
+}
+
 /// Asserts that a store holds exactly what the model does, found in every way, and that its bookkeeping is right.
 #[track_caller]
 pub fn assert_holds(store: &Store, model: &Model) {
@@ -165,6 +199,7 @@ pub fn assert_holds(store: &Store, model: &Model) {
     for (hash, value) in model {
         assert_eq!(store.get(hash).unwrap().as_deref(), Some(value.as_slice()));
     }
+    assert_root(store, model, "content");
     let checked = store.check().unwrap();
     assert_eq!(checked.damage, []);
     assert_eq!(checked.items, model.len() as u64);

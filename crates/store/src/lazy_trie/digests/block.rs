@@ -1,0 +1,161 @@
+//! A block: some subtrees of the binary trie, in the order of their keys, and the joins between them.
+//!
+//! ```text
+//!  0  CRC-32C of bytes 4 to the end, begun with the address (set when the block is written out)
+//!  4  number of children u8, n, at most 16 | 5 zero [3] | 8 root of the lazy-trie u64 | 16 version u64 (both zero but in the root)
+//! 24  the children, u64 each: items, or blocks | their digests [32] each
+//!  …  between each two neighbours: the digest of the join there [32] each | its bit, u8 each
+//! ```
+//! The bits say which joins are below which: of a stretch of neighbours the join with the least bit is the topmost, and parts them. Only the
+//! root may have fewer than two children.
+
+use super::super::entry::{Address, Entry, Kind};
+use super::super::error::Error;
+use super::super::hash::Hash;
+use super::super::memory::View;
+use super::super::node::is_sound;
+use super::{Crown, MOST};
+use crate::merkle::{Digest, EMPTY_ROOT};
+
+pub(in super::super) const HEAD_BYTES: usize = 24;
+
+/// A block in the space.
+#[derive(Clone, Copy)]
+pub(in super::super) struct Block<'a> {
+    pub(in super::super) crown: Crown,
+    entries: &'a [[u8; 8]],
+    pub(super) digests: &'a [Digest],
+    pub(super) joins: &'a [Digest],
+    pub(super) bits: &'a [u8],
+}
+
+/// The length of a block of so many children.
+pub(super) fn bytes_of(children: usize) -> usize {
+    HEAD_BYTES + 40 * children + 33 * children.saturating_sub(1)
+}
+
+/// The length of the block that `bytes` begin with.
+pub(in super::super) fn length(bytes: &[u8]) -> Option<usize> {
+    let children = usize::from(*bytes.get(4)?);
+    (children <= MOST).then(|| bytes_of(children))
+}
+
+/// Which of the joins `bits` is the topmost; there is one.
+pub(super) fn topmost(bits: &[u8]) -> usize {
+    let mut least = 0;
+    let mut top = u8::MAX;
+    for (index, bit) in bits.iter().enumerate().rev() {
+        // Two equal bits never are the least of a stretch.
+        if *bit <= top {
+            (least, top) = (index, *bit);
+        }
+    }
+    least
+}
+
+impl<'a> Block<'a> {
+    /// Reads the block of an entry, checked unless its slab is trusted. Nothing there: a block without children.
+    pub(in super::super) fn read(view: View<'a>, entry: Entry) -> Result<Block<'a>, Error> {
+        if entry == Entry::EMPTY {
+            let crown = Crown { tree: 0, version: super::super::open::FIRST_VERSION };
+            return Ok(Block { crown, entries: &[], digests: &[], joins: &[], bits: &[] });
+        }
+        let address = entry.address();
+        let damaged = |what| view.memory().damaged(address, what);
+        if entry.kind() != Kind::Node {
+            return Err(damaged("an entry that leads to no block of digests"));
+        }
+        let room = view.room(address).ok_or_else(|| damaged("nothing is there"))?;
+        let head = room.take(HEAD_BYTES).ok_or_else(|| damaged("a block does not fit"))?;
+        let bytes = length(head).and_then(|length| room.take(length));
+        let bytes = bytes.ok_or_else(|| damaged("the length of a block of digests"))?;
+        if !room.trusted && !is_sound(address, bytes) {
+            return Err(damaged("the checksum of a block of digests"));
+        }
+        Block::parse(bytes).ok_or_else(|| damaged("the length of a block of digests"))
+    }
+
+    fn parse(bytes: &'a [u8]) -> Option<Block<'a>> {
+        let children = usize::from(*bytes.get(4)?);
+        let joins = children.saturating_sub(1);
+        let crown = Crown {
+            tree: crate::bytes::u64_at(bytes, 8)?,
+            version: crate::bytes::u64_at(bytes, 16)?,
+        };
+        let (entries, rest) = bytes.get(HEAD_BYTES..)?.split_at_checked(8 * children)?;
+        let (digests, rest) = rest.split_at_checked(32 * children)?;
+        let (join_digests, bits) = rest.split_at_checked(32 * joins)?;
+        Some(Block {
+            crown,
+            entries: entries.as_chunks().0,
+            digests: digests.as_chunks().0,
+            joins: join_digests.as_chunks().0,
+            bits: bits.get(..joins)?,
+        })
+    }
+
+    pub(in super::super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(super) fn entry(&self, child: usize) -> Entry {
+        self.entries.get(child).map_or(Entry::EMPTY, |bytes| Entry(u64::from_le_bytes(*bytes)))
+    }
+
+    pub(super) fn entries(self) -> impl Iterator<Item = Entry> + 'a {
+        self.entries.iter().map(|bytes| Entry(u64::from_le_bytes(*bytes)))
+    }
+
+    /// The digest of children `from..to`, which are a subtree.
+    pub(super) fn digest_of(&self, from: usize, to: usize) -> Digest {
+        let found = if to == from + 1 {
+            self.digests.get(from)
+        } else {
+            let bits = self.bits.get(from..to.saturating_sub(1)).unwrap_or(&[]);
+            self.joins.get(from + topmost(bits))
+        };
+        found.copied().unwrap_or(EMPTY_ROOT)
+    }
+
+    /// The digest of all it holds.
+    pub(in super::super) fn digest(&self) -> Digest {
+        self.digest_of(0, self.len())
+    }
+
+    /// At which child a search for `hash` goes on; `passed` is told each join on the way, and the children of the other side.
+    pub(super) fn route(&self, hash: &Hash, mut passed: impl FnMut(u8, usize, usize)) -> usize {
+        let (mut from, mut to) = (0, self.len());
+        while to > from + 1 {
+            let Some(bits) = self.bits.get(from..to - 1) else { break };
+            let join = from + topmost(bits);
+            let bit = self.bits.get(join).copied().unwrap_or(0);
+            if hash.bit(bit) {
+                passed(bit, from, join + 1);
+                from = join + 1;
+            } else {
+                passed(bit, join + 1, to);
+                to = join + 1;
+            }
+        }
+        from
+    }
+}
+
+/// What the bytes of a block begin with; the entries, the digests, those of the joins and the bits follow.
+pub(super) fn head(children: usize, crown: Crown) -> [u8; HEAD_BYTES] {
+    let mut head = [0; HEAD_BYTES];
+    head[4] = children as u8;
+    head[8..16].copy_from_slice(&crown.tree.to_le_bytes());
+    head[16..].copy_from_slice(&crown.version.to_le_bytes());
+    head
+}
+
+/// Sets the checksum of the block that `slot` begins with, for being written out.
+pub(in super::super) fn seal(address: Address, slot: &mut [u8]) {
+    let length = length(slot).unwrap_or(0);
+    if let Some((stored, content)) =
+        slot.get_mut(..length).and_then(|bytes| bytes.split_first_chunk_mut::<4>())
+    {
+        *stored = super::super::entry::checksum(address, content).to_le_bytes();
+    }
+}

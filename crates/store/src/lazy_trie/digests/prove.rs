@@ -1,0 +1,46 @@
+//! The path of a proof.
+
+use super::super::entry::{Entry, Kind};
+use super::super::error::Error;
+use super::super::hash::Hash;
+use super::super::item::{self, Name};
+use super::super::memory::View;
+use super::block::Block;
+use crate::merkle::{Proof, ProofLeaf, value_digest};
+
+/// A proof of what the digest tree at `root` has under a name, and the value it proves.
+///
+/// # Errors
+/// [`Error::Damaged`].
+pub(in super::super) fn prove<'a>(
+    view: View<'a>,
+    root: Entry,
+    name: &Name<'_>,
+    hash: &Hash,
+) -> Result<(Proof, Option<&'a [u8]>), Error> {
+    let mut path = Vec::new();
+    let mut entry = root;
+    loop {
+        let block = Block::read(view, entry)?;
+        if block.len() == 0 {
+            return Ok((Proof { leaf: ProofLeaf::None, path: Vec::new() }, None));
+        }
+        let above = path.len();
+        let child = block.route(hash, |bit, from, to| path.push((bit, block.digest_of(from, to))));
+        let passed = path.get(above.saturating_sub(1)..).unwrap_or(&[]);
+        if !passed.is_sorted_by(|(a, _), (b, _)| a < b) || (path.len() == above && above > 0) {
+            return Err(view.memory().damaged(entry.address(), "the joins of a block of digests"));
+        }
+        entry = block.entry(child);
+        if entry.kind() == Kind::Item {
+            break;
+        }
+    }
+    path.reverse();
+    let item = item::read(view, entry.address())?;
+    let value = value_digest(item.value);
+    if item.is(name, hash) {
+        return Ok((Proof { leaf: ProofLeaf::Own(value), path }, Some(item.value)));
+    }
+    Ok((Proof { leaf: ProofLeaf::Other(item.hash(), value), path }, None))
+}

@@ -1,0 +1,319 @@
+//! Blocks in memory, while a batch changes them.
+
+use super::super::entry::{Address, Entry, Kind};
+use super::super::error::Error;
+use super::super::hash::Hash;
+use super::super::memory::View;
+use super::super::space::Space;
+use super::MOST;
+use super::block::Block;
+use super::refresh::Queues;
+use super::row::Row;
+use crate::merkle::Digest;
+
+/// No thawed block.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// A thawed block. By child: `entries`, `digests`, `kids`; by join: `joins`, `bits`, `stale`.
+#[derive(Default)]
+pub(super) struct Thaw {
+    pub(super) entries: Row<Entry>,
+    /// Of a child that is thawed and changed, out of date.
+    pub(super) digests: Row<Digest>,
+    /// Children that are thawed.
+    pub(super) kids: Row<u32>,
+    pub(super) joins: Row<Digest>,
+    pub(super) bits: Row<u8>,
+    /// Joins that are to be hashed.
+    pub(super) stale: Row<bool>,
+    pub(super) parent: u32,
+    /// Where it is in the space, unless it is new.
+    pub(super) home: Option<Address>,
+    pub(super) changed: bool,
+    /// Where the joins lead, unless that has to be found out again.
+    pub(super) sides: Option<Sides>,
+}
+
+/// A side of a join.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    /// A child.
+    Child(u8),
+    /// A join below.
+    Join(u8),
+}
+
+/// Where the joins of a block lead.
+#[derive(Clone, Copy)]
+pub(super) struct Sides {
+    pub(super) left: [Side; MOST],
+    pub(super) right: [Side; MOST],
+    /// The topmost join, if there is one.
+    pub(super) top: u8,
+}
+
+impl Sides {
+    /// Reads the joins once; `open` are those that what comes next is below.
+    fn of(bits: &[u8]) -> Sides {
+        let none = Side::Child(0);
+        let mut sides = Sides { left: [none; MOST], right: [none; MOST], top: 0 };
+        let mut open = [0u8; MOST];
+        let mut depth = 0;
+        for (join, bit) in bits.iter().enumerate().take(MOST) {
+            let mut left = Side::Child(join as u8);
+            while depth > 0 && bits[usize::from(open[depth - 1])] > *bit {
+                depth -= 1;
+                left = Side::Join(open[depth]);
+            }
+            if depth > 0 {
+                sides.right[usize::from(open[depth - 1])] = Side::Join(join as u8);
+            }
+            sides.left[join] = left;
+            sides.right[join] = Side::Child(join as u8 + 1);
+            open[depth] = join as u8;
+            depth += 1;
+        }
+        sides.top = open[0];
+        sides
+    }
+}
+
+/// Where a search among the thawed leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// To a child.
+    Child(usize),
+    /// Between joins above and below the bit: beside these children, which are a subtree.
+    Beside(usize, usize),
+}
+
+impl Thaw {
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    fn fill(&mut self, block: &Block<'_>, parent: u32, home: Option<Address>) {
+        self.clear(parent, home);
+        self.entries.repeat(Entry::EMPTY, block.len());
+        self.entries.iter_mut().zip(block.entries()).for_each(|(to, from)| *to = from);
+        self.digests.set(block.digests);
+        self.joins.set(block.joins);
+        self.bits.set(block.bits);
+        self.kids.repeat(NONE, block.len());
+        self.stale.repeat(false, block.bits.len());
+    }
+
+    pub(super) fn clear(&mut self, parent: u32, home: Option<Address>) {
+        self.entries.clear();
+        self.digests.clear();
+        self.kids.clear();
+        self.joins.clear();
+        self.bits.clear();
+        self.stale.clear();
+        (self.parent, self.home, self.changed, self.sides) = (parent, home, false, None);
+    }
+
+    /// Where its joins lead.
+    pub(super) fn sides(&mut self) -> &Sides {
+        let bits = &self.bits;
+        self.sides.get_or_insert_with(|| Sides::of(bits))
+    }
+
+    /// Joins have come or gone.
+    pub(super) fn rearranged(&mut self) {
+        self.changed = true;
+        self.sides = None;
+    }
+
+    /// The bit of its topmost join.
+    pub(super) fn top_bit(&mut self) -> Option<u8> {
+        let top = usize::from(self.sides().top);
+        self.bits.get(top).copied()
+    }
+
+    /// The digest of all it holds, of two children at least, if what is stale was hashed.
+    pub(super) fn topmost(&self) -> &Digest {
+        &self.joins[self.sides.map_or(0, |sides| usize::from(sides.top))]
+    }
+
+    /// The child at which a search for `hash` goes on.
+    pub(super) fn route(&mut self, hash: &Hash) -> usize {
+        if self.len() < 2 {
+            return 0;
+        }
+        let mut at = Side::Join(self.sides().top);
+        loop {
+            match at {
+                Side::Child(child) => return usize::from(child),
+                Side::Join(join) => {
+                    let join = usize::from(join);
+                    let right = hash.bit(self.bits[join]);
+                    let sides = self.sides();
+                    at = if right { sides.right[join] } else { sides.left[join] };
+                }
+            }
+        }
+    }
+
+    /// The same down to joins below bit `least`; what it passes is stale.
+    pub(super) fn walk(&mut self, hash: &Hash, least: u8) -> Way {
+        self.changed = true;
+        let (mut from, mut to) = (0, self.len());
+        if to < 2 {
+            return Way::Child(0);
+        }
+        let mut at = Side::Join(self.sides().top);
+        loop {
+            let join = match at {
+                Side::Child(child) => return Way::Child(usize::from(child)),
+                Side::Join(join) => usize::from(join),
+            };
+            let bit = self.bits[join];
+            if bit > least {
+                return Way::Beside(from, to);
+            }
+            self.stale[join] = true;
+            let sides = self.sides();
+            if hash.bit(bit) {
+                (from, at) = (join + 1, sides.right[join]);
+            } else {
+                (to, at) = (join + 1, sides.left[join]);
+            }
+        }
+    }
+
+    /// The child that is the thawed block `kid`.
+    pub(super) fn child_of(&self, kid: u32) -> Option<usize> {
+        self.kids.iter().position(|there| *there == kid)
+    }
+
+    /// Puts a child before child `at`, the join between it and its neighbour at index `join`.
+    pub(super) fn insert(
+        &mut self,
+        at: usize,
+        (entry, digest): (Entry, Digest),
+        join: usize,
+        bit: u8,
+    ) {
+        self.entries.insert(at, entry);
+        self.digests.insert(at, digest);
+        self.kids.insert(at, NONE);
+        self.joins.insert(join, [0; 32]);
+        self.bits.insert(join, bit);
+        self.stale.insert(join, true);
+        self.rearranged();
+    }
+
+    /// Takes a child out, and the join that held it.
+    pub(super) fn remove(&mut self, at: usize) {
+        if let Some(join) = self.holder(at) {
+            self.joins.remove(join);
+            self.bits.remove(join);
+            self.stale.remove(join);
+        }
+        self.entries.remove(at);
+        self.digests.remove(at);
+        self.kids.remove(at);
+        self.rearranged();
+    }
+
+    /// The join right above a child: of the two beside it, the lower one.
+    pub(super) fn holder(&self, at: usize) -> Option<usize> {
+        let before = at.checked_sub(1).and_then(|join| Some((join, *self.bits.get(join)?)));
+        let behind = self.bits.get(at).map(|bit| (at, *bit));
+        match (before, behind) {
+            (Some(a), Some(b)) => Some(if a.1 > b.1 { a.0 } else { b.0 }),
+            (a, b) => a.or(b).map(|(join, _)| join),
+        }
+    }
+
+    /// The child on the other side of the join right above a child, if that is one child.
+    pub(super) fn sibling(&self, at: usize) -> Option<usize> {
+        let join = self.holder(at)?;
+        let above = |next: Option<&u8>| next.is_none_or(|bit| *bit < self.bits[join]);
+        if join == at {
+            above(self.bits.get(join + 1)).then_some(at + 1)
+        } else {
+            above(join.checked_sub(1).and_then(|before| self.bits.get(before))).then_some(at - 1)
+        }
+    }
+}
+
+/// The thawed blocks of a batch, and what hashing them needs. Kept for its memory.
+#[derive(Default)]
+pub(in super::super) struct Thawed {
+    pub(super) blocks: Vec<Thaw>,
+    /// How many of them count.
+    count: usize,
+    pub(super) root: u32,
+    pub(super) queues: Queues,
+}
+
+impl Thawed {
+    /// Forgets what was thawed, and thaws the root.
+    pub(super) fn begin(&mut self, space: &Space, root: Entry) -> Result<(), Error> {
+        self.count = 0;
+        let block = Block::read(space.view(), root)?;
+        let home = (root != Entry::EMPTY).then(|| root.address());
+        self.root = self.fresh();
+        self.blocks[self.root as usize].fill(&block, NONE, home);
+        Ok(())
+    }
+
+    /// Another block, for the taking.
+    pub(super) fn fresh(&mut self) -> u32 {
+        if self.count == self.blocks.len() {
+            self.blocks.push(Thaw::default());
+        }
+        self.count += 1;
+        self.count as u32 - 1
+    }
+
+    pub(super) fn block(&mut self, index: u32) -> &mut Thaw {
+        &mut self.blocks[index as usize]
+    }
+
+    /// A child that is a block, thawed.
+    pub(super) fn kid(&mut self, view: View<'_>, of: u32, child: usize) -> Result<u32, Error> {
+        let there = self.block(of).kids[child];
+        if there != NONE {
+            return Ok(there);
+        }
+        let entry = self.block(of).entries[child];
+        let block = Block::read(view, entry)?;
+        if block.len() < 2 {
+            return Err(view
+                .memory()
+                .damaged(entry.address(), "a block of digests with one child"));
+        }
+        let kid = self.fresh();
+        self.block(kid).fill(&block, of, Some(entry.address()));
+        let above = self.block(of).holder(child).map(|join| self.block(of).bits[join]);
+        // Bits grow on every way down, so that each ends.
+        if above >= self.block(kid).top_bit() {
+            return Err(view.memory().damaged(entry.address(), "the bits of a block of digests"));
+        }
+        self.block(of).kids[child] = kid;
+        Ok(kid)
+    }
+
+    /// The leaf at which a search for `hash` ends, thawing the way there: its block and which child it is. `None` if there is no leaf at all.
+    pub(super) fn candidate(
+        &mut self,
+        view: View<'_>,
+        hash: &Hash,
+    ) -> Result<Option<(u32, usize)>, Error> {
+        let mut at = self.root;
+        loop {
+            let block = self.block(at);
+            if block.len() == 0 {
+                return Ok(None);
+            }
+            let child = block.route(hash);
+            match block.entries[child].kind() {
+                Kind::Item => return Ok(Some((at, child))),
+                _ => at = self.kid(view, at, child)?,
+            }
+        }
+    }
+}
