@@ -1,38 +1,15 @@
 //! The real binary: what it prints, where, and the exit codes scripts rely on.
 
+mod program;
+
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use serde_json::Value;
-
-fn quorate(folder: &Path, arguments: &[&str]) -> Output {
-    quorate_with(folder, arguments, &[])
-}
+use program::{code, command, err, json, out, quorate};
 
 fn quorate_with(folder: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_quorate"));
-    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("QUORATE_")) {
-        command.env_remove(name);
-    }
-    command.current_dir(folder).args(arguments).envs(environment.iter().copied());
-    command.output().unwrap()
-}
-
-fn code(output: &Output) -> i32 {
-    output.status.code().unwrap()
-}
-
-fn out(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).unwrap()
-}
-
-fn err(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
-}
-
-fn json(output: &Output) -> Value {
-    serde_json::from_slice(&output.stdout).unwrap()
+    command(folder, arguments).envs(environment.iter().copied()).output().unwrap()
 }
 
 #[test]

@@ -1,40 +1,14 @@
 //! `quorate experiment`, with real processes.
 
+mod program;
+
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use program::{command, err, quorate, rows, write_study};
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_quorate");
 const PATIENCE: Duration = Duration::from_secs(120);
-
-fn command(folder: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(PROGRAM);
-    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("QUORATE_")) {
-        command.env_remove(name);
-    }
-    command.current_dir(folder).args(arguments).stdin(Stdio::null());
-    command
-}
-
-fn quorate(folder: &Path, arguments: &[&str]) -> Output {
-    command(folder, arguments).output().unwrap()
-}
-
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-fn write(folder: &Path, study: &str) {
-    let text = format!("name = \"s\"\ntitle = \"A study\"\n{study}");
-    std::fs::write(folder.join("s.toml"), text).unwrap();
-}
-
-fn rows(folder: &Path) -> Vec<Value> {
-    let text = std::fs::read_to_string(folder.join("results/s/runs.jsonl")).unwrap_or_default();
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-}
 
 /// Processes that run in this folder.
 fn processes_of(folder: &Path) -> Vec<PathBuf> {
@@ -49,7 +23,7 @@ fn processes_of(folder: &Path) -> Vec<PathBuf> {
 fn a_study_is_run_once_and_drawn() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    write(
+    write_study(
         folder,
         "[grid]\nleader = [\"round-robin\", \"reputation\"]\nadversary = \"silent-leader@500ms..1s\"\n\
          client_processes = 2\nclients = 3\nworkload = \"ycsb-a\"\npayload = \"64B\"\nkeys = 300\n\
@@ -58,7 +32,7 @@ fn a_study_is_run_once_and_drawn() {
          numbers = [\"equivocations_total\"]\n",
     );
     let output = quorate(folder, &["experiment", "run", "s.toml"]);
-    assert!(output.status.success(), "{}", said(&output));
+    assert!(output.status.success(), "{}", err(&output));
     let found = rows(folder);
     assert_eq!(found.len(), 2);
     for row in &found {
@@ -90,11 +64,11 @@ fn a_study_is_run_once_and_drawn() {
     // Nothing is run twice, and a page that was lost is drawn again.
     std::fs::remove_file(out.join("report.html")).unwrap();
     let again = quorate(folder, &["experiment", "run", "s.toml"]);
-    assert!(again.status.success() && said(&again).contains("2 of 2 runs are there already"));
+    assert!(again.status.success() && err(&again).contains("2 of 2 runs are there already"));
     assert_eq!(rows(folder), found);
     std::fs::remove_file(out.join("report.html")).unwrap();
     let plot = quorate(folder, &["experiment", "plot", "results/s"]);
-    assert!(plot.status.success(), "{}", said(&plot));
+    assert!(plot.status.success(), "{}", err(&plot));
     assert_eq!(std::fs::read_to_string(out.join("report.html")).unwrap(), page);
 }
 
@@ -117,7 +91,7 @@ fn interrupt(child: &Child) {
 fn a_study_that_is_interrupted_leaves_nothing_behind_and_goes_on() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    write(
+    write_study(
         folder,
         "[grid]\nbatch = [10, 20]\nkill = \"leader@300ms\"\nrate = 200\ndurability = \"os\"\n\
          [measure]\nduration = \"1s\"\nwarm_up = \"100ms\"\nrepeats = 1\n",
@@ -137,8 +111,8 @@ fn a_study_that_is_interrupted_leaves_nothing_behind_and_goes_on() {
     wait_until("no process is left", || processes_of(folder).is_empty());
 
     let output = quorate(folder, &["experiment", "run", "s.toml"]);
-    assert!(output.status.success(), "{}", said(&output));
-    assert!(said(&output).contains(&format!("{second} of 2 runs are there already")));
+    assert!(output.status.success(), "{}", err(&output));
+    assert!(err(&output).contains(&format!("{second} of 2 runs are there already")));
     let found = rows(folder);
     assert_eq!(found.len(), 2);
     for row in &found {
@@ -156,19 +130,19 @@ fn what_cannot_be_run_is_told_with_its_place_before_anything_is_made() {
         ("[grid]\nreplica = 3\n", "did you mean `replicas`?"),
         ("[measure]\nnumber = 3\n", "did you mean `numbers`?"),
     ] {
-        write(folder, study);
+        write_study(folder, study);
         let output = quorate(folder, &["experiment", "run", "s.toml"]);
-        assert_eq!(output.status.code(), Some(2), "{}", said(&output));
-        assert!(said(&output).contains(says), "{}", said(&output));
+        assert_eq!(output.status.code(), Some(2), "{}", err(&output));
+        assert!(err(&output).contains(says), "{}", err(&output));
         assert!(!folder.join("results").exists());
     }
     let output = quorate(folder, &["experiment", "run", "nowhere.toml"]);
-    assert!(said(&output).contains("nowhere.toml") && said(&output).contains("remedy"));
+    assert!(err(&output).contains("nowhere.toml") && err(&output).contains("remedy"));
     // A number that replicas do not have is known only when they run.
-    write(folder, "[measure]\nduration = \"1s\"\nrepeats = 1\nnumbers = [\"votes\"]\n");
+    write_study(folder, "[measure]\nduration = \"1s\"\nrepeats = 1\nnumbers = [\"votes\"]\n");
     let output = quorate(folder, &["experiment", "run", "s.toml"]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(said(&output).contains("replicas have no number \"votes\""), "{}", said(&output));
+    assert!(err(&output).contains("replicas have no number \"votes\""), "{}", err(&output));
     assert!(rows(folder)[0]["failure"].as_str().unwrap().contains("votes_total"));
     assert!(folder.join("results/s/failed/0-0-0/replica-0/replica.log").exists());
 }

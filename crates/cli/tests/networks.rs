@@ -3,67 +3,28 @@
 //! They want root, /dev/net/tun and `ip`, and fail where these are not: nothing is skipped unless QUORATE_WITHOUT_NETWORKS says so. Delays
 //! have lower bounds only.
 
+#[path = "../../netem/tests/permitted/mod.rs"]
+mod permitted;
+mod program;
+
 use std::collections::BTreeSet;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
+use permitted::permitted;
+use program::{command, command_of, err, quorate, rows, write_study};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_quorate");
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Whether networks can be made here. Where they cannot it fails, unless it was asked to leave them out; then it says so past the
-/// harness, which would keep it to itself.
-fn permitted() -> bool {
-    if rustix::process::getuid().is_root() && Path::new("/dev/net/tun").exists() {
-        return true;
-    }
-    assert!(
-        std::env::var_os("QUORATE_WITHOUT_NETWORKS").is_some(),
-        "emulated networks want root and /dev/net/tun: run this as root, or set QUORATE_WITHOUT_NETWORKS=1 to leave these tests out"
-    );
-    let _ = writeln!(
-        std::io::stderr(),
-        "NOT TESTED: emulated networks, as QUORATE_WITHOUT_NETWORKS is set"
-    );
-    false
-}
-
-fn of(program: &str, folder: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(program);
-    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("QUORATE_")) {
-        command.env_remove(name);
-    }
-    command.current_dir(folder).args(arguments).stdin(Stdio::null());
-    command
-}
-
-fn quorate(folder: &Path, arguments: &[&str]) -> Output {
-    of(PROGRAM, folder, arguments).output().unwrap()
-}
-
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
 /// What a command that must succeed prints as JSON.
 fn json(folder: &Path, arguments: &[&str]) -> Value {
     let output = quorate(folder, &[arguments, &["-o", "json"]].concat());
-    assert!(output.status.success(), "{arguments:?}: {}", said(&output));
+    assert!(output.status.success(), "{arguments:?}: {}", err(&output));
     serde_json::from_slice(&output.stdout).unwrap()
-}
-
-fn write(folder: &Path, study: &str) {
-    let text = format!("name = \"s\"\ntitle = \"A study\"\n{study}");
-    std::fs::write(folder.join("s.toml"), text).unwrap();
-}
-
-fn rows(folder: &Path) -> Vec<Value> {
-    let text = std::fs::read_to_string(folder.join("results/s/runs.jsonl")).unwrap_or_default();
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
@@ -116,7 +77,7 @@ fn four_replicas_take_at_least_the_delays_of_their_messages() {
     }
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    write(
+    write_study(
         folder,
         "[grid]\nprotocol = [\"hotstuff-chained\", \"hotstuff-two-chain\"]\nbatch = 10\nclients = 1\n\
          outstanding = 1\nframe = 1\ndurability = \"os\"\nset.\"view_timeout.base\" = \"2s\"\n\
@@ -124,7 +85,7 @@ fn four_replicas_take_at_least_the_delays_of_their_messages() {
          [measure]\nduration = \"2s\"\nwarm_up = \"100ms\"\nrepeats = 1\n",
     );
     let output = quorate(folder, &["experiment", "run", "s.toml"]);
-    assert!(output.status.success(), "{}", said(&output));
+    assert!(output.status.success(), "{}", err(&output));
     let found = rows(folder);
     assert_eq!(found.len(), 2);
     for row in &found {
@@ -153,8 +114,8 @@ const LONG: &str = "[grid]\nnetwork = \"far\"\ndurability = \"os\"\nrate = 100\n
 
 /// Starts a study that takes long, and waits until four replicas and the clients are in their namespaces.
 fn start_long(folder: &Path) -> (Child, BTreeSet<PathBuf>) {
-    write(folder, LONG);
-    let mut child = of(PROGRAM, folder, &["experiment", "run", "s.toml"])
+    write_study(folder, LONG);
+    let mut child = command(folder, &["experiment", "run", "s.toml"])
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
@@ -193,12 +154,12 @@ fn a_run_that_fails_in_a_network_leaves_its_logs_and_nothing_else() {
     }
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    write(
+    write_study(
         folder,
         "[network]\npreset = \"lan\"\n[measure]\nduration = \"1s\"\nrepeats = 1\nnumbers = [\"nonsense\"]\n",
     );
     let output = quorate(folder, &["experiment", "run", "s.toml"]);
-    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(1), "{}", err(&output));
     let row = &rows(folder)[0];
     assert!(row["failure"].as_str().unwrap().contains("no number \"nonsense\""), "{row}");
     assert_eq!(row["settings"]["point"]["network"], "lan");
@@ -231,7 +192,7 @@ fn a_network_is_brought_up_changed_measured_and_taken_down() {
     assert_eq!(names(&name).len(), 3);
     let again = quorate(folder, &["net", "up", "lan", "--detach", "--name", &name]);
     assert_eq!(again.status.code(), Some(2));
-    assert!(said(&again).contains("take another name, or take that one down"), "{}", said(&again));
+    assert!(err(&again).contains("take another name, or take that one down"), "{}", err(&again));
 
     let changed = net(&["set", "0", "1", "delay=30ms", "loss=100%", "--one-way"]);
     assert_eq!(changed["changed"].as_array().unwrap().len(), 1);
@@ -247,14 +208,14 @@ fn a_network_is_brought_up_changed_measured_and_taken_down() {
     assert_eq!(net(&["measure", "--packets", "10"]).as_array().unwrap().len(), 3);
     let wrong = quorate(folder, &["net", "set", "0", "7", "delay=1ms", "--name", &name]);
     assert_eq!(wrong.status.code(), Some(2));
-    assert!(said(&wrong).contains("there is no node \"7\""), "{}", said(&wrong));
+    assert!(err(&wrong).contains("there is no node \"7\""), "{}", err(&wrong));
 
     let cut = net(&["set", "--partition", "0,clients", "1"]);
     assert_eq!(cut["changed"].as_array().unwrap().len(), 4);
     assert_eq!(net(&["set", "--heal"])["changed"].as_array().unwrap().len(), 4);
 
     let mut inside =
-        of("ip", folder, &["netns", "exec", up["nodes"][1]["namespace"].as_str().unwrap()])
+        command_of("ip", folder, &["netns", "exec", up["nodes"][1]["namespace"].as_str().unwrap()])
             .args(["sleep", "600"])
             .spawn()
             .unwrap();
@@ -272,7 +233,7 @@ fn a_network_is_brought_up_changed_measured_and_taken_down() {
     inside.wait().unwrap();
     wait_until("its owner has ended", || !Path::new(&format!("/proc/{}", up["owner"])).exists());
     let gone = quorate(folder, &["net", "down", "--name", &name]);
-    assert!(said(&gone).contains("is up"), "{}", said(&gone));
+    assert!(err(&gone).contains("is up"), "{}", err(&gone));
 }
 
 #[test]
@@ -284,7 +245,7 @@ fn a_network_ends_with_an_interrupt_and_what_a_killed_one_leaves_with_the_next()
     let folder = folder.path();
     let name = format!("b{}", std::process::id());
     let up = || {
-        let child = of(PROGRAM, folder, &["net", "up", "lan", "-n", "1", "--name", &name])
+        let child = command(folder, &["net", "up", "lan", "-n", "1", "--name", &name])
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
@@ -310,14 +271,14 @@ fn a_network_ends_with_an_interrupt_and_what_a_killed_one_leaves_with_the_next()
 
 /// That `net up` and a study fail with these words, if what runs before them takes something away.
 fn assert_refused(folder: &Path, before: &str, says: &str, remedy: &str) {
-    write(folder, "[network]\npreset = \"lan\"\n");
+    write_study(folder, "[network]\npreset = \"lan\"\n");
     let script = format!("{before} \"$0\" \"$@\"");
     for arguments in [["net", "up", "lan"], ["experiment", "run", "s.toml"]] {
-        let output = of("unshare", folder, &["--mount", "sh", "-c", &script, PROGRAM])
+        let output = command_of("unshare", folder, &["--mount", "sh", "-c", &script, PROGRAM])
             .args(arguments)
             .output()
             .unwrap();
-        let said = said(&output);
+        let said = err(&output);
         assert_eq!(output.status.code(), Some(1), "{said}");
         assert!(said.contains(says) && said.contains(&format!("remedy: {remedy}")), "{said}");
         assert!(!folder.join("results").exists());
@@ -355,7 +316,7 @@ fn what_is_no_network_is_told_with_its_place() {
         (&["measure", "--name", "nonesuch"], "quorate net up wan-100ms"),
     ] {
         let output = quorate(folder, &[&["net"], arguments].concat());
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", said(&output));
-        assert!(said(&output).contains(says), "{arguments:?}: {}", said(&output));
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", err(&output));
+        assert!(err(&output).contains(says), "{arguments:?}: {}", err(&output));
     }
 }

@@ -1,40 +1,18 @@
 //! `quorate store` with the real binary: items, damage, compaction, and what it refuses.
 
+mod program;
+
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
+use program::{code, err, json, out, quorate};
 use quorate_store::lazy_trie::{Durability, Hash, Options, Store};
-use serde_json::Value;
 
 /// Nobody's user and group, where root must not be refused by permissions alone.
 const NOBODY: u32 = 65_534;
-
-fn quorate(folder: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_quorate"))
-        .current_dir(folder)
-        .args(arguments)
-        .output()
-        .unwrap()
-}
-
-fn code(output: &Output) -> i32 {
-    output.status.code().unwrap()
-}
-
-fn out(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).unwrap()
-}
-
-fn err(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
-}
-
-fn json(output: &Output) -> Value {
-    serde_json::from_slice(&output.stdout).unwrap()
-}
 
 #[track_caller]
 fn ok(folder: &Path, arguments: &[&str]) -> String {

@@ -1,28 +1,14 @@
 //! Commands of the real binary that run whole clusters: demo, testnet up, status, pull.
 
+mod program;
+
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use program::{command, err, quorate};
 use serde_json::Value;
-
-fn command(folder: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_quorate"));
-    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("QUORATE_")) {
-        command.env_remove(name);
-    }
-    command.current_dir(folder).args(arguments).stdin(Stdio::null());
-    command
-}
-
-fn quorate(folder: &Path, arguments: &[&str]) -> Output {
-    command(folder, arguments).output().unwrap()
-}
-
-fn err(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
 
 fn lines(output: &Output) -> Vec<Value> {
     let text = String::from_utf8(output.stdout.clone()).unwrap();

@@ -3,32 +3,17 @@
 //! They want root, /dev/net/tun and `ip`, and fail where these are not: nothing is skipped unless QUORATE_WITHOUT_NETWORKS says so. Nothing
 //! here fails because the machine is slow: delays have lower bounds only.
 
+mod permitted;
+
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use permitted::permitted;
 use quorate_netem::measure::{Probe, measure, measure_between};
 use quorate_netem::{Link, Naming, NetError, Network, Settings, Topology, control, leftovers};
-
-/// Whether networks can be made here. Where they cannot it fails, unless it was asked to leave them out; then it says so past the
-/// harness, which would keep it to itself.
-fn permitted() -> bool {
-    let permitted = rustix::process::getuid().is_root() && Path::new("/dev/net/tun").exists();
-    if permitted {
-        return true;
-    }
-    assert!(
-        std::env::var_os("QUORATE_WITHOUT_NETWORKS").is_some(),
-        "emulated networks want root and /dev/net/tun: run this as root, or set QUORATE_WITHOUT_NETWORKS=1 to leave these tests out"
-    );
-    let _ = writeln!(
-        std::io::stderr(),
-        "NOT TESTED: emulated networks, as QUORATE_WITHOUT_NETWORKS is set"
-    );
-    false
-}
 
 fn up(replicas: usize, link: &str) -> Network {
     let topology = Topology::uniform(replicas, &Link::parse(link).expect("a link"));
