@@ -12,7 +12,7 @@ SEED ?= 1000000
 NAME ?= batch-sizes
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench bench-matrix bench-crypto bench-store study studies-quick crash-store kill-store loom coverage pictures sim seeds soak twins mutants model spec audit format-check lint deny docs wasm unit
+.PHONY: help demo test bench bench-matrix bench-crypto bench-transport bench-store study studies-quick crash-store kill-store loom coverage pictures sim seeds soak twins mutants model spec audit format-check lint deny docs wasm unit
 
 help: ## Print this.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,6 +28,9 @@ bench-matrix: ## Measure every combination that works, then with one replica dea
 
 bench-crypto: ## Measure the signature schemes on this machine: a table, or ARGS="-o json".
 	$(CARGO) run $(LOCKED) --release -p quorate-crypto --example bench_crypto -- $(ARGS)
+
+bench-transport: ## What a message between two replicas costs, by its size.
+	$(CARGO) run $(LOCKED) --release --package quorate-node --example transport_cost
 
 study: ## Run a study of experiments/ in full (NAME=batch-sizes), resumable, and put its table and charts into docs/studies.
 	$(CARGO) run $(LOCKED) --release --bin quorate -- experiment run experiments/$(NAME).toml $(ARGS)

@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::Path;
 use std::process::ExitCode;
 
+use quorate_netem::{NetError, leftovers};
 use quorate_node::config::{ConfigError, Finding, Place};
 use quorate_node::testnet::TestnetError;
 
@@ -83,6 +84,30 @@ impl Failure {
 impl From<ConfigError> for Failure {
     fn from(error: ConfigError) -> Self {
         Self { exit: Exit::Usage, findings: error.findings }
+    }
+}
+
+impl From<NetError> for Failure {
+    fn from(error: NetError) -> Self {
+        let exit = match error {
+            NetError::Name(_)
+            | NetError::Clash { .. }
+            | NetError::Topology(_)
+            | NetError::Refused(_) => Exit::Usage,
+            _ => Exit::Failed,
+        };
+        let file = |path: &str| Place::File(path.into());
+        let place = match &error {
+            NetError::Name(_) => Place::Flag("--name".to_owned()),
+            NetError::NoIp => Place::Environment("PATH".to_owned()),
+            NetError::NoTun(_) => file("/dev/net/tun"),
+            NetError::Clash { place, .. } => Place::File(place.clone()),
+            NetError::NotPermitted(_) => file("this process"),
+            NetError::Program { .. } => file(leftovers::NAMES),
+            _ => file(leftovers::SOCKETS),
+        };
+        let remedy = error.remedy().to_owned();
+        Self::new(exit, Finding { what: error.to_string(), place, remedy })
     }
 }
 

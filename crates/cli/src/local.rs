@@ -38,6 +38,7 @@ pub fn start_gateway(
         arguments,
         log: client.root().join("gateway.log"),
         echo,
+        namespace: None,
     };
     let failed = |error| failure(&LocalError::Process(error), client.root());
     let mut gateway = Process::start(&start).map_err(failed)?;

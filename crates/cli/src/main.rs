@@ -52,9 +52,14 @@ enum Command {
     Status(commands::status::Arguments),
     /// Measure clusters of processes on this machine.
     Bench(commands::bench::Arguments),
+    /// Say where the time of a command goes, at leader and follower.
+    Profile(commands::profile::Arguments),
     /// Studies: run every permutation of a file, and draw what came out.
     #[command(subcommand)]
     Experiment(commands::experiment::Command),
+    /// Emulated networks on this machine: a namespace a node, and links with delay, loss and bandwidth.
+    #[command(subcommand)]
+    Net(commands::net::Command),
     /// Look for violations in simulated clusters in which anything may go wrong.
     Sim(commands::sim::Arguments),
     /// Twins testing: count, write and run scenarios.
@@ -84,7 +89,9 @@ fn main() -> ExitCode {
         Command::Demo(arguments) => commands::demo::run(&arguments, cli.output),
         Command::Status(arguments) => commands::status::run(&arguments, cli.output),
         Command::Bench(arguments) => commands::bench::run(&arguments, cli.output),
+        Command::Profile(arguments) => commands::profile::run(&arguments, cli.output),
         Command::Experiment(command) => commands::experiment::run(&command, cli.output),
+        Command::Net(command) => commands::net::run(&command, cli.output),
         Command::Twins(command) => commands::twins::run(&command, cli.output),
         Command::Pull(arguments) => commands::pull::run(&arguments, cli.output),
         Command::Start(arguments) => commands::start::run(&arguments, cli.output),

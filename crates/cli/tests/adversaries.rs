@@ -37,7 +37,8 @@ fn start(folder: &Path, liars: &[(usize, &str)]) -> LocalCluster {
     let own_arguments: BTreeMap<usize, Vec<OsString>> =
         liars.iter().map(|(id, schedule)| (*id, arguments(schedule))).collect();
     let arguments = vec!["--set".into(), "view_timeout.base=300ms".into()];
-    let options = Options { program: PROGRAM.into(), arguments, own_arguments, echo: Echo::No };
+    let (program, echo, namespaces) = (PROGRAM.into(), Echo::No, Vec::new());
+    let options = Options { program, arguments, own_arguments, echo, namespaces };
     let cluster = LocalCluster::start(net.cluster, net.replicas, options).unwrap();
     cluster.await_ready(PATIENCE).unwrap();
     cluster

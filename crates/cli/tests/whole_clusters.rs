@@ -233,3 +233,26 @@ fn went_on_with_one_dead(row: &Value) {
     assert!(row["recovery_ms"].as_f64().unwrap() > 0.0, "{row}");
     assert!(row["killed"].is_u64() && row["failure"].is_null(), "{row}");
 }
+
+/// What a command waits for is told of both roles, and is no more than what its client sees; every thread's stage was
+/// visited.
+#[test]
+fn the_profile_takes_the_time_of_a_command_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let profile = quorate(folder.path(), &["profile", "--seconds", "2", "-o", "json"]);
+    assert!(profile.status.success(), "{}", err(&profile));
+    let told: Value = serde_json::from_slice(&profile.stdout).unwrap();
+    let counts = |durations: &Value| -> u64 {
+        let classes = durations["classes_ns"].as_object().unwrap();
+        classes.values().map(|count| count.as_u64().unwrap()).sum()
+    };
+    for role in ["led", "followed"] {
+        let waits = told["profile"][role].as_object().unwrap();
+        let counted: Vec<u64> = waits.values().map(counts).collect();
+        assert_eq!(counted.len(), 4, "{told}");
+        assert!(counted[0] > 0 && counted.iter().all(|count| *count == counted[0]), "{told}");
+    }
+    for (stage, visits) in told["profile"]["stages"].as_object().unwrap() {
+        assert!(counts(visits) > 0, "{stage}: {told}");
+    }
+}

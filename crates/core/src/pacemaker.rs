@@ -5,13 +5,11 @@
 //! - **time-out certificates** (DiemBFT v4; F1): all. q time-outs of one view make the certificate
 //!   at every replica, at a cost of n² messages;
 //! - **linear** (the dissertation's COMPLAIN and NEXT-VIEW, D2): one collector, which makes the
-//!   certificate and sends it to all. A replica that waits in vain complains to the next
-//!   collector, about the next view: of the views v, v + 1, … that it has given up without having
-//!   entered them, the certificate of any takes everyone behind it. After n of them it begins anew
-//!   with v, so that replicas that have waited for different times meet again, and nobody steps
-//!   through views one by one (mended as protocols.md section 2 says). Where leaders are elected by
-//!   what they did, it goes on to complain about v, to the next collector: the leader of a view
-//!   that was skipped would be held to have failed in it.
+//!   certificate and sends it to all. A replica that waits in vain complains to the next collector,
+//!   about the same view. After n complaints every collector has heard all of them, so that replicas
+//!   that wait for different times need not meet. (To complain about the next view, as the
+//!   dissertation has it, gives up views that nobody has entered: their votes are lost, and runs of
+//!   views that a chain needs become rare.)
 //!
 //! Common to both:
 //!
@@ -88,8 +86,6 @@ pub enum Consequence {
 #[derive(Clone, Debug)]
 pub struct Pacemaker {
     kind: Kind,
-    /// Whether views may be given up that were never entered.
-    skips: bool,
     timing: Timing,
     /// Views from a proposal to its commit, and the slack.
     depth: u64,
@@ -124,7 +120,6 @@ impl Pacemaker {
     pub fn new(committee: &Committee, kind: Kind, timing: Timing, depth: u64) -> Self {
         Self {
             kind,
-            skips: true,
             failures: vec![0; committee.size()],
             timing,
             depth: depth + 4 * committee.faults().min(4) as u64,
@@ -139,12 +134,6 @@ impl Pacemaker {
             deadline: None,
             time_outs: vec![None; committee.size()],
         }
-    }
-
-    /// The same that gives up no view which was not entered.
-    #[must_use]
-    pub fn without_skipping(self) -> Self {
-        Self { skips: false, ..self }
     }
 
     /// Whom it tells.
@@ -198,13 +187,8 @@ impl Pacemaker {
         if self.attempts == 0 {
             self.timing.timed_out();
         }
-        let attempt = self.attempts;
         self.attempts += 1;
-        match self.kind {
-            Kind::TimeoutCertificates => self.view,
-            Kind::Linear if self.skips => self.view.plus(attempt % self.failures.len() as u64),
-            Kind::Linear => self.view,
-        }
+        self.view
     }
 
     /// One replica after another, as the timer runs out again and again.
@@ -214,13 +198,19 @@ impl Pacemaker {
         ReplicaId(turn as u16)
     }
 
-    /// Who collects the time-outs of `view`; `None`: everybody. Whatever the election of leaders,
-    /// replicas must agree here, so that it is their turn that counts.
+    /// Who collects the time-outs of `view`; `None`: everybody. One after another from the view's
+    /// successor on, whatever the election of leaders; those that failed as leaders come last. (Each
+    /// replica judges them for itself, but after n complaints has told everybody.)
     #[must_use]
     pub fn collector(&self, view: View) -> Option<ReplicaId> {
-        let waited = if self.skips { 0 } else { self.attempts.saturating_sub(1) };
-        let turn = view.next().plus(waited).0 % self.failures.len().max(1) as u64;
-        (self.kind == Kind::Linear).then_some(ReplicaId(turn as u16))
+        if self.kind != Kind::Linear {
+            return None;
+        }
+        let replicas = self.failures.len() as u64;
+        let turns = (1..=replicas).map(|turn| ReplicaId((view.plus(turn).0 % replicas) as u16));
+        let (suspects, others): (Vec<_>, Vec<_>) = turns.partition(|id| self.suspects(*id));
+        let waited = (self.attempts.saturating_sub(1) % replicas) as usize;
+        others.into_iter().chain(suspects).nth(waited)
     }
 
     /// Notes that a block of `view` was committed. Back-off is measured from here.

@@ -11,10 +11,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use quorate_core::ReplicaId;
+use quorate_node::client::ClientConfig;
 use quorate_node::config::{ByteSize, Combination, Durability, LeaderName};
 use quorate_node::testnet;
+use tokio::runtime::Runtime;
 
-use crate::counting::CountingError;
+use crate::counting::{Counting, CountingError, Size};
 use crate::experiment::{self, Name, Point, Settings, TrialError, Written};
 use crate::local::{Fresh, LocalCluster, LocalError, ReplicaEnded};
 
@@ -116,22 +118,15 @@ impl Bench {
     }
 
     fn settings(&self, set: impl FnOnce(&mut Point)) -> Settings {
-        let Combination { protocol, votes, second_vote, pacemaker, leader, signatures } =
-            self.combination;
         let mut point = Point {
-            protocol: Name(protocol),
-            votes: Name(votes),
-            second_vote,
-            pacemaker: Name(pacemaker),
-            leader: Name(leader),
-            signatures: Name(signatures),
             fixed_leader: self.fixed_leader.0,
             replicas: self.replicas,
             batch: BATCH,
-            ..Point::default()
+            ..Point::of(self.combination)
         };
         set(&mut point);
         Settings {
+            network: None,
             point,
             seconds: self.measured.as_secs_f64(),
             warm_up: self.warm_up.as_secs_f64(),
@@ -144,7 +139,7 @@ impl Bench {
     fn loaded(&self, name: &'static str, set: impl FnOnce(&mut Point)) -> Result<Row, BenchError> {
         let mut row = Row::new(name, self.settings(set));
         let folder = self.folder.join("cluster");
-        row.figures = Some(experiment::run_once(&self.program, &folder, &row.settings)?);
+        row.figures = Some(experiment::run_once(&self.program, &folder, &row.settings)?.0);
         remove(&folder)?;
         Ok(row)
     }
@@ -163,6 +158,7 @@ impl Bench {
             options: settings.point.testnet_options(),
             arguments: Vec::new(),
             own_arguments: BTreeMap::new(),
+            network: None,
         };
         let row = cluster.run(|cluster, _| {
             cluster.await_ready(Duration::from_secs(60))?;
@@ -176,4 +172,26 @@ impl Bench {
 fn remove(folder: &Path) -> Result<(), BenchError> {
     std::fs::remove_dir_all(folder)
         .map_err(|source| BenchError::Io { what: "homes cannot be removed", source })
+}
+
+/// Sessions on `cluster` that count, and the thread they run on: what still runs when something failed ends with
+/// it.
+fn count_on(
+    cluster: &LocalCluster,
+    size: Size,
+    patience: Duration,
+) -> Result<(Runtime, Counting), BenchError> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .map_err(|source| BenchError::Io { what: "no runtime", source })?;
+    let config = ClientConfig {
+        replicas: cluster.addresses(),
+        session: cluster.session(),
+        give_up_after: None,
+        incarnation: None,
+    };
+    let counting = runtime.block_on(Counting::begin(config, size, patience))?;
+    Ok((runtime, counting))
 }

@@ -7,5 +7,6 @@ pub mod experiment;
 pub mod load;
 pub mod local;
 pub mod plot;
+pub mod profile;
 pub mod random;
 pub mod sequence;

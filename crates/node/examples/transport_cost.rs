@@ -1,6 +1,6 @@
-//! What the transport costs between two replicas on this machine: `cargo run --release -p
-//! quorate-node --example transport_cost`. Both replicas and the two threads that use them share
-//! the machine's cores.
+//! What the transport costs between two replicas on this machine, for messages of every size (D9; the
+//! dissertation's figures 4.1 and 4.2): `make bench-transport`. Both replicas and the two threads that use
+//! them share the machine's cores.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,6 +12,12 @@ use quorate_crypto::SecretKey;
 use quorate_node::transport::{Counters, Identity, Limits, Member, Mesh, Peers, Wake};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
+
+/// Sizes of messages, up to a quarter of the largest there may be.
+const SIZES: [usize; 10] =
+    [16, 64, 256, 1_000, 4_000, 16_000, 64_000, 256_000, 1_000_000, 4_000_000];
+/// How many bytes are sent of each size, roughly.
+const BYTES_A_SIZE: u64 = 2_000_000_000;
 
 type Inbound = mpsc::Receiver<(ReplicaId, Bytes)>;
 
@@ -92,7 +98,7 @@ fn throughput(pair: &mut Pair, size: usize, count: u64) -> f64 {
     let (peers, counters) = (&pair.peers, &pair.counters);
     let receiver = &mut pair.inbound[1];
     let before = counters[0].frames_out.load(Ordering::Relaxed);
-    let ahead = (32 << 20) / size as u64;
+    let ahead = ((32 << 20) / size as u64).max(1);
     let start = Instant::now();
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -120,12 +126,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let times = round_trips(&pair.peers, &mut pair.inbound, 20_000);
     let at = |part: f64| times[(times.len() as f64 * part) as usize];
     println!("round trip of 200 bytes: p50 {:?}, p90 {:?}, p99 {:?}", at(0.5), at(0.9), at(0.99));
-    for (size, count) in [(100, 1_000_000), (100_000, 10_000)] {
+    println!("{:>9}  {:>10}  {:>8}  {:>9}", "BYTES", "MESSAGES/S", "MB/S", "US EACH");
+    for size in SIZES {
+        let count = (BYTES_A_SIZE / size as u64).clamp(200, 1_000_000);
         let rate = throughput(&mut pair, size, count);
-        println!(
-            "{size} bytes one way: {rate:.0} messages/s, {:.0} MB/s",
-            rate * size as f64 / 1e6
-        );
+        let megabytes = rate * size as f64 / 1e6;
+        println!("{size:>9}  {rate:>10.0}  {megabytes:>8.1}  {:>9.2}", 1e6 / rate);
     }
     let dropped = pair.counters[0].dropped_outbound.load(Ordering::Relaxed);
     println!("dropped: {dropped}");

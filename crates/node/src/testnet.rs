@@ -35,6 +35,9 @@ pub struct Options {
     /// The first of three ports a replica, one replica after the other; `None`: whichever are
     /// free now.
     pub base_port: Option<u16>,
+    /// The host of each replica, by id, where others and clients reach it; empty: all are on the loopback
+    /// interface. Status and metrics are on each host's loopback interface in any case.
+    pub hosts: Vec<String>,
     /// What orders the blocks, and how.
     pub combination: Combination,
     /// Who leads, if the leader is fixed; `None`: replica 0.
@@ -54,6 +57,7 @@ impl Default for Options {
         Self {
             chain: "testnet".to_owned(),
             base_port: None,
+            hosts: Vec::new(),
             combination: Combination::default(),
             fixed_leader: None,
             laboratory: false,
@@ -103,6 +107,10 @@ pub fn init(folder: &Path, replicas: usize, options: &Options) -> Result<Testnet
         let what = format!("a cluster of {replicas} replicas cannot be made");
         let remedy = format!("ask for 1 to {MAX_REPLICAS} replicas");
         return Err(refused(what, folder, remedy));
+    }
+    if !options.hosts.is_empty() && options.hosts.len() != replicas {
+        let what = format!("{replicas} replicas cannot be on {} hosts", options.hosts.len());
+        return Err(refused(what, folder, "name one host a replica, or none"));
     }
     refuse_combination(replicas, options)?;
     refuse_existing(folder)?;
@@ -243,15 +251,18 @@ fn cluster_of(
     getrandom::fill(&mut genesis)
         .map_err(|error| failed(&std::io::Error::other(error.to_string()), folder))?;
     let members = secrets.replicas.iter().zip(transport).zip(ports).enumerate();
-    let members = members.map(|(id, ((consensus, transport), [peer, client, _]))| Member {
-        id: ReplicaId(id as u16),
-        consensus_key: public_half(consensus),
-        proof_of_possession: consensus.proof_of_possession(),
-        transport_key: transport.public_key(),
-        peer_address: HostPort::loopback(*peer),
-        client_address: HostPort::loopback(*client),
+    let members = members.map(|(id, ((consensus, transport), [peer, client, _]))| {
+        Ok(Member {
+            id: ReplicaId(id as u16),
+            consensus_key: public_half(consensus),
+            proof_of_possession: consensus.proof_of_possession(),
+            transport_key: transport.public_key(),
+            peer_address: address(options, id, *peer, folder)?,
+            client_address: address(options, id, *client, folder)?,
+        })
     });
-    let mut cluster = Cluster::new(options.chain.clone(), genesis, members.collect());
+    let members = members.collect::<Result<_, TestnetError>>()?;
+    let mut cluster = Cluster::new(options.chain.clone(), genesis, members);
     cluster.set_combination(options.combination);
     cluster.fixed_leader = options.fixed_leader.unwrap_or(ReplicaId(0));
     cluster.group_key = secrets.group_key;
@@ -263,6 +274,19 @@ fn cluster_of(
         Some(finding) => Err(TestnetError::Refused(finding)),
         None => Ok(cluster),
     }
+}
+
+/// Where others reach a port of a replica.
+fn address(
+    options: &Options,
+    id: usize,
+    port: u16,
+    folder: &Path,
+) -> Result<HostPort, TestnetError> {
+    let Some(host) = options.hosts.get(id) else { return Ok(HostPort::loopback(port)) };
+    format!("{host}:{port}")
+        .parse()
+        .map_err(|error| refused(format!("\"{host}\" is no host: {error}"), folder, "correct it"))
 }
 
 fn node_text(id: usize, http: u16, options: &Options) -> String {

@@ -47,6 +47,30 @@ fn every_home_loads_and_all_agree() {
 }
 
 #[test]
+fn replicas_are_reached_at_their_hosts_and_asked_at_home() {
+    let folder = tempfile::tempdir().unwrap();
+    let hosts: Vec<String> = (1..=4).map(|host| format!("10.86.0.{host}")).collect();
+    let options = Options { hosts, base_port: Some(7000), ..Options::default() };
+    let made = init(&folder.path().join("net"), 4, &options).unwrap();
+    for (id, home) in made.replicas.iter().enumerate() {
+        let loaded = load(home, &Overrides::default()).unwrap();
+        assert_eq!(loaded.warnings, []);
+        let here = format!("10.86.0.{}", id + 1);
+        let member = &loaded.cluster.members[id];
+        assert_eq!((member.peer_address.host(), member.client_address.host()), (&*here, &*here));
+        assert_eq!(loaded.node.listen.peer, member.peer_address);
+        assert_eq!(loaded.node.listen.client, member.client_address);
+        assert!(loaded.node.listen.http.is_loopback());
+    }
+    for hosts in [vec!["a".to_owned(); 3], vec!["no host".to_owned(); 4]] {
+        let options = Options { hosts, ..Options::default() };
+        let error = init(&folder.path().join("other"), 4, &options).unwrap_err();
+        assert!(matches!(error, TestnetError::Refused(_)), "{error}");
+        assert!(!folder.path().join("other").exists());
+    }
+}
+
+#[test]
 fn ports_are_distinct() {
     let folder = tempfile::tempdir().unwrap();
     let made = init(folder.path(), 16, &Options::default()).unwrap();

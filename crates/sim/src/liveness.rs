@@ -5,7 +5,6 @@ use std::sync::Arc;
 use quorate_core::block::Block;
 use quorate_core::leader::reputation::PATIENCE;
 use quorate_core::leader::{Election, History};
-use quorate_core::pacemaker::Kind;
 use quorate_core::protocol::Protocol as _;
 use quorate_core::tree::BlockTree;
 use quorate_core::{Epoch, Height, View};
@@ -48,14 +47,11 @@ fn spoilers(cluster: &Cluster) -> Vec<bool> {
 }
 
 /// Views that may pass until the next commit, from view `healed` on, where all correct replicas run,
-/// no message is lost, and nobody lacks a block ([`found_together`]). What can cost views:
+/// no message is lost, and nobody lacks a block or all that is to be ordered ([`found_together`]). What can
+/// cost views:
 ///
 /// 1. **What was done before.** A replica does not vote in a view that it gave up, nor propose in
-///    one that it had reserved when it was stopped: no later one than that behind `healed`. With the
-///    linear pacemaker, though, it has given up as many as n views that nobody has entered; and
-///    where one of these fails, those who hold its leader to have failed before wait a fifth as
-///    long, and give up another n before the others give up the first. Once these have failed, more
-///    than f leaders have, and all wait alike.
+///    one that it had reserved when it was stopped: no later one than that behind `healed`.
 /// 2. **Waits that are too short** for a leader that failed before and is back, or for the views
 ///    whose votes a dead one is to collect: a fifth of the base. They do not grow for the pacemaker's
 ///    slack, chain length + 4 f views from the last commit, and then by half with each view.
@@ -65,8 +61,7 @@ fn spoilers(cluster: &Cluster) -> Vec<bool> {
 ///    move, so that ends only when all weigh the same, `PATIENCE` views after the last commit. With
 ///    either, a liar may show the last certificate to a single replica, which then sees another leader
 ///    in the next view than the others do, until time-outs tell all of it.
-/// 4. **A run of good leaders**, as long as the chain that commits (`views_of_a_run`). With the
-///    linear pacemaker a spoiler's view just before may spoil one, as in 1: it is the second.
+/// 4. **A run of good leaders**, as long as the chain that commits (`views_of_a_run`).
 /// 5. **One more** view, whose proposal shows the last certificate.
 pub fn views(cluster: &Cluster, healed: View) -> u64 {
     let config = &cluster.config;
@@ -77,8 +72,6 @@ pub fn views(cluster: &Cluster, healed: View) -> u64 {
     let spoilers = spoilers(cluster);
     let spoilt = spoilers.contains(&true);
     let replicas = config.replicas as u64;
-    let skips = config.pacemaker == Kind::Linear && !config.election.needs_signers();
-    let done_before = if skips { 2 * replicas } else { 1 };
     let waits_grow = match waits_to_grow(config) {
         0 => 0,
         steps => config.rules.facts().chain_length + 4 * ((replicas - 1) / 3).min(4) + steps,
@@ -88,11 +81,8 @@ pub fn views(cluster: &Cluster, healed: View) -> u64 {
         Election::Carousel if spoilt => 1,
         _ => 0,
     };
-    let mut views = done_before + waits_grow + elected;
-    for _ in 0..1 + u64::from(skips && spoilt) {
-        views += views_of_a_run(config, healed.plus(views), &spoilers);
-    }
-    views + 1
+    let before = 1 + waits_grow + elected;
+    before + views_of_a_run(config, healed.plus(before), &spoilers) + 1
 }
 
 /// How often the wait has to grow until a fifth of it is enough for a view.
@@ -126,7 +116,8 @@ fn views_of_a_run(config: &Config, view: View, spoilers: &[bool]) -> u64 {
 }
 
 /// Whether all correct replicas hold the block of the highest certificate that any of them has, so
-/// that each can vote and lead.
+/// that each can vote and lead, and a frame to be ordered, so that each has a reason to. (Where what was
+/// passed on to a leader was lost, it hears of the frame when its client asks again.)
 pub fn found_together(cluster: &Cluster) -> bool {
     let high_qcs = cluster.correct().map(|core| core.protocol().high_qc());
     let Some(highest) = high_qcs.max_by_key(|qc| qc.rank()) else { return false };
@@ -134,5 +125,6 @@ pub fn found_together(cluster: &Cluster) -> bool {
         let root = core.protocol().tree().root().view;
         root >= highest.view() || core.protocol().tree().find(&highest.block()).is_some()
     };
-    cluster.correct().all(|core| !core.is_rejoining() && holds(core))
+    let knows = |core: &Core| !core.is_rejoining() && holds(core) && !core.mempool().is_empty();
+    cluster.correct().all(knows)
 }

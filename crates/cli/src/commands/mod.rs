@@ -9,6 +9,8 @@ pub mod gateway;
 pub mod keygen;
 pub mod load;
 pub mod man;
+pub mod net;
+pub mod profile;
 pub mod protocols;
 pub mod pull;
 pub mod sim;
@@ -53,6 +55,10 @@ mod tests {
         assert!(!accepts::<super::sim::Arguments>("--folder there"));
         assert!(!accepts::<super::sim::Arguments>("--minutes 0"));
         assert!(!accepts::<super::sim::Arguments>("--trouble storms"));
+        assert!(accepts::<super::profile::Arguments>(
+            "-n 7 --rate 1000 --payload 512B --durability os --seconds 9 --leader fixed"
+        ));
+        assert!(!accepts::<super::profile::Arguments>("--durability perhaps"));
         assert!(accepts::<super::status::Arguments>("--address 127.0.0.1:9000"));
         assert!(accepts::<super::status::Arguments>("--address 127.0.0.1:9000 --home x"));
         assert!(!accepts::<super::status::Arguments>("--address 9000"));

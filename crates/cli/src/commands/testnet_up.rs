@@ -48,6 +48,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
         arguments: Vec::new(),
         own_arguments: BTreeMap::new(),
         echo,
+        namespaces: Vec::new(),
     };
     let mut replicas =
         LocalCluster::start(cluster, homes, options).map_err(|error| failure(&error, folder))?;

@@ -7,4 +7,5 @@ mod crashes;
 mod linearizability;
 mod recovery;
 mod redis;
+mod stall;
 mod storage;

@@ -7,7 +7,6 @@ use super::{Fx, HotStuff, Message};
 use crate::block::{BlockId, SharedBlock};
 use crate::certificate::{Ballot, Qc, Tc};
 use crate::hotstuff::rules::Outcome;
-use crate::pacemaker::Kind;
 use crate::protocol::{Event, Output, Record};
 use crate::tree::Misfit;
 use crate::types::{Duration, ReplicaId, Time, View};
@@ -116,23 +115,18 @@ impl HotStuff {
         }
         let view = tc.view();
         self.safety.high_tc = Some(tc);
-        self.blame_for_views_up_to(view);
+        self.blame_for(view);
         fx.event(Event::GaveUp(view));
         self.enter_behind(now, view, fx);
         self.untold = Some(Untold { ended: view, tc_from: from });
     }
 
-    /// Blames whom this replica waited for in vain: in `last`, and, where it complained of one view
-    /// after another from the one it is in, in each of them.
-    fn blame_for_views_up_to(&mut self, last: View) {
-        let complained = self.pacemaker.kind() == Kind::Linear && self.safety.timed_out >= last;
-        let first = if complained { self.pacemaker.view().min(last) } else { last };
-        for view in (first.0..=last.0).map(View) {
-            // If the view's proposal had come, whoever was to collect the votes is to blame.
-            let voted = self.safety.voted.filter(|ballot| ballot.view == view);
-            let collector = voted.and_then(|ballot| self.collector(&ballot));
-            self.pacemaker.blame(collector.unwrap_or_else(|| self.leader(view)));
-        }
+    /// Blames whom this replica waited for in vain in `view`: its leader, or, if its proposal had come,
+    /// whoever was to collect the votes.
+    fn blame_for(&mut self, view: View) {
+        let voted = self.safety.voted.filter(|ballot| ballot.view == view);
+        let collector = voted.and_then(|ballot| self.collector(&ballot));
+        self.pacemaker.blame(collector.unwrap_or_else(|| self.leader(view)));
     }
 
     /// Lock and commit, by the variant's rules.

@@ -120,8 +120,6 @@ impl HotStuff {
         let facts = settings.rules.facts();
         let (kind, timing) = (settings.pacemaker, settings.timing.clone());
         let pacemaker = Pacemaker::new(&committee, kind, timing, facts.chain_length);
-        let judged = settings.election.needs_signers();
-        let pacemaker = if judged { pacemaker.without_skipping() } else { pacemaker };
         Self {
             me,
             facts,

@@ -14,8 +14,7 @@ use crate::committee::Committee;
 use crate::protocol::Safety;
 use crate::types::{Digest, Duration, ReplicaId, Time, View};
 
-/// How many views beyond the highest testimony a replica without memory abstains, and one for each
-/// replica: with the linear pacemaker it may have given up so many that it never entered.
+/// How many views beyond the highest testimony a replica without memory abstains.
 pub const ABSTAINED_VIEWS: u64 = 16;
 
 /// The testimonies at hand.
@@ -24,7 +23,6 @@ pub struct Rejoin {
     nonce: Digest,
     quorum: usize,
     faults: usize,
-    abstained: u64,
     testimonies: BTreeMap<ReplicaId, (View, Qc)>,
     deadline: Time,
 }
@@ -40,7 +38,6 @@ impl Rejoin {
             nonce,
             quorum: committee.quorum(),
             faults: committee.faults(),
-            abstained: ABSTAINED_VIEWS + committee.size() as u64,
             testimonies: BTreeMap::new(),
             deadline: Time(0),
         }
@@ -82,7 +79,7 @@ impl Rejoin {
         // This replica counts toward f, so f − 1 of the others may lie: the f-th highest view is no
         // lower than the highest an honest one named, and no liar can name one out of reach.
         let witnessed = views.iter().rev().nth(self.faults.saturating_sub(1))?;
-        let beyond = witnessed.max(&high_qc.view()).plus(self.abstained);
+        let beyond = witnessed.max(&high_qc.view()).plus(ABSTAINED_VIEWS);
         let highest = mutant!("rejoin-without-abstaining", View(0), beyond);
         // Its lost lock was no higher than the highest QC of those who voted above it.
         let (lock, high_qc) = (high_qc.clone(), high_qc.clone());

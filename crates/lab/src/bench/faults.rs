@@ -2,9 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use quorate_node::client::ClientConfig;
-
-use super::{Bench, BenchError, Row};
+use super::{Bench, BenchError, Row, count_on};
 use crate::counting::{Counting, CountingError, Size};
 use crate::local::{LocalCluster, LocalError, Usage};
 
@@ -42,18 +40,7 @@ impl Bench {
         row.settings.point.clients = KILL_SIZE.clients as u32;
         row.settings.point.outstanding = KILL_SIZE.outstanding as u32;
         self.on_fresh_cluster(&row.settings.clone(), |cluster| {
-            let runtime = tokio::runtime::Builder::new_multi_thread()
-                .worker_threads(1)
-                .enable_all()
-                .build()
-                .map_err(|source| BenchError::Io { what: "no runtime", source })?;
-            let config = ClientConfig {
-                replicas: cluster.addresses(),
-                session: cluster.session(),
-                give_up_after: None,
-                incarnation: None,
-            };
-            let counting = runtime.block_on(Counting::begin(config, KILL_SIZE, PATIENCE))?;
+            let (runtime, counting) = count_on(cluster, KILL_SIZE, PATIENCE)?;
             let began = Instant::now();
             for _ in 0..kills {
                 std::thread::sleep(CALM);

@@ -10,6 +10,7 @@ use quorate_node::config::{
 use quorate_node::testnet;
 use serde::{Deserialize, Serialize};
 
+use super::network::NetworkName;
 use super::value::{
     ArrivalName, Attack, Kill, Many, Name, PopularityName, Rate, SendTo, Size, WorkloadName,
     Written,
@@ -127,6 +128,8 @@ axes!(
     kill: Written<Kill> = Written(Kill::None),
     /// Cores that replicas and clients share; 0: all of the machine's.
     cores: usize = 0,
+    /// The emulated network that replicas and clients are in; loopback: none.
+    network: NetworkName = NetworkName::default(),
 );
 
 /// A plain value of TOML.
@@ -168,6 +171,22 @@ fn cross<T>(points: &[Point], values: &[T], set: impl Fn(&mut Point, &T)) -> Vec
 }
 
 impl Point {
+    /// That combination, and the rest by default.
+    #[must_use]
+    pub fn of(combination: Combination) -> Self {
+        let Combination { protocol, votes, second_vote, pacemaker, leader, signatures } =
+            combination;
+        Self {
+            protocol: Name(protocol),
+            votes: Name(votes),
+            second_vote,
+            pacemaker: Name(pacemaker),
+            leader: Name(leader),
+            signatures: Name(signatures),
+            ..Self::default()
+        }
+    }
+
     /// The choices that make up the protocol.
     #[must_use]
     pub fn combination(&self) -> Combination {

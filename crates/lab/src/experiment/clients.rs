@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
+use quorate_netem::Namespace;
 use quorate_node::config::Home;
 use serde::{Deserialize, Serialize};
 
@@ -33,12 +34,13 @@ pub(super) struct Clients {
 }
 
 impl Clients {
-    /// Starts them.
+    /// Starts them, in this network namespace if there is one.
     pub(super) fn start(
         program: &Path,
         home: &Home,
         settings: &Settings,
         seed: u64,
+        namespace: Option<&Namespace>,
     ) -> Result<Self, TrialError> {
         let mut processes = Vec::new();
         for number in 0..settings.point.client_processes {
@@ -49,6 +51,7 @@ impl Clients {
                 arguments: arguments(home, settings, number, seed, &counted),
                 log: home.root().join(format!("client-{number}.log")),
                 echo: Echo::No,
+                namespace: namespace.cloned(),
             };
             processes.push((Process::start(&start)?, counted));
         }

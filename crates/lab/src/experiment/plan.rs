@@ -5,12 +5,16 @@ use std::path::Path;
 use std::time::Duration;
 
 use quorate_core::committee::MAX_REPLICAS;
+use quorate_netem::NetError;
+use quorate_netem::topology::Description;
 use quorate_node::config::{ConfigError, Finding};
 
 use super::attack;
-use super::axes::{AXES, Point};
+use super::axes::{AXES, Grid, Point};
+use super::file::place_of_key;
+use super::network::{self, Networks};
 use super::row::Settings;
-use super::study::{Measuring, Study, place_of_key};
+use super::study::{Measuring, Study, Variant};
 use super::value::{Kill, Rate};
 use crate::random::Random;
 
@@ -46,7 +50,8 @@ impl Plan {
             }
         };
         check_measuring(&measuring, &mut wrong);
-        let points = points(study);
+        let networks = Networks::new(study, text, file);
+        let (points, mut misplaced) = points(study, &networks);
         for point in &points {
             check(point, &measuring, &mut wrong);
         }
@@ -55,11 +60,22 @@ impl Plan {
             let what = format!("the study has {count} runs, more than {MAX_RUNS}");
             wrong(what, "repeats", "try fewer values, or repeat less often");
         }
+        networks.check(&mut |finding| misplaced.push(finding));
+        let mut settings: Vec<Settings> = Vec::with_capacity(points.len());
+        for point in points {
+            match networks.of(&point) {
+                Ok(network) => settings.push(Settings::new(point, network, &measuring)),
+                Err(finding) => misplaced.push(finding),
+            }
+        }
+        for finding in misplaced {
+            if !findings.contains(&finding) {
+                findings.push(finding);
+            }
+        }
         if !findings.is_empty() {
             return Err(ConfigError { findings });
         }
-        let settings: Vec<Settings> =
-            points.into_iter().map(|point| Settings::new(point, &measuring)).collect();
         let mut runs: Vec<(usize, u32)> = (0..measuring.repeats)
             .flat_map(|repeat| (0..settings.len()).map(move |index| (index, repeat)))
             .collect();
@@ -69,6 +85,17 @@ impl Plan {
 }
 
 impl Plan {
+    /// Whether the networks that it asks for can be made on this machine, by making one.
+    ///
+    /// # Errors
+    /// [`NetError`]: no privileges, no TUN device, no `ip`, ...
+    pub fn try_network(&self) -> Result<(), NetError> {
+        match self.settings.iter().any(|settings| settings.network.is_some()) {
+            true => network::up(Some(&Description::of_preset("lan")), 1, 1).map(drop),
+            false => Ok(()),
+        }
+    }
+
     /// The axes, and keys of `node.toml`, of which there is more than one value. What only tells variants
     /// apart is not among them: the variant's name says it.
     #[must_use]
@@ -88,16 +115,23 @@ impl Plan {
     }
 }
 
-fn points(study: &Study) -> Vec<Point> {
-    if study.variant.is_empty() {
-        return study.grid.points();
-    }
-    let of = |variant: &super::study::Variant| {
-        let mut points = variant.grid.over(&study.grid).points();
-        points.iter_mut().for_each(|point| point.variant.clone_from(&variant.name));
-        points
+/// All permutations, and those whose networks are named and described.
+fn points(study: &Study, networks: &Networks<'_>) -> (Vec<Point>, Vec<Finding>) {
+    let nothing = Variant { name: String::new(), grid: Grid::default() };
+    let variants = match study.variant.is_empty() {
+        true => std::slice::from_ref(&nothing),
+        false => &study.variant,
     };
-    study.variant.iter().flat_map(of).collect()
+    let (mut all, mut wrong) = (Vec::new(), Vec::new());
+    for variant in variants {
+        let grid = variant.grid.over(&study.grid);
+        for mut point in grid.points() {
+            point.variant.clone_from(&variant.name);
+            wrong.extend(networks.settle(&mut point, grid.network.is_some()).err());
+            all.push(point);
+        }
+    }
+    (all, wrong)
 }
 
 fn check_measuring(measuring: &Measuring, wrong: &mut impl FnMut(String, &str, &str)) {

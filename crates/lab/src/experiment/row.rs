@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use quorate_netem::topology::Description;
 use serde::{Deserialize, Serialize};
 
 use super::attack::Under;
@@ -25,12 +26,16 @@ pub struct Settings {
     pub settle: f64,
     /// Seconds of an interval.
     pub interval: f64,
+    /// The emulated network, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<Description>,
 }
 
 impl Settings {
-    pub(super) fn new(point: Point, measuring: &Measuring) -> Self {
+    pub(super) fn new(point: Point, network: Option<Description>, measuring: &Measuring) -> Self {
         Self {
             point,
+            network,
             seconds: measuring.duration.as_secs_f64(),
             warm_up: measuring.warm_up.as_secs_f64(),
             settle: measuring.settle.as_secs_f64(),
@@ -115,6 +120,19 @@ pub struct Figures {
     pub memory_mib: f64,
     /// Disk of the largest data folder, in MiB.
     pub disk_mib: f64,
+    /// How much later than asked for the emulated network delivered packets, if there was one, since it was
+    /// up: the median, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network_late_p50_ms: Option<f64>,
+    /// 99th percentile of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network_late_p99_ms: Option<f64>,
+    /// Cores that the emulator took, mean since it was up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network_cores: Option<f64>,
+    /// Packets that it dropped though its links would not have: for want of room.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network_dropped: Option<u64>,
     /// The Byzantine replicas.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub liars: Vec<usize>,

@@ -1,24 +1,22 @@
 //! The file that describes a study.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use quorate_node::config::{ConfigError, Finding, HumanDuration, Place};
+use quorate_netem::topology::Description;
+use quorate_node::config::{ConfigError, Finding, HumanDuration};
 use serde::Deserialize;
 
 use super::axes::Grid;
 use super::chart::Chart;
+use super::file::{finding_of, place_of_key, read_text};
 use super::value::{Span, Written};
 
-/// Most bytes of a study file.
-const MAX_FILE_BYTES: u64 = 1 << 20;
 /// Where the keys are explained.
 const MANUAL: &str = "docs/experiments.md explains the keys";
 
 /// A study: what is tried, how it is measured, and what is drawn of it.
-///
-/// How replicas are connected comes to stand beside these as a table of its own; without one they are
-/// on this machine's loopback interface.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Study {
@@ -36,6 +34,13 @@ pub struct Study {
     /// study's.
     #[serde(default)]
     pub variant: Vec<Variant>,
+    /// The emulated network that all runs are in. Without one, and where the grid names none, all
+    /// processes are on this machine's loopback interface.
+    #[serde(default)]
+    pub network: Option<Description>,
+    /// Networks that the grid may name beside the presets.
+    #[serde(default)]
+    pub networks: BTreeMap<String, Description>,
     /// How each run is measured.
     #[serde(default)]
     pub measure: Measure,
@@ -170,7 +175,7 @@ pub struct SourceNumber {
     pub figure: String,
     /// Of which runs: axes and their values.
     #[serde(default)]
-    pub at: std::collections::BTreeMap<String, super::axes::Plain>,
+    pub at: BTreeMap<String, super::axes::Plain>,
     /// Whether the least of the runs that fit is ours, not the most.
     #[serde(default)]
     pub least: bool,
@@ -182,7 +187,7 @@ impl Study {
     /// # Errors
     /// What is wrong with it, with its line and the remedy.
     pub fn read(file: &Path) -> Result<(Self, String), ConfigError> {
-        let text = read_text(file)?;
+        let text = read_text(file, "name a study, such as experiments/batch-sizes.toml")?;
         Ok((Self::parse(&text, file)?, text))
     }
 
@@ -191,7 +196,8 @@ impl Study {
     /// # Errors
     /// As [`Study::read`].
     pub fn parse(text: &str, file: &Path) -> Result<Self, ConfigError> {
-        let study: Self = toml::from_str(text).map_err(|error| finding_of(&error, text, file))?;
+        let study: Self =
+            toml::from_str(text).map_err(|error| finding_of(&error, text, file, MANUAL))?;
         let good = |c: char| c.is_ascii_alphanumeric() || c == '-';
         if study.name.is_empty() || study.name.len() > 64 || !study.name.chars().all(good) {
             return Err(Finding {
@@ -213,74 +219,4 @@ impl Study {
         self.measure = self.quick.measure.over(&self.measure);
         self
     }
-}
-
-fn read_text(file: &Path) -> Result<String, Finding> {
-    use std::io::Read as _;
-    let finding = |what: String, remedy: &str| Finding {
-        what,
-        place: Place::File(file.to_owned()),
-        remedy: remedy.to_owned(),
-    };
-    let mut text = String::new();
-    let read = std::fs::File::open(file)
-        .and_then(|opened| opened.take(MAX_FILE_BYTES + 1).read_to_string(&mut text));
-    match read {
-        Ok(length) if length as u64 <= MAX_FILE_BYTES => Ok(text),
-        Ok(_) => Err(finding(
-            "the file is larger than 1MiB".to_owned(),
-            "this is no study: check the path",
-        )),
-        Err(error) => Err(finding(
-            format!("the file cannot be read: {error}"),
-            "name a study, such as experiments/batch-sizes.toml",
-        )),
-    }
-}
-
-/// Where `key` is set first, or the file.
-pub(super) fn place_of_key(key: &str, text: &str, file: &Path) -> Place {
-    let sets = |line: &&str| {
-        let Some((left, _)) = line.split_once('=') else { return false };
-        left.trim().split('.').any(|part| part.trim() == key)
-    };
-    match text.lines().position(|line| sets(&line)) {
-        Some(index) => Place::Line { file: file.to_owned(), line: index + 1 },
-        None => Place::File(file.to_owned()),
-    }
-}
-
-fn finding_of(error: &toml::de::Error, text: &str, file: &Path) -> Finding {
-    let message = error.message().replace('\n', "; ");
-    let Some(span) = error.span() else {
-        let place = Place::File(file.to_owned());
-        return Finding { what: message, place, remedy: format!("complete the file; {MANUAL}") };
-    };
-    let before = text.as_bytes().get(..span.start).unwrap_or(text.as_bytes());
-    let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
-    let place = Place::Line { file: file.to_owned(), line };
-    let written = text.lines().nth(line - 1).unwrap_or_default();
-    let key = written.split('=').next().unwrap_or_default().trim();
-    if let Some((unknown, known)) = unknown_field(&message) {
-        let near = known.iter().max_by(|a, b| {
-            strsim::jaro_winkler(&unknown, a).total_cmp(&strsim::jaro_winkler(&unknown, b))
-        });
-        let remedy = match near.filter(|near| strsim::jaro_winkler(&unknown, near) > 0.8) {
-            Some(near) => format!("did you mean `{near}`? {MANUAL}"),
-            None => format!("the keys here are {}; {MANUAL}", known.join(", ")),
-        };
-        return Finding { what: format!("there is no key `{unknown}`"), place, remedy };
-    }
-    let what = match key.is_empty() || key.starts_with('[') {
-        true => message,
-        false => format!("`{key}`: {message}"),
-    };
-    Finding { what, place, remedy: format!("correct this line; {MANUAL}") }
-}
-
-/// The field and the ones that are known, if that is what the message is about.
-fn unknown_field(message: &str) -> Option<(String, Vec<String>)> {
-    let rest = message.strip_prefix("unknown field ")?;
-    let mut quoted = rest.split('`').skip(1).step_by(2).map(str::to_owned);
-    Some((quoted.next()?, quoted.collect()))
 }

@@ -166,6 +166,78 @@ fn impossible_permutations_are_refused_with_their_line() {
 }
 
 #[test]
+fn a_network_is_named_in_the_grid_or_described_for_all() {
+    let text = format!(
+        "{HEAD}[grid]\nnetwork = [\"loopback\", \"lan\", \"slow\"]\n\
+         [networks.slow]\nrtt_ms = [[0, 20], [20, 0]]\nlink = \"loss=1%\"\n[networks.other]\npreset = \"lan\""
+    );
+    let compared = plan(&text);
+    assert_eq!(compared.varying(), ["network"]);
+    let networks: Vec<_> = compared.settings.iter().map(|one| one.network.clone()).collect();
+    assert_eq!(networks[0], None);
+    assert_eq!(networks[1].as_ref().unwrap().preset.as_deref(), Some("lan"));
+    assert_eq!(networks[2].as_ref().unwrap().link.as_deref(), Some("loss=1%"));
+    // The same name with another description is another run.
+    let other = plan(&text.replace("loss=1%", "loss=2%"));
+    assert_eq!(other.settings[1], compared.settings[1]);
+    assert_ne!(other.settings[2], compared.settings[2]);
+
+    let named = |network: &str| {
+        let plan = plan(&format!("{HEAD}[network]\n{network}"));
+        (plan.settings[0].point.network.0.clone(), plan.settings[0].network.is_some())
+    };
+    assert_eq!(named("preset = \"lan\""), ("lan".to_owned(), true));
+    assert_eq!(named("preset = \"lan\"\nclients = \"near\""), ("[network]".to_owned(), true));
+    assert_eq!(plan(HEAD).settings[0].network, None);
+    // Rows of before there were networks are those of the loopback interface.
+    let mut row = serde_json::to_value(&plan(HEAD).settings[0]).unwrap();
+    row["point"].as_object_mut().unwrap().remove("network");
+    assert_eq!(serde_json::from_value::<Settings>(row).unwrap(), plan(HEAD).settings[0]);
+}
+
+#[test]
+fn what_is_wrong_with_a_network_names_the_line_and_the_remedy() {
+    for (text, line, says, remedy) in [
+        ("[network]\npreset = \"lan\"\ndelay = \"5ms\"", 5, "there is no key `delay`", "rtt_ms"),
+        ("[network]\npresets = \"lan\"", 4, "there is no key `presets`", "did you mean `preset`?"),
+        ("[network]\npreset = \"mars\"", 4, "[network]: there is no preset \"mars\"", "rtt_ms"),
+        ("[network]\nlink = \"loss=1%\"", 3, "neither is given", "docs/networks.md"),
+        ("[network]\npreset = \"lan\"\nlink = \"los=1%\"", 5, "there is no \"los\" of a link", ""),
+        (
+            "[grid]\nnetwork = [\"lan\", \"mars\"]",
+            4,
+            "there is no network \"mars\"",
+            "there are loopback, lan, wan-100ms, 4-regions-us, 20-cities; or describe it in [networks.mars]",
+        ),
+        (
+            "[grid]\nnetwork = \"x\"\n[networks.y]\nrtt_ms = [[1]]\n[networks.x]\nlink = \"\"\nrtt_ms = [[0, 1], [1]]",
+            9,
+            "[networks.x]: row 1 of rtt_ms has 1 columns and there are 2 rows",
+            "give a row and a column a place",
+        ),
+        (
+            "[network]\nrtt_ms = [[0, 1], [-1, 0]]",
+            4,
+            "[network]: rtt_ms[1][0] is -1",
+            "docs/networks.md",
+        ),
+        ("[networks.lan]\npreset = \"lan\"", 3, "there is a network \"lan\" already", "otherwise"),
+        ("[networks.\"a b\"]\npreset = \"lan\"", 3, "a network is called \"a b\"", "letters"),
+        (
+            "[grid]\nnetwork = \"lan\"\n[network]\npreset = \"lan\"",
+            4,
+            "the grid names a network, and [network] describes that of all runs",
+            "[networks.NAME]",
+        ),
+    ] {
+        let (found, what, said) = refused(text);
+        assert!(what.contains(says), "{text}: {what}");
+        assert!(said.contains(remedy), "{text}: {said}");
+        assert_eq!(found, line, "{text}");
+    }
+}
+
+#[test]
 fn every_shipped_study_can_be_run() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
     let mut names = Vec::new();
@@ -191,7 +263,7 @@ fn every_shipped_study_can_be_run() {
         }
         names.push(study.name);
     }
-    assert!(names.len() >= 10, "{names:?}");
+    assert!(names.len() >= 12, "{names:?}");
 }
 
 #[test]

@@ -6,12 +6,15 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
+use quorate_netem::emulator::Report;
+use quorate_netem::{NetError, Network};
 use quorate_node::testnet;
 
 use super::attack::{self, Under};
 use super::clients::Clients;
 use super::confine::Confined;
 use super::context;
+use super::network;
 use super::row::{Figures, Settings};
 use super::sampling::{Sampling, Spent};
 use super::value::Kill;
@@ -19,6 +22,7 @@ use crate::load::{Counts, LoadReport};
 use crate::local::{
     Fresh, LocalCluster, LocalError, ProcessError, ReplicaEnded, Usage, folder_bytes,
 };
+use crate::profile::Profile;
 
 /// How long anything may take that is waited for.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -28,6 +32,8 @@ const LEAD: Duration = Duration::from_millis(100);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// How often a cluster is started anew that was not ready in time.
 const MORE_SETTLING: u32 = 4;
+/// How late the emulated network may be with one packet in a hundred before the figures are doubted.
+const LATE: Duration = Duration::from_millis(1);
 const MIB: f64 = (1 << 20) as f64;
 
 /// What a run needs beside its settings.
@@ -90,6 +96,9 @@ pub enum TrialError {
         /// Those there are.
         known: String,
     },
+    /// The emulated network.
+    #[error("{0}; {remedy}", remedy = .0.remedy())]
+    Network(#[from] NetError),
     /// It was told to stop.
     #[error("stopped")]
     Stopped,
@@ -99,17 +108,23 @@ pub enum TrialError {
 pub(super) struct Measured {
     pub(super) figures: Figures,
     pub(super) foreign_cores: Option<f64>,
+    pub(super) profile: Profile,
 }
 
-/// Runs these settings once, with homes in `folder`, which stay.
+/// Runs these settings once, with homes in `folder`, which stay. Where the replicas' time went comes beside the figures.
 ///
 /// # Errors
 /// [`TrialError`].
-pub fn run_once(program: &Path, folder: &Path, settings: &Settings) -> Result<Figures, TrialError> {
+pub fn run_once(
+    program: &Path,
+    folder: &Path,
+    settings: &Settings,
+) -> Result<(Figures, Profile), TrialError> {
     let stop = AtomicBool::new(false);
     let folder = folder.to_owned();
     let trial = Trial { program, folder, settings, seed: 1, numbers: &[], stop: &stop };
-    Ok(trial.run()?.figures)
+    let Measured { figures, profile, .. } = trial.run()?;
+    Ok((figures, profile))
 }
 
 impl Trial<'_> {
@@ -129,15 +144,25 @@ impl Trial<'_> {
     }
 
     fn attempt(&self, settle: Duration) -> Result<Measured, TrialError> {
-        let confined = Confined::to(self.settings.point.cores)?;
+        // Before it is confined: the network is not to take of the cores that replicas and clients share.
+        let point = &self.settings.point;
+        let network = network::up(self.settings.network.as_ref(), point.replicas, self.seed)?;
+        let confined = Confined::to(point.cores)?;
         let spans = self.spans();
         let started = Instant::now();
-        self.cluster(&spans, settle).run(|cluster, client| {
+        let cluster = Fresh { network: network.as_ref(), ..self.cluster(&spans, settle) };
+        cluster.run(|cluster, client| {
             cluster.await_ready(PATIENCE)?;
-            let mut clients = Clients::start(self.program, client, self.settings, self.seed)?;
+            let inside = network.as_ref().map(Network::clients);
+            let mut clients =
+                Clients::start(self.program, client, self.settings, self.seed, inside)?;
             drop(confined);
             let begins = (!spans.is_empty()).then(|| started + settle);
-            self.measure(cluster, &mut clients, begins, spans)
+            let mut measured = self.measure(cluster, &mut clients, begins, spans)?;
+            if let Some(network) = &network {
+                note_network(&network.report()?, started.elapsed(), &mut measured.figures);
+            }
+            Ok(measured)
         })
     }
 
@@ -162,6 +187,7 @@ impl Trial<'_> {
             options: point.testnet_options(),
             arguments: set.collect(),
             own_arguments: point.liars().into_iter().map(lie).collect::<BTreeMap<_, _>>(),
+            network: None,
         }
     }
 
@@ -184,10 +210,12 @@ impl Trial<'_> {
 
         let busy = context::machine_time();
         let before = Spent::of(cluster);
+        let profile_before = Profile::of(cluster);
         let ours_before = before.processor + clients.processor() + own_time();
         let mut sampling = Sampling::new(self.numbers);
         let killed = self.watch(cluster, clients, begins, &mut sampling)?;
         let after = Spent::of(cluster);
+        let profile = Profile::of(cluster).since(&profile_before);
         let ours = after.processor + clients.processor() + own_time();
         let seconds = begins.elapsed().as_secs_f64();
         let busy = context::machine_time().zip(busy).map(|(now, then)| now.saturating_sub(then));
@@ -211,7 +239,7 @@ impl Trial<'_> {
         figures.killed = killed;
         note_replicas(cluster, sampling, &mut figures);
         self.note_doubts(&mut figures, foreign);
-        Ok(Measured { figures, foreign_cores: foreign })
+        Ok(Measured { figures, foreign_cores: foreign, profile })
     }
 
     /// Samples and kills until the measured time is over. Who was killed, and when.
@@ -313,6 +341,25 @@ fn note_replicas(cluster: &LocalCluster, sampling: Sampling, figures: &mut Figur
         figures.commands_per_block = sampling.per_second("committed_commands_total") / blocks;
     }
     figures.samples = sampling.finish();
+}
+
+/// What the emulator added of its own, which is no part of what its links were asked to do.
+fn note_network(report: &Report, up: Duration, figures: &mut Figures) {
+    let ms = |time: Duration| time.as_secs_f64() * 1e3;
+    let dropped = report.no_room + report.refused;
+    figures.network_late_p50_ms = Some(ms(report.late_p50));
+    figures.network_late_p99_ms = Some(ms(report.late_p99));
+    figures.network_cores = Some(report.processor.as_secs_f64() / up.as_secs_f64());
+    figures.network_dropped = Some(dropped);
+    if dropped > 0 {
+        figures.warnings.push(format!("the emulated network had no room for {dropped} packets"));
+    }
+    if report.late_p99 > LATE {
+        figures.warnings.push(format!(
+            "one in a hundred packets was {:.1} ms late, as the network's emulator had to wait for a processor",
+            ms(report.late_p99)
+        ));
+    }
 }
 
 fn figures_of(report: LoadReport) -> Figures {

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use quorate_core::client::{Route, SessionConfig};
+use quorate_netem::Namespace;
 use quorate_node::client::ReplicaAddress;
 use quorate_node::config::{Cluster, Home};
 use quorate_node::http;
@@ -35,6 +36,8 @@ pub struct Options {
     pub own_arguments: BTreeMap<usize, Vec<OsString>>,
     /// Whether what they print is shown.
     pub echo: Echo,
+    /// The network namespaces they run in, by id; empty: all in this process's.
+    pub namespaces: Vec<Namespace>,
 }
 
 /// Why a local cluster is not of use.
@@ -98,6 +101,7 @@ impl LocalCluster {
             arguments,
             log: home.join("replica.log"),
             echo: self.options.echo,
+            namespace: self.options.namespaces.get(id).cloned(),
         }
     }
 
@@ -158,9 +162,19 @@ impl LocalCluster {
     /// What a replica says about itself, if it answers.
     #[must_use]
     pub fn status(&self, id: usize) -> Option<Value> {
+        self.ask(id, "/status")
+    }
+
+    /// What a replica tells at `path`, if it answers.
+    #[must_use]
+    pub fn ask(&self, id: usize, path: &str) -> Option<Value> {
         self.replicas.get(id)?.as_ref()?;
         let address = self.http.get(id)?.as_ref()?;
-        http::ask_json(address, "/status", STATUS_WITHIN).ok()
+        let ask = || http::ask_json(address, path, STATUS_WITHIN).ok();
+        match self.options.namespaces.get(id) {
+            Some(namespace) => namespace.within(ask).ok()?,
+            None => ask(),
+        }
     }
 
     /// Waits until every replica that is up reaches a quorum.

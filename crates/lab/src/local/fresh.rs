@@ -4,11 +4,15 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
 
+use quorate_netem::{Namespace, Network};
 use quorate_node::config::Home;
 use quorate_node::testnet::{self, TestnetError};
 
 use super::cluster::{LocalCluster, LocalError, Options};
 use super::process::Echo;
+
+/// The first port in an emulated network, where all are free: below those that connections come from.
+const NETWORK_PORT: u16 = 7000;
 
 /// What kind of cluster.
 #[derive(Clone, Debug)]
@@ -25,6 +29,8 @@ pub struct Fresh<'a> {
     pub arguments: Vec<OsString>,
     /// Arguments of one replica's `quorate start` alone, by id.
     pub own_arguments: BTreeMap<usize, Vec<OsString>>,
+    /// The network that connects them, a namespace each; `None`: all are on the loopback interface.
+    pub network: Option<&'a Network>,
 }
 
 /// A replica ended that nobody killed.
@@ -50,12 +56,20 @@ impl Fresh<'_> {
     where
         E: From<TestnetError> + From<LocalError> + From<ReplicaEnded>,
     {
-        let net = testnet::init(self.folder, self.replicas, &self.options)?;
+        let replicas = (0..self.replicas).filter_map(|id| self.network?.replica(id).cloned());
+        let namespaces: Vec<Namespace> = replicas.collect();
+        let mut options = self.options;
+        if self.network.is_some() {
+            options.hosts = namespaces.iter().map(|one| one.address().to_string()).collect();
+            options.base_port = Some(NETWORK_PORT);
+        }
+        let net = testnet::init(self.folder, self.replicas, &options)?;
         let options = Options {
             program: self.program.to_owned(),
             arguments: self.arguments,
             own_arguments: self.own_arguments,
             echo: Echo::No,
+            namespaces,
         };
         let mut cluster = LocalCluster::start(net.cluster, net.replicas, options)?;
         let measured = measure(&mut cluster, &net.client);

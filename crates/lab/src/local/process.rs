@@ -13,6 +13,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use quorate_netem::Namespace;
 use serde_json::Value;
 
 /// How often it is looked whether a child has ended.
@@ -33,6 +34,8 @@ pub struct Start {
     pub log: PathBuf,
     /// Whether what it prints is shown as well.
     pub echo: Echo,
+    /// The network namespace it starts in; `None`: this process's.
+    pub namespace: Option<Namespace>,
 }
 
 /// Whether what children print is shown.
@@ -97,13 +100,13 @@ impl Process {
     pub fn start(start: &Start) -> Result<Self, ProcessError> {
         let failed = |source| ProcessError::Start { name: start.name.clone(), source };
         let log = File::options().create(true).append(true).open(&start.log).map_err(failed)?;
-        let mut child = Command::new(&start.program)
-            .args(&start.arguments)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .map_err(failed)?;
+        let mut command = Command::new(&start.program);
+        command.args(&start.arguments);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        if let Some(namespace) = &start.namespace {
+            namespace.enter(&mut command);
+        }
+        let mut child = command.spawn().map_err(failed)?;
         let (sender, announced) = channel();
         let mut readers = Vec::new();
         let prefix = (start.echo == Echo::Prefixed).then(|| start.name.clone());

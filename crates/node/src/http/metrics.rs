@@ -14,7 +14,6 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::{Facts, VERSION};
-use crate::replica::metrics::STAGES;
 
 /// What the text is.
 pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -67,14 +66,13 @@ impl Collector for Snapshot {
         let mut family =
             encoder.encode_descriptor("build_info", "What runs here", None, MetricType::Gauge)?;
         ConstGauge::new(1_i64).encode(family.encode_family(&labels)?)?;
-        let stages = STAGES.iter().zip(facts.metrics.stage_nanoseconds());
         labelled(
             &mut encoder,
             "stage",
-            "Time of the deciding thread",
+            "Time of the deciding thread, and of the one that checks clients' frames",
             Some(&Unit::Seconds),
             "stage",
-            stages.map(|(stage, spent)| (*stage, seconds(spent))),
+            facts.metrics.stage_nanoseconds().map(|(stage, spent)| (stage, seconds(spent))),
         )?;
         traffic(&mut encoder, facts)
     }

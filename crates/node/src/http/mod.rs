@@ -1,4 +1,4 @@
-//! What a replica tells over HTTP: `/livez`, `/readyz`, `/metrics`, `/status` and `/version`.
+//! What a replica tells over HTTP: `/livez`, `/readyz`, `/metrics`, `/status`, `/profile` and `/version`.
 //!
 //! Reading it takes nothing from the replica: every number is an atomic that the deciding thread
 //! publishes. `/livez` never needs a quorum; `/readyz` says whether commands would be ordered.
@@ -7,6 +7,7 @@
 
 mod ask;
 mod metrics;
+mod profile;
 mod status;
 
 use std::sync::Arc;
@@ -105,6 +106,7 @@ pub async fn serve(listener: TcpListener, facts: Arc<Facts>) {
         .route("/readyz", get(ready))
         .route("/metrics", get(metrics_text))
         .route("/status", get(status_json))
+        .route("/profile", get(profile_json))
         .route("/version", get(version))
         .with_state(facts);
     let room = Arc::new(Semaphore::new(CONNECTIONS));
@@ -145,6 +147,10 @@ async fn metrics_text(State(facts): State<Arc<Facts>>) -> Response {
 
 async fn status_json(State(facts): State<Arc<Facts>>) -> Response {
     json(&status::of(&facts))
+}
+
+async fn profile_json(State(facts): State<Arc<Facts>>) -> Response {
+    json(&profile::of(&facts))
 }
 
 async fn version() -> Response {

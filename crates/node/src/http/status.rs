@@ -3,7 +3,6 @@
 use serde_json::{Map, Value, json};
 
 use super::{Facts, VERSION};
-use crate::replica::metrics::STAGES;
 
 /// The object. Names of [`Metrics::numbers`](crate::replica::metrics::Metrics::numbers) stand
 /// under `numbers`, beside what people look for first.
@@ -14,10 +13,9 @@ pub(super) fn of(facts: &Facts) -> Value {
         .into_iter()
         .map(|(name, _, value)| (name.to_owned(), value.into()))
         .collect();
-    let stages: Map<_, _> = STAGES
-        .iter()
-        .zip(metrics.stage_nanoseconds())
-        .map(|(stage, spent)| ((*stage).to_owned(), json!(spent as f64 / 1e9)))
+    let stages: Map<_, _> = metrics
+        .stage_nanoseconds()
+        .map(|(stage, spent)| (stage.to_owned(), json!(spent as f64 / 1e9)))
         .collect();
     let sent: Map<_, _> = metrics
         .sent_by_kind()

@@ -23,6 +23,7 @@ use super::archive::{Archive, Task};
 use super::inbox::{Answer, FromClient, Inbox};
 use super::links::Links;
 use super::metrics::{Metrics, StageClock};
+use super::profile::Follower;
 use super::routes::Routes;
 use super::verifier::Verifier;
 use crate::transport::ClientListener;
@@ -83,6 +84,8 @@ pub struct Reach {
     pub routes: Routes,
     /// Where the time goes.
     pub clock: StageClock,
+    /// What a frame waits for.
+    pub follower: Follower,
     /// Nothing else waits for the deciding thread.
     pub idle: bool,
     /// Why the replica must stop, if it must.
@@ -188,7 +191,8 @@ where
         let mut frames = Vec::with_capacity(batch.len());
         for one in batch {
             match one {
-                FromClient::Frame { connection, frame, relay } => {
+                FromClient::Frame { connection, frame, relay, arrived } => {
+                    self.reach.follower.taken(frame.get(), arrived);
                     self.reach.routes.learn(frame.key(), connection);
                     frames.push(Submitted { frame, relay });
                 }
@@ -247,7 +251,7 @@ where
     }
 
     fn publish(&mut self) {
-        self.reach.clock.rest(&self.reach.metrics);
+        self.reach.clock.rest();
         let metrics = &self.reach.metrics;
         let status = self.replica.protocol().status();
         metrics.view.set(status.view.0);
@@ -272,6 +276,7 @@ where
 
     fn end(mut self, end: End) -> End {
         self.publish();
+        tracing::info!(seconds = self.reach.metrics.profile.seconds(), "where the time went");
         self.reach.verifier.close();
         self.reach.links.close();
         end
@@ -346,6 +351,7 @@ impl<M: quorate_core::wire::Encode + std::fmt::Debug> drive::World<M> for Reach 
             Action::Verify { ask, checks } => self.verifier.verify(ask, checks),
             Action::Combine { ask, form, shares } => self.verifier.combine(ask, form, shares),
             Action::Respond { client, response } => {
+                self.follower.answered(&response, &self.metrics.profile);
                 let connections = self.routes.of(&client);
                 if connections.is_empty() {
                     return;
@@ -360,6 +366,7 @@ impl<M: quorate_core::wire::Encode + std::fmt::Debug> drive::World<M> for Reach 
             }
             Action::Committed(blocks) => {
                 self.index.committed(&blocks);
+                self.follower.committed(&blocks);
                 let full = blocks.iter().filter(|block| !block.is_empty()).count();
                 self.metrics.committed_blocks_total.add(blocks.len() as u64);
                 self.metrics.committed_full_blocks_total.add(full as u64);
@@ -373,7 +380,10 @@ impl<M: quorate_core::wire::Encode + std::fmt::Debug> drive::World<M> for Reach 
             }
             Action::WriteSnapshot(meta, handle) => self.archive.write(Task::Snapshot(meta, handle)),
             Action::Offered(offer) => self.archive.write(Task::Offer(offer)),
-            Action::Event(event) => self.note(&event),
+            Action::Event(event) => {
+                self.follower.note(&event);
+                self.note(&event);
+            }
             Action::Refused { from, reason } => {
                 self.metrics.refuse(reason_name(reason));
                 tracing::debug!(%from, ?reason, "refused a message");

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::mpsc as channel;
+use std::time::Instant;
 
 use bytes::Bytes;
 use quorate_core::crypto::Verified;
@@ -58,6 +59,8 @@ pub enum FromClient {
         frame: Verified<SharedFrame>,
         /// The client sent it here alone.
         relay: bool,
+        /// When it was read.
+        arrived: Instant,
     },
     /// A question to the application.
     Query {

@@ -3,10 +3,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use quorate_core::replica::drive::Stage;
+
+use super::profile::{Histogram, Profile, STAGES};
 
 /// A counter that only grows, or a gauge that is set.
 #[derive(Debug, Default)]
@@ -44,7 +46,8 @@ macro_rules! numbers {
             $($(#[doc = $doc])+ pub $name: Number,)*
             refused: Mutex<BTreeMap<&'static str, u64>>,
             sent: Mutex<BTreeMap<&'static str, (u64, u64)>>,
-            stages: [Number; 5],
+            /// Where the time goes.
+            pub profile: Profile,
         }
 
         impl Metrics {
@@ -112,9 +115,6 @@ numbers!(
     inputs_total,
 );
 
-/// The stages whose time is counted, in the order of `stage_nanoseconds`.
-pub const STAGES: [&str; 5] = ["decode", "step", "persist", "release", "execute"];
-
 impl Metrics {
     /// Counts something refused, by reason.
     pub fn refuse(&self, reason: &'static str) {
@@ -142,28 +142,27 @@ impl Metrics {
         self.sent.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Nanoseconds spent in each of [`STAGES`] by the deciding thread.
-    #[must_use]
-    pub fn stage_nanoseconds(&self) -> [u64; 5] {
-        std::array::from_fn(|i| self.stages[i].get())
+    /// Each of [`STAGES`] with the nanoseconds spent in it.
+    pub fn stage_nanoseconds(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        STAGES.into_iter().zip(self.profile.stages.iter().map(Histogram::sum_ns))
     }
 }
 
 /// Measures where the deciding thread's time goes.
 #[derive(Debug)]
 pub struct StageClock {
+    metrics: Arc<Metrics>,
     since: Instant,
     stage: Option<usize>,
-    spent: [u64; 5],
-}
-
-impl Default for StageClock {
-    fn default() -> Self {
-        Self { since: Instant::now(), stage: None, spent: [0; 5] }
-    }
 }
 
 impl StageClock {
+    /// A clock whose times are counted in `metrics`.
+    #[must_use]
+    pub fn new(metrics: Arc<Metrics>) -> Self {
+        Self { metrics, since: Instant::now(), stage: None }
+    }
+
     /// Decoding begins.
     pub fn decode(&mut self) {
         self.turn(Some(0));
@@ -174,18 +173,16 @@ impl StageClock {
         self.turn(Some(1 + stage as usize));
     }
 
-    /// The thread rests; what was measured is published.
-    pub fn rest(&mut self, metrics: &Metrics) {
+    /// The thread rests.
+    pub fn rest(&mut self) {
         self.turn(None);
-        for (total, spent) in metrics.stages.iter().zip(&mut self.spent) {
-            total.add(std::mem::take(spent));
-        }
     }
 
     fn turn(&mut self, stage: Option<usize>) {
         let now = Instant::now();
-        if let Some(spent) = self.stage.and_then(|stage| self.spent.get_mut(stage)) {
-            *spent += u64::try_from((now - self.since).as_nanos()).unwrap_or(u64::MAX);
+        let stages = &self.metrics.profile.stages;
+        if let Some(visits) = self.stage.and_then(|stage| stages.get(stage)) {
+            visits.record(now - self.since);
         }
         (self.since, self.stage) = (now, stage);
     }

@@ -17,6 +17,7 @@ mod doorbell;
 mod inbox;
 mod links;
 pub mod metrics;
+pub mod profile;
 mod requests;
 mod routes;
 #[cfg(test)]
@@ -48,6 +49,7 @@ use decide::{Decider, End, Reach};
 use inbox::{Answer, Outside};
 use links::{Keys, Links};
 use metrics::{Metrics, StageClock};
+use profile::Follower;
 use requests::Requests;
 use routes::Routes;
 use verifier::Verifier;
@@ -230,7 +232,8 @@ impl Setup {
                 index: Arc::clone(journal.index()),
                 metrics: Arc::clone(&metrics),
                 routes: Routes::default(),
-                clock: StageClock::default(),
+                clock: StageClock::new(Arc::clone(&metrics)),
+                follower: Follower::default(),
                 idle: false,
                 halted: None,
             },

@@ -4,6 +4,7 @@
 //! batches grow by themselves and an idle replica answers at once.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::Bytes;
 use quorate_core::Digest;
@@ -16,6 +17,7 @@ use tokio::sync::mpsc;
 use super::archive::{Archive, Task};
 use super::inbox::{FromClient, Outside};
 use super::metrics::Metrics;
+use super::profile::REQUESTS;
 use crate::transport::{ClientListener, ConnectionId, Event};
 
 /// Most events taken up at once.
@@ -53,6 +55,7 @@ impl Requests {
     pub fn run(&self, mut events: mpsc::Receiver<(ConnectionId, Event)>) {
         let mut batch = Vec::with_capacity(BATCH);
         while events.blocking_recv_many(&mut batch, BATCH) > 0 {
+            let arrived = Instant::now();
             let mut ready = Vec::with_capacity(batch.len());
             let mut claimed = Vec::with_capacity(batch.len());
             let mut closed = Vec::new();
@@ -63,7 +66,8 @@ impl Requests {
                     Event::Frame(bytes) => self.take(connection, bytes, &mut claimed, &mut ready),
                 }
             }
-            self.verify(claimed, &mut ready);
+            self.verify(arrived, claimed, &mut ready);
+            self.metrics.profile.stages[REQUESTS].record(arrived.elapsed());
             // Behind the frames that came before, or these would bring the connection back.
             ready.append(&mut closed);
             if !ready.is_empty() {
@@ -107,14 +111,16 @@ impl Requests {
         }
     }
 
-    fn verify(&self, claimed: Vec<Claimed>, ready: &mut Vec<FromClient>) {
+    fn verify(&self, arrived: Instant, claimed: Vec<Claimed>, ready: &mut Vec<FromClient>) {
         let checks: Vec<Check> =
             claimed.iter().flat_map(|one| one.claim.checks().iter().cloned()).collect();
         let verdicts = self.scheme.verify(&checks);
         for (Claimed { connection, claim, relay }, verdict) in claimed.into_iter().zip(verdicts) {
             let frame = Arc::clone(claim.unverified());
             match claim.settle(&[verdict]) {
-                Some(frame) => ready.push(FromClient::Frame { connection, frame, relay }),
+                Some(frame) => {
+                    ready.push(FromClient::Frame { connection, frame, relay, arrived });
+                }
                 None => {
                     self.metrics.refuse("client_bad_signature");
                     self.refuse(connection, &frame, Refusal::BadSignature);

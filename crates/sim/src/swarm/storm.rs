@@ -4,7 +4,7 @@ use quorate_core::Duration;
 
 use super::{Plan, Trouble, draw};
 use crate::cluster::Cluster;
-use crate::disk::{Corruption, Disk, Fate};
+use crate::disk::{Corruption, Disk, Fate, Place};
 use crate::network::Link;
 use crate::rng::Rng;
 
@@ -22,6 +22,7 @@ pub(super) fn rage(cluster: &mut Cluster, rng: &mut Rng, plan: &Plan, trouble: T
         Trouble::LostData => draw::some(rng, cluster.config.replicas, faults),
         _ => Vec::new(),
     };
+    let mut harmed = Vec::new();
     for _ in 0..rounds {
         if cluster.now >= ends {
             break;
@@ -37,8 +38,10 @@ pub(super) fn rage(cluster: &mut Cluster, rng: &mut Rng, plan: &Plan, trouble: T
             Trouble::LostData if rng.percent(5) => {
                 if let Some(victim) = victims.pop() {
                     lose_data(cluster, rng, victim);
+                    harmed.push(victim);
                 }
             }
+            Trouble::LostData if later.percent(20) => damage_again(cluster, &mut later, &harmed),
             Trouble::Liars if rng.percent(10) => forget(cluster, rng),
             Trouble::Liars if later.percent(10) => set_back(cluster, &mut later),
             _ => {}
@@ -64,6 +67,27 @@ fn lose_data(cluster: &mut Cluster, rng: &mut Rng, slot: usize) {
     cluster.faults.fired("data lost");
     let nonce = cluster.rng.number() as u8;
     cluster.rejoin(slot, nonce);
+}
+
+/// What was harmed is harmed again, most often where there is seldom something to harm; or it starts again, and finds it.
+fn damage_again(cluster: &mut Cluster, rng: &mut Rng, harmed: &[usize]) {
+    if harmed.is_empty() {
+        return;
+    }
+    let slot = rng.pick(harmed);
+    if cluster.slots[slot].disk.is_damaged() {
+        if cluster.slots[slot].core.is_some() {
+            cluster.faults.fired("crash");
+            cluster.crash(slot);
+        }
+        cluster.faults.fired("restart");
+        return cluster.boot(slot);
+    }
+    let misdirected = rng.percent(60);
+    let rare = rng.pick(&[Place::Offer, Place::Snapshot]);
+    if rng.percent(30) || !cluster.corrupt(slot, Corruption { place: rare, misdirected }) {
+        cluster.corrupt(slot, rng.pick(&Corruption::ALL));
+    }
 }
 
 fn liar(cluster: &Cluster, rng: &mut Rng) -> usize {

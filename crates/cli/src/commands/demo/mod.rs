@@ -102,6 +102,7 @@ fn demonstrate(
         arguments: Vec::new(),
         own_arguments: BTreeMap::new(),
         echo: Echo::No,
+        namespaces: Vec::new(),
     };
     let cluster = LocalCluster::start(net.cluster, net.replicas, start).map_err(|e| failed(&e))?;
     cluster.await_ready(PATIENCE).map_err(|error| failed(&error))?;

@@ -51,6 +51,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
     let mut study = if arguments.quick { study.quick() } else { study };
     study.measure.repeats = arguments.repeats.or(study.measure.repeats);
     let plan = Plan::new(&study, &text, &arguments.file)?;
+    plan.try_network()?;
     let quick = if arguments.quick { "-quick" } else { "" };
     let named = Path::new("results").join(format!("{}{quick}", study.name));
     let folder = arguments.out.clone().unwrap_or(named);

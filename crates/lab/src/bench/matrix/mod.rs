@@ -14,11 +14,10 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use quorate_node::client::ClientConfig;
 use quorate_node::config::{Combination, Durability, LeaderName};
 use quorate_node::testnet;
 
-use super::BenchError;
+use super::{BenchError, count_on};
 use crate::counting::{Counting, Interval, Size, Verdict};
 use crate::local::{Fresh, LocalCluster, LocalError};
 
@@ -96,6 +95,7 @@ impl Matrix {
             options,
             arguments: Vec::new(),
             own_arguments: BTreeMap::new(),
+            network: None,
         };
         let began = Instant::now();
         cluster.run(|cluster, _| {
@@ -113,19 +113,7 @@ impl Matrix {
         began: Instant,
         row: &mut MatrixRow,
     ) -> Result<(), BenchError> {
-        // What still runs on it when something failed ends with it.
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .build()
-            .map_err(|source| BenchError::Io { what: "no runtime", source })?;
-        let config = ClientConfig {
-            replicas: cluster.addresses(),
-            session: cluster.session(),
-            give_up_after: None,
-            incarnation: None,
-        };
-        let counting = runtime.block_on(Counting::begin(config, SIZE, PATIENCE))?;
+        let (runtime, counting) = count_on(cluster, SIZE, PATIENCE)?;
         await_answers(&counting)?;
         row.start_ms = Some(ms(began.elapsed()));
         std::thread::sleep(WARM_UP);

@@ -1,0 +1,153 @@
+//! Where the time of a command goes, as replicas tell it at `/profile`: what their threads do, and what a frame waits
+//! for at the replica that proposes its block and at those that vote for it.
+
+use std::collections::BTreeMap;
+
+use quorate_node::replica::profile::{STAGES, WAITS};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::local::LocalCluster;
+
+/// Durations by classes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Durations {
+    sum_ns: u64,
+    /// By a class's upper bound in nanoseconds: how many.
+    classes_ns: BTreeMap<u64, u64>,
+}
+
+impl Durations {
+    fn read(value: &Value) -> Self {
+        let pairs = value["classes_ns"].as_array().into_iter().flatten();
+        let pairs = pairs.filter_map(|pair| Some((pair[0].as_u64()?, pair[1].as_u64()?)));
+        Self { sum_ns: value["sum_ns"].as_u64().unwrap_or(0), classes_ns: pairs.collect() }
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.sum_ns += other.sum_ns;
+        for (bound, count) in &other.classes_ns {
+            *self.classes_ns.entry(*bound).or_default() += count;
+        }
+    }
+
+    fn remove(&mut self, before: &Self) {
+        self.sum_ns = self.sum_ns.saturating_sub(before.sum_ns);
+        for (bound, count) in &before.classes_ns {
+            if let Some(now) = self.classes_ns.get_mut(bound) {
+                *now = now.saturating_sub(*count);
+            }
+        }
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.classes_ns.values().sum()
+    }
+
+    /// All of them together, in seconds.
+    #[must_use]
+    pub fn seconds(&self) -> f64 {
+        self.sum_ns as f64 / 1e9
+    }
+
+    /// Their mean, in microseconds; 0 if there are none.
+    #[must_use]
+    pub fn mean_us(&self) -> f64 {
+        self.sum_ns as f64 / 1e3 / self.count().max(1) as f64
+    }
+
+    /// That which a share of `quantile` does not exceed, in microseconds, at most an eighth too long.
+    #[must_use]
+    pub fn quantile_us(&self, quantile: f64) -> f64 {
+        let rank = (self.count() as f64 * quantile).ceil() as u64;
+        let mut seen = 0;
+        let class = self.classes_ns.iter().find(|(_, count)| {
+            seen += **count;
+            seen >= rank
+        });
+        class.map_or(0.0, |(bound, _)| *bound as f64 / 1e3)
+    }
+}
+
+/// What some replicas told, put together.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Profile {
+    /// By [`STAGES`]: each visit of a thread.
+    pub stages: BTreeMap<&'static str, Durations>,
+    /// By [`WAITS`]: frames that were followed at the replica that proposed their block.
+    pub led: BTreeMap<&'static str, Durations>,
+    /// The same at the others.
+    pub followed: BTreeMap<&'static str, Durations>,
+}
+
+impl Profile {
+    /// What all replicas that are up have counted since their start.
+    #[must_use]
+    pub fn of(cluster: &LocalCluster) -> Self {
+        let mut profile = Self::default();
+        for told in cluster.up().filter_map(|id| cluster.ask(id, "/profile")) {
+            add(&mut profile.stages, &STAGES, &told["stages"]);
+            add(&mut profile.led, &WAITS, &told["led"]);
+            add(&mut profile.followed, &WAITS, &told["followed"]);
+        }
+        profile
+    }
+
+    /// What came on top since `before`.
+    #[must_use]
+    pub fn since(mut self, before: &Self) -> Self {
+        for (now, then) in [
+            (&mut self.stages, &before.stages),
+            (&mut self.led, &before.led),
+            (&mut self.followed, &before.followed),
+        ] {
+            for (name, durations) in now {
+                if let Some(then) = then.get(name) {
+                    durations.remove(then);
+                }
+            }
+        }
+        self
+    }
+}
+
+fn add(to: &mut BTreeMap<&'static str, Durations>, names: &[&'static str], told: &Value) {
+    for name in names {
+        to.entry(name).or_default().add(&Durations::read(&told[*name]));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn durations(value: &Value) -> Durations {
+        Durations::read(value)
+    }
+
+    #[test]
+    fn what_was_before_is_taken_away_and_replicas_are_put_together() {
+        let told =
+            json!({ "persist": { "sum_ns": 9_000, "classes_ns": [[1_024, 1], [8_192, 1]] } });
+        let before = json!({ "persist": { "sum_ns": 1_000, "classes_ns": [[1_024, 1]] } });
+        let mut now = Profile::default();
+        add(&mut now.stages, &["persist"], &told);
+        add(&mut now.stages, &["persist"], &told);
+        let mut then = Profile::default();
+        add(&mut then.stages, &["persist"], &before);
+        let since = now.since(&then);
+        let persist = &since.stages["persist"];
+        assert_eq!((persist.count(), persist.seconds()), (3, 17e-6));
+        assert_eq!((persist.quantile_us(0.3), persist.quantile_us(0.5)), (1.024, 8.192));
+    }
+
+    #[test]
+    fn nothing_has_no_mean() {
+        let none = durations(&json!({}));
+        assert_eq!((none.count(), none.mean_us(), none.quantile_us(0.5)), (0, 0.0, 0.0));
+    }
+}
