@@ -69,7 +69,11 @@ impl Folders for FileFolders {
 
     fn open(&self, number: u64) -> io::Result<Arc<dyn disk::Disk>> {
         let place = self.place(number);
-        std::fs::create_dir_all(&place)?;
+        if !place.exists() {
+            std::fs::create_dir_all(&place)?;
+            // What is synced within it must not go with its name.
+            std::fs::File::open(&self.path)?.sync_all()?;
+        }
         let lock = FolderLock::acquire(&place).map_err(io::Error::other)?;
         Ok(Arc::new(Locked { disk: FileDisk::open(&place)?, _lock: lock }))
     }
