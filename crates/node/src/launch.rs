@@ -10,9 +10,7 @@ use quorate_core::replica;
 use quorate_core::{Committee, mempool};
 use tokio::net::TcpListener;
 
-use crate::config::{
-    Application, Cluster, HostPort, Keys, Loaded, Node, StateStore, public_half,
-};
+use crate::config::{Application, Cluster, HostPort, Keys, Loaded, Node, StateStore, public_half};
 use crate::http::{self, Facts};
 use crate::protocol;
 use crate::replica::{Running, Setup, StartError, data};
@@ -152,8 +150,8 @@ pub async fn launch(
         Application::Kv => match loaded.node.storage.state {
             StateStore::Memory => setup.start(peer, client, Box::new(kv::KeyValue::new))?,
             StateStore::Disk => {
-                let shelf = data::state_shelf(&loaded.node.storage.folder)
-                    .map_err(StartError::Data)?;
+                let shelf =
+                    data::state_shelf(&loaded.node.storage.folder).map_err(StartError::Data)?;
                 setup.start(peer, client, Box::new(move || kv::KeyValue::on_disk(&shelf)))?
             }
         },

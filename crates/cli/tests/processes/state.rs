@@ -7,8 +7,8 @@ use std::time::Duration;
 use quorate_node::http;
 use quorate_node::launch::last_http_address;
 
-use crate::cluster::writers::{Shape, Writers, assert_written};
 use crate::cluster::Cluster;
+use crate::cluster::writers::{Shape, Writers, assert_written};
 
 const ALL: [usize; 4] = [0, 1, 2, 3];
 const ON_DISK: [usize; 2] = [2, 3];

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use quorate_core::client::message::Response;
-use quorate_core::execution::ExecutionError;
 use quorate_core::crypto::{Check, Form, Scheme, Share, Signature, Signer, Statement};
+use quorate_core::execution::ExecutionError;
 use quorate_core::protocol::{Event, Protocol};
 use quorate_core::replica::drive::{self, Stage};
 use quorate_core::replica::message::PeerMessage;

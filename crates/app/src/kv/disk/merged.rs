@@ -93,9 +93,9 @@ pub(super) struct Frozen {
 impl Snapshot for Frozen {
     fn chunks(&self, sink: &mut dyn FnMut(&[u8]) -> bool) {
         if let Some(store) = &self.store {
-            // Who keeps this snapshot lets the log below it go: the store must not fall behind it in a loss of power. If it does, or
-            // cannot be synced, it is made again from the snapshot.
-            let _ = store.sync();
+            // Who keeps this snapshot lets the log below it go: the store must not fall behind it in a loss of power. If it does, it is made
+            // again from the snapshot; that it cannot be written out is told at the next commit.
+            let _ = store.checkpoint();
         }
         let mut cutter = Cutter::new(self.len, sink);
         let fail = |error| {
