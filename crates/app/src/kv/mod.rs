@@ -90,13 +90,13 @@ impl<M: Storage> KeyValue<M> {
     /// How many keys there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.map.len()
+        self.map.count()
     }
 
     /// Whether there is no key.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.map.len() == 0
+        self.map.count() == 0
     }
 }
 

@@ -51,7 +51,7 @@ pub(super) fn read<M: Storage>(
         Command::Type(key) => {
             encode::status(out, find(map, key).map_or("none", |entry| entry.value.kind().name()));
         }
-        Command::DbSize => encode::count(out, map.len()),
+        Command::DbSize => encode::count(out, map.count()),
         Command::Keys(pattern) => return keys(map, pattern, allowance, out),
         Command::Scan(ref wanted) => scan(map, wanted, allowance, out),
         // The empty command has the empty reply. Writes do not come here.
@@ -110,7 +110,7 @@ fn keys<M: Storage>(
     allowance: &mut Allowance,
     out: &mut Vec<u8>,
 ) -> Result<(), Refused> {
-    if map.len() > MAX_KEYS_LISTED {
+    if map.count() > MAX_KEYS_LISTED {
         return Err(Refused::TooManyKeys);
     }
     let start = out.len();

@@ -14,7 +14,7 @@ use super::value::{Entry, Fields, Value};
 pub trait Storage: Send + sealed::Sealed {
     /// How many entries there are.
     #[doc(hidden)]
-    fn len(&self) -> usize;
+    fn count(&self) -> usize;
     #[doc(hidden)]
     fn get(&self, place: &Hash) -> Option<Found<'_>>;
     #[doc(hidden)]
@@ -115,7 +115,7 @@ pub struct Memory {
 impl sealed::Sealed for Memory {}
 
 impl Storage for Memory {
-    fn len(&self) -> usize {
+    fn count(&self) -> usize {
         self.map.len()
     }
 

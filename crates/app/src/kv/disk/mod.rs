@@ -235,7 +235,7 @@ impl Drop for Disk {
 impl sealed::Sealed for Disk {}
 
 impl Storage for Disk {
-    fn len(&self) -> usize {
+    fn count(&self) -> usize {
         self.len
     }
 
