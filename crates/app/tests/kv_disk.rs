@@ -50,6 +50,8 @@ proptest! {
             match action {
                 0 => held = Some((disk.snapshot(), chunks(&*memory.snapshot()))),
                 1 => {
+                    // Both have the store open, which one process at a time may.
+                    held = None;
                     drop(disk);
                     disk = KeyValue::on_disk(&folders.shelf());
                     prop_assert!(keeper(&mut disk).turn_back().unwrap());
