@@ -10,9 +10,11 @@ HOURS ?= 8
 SEED ?= 1000000
 # Which study `make study` runs.
 NAME ?= batch-sizes
+# Which fuzz target `make fuzz-store` runs: operations, pages or log.
+TARGET ?= operations
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench bench-matrix bench-crypto bench-transport bench-store study studies-quick crash-store kill-store loom coverage pictures sim seeds soak twins mutants model spec audit format-check lint deny docs wasm unit
+.PHONY: help demo test bench bench-matrix bench-crypto bench-transport bench-store study studies-quick crash-store kill-store loom coverage pictures sim seeds soak twins mutants model spec audit format-check lint deny docs wasm unit fuzz-store header bindings
 
 help: ## Print this.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +55,20 @@ crash-store: ## Lose the power of a store in 100,000 ways and more; ARGS="states
 
 kill-store: ## kill -9 a store under load 200 times.
 	QUORATE_STORE_KILLS=200 $(CARGO) test $(LOCKED) --package quorate-store --test lazy_trie kill
+
+fuzz-store: ## Fuzz the store for MINUTES (TARGET=operations, pages or log); wants cargo-fuzz and a nightly compiler.
+	@cargo fuzz --version >/dev/null 2>&1 || { echo "cargo-fuzz is missing: cargo install cargo-fuzz" >&2; exit 1; }
+	cd crates/store && cargo +nightly fuzz run $(TARGET) -- -max_total_time=$$(( $(MINUTES) * 60 )) -max_len=2048 -len_control=0 $(ARGS)
+
+header: ## Write crates/store-c/quorate_store.h from the crate.
+	QUORATE_WRITE_HEADER=1 $(CARGO) test $(LOCKED) --package quorate-store-c --test header
+
+bindings: ## The store's C tests, and the Go package with its tests and example (wants go).
+	$(CARGO) test $(LOCKED) --package quorate-store-c
+	$(CARGO) build $(LOCKED) --package quorate-store-c
+	@command -v go >/dev/null || { echo "go is missing: install Go 1.23 or newer" >&2; exit 1; }
+	cd bindings/go && CGO_LDFLAGS="-L$(CURDIR)/target/debug" go vet ./... && CGO_LDFLAGS="-L$(CURDIR)/target/debug" go test -race -count=1 ./...
+	cd examples/go && CGO_LDFLAGS="-L$(CURDIR)/target/debug" go run . $$(mktemp -d)/planets
 
 loom: ## Every interleaving of the store's readers with its writer.
 	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom $(CARGO) test $(LOCKED) --package quorate-store --lib readers

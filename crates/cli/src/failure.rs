@@ -60,6 +60,11 @@ impl Failure {
         Self { exit, findings: vec![finding] }
     }
 
+    /// A failure of several causes, at least one.
+    pub fn of_all(exit: Exit, findings: Vec<Finding>) -> Self {
+        Self { exit, findings }
+    }
+
     /// The system refused something about `path`.
     pub fn io(what: impl fmt::Display, path: &Path, remedy: &str) -> Self {
         let place = Place::File(path.to_owned());

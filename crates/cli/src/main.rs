@@ -67,6 +67,9 @@ enum Command {
     Twins(commands::twins::Command),
     /// Print the protocols there are, and what goes with them.
     Protocols,
+    /// Look into a lazy-trie store, the key-value store on disk, and mend it.
+    #[command(subcommand)]
+    Store(commands::store::Command),
     /// Print decided blocks, proven by their certificates.
     Pull(commands::pull::Arguments),
     /// Make a secret key and print its public half.
@@ -93,6 +96,7 @@ fn main() -> ExitCode {
         Command::Experiment(command) => commands::experiment::run(&command, cli.output),
         Command::Net(command) => commands::net::run(&command, cli.output),
         Command::Twins(command) => commands::twins::run(&command, cli.output),
+        Command::Store(command) => commands::store::run(&command, cli.output),
         Command::Pull(arguments) => commands::pull::run(&arguments, cli.output),
         Command::Start(arguments) => commands::start::run(&arguments, cli.output),
         Command::Gateway(arguments) => commands::gateway::run(&arguments, cli.output),

@@ -32,7 +32,7 @@ use quorate_core::crypto::ClientSigner;
 use quorate_node::client::{Client, ClientConfig, ReplicaAddress};
 
 pub use distribution::{Counts, Distribution};
-pub use popularity::Popularity;
+pub use popularity::{Keys, Popularity};
 pub use report::{Interval, LoadReport};
 pub use workload::{Answer, Command, Workload, WorkloadError};
 pub use ycsb::{Expected, Mix, Records};

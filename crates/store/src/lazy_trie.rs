@@ -32,6 +32,7 @@ mod capture;
 mod check;
 mod checkpoint;
 mod classes;
+mod compact;
 mod digests;
 mod edit;
 mod entry;
@@ -57,7 +58,8 @@ mod versions;
 mod writer;
 
 pub use batch::{BATCH_LIMIT_BYTES, Batch};
-pub use check::Checked;
+pub use check::{Checked, Damage};
+pub use compact::Compacted;
 pub use error::Error;
 pub use hash::Hash;
 pub use head::FORMAT_VERSION;

@@ -16,6 +16,7 @@ pub mod pull;
 pub mod sim;
 pub mod start;
 pub mod status;
+pub mod store;
 pub mod testnet;
 pub mod testnet_up;
 pub mod twins;

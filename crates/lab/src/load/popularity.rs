@@ -54,7 +54,7 @@ impl Zipf {
 
 /// Chooses keys.
 #[derive(Clone, Debug)]
-pub(super) struct Keys {
+pub struct Keys {
     popularity: Popularity,
     zipf: Option<Zipf>,
     count: u64,
@@ -62,13 +62,14 @@ pub(super) struct Keys {
 
 impl Keys {
     /// Among `count` keys to begin with, at least one.
-    pub(super) fn new(popularity: Popularity, count: u64) -> Self {
+    #[must_use]
+    pub fn new(popularity: Popularity, count: u64) -> Self {
         let zipf = (popularity != Popularity::Uniform).then(|| Zipf::new(count));
         Self { popularity, zipf, count: count.max(1) }
     }
 
     /// A key, where `now` keys exist, which are at least those of the beginning.
-    pub(super) fn choose(&self, now: u64, random: &mut Random) -> u64 {
+    pub fn choose(&self, now: u64, random: &mut Random) -> u64 {
         let Some(zipf) = &self.zipf else { return random.below(now) };
         let rank = zipf.rank(random);
         match self.popularity {

@@ -215,7 +215,11 @@ pub fn open<S: StateMachine>(
         Durability::Os => wal::Durability::Os,
     };
     let options = quorate_journal::OpenOptions {
-        log: log_options(owner, options.log_window_bytes),
+        // What no commit syncs need not be made ready for syncs.
+        log: wal::Options {
+            filled: options.durability == Durability::Sync,
+            ..log_options(owner, options.log_window_bytes)
+        },
         durability,
         rejoin: options.rejoin,
         sessions: options.sessions,

@@ -4,6 +4,7 @@ use super::bucket::Bucket;
 use super::digests::verify::Survey;
 use super::entry::{Address, Entry, Kind};
 use super::error::Error;
+use super::head::HEAD_NAME;
 use super::item;
 use super::memory::View;
 use super::node::{self, Node};
@@ -24,7 +25,35 @@ pub struct Checked {
     /// How many nodes the longest path has.
     pub height: usize,
     /// What is damaged, the first thousand.
-    pub damage: Vec<String>,
+    pub damage: Vec<Damage>,
+}
+
+/// Something that is not as it was written, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// The file.
+    pub file: String,
+    /// Byte offset in it.
+    pub offset: u64,
+    /// What is wrong there.
+    pub what: String,
+}
+
+impl std::fmt::Display for Damage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} is damaged at offset {}: {}", self.file, self.offset, self.what)
+    }
+}
+
+impl From<Error> for Damage {
+    fn from(error: Error) -> Damage {
+        match error {
+            Error::Damaged { file, offset, what } => {
+                Damage { file, offset, what: what.to_string() }
+            }
+            other => Damage { file: HEAD_NAME.to_string(), offset: 0, what: other.to_string() },
+        }
+    }
 }
 
 /// No more is listed.
@@ -53,22 +82,22 @@ impl Store {
         walk.entry(snapshot.tree());
         let Walk { mut seen, mut checked, aside, view, .. } = walk;
         if let Some(root) = snapshot.digests() {
-            let hashing = self.shared.options.value_digest;
+            let hashing = self.shared.options.digest_of_values();
             let mut survey = Survey { view, hashing, seen, leaves: 0, damage: Vec::new() };
             survey.root(root);
-            survey.damage.iter().for_each(|error| checked.note(error.to_string()));
+            survey.damage.into_iter().for_each(|error| checked.note(error));
             if survey.leaves != checked.items - aside {
                 let (leaves, items) = (survey.leaves, checked.items - aside);
-                checked.note(format!("{leaves} of {items} items have the digest they should"));
+                let what = format!("{leaves} of {items} items have the digest they should");
+                checked.note(Damage { file: HEAD_NAME.to_string(), offset: 0, what });
             }
             seen = survey.seen;
         }
         if writer.pending.is_empty() && writer.stopped.is_none() {
             if checked.items != writer.totals.items {
-                checked.note(format!(
-                    "{} items were found, {} counted",
-                    checked.items, writer.totals.items
-                ));
+                let what =
+                    format!("{} items were found, {} counted", checked.items, writer.totals.items);
+                checked.note(Damage { file: HEAD_NAME.to_string(), offset: 0, what });
             }
             seen.extend(writer.space.waiting());
             compare(&writer.space, &seen, &mut checked);
@@ -87,28 +116,27 @@ fn compare(space: &super::space::Space, seen: &BTreeSet<Address>, checked: &mut 
             _ => continue,
         };
         if slab.used.count() + slab.unused != slab.slots {
-            checked.note(format!("slab {index}: the count of free slots is wrong"));
+            let address = space.memory.address(index as u32, 0);
+            checked.note(space.memory.damaged(address, "the count of a slab's free slots"));
         }
         taken.extend(
             slab.used.iter().map(|slot| space.memory.address(index as u32, slot * slot_bytes)),
         );
     }
     for address in taken.difference(seen) {
-        let (slab, _) = space.place(*address);
         if !space.is_idle_slot(*address) {
-            checked
-                .note(format!("slab {slab}: the slot at {} is taken by nothing", address.bytes()));
+            checked.note(space.memory.damaged(*address, "a slot that nothing leads to"));
         }
     }
     for address in seen.difference(&taken) {
-        checked.note(format!("the slot at {} is in use and not taken", address.bytes()));
+        checked.note(space.memory.damaged(*address, "a slot in use that counts as free"));
     }
 }
 
 impl Checked {
-    fn note(&mut self, damage: String) {
+    fn note(&mut self, damage: impl Into<Damage>) {
         if self.damage.len() < DAMAGE_LISTED {
-            self.damage.push(damage);
+            self.damage.push(damage.into());
         }
     }
 }
@@ -130,11 +158,11 @@ impl Walk<'_> {
         }
         if !self.seen.insert(entry.address()) {
             let damage = self.view.memory().damaged(entry.address(), "two entries lead there");
-            self.checked.note(damage.to_string());
+            self.checked.note(damage);
             return;
         }
         if let Err(error) = self.look_into(entry) {
-            self.checked.note(error.to_string());
+            self.checked.note(error);
         }
     }
 

@@ -1,6 +1,7 @@
 //! Opening a store: the last checkpoint, then what the log has beyond it.
 
 use super::checkpoint;
+use super::compact;
 use super::entry::Address;
 use super::error::Error;
 use super::head::{HEAD_NAME, Head, HeadFile, LOG_TO_BEGIN};
@@ -50,12 +51,25 @@ impl Store {
         Ok((store, recovered))
     }
 
-    /// The same on any disk, which nobody else may use meanwhile.
+    /// Whether the store in a folder was created as an authenticated one; `None` if there is no store.
+    ///
+    /// # Errors
+    /// As [`Store::open`], as far as the head alone tells.
+    pub fn is_authenticated(folder: impl AsRef<Path>) -> Result<Option<bool>, Error> {
+        if !folder.as_ref().is_dir() {
+            return Ok(None);
+        }
+        let disk = FileDisk::open(folder.as_ref()).map_err(Error::io("the folder", "open"))?;
+        Ok(HeadFile::open(&disk)?.map(|(file, _)| file.authenticated))
+    }
+
+    /// The same as [`Store::open`] on any disk, which nobody else may use meanwhile.
     ///
     /// # Errors
     /// As [`Store::open`], but for the lock.
     pub fn open_on(disk: Arc<dyn Disk>, options: Options) -> Result<(Store, Recovered), Error> {
         options.check()?;
+        compact::settle(&*disk)?;
         let mut recovered = Recovered::default();
         let (head_file, head) = match HeadFile::open(&*disk)? {
             Some(found) => found,
@@ -71,6 +85,14 @@ impl Store {
                 "this store is not authenticated: open it so, or copy it into a new one that is"
             };
             return Err(Error::Options { field: "authenticated", reason: reason.to_string() });
+        }
+        if options.authenticated && head_file.by_owner != options.value_digest.is_some() {
+            let reason = if head_file.by_owner {
+                "the digests of this store's values are its owner's: only the program that made it can open it"
+            } else {
+                "the digests of this store's values are BLAKE3"
+            };
+            return Err(Error::Options { field: "value_digest", reason: reason.to_string() });
         }
         let Start { memory, writer, log: mut log_side } =
             recover::recover(&disk, &options, head_file, head, &mut recovered)?;
@@ -124,7 +146,7 @@ fn create(disk: &dyn Disk, options: &Options) -> Result<(HeadFile, Head), Error>
         Geometry { identity, slab_bytes: options.slab_bytes, region_bytes: options.region_bytes };
     let head =
         Head { number: 1, version: FIRST_VERSION, log_position: LOG_TO_BEGIN, ..Head::default() };
-    HeadFile::create(disk, &geometry, options.authenticated, &head)?;
+    HeadFile::create(disk, &geometry, options, &head)?;
     HeadFile::open(disk)?.ok_or_else(|| Error::Missing { file: HEAD_NAME.to_string(), hint: "" })
 }
 

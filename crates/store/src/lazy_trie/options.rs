@@ -51,8 +51,9 @@ pub struct Options {
     /// Whether the store has a Merkle root, and proofs of what it holds: decided when it is created, an error if asked otherwise later.
     pub authenticated: bool,
     /// What stands for a value under the root: a collision-resistant hash of it, the same each time the store is opened, as the store keeps
-    /// digests and computes those of its log again. For who has values of another shape and needs their roots to be equal.
-    pub value_digest: ValueDigest,
+    /// digests and computes those of its log again. For who has values of another shape and needs their roots to be equal. `None`: BLAKE3.
+    /// Whether there is one is decided when the store is created: it cannot be opened by who does not know it.
+    pub value_digest: Option<ValueDigest>,
     /// So many versions before the newest can be read ([`Store::snapshot_at`](super::Store::snapshot_at)), as far back as the store was
     /// opened. What they hold that the newest does not stays in the space as long.
     pub kept_versions: u64,
@@ -75,7 +76,7 @@ impl Default for Options {
             limit_bytes: 1 << 40,
             write_out: WriteOut::Background,
             authenticated: false,
-            value_digest,
+            value_digest: None,
             kept_versions: 0,
         }
     }
@@ -84,7 +85,11 @@ impl Default for Options {
 impl Options {
     /// How values are hashed, if they are.
     pub(super) fn hashing(&self) -> Option<ValueDigest> {
-        self.authenticated.then_some(self.value_digest)
+        self.authenticated.then_some(self.digest_of_values())
+    }
+
+    pub(super) fn digest_of_values(&self) -> ValueDigest {
+        self.value_digest.unwrap_or(value_digest)
     }
 
     pub(super) fn check(&self) -> Result<(), Error> {

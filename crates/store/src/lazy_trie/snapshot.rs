@@ -123,7 +123,7 @@ impl<'s> Snapshot<'s> {
     ) -> Result<(Proof, Option<&[u8]>), Error> {
         let name = name.into();
         let digests = self.digests.ok_or(Error::NotAuthenticated)?;
-        let hashing = self.held.options.value_digest;
+        let hashing = self.held.options.digest_of_values();
         digests::prove::prove(self.view(), digests, &name, &name.hash(), hashing)
     }
 
@@ -168,6 +168,7 @@ impl<'s> Snapshot<'s> {
             root: Some(self.root),
             levels: Vec::new(),
             items: Vec::new(),
+            errors: Vec::new(),
             from: *from,
             seeking: true,
         }
@@ -211,6 +212,8 @@ pub struct Iter<'a> {
     levels: Vec<Level<'a>>,
     /// Items of a slot, the next one last.
     items: Vec<(Hash, Item<'a>)>,
+    /// Items of a bucket that could not be read.
+    errors: Vec<Error>,
     from: Hash,
     /// Still on the path of `from`: slots before its digits are passed over.
     seeking: bool,
@@ -228,8 +231,11 @@ impl<'a> Iter<'a> {
             }
             Kind::Bucket => {
                 for entry in Bucket::read(self.view, entry.address())?.entries() {
-                    let item = item::read(self.view, entry.address())?;
-                    self.items.push((item.hash(), item));
+                    match item::read(self.view, entry.address()) {
+                        Ok(item) => self.items.push((item.hash(), item)),
+                        // The others are none the worse for it.
+                        Err(error) => self.errors.push(error),
+                    }
                 }
                 self.items.sort_unstable_by_key(|(hash, _)| std::cmp::Reverse(*hash));
                 Ok(())
@@ -280,6 +286,9 @@ impl<'a> Iterator for Iter<'a> {
             return Some(Err(error));
         }
         loop {
+            if let Some(error) = self.errors.pop() {
+                return Some(Err(error));
+            }
             while let Some((hash, item)) = self.items.pop() {
                 if hash >= self.from {
                     return Some(Ok((hash, item)));

@@ -50,7 +50,7 @@ pub(super) fn recover(
 ) -> Result<(Start, Recovered), Error> {
     let seal = Seal::new(&options.identity);
     let names = disk.list().map_err(Error::io("the folder", "list"))?;
-    let spares = Spares::open(disk.clone(), options.segment_bytes, options.preparation, &names)?;
+    let spares = Spares::open(disk.clone(), options, &names)?;
     let segments = open_segments(&**disk, options, &names)?;
     let Some(active) = segments.last().cloned() else {
         return create(&**disk, options, seal, spares);

@@ -1,7 +1,7 @@
 //! Files that wait to become segments.
 
 use super::error::Error;
-use super::options::Preparation;
+use super::options::{Options, Preparation};
 use crate::disk::{Disk, DiskFile};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -20,6 +20,7 @@ pub(super) struct Spares {
     disk: Arc<dyn Disk>,
     segment_bytes: u64,
     preparation: Preparation,
+    filled: bool,
     ready: Vec<Spare>,
     coming: Option<JoinHandle<Result<Spare, Error>>>,
     next_number: u64,
@@ -41,14 +42,14 @@ impl Spares {
     /// Takes over the spares an earlier run left among `names`; those of another size are removed.
     pub(super) fn open(
         disk: Arc<dyn Disk>,
-        segment_bytes: u64,
-        preparation: Preparation,
+        options: &Options,
         names: &[String],
     ) -> Result<Spares, Error> {
         let mut spares = Spares {
             disk,
-            segment_bytes,
-            preparation,
+            segment_bytes: options.segment_bytes,
+            preparation: options.preparation,
+            filled: options.filled,
             ready: Vec::new(),
             coming: None,
             next_number: 0,
@@ -58,7 +59,7 @@ impl Spares {
             spares.next_number = spares.next_number.max(number.saturating_add(1));
             let file = spares.disk.open(name).map_err(Error::io(name, "open"))?;
             let size = file.size().map_err(Error::io(name, "measure"))?;
-            if size == segment_bytes && spares.ready.len() < SPARES_KEPT {
+            if size == options.segment_bytes && spares.ready.len() < SPARES_KEPT {
                 spares.ready.push(Spare { name: name.clone(), file });
             } else {
                 spares.disk.remove(name).map_err(Error::io(name, "remove"))?;
@@ -76,10 +77,10 @@ impl Spares {
             return Ok(());
         }
         let name = self.next_name();
-        let (disk, size) = (self.disk.clone(), self.segment_bytes);
+        let (disk, size, filled) = (self.disk.clone(), self.segment_bytes, self.filled);
         let work = thread::Builder::new().name("wal-prepare".to_string());
         let handle = work
-            .spawn(move || make(&*disk, name, size))
+            .spawn(move || make(&*disk, name, size, filled))
             .map_err(Error::io("a spare", "start a thread for"))?;
         self.coming = Some(handle);
         Ok(())
@@ -98,7 +99,7 @@ impl Spares {
             });
         }
         let name = self.next_name();
-        make(&*self.disk, name, self.segment_bytes)
+        make(&*self.disk, name, self.segment_bytes, self.filled)
     }
 
     /// Keeps the file of a retired segment, or removes it. The change of names is not durable yet.
@@ -139,8 +140,13 @@ impl Drop for Spares {
     }
 }
 
-/// Makes a file of zeros. The sync is only for speed: the first commit should not pay for the allocation.
-fn make(disk: &dyn Disk, name: String, size: u64) -> Result<Spare, Error> {
+/// Makes a file of zeros, or one that has its blocks reserved. The sync is only for speed: the first commit should not pay
+/// for the allocation.
+fn make(disk: &dyn Disk, name: String, size: u64, filled: bool) -> Result<Spare, Error> {
+    if !filled {
+        let file = disk.reserve(&name, size).map_err(Error::io(&name, "create"))?;
+        return Ok(Spare { name, file });
+    }
     let file = disk.create(&name, size).map_err(Error::io(&name, "create"))?;
     file.sync_data().map_err(Error::io(&name, "sync"))?;
     Ok(Spare { name, file })

@@ -257,7 +257,7 @@ fn readers_beside_a_writer_see_roots_of_what_they_read() {
         }
         let _stop = Stop(&stopped);
         let mut random = Random(99);
-        for _ in 0..1500 {
+        for _ in 0..400 {
             let mut batch = Batch::new();
             for _ in 0..8 {
                 let key = random.below(400).to_le_bytes();
@@ -300,7 +300,7 @@ fn what_is_aside_is_kept_and_not_under_the_root() {
     }
     let check = |store: &Store| {
         let checked = store.check().unwrap();
-        assert_eq!(checked.damage, Vec::<String>::new());
+        assert_eq!(checked.damage, []);
         assert!(checked.items > model.len() as u64);
         let snapshot = store.snapshot().unwrap();
         assert_eq!(snapshot.iter_from(&Hash::FIRST_UNDER_ROOT).count(), model.len());
@@ -320,7 +320,7 @@ fn what_is_aside_is_kept_and_not_under_the_root() {
 #[test]
 fn values_may_be_hashed_as_their_owner_says() {
     let by_length = |value: &[u8]| [value.len() as u8; 32];
-    let options = Options { value_digest: by_length, ..options() };
+    let options = Options { value_digest: Some(by_length), ..options() };
     let disk = MemoryDisk::new();
     let store = open(&disk, options.clone());
     store.put(b"one", b"abc").unwrap();
@@ -330,8 +330,11 @@ fn values_may_be_hashed_as_their_owner_says() {
     assert_eq!(store.root().unwrap(), root);
     let proof = store.snapshot().unwrap().prove(b"two").unwrap();
     assert_eq!(proof.verify(&root, b"two").unwrap(), Some([4; 32]));
-    assert_eq!(store.check().unwrap().damage, Vec::<String>::new());
+    assert_eq!(store.check().unwrap().damage, []);
     drop(store);
+    let stranger = Options { value_digest: None, ..options.clone() };
+    let refused = Store::open_on(Arc::new(disk.clone()), stranger).err();
+    assert!(matches!(refused, Some(Error::Options { field: "value_digest", .. })), "{refused:?}");
     assert_eq!(open(&disk, options).root().unwrap(), root);
 }
 
@@ -344,4 +347,54 @@ fn a_shared_snapshot_outlives_its_store() {
     drop(store);
     let read = std::thread::spawn(move || snapshot.get(b"key").unwrap());
     assert_eq!(read.join().unwrap(), Some(b"before".to_vec()));
+}
+
+#[test]
+fn a_batch_that_finds_no_room_leaves_the_root_as_it_was() {
+    let store = open(&MemoryDisk::new(), Options { limit_bytes: 256 << 10, ..options() });
+    let mut model = Model::new();
+    let mut refused = 0;
+    for number in 0..400u32 {
+        let mut batch = Batch::new();
+        let mut after = model.clone();
+        for part in 0..8u32 {
+            let key = (number * 8 + part).to_le_bytes();
+            batch.put(&key, &[number as u8; 200]).unwrap();
+            after.insert(Hash::of(&key), vec![number as u8; 200]);
+        }
+        match store.write(&batch) {
+            Ok(()) => model = after,
+            Err(Error::LimitReached { .. }) => refused += 1,
+            Err(error) => panic!("{error}"),
+        }
+        assert_root(&store, &model, "after a batch");
+        if refused == 5 {
+            break;
+        }
+    }
+    assert_eq!(refused, 5);
+    assert_holds(&store, &model);
+}
+
+#[test]
+fn what_best_effort_recovery_takes_has_its_root() {
+    let disk = MemoryDisk::new();
+    let log = Options { checkpoint_bytes: 8 << 20, ..options() };
+    let store = open(&disk, log.clone());
+    let (mut model, mut random) = (Model::new(), Random(31));
+    let mut roots = vec![EMPTY_ROOT];
+    for _ in 0..200 {
+        change(&store, &mut model, &mut random, 60).unwrap();
+        roots.push(root_of(&model));
+    }
+    drop(store);
+    let name = disk.list().unwrap().into_iter().find(|name| name.ends_with("0.wal")).unwrap();
+    disk.flip_bit(&name, 30_000, 3).unwrap();
+    let salvaging = Options { recovery: quorate_store::lazy_trie::Recovery::BestEffort, ..log };
+    let (store, recovered) = Store::open_on(Arc::new(disk), salvaging).unwrap();
+    assert!(recovered.lost.is_some());
+    let prefix = recovered.replayed_batches as usize;
+    assert!((1..200).contains(&prefix), "{prefix}");
+    assert_eq!(store.root().unwrap(), roots[prefix]);
+    assert_eq!(store.check().unwrap().damage, []);
 }

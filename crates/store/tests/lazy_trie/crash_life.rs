@@ -87,7 +87,7 @@ impl Life {
 }
 
 /// All ways in which the disk might be left behind operation `cut`.
-fn fates(crash: &CrashDisk, cut: usize, coins: u64) -> Vec<Fate> {
+pub fn fates(crash: &CrashDisk, cut: usize, coins: u64) -> Vec<Fate> {
     let mut fates = vec![Fate::Kept, Fate::Lost, Fate::ContentLost, Fate::NamesLost];
     fates.extend((0..coins).map(|n| Fate::Mixed { seed: (cut as u64) << 16 | n }));
     if let Some(sectors) = cut.checked_sub(1).and_then(|last| crash.sectors(last)) {

@@ -91,6 +91,31 @@ fn no_flipped_bit_is_ever_believed() {
     assert!(refused > 20 && found > 100 && harmless > 100, "{refused} {found} {harmless}");
 }
 
+/// One damaged item takes no other along, wherever it is: iterating tells it, and finds all the rest in order.
+#[test]
+fn iterating_passes_over_a_damaged_item_alone() {
+    let disk = MemoryDisk::new();
+    let options = Options { bucket_items: 64, ..small_options() };
+    let (store, _) = Store::open_on(Arc::new(disk.clone()), options.clone()).unwrap();
+    for item in 1..=50_u8 {
+        store.put(&[item; 8], &[item; 40]).unwrap();
+    }
+    store.checkpoint().unwrap();
+    drop(store);
+    let region = disk.content("000000.space").unwrap();
+    for item in 1..=50_u8 {
+        let rotten = disk.fork();
+        let value = [item; 48];
+        let at = region.windows(48).position(|window| window == value).expect("key and value");
+        rotten.flip_bit("000000.space", at as u64 + 20, 1).unwrap();
+        let (store, _) = Store::open_on(Arc::new(rotten), options.clone()).unwrap();
+        let snapshot = store.snapshot().unwrap();
+        let (found, errors): (Vec<_>, Vec<_>) = snapshot.iter().partition(Result::is_ok);
+        assert_eq!((found.len(), errors.len()), (49, 1), "item {item}");
+        assert!(found.iter().is_sorted_by_key(|item| item.as_ref().ok().map(|(hash, _)| *hash)));
+    }
+}
+
 #[test]
 fn zeroed_sectors_are_found() {
     let (disk, model) = grown(400, true);

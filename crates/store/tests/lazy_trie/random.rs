@@ -201,7 +201,7 @@ pub fn assert_holds(store: &Store, model: &Model) {
     }
     assert_root(store, model, "content");
     let checked = store.check().unwrap();
-    assert_eq!(checked.damage, Vec::<String>::new());
+    assert_eq!(checked.damage, []);
     assert_eq!(checked.items, model.len() as u64);
     assert_eq!(store.statistics().items, model.len() as u64);
 }

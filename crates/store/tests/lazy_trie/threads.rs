@@ -70,7 +70,7 @@ fn readers_see_whole_batches_while_writers_write() {
         stop.store(true, Ordering::Relaxed);
     });
     assert!(store.statistics().checkpoints > 2);
-    assert_eq!(store.check().unwrap().damage, Vec::<String>::new());
+    assert_eq!(store.check().unwrap().damage, []);
 }
 
 #[test]

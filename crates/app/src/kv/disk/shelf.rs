@@ -152,7 +152,7 @@ impl Shelf {
         let next = left.last().map_or(1, |last| last + 1);
         let options = lazy_trie::Options {
             authenticated: true,
-            value_digest: entry::digest,
+            value_digest: Some(entry::digest),
             // The replica's log makes commands durable.
             durability: Durability::Os,
             ..options

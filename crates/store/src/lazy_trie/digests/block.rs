@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  0  CRC-32C of bytes 4 to the end, begun with the address (set when the block is written out)
-//!  4  number of children u8, n | 5 zero [3] | 8 root of the lazy-trie u64 | 16 version u64 (both zero but in the root)
+//!  4  number of children u8, n, at most 16 | 5 zero [3] | 8 root of the lazy-trie u64 | 16 version u64 (both zero but in the root)
 //! 24  the children, u64 each: items, or blocks | their digests [32] each
 //!  …  between each two neighbours: the digest of the join there [32] each | its bit, u8 each
 //! ```

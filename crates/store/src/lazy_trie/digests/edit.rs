@@ -80,7 +80,7 @@ impl Thawed {
                 Way::Beside(from, to) => break (from, to),
                 Way::Child(child) => {
                     let kid = self.block(at).kids[child];
-                    if kid == NONE || self.top_bit(kid) > parting {
+                    if kid == NONE || self.block(kid).top_bit() > Some(parting) {
                         break (child, child + 1);
                     }
                     at = kid;
@@ -95,11 +95,6 @@ impl Thawed {
         }
         self.divide(space, at);
         Ok(())
-    }
-
-    fn top_bit(&mut self, block: u32) -> u8 {
-        let bits = &self.block(block).bits;
-        bits.get(topmost(bits)).copied().unwrap_or(u8::MAX)
     }
 
     /// Divides a block with too many children at its topmost join, and then those above for which that is too much.

@@ -125,6 +125,12 @@ impl Thaw {
         self.sides = None;
     }
 
+    /// The bit of its topmost join.
+    pub(super) fn top_bit(&mut self) -> Option<u8> {
+        let top = usize::from(self.sides().top);
+        self.bits.get(top).copied()
+    }
+
     /// The digest of all it holds, of two children at least, if what is stale was hashed.
     pub(super) fn topmost(&self) -> &Digest {
         &self.joins[self.sides.map_or(0, |sides| usize::from(sides.top))]
@@ -282,6 +288,11 @@ impl Thawed {
         }
         let kid = self.fresh();
         self.block(kid).fill(&block, of, Some(entry.address()));
+        let above = self.block(of).holder(child).map(|join| self.block(of).bits[join]);
+        // Bits grow on every way down, so that each ends.
+        if above >= self.block(kid).top_bit() {
+            return Err(view.memory().damaged(entry.address(), "the bits of a block of digests"));
+        }
         self.block(of).kids[child] = kid;
         Ok(kid)
     }

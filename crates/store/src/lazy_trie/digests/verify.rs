@@ -10,6 +10,9 @@ use super::block::{Block, HEAD_BYTES, length, topmost};
 use crate::merkle::{Digest, Domain, ValueDigest, message};
 use std::collections::BTreeSet;
 
+/// Each block has a join of its own on a path, and a hash 256 bits.
+const DEPTH_LIMIT: usize = 256;
+
 /// A walk through the digest tree.
 pub(in super::super) struct Survey<'a> {
     pub(in super::super) view: View<'a>,
@@ -28,7 +31,7 @@ impl Survey<'_> {
     /// Compares all below `root`.
     pub(in super::super) fn root(&mut self, root: Entry) {
         if root != Entry::EMPTY {
-            self.block(root, true);
+            self.block(root, 0);
         }
     }
 
@@ -37,8 +40,11 @@ impl Survey<'_> {
         None
     }
 
-    fn block(&mut self, entry: Entry, root: bool) -> Below {
+    fn block(&mut self, entry: Entry, depth: usize) -> Below {
         let address = entry.address();
+        if depth > DEPTH_LIMIT {
+            return self.note(address, "a path longer than a hash");
+        }
         if !self.seen.insert(address) {
             return self.note(address, "two entries lead there");
         }
@@ -52,7 +58,7 @@ impl Survey<'_> {
         if !self.is_sealed(address) {
             return self.note(address, "the checksum of a block of digests");
         }
-        if block.len() < 2 && !root {
+        if block.len() < 2 && depth > 0 {
             return self.note(address, "a block of digests with one child");
         }
         let mut children = Vec::with_capacity(block.len());
@@ -60,7 +66,7 @@ impl Survey<'_> {
             let below = if child.kind() == Kind::Item {
                 self.leaf(child, digest, address)
             } else {
-                self.block(child, false)
+                self.block(child, depth + 1)
             };
             if below.is_some_and(|(found, ..)| found != *digest) {
                 self.note(address, "the digest of a block");

@@ -1,0 +1,3 @@
+module quorate/store
+
+go 1.23

@@ -1,0 +1,102 @@
+//! Changes that are made together.
+
+use quorate_store::lazy_trie::Batch;
+
+use crate::arguments::{bytes, handle, handle_mut};
+use crate::outcome::{QuorateStoreStatus, outcome};
+use crate::store::QuorateStore;
+
+/// Changes that are made together or not at all, in order. Freed by quorate_store_batch_free(). It belongs to no store.
+pub struct QuorateStoreBatch {
+    batch: Batch,
+}
+
+/// A batch without changes, which the caller frees by quorate_store_batch_free().
+#[unsafe(no_mangle)]
+pub extern "C" fn quorate_store_batch_new() -> *mut QuorateStoreBatch {
+    Box::into_raw(Box::new(QuorateStoreBatch { batch: Batch::new() }))
+}
+
+/// Frees a batch. What was written of it stays.
+///
+/// # Safety
+/// `batch` is NULL or was got from quorate_store_batch_new(), was not freed before, and no call uses it at the same time.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn quorate_store_batch_free(batch: *mut QuorateStoreBatch) {
+    if !batch.is_null() {
+        // SAFETY: by the contract above it came from `Box::into_raw`, and is given up now.
+        drop(unsafe { Box::from_raw(batch) });
+    }
+}
+
+/// Appends: put an item, replacing one of the same key.
+///
+/// # Safety
+/// `batch` is NULL or a batch that no other call uses at the same time; `key` has `key_bytes` bytes, `value` has `value_bytes`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn quorate_store_batch_put(
+    batch: *mut QuorateStoreBatch,
+    key: *const u8,
+    key_bytes: usize,
+    value: *const u8,
+    value_bytes: usize,
+) -> QuorateStoreStatus {
+    outcome(|| {
+        // SAFETY: by the contract above.
+        let batch = unsafe { handle_mut(batch)? };
+        // SAFETY: by the contract above.
+        let (key, value) = unsafe { (bytes(key, key_bytes)?, bytes(value, value_bytes)?) };
+        batch.batch.put(key, value)?;
+        Ok(QuorateStoreStatus::Ok)
+    })
+}
+
+/// Appends: remove the item of a key, if there is one.
+///
+/// # Safety
+/// `batch` is NULL or a batch that no other call uses at the same time; `key` has `key_bytes` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn quorate_store_batch_delete(
+    batch: *mut QuorateStoreBatch,
+    key: *const u8,
+    key_bytes: usize,
+) -> QuorateStoreStatus {
+    outcome(|| {
+        // SAFETY: by the contract above.
+        let (batch, key) = unsafe { (handle_mut(batch)?, bytes(key, key_bytes)?) };
+        batch.batch.delete(key)?;
+        Ok(QuorateStoreStatus::Ok)
+    })
+}
+
+/// Forgets all changes of a batch, so that it can be filled anew.
+///
+/// # Safety
+/// `batch` is NULL or a batch that no other call uses at the same time.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn quorate_store_batch_clear(
+    batch: *mut QuorateStoreBatch,
+) -> QuorateStoreStatus {
+    outcome(|| {
+        // SAFETY: by the contract above.
+        unsafe { handle_mut(batch)? }.batch.clear();
+        Ok(QuorateStoreStatus::Ok)
+    })
+}
+
+/// Makes the changes of a batch: one commit, all or none. The batch stays as it is.
+///
+/// # Safety
+/// `store` is NULL or an open store; `batch` is NULL or a batch that no other call changes at the same time.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn quorate_store_write(
+    store: *const QuorateStore,
+    batch: *const QuorateStoreBatch,
+) -> QuorateStoreStatus {
+    outcome(|| {
+        // SAFETY: by the contract above.
+        let (store, batch) = unsafe { (handle(store)?, handle(batch)?) };
+        store.shared.with(|store| Ok(store.write(&batch.batch)?))?;
+        Ok(QuorateStoreStatus::Ok)
+    })
+}

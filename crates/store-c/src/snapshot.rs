@@ -1,0 +1,187 @@
+//! Views of a commit: items where they lie, and all of them in order.
+
+use std::ptr;
+use std::sync::Arc;
+
+use quorate_store::lazy_trie::{Iter, Snapshot};
+
+use crate::arguments::{bytes, handle, handle_mut, place};
+use crate::outcome::{QuorateStoreStatus, outcome};
+use crate::store::{QuorateStore, Shared};
+
+/// The last commit at some moment, unchanged until freed by quorate_store_snapshot_free(). What has been replaced since is kept as long: hold it no
+/// longer than needed.
+pub struct QuorateStoreSnapshot {
+    held: Arc<Held>,
+}
+
+/// A snapshot and what it refers to.
+struct Held {
+    /// Refers to `shared`, and is dropped before it: fields are dropped in this order.
+    snapshot: Snapshot<'static>,
+    shared: Arc<Shared>,
+}
+
+/// Where an iteration is. Freed by quorate_store_iterator_free().
+pub struct QuorateStoreIterator {
+    /// Refers to `held`, and is dropped before it.
+    items: Iter<'static>,
+    held: Arc<Held>,
+}
+
+/// An item of an iteration. The bytes belong to the snapshot: they are valid until it and its iterators are freed.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct QuorateStoreItem {
+    /// The key; NULL if the item was put by the hash of its key.
+    pub key: *const u8,
+    /// Its length.
+    pub key_bytes: usize,
+    /// The value.
+    pub value: *const u8,
+    /// Its length.
+    pub value_bytes: usize,
+    /// The hash of the key, by which items are in order: BLAKE3.
+    pub hash: [u8; 32],
+}
+
+/// Takes a snapshot, which the caller frees by quorate_store_snapshot_free(). There may be 1024 at once.
+///
+/// # Safety
+/// `store` is NULL or an open store; `snapshot` is NULL or may be written to.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn quorate_store_snapshot(
+    store: *const QuorateStore,
+    snapshot: *mut *mut QuorateStoreSnapshot,
+) -> QuorateStoreStatus {
+    outcome(|| {
+        // SAFETY: by the contract above.
+        let store = unsafe { handle(store)? };
+        let snapshot = place(snapshot)?;
+        let shared = Arc::clone(&store.shared);
+        // SAFETY: what is referred to is not moved, and lives as long as `shared`, which is kept beside the snapshot and dropped after it.
+        let lasting: &'static Shared = unsafe { &*Arc::as_ptr(&shared) };
+        let taken = lasting.with(|store| Ok(store.snapshot()?))?;
+        let held = Arc::new(Held { snapshot: taken, shared });
+        // SAFETY: by the contract above.
+        unsafe { snapshot.write(Box::into_raw(Box::new(QuorateStoreSnapshot { held }))) };
+        Ok(QuorateStoreStatus::Ok)
+    })
+}
+
+/// Frees a snapshot. Its iterators stay good until they are freed themselves.
+///
+/// # Safety
+/// `snapshot` is NULL or was got from quorate_store_snapshot(), was not freed before, and no call uses it at the same time.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn quorate_store_snapshot_free(snapshot: *mut QuorateStoreSnapshot) {
+    // Its outcome has nowhere to go.
+    let _ = outcome(|| {
+        if !snapshot.is_null() {
+            // SAFETY: by the contract above it came from `Box::into_raw`, and is given up now.
+            drop(unsafe { Box::from_raw(snapshot) });
+        }
+        Ok(QuorateStoreStatus::Ok)
+    });
+}
+
+/// Finds the value of a key where it lies. The bytes belong to the snapshot: they are valid until it is freed. QUORATE_STORE_STATUS_NOT_FOUND if
+/// there is none.
+///
+/// # Safety
+/// `snapshot` is NULL or a snapshot; `key` has `key_bytes` bytes; `value` and `value_bytes` are NULL or may be written to.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn quorate_store_snapshot_get(
+    snapshot: *const QuorateStoreSnapshot,
+    key: *const u8,
+    key_bytes: usize,
+    value: *mut *const u8,
+    value_bytes: *mut usize,
+) -> QuorateStoreStatus {
+    outcome(|| {
+        // SAFETY: by the contract above.
+        let (snapshot, key) = unsafe { (handle(snapshot)?, bytes(key, key_bytes)?) };
+        let (value, value_bytes) = (place(value)?, place(value_bytes)?);
+        let held = &*snapshot.held;
+        let Some(found) = held.shared.with(|_| Ok(held.snapshot.get_ref(key)?))? else {
+            return Ok(QuorateStoreStatus::NotFound);
+        };
+        // SAFETY: by the contract above.
+        unsafe {
+            value_bytes.write(found.len());
+            value.write(found.as_ptr());
+        }
+        Ok(QuorateStoreStatus::Ok)
+    })
+}
+
+/// Begins to go through all items of a snapshot, in the order of the hashes of their keys. The caller frees what is written to `iterator` by
+/// quorate_store_iterator_free().
+///
+/// # Safety
+/// `snapshot` is NULL or a snapshot; `iterator` is NULL or may be written to.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn quorate_store_iterate(
+    snapshot: *const QuorateStoreSnapshot,
+    iterator: *mut *mut QuorateStoreIterator,
+) -> QuorateStoreStatus {
+    outcome(|| {
+        // SAFETY: by the contract above.
+        let snapshot = unsafe { handle(snapshot)? };
+        let iterator = place(iterator)?;
+        let held = Arc::clone(&snapshot.held);
+        // SAFETY: what is referred to is not moved, and lives as long as `held`, which is kept beside the iterator and dropped after it.
+        let lasting: &'static Held = unsafe { &*Arc::as_ptr(&held) };
+        let items = lasting.snapshot.iter();
+        // SAFETY: by the contract above.
+        unsafe { iterator.write(Box::into_raw(Box::new(QuorateStoreIterator { items, held }))) };
+        Ok(QuorateStoreStatus::Ok)
+    })
+}
+
+/// The next item; QUORATE_STORE_STATUS_NOT_FOUND if there is none. After QUORATE_STORE_STATUS_DAMAGED it goes on behind what could not be read.
+///
+/// # Safety
+/// `iterator` is NULL or an iterator that no other call uses at the same time; `item` is NULL or may be written to.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn quorate_store_iterator_next(
+    iterator: *mut QuorateStoreIterator,
+    item: *mut QuorateStoreItem,
+) -> QuorateStoreStatus {
+    outcome(|| {
+        // SAFETY: by the contract above.
+        let iterator = unsafe { handle_mut(iterator)? };
+        let place = place(item)?;
+        let QuorateStoreIterator { items, held } = iterator;
+        let Some((hash, found)) = held.shared.with(|_| Ok(items.next().transpose()?))? else {
+            return Ok(QuorateStoreStatus::NotFound);
+        };
+        let key = found.key();
+        let item = QuorateStoreItem {
+            key: key.map_or(ptr::null(), <[u8]>::as_ptr),
+            key_bytes: key.map_or(0, <[u8]>::len),
+            value: found.value.as_ptr(),
+            value_bytes: found.value.len(),
+            hash: hash.0,
+        };
+        // SAFETY: by the contract above.
+        unsafe { place.write(item) };
+        Ok(QuorateStoreStatus::Ok)
+    })
+}
+
+/// Frees an iterator.
+///
+/// # Safety
+/// `iterator` is NULL or was got from quorate_store_iterate(), was not freed before, and no call uses it at the same time.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn quorate_store_iterator_free(iterator: *mut QuorateStoreIterator) {
+    // Its outcome has nowhere to go.
+    let _ = outcome(|| {
+        if !iterator.is_null() {
+            // SAFETY: by the contract above it came from `Box::into_raw`, and is given up now.
+            drop(unsafe { Box::from_raw(iterator) });
+        }
+        Ok(QuorateStoreStatus::Ok)
+    });
+}
