@@ -5,6 +5,7 @@ use std::sync::Arc;
 use quorate_core::block::Block;
 use quorate_core::leader::reputation::PATIENCE;
 use quorate_core::leader::{Election, History};
+use quorate_core::pacemaker::Kind;
 use quorate_core::protocol::Protocol as _;
 use quorate_core::tree::BlockTree;
 use quorate_core::{Epoch, Height, View};
@@ -61,7 +62,9 @@ fn spoilers(cluster: &Cluster) -> Vec<bool> {
 ///    move, so that ends only when all weigh the same, `PATIENCE` views after the last commit. With
 ///    either, a liar may show the last certificate to a single replica, which then sees another leader
 ///    in the next view than the others do, until time-outs tell all of it.
-/// 4. **A run of good leaders**, as long as the chain that commits (`views_of_a_run`).
+/// 4. **A run of good leaders**, as long as the chain that commits (`views_of_a_run`). With the
+///    linear pacemaker a liar that collects the complaints about a view may tell some of the
+///    certificate, and the leader behind it does not hear a quorum: it is the second run.
 /// 5. **One more** view, whose proposal shows the last certificate.
 pub fn views(cluster: &Cluster, healed: View) -> u64 {
     let config = &cluster.config;
@@ -81,8 +84,12 @@ pub fn views(cluster: &Cluster, healed: View) -> u64 {
         Election::Carousel if spoilt => 1,
         _ => 0,
     };
-    let before = 1 + waits_grow + elected;
-    before + views_of_a_run(config, healed.plus(before), &spoilers) + 1
+    let collected = config.pacemaker == Kind::Linear && spoilt;
+    let mut views = 1 + waits_grow + elected;
+    for _ in 0..1 + u64::from(collected) {
+        views += views_of_a_run(config, healed.plus(views), &spoilers);
+    }
+    views + 1
 }
 
 /// How often the wait has to grow until a fifth of it is enough for a view.
