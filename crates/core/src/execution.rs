@@ -5,6 +5,8 @@
 //! carry the root of an ancestor's state, so replicas that disagree find out, and a snapshot is
 //! believed when its root is one that a quorum signed.
 
+mod kept;
+
 use std::collections::VecDeque;
 
 use bytes::Bytes;
@@ -13,9 +15,12 @@ use crate::client::message::Outcome;
 use crate::crypto::PublicKey;
 use crate::frame::{Frame, SharedFrame};
 use crate::sessions::{Limits, LimitsError, ReplyCountError, Sessions, SessionsSnapshot, Standing};
-use crate::state_machine::{Decided, Replies, RestoreError, Snapshot, StateMachine};
+use crate::state_machine::{Decided, KeepError, Replies, RestoreError, Snapshot, StateMachine};
 use crate::types::{Digest, Height, View};
 use crate::wire::{DecodeError, Encode, Reader};
+
+use kept::Keeping;
+pub use kept::{KeptHead, ResumeError};
 
 /// Of how many of the latest states the roots are kept. A block names the state of an ancestor
 /// that may be this far behind what is executed here when the block is checked.
@@ -33,6 +38,8 @@ pub struct Execution<S> {
     block_id: Digest,
     /// The roots of the states up to `height`, the latest last.
     roots: VecDeque<Digest>,
+    /// What is kept beside the application's state, if that is kept.
+    keeping: Keeping,
     /// Why nothing executes any more.
     halted: Option<ExecutionError>,
 }
@@ -53,7 +60,7 @@ pub struct Executed {
 }
 
 /// A block that could not be executed. The replica must halt: its state is behind or of no use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ExecutionError {
     /// A block was left out, or executed again.
     #[error("the block to execute has height {found}, the next height is {expected}")]
@@ -72,6 +79,14 @@ pub enum ExecutionError {
         height: Height,
         /// What it did.
         source: ReplyCountError,
+    },
+    /// The state that outlives the process could not be read or written.
+    #[error("block at height {height}: {source}")]
+    Kept {
+        /// The height of the block.
+        height: Height,
+        /// What failed.
+        source: KeepError,
     },
 }
 
@@ -108,7 +123,8 @@ impl<S: StateMachine> Execution<S> {
 
     fn at(application: S, sessions: Sessions, height: Height, block_id: Digest) -> Self {
         let roots = VecDeque::with_capacity(ROOT_WINDOW);
-        let mut state = Self { application, sessions, height, block_id, roots, halted: None };
+        let (keeping, halted) = (Keeping::default(), None);
+        let mut state = Self { application, sessions, height, block_id, roots, keeping, halted };
         state.keep_root();
         state
     }
@@ -116,7 +132,8 @@ impl<S: StateMachine> Execution<S> {
     /// Executes the decided block at the next height.
     ///
     /// # Errors
-    /// [`ExecutionError`]. After a wrong number of replies every further call fails in that way.
+    /// [`ExecutionError`]. After a wrong number of replies, or where the state could not be kept,
+    /// every further call fails in that way.
     pub fn execute(
         &mut self,
         height: Height,
@@ -124,27 +141,38 @@ impl<S: StateMachine> Execution<S> {
         block_id: Digest,
         frames: &[SharedFrame],
     ) -> Result<Executed, ExecutionError> {
-        if let Some(error) = self.halted {
-            return Err(error);
+        if let Some(error) = &self.halted {
+            return Err(error.clone());
         }
         let expected = self.height.next();
         if height != expected {
             return Err(ExecutionError::Height { expected, found: height });
         }
+        self.keep_base_if_due().map_err(|source| self.halt_unkept(height, source))?;
         let plan = self.sessions.plan(height, frames);
         let mut commands = Vec::with_capacity(plan.command_count());
         commands.extend(plan.commands());
         let mut replies = Replies::default();
         self.application.apply(&Decided { height, view, commands: &commands }, &mut replies);
         let commands = commands.len() as u64;
+        let record = self.record_of(&replies);
         let outcomes = self.sessions.settle(plan, replies).map_err(|source| {
             let error = ExecutionError::ReplyCount { height, source };
-            self.halted = Some(error);
+            self.halted = Some(error.clone());
             error
         })?;
         (self.height, self.block_id) = (height, block_id);
+        if let Some(record) = record {
+            self.keep_block(&record).map_err(|source| self.halt_unkept(height, source))?;
+        }
         let root = self.keep_root();
         Ok(Executed { height, root, outcomes, commands })
+    }
+
+    fn halt_unkept(&mut self, height: Height, source: KeepError) -> ExecutionError {
+        let error = ExecutionError::Kept { height, source };
+        self.halted = Some(error.clone());
+        error
     }
 
     /// Computes the root of the state as it is now.
@@ -309,6 +337,10 @@ impl SnapshotHandle {
 }
 
 impl Snapshot for SnapshotHandle {
+    fn failure(&self) -> Option<KeepError> {
+        self.application.failure()
+    }
+
     fn chunks(&self, sink: &mut dyn FnMut(&[u8]) -> bool) {
         let mut header = MAGIC.to_vec();
         self.height.encode(&mut header);

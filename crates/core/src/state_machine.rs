@@ -45,13 +45,60 @@ pub trait StateMachine: Send {
     /// [`RestoreError`] if the chunks are no snapshot of this application; the state is then
     /// unspecified and the replica discards it.
     fn restore(&mut self, chunks: &mut dyn Iterator<Item = Bytes>) -> Result<(), RestoreError>;
+
+    /// What keeps the state beyond the process, if something does.
+    fn keeper(&mut self) -> Option<&mut dyn Keeper> {
+        None
+    }
 }
+
+/// Keeps an application's state beyond the process, and beside it the *notes* of who executes: byte
+/// strings under numbers, which are no part of the state.
+///
+/// Commits are a sequence: after a crash the state and the notes are as of one of them, the last
+/// one unless the machine failed as well. What makes commands durable is the replica's log.
+pub trait Keeper {
+    /// Commits what was applied since the last commit, and notes (at most [`MAX_NOTE_BYTES`] each,
+    /// instead of those of their numbers), as one.
+    ///
+    /// # Errors
+    /// [`KeepError`], also of what failed since the last commit. It is final: the state must not be
+    /// used any more.
+    fn commit(&mut self, notes: &[(u64, &[u8])]) -> Result<(), KeepError>;
+
+    /// A note, as of the last commit.
+    ///
+    /// # Errors
+    /// [`KeepError`].
+    fn note(&self, number: u64) -> Result<Option<Bytes>, KeepError>;
+
+    /// Turns to the newest state kept by an earlier process that none has turned to yet. `false`
+    /// if there is none, and nothing has changed.
+    ///
+    /// # Errors
+    /// [`KeepError`]: there is one, and it cannot be used.
+    fn turn_back(&mut self) -> Result<bool, KeepError>;
+}
+
+/// Most bytes in a note.
+pub const MAX_NOTE_BYTES: usize = 8 << 20;
+
+/// The kept state cannot be read or written: which file, why, and what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct KeepError(pub String);
 
 /// A frozen state.
 pub trait Snapshot: Send {
     /// Hands out the state in chunks of at most [`MAX_CHUNK_BYTES`], always in the same order
     /// with the same boundaries for the same state. Stops early if `sink` returns `false`.
     fn chunks(&self, sink: &mut dyn FnMut(&[u8]) -> bool);
+
+    /// Why [`chunks`](Self::chunks) ended before the end of the state, if not for the sink: what
+    /// was handed out is then no snapshot.
+    fn failure(&self) -> Option<KeepError> {
+        None
+    }
 }
 
 /// Most bytes in a snapshot's chunk.
@@ -100,6 +147,28 @@ impl Replies {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
+    }
+
+    /// The replies that a [buffer](Self::body) holds; `None` if it is none.
+    #[must_use]
+    pub fn of_body(body: Vec<u8>) -> Option<Self> {
+        let mut ends = Vec::new();
+        let mut at = 0;
+        while at < body.len() {
+            let length = u32::from_le_bytes(*body.get(at..)?.first_chunk()?);
+            at = at.checked_add(4)?.checked_add(length as usize)?;
+            if at > body.len() {
+                return None;
+            }
+            ends.push(at);
+        }
+        Some(Self { body, ends })
+    }
+
+    /// The buffer.
+    #[must_use]
+    pub fn body(&self) -> &[u8] {
+        &self.body
     }
 
     /// The buffer, and where each reply ends in it.

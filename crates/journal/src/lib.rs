@@ -2,6 +2,7 @@
 //!
 //! - [`Journal`]: blocks and the safety record in a write-ahead log, one sync a turn;
 //! - [`BlockIndex`]: where in it the blocks are, for peers and executors that ask;
+//! - `kept`: going on from a state that the application keeps itself;
 //! - [`States`]: snapshots of the replicated state, and the newest offer;
 //! - [`create`] and [`open`]: how that is begun, and what of it is believed after a restart.
 //!
@@ -10,6 +11,7 @@
 
 mod index;
 mod journal;
+mod kept;
 mod open;
 mod owner;
 mod states;

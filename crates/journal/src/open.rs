@@ -10,15 +10,16 @@ use quorate_core::execution::{Execution, SnapshotError as StateError};
 use quorate_core::protocol::Safety;
 use quorate_core::replica::message::FullBlock;
 use quorate_core::replica::{Recovery, SnapshotMeta};
-use quorate_core::state_machine::StateMachine;
+use quorate_core::state_machine::{KeepError, StateMachine};
 use quorate_core::wire::{Decode as _, DecodeError, Encode as _};
 use quorate_core::{Height, sessions};
 use quorate_store::disk::Disk;
-use quorate_store::snapshot::SnapshotError;
+use quorate_store::snapshot::{SnapshotError, SnapshotReader};
 use quorate_store::wal::{self, Durability, Log, Position};
 
 use super::index::BlockIndex;
 use super::journal::{BLOCK_RECORD, Journal};
+use super::kept::{self, Chain};
 use super::owner::Owner;
 use super::states::{States, chunks_of};
 
@@ -79,6 +80,9 @@ pub enum OpenError {
     /// A snapshot that passed its checksums is of no use.
     #[error("newest snapshot: {0}")]
     State(#[from] StateError),
+    /// The kept state cannot be used.
+    #[error("kept state: {0}")]
+    Kept(#[from] KeepError),
     /// The limits of sessions are impossible.
     #[error(transparent)]
     Limits(#[from] sessions::LimitsError),
@@ -103,7 +107,7 @@ pub struct Opened<S> {
     pub journal: Journal,
     /// Where snapshots are.
     pub states: States,
-    /// The state of the newest snapshot.
+    /// The newest state: kept, or of the newest snapshot.
     pub execution: Execution<S>,
     /// What to start the replica with; `None` if it has to rejoin.
     pub recovery: Option<Recovery>,
@@ -152,10 +156,21 @@ pub fn open<S: StateMachine>(
                 .map_err(|source| OpenError::Record { position: 0, source })?,
         ),
     };
-    let (execution, snapshot) = restore(&states, owner, sessions, fresh, &mut notes)?;
+    let newest = newest_of(&states, &mut notes)?;
+    let snapshot = newest.as_ref().map(|(meta, _)| meta);
+    let head = snapshot.map_or_else(|| owner.genesis(), |meta| Arc::clone(&meta.block));
+    // What was kept without a log that leads to it is of no use.
+    let kept = if rejoin { Vec::new() } else { kept::left(fresh, &head, &mut notes)? };
     let journal = Journal::new(log, durability);
-    let blocks = replay(&journal, snapshot.as_ref().map(|meta| &meta.block))?;
+    let floor = kept.iter().map(|(_, kept)| kept.base).fold(head.height, Height::min);
+    let Replayed { blocks, below } = replay(&journal, &head, floor)?;
+    let chain = Chain { head: &head, above: &blocks, below: &below };
+    let execution = match kept::resume(kept, sessions, &chain, &mut notes)? {
+        Some(execution) => execution,
+        None => restore(newest.as_ref(), owner, sessions, fresh)?,
+    };
     let offer = states.offer();
+    let snapshot = newest.map(|(meta, _)| meta);
     let recovery = safety.map(|safety| Recovery { safety: Some(safety), snapshot, offer, blocks });
     Ok(Opened { journal, states, execution, recovery, notes })
 }
@@ -173,32 +188,46 @@ fn notes_of(recovered: &wal::Recovered) -> Vec<String> {
     notes
 }
 
-/// The state of the newest whole snapshot, or the one behind genesis.
-fn restore<S: StateMachine>(
+/// The newest whole snapshot, if there is one.
+fn newest_of(
     states: &States,
+    notes: &mut Vec<String>,
+) -> Result<Option<(SnapshotMeta, SnapshotReader)>, OpenError> {
+    let newest = states.newest()?;
+    notes.extend(newest.damaged.iter().map(|error| format!("a snapshot was passed over: {error}")));
+    let Some(reader) = newest.reader else { return Ok(None) };
+    let meta = SnapshotMeta::from_bytes(Bytes::copy_from_slice(&reader.info().metadata))
+        .map_err(OpenError::Description)?;
+    Ok(Some((meta, reader)))
+}
+
+/// The state of a snapshot, or the one behind genesis.
+fn restore<S: StateMachine>(
+    newest: Option<&(SnapshotMeta, SnapshotReader)>,
     owner: &Owner,
     limits: sessions::Limits,
     fresh: &dyn Fn() -> S,
-    notes: &mut Vec<String>,
-) -> Result<(Execution<S>, Option<SnapshotMeta>), OpenError> {
-    let newest = states.newest()?;
-    notes.extend(newest.damaged.iter().map(|error| format!("a snapshot was passed over: {error}")));
-    let Some(reader) = newest.reader else {
-        return Ok((Execution::new(fresh(), limits, owner.genesis().id())?, None));
+) -> Result<Execution<S>, OpenError> {
+    let Some((meta, reader)) = newest else {
+        return Ok(Execution::new(fresh(), limits, owner.genesis().id())?);
     };
-    let meta = SnapshotMeta::from_bytes(Bytes::copy_from_slice(&reader.info().metadata))
-        .map_err(OpenError::Description)?;
     let root = meta.roots.last().copied().unwrap_or_default();
-    let chunks = chunks_of(&reader)?;
-    let execution = Execution::restore(fresh(), limits, &mut chunks.into_iter(), root)?;
-    Ok((execution, Some(meta)))
+    let chunks = chunks_of(reader)?;
+    Ok(Execution::restore(fresh(), limits, &mut chunks.into_iter(), root)?)
 }
 
-/// Reads the recorded blocks above the one whose state was recovered, and indexes all: those below are committed as far as
-/// they are its ancestors, and peers that are behind may need them.
-fn replay(journal: &Journal, head: Option<&SharedBlock>) -> Result<Vec<FullBlock>, OpenError> {
-    let floor = head.map_or(Height(0), |block| block.height);
-    let mut blocks = Vec::new();
+/// The blocks of the log.
+struct Replayed {
+    /// Above the snapshot, in the order they were recorded.
+    blocks: Vec<FullBlock>,
+    /// Not above it, but above what was asked for.
+    below: BTreeMap<BlockId, FullBlock>,
+}
+
+/// Reads the recorded blocks above the one whose state was recovered (`head`), and indexes all: those below are committed as far as
+/// they are its ancestors, and peers that are behind may need them. Of those, the ones above `floor` are returned as well.
+fn replay(journal: &Journal, head: &SharedBlock, floor: Height) -> Result<Replayed, OpenError> {
+    let mut replayed = Replayed { blocks: Vec::new(), below: BTreeMap::new() };
     let mut below: BTreeMap<BlockId, (Position, BlockId)> = BTreeMap::new();
     let index: &BlockIndex = journal.index();
     let log = journal.log();
@@ -207,21 +236,24 @@ fn replay(journal: &Journal, head: Option<&SharedBlock>) -> Result<Vec<FullBlock
             let full = FullBlock::from_bytes(Bytes::copy_from_slice(payload))
                 .map_err(|source| OpenError::Record { position: position.0, source })?;
             let (id, height) = (full.block.id(), full.block.height);
-            if height > floor {
+            if height > head.height {
                 index.recorded(id, height, position);
-                blocks.push(full);
+                replayed.blocks.push(full);
             } else {
                 below.insert(id, (position, full.block.parent()));
+                if height > floor {
+                    replayed.below.insert(id, full);
+                }
             }
         }
         Ok(())
     })?;
     let mut committed = VecDeque::new();
-    let mut next = head.map(|block| block.id());
+    let mut next = Some(head.id());
     while let Some((position, parent)) = next.and_then(|id| below.remove(&id)) {
         committed.push_front(position);
         next = Some(parent);
     }
-    index.recovered(floor, committed);
-    Ok(blocks)
+    index.recovered(head.height, committed);
+    Ok(replayed)
 }

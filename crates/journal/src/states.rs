@@ -7,7 +7,7 @@ use bytes::Bytes;
 use quorate_core::execution::SnapshotHandle;
 use quorate_core::replica::SnapshotMeta;
 use quorate_core::replica::message::Offer;
-use quorate_core::state_machine::{MAX_CHUNK_BYTES, Snapshot as _};
+use quorate_core::state_machine::{KeepError, MAX_CHUNK_BYTES, Snapshot as _};
 use quorate_core::wire::{Decode as _, Encode as _};
 use quorate_core::{Digest, Height};
 use quorate_store::atomic_file;
@@ -63,6 +63,10 @@ impl States {
             result.is_ok()
         });
         result?;
+        if let Some(KeepError(reason)) = handle.failure() {
+            let (file, source) = ("the kept state".to_owned(), io::Error::other(reason));
+            return Err(SnapshotError::Io { file, action: "read", source });
+        }
         writer.finish().map(|_| ())
     }
 

@@ -10,7 +10,7 @@ use quorate_core::replica;
 use quorate_core::{Committee, mempool};
 use tokio::net::TcpListener;
 
-use crate::config::{Application, Cluster, HostPort, Keys, Loaded, Node, public_half};
+use crate::config::{Application, Cluster, HostPort, Keys, Loaded, Node, StateStore, public_half};
 use crate::http::{self, Facts};
 use crate::protocol;
 use crate::replica::{Running, Setup, StartError, data};
@@ -147,7 +147,14 @@ pub async fn launch(
     let http_address = address(&http)?;
     let setup = setup(loaded, committee, keys, rejoin);
     let running = match loaded.cluster.application {
-        Application::Kv => setup.start(peer, client, Box::new(kv::KeyValue::new))?,
+        Application::Kv => match loaded.node.storage.state {
+            StateStore::Memory => setup.start(peer, client, Box::new(kv::KeyValue::new))?,
+            StateStore::Disk => {
+                let shelf =
+                    data::state_shelf(&loaded.node.storage.folder).map_err(StartError::Data)?;
+                setup.start(peer, client, Box::new(move || kv::KeyValue::on_disk(&shelf)))?
+            }
+        },
         Application::Ordering => {
             setup.start(peer, client, Box::new(ordering::Ordering::default))?
         }

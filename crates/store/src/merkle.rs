@@ -55,7 +55,10 @@ const CHUNK_START: u8 = 1 << 0;
 const CHUNK_END: u8 = 1 << 1;
 const ROOT: u8 = 1 << 3;
 
-/// The `d` of a pair.
+/// How the `d` of a pair comes from a value.
+pub type ValueDigest = fn(&[u8]) -> Digest;
+
+/// The `d` of a pair, where no other was asked for.
 #[must_use]
 pub fn value_digest(value: &[u8]) -> Digest {
     *blake3::hash(value).as_bytes()

@@ -1,7 +1,8 @@
 //! A key-value store with Redis's data model: a value is a byte string or a hash of fields.
 //!
 //! The state is a Merkle map from the hash of a key to the key and its value, so a snapshot takes
-//! no time and a root costs what has changed. What a command answers is worded as Redis words it;
+//! no time and a root costs what has changed. It is in memory ([`Memory`]) or in a lazy-trie on disk
+//! ([`Disk`]): a replica's own choice, since replies, roots and snapshots are the same. What a command answers is worded as Redis words it;
 //! where this store has a limit that Redis has not, the error says so.
 //!
 //! # SCAN
@@ -22,26 +23,28 @@
 
 pub mod command;
 pub mod decimal;
+pub mod disk;
 pub mod reply;
 
 mod allowance;
 mod glob;
 mod read;
 mod snapshot;
+mod storage;
 mod value;
 mod write;
 
 use bytes::Bytes;
 use quorate_core::Digest;
-use quorate_core::merkle::MerkleMap;
-use quorate_core::state_machine::{Decided, Replies, RestoreError, Snapshot, StateMachine};
+use quorate_core::state_machine::{Decided, Keeper, Replies, RestoreError, Snapshot, StateMachine};
 
 pub use command::{Command, Condition, Scan, ValueKind};
+pub use disk::Disk;
 pub use glob::matches;
 pub use reply::{ErrorKind, Reply};
+pub use storage::{Memory, Storage};
 
 use allowance::Allowance;
-use value::Entry;
 
 /// Longest key, bytes.
 pub const MAX_KEY_BYTES: usize = 64 << 10;
@@ -61,35 +64,43 @@ pub const BLOCK_ALLOWANCE_BYTES: usize = 64 << 20;
 /// Most bytes of replies to as many commands as a frame may hold.
 pub const FRAME_REPLY_BYTES: usize = quorate_core::client::message::MAX_REPLY_BYTES;
 
-type Map = MerkleMap<Entry>;
-
 /// The key-value store, a replicated [`StateMachine`].
 #[derive(Default)]
-pub struct KeyValue {
-    map: Map,
+pub struct KeyValue<M = Memory> {
+    map: M,
 }
 
 impl KeyValue {
-    /// An empty store.
+    /// An empty store in memory.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
+}
 
+impl KeyValue<Disk> {
+    /// An empty store that will be on disk, in a folder of `shelf`.
+    #[must_use]
+    pub fn on_disk(shelf: &std::sync::Arc<disk::Shelf>) -> Self {
+        Self { map: Disk::new(shelf) }
+    }
+}
+
+impl<M: Storage> KeyValue<M> {
     /// How many keys there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.map.len()
+        self.map.count()
     }
 
     /// Whether there is no key.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.map.is_empty()
+        self.map.count() == 0
     }
 }
 
-impl StateMachine for KeyValue {
+impl<M: Storage> StateMachine for KeyValue<M> {
     fn apply(&mut self, block: &Decided<'_>, replies: &mut Replies) {
         let mut allowance = Allowance::default();
         for command in block.commands {
@@ -118,17 +129,20 @@ impl StateMachine for KeyValue {
     }
 
     fn snapshot(&self) -> Box<dyn Snapshot> {
-        Box::new(snapshot::Frozen::new(self.map.clone()))
+        self.map.freeze()
     }
 
     fn restore(&mut self, chunks: &mut dyn Iterator<Item = Bytes>) -> Result<(), RestoreError> {
-        self.map = snapshot::restore(chunks)?;
-        Ok(())
+        self.map.restore(chunks)
+    }
+
+    fn keeper(&mut self) -> Option<&mut dyn Keeper> {
+        self.map.keeper()
     }
 }
 
 /// Executes one encoded command and appends its reply to `out`.
-fn execute(map: &mut Map, command: &[u8], allowance: &mut Allowance, out: &mut Vec<u8>) {
+fn execute<M: Storage>(map: &mut M, command: &[u8], allowance: &mut Allowance, out: &mut Vec<u8>) {
     let start = out.len();
     let result = match Command::decode(command) {
         Err(error) => Err(Refused::Malformed(error)),

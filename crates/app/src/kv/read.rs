@@ -4,44 +4,54 @@ use super::command::{Command, List, Scan};
 use super::decimal::Digits;
 use super::glob::matches;
 use super::reply::encode;
-use super::value::{Entry, Fields, Value, place};
-use super::{Allowance, MAX_KEYS_LISTED, MAX_REPLY_BYTES, MAX_SCAN_COUNT, Map, Refused};
+use super::storage::{Found, FoundFields, Storage, Text};
+use super::value::{Fields, place};
+use super::{Allowance, MAX_KEYS_LISTED, MAX_REPLY_BYTES, MAX_SCAN_COUNT, Refused};
 
 /// What looking at a key costs beside its bytes.
 const LOOK_BYTES: usize = 64;
 
 /// Appends the reply to `command`, which is read-only.
-pub(super) fn read(
-    map: &Map,
+pub(super) fn read<M: Storage>(
+    map: &M,
     command: &Command<'_>,
     allowance: &mut Allowance,
     out: &mut Vec<u8>,
 ) -> Result<(), Refused> {
     match *command {
-        Command::Get(key) => encode::maybe_bulk(out, text(map, key)?.map(Vec::as_slice)),
+        Command::Get(key) => {
+            encode::maybe_bulk(out, text(map, key)?.as_ref().map(Text::as_ref));
+        }
         Command::MGet(keys) => return m_get(map, keys, out),
         Command::Exists(keys) => {
-            encode::count(out, keys.iter().filter(|key| find(map, key).is_some()).count());
+            encode::count(out, keys.iter().filter(|key| map.contains(&place(key))).count());
         }
-        Command::StrLen(key) => encode::count(out, text(map, key)?.map_or(0, Vec::len)),
+        Command::StrLen(key) => {
+            encode::count(out, text(map, key)?.map_or(0, |text| text.as_ref().len()));
+        }
         Command::HGet { key, field } => {
-            encode::maybe_bulk(out, hash(map, key)?.and_then(|fields| fields.get(field)));
+            let hash = hash(map, key)?;
+            encode::maybe_bulk(out, fields_of(&hash).and_then(|fields| fields.get(field)));
         }
-        Command::HGetAll(key) => return h_get_all(hash(map, key)?, out),
-        Command::HLen(key) => encode::count(out, hash(map, key)?.map_or(0, Fields::len)),
+        Command::HGetAll(key) => return h_get_all(fields_of(&hash(map, key)?), out),
+        Command::HLen(key) => {
+            encode::count(out, fields_of(&hash(map, key)?).map_or(0, Fields::len));
+        }
         Command::HExists { key, field } => {
-            let found = hash(map, key)?.is_some_and(|fields| fields.get(field).is_some());
+            let hash = hash(map, key)?;
+            let found = fields_of(&hash).is_some_and(|fields| fields.get(field).is_some());
             encode::count(out, usize::from(found));
         }
         Command::HMGet { key, fields } => {
             let hash = hash(map, key)?;
+            let hash = fields_of(&hash);
             let values = fields.iter().map(|field| hash.and_then(|hash| hash.get(field)));
             return bulks(fields.len(), values, out);
         }
         Command::Type(key) => {
             encode::status(out, find(map, key).map_or("none", |entry| entry.value.kind().name()));
         }
-        Command::DbSize => encode::count(out, map.len()),
+        Command::DbSize => encode::count(out, map.count()),
         Command::Keys(pattern) => return keys(map, pattern, allowance, out),
         Command::Scan(ref wanted) => scan(map, wanted, allowance, out),
         // The empty command has the empty reply. Writes do not come here.
@@ -50,29 +60,25 @@ pub(super) fn read(
     Ok(())
 }
 
-fn find<'a>(map: &'a Map, key: &[u8]) -> Option<&'a Entry> {
+fn find<'a, M: Storage>(map: &'a M, key: &[u8]) -> Option<Found<'a>> {
     map.get(&place(key))
 }
 
-fn text<'a>(map: &'a Map, key: &[u8]) -> Result<Option<&'a Vec<u8>>, Refused> {
-    match find(map, key).map(|entry| &entry.value) {
-        None => Ok(None),
-        Some(Value::Text(text)) => Ok(Some(text)),
-        Some(Value::Hash(_)) => Err(Refused::WrongType),
-    }
+fn text<'a, M: Storage>(map: &'a M, key: &[u8]) -> Result<Option<Text<'a>>, Refused> {
+    find(map, key).map(|found| Text::of(found).ok_or(Refused::WrongType)).transpose()
 }
 
-fn hash<'a>(map: &'a Map, key: &[u8]) -> Result<Option<&'a Fields>, Refused> {
-    match find(map, key).map(|entry| &entry.value) {
-        None => Ok(None),
-        Some(Value::Hash(fields)) => Ok(Some(fields)),
-        Some(Value::Text(_)) => Err(Refused::WrongType),
-    }
+fn hash<'a, M: Storage>(map: &'a M, key: &[u8]) -> Result<Option<FoundFields<'a>>, Refused> {
+    find(map, key).map(|found| FoundFields::of(found).ok_or(Refused::WrongType)).transpose()
 }
 
-fn m_get(map: &Map, keys: List<'_>, out: &mut Vec<u8>) -> Result<(), Refused> {
+fn fields_of<'a>(found: &'a Option<FoundFields<'_>>) -> Option<&'a Fields> {
+    found.as_ref().and_then(FoundFields::fields)
+}
+
+fn m_get<M: Storage>(map: &M, keys: List<'_>, out: &mut Vec<u8>) -> Result<(), Refused> {
     // As in Redis a hash is nothing here, not an error.
-    bulks(keys.len(), keys.iter().map(|key| text(map, key).ok().flatten().map(Vec::as_slice)), out)
+    bulks(keys.len(), keys.iter().map(|key| text(map, key).ok().flatten()), out)
 }
 
 fn h_get_all(fields: Option<&Fields>, out: &mut Vec<u8>) -> Result<(), Refused> {
@@ -81,14 +87,15 @@ fn h_get_all(fields: Option<&Fields>, out: &mut Vec<u8>) -> Result<(), Refused> 
     bulks(count, pairs.flat_map(|(name, value)| [Some(name), Some(value)]), out)
 }
 
-fn bulks<'a>(
+fn bulks<V: AsRef<[u8]>>(
     count: usize,
-    values: impl Iterator<Item = Option<&'a [u8]>>,
+    values: impl Iterator<Item = Option<V>>,
     out: &mut Vec<u8>,
 ) -> Result<(), Refused> {
     let start = out.len();
     encode::array(out, count);
     for value in values {
+        let value = value.as_ref().map(AsRef::as_ref);
         if out.len() - start + value.map_or(0, <[u8]>::len) > MAX_REPLY_BYTES {
             return Err(Refused::ReplyTooLong);
         }
@@ -97,19 +104,19 @@ fn bulks<'a>(
     Ok(())
 }
 
-fn keys(
-    map: &Map,
+fn keys<M: Storage>(
+    map: &M,
     pattern: &[u8],
     allowance: &mut Allowance,
     out: &mut Vec<u8>,
 ) -> Result<(), Refused> {
-    if map.len() > MAX_KEYS_LISTED {
+    if map.count() > MAX_KEYS_LISTED {
         return Err(Refused::TooManyKeys);
     }
     let start = out.len();
     encode::array(out, 0);
     let mut count = 0;
-    for (_, entry) in map.iter() {
+    for (_, entry) in map.iter_from(&[0; 32]) {
         allowance.spend(LOOK_BYTES + entry.key.len());
         if matches(pattern, &entry.key) {
             if out.len() - start + entry.key.len() > MAX_REPLY_BYTES {
@@ -124,7 +131,7 @@ fn keys(
 }
 
 /// The reply is the next cursor in decimal, and the keys.
-fn scan(map: &Map, wanted: &Scan<'_>, allowance: &mut Allowance, out: &mut Vec<u8>) {
+fn scan<M: Storage>(map: &M, wanted: &Scan<'_>, allowance: &mut Allowance, out: &mut Vec<u8>) {
     let mut from = [0; 32];
     from[..8].copy_from_slice(&wanted.cursor.to_be_bytes());
     let limit = wanted.count.clamp(1, MAX_SCAN_COUNT);

@@ -7,51 +7,34 @@
 
 use bytes::Bytes;
 use quorate_core::merkle::Hash;
-use quorate_core::state_machine::{MAX_CHUNK_BYTES, RestoreError, Snapshot};
+use quorate_core::state_machine::{MAX_CHUNK_BYTES, RestoreError};
 
 use super::value::{Entry, FIELD_OVERHEAD_BYTES, Fields, Value, place};
-use super::{MAX_KEY_BYTES, MAX_VALUE_BYTES, Map};
+use super::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
 
 const TAG: &[u8; 16] = b"quorate kv 00001";
 const TEXT: u8 = 1;
 const HASH: u8 = 2;
 
-/// A frozen state.
-pub(super) struct Frozen {
-    map: Map,
-}
-
-impl Frozen {
-    pub(super) const fn new(map: Map) -> Self {
-        Self { map }
-    }
-}
-
-impl Snapshot for Frozen {
-    fn chunks(&self, sink: &mut dyn FnMut(&[u8]) -> bool) {
-        let mut cutter = Cutter { chunk: Vec::with_capacity(MAX_CHUNK_BYTES), sink, open: true };
-        cutter.write(TAG);
-        cutter.write(&(self.map.len() as u64).to_le_bytes());
-        for (_, entry) in self.map.iter() {
-            if !cutter.open {
-                return;
-            }
-            cutter.entry(entry);
-        }
-        cutter.finish();
-    }
-}
-
 /// Cuts a stream into chunks.
-struct Cutter<'a> {
+pub(super) struct Cutter<'a> {
     chunk: Vec<u8>,
     sink: &'a mut dyn FnMut(&[u8]) -> bool,
     /// Whether the sink wants more.
     open: bool,
 }
 
-impl Cutter<'_> {
-    fn entry(&mut self, entry: &Entry) {
+impl<'a> Cutter<'a> {
+    /// Begins the stream of a state of so many keys.
+    pub(super) fn new(keys: usize, sink: &'a mut dyn FnMut(&[u8]) -> bool) -> Self {
+        let mut cutter = Self { chunk: Vec::with_capacity(MAX_CHUNK_BYTES), sink, open: true };
+        cutter.write(TAG);
+        cutter.write(&(keys as u64).to_le_bytes());
+        cutter
+    }
+
+    /// Adds the next entry; says whether the sink wants more.
+    pub(super) fn entry(&mut self, entry: &Entry) -> bool {
         self.byte_string(&entry.key);
         match &entry.value {
             Value::Text(text) => {
@@ -67,6 +50,7 @@ impl Cutter<'_> {
                 }
             }
         }
+        self.open
     }
 
     fn byte_string(&mut self, bytes: &[u8]) {
@@ -87,15 +71,19 @@ impl Cutter<'_> {
         }
     }
 
-    fn finish(self) {
+    pub(super) fn finish(self) {
         if self.open && !self.chunk.is_empty() {
             (self.sink)(&self.chunk);
         }
     }
 }
 
-/// The map that the chunks describe.
-pub(super) fn restore(chunks: &mut dyn Iterator<Item = Bytes>) -> Result<Map, RestoreError> {
+/// Gives `keep` the entries that the chunks describe, in order, and says how many there are. What
+/// `keep` says against one is the error.
+pub(super) fn restore(
+    chunks: &mut dyn Iterator<Item = Bytes>,
+    keep: &mut dyn FnMut(Hash, Entry) -> Result<(), String>,
+) -> Result<u64, RestoreError> {
     let mut stream = Stream { chunks, chunk: Bytes::new(), number: 0, started: false };
     let mut tag = [0; TAG.len()];
     stream.fill(&mut tag)?;
@@ -104,18 +92,18 @@ pub(super) fn restore(chunks: &mut dyn Iterator<Item = Bytes>) -> Result<Map, Re
     }
     let mut count = [0; 8];
     stream.fill(&mut count)?;
-    let mut map = Map::new();
+    let count = u64::from_le_bytes(count);
     let mut last: Option<Hash> = None;
-    for _ in 0..u64::from_le_bytes(count) {
+    for _ in 0..count {
         let (hash, entry) = stream.entry()?;
         if last.is_some_and(|last| last >= hash) {
             return Err(stream.error("keys are not in the order of their hashes"));
         }
         last = Some(hash);
-        map.insert(hash, entry);
+        keep(hash, entry).map_err(|reason| stream.error(&reason))?;
     }
     stream.finish()?;
-    Ok(map)
+    Ok(count)
 }
 
 /// The chunks, read as one stream.

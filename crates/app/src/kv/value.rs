@@ -9,21 +9,23 @@ use super::command::ValueKind;
 
 /// A key and its value.
 #[derive(Clone)]
-pub(super) struct Entry {
+pub struct Entry {
     pub(super) key: Arc<[u8]>,
     pub(super) value: Value,
 }
 
 /// A value of either kind.
 #[derive(Clone)]
-pub(super) enum Value {
+pub enum Value {
+    /// A string.
     Text(Vec<u8>),
+    /// A hash.
     Hash(Box<Fields>),
 }
 
 /// The fields of a hash. Never empty where it is stored: an empty hash is no key.
 #[derive(Clone, Default)]
-pub(super) struct Fields {
+pub struct Fields {
     by_name: BTreeMap<Box<[u8]>, Vec<u8>>,
     /// Bytes of all names and values, with [`FIELD_OVERHEAD_BYTES`] for each pair.
     bytes: usize,
@@ -33,6 +35,16 @@ pub(super) struct Fields {
 pub(super) const FIELD_OVERHEAD_BYTES: usize = 8;
 
 const PLACE: &[u8; 32] = b"quorate kv v1: place of a key   ";
+/// The digest of a string.
+pub(super) fn text_digest(text: &[u8]) -> Hash {
+    *blake3::keyed_hash(TEXT, text).as_bytes()
+}
+
+/// The digest of a hash whose fields are written out one behind the other, names ascending: lengths (u32) and bytes of name and value.
+pub(super) fn fields_digest(written: &[u8]) -> Hash {
+    *blake3::keyed_hash(HASH, written).as_bytes()
+}
+
 const TEXT: &[u8; 32] = b"quorate kv v1: string value     ";
 const HASH: &[u8; 32] = b"quorate kv v1: hash value       ";
 
@@ -46,7 +58,7 @@ impl Leaf for Entry {
     /// the two.
     fn digest(&self) -> Hash {
         match &self.value {
-            Value::Text(text) => *blake3::keyed_hash(TEXT, text).as_bytes(),
+            Value::Text(text) => text_digest(text),
             Value::Hash(fields) => {
                 let mut hasher = blake3::Hasher::new_keyed(HASH);
                 for (name, value) in fields.iter() {

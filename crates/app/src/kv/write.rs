@@ -5,12 +5,13 @@ use quorate_core::merkle::Hash;
 use super::command::{Command, Condition, List, Pairs};
 use super::decimal::{Digits, parse_integer};
 use super::reply::encode;
+use super::storage::{FoundFields, Storage, Text};
 use super::value::{Entry, FIELD_OVERHEAD_BYTES, Fields, Value, overwrite, place};
-use super::{MAX_VALUE_BYTES, Map, Refused};
+use super::{MAX_VALUE_BYTES, Refused};
 
 /// Executes `command`, which is not read-only, and appends its reply. Has no effect if it fails.
-pub(super) fn write(
-    map: &mut Map,
+pub(super) fn write<M: Storage>(
+    map: &mut M,
     command: &Command<'_>,
     out: &mut Vec<u8>,
 ) -> Result<(), Refused> {
@@ -30,7 +31,7 @@ pub(super) fn write(
             encode::ok(out);
         }
         Command::Del(keys) => {
-            let removed = keys.iter().filter(|key| map.remove(&place(key)).is_some()).count();
+            let removed = keys.iter().filter(|key| map.remove(&place(key))).count();
             encode::count(out, removed);
         }
         Command::IncrBy { key, by } => return incr_by(map, key, by, out),
@@ -39,7 +40,7 @@ pub(super) fn write(
         Command::HDel { key, fields } => return h_del(map, key, fields, out),
         Command::HIncrBy { key, field, by } => return h_incr_by(map, key, field, by, out),
         Command::FlushAll => {
-            *map = Map::new();
+            map.clear();
             encode::ok(out);
         }
         // The rest is read-only and does not come here.
@@ -48,17 +49,12 @@ pub(super) fn write(
     Ok(())
 }
 
-fn assign(map: &mut Map, key: &[u8], value: &[u8]) {
-    assign_at(map, &place(key), key, value);
+fn assign<M: Storage>(map: &mut M, key: &[u8], value: &[u8]) {
+    map.assign(&place(key), key, value);
 }
 
-fn assign_at(map: &mut Map, place: &Hash, key: &[u8], value: &[u8]) {
-    let empty = || Entry { key: key.into(), value: Value::Text(Vec::new()) };
-    map.get_or_insert_with(place, empty).value.assign(value);
-}
-
-fn set_if(
-    map: &mut Map,
+fn set_if<M: Storage>(
+    map: &mut M,
     key: &[u8],
     value: &[u8],
     condition: Condition,
@@ -66,43 +62,42 @@ fn set_if(
     out: &mut Vec<u8>,
 ) -> Result<(), Refused> {
     let place = place(key);
-    let old = map.get(&place).map(|entry| &entry.value);
+    let old = map.get(&place);
     let applies = match condition {
         Condition::Always => true,
         Condition::Absent => old.is_none(),
         Condition::Present => old.is_some(),
     };
-    match (get, old) {
+    match (get, old.as_ref().map(|old| &old.value)) {
         (true, Some(Value::Hash(_))) => return Err(Refused::WrongType),
         (true, Some(Value::Text(text))) => encode::bulk(out, text),
         (true, None) => encode::nil(out),
         (false, _) if applies => encode::ok(out),
         (false, _) => encode::nil(out),
     }
+    drop(old);
     if applies {
-        assign_at(map, &place, key, value);
+        map.assign(&place, key, value);
     }
     Ok(())
 }
 
-fn get_del(map: &mut Map, key: &[u8], out: &mut Vec<u8>) -> Result<(), Refused> {
+fn get_del<M: Storage>(map: &mut M, key: &[u8], out: &mut Vec<u8>) -> Result<(), Refused> {
     let place = place(key);
-    match map.get(&place).map(|entry| &entry.value) {
-        None => encode::nil(out),
-        Some(Value::Hash(_)) => return Err(Refused::WrongType),
-        Some(Value::Text(text)) => {
-            encode::bulk(out, text);
-            map.remove(&place);
-        }
-    }
+    let Some(old) = map.get(&place) else {
+        encode::nil(out);
+        return Ok(());
+    };
+    encode::bulk(out, Text::of(old).ok_or(Refused::WrongType)?.as_ref());
+    map.remove(&place);
     Ok(())
 }
 
-fn incr_by(map: &mut Map, key: &[u8], by: i64, out: &mut Vec<u8>) -> Result<(), Refused> {
+fn incr_by<M: Storage>(map: &mut M, key: &[u8], by: i64, out: &mut Vec<u8>) -> Result<(), Refused> {
     let place = place(key);
-    let new = match map.get_mut(&place).map(|entry| &mut entry.value) {
+    let new = match map.get_mut(&place) {
         None => {
-            assign_at(map, &place, key, Digits::of(by).as_bytes());
+            map.assign(&place, key, Digits::of(by).as_bytes());
             by
         }
         Some(Value::Text(text)) => {
@@ -117,11 +112,16 @@ fn incr_by(map: &mut Map, key: &[u8], by: i64, out: &mut Vec<u8>) -> Result<(), 
     Ok(())
 }
 
-fn append(map: &mut Map, key: &[u8], value: &[u8], out: &mut Vec<u8>) -> Result<(), Refused> {
+fn append<M: Storage>(
+    map: &mut M,
+    key: &[u8],
+    value: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<(), Refused> {
     let place = place(key);
-    let length = match map.get_mut(&place).map(|entry| &mut entry.value) {
+    let length = match map.get_mut(&place) {
         None => {
-            assign_at(map, &place, key, value);
+            map.assign(&place, key, value);
             value.len()
         }
         Some(Value::Text(text)) if text.len() + value.len() > MAX_VALUE_BYTES => {
@@ -138,19 +138,19 @@ fn append(map: &mut Map, key: &[u8], value: &[u8], out: &mut Vec<u8>) -> Result<
 }
 
 /// The hash under a key, for reading.
-fn hash_at<'a>(map: &'a Map, place: &Hash) -> Result<Option<&'a Fields>, Refused> {
-    match map.get(place).map(|entry| &entry.value) {
-        None => Ok(None),
-        Some(Value::Hash(fields)) => Ok(Some(fields)),
-        Some(Value::Text(_)) => Err(Refused::WrongType),
-    }
+fn hash_at<'a, M: Storage>(map: &'a M, place: &Hash) -> Result<Option<FoundFields<'a>>, Refused> {
+    map.get(place).map(|found| FoundFields::of(found).ok_or(Refused::WrongType)).transpose()
 }
 
 /// Changes the hash under a key, which is made if it is not there. What is there must be a hash.
-fn change<T>(map: &mut Map, place: &Hash, key: &[u8], change: impl FnOnce(&mut Fields) -> T) -> T {
+fn change<T>(
+    map: &mut impl Storage,
+    place: &Hash,
+    key: &[u8],
+    change: impl FnOnce(&mut Fields) -> T,
+) -> T {
     let empty = || Entry { key: key.into(), value: Value::Hash(Box::default()) };
-    let value = &mut map.get_or_insert_with(place, empty).value;
-    match value {
+    match map.get_or_insert_with(place, empty) {
         Value::Hash(fields) => change(fields),
         Value::Text(_) => unreachable!("the caller has checked that this is a hash"),
     }
@@ -165,13 +165,20 @@ fn growth(hash: Option<&Fields>, field: &[u8], value_bytes: usize) -> usize {
     }
 }
 
-fn h_set(map: &mut Map, key: &[u8], pairs: Pairs<'_>, out: &mut Vec<u8>) -> Result<(), Refused> {
+fn h_set<M: Storage>(
+    map: &mut M,
+    key: &[u8],
+    pairs: Pairs<'_>,
+    out: &mut Vec<u8>,
+) -> Result<(), Refused> {
     let place = place(key);
-    let hash = hash_at(map, &place)?;
+    let found = hash_at(map, &place)?;
+    let hash = found.as_ref().and_then(FoundFields::fields);
     let growth: usize = pairs.iter().map(|(field, value)| growth(hash, field, value.len())).sum();
     if hash.map_or(0, Fields::bytes) + growth > MAX_VALUE_BYTES {
         return Err(Refused::HashTooLong);
     }
+    drop(found);
     let added = change(map, &place, key, |fields| {
         pairs.iter().filter(|(field, value)| fields.set(field, value)).count()
     });
@@ -179,16 +186,20 @@ fn h_set(map: &mut Map, key: &[u8], pairs: Pairs<'_>, out: &mut Vec<u8>) -> Resu
     Ok(())
 }
 
-fn h_del(map: &mut Map, key: &[u8], names: List<'_>, out: &mut Vec<u8>) -> Result<(), Refused> {
+fn h_del<M: Storage>(
+    map: &mut M,
+    key: &[u8],
+    names: List<'_>,
+    out: &mut Vec<u8>,
+) -> Result<(), Refused> {
     let place = place(key);
-    let Some(hash) = hash_at(map, &place)? else {
-        encode::count(out, 0);
-        return Ok(());
-    };
-    if names.iter().all(|name| hash.get(name).is_none()) {
+    let found = hash_at(map, &place)?;
+    let hash = found.as_ref().and_then(FoundFields::fields);
+    if names.iter().all(|name| hash.and_then(|hash| hash.get(name)).is_none()) {
         encode::count(out, 0);
         return Ok(());
     }
+    drop(found);
     let (removed, empty) = change(map, &place, key, |fields| {
         let removed = names.iter().filter(|name| fields.remove(name)).count();
         (removed, fields.is_empty())
@@ -200,15 +211,16 @@ fn h_del(map: &mut Map, key: &[u8], names: List<'_>, out: &mut Vec<u8>) -> Resul
     Ok(())
 }
 
-fn h_incr_by(
-    map: &mut Map,
+fn h_incr_by<M: Storage>(
+    map: &mut M,
     key: &[u8],
     field: &[u8],
     by: i64,
     out: &mut Vec<u8>,
 ) -> Result<(), Refused> {
     let place = place(key);
-    let hash = hash_at(map, &place)?;
+    let found = hash_at(map, &place)?;
+    let hash = found.as_ref().and_then(FoundFields::fields);
     let old = match hash.and_then(|hash| hash.get(field)) {
         None => 0,
         Some(text) => parse_integer(text).ok_or(Refused::FieldNotAnInteger)?,
@@ -219,6 +231,7 @@ fn h_incr_by(
     if hash.map_or(0, Fields::bytes) + growth > MAX_VALUE_BYTES {
         return Err(Refused::HashTooLong);
     }
+    drop(found);
     change(map, &place, key, |fields| fields.set(field, digits.as_bytes()));
     encode::integer(out, new);
     Ok(())

@@ -1,8 +1,11 @@
 //! What the tests of the store share: owned replies, and one command at a time.
 #![allow(dead_code, missing_docs)]
 
+pub mod folders;
+pub mod ops;
+
 use bytes::Bytes;
-use quorate_app::kv::{ErrorKind, KeyValue, Reply};
+use quorate_app::kv::{ErrorKind, Reply};
 use quorate_core::state_machine::{Decided, Replies, Snapshot, StateMachine};
 use quorate_core::{Height, View};
 
@@ -65,12 +68,12 @@ pub fn apply_raw(app: &mut dyn StateMachine, height: u64, commands: &[&[u8]]) ->
     list
 }
 
-pub fn apply(store: &mut KeyValue, commands: &[&[u8]]) -> Vec<Owned> {
+pub fn apply(store: &mut dyn StateMachine, commands: &[&[u8]]) -> Vec<Owned> {
     let replies = apply_raw(store, 1, commands);
     replies.iter().map(|reply| owned(&Reply::decode(reply).expect("a reply"))).collect()
 }
 
-pub fn one(store: &mut KeyValue, write: impl FnOnce(&mut Vec<u8>)) -> Owned {
+pub fn one(store: &mut dyn StateMachine, write: impl FnOnce(&mut Vec<u8>)) -> Owned {
     apply(store, &[&encoded(write)]).remove(0)
 }
 

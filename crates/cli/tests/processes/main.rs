@@ -8,4 +8,5 @@ mod linearizability;
 mod recovery;
 mod redis;
 mod stall;
+mod state;
 mod storage;

@@ -93,7 +93,12 @@ fn the_log_is_cut_and_a_snapshot_takes_its_place() {
     const SEGMENT: u64 = 16 << 20;
     let shape = Shape { frame: 30, value_bytes: 30_000, keys: 90 };
     let settings = ["storage.log_window=64MiB", "view_timeout.base=300ms"];
-    let mut cluster = Cluster::start(&["--durability", "os"], &settings);
+    let mut cluster = Cluster::new(&["--durability", "os"], &settings);
+    // Snapshots pass between replicas with their state on disk and those with it in memory.
+    let on_disk = ["--set", "storage.state=disk"];
+    for replica in ALL {
+        cluster.start_replica(replica, if replica > 1 { &on_disk } else { &[] });
+    }
     let writers = Writers::start(&cluster, 4, shape);
     let mut most = 0;
     wait_until("the log of a replica was cut", || {
@@ -109,15 +114,17 @@ fn the_log_is_cut_and_a_snapshot_takes_its_place() {
     });
     cluster.kill(3);
     fs::remove_dir_all(cluster.data(3)).unwrap();
-    cluster.start_replica(3, &["--rejoin-after-data-loss"]);
+    cluster.start_replica(3, &[&["--rejoin-after-data-loss"], &on_disk[..]].concat());
     let height = cluster.height(0);
     cluster.wait_for_height(3, height);
     assert!(cluster.span(3).is_some_and(|(first, _)| first > 1), "no snapshot was taken over");
     let written = writers.finish(&cluster);
     cluster.wait_until_equal(&ALL);
-    // From snapshot and log.
+    // From snapshot and log, or the state on disk.
     cluster.kill_all();
-    cluster.start_all();
+    for replica in ALL {
+        cluster.start_replica(replica, if replica > 1 { &on_disk } else { &[] });
+    }
     assert_written(&cluster, shape, &written);
     cluster.wait_until_equal(&ALL);
 }

@@ -46,7 +46,8 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
 
     fn execute_block(&mut self, block: &SharedBlock, fx: &mut Fx<P::Message>) {
         if block.height <= self.execution.height() {
-            return;
+            // Of the state that was kept: what it shows of the newest snapshot was not kept.
+            return self.note_attestation(block, fx);
         }
         let Some(frames) = self.bodies.remove(&block.id()) else {
             return self.halt(Halt::MissingFrames(block.id()), fx);
@@ -132,6 +133,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         let meta = SnapshotMeta { block, committed, recent, roots };
         self.snapshot = Some(meta.clone());
         fx.output(Action::WriteSnapshot(Box::new(meta), self.execution.snapshot()));
+        self.execution.renew_base();
     }
 
     /// If a committed block carries the root of the newest snapshot, that may be offered to peers:

@@ -256,7 +256,9 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         };
         if let Some(meta) = &recovery.snapshot {
             let earlier = meta.roots.split_last().map_or(&[][..], |(_, earlier)| earlier);
-            self.execution.recall_roots(earlier);
+            if self.execution.height() == meta.block.height {
+                self.execution.recall_roots(earlier);
+            }
             self.snapshot_at = meta.block.height;
             self.snapshot_written = meta.block.height;
         }

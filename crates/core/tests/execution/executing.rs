@@ -46,7 +46,7 @@ fn a_wrong_number_of_replies_halts_for_good() {
             ReplyCountError { commands: 2, replies: 2usize.saturating_add_signed(miscount.into()) };
         let error = ExecutionError::ReplyCount { height: Height(1), source };
         let result = state.execute(Height(1), View(1), Digest([3; 32]), &frames);
-        assert_eq!(result, Err(error));
+        assert_eq!(result, Err(error.clone()));
         let again = state.execute(Height(1), View(1), Digest([3; 32]), &[]);
         assert_eq!(again, Err(error));
         assert_eq!((state.height(), state.state_root()), (Height(0), root));

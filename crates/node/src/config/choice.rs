@@ -116,6 +116,15 @@ choice!(
     }
 );
 choice!(
+    /// Where a replica has the application's state. Its own choice: the others cannot tell.
+    StateStore {
+        /// In memory; at a start it is made again from snapshot and log.
+        Memory = "memory",
+        /// In a store on disk, from which a start goes on.
+        Disk = "disk",
+    }
+);
+choice!(
     /// What a replica waits for before anything leaves that rests on its records.
     Durability {
         /// The disk has them (`fdatasync`): survives a power cut.

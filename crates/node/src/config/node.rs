@@ -9,7 +9,7 @@ use quorate_adversary::Schedule;
 use quorate_core::ReplicaId;
 
 use super::choice::{
-    Durability, LogFormat, LogLevel, SentAncestors, TimeoutKind, VoteVerification,
+    Durability, LogFormat, LogLevel, SentAncestors, StateStore, TimeoutKind, VoteVerification,
 };
 use super::finding::Place;
 use super::home::Home;
@@ -57,6 +57,8 @@ pub struct Storage {
     pub log_window_bytes: u64,
     /// Blocks from one snapshot of the state to the next.
     pub snapshot_every_blocks: u64,
+    /// Where the application's state is.
+    pub state: StateStore,
 }
 
 /// Where to listen; port 0 asks for any free one.
@@ -179,6 +181,14 @@ pub(super) static SCHEMA: Schema = Schema {
             kind: Kind::Integer { min: 1, max: 1 << 40 },
             preset: Preset::Is("10000"),
             comment: "Blocks from one snapshot of the state to the next.",
+        },
+        Field {
+            key: "storage.state",
+            kind: Kind::Choice(StateStore::NAMES),
+            preset: Preset::Is("memory"),
+            comment: "Where the state of the application \"kv\" is. \"memory\": a start makes it again from\n\
+                      the newest snapshot. \"disk\": in the folder state within storage.folder, larger than\n\
+                      memory if need be; a start goes on from there. Replicas may differ in it, and change it.",
         },
         Field {
             key: "listen.peer",
@@ -320,6 +330,7 @@ pub(super) fn from_settings(settings: &Settings, home: &Home) -> Option<Node> {
             durability: Durability::named(&settings.text("storage.durability")?)?,
             log_window_bytes: settings.size("storage.log_window")?.0,
             snapshot_every_blocks: settings.integer("storage.snapshot_every")?,
+            state: StateStore::named(&settings.text("storage.state")?)?,
         },
         listen: Listen {
             peer: settings.address("listen.peer")?,

@@ -4,6 +4,7 @@
 //! data/lock                    one process at a time
 //! data/wal/…                   blocks and the safety record (quorate-store's log)
 //! data/snapshots/…             the replicated state at some heights
+//! data/state/…                 the newest state, if it is on disk; made again if it is gone
 //! ```
 //!
 //! The log is begun once, by [`create`], when the replica's home is made; [`open`] never begins
@@ -13,13 +14,15 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use quorate_app::kv::disk::{FileFolders, Shelf};
 use quorate_core::execution::SnapshotError as StateError;
 use quorate_core::sessions;
-use quorate_core::state_machine::StateMachine;
+use quorate_core::state_machine::{KeepError, StateMachine};
 use quorate_core::wire::DecodeError;
 pub use quorate_journal::Owner;
 use quorate_journal::{Disks, OpenError, Opened};
 use quorate_store::disk::FileDisk;
+use quorate_store::lazy_trie;
 use quorate_store::lock::{FolderLock, LockError};
 use quorate_store::snapshot::SnapshotError;
 use quorate_store::wal;
@@ -80,6 +83,9 @@ pub enum DataError {
         folder = .0.display()
     )]
     NotLost(PathBuf),
+    /// The state that is on disk cannot be used.
+    #[error(transparent)]
+    Kept(#[from] KeepError),
     /// The folder cannot be made or read.
     #[error("{path}: {source}", path = path.display())]
     Io {
@@ -136,6 +142,15 @@ pub fn check_free(folder: &Path) -> Result<(), DataError> {
         FolderLock::acquire(folder)?;
     }
     Ok(())
+}
+
+/// Where the key-value application's state is in a data folder, if it is on disk.
+///
+/// # Errors
+/// [`DataError::Kept`] if it cannot be listed.
+pub fn state_shelf(folder: &Path) -> Result<Arc<Shelf>, DataError> {
+    let folders = FileFolders::new(&folder.join("state"));
+    Ok(Shelf::open(folders, lazy_trie::Options::default())?)
 }
 
 /// Begins the data folder of a replica that never ran.
@@ -230,6 +245,7 @@ fn placed(error: OpenError, wal: PathBuf, shelf: PathBuf) -> DataError {
             DataError::Record { folder: wal, position, source }
         }
         OpenError::State(source) => DataError::State { folder: shelf, source },
+        OpenError::Kept(source) => DataError::Kept(source),
         OpenError::Description(_) | OpenError::Limits(_) => unfit(shelf, error.to_string()),
     }
 }

@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use quorate_core::client::message::Response;
 use quorate_core::crypto::{Check, Form, Scheme, Share, Signature, Signer, Statement};
+use quorate_core::execution::ExecutionError;
 use quorate_core::protocol::{Event, Protocol};
 use quorate_core::replica::drive::{self, Stage};
 use quorate_core::replica::message::PeerMessage;
-use quorate_core::replica::{Action, Input, Refused, Replica, Submitted};
+use quorate_core::replica::{Action, Halt, Input, Refused, Replica, Submitted};
 use quorate_core::state_machine::StateMachine;
 use quorate_core::wire::{Decode as _, Encode as _};
 use quorate_core::{Height, ReplicaId, Time};
@@ -89,7 +90,7 @@ pub struct Reach {
     /// Nothing else waits for the deciding thread.
     pub idle: bool,
     /// Why the replica must stop, if it must.
-    pub halted: Option<String>,
+    pub halted: Option<End>,
 }
 
 impl<P, S> Decider<P, S>
@@ -129,8 +130,8 @@ where
                 if let Err(error) = turn {
                     return self.end(End::Storage(error.to_string()));
                 }
-                if let Some(reason) = self.reach.halted.take() {
-                    return self.end(End::Safety(reason));
+                if let Some(end) = self.reach.halted.take() {
+                    return self.end(end);
                 }
                 if !std::mem::replace(&mut began, true) {
                     inputs.push(Input::LogBegins(self.reach.index.first()));
@@ -388,7 +389,13 @@ impl<M: quorate_core::wire::Encode + std::fmt::Debug> drive::World<M> for Reach 
                 self.metrics.refuse(reason_name(reason));
                 tracing::debug!(%from, ?reason, "refused a message");
             }
-            Action::Halt(halt) => self.halted = Some(halt.to_string()),
+            Action::Halt(halt) => {
+                let reason = halt.to_string();
+                self.halted = Some(match halt {
+                    Halt::Execution(ExecutionError::Kept { .. }) => End::Storage(reason),
+                    _ => End::Safety(reason),
+                });
+            }
             // The loop signs by itself.
             Action::Sign(_) => {}
         }

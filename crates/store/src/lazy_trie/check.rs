@@ -76,16 +76,18 @@ impl Store {
             view: snapshot.reading(),
             path: Vec::new(),
             seen: BTreeSet::new(),
+            aside: 0,
             checked: Checked::default(),
         };
         walk.entry(snapshot.tree());
-        let Walk { mut seen, mut checked, view, .. } = walk;
+        let Walk { mut seen, mut checked, aside, view, .. } = walk;
         if let Some(root) = snapshot.digests() {
-            let mut survey = Survey { view, seen, leaves: 0, damage: Vec::new() };
+            let hashing = self.shared.options.digest_of_values();
+            let mut survey = Survey { view, hashing, seen, leaves: 0, damage: Vec::new() };
             survey.root(root);
             survey.damage.into_iter().for_each(|error| checked.note(error));
-            if survey.leaves != checked.items {
-                let (leaves, items) = (survey.leaves, checked.items);
+            if survey.leaves != checked.items - aside {
+                let (leaves, items) = (survey.leaves, checked.items - aside);
                 let what = format!("{leaves} of {items} items have the digest they should");
                 checked.note(Damage { file: HEAD_NAME.to_string(), offset: 0, what });
             }
@@ -144,6 +146,8 @@ struct Walk<'a> {
     /// Digits on the way here.
     path: Vec<u8>,
     seen: BTreeSet<Address>,
+    /// Items aside, which have no digest.
+    aside: u64,
     checked: Checked,
 }
 
@@ -176,6 +180,7 @@ impl Walk<'_> {
                         .damaged(address, "an item is not where it belongs"));
                 }
                 self.checked.items += 1;
+                self.aside += u64::from(hash.is_aside());
             }
             Kind::Bucket => {
                 self.checked.buckets += 1;

@@ -12,6 +12,29 @@ pub(super) const TAG_BITS: u32 = 22;
 pub struct Hash(pub [u8; 32]);
 
 impl Hash {
+    /// The lowest hash that is not [aside](Hash::aside).
+    pub const FIRST_UNDER_ROOT: Hash = Hash([
+        0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+        0, 0,
+    ]);
+
+    /// A place *aside*: 16 zero bytes and a number, big-endian. Items there are kept and committed like any other and come first in iterations,
+    /// but are not of the set that the root of an authenticated store stands for, which has no proof of them. No key hashes to such a place.
+    #[must_use]
+    pub fn aside(number: u128) -> Hash {
+        let mut bytes = [0; 32];
+        if let Some(last) = bytes.last_chunk_mut() {
+            *last = number.to_be_bytes();
+        }
+        Hash(bytes)
+    }
+
+    /// Whether it is a place aside.
+    #[must_use]
+    pub fn is_aside(&self) -> bool {
+        *self < Hash::FIRST_UNDER_ROOT
+    }
+
     /// The hash of a key.
     #[must_use]
     pub fn of(key: &[u8]) -> Hash {

@@ -3,7 +3,7 @@
 //! `store.head`, 12 KiB. The first page never changes; the two others take turns, so that a torn write leaves the other.
 //! ```text
 //! page 0    0 magic "QRTRIE\0\0" | 8 version u32 = 1 | 12 identity [16] | 28 slab bytes u32 | 32 region bytes u64
-//!           | 40 hash u32 = 1 (BLAKE3), 2 (the same, authenticated) | 44 CRC-32C of bytes 0..44
+//!           | 40 hash u32 = 1 (BLAKE3), 2 (the same, authenticated), 3 (with digests of values by their owner) | 44 CRC-32C of bytes 0..44
 //! page 1, 2 0 CRC-32C of identity ‖ bytes 4..104 | 4 regions u32 | 8 number u64, the higher counts | 16 version u64
 //!           | 24 root entry u64 (authenticated: of the digest tree) | 32 items u64 | 40 bytes of keys u64 | 48 of values u64 | 56 log generation u64
 //!           | 64 log position u64 | 72 ledger: address u64 | 80 length u64 | 88 CRC-32C u32 | 92 zero [12]
@@ -11,6 +11,7 @@
 //! A log position of all ones: the log of this generation is still to be begun. The identity of the log is that of the store with the generation added to its last eight bytes.
 
 use super::error::Error;
+use super::options::Options;
 use super::regions::Geometry;
 use crate::atomic_file;
 use crate::bytes::{array, u32_at, u64_at};
@@ -26,6 +27,7 @@ pub(super) const HEAD_NAME: &str = "store.head";
 const MAGIC: [u8; 8] = *b"QRTRIE\0\0";
 const HASH_BLAKE3: u32 = 1;
 const HASH_BLAKE3_AUTHENTICATED: u32 = 2;
+const HASH_AUTHENTICATED_BY_OWNER: u32 = 3;
 const PAGE_BYTES: usize = 4096;
 const FIXED_BYTES: usize = 48;
 const FIELDS_BYTES: usize = 104;
@@ -52,6 +54,8 @@ pub(super) struct HeadFile {
     file: Arc<dyn DiskFile>,
     pub(super) geometry: Geometry,
     pub(super) authenticated: bool,
+    /// Digests of values are its owner's.
+    pub(super) by_owner: bool,
 }
 
 impl Head {
@@ -108,7 +112,7 @@ impl HeadFile {
     pub(super) fn create(
         disk: &dyn Disk,
         geometry: &Geometry,
-        authenticated: bool,
+        options: &Options,
         head: &Head,
     ) -> Result<(), Error> {
         let mut bytes = Vec::with_capacity(3 * PAGE_BYTES);
@@ -117,7 +121,11 @@ impl HeadFile {
         bytes.extend_from_slice(&geometry.identity);
         bytes.extend_from_slice(&geometry.slab_bytes.to_le_bytes());
         bytes.extend_from_slice(&geometry.region_bytes.to_le_bytes());
-        let hash = if authenticated { HASH_BLAKE3_AUTHENTICATED } else { HASH_BLAKE3 };
+        let hash = match (options.authenticated, options.value_digest) {
+            (false, _) => HASH_BLAKE3,
+            (true, None) => HASH_BLAKE3_AUTHENTICATED,
+            (true, Some(_)) => HASH_AUTHENTICATED_BY_OWNER,
+        };
         bytes.extend_from_slice(&hash.to_le_bytes());
         bytes.extend_from_slice(&crc32c::crc32c(&bytes).to_le_bytes());
         bytes.resize(PAGE_BYTES * (1 + (head.number % 2) as usize), 0);
@@ -152,9 +160,10 @@ impl HeadFile {
         if u32_at(fixed, 44) != fixed.get(..44).map(crc32c::crc32c) {
             return Err(damaged(0, "the checksum of the head"));
         }
-        let authenticated = match u32_at(fixed, 40) {
-            Some(HASH_BLAKE3) => false,
-            Some(HASH_BLAKE3_AUTHENTICATED) => true,
+        let (authenticated, by_owner) = match u32_at(fixed, 40) {
+            Some(HASH_BLAKE3) => (false, false),
+            Some(HASH_BLAKE3_AUTHENTICATED) => (true, false),
+            Some(HASH_AUTHENTICATED_BY_OWNER) => (true, true),
             _ => return Err(foreign("it uses another hash")),
         };
         if size < 3 * PAGE_BYTES as u64 {
@@ -171,7 +180,7 @@ impl HeadFile {
             .max_by_key(|head| head.number);
         let head = newest
             .ok_or_else(|| damaged(PAGE_BYTES as u64, "neither page of a checkpoint is sound"))?;
-        Ok(Some((HeadFile { file, geometry, authenticated }, head)))
+        Ok(Some((HeadFile { file, geometry, authenticated, by_owner }, head)))
     }
 
     /// Writes a checkpoint over the older of the two, durably.

@@ -86,6 +86,14 @@ impl Store {
             };
             return Err(Error::Options { field: "authenticated", reason: reason.to_string() });
         }
+        if options.authenticated && head_file.by_owner != options.value_digest.is_some() {
+            let reason = if head_file.by_owner {
+                "the digests of this store's values are its owner's: only the program that made it can open it"
+            } else {
+                "the digests of this store's values are BLAKE3"
+            };
+            return Err(Error::Options { field: "value_digest", reason: reason.to_string() });
+        }
         let Start { memory, writer, log: mut log_side } =
             recover::recover(&disk, &options, head_file, head, &mut recovered)?;
         log_side.settled = writer.version;
@@ -138,7 +146,7 @@ fn create(disk: &dyn Disk, options: &Options) -> Result<(HeadFile, Head), Error>
         Geometry { identity, slab_bytes: options.slab_bytes, region_bytes: options.region_bytes };
     let head =
         Head { number: 1, version: FIRST_VERSION, log_position: LOG_TO_BEGIN, ..Head::default() };
-    HeadFile::create(disk, &geometry, options.authenticated, &head)?;
+    HeadFile::create(disk, &geometry, options, &head)?;
     HeadFile::open(disk)?.ok_or_else(|| Error::Missing { file: HEAD_NAME.to_string(), hint: "" })
 }
 

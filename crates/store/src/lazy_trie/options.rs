@@ -1,6 +1,7 @@
 //! How a store is set up.
 
 use super::error::Error;
+use crate::merkle::{ValueDigest, value_digest};
 pub use crate::wal::Durability;
 
 /// Who writes pages out and begins log segments.
@@ -49,6 +50,10 @@ pub struct Options {
     pub write_out: WriteOut,
     /// Whether the store has a Merkle root, and proofs of what it holds: decided when it is created, an error if asked otherwise later.
     pub authenticated: bool,
+    /// What stands for a value under the root: a collision-resistant hash of it, the same each time the store is opened, as the store keeps
+    /// digests and computes those of its log again. For who has values of another shape and needs their roots to be equal. `None`: BLAKE3.
+    /// Whether there is one is decided when the store is created: it cannot be opened by who does not know it.
+    pub value_digest: Option<ValueDigest>,
     /// So many versions before the newest can be read ([`Store::snapshot_at`](super::Store::snapshot_at)), as far back as the store was
     /// opened. What they hold that the newest does not stays in the space as long.
     pub kept_versions: u64,
@@ -56,7 +61,7 @@ pub struct Options {
 
 impl Default for Options {
     /// Sync, strict, buckets of 64 items, 256 MiB of write buffer, a checkpoint every 32 MiB of log, slabs of 64 KiB, regions of
-    /// 64 MiB, at most 1 TiB; not authenticated, the newest version alone.
+    /// 64 MiB, at most 1 TiB; not authenticated (the BLAKE3 of a value would stand for it), the newest version alone.
     fn default() -> Options {
         Options {
             identity: None,
@@ -71,12 +76,22 @@ impl Default for Options {
             limit_bytes: 1 << 40,
             write_out: WriteOut::Background,
             authenticated: false,
+            value_digest: None,
             kept_versions: 0,
         }
     }
 }
 
 impl Options {
+    /// How values are hashed, if they are.
+    pub(super) fn hashing(&self) -> Option<ValueDigest> {
+        self.authenticated.then_some(self.digest_of_values())
+    }
+
+    pub(super) fn digest_of_values(&self) -> ValueDigest {
+        self.value_digest.unwrap_or(value_digest)
+    }
+
     pub(super) fn check(&self) -> Result<(), Error> {
         let wrong = |field, reason: &str| Err(Error::Options { field, reason: reason.to_string() });
         if !(1..=128).contains(&self.bucket_items) {

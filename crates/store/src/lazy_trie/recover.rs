@@ -216,8 +216,7 @@ impl Replay<'_> {
         if version != self.writer.version + 1 {
             return Err(unknown(position));
         }
-        let authenticated = self.writer.authenticated;
-        let changes = hashed(changes, authenticated).map_err(|_| unknown(position))?;
+        let changes = hashed(changes, self.writer.hashing).map_err(|_| unknown(position))?;
         // The nodes of all batches have one version, so that they are changed in place: nobody reads yet.
         self.writer.replay(self.head.version + 1, version, changes.into_iter())?;
         self.batches += 1;

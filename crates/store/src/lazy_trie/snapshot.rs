@@ -9,19 +9,38 @@ use super::item::{self, Item, Name};
 use super::memory::View;
 use super::node::Node;
 use super::readers::READERS;
-use super::store::Shared;
+use super::store::{Shared, Store};
 use super::tree;
 use crate::merkle::{Digest, Proof};
 use std::cell::Cell;
+use std::ops::Deref;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The last commit at some moment, unchanged until dropped. What has been replaced since is kept as long: hold it no longer than needed.
 pub struct Snapshot<'s> {
-    shared: &'s Shared,
+    held: Held<'s>,
     place: usize,
     root: Entry,
     /// The root of the digest tree, of an authenticated store.
     digests: Option<Entry>,
+}
+
+/// What a snapshot is of, alive as long as it.
+pub(super) enum Held<'s> {
+    Here(&'s Shared),
+    Shared(Arc<Store>),
+}
+
+impl Deref for Held<'_> {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        match self {
+            Held::Here(shared) => shared,
+            Held::Shared(store) => &store.shared,
+        }
+    }
 }
 
 /// Threads look for a free place where they found one before.
@@ -37,10 +56,10 @@ fn hint() -> usize {
 }
 
 impl<'s> Snapshot<'s> {
-    pub(super) fn new(shared: &'s Shared) -> Result<Snapshot<'s>, Error> {
+    pub(super) fn new(held: Held<'s>) -> Result<Snapshot<'s>, Error> {
         let (place, root) =
-            shared.readers.enter(hint()).ok_or(Error::TooManySnapshots { limit: READERS })?;
-        Snapshot::of(shared, place, root)
+            held.readers.enter(hint()).ok_or(Error::TooManySnapshots { limit: READERS })?;
+        Snapshot::of(held, place, root)
     }
 
     /// Of a version that is kept.
@@ -49,12 +68,16 @@ impl<'s> Snapshot<'s> {
             .versions
             .enter(version, || shared.readers.enter_at(hint(), version))
             .map_err(|(oldest, newest)| Error::NotKept { version, oldest, newest })?;
-        Snapshot::of(shared, place.ok_or(Error::TooManySnapshots { limit: READERS })?, root)
+        Snapshot::of(
+            Held::Here(shared),
+            place.ok_or(Error::TooManySnapshots { limit: READERS })?,
+            root,
+        )
     }
 
-    fn of(shared: &'s Shared, place: usize, shown: u64) -> Result<Snapshot<'s>, Error> {
-        let mut snapshot = Snapshot { shared, place, root: Entry(shown), digests: None };
-        if shared.options.authenticated {
+    fn of(held: Held<'s>, place: usize, shown: u64) -> Result<Snapshot<'s>, Error> {
+        let mut snapshot = Snapshot { held, place, root: Entry(shown), digests: None };
+        if snapshot.held.options.authenticated {
             snapshot.digests = Some(Entry(shown));
             snapshot.root = Entry(snapshot.top()?.crown.tree);
         }
@@ -100,13 +123,14 @@ impl<'s> Snapshot<'s> {
     ) -> Result<(Proof, Option<&[u8]>), Error> {
         let name = name.into();
         let digests = self.digests.ok_or(Error::NotAuthenticated)?;
-        digests::prove::prove(self.view(), digests, &name, &name.hash())
+        let hashing = self.held.options.digest_of_values();
+        digests::prove::prove(self.view(), digests, &name, &name.hash(), hashing)
     }
 
     #[allow(unsafe_code)]
     fn view(&self) -> View<'_> {
         // SAFETY: the place among the readers is held until `self` is dropped, which the view does not outlive.
-        unsafe { self.shared.memory.view() }
+        unsafe { self.held.memory.view() }
     }
 
     pub(super) fn find(&self, name: &Name<'_>, hash: &Hash) -> Result<Option<Item<'_>>, Error> {
@@ -167,7 +191,7 @@ impl<'s> Snapshot<'s> {
 
 impl Drop for Snapshot<'_> {
     fn drop(&mut self) {
-        self.shared.readers.leave(self.place);
+        self.held.readers.leave(self.place);
     }
 }
 

@@ -8,7 +8,7 @@ use super::item::Name;
 use super::memory::Memory;
 use super::options::{Options, WriteOut};
 use super::readers::Readers;
-use super::snapshot::Snapshot;
+use super::snapshot::{Held, Snapshot};
 use super::versions::Versions;
 use super::writer::{Hashed, Pending, Writer, hashed};
 use crate::lock::FolderLock;
@@ -103,7 +103,15 @@ impl Store {
     /// # Errors
     /// [`Error::TooManySnapshots`]; of an authenticated store [`Error::Damaged`].
     pub fn snapshot(&self) -> Result<Snapshot<'_>, Error> {
-        Snapshot::new(&self.shared)
+        Snapshot::new(Held::Here(&self.shared))
+    }
+
+    /// The same, for who takes it elsewhere: the store stays open until it is dropped.
+    ///
+    /// # Errors
+    /// As [`Store::snapshot`].
+    pub fn shared_snapshot(self: &Arc<Self>) -> Result<Snapshot<'static>, Error> {
+        Snapshot::new(Held::Shared(Arc::clone(self)))
     }
 
     /// A view of a version that is kept ([`Options::kept_versions`]), until dropped.
@@ -204,7 +212,7 @@ impl Store {
             let value = value.as_ref().map(V::as_ref);
             check_lengths(name, value)?;
             let change = Change { name: *name, value };
-            let change = Hashed::new(hash, change, self.shared.options.authenticated);
+            let change = Hashed::new(hash, change, self.shared.options.hashing());
             self.shared.apply(&mut writer, std::iter::once(change))?;
             writer.queue(|bytes| encode(bytes, name, value));
             writer.version
@@ -219,7 +227,7 @@ impl Store {
     /// [`Error::Stopped`]: the batch may or may not be there when the store is opened again.
     pub fn write(&self, batch: &Batch) -> Result<(), Error> {
         // What was put into a batch is a batch's.
-        let changes = hashed(batch.bytes(), self.shared.options.authenticated).unwrap_or_default();
+        let changes = hashed(batch.bytes(), self.shared.options.hashing()).unwrap_or_default();
         self.wait_for_room()?;
         let version = {
             let mut writer = self.shared.writer()?;

@@ -11,7 +11,7 @@ use super::item::Name;
 use super::options::Options;
 use super::space::Space;
 use super::tree;
-use crate::merkle::{Digest, Domain, message, value_digest};
+use crate::merkle::{Digest, Domain, ValueDigest, message};
 
 /// So many changes of the log are brought into the digest tree together.
 const REPLAYED_TOGETHER: usize = 8192;
@@ -43,9 +43,10 @@ pub(super) struct Hashed<'a> {
 }
 
 impl<'a> Hashed<'a> {
-    pub(super) fn new(hash: Hash, change: Change<'a>, authenticated: bool) -> Hashed<'a> {
-        let value = change.value.filter(|_| authenticated);
-        let leaf = value.map(|value| Domain::LEAF.hash(&message(&hash.0, &value_digest(value))));
+    pub(super) fn new(hash: Hash, change: Change<'a>, hashing: Option<ValueDigest>) -> Hashed<'a> {
+        let hashing = hashing.filter(|_| !hash.is_aside());
+        let digest = hashing.zip(change.value).map(|(digest, value)| digest(value));
+        let leaf = digest.map(|digest| Domain::LEAF.hash(&message(&hash.0, &digest)));
         Hashed { hash, change, leaf: leaf.unwrap_or_default() }
     }
 }
@@ -62,7 +63,7 @@ pub(super) struct Writer {
     pub(super) pending_bytes: Vec<u8>,
     /// ... and where each ends.
     pub(super) pending: Vec<Pending>,
-    pub(super) authenticated: bool,
+    pub(super) hashing: Option<ValueDigest>,
     /// The root of the digest tree, of an authenticated store.
     digests: Entry,
     /// Changes that the digest tree does not have yet.
@@ -95,7 +96,7 @@ impl Writer {
             version: head.version,
             totals,
             bucket_items: options.bucket_items,
-            authenticated: options.authenticated,
+            hashing: options.hashing(),
             digests,
             stale: Vec::new(),
             thawed: Thawed::default(),
@@ -108,7 +109,7 @@ impl Writer {
 
     /// What stands for the last version: the root that readers begin with.
     pub(super) fn shown(&self) -> u64 {
-        if self.authenticated { self.digests.0 } else { self.root.0 }
+        if self.hashing.is_some() { self.digests.0 } else { self.root.0 }
     }
 
     /// Makes changes as one batch of `version`, all or none.
@@ -140,7 +141,7 @@ impl Writer {
 
     /// The digest tree with all that is stale.
     fn refreshed(&mut self, crown: Crown) -> Result<Entry, Error> {
-        if !self.authenticated {
+        if self.hashing.is_none() {
             return Ok(Entry::EMPTY);
         }
         digests::update(&mut self.space, &mut self.thawed, self.digests, crown, &mut self.stale)
@@ -160,7 +161,7 @@ impl Writer {
         (self.root, self.totals) = self.try_apply(node_version, changes)?;
         self.space.keep_batch(node_version);
         self.version = version;
-        if !self.authenticated {
+        if self.hashing.is_none() {
             self.space.release(u64::MAX);
         } else if self.stale.len() >= REPLAYED_TOGETHER {
             self.end_replay()?;
@@ -173,7 +174,7 @@ impl Writer {
     /// # Errors
     /// As [`Writer::apply`]; then it is of no more use.
     pub(super) fn end_replay(&mut self) -> Result<(), Error> {
-        if self.authenticated && self.digests_are_behind()? {
+        if self.hashing.is_some() && self.digests_are_behind()? {
             let version = self.version;
             self.digests = self.refreshed(Crown { tree: self.root.0, version })?;
             self.space.keep_batch(version);
@@ -205,7 +206,7 @@ impl Writer {
                 None => edit.remove(root, &name, &hash)?,
             };
             root = changed;
-            if self.authenticated {
+            if self.hashing.is_some() && !hash.is_aside() {
                 let leaf = met.new.map(|item| (item, leaf));
                 self.stale.push(LeafChange { hash, existed: met.old.is_some(), leaf });
             }
@@ -243,8 +244,11 @@ impl Writer {
 ///
 /// # Errors
 /// [`NoChange`] if the bytes are not a batch's.
-pub(super) fn hashed(bytes: &[u8], authenticated: bool) -> Result<Vec<Hashed<'_>>, NoChange> {
+pub(super) fn hashed(
+    bytes: &[u8],
+    hashing: Option<ValueDigest>,
+) -> Result<Vec<Hashed<'_>>, NoChange> {
     super::batch::Changes::of(bytes)
-        .map(|change| change.map(|change| Hashed::new(change.name.hash(), change, authenticated)))
+        .map(|change| change.map(|change| Hashed::new(change.name.hash(), change, hashing)))
         .collect()
 }

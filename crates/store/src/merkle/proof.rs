@@ -103,7 +103,7 @@ impl Proof {
         Ok((from == hash).then_some(value))
     }
 
-    /// Whether the set with this root has exactly this value under a key, or, if `None`, nothing.
+    /// Whether the set with this root has exactly this value under a key, or, if `None`, nothing: where the BLAKE3 of a value stands for it.
     ///
     /// # Errors
     /// As [`Proof::verify`], and [`ProofError::Value`].

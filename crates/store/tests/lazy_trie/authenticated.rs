@@ -273,6 +273,83 @@ fn readers_beside_a_writer_see_roots_of_what_they_read() {
 }
 
 #[test]
+fn what_is_aside_is_kept_and_not_under_the_root() {
+    let disk = MemoryDisk::new();
+    let store = open(&disk, options());
+    let mut model = Model::new();
+    for number in 0..300u32 {
+        let key = (number / 2).to_le_bytes();
+        let (hash, value) = (Hash::aside(u128::from(number % 40) << 60), vec![number as u8; 30]);
+        assert!(hash.is_aside() && hash < Hash::FIRST_UNDER_ROOT);
+        let mut batch = Batch::new();
+        batch.put(&hash, &value).unwrap();
+        if number % 2 == 0 {
+            batch.put(&key, &value).unwrap();
+            model.insert(Hash::of(&key), value.clone());
+        } else if number % 7 == 0 {
+            batch.delete(&key).unwrap();
+            model.remove(&Hash::of(&key));
+            batch.delete(&Hash::aside(5 << 60)).unwrap();
+        }
+        store.write(&batch).unwrap();
+        assert_eq!(store.root().unwrap(), root_of(&model));
+        assert_eq!(
+            store.get(&hash).unwrap().is_some(),
+            hash != Hash::aside(5 << 60) || number % 7 != 0
+        );
+    }
+    let check = |store: &Store| {
+        let checked = store.check().unwrap();
+        assert_eq!(checked.damage, []);
+        assert!(checked.items > model.len() as u64);
+        let snapshot = store.snapshot().unwrap();
+        assert_eq!(snapshot.iter_from(&Hash::FIRST_UNDER_ROOT).count(), model.len());
+        assert!(snapshot.iter().next().unwrap().unwrap().0.is_aside());
+        // It is there, and of no set that a proof is about.
+        let (proof, proved) = snapshot.get_proved(&Hash::aside(1 << 60)).unwrap();
+        assert_eq!(proof.verify(&store.root().unwrap(), &Hash::aside(1 << 60)).unwrap(), None);
+        assert_eq!(proved, None);
+    };
+    check(&store);
+    drop(store);
+    let store = open(&disk, options());
+    assert_eq!(store.root().unwrap(), root_of(&model));
+    check(&store);
+}
+
+#[test]
+fn values_may_be_hashed_as_their_owner_says() {
+    let by_length = |value: &[u8]| [value.len() as u8; 32];
+    let options = Options { value_digest: Some(by_length), ..options() };
+    let disk = MemoryDisk::new();
+    let store = open(&disk, options.clone());
+    store.put(b"one", b"abc").unwrap();
+    store.put(b"two", b"abcd").unwrap();
+    let root = store.root().unwrap();
+    store.put(b"one", b"xyz").unwrap();
+    assert_eq!(store.root().unwrap(), root);
+    let proof = store.snapshot().unwrap().prove(b"two").unwrap();
+    assert_eq!(proof.verify(&root, b"two").unwrap(), Some([4; 32]));
+    assert_eq!(store.check().unwrap().damage, []);
+    drop(store);
+    let stranger = Options { value_digest: None, ..options.clone() };
+    let refused = Store::open_on(Arc::new(disk.clone()), stranger).err();
+    assert!(matches!(refused, Some(Error::Options { field: "value_digest", .. })), "{refused:?}");
+    assert_eq!(open(&disk, options).root().unwrap(), root);
+}
+
+#[test]
+fn a_shared_snapshot_outlives_its_store() {
+    let store = Arc::new(open(&MemoryDisk::new(), options()));
+    store.put(b"key", b"before").unwrap();
+    let snapshot = store.shared_snapshot().unwrap();
+    store.put(b"key", b"after").unwrap();
+    drop(store);
+    let read = std::thread::spawn(move || snapshot.get(b"key").unwrap());
+    assert_eq!(read.join().unwrap(), Some(b"before".to_vec()));
+}
+
+#[test]
 fn a_batch_that_finds_no_room_leaves_the_root_as_it_was() {
     let store = open(&MemoryDisk::new(), Options { limit_bytes: 256 << 10, ..options() });
     let mut model = Model::new();

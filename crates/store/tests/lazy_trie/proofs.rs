@@ -121,20 +121,21 @@ fn keys_made_to_be_neighbours_lengthen_their_own_paths_alone() {
     let disk = MemoryDisk::new();
     let store = open(&disk, options());
     let mut model = Model::new();
-    // Each parts from the last at the next bit.
+    // Each parts from this one at the next bit.
+    let last = Hash([0xff; 32]);
     for bit in 0..256usize {
-        let mut hash = Hash([0; 32]);
-        hash.0[bit / 8] = 0x80 >> (bit % 8);
+        let mut hash = last;
+        hash.0[bit / 8] ^= 0x80 >> (bit % 8);
         store.put(&hash, &[bit as u8]).unwrap();
         model.insert(hash, vec![bit as u8]);
     }
-    store.put(&Hash([0; 32]), b"the last").unwrap();
-    model.insert(Hash([0; 32]), b"the last".to_vec());
+    store.put(&last, b"the last").unwrap();
+    model.insert(last, b"the last".to_vec());
     let root = root_of(&model);
     assert_eq!(store.root().unwrap(), root);
-    let proof = store.snapshot().unwrap().prove(&Hash([0; 32])).unwrap();
+    let proof = store.snapshot().unwrap().prove(&last).unwrap();
     assert_eq!(proof.encode().len(), 2 + 32 + 2 + 256 * 33);
-    proof.verify_value(&root, &Hash([0; 32]), Some(b"the last")).unwrap();
+    proof.verify_value(&root, &last, Some(b"the last")).unwrap();
     assert_eq!(store.check().unwrap().damage, []);
     for (index, hash) in model.clone().keys().enumerate() {
         if index % 3 != 0 {

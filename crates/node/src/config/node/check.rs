@@ -1,7 +1,7 @@
 //! What the keys of `node.toml` say together, and beside `cluster.toml`.
 
 use super::{Node, SCHEMA, ViewTimeout};
-use crate::config::choice::ProtocolName;
+use crate::config::choice::{Application, ProtocolName, StateStore};
 use crate::config::cluster::Cluster;
 use crate::config::finding::{Finding, Place};
 use crate::config::quantity::HumanDuration;
@@ -18,6 +18,16 @@ pub(in crate::config) fn check(
 ) {
     check_timeouts(node, settings, cluster, findings);
     check_places(node, settings, findings, warnings);
+    if node.storage.state == StateStore::Disk && cluster.application != Application::Kv {
+        findings.push(Finding::new(
+            format!(
+                "`storage.state` is \"disk\", and the application \"{}\" is in memory alone",
+                cluster.application
+            ),
+            settings.source("storage.state"),
+            "set it to \"memory\"",
+        ));
+    }
     check_laboratory(node, settings, findings, warnings);
     if cluster.combination().needs_laboratory() && !node.laboratory.enabled {
         findings.push(Finding::new(

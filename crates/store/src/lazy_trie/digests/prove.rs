@@ -6,7 +6,7 @@ use super::super::hash::Hash;
 use super::super::item::{self, Name};
 use super::super::memory::View;
 use super::block::Block;
-use crate::merkle::{Proof, ProofLeaf, value_digest};
+use crate::merkle::{Proof, ProofLeaf, ValueDigest};
 
 /// A proof of what the digest tree at `root` has under a name, and the value it proves.
 ///
@@ -17,6 +17,7 @@ pub(in super::super) fn prove<'a>(
     root: Entry,
     name: &Name<'_>,
     hash: &Hash,
+    hashing: ValueDigest,
 ) -> Result<(Proof, Option<&'a [u8]>), Error> {
     let mut path = Vec::new();
     let mut entry = root;
@@ -38,7 +39,7 @@ pub(in super::super) fn prove<'a>(
     }
     path.reverse();
     let item = item::read(view, entry.address())?;
-    let value = value_digest(item.value);
+    let value = hashing(item.value);
     if item.is(name, hash) {
         return Ok((Proof { leaf: ProofLeaf::Own(value), path }, Some(item.value)));
     }

@@ -7,7 +7,7 @@ use super::super::item;
 use super::super::memory::View;
 use super::super::node::is_sound;
 use super::block::{Block, HEAD_BYTES, length, topmost};
-use crate::merkle::{Digest, Domain, message, value_digest};
+use crate::merkle::{Digest, Domain, ValueDigest, message};
 use std::collections::BTreeSet;
 
 /// Each block has a join of its own on a path, and a hash 256 bits.
@@ -16,6 +16,7 @@ const DEPTH_LIMIT: usize = 256;
 /// A walk through the digest tree.
 pub(in super::super) struct Survey<'a> {
     pub(in super::super) view: View<'a>,
+    pub(in super::super) hashing: ValueDigest,
     /// Slots of the lazy-trie, to which those of the digest tree are added.
     pub(in super::super) seen: BTreeSet<Address>,
     /// Leaves found to be right.
@@ -82,7 +83,7 @@ impl Survey<'_> {
         // What cannot be read was told when the trie was walked.
         let item = item::read(self.view, entry.address()).ok()?;
         let hash = item.hash();
-        let found = Domain::LEAF.hash(&message(&hash.0, &value_digest(item.value)));
+        let found = Domain::LEAF.hash(&message(&hash.0, &(self.hashing)(item.value)));
         if found != *digest {
             self.note(block, "the digest of an item is not that of the item");
             return None;

@@ -1,0 +1,117 @@
+//! Committed entries and changed ones, as one sequence.
+
+use std::collections::{BTreeMap, btree_map};
+use std::iter::Peekable;
+use std::sync::{Arc, OnceLock};
+
+use quorate_core::merkle::Hash;
+use quorate_core::state_machine::{KeepError, Snapshot};
+use quorate_store::lazy_trie::{self, Hash as TrieHash, Store};
+
+use super::super::snapshot::Cutter;
+use super::super::storage::Found;
+use super::super::value::Entry;
+use super::entry;
+
+/// The entries of a commit and of what changed since, in the order of their hashes. Ends at the first that cannot be read, and says so.
+pub(super) struct Merged<'a, F> {
+    committed: Option<Peekable<lazy_trie::Iter<'a>>>,
+    changed: Peekable<btree_map::Range<'a, Hash, Option<Entry>>>,
+    fail: F,
+}
+
+impl<'a, F: Fn(String)> Merged<'a, F> {
+    pub(super) fn new(
+        view: Option<&'a lazy_trie::Snapshot<'static>>,
+        changed: &'a BTreeMap<Hash, Option<Entry>>,
+        from: &Hash,
+        fail: F,
+    ) -> Self {
+        // Aside are notes.
+        let first = TrieHash(*from).max(TrieHash::FIRST_UNDER_ROOT);
+        Self {
+            committed: view.map(|view| view.iter_from(&first).peekable()),
+            changed: changed.range(*from..).peekable(),
+            fail,
+        }
+    }
+
+    /// The next committed one, unless it was changed, and that it is there.
+    fn next_committed(&mut self) -> Option<(Hash, Result<Entry, String>)> {
+        let item = self.committed.as_mut()?.next()?;
+        let read = |value| entry::decode(value).ok_or_else(|| "an item is no entry".to_owned());
+        Some(match item {
+            Ok((hash, item)) => (hash.0, read(item.value)),
+            Err(error) => (Hash::default(), Err(error.to_string())),
+        })
+    }
+}
+
+impl<'a, F: Fn(String)> Iterator for Merged<'a, F> {
+    type Item = (Hash, Found<'a>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let committed = match self.committed.as_mut().and_then(Peekable::peek) {
+                // An error comes before all else.
+                Some(Err(_)) => Some(Hash::default()),
+                Some(Ok((hash, _))) => Some(hash.0),
+                None => None,
+            };
+            let changed = self.changed.peek().map(|(hash, _)| **hash);
+            if committed.is_some_and(|hash| changed.is_none_or(|changed| hash < changed)) {
+                match self.next_committed()? {
+                    (hash, Ok(entry)) => return Some((hash, Found::Read(entry))),
+                    (_, Err(error)) => {
+                        (self.fail)(error);
+                        self.committed = None;
+                        self.changed.by_ref().for_each(drop);
+                        return None;
+                    }
+                }
+            }
+            let (hash, entry) = self.changed.next()?;
+            if committed == Some(*hash) {
+                self.committed.as_mut().map(Iterator::next);
+            }
+            if let Some(entry) = entry {
+                return Some((*hash, Found::Here(entry)));
+            }
+        }
+    }
+}
+
+/// A frozen state: readers do not keep the writer from going on.
+pub(super) struct Frozen {
+    pub(super) len: usize,
+    pub(super) store: Option<Arc<Store>>,
+    pub(super) view: Option<lazy_trie::Snapshot<'static>>,
+    pub(super) changed: BTreeMap<Hash, Option<Entry>>,
+    pub(super) failed: OnceLock<KeepError>,
+}
+
+impl Snapshot for Frozen {
+    fn chunks(&self, sink: &mut dyn FnMut(&[u8]) -> bool) {
+        if let Some(store) = &self.store {
+            // Who keeps this snapshot lets the log below it go: the store must not fall behind it in a loss of power. If it does, it is made
+            // again from the snapshot; that it cannot be written out is told at the next commit.
+            let _ = store.checkpoint();
+        }
+        let mut cutter = Cutter::new(self.len, sink);
+        let fail = |error| {
+            let _ = self.failed.set(KeepError(error));
+        };
+        for (_, entry) in Merged::new(self.view.as_ref(), &self.changed, &Hash::default(), fail) {
+            if !cutter.entry(&entry) {
+                return;
+            }
+        }
+        if self.failed.get().is_none() {
+            cutter.finish();
+        }
+    }
+
+    fn failure(&self) -> Option<KeepError> {
+        self.failed.get().cloned()
+    }
+}

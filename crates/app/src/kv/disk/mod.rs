@@ -1,0 +1,367 @@
+//! The keys and values in a lazy-trie (`quorate_store::lazy_trie`), and beside them the notes of who executes.
+//!
+//! What a block changes is gathered in memory and becomes one batch of the store when it is [committed](Keeper::commit). Entries stand at
+//! their places in the Merkle map, under its digests, so that the store's root is the map's; the count of keys and the notes stand
+//! [aside](TrieHash::aside).
+//!
+//! Commands cannot fail, and neither can [`StateMachine::apply`](quorate_core::state_machine::StateMachine::apply): what the store says against
+//! reading is kept, and told at the commit, before anything that came of it leaves.
+
+mod entry;
+mod merged;
+mod shelf;
+
+pub use shelf::{FileFolders, Folders, Shelf};
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use quorate_core::merkle::{EMPTY_ROOT, Hash};
+use quorate_core::state_machine::{KeepError, Keeper, RestoreError, Snapshot};
+use quorate_store::lazy_trie::{self, Batch, Hash as TrieHash, Store};
+
+use super::snapshot;
+use super::storage::{Found, Storage, sealed};
+use super::value::{Entry, Value};
+use merged::{Frozen, Merged};
+
+/// Where the count of keys is, aside; notes come behind.
+const COUNT: u128 = 0;
+const NOTES: u128 = 1 << 64;
+/// A snapshot is taken over in batches of about this many bytes.
+const RESTORED_TOGETHER_BYTES: usize = 4 << 20;
+/// With more keys than this, a new store is begun to remove all.
+const DELETED_ONE_BY_ONE: usize = 10_000;
+
+/// Everything on disk: a lazy-trie.
+pub struct Disk {
+    shelf: Arc<Shelf>,
+    /// Nothing before the first commit: the state is empty then.
+    open: Option<Open>,
+    /// What is not committed: entries, or that there is none.
+    changed: BTreeMap<Hash, Option<Entry>>,
+    /// What is committed does not count any more.
+    cleared: bool,
+    len: usize,
+    /// The root of the last commit.
+    root: Hash,
+    /// Why nothing of this can be believed.
+    failed: OnceLock<KeepError>,
+}
+
+/// An open store.
+struct Open {
+    number: u64,
+    store: Arc<Store>,
+    /// The last commit.
+    view: lazy_trie::Snapshot<'static>,
+    /// Whether it has the notes of who executes, or had them when it was opened: only then is it one to go on from.
+    noted: bool,
+    /// Whether the other folders are gone.
+    alone: bool,
+}
+
+impl Disk {
+    pub(super) fn new(shelf: &Arc<Shelf>) -> Self {
+        Self {
+            shelf: Arc::clone(shelf),
+            open: None,
+            changed: BTreeMap::new(),
+            cleared: false,
+            len: 0,
+            root: EMPTY_ROOT,
+            failed: OnceLock::new(),
+        }
+    }
+
+    fn view(&self) -> Option<&lazy_trie::Snapshot<'static>> {
+        self.open.as_ref().filter(|_| !self.cleared).map(|open| &open.view)
+    }
+
+    fn fail(&self, error: &dyn std::fmt::Display) {
+        let number = self.open.as_ref().map_or(0, |open| open.number);
+        // The first failure counts.
+        let _ = self.failed.set(self.shelf.place(number, error));
+    }
+
+    /// What is committed at a place.
+    fn committed(&self, place: &Hash) -> Option<&[u8]> {
+        self.view()?.get_ref(&TrieHash(*place)).unwrap_or_else(|error| {
+            self.fail(&error);
+            None
+        })
+    }
+
+    fn read(&self, place: &Hash) -> Option<Entry> {
+        let entry = entry::decode(self.committed(place)?);
+        if entry.is_none() {
+            self.fail(&format!("the item {:?} is no entry", TrieHash(*place)));
+        }
+        entry
+    }
+
+    /// Says what failed since the last commit.
+    fn check(&self) -> Result<(), KeepError> {
+        self.failed.get().map_or(Ok(()), |error| Err(error.clone()))
+    }
+
+    /// The store to commit to, and the batch to begin with.
+    fn begin_commit(&mut self) -> Result<(Open, Batch), KeepError> {
+        let mut batch = Batch::new();
+        let old = self.open.take();
+        let keeps =
+            !self.cleared || old.as_ref().is_some_and(|old| count(old) <= DELETED_ONE_BY_ONE);
+        match old {
+            Some(open) if keeps => {
+                if self.cleared {
+                    for item in open.view.iter_from(&TrieHash::FIRST_UNDER_ROOT) {
+                        let deleted = item.and_then(|(hash, _)| batch.delete(&hash));
+                        deleted.map_err(|error| self.shelf.place(open.number, &error))?;
+                    }
+                }
+                Ok((open, batch))
+            }
+            old => {
+                let (number, store) = self.shelf.begin()?;
+                let open = self.opened(number, store)?;
+                if let Some(old) = old {
+                    // The notes stay.
+                    for item in old.view.iter() {
+                        let (hash, item) = item.map_err(|e| self.shelf.place(old.number, &e))?;
+                        if !hash.is_aside() {
+                            break;
+                        }
+                        let put = batch.put(&hash, item.value);
+                        put.map_err(|error| self.shelf.place(number, &error))?;
+                    }
+                }
+                Ok((open, batch))
+            }
+        }
+    }
+
+    fn opened(&self, number: u64, store: Store) -> Result<Open, KeepError> {
+        let store = Arc::new(store);
+        let view = store.shared_snapshot().map_err(|error| self.shelf.place(number, &error))?;
+        Ok(Open { number, store, view, noted: false, alone: false })
+    }
+
+    fn write(&mut self, notes: &[(u64, &[u8])]) -> Result<(), KeepError> {
+        self.check()?;
+        let (mut open, mut batch) = self.begin_commit()?;
+        let placed = |error: lazy_trie::Error| self.shelf.place(open.number, &error);
+        let mut encoded = Vec::new();
+        for (place, entry) in &self.changed {
+            match entry {
+                None => batch.delete(&TrieHash(*place)).map_err(placed)?,
+                Some(entry) => {
+                    encoded.clear();
+                    entry::encode(&mut encoded, entry);
+                    batch.put(&TrieHash(*place), &encoded).map_err(placed)?;
+                }
+            }
+        }
+        for (number, note) in notes {
+            batch.put(&TrieHash::aside(NOTES + u128::from(*number)), note).map_err(placed)?;
+        }
+        let count = (self.len as u64).to_le_bytes();
+        batch.put(&TrieHash::aside(COUNT), &count).map_err(placed)?;
+        open.store.write(&batch).map_err(placed)?;
+        open.view = open.store.shared_snapshot().map_err(placed)?;
+        self.root = open.view.root().map_err(placed)?;
+        self.changed.clear();
+        self.cleared = false;
+        if !open.alone && !notes.is_empty() {
+            // From now on this is the state that counts, also after a loss of power.
+            open.store.sync().map_err(placed)?;
+            (open.noted, open.alone) = (true, true);
+            self.shelf.keep_only(open.number);
+        }
+        self.open = Some(open);
+        Ok(())
+    }
+
+    /// Fills a new store with a snapshot.
+    fn fill(
+        &self,
+        open: &Open,
+        chunks: &mut dyn Iterator<Item = Bytes>,
+    ) -> Result<u64, RestoreError> {
+        let mut batch = Batch::new();
+        let (mut bytes, mut encoded) = (0, Vec::new());
+        let count = snapshot::restore(chunks, &mut |hash, entry| {
+            encoded.clear();
+            entry::encode(&mut encoded, &entry);
+            bytes += encoded.len() + 64;
+            batch.put(&TrieHash(hash), &encoded).map_err(|error| error.to_string())?;
+            if bytes >= RESTORED_TOGETHER_BYTES {
+                open.store.write(&batch).map_err(|error| error.to_string())?;
+                batch.clear();
+                bytes = 0;
+            }
+            Ok(())
+        })?;
+        let last = batch
+            .put(&TrieHash::aside(COUNT), &count.to_le_bytes())
+            .and_then(|()| open.store.write(&batch));
+        last.map_err(|error| unrestored(&error))?;
+        Ok(count)
+    }
+}
+
+/// The count of keys of a commit; 0 if it cannot be read, which a commit does not have.
+fn count(open: &Open) -> usize {
+    let note = open.view.get_ref(&TrieHash::aside(COUNT)).ok().flatten();
+    let count = note.and_then(<[u8]>::first_chunk).map_or(0, |count| u64::from_le_bytes(*count));
+    usize::try_from(count).unwrap_or(usize::MAX)
+}
+
+fn unrestored(error: &dyn std::fmt::Display) -> RestoreError {
+    RestoreError { chunk: 0, reason: format!("it cannot be stored: {error}") }
+}
+
+impl Drop for Disk {
+    /// A store that never counted goes, so that it is not taken for one that does.
+    fn drop(&mut self) {
+        if let Some(open) = self.open.take().filter(|open| !open.noted) {
+            let number = open.number;
+            drop(open);
+            self.shelf.remove(number);
+        }
+    }
+}
+
+impl sealed::Sealed for Disk {}
+
+impl Storage for Disk {
+    fn count(&self) -> usize {
+        self.len
+    }
+
+    fn get(&self, place: &Hash) -> Option<Found<'_>> {
+        match self.changed.get(place) {
+            Some(entry) => entry.as_ref().map(Found::Here),
+            None => self.read(place).map(Found::Read),
+        }
+    }
+
+    fn contains(&self, place: &Hash) -> bool {
+        match self.changed.get(place) {
+            Some(entry) => entry.is_some(),
+            None => self.committed(place).is_some(),
+        }
+    }
+
+    fn get_mut(&mut self, place: &Hash) -> Option<&mut Value> {
+        if !self.changed.contains_key(place) {
+            let entry = self.read(place)?;
+            self.changed.insert(*place, Some(entry));
+        }
+        self.changed.get_mut(place)?.as_mut().map(|entry| &mut entry.value)
+    }
+
+    fn get_or_insert_with(&mut self, place: &Hash, make: impl FnOnce() -> Entry) -> &mut Value {
+        if !self.changed.contains_key(place) {
+            let entry = self.read(place);
+            self.changed.insert(*place, entry);
+        }
+        let slot = self.changed.entry(*place).or_default();
+        self.len += usize::from(slot.is_none());
+        &mut slot.get_or_insert_with(make).value
+    }
+
+    fn assign(&mut self, place: &Hash, key: &[u8], text: &[u8]) {
+        self.len += usize::from(!self.contains(place));
+        match self.changed.get_mut(place) {
+            Some(Some(entry)) => entry.value.assign(text),
+            _ => {
+                let entry = Entry { key: key.into(), value: Value::Text(text.to_vec()) };
+                self.changed.insert(*place, Some(entry));
+            }
+        }
+    }
+
+    fn remove(&mut self, place: &Hash) -> bool {
+        let there = self.contains(place);
+        if there {
+            self.len -= 1;
+            self.changed.insert(*place, None);
+        }
+        there
+    }
+
+    fn clear(&mut self) {
+        self.cleared = true;
+        self.changed.clear();
+        self.len = 0;
+    }
+
+    fn iter_from(&self, from: &Hash) -> impl Iterator<Item = (Hash, Found<'_>)> {
+        Merged::new(self.view(), &self.changed, from, |error| self.fail(&error))
+    }
+
+    /// That of the last commit; what is not committed is committed first.
+    fn root(&mut self) -> Hash {
+        if self.cleared || !self.changed.is_empty() {
+            let _ = self.commit(&[]);
+        }
+        self.root
+    }
+
+    fn freeze(&self) -> Box<dyn Snapshot> {
+        let store = self.open.as_ref().map(|open| Arc::clone(&open.store));
+        let view = self.view().and(store.as_ref()).map(Store::shared_snapshot).transpose();
+        let failed = OnceLock::new();
+        let view = view.unwrap_or_else(|error| {
+            let _ = failed.set(self.shelf.place(0, &error));
+            None
+        });
+        Box::new(Frozen { len: self.len, store, view, changed: self.changed.clone(), failed })
+    }
+
+    fn restore(&mut self, chunks: &mut dyn Iterator<Item = Bytes>) -> Result<(), RestoreError> {
+        let (number, store) = self.shelf.begin().map_err(|error| unrestored(&error))?;
+        let mut open = self.opened(number, store).map_err(|error| unrestored(&error))?;
+        let filled = self.fill(&open, chunks).and_then(|count| {
+            open.view = open.store.shared_snapshot().map_err(|error| unrestored(&error))?;
+            self.root = open.view.root().map_err(|error| unrestored(&error))?;
+            self.len = usize::try_from(count).unwrap_or(usize::MAX);
+            Ok(())
+        });
+        self.changed.clear();
+        self.cleared = false;
+        self.open = Some(open);
+        filled
+    }
+
+    fn keeper(&mut self) -> Option<&mut dyn Keeper> {
+        Some(self)
+    }
+}
+
+impl Keeper for Disk {
+    fn commit(&mut self, notes: &[(u64, &[u8])]) -> Result<(), KeepError> {
+        self.write(notes).inspect_err(|error| {
+            let _ = self.failed.set(error.clone());
+        })
+    }
+
+    fn note(&self, number: u64) -> Result<Option<Bytes>, KeepError> {
+        let Some(open) = &self.open else { return Ok(None) };
+        let place = TrieHash::aside(NOTES + u128::from(number));
+        let note =
+            open.view.get_ref(&place).map_err(|error| self.shelf.place(open.number, &error))?;
+        Ok(note.map(Bytes::copy_from_slice))
+    }
+
+    fn turn_back(&mut self) -> Result<bool, KeepError> {
+        let Some(number) = self.shelf.take_left() else { return Ok(false) };
+        let open = self.opened(number, self.shelf.store(number)?)?;
+        self.len = count(&open);
+        self.root = open.view.root().map_err(|error| self.shelf.place(number, &error))?;
+        // If it turns out to be of no use: to remove it is for who keeps another.
+        self.open = Some(Open { noted: true, ..open });
+        Ok(true)
+    }
+}

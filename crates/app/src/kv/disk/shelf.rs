@@ -1,0 +1,216 @@
+//! Where the lazy-tries of a replica are: one folder each, numbered in the order they were begun.
+//!
+//! There is more than one while a snapshot is taken over: what was there counts until it is proven. The state that counts is in
+//! the newest folder that has the notes of who executes.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use quorate_core::state_machine::KeepError;
+use quorate_store::disk::{self, DiskFile, FileDisk};
+use quorate_store::lazy_trie::{self, Durability, Store};
+use quorate_store::lock::FolderLock;
+
+use super::entry;
+
+/// The folders.
+pub trait Folders: Send + Sync {
+    /// Their numbers, in any order.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn list(&self) -> io::Result<Vec<u64>>;
+    /// Opens a folder, which is made if it is not there.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn open(&self, number: u64) -> io::Result<Arc<dyn disk::Disk>>;
+    /// Removes a folder with all that is in it. Who has files of it open goes on reading them.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn remove(&self, number: u64) -> io::Result<()>;
+    /// What to call a folder in a message.
+    fn name(&self, number: u64) -> String;
+}
+
+/// Folders within a folder: `000001`, `000002`, …
+pub struct FileFolders {
+    path: PathBuf,
+}
+
+impl FileFolders {
+    /// Those within `path`, which is made when the first is.
+    #[must_use]
+    pub fn new(path: &Path) -> Self {
+        Self { path: path.to_owned() }
+    }
+
+    fn place(&self, number: u64) -> PathBuf {
+        self.path.join(format!("{number:06}"))
+    }
+}
+
+impl Folders for FileFolders {
+    fn list(&self) -> io::Result<Vec<u64>> {
+        let entries = match std::fs::read_dir(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries?,
+        };
+        let mut numbers = Vec::new();
+        for entry in entries {
+            let name = entry?.file_name();
+            let number = name.to_str().filter(|name| name.len() >= 6);
+            numbers.extend(number.and_then(|name| name.parse::<u64>().ok()));
+        }
+        Ok(numbers)
+    }
+
+    fn open(&self, number: u64) -> io::Result<Arc<dyn disk::Disk>> {
+        let place = self.place(number);
+        if !place.exists() {
+            std::fs::create_dir_all(&place)?;
+            // What is synced within it must not go with its name.
+            std::fs::File::open(&self.path)?.sync_all()?;
+        }
+        let lock = FolderLock::acquire(&place).map_err(io::Error::other)?;
+        Ok(Arc::new(Locked { disk: FileDisk::open(&place)?, _lock: lock }))
+    }
+
+    fn remove(&self, number: u64) -> io::Result<()> {
+        std::fs::remove_dir_all(self.place(number))
+    }
+
+    fn name(&self, number: u64) -> String {
+        self.place(number).display().to_string()
+    }
+}
+
+/// A folder that no other process may open meanwhile.
+struct Locked {
+    disk: FileDisk,
+    _lock: FolderLock,
+}
+
+impl disk::Disk for Locked {
+    fn create(&self, name: &str, size: u64) -> io::Result<Arc<dyn DiskFile>> {
+        self.disk.create(name, size)
+    }
+
+    fn reserve(&self, name: &str, size: u64) -> io::Result<Arc<dyn DiskFile>> {
+        self.disk.reserve(name, size)
+    }
+
+    fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
+        disk::Disk::open(&self.disk, name)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.disk.rename(from, to)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.disk.remove(name)
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.disk.list()
+    }
+
+    fn sync_dir(&self) -> io::Result<()> {
+        self.disk.sync_dir()
+    }
+}
+
+/// The folders of one replica, and which of them an earlier process left.
+pub struct Shelf {
+    folders: Box<dyn Folders>,
+    options: lazy_trie::Options,
+    numbers: Mutex<Numbers>,
+}
+
+struct Numbers {
+    /// Left by an earlier process and not turned to, the newest last.
+    left: Vec<u64>,
+    next: u64,
+}
+
+impl Shelf {
+    /// The shelf of these folders. Of `options`, those count that are not the application's to decide.
+    ///
+    /// # Errors
+    /// [`KeepError`] if they cannot be listed.
+    pub fn open(
+        folders: impl Folders + 'static,
+        options: lazy_trie::Options,
+    ) -> Result<Arc<Self>, KeepError> {
+        let mut left = folders.list().map_err(|error| {
+            KeepError(format!("the folders of the state cannot be listed: {error}"))
+        })?;
+        left.sort_unstable();
+        let next = left.last().map_or(1, |last| last + 1);
+        let options = lazy_trie::Options {
+            authenticated: true,
+            value_digest: Some(entry::digest),
+            // The replica's log makes commands durable.
+            durability: Durability::Os,
+            ..options
+        };
+        let numbers = Mutex::new(Numbers { left, next });
+        Ok(Arc::new(Self { folders: Box::new(folders), options, numbers }))
+    }
+
+    fn numbers(&self) -> MutexGuard<'_, Numbers> {
+        self.numbers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The newest folder that was left and not taken yet.
+    pub(super) fn take_left(&self) -> Option<u64> {
+        self.numbers().left.pop()
+    }
+
+    /// Begins another.
+    pub(super) fn begin(&self) -> Result<(u64, Store), KeepError> {
+        let number = {
+            let mut numbers = self.numbers();
+            numbers.next += 1;
+            numbers.next - 1
+        };
+        Ok((number, self.store(number)?))
+    }
+
+    pub(super) fn store(&self, number: u64) -> Result<Store, KeepError> {
+        let unfit = |reason: &dyn std::fmt::Display| {
+            KeepError(format!(
+                "{folder}: {reason}. If it cannot be mended, remove {folder}: the state is then made again from snapshot \
+                 and log",
+                folder = self.folders.name(number)
+            ))
+        };
+        let disk = self.folders.open(number).map_err(|error| unfit(&error))?;
+        let (store, _) =
+            Store::open_on(disk, self.options.clone()).map_err(|error| unfit(&error))?;
+        Ok(store)
+    }
+
+    /// What an error is about.
+    pub(super) fn place(&self, number: u64, error: &dyn std::fmt::Display) -> KeepError {
+        KeepError(format!("{}: {error}", self.folders.name(number)))
+    }
+
+    pub(super) fn remove(&self, number: u64) {
+        // What stays is found at the next start, and removed when another state is kept.
+        let _ = self.folders.remove(number);
+    }
+
+    /// Removes all but one.
+    pub(super) fn keep_only(&self, kept: u64) {
+        self.numbers().left.clear();
+        for number in self.folders.list().unwrap_or_default() {
+            if number != kept {
+                self.remove(number);
+            }
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! Where the keys and values are: what the commands need of it, and the one in memory.
+
+use std::ops::Deref;
+
+use bytes::Bytes;
+use quorate_core::merkle::{Hash, MerkleMap};
+use quorate_core::state_machine::{Keeper, RestoreError, Snapshot};
+
+use super::snapshot::{self, Cutter};
+use super::value::{Entry, Fields, Value};
+
+/// Entries under the hashes of their keys. All storages do the same with the same calls, roots and
+/// chunks of snapshots included.
+pub trait Storage: Send + sealed::Sealed {
+    /// How many entries there are.
+    #[doc(hidden)]
+    fn count(&self) -> usize;
+    #[doc(hidden)]
+    fn get(&self, place: &Hash) -> Option<Found<'_>>;
+    #[doc(hidden)]
+    fn contains(&self, place: &Hash) -> bool;
+    /// A value to be changed in place.
+    #[doc(hidden)]
+    fn get_mut(&mut self, place: &Hash) -> Option<&mut Value>;
+    /// The same; if there is none, what `make` returns is put there first.
+    #[doc(hidden)]
+    fn get_or_insert_with(&mut self, place: &Hash, make: impl FnOnce() -> Entry) -> &mut Value;
+    /// Makes what is there the string `text`.
+    #[doc(hidden)]
+    fn assign(&mut self, place: &Hash, key: &[u8], text: &[u8]);
+    /// Says whether there was something.
+    #[doc(hidden)]
+    fn remove(&mut self, place: &Hash) -> bool;
+    #[doc(hidden)]
+    fn clear(&mut self);
+    /// The entries whose hashes are not below `from`, in order.
+    #[doc(hidden)]
+    fn iter_from(&self, from: &Hash) -> impl Iterator<Item = (Hash, Found<'_>)>;
+    /// The root of the Merkle map of all entries.
+    #[doc(hidden)]
+    fn root(&mut self) -> Hash;
+    #[doc(hidden)]
+    fn freeze(&self) -> Box<dyn Snapshot>;
+    #[doc(hidden)]
+    fn restore(&mut self, chunks: &mut dyn Iterator<Item = Bytes>) -> Result<(), RestoreError>;
+    #[doc(hidden)]
+    fn keeper(&mut self) -> Option<&mut dyn Keeper>;
+}
+
+pub(super) mod sealed {
+    pub trait Sealed {}
+}
+
+/// An entry that was looked up: where it lies, or read.
+pub enum Found<'a> {
+    /// In memory.
+    Here(&'a Entry),
+    /// From disk.
+    Read(Entry),
+}
+
+impl Deref for Found<'_> {
+    type Target = Entry;
+
+    fn deref(&self) -> &Entry {
+        match self {
+            Self::Here(entry) => entry,
+            Self::Read(entry) => entry,
+        }
+    }
+}
+
+/// A string that was looked up.
+pub(super) struct Text<'a>(Found<'a>);
+
+impl<'a> Text<'a> {
+    /// `None` if it is something else.
+    pub(super) fn of(found: Found<'a>) -> Option<Self> {
+        matches!(found.value, Value::Text(_)).then_some(Self(found))
+    }
+}
+
+impl AsRef<[u8]> for Text<'_> {
+    fn as_ref(&self) -> &[u8] {
+        match &self.0.value {
+            Value::Text(text) => text,
+            Value::Hash(_) => &[],
+        }
+    }
+}
+
+/// A hash that was looked up.
+pub(super) struct FoundFields<'a>(Found<'a>);
+
+impl<'a> FoundFields<'a> {
+    /// `None` if it is something else.
+    pub(super) fn of(found: Found<'a>) -> Option<Self> {
+        matches!(found.value, Value::Hash(_)).then_some(Self(found))
+    }
+
+    pub(super) fn fields(&self) -> Option<&Fields> {
+        match &self.0.value {
+            Value::Hash(fields) => Some(fields),
+            Value::Text(_) => None,
+        }
+    }
+}
+
+/// Everything in memory: a Merkle map.
+#[derive(Default)]
+pub struct Memory {
+    map: MerkleMap<Entry>,
+}
+
+impl sealed::Sealed for Memory {}
+
+impl Storage for Memory {
+    fn count(&self) -> usize {
+        self.map.len()
+    }
+
+    fn get(&self, place: &Hash) -> Option<Found<'_>> {
+        self.map.get(place).map(Found::Here)
+    }
+
+    fn contains(&self, place: &Hash) -> bool {
+        self.map.contains_key(place)
+    }
+
+    fn get_mut(&mut self, place: &Hash) -> Option<&mut Value> {
+        self.map.get_mut(place).map(|entry| &mut entry.value)
+    }
+
+    fn get_or_insert_with(&mut self, place: &Hash, make: impl FnOnce() -> Entry) -> &mut Value {
+        &mut self.map.get_or_insert_with(place, make).value
+    }
+
+    fn assign(&mut self, place: &Hash, key: &[u8], text: &[u8]) {
+        let empty = || Entry { key: key.into(), value: Value::Text(Vec::new()) };
+        self.map.get_or_insert_with(place, empty).value.assign(text);
+    }
+
+    fn remove(&mut self, place: &Hash) -> bool {
+        self.map.remove(place).is_some()
+    }
+
+    fn clear(&mut self) {
+        self.map = MerkleMap::new();
+    }
+
+    fn iter_from(&self, from: &Hash) -> impl Iterator<Item = (Hash, Found<'_>)> {
+        self.map.iter_from(from).map(|(hash, entry)| (*hash, Found::Here(entry)))
+    }
+
+    fn root(&mut self) -> Hash {
+        self.map.root()
+    }
+
+    fn freeze(&self) -> Box<dyn Snapshot> {
+        Box::new(Frozen { map: self.map.clone() })
+    }
+
+    fn restore(&mut self, chunks: &mut dyn Iterator<Item = Bytes>) -> Result<(), RestoreError> {
+        let mut map = MerkleMap::new();
+        snapshot::restore(chunks, &mut |hash, entry| {
+            map.insert(hash, entry);
+            Ok(())
+        })?;
+        self.map = map;
+        Ok(())
+    }
+
+    fn keeper(&mut self) -> Option<&mut dyn Keeper> {
+        None
+    }
+}
+
+/// A frozen map.
+struct Frozen {
+    map: MerkleMap<Entry>,
+}
+
+impl Snapshot for Frozen {
+    fn chunks(&self, sink: &mut dyn FnMut(&[u8]) -> bool) {
+        let mut cutter = Cutter::new(self.map.len(), sink);
+        for (_, entry) in self.map.iter() {
+            if !cutter.entry(entry) {
+                return;
+            }
+        }
+        cutter.finish();
+    }
+}

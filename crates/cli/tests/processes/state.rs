@@ -1,0 +1,126 @@
+//! Replicas with their state on disk, among others that have it in memory.
+
+use std::fs;
+use std::os::unix::fs::FileExt as _;
+use std::time::Duration;
+
+use quorate_node::http;
+use quorate_node::launch::last_http_address;
+
+use crate::cluster::Cluster;
+use crate::cluster::writers::{Shape, Writers, assert_written};
+
+const ALL: [usize; 4] = [0, 1, 2, 3];
+const ON_DISK: [usize; 2] = [2, 3];
+const DISK: [&str; 2] = ["--set", "storage.state=disk"];
+const PATIENCE: Duration = Duration::from_secs(2);
+const SHAPE: Shape = Shape { frame: 20, value_bytes: 100, keys: 500 };
+
+fn start(cluster: &mut Cluster, replica: usize) {
+    let arguments: &[&str] = if ON_DISK.contains(&replica) { &DISK } else { &[] };
+    cluster.start_replica(replica, arguments);
+}
+
+fn mixed(settings: &[&str]) -> Cluster {
+    let mut cluster = Cluster::new(&[], settings);
+    ALL.into_iter().for_each(|replica| start(&mut cluster, replica));
+    cluster
+}
+
+/// A number among the metrics of a replica.
+fn metric(cluster: &Cluster, replica: usize, name: &str) -> f64 {
+    let address = last_http_address(&cluster.data(replica)).expect("it has said so");
+    let text = http::ask(&address, "/metrics", PATIENCE).expect("it answers").body;
+    let line = text.lines().find(|line| line.split(' ').next() == Some(name));
+    let value = line.unwrap_or_else(|| panic!("no {name} in {text}")).rsplit(' ').next();
+    value.and_then(|value| value.parse().ok()).expect("a number")
+}
+
+#[test]
+fn replicas_on_disk_and_in_memory_agree_through_kills() {
+    let mut cluster = mixed(&["storage.snapshot_every=150", "view_timeout.base=300ms"]);
+    let writers = Writers::start(&cluster, 4, SHAPE);
+    writers.wait_for(500);
+    for replica in [2, 0, 3, 2, 3] {
+        // The others are just a quorum: replicas of both kinds vote for each block, and none votes
+        // for a state root that it has not computed itself.
+        cluster.kill(replica);
+        writers.wait_for(500);
+        start(&mut cluster, replica);
+        let height = cluster.height((replica + 1) % 4);
+        cluster.wait_for_height(replica, height);
+    }
+    let written = writers.finish(&cluster);
+    cluster.wait_until_equal(&ALL);
+    cluster.assert_agreement(&ALL);
+    assert_written(&cluster, SHAPE, &written);
+    cluster.kill_all();
+    ALL.into_iter().for_each(|replica| start(&mut cluster, replica));
+    assert_written(&cluster, SHAPE, &written);
+    cluster.wait_until_equal(&ALL);
+    for replica in ON_DISK {
+        let log = cluster.log_text(replica);
+        assert!(!log.contains("kept state"), "a state was made again: {log}");
+        assert!(cluster.data(replica).join("state").exists());
+    }
+    assert!(ALL.into_iter().all(|replica| cluster.runs(replica)));
+}
+
+#[test]
+fn a_start_goes_on_from_disk_and_may_change_sides() {
+    let mut cluster = mixed(&["view_timeout.base=300ms"]);
+    let writers = Writers::start(&cluster, 3, SHAPE);
+    writers.wait_for(2000);
+    let written = writers.finish(&cluster);
+    cluster.wait_until_equal(&ALL);
+    cluster.kill_all();
+    ALL.into_iter().for_each(|replica| start(&mut cluster, replica));
+    let executed = |replica| metric(&cluster, replica, "quorate_committed_commands_total");
+    // What was decided before is executed with what is decided next.
+    assert_written(&cluster, SHAPE, &written);
+    cluster.wait_until_equal(&ALL);
+    // Without a snapshot there is all to execute again, but for what was kept.
+    let found = ALL.map(executed);
+    for (replica, count) in found.iter().enumerate() {
+        assert_eq!(*count < 2000.0, ON_DISK.contains(&replica), "{found:?}");
+    }
+
+    // Each the other way, and back: what was kept is out of date by then.
+    for round in 0..2 {
+        for replica in [1, 2] {
+            cluster.kill(replica);
+            let disk = (round == 0) == (replica == 1);
+            cluster.start_replica(replica, if disk { &DISK } else { &[] });
+        }
+        let writers = Writers::start(&cluster, 2, Shape { keys: u64::MAX, ..SHAPE });
+        writers.wait_for(300);
+        writers.finish(&cluster);
+        cluster.wait_until_equal(&ALL);
+    }
+    cluster.assert_agreement(&ALL);
+}
+
+#[test]
+fn a_damaged_state_is_refused_and_made_again_once_it_is_removed() {
+    let mut cluster = mixed(&["storage.snapshot_every=100"]);
+    let writers = Writers::start(&cluster, 2, SHAPE);
+    writers.wait_for(2000);
+    let written = writers.finish(&cluster);
+    cluster.wait_until_equal(&ALL);
+    cluster.kill_all();
+    let state = cluster.data(3).join("state");
+    let folder = fs::read_dir(&state).unwrap().next().unwrap().unwrap().path();
+    let head = fs::File::options().write(true).open(folder.join("store.head")).unwrap();
+    for page in 0..3 {
+        head.write_all_at(&[0x5A; 64], page * 4096).unwrap();
+    }
+    let refused = cluster.refused(3, &DISK);
+    assert!(refused.code.is_some_and(|code| code != 0), "{}", refused.stderr);
+    let remedy = format!("remove {}", folder.display());
+    assert!(refused.stderr.contains("store.head"), "{}", refused.stderr);
+    assert!(refused.stderr.contains(&remedy), "{}", refused.stderr);
+    fs::remove_dir_all(&folder).unwrap();
+    ALL.into_iter().for_each(|replica| start(&mut cluster, replica));
+    assert_written(&cluster, SHAPE, &written);
+    cluster.wait_until_equal(&ALL);
+}

@@ -1,0 +1,169 @@
+//! A chain of blocks, and what executing them in memory comes to.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use quorate_app::kv::command::encode;
+use quorate_app::kv::{Condition, KeyValue};
+use quorate_core::block::{Block, Content, SharedBlock};
+use quorate_core::certificate::{Domain, Qc};
+use quorate_core::client::message::Outcome;
+use quorate_core::committee::ReplicaKey;
+use quorate_core::crypto::{PublicKey, Signature, Statement};
+use quorate_core::execution::{Executed, Execution};
+use quorate_core::frame::{Frame, SharedFrame};
+use quorate_core::replica::SnapshotMeta;
+use quorate_core::replica::message::FullBlock;
+use quorate_core::sessions::Limits;
+use quorate_core::{Committee, Digest, Epoch, Height, ReplicaId, Sequence, SessionId, View};
+use quorate_journal::Owner;
+
+pub const CHAIN: Digest = Digest([7; 32]);
+/// Small, so that sessions and answers come and go.
+pub const LIMITS: Limits = Limits {
+    max_sessions: 3,
+    min_idle_blocks: 2,
+    answer_commands: 1 << 20,
+    answer_bytes: 3000,
+    window_frames: 4,
+    window_commands: 100,
+    window_bytes: 10_000,
+};
+
+pub fn owner() -> Owner {
+    let key = ReplicaKey::new(&[1; 32]).expect("a key");
+    let committee = Committee::new(CHAIN, Epoch(0), vec![key.clone()]).expect("a committee");
+    Owner::new(Domain::new(committee, 1), key)
+}
+
+pub struct Chain {
+    /// From height 1 on.
+    blocks: Vec<FullBlock>,
+    executed: Vec<Executed>,
+    genesis: SharedBlock,
+    genesis_root: Digest,
+}
+
+/// Numbers that look random.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % limit
+    }
+}
+
+fn command(random: &mut Random) -> Vec<u8> {
+    let key = random.below(40).to_le_bytes();
+    let value = vec![random.below(256) as u8; random.below(400) as usize];
+    let mut out = Vec::new();
+    match random.below(9) {
+        0 | 1 => encode::set(&mut out, &key, &value, Condition::Always, false),
+        2 => encode::append(&mut out, &key, &value),
+        3 => encode::incr_by(&mut out, &key[..1], 3),
+        4 => encode::h_set(&mut out, &key[..3], [&value[..value.len().min(9)], b"v"]),
+        5 => encode::del(&mut out, [&key[..], &key[..3]]),
+        6 => encode::get(&mut out, &key),
+        7 => encode::keys(&mut out, b"*"),
+        _ if random.below(10) == 0 => encode::flush_all(&mut out),
+        _ => encode::db_size(&mut out),
+    }
+    out
+}
+
+fn key(client: u8) -> PublicKey {
+    PublicKey([client + 1; 32])
+}
+
+fn sign(_: &Statement) -> Signature {
+    Signature::from([0; 64])
+}
+
+/// The frames of a block: sessions opened and ended, frames in order, ahead of it, and again.
+fn frames(
+    random: &mut Random,
+    height: u64,
+    execution: &Execution<KeyValue>,
+    opened: &BTreeMap<PublicKey, SessionId>,
+) -> Vec<SharedFrame> {
+    let mut frames = Vec::new();
+    for client in 0..4u8 {
+        let key = key(client);
+        if height % 16 == u64::from(client) * 3 + 1 {
+            frames.push(Arc::new(Frame::open(key, height, &CHAIN, sign)));
+        }
+        let Some(session) = opened.get(&key).copied() else { continue };
+        let mut next = execution.sessions().next_number(session).unwrap_or(Sequence(1)).0;
+        for _ in 0..random.below(3) {
+            let first = match random.below(5) {
+                0 => next + 2,
+                1 => next.saturating_sub(2).max(1),
+                _ => next,
+            };
+            let commands: Vec<_> = (0..1 + random.below(3)).map(|_| command(random)).collect();
+            next = next.max(first + commands.len() as u64);
+            let commands = commands.iter().map(Vec::as_slice);
+            let frame = Frame::build(key, session, Sequence(first), commands, &CHAIN, sign);
+            frames.push(Arc::new(frame.expect("a frame")));
+        }
+    }
+    frames
+}
+
+impl Chain {
+    pub fn new(blocks: u64) -> Self {
+        let genesis = owner().genesis();
+        let mut execution = Execution::new(KeyValue::new(), LIMITS, genesis.id()).expect("limits");
+        let genesis_root = execution.state_root();
+        let mut chain = Self { blocks: Vec::new(), executed: Vec::new(), genesis, genesis_root };
+        let (mut random, mut opened) = (Random(11), BTreeMap::new());
+        for height in 1..=blocks {
+            let frames = frames(&mut random, height, &execution, &opened);
+            let block = Block::new(Content {
+                epoch: Epoch(0),
+                view: View(height),
+                height: Height(height),
+                proposer: ReplicaId(0),
+                justify: Qc::genesis(chain.id(height - 1)),
+                state_root: chain.root(height - 1),
+                frames: frames.iter().map(|frame| frame.id()).collect(),
+            });
+            let executed =
+                execution.execute(block.height, block.view, block.id(), &frames).expect("a block");
+            for (key, outcome) in &executed.outcomes {
+                if let Outcome::Opened { session, .. } = outcome {
+                    opened.insert(*key, *session);
+                }
+            }
+            chain.executed.push(executed);
+            chain.blocks.push(FullBlock { block: Arc::new(block), frames });
+        }
+        let commands: u64 = chain.executed.iter().map(|executed| executed.commands).sum();
+        assert!(commands > blocks, "the sessions are met: {commands}");
+        chain
+    }
+
+    pub fn block(&self, height: u64) -> &FullBlock {
+        &self.blocks[height as usize - 1]
+    }
+
+    pub fn executed(&self, height: u64) -> &Executed {
+        &self.executed[height as usize - 1]
+    }
+
+    pub fn id(&self, height: u64) -> Digest {
+        if height == 0 { self.genesis.id() } else { self.block(height).block.id() }
+    }
+
+    pub fn root(&self, height: u64) -> Digest {
+        if height == 0 { self.genesis_root } else { self.executed(height).root }
+    }
+
+    pub fn meta(&self, height: u64) -> SnapshotMeta {
+        let block = Arc::clone(&self.block(height).block);
+        let roots = (height.saturating_sub(9)..=height).map(|height| self.root(height)).collect();
+        SnapshotMeta { block, committed: Height(height), recent: Vec::new(), roots }
+    }
+}
