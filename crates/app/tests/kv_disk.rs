@@ -171,6 +171,8 @@ fn damage_is_told_at_the_commit_and_where() {
     let folders = InMemory::default();
     let mut disk = KeyValue::on_disk(&folders.shelf());
     set(&mut disk, b"k", &[b'v'; 500]);
+    // Those in front of it are read at the start.
+    fill(&mut disk, 20);
     keeper(&mut disk).commit(&[(0, b"head")]).unwrap();
     drop(disk);
     // The newest commit is in the log; another opening writes it out, and the third one reads it there.

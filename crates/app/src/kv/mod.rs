@@ -172,6 +172,12 @@ enum Refused {
     NotReadOnly,
 }
 
+impl From<storage::NoText> for Refused {
+    fn from(_: storage::NoText) -> Self {
+        Self::WrongType
+    }
+}
+
 impl Refused {
     fn answer(&self, out: &mut Vec<u8>) {
         let message = match self {

@@ -4,7 +4,7 @@ use super::command::{Command, List, Scan};
 use super::decimal::Digits;
 use super::glob::matches;
 use super::reply::encode;
-use super::storage::{Found, FoundFields, Storage, Text};
+use super::storage::{Found, FoundFields, Storage};
 use super::value::{Fields, place};
 use super::{Allowance, MAX_KEYS_LISTED, MAX_REPLY_BYTES, MAX_SCAN_COUNT, Refused};
 
@@ -20,14 +20,14 @@ pub(super) fn read<M: Storage>(
 ) -> Result<(), Refused> {
     match *command {
         Command::Get(key) => {
-            encode::maybe_bulk(out, text(map, key)?.as_ref().map(Text::as_ref));
+            encode::maybe_bulk(out, text(map, key)?);
         }
         Command::MGet(keys) => return m_get(map, keys, out),
         Command::Exists(keys) => {
             encode::count(out, keys.iter().filter(|key| map.contains(&place(key))).count());
         }
         Command::StrLen(key) => {
-            encode::count(out, text(map, key)?.map_or(0, |text| text.as_ref().len()));
+            encode::count(out, text(map, key)?.map_or(0, <[u8]>::len));
         }
         Command::HGet { key, field } => {
             let hash = hash(map, key)?;
@@ -64,8 +64,8 @@ fn find<'a, M: Storage>(map: &'a M, key: &[u8]) -> Option<Found<'a>> {
     map.get(&place(key))
 }
 
-fn text<'a, M: Storage>(map: &'a M, key: &[u8]) -> Result<Option<Text<'a>>, Refused> {
-    find(map, key).map(|found| Text::of(found).ok_or(Refused::WrongType)).transpose()
+fn text<'a, M: Storage>(map: &'a M, key: &[u8]) -> Result<Option<&'a [u8]>, Refused> {
+    Ok(map.text(&place(key))?)
 }
 
 fn hash<'a, M: Storage>(map: &'a M, key: &[u8]) -> Result<Option<FoundFields<'a>>, Refused> {

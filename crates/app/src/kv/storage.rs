@@ -17,6 +17,9 @@ pub trait Storage: Send + sealed::Sealed {
     fn count(&self) -> usize;
     #[doc(hidden)]
     fn get(&self, place: &Hash) -> Option<Found<'_>>;
+    /// The string there, where it lies.
+    #[doc(hidden)]
+    fn text(&self, place: &Hash) -> Result<Option<&[u8]>, NoText>;
     #[doc(hidden)]
     fn contains(&self, place: &Hash) -> bool;
     /// A value to be changed in place.
@@ -51,6 +54,10 @@ pub(super) mod sealed {
     pub trait Sealed {}
 }
 
+/// What is there is no string.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoText;
+
 /// An entry that was looked up: where it lies, or read.
 pub enum Found<'a> {
     /// In memory.
@@ -66,25 +73,6 @@ impl Deref for Found<'_> {
         match self {
             Self::Here(entry) => entry,
             Self::Read(entry) => entry,
-        }
-    }
-}
-
-/// A string that was looked up.
-pub(super) struct Text<'a>(Found<'a>);
-
-impl<'a> Text<'a> {
-    /// `None` if it is something else.
-    pub(super) fn of(found: Found<'a>) -> Option<Self> {
-        matches!(found.value, Value::Text(_)).then_some(Self(found))
-    }
-}
-
-impl AsRef<[u8]> for Text<'_> {
-    fn as_ref(&self) -> &[u8] {
-        match &self.0.value {
-            Value::Text(text) => text,
-            Value::Hash(_) => &[],
         }
     }
 }
@@ -121,6 +109,10 @@ impl Storage for Memory {
 
     fn get(&self, place: &Hash) -> Option<Found<'_>> {
         self.map.get(place).map(Found::Here)
+    }
+
+    fn text(&self, place: &Hash) -> Result<Option<&[u8]>, NoText> {
+        self.map.get(place).map(|entry| entry.value.text()).transpose()
     }
 
     fn contains(&self, place: &Hash) -> bool {

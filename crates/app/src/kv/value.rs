@@ -6,6 +6,7 @@ use std::sync::Arc;
 use quorate_core::merkle::{Hash, Leaf};
 
 use super::command::ValueKind;
+use super::storage::NoText;
 
 /// A key and its value.
 #[derive(Clone)]
@@ -78,6 +79,13 @@ impl Value {
         match self {
             Self::Text(_) => ValueKind::Text,
             Self::Hash(_) => ValueKind::Hash,
+        }
+    }
+
+    pub(super) fn text(&self) -> Result<&[u8], NoText> {
+        match self {
+            Self::Text(text) => Ok(text),
+            Self::Hash(_) => Err(NoText),
         }
     }
 

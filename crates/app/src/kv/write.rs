@@ -5,7 +5,7 @@ use quorate_core::merkle::Hash;
 use super::command::{Command, Condition, List, Pairs};
 use super::decimal::{Digits, parse_integer};
 use super::reply::encode;
-use super::storage::{FoundFields, Storage, Text};
+use super::storage::{FoundFields, Storage};
 use super::value::{Entry, FIELD_OVERHEAD_BYTES, Fields, Value, overwrite, place};
 use super::{MAX_VALUE_BYTES, Refused};
 
@@ -62,6 +62,11 @@ fn set_if<M: Storage>(
     out: &mut Vec<u8>,
 ) -> Result<(), Refused> {
     let place = place(key);
+    if condition == Condition::Always && !get {
+        encode::ok(out);
+        map.assign(&place, key, value);
+        return Ok(());
+    }
     let old = map.get(&place);
     let applies = match condition {
         Condition::Always => true,
@@ -84,11 +89,11 @@ fn set_if<M: Storage>(
 
 fn get_del<M: Storage>(map: &mut M, key: &[u8], out: &mut Vec<u8>) -> Result<(), Refused> {
     let place = place(key);
-    let Some(old) = map.get(&place) else {
+    let Some(old) = map.text(&place)? else {
         encode::nil(out);
         return Ok(());
     };
-    encode::bulk(out, Text::of(old).ok_or(Refused::WrongType)?.as_ref());
+    encode::bulk(out, old);
     map.remove(&place);
     Ok(())
 }

@@ -128,6 +128,12 @@ impl Store {
         self.shared.readers.newest()
     }
 
+    /// How many items the last commit has.
+    #[must_use]
+    pub fn items(&self) -> u64 {
+        lock(&self.shared.writer).totals.items
+    }
+
     /// The Merkle root of the last commit.
     ///
     /// # Errors

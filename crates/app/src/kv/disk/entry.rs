@@ -6,6 +6,7 @@
 
 use quorate_core::merkle::Hash;
 
+use super::super::storage::NoText;
 use super::super::value::{Entry, Fields, Value, fields_digest, text_digest};
 
 const TEXT: u8 = 1;
@@ -55,6 +56,16 @@ pub(super) fn decode(bytes: &[u8]) -> Option<Entry> {
         _ => return None,
     };
     Some(Entry { key: key.into(), value })
+}
+
+/// The string of these bytes, without a copy; `None` if they are no entry.
+pub(super) fn text(bytes: &[u8]) -> Option<Result<&[u8], NoText>> {
+    let (_, rest) = split_byte_string(bytes)?;
+    match rest.split_first()? {
+        (&TEXT, text) => Some(Ok(text)),
+        (&HASH, _) => Some(Err(NoText)),
+        _ => None,
+    }
 }
 
 /// The digest of the value, as the map in memory has it. Of what is no entry: anything.

@@ -11,19 +11,19 @@ use quorate_store::lazy_trie::{self, Hash as TrieHash, Store};
 use super::super::snapshot::Cutter;
 use super::super::storage::Found;
 use super::super::value::Entry;
-use super::entry;
+use super::{Changed, entry};
 
 /// The entries of a commit and of what changed since, in the order of their hashes. Ends at the first that cannot be read, and says so.
 pub(super) struct Merged<'a, F> {
     committed: Option<Peekable<lazy_trie::Iter<'a>>>,
-    changed: Peekable<btree_map::Range<'a, Hash, Option<Entry>>>,
+    changed: Peekable<btree_map::Range<'a, Hash, Changed>>,
     fail: F,
 }
 
 impl<'a, F: Fn(String)> Merged<'a, F> {
     pub(super) fn new(
         view: Option<&'a lazy_trie::Snapshot<'static>>,
-        changed: &'a BTreeMap<Hash, Option<Entry>>,
+        changed: &'a BTreeMap<Hash, Changed>,
         from: &Hash,
         fail: F,
     ) -> Self {
@@ -70,11 +70,11 @@ impl<'a, F: Fn(String)> Iterator for Merged<'a, F> {
                     }
                 }
             }
-            let (hash, entry) = self.changed.next()?;
+            let (hash, changed) = self.changed.next()?;
             if committed == Some(*hash) {
                 self.committed.as_mut().map(Iterator::next);
             }
-            if let Some(entry) = entry {
+            if let Some(entry) = changed.entry() {
                 return Some((*hash, Found::Here(entry)));
             }
         }
@@ -86,7 +86,7 @@ pub(super) struct Frozen {
     pub(super) len: usize,
     pub(super) store: Option<Arc<Store>>,
     pub(super) view: Option<lazy_trie::Snapshot<'static>>,
-    pub(super) changed: BTreeMap<Hash, Option<Entry>>,
+    pub(super) changed: BTreeMap<Hash, Changed>,
     pub(super) failed: OnceLock<KeepError>,
 }
 

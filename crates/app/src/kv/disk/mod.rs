@@ -13,7 +13,7 @@ mod shelf;
 
 pub use shelf::{FileFolders, Folders, Shelf};
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, btree_map};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
@@ -22,12 +22,11 @@ use quorate_core::state_machine::{KeepError, Keeper, RestoreError, Snapshot};
 use quorate_store::lazy_trie::{self, Batch, Hash as TrieHash, Store};
 
 use super::snapshot;
-use super::storage::{Found, Storage, sealed};
+use super::storage::{Found, NoText, Storage, sealed};
 use super::value::{Entry, Value};
 use merged::{Frozen, Merged};
 
-/// Where the count of keys is, aside; notes come behind.
-const COUNT: u128 = 0;
+/// Where the notes begin, aside.
 const NOTES: u128 = 1 << 64;
 /// A snapshot is taken over in batches of about this many bytes.
 const RESTORED_TOGETHER_BYTES: usize = 4 << 20;
@@ -39,15 +38,43 @@ pub struct Disk {
     shelf: Arc<Shelf>,
     /// Nothing before the first commit: the state is empty then.
     open: Option<Open>,
-    /// What is not committed: entries, or that there is none.
-    changed: BTreeMap<Hash, Option<Entry>>,
+    /// What is not committed.
+    changed: BTreeMap<Hash, Changed>,
     /// What is committed does not count any more.
     cleared: bool,
+    /// How many entries there are, without those of [`Changed::PutBlind`].
     len: usize,
+    /// The changes for the store. Kept for its memory.
+    batch: Batch,
     /// The root of the last commit.
     root: Hash,
     /// Why nothing of this can be believed.
     failed: OnceLock<KeepError>,
+}
+
+/// What became of an entry since the last commit.
+#[derive(Clone)]
+enum Changed {
+    Gone,
+    Put(Entry),
+    /// Put without a look at whether there is a committed one.
+    PutBlind(Entry),
+}
+
+impl Changed {
+    fn entry(&self) -> Option<&Entry> {
+        match self {
+            Self::Gone => None,
+            Self::Put(entry) | Self::PutBlind(entry) => Some(entry),
+        }
+    }
+
+    fn entry_mut(&mut self) -> Option<&mut Entry> {
+        match self {
+            Self::Gone => None,
+            Self::Put(entry) | Self::PutBlind(entry) => Some(entry),
+        }
+    }
 }
 
 /// An open store.
@@ -56,6 +83,8 @@ struct Open {
     store: Arc<Store>,
     /// The last commit.
     view: lazy_trie::Snapshot<'static>,
+    /// How many notes it has.
+    notes: u64,
     /// Whether it has the notes of who executes, or had them when it was opened: only then is it one to go on from.
     noted: bool,
     /// Whether the other folders are gone.
@@ -70,6 +99,7 @@ impl Disk {
             changed: BTreeMap::new(),
             cleared: false,
             len: 0,
+            batch: Batch::new(),
             root: EMPTY_ROOT,
             failed: OnceLock::new(),
         }
@@ -94,11 +124,15 @@ impl Disk {
     }
 
     fn read(&self, place: &Hash) -> Option<Entry> {
-        let entry = entry::decode(self.committed(place)?);
-        if entry.is_none() {
+        self.understood(place, entry::decode(self.committed(place)?))
+    }
+
+    /// What was made of a committed item.
+    fn understood<T>(&self, place: &Hash, read: Option<T>) -> Option<T> {
+        if read.is_none() {
             self.fail(&format!("the item {:?} is no entry", TrieHash(*place)));
         }
-        entry
+        read
     }
 
     /// Says what failed since the last commit.
@@ -106,25 +140,25 @@ impl Disk {
         self.failed.get().map_or(Ok(()), |error| Err(error.clone()))
     }
 
-    /// The store to commit to, and the batch to begin with.
-    fn begin_commit(&mut self) -> Result<(Open, Batch), KeepError> {
-        let mut batch = Batch::new();
+    /// The store to commit to; what must go there first is in the batch.
+    fn begin_commit(&mut self) -> Result<Open, KeepError> {
+        self.batch.clear();
         let old = self.open.take();
-        let keeps =
-            !self.cleared || old.as_ref().is_some_and(|old| count(old) <= DELETED_ONE_BY_ONE);
+        let keeps = !self.cleared
+            || old.as_ref().is_some_and(|old| old.count() <= DELETED_ONE_BY_ONE);
         match old {
             Some(open) if keeps => {
                 if self.cleared {
                     for item in open.view.iter_from(&TrieHash::FIRST_UNDER_ROOT) {
-                        let deleted = item.and_then(|(hash, _)| batch.delete(&hash));
+                        let deleted = item.and_then(|(hash, _)| self.batch.delete(&hash));
                         deleted.map_err(|error| self.shelf.place(open.number, &error))?;
                     }
                 }
-                Ok((open, batch))
+                Ok(open)
             }
             old => {
                 let (number, store) = self.shelf.begin()?;
-                let open = self.opened(number, store)?;
+                let mut open = self.opened(number, store)?;
                 if let Some(old) = old {
                     // The notes stay.
                     for item in old.view.iter() {
@@ -132,44 +166,61 @@ impl Disk {
                         if !hash.is_aside() {
                             break;
                         }
-                        let put = batch.put(&hash, item.value);
+                        let put = self.batch.put(&hash, item.value);
                         put.map_err(|error| self.shelf.place(number, &error))?;
+                        open.notes += 1;
                     }
                 }
-                Ok((open, batch))
+                Ok(open)
             }
         }
     }
 
     fn opened(&self, number: u64, store: Store) -> Result<Open, KeepError> {
+        let failed = |error: lazy_trie::Error| self.shelf.place(number, &error);
         let store = Arc::new(store);
-        let view = store.shared_snapshot().map_err(|error| self.shelf.place(number, &error))?;
-        Ok(Open { number, store, view, noted: false, alone: false })
+        let view = store.shared_snapshot().map_err(failed)?;
+        let mut notes = 0;
+        for item in view.iter() {
+            if !item.map_err(failed)?.0.is_aside() {
+                break;
+            }
+            notes += 1;
+        }
+        Ok(Open { number, store, view, notes, noted: false, alone: false })
+    }
+
+    /// Puts what was changed into the batch.
+    fn gather(&mut self) -> Result<(), lazy_trie::Error> {
+        let mut encoded = Vec::new();
+        for (place, changed) in &self.changed {
+            match changed.entry() {
+                None => self.batch.delete(&TrieHash(*place))?,
+                Some(entry) => {
+                    encoded.clear();
+                    entry::encode(&mut encoded, entry);
+                    self.batch.put(&TrieHash(*place), &encoded)?;
+                }
+            }
+        }
+        Ok(())
     }
 
     fn write(&mut self, notes: &[(u64, &[u8])]) -> Result<(), KeepError> {
         self.check()?;
-        let (mut open, mut batch) = self.begin_commit()?;
-        let placed = |error: lazy_trie::Error| self.shelf.place(open.number, &error);
-        let mut encoded = Vec::new();
-        for (place, entry) in &self.changed {
-            match entry {
-                None => batch.delete(&TrieHash(*place)).map_err(placed)?,
-                Some(entry) => {
-                    encoded.clear();
-                    entry::encode(&mut encoded, entry);
-                    batch.put(&TrieHash(*place), &encoded).map_err(placed)?;
-                }
-            }
-        }
+        let mut open = self.begin_commit()?;
+        let number = open.number;
+        self.gather().map_err(|error| self.shelf.place(number, &error))?;
+        let placed = |error: lazy_trie::Error| self.shelf.place(number, &error);
         for (number, note) in notes {
-            batch.put(&TrieHash::aside(NOTES + u128::from(*number)), note).map_err(placed)?;
+            let place = TrieHash::aside(NOTES + u128::from(*number));
+            open.notes += u64::from(open.view.get_ref(&place).map_err(placed)?.is_none());
+            self.batch.put(&place, note).map_err(placed)?;
         }
-        let count = (self.len as u64).to_le_bytes();
-        batch.put(&TrieHash::aside(COUNT), &count).map_err(placed)?;
-        open.store.write(&batch).map_err(placed)?;
+        open.store.write(&self.batch).map_err(placed)?;
         open.view = open.store.shared_snapshot().map_err(placed)?;
         self.root = open.view.root().map_err(placed)?;
+        self.len = open.count();
         self.changed.clear();
         self.cleared = false;
         if !open.alone && !notes.is_empty() {
@@ -202,19 +253,16 @@ impl Disk {
             }
             Ok(())
         })?;
-        let last = batch
-            .put(&TrieHash::aside(COUNT), &count.to_le_bytes())
-            .and_then(|()| open.store.write(&batch));
-        last.map_err(|error| unrestored(&error))?;
+        open.store.write(&batch).map_err(|error| unrestored(&error))?;
         Ok(count)
     }
 }
 
-/// The count of keys of a commit; 0 if it cannot be read, which a commit does not have.
-fn count(open: &Open) -> usize {
-    let note = open.view.get_ref(&TrieHash::aside(COUNT)).ok().flatten();
-    let count = note.and_then(<[u8]>::first_chunk).map_or(0, |count| u64::from_le_bytes(*count));
-    usize::try_from(count).unwrap_or(usize::MAX)
+impl Open {
+    /// How many entries there are.
+    fn count(&self) -> usize {
+        usize::try_from(self.store.items().saturating_sub(self.notes)).unwrap_or(usize::MAX)
+    }
 }
 
 fn unrestored(error: &dyn std::fmt::Display) -> RestoreError {
@@ -236,19 +284,30 @@ impl sealed::Sealed for Disk {}
 
 impl Storage for Disk {
     fn count(&self) -> usize {
-        self.len
+        let blind = self.changed.iter().filter(|(_, changed)| matches!(changed, Changed::PutBlind(_)));
+        self.len + blind.filter(|(place, _)| self.committed(place).is_none()).count()
     }
 
     fn get(&self, place: &Hash) -> Option<Found<'_>> {
         match self.changed.get(place) {
-            Some(entry) => entry.as_ref().map(Found::Here),
+            Some(changed) => changed.entry().map(Found::Here),
             None => self.read(place).map(Found::Read),
+        }
+    }
+
+    fn text(&self, place: &Hash) -> Result<Option<&[u8]>, NoText> {
+        match self.changed.get(place) {
+            Some(changed) => changed.entry().map(|entry| entry.value.text()).transpose(),
+            None => {
+                let Some(committed) = self.committed(place) else { return Ok(None) };
+                self.understood(place, entry::text(committed)).transpose()
+            }
         }
     }
 
     fn contains(&self, place: &Hash) -> bool {
         match self.changed.get(place) {
-            Some(entry) => entry.is_some(),
+            Some(changed) => changed.entry().is_some(),
             None => self.committed(place).is_some(),
         }
     }
@@ -256,37 +315,62 @@ impl Storage for Disk {
     fn get_mut(&mut self, place: &Hash) -> Option<&mut Value> {
         if !self.changed.contains_key(place) {
             let entry = self.read(place)?;
-            self.changed.insert(*place, Some(entry));
+            self.changed.insert(*place, Changed::Put(entry));
         }
-        self.changed.get_mut(place)?.as_mut().map(|entry| &mut entry.value)
+        self.changed.get_mut(place)?.entry_mut().map(|entry| &mut entry.value)
     }
 
     fn get_or_insert_with(&mut self, place: &Hash, make: impl FnOnce() -> Entry) -> &mut Value {
-        if !self.changed.contains_key(place) {
-            let entry = self.read(place);
-            self.changed.insert(*place, entry);
+        let new = match self.changed.get(place) {
+            Some(Changed::Gone) => true,
+            Some(_) => false,
+            None => match self.read(place) {
+                Some(entry) => {
+                    self.changed.insert(*place, Changed::Put(entry));
+                    false
+                }
+                None => true,
+            },
+        };
+        if new {
+            self.len += 1;
+            self.changed.insert(*place, Changed::Put(make()));
         }
-        let slot = self.changed.entry(*place).or_default();
-        self.len += usize::from(slot.is_none());
-        &mut slot.get_or_insert_with(make).value
+        match self.changed.get_mut(place).and_then(Changed::entry_mut) {
+            Some(entry) => &mut entry.value,
+            None => unreachable!("it was there, or was put there"),
+        }
     }
 
     fn assign(&mut self, place: &Hash, key: &[u8], text: &[u8]) {
-        self.len += usize::from(!self.contains(place));
-        match self.changed.get_mut(place) {
-            Some(Some(entry)) => entry.value.assign(text),
-            _ => {
-                let entry = Entry { key: key.into(), value: Value::Text(text.to_vec()) };
-                self.changed.insert(*place, Some(entry));
+        let entry = || Entry { key: key.into(), value: Value::Text(text.to_vec()) };
+        match self.changed.entry(*place) {
+            btree_map::Entry::Vacant(vacant) => {
+                vacant.insert(Changed::PutBlind(entry()));
             }
+            btree_map::Entry::Occupied(mut there) => match there.get_mut().entry_mut() {
+                Some(there) => there.value.assign(text),
+                None => {
+                    self.len += 1;
+                    there.insert(Changed::Put(entry()));
+                }
+            },
         }
     }
 
     fn remove(&mut self, place: &Hash) -> bool {
-        let there = self.contains(place);
+        let (there, counted) = match self.changed.get(place) {
+            Some(Changed::Gone) => (false, false),
+            Some(Changed::Put(_)) => (true, true),
+            Some(Changed::PutBlind(_)) => (true, self.committed(place).is_some()),
+            None => {
+                let there = self.committed(place).is_some();
+                (there, there)
+            }
+        };
+        self.len -= usize::from(counted);
         if there {
-            self.len -= 1;
-            self.changed.insert(*place, None);
+            self.changed.insert(*place, Changed::Gone);
         }
         there
     }
@@ -317,7 +401,7 @@ impl Storage for Disk {
             let _ = failed.set(self.shelf.place(0, &error));
             None
         });
-        Box::new(Frozen { len: self.len, store, view, changed: self.changed.clone(), failed })
+        Box::new(Frozen { len: self.count(), store, view, changed: self.changed.clone(), failed })
     }
 
     fn restore(&mut self, chunks: &mut dyn Iterator<Item = Bytes>) -> Result<(), RestoreError> {
@@ -358,7 +442,7 @@ impl Keeper for Disk {
     fn turn_back(&mut self) -> Result<bool, KeepError> {
         let Some(number) = self.shelf.take_left() else { return Ok(false) };
         let open = self.opened(number, self.shelf.store(number)?)?;
-        self.len = count(&open);
+        self.len = open.count();
         self.root = open.view.root().map_err(|error| self.shelf.place(number, &error))?;
         // If it turns out to be of no use: to remove it is for who keeps another.
         self.open = Some(Open { noted: true, ..open });
