@@ -18,7 +18,9 @@ fn main() {
     let checked: usize = std::thread::scope(|scope| {
         let workers: Vec<_> = (0..threads as u64)
             .map(|index| {
-                scope.spawn(move || crash_life::run(seed + index, states.div_ceil(threads), 12))
+                let each = states.div_ceil(threads * crash_life::KINDS.len());
+                let run = move |kind| crash_life::run(kind, seed + index, each, 12);
+                scope.spawn(move || crash_life::KINDS.map(run).iter().sum::<usize>())
             })
             .collect();
         workers.into_iter().map(|worker| worker.join().expect("a state that did not recover")).sum()

@@ -65,7 +65,7 @@ pub use hash::Hash;
 pub use head::FORMAT_VERSION;
 pub use item::{Item, KEY_LIMIT_BYTES, Name, VALUE_LIMIT_BYTES};
 pub use open::Recovered;
-pub use options::{Durability, Options, Recovery, WriteOut};
+pub use options::{Durability, Options, Proofs, Recovery, WriteOut};
 pub use snapshot::{Iter, Snapshot};
 pub use statistics::Statistics;
 pub use store::Store;

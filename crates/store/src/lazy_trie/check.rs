@@ -64,13 +64,16 @@ impl Store {
     /// of an authenticated store also every digest, computed again from the items. Writers wait meanwhile.
     ///
     /// # Errors
-    /// [`Error::TooManySnapshots`]. Damage is told in the result.
+    /// [`Error::TooManySnapshots`]; as [`Store::provable_snapshot`]. Damage is told in the result.
     pub fn check(&self) -> Result<Checked, Error> {
         // A checkpoint has slots in hand that no list names.
         let _none = lock(&self.shared.checkpointing);
         // The log's lock keeps other batches from being published, the writer's from being made.
-        let _log = lock(&self.shared.log);
-        let writer = lock(&self.shared.writer);
+        let mut log = lock(&self.shared.log);
+        let mut writer = lock(&self.shared.writer);
+        if writer.stopped.is_none() {
+            self.shared.show_proofs(&mut log, &mut writer)?;
+        }
         let snapshot = self.snapshot()?;
         let mut walk = Walk {
             view: snapshot.reading(),
@@ -81,7 +84,7 @@ impl Store {
         };
         walk.entry(snapshot.tree());
         let Walk { mut seen, mut checked, aside, view, .. } = walk;
-        if let Some(root) = snapshot.digests() {
+        if let Some(root) = snapshot.digests().filter(|_| snapshot.is_provable()) {
             let hashing = self.shared.options.digest_of_values();
             let mut survey = Survey { view, hashing, seen, leaves: 0, damage: Vec::new() };
             survey.root(root);

@@ -71,6 +71,7 @@ fn make(shared: &Shared) -> Result<(), Error> {
 fn begin(shared: &Shared) -> Result<Begun, Error> {
     let mut log = lock(&shared.log);
     let mut writer = shared.writer()?;
+    writer.write_digests()?;
     shared.flush(&mut log, &mut writer, Durability::Os)?;
     let number = log.head.number;
     // Whoever finds this and an older head knows that the newer was lost: the older one's slots may have been taken again since.

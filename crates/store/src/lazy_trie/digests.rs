@@ -2,7 +2,7 @@
 //!
 //! Up to [`MOST`] subtrees of the binary trie stand in one *block* with the joins between them, so that a path is a few blocks and a lookup
 //! without a proof reads none of them. Blocks divide and unite as those of a B-tree do; where they do depends on history, digests do not. They are
-//! copied like nodes of the trie are, each once per batch:
+//! copied like nodes of the trie are, each once per batch, or once for many ([`Proofs`](super::Proofs)):
 //! - [`block`]: a block in the space;
 //! - [`thaw`]: the blocks that a batch meets, in memory, and finding the way in them;
 //! - [`edit`]: leaves put, replaced and removed there;
@@ -22,7 +22,7 @@ pub(super) mod verify;
 pub(super) use block::Block;
 pub(super) use thaw::Thawed;
 
-use super::entry::Entry;
+use super::entry::{Address, Entry};
 use super::error::Error;
 use super::hash::Hash;
 use super::space::Space;
@@ -51,7 +51,10 @@ pub(super) struct Crown {
     pub(super) version: u64,
 }
 
-/// Brings the digest tree at `root` up to date; the new root. `changes` is emptied.
+/// The bytes of a slot for any root.
+pub(super) const ROOT_BYTES: u32 = block::bytes_of(MOST) as u32;
+
+/// Brings the digest tree at `root` up to date, and writes it; the new root. `changes` is emptied.
 ///
 /// # Errors
 /// [`Error::LimitReached`], [`Error::Io`], [`Error::Damaged`].
@@ -62,6 +65,61 @@ pub(super) fn update(
     crown: Crown,
     changes: &mut Vec<LeafChange>,
 ) -> Result<Entry, Error> {
+    unite(changes);
+    let mut root = root;
+    let mut chunks = changes.chunks(CHANGES_AT_ONCE);
+    loop {
+        let chunk = chunks.next();
+        thawed.forget();
+        thawed.begin(space, root)?;
+        for change in chunk.unwrap_or(&[]) {
+            thawed.change(space, change)?;
+        }
+        refresh::hash(thawed);
+        root = refresh::write(thawed, space, crown)?;
+        if chunks.len() == 0 {
+            break;
+        }
+    }
+    thawed.forget();
+    changes.clear();
+    Ok(root)
+}
+
+/// Brings what is thawed of the digest tree at `root` up to date, and writes the root alone to a slot of [`ROOT_BYTES`]; the new root.
+/// `changes` is emptied.
+///
+/// # Errors
+/// [`Error::Damaged`]: then what is thawed is of no use any more.
+pub(super) fn update_thawed(
+    space: &mut Space,
+    thawed: &mut Thawed,
+    (root, slot): (Entry, Address),
+    crown: Crown,
+    changes: &mut Vec<LeafChange>,
+) -> Result<Entry, Error> {
+    unite(changes);
+    thawed.begin(space, root)?;
+    for chunk in changes.chunks(CHANGES_AT_ONCE) {
+        for change in chunk {
+            thawed.change(space, change)?;
+        }
+        refresh::hash(thawed);
+    }
+    changes.clear();
+    Ok(refresh::show(thawed, space, slot, crown))
+}
+
+/// Writes what is thawed; the root.
+///
+/// # Errors
+/// [`Error::LimitReached`], [`Error::Io`]: then nothing was written.
+pub(super) fn write(space: &mut Space, thawed: &mut Thawed, crown: Crown) -> Result<Entry, Error> {
+    refresh::write(thawed, space, crown)
+}
+
+/// Makes the changes of each item one.
+fn unite(changes: &mut Vec<LeafChange>) {
     // Stable: of the changes of one item the first knows what was there, the last what is there now.
     changes.sort_by_key(|change| change.hash);
     changes.dedup_by(|later, first| {
@@ -71,19 +129,4 @@ pub(super) fn update(
         }
         same
     });
-    let mut root = root;
-    let mut chunks = changes.chunks(CHANGES_AT_ONCE);
-    loop {
-        let chunk = chunks.next();
-        thawed.begin(space, root)?;
-        for change in chunk.unwrap_or(&[]) {
-            thawed.change(space, change)?;
-        }
-        root = refresh::write(thawed, space, crown)?;
-        if chunks.len() == 0 {
-            break;
-        }
-    }
-    changes.clear();
-    Ok(root)
 }

@@ -98,6 +98,11 @@ pub enum Error {
     /// A root or a proof of a store that has none.
     #[error("the store is not authenticated: create another with the option authenticated")]
     NotAuthenticated,
+    /// A proof of a version that has its root alone.
+    #[error(
+        "this version has its root alone: take a provable_snapshot, or open the store with proofs of each commit"
+    )]
+    NoProofs,
     /// All places for snapshots are taken.
     #[error("{limit} snapshots are held at once, which is the limit: drop some")]
     TooManySnapshots {

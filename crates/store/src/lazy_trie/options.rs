@@ -23,6 +23,17 @@ pub enum Recovery {
     BestEffort,
 }
 
+/// Which versions of an authenticated store have proofs. All have a root.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Proofs {
+    /// Every one: the blocks of digests that a commit changes are written with it.
+    EachCommit,
+    /// Those that [`Store::provable_snapshot`](super::Store::provable_snapshot) was asked for. Changed blocks stay in memory (48 MiB of them at
+    /// most) until then, until a checkpoint, or until they are too many, and are written once for many commits. That the space has no room for them
+    /// may be found by a checkpoint, which then stops writing.
+    WhenAsked,
+}
+
 /// How a store is set up. `slab_bytes` and `region_bytes` count when the store is created; later the values it was created with hold.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -40,6 +51,9 @@ pub struct Options {
     pub checkpoint_bytes: u64,
     /// Length of a log segment in bytes.
     pub segment_bytes: u64,
+    /// The log is written through memory where the disk can, so that a commit that is not synced costs no call of the system; its segments are
+    /// filled with zeros first, for which everything is written twice. Without: for few commits of many changes each.
+    pub log_through_memory: bool,
     /// Space is cut into slots of one size by slabs of this many bytes: a power of two from 4 KiB to 1 MiB.
     pub slab_bytes: u32,
     /// Space grows by files of this many bytes: a multiple of `slab_bytes`, from 4 slabs to 2 GiB.
@@ -50,6 +64,8 @@ pub struct Options {
     pub write_out: WriteOut,
     /// Whether the store has a Merkle root, and proofs of what it holds: decided when it is created, an error if asked otherwise later.
     pub authenticated: bool,
+    /// Which versions of an authenticated store have proofs; may be another each time the store is opened.
+    pub proofs: Proofs,
     /// What stands for a value under the root: a collision-resistant hash of it, the same each time the store is opened, as the store keeps
     /// digests and computes those of its log again. For who has values of another shape and needs their roots to be equal. `None`: BLAKE3.
     /// Whether there is one is decided when the store is created: it cannot be opened by who does not know it.
@@ -60,7 +76,7 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// Sync, strict, buckets of 64 items, 256 MiB of write buffer, a checkpoint every 32 MiB of log, slabs of 64 KiB, regions of
+    /// Sync, strict, buckets of 64 items, 256 MiB of write buffer, a checkpoint every 32 MiB of log, which is written through memory, slabs of 64 KiB, regions of
     /// 64 MiB, at most 1 TiB; not authenticated (the BLAKE3 of a value would stand for it), the newest version alone.
     fn default() -> Options {
         Options {
@@ -71,11 +87,13 @@ impl Default for Options {
             write_buffer_bytes: 256 << 20,
             checkpoint_bytes: 32 << 20,
             segment_bytes: 64 << 20,
+            log_through_memory: true,
             slab_bytes: 64 << 10,
             region_bytes: 64 << 20,
             limit_bytes: 1 << 40,
             write_out: WriteOut::Background,
             authenticated: false,
+            proofs: Proofs::EachCommit,
             value_digest: None,
             kept_versions: 0,
         }
@@ -83,6 +101,11 @@ impl Default for Options {
 }
 
 impl Options {
+    /// Whether changed blocks of digests wait in memory.
+    pub(super) fn defers_digests(&self) -> bool {
+        self.authenticated && self.proofs == Proofs::WhenAsked
+    }
+
     /// How values are hashed, if they are.
     pub(super) fn hashing(&self) -> Option<ValueDigest> {
         self.authenticated.then_some(self.digest_of_values())
@@ -111,6 +134,9 @@ impl Options {
         }
         if self.write_buffer_bytes < 8 * slab || self.checkpoint_bytes == 0 {
             return wrong("write_buffer_bytes", "less than 8 slabs, or checkpoint_bytes is 0");
+        }
+        if self.defers_digests() && self.kept_versions > 0 {
+            return wrong("proofs", "versions are kept, and each is to have its proofs");
         }
         Ok(())
     }

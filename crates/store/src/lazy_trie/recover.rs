@@ -10,7 +10,7 @@ use super::options::{Options, Recovery, WriteOut};
 use super::store::LogSide;
 use super::writer::{Totals, Writer, hashed};
 use crate::disk::Disk;
-use crate::wal::{self, Log, Position, Preparation};
+use crate::wal::{self, Durability, Log, Position, Preparation};
 use std::sync::Arc;
 
 /// How errors name the log.
@@ -100,7 +100,8 @@ fn open_log(
         segment_bytes: options.segment_bytes,
         slot_bytes: 4096,
         preparation,
-        through_memory: true,
+        through_memory: options.log_through_memory,
+        filled: options.log_through_memory || options.durability == Durability::Sync,
         ..wal::Options::new(identity)
     };
     if head.log_position == LOG_TO_BEGIN {

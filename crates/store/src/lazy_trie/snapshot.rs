@@ -97,6 +97,12 @@ impl<'s> Snapshot<'s> {
         Ok(self.top()?.digest())
     }
 
+    /// Whether it has proofs ([`Options::proofs`](super::Options::proofs)).
+    #[must_use]
+    pub fn is_provable(&self) -> bool {
+        self.top().is_ok_and(|top| !top.alone)
+    }
+
     /// Which version it is.
     ///
     /// # Errors
@@ -108,7 +114,7 @@ impl<'s> Snapshot<'s> {
     /// A proof of the item of a name, or that there is none.
     ///
     /// # Errors
-    /// As [`Snapshot::root`].
+    /// As [`Snapshot::root`]; [`Error::NoProofs`].
     pub fn prove<'a>(&self, name: impl Into<Name<'a>>) -> Result<Proof, Error> {
         Ok(self.get_proved(name)?.0)
     }
@@ -116,13 +122,16 @@ impl<'s> Snapshot<'s> {
     /// The same, and the value, where it lies.
     ///
     /// # Errors
-    /// As [`Snapshot::root`].
+    /// As [`Snapshot::prove`].
     pub fn get_proved<'a>(
         &self,
         name: impl Into<Name<'a>>,
     ) -> Result<(Proof, Option<&[u8]>), Error> {
         let name = name.into();
         let digests = self.digests.ok_or(Error::NotAuthenticated)?;
+        if !self.is_provable() {
+            return Err(Error::NoProofs);
+        }
         let hashing = self.held.options.digest_of_values();
         digests::prove::prove(self.view(), digests, &name, &name.hash(), hashing)
     }

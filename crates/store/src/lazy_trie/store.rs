@@ -114,6 +114,33 @@ impl Store {
         Snapshot::new(Held::Shared(Arc::clone(self)))
     }
 
+    /// The same as [`Store::snapshot`], with proofs ([`Options::proofs`]). Writers wait while what there is to write for it is written, to memory.
+    ///
+    /// # Errors
+    /// As [`Store::snapshot`]; [`Error::LimitReached`], [`Error::Io`], [`Error::Log`], [`Error::Stopped`].
+    pub fn provable_snapshot(&self) -> Result<Snapshot<'_>, Error> {
+        self.provable(Held::Here(&self.shared))
+    }
+
+    /// The same, for who takes it elsewhere: the store stays open until it is dropped.
+    ///
+    /// # Errors
+    /// As [`Store::provable_snapshot`].
+    pub fn shared_provable_snapshot(self: &Arc<Self>) -> Result<Snapshot<'static>, Error> {
+        self.provable(Held::Shared(Arc::clone(self)))
+    }
+
+    fn provable<'s>(&self, held: Held<'s>) -> Result<Snapshot<'s>, Error> {
+        if !self.shared.options.defers_digests() {
+            return Snapshot::new(held);
+        }
+        // The log's lock keeps other batches from being published.
+        let mut log = lock(&self.shared.log);
+        let mut writer = self.shared.writer()?;
+        self.shared.show_proofs(&mut log, &mut writer)?;
+        Snapshot::new(held)
+    }
+
     /// A view of a version that is kept ([`Options::kept_versions`]), until dropped.
     ///
     /// # Errors
@@ -356,6 +383,16 @@ impl Shared {
             writer.stopped = Some(error.to_string());
         }
         result
+    }
+
+    /// Publishes the last version with its proofs.
+    pub(super) fn show_proofs(&self, log: &mut LogSide, writer: &mut Writer) -> Result<(), Error> {
+        if self.options.defers_digests() {
+            writer.write_digests()?;
+            self.shadow_bytes.store(writer.space.shadow_bytes, Ordering::Relaxed);
+            self.flush(log, writer, Durability::Os)?;
+        }
+        Ok(())
     }
 
     fn record(

@@ -9,6 +9,7 @@ use super::hash::Hash;
 use super::head::Head;
 use super::item::Name;
 use super::options::Options;
+use super::slab::SlotUse;
 use super::space::Space;
 use super::tree;
 use crate::merkle::{Digest, Domain, ValueDigest, message};
@@ -69,6 +70,10 @@ pub(super) struct Writer {
     /// Changes that the digest tree does not have yet.
     stale: Vec<LeafChange>,
     thawed: Thawed,
+    /// Changed blocks of digests wait among the thawed ones, ...
+    defers: bool,
+    /// ... and there are some.
+    unwritten: bool,
     /// Why nothing is written any more.
     pub(super) stopped: Option<String>,
     pub(super) scratch: Vec<u8>,
@@ -100,6 +105,8 @@ impl Writer {
             digests,
             stale: Vec::new(),
             thawed: Thawed::default(),
+            defers: options.defers_digests(),
+            unwritten: false,
             pending_bytes: Vec::new(),
             pending: Vec::new(),
             stopped: None,
@@ -121,6 +128,9 @@ impl Writer {
         version: u64,
         changes: impl Iterator<Item = Hashed<'a>>,
     ) -> Result<(), Error> {
+        if self.defers {
+            return self.apply_deferred(version, changes);
+        }
         let applied = self.try_apply(version, changes).and_then(|(root, totals)| {
             Ok((root, totals, self.refreshed(Crown { tree: root.0, version })?))
         });
@@ -134,6 +144,69 @@ impl Writer {
             Err(error) => {
                 self.space.drop_batch();
                 self.stale.clear();
+                Err(error)
+            }
+        }
+    }
+
+    /// The same where changed blocks of digests wait in memory.
+    fn apply_deferred<'a>(
+        &mut self,
+        version: u64,
+        changes: impl Iterator<Item = Hashed<'a>>,
+    ) -> Result<(), Error> {
+        if self.thawed.is_full() {
+            self.write_digests()?;
+            self.thawed.forget();
+        }
+        // What there may be no room for comes first: what was changed among the thawed is not changed back.
+        let taken = self.space.take(SlotUse::Digest, digests::ROOT_BYTES);
+        let applied = taken.and_then(|slot| Ok((slot, self.try_apply(version, changes)?)));
+        let (slot, (root, totals)) = match applied {
+            Ok(applied) => applied,
+            Err(error) => {
+                self.space.drop_batch();
+                self.stale.clear();
+                return Err(error);
+            }
+        };
+        let crown = Crown { tree: root.0, version };
+        let at = (self.digests, slot);
+        match digests::update_thawed(&mut self.space, &mut self.thawed, at, crown, &mut self.stale)
+        {
+            Ok(digests) => {
+                self.space.keep_batch(version);
+                (self.root, self.totals, self.digests) = (root, totals, digests);
+                (self.version, self.unwritten) = (version, true);
+                Ok(())
+            }
+            Err(error) => {
+                self.space.drop_batch();
+                self.stopped = Some(error.to_string());
+                Err(error)
+            }
+        }
+    }
+
+    /// Writes the blocks of digests that wait: what is [shown](Self::shown) for the last version has proofs then, and shall be published before
+    /// the next version is.
+    ///
+    /// # Errors
+    /// [`Error::LimitReached`], [`Error::Io`]: then it is as before.
+    pub(super) fn write_digests(&mut self) -> Result<(), Error> {
+        if !self.unwritten {
+            return Ok(());
+        }
+        let crown = Crown { tree: self.root.0, version: self.version };
+        match digests::write(&mut self.space, &mut self.thawed, crown) {
+            Ok(root) => {
+                // Readers of this version may have the root that was alone.
+                self.space.keep_batch(self.version + 1);
+                (self.digests, self.unwritten) = (root, false);
+                Ok(())
+            }
+            Err(error) => {
+                self.space.drop_batch();
                 Err(error)
             }
         }

@@ -4,13 +4,16 @@ use crate::model::live;
 use crate::random::{Model, Random, assert_holds, assert_root, change, root_of, small_options};
 use quorate_core::merkle::{Leaf, MerkleMap};
 use quorate_store::disk::{Disk, FileDisk, MemoryDisk};
-use quorate_store::lazy_trie::{Batch, Error, Hash, Options, Store};
+use quorate_store::lazy_trie::{Batch, Error, Hash, Options, Proofs, Store};
 use quorate_store::merkle::{EMPTY_ROOT, value_digest};
 use std::sync::Arc;
 
 pub fn options() -> Options {
     Options { authenticated: true, ..small_options() }
 }
+
+/// Ways to have proofs.
+pub const BOTH: [Proofs; 2] = [Proofs::EachCommit, Proofs::WhenAsked];
 
 pub fn open(disk: &MemoryDisk, options: Options) -> Store {
     Store::open_on(Arc::new(disk.clone()), options).unwrap().0
@@ -21,7 +24,10 @@ fn random_lives_have_the_roots_of_their_models() {
     for seed in 200..209 {
         let bucket_items = [1, 4, 64][seed as usize % 3];
         let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
-        let options = Options { bucket_items, kept_versions: seed % 4, ..options() };
+        let kept_versions = seed % 4;
+        // With versions kept, each has its proofs.
+        let proofs = if kept_versions == 0 { Proofs::WhenAsked } else { Proofs::EachCommit };
+        let options = Options { bucket_items, kept_versions, proofs, ..options() };
         live(&disk, &options, seed, 900, [20, 200, 2000][seed as usize % 3]);
     }
     let folder = tempfile::tempdir().unwrap();
@@ -31,13 +37,15 @@ fn random_lives_have_the_roots_of_their_models() {
 
 #[test]
 fn each_commit_has_the_root_of_its_content() {
-    let store = open(&MemoryDisk::new(), options());
-    assert_eq!(store.root().unwrap(), EMPTY_ROOT);
-    let (mut model, mut random) = (Model::new(), Random(41));
-    for step in 0..1500 {
-        // Few names, so that the tree shrinks to nothing now and then.
-        change(&store, &mut model, &mut random, if step % 200 < 100 { 4 } else { 90 }).unwrap();
-        assert_root(&store, &model, "a commit");
+    for proofs in BOTH {
+        let store = open(&MemoryDisk::new(), Options { proofs, ..options() });
+        assert_eq!(store.root().unwrap(), EMPTY_ROOT);
+        let (mut model, mut random) = (Model::new(), Random(41));
+        for step in 0..1500 {
+            // Few names, so that the tree shrinks to nothing now and then.
+            change(&store, &mut model, &mut random, if step % 200 < 100 { 4 } else { 90 }).unwrap();
+            assert_root(&store, &model, "a commit");
+        }
     }
 }
 
@@ -81,7 +89,14 @@ fn the_root_is_a_function_of_the_content_alone() {
 
 #[test]
 fn batches_of_any_size_have_the_root_of_their_content() {
+    for proofs in BOTH {
+        batches_of_any_size(proofs);
+    }
+}
+
+fn batches_of_any_size(proofs: Proofs) {
     let large = Options {
+        proofs,
         region_bytes: 1 << 20,
         checkpoint_bytes: 64 << 20,
         write_buffer_bytes: 128 << 20,

@@ -2,7 +2,7 @@
 
 use crate::random::{Model, Random, assert_root, change, content, small_options};
 use quorate_store::disk::{CrashDisk, Disk, Fate, MemoryDisk};
-use quorate_store::lazy_trie::{Durability, Options, Store};
+use quorate_store::lazy_trie::{Durability, Options, Proofs, Store};
 use std::sync::Arc;
 
 /// What had been done when the disk had recorded so many operations.
@@ -16,15 +16,18 @@ struct Point {
 
 /// One life: what each commit made of the model, and when.
 struct Life {
-    authenticated: bool,
+    proofs: Option<Proofs>,
     crash: CrashDisk,
     /// The model before the first commit, and after each.
     models: Vec<Model>,
     points: Vec<Point>,
 }
 
-fn options(durability: Durability, authenticated: bool) -> Options {
-    Options { durability, authenticated, checkpoint_bytes: 6 << 10, ..small_options() }
+/// Of an authenticated store, if it is to have proofs.
+fn options(durability: Durability, proofs: Option<Proofs>) -> Options {
+    let authenticated = proofs.is_some();
+    let proofs = proofs.unwrap_or(Proofs::EachCommit);
+    Options { durability, authenticated, proofs, checkpoint_bytes: 6 << 10, ..small_options() }
 }
 
 /// Runs a store from `start` for some commits, with checkpoints, syncs and a restart now and then.
@@ -33,14 +36,14 @@ fn live(
     before: &Model,
     random: &mut Random,
     steps: u64,
-    authenticated: bool,
+    proofs: Option<Proofs>,
 ) -> Life {
     let crash = CrashDisk::over(start).unwrap();
     let disk: Arc<dyn Disk> = Arc::new(crash.clone());
     let mut model = before.clone();
-    let mut life = Life { authenticated, crash, models: vec![model.clone()], points: Vec::new() };
+    let mut life = Life { proofs, crash, models: vec![model.clone()], points: Vec::new() };
     let durability = if random.below(2) == 0 { Durability::Sync } else { Durability::Os };
-    let options = options(durability, authenticated);
+    let options = options(durability, proofs);
     let (mut store, _) = Store::open_on(Arc::clone(&disk), options.clone()).unwrap();
     life.note(true);
     for _ in 0..steps {
@@ -102,7 +105,7 @@ pub fn fates(crash: &CrashDisk, cut: usize, coins: u64) -> Vec<Fate> {
 fn check(disk: &MemoryDisk, life: &Life, (least, most): (usize, usize), what: &str) -> usize {
     let models = &life.models;
     let disk: Arc<dyn Disk> = Arc::new(disk.clone());
-    let options = options(Durability::Sync, life.authenticated);
+    let options = options(Durability::Sync, life.proofs);
     let opened = Store::open_on(Arc::clone(&disk), options);
     let (store, _) = opened.unwrap_or_else(|error| panic!("{what}: {error}"));
     let found = content(&store).unwrap_or_else(|error| panic!("{what}: {error}"));
@@ -110,7 +113,7 @@ fn check(disk: &MemoryDisk, life: &Life, (least, most): (usize, usize), what: &s
         let elsewhere = models.iter().position(|model| *model == found);
         panic!("{what}: the content is of commit {elsewhere:?}, not within {least} ..= {most}");
     };
-    assert_eq!(store.root().is_ok(), life.authenticated);
+    assert_eq!(store.root().is_ok(), life.proofs.is_some());
     assert_root(&store, &models[index], what);
     let damage = store.check().unwrap().damage;
     assert!(damage.is_empty(), "{what}: {damage:?}");
@@ -118,8 +121,8 @@ fn check(disk: &MemoryDisk, life: &Life, (least, most): (usize, usize), what: &s
 }
 
 /// After a recovery the store takes writes, and keeps them.
-fn check_goes_on(disk: &MemoryDisk, model: &Model, authenticated: bool, what: &str) {
-    let options = options(Durability::Sync, authenticated);
+fn check_goes_on(disk: &MemoryDisk, model: &Model, proofs: Option<Proofs>, what: &str) {
+    let options = options(Durability::Sync, proofs);
     let disk: Arc<dyn Disk> = Arc::new(disk.fork());
     let mut random = Random(model.len() as u64);
     let mut model = model.clone();
@@ -134,27 +137,29 @@ fn check_goes_on(disk: &MemoryDisk, model: &Model, authenticated: bool, what: &s
     assert_root(&store, &model, what);
 }
 
-/// Checks crash states of life after life until there were `states`; how many there were. Even seeds are lives of authenticated stores.
-pub fn run(seed: u64, states: usize, coins: u64) -> usize {
-    let authenticated = seed.is_multiple_of(2);
+/// Stores of all kinds: authenticated, with proofs of each commit or when asked for, and not.
+pub const KINDS: [Option<Proofs>; 3] = [None, Some(Proofs::EachCommit), Some(Proofs::WhenAsked)];
+
+/// Checks crash states of life after life of a kind of store until there were `states`; how many there were.
+pub fn run(proofs: Option<Proofs>, seed: u64, states: usize, coins: u64) -> usize {
     let mut random = Random(seed);
     let mut disk = MemoryDisk::new();
     let mut model = Model::new();
     let mut checked = 0;
     let mut lives = 0;
     while checked < states {
-        let life = live(&disk, &model, &mut random, 14, authenticated);
+        let life = live(&disk, &model, &mut random, 14, proofs);
         lives += 1;
         for cut in 0..=life.crash.operations() {
             for fate in fates(&life.crash, cut, coins) {
-                let what = format!("seed {seed}, life {lives}, cut {cut}, {fate:?}");
+                let what = format!("{proofs:?}, seed {seed}, life {lives}, cut {cut}, {fate:?}");
                 let left = life.crash.materialise(cut, fate);
                 let rare = checked % 61 == 0;
                 let again = rare.then(|| left.fork());
                 let index = check(&left, &life, life.bounds(cut, fate), &what);
                 checked += 1;
                 let Some(again) = again else { continue };
-                check_goes_on(&left, &life.models[index], authenticated, &what);
+                check_goes_on(&left, &life.models[index], proofs, &what);
                 checked += crash_again(&again, &life, index, cut, fate, &what);
             }
         }
@@ -181,7 +186,7 @@ fn crash_again(
     what: &str,
 ) -> usize {
     let again = CrashDisk::over(left).unwrap();
-    let options = options(Durability::Sync, life.authenticated);
+    let options = options(Durability::Sync, life.proofs);
     drop(Store::open_on(Arc::new(again.clone()), options).unwrap());
     let operations = again.operations();
     let mut checked = 0;

@@ -9,5 +9,6 @@ mod format;
 mod kill;
 mod model;
 mod proofs;
+mod proofs_when_asked;
 mod random;
 mod threads;

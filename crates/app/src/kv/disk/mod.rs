@@ -144,8 +144,8 @@ impl Disk {
     fn begin_commit(&mut self) -> Result<Open, KeepError> {
         self.batch.clear();
         let old = self.open.take();
-        let keeps = !self.cleared
-            || old.as_ref().is_some_and(|old| old.count() <= DELETED_ONE_BY_ONE);
+        let keeps =
+            !self.cleared || old.as_ref().is_some_and(|old| old.count() <= DELETED_ONE_BY_ONE);
         match old {
             Some(open) if keeps => {
                 if self.cleared {
@@ -284,7 +284,8 @@ impl sealed::Sealed for Disk {}
 
 impl Storage for Disk {
     fn count(&self) -> usize {
-        let blind = self.changed.iter().filter(|(_, changed)| matches!(changed, Changed::PutBlind(_)));
+        let blind =
+            self.changed.iter().filter(|(_, changed)| matches!(changed, Changed::PutBlind(_)));
         self.len + blind.filter(|(place, _)| self.committed(place).is_none()).count()
     }
 

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use quorate_core::state_machine::KeepError;
 use quorate_store::disk::{self, DiskFile, FileDisk};
-use quorate_store::lazy_trie::{self, Durability, Store};
+use quorate_store::lazy_trie::{self, Durability, Proofs, Store};
 use quorate_store::lock::FolderLock;
 
 use super::entry;
@@ -153,8 +153,12 @@ impl Shelf {
         let options = lazy_trie::Options {
             authenticated: true,
             value_digest: Some(entry::digest),
+            // Blocks follow each other faster than anybody asks for proofs.
+            proofs: Proofs::WhenAsked,
             // The replica's log makes commands durable.
             durability: Durability::Os,
+            // A commit is all of a block.
+            log_through_memory: false,
             ..options
         };
         let numbers = Mutex::new(Numbers { left, next });

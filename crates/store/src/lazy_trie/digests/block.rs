@@ -2,12 +2,14 @@
 //!
 //! ```text
 //!  0  CRC-32C of bytes 4 to the end, begun with the address (set when the block is written out)
-//!  4  number of children u8, n, at most 16 | 5 zero [3] | 8 root of the lazy-trie u64 | 16 version u64 (both zero but in the root)
+//!  4  number of children u8, n, at most 16 | 5 alone u8 (below) | 6 zero [2] | 8 root of the lazy-trie u64 | 16 version u64 (both zero but in the root)
 //! 24  the children, u64 each: items, or blocks | their digests [32] each
 //!  …  between each two neighbours: the digest of the join there [32] each | its bit, u8 each
 //! ```
 //! The bits say which joins are below which: of a stretch of neighbours the join with the least bit is the topmost, and parts them. Only the
 //! root may have fewer than two children.
+//!
+//! A root that is *alone* (1) has its digests, and nothing of what its children lead to is written: its version has no proofs. Checkpoints have none such.
 
 use super::super::entry::{Address, Entry, Kind};
 use super::super::error::Error;
@@ -23,6 +25,8 @@ pub(in super::super) const HEAD_BYTES: usize = 24;
 #[derive(Clone, Copy)]
 pub(in super::super) struct Block<'a> {
     pub(in super::super) crown: Crown,
+    /// Its children are not in the space.
+    pub(in super::super) alone: bool,
     entries: &'a [[u8; 8]],
     pub(super) digests: &'a [Digest],
     pub(super) joins: &'a [Digest],
@@ -30,7 +34,7 @@ pub(in super::super) struct Block<'a> {
 }
 
 /// The length of a block of so many children.
-pub(super) fn bytes_of(children: usize) -> usize {
+pub(super) const fn bytes_of(children: usize) -> usize {
     HEAD_BYTES + 40 * children + 33 * children.saturating_sub(1)
 }
 
@@ -58,7 +62,14 @@ impl<'a> Block<'a> {
     pub(in super::super) fn read(view: View<'a>, entry: Entry) -> Result<Block<'a>, Error> {
         if entry == Entry::EMPTY {
             let crown = Crown { tree: 0, version: super::super::open::FIRST_VERSION };
-            return Ok(Block { crown, entries: &[], digests: &[], joins: &[], bits: &[] });
+            return Ok(Block {
+                crown,
+                alone: false,
+                entries: &[],
+                digests: &[],
+                joins: &[],
+                bits: &[],
+            });
         }
         let address = entry.address();
         let damaged = |what| view.memory().damaged(address, what);
@@ -87,6 +98,7 @@ impl<'a> Block<'a> {
         let (join_digests, bits) = rest.split_at_checked(32 * joins)?;
         Some(Block {
             crown,
+            alone: *bytes.get(5)? != 0,
             entries: entries.as_chunks().0,
             digests: digests.as_chunks().0,
             joins: join_digests.as_chunks().0,
@@ -142,9 +154,9 @@ impl<'a> Block<'a> {
 }
 
 /// What the bytes of a block begin with; the entries, the digests, those of the joins and the bits follow.
-pub(super) fn head(children: usize, crown: Crown) -> [u8; HEAD_BYTES] {
+pub(super) fn head(children: usize, alone: bool, crown: Crown) -> [u8; HEAD_BYTES] {
     let mut head = [0; HEAD_BYTES];
-    head[4] = children as u8;
+    (head[4], head[5]) = (children as u8, u8::from(alone));
     head[8..16].copy_from_slice(&crown.tree.to_le_bytes());
     head[16..].copy_from_slice(&crown.version.to_le_bytes());
     head

@@ -5,7 +5,7 @@ use super::super::error::Error;
 use super::super::slab::SlotUse;
 use super::super::space::Space;
 use super::block::{bytes_of, head};
-use super::thaw::{NONE, Side, Thaw, Thawed};
+use super::thaw::{Side, Thaw, Thawed};
 use super::{Crown, MOST};
 use crate::merkle::{Digest, Domain, Message, TOGETHER, message};
 use blake3::platform::Platform;
@@ -13,7 +13,7 @@ use blake3::platform::Platform;
 /// Joins to be hashed, by their bits, and the blocks they are in.
 pub(super) struct Queues {
     by_bit: Vec<Vec<Job>>,
-    /// Changed blocks, each behind those below it.
+    /// Blocks, each behind those below it.
     order: Vec<u32>,
 }
 
@@ -32,61 +32,99 @@ struct Job {
     right: Side,
 }
 
-/// Hashes and writes everything that has changed; the root's entry.
-pub(super) fn write(thawed: &mut Thawed, space: &mut Space, crown: Crown) -> Result<Entry, Error> {
+/// Computes the digests of all that has changed.
+pub(super) fn hash(thawed: &mut Thawed) {
     let root = thawed.root;
     // The root always changes: it names the version.
     thawed.block(root).changed = true;
     let Thawed { blocks, queues, .. } = thawed;
-    queues.collect(blocks, root);
+    queues.collect(blocks, root, |block| block.changed);
     queues.hash(blocks);
-    let mut written = Entry::EMPTY;
     for index in &queues.order {
-        let index = *index as usize;
-        pull_digests(blocks, index);
-        let block = &mut blocks[index];
-        let crown = if index == root as usize { crown } else { Crown::default() };
-        if let Some(home) = block.home {
+        pull_digests(blocks, *index as usize);
+    }
+    for index in &queues.order {
+        let block = &mut blocks[*index as usize];
+        (block.changed, block.dirty) = (false, true);
+        block.stale.fill(false);
+    }
+}
+
+/// Writes all that was hashed and not written; the root's entry. Otherwise nothing was.
+///
+/// # Errors
+/// [`Error::LimitReached`], [`Error::Io`].
+pub(super) fn write(thawed: &mut Thawed, space: &mut Space, crown: Crown) -> Result<Entry, Error> {
+    let root = thawed.root;
+    let Thawed { blocks, queues, slots, .. } = thawed;
+    queues.collect(blocks, root, |block| block.dirty);
+    slots.clear();
+    for index in &queues.order {
+        let bytes = bytes_of(blocks[*index as usize].len());
+        slots.push(space.take(SlotUse::Digest, bytes as u32)?);
+    }
+    let mut written = Entry::EMPTY;
+    for (index, slot) in queues.order.iter().zip(&*slots) {
+        pull_homes(blocks, *index as usize);
+        let block = &mut blocks[*index as usize];
+        let crown = if *index == root { crown } else { Crown::default() };
+        fill(space, *slot, block, false, crown);
+        if let Some(home) = block.home.replace(*slot) {
             space.free(home);
         }
-        let address = place(space, block, crown)?;
-        block.home = Some(address);
-        written = Entry::node(address);
+        block.dirty = false;
+        written = Entry::node(*slot);
     }
     Ok(written)
 }
 
+/// Writes the root alone, into a slot that was taken for it; its entry.
+pub(super) fn show(thawed: &mut Thawed, space: &mut Space, slot: Address, crown: Crown) -> Entry {
+    let root = thawed.root;
+    let block = thawed.block(root);
+    fill(space, slot, block, true, crown);
+    if let Some(home) = block.home.replace(slot) {
+        space.free(home);
+    }
+    Entry::node(slot)
+}
+
 /// Puts a block into a slot.
-fn place(space: &mut Space, block: &Thaw, crown: Crown) -> Result<Address, Error> {
+fn fill(space: &mut Space, slot: Address, block: &Thaw, alone: bool, crown: Crown) {
     let children = block.len();
-    let address = space.take(SlotUse::Digest, bytes_of(children) as u32)?;
     let mut at = 0;
     let mut put = |bytes: &[u8]| {
-        space.amend(address, at, bytes);
+        space.amend(slot, at, bytes);
         at += bytes.len();
     };
-    put(&head(children, crown));
+    put(&head(children, alone, crown));
     let mut entries = [[0; 8]; MOST];
-    entries.iter_mut().zip(&*block.entries).for_each(|(to, from)| *to = from.0.to_le_bytes());
+    if !alone {
+        entries.iter_mut().zip(&*block.entries).for_each(|(to, from)| *to = from.0.to_le_bytes());
+    }
     put(entries[..children].as_flattened());
     put(block.digests.as_flattened());
     put(block.joins.as_flattened());
     put(&block.bits);
-    Ok(address)
 }
 
-/// Takes over where the changed children of a block are now, and their digests.
+/// Takes over the digests of the changed children of a block.
 fn pull_digests(blocks: &mut [Thaw], index: usize) {
     for child in 0..blocks[index].len() {
-        let kid = blocks[index].kids[child];
-        if kid == NONE || !blocks[kid as usize].changed {
-            continue;
+        let below = blocks.get(blocks[index].kids[child] as usize).filter(|kid| kid.changed);
+        if let Some(digest) = below.map(|below| *below.topmost()) {
+            blocks[index].digests[child] = digest;
         }
-        let below = &blocks[kid as usize];
-        let digest = *below.topmost();
-        let entry = below.home.map_or(Entry::EMPTY, Entry::node);
-        blocks[index].digests[child] = digest;
-        blocks[index].entries[child] = entry;
+    }
+}
+
+/// Takes over where the thawed children of a block are.
+fn pull_homes(blocks: &mut [Thaw], index: usize) {
+    for child in 0..blocks[index].len() {
+        let below = blocks.get(blocks[index].kids[child] as usize);
+        if let Some(home) = below.and_then(|below| below.home) {
+            blocks[index].entries[child] = Entry::node(home);
+        }
     }
 }
 
@@ -105,18 +143,22 @@ fn digest_of<'a>(blocks: &'a [Thaw], block: &'a Thaw, side: Side) -> &'a Digest 
 }
 
 impl Queues {
-    /// Finds the changed blocks and their stale joins.
-    fn collect(&mut self, blocks: &mut [Thaw], root: u32) {
+    /// Finds the blocks of a kind below the root, and it: each behind those below it.
+    fn collect(&mut self, blocks: &[Thaw], root: u32, is_kind: impl Fn(&Thaw) -> bool) {
         self.order.clear();
         self.order.push(root);
         let mut next = 0;
         while let Some(index) = self.order.get(next).copied() {
             next += 1;
             let kids = &blocks[index as usize].kids;
-            let changed = |kid: &&u32| blocks.get(**kid as usize).is_some_and(|kid| kid.changed);
-            self.order.extend(kids.iter().filter(changed));
+            let wanted = |kid: &&u32| blocks.get(**kid as usize).is_some_and(&is_kind);
+            self.order.extend(kids.iter().filter(wanted));
         }
         self.order.reverse();
+    }
+
+    /// Hashes the stale joins of the blocks found, from the last bit to the first: what a join is above has higher bits.
+    fn hash(&mut self, blocks: &mut [Thaw]) {
         for index in &self.order {
             let block = &mut blocks[*index as usize];
             let sides = *block.sides();
@@ -128,10 +170,6 @@ impl Queues {
                 }
             }
         }
-    }
-
-    /// Hashes from the last bit to the first: what a join is above has higher bits.
-    fn hash(&mut self, blocks: &mut [Thaw]) {
         let platform = Platform::detect();
         let mut messages: [Message; TOGETHER] = [[0; 64]; TOGETHER];
         for (bit, jobs) in self.by_bit.iter_mut().enumerate().rev() {

@@ -1,4 +1,4 @@
-//! Blocks in memory, while a batch changes them.
+//! Blocks in memory, while batches change them.
 
 use super::super::entry::{Address, Entry, Kind};
 use super::super::error::Error;
@@ -29,7 +29,10 @@ pub(super) struct Thaw {
     pub(super) parent: u32,
     /// Where it is in the space, unless it is new.
     pub(super) home: Option<Address>,
+    /// Since digests were last computed.
     pub(super) changed: bool,
+    /// Since it was last written.
+    pub(super) dirty: bool,
     /// Where the joins lead, unless that has to be found out again.
     pub(super) sides: Option<Sides>,
 }
@@ -110,7 +113,8 @@ impl Thaw {
         self.joins.clear();
         self.bits.clear();
         self.stale.clear();
-        (self.parent, self.home, self.changed, self.sides) = (parent, home, false, None);
+        (self.parent, self.home, self.sides) = (parent, home, None);
+        (self.changed, self.dirty) = (false, false);
     }
 
     /// Where its joins lead.
@@ -239,20 +243,37 @@ impl Thaw {
     }
 }
 
-/// The thawed blocks of a batch, and what hashing them needs. Kept for its memory.
+/// So many blocks at most are thawed between batches: 1.5 KB each.
+const THAWED_LIMIT: usize = 32 << 10;
+
+/// The thawed blocks, and what hashing them needs. Kept for its memory.
 #[derive(Default)]
 pub(in super::super) struct Thawed {
     pub(super) blocks: Vec<Thaw>,
-    /// How many of them count.
+    /// How many of them count; none: the root is to be thawed first.
     count: usize,
     pub(super) root: u32,
     pub(super) queues: Queues,
+    /// Taken for the blocks to be written.
+    pub(super) slots: Vec<Address>,
 }
 
 impl Thawed {
-    /// Forgets what was thawed, and thaws the root.
-    pub(super) fn begin(&mut self, space: &Space, root: Entry) -> Result<(), Error> {
+    /// Forgets what is thawed.
+    pub(in super::super) fn forget(&mut self) {
         self.count = 0;
+    }
+
+    /// Whether there is so much that it should be written and forgotten.
+    pub(in super::super) fn is_full(&self) -> bool {
+        self.count > THAWED_LIMIT
+    }
+
+    /// Thaws the root, unless it is.
+    pub(super) fn begin(&mut self, space: &Space, root: Entry) -> Result<(), Error> {
+        if self.count > 0 {
+            return Ok(());
+        }
         let block = Block::read(space.view(), root)?;
         let home = (root != Entry::EMPTY).then(|| root.address());
         self.root = self.fresh();
