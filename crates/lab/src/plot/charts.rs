@@ -2,14 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::PlotError;
-use super::axis::Axis;
-use super::bars::{Bar, Bars};
 use super::figure::{label, over_time};
 use super::group::{self, Group};
-use super::heat::Heat;
-use super::lines::{Line, LinePoint, Lines};
 use crate::experiment::{Chart, ChartKind, Estimate, Plan, Row, Settings, Study};
+use quorate_plot::{Axis, Bar, Bars, Heat, Line, LinePoint, Lines, PlotError};
 
 /// More lines than this in a picture are not told apart.
 const MOST_LINES: usize = 7;

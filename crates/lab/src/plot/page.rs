@@ -223,7 +223,7 @@ fn sources(html: &mut String, study: &Study, rows: &[Row]) {
         );
         for number in &source.number {
             let ours =
-                ours(number, rows).map_or_else(|| "not measured".to_owned(), super::axis::number);
+                ours(number, rows).map_or_else(|| "not measured".to_owned(), quorate_plot::number);
             let _ = writeln!(
                 html,
                 "<tr><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{ours}</td></tr>",

@@ -2,8 +2,8 @@
 
 use plotters::prelude::*;
 
-use super::axis::Axis;
-use super::frame::{
+use crate::axis::Axis;
+use crate::frame::{
     DARK, Entry, Mark, PlotError, SHADE, SIZE, TEXT, axes, head, left_aligned, picture,
 };
 
@@ -86,7 +86,7 @@ impl Heat {
     }
 }
 
-fn draw_scale(area: &super::frame::Area<'_>, most: f64) -> Result<(), PlotError> {
+fn draw_scale(area: &crate::frame::Area<'_>, most: f64) -> Result<(), PlotError> {
     let (left, width) = (205, 260);
     area.draw(&Text::new("commands: 1", (48, 20), left_aligned(TEXT)))?;
     for step in 0..52 {
@@ -95,7 +95,7 @@ fn draw_scale(area: &super::frame::Area<'_>, most: f64) -> Result<(), PlotError>
         area.draw(&Rectangle::new([(x, 10), (x + width / 52 + 1, 30)], shade.filled()))?;
     }
     area.draw(&Rectangle::new([(left, 10), (left + width, 30)], DARK.stroke_width(1)))?;
-    let text = format!("{} (logarithmic)", super::axis::number(most));
+    let text = format!("{} (logarithmic)", crate::axis::number(most));
     area.draw(&Text::new(text, (left + width + 10, 20), left_aligned(TEXT)))?;
     Ok(())
 }

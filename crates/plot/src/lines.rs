@@ -2,8 +2,8 @@
 
 use plotters::prelude::*;
 
-use super::axis::Axis;
-use super::frame::{Entry, Mark, PlotError, SHADE, SIZE, axes, colour, head, picture, point};
+use crate::axis::Axis;
+use crate::frame::{Entry, Mark, PlotError, SHADE, SIZE, axes, colour, head, picture, point};
 
 /// A line.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -103,7 +103,7 @@ impl Lines {
     }
 }
 
-type Plot<'a, 'b> = super::frame::Plot<'a, 'b>;
+type Plot<'a, 'b> = crate::frame::Plot<'a, 'b>;
 
 fn draw_band(plot: &mut Plot<'_, '_>, line: &Line, colour: RGBColor) -> Result<(), PlotError> {
     let ranges: Vec<(f64, (f64, f64))> =

@@ -5,15 +5,15 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::axis::Axis;
+use crate::axis::Axis;
 
 /// Width and height of a picture, in its own pixels. Text is as large as to be read at half of that.
 pub const SIZE: (u32, u32) = (960, 560);
 /// Sizes of text. The backend writes them divided by 1.24.
 const TITLE: f64 = 30.0;
-pub(super) const TEXT: f64 = 25.0;
+pub(crate) const TEXT: f64 = 25.0;
 /// Width of a character of [`TEXT`], about.
-pub(super) const CHARACTER: f64 = 10.6;
+pub(crate) const CHARACTER: f64 = 10.6;
 const LEGEND_LINE: i32 = 32;
 const MARGIN: i32 = 16;
 
@@ -28,13 +28,13 @@ pub const COLOURS: [RGBColor; 7] = [
     RGBColor(86, 180, 233),
     RGBColor(0, 0, 0),
 ];
-pub(super) const DARK: RGBColor = RGBColor(34, 34, 34);
+pub(crate) const DARK: RGBColor = RGBColor(34, 34, 34);
 const GRID: RGBColor = RGBColor(221, 221, 221);
 /// What is behind times of attack.
-pub(super) const SHADE: RGBColor = RGBColor(120, 120, 120);
+pub(crate) const SHADE: RGBColor = RGBColor(120, 120, 120);
 
-pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-pub(super) type Plot<'a, 'b> = ChartContext<'b, SVGBackend<'a>, Cartesian2d<Axis, Axis>>;
+pub(crate) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+pub(crate) type Plot<'a, 'b> = ChartContext<'b, SVGBackend<'a>, Cartesian2d<Axis, Axis>>;
 /// Why something could not be drawn. Writing to memory does not fail.
 pub type PlotError = DrawingAreaErrorKind<std::io::Error>;
 
@@ -62,12 +62,12 @@ pub fn colour(number: usize) -> RGBColor {
     COLOURS[number % COLOURS.len()]
 }
 
-pub(super) fn text(size: f64) -> TextStyle<'static> {
+pub(crate) fn text(size: f64) -> TextStyle<'static> {
     ("sans-serif", size).into_font().color(&DARK)
 }
 
 /// Draws a picture into a string.
-pub(super) fn picture(
+pub(crate) fn picture(
     size: (u32, u32),
     draw: impl FnOnce(&Area<'_>) -> Result<(), PlotError>,
 ) -> Result<String, PlotError> {
@@ -82,7 +82,7 @@ pub(super) fn picture(
 }
 
 /// Writes title and legend; what is left for the plot.
-pub(super) fn head<'a>(
+pub(crate) fn head<'a>(
     root: &Area<'a>,
     title: &str,
     entries: &[Entry],
@@ -146,7 +146,7 @@ fn wrapped(text: &str, most: usize) -> Vec<String> {
 }
 
 /// A point at a pixel, of one of four shapes, so that lines are told apart without colours too.
-pub(super) fn point(
+pub(crate) fn point(
     root: &Area<'_>,
     shape: usize,
     (x, y): (i32, i32),
@@ -165,7 +165,7 @@ pub(super) fn point(
 }
 
 /// The plot with its axes, in what [`head`] left.
-pub(super) fn axes<'a, 'b>(
+pub(crate) fn axes<'a, 'b>(
     area: &'b Area<'a>,
     x: &Axis,
     y: &Axis,
@@ -194,11 +194,11 @@ pub(super) fn axes<'a, 'b>(
 }
 
 /// Text in the middle of the right edge of `(x, y)`.
-pub(super) fn right_aligned(size: f64) -> TextStyle<'static> {
+pub(crate) fn right_aligned(size: f64) -> TextStyle<'static> {
     text(size).pos(Pos::new(HPos::Right, VPos::Center))
 }
 
 /// Text in the middle of the left edge of `(x, y)`.
-pub(super) fn left_aligned(size: f64) -> TextStyle<'static> {
+pub(crate) fn left_aligned(size: f64) -> TextStyle<'static> {
     text(size).pos(Pos::new(HPos::Left, VPos::Center))
 }

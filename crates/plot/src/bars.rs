@@ -2,8 +2,8 @@
 
 use plotters::prelude::*;
 
-use super::axis::{Axis, number};
-use super::frame::{
+use crate::axis::{Axis, number};
+use crate::frame::{
     CHARACTER, DARK, Entry, Mark, PlotError, SIZE, TEXT, colour, head, left_aligned, picture,
     right_aligned, text,
 };
@@ -56,7 +56,7 @@ impl Bars {
         let values: Vec<String> = self.bars.iter().map(|bar| number(whole(bar))).collect();
         let value_width = values.iter().map(|value| value.chars().count()).max().unwrap_or(1);
         let names = self.bars.iter().map(|bar| bar.label.chars().count()).max().unwrap_or(1);
-        let left = 24 + (names.min(44) as f64 * CHARACTER) as u32;
+        let left = 34 + (names.min(44) as f64 * CHARACTER) as u32;
         let height = 190 + 34 * (entries.len() as u32 / 3) + BAR * count as u32;
         picture((SIZE.0, height), |root| {
             let area = head(root, &self.title, &entries)?;

@@ -1,0 +1,15 @@
+//! Charts as SVG text: lines with ranges, bars, heat maps, on axes with round ticks, in colours that people with any colour vision
+//! tell apart.
+#![forbid(unsafe_code)]
+
+mod axis;
+mod bars;
+mod frame;
+mod heat;
+mod lines;
+
+pub use axis::{Axis, number};
+pub use bars::{Bar, Bars};
+pub use frame::PlotError;
+pub use heat::Heat;
+pub use lines::{Line, LinePoint, Lines};
