@@ -4,8 +4,8 @@ use plotters::prelude::*;
 
 use crate::axis::{Axis, number};
 use crate::frame::{
-    CHARACTER, DARK, Entry, Mark, PlotError, SIZE, TEXT, colour, head, left_aligned, picture,
-    right_aligned, text,
+    CHARACTER, DARK, Entry, Mark, PlotError, SIZE, TEXT, colour, head, left_aligned, legend_height,
+    picture, right_aligned, text,
 };
 
 /// A bar, of one part or of several one behind the other.
@@ -57,7 +57,7 @@ impl Bars {
         let value_width = values.iter().map(|value| value.chars().count()).max().unwrap_or(1);
         let names = self.bars.iter().map(|bar| bar.label.chars().count()).max().unwrap_or(1);
         let left = 34 + (names.min(44) as f64 * CHARACTER) as u32;
-        let height = 190 + 34 * (entries.len() as u32 / 3) + BAR * count as u32;
+        let height = 160 + legend_height(&entries) + BAR * count as u32;
         picture((SIZE.0, height), |root| {
             let area = head(root, &self.title, &entries)?;
             let mut x = Axis::from_zero(self.label.clone(), longest, 5);

@@ -81,6 +81,27 @@ pub(crate) fn picture(
     Ok(svg)
 }
 
+/// Height of the legend.
+pub(crate) fn legend_height(entries: &[Entry]) -> u32 {
+    let last = places(SIZE.0 as i32, entries).last().map(|(_, line)| line + 1);
+    (last.unwrap_or(0) * LEGEND_LINE) as u32
+}
+
+/// Where entries begin, from left, and in which line.
+fn places(width: i32, entries: &[Entry]) -> Vec<(i32, i32)> {
+    let (mut x, mut line) = (MARGIN, 0);
+    let place = |entry: &Entry| {
+        let takes = 58 + (entry.label.chars().count() as f64 * CHARACTER) as i32;
+        if x > MARGIN && x + takes > width - MARGIN {
+            (x, line) = (MARGIN, line + 1);
+        }
+        let at = (x, line);
+        x += takes + 14;
+        at
+    };
+    entries.iter().map(place).collect()
+}
+
 /// Writes title and legend; what is left for the plot.
 pub(crate) fn head<'a>(
     root: &Area<'a>,
@@ -94,19 +115,12 @@ pub(crate) fn head<'a>(
         root.draw(&Text::new(line, (MARGIN, y), text(TITLE)))?;
         y += 34;
     }
-    let mut x = MARGIN;
-    for entry in entries {
-        let takes = 58 + (entry.label.chars().count() as f64 * CHARACTER) as i32;
-        if x > MARGIN && x + takes > width - MARGIN {
-            (x, y) = (MARGIN, y + LEGEND_LINE);
-        }
+    for (entry, (x, line)) in entries.iter().zip(places(width, entries)) {
+        let y = y + line * LEGEND_LINE;
         draw_mark(root, entry.mark, (x, y + 13))?;
         root.draw(&Text::new(entry.label.clone(), (x + 44, y), text(TEXT)))?;
-        x += takes + 14;
     }
-    if !entries.is_empty() {
-        y += LEGEND_LINE;
-    }
+    y += legend_height(entries) as i32;
     let (_, rest) = root.split_vertically(y + 4);
     Ok(rest)
 }

@@ -3,7 +3,9 @@
 use plotters::prelude::*;
 
 use crate::axis::Axis;
-use crate::frame::{Entry, Mark, PlotError, SHADE, SIZE, axes, colour, head, picture, point};
+use crate::frame::{
+    Entry, Mark, PlotError, SHADE, SIZE, axes, colour, head, legend_height, picture, point,
+};
 
 /// A line.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -73,7 +75,9 @@ impl Lines {
         if !self.marked.is_empty() {
             entries.push(Entry { label: self.mark.clone(), mark: Mark::Line(SHADE, None) });
         }
-        picture(SIZE, |root| {
+        // One line of legend is in the usual height.
+        let height = SIZE.1 - 30 + legend_height(&entries).max(30);
+        picture((SIZE.0, height), |root| {
             let area = head(root, &self.title, &entries)?;
             let mut plot = axes(&area, &self.x, &self.y)?;
             for (from, to) in &self.shaded {

@@ -75,13 +75,15 @@ fn usual(study: &Study, plan: &Plan) -> Vec<Chart> {
             .iter()
             .any(|chart| chart.kind == kind && (y.is_none() || chart.y.as_deref() == y))
     };
+    // What is apart is seen apart.
+    let panels: Vec<String> = plan.varying().into_iter().filter(|axis| axis == "variant").collect();
     let chart = |kind: ChartKind, y: Option<&str>, x: Option<&str>| Chart {
         kind,
         title: None,
         y: y.map(str::to_owned),
         x: x.map(str::to_owned),
         by: Vec::new(),
-        panels: Vec::new(),
+        panels: panels.clone(),
         logarithmic: false,
     };
     let count = plan.settings.len();
@@ -171,21 +173,24 @@ impl Drawing<'_> {
         first.unwrap_or_default() + letters.as_str()
     }
 
-    /// The axes that have lines of their own.
-    fn line_axes(&self) -> Vec<String> {
-        if !self.chart.by.is_empty() {
-            return self.chart.by.clone();
-        }
-        let mut but = self.chart.panels.clone();
-        if self.chart.kind == ChartKind::Curve {
-            but.extend([self.x().to_owned(), "rate".to_owned()]);
-        }
-        group::varying(self.plan, &but)
+    /// The axes that have lines of their own within a panel.
+    fn line_axes(&self, panel: &Group<'_>) -> Vec<String> {
+        let axes = match self.chart.by.is_empty() {
+            false => self.chart.by.clone(),
+            true => {
+                let mut but = self.chart.panels.clone();
+                if self.chart.kind == ChartKind::Curve {
+                    but.extend([self.x().to_owned(), "rate".to_owned()]);
+                }
+                group::varying(self.plan, &but)
+            }
+        };
+        group::varying_among(&panel.settings, axes)
     }
 
     /// `None`: there is nothing to draw.
     fn lines(&self, panel: &Group<'_>, title: &str) -> Option<Lines> {
-        let groups = group::by(&panel.settings, &self.line_axes());
+        let groups = group::by(&panel.settings, &self.line_axes(panel));
         let lines: Vec<Line> = groups
             .iter()
             .map(|group| Line { label: group.label.clone(), points: self.points(group) })
@@ -193,6 +198,10 @@ impl Drawing<'_> {
             .collect();
         let points = || lines.iter().flat_map(|line| &line.points);
         points().next()?;
+        // Points that nothing leads to are bars' business.
+        if self.chart.kind == ChartKind::Curve && lines.iter().all(|line| line.points.len() < 2) {
+            return None;
+        }
         let x_high =
             points().map(|at| at.x_range.map_or(at.x, |(_, high)| high)).fold(0.0, f64::max);
         let y_high =
@@ -343,13 +352,12 @@ impl Drawing<'_> {
 
     fn bars(&self, panel: &Group<'_>, title: &str) -> Bars {
         let names = group::varying(self.plan, &self.chart.panels);
+        let names = group::varying_among(&panel.settings, names);
+        let by = group::varying_among(&panel.settings, self.chart.by.clone());
         let stacked = self.y() == "stage_us";
         let colours = match stacked {
             true => self.stages(panel),
-            false => group::by(&panel.settings, &self.chart.by)
-                .into_iter()
-                .map(|group| group.label)
-                .collect(),
+            false => group::by(&panel.settings, &by).into_iter().map(|group| group.label).collect(),
         };
         let mut bars = Vec::new();
         for settings in panel.settings.iter().take(MOST_BARS) {
@@ -366,7 +374,7 @@ impl Drawing<'_> {
                     range: None,
                 },
                 (false, Some(estimate)) => {
-                    let own = group::label(&settings.point, &self.chart.by);
+                    let own = group::label(&settings.point, &by);
                     let number = colours.iter().position(|label| *label == own).unwrap_or(0);
                     let range = range(&estimate);
                     Bar { label: name, parts: vec![(number, estimate.mean)], range }
@@ -375,7 +383,12 @@ impl Drawing<'_> {
             };
             bars.push(bar);
         }
-        let colours = if colours.len() > 1 { colours } else { Vec::new() };
+        // A colour a bar would say what stands in front of it.
+        let tells = colours.len() > 1 && (stacked || colours.len() < bars.len());
+        let colours = if tells { colours } else { Vec::new() };
+        if !tells {
+            bars.iter_mut().flat_map(|bar| &mut bar.parts).for_each(|part| part.0 = 0);
+        }
         Bars { title: title.to_owned(), label: label(self.y()), bars, colours }
     }
 

@@ -52,6 +52,17 @@ pub(super) fn varying(plan: &Plan, but: &[String]) -> Vec<String> {
     plan.varying().into_iter().filter(|axis| !but.contains(axis)).collect()
 }
 
+/// Those of `axes` of which some settings have more than one value.
+pub(super) fn varying_among(settings: &[&Settings], axes: Vec<String>) -> Vec<String> {
+    let mut axes = axes;
+    axes.retain(|axis| {
+        let mut values = settings.iter().map(|one| one.point.text(axis));
+        let first = values.next();
+        values.any(|value| Some(value) != first)
+    });
+    axes
+}
+
 /// The rows of some settings that have figures.
 pub(super) fn rows<'a>(rows: &'a [Row], settings: &[&Settings]) -> Vec<&'a Row> {
     let fits = |row: &&Row| row.figures.is_some() && settings.contains(&&row.settings);
