@@ -18,8 +18,8 @@ use crate::crypto::PublicKey;
 use crate::frame::{Frame, SharedFrame};
 use crate::sessions::{Limits, LimitsError, ReplyCountError, Sessions, SessionsSnapshot, Standing};
 use crate::state_machine::{Decided, KeepError, Replies, RestoreError, Snapshot, StateMachine};
-use crate::types::{Digest, Height};
 use crate::types;
+use crate::types::{Digest, Height};
 use crate::wire::{DecodeError, Encode, Reader};
 
 use kept::Keeping;

@@ -96,8 +96,8 @@ pub trait Ledger {
 
     /// Up to which height somebody waits for a state root to be certified: worth a few blocks without
     /// commands.
-    fn root_wanted(&self) -> Height {
-        Height(0)
+    fn root_wanted(&self) -> Option<Height> {
+        None
     }
 }
 

@@ -32,15 +32,15 @@ struct Node {
     /// The height of the block that is committed by what this block's chain of certificates says.
     committed: Height,
     /// The height of the state whose root the block carries: what its parent's chain commits.
-    carries: Height,
+    carries: Option<Height>,
     /// The height of the state whose root its parent carries, which its justify therefore certifies.
-    certifies: Height,
+    certifies: Option<Height>,
 }
 
 impl Node {
     /// A node of whose ancestors nothing is known.
     fn alone(block: SharedBlock, committed: Height) -> Self {
-        Self { block, committed, carries: Height(0), certifies: Height(0) }
+        Self { block, committed, carries: None, certifies: None }
     }
 }
 
@@ -126,8 +126,8 @@ impl BlockTree {
         }
         let (inherited, certifies) = (parent.committed, parent.carries);
         let committed = commits(self, &block.justify).map_or(inherited, |own| own.max(inherited));
-        let node = Node { block: Arc::clone(block), committed, carries: inherited, certifies };
-        self.nodes.insert(block.id(), node);
+        let (block, carries) = (Arc::clone(block), Some(inherited));
+        self.nodes.insert(block.id(), Node { block, committed, carries, certifies });
         Ok(())
     }
 
@@ -146,18 +146,18 @@ impl BlockTree {
         self.nodes.get(id).map(|node| node.committed)
     }
 
-    /// The height of the state whose root the block `id` carries (0 if nothing is known of it): a
-    /// certificate of this block certifies that root.
+    /// The height of the state whose root the block `id` carries, if that is known: a certificate of
+    /// this block certifies that root.
     #[must_use]
-    pub fn root_carried(&self, id: &BlockId) -> Height {
-        self.nodes.get(id).map_or(Height(0), |node| node.carries)
+    pub fn root_carried(&self, id: &BlockId) -> Option<Height> {
+        self.nodes.get(id)?.carries
     }
 
     /// The same of its parent, whose certificate is in the block `id`: everybody who has the block
     /// knows that root to be certified.
     #[must_use]
-    pub fn root_certified(&self, id: &BlockId) -> Height {
-        self.nodes.get(id).map_or(Height(0), |node| node.certifies)
+    pub fn root_certified(&self, id: &BlockId) -> Option<Height> {
+        self.nodes.get(id)?.certifies
     }
 
     /// From `id` towards the root: `id` first, the root last. Empty if `id` is not here.

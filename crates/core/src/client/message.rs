@@ -204,7 +204,7 @@ reasons!(
         NoProofs = 2,
         /// The application does not understand the question.
         Question = 3,
-        /// The state cannot be read, or no certified block carried its root in time.
+        /// The state cannot be read.
         Unavailable = 4,
     }
 );

@@ -513,7 +513,7 @@ struct Desk<'a, S> {
     mempool: &'a Mempool,
     execution: &'a Execution<S>,
     settings: &'a Settings,
-    root_wanted: Height,
+    root_wanted: Option<Height>,
     /// The frames handed out for a block.
     batch: Vec<SharedFrame>,
 }
@@ -542,7 +542,7 @@ impl<S: StateMachine> Ledger for Desk<'_, S> {
         self.execution.root_at(height)
     }
 
-    fn root_wanted(&self) -> Height {
+    fn root_wanted(&self) -> Option<Height> {
         self.root_wanted
     }
 }

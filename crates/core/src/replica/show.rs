@@ -21,18 +21,18 @@ const AHEAD: u64 = 64;
 /// What somebody waits for.
 #[derive(Debug, Default)]
 pub(super) struct Wish {
-    height: Height,
+    height: Option<Height>,
     until: Time,
 }
 
 impl Wish {
     /// Up to which height roots are wanted.
-    pub(super) fn height(&self, now: Time) -> Height {
-        if now < self.until { self.height } else { Height(0) }
+    pub(super) fn height(&self, now: Time) -> Option<Height> {
+        self.height.filter(|_| now < self.until)
     }
 
     fn raise(&mut self, now: Time, height: Height) {
-        self.height = self.height(now).max(height);
+        self.height = self.height(now).max(Some(height));
         self.until = now.after(WISHED_FOR);
     }
 }
@@ -42,7 +42,11 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     pub(super) fn show(&mut self, now: Time, fx: &mut Fx<P::Message>) {
         let height = self.execution.height();
         let certified = self.protocol.tree().root_carried(&self.protocol.high_qc().block());
-        if self.rejoin.is_some() || height <= certified {
+        if self.rejoin.is_some() || Some(height) <= certified {
+            return;
+        }
+        // Told lately: said again only to those who may have missed it.
+        if self.wish.height(now) >= Some(height) && self.wish.until > now.after(WISHED_FOR / 2) {
             return;
         }
         fx.output(Action::Broadcast(PeerMessage::Show(height)));

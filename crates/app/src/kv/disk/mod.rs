@@ -18,14 +18,12 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use quorate_core::merkle::{EMPTY_ROOT, Hash};
-use quorate_core::state_machine::{
-    KeepError, Keeper, ProveError, Prover, RestoreError, Snapshot,
-};
+use quorate_core::state_machine::{KeepError, Keeper, ProveError, Prover, RestoreError, Snapshot};
 use quorate_store::lazy_trie::{self, Batch, Hash as TrieHash, Store};
 
-use super::snapshot;
-use super::storage::{Found, Storage, sealed};
 use super::proof::Content;
+use super::snapshot;
+use super::storage::{Found, Memory, Storage, sealed};
 use super::value::{Entry, Value, place};
 use merged::{Frozen, Merged};
 
@@ -324,7 +322,10 @@ impl Storage for Disk {
     }
 
     fn prover(&self) -> Option<Box<dyn Prover>> {
-        let open = self.open.as_ref().filter(|_| !self.cleared && self.changed.is_empty())?;
+        if self.cleared || !self.changed.is_empty() {
+            return None;
+        }
+        let Some(open) = &self.open else { return Memory::default().prover() };
         // With too many readers there is no proof for now.
         let view = open.store.shared_snapshot().ok()?;
         Some(Box::new(Proving { view, shelf: Arc::clone(&self.shelf), number: open.number }))
