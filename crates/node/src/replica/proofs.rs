@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use quorate_core::client::message::{Response, Unproven};
 use quorate_core::client::proven::{Answer, Certified, Newest};
@@ -33,6 +34,8 @@ const MAX_WAITING_OF_ONE: usize = 32;
 const MAX_WAITING_BYTES: usize = 4 << 20;
 /// Batches of questions that may wait for the thread.
 const MAX_BATCHES: usize = 4;
+/// A wish is forgotten by replicas, and told again while somebody waits.
+const WISH_AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// A view is kept for so many blocks.
 const KEPT_BLOCKS: u64 = 8;
 /// A view's root is looked for in so many certified blocks.
@@ -73,8 +76,8 @@ pub struct Proofs {
     frozen: Option<(Mark, Box<View>)>,
     /// The view that the thread has.
     shown: Option<Mark>,
-    /// Somebody asked since the root was wished for.
-    asked: bool,
+    /// When the root of the frozen view was wished for.
+    wished: Option<Instant>,
     jobs: Option<SyncSender<Job>>,
     thread: Option<JoinHandle<()>>,
     voice: Voice,
@@ -123,7 +126,7 @@ impl Proofs {
             newest: Vec::new(),
             frozen: None,
             shown: None,
-            asked: false,
+            wished: None,
             jobs: Some(jobs),
             thread: Some(super::spawn("proofs", run)?),
             voice,
@@ -143,7 +146,6 @@ impl Proofs {
         *of_one += 1;
         self.waiting_bytes = bytes;
         self.waiting.push(question);
-        self.asked = true;
     }
 
     /// Takes a question for the newest certified block in, unless too many wait.
@@ -192,12 +194,17 @@ impl Proofs {
                 return false;
             };
             self.frozen = Some((Mark { height, commands }, Box::new(view)));
-            self.asked = true;
+            self.wished = None;
         }
         if let Some(found) = self.certified(replica.protocol()) {
             self.hand_over(Some(found));
         }
-        !self.waiting.is_empty() && std::mem::take(&mut self.asked)
+        let is_wished = self.wished.is_some_and(|since| since.elapsed() < WISH_AGAIN_AFTER);
+        if self.waiting.is_empty() || is_wished {
+            return false;
+        }
+        self.wished = Some(Instant::now());
+        true
     }
 
     /// Whether certified blocks have come to later states than the frozen one, or none is frozen.
