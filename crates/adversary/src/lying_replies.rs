@@ -5,20 +5,82 @@
 //! PBFT's reads outvoted by a liar and replicas that are behind are of this kind (protocols.md
 //! section 4, Reads).
 //!
+//! Asked for proofs of its state it lies in turn about all that they are made of, and calls the first
+//! certified block it was asked for the newest one for ever.
+//!
 //! Answered by clients: an outcome is believed when f + 1 replicas say the same; a refusal is one
-//! replica's own word.
+//! replica's own word; of a proof nothing is believed that does not follow from a certificate.
 
 use bytes::Bytes;
 use quorate_core::SessionId;
 use quorate_core::client::message::{Outcome, Refusal, Rejection, Response};
+use quorate_core::client::proven::Answer;
+use quorate_core::wire::{Decode as _, Encode as _};
 
 use crate::{Adversary, Context};
 
-#[derive(Debug)]
-struct LyingReplies;
+/// Lies about proofs there are.
+const LIES: u64 = 6;
+
+#[derive(Debug, Default)]
+struct LyingReplies {
+    /// Proofs lied about.
+    proofs: u64,
+    first_answer: Option<Bytes>,
+    first_newest: Option<Bytes>,
+}
 
 pub(crate) fn make(_seed: u64) -> Box<dyn Adversary> {
-    Box::new(LyingReplies)
+    Box::new(LyingReplies::default())
+}
+
+impl LyingReplies {
+    /// Another answer with a proof: not what is there, that nothing is there, a certificate of another
+    /// block, a state said to be newer, an old answer, a proof that leads elsewhere.
+    fn lie_about_proof(&mut self, told: Bytes) -> Bytes {
+        let first = self.first_answer.get_or_insert_with(|| told.clone()).clone();
+        let Ok(mut answer) = Answer::from_bytes(told.clone()) else { return told };
+        let lie = self.proofs % LIES;
+        self.proofs += 1;
+        match lie {
+            0 => answer.content = with_other_value(&answer.content),
+            1 => answer.content = without_value(&answer.content),
+            2 => answer.shown.certificate = answer.shown.block.justify.clone(),
+            3 => answer.state.height = answer.state.height.next(),
+            4 => return first,
+            _ => answer.content = changed(&answer.content, answer.content.len().wrapping_sub(1)),
+        }
+        answer.to_bytes().into()
+    }
+}
+
+/// Where the key-value application says whether there is a value, and where the value begins.
+const HAS_VALUE: usize = 32;
+const VALUE: usize = HAS_VALUE + 1 + 4;
+
+fn changed(bytes: &Bytes, at: usize) -> Bytes {
+    let mut bytes = bytes.to_vec();
+    if let Some(byte) = bytes.get_mut(at) {
+        *byte ^= 1;
+    }
+    bytes.into()
+}
+
+/// A value that is there with another first byte; where none is there, a kind of value that there is
+/// not.
+fn with_other_value(content: &Bytes) -> Bytes {
+    let there = content.get(HAS_VALUE) == Some(&1);
+    changed(content, if there { VALUE + 1 } else { HAS_VALUE })
+}
+
+/// That nothing is there, with the proof of what is.
+fn without_value(content: &Bytes) -> Bytes {
+    let length = content.get(HAS_VALUE + 1..VALUE).and_then(|length| length.try_into().ok());
+    let end = VALUE + length.map_or(0, u32::from_le_bytes) as usize;
+    match (content.get(..HAS_VALUE), content.get(HAS_VALUE), content.get(end..)) {
+        (Some(root), Some(1), Some(proof)) => [root, &[0], proof].concat().into(),
+        _ => changed(content, 0),
+    }
 }
 
 /// The lie about an outcome: a function of the outcome, so that all liars tell the same.
@@ -60,6 +122,13 @@ impl Adversary for LyingReplies {
     fn responds(&mut self, _: &Context<'_>, response: Response, out: &mut Vec<Response>) {
         out.push(match response {
             Response::Outcome(outcome) => lie(outcome),
+            Response::Proven { id, answer } => {
+                Response::Proven { id, answer: self.lie_about_proof(answer) }
+            }
+            Response::Newest { id, newest } => {
+                let newest = self.first_newest.get_or_insert(newest).clone();
+                Response::Newest { id, newest }
+            }
             response => response,
         });
     }

@@ -70,6 +70,8 @@ enum Command {
     /// Look into a lazy-trie store, the key-value store on disk, and mend it.
     #[command(subcommand)]
     Store(commands::store::Command),
+    /// Read a key from one replica, verified.
+    Get(commands::get::Arguments),
     /// Print decided blocks, proven by their certificates.
     Pull(commands::pull::Arguments),
     /// Make a secret key and print its public half.
@@ -98,6 +100,7 @@ fn main() -> ExitCode {
         Command::Twins(command) => commands::twins::run(&command, cli.output),
         Command::Store(command) => commands::store::run(&command, cli.output),
         Command::Pull(arguments) => commands::pull::run(&arguments, cli.output),
+        Command::Get(arguments) => commands::get::run(&arguments, cli.output),
         Command::Start(arguments) => commands::start::run(&arguments, cli.output),
         Command::Gateway(arguments) => commands::gateway::run(&arguments, cli.output),
         Command::Load(arguments) => commands::load::run(&arguments, cli.output),

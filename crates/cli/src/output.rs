@@ -72,6 +72,16 @@ pub fn finding_json(finding: &Finding) -> Value {
     json!({ "what": finding.what, "where": place, "remedy": finding.remedy })
 }
 
+/// Bytes in hexadecimal.
+pub fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
+        // Writing to a string does not fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
 /// Prints warnings to standard error.
 pub fn warn(warnings: &[Finding]) {
     for warning in warnings {

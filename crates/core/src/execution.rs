@@ -1,11 +1,13 @@
 //! What happens to a decided block: its frames pass the session table, the commands left go to
 //! the application, and the state both are in gets a root.
 //!
-//! The root of a state is H(height ‖ block id ‖ application's root ‖ session table's root). Blocks
-//! carry the root of an ancestor's state, so replicas that disagree find out, and a snapshot is
-//! believed when its root is one that a quorum signed.
+//! The root of a state is H(height ‖ block id ‖ application's root ‖ session table's root), see
+//! [`StateSummary`]. Blocks carry the root of an ancestor's state, so replicas that disagree find out,
+//! and a snapshot is believed when its root is one that a quorum signed. So is what a [`View`] of the
+//! state proves to a client.
 
 mod kept;
+mod view;
 
 use std::collections::VecDeque;
 
@@ -16,11 +18,13 @@ use crate::crypto::PublicKey;
 use crate::frame::{Frame, SharedFrame};
 use crate::sessions::{Limits, LimitsError, ReplyCountError, Sessions, SessionsSnapshot, Standing};
 use crate::state_machine::{Decided, KeepError, Replies, RestoreError, Snapshot, StateMachine};
-use crate::types::{Digest, Height, View};
+use crate::types;
+use crate::types::{Digest, Height};
 use crate::wire::{DecodeError, Encode, Reader};
 
 use kept::Keeping;
 pub use kept::{KeptHead, ResumeError};
+pub use view::{StateSummary, View};
 
 /// Of how many of the latest states the roots are kept. A block names the state of an ancestor
 /// that may be this far behind what is executed here when the block is checked.
@@ -38,6 +42,8 @@ pub struct Execution<S> {
     block_id: Digest,
     /// The roots of the states up to `height`, the latest last.
     roots: VecDeque<Digest>,
+    /// The latest of them, taken apart.
+    summary: StateSummary,
     /// What is kept beside the application's state, if that is kept.
     keeping: Keeping,
     /// Why nothing executes any more.
@@ -124,7 +130,9 @@ impl<S: StateMachine> Execution<S> {
     fn at(application: S, sessions: Sessions, height: Height, block_id: Digest) -> Self {
         let roots = VecDeque::with_capacity(ROOT_WINDOW);
         let (keeping, halted) = (Keeping::default(), None);
-        let mut state = Self { application, sessions, height, block_id, roots, keeping, halted };
+        let summary = StateSummary::default();
+        let mut state =
+            Self { application, sessions, height, block_id, roots, summary, keeping, halted };
         state.keep_root();
         state
     }
@@ -137,7 +145,7 @@ impl<S: StateMachine> Execution<S> {
     pub fn execute(
         &mut self,
         height: Height,
-        view: View,
+        view: types::View,
         block_id: Digest,
         frames: &[SharedFrame],
     ) -> Result<Executed, ExecutionError> {
@@ -177,12 +185,13 @@ impl<S: StateMachine> Execution<S> {
 
     /// Computes the root of the state as it is now.
     fn keep_root(&mut self) -> Digest {
-        let mut bytes = Vec::with_capacity(8 + 3 * 32);
-        self.height.encode(&mut bytes);
-        self.block_id.encode(&mut bytes);
-        self.application.root().encode(&mut bytes);
-        self.sessions.root().encode(&mut bytes);
-        let root = Digest::of("quorate state", &bytes);
+        self.summary = StateSummary {
+            height: self.height,
+            block_id: self.block_id,
+            application: self.application.root(),
+            sessions: self.sessions.root(),
+        };
+        let root = self.summary.root();
         if self.roots.len() == ROOT_WINDOW {
             self.roots.pop_front();
         }
@@ -259,6 +268,14 @@ impl<S: StateMachine> Execution<S> {
     #[must_use]
     pub fn query(&self, question: &[u8]) -> Bytes {
         self.application.query(question)
+    }
+
+    /// The latest state, for proofs of what it holds while execution goes on; `None` if the
+    /// application makes none. Copies nothing.
+    #[must_use]
+    pub fn view(&self) -> Option<View> {
+        let prover = self.application.prover()?;
+        Some(View { summary: self.summary, prover })
     }
 
     /// The latest state, to be written out while execution goes on. Copies nothing.

@@ -93,6 +93,12 @@ pub trait Ledger {
 
     /// The state root after the block at `height`, if it was executed and is not too old.
     fn state_root(&self, height: Height) -> Option<Digest>;
+
+    /// Up to which height somebody waits for a state root to be certified: worth a few blocks without
+    /// commands.
+    fn root_wanted(&self) -> Option<Height> {
+        None
+    }
 }
 
 /// What a protocol is told.

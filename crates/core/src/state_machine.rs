@@ -46,6 +46,13 @@ pub trait StateMachine: Send {
     /// unspecified and the replica discards it.
     fn restore(&mut self, chunks: &mut dyn Iterator<Item = Bytes>) -> Result<(), RestoreError>;
 
+    /// The state as it is now, for proofs of what it holds while the application goes on. Cheap: no
+    /// copy of the state. `None` if this application makes none. Asked between blocks, the
+    /// [root](Self::root) being computed.
+    fn prover(&self) -> Option<Box<dyn Prover>> {
+        None
+    }
+
     /// What keeps the state beyond the process, if something does.
     fn keeper(&mut self) -> Option<&mut dyn Keeper> {
         None
@@ -87,6 +94,28 @@ pub const MAX_NOTE_BYTES: usize = 8 << 20;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct KeepError(pub String);
+
+/// A frozen state that proves what it holds.
+pub trait Prover: Send {
+    /// What the state holds in answer to `question`, with its proof under the state's
+    /// [root](StateMachine::root), in an encoding of the application's. At most
+    /// [`MAX_CONTENT_BYTES`](crate::client::proven::MAX_CONTENT_BYTES).
+    ///
+    /// # Errors
+    /// [`ProveError`].
+    fn prove(&mut self, question: &[u8]) -> Result<Bytes, ProveError>;
+}
+
+/// Why there is no proof.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProveError {
+    /// The application does not understand the question.
+    #[error("the application does not understand the question")]
+    Question,
+    /// The state cannot be read.
+    #[error(transparent)]
+    Kept(#[from] KeepError),
+}
 
 /// A frozen state.
 pub trait Snapshot: Send {

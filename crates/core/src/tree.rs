@@ -31,6 +31,17 @@ struct Node {
     block: SharedBlock,
     /// The height of the block that is committed by what this block's chain of certificates says.
     committed: Height,
+    /// The height of the state whose root the block carries: what its parent's chain commits.
+    carries: Option<Height>,
+    /// The height of the state whose root its parent carries, which its justify therefore certifies.
+    certifies: Option<Height>,
+}
+
+impl Node {
+    /// A node of whose ancestors nothing is known.
+    fn alone(block: SharedBlock, committed: Height) -> Self {
+        Self { block, committed, carries: None, certifies: None }
+    }
 }
 
 /// Why a block did not enter the tree.
@@ -54,7 +65,7 @@ impl BlockTree {
         let id = root.id();
         Self {
             root: Arc::clone(&root),
-            nodes: BTreeMap::from([(id, Node { block: root, committed })]),
+            nodes: BTreeMap::from([(id, Node::alone(root, committed))]),
             recent: recent.into(),
         }
     }
@@ -113,9 +124,10 @@ impl BlockTree {
         if !mutant!("block-height-unchecked", true, fits) {
             return Err(Misfit::Contradiction);
         }
-        let inherited = parent.committed;
+        let (inherited, certifies) = (parent.committed, parent.carries);
         let committed = commits(self, &block.justify).map_or(inherited, |own| own.max(inherited));
-        self.nodes.insert(block.id(), Node { block: Arc::clone(block), committed });
+        let (block, carries) = (Arc::clone(block), Some(inherited));
+        self.nodes.insert(block.id(), Node { block, committed, carries, certifies });
         Ok(())
     }
 
@@ -123,7 +135,7 @@ impl BlockTree {
     #[cfg(quorate_mutants)]
     fn graft(&mut self, block: &SharedBlock) -> Result<(), Misfit> {
         let committed = self.root().height;
-        self.nodes.insert(block.id(), Node { block: Arc::clone(block), committed });
+        self.nodes.insert(block.id(), Node::alone(Arc::clone(block), committed));
         Ok(())
     }
 
@@ -132,6 +144,20 @@ impl BlockTree {
     #[must_use]
     pub fn committed_by(&self, id: &BlockId) -> Option<Height> {
         self.nodes.get(id).map(|node| node.committed)
+    }
+
+    /// The height of the state whose root the block `id` carries, if that is known: a certificate of
+    /// this block certifies that root.
+    #[must_use]
+    pub fn root_carried(&self, id: &BlockId) -> Option<Height> {
+        self.nodes.get(id)?.carries
+    }
+
+    /// The same of its parent, whose certificate is in the block `id`: everybody who has the block
+    /// knows that root to be certified.
+    #[must_use]
+    pub fn root_certified(&self, id: &BlockId) -> Option<Height> {
+        self.nodes.get(id)?.certifies
     }
 
     /// From `id` towards the root: `id` first, the root last. Empty if `id` is not here.

@@ -269,6 +269,63 @@ fn the_deepest_map_is_walked_hashed_and_dropped() {
     assert_eq!(map.root(), EMPTY_ROOT);
 }
 
+/// What an encoded proof shows under `root`, by the letter of the specification: the digest of the
+/// value under `key`, or nothing.
+fn shown(proof: &[u8], root: &Hash, key: &Hash) -> Option<Hash> {
+    let hash = |domain: &Hash, left: &Hash, right: &Hash| {
+        *blake3::keyed_hash(domain, &[*left, *right].concat()).as_bytes()
+    };
+    let take = |at: usize| -> Hash { proof[at..at + 32].try_into().unwrap() };
+    let (from, value, joins) = match proof[..2] {
+        [1, 1] => (*key, take(2), 34),
+        [1, 2] => (take(2), take(34), 66),
+        _ => {
+            assert_eq!((proof, root), (&[1, 0, 0, 0][..], &EMPTY_ROOT));
+            return None;
+        }
+    };
+    let mut digest = hash(b"quorate merkle map v1: leaf     ", &from, &value);
+    let mut below = 256;
+    let list = &proof[joins + 2..];
+    assert_eq!(list.len(), 33 * usize::from(u16::from_le_bytes([proof[joins], proof[joins + 1]])));
+    for join in list.chunks(33) {
+        let (at, side) = (join[0], join[1..].try_into().unwrap());
+        assert!(usize::from(at) < below);
+        below = usize::from(at);
+        assert_eq!(bit(&from, below), bit(key, below), "another search");
+        let mut domain = *b"quorate merkle map v1: join at \0";
+        domain[31] = at;
+        digest = match bit(&from, below) {
+            true => hash(&domain, &side, &digest),
+            false => hash(&domain, &digest, &side),
+        };
+    }
+    assert_eq!(digest, *root);
+    (from == *key).then_some(value)
+}
+
+proptest! {
+    #[test]
+    fn proofs_show_what_is_there_and_what_is_not(
+        keys in vec(key(), 0..60),
+        others in vec(key(), 1..20),
+    ) {
+        let mut map = MerkleMap::new();
+        let mut model = Model::new();
+        for (number, key) in keys.iter().enumerate() {
+            apply(&mut map, &mut model, Step::Insert(*key, Value(number as u16)));
+        }
+        // Proofs bring the root up to date, and are of a snapshot whatever comes behind it.
+        let root = root_of(&model);
+        let mut snapshot = map.clone();
+        map.insert(others[0], Value(1));
+        for key in keys.iter().chain(&others) {
+            let expected = model.get(key).map(Leaf::digest);
+            prop_assert_eq!(shown(&snapshot.prove(key), &root, key), expected);
+        }
+    }
+}
+
 #[test]
 fn an_empty_map_has_nothing() {
     let mut map = MerkleMap::<Value>::new();

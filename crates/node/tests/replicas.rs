@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use quorate_core::certificate::{Ballot, Domain, Qc, TimeOut, Vote};
 use quorate_core::client::SessionConfig;
-use quorate_core::client::message::{Outcome, Refusal, Rejection, Request, Response};
+use quorate_core::client::message::{Outcome, Refusal, Rejection, Request, Response, Unproven};
 use quorate_core::crypto::{ClientSigner as _, Signature, Signer as _};
 use quorate_core::frame::Frame;
 use quorate_core::hotstuff::message::Message;
@@ -305,4 +305,55 @@ async fn bad_clients_are_refused_by_reason() {
     assert!(receive.receive().await.is_none());
     until("the length is counted", || counters.oversized_frame.load(Ordering::Relaxed) > 0).await;
     commit(&good, 5).await;
+}
+
+/// Questions whose proofs nobody can give: a single replica of four certifies nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn questions_for_proofs_are_bounded() {
+    const OF_ONE: u64 = 32;
+    let replicas = start(1).await;
+    let chain = replicas.cluster().chain_digest();
+    let ask = |send: &SendHalf, count: u64| {
+        for id in 0..count {
+            let question = Bytes::from_static(b"key");
+            send.try_send(Request::Prove { id, question }.to_bytes().into()).unwrap();
+        }
+    };
+    let busy = |message: Option<Bytes>| match Response::from_bytes(message.unwrap()).unwrap() {
+        Response::Unproven { id, reason: Unproven::Busy } => id,
+        other => panic!("{other:?}"),
+    };
+    // As many as one client may have wait; each one more is answered at once.
+    let (send, mut receive) = replicas.dial(chain).await.unwrap();
+    ask(&send, OF_ONE + 5);
+    for id in OF_ONE..OF_ONE + 5 {
+        assert_eq!(busy(receive.receive().await), id);
+    }
+    // As many as all may have.
+    let mut others = Vec::new();
+    for _ in 1..16 {
+        let (send, mut receive) = replicas.dial(chain).await.unwrap();
+        ask(&send, OF_ONE + 1);
+        assert_eq!(busy(receive.receive().await), OF_ONE);
+        others.push((send, receive));
+    }
+    let (late, mut answers) = replicas.dial(chain).await.unwrap();
+    ask(&late, 1);
+    assert_eq!(busy(answers.receive().await), 0);
+    // Who leaves makes room.
+    drop(others);
+    let begin = Instant::now();
+    loop {
+        assert!(begin.elapsed() < DEADLINE, "no room was made");
+        let (send, mut receive) = replicas.dial(chain).await.unwrap();
+        ask(&send, OF_ONE + 1);
+        if busy(receive.receive().await) == OF_ONE {
+            break;
+        }
+    }
+    // A question too long to be one ends its connection.
+    let (send, mut receive) = replicas.dial(chain).await.unwrap();
+    let question = Bytes::from(vec![0; (64 << 10) + 1]);
+    send.try_send(Request::Prove { id: 0, question }.to_bytes().into()).unwrap();
+    assert!(receive.receive().await.is_none());
 }

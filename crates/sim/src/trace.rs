@@ -186,6 +186,7 @@ impl Trace {
                 format!("{}{bodies}", self.protocol_words(message))
             }
             PeerMessage::Relay(frames) => format!("passes on {} frames", frames.len()),
+            PeerMessage::Show(height) => format!("asks for a block with the root of {height:?}"),
             PeerMessage::NeedFrames(ids) => format!("asks for {} frames", ids.len()),
             PeerMessage::Frames(frames) => format!("sends {} frames", frames.len()),
             PeerMessage::FetchChain { tip, above, .. } => {

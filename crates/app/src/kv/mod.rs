@@ -28,6 +28,7 @@ pub mod reply;
 
 mod allowance;
 mod glob;
+pub mod proof;
 mod read;
 mod snapshot;
 mod storage;
@@ -36,7 +37,9 @@ mod write;
 
 use bytes::Bytes;
 use quorate_core::Digest;
-use quorate_core::state_machine::{Decided, Keeper, Replies, RestoreError, Snapshot, StateMachine};
+use quorate_core::state_machine::{
+    Decided, Keeper, Prover, Replies, RestoreError, Snapshot, StateMachine,
+};
 
 pub use command::{Command, Condition, Scan, ValueKind};
 pub use disk::Disk;
@@ -125,11 +128,16 @@ impl<M: Storage> StateMachine for KeyValue<M> {
     }
 
     fn root(&mut self) -> Digest {
-        Digest::of("quorate kv root", &self.map.root())
+        proof::root_of(&self.map.root())
     }
 
     fn snapshot(&self) -> Box<dyn Snapshot> {
         self.map.freeze()
+    }
+
+    /// Proves what is under a key, which is the question; see [`proof`].
+    fn prover(&self) -> Option<Box<dyn Prover>> {
+        self.map.prover()
     }
 
     fn restore(&mut self, chunks: &mut dyn Iterator<Item = Bytes>) -> Result<(), RestoreError> {

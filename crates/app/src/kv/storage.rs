@@ -4,10 +4,11 @@ use std::ops::Deref;
 
 use bytes::Bytes;
 use quorate_core::merkle::{Hash, MerkleMap};
-use quorate_core::state_machine::{Keeper, RestoreError, Snapshot};
+use quorate_core::state_machine::{Keeper, ProveError, Prover, RestoreError, Snapshot};
 
+use super::proof::Content;
 use super::snapshot::{self, Cutter};
-use super::value::{Entry, Fields, Value};
+use super::value::{Entry, Fields, Value, place, write_value};
 
 /// Entries under the hashes of their keys. All storages do the same with the same calls, roots and
 /// chunks of snapshots included.
@@ -44,6 +45,9 @@ pub trait Storage: Send + sealed::Sealed {
     fn root(&mut self) -> Hash;
     #[doc(hidden)]
     fn freeze(&self) -> Box<dyn Snapshot>;
+    /// What is committed, for proofs. `None` if that is not all.
+    #[doc(hidden)]
+    fn prover(&self) -> Option<Box<dyn Prover>>;
     #[doc(hidden)]
     fn restore(&mut self, chunks: &mut dyn Iterator<Item = Bytes>) -> Result<(), RestoreError>;
     #[doc(hidden)]
@@ -152,6 +156,10 @@ impl Storage for Memory {
         Box::new(Frozen { map: self.map.clone() })
     }
 
+    fn prover(&self) -> Option<Box<dyn Prover>> {
+        Some(Box::new(Proving { map: self.map.clone() }))
+    }
+
     fn restore(&mut self, chunks: &mut dyn Iterator<Item = Bytes>) -> Result<(), RestoreError> {
         let mut map = MerkleMap::new();
         snapshot::restore(chunks, &mut |hash, entry| {
@@ -181,5 +189,23 @@ impl Snapshot for Frozen {
             }
         }
         cutter.finish();
+    }
+}
+
+/// A frozen map that proves what it holds.
+struct Proving {
+    map: MerkleMap<Entry>,
+}
+
+impl Prover for Proving {
+    fn prove(&mut self, key: &[u8]) -> Result<Bytes, ProveError> {
+        let place = place(key);
+        let proof = self.map.prove(&place);
+        let written = self.map.get(&place).map(|entry| {
+            let mut written = Vec::new();
+            write_value(&mut written, &entry.value);
+            written
+        });
+        Ok(Content { root: self.map.root(), value: written.as_deref(), proof: &proof }.encode())
     }
 }

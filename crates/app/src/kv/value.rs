@@ -37,17 +37,87 @@ pub(super) const FIELD_OVERHEAD_BYTES: usize = 8;
 
 const PLACE: &[u8; 32] = b"quorate kv v1: place of a key   ";
 /// The digest of a string.
-pub(super) fn text_digest(text: &[u8]) -> Hash {
+fn text_digest(text: &[u8]) -> Hash {
     *blake3::keyed_hash(TEXT, text).as_bytes()
 }
 
 /// The digest of a hash whose fields are written out one behind the other, names ascending: lengths (u32) and bytes of name and value.
-pub(super) fn fields_digest(written: &[u8]) -> Hash {
+fn fields_digest(written: &[u8]) -> Hash {
     *blake3::keyed_hash(HASH, written).as_bytes()
 }
 
 const TEXT: &[u8; 32] = b"quorate kv v1: string value     ";
 const HASH: &[u8; 32] = b"quorate kv v1: hash value       ";
+
+// The kinds of written values.
+const TEXT_KIND: u8 = 1;
+const HASH_KIND: u8 = 2;
+
+/// Appends a value: its kind u8 (1 a string, 2 a hash) ‖ the string, or each field's name and value behind their lengths (u32,
+/// little-endian), names ascending. What is hashed of a value stands here as one piece.
+pub(super) fn write_value(out: &mut Vec<u8>, value: &Value) {
+    match value {
+        Value::Text(text) => {
+            out.push(TEXT_KIND);
+            out.extend_from_slice(text);
+        }
+        Value::Hash(fields) => {
+            out.push(HASH_KIND);
+            for (name, value) in fields.iter() {
+                put_byte_string(out, name);
+                put_byte_string(out, value);
+            }
+        }
+    }
+}
+
+/// The value of these bytes, if they are one.
+pub(super) fn read_value(written: &[u8]) -> Option<Value> {
+    let (kind, mut rest) = written.split_first()?;
+    match *kind {
+        TEXT_KIND => Some(Value::Text(rest.to_vec())),
+        HASH_KIND => {
+            let mut fields = Fields::default();
+            while !rest.is_empty() {
+                let (name, behind) = split_byte_string(rest)?;
+                let (value, behind) = split_byte_string(behind)?;
+                if !fields.push(name.into(), value.to_vec()) {
+                    return None;
+                }
+                rest = behind;
+            }
+            Some(Value::Hash(Box::new(fields)))
+        }
+        _ => None,
+    }
+}
+
+/// The string of a written value, where it lies; `None` if it is none.
+pub(super) fn written_text(written: &[u8]) -> Option<Result<&[u8], NoText>> {
+    match written.split_first()? {
+        (&TEXT_KIND, text) => Some(Ok(text)),
+        (&HASH_KIND, _) => Some(Err(NoText)),
+        _ => None,
+    }
+}
+
+/// The digest of a written value.
+pub(super) fn value_digest(written: &[u8]) -> Option<Hash> {
+    match written.split_first()? {
+        (&TEXT_KIND, text) => Some(text_digest(text)),
+        (_, fields) => Some(fields_digest(fields)),
+    }
+}
+
+pub(super) fn put_byte_string(out: &mut Vec<u8>, bytes: &[u8]) {
+    out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+    out.extend_from_slice(bytes);
+}
+
+pub(super) fn split_byte_string(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (length, rest) = bytes.split_first_chunk()?;
+    rest.split_at_checked(u32::from_le_bytes(*length) as usize)
+}
 
 /// Where in the map a key is kept.
 pub(super) fn place(key: &[u8]) -> Hash {

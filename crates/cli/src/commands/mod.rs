@@ -6,6 +6,7 @@ pub mod config;
 pub mod demo;
 pub mod experiment;
 pub mod gateway;
+pub mod get;
 pub mod keygen;
 pub mod load;
 pub mod man;
@@ -44,6 +45,9 @@ mod tests {
         assert!(!accepts::<super::start::Arguments>("--set log.level"));
         assert!(accepts::<super::gateway::Arguments>("--home client --listen 127.0.0.1:6379"));
         assert!(!accepts::<super::gateway::Arguments>("--listen nowhere"));
+        assert!(accepts::<super::get::Arguments>("--verified --max-lag 5 --replica 2 key"));
+        assert!(!accepts::<super::get::Arguments>("key"));
+        assert!(!accepts::<super::get::Arguments>("--verified --max-lag few key"));
         assert!(accepts::<super::load::Arguments>(
             "--home client --frame 400 --payload 512B --rate 1000 --clients 4 \
              --seconds 60 --warmup 10 --send-to one --workload set"

@@ -13,7 +13,7 @@ use crate::arguments::HomeArgument;
 use crate::cluster::{addresses, cluster_of};
 use crate::failure::{Exit, Failure};
 use crate::local::runtime;
-use crate::output::{Format, print, print_json_line};
+use crate::output::{Format, hex, print, print_json_line};
 
 /// How long to wait before replicas without news are asked again.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -120,14 +120,5 @@ fn json_of(full: &FullBlock) -> Value {
         "block": block.id().to_string(),
         "parent": block.parent().to_string(),
         "frames": frames,
-    })
-}
-
-fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
-        // Writing to a string does not fail.
-        let _ = write!(text, "{byte:02x}");
-        text
     })
 }

@@ -29,7 +29,11 @@ impl Session {
                 }
             }
             // Answers to what a session does not ask.
-            Response::Answer { .. } | Response::Blocks { .. } => {}
+            Response::Answer { .. }
+            | Response::Blocks { .. }
+            | Response::Proven { .. }
+            | Response::Newest { .. }
+            | Response::Unproven { .. } => {}
         }
     }
 

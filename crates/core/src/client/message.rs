@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 
+use super::proven::{MAX_ANSWER_BYTES, MAX_QUESTION_BYTES};
 use crate::frame::{self, Frame, SharedFrame};
 use crate::types::{Height, Sequence, SessionId};
 use crate::wire::{Decode, DecodeError, Encode, Reader, put_bytes};
@@ -34,6 +35,19 @@ pub enum Request {
         /// Send no more than about this many bytes.
         budget_bytes: u32,
     },
+    /// Ask what this replica's state holds, and for the proof: an [answer](super::proven::Answer)
+    /// that rests on a certificate, not on the replica's word.
+    Prove {
+        /// Chosen by the client, repeated in the answer.
+        id: u64,
+        /// What the application is asked.
+        question: Bytes,
+    },
+    /// Send the newest certified block: what the age of a proven state is measured by.
+    Newest {
+        /// Chosen by the client, repeated in the answer.
+        id: u64,
+    },
 }
 
 /// From a replica to a client.
@@ -64,6 +78,27 @@ pub enum Response {
         from: Height,
         /// The blocks, encoded one after the other.
         blocks: Vec<Bytes>,
+    },
+    /// An encoded [`Answer`](super::proven::Answer).
+    Proven {
+        /// The request's id.
+        id: u64,
+        /// The answer.
+        answer: Bytes,
+    },
+    /// An encoded [`Newest`](super::proven::Newest).
+    Newest {
+        /// The request's id.
+        id: u64,
+        /// The block and its certificate.
+        newest: Bytes,
+    },
+    /// This replica proves nothing, by its own word.
+    Unproven {
+        /// The request's id.
+        id: u64,
+        /// Why.
+        reason: Unproven,
     },
 }
 
@@ -160,6 +195,20 @@ reasons!(
     }
 );
 
+reasons!(
+    /// Why a replica sends no proof.
+    Unproven {
+        /// As many requests wait as may, of this client or in all. Try later, or another replica.
+        Busy = 1,
+        /// The application makes no proofs.
+        NoProofs = 2,
+        /// The application does not understand the question.
+        Question = 3,
+        /// The state cannot be read.
+        Unavailable = 4,
+    }
+);
+
 impl Encode for Request {
     fn encode(&self, out: &mut Vec<u8>) {
         match self {
@@ -177,6 +226,15 @@ impl Encode for Request {
                 from.encode(out);
                 budget_bytes.encode(out);
             }
+            Self::Prove { id, question } => {
+                out.push(5);
+                id.encode(out);
+                put_bytes(out, question);
+            }
+            Self::Newest { id } => {
+                out.push(6);
+                id.encode(out);
+            }
         }
     }
 }
@@ -192,6 +250,11 @@ impl Decode for Request {
                 question: reader.byte_string("question", frame::MAX_BODY_BYTES)?,
             }),
             4 => Ok(Self::Pull { from: Height::decode(reader)?, budget_bytes: reader.u32()? }),
+            5 => Ok(Self::Prove {
+                id: reader.u64()?,
+                question: reader.byte_string("question", MAX_QUESTION_BYTES)?,
+            }),
+            6 => Ok(Self::Newest { id: reader.u64()? }),
             _ => Err(DecodeError::Invalid { field: "request kind" }),
         }
     }
@@ -273,6 +336,21 @@ impl Encode for Response {
                     put_bytes(out, block);
                 }
             }
+            Self::Proven { id, answer } => {
+                out.push(5);
+                id.encode(out);
+                put_bytes(out, answer);
+            }
+            Self::Newest { id, newest } => {
+                out.push(6);
+                id.encode(out);
+                put_bytes(out, newest);
+            }
+            Self::Unproven { id, reason } => {
+                out.push(7);
+                id.encode(out);
+                reason.encode(out);
+            }
         }
     }
 }
@@ -299,6 +377,15 @@ impl Decode for Response {
                 }
                 Ok(Self::Blocks { from, blocks })
             }
+            5 => Ok(Self::Proven {
+                id: reader.u64()?,
+                answer: reader.byte_string("proven answer", MAX_ANSWER_BYTES)?,
+            }),
+            6 => Ok(Self::Newest {
+                id: reader.u64()?,
+                newest: reader.byte_string("newest block", MAX_ANSWER_BYTES)?,
+            }),
+            7 => Ok(Self::Unproven { id: reader.u64()?, reason: Unproven::decode(reader)? }),
             _ => Err(DecodeError::Invalid { field: "response kind" }),
         }
     }

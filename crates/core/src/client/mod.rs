@@ -15,6 +15,7 @@ mod error;
 pub mod message;
 mod pace;
 mod packed;
+pub mod proven;
 mod session;
 mod votes;
 

@@ -18,8 +18,9 @@
 //! - **Time-outs carry the sender's last vote**, and every replica that gets them completes the
 //!   certificate of a dead collector: with votes sent to the next leader only, four replicas with
 //!   one dead never see three consecutive certified views.
-//! - **An idle cluster is silent**: a leader proposes only while commands are pending or a
-//!   proposal is needed to tell the others of a commit, and timers run only while there is work.
+//! - **An idle cluster is silent**: a leader proposes only while commands are pending, a
+//!   proposal is needed to tell the others of a commit, or somebody waits for the last state's root
+//!   to be certified; and timers run only while there is work.
 //! - **A block carries a state root** (of the block that its parent committed). A replica that
 //!   computed another one does not vote.
 
@@ -390,7 +391,9 @@ impl Protocol for HotStuff {
                 self.repeat_time_out(peer, &mut fx);
             }
         }
-        self.pacemaker.set_busy(now, ledger.has_pending() || self.has_uncommitted_commands());
+        let root_certified = self.tree.root_carried(&self.safety.high_qc.block());
+        let waits = ledger.has_pending() || root_certified < ledger.root_wanted();
+        self.pacemaker.set_busy(now, waits || self.has_uncommitted_commands());
         self.vote_if_it_waited(ledger, &mut fx);
         self.vote_in_next_phase(&mut fx);
         self.tell_of_tc(&mut fx);

@@ -86,7 +86,8 @@ impl HotStuff {
     }
 
     /// Proposes, if this replica leads the view, has not done so in it, and there is something to
-    /// say: commands to order, or a commit that the others have not been told of.
+    /// say: commands to order, a commit that the others have not been told of, or a state root that
+    /// somebody waits for.
     pub(super) fn propose_if_due(&mut self, now: Time, ledger: &mut dyn Ledger, fx: &mut Fx) {
         let view = self.pacemaker.view();
         // What costs least is asked first: elections by history walk down the chain.
@@ -113,7 +114,9 @@ impl HotStuff {
         } else {
             ledger.payload(&ancestors)
         };
-        if frames.is_empty() && !self.has_news_of_commit(&parent, &justify) {
+        // Who waits for a root is told of its certificate by the block behind the one that carries it.
+        let told = self.tree.root_certified(&parent.id()) >= ledger.root_wanted();
+        if frames.is_empty() && told && !self.has_news_of_commit(&parent, &justify) {
             return;
         }
         let block = Arc::new(Block::new(Content {

@@ -46,6 +46,7 @@
 mod hash;
 mod iter;
 mod node;
+mod proof;
 mod refresh;
 
 pub use iter::Iter;

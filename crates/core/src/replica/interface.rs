@@ -91,6 +91,9 @@ pub enum Input<M> {
     LogBegins(Height),
     /// The log grows large: take a snapshot now.
     TakeSnapshot,
+    /// A client waits for a proof of the state as it is now: have its root certified, although the
+    /// cluster may be idle.
+    Show,
 }
 
 /// A client's frame on its way in.

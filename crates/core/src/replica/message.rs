@@ -113,6 +113,10 @@ pub enum PeerMessage<M> {
         /// Over the nonce and the view.
         signature: Signature,
     },
+    /// A client of the sender waits for the root of the state at this height: propose until a
+    /// certified block carries it. (A state's root is in a block some heights above, which an idle cluster would
+    /// not come to.)
+    Show(Height),
 }
 
 impl<M> PeerMessage<M> {
@@ -263,6 +267,10 @@ impl<M: Encode> Encode for PeerMessage<M> {
                 high_qc.encode(out);
                 signature.encode(out);
             }
+            Self::Show(height) => {
+                out.push(13);
+                height.encode(out);
+            }
         }
     }
 }
@@ -303,6 +311,7 @@ impl<M: Decode> Decode for PeerMessage<M> {
                 blocks: reader.list("blocks", MAX_BLOCKS_SENT)?,
                 certificate: Qc::decode(reader)?,
             }),
+            13 => Ok(Self::Show(Height::decode(reader)?)),
             _ => Err(DecodeError::Invalid { field: "peer message kind" }),
         }
     }

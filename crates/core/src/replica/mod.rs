@@ -20,6 +20,7 @@ mod known;
 pub mod message;
 mod peers;
 pub mod rejoin;
+mod show;
 mod verify;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -45,6 +46,7 @@ use catch_up::CatchUp;
 use known::KnownSignatures;
 use message::{FullBlock, Offer, PeerMessage};
 use rejoin::Rejoin;
+use show::Wish;
 use verify::{Asked, Pending};
 
 type Fx<M> = Effects<Action<M>, Record>;
@@ -90,6 +92,8 @@ pub struct Replica<P: Protocol, S> {
     /// Testimonies being signed: to whom, for which nonce, of which view.
     testimonies: BTreeMap<Statement, (ReplicaId, Digest, View)>,
     log_begins: Height,
+    /// The root that somebody waits for.
+    wish: Wish,
     halted: bool,
 }
 
@@ -133,6 +137,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             offer: None,
             testimonies: BTreeMap::new(),
             log_begins: Height(0),
+            wish: Wish::default(),
             halted: false,
             settings,
         }
@@ -228,6 +233,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             Input::SnapshotWritten(height) => self.on_snapshot_written(height, &mut fx),
             Input::LogBegins(height) => self.log_begins = height,
             Input::TakeSnapshot => self.take_snapshot(&mut fx),
+            Input::Show => self.show(now, &mut fx),
         }
         self.follow_up(now, &mut fx);
         fx
@@ -383,6 +389,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             mempool: &self.mempool,
             execution: &self.execution,
             settings: &self.settings,
+            root_wanted: self.wish.height(now),
             batch: Vec::new(),
         };
         let effects = self.protocol.step(now, input, &mut desk);
@@ -506,6 +513,7 @@ struct Desk<'a, S> {
     mempool: &'a Mempool,
     execution: &'a Execution<S>,
     settings: &'a Settings,
+    root_wanted: Option<Height>,
     /// The frames handed out for a block.
     batch: Vec<SharedFrame>,
 }
@@ -532,6 +540,10 @@ impl<S: StateMachine> Ledger for Desk<'_, S> {
 
     fn state_root(&self, height: Height) -> Option<Digest> {
         self.execution.root_at(height)
+    }
+
+    fn root_wanted(&self) -> Option<Height> {
+        self.root_wanted
     }
 }
 

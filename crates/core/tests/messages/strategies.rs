@@ -190,6 +190,7 @@ pub fn peer_message() -> impl Strategy<Value = PeerMessage<Message>> {
                 bytes: bytes.into()
             }
         ),
+        any::<u64>().prop_map(|height| PeerMessage::Show(Height(height))),
         digest().prop_map(|nonce| PeerMessage::AskTestimony { nonce }),
         (digest(), any::<u64>(), qc(), signature()).prop_map(
             |(nonce, view, high_qc, signature)| {

@@ -12,6 +12,7 @@ mod blocking;
 mod driver;
 mod link;
 pub mod pull;
+pub mod verified;
 
 use std::future::Future;
 use std::sync::Arc;

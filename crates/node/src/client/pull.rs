@@ -160,7 +160,8 @@ async fn answer(connection: &mut Connection) -> Option<Result<(Height, Vec<Bytes
     }
 }
 
-async fn dial(
+/// Connects to a replica for answers of many blocks or long values, and makes sure that it is this one.
+pub(super) async fn dial(
     replica: ReplicaId,
     address: ReplicaAddress,
     chain: Digest,

@@ -25,6 +25,7 @@ use super::inbox::{Answer, FromClient, Inbox};
 use super::links::Links;
 use super::metrics::{Metrics, StageClock};
 use super::profile::Follower;
+use super::proofs::Proofs;
 use super::routes::Routes;
 use super::verifier::Verifier;
 use crate::transport::ClientListener;
@@ -57,6 +58,8 @@ pub struct Decider<P: Protocol, S> {
     pub inbox: Inbox,
     /// Everything it reaches.
     pub reach: Reach,
+    /// Clients that wait for proofs.
+    pub proofs: Proofs,
     /// Bytes that the log may take on disk.
     pub log_window_bytes: u64,
 }
@@ -140,6 +143,11 @@ where
             if let Some(end) = stop {
                 return self.end(end);
             }
+            let commands = self.reach.metrics.committed_commands_total.get();
+            if self.proofs.go_on(&self.replica, commands) {
+                inputs.push(Input::Show);
+                continue;
+            }
             if published.elapsed() >= PUBLISH_EVERY || !worked {
                 published = Instant::now();
                 self.publish();
@@ -203,7 +211,12 @@ where
                     // The client may be gone.
                     let _ = self.reach.listener.send(connection, response.to_bytes().into());
                 }
-                FromClient::Closed(connection) => self.reach.routes.forget(connection),
+                FromClient::Prove(question) => self.proofs.ask(question),
+                FromClient::Newest { connection, id } => self.proofs.ask_newest(connection, id),
+                FromClient::Closed(connection) => {
+                    self.reach.routes.forget(connection);
+                    self.proofs.forget(connection);
+                }
             }
         }
         if !frames.is_empty() {

@@ -48,6 +48,17 @@ pub enum Answer {
     Fail(String),
 }
 
+/// A question of a client.
+#[derive(Debug)]
+pub struct Question {
+    /// Where it came from.
+    pub connection: ConnectionId,
+    /// The client's number for it.
+    pub id: u64,
+    /// What the application is asked.
+    pub bytes: Bytes,
+}
+
 /// A client's doing, looked over.
 #[derive(Debug)]
 pub enum FromClient {
@@ -70,6 +81,15 @@ pub enum FromClient {
         id: u64,
         /// The question.
         question: Bytes,
+    },
+    /// A question whose answer is to be proven.
+    Prove(Question),
+    /// A question for the newest certified block.
+    Newest {
+        /// Where it came from.
+        connection: ConnectionId,
+        /// The client's number for it.
+        id: u64,
     },
     /// The connection is gone.
     Closed(ConnectionId),

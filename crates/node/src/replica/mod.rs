@@ -5,7 +5,8 @@
 //!                                            ├─► deciding thread ─► log ─► transport, clients
 //!  clients ─tls─► transport ─► requests ───► ┘     ▲        │
 //!                              (hash, verify)      │        ├─► verifier (batches of signatures)
-//!                                                  └────────┴─► archive (blocks, snapshots)
+//!                                                  ├────────┴─► archive (blocks, snapshots)
+//!                                                  └──────────► proofs (of a frozen state)
 //! ```
 //!
 //! One thread decides; what costs time is done elsewhere and comes back as an input.
@@ -18,6 +19,7 @@ mod inbox;
 mod links;
 pub mod metrics;
 pub mod profile;
+mod proofs;
 mod requests;
 mod routes;
 #[cfg(test)]
@@ -50,6 +52,7 @@ use inbox::{Answer, Outside};
 use links::{Keys, Links};
 use metrics::{Metrics, StageClock};
 use profile::Follower;
+use proofs::Proofs;
 use requests::Requests;
 use routes::Routes;
 use verifier::Verifier;
@@ -221,6 +224,7 @@ impl Setup {
             metrics: Arc::clone(&metrics),
         };
         let decider = Decider {
+            proofs: Proofs::start(chain, &links, &listener, &outside)?,
             reach: Reach {
                 links,
                 listener,

@@ -15,7 +15,7 @@ use quorate_core::wire::{Decode as _, Encode as _};
 use tokio::sync::mpsc;
 
 use super::archive::{Archive, Task};
-use super::inbox::{FromClient, Outside};
+use super::inbox::{FromClient, Outside, Question};
 use super::metrics::Metrics;
 use super::profile::REQUESTS;
 use crate::transport::{ClientListener, ConnectionId, Event};
@@ -101,6 +101,10 @@ impl Requests {
             Ok(Request::Query { id, question }) => {
                 ready.push(FromClient::Query { connection, id, question });
             }
+            Ok(Request::Prove { id, question: bytes }) => {
+                ready.push(FromClient::Prove(Question { connection, id, bytes }));
+            }
+            Ok(Request::Newest { id }) => ready.push(FromClient::Newest { connection, id }),
             Ok(Request::Pull { from, budget_bytes }) => {
                 self.archive.ask(Task::Pull { connection, from, budget_bytes });
             }

@@ -7,77 +7,32 @@
 use quorate_core::merkle::Hash;
 
 use super::super::storage::NoText;
-use super::super::value::{Entry, Fields, Value, fields_digest, text_digest};
-
-const TEXT: u8 = 1;
-const HASH: u8 = 2;
+use super::super::value::{Entry, put_byte_string, split_byte_string, value_digest};
+use super::super::value::{read_value, write_value, written_text};
 
 /// Appends an entry.
 pub(super) fn encode(out: &mut Vec<u8>, entry: &Entry) {
-    byte_string(out, &entry.key);
-    match &entry.value {
-        Value::Text(text) => {
-            out.push(TEXT);
-            out.extend_from_slice(text);
-        }
-        Value::Hash(fields) => {
-            out.push(HASH);
-            for (name, value) in fields.iter() {
-                byte_string(out, name);
-                byte_string(out, value);
-            }
-        }
-    }
-}
-
-fn byte_string(out: &mut Vec<u8>, bytes: &[u8]) {
-    out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
-    out.extend_from_slice(bytes);
+    put_byte_string(out, &entry.key);
+    write_value(out, &entry.value);
 }
 
 /// The entry of these bytes, if they are one.
 pub(super) fn decode(bytes: &[u8]) -> Option<Entry> {
-    let (key, rest) = split_byte_string(bytes)?;
-    let (kind, mut rest) = rest.split_first()?;
-    let value = match *kind {
-        TEXT => Value::Text(rest.to_vec()),
-        HASH => {
-            let mut fields = Fields::default();
-            while !rest.is_empty() {
-                let (name, behind) = split_byte_string(rest)?;
-                let (value, behind) = split_byte_string(behind)?;
-                if !fields.push(name.into(), value.to_vec()) {
-                    return None;
-                }
-                rest = behind;
-            }
-            Value::Hash(Box::new(fields))
-        }
-        _ => return None,
-    };
-    Some(Entry { key: key.into(), value })
+    let (key, written) = split_byte_string(bytes)?;
+    Some(Entry { key: key.into(), value: read_value(written)? })
 }
 
-/// The string of these bytes, without a copy; `None` if they are no entry.
+/// The value in the entry of these bytes, as it is written.
+pub(super) fn written_value(bytes: &[u8]) -> Option<&[u8]> {
+    split_byte_string(bytes).map(|(_, written)| written)
+}
+
+/// The string in the entry of these bytes, without a copy; `None` if they are no entry.
 pub(super) fn text(bytes: &[u8]) -> Option<Result<&[u8], NoText>> {
-    let (_, rest) = split_byte_string(bytes)?;
-    match rest.split_first()? {
-        (&TEXT, text) => Some(Ok(text)),
-        (&HASH, _) => Some(Err(NoText)),
-        _ => None,
-    }
+    written_value(bytes).and_then(written_text)
 }
 
 /// The digest of the value, as the map in memory has it. Of what is no entry: anything.
 pub(super) fn digest(bytes: &[u8]) -> Hash {
-    match split_byte_string(bytes).and_then(|(_, rest)| rest.split_first()) {
-        Some((&TEXT, text)) => text_digest(text),
-        Some((_, fields)) => fields_digest(fields),
-        None => Hash::default(),
-    }
-}
-
-fn split_byte_string(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
-    let (length, rest) = bytes.split_first_chunk()?;
-    rest.split_at_checked(u32::from_le_bytes(*length) as usize)
+    written_value(bytes).and_then(value_digest).unwrap_or_default()
 }

@@ -18,12 +18,13 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use quorate_core::merkle::{EMPTY_ROOT, Hash};
-use quorate_core::state_machine::{KeepError, Keeper, RestoreError, Snapshot};
+use quorate_core::state_machine::{KeepError, Keeper, ProveError, Prover, RestoreError, Snapshot};
 use quorate_store::lazy_trie::{self, Batch, Hash as TrieHash, Store};
 
+use super::proof::Content;
 use super::snapshot;
-use super::storage::{Found, NoText, Storage, sealed};
-use super::value::{Entry, Value};
+use super::storage::{Found, Memory, NoText, Storage, sealed};
+use super::value::{Entry, Value, place};
 use merged::{Frozen, Merged};
 
 /// Where the notes begin, aside.
@@ -405,6 +406,16 @@ impl Storage for Disk {
         Box::new(Frozen { len: self.count(), store, view, changed: self.changed.clone(), failed })
     }
 
+    fn prover(&self) -> Option<Box<dyn Prover>> {
+        if self.cleared || !self.changed.is_empty() {
+            return None;
+        }
+        let Some(open) = &self.open else { return Memory::default().prover() };
+        // With too many readers there is no proof for now; what is worse is told at the next commit.
+        let view = open.store.shared_provable_snapshot().ok()?;
+        Some(Box::new(Proving { view, shelf: Arc::clone(&self.shelf), number: open.number }))
+    }
+
     fn restore(&mut self, chunks: &mut dyn Iterator<Item = Bytes>) -> Result<(), RestoreError> {
         let (number, store) = self.shelf.begin().map_err(|error| unrestored(&error))?;
         let mut open = self.opened(number, store).map_err(|error| unrestored(&error))?;
@@ -448,5 +459,22 @@ impl Keeper for Disk {
         // If it turns out to be of no use: to remove it is for who keeps another.
         self.open = Some(Open { noted: true, ..open });
         Ok(true)
+    }
+}
+
+/// A commit that proves what it holds.
+struct Proving {
+    view: lazy_trie::Snapshot<'static>,
+    shelf: Arc<Shelf>,
+    number: u64,
+}
+
+impl Prover for Proving {
+    fn prove(&mut self, key: &[u8]) -> Result<Bytes, ProveError> {
+        let failed = |error: lazy_trie::Error| self.shelf.place(self.number, &error);
+        let (proof, item) = self.view.get_proved(&TrieHash(place(key))).map_err(failed)?;
+        let root = self.view.root().map_err(failed)?;
+        let value = item.and_then(entry::written_value);
+        Ok(Content { root, value, proof: &proof.encode() }.encode())
     }
 }

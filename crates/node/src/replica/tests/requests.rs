@@ -53,7 +53,9 @@ async fn what_was_sent_comes_before_the_end_of_its_connection() {
         match one {
             FromClient::Closed(connection) => ended.push(connection),
             FromClient::Frame { connection, .. } => assert!(!ended.contains(&connection)),
-            FromClient::Query { .. } => unreachable!("nobody asked"),
+            FromClient::Query { .. } | FromClient::Prove(_) | FromClient::Newest { .. } => {
+                unreachable!("nobody asked")
+            }
         }
     }
     assert_eq!(ended, [ConnectionId(1), ConnectionId(2), ConnectionId(3)]);

@@ -1,0 +1,166 @@
+//! What one replica says is under a key, verified: with the state's certificate
+//! ([`proven`](quorate_core::client::proven)) and the key's Merkle proof.
+//!
+//! The content of an answer, integers little-endian:
+//!
+//! ```text
+//! root of the Merkle map [32] | 0 u8: nothing is there; or 1 u8, length u32, the value as it is written
+//! length u32, proof (docs/store.md, "Authenticated mode")
+//! ```
+//!
+//! A written value is its kind u8 (1 a string, 2 a hash) and the string, or each field's name and value
+//! behind their lengths (u32), names ascending. What the proof shows is the keyed BLAKE3 of all but the
+//! kind, keyed by the kind.
+
+use bytes::Bytes;
+use quorate_core::certificate::Domain;
+use quorate_core::client::proven::{Answer, Bound, NotProven};
+use quorate_core::crypto::Scheme;
+use quorate_core::merkle::Hash;
+use quorate_core::wire::{Decode as _, DecodeError, Reader, put_bytes};
+use quorate_core::{Digest, Height};
+use quorate_store::lazy_trie::Hash as TrieHash;
+use quorate_store::merkle::{PROOF_LIMIT_BYTES, Proof, ProofError};
+
+use super::value::{Value, place, read_value, value_digest};
+use super::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
+
+/// Longest written value: the kind comes on top.
+const MAX_WRITTEN_BYTES: usize = MAX_VALUE_BYTES + 1;
+
+const _: () = assert!(MAX_KEY_BYTES <= quorate_core::client::proven::MAX_QUESTION_BYTES);
+const _: () = assert!(
+    MAX_WRITTEN_BYTES + PROOF_LIMIT_BYTES + 64 <= quorate_core::client::proven::MAX_CONTENT_BYTES
+);
+
+/// A value that was proven.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Shown {
+    /// A string.
+    Text(Vec<u8>),
+    /// A hash: names and values of its fields, names ascending.
+    Hash(Vec<(Vec<u8>, Vec<u8>)>),
+}
+
+/// What is under a key, in the state of one height.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verified {
+    /// The value; `None`: it is proven that there is none.
+    pub value: Option<Shown>,
+    /// The height of the state.
+    pub height: Height,
+    /// How many blocks that is behind the newest certified one.
+    pub lag_blocks: u64,
+}
+
+/// Why an answer is not believed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// It is of no state of this chain that is recent enough.
+    #[error(transparent)]
+    State(#[from] NotProven),
+    /// What is said of the key cannot be read.
+    #[error("what is said of the key cannot be read: {0}")]
+    Unreadable(DecodeError),
+    /// A value is claimed, and not the one that is there.
+    #[error("a forged value: {0}")]
+    ForgedValue(ProofError),
+    /// The key is said not to be there, and that is not shown.
+    #[error("a forged absence: {0}")]
+    ForgedAbsence(ProofError),
+}
+
+/// What a replica claims of a key.
+pub(super) struct Content<'a> {
+    /// The root of the Merkle map.
+    pub(super) root: Hash,
+    /// The value, as it is written.
+    pub(super) value: Option<&'a [u8]>,
+    /// The encoded proof.
+    pub(super) proof: &'a [u8],
+}
+
+impl Content<'_> {
+    pub(super) fn encode(&self) -> Bytes {
+        let value_bytes = self.value.map_or(0, <[u8]>::len);
+        let mut out = Vec::with_capacity(32 + 1 + 4 + value_bytes + 4 + self.proof.len());
+        out.extend_from_slice(&self.root);
+        match self.value {
+            None => out.push(0),
+            Some(value) => {
+                out.push(1);
+                put_bytes(&mut out, value);
+            }
+        }
+        put_bytes(&mut out, self.proof);
+        out.into()
+    }
+}
+
+/// A content that was read.
+struct Claim {
+    root: Hash,
+    value: Option<Bytes>,
+    proof: Bytes,
+}
+
+fn read(content: Bytes) -> Result<Claim, DecodeError> {
+    let mut reader = Reader::new(content);
+    let claim = Claim {
+        root: reader.array()?,
+        value: match reader.u8()? {
+            0 => None,
+            1 => Some(reader.byte_string("value", MAX_WRITTEN_BYTES)?),
+            _ => return Err(DecodeError::Invalid { field: "whether there is a value" }),
+        },
+        proof: reader.byte_string("proof", PROOF_LIMIT_BYTES)?,
+    };
+    reader.finish()?;
+    Ok(claim)
+}
+
+/// The application's root with this Merkle map.
+pub(super) fn root_of(map: &Hash) -> Digest {
+    Digest::of("quorate kv root", map)
+}
+
+/// What `answer`, an encoded [`Answer`] of any one replica, proves of `key`: no word of the replica
+/// is believed. `domain` and `scheme` are of the client's own configuration, and so is
+/// `bound`, with the height of the newest certified block.
+///
+/// # Errors
+/// [`Refusal`]: the replica is faulty, behind, or of another chain. Ask another.
+pub fn verify(
+    domain: &Domain,
+    scheme: &dyn Scheme,
+    key: &[u8],
+    answer: Bytes,
+    bound: Bound,
+) -> Result<Verified, Refusal> {
+    let answer = Answer::from_bytes(answer).map_err(NotProven::from)?;
+    let proven = answer.verify(domain, scheme, bound)?;
+    let claim = read(proven.content).map_err(Refusal::Unreadable)?;
+    let forged = if claim.value.is_some() { Refusal::ForgedValue } else { Refusal::ForgedAbsence };
+    if root_of(&claim.root) != proven.application {
+        return Err(forged(ProofError::Root));
+    }
+    let proof = Proof::decode(&claim.proof).map_err(forged)?;
+    let there = proof.verify(&claim.root, &TrieHash(place(key))).map_err(forged)?;
+    if there != claim.value.as_deref().map(|written| value_digest(written).unwrap_or_default()) {
+        return Err(forged(ProofError::Value));
+    }
+    let value = match claim.value {
+        None => None,
+        Some(written) => Some(shown(&written).ok_or(forged(ProofError::Value))?),
+    };
+    Ok(Verified { value, height: proven.height, lag_blocks: proven.lag_blocks })
+}
+
+fn shown(written: &[u8]) -> Option<Shown> {
+    Some(match read_value(written)? {
+        Value::Text(text) => Shown::Text(text),
+        Value::Hash(fields) => Shown::Hash(
+            fields.iter().map(|(name, value)| (name.to_vec(), value.to_vec())).collect(),
+        ),
+    })
+}

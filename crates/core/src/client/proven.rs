@@ -1,0 +1,276 @@
+//! What one replica says of its state, believed for its proof and not for its word.
+//!
+//! # Why a certificate is enough
+//! A block carries the root of an ancestor's state. A correct replica gives its first vote to a block
+//! only if that root is the one it computed itself, by executing the blocks that it saw committed up
+//! to that height; a replica that has not come so far waits, and does not vote (`hotstuff/voting.rs`).
+//! (A vote of a later phase rests on a certificate of first votes.) So a quorum certificate of the block,
+//! **certified is enough, committed need not be**, has q − f ≥ 1 correct replicas that stand for: *the blocks up to
+//! this height are committed, and this is the root of the state behind them*. Whether the block that
+//! carries the root is committed itself, or given up, changes nothing about that.
+//!
+//! From the root on it is hashes: the root covers the state's height and the application's root
+//! ([`StateSummary`]), and that covers whatever the application proves.
+//!
+//! # How old
+//! Reads of one replica are **bounded-stale**: it may show an old state, which was certified as well. How
+//! old is counted in blocks, against the newest certified block that any of q replicas shows
+//! ([`newest`]). No clock is involved, and no word is believed: a replica cannot show a height
+//! that has no certificate, and a single correct one that is up to date is enough to see it.
+//!
+//! *Promised*: let the client's questions for the newest block leave at some instant, q replicas
+//! answer, and a verified state lag L blocks behind. Then the state holds everything that any correct replica had executed
+//! (and so everything that any client had been answered) before that instant, but for the last L
+//! blocks. For let a block at height h be committed before: q replicas voted for a block that extends it with its
+//! certificate in hand (or again for it, on that certificate), one correct one of them is among the q that
+//! answer, and the highest certificate it knows since is for a block not below h: none that conflicts with
+//! a committed block gets one.
+//!
+//! *Not promised*: that what is read is the newest, that two reads see states in order (compare their
+//! heights), or anything against more than f faulty replicas.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::message::MAX_REPLY_BYTES;
+use crate::block::{Block, MAX_FRAMES, SharedBlock};
+use crate::certificate::{Domain, Malformed, Qc};
+use crate::committee::{Committee, MAX_REPLICAS};
+use crate::crypto::Scheme;
+use crate::execution::StateSummary;
+use crate::types::{Digest, Height, ReplicaId};
+use crate::wire::{Decode, DecodeError, Encode, Reader, put_bytes};
+
+/// The version of the encodings.
+pub const VERSION: u8 = 1;
+/// Longest question to the application, bytes.
+pub const MAX_QUESTION_BYTES: usize = 64 << 10;
+/// Most bytes of what an application proves, with its proof.
+pub const MAX_CONTENT_BYTES: usize = MAX_REPLY_BYTES / 4;
+/// Most bytes of an answer: a block of frames' names, two certificates, and the content.
+pub const MAX_ANSWER_BYTES: usize =
+    MAX_CONTENT_BYTES + 32 * MAX_FRAMES + 2 * 128 * MAX_REPLICAS + 1024;
+
+/// A block with its certificate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Certified {
+    /// The block.
+    pub block: SharedBlock,
+    /// Of this block.
+    pub certificate: Qc,
+}
+
+/// What a replica says of its state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The chain it is of.
+    pub chain: Digest,
+    /// What the root of the state is made of.
+    pub state: StateSummary,
+    /// A block that carries the root.
+    pub shown: Certified,
+    /// What the application shows under its root, as it encodes that.
+    pub content: Bytes,
+}
+
+/// The newest certified block that a replica knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Newest {
+    /// The chain it is of.
+    pub chain: Digest,
+    /// The block.
+    pub newest: Certified,
+}
+
+/// How old a state may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bound {
+    /// The height of the newest certified block, see [`newest`].
+    pub newest: Height,
+    /// How many blocks the state may be behind it.
+    pub max_lag_blocks: u64,
+}
+
+/// An answer that is true of the state at a height.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Proven {
+    /// The height of the state.
+    pub height: Height,
+    /// How many blocks it is behind the newest certified one.
+    pub lag_blocks: u64,
+    /// The application's root.
+    pub application: Digest,
+    /// What the application shows under it: to be verified by who knows the application.
+    pub content: Bytes,
+}
+
+/// Why an answer is not believed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotProven {
+    /// It is not what an answer looks like.
+    #[error("the answer cannot be read: {0}")]
+    Unreadable(#[from] DecodeError),
+    /// Of another chain.
+    #[error("the answer is of the chain {found}, not of {expected}")]
+    OtherChain {
+        /// The client's.
+        expected: Digest,
+        /// The answer's.
+        found: Digest,
+    },
+    /// The certificate is of another block than the one beside it.
+    #[error("the certificate is of another block")]
+    OtherBlock,
+    /// The certificate is none of this committee's.
+    #[error("the certificate is not one of this committee: {0}")]
+    Certificate(#[from] Malformed),
+    /// A signature in the certificate does not hold.
+    #[error("a signature in the certificate does not hold")]
+    Signature,
+    /// The certified block does not carry the root of this state.
+    #[error("the certified block does not carry the root of the state at height {0}")]
+    Root(Height),
+    /// Proven, and too old.
+    #[error(
+        "the state at height {height} is {lag} blocks behind height {newest}, more than the {allowed} that are allowed"
+    )]
+    Stale {
+        /// The height of the state.
+        height: Height,
+        /// The height of the newest certified block.
+        newest: Height,
+        /// How many blocks lie between.
+        lag: u64,
+        /// How many were allowed.
+        allowed: u64,
+    },
+}
+
+impl Certified {
+    fn verify(&self, domain: &Domain, scheme: &dyn Scheme) -> Result<(), NotProven> {
+        if self.certificate.block() != self.block.id() {
+            return Err(NotProven::OtherBlock);
+        }
+        let committee = domain.committee();
+        let genesis = Block::genesis(committee.chain(), committee.epoch()).id();
+        let checks = self.certificate.checks(domain, &genesis)?;
+        let verdicts = scheme.verify(&checks);
+        match verdicts.len() == checks.len() && verdicts.iter().all(|verdict| *verdict) {
+            true => Ok(()),
+            false => Err(NotProven::Signature),
+        }
+    }
+}
+
+fn same_chain(domain: &Domain, found: Digest) -> Result<(), NotProven> {
+    let expected = domain.committee().chain();
+    if found == expected { Ok(()) } else { Err(NotProven::OtherChain { expected, found }) }
+}
+
+impl Answer {
+    /// Whether the answer is of a state of this chain that is recent enough. What its content says is
+    /// for the application's own verification to find out.
+    ///
+    /// # Errors
+    /// [`NotProven`]: whoever sent it is faulty, or behind.
+    pub fn verify(
+        self,
+        domain: &Domain,
+        scheme: &dyn Scheme,
+        bound: Bound,
+    ) -> Result<Proven, NotProven> {
+        same_chain(domain, self.chain)?;
+        self.shown.verify(domain, scheme)?;
+        let height = self.state.height;
+        if self.shown.block.state_root != self.state.root() {
+            return Err(NotProven::Root(height));
+        }
+        let Bound { newest, max_lag_blocks: allowed } = bound;
+        let lag = newest.0.saturating_sub(height.0);
+        if lag > allowed {
+            return Err(NotProven::Stale { height, newest, lag, allowed });
+        }
+        let StateSummary { application, .. } = self.state;
+        Ok(Proven { height, lag_blocks: lag, application, content: self.content })
+    }
+}
+
+impl Newest {
+    /// The height of the block, if it is certified.
+    ///
+    /// # Errors
+    /// [`NotProven`], never [`NotProven::Root`] or [`NotProven::Stale`].
+    pub fn verify(&self, domain: &Domain, scheme: &dyn Scheme) -> Result<Height, NotProven> {
+        same_chain(domain, self.chain)?;
+        self.newest.verify(domain, scheme)?;
+        Ok(self.newest.block.height)
+    }
+}
+
+/// The height that states are held against: the highest one that replicas showed to be certified, by
+/// [`Newest::verify`]. `None` until q have: fewer may all be behind or faulty.
+#[must_use]
+pub fn newest(committee: &Committee, shown: &BTreeMap<ReplicaId, Height>) -> Option<Height> {
+    let members = || shown.iter().filter(|(replica, _)| committee.contains(**replica));
+    let enough = members().count() >= committee.quorum();
+    members().map(|(_, height)| *height).max().filter(|_| enough)
+}
+
+impl Encode for Certified {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.block.encode(out);
+        self.certificate.encode(out);
+    }
+}
+
+impl Decode for Certified {
+    fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
+        Ok(Self { block: Arc::new(Block::decode(reader)?), certificate: Qc::decode(reader)? })
+    }
+}
+
+fn version(reader: &mut Reader) -> Result<(), DecodeError> {
+    match reader.u8()? {
+        VERSION => Ok(()),
+        _ => Err(DecodeError::Invalid { field: "version of a proof" }),
+    }
+}
+
+impl Encode for Answer {
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.push(VERSION);
+        self.chain.encode(out);
+        self.state.encode(out);
+        self.shown.encode(out);
+        put_bytes(out, &self.content);
+    }
+}
+
+impl Decode for Answer {
+    fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
+        version(reader)?;
+        Ok(Self {
+            chain: Digest::decode(reader)?,
+            state: StateSummary::decode(reader)?,
+            shown: Certified::decode(reader)?,
+            content: reader.byte_string("content of an answer", MAX_CONTENT_BYTES)?,
+        })
+    }
+}
+
+impl Encode for Newest {
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.push(VERSION);
+        self.chain.encode(out);
+        self.newest.encode(out);
+    }
+}
+
+impl Decode for Newest {
+    fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
+        version(reader)?;
+        Ok(Self { chain: Digest::decode(reader)?, newest: Certified::decode(reader)? })
+    }
+}

@@ -1,0 +1,61 @@
+//! Roots that somebody waits for: a client that reads one replica's state wants its root certified.
+//!
+//! A block carries the root of a state some heights below it, and a cluster with nothing to order
+//! proposes nothing: the last states would wait for the next command. So a replica that is asked for
+//! a proof says up to where roots are wanted, and leaders propose until those have their certificate.
+//! That ends by itself, since the height is fixed when it is said; and a wish is forgotten after a
+//! while, so that one which cannot be fulfilled keeps no timer running.
+
+use super::message::PeerMessage;
+use super::{Action, Fx, Replica};
+use crate::protocol::{self, Protocol};
+use crate::state_machine::StateMachine;
+use crate::types::{Duration, Height, Time};
+
+/// How long a wish counts.
+const WISHED_FOR: Duration = Duration::from_secs(5);
+/// A peer may be so many blocks ahead with what it wishes for. What is above would have to be
+/// made for it alone.
+const AHEAD: u64 = 64;
+
+/// What somebody waits for.
+#[derive(Debug, Default)]
+pub(super) struct Wish {
+    height: Option<Height>,
+    until: Time,
+}
+
+impl Wish {
+    /// Up to which height roots are wanted.
+    pub(super) fn height(&self, now: Time) -> Option<Height> {
+        self.height.filter(|_| now < self.until)
+    }
+
+    fn raise(&mut self, now: Time, height: Height) {
+        self.height = self.height(now).max(Some(height));
+        self.until = now.after(WISHED_FOR);
+    }
+}
+
+impl<P: Protocol, S: StateMachine> Replica<P, S> {
+    /// Has the root of the latest state certified, unless that was done: here and elsewhere.
+    pub(super) fn show(&mut self, now: Time, fx: &mut Fx<P::Message>) {
+        let height = self.execution.height();
+        let certified = self.protocol.tree().root_carried(&self.protocol.high_qc().block());
+        if self.rejoin.is_some() || Some(height) <= certified {
+            return;
+        }
+        // Told lately: said again only to those who may have missed it.
+        if self.wish.height(now) >= Some(height) && self.wish.until > now.after(WISHED_FOR / 2) {
+            return;
+        }
+        fx.output(Action::Broadcast(PeerMessage::Show(height)));
+        self.wish.raise(now, height);
+        self.consult(now, protocol::Input::Wake, fx);
+    }
+
+    pub(super) fn on_show(&mut self, now: Time, height: Height, fx: &mut Fx<P::Message>) {
+        self.wish.raise(now, height.min(self.execution.height().plus(AHEAD)));
+        self.consult(now, protocol::Input::Wake, fx);
+    }
+}
