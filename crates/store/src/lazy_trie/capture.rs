@@ -98,7 +98,7 @@ impl Space {
 }
 
 impl Capture {
-    /// Writes everything out and makes it durable; names of new regions are not.
+    /// Writes everything out and makes it durable; names of new regions are not. `old_regions` is how many the last checkpoint had.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -106,9 +106,11 @@ impl Capture {
         &mut self,
         memory: &Memory,
         classes: &Classes,
+        old_regions: usize,
     ) -> Result<Written, Error> {
         let mut written = Written::default();
-        let mut touched = BTreeSet::new();
+        // A new region must be there whole, even if nothing in it is written yet.
+        let mut touched: BTreeSet<usize> = (old_regions..self.regions.len()).collect();
         let mut buffer = vec![0; memory.slab_bytes()];
         for piece in &self.pieces {
             let region = touch(&self.regions, &mut touched, memory, piece.slab)?;

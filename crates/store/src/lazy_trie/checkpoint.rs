@@ -46,9 +46,9 @@ fn make(shared: &Shared) -> Result<(), Error> {
     log_file.sync_data().map_err(Error::io("the log", "sync"))?;
     lock(&shared.log).log.commit(None, Durability::Sync)?;
     let classes = super::classes::Classes::new(shared.memory.slab_bytes() as u32);
-    let written = capture.write_out(&shared.memory, &classes)?;
-    let old_regions = lock(&shared.log).head.regions;
-    if capture.region_count() != old_regions as usize {
+    let old_regions = lock(&shared.log).head.regions as usize;
+    let written = capture.write_out(&shared.memory, &classes, old_regions)?;
+    if capture.region_count() != old_regions {
         disk.sync_dir().map_err(Error::io("the folder", "sync"))?;
     }
     head.enter(&written);
@@ -122,7 +122,8 @@ pub(super) fn without_log(
     let mut capture = writer.space.capture(old_ledger)?;
     let mut head = next_head(last, writer, capture.region_count(), Position(LOG_TO_BEGIN));
     head.log_generation += 1;
-    let written = capture.write_out(&writer.space.memory, &writer.space.classes)?;
+    let old_regions = last.regions as usize;
+    let written = capture.write_out(&writer.space.memory, &writer.space.classes, old_regions)?;
     writer.space.disk.sync_dir().map_err(Error::io("the folder", "sync"))?;
     head.enter(&written);
     head_file.write(&head)?;
