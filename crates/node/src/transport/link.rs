@@ -3,20 +3,21 @@
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
-use std::io::{self, IoSlice};
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::io::{AsyncBufRead as _, AsyncBufReadExt as _, AsyncWrite as _, AsyncWriteExt as _};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _};
 use tokio::sync::mpsc::{self, error::TrySendError};
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
+use super::carrier::Stream;
 use super::counters::{Counters, add, count};
 use super::framing::{FrameReader, FrameWriter};
-use super::handshake::{Established, Stream};
+use super::handshake::Established;
 use super::outbox::{Outbox, Taken};
 use super::{Limits, Wake};
 
@@ -42,8 +43,8 @@ pub(super) enum End {
     Finished,
 }
 
-pub(super) struct Link {
-    stream: Stream,
+pub(super) struct Link<S> {
+    stream: S,
     reader: FrameReader,
     writer: FrameWriter,
     outbox: Arc<Outbox>,
@@ -68,10 +69,10 @@ pub(super) struct Link {
     wrote: bool,
 }
 
-impl Link {
+impl<S: Stream> Link<S> {
     /// Takes `outbox` over from any older connection.
     pub(super) fn new(
-        established: Established,
+        established: Established<S>,
         outbox: Arc<Outbox>,
         limits: &Limits,
         counters: Arc<Counters>,
@@ -248,8 +249,7 @@ impl Link {
                 }
             }
             let (stage, large) = self.writer.parts();
-            let slices = [IoSlice::new(stage), IoSlice::new(large)];
-            match Pin::new(&mut self.stream).poll_write_vectored(cx, &slices) {
+            match Pin::new(&mut self.stream).poll_write_parts(cx, stage, large) {
                 Poll::Ready(Ok(0) | Err(_)) => self.deaf = true,
                 Poll::Ready(Ok(count)) => {
                     self.writer.advance(count);
