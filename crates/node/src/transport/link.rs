@@ -116,14 +116,15 @@ impl<S: Stream> Link<S> {
         tag: impl Fn(Bytes) -> T,
     ) -> End {
         // What came right behind the hello.
-        let mut end = self.parse().err();
-        while end.is_none() {
-            end = self.deliver(inbound, wake, &tag).await.err();
-            if end.is_none() {
-                end = poll_fn(|cx| self.poll_turn(cx, true)).await.err();
+        self.end = self.parse().err();
+        let end = loop {
+            if let Err(end) = self.deliver(inbound, wake, &tag).await {
+                break end;
             }
-        }
-        let end = end.unwrap_or(End::Closed);
+            if let Err(end) = poll_fn(|cx| self.poll_turn(cx, true)).await {
+                break end;
+            }
+        };
         match end {
             End::Oversized => count(&self.counters.oversized_frame),
             End::Idle => count(&self.counters.idle),
@@ -142,9 +143,9 @@ impl<S: Stream> Link<S> {
 
     /// For an owner that polls the connection: writes, and reads the next frame.
     pub(super) fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Result<Bytes, End>> {
-        if self.frames.is_empty() {
+        if self.frames.is_empty() && self.end.is_none() {
             // What came right behind the hello.
-            self.parse()?;
+            self.end = self.parse().err();
         }
         loop {
             if let Some(frame) = self.frames.pop_front() {

@@ -27,14 +27,17 @@ async fn another_transport_on_the_other_side_is_named_with_the_remedy() {
     );
     let silent = failure::<Quic>(TransportName::Tcp, 1).await;
     assert!(matches!(silent, HandshakeError::Unreachable(_)), "{silent:?}");
-    let text = |transport, error| Unreached::new(ReplicaId(1), "host:7000", transport).text(error);
+    let text = |transport, kind: ErrorKind| {
+        let error = HandshakeError::Unreachable(kind.into());
+        Unreached::new(ReplicaId(1), "host:7000", transport).text(&error)
+    };
     assert_eq!(
-        text(TransportName::Quic, &HandshakeError::Unreachable(ErrorKind::TimedOut.into())),
+        text(TransportName::Quic, ErrorKind::TimedOut),
         "replica 1 at host:7000 is not reached: nothing answers over QUIC (timed out); is it started, does \
          its cluster.toml say transport = \"quic\" as the one here, and do firewalls let UDP through?"
     );
     assert_eq!(
-        text(TransportName::Tcp, &HandshakeError::Unreachable(ErrorKind::ConnectionRefused.into())),
+        text(TransportName::Tcp, ErrorKind::ConnectionRefused),
         "replica 1 at host:7000 is not reached: nothing answers over TCP (connection refused); is it \
          started, does its cluster.toml say transport = \"tcp\" as the one here, and do firewalls let TCP \
          through?"
