@@ -10,3 +10,4 @@ mod redis;
 mod stall;
 mod state;
 mod storage;
+mod transports;

@@ -25,6 +25,7 @@ mod frames;
 mod hostile;
 mod hostile_peers;
 mod peers;
+mod quic;
 mod reached;
 
 use std::net::SocketAddr;
@@ -212,7 +213,9 @@ async fn raw_peer(plan: &Plan, server: u8, me: u8) -> Box<dyn Bytewise> {
     let (address, key) = (&plan.members[place].address, plan.members[place].key);
     match plan.sockets[place] {
         Kept::Tcp(_) => Box::new(raw(address, key, Some(identity(me))).await),
-        Kept::Quic(_) => Box::new(quic::raw(address, &identity(me), key, &plan.limits).await),
+        Kept::Quic(_) => {
+            Box::new(super::quic::raw(address, &identity(me), key, &plan.limits).await)
+        }
     }
 }
 
