@@ -1,5 +1,6 @@
 //! Arguments that several commands share.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -7,7 +8,7 @@ use clap::{Args, ValueEnum};
 use quorate_core::ReplicaId;
 use quorate_node::config::{
     Application, Combination, Durability, FlagSetting, Home, LeaderName, Overrides, PacemakerName,
-    ProtocolName, SchemeName, VoteRoute,
+    ProtocolName, SchemeName, TransportName, VoteRoute,
 };
 use quorate_node::testnet;
 
@@ -92,6 +93,10 @@ pub struct ChoiceArguments {
     /// Vote once more for a block whose certificate is there; an option of --votes broadcast.
     #[arg(long)]
     second_vote: bool,
+    /// What replicas reach each other by: TLS over TCP, or QUIC. Clients use TLS over TCP with either.
+    #[arg(long, value_name = "NAME", default_value = TransportName::Tcp.name())]
+    #[arg(value_parser = named(TransportName::NAMES, TransportName::named))]
+    transport: TransportName,
     /// Make replicas for experiments (laboratory.enabled): --signatures none needs it.
     #[arg(long)]
     laboratory: bool,
@@ -110,14 +115,35 @@ impl ChoiceArguments {
         }
     }
 
+    /// What replicas reach each other by.
+    pub fn transport(&self) -> TransportName {
+        self.transport
+    }
+
     /// A cluster of these choices, by default for the rest.
     pub fn options(&self) -> testnet::Options {
         testnet::Options {
             combination: self.combination(),
             fixed_leader: self.fixed_leader.map(ReplicaId),
+            transport: self.transport,
             laboratory: self.laboratory,
             ..testnet::Options::default()
         }
+    }
+}
+
+/// The protocol, and what differs from the default.
+impl fmt::Display for ChoiceArguments {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&described(&self.combination(), self.transport))
+    }
+}
+
+/// The protocol, and what differs from the default.
+pub fn described(combination: &Combination, transport: TransportName) -> String {
+    match transport {
+        TransportName::Tcp => combination.to_string(),
+        other => format!("{combination}, transport {other}"),
     }
 }
 

@@ -76,7 +76,7 @@ fn a_testnet_is_made_once_and_checks() {
 fn a_testnet_has_the_protocol_that_was_asked_for() {
     let folder = tempfile::tempdir().unwrap();
     let choices = "--protocol hotstuff-two-chain --votes broadcast --second-vote --pacemaker linear \
-                   --leader fixed --fixed-leader 2 --signatures none --laboratory";
+                   --leader fixed --fixed-leader 2 --signatures none --transport quic --laboratory";
     let arguments: Vec<_> =
         ["testnet", "init", "net"].into_iter().chain(choices.split(' ')).collect();
     let made = quorate(folder.path(), &arguments);
@@ -84,7 +84,7 @@ fn a_testnet_has_the_protocol_that_was_asked_for() {
     assert!(
         out(&made).contains(
             ", hotstuff-two-chain, votes broadcast, second votes, pacemaker linear, leader fixed, \
-             signatures none\n"
+             signatures none, transport quic\n"
         ),
         "{}",
         out(&made)
@@ -109,6 +109,7 @@ fn a_testnet_has_the_protocol_that_was_asked_for() {
     assert_eq!(value("leader"), "fixed");
     assert_eq!(value("fixed_leader"), 2);
     assert_eq!(value("signatures"), "none");
+    assert_eq!(value("transport"), "quic");
     assert_eq!(value("laboratory.enabled"), true);
 }
 

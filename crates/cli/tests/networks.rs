@@ -108,6 +108,32 @@ fn four_replicas_take_at_least_the_delays_of_their_messages() {
     assert_nothing_is_left(folder, &BTreeSet::new());
 }
 
+#[test]
+fn either_transport_commits_while_packets_are_lost() {
+    if !permitted() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    write_study(
+        folder,
+        "[grid]\ntransport = [\"tcp\", \"quic\"]\nbatch = 100\nclients = 2\npayload = \"1KiB\"\n\
+         durability = \"os\"\nset.\"view_timeout.base\" = \"2s\"\n\
+         [network]\nrtt_ms = [[10]]\nlink = \"loss=1%\"\n\
+         [measure]\nduration = \"3s\"\nwarm_up = \"100ms\"\nrepeats = 1\n",
+    );
+    let output = quorate(folder, &["experiment", "run", "s.toml"]);
+    assert!(output.status.success(), "{}", err(&output));
+    let found = rows(folder);
+    let transports: BTreeSet<_> =
+        found.iter().map(|row| row["settings"]["point"]["transport"].as_str().unwrap()).collect();
+    assert_eq!(transports, BTreeSet::from(["quic", "tcp"]));
+    for row in &found {
+        assert!(row["figures"]["commands"].as_u64().unwrap() > 0, "{row}");
+    }
+    assert_nothing_is_left(folder, &BTreeSet::new());
+}
+
 const LONG: &str = "[grid]\nnetwork = \"far\"\ndurability = \"os\"\nrate = 100\nset.\"view_timeout.base\" = \"2s\"\n\
     [networks.far]\nrtt_ms = [[40]]\nclients = \"near\"\n\
     [measure]\nduration = \"10min\"\nwarm_up = \"100ms\"\nrepeats = 1\n";

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use quorate_core::ReplicaId;
 use quorate_node::client::ClientConfig;
-use quorate_node::config::{ByteSize, Combination, Durability, LeaderName};
+use quorate_node::config::{ByteSize, Combination, Durability, LeaderName, TransportName};
 use quorate_node::testnet;
 use tokio::runtime::Runtime;
 
@@ -43,6 +43,8 @@ pub struct Bench {
     pub replicas: usize,
     /// What orders the blocks, and how.
     pub combination: Combination,
+    /// What replicas reach each other by.
+    pub transport: TransportName,
     /// Who leads, if the leader is fixed.
     pub fixed_leader: ReplicaId,
     /// How long each row's load is measured.
@@ -120,6 +122,7 @@ impl Bench {
     fn settings(&self, set: impl FnOnce(&mut Point)) -> Settings {
         let mut point = Point {
             fixed_leader: self.fixed_leader.0,
+            transport: Name(self.transport),
             replicas: self.replicas,
             batch: BATCH,
             ..Point::of(self.combination)

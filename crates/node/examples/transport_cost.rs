@@ -1,5 +1,6 @@
 //! What the transport costs between two replicas on this machine, for messages of every size (D9; the
-//! dissertation's figures 4.1 and 4.2): `make bench-transport`. Both replicas and the two threads that use
+//! dissertation's figures 4.1 and 4.2), over TCP and over QUIC: `make bench-transport`, with `ARGS=quic` for
+//! one of them. Both replicas and the two threads that use
 //! them share the machine's cores.
 
 use std::sync::Arc;
@@ -9,8 +10,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use quorate_core::{Digest, ReplicaId};
 use quorate_crypto::SecretKey;
-use quorate_node::transport::{Counters, Identity, Limits, Member, Mesh, Peers, Wake};
-use tokio::net::TcpListener;
+use quorate_node::config::TransportName;
+use quorate_node::transport::{Counters, Identity, Limits, Member, Mesh, PeerSocket, Peers, Wake};
 use tokio::sync::mpsc;
 
 /// Sizes of messages, up to a quarter of the largest there may be.
@@ -27,19 +28,21 @@ struct Pair {
     counters: [Arc<Counters>; 2],
 }
 
-async fn pair() -> Result<Pair, Box<dyn std::error::Error>> {
-    let listeners =
-        [TcpListener::bind("127.0.0.1:0").await?, TcpListener::bind("127.0.0.1:0").await?];
+async fn pair(transport: TransportName) -> Result<Pair, Box<dyn std::error::Error>> {
+    let sockets = [
+        PeerSocket::bind(transport, "127.0.0.1:0").await?,
+        PeerSocket::bind(transport, "127.0.0.1:0").await?,
+    ];
     let identities = [
         Identity::new(&SecretKey::from_seed(&[1; 32]))?,
         Identity::new(&SecretKey::from_seed(&[2; 32]))?,
     ];
     let mut members = Vec::new();
-    for (identity, listener) in identities.iter().zip(&listeners) {
-        members.push(Member { key: identity.key(), address: listener.local_addr()?.to_string() });
+    for (identity, socket) in identities.iter().zip(&sockets) {
+        members.push(Member { key: identity.key(), address: socket.local_addr()?.to_string() });
     }
     let (mut peers, mut inbound, mut all) = (Vec::new(), Vec::new(), Vec::new());
-    for (place, (listener, identity)) in listeners.into_iter().zip(identities).enumerate() {
+    for (place, (socket, identity)) in sockets.into_iter().zip(identities).enumerate() {
         let (sender, receiver) = mpsc::channel(4096);
         let counters = Arc::new(Counters::default());
         let mesh = Mesh {
@@ -51,7 +54,7 @@ async fn pair() -> Result<Pair, Box<dyn std::error::Error>> {
             seed: 1,
         };
         let wake: Wake = Arc::new(|| {});
-        peers.push(Arc::new(Peers::start(mesh, listener, sender, wake, counters.clone())?));
+        peers.push(Arc::new(Peers::start(mesh, socket, sender, wake, counters.clone())?));
         inbound.push(receiver);
         all.push(counters);
     }
@@ -118,14 +121,19 @@ fn throughput(pair: &mut Pair, size: usize, count: u64) -> f64 {
     count as f64 / start.elapsed().as_secs_f64()
 }
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+fn measure(transport: TransportName) -> Result<(), Box<dyn std::error::Error>> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let mut pair = runtime.block_on(pair())?;
+    let mut pair = runtime.block_on(pair(transport))?;
     round_trips(&pair.peers, &mut pair.inbound, 5_000);
     let times = round_trips(&pair.peers, &mut pair.inbound, 20_000);
     let at = |part: f64| times[(times.len() as f64 * part) as usize];
-    println!("round trip of 200 bytes: p50 {:?}, p90 {:?}, p99 {:?}", at(0.5), at(0.9), at(0.99));
+    println!(
+        "{transport}: round trip of 200 bytes: p50 {:?}, p90 {:?}, p99 {:?}",
+        at(0.5),
+        at(0.9),
+        at(0.99)
+    );
     println!("{:>9}  {:>10}  {:>8}  {:>9}", "BYTES", "MESSAGES/S", "MB/S", "US EACH");
     for size in SIZES {
         let count = (BYTES_A_SIZE / size as u64).clamp(200, 1_000_000);
@@ -135,5 +143,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let dropped = pair.counters[0].dropped_outbound.load(Ordering::Relaxed);
     println!("dropped: {dropped}");
+    Ok(())
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let wanted: Vec<String> = std::env::args().skip(1).collect();
+    for transport in TransportName::ALL {
+        if wanted.is_empty() || wanted.iter().any(|name| name == transport.name()) {
+            measure(*transport)?;
+        }
+    }
     Ok(())
 }

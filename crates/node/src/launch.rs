@@ -14,7 +14,7 @@ use crate::config::{Application, Cluster, HostPort, Keys, Loaded, Node, StateSto
 use crate::http::{self, Facts};
 use crate::protocol;
 use crate::replica::{Running, Setup, StartError, data};
-use crate::transport::Member;
+use crate::transport::{Member, PeerSocket};
 
 /// Bodies of a proposal's frames up to this many bytes travel with it: sending them costs less
 /// than a round trip to ask for them.
@@ -121,11 +121,11 @@ fn settings(cluster: &Cluster, node: &Node) -> replica::Settings {
 }
 
 async fn listen(address: &HostPort, purpose: &'static str) -> Result<TcpListener, LaunchError> {
-    TcpListener::bind(address.to_string()).await.map_err(|source| LaunchError::Listen {
-        address: address.clone(),
-        purpose,
-        source,
-    })
+    TcpListener::bind(address.to_string()).await.map_err(|source| taken(address, purpose, source))
+}
+
+fn taken(address: &HostPort, purpose: &'static str, source: io::Error) -> LaunchError {
+    LaunchError::Listen { address: address.clone(), purpose, source }
 }
 
 /// Starts the replica that `loaded` describes, on the current tokio runtime.
@@ -139,12 +139,15 @@ pub async fn launch(
     rejoin: bool,
 ) -> Result<Launched, LaunchError> {
     data::check_free(&loaded.node.storage.folder).map_err(StartError::Data)?;
-    let peer = listen(&loaded.node.listen.peer, "other replicas").await?;
+    let (transport, peer) = (loaded.cluster.transport, &loaded.node.listen.peer);
+    let peer = PeerSocket::bind(transport, &peer.to_string())
+        .await
+        .map_err(|source| taken(peer, "other replicas", source))?;
     let client = listen(&loaded.node.listen.client, "clients").await?;
     let http = listen(&loaded.node.listen.http, "status and metrics").await?;
-    let address = |socket: &TcpListener| socket.local_addr().map_err(StartError::System);
-    let (peer_address, client_address) = (address(&peer)?, address(&client)?);
-    let http_address = address(&http)?;
+    let peer_address = peer.local_addr().map_err(StartError::System)?;
+    let client_address = client.local_addr().map_err(StartError::System)?;
+    let http_address = http.local_addr().map_err(StartError::System)?;
     let setup = setup(loaded, committee, keys, rejoin);
     let running = match loaded.cluster.application {
         Application::Kv => match loaded.node.storage.state {

@@ -9,7 +9,7 @@
 pub mod keys;
 
 use std::io::Write as _;
-use std::net::TcpListener;
+use std::net::{TcpListener, UdpSocket};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
@@ -21,7 +21,7 @@ use quorate_crypto::{ConsensusKey, SecretKey};
 
 use crate::config::{
     Application, Cluster, Combination, Durability, Finding, Home, HostPort, Member, Place,
-    combination, node_file_text, public_half,
+    TransportName, combination, node_file_text, public_half,
 };
 use crate::protocol;
 use crate::replica::data::Owner;
@@ -44,6 +44,8 @@ pub struct Options {
     pub fixed_leader: Option<ReplicaId>,
     /// Whether the replicas are for experiments (`laboratory.enabled`).
     pub laboratory: bool,
+    /// What replicas reach each other by.
+    pub transport: TransportName,
     /// What is replicated.
     pub application: Application,
     /// Most commands in a block, if not the default.
@@ -61,6 +63,7 @@ impl Default for Options {
             combination: Combination::default(),
             fixed_leader: None,
             laboratory: false,
+            transport: TransportName::Tcp,
             application: Application::Kv,
             batch_commands: None,
             durability: Durability::Sync,
@@ -93,6 +96,9 @@ pub enum TestnetError {
     #[error("{0}")]
     Failed(Finding),
 }
+
+/// How many ports that are free for TCP are tried until one is free for UDP as well.
+const PORT_ATTEMPTS: u32 = 100;
 
 /// The ports of a replica: for peers, clients, and HTTP.
 type Ports = [u16; 3];
@@ -228,16 +234,27 @@ fn ports_from(base: u16, replicas: usize, folder: &Path) -> Result<Vec<Ports>, T
     Ok((0..replicas).map(|id| [port(3 * id), port(3 * id + 1), port(3 * id + 2)]).collect())
 }
 
-/// Ports that are free now. All are held until the last is known, so that none comes twice.
+/// Ports that are free now. All are held until the last is known, so that none comes twice. All
+/// are free for TCP and for UDP.
 fn free_ports(replicas: usize) -> std::io::Result<Vec<Ports>> {
-    let listeners = (0..3 * replicas)
-        .map(|_| TcpListener::bind(("127.0.0.1", 0)))
-        .collect::<std::io::Result<Vec<_>>>()?;
+    let held = (0..3 * replicas).map(|_| free_port()).collect::<std::io::Result<Vec<_>>>()?;
     let mut ports = vec![[0; 3]; replicas];
-    for (port, listener) in ports.as_flattened_mut().iter_mut().zip(&listeners) {
-        *port = listener.local_addr()?.port();
+    for (port, (held, _)) in ports.as_flattened_mut().iter_mut().zip(&held) {
+        *port = held.local_addr()?.port();
     }
     Ok(ports)
+}
+
+fn free_port() -> std::io::Result<(TcpListener, UdpSocket)> {
+    let mut attempt = 1;
+    loop {
+        let tcp = TcpListener::bind(("127.0.0.1", 0))?;
+        match UdpSocket::bind(tcp.local_addr()?) {
+            Ok(udp) => return Ok((tcp, udp)),
+            Err(error) if attempt == PORT_ATTEMPTS => return Err(error),
+            Err(_) => attempt += 1,
+        }
+    }
 }
 
 fn cluster_of(
@@ -266,6 +283,7 @@ fn cluster_of(
     cluster.set_combination(options.combination);
     cluster.fixed_leader = options.fixed_leader.unwrap_or(ReplicaId(0));
     cluster.group_key = secrets.group_key;
+    cluster.transport = options.transport;
     cluster.application = options.application;
     if let Some(commands) = options.batch_commands {
         cluster.batch.max_commands = commands;

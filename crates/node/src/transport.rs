@@ -1,4 +1,5 @@
-//! Messages between replicas and with clients: TCP, TLS 1.3, length-prefixed frames.
+//! Messages between replicas and with clients: length-prefixed frames, over TLS 1.3 on TCP, or,
+//! between replicas, over QUIC where the cluster file says so.
 //!
 //! * **Identity.** Each replica has an Ed25519 transport key, apart from the key it votes with.
 //!   TLS shows the key itself (RFC 7250) and the other side compares it with the one in the
@@ -18,6 +19,7 @@
 //!   address.
 
 mod accept;
+mod carrier;
 mod clients;
 mod connection;
 mod counters;
@@ -28,7 +30,11 @@ mod hello;
 mod link;
 mod outbox;
 mod peers;
+mod quic;
+mod socket;
+mod tcp;
 mod tls;
+mod unreached;
 
 #[cfg(test)]
 mod tests;
@@ -43,11 +49,23 @@ pub use dial::{DialError, ReceiveHalf, SendHalf, dial};
 pub use hello::{PROTOCOL_VERSION, Refusal};
 pub use outbox::SendError;
 pub use peers::{Member, Mesh, Peers};
+pub use socket::PeerSocket;
 pub use tls::{Identity, TlsError};
 
 /// Called after messages were put into an inbound channel, or a connection came or went: wakes
 /// the thread that decides.
 pub type Wake = Arc<dyn Fn() + Send + Sync>;
+
+/// Why a mesh was not started.
+#[derive(Debug, thiserror::Error)]
+pub enum MeshError {
+    /// The transport key.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The socket for other replicas.
+    #[error("the socket for other replicas: {0}")]
+    Socket(#[from] std::io::Error),
+}
 
 /// What a connection may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +76,7 @@ pub struct Limits {
     pub queue_bytes: usize,
     /// Messages that may wait to be sent to one other side.
     pub queue_messages: usize,
-    /// Time for TCP, TLS and hello together.
+    /// Time for TLS and hello together, and as much before it for TCP or QUIC.
     pub handshake: Duration,
     /// A connection on which no whole frame (pings count) arrived for so long is closed; one that
     /// could not be written to for so long as well.

@@ -11,8 +11,8 @@ use quorate_crypto::ConsensusKey;
 use quorate_node::config::{
     Application, ByteSize, Cluster, Combination, FlagSetting, Home, HostPort, HumanDuration,
     Laboratory, LeaderName, LogLevel, Member, Node, Overrides, PacemakerName, Place, ProtocolName,
-    SchemeName, SentAncestors, TimeoutKind, VoteRoute, VoteVerification, load, load_cluster,
-    node_file_text, public_half,
+    SchemeName, SentAncestors, TimeoutKind, TransportName, VoteRoute, VoteVerification, load,
+    load_cluster, node_file_text, public_half,
 };
 use quorate_node::testnet::{self, keys::generate};
 
@@ -112,6 +112,7 @@ fn a_cluster_file_reads_back() {
     let mut written = cluster(7);
     written.epoch = Epoch(9);
     written.application = Application::Ordering;
+    written.transport = TransportName::Quic;
     written.sessions.window_frames = 17;
     written.batch.max_bytes = 3 << 20;
     std::fs::write(&file, written.to_toml()).unwrap();
@@ -288,6 +289,7 @@ fn the_chain_digest_covers_what_was_agreed_on_and_nothing_else() {
     let mut moved = base.clone();
     moved.members[2].peer_address = HostPort::loopback(9999);
     moved.members[2].transport_key = PublicKey([200; 32]);
+    moved.transport = TransportName::Quic;
     assert_eq!(moved.chain_digest(), base.chain_digest());
 
     let changes: [fn(&mut Cluster); 27] = [

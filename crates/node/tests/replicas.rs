@@ -21,10 +21,9 @@ use quorate_node::config::{Cluster, Overrides, load};
 use quorate_node::launch::{Launched, launch};
 use quorate_node::testnet::{self, Options, Testnet};
 use quorate_node::transport::{
-    Counters, Identity, Limits, Member, Mesh, Peers, ReceiveHalf, SendHalf, dial,
+    Counters, Identity, Limits, Member, Mesh, PeerSocket, Peers, ReceiveHalf, SendHalf, dial,
 };
 use tempfile::TempDir;
-use tokio::net::TcpListener;
 
 const DEADLINE: Duration = Duration::from_secs(60);
 
@@ -138,7 +137,8 @@ impl Liar {
         let loaded = load(&replicas.testnet.replicas[3], &Overrides::default()).unwrap();
         let keys = loaded.open_keys().unwrap();
         let cluster = replicas.cluster();
-        let socket = TcpListener::bind(cluster.members[3].peer_address.to_string()).await.unwrap();
+        let address = cluster.members[3].peer_address.to_string();
+        let socket = PeerSocket::bind(cluster.transport, &address).await.unwrap();
         let members = cluster.members.iter().map(|member| Member {
             key: member.transport_key,
             address: member.peer_address.to_string(),

@@ -8,7 +8,6 @@ use clap::{Args, Subcommand};
 use quorate_core::ReplicaId;
 use quorate_lab::bench::{Bench, Row};
 use quorate_lab::experiment::Figures;
-use quorate_node::config::Combination;
 
 use crate::arguments::ChoiceArguments;
 use crate::failure::Failure;
@@ -59,6 +58,7 @@ fn measure(arguments: &Arguments, format: Format) -> Result<(), Failure> {
         folder: folder.path().to_owned(),
         replicas: arguments.replicas,
         combination: arguments.choices.combination(),
+        transport: arguments.choices.transport(),
         fixed_leader: arguments.choices.options().fixed_leader.unwrap_or(ReplicaId(0)),
         measured: Duration::from_secs(measured),
         warm_up: Duration::from_secs(warm_up),
@@ -75,12 +75,12 @@ fn measure(arguments: &Arguments, format: Format) -> Result<(), Failure> {
     });
     printed?;
     if format == Format::Table {
-        print(&for_people(&rows, &arguments.choices.combination()))?;
+        print(&for_people(&rows, &arguments.choices))?;
     }
     measured.map_err(|error| failure(&error, folder.path()))
 }
 
-fn for_people(rows: &[Row], choices: &Combination) -> String {
+fn for_people(rows: &[Row], choices: &ChoiceArguments) -> String {
     let head = [
         "ROW",
         "DURABILITY",

@@ -64,6 +64,7 @@ impl Arguments {
             replicas: self.replicas,
             batch: self.batch,
             payload: Written(self.payload),
+            transport: Name(options.transport),
             durability: Name(self.durability),
             rate: self.rate.map_or(Rate::Closed, |rate| Rate::PerSecond(rate.into())),
             clients: self.clients,

@@ -2,7 +2,7 @@
 
 use quorate_core::hotstuff::rules::{self, Rules as _, SECOND_VOTE_DELAYS, TwoChain};
 use quorate_node::config::combination::REFUSED;
-use quorate_node::config::{LeaderName, PacemakerName, SchemeName};
+use quorate_node::config::{LeaderName, PacemakerName, SchemeName, TransportName};
 use serde_json::json;
 
 use crate::failure::Failure;
@@ -59,11 +59,12 @@ fn as_table() -> String {
     text
 }
 
-fn parts() -> [(&'static str, Vec<&'static str>); 3] {
+fn parts() -> [(&'static str, Vec<&'static str>); 4] {
     [
         ("pacemaker", PacemakerName::NAMES.to_vec()),
         ("leader", LeaderName::NAMES.to_vec()),
         ("signatures", SchemeName::ALL.iter().map(|scheme| scheme.as_str()).collect()),
+        ("transport", TransportName::NAMES.to_vec()),
     ]
 }
 

@@ -7,7 +7,7 @@ use quorate_node::config::{Application, Durability};
 use quorate_node::testnet::{Options, Testnet, init};
 use serde_json::json;
 
-use crate::arguments::{ChoiceArguments, application, durability};
+use crate::arguments::{ChoiceArguments, application, described, durability};
 use crate::failure::Failure;
 use crate::output::{Format, print, print_json, table, warn};
 
@@ -91,7 +91,7 @@ fn for_people(made: &Testnet) -> String {
         "chain {} ({}), {}\n\n{}\nclient home: {}\n",
         made.cluster.chain,
         made.cluster.chain_digest(),
-        made.cluster.combination(),
+        described(&made.cluster.combination(), made.cluster.transport),
         table(["REPLICA", "HOME", "PEERS", "CLIENTS", "HTTP"], &rows(made)),
         made.client.root().display(),
     )

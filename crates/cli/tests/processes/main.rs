@@ -11,3 +11,4 @@ mod redis;
 mod stall;
 mod state;
 mod storage;
+mod transports;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use quorate_core::ReplicaId;
 use quorate_node::config::{
     ByteSize, Combination, Durability, LeaderName, PacemakerName, ProtocolName, SchemeName,
-    VoteRoute,
+    TransportName, VoteRoute,
 };
 use quorate_node::testnet;
 use serde::{Deserialize, Serialize};
@@ -90,6 +90,8 @@ axes!(
     fixed_leader: u16 = 0,
     /// What is signed with.
     signatures: Name<SchemeName> = Name(Combination::default().signatures),
+    /// What replicas reach each other by.
+    transport: Name<TransportName> = Name(TransportName::Tcp),
     /// Replicas.
     replicas: usize = 4,
     /// Most commands in a block.
@@ -249,6 +251,7 @@ impl Point {
             fixed_leader: (self.leader.0 == LeaderName::Fixed)
                 .then_some(ReplicaId(self.fixed_leader)),
             laboratory: self.needs_laboratory(),
+            transport: self.transport.0,
             batch_commands: Some(self.batch),
             durability: self.durability.0,
             ..testnet::Options::default()

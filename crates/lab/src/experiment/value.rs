@@ -7,7 +7,7 @@ use std::str::FromStr;
 use quorate_adversary::Schedule;
 use quorate_node::config::{
     ByteSize, Durability, HumanDuration, LeaderName, PacemakerName, ProtocolName, SchemeName,
-    VoteRoute,
+    TransportName, VoteRoute,
 };
 use serde::de::value::SeqAccessDeserializer;
 use serde::de::{Error as _, IntoDeserializer, SeqAccess, Visitor};
@@ -87,7 +87,7 @@ macro_rules! named {
     };
 }
 
-named!(Durability, LeaderName, PacemakerName, ProtocolName, VoteRoute);
+named!(Durability, LeaderName, PacemakerName, ProtocolName, TransportName, VoteRoute);
 
 impl Named for SchemeName {
     fn names() -> Vec<&'static str> {

@@ -95,6 +95,15 @@ choice!(
         Reputation = "reputation",
     }
 );
+choice!(
+    /// What connections between replicas are made of. Both show the same keys (RFC 7250).
+    TransportName {
+        /// TLS 1.3 over TCP.
+        Tcp = "tcp",
+        /// QUIC (RFC 9000), over UDP; TLS 1.3 is part of it.
+        Quic = "quic",
+    }
+);
 /// The names of the signature schemes.
 pub(super) static SCHEME_NAMES: [&str; SchemeName::ALL.len()] = {
     let mut names = [""; SchemeName::ALL.len()];

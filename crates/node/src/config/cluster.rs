@@ -10,7 +10,9 @@ use quorate_core::wire::{Encode, put_bytes};
 use quorate_core::{Committee, Digest, Epoch, ReplicaId, sessions};
 use quorate_crypto::SchemeName;
 
-use super::choice::{Application, LeaderName, PacemakerName, ProtocolName, VoteRoute};
+use super::choice::{
+    Application, LeaderName, PacemakerName, ProtocolName, TransportName, VoteRoute,
+};
 use super::combination::Combination;
 use super::finding::{Finding, Place};
 use super::quantity::{ByteSize, HostPort};
@@ -50,6 +52,8 @@ pub struct Cluster {
     /// The committee's public key; there is one exactly if the scheme
     /// [needs it](SchemeName::is_dealt).
     pub group_key: Option<[u8; GROUP_KEY_BYTES]>,
+    /// What replicas reach each other by. No part of the chain's identity, as addresses are none.
+    pub transport: TransportName,
     /// What is replicated.
     pub application: Application,
     /// What a block may hold.
@@ -114,8 +118,8 @@ impl Cluster {
         }
     }
 
-    /// The chain's identity: the digest of what all replicas agreed on. Transport keys and
-    /// addresses are left out: they may change without making another chain.
+    /// The chain's identity: the digest of what all replicas agreed on. Transport,
+    /// transport keys and addresses are left out: they may change without making another chain.
     #[must_use]
     pub fn chain_digest(&self) -> Digest {
         let mut bytes = Vec::with_capacity(512 + 160 * self.members.len());
@@ -220,6 +224,7 @@ impl Cluster {
             ("pacemaker", text(self.pacemaker.name())),
             ("leader", text(self.leader.name())),
             ("signatures", text(self.signatures.as_str())),
+            ("transport", text(self.transport.name())),
             ("application", text(self.application.name())),
             ("batch.max_commands", integer(batch.max_commands)),
             ("batch.max_bytes", size(batch.max_bytes.into())),
@@ -293,6 +298,7 @@ fn from_settings(settings: &Settings, members: Vec<Member>) -> Option<Cluster> {
         fixed_leader: replica("fixed_leader")?,
         signatures: settings.text("signatures")?.parse().ok()?,
         group_key: settings.bytes("group_key"),
+        transport: TransportName::named(&settings.text("transport")?)?,
         application: Application::named(&settings.text("application")?)?,
         batch: BatchLimits {
             max_commands: integer("batch.max_commands")?,

@@ -24,7 +24,7 @@ pub mod schema;
 
 pub use choice::{
     Application, Durability, LeaderName, LogFormat, LogLevel, PacemakerName, ProtocolName,
-    SentAncestors, StateStore, TimeoutKind, VoteRoute, VoteVerification,
+    SentAncestors, StateStore, TimeoutKind, TransportName, VoteRoute, VoteVerification,
 };
 pub use cluster::{BatchLimits, Cluster, ClusterLimits, GROUP_KEY_BYTES, Member, PROOF_BYTES};
 pub use combination::Combination;

@@ -43,7 +43,8 @@ use tokio::net::TcpListener;
 
 use crate::config::Durability;
 use crate::transport::{
-    ClientListener, Counters, Gate, Identity, Limits, Member, Mesh, Peers, TlsError, Wake,
+    ClientListener, Counters, Gate, Identity, Limits, Member, Mesh, MeshError, PeerSocket, Peers,
+    TlsError, Wake,
 };
 use archive::{Archive, Shelf};
 use data::{DataError, OpenOptions, Owner};
@@ -112,6 +113,9 @@ pub enum StartError {
     /// Its transport key.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// Its way to the other replicas.
+    #[error(transparent)]
+    Mesh(#[from] MeshError),
     /// The system gave no thread or randomness.
     #[error("cannot start: {0}")]
     System(#[from] std::io::Error),
@@ -141,7 +145,7 @@ impl Setup {
     /// [`StartError`]; nothing runs then.
     pub fn start<S: StateMachine + 'static>(
         self,
-        peer_socket: TcpListener,
+        peer_socket: PeerSocket,
         client_socket: TcpListener,
         fresh: Box<dyn Fn() -> S + Send>,
     ) -> Result<Running, StartError> {

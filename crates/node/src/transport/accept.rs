@@ -5,11 +5,11 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::Limits;
+use super::carrier::Carrier;
 use super::counters::{Counters, count};
 use super::link::FAREWELL;
 
@@ -59,12 +59,12 @@ pub(super) async fn closed(closing: &mut watch::Receiver<bool>) {
 
 /// Accepts until `closing` and gives every connection to `serve`. Then waits for those there are,
 /// a little. Dropping the future ends them all.
-pub(super) async fn accept_all<Serving>(
-    listener: TcpListener,
+pub(super) async fn accept_all<C: Carrier, Serving>(
+    carrier: C,
     limits: Limits,
     counters: Arc<Counters>,
     mut closing: watch::Receiver<bool>,
-    serve: impl Fn(TcpStream) -> Serving,
+    serve: impl Fn(C::Arrival) -> Serving,
 ) where
     Serving: Future<Output = ()> + Send + 'static,
 {
@@ -72,10 +72,10 @@ pub(super) async fn accept_all<Serving>(
     let taken = Arc::default();
     loop {
         tokio::select! {
-            accepted = listener.accept() => match accepted {
-                Ok((tcp, address)) => match Place::take(address.ip(), &taken, &limits) {
+            arrival = carrier.arrival() => match arrival {
+                Ok((arrival, address)) => match Place::take(address, &taken, &limits) {
                     Some(place) => {
-                        let serving = serve(tcp);
+                        let serving = serve(arrival);
                         tasks.spawn(async move {
                             serving.await;
                             drop(place);
@@ -92,8 +92,11 @@ pub(super) async fn accept_all<Serving>(
             () = closed(&mut closing) => break,
         }
     }
-    drop(listener);
-    let all = async { while tasks.join_next().await.is_some() {} };
+    let leaving = carrier.close();
+    let all = async {
+        while tasks.join_next().await.is_some() {}
+        leaving.await;
+    };
     // Those that do not end by then are ended by dropping the set.
     let _ = tokio::time::timeout(FAREWELL, all).await;
 }

@@ -6,18 +6,18 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use bytes::Bytes;
 use quorate_core::{Digest, ReplicaId};
-use rustls::ServerConfig;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use super::accept::{accept_all, closed};
+use super::carrier::Carrier;
 use super::counters::Counters;
-use super::handshake;
 use super::hello::{Hello, Refusal, Role};
 use super::link::Link;
 use super::outbox::{Outbox, SendError};
-use super::tls::{Identity, TlsError, server_config};
+use super::tcp::Tcp;
+use super::tls::{Identity, TlsError};
 use super::{Limits, Wake};
 
 /// A connection of a client, never used again for another.
@@ -58,7 +58,6 @@ pub struct ClientListener {
 struct Shared {
     hello: Hello,
     limits: Limits,
-    config: Arc<ServerConfig>,
     counters: Arc<Counters>,
     inbound: mpsc::Sender<(ConnectionId, Event)>,
     wake: Wake,
@@ -82,10 +81,10 @@ impl ClientListener {
         wake: Wake,
         counters: Arc<Counters>,
     ) -> Result<Self, TlsError> {
+        let carrier = Tcp::new(listener, &gate.identity, None)?;
         let shared = Arc::new(Shared {
             hello: Hello { chain: gate.chain, role: Role::Server(gate.me) },
             limits: gate.limits,
-            config: server_config(&gate.identity, None)?,
             counters: counters.clone(),
             inbound,
             wake,
@@ -96,9 +95,9 @@ impl ClientListener {
         let serving = shared.clone();
         let serve = {
             let closes = closes.clone();
-            move |tcp| serving.clone().serve(tcp, closes.clone())
+            move |arrival| serving.clone().serve(arrival, closes.clone())
         };
-        let accepting = tokio::spawn(accept_all(listener, gate.limits, counters, closes, serve));
+        let accepting = tokio::spawn(accept_all(carrier, gate.limits, counters, closes, serve));
         Ok(Self { shared, closing, accepting })
     }
 
@@ -144,9 +143,13 @@ impl Drop for ClientListener {
 }
 
 impl Shared {
-    async fn serve(self: Arc<Self>, tcp: TcpStream, mut closes: watch::Receiver<bool>) {
+    async fn serve(
+        self: Arc<Self>,
+        arrival: <Tcp as Carrier>::Arrival,
+        mut closes: watch::Receiver<bool>,
+    ) {
         let established = tokio::select! {
-            result = handshake::accept(tcp, self.config.clone(), self.hello, &self.limits) => result,
+            result = Tcp::receive(arrival, self.hello, self.limits) => result,
             () = closed(&mut closes) => return,
         };
         let established = match established {

@@ -2,26 +2,28 @@
 //! answers reaches the owner without a hand-over between tasks.
 
 use std::fmt;
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use quorate_core::crypto::PublicKey;
 use quorate_core::{Digest, ReplicaId};
-use tokio::net::TcpStream;
 
 use super::Limits;
+use super::carrier::Carrier as _;
 use super::counters::Counters;
 use super::dial::DialError;
-use super::handshake::{self, HandshakeError};
+use super::handshake::HandshakeError;
 use super::hello::{Hello, Refusal, Role};
 use super::link::Link;
 use super::outbox::{Outbox, SendError};
+use super::tcp::{self, Tcp};
 use super::tls::client_config;
 
 /// A connection that moves only while it is polled. Dropping it ends it.
 pub struct Connection {
-    pub(super) link: Link,
+    pub(super) link: Link<tcp::Stream>,
     pub(super) outbox: Arc<Outbox>,
     pub(super) replica: ReplicaId,
 }
@@ -36,18 +38,17 @@ pub async fn connect(
     chain: Digest,
     limits: Limits,
 ) -> Result<Connection, DialError> {
-    let config = client_config(None, key)?;
-    let io_error = |source| DialError::Io { address: address.to_owned(), source };
-    let connecting = tokio::time::timeout(limits.handshake, TcpStream::connect(address));
-    let tcp = match connecting.await {
-        Ok(result) => result.map_err(io_error)?,
-        Err(_) => return Err(DialError::TimedOut { address: address.to_owned() }),
-    };
+    let way = Arc::new(client_config(None, key)?);
     let hello = Hello { chain, role: Role::Client };
-    let established = handshake::connect(tcp, config, hello, &limits).await.map_err(|error| {
+    let established = Tcp::dial(&way, address, hello, limits).await.map_err(|error| {
         let address = address.to_owned();
         match error {
-            HandshakeError::Io(source) => DialError::Io { address, source },
+            HandshakeError::Unreachable(source) if source.kind() == ErrorKind::TimedOut => {
+                DialError::TimedOut { address }
+            }
+            HandshakeError::Unreachable(source) | HandshakeError::Io(source) => {
+                DialError::Io { address, source }
+            }
             HandshakeError::Key => DialError::Key { address },
             HandshakeError::Refused(refusal) => DialError::Refused { address, refusal },
             HandshakeError::TimedOut => DialError::TimedOut { address },

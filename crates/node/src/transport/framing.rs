@@ -92,7 +92,7 @@ impl FrameWriter {
     }
 
     /// What is to be written next: the rest of the stage, and what follows it.
-    pub(super) fn parts(&self) -> (&[u8], &[u8]) {
+    pub(super) fn parts(&self) -> (&[u8], &Bytes) {
         (self.stage.get(self.written..).unwrap_or_default(), &self.large)
     }
 

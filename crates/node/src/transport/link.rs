@@ -3,20 +3,21 @@
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
-use std::io::{self, IoSlice};
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::io::{AsyncBufRead as _, AsyncBufReadExt as _, AsyncWrite as _, AsyncWriteExt as _};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _};
 use tokio::sync::mpsc::{self, error::TrySendError};
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
+use super::carrier::Stream;
 use super::counters::{Counters, add, count};
 use super::framing::{FrameReader, FrameWriter};
-use super::handshake::{Established, Stream};
+use super::handshake::Established;
 use super::outbox::{Outbox, Taken};
 use super::{Limits, Wake};
 
@@ -42,8 +43,8 @@ pub(super) enum End {
     Finished,
 }
 
-pub(super) struct Link {
-    stream: Stream,
+pub(super) struct Link<S> {
+    stream: S,
     reader: FrameReader,
     writer: FrameWriter,
     outbox: Arc<Outbox>,
@@ -68,10 +69,10 @@ pub(super) struct Link {
     wrote: bool,
 }
 
-impl Link {
+impl<S: Stream> Link<S> {
     /// Takes `outbox` over from any older connection.
     pub(super) fn new(
-        established: Established,
+        established: Established<S>,
         outbox: Arc<Outbox>,
         limits: &Limits,
         counters: Arc<Counters>,
@@ -115,14 +116,15 @@ impl Link {
         tag: impl Fn(Bytes) -> T,
     ) -> End {
         // What came right behind the hello.
-        let mut end = self.parse().err();
-        while end.is_none() {
-            end = self.deliver(inbound, wake, &tag).await.err();
-            if end.is_none() {
-                end = poll_fn(|cx| self.poll_turn(cx, true)).await.err();
+        self.end = self.parse().err();
+        let end = loop {
+            if let Err(end) = self.deliver(inbound, wake, &tag).await {
+                break end;
             }
-        }
-        let end = end.unwrap_or(End::Closed);
+            if let Err(end) = poll_fn(|cx| self.poll_turn(cx, true)).await {
+                break end;
+            }
+        };
         match end {
             End::Oversized => count(&self.counters.oversized_frame),
             End::Idle => count(&self.counters.idle),
@@ -141,9 +143,9 @@ impl Link {
 
     /// For an owner that polls the connection: writes, and reads the next frame.
     pub(super) fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Result<Bytes, End>> {
-        if self.frames.is_empty() {
+        if self.frames.is_empty() && self.end.is_none() {
             // What came right behind the hello.
-            self.parse()?;
+            self.end = self.parse().err();
         }
         loop {
             if let Some(frame) = self.frames.pop_front() {
@@ -248,8 +250,7 @@ impl Link {
                 }
             }
             let (stage, large) = self.writer.parts();
-            let slices = [IoSlice::new(stage), IoSlice::new(large)];
-            match Pin::new(&mut self.stream).poll_write_vectored(cx, &slices) {
+            match Pin::new(&mut self.stream).poll_write_parts(cx, stage, large) {
                 Poll::Ready(Ok(0) | Err(_)) => self.deaf = true,
                 Poll::Ready(Ok(count)) => {
                     self.writer.advance(count);

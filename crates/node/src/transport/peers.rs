@@ -6,20 +6,25 @@ use std::time::Duration;
 use bytes::Bytes;
 use quorate_core::crypto::PublicKey;
 use quorate_core::{Digest, ReplicaId};
-use rustls::{ClientConfig, ServerConfig};
-use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use crate::config::TransportName;
+
 use super::accept::{accept_all, closed};
-use super::counters::{Counters, add, count};
-use super::handshake::{self, Established};
+use super::carrier::{Carrier, Stream};
+use super::counters::{Counters, add};
+use super::handshake::{Established, HandshakeError};
 use super::hello::{Hello, Refusal, Role};
 use super::link::{FAREWELL, Link};
 use super::outbox::Outbox;
-use super::tls::{Identity, TlsError, client_config, server_config};
-use super::{Limits, Wake};
+use super::quic::Quic;
+use super::socket::PeerSocket;
+use super::tcp::Tcp;
+use super::tls::Identity;
+use super::unreached::Unreached;
+use super::{Limits, MeshError, Wake};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
@@ -61,6 +66,7 @@ pub struct Peers {
 
 struct Shared {
     me: ReplicaId,
+    transport: TransportName,
     hello: Hello,
     limits: Limits,
     members: Vec<Member>,
@@ -71,43 +77,47 @@ struct Shared {
 }
 
 impl Peers {
-    /// Starts to accept and to dial, on the current tokio runtime. Messages of others go to
-    /// `inbound`; while that is full their sockets are not read.
+    /// Starts to accept at `socket` and to dial over its transport, on the current tokio runtime.
+    /// Messages of others go to `inbound`; while that is full their sockets are not read.
     ///
     /// # Errors
-    /// [`TlsError`] if the identity cannot be used.
+    /// [`MeshError`] if the identity or the socket cannot be used.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
     pub fn start(
         mesh: Mesh,
-        listener: TcpListener,
+        socket: PeerSocket,
         inbound: mpsc::Sender<(ReplicaId, Bytes)>,
         wake: Wake,
         counters: Arc<Counters>,
-    ) -> Result<Self, TlsError> {
+    ) -> Result<Self, MeshError> {
         let Mesh { me, chain, identity, members, limits, seed } = mesh;
         let lower = members.iter().take(me.index()).map(|member| member.key).collect();
-        let accepts = server_config(&identity, Some(lower))?;
         let outboxes = members.iter().map(|_| Arc::new(Outbox::new(limits.room()))).collect();
         let hello = Hello::peer(chain, me);
-        let shared =
-            Arc::new(Shared { me, hello, limits, members, outboxes, counters, inbound, wake });
-        let (closing, closes) = watch::channel(false);
-        let mut tasks = JoinSet::new();
-        for (index, member) in shared.members.iter().enumerate().skip(me.index() + 1) {
-            let config = client_config(Some(&identity), member.key)?;
-            let id = ReplicaId(index as u16);
-            let jitter = Jitter(seed ^ (u64::from(me.0) << 32 | u64::from(id.0)));
-            tasks.spawn(shared.clone().dial_forever(id, config, jitter, closes.clone()));
+        let transport = socket.transport();
+        let shared = Arc::new(Shared {
+            me,
+            transport,
+            hello,
+            limits,
+            members,
+            outboxes,
+            counters,
+            inbound,
+            wake,
+        });
+        match socket {
+            PeerSocket::Tcp(listener) => {
+                let carrier = Tcp::new(listener, &identity, Some(lower))?;
+                shared.start(carrier, &identity, seed)
+            }
+            PeerSocket::Quic(socket) => {
+                let carrier = Quic::new(socket, &identity, lower, &limits)?;
+                shared.start(carrier, &identity, seed)
+            }
         }
-        let serve = {
-            let (shared, closes) = (shared.clone(), closes.clone());
-            move |tcp| shared.clone().serve(tcp, accepts.clone(), closes.clone())
-        };
-        let counters = shared.counters.clone();
-        tasks.spawn(accept_all(listener, limits, counters, closes, serve));
-        Ok(Self { shared, closing, tasks: Mutex::new(tasks) })
     }
 
     /// Sends `message` to replica `to`. Never blocks: it is queued, and if there is no room the
@@ -160,25 +170,56 @@ impl Peers {
 }
 
 impl Shared {
+    fn start<C: Carrier>(
+        self: Arc<Self>,
+        carrier: C,
+        identity: &Identity,
+        seed: u64,
+    ) -> Result<Peers, MeshError> {
+        let (closing, closes) = watch::channel(false);
+        let mut tasks = JoinSet::new();
+        for (index, member) in self.members.iter().enumerate().skip(self.me.index() + 1) {
+            let way = C::way(identity, member.key, &self.limits)?;
+            let id = ReplicaId(index as u16);
+            let jitter = Jitter(seed ^ (u64::from(self.me.0) << 32 | u64::from(id.0)));
+            tasks.spawn(self.clone().dial_forever::<C>(id, way, jitter, closes.clone()));
+        }
+        let serve = {
+            let (shared, closes) = (self.clone(), closes.clone());
+            move |arrival| shared.clone().serve::<C>(arrival, closes.clone())
+        };
+        tasks.spawn(accept_all(carrier, self.limits, self.counters.clone(), closes, serve));
+        Ok(Peers { shared: self, closing, tasks: Mutex::new(tasks) })
+    }
+
     /// Keeps a connection to `peer` until the mesh closes.
-    async fn dial_forever(
+    async fn dial_forever<C: Carrier>(
         self: Arc<Self>,
         peer: ReplicaId,
-        config: Arc<ClientConfig>,
+        way: C::Way,
         mut jitter: Jitter,
         mut closes: watch::Receiver<bool>,
     ) {
+        let Some(member) = self.members.get(peer.index()) else { return };
+        let mut unreached = Unreached::new(peer, &member.address, self.transport);
         let mut pause = FIRST_PAUSE;
         while !*closes.borrow() {
             let start = Instant::now();
-            let established = tokio::select! {
-                established = self.dial(peer, config.clone()) => established,
+            let dialled = tokio::select! {
+                dialled = self.dial::<C>(peer, member, &way) => dialled,
                 () = closed(&mut closes) => return,
             };
-            if let Some(established) = established {
-                self.run(peer, established).await;
-                if start.elapsed() > GOOD {
-                    pause = FIRST_PAUSE;
+            match dialled {
+                Ok(established) => {
+                    unreached.reached();
+                    self.run(peer, established).await;
+                    if start.elapsed() > GOOD {
+                        pause = FIRST_PAUSE;
+                    }
+                }
+                Err(error) => {
+                    error.count(&self.counters);
+                    unreached.failed(&error);
                 }
             }
             tokio::select! {
@@ -189,34 +230,26 @@ impl Shared {
         }
     }
 
-    async fn dial(&self, peer: ReplicaId, config: Arc<ClientConfig>) -> Option<Established> {
-        let address = self.members.get(peer.index())?.address.as_str();
-        let connecting = tokio::time::timeout(self.limits.handshake, TcpStream::connect(address));
-        let Ok(Ok(tcp)) = connecting.await else {
-            count(&self.counters.dial_failed);
-            return None;
-        };
-        match handshake::connect(tcp, config, self.hello, &self.limits).await {
-            Ok(established) if established.role == Role::Peer(peer) => Some(established),
-            Ok(_) => {
-                Refusal::Role.count(&self.counters);
-                None
-            }
-            Err(error) => {
-                error.count(&self.counters);
-                None
-            }
+    async fn dial<C: Carrier>(
+        &self,
+        peer: ReplicaId,
+        member: &Member,
+        way: &C::Way,
+    ) -> Result<Established<C::Stream>, HandshakeError> {
+        let established = C::dial(way, &member.address, self.hello, self.limits).await?;
+        match established.role {
+            Role::Peer(id) if id == peer => Ok(established),
+            _ => Err(HandshakeError::Refused(Refusal::Role)),
         }
     }
 
-    async fn serve(
+    async fn serve<C: Carrier>(
         self: Arc<Self>,
-        tcp: TcpStream,
-        config: Arc<ServerConfig>,
+        arrival: C::Arrival,
         mut closes: watch::Receiver<bool>,
     ) {
         let established = tokio::select! {
-            result = handshake::accept(tcp, config, self.hello, &self.limits) => result,
+            result = C::receive(arrival, self.hello, self.limits) => result,
             () = closed(&mut closes) => return,
         };
         match established {
@@ -236,7 +269,7 @@ impl Shared {
         peer < self.me && shown.is_some() && shown == member.map(|member| member.key)
     }
 
-    async fn run(&self, peer: ReplicaId, established: Established) {
+    async fn run<S: Stream>(&self, peer: ReplicaId, established: Established<S>) {
         let Some(outbox) = self.outboxes.get(peer.index()) else { return };
         let link = Link::new(established, outbox.clone(), &self.limits, self.counters.clone());
         (self.wake)();

@@ -1,10 +1,32 @@
 //! Real sockets on the loopback interface. Nothing here measures time: a test waits until what
 //! must happen has happened, and fails if it never does.
 
+/// The same tests over each transport.
+macro_rules! over_each_transport {
+    ($($name:ident),* $(,)?) => {
+        mod tcp {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                super::$name(super::TransportName::Tcp).await;
+            })*
+        }
+
+        mod quic {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                super::$name(super::TransportName::Quic).await;
+            })*
+        }
+    };
+}
+
 mod clients;
 mod frames;
 mod hostile;
+mod hostile_peers;
 mod peers;
+mod quic;
+mod reached;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,13 +37,14 @@ use bytes::Bytes;
 use quorate_core::crypto::PublicKey;
 use quorate_core::{Digest, ReplicaId};
 use quorate_crypto::SecretKey;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use super::hello::{Hello, Role};
 use super::*;
+use crate::config::TransportName;
 
 const CHAIN: Digest = Digest([7; 32]);
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -62,22 +85,54 @@ struct Node {
 struct Plan {
     members: Vec<Member>,
     /// Kept open over restarts, so that nobody else gets the port in between.
-    listeners: Vec<std::net::TcpListener>,
+    sockets: Vec<Kept>,
     limits: Limits,
     inbound: usize,
 }
 
-impl Plan {
-    fn new(size: u8) -> Self {
-        let (mut members, mut listeners) = (Vec::new(), Vec::new());
-        for number in 0..size {
-            let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-            listener.set_nonblocking(true).unwrap();
-            let address = listener.local_addr().unwrap().to_string();
-            members.push(Member { key: identity(number).key(), address });
-            listeners.push(listener);
+/// A socket of replicas, over restarts.
+enum Kept {
+    Tcp(std::net::TcpListener),
+    Quic(std::net::UdpSocket),
+}
+
+impl Kept {
+    fn new(transport: TransportName) -> (Self, SocketAddr) {
+        match transport {
+            TransportName::Tcp => {
+                let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+                listener.set_nonblocking(true).unwrap();
+                let address = listener.local_addr().unwrap();
+                (Self::Tcp(listener), address)
+            }
+            TransportName::Quic => {
+                let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+                let address = socket.local_addr().unwrap();
+                (Self::Quic(socket), address)
+            }
         }
-        Self { members, listeners, limits: Limits::peers(), inbound: 1024 }
+    }
+
+    fn socket(&self) -> PeerSocket {
+        match self {
+            Self::Tcp(listener) => {
+                PeerSocket::Tcp(TcpListener::from_std(listener.try_clone().unwrap()).unwrap())
+            }
+            Self::Quic(socket) => PeerSocket::Quic(socket.try_clone().unwrap()),
+        }
+    }
+}
+
+impl Plan {
+    fn new(transport: TransportName, size: u8) -> Self {
+        let (mut members, mut sockets) = (Vec::new(), Vec::new());
+        for number in 0..size {
+            let (socket, address) = Kept::new(transport);
+            let address = address.to_string();
+            members.push(Member { key: identity(number).key(), address });
+            sockets.push(socket);
+        }
+        Self { members, sockets, limits: Limits::peers(), inbound: 1024 }
     }
 
     fn start(&self, number: u8) -> Node {
@@ -86,8 +141,7 @@ impl Plan {
 
     fn start_as(&self, number: u8, identity: Identity, chain: Digest) -> Node {
         let place = usize::from(number);
-        let listener = self.listeners[place].try_clone().unwrap();
-        let listener = TcpListener::from_std(listener).unwrap();
+        let socket = self.sockets[place].socket();
         let (sender, inbound) = mpsc::channel(self.inbound);
         let counters = Arc::new(Counters::default());
         let mesh = Mesh {
@@ -98,7 +152,7 @@ impl Plan {
             limits: self.limits,
             seed: 1,
         };
-        let peers = Peers::start(mesh, listener, sender, silent(), counters.clone()).unwrap();
+        let peers = Peers::start(mesh, socket, sender, silent(), counters.clone()).unwrap();
         Node { peers, inbound, counters }
     }
 }
@@ -145,18 +199,33 @@ impl Door {
 
 /// TLS without anything on top, to misbehave with.
 async fn raw(address: &str, server: PublicKey, identity: Option<Identity>) -> TlsStream<TcpStream> {
-    let config = tls::client_config(identity.as_ref(), server).unwrap();
+    let config = Arc::new(tls::client_config(identity.as_ref(), server).unwrap());
     let tcp = TcpStream::connect(address).await.unwrap();
     TlsConnector::from(config).connect(tls::no_name(), tcp).await.unwrap()
 }
 
-async fn raw_hello(stream: &mut TlsStream<TcpStream>, role: Role) {
+trait Bytewise: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Bytewise for S {}
+
+/// The same, as a replica to replica `server` and over either transport.
+async fn raw_peer(plan: &Plan, server: u8, me: u8) -> Box<dyn Bytewise> {
+    let place = usize::from(server);
+    let (address, key) = (&plan.members[place].address, plan.members[place].key);
+    match plan.sockets[place] {
+        Kept::Tcp(_) => Box::new(raw(address, key, Some(identity(me))).await),
+        Kept::Quic(_) => {
+            Box::new(super::quic::raw(address, &identity(me), key, &plan.limits).await)
+        }
+    }
+}
+
+async fn raw_hello(stream: &mut (impl AsyncWrite + Unpin), role: Role) {
     let hello = Hello { chain: CHAIN, role };
     stream.write_all(&handshake::framed(hello.encode())).await.unwrap();
 }
 
 /// Reads until the other side ends the connection, in whatever way.
-async fn until_hung_up(mut stream: TlsStream<TcpStream>) -> Vec<u8> {
+async fn until_hung_up(mut stream: impl AsyncRead + Unpin) -> Vec<u8> {
     let mut bytes = Vec::new();
     let reading = async {
         let mut chunk = [0; 4096];

@@ -4,6 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use quorate_core::Digest;
 use quorate_core::crypto::{ClientSigner as _, PublicKey};
 use quorate_crypto::SecretKey;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -21,8 +22,8 @@ use rustls::server::{AlwaysResolvesServerRawPublicKeys, NoServerSessionStorage};
 use rustls::sign::CertifiedKey;
 use rustls::version::TLS13;
 use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, DistinguishedName, Error,
-    PeerIncompatible, ServerConfig, SignatureScheme,
+    AlertDescription, CertificateError, ClientConfig, DigitallySignedStruct, DistinguishedName,
+    Error, PeerIncompatible, ServerConfig, SignatureScheme,
 };
 use zeroize::Zeroizing;
 
@@ -38,6 +39,7 @@ const PKCS8_PREFIX: [u8; 16] =
 pub struct Identity {
     certified: Arc<CertifiedKey>,
     key: PublicKey,
+    restart_secret: Digest,
 }
 
 /// TLS could not be set up with the given key.
@@ -61,7 +63,14 @@ impl Identity {
         })?;
         let key = secret.public_key();
         let certified = CertifiedKey::new(vec![CertificateDer::from(spki(&key).to_vec())], signing);
-        Ok(Self { certified: Arc::new(certified), key })
+        let restart_secret = Digest::of("quorate restarted", secret.seed());
+        Ok(Self { certified: Arc::new(certified), key, restart_secret })
+    }
+
+    /// Known to this replica alone, the same after a restart: what QUIC's stateless resets are made
+    /// with.
+    pub(super) fn restart_secret(&self) -> &Digest {
+        &self.restart_secret
     }
 
     /// The public half: what others pin.
@@ -102,7 +111,7 @@ fn provider() -> Arc<CryptoProvider> {
 pub(super) fn server_config(
     identity: &Identity,
     allowed: Option<Vec<PublicKey>>,
-) -> Result<Arc<ServerConfig>, TlsError> {
+) -> Result<ServerConfig, TlsError> {
     let provider = provider();
     let pins = allowed.map(|keys| Arc::new(Pins::new(keys, &provider)));
     let builder =
@@ -116,14 +125,14 @@ pub(super) fn server_config(
     // A resumed session would not show its key again.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
-    Ok(Arc::new(config))
+    Ok(config)
 }
 
 /// Who dials: wants exactly the key `server`; shows `identity`, or nothing.
 pub(super) fn client_config(
     identity: Option<&Identity>,
     server: PublicKey,
-) -> Result<Arc<ClientConfig>, TlsError> {
+) -> Result<ClientConfig, TlsError> {
     let provider = provider();
     let pins = Arc::new(Pins::new(vec![server], &provider));
     let builder = ClientConfig::builder_with_provider(provider)
@@ -138,7 +147,7 @@ pub(super) fn client_config(
     };
     config.resumption = Resumption::disabled();
     config.enable_sni = false;
-    Ok(Arc::new(config))
+    Ok(config)
 }
 
 /// Names nothing: the verifier goes by the key. TLS libraries want one anyway.
@@ -146,8 +155,8 @@ pub(super) fn no_name() -> ServerName<'static> {
     ServerName::IpAddress(std::net::Ipv4Addr::UNSPECIFIED.into())
 }
 
-/// Whether a failed handshake is about the other side's key.
-pub(super) fn is_about_the_key(error: &std::io::Error) -> bool {
+/// Whether a handshake failed for the other side's key, or, as the other side says, for ours.
+pub(super) fn is_about_a_key(error: &std::io::Error) -> bool {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
     matches!(
         inner,
@@ -155,6 +164,11 @@ pub(super) fn is_about_the_key(error: &std::io::Error) -> bool {
             Error::InvalidCertificate(_)
                 | Error::NoCertificatesPresented
                 | Error::PeerIncompatible(PeerIncompatible::IncorrectCertificateTypeExtension)
+                | Error::AlertReceived(
+                    AlertDescription::AccessDenied
+                        | AlertDescription::CertificateRequired
+                        | AlertDescription::BadCertificate
+                )
         )
     )
 }

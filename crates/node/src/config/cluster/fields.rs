@@ -5,14 +5,14 @@ use quorate_core::frame;
 
 use super::{GROUP_KEY_BYTES, PROOF_BYTES};
 use crate::config::choice::{
-    Application, LeaderName, PacemakerName, ProtocolName, SCHEME_NAMES, VoteRoute,
+    Application, LeaderName, PacemakerName, ProtocolName, SCHEME_NAMES, TransportName, VoteRoute,
 };
 use crate::config::schema::{Field, Kind, List, Preset, Schema};
 
 pub(in crate::config) static SCHEMA: Schema = Schema {
     title: "What all replicas of the cluster agreed on: this file must say the same everywhere.\n\
-            The digest of everything in it but transport keys and addresses is the chain's\n\
-            identity: replicas whose digests differ do not talk to each other.\n\
+            The digest of everything in it but transport, transport keys and addresses is the\n\
+            chain's identity: replicas whose digests differ do not talk to each other.\n\
             `quorate config show` prints the digest.",
     tables: &[
         ("batch", "What a block may hold."),
@@ -93,6 +93,13 @@ pub(in crate::config) static SCHEMA: Schema = Schema {
             preset: Preset::Absent,
             comment: "The committee's public key, with signatures = \"bls12-381-threshold\" alone. The dealer\n\
                       prints it (`quorate keygen --threshold`).",
+        },
+        Field {
+            key: "transport",
+            kind: Kind::Choice(TransportName::NAMES),
+            preset: Preset::Is("tcp"),
+            comment: "What replicas reach each other by: TLS over TCP, or QUIC, at the UDP port of the same\n\
+                      number. Clients use TLS over TCP with either.",
         },
         Field {
             key: "application",

@@ -42,7 +42,7 @@ async fn a_client_knows_whom_it_talks_to() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clients_and_replicas_at_the_wrong_door_are_refused() {
-    let plan = Plan::new(2);
+    let plan = Plan::new(TransportName::Tcp, 2);
     let one = plan.start(1);
     let address = plan.members[1].address.clone();
     // Without a key TLS itself fails, after the client's side of the handshake.

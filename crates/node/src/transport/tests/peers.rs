@@ -1,6 +1,21 @@
-//! The mesh.
+//! The mesh, over each transport.
 
 use super::*;
+
+over_each_transport!(
+    everybody_reaches_everybody,
+    an_impostor_is_refused_as_dialler_and_as_listener,
+    a_replica_of_another_chain_is_refused_by_name,
+    a_restarted_replica_is_back_whichever_side_dials,
+    a_hundred_thousand_small_messages_arrive_in_order,
+    large_and_small_messages_arrive_whole_and_in_order,
+    a_receiver_that_does_not_read_bounds_everybodys_memory,
+    who_comes_late_hears_only_the_newest,
+    a_newer_connection_takes_the_older_ones_place,
+    a_replica_may_speak_for_itself_only,
+    closing_sends_what_is_queued,
+    a_replica_killed_without_a_word_is_back_at_once,
+);
 
 fn numbered(number: u32, size: usize) -> Bytes {
     let mut bytes = vec![0; size];
@@ -29,9 +44,8 @@ async fn mesh(plan: &Plan) -> Vec<Node> {
     nodes
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn everybody_reaches_everybody() {
-    let plan = Plan::new(4);
+async fn everybody_reaches_everybody(transport: TransportName) {
+    let plan = Plan::new(transport, 4);
     let mut nodes = mesh(&plan).await;
     for node in &nodes {
         node.peers.broadcast(&Bytes::from_static(b"hello all"));
@@ -53,9 +67,8 @@ async fn everybody_reaches_everybody() {
     assert_eq!(value(&nodes[0].counters.dropped_outbound), 2);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_impostor_is_refused_as_dialler_and_as_listener() {
-    let plan = Plan::new(3);
+async fn an_impostor_is_refused_as_dialler_and_as_listener(transport: TransportName) {
+    let plan = Plan::new(transport, 3);
     let mut zero = plan.start(0);
     let two = plan.start(2);
     // Dials 2, is dialled by 0.
@@ -69,9 +82,8 @@ async fn an_impostor_is_refused_as_dialler_and_as_listener() {
     assert!(!zero.peers.is_connected(ReplicaId(1)) && !two.peers.is_connected(ReplicaId(1)));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_replica_of_another_chain_is_refused_by_name() {
-    let plan = Plan::new(2);
+async fn a_replica_of_another_chain_is_refused_by_name(transport: TransportName) {
+    let plan = Plan::new(transport, 2);
     let zero = plan.start(0);
     let one = plan.start_as(1, identity(1), Digest([8; 32]));
     until("both name it", || {
@@ -81,9 +93,8 @@ async fn a_replica_of_another_chain_is_refused_by_name() {
     assert!(zero.peers.connected().is_empty() && one.peers.connected().is_empty());
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_restarted_replica_is_back_whichever_side_dials() {
-    let plan = Plan::new(2);
+async fn a_restarted_replica_is_back_whichever_side_dials(transport: TransportName) {
+    let plan = Plan::new(transport, 2);
     let mut nodes = mesh(&plan).await;
     for restarted in [1u8, 0, 1] {
         let place = usize::from(restarted);
@@ -102,10 +113,9 @@ async fn a_restarted_replica_is_back_whichever_side_dials() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hundred_thousand_small_messages_arrive_in_order() {
+async fn a_hundred_thousand_small_messages_arrive_in_order(transport: TransportName) {
     const COUNT: u32 = 100_000;
-    let mut plan = Plan::new(2);
+    let mut plan = Plan::new(transport, 2);
     plan.limits.queue_messages = COUNT as usize;
     let mut nodes = mesh(&plan).await;
     for n in 0..COUNT {
@@ -121,9 +131,8 @@ async fn a_hundred_thousand_small_messages_arrive_in_order() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn large_and_small_messages_arrive_whole_and_in_order() {
-    let plan = Plan::new(2);
+async fn large_and_small_messages_arrive_whole_and_in_order(transport: TransportName) {
+    let plan = Plan::new(transport, 2);
     let mut nodes = mesh(&plan).await;
     let sizes = [4, 100, 2047, 2048, 16_383, 16_384, 16_385, 131_072, 1 << 20, 16 << 20, 5];
     for (n, size) in sizes.iter().enumerate() {
@@ -135,11 +144,10 @@ async fn large_and_small_messages_arrive_whole_and_in_order() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_receiver_that_does_not_read_bounds_everybodys_memory() {
+async fn a_receiver_that_does_not_read_bounds_everybodys_memory(transport: TransportName) {
     const COUNT: u32 = 8_000;
     const SIZE: usize = 32 << 10;
-    let mut plan = Plan::new(2);
+    let mut plan = Plan::new(transport, 2);
     plan.limits.queue_bytes = 1 << 20;
     plan.inbound = 4;
     let mut nodes = mesh(&plan).await;
@@ -165,9 +173,8 @@ async fn a_receiver_that_does_not_read_bounds_everybodys_memory() {
     assert_eq!(received + value(&counters.dropped_outbound), u64::from(COUNT));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_comes_late_hears_only_the_newest() {
-    let plan = Plan::new(2);
+async fn who_comes_late_hears_only_the_newest(transport: TransportName) {
+    let plan = Plan::new(transport, 2);
     let zero = plan.start(0);
     for n in 0..1000 {
         zero.peers.send(ReplicaId(1), numbered(n, 100));
@@ -180,16 +187,14 @@ async fn who_comes_late_hears_only_the_newest() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_newer_connection_takes_the_older_ones_place() {
-    let plan = Plan::new(2);
+async fn a_newer_connection_takes_the_older_ones_place(transport: TransportName) {
+    let plan = Plan::new(transport, 2);
     let mut one = plan.start(1);
-    let address = plan.members[1].address.clone();
     let me = Role::Peer(ReplicaId(0));
-    let mut first = raw(&address, identity(1).key(), Some(identity(0))).await;
+    let mut first = raw_peer(&plan, 1, 0).await;
     raw_hello(&mut first, me).await;
     until("first is in", || one.peers.is_connected(ReplicaId(0))).await;
-    let mut second = raw(&address, identity(1).key(), Some(identity(0))).await;
+    let mut second = raw_peer(&plan, 1, 0).await;
     raw_hello(&mut second, me).await;
     until_hung_up(first).await;
     until("counted", || value(&one.counters.replaced) == 1).await;
@@ -198,21 +203,18 @@ async fn a_newer_connection_takes_the_older_ones_place() {
     assert!(one.peers.is_connected(ReplicaId(0)));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_replica_may_speak_for_itself_only() {
-    let plan = Plan::new(3);
+async fn a_replica_may_speak_for_itself_only(transport: TransportName) {
+    let plan = Plan::new(transport, 3);
     let two = plan.start(2);
-    let address = plan.members[2].address.clone();
-    let mut liar = raw(&address, identity(2).key(), Some(identity(0))).await;
+    let mut liar = raw_peer(&plan, 2, 0).await;
     raw_hello(&mut liar, Role::Peer(ReplicaId(1))).await;
     until_hung_up(liar).await;
     until("counted", || value(&two.counters.wrong_role) == 1).await;
     assert!(two.peers.connected().is_empty());
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn closing_sends_what_is_queued() {
-    let plan = Plan::new(2);
+async fn closing_sends_what_is_queued(transport: TransportName) {
+    let plan = Plan::new(transport, 2);
     let mut nodes = mesh(&plan).await;
     let one = nodes.pop().unwrap();
     for n in 0..1000 {
@@ -223,4 +225,38 @@ async fn closing_sends_what_is_queued() {
         assert_eq!(number(&next(&mut nodes[0].inbound).await.1), n);
     }
     closing.await.unwrap();
+}
+
+async fn a_replica_killed_without_a_word_is_back_at_once(transport: TransportName) {
+    let mut plan = Plan::new(transport, 2);
+    // That nothing is heard is no way to notice.
+    plan.limits.idle = Duration::from_secs(3600);
+    plan.limits.ping_every = Duration::from_millis(20);
+    for killed in [0u8, 1] {
+        // Its tasks end with its runtime, and nothing is sent any more.
+        let dying = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
+        let old = {
+            let _entered = dying.enter();
+            plan.start(killed)
+        };
+        let mut other = plan.start(1 - killed);
+        let gone = ReplicaId(u16::from(killed));
+        until("both are connected", || {
+            other.peers.is_connected(gone) && old.peers.connected().len() == 1
+        })
+        .await;
+        dying.shutdown_background();
+        let new = plan.start(killed);
+        until("it is back", || new.peers.connected().len() == 1).await;
+        let back = Bytes::from_static(b"back");
+        new.peers.send(ReplicaId(u16::from(1 - killed)), back.clone());
+        assert_eq!(next(&mut other.inbound).await, (gone, back));
+        new.peers.close().await;
+        other.peers.close().await;
+        drop(old);
+    }
 }

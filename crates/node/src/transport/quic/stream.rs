@@ -1,0 +1,162 @@
+//! A connection's one stream each way.
+
+use std::io;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf as _, Bytes};
+use quinn::{ConnectionError, Endpoint, ReadError, RecvStream, SendStream, StoppedError, VarInt};
+use rustls::AlertDescription;
+use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, ReadBuf};
+
+use super::super::carrier;
+
+/// Received pieces that are taken out of the connection at once.
+const PIECES: usize = 32;
+/// TLS alerts are the transport's errors from here on (RFC 9001, section 4.8).
+const CRYPTO_ERRORS: u64 = 0x100;
+
+type Heard = Pin<Box<dyn Future<Output = Result<Option<VarInt>, StoppedError>> + Send + Sync>>;
+
+/// A stream each way, and with it the connection. Dropping it ends that at once.
+pub(in crate::transport) struct Stream {
+    send: SendStream,
+    receive: RecvStream,
+    pieces: [Bytes; PIECES],
+    /// The first piece that is not consumed.
+    first: usize,
+    /// Those from here on are empty.
+    filled: usize,
+    /// That the other side has everything. Waited for once all is written.
+    heard: Option<Heard>,
+    /// The socket, if it is this connection's alone.
+    _endpoint: Option<Endpoint>,
+}
+
+impl Stream {
+    pub(super) fn new(send: SendStream, receive: RecvStream, endpoint: Option<Endpoint>) -> Self {
+        Self {
+            send,
+            receive,
+            pieces: [const { Bytes::new() }; PIECES],
+            first: 0,
+            filled: 0,
+            heard: None,
+            _endpoint: endpoint,
+        }
+    }
+
+    fn unread(&self) -> Option<&Bytes> {
+        self.pieces.get(self.first..self.filled)?.first()
+    }
+}
+
+/// What the system would say of a TCP connection, so that nobody above needs to know QUIC's errors.
+pub(super) fn io_error(error: ConnectionError) -> io::Error {
+    let code = match &error {
+        ConnectionError::TransportError(error) => u64::from(error.code),
+        ConnectionError::ConnectionClosed(close) => u64::from(close.error_code),
+        _ => return error.into(),
+    };
+    match code.checked_sub(CRYPTO_ERRORS).map(u8::try_from) {
+        Some(Ok(alert)) => {
+            io::Error::other(rustls::Error::AlertReceived(AlertDescription::from(alert)))
+        }
+        _ => error.into(),
+    }
+}
+
+impl AsyncBufRead for Stream {
+    fn poll_fill_buf(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<&[u8]>> {
+        let this = self.get_mut();
+        if this.unread().is_none() {
+            let filled = ready!(pin!(this.receive.read_chunks(&mut this.pieces)).poll(cx));
+            (this.first, this.filled) = match filled {
+                Ok(filled) => (0, filled.unwrap_or(0)),
+                Err(ReadError::ConnectionLost(error)) => return Poll::Ready(Err(io_error(error))),
+                Err(error) => return Poll::Ready(Err(error.into())),
+            };
+        }
+        Poll::Ready(Ok(this.unread().map_or(&[], |piece| piece)))
+    }
+
+    fn consume(self: Pin<&mut Self>, count: usize) {
+        let this = self.get_mut();
+        if let Some(piece) = this.pieces.get_mut(this.first) {
+            piece.advance(count);
+            if piece.is_empty() {
+                // Gives the datagram's memory back.
+                *piece = Bytes::new();
+                this.first += 1;
+            }
+        }
+    }
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let available = ready!(self.as_mut().poll_fill_buf(cx))?;
+        let count = available.len().min(into.remaining());
+        into.put_slice(available.get(..count).unwrap_or_default());
+        self.consume(count);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.send).poll_write(cx, bytes).map_err(io::Error::from)
+    }
+
+    /// What was written is sent without being asked to.
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.heard.is_none() {
+            // Ended already is ended as well.
+            let _ = self.send.finish();
+            self.heard = Some(Box::pin(self.send.stopped()));
+        }
+        let Some(heard) = &mut self.heard else { return Poll::Ready(Ok(())) };
+        let result = ready!(heard.as_mut().poll(cx));
+        self.heard = None;
+        Poll::Ready(result.map(|_| ()).map_err(io::Error::from))
+    }
+}
+
+impl carrier::Stream for Stream {
+    fn poll_write_parts(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        stage: &[u8],
+        large: &Bytes,
+    ) -> Poll<io::Result<usize>> {
+        let staged = if stage.is_empty() {
+            0
+        } else {
+            ready!(Pin::new(&mut self.send).poll_write(cx, stage))?
+        };
+        if staged < stage.len() || large.is_empty() {
+            return Poll::Ready(Ok(staged));
+        }
+        let mut large = [large.clone()];
+        match pin!(self.send.write_chunks(&mut large)).poll(cx) {
+            Poll::Ready(Ok(written)) => Poll::Ready(Ok(staged + written.bytes)),
+            Poll::Ready(Err(error)) if staged == 0 => Poll::Ready(Err(error.into())),
+            // The next call says so.
+            Poll::Ready(Err(_)) => Poll::Ready(Ok(staged)),
+            Poll::Pending if staged == 0 => Poll::Pending,
+            Poll::Pending => Poll::Ready(Ok(staged)),
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Where a replica hears the others.
+
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+
+use tokio::net::TcpListener;
+
+use crate::config::TransportName;
+
+/// The socket that other replicas reach this one at; which kind says what they reach it over.
+#[derive(Debug)]
+pub enum PeerSocket {
+    /// TLS 1.3 over TCP.
+    Tcp(TcpListener),
+    /// QUIC.
+    Quic(UdpSocket),
+}
+
+impl PeerSocket {
+    /// Binds `address` (`host:port`; port 0: any free one).
+    ///
+    /// # Errors
+    /// What the system says.
+    pub async fn bind(transport: TransportName, address: &str) -> io::Result<Self> {
+        Ok(match transport {
+            TransportName::Tcp => Self::Tcp(TcpListener::bind(address).await?),
+            TransportName::Quic => {
+                Self::Quic(tokio::net::UdpSocket::bind(address).await?.into_std()?)
+            }
+        })
+    }
+
+    /// What others reach it over.
+    #[must_use]
+    pub fn transport(&self) -> TransportName {
+        match self {
+            Self::Tcp(_) => TransportName::Tcp,
+            Self::Quic(_) => TransportName::Quic,
+        }
+    }
+
+    /// Where it is bound.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        match self {
+            Self::Tcp(listener) => listener.local_addr(),
+            Self::Quic(socket) => socket.local_addr(),
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! TLS 1.3 over TCP.
+
+use std::io::{self, IoSlice};
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use quorate_core::crypto::PublicKey;
+use rustls::{ClientConfig, ConnectionCommon, ServerConfig};
+use tokio::io::{AsyncWrite as _, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
+
+use super::Limits;
+use super::carrier::{self, Carrier};
+use super::handshake::{Established, HandshakeError, greet, within};
+use super::hello::{Hello, Role};
+use super::tls::{self, Identity, TlsError};
+
+/// TLS reads 4 KiB at a time; this turns many small system calls into one.
+const PEER_READ_BYTES: usize = 64 << 10;
+const CLIENT_READ_BYTES: usize = 16 << 10;
+/// Ciphertext that may wait for the socket: what one system call can take.
+const TLS_BUFFER_BYTES: usize = 256 << 10;
+
+pub(super) type Stream = TlsStream<BufReader<TcpStream>>;
+
+/// Where TCP connections arrive.
+pub(super) struct Tcp {
+    listener: TcpListener,
+    accepts: Arc<ServerConfig>,
+}
+
+impl Tcp {
+    /// Those who connect to `listener` are shown `identity`, and must show a key among `allowed`,
+    /// or none.
+    pub(super) fn new(
+        listener: TcpListener,
+        identity: &Identity,
+        allowed: Option<Vec<PublicKey>>,
+    ) -> Result<Self, TlsError> {
+        Ok(Self { listener, accepts: Arc::new(tls::server_config(identity, allowed)?) })
+    }
+}
+
+impl Carrier for Tcp {
+    type Stream = Stream;
+    type Arrival = (TcpStream, Arc<ServerConfig>);
+    type Way = Arc<ClientConfig>;
+
+    async fn arrival(&self) -> io::Result<(Self::Arrival, IpAddr)> {
+        let (tcp, address) = self.listener.accept().await?;
+        Ok(((tcp, Arc::clone(&self.accepts)), address.ip()))
+    }
+
+    async fn receive(
+        (tcp, config): Self::Arrival,
+        hello: Hello,
+        limits: Limits,
+    ) -> Result<Established<Stream>, HandshakeError> {
+        within(&limits, async {
+            let tcp = buffered(tcp, &hello)?;
+            let mut stream = TlsAcceptor::from(config).accept(tcp).await?;
+            widen(stream.get_mut().1);
+            let key = shown(stream.get_ref().1);
+            greet(stream.into(), key, hello, &limits).await
+        })
+        .await
+    }
+
+    fn way(identity: &Identity, key: PublicKey, _: &Limits) -> Result<Self::Way, TlsError> {
+        Ok(Arc::new(tls::client_config(Some(identity), key)?))
+    }
+
+    async fn dial(
+        way: &Self::Way,
+        address: &str,
+        hello: Hello,
+        limits: Limits,
+    ) -> Result<Established<Stream>, HandshakeError> {
+        let connecting = tokio::time::timeout(limits.handshake, TcpStream::connect(address)).await;
+        let tcp = connecting
+            .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+            .map_err(HandshakeError::Unreachable)?;
+        within(&limits, async {
+            let tcp = buffered(tcp, &hello)?;
+            let connecting = TlsConnector::from(Arc::clone(way)).connect(tls::no_name(), tcp);
+            let mut stream = connecting.await?;
+            widen(stream.get_mut().1);
+            let key = shown(stream.get_ref().1);
+            greet(stream.into(), key, hello, &limits).await
+        })
+        .await
+    }
+
+    /// The system tells the other sides.
+    fn close(self) -> impl Future<Output = ()> + Send {
+        drop(self);
+        std::future::ready(())
+    }
+}
+
+impl carrier::Stream for Stream {
+    fn poll_write_parts(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        stage: &[u8],
+        large: &Bytes,
+    ) -> Poll<io::Result<usize>> {
+        self.poll_write_vectored(cx, &[IoSlice::new(stage), IoSlice::new(large)])
+    }
+}
+
+fn buffered(tcp: TcpStream, hello: &Hello) -> io::Result<BufReader<TcpStream>> {
+    tcp.set_nodelay(true)?;
+    let bytes = match hello.role {
+        Role::Server(_) => CLIENT_READ_BYTES,
+        Role::Peer(_) | Role::Client => PEER_READ_BYTES,
+    };
+    Ok(BufReader::with_capacity(bytes, tcp))
+}
+
+fn widen<Side>(connection: &mut ConnectionCommon<Side>) {
+    connection.set_buffer_limit(Some(TLS_BUFFER_BYTES));
+}
+
+fn shown<Side>(connection: &ConnectionCommon<Side>) -> Option<PublicKey> {
+    connection.peer_certificates().and_then(|shown| tls::key_of(shown.first()?))
+}

@@ -1,0 +1,60 @@
+//! What is QUIC's alone.
+
+use std::net::UdpSocket;
+
+use super::super::carrier::Carrier as _;
+use super::super::handshake::HandshakeError;
+use super::super::quic::Quic;
+use super::*;
+
+/// What somebody sends first who dials replica 1.
+async fn first_datagram() -> Vec<u8> {
+    let sink = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let address = sink.local_addr().unwrap().to_string();
+    let limits = Limits { handshake: PATIENCE, ..Limits::peers() };
+    let way = Quic::way(&identity(0), identity(1).key(), &limits).unwrap();
+    let hello = Hello::peer(CHAIN, ReplicaId(0));
+    let mut datagram = vec![0; 1 << 16];
+    let count = tokio::select! {
+        _ = Quic::dial(&way, &address, hello, limits) => panic!("a connection to nobody"),
+        count = sink.recv(&mut datagram) => count.unwrap(),
+    };
+    datagram.truncate(count);
+    datagram
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_made_up_address_takes_no_place() {
+    let mut plan = Plan::new(TransportName::Quic, 2);
+    plan.limits.connections_per_address = 1;
+    // Whoever took the place would keep it.
+    plan.limits.handshake = Duration::from_secs(3600);
+    let node = plan.start(1);
+    let datagram = first_datagram().await;
+    assert!(datagram.len() >= 1200, "a first datagram has at least 1200 bytes");
+    // Somebody who does not receive what is answered.
+    let forger = UdpSocket::bind("127.0.0.1:0").unwrap();
+    forger.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut answer = vec![0; 1 << 16];
+    for _ in 0..10 {
+        forger.send_to(&datagram, &plan.members[1].address).unwrap();
+        let count = forger.recv(&mut answer).unwrap();
+        // A retry: of the third of four long kinds, and no more than was sent.
+        assert_eq!(answer[0] >> 4, 0b1111);
+        assert!(count < 200, "{count}");
+    }
+    let zero = plan.start(0);
+    until("connected", || zero.peers.is_connected(ReplicaId(1))).await;
+    assert_eq!(value(&node.counters.too_many_connections), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dial_that_nobody_answers_is_no_failed_handshake() {
+    let nobody = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = nobody.local_addr().unwrap().to_string();
+    let limits = Limits { handshake: Duration::from_millis(50), ..Limits::peers() };
+    let way = Quic::way(&identity(0), identity(1).key(), &limits).unwrap();
+    let hello = Hello::peer(CHAIN, ReplicaId(0));
+    let error = Quic::dial(&way, &address, hello, limits).await.err().unwrap();
+    assert!(matches!(error, HandshakeError::Unreachable(_)), "{error:?}");
+}

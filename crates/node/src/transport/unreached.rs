@@ -1,0 +1,92 @@
+//! A peer that cannot be reached, told seldom and with what to do about it.
+
+use std::time::Duration;
+
+use quorate_core::ReplicaId;
+use tokio::time::Instant;
+
+use super::handshake::HandshakeError;
+use crate::config::TransportName;
+
+/// Replicas that are started one after the other are no news.
+const FIRST_AFTER: Duration = Duration::from_secs(5);
+/// Then each time twice as long passes, up to this.
+const AT_LEAST_EVERY: Duration = Duration::from_secs(600);
+
+/// What is to be said of one peer.
+pub(super) struct Unreached {
+    peer: ReplicaId,
+    address: String,
+    transport: TransportName,
+    since: Option<Instant>,
+    /// How long after the first failure it is told next.
+    due: Duration,
+}
+
+impl Unreached {
+    pub(super) fn new(peer: ReplicaId, address: &str, transport: TransportName) -> Self {
+        let address = address.to_owned();
+        Self { peer, address, transport, since: None, due: FIRST_AFTER }
+    }
+
+    pub(super) fn reached(&mut self) {
+        if self.due > FIRST_AFTER {
+            tracing::info!("replica {} at {} is reached again", self.peer.0, self.address);
+        }
+        (self.since, self.due) = (None, FIRST_AFTER);
+    }
+
+    pub(super) fn failed(&mut self, error: &HandshakeError) {
+        let waited = self.since.get_or_insert_with(Instant::now).elapsed();
+        if waited >= self.due {
+            tracing::warn!("{}", self.text(error));
+            self.due = waited + self.due.min(AT_LEAST_EVERY);
+        }
+    }
+
+    /// What is wrong and what to look at.
+    pub(super) fn text(&self, error: &HandshakeError) -> String {
+        let (what, remedy) = match error {
+            HandshakeError::Unreachable(source) => (
+                format!("nothing answers over {} ({source})", self.spelled()),
+                format!(
+                    "is it started, does its cluster.toml say transport = \"{}\" as the one here, and do \
+                     firewalls let {} through?",
+                    self.transport,
+                    self.packets(),
+                ),
+            ),
+            HandshakeError::Io(source) => (
+                format!("the handshake failed ({source})"),
+                "is it a replica that listens there, of a version that goes with this one?".to_owned(),
+            ),
+            HandshakeError::Key => (
+                "it has another transport key than cluster.toml says, or takes this one's for wrong"
+                    .to_owned(),
+                "compare transport_key of both in the cluster.toml of both".to_owned(),
+            ),
+            HandshakeError::Refused(refusal) => {
+                (format!("it {refusal}"), "compare the cluster.toml of both".to_owned())
+            }
+            HandshakeError::TimedOut => (
+                "it answered, and did not finish the handshake in time".to_owned(),
+                "is it overloaded, or the network?".to_owned(),
+            ),
+        };
+        format!("replica {} at {} is not reached: {what}; {remedy}", self.peer.0, self.address)
+    }
+
+    fn spelled(&self) -> &'static str {
+        match self.transport {
+            TransportName::Tcp => "TCP",
+            TransportName::Quic => "QUIC",
+        }
+    }
+
+    fn packets(&self) -> &'static str {
+        match self.transport {
+            TransportName::Tcp => "TCP",
+            TransportName::Quic => "UDP",
+        }
+    }
+}
