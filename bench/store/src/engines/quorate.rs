@@ -1,0 +1,55 @@
+//! This store.
+
+use super::{Durable, Engine, Failure, Key, Put, Setup, Value, copy};
+use quorate_store::lazy_trie::{Batch, Durability, Options, Store};
+use std::path::Path;
+
+pub struct Quorate(Store);
+
+impl Quorate {
+    pub fn open(folder: &Path, setup: Setup) -> Result<Quorate, Failure> {
+        let durability = match setup.durable {
+            Durable::Os => Durability::Os,
+            Durable::Sync => Durability::Sync,
+        };
+        let mut options = Options { durability, ..Options::default() };
+        options.bucket_items = setup.bucket_items.unwrap_or(options.bucket_items);
+        Ok(Quorate(Store::open(folder, options)?.0))
+    }
+}
+
+impl Engine for Quorate {
+    fn read(&self, key: &Key, value: &mut Value) -> Result<bool, Failure> {
+        self.0.snapshot()?.get_ref(key)?.map_or(Ok(false), |bytes| copy(bytes, value))
+    }
+
+    fn write(&self, puts: &[Put]) -> Result<(), Failure> {
+        if let [(key, value)] = puts {
+            return Ok(self.0.put(key, value)?);
+        }
+        let mut batch = Batch::new();
+        for (key, value) in puts {
+            batch.put(key, value)?;
+        }
+        Ok(self.0.write(&batch)?)
+    }
+
+    fn modify(&self, key: &Key, change: &mut dyn FnMut(&mut Value)) -> Result<(), Failure> {
+        Ok(self.0.merge(key, |value| {
+            let mut value: Value = value?.try_into().ok()?;
+            change(&mut value);
+            Some(value.to_vec())
+        })?)
+    }
+
+    /// The second gives back the slots that the first has freed.
+    fn settle(&self) -> Result<(), Failure> {
+        self.0.checkpoint()?;
+        Ok(self.0.checkpoint()?)
+    }
+
+    fn tree_bytes(&self) -> Option<[u64; 2]> {
+        let statistics = self.0.statistics();
+        Some([statistics.node_slot_bytes, statistics.bucket_slot_bytes])
+    }
+}
