@@ -14,7 +14,7 @@ NAME ?= batch-sizes
 TARGET ?= operations
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench bench-matrix bench-crypto bench-transport bench-store bench-store-full bench-store-threshold bench-store-lint study studies-quick crash-store kill-store loom coverage pictures sim seeds soak twins mutants model spec audit format-check lint deny docs wasm unit fuzz-store header bindings
+.PHONY: help demo test bench bench-matrix bench-crypto bench-transport bench-store bench-store-full bench-store-threshold bench-store-test study studies-quick crash-store kill-store loom coverage pictures sim seeds soak twins mutants model spec audit format-check lint deny docs wasm unit fuzz-store header bindings
 
 help: ## Print this.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-21s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -57,8 +57,10 @@ bench-store-full: ## The store with 10^8 items: some 25 GiB of disk, about an ho
 bench-store-threshold: ## The store's threshold of sluggish splitting against time and footprint: a quarter of an hour, resumable.
 	cd bench/store && $(CARGO) run $(LOCKED) --release -- threshold $(ARGS)
 
-bench-store-lint: ## Format and lints of the benchmark, which `make test` does not build (needs clang and cmake).
-	cd bench/store && $(CARGO) fmt --check && $(CARGO) clippy $(LOCKED) --release --features all --all-targets -- -D warnings
+bench-store-test: ## Format, lints and tests of the store's benchmark, which `make test` does not build (needs clang and cmake).
+	cd bench/store && $(CARGO) fmt --check
+	cd bench/store && $(CARGO) clippy $(LOCKED) --release --features all --all-targets -- -D warnings
+	cd bench/store && $(CARGO) test $(LOCKED) --release --features all
 
 crash-store: ## Lose the power of a store in 100,000 ways and more; ARGS="states seed".
 	$(CARGO) run $(LOCKED) --release --package quorate-store --example crash_states -- $(ARGS)

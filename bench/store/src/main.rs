@@ -8,6 +8,8 @@ mod progress;
 mod report;
 mod rows;
 mod task;
+#[cfg(test)]
+mod tests;
 mod threshold;
 mod workload;
 
@@ -58,8 +60,9 @@ fn main() {
     }
 }
 
-/// What [`task::Task::run`] starts.
+/// What [`task::Task::run`] starts. It ends with whom it was started by, so that an interrupted run leaves no process behind.
 fn task(arguments: &[String]) -> Result<(), Failure> {
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
     let text = arguments.get(1).ok_or("task wants a task")?;
     serde_json::from_str::<task::Task>(text)?.perform()
 }

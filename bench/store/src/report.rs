@@ -181,7 +181,9 @@ impl Results<'_> {
                 }),
             ]);
         }
-        table(text, &head, &body);
+        if !body.is_empty() {
+            table(text, &head, &body);
+        }
     }
 
     /// The most that the tree was of the data: when all was written out, or at any time, with the slots that wait for a checkpoint.

@@ -1,8 +1,11 @@
 //! This store.
 
 use super::{Durable, Engine, Failure, Key, Put, Setup, Value, copy};
-use quorate_store::lazy_trie::{Batch, Durability, Options, Store};
+use quorate_store::lazy_trie::{Batch, Durability, Error, Options, Store};
 use std::path::Path;
+use std::time::{Duration, Instant};
+
+const LOCK_WAIT: Duration = Duration::from_secs(10);
 
 pub struct Quorate(Store);
 
@@ -14,7 +17,16 @@ impl Quorate {
         };
         let mut options = Options { durability, ..Options::default() };
         options.bucket_items = setup.bucket_items.unwrap_or(options.bucket_items);
-        Ok(Quorate(Store::open(folder, options)?.0))
+        let begun = Instant::now();
+        loop {
+            match Store::open(folder, options.clone()) {
+                // A process that was killed a moment ago is still on its way out.
+                Err(Error::Lock(_)) if begun.elapsed() < LOCK_WAIT => {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                opened => return Ok(Quorate(opened?.0)),
+            }
+        }
     }
 }
 
