@@ -57,7 +57,7 @@ impl Engine for Rocks {
         for (key, value) in puts {
             batch.put(key, value);
         }
-        Ok(self.database.write_opt(&batch, &self.write)?)
+        Ok(self.database.write_opt(batch, &self.write)?)
     }
 
     fn modify(&self, key: &Key, change: &mut dyn FnMut(&mut Value)) -> Result<(), Failure> {
