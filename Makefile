@@ -14,10 +14,10 @@ NAME ?= batch-sizes
 TARGET ?= operations
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench bench-matrix bench-crypto bench-transport bench-store study studies-quick crash-store kill-store loom coverage pictures sim seeds soak twins mutants model spec audit format-check lint deny docs wasm unit fuzz-store header bindings
+.PHONY: help demo test bench bench-matrix bench-crypto bench-transport bench-store bench-store-full bench-store-threshold bench-store-test study studies-quick crash-store kill-store loom coverage pictures sim seeds soak twins mutants model spec audit format-check lint deny docs wasm unit fuzz-store header bindings
 
 help: ## Print this.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-21s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: ## Run a cluster with load on this machine, kill its leader, check every answer.
 	$(CARGO) run $(LOCKED) --release --bin quorate -- demo --seconds 20 $(ARGS)
@@ -47,8 +47,20 @@ studies-quick: ## Run every study of experiments/ in its quick form: to see that
 			|| exit 1; \
 	done
 
-bench-store: ## The store beside LMDB, redb, fjall and RocksDB (needs clang and cmake); ARGS="--items 10000000 --durable sync --batch 1000".
-	cd bench/store && $(CARGO) run $(LOCKED) --release --features all -- --folder target/data $(ARGS)
+bench-store: ## The store beside LMDB, redb, fjall and RocksDB (needs clang and cmake), resumable; ARGS="--items 10000000", "--help".
+	cd bench/store && $(CARGO) run $(LOCKED) --release --features all -- $(ARGS)
+
+bench-store-full: ## The store with 10^8 items: some 25 GiB of disk, about an hour, resumable; ARGS="--engines quorate,lmdb" for LMDB too.
+	cd bench/store && $(CARGO) run $(LOCKED) --release --features heed -- \
+		--engines quorate --items 100000000 --seconds 60 --out target/results/full $(ARGS)
+
+bench-store-threshold: ## The store's threshold of sluggish splitting against time and footprint: a quarter of an hour, resumable.
+	cd bench/store && $(CARGO) run $(LOCKED) --release -- threshold $(ARGS)
+
+bench-store-test: ## Format, lints and tests of the store's benchmark, which `make test` does not build (needs clang and cmake).
+	cd bench/store && $(CARGO) fmt --check
+	cd bench/store && $(CARGO) clippy $(LOCKED) --release --features all --all-targets -- -D warnings
+	cd bench/store && $(CARGO) test $(LOCKED) --release --features all
 
 crash-store: ## Lose the power of a store in 100,000 ways and more; ARGS="states seed".
 	$(CARGO) run $(LOCKED) --release --package quorate-store --example crash_states -- $(ARGS)

@@ -1,5 +1,7 @@
 //! The workloads of YCSB: keys, values, and which item an operation is about.
 
+use serde::{Deserialize, Serialize};
+
 /// Keys have this many bytes.
 pub const KEY_BYTES: usize = 23;
 /// Values have this many bytes.
@@ -7,13 +9,20 @@ pub const VALUE_BYTES: usize = 128;
 /// YCSB's constant of its Zipfian distribution.
 const ZIPFIAN: f64 = 0.99;
 
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
 /// SplitMix64.
 #[derive(Clone)]
 pub struct Random(pub u64);
 
 impl Random {
+    /// As it is after `draws` numbers.
+    pub fn after(seed: u64, draws: u64) -> Random {
+        Random(seed.wrapping_add(GOLDEN.wrapping_mul(draws)))
+    }
+
     pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        self.0 = self.0.wrapping_add(GOLDEN);
         scramble(self.0)
     }
 
@@ -35,7 +44,7 @@ fn scramble(mut z: u64) -> u64 {
 /// The key of item `number`: "user" and nineteen digits, in no order, as YCSB's.
 pub fn key(number: u64) -> [u8; KEY_BYTES] {
     let mut key = *b"user0000000000000000000";
-    let mut rest = scramble(number.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5bd1_e995);
+    let mut rest = scramble(number.wrapping_mul(GOLDEN) ^ 0x5bd1_e995);
     for digit in key[4..].iter_mut().rev() {
         *digit = b'0' + (rest % 10) as u8;
         rest /= 10;
@@ -43,18 +52,34 @@ pub fn key(number: u64) -> [u8; KEY_BYTES] {
     key
 }
 
-/// A value that says whose it is in its first eight bytes.
-pub fn value(number: u64, random: &mut Random) -> [u8; VALUE_BYTES] {
+/// A value that says whose it is in its first eight bytes, which of its item's it is in the next, and follows from the two.
+pub fn value(number: u64, stamp: u64) -> [u8; VALUE_BYTES] {
     let mut value = [0; VALUE_BYTES];
+    let mut random = Random(scramble(number) ^ stamp);
     for chunk in value.chunks_mut(8) {
         chunk.copy_from_slice(&random.next().to_le_bytes());
     }
     value[..8].copy_from_slice(&number.to_le_bytes());
+    value[8..16].copy_from_slice(&stamp.to_le_bytes());
     value
 }
 
+/// Whose a value says it is.
+pub fn owner(value: &[u8; VALUE_BYTES]) -> u64 {
+    word(value, 0)
+}
+
+/// Which of its item's values it says it is.
+pub fn stamp(value: &[u8; VALUE_BYTES]) -> u64 {
+    word(value, 8)
+}
+
+fn word(value: &[u8; VALUE_BYTES], at: usize) -> u64 {
+    value[at..].first_chunk().copied().map_or(0, u64::from_le_bytes)
+}
+
 /// What share of the operations changes something, and how.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mix {
     pub name: char,
     pub reads_percent: u64,
@@ -70,7 +95,8 @@ pub const MIXES: [Mix; 4] = [
 ];
 
 /// Which items are asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Spread {
     Uniform,
     Zipfian,
@@ -87,6 +113,7 @@ pub struct Chooser {
 }
 
 impl Chooser {
+    /// For a Zipfian spread, this adds up a term for each item.
     pub fn new(items: u64, spread: Spread) -> Chooser {
         let zeta_of = |n: u64| (1..=n).map(|i| (i as f64).powf(-ZIPFIAN)).sum::<f64>();
         let zeta = if spread == Spread::Zipfian { zeta_of(items) } else { 0.0 };
