@@ -80,7 +80,7 @@ pub fn disk_factor(name: &str) -> f64 {
     match name {
         "quorate" => 1.5,
         "redb" | "redb-none" => 4.0,
-        _ => 2.5,
+        _ => 3.0,
     }
 }
 
