@@ -48,7 +48,7 @@ pub(super) trait Carrier: Send + 'static {
     ) -> impl Future<Output = Result<Established<Self::Stream>, HandshakeError>> + Send;
 
     /// The way to whoever shows `key`; it is shown `identity`.
-    fn way(identity: &Identity, key: PublicKey, limits: &Limits) -> Result<Self::Way, TlsError>;
+    fn way(identity: &Identity, key: PublicKey) -> Result<Self::Way, TlsError>;
 
     /// Dials `address` (`host:port`): TLS and hello, within the limit's time.
     fn dial(

@@ -179,7 +179,7 @@ impl Shared {
         let (closing, closes) = watch::channel(false);
         let mut tasks = JoinSet::new();
         for (index, member) in self.members.iter().enumerate().skip(self.me.index() + 1) {
-            let way = C::way(identity, member.key, &self.limits)?;
+            let way = C::way(identity, member.key)?;
             let id = ReplicaId(index as u16);
             let jitter = Jitter(seed ^ (u64::from(self.me.0) << 32 | u64::from(id.0)));
             tasks.spawn(self.clone().dial_forever::<C>(id, way, jitter, closes.clone()));

@@ -21,9 +21,8 @@ use aws_lc_rs::hmac;
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn::udp::UdpSocketState;
 use quinn::{
-    ClientConfig, Connection, ConnectionError, ConnectionId, ConnectionIdGenerator, Endpoint,
-    EndpointConfig, IdleTimeout, Incoming, MtuDiscoveryConfig, ServerConfig, TokioRuntime,
-    TransportConfig, VarInt,
+    ClientConfig, Connection, ConnectionId, ConnectionIdGenerator, Endpoint, EndpointConfig,
+    Incoming, MtuDiscoveryConfig, ServerConfig, TokioRuntime, TransportConfig, VarInt,
 };
 use quorate_core::Digest;
 use quorate_core::crypto::PublicKey;
@@ -52,6 +51,8 @@ const SOCKET_BYTES: usize = 4 << 20;
 /// The round trip assumed before one was measured. Three of them pass until a first packet without
 /// an answer is sent again: a replica that comes up is found as soon as over TCP.
 const FIRST_ROUND_TRIP: Duration = Duration::from_millis(100);
+/// Most addresses of a name that are tried.
+const MAX_ADDRESSES: usize = 8;
 /// Length of the number that tells a connection from others of the same socket.
 const NUMBER_BYTES: usize = 8;
 /// What is kept of somebody whose arrival was not looked at yet.
@@ -75,7 +76,7 @@ impl Quic {
         let tls = QuicServerConfig::try_from(tls).map_err(no_initial_suite)?;
         let mut accepts = ServerConfig::with_crypto(Arc::new(tls));
         accepts
-            .transport_config(transport(limits))
+            .transport_config(transport())
             .migration(false)
             .max_incoming(limits.connections)
             .incoming_buffer_size(ARRIVAL_BYTES)
@@ -124,12 +125,12 @@ impl Carrier for Quic {
         .await
     }
 
-    fn way(identity: &Identity, key: PublicKey, limits: &Limits) -> Result<ClientConfig, TlsError> {
+    fn way(identity: &Identity, key: PublicKey) -> Result<ClientConfig, TlsError> {
         let mut tls = tls::client_config(Some(identity), key)?;
         tls.alpn_protocols = vec![SPOKEN.to_vec()];
         let tls = QuicClientConfig::try_from(tls).map_err(no_initial_suite)?;
         let mut dials = ClientConfig::new(Arc::new(tls));
-        dials.transport_config(transport(limits));
+        dials.transport_config(transport());
         Ok(dials)
     }
 
@@ -139,9 +140,7 @@ impl Carrier for Quic {
         hello: Hello,
         limits: Limits,
     ) -> Result<Established<Stream>, HandshakeError> {
-        let connecting = tokio::time::timeout(limits.handshake, connect(way, address)).await;
-        let (endpoint, connection) = connecting
-            .unwrap_or(Err(HandshakeError::Unreachable(io::ErrorKind::TimedOut.into())))?;
+        let (endpoint, connection) = connect(way, address, &limits).await?;
         within(&limits, async {
             let (send, receive) = connection.open_bi().await.map_err(stream::io_error)?;
             let key = shown(&connection);
@@ -160,33 +159,39 @@ impl Carrier for Quic {
 async fn connect(
     way: &ClientConfig,
     address: &str,
+    limits: &Limits,
 ) -> Result<(Endpoint, Connection), HandshakeError> {
+    let found = tokio::net::lookup_host(address).await.map_err(HandshakeError::Unreachable)?;
+    let addresses: Vec<SocketAddr> = found.take(MAX_ADDRESSES).collect();
+    let patience = limits.handshake / addresses.len().max(1) as u32;
     let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
-    for address in tokio::net::lookup_host(address).await.map_err(HandshakeError::Unreachable)? {
-        let here: IpAddr = match address {
-            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-        };
-        let socket = UdpSocket::bind((here, 0));
-        let endpoint = socket.and_then(|socket| endpoint(EndpointConfig::default(), None, socket));
-        let endpoint = endpoint.map_err(HandshakeError::Unreachable)?;
-        let name = tls::no_name().to_str().into_owned();
-        let connecting = match endpoint.connect_with(way.clone(), address, &name) {
-            Ok(connecting) => connecting,
-            Err(error) => {
-                last = io::Error::other(error);
-                continue;
-            }
-        };
-        match connecting.await {
-            Ok(connection) => return Ok((endpoint, connection)),
-            Err(error @ (ConnectionError::TimedOut | ConnectionError::Reset)) => {
-                last = error.into();
-            }
-            Err(error) => return Err(stream::io_error(error).into()),
+    for address in addresses {
+        match tokio::time::timeout(patience, connect_to(way, address)).await {
+            Ok(Err(HandshakeError::Unreachable(error))) => last = error,
+            Ok(done) => return done,
+            Err(_) => last = io::ErrorKind::TimedOut.into(),
         }
     }
     Err(HandshakeError::Unreachable(last))
+}
+
+async fn connect_to(
+    way: &ClientConfig,
+    address: SocketAddr,
+) -> Result<(Endpoint, Connection), HandshakeError> {
+    let here: IpAddr = match address {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let socket = UdpSocket::bind((here, 0));
+    let endpoint = socket.and_then(|socket| endpoint(EndpointConfig::default(), None, socket));
+    let endpoint = endpoint.map_err(HandshakeError::Unreachable)?;
+    let name = tls::no_name().to_str().into_owned();
+    let connecting = endpoint.connect_with(way.clone(), address, &name);
+    let connecting =
+        connecting.map_err(|error| HandshakeError::Unreachable(io::Error::other(error)))?;
+    let connection = connecting.await.map_err(stream::io_error)?;
+    Ok((endpoint, connection))
 }
 
 /// An end of connections, on the current tokio runtime.
@@ -238,7 +243,7 @@ impl ConnectionIdGenerator for Numbers {
     }
 }
 
-fn transport(limits: &Limits) -> Arc<TransportConfig> {
+fn transport() -> Arc<TransportConfig> {
     let mut config = TransportConfig::default();
     let mut discovery = MtuDiscoveryConfig::default();
     discovery.upper_bound(MAX_DATAGRAM_BYTES);
@@ -251,8 +256,8 @@ fn transport(limits: &Limits) -> Arc<TransportConfig> {
         .send_window(SEND_WINDOW_BYTES)
         .initial_rtt(FIRST_ROUND_TRIP)
         .mtu_discovery_config(Some(discovery))
-        // Pings are ours, as over TCP; this is for when the other side is gone.
-        .max_idle_timeout(IdleTimeout::try_from(limits.idle).ok());
+        // Pings and their absence are watched over the stream, as over TCP.
+        .max_idle_timeout(None);
     Arc::new(config)
 }
 
@@ -274,9 +279,9 @@ pub(super) async fn raw(
     identity: &Identity,
     key: PublicKey,
     limits: &Limits,
-) -> Stream {
-    let way = Quic::way(identity, key, limits).expect("a way");
-    let (endpoint, connection) = connect(&way, address).await.expect("a connection");
-    let (send, receive) = connection.open_bi().await.expect("a stream");
-    Stream::new(send, receive, Some(endpoint))
+) -> Result<Stream, HandshakeError> {
+    let way = Quic::way(identity, key).expect("a way");
+    let (endpoint, connection) = connect(&way, address, limits).await?;
+    let (send, receive) = connection.open_bi().await.map_err(stream::io_error)?;
+    Ok(Stream::new(send, receive, Some(endpoint)))
 }

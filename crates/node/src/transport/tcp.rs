@@ -70,7 +70,7 @@ impl Carrier for Tcp {
         .await
     }
 
-    fn way(identity: &Identity, key: PublicKey, _: &Limits) -> Result<Self::Way, TlsError> {
+    fn way(identity: &Identity, key: PublicKey) -> Result<Self::Way, TlsError> {
         Ok(Arc::new(tls::client_config(Some(identity), key)?))
     }
 

@@ -214,7 +214,7 @@ async fn raw_peer(plan: &Plan, server: u8, me: u8) -> Box<dyn Bytewise> {
     match plan.sockets[place] {
         Kept::Tcp(_) => Box::new(raw(address, key, Some(identity(me))).await),
         Kept::Quic(_) => {
-            Box::new(super::quic::raw(address, &identity(me), key, &plan.limits).await)
+            Box::new(super::quic::raw(address, &identity(me), key, &plan.limits).await.unwrap())
         }
     }
 }

@@ -3,7 +3,6 @@
 use std::net::UdpSocket;
 
 use super::super::carrier::Carrier as _;
-use super::super::handshake::HandshakeError;
 use super::super::quic::Quic;
 use super::*;
 
@@ -12,7 +11,7 @@ async fn first_datagram() -> Vec<u8> {
     let sink = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
     let address = sink.local_addr().unwrap().to_string();
     let limits = Limits { handshake: PATIENCE, ..Limits::peers() };
-    let way = Quic::way(&identity(0), identity(1).key(), &limits).unwrap();
+    let way = Quic::way(&identity(0), identity(1).key()).unwrap();
     let hello = Hello::peer(CHAIN, ReplicaId(0));
     let mut datagram = vec![0; 1 << 16];
     let count = tokio::select! {
@@ -46,15 +45,4 @@ async fn a_made_up_address_takes_no_place() {
     let zero = plan.start(0);
     until("connected", || zero.peers.is_connected(ReplicaId(1))).await;
     assert_eq!(value(&node.counters.too_many_connections), 0);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_dial_that_nobody_answers_is_no_failed_handshake() {
-    let nobody = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let address = nobody.local_addr().unwrap().to_string();
-    let limits = Limits { handshake: Duration::from_millis(50), ..Limits::peers() };
-    let way = Quic::way(&identity(0), identity(1).key(), &limits).unwrap();
-    let hello = Hello::peer(CHAIN, ReplicaId(0));
-    let error = Quic::dial(&way, &address, hello, limits).await.err().unwrap();
-    assert!(matches!(error, HandshakeError::Unreachable(_)), "{error:?}");
 }

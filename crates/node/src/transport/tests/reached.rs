@@ -2,6 +2,8 @@
 
 use std::io::ErrorKind;
 
+use tokio::net::TcpSocket;
+
 use super::super::carrier::Carrier;
 use super::super::handshake::HandshakeError;
 use super::super::quic::Quic;
@@ -9,24 +11,32 @@ use super::super::tcp::Tcp;
 use super::super::unreached::Unreached;
 use super::*;
 
-/// How dialling over `C` fails where the other side uses `theirs`.
-async fn failure<C: Carrier>(theirs: TransportName, key: u8) -> HandshakeError {
-    let plan = Plan::new(theirs, 2);
-    let _one = plan.start(1);
-    let limits = Limits { handshake: Duration::from_millis(500), ..Limits::peers() };
-    let way = C::way(&identity(0), identity(key).key(), &limits).unwrap();
+/// How dialling `address` over `C` fails.
+async fn failure<C: Carrier>(address: &str, key: u8, patience: Duration) -> HandshakeError {
+    let limits = Limits { handshake: patience, ..Limits::peers() };
+    let way = C::way(&identity(0), identity(key).key()).unwrap();
     let hello = Hello::peer(Digest([9; 32]), ReplicaId(0));
-    C::dial(&way, &plan.members[1].address, hello, limits).await.err().expect("no failure")
+    C::dial(&way, address, hello, limits).await.err().expect("no failure")
 }
 
+/// As where the other side uses the other transport: the port is nobody else's either.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn another_transport_on_the_other_side_is_named_with_the_remedy() {
-    let refused = failure::<Tcp>(TransportName::Quic, 1).await;
+async fn who_does_not_answer_over_the_transport_is_named_with_the_remedy() {
+    let deaf = TcpSocket::new_v4().unwrap();
+    deaf.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = deaf.local_addr().unwrap().to_string();
+    let refused = failure::<Tcp>(&address, 1, PATIENCE).await;
     assert!(
-        matches!(&refused, HandshakeError::Unreachable(error) if error.kind() == ErrorKind::ConnectionRefused)
+        matches!(&refused, HandshakeError::Unreachable(error) if error.kind() == ErrorKind::ConnectionRefused),
+        "{refused:?}"
     );
-    let silent = failure::<Quic>(TransportName::Tcp, 1).await;
-    assert!(matches!(silent, HandshakeError::Unreachable(_)), "{silent:?}");
+    let deaf = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = deaf.local_addr().unwrap().to_string();
+    let silent = failure::<Quic>(&address, 1, Duration::from_millis(100)).await;
+    assert!(
+        matches!(&silent, HandshakeError::Unreachable(error) if error.kind() == ErrorKind::TimedOut),
+        "{silent:?}"
+    );
     let text = |transport, kind: ErrorKind| {
         let error = HandshakeError::Unreachable(kind.into());
         Unreached::new(ReplicaId(1), "host:7000", transport).text(&error)
@@ -46,12 +56,13 @@ async fn another_transport_on_the_other_side_is_named_with_the_remedy() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_key_and_another_chain_are_told_apart() {
+    let tcp = Plan::new(TransportName::Tcp, 2);
+    let quic = Plan::new(TransportName::Quic, 2);
+    let _nodes = [tcp.start(1), quic.start(1)];
+    let (tcp, quic) = (&tcp.members[1].address, &quic.members[1].address);
     for (key, chain) in [
-        (failure::<Tcp>(TransportName::Tcp, 7).await, failure::<Tcp>(TransportName::Tcp, 1).await),
-        (
-            failure::<Quic>(TransportName::Quic, 7).await,
-            failure::<Quic>(TransportName::Quic, 1).await,
-        ),
+        (failure::<Tcp>(tcp, 7, PATIENCE).await, failure::<Tcp>(tcp, 1, PATIENCE).await),
+        (failure::<Quic>(quic, 7, PATIENCE).await, failure::<Quic>(quic, 1, PATIENCE).await),
     ] {
         assert!(matches!(key, HandshakeError::Key), "{key:?}");
         assert!(
