@@ -18,12 +18,17 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::ptr;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
 
 /// Places in a piece of the table; further pieces are made when they are taken, and kept.
 const PLACES: usize = 512;
 /// Digits of the greatest u64.
 const DIGITS: usize = 20;
+
+/// Whoever is to read standard error may be slow, and is waited for so often, ...
+const WAITS: u32 = 200;
+/// ... so long each.
+const WAIT_NS: i64 = 5_000_000;
 
 /// A map, as the handler finds it.
 struct Mapped {
@@ -171,8 +176,6 @@ pub fn explain_bus_errors() -> io::Result<()> {
 type Handler = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
 
 extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
-    // One line a process: the handler that goes on may let the instruction be tried again.
-    static TOLD: AtomicBool = AtomicBool::new(false);
     // SAFETY: the place of this thread's error number, which whoever was interrupted may be about to read.
     let errno = unsafe { *libc::__errno_location() };
     // SAFETY: the kernel gives it to a handler of this kind.
@@ -180,10 +183,8 @@ extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_
     let is_fault = code > 0;
     if is_fault {
         LOOKING.fetch_add(1, Ordering::SeqCst);
-        if let Some(mapped) = find(address)
-            && !TOLD.swap(true, Ordering::SeqCst)
-        {
-            tell(mapped, (address - mapped.start) as u64);
+        if let Some(mapped) = find(address) {
+            tell_once(mapped, (address - mapped.start) as u64);
         }
         LOOKING.fetch_sub(1, Ordering::SeqCst);
     }
@@ -208,6 +209,29 @@ fn find(address: usize) -> Option<&'static Mapped> {
         piece = there.next();
     }
     None
+}
+
+/// Writes the line, one a process: what goes on may let the instruction be tried again, and other threads meet the same. They wait until it is written,
+/// since they are going to end the process.
+fn tell_once(mapped: &Mapped, offset: u64) {
+    static STATE: AtomicU8 = AtomicU8::new(UNTOLD);
+    const UNTOLD: u8 = 0;
+    const TELLING: u8 = 1;
+    const TOLD: u8 = 2;
+    let state = STATE.compare_exchange(UNTOLD, TELLING, Ordering::SeqCst, Ordering::SeqCst);
+    if state.is_ok() {
+        tell(mapped, offset);
+        STATE.store(TOLD, Ordering::SeqCst);
+        return;
+    }
+    for _ in 0..WAITS {
+        if STATE.load(Ordering::SeqCst) == TOLD {
+            return;
+        }
+        let pause = libc::timespec { tv_sec: 0, tv_nsec: WAIT_NS };
+        // SAFETY: a time to wait, and no place for what is left of it.
+        unsafe { libc::nanosleep(&raw const pause, ptr::null_mut()) };
+    }
 }
 
 /// Writes the line.

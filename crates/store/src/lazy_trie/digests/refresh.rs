@@ -47,7 +47,7 @@ pub(super) fn write(thawed: &mut Thawed, space: &mut Space, crown: Crown) -> Res
         let block = &mut blocks[index];
         let crown = if index == root as usize { crown } else { Crown::default() };
         if let Some(home) = block.home {
-            space.free(home);
+            space.free(home, SlotUse::Digest)?;
         }
         let address = place(space, block, crown)?;
         block.home = Some(address);
