@@ -41,10 +41,24 @@ func (b *Batch) Put(key, value []byte) error {
 	})
 }
 
+// PutByHash does the same by the hash of a key; see Store.PutByHash.
+func (b *Batch) PutByHash(hash Hash, value []byte) error {
+	return b.with(func(handle *C.QuorateStoreBatch) C.QuorateStoreStatus {
+		return C.quorate_store_batch_put_by_hash(handle, start(hash[:]), start(value), size(value))
+	})
+}
+
 // Delete appends: remove the item of a key, if there is one.
 func (b *Batch) Delete(key []byte) error {
 	return b.with(func(handle *C.QuorateStoreBatch) C.QuorateStoreStatus {
 		return C.quorate_store_batch_delete(handle, start(key), size(key))
+	})
+}
+
+// DeleteByHash does the same by the hash of a key.
+func (b *Batch) DeleteByHash(hash Hash) error {
+	return b.with(func(handle *C.QuorateStoreBatch) C.QuorateStoreStatus {
+		return C.quorate_store_batch_delete_by_hash(handle, start(hash[:]))
 	})
 }
 

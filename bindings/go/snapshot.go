@@ -26,7 +26,7 @@ type Item struct {
 	Key   []byte
 	Value []byte
 	// Hash is the BLAKE3 hash of the key, by which items are in order.
-	Hash [32]byte
+	Hash Hash
 }
 
 // Snapshot takes a snapshot. There may be 1024 at once. It outlives the store's Close.
@@ -58,13 +58,26 @@ func (s *Snapshot) with(function func(*C.QuorateStoreSnapshot) C.QuorateStoreSta
 
 // Get returns the value of a key, or ErrNotFound.
 func (s *Snapshot) Get(key []byte) ([]byte, error) {
+	return s.get(func(handle *C.QuorateStoreSnapshot, value **C.uint8_t, length *C.size_t) C.QuorateStoreStatus {
+		return C.quorate_store_snapshot_get(handle, start(key), size(key), value, length)
+	})
+}
+
+// GetByHash does the same by the hash of a key. It finds the item whether it was put by its key or by its hash.
+func (s *Snapshot) GetByHash(hash Hash) ([]byte, error) {
+	return s.get(func(handle *C.QuorateStoreSnapshot, value **C.uint8_t, length *C.size_t) C.QuorateStoreStatus {
+		return C.quorate_store_snapshot_get_by_hash(handle, start(hash[:]), value, length)
+	})
+}
+
+func (s *Snapshot) get(function func(*C.QuorateStoreSnapshot, **C.uint8_t, *C.size_t) C.QuorateStoreStatus) ([]byte, error) {
 	// The bytes are the snapshot's: it must not be closed before they are copied.
 	s.mutex.RLock()
 	defer s.mutex.RUnlock()
 	var value *C.uint8_t
 	var length C.size_t
 	err := s.with(func(handle *C.QuorateStoreSnapshot) C.QuorateStoreStatus {
-		return C.quorate_store_snapshot_get(handle, start(key), size(key), &value, &length)
+		return function(handle, &value, &length)
 	})
 	if err != nil {
 		return nil, err

@@ -55,6 +55,9 @@ type Options struct {
 	LimitBytes uint64
 }
 
+// Hash is what items are found and in order by: BLAKE3 of their keys, or what they were put by.
+type Hash = [32]byte
+
 // Store is an open store. Close it.
 type Store struct {
 	// Calls hold it for reading, so that Close waits for them.
@@ -103,6 +106,12 @@ func Open(folder string, options *Options) (*Store, error) {
 	return store, nil
 }
 
+// ExplainBusErrors lets the signal that the kernel sends if a mapped file of an open store was shortened by somebody else, or if the disk cannot read a block of it,
+// be told on standard error with file, offset and remedy, before the Go runtime ends the process. For the whole process, so its owner decides.
+func ExplainBusErrors() error {
+	return call(func() C.QuorateStoreStatus { return C.quorate_store_explain_bus_errors() })
+}
+
 // Close closes the store, when the calls that use it have returned. What was committed is in its files. The folder is given back when the last
 // snapshot is closed, too. Closing twice does nothing.
 func (s *Store) Close() {
@@ -124,10 +133,23 @@ func (s *Store) with(function func(*C.QuorateStore) C.QuorateStoreStatus) error 
 
 // Get returns the value of a key, or ErrNotFound.
 func (s *Store) Get(key []byte) ([]byte, error) {
+	return s.get(func(handle *C.QuorateStore, value **C.uint8_t, length *C.size_t) C.QuorateStoreStatus {
+		return C.quorate_store_get(handle, start(key), size(key), value, length)
+	})
+}
+
+// GetByHash does the same by the hash of a key. It finds the item whether it was put by its key or by its hash.
+func (s *Store) GetByHash(hash Hash) ([]byte, error) {
+	return s.get(func(handle *C.QuorateStore, value **C.uint8_t, length *C.size_t) C.QuorateStoreStatus {
+		return C.quorate_store_get_by_hash(handle, start(hash[:]), value, length)
+	})
+}
+
+func (s *Store) get(function func(*C.QuorateStore, **C.uint8_t, *C.size_t) C.QuorateStoreStatus) ([]byte, error) {
 	var value *C.uint8_t
 	var length C.size_t
 	err := s.with(func(handle *C.QuorateStore) C.QuorateStoreStatus {
-		return C.quorate_store_get(handle, start(key), size(key), &value, &length)
+		return function(handle, &value, &length)
 	})
 	if err != nil {
 		return nil, err
@@ -143,10 +165,25 @@ func (s *Store) Put(key, value []byte) error {
 	})
 }
 
+// PutByHash does the same by the hash of a key: BLAKE3 of it, or any 32 bytes that are spread like a hash. It replaces the item of that key, too; of its name the
+// store then keeps the hash alone.
+func (s *Store) PutByHash(hash Hash, value []byte) error {
+	return s.with(func(handle *C.QuorateStore) C.QuorateStoreStatus {
+		return C.quorate_store_put_by_hash(handle, start(hash[:]), start(value), size(value))
+	})
+}
+
 // Delete removes an item: a commit of its own. ErrNotFound if there was none.
 func (s *Store) Delete(key []byte) error {
 	return s.with(func(handle *C.QuorateStore) C.QuorateStoreStatus {
 		return C.quorate_store_delete(handle, start(key), size(key))
+	})
+}
+
+// DeleteByHash does the same by the hash of a key. It removes the item whether it was put by its key or by its hash.
+func (s *Store) DeleteByHash(hash Hash) error {
+	return s.with(func(handle *C.QuorateStore) C.QuorateStoreStatus {
+		return C.quorate_store_delete_by_hash(handle, start(hash[:]))
 	})
 }
 

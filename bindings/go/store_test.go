@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -125,6 +126,95 @@ func TestBatchAndSnapshot(t *testing.T) {
 	}
 	if _, err := before.Get(nil); !errors.Is(err, ErrClosed) {
 		t.Fatal(err)
+	}
+}
+
+func TestByHash(t *testing.T) {
+	store := open(t, t.TempDir())
+	must(t, store.Put([]byte("planet"), []byte("Uranus")))
+	first, err := store.Snapshot()
+	must(t, err)
+	defer first.Close()
+	var planet Hash
+	for item, err := range first.Items() {
+		must(t, err)
+		planet = item.Hash
+	}
+	expect := func(want string, value []byte, err error) {
+		t.Helper()
+		must(t, err)
+		if string(value) != want {
+			t.Fatalf("%q, not %q", value, want)
+		}
+	}
+	value, err := store.GetByHash(planet)
+	expect("Uranus", value, err)
+	must(t, store.PutByHash(planet, []byte("Neptune")))
+	value, err = store.Get([]byte("planet"))
+	expect("Neptune", value, err)
+	value, err = first.GetByHash(planet)
+	expect("Uranus", value, err)
+
+	other := Hash{7, 7}
+	if _, err := store.GetByHash(other); !errors.Is(err, ErrNotFound) {
+		t.Fatal(err)
+	}
+	batch := NewBatch()
+	defer batch.Close()
+	must(t, batch.PutByHash(other, nil))
+	must(t, batch.DeleteByHash(planet))
+	must(t, store.Write(batch))
+	value, err = store.GetByHash(other)
+	expect("", value, err)
+	if _, err := store.Get([]byte("planet")); !errors.Is(err, ErrNotFound) {
+		t.Fatal(err)
+	}
+	second, err := store.Snapshot()
+	must(t, err)
+	defer second.Close()
+	for item, err := range second.Items() {
+		must(t, err)
+		if item.Key != nil || item.Hash != other {
+			t.Fatalf("%+v", item)
+		}
+	}
+	must(t, store.DeleteByHash(other))
+	if err := store.DeleteByHash(other); !errors.Is(err, ErrNotFound) {
+		t.Fatal(err)
+	}
+	if _, err := first.GetByHash(other); !errors.Is(err, ErrNotFound) {
+		t.Fatal(err)
+	}
+}
+
+// busErrorFolder is set for the process that reads a region that was shortened.
+const busErrorFolder = "QUORATE_STORE_BUS_ERROR"
+
+func TestBusErrorsAreExplained(t *testing.T) {
+	if folder := os.Getenv(busErrorFolder); folder != "" {
+		must(t, ExplainBusErrors())
+		store := open(t, folder)
+		must(t, os.Truncate(filepath.Join(folder, "000000.space"), 4096))
+		value, err := store.Get([]byte("k"))
+		t.Fatalf("%q, %v", value, err)
+	}
+	folder := t.TempDir()
+	store := open(t, folder)
+	must(t, store.Put([]byte("k"), []byte("v")))
+	must(t, store.Checkpoint())
+	store.Close()
+	command := exec.Command(os.Args[0], "-test.run=^TestBusErrorsAreExplained$")
+	command.Env = append(os.Environ(), busErrorFolder+"="+folder)
+	told, err := command.CombinedOutput()
+	if err == nil {
+		t.Fatal("it did not end by the signal")
+	}
+	for _, want := range []string{
+		"error: SIGBUS: cannot read ", "000000.space at offset ", "the file was shortened to 4096 bytes", "goroutine ",
+	} {
+		if !strings.Contains(string(told), want) {
+			t.Fatalf("%q is not in\n%s", want, told)
+		}
 	}
 }
 

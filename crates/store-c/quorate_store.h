@@ -226,6 +226,13 @@ QuorateStoreStatus quorate_store_open(const char *folder,
                                       QuorateStore **store);
 
 /*
+ Installs a handler of SIGBUS, which the kernel sends if a mapped file of an open store is shortened by somebody else, or if the disk cannot read a block of it:
+ a line on standard error then names the file, the offset and the remedy. The handler there was before goes on from there, or the process
+ ends as it would have. For the whole process, so its owner decides; doing it again does nothing.
+ */
+QuorateStoreStatus quorate_store_explain_bus_errors(void);
+
+/*
  Closes a store. What was committed is in its files. The folder is given back when the last snapshot and iterator are freed, too.
 
  # Safety
@@ -247,13 +254,23 @@ QuorateStoreStatus quorate_store_get(const QuorateStore *store,
                                      size_t *value_bytes);
 
 /*
- Frees a value that quorate_store_get() has written.
+ The same by the hash of a key: 32 bytes. Finds the item whether it was put by its key or by its hash.
 
  # Safety
- `value` is NULL, or `value` and `value_bytes` are what one call of quorate_store_get() has written, and were not freed before.
+ `store` is NULL or an open store; `hash` is NULL or has 32 bytes; `value` and `value_bytes` are NULL or may be written to.
  */
-void quorate_store_free(uint8_t *value,
-                        size_t value_bytes);
+QuorateStoreStatus quorate_store_get_by_hash(const QuorateStore *store,
+                                             const uint8_t *hash,
+                                             uint8_t **value,
+                                             size_t *value_bytes);
+
+/*
+ Frees a value that quorate_store_get() or quorate_store_get_by_hash() has written.
+
+ # Safety
+ `value` is NULL, or `value` and `value_bytes` are what one call of theirs has written, and were not freed before.
+ */
+void quorate_store_free(uint8_t *value, size_t value_bytes);
 
 /*
  Puts an item, replacing one of the same key: a commit of its own.
@@ -268,12 +285,32 @@ QuorateStoreStatus quorate_store_put(const QuorateStore *store,
                                      size_t value_bytes);
 
 /*
+ The same by the hash of a key: 32 bytes, BLAKE3 of it or any that are spread like a hash. It replaces the item of that key, too; of its name the store then keeps
+ the hash alone.
+
+ # Safety
+ `store` is NULL or an open store; `hash` is NULL or has 32 bytes; `value` has `value_bytes`.
+ */
+QuorateStoreStatus quorate_store_put_by_hash(const QuorateStore *store,
+                                             const uint8_t *hash,
+                                             const uint8_t *value,
+                                             size_t value_bytes);
+
+/*
  Removes an item: a commit of its own. QUORATE_STORE_STATUS_NOT_FOUND if there was none.
 
  # Safety
  `store` is NULL or an open store; `key` has `key_bytes` bytes.
  */
 QuorateStoreStatus quorate_store_delete(const QuorateStore *store, const uint8_t *key, size_t key_bytes);
+
+/*
+ The same by the hash of a key: 32 bytes. Removes the item whether it was put by its key or by its hash.
+
+ # Safety
+ `store` is NULL or an open store; `hash` is NULL or has 32 bytes.
+ */
+QuorateStoreStatus quorate_store_delete_by_hash(const QuorateStore *store, const uint8_t *hash);
 
 /*
  Makes everything committed so far survive the loss of power, whatever the durability of commits.
@@ -317,12 +354,31 @@ QuorateStoreStatus quorate_store_batch_put(QuorateStoreBatch *batch,
                                            size_t value_bytes);
 
 /*
+ The same by the hash of a key: 32 bytes. See quorate_store_put_by_hash().
+
+ # Safety
+ `batch` is NULL or a batch that no other call uses at the same time; `hash` is NULL or has 32 bytes; `value` has `value_bytes`.
+ */
+QuorateStoreStatus quorate_store_batch_put_by_hash(QuorateStoreBatch *batch,
+                                                   const uint8_t *hash,
+                                                   const uint8_t *value,
+                                                   size_t value_bytes);
+
+/*
  Appends: remove the item of a key, if there is one.
 
  # Safety
  `batch` is NULL or a batch that no other call uses at the same time; `key` has `key_bytes` bytes.
  */
 QuorateStoreStatus quorate_store_batch_delete(QuorateStoreBatch *batch, const uint8_t *key, size_t key_bytes);
+
+/*
+ The same by the hash of a key: 32 bytes.
+
+ # Safety
+ `batch` is NULL or a batch that no other call uses at the same time; `hash` is NULL or has 32 bytes.
+ */
+QuorateStoreStatus quorate_store_batch_delete_by_hash(QuorateStoreBatch *batch, const uint8_t *hash);
 
 /*
  Forgets all changes of a batch, so that it can be filled anew.
@@ -368,6 +424,17 @@ QuorateStoreStatus quorate_store_snapshot_get(const QuorateStoreSnapshot *snapsh
                                               size_t key_bytes,
                                               const uint8_t **value,
                                               size_t *value_bytes);
+
+/*
+ The same by the hash of a key: 32 bytes. Finds the item whether it was put by its key or by its hash.
+
+ # Safety
+ `snapshot` is NULL or a snapshot; `hash` is NULL or has 32 bytes; `value` and `value_bytes` are NULL or may be written to.
+ */
+QuorateStoreStatus quorate_store_snapshot_get_by_hash(const QuorateStoreSnapshot *snapshot,
+                                                      const uint8_t *hash,
+                                                      const uint8_t **value,
+                                                      size_t *value_bytes);
 
 /*
  Begins to go through all items of a snapshot, in the order of the hashes of their keys. The caller frees what is written to `iterator` by

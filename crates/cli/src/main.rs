@@ -89,6 +89,8 @@ enum Command {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    // Replicas and `store` map files. Without it they would end by the same signal, but without a word.
+    let _ = quorate_store::disk::explain_bus_errors();
     let done = match cli.command {
         Command::Testnet(command) => commands::testnet::run(&command, cli.output),
         Command::Demo(arguments) => commands::demo::run(&arguments, cli.output),

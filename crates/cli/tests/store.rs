@@ -193,6 +193,61 @@ fn a_damaged_log_is_refused_or_given_up_from_there() {
 }
 
 #[test]
+fn an_authenticated_store_tells_its_root_and_proves_what_it_holds() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let create = ["store", "put", "s", "planet", "Uranus", "--create", "--authenticated"];
+    let alone = quorate(here, &["store", "put", "s", "planet", "Uranus", "--authenticated"]);
+    assert_eq!(code(&alone), 2, "{}", err(&alone));
+    ok(here, &create);
+    ok(here, &create);
+    ok(here, &["store", "put", "s", "moon", "Titania"]);
+
+    let stats = json(&quorate(here, &["store", "stats", "s", "-o", "json"]));
+    let root = stats["root"].as_str().unwrap();
+    assert!(ok(here, &["store", "stats", "s"]).contains(&format!(" {root} ")));
+    let found = json(&quorate(here, &["store", "get", "s", "planet", "--proof", "-o", "json"]));
+    assert_eq!(
+        (&found["value"], &found["found"], &found["root"]),
+        (&"Uranus".into(), &true.into(), &root.into())
+    );
+    let proof = found["proof"].as_str().unwrap();
+    let told = ok(here, &["store", "get", "s", "planet", "--proof"]);
+    assert_eq!(told, format!("value  Uranus\nroot   {root}\nproof  {proof}\n"));
+    let verify = |proof: &str, rest: &[&str]| {
+        let flags = ["store", "verify-proof", "--root", root, "--proof", proof];
+        quorate(here, &[&flags, rest].concat())
+    };
+    let proven = verify(proof, &["planet", "Uranus"]);
+    assert_eq!((code(&proven), out(&proven).as_str()), (0, "proven: the key has this value\n"));
+    for wrong in [&["planet", "Neptune"][..], &["planet"], &["moon", "Uranus"]] {
+        let refused = verify(proof, wrong);
+        assert_eq!((code(&refused), out(&refused).as_str()), (1, ""), "{wrong:?}");
+    }
+    let malformed = verify("0102", &["planet", "Uranus"]);
+    assert_eq!(code(&malformed), 2);
+    assert!(err(&malformed).starts_with("error: no proof: at byte "), "{}", err(&malformed));
+
+    let none = json(&quorate(here, &["store", "get", "s", "comet", "--proof", "-o", "json"]));
+    assert_eq!((&none["found"], none.get("value")), (&false.into(), None));
+    let proven = verify(none["proof"].as_str().unwrap(), &["comet", "-o", "json"]);
+    assert_eq!(json(&proven), serde_json::json!({ "proven": true, "found": false }));
+
+    ok(here, &["store", "put", "plain", "a", "b", "--create"]);
+    let refused = quorate(here, &["store", "get", "plain", "a", "--proof"]);
+    assert_eq!((code(&refused), out(&refused).as_str()), (2, ""));
+    assert!(
+        err(&refused).starts_with("error: the store is not authenticated"),
+        "{}",
+        err(&refused)
+    );
+    let refused =
+        quorate(here, &["store", "put", "plain", "a", "b", "--create", "--authenticated"]);
+    assert_eq!(code(&refused), 2);
+    assert!(json(&quorate(here, &["store", "stats", "plain", "-o", "json"])).get("root").is_none());
+}
+
+#[test]
 fn compacting_gives_room_back() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();

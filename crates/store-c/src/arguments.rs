@@ -2,6 +2,8 @@
 
 use std::ptr::NonNull;
 
+use quorate_store::lazy_trie::Hash;
+
 use crate::outcome::Fault;
 
 /// The bytes that a pointer and a length stand for.
@@ -20,6 +22,18 @@ pub(crate) unsafe fn bytes<'a>(start: *const u8, length: usize) -> Result<&'a [u
     }
     // SAFETY: not NULL, within the address space; the rest is the caller's promise.
     Ok(unsafe { std::slice::from_raw_parts(start, length) })
+}
+
+/// The hash that a pointer stands for.
+///
+/// # Safety
+/// If `start` is not NULL, 32 bytes must be readable there.
+pub(crate) unsafe fn hash(start: *const u8) -> Result<Hash, Fault> {
+    if start.is_null() {
+        return Err(Fault::argument("a pointer to a hash is NULL"));
+    }
+    // SAFETY: not NULL; the rest is the caller's promise. Bytes need no alignment.
+    Ok(Hash(unsafe { start.cast::<[u8; 32]>().read() }))
 }
 
 /// What a handle refers to.

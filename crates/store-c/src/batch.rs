@@ -2,7 +2,7 @@
 
 use quorate_store::lazy_trie::Batch;
 
-use crate::arguments::{bytes, handle, handle_mut};
+use crate::arguments::{self, bytes, handle, handle_mut};
 use crate::outcome::{QuorateStoreStatus, outcome};
 use crate::store::QuorateStore;
 
@@ -51,6 +51,27 @@ pub unsafe extern "C" fn quorate_store_batch_put(
     })
 }
 
+/// The same by the hash of a key: 32 bytes. See quorate_store_put_by_hash().
+///
+/// # Safety
+/// `batch` is NULL or a batch that no other call uses at the same time; `hash` is NULL or has 32 bytes; `value` has `value_bytes`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn quorate_store_batch_put_by_hash(
+    batch: *mut QuorateStoreBatch,
+    hash: *const u8,
+    value: *const u8,
+    value_bytes: usize,
+) -> QuorateStoreStatus {
+    outcome(|| {
+        // SAFETY: by the contract above.
+        let (batch, hash) = unsafe { (handle_mut(batch)?, arguments::hash(hash)?) };
+        // SAFETY: by the contract above.
+        let value = unsafe { bytes(value, value_bytes)? };
+        batch.batch.put(&hash, value)?;
+        Ok(QuorateStoreStatus::Ok)
+    })
+}
+
 /// Appends: remove the item of a key, if there is one.
 ///
 /// # Safety
@@ -65,6 +86,23 @@ pub unsafe extern "C" fn quorate_store_batch_delete(
         // SAFETY: by the contract above.
         let (batch, key) = unsafe { (handle_mut(batch)?, bytes(key, key_bytes)?) };
         batch.batch.delete(key)?;
+        Ok(QuorateStoreStatus::Ok)
+    })
+}
+
+/// The same by the hash of a key: 32 bytes.
+///
+/// # Safety
+/// `batch` is NULL or a batch that no other call uses at the same time; `hash` is NULL or has 32 bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn quorate_store_batch_delete_by_hash(
+    batch: *mut QuorateStoreBatch,
+    hash: *const u8,
+) -> QuorateStoreStatus {
+    outcome(|| {
+        // SAFETY: by the contract above.
+        let (batch, hash) = unsafe { (handle_mut(batch)?, arguments::hash(hash)?) };
+        batch.batch.delete(&hash)?;
         Ok(QuorateStoreStatus::Ok)
     })
 }

@@ -44,6 +44,10 @@ impl Fault {
         Fault { status: QuorateStoreStatus::Argument, message: message.to_string() }
     }
 
+    pub(crate) fn system(message: &str) -> Fault {
+        Fault { status: QuorateStoreStatus::System, message: message.to_string() }
+    }
+
     pub(crate) fn panicked_before() -> Fault {
         let message = "an earlier call panicked: close the store and open it again".to_string();
         Fault { status: QuorateStoreStatus::Panicked, message }

@@ -3,10 +3,10 @@
 use std::ptr;
 use std::sync::Arc;
 
-use quorate_store::lazy_trie::{Iter, Snapshot};
+use quorate_store::lazy_trie::{Iter, Name, Snapshot};
 
-use crate::arguments::{bytes, handle, handle_mut, place};
-use crate::outcome::{QuorateStoreStatus, outcome};
+use crate::arguments::{self, bytes, handle, handle_mut, place};
+use crate::outcome::{Fault, QuorateStoreStatus, outcome};
 use crate::store::{QuorateStore, Shared};
 
 /// The last commit at some moment, unchanged until freed by quorate_store_snapshot_free(). What has been replaced since is kept as long: hold it no
@@ -101,18 +101,50 @@ pub unsafe extern "C" fn quorate_store_snapshot_get(
     outcome(|| {
         // SAFETY: by the contract above.
         let (snapshot, key) = unsafe { (handle(snapshot)?, bytes(key, key_bytes)?) };
-        let (value, value_bytes) = (place(value)?, place(value_bytes)?);
-        let held = &*snapshot.held;
-        let Some(found) = held.shared.with(|_| Ok(held.snapshot.get_ref(key)?))? else {
-            return Ok(QuorateStoreStatus::NotFound);
-        };
         // SAFETY: by the contract above.
-        unsafe {
-            value_bytes.write(found.len());
-            value.write(found.as_ptr());
-        }
-        Ok(QuorateStoreStatus::Ok)
+        unsafe { get(&snapshot.held, key.into(), value, value_bytes) }
     })
+}
+
+/// The same by the hash of a key: 32 bytes. Finds the item whether it was put by its key or by its hash.
+///
+/// # Safety
+/// `snapshot` is NULL or a snapshot; `hash` is NULL or has 32 bytes; `value` and `value_bytes` are NULL or may be written to.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn quorate_store_snapshot_get_by_hash(
+    snapshot: *const QuorateStoreSnapshot,
+    hash: *const u8,
+    value: *mut *const u8,
+    value_bytes: *mut usize,
+) -> QuorateStoreStatus {
+    outcome(|| {
+        // SAFETY: by the contract above.
+        let (snapshot, hash) = unsafe { (handle(snapshot)?, arguments::hash(hash)?) };
+        // SAFETY: by the contract above.
+        unsafe { get(&snapshot.held, Name::Hash(hash), value, value_bytes) }
+    })
+}
+
+/// Finds the value of a name.
+///
+/// # Safety
+/// `value` and `value_bytes` are NULL or may be written to.
+unsafe fn get(
+    held: &Held,
+    name: Name<'_>,
+    value: *mut *const u8,
+    value_bytes: *mut usize,
+) -> Result<QuorateStoreStatus, Fault> {
+    let (value, value_bytes) = (place(value)?, place(value_bytes)?);
+    let Some(found) = held.shared.with(|_| Ok(held.snapshot.get_ref(name)?))? else {
+        return Ok(QuorateStoreStatus::NotFound);
+    };
+    // SAFETY: by the contract above.
+    unsafe {
+        value_bytes.write(found.len());
+        value.write(found.as_ptr());
+    }
+    Ok(QuorateStoreStatus::Ok)
 }
 
 /// Begins to go through all items of a snapshot, in the order of the hashes of their keys. The caller frees what is written to `iterator` by

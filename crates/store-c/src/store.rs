@@ -6,9 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use quorate_store::lazy_trie::{Durability, Options, Recovery, Store};
+use quorate_store::disk::explain_bus_errors;
+use quorate_store::lazy_trie::{Durability, Name, Options, Recovery, Store};
 
-use crate::arguments::{bytes, handle, place};
+use crate::arguments::{self, bytes, handle, place};
 use crate::outcome::{Fault, QuorateStoreStatus, outcome};
 
 /// A commit returns when it survives the loss of power.
@@ -117,6 +118,18 @@ pub unsafe extern "C" fn quorate_store_open(
     })
 }
 
+/// Installs a handler of SIGBUS, which the kernel sends if a mapped file of an open store is shortened by somebody else, or if the disk cannot read a block of it:
+/// a line on standard error then names the file, the offset and the remedy. The handler there was before goes on from there, or the process
+/// ends as it would have. For the whole process, so its owner decides; doing it again does nothing.
+#[unsafe(no_mangle)]
+pub extern "C" fn quorate_store_explain_bus_errors() -> QuorateStoreStatus {
+    outcome(|| {
+        explain_bus_errors()
+            .map_err(|error| Fault::system(&format!("a handler of SIGBUS: {error}")))?;
+        Ok(QuorateStoreStatus::Ok)
+    })
+}
+
 /// Closes a store. What was committed is in its files. The folder is given back when the last snapshot and iterator are freed, too.
 ///
 /// # Safety
@@ -149,24 +162,57 @@ pub unsafe extern "C" fn quorate_store_get(
     outcome(|| {
         // SAFETY: by the contract above.
         let (store, key) = unsafe { (handle(store)?, bytes(key, key_bytes)?) };
-        let (value, value_bytes) = (place(value)?, place(value_bytes)?);
-        let Some(found) = store.shared.with(|store| Ok(store.get(key)?))? else {
-            return Ok(QuorateStoreStatus::NotFound);
-        };
-        let found = Box::leak(found.into_boxed_slice());
         // SAFETY: by the contract above.
-        unsafe {
-            value_bytes.write(found.len());
-            value.write(found.as_mut_ptr());
-        }
-        Ok(QuorateStoreStatus::Ok)
+        unsafe { get(store, key.into(), value, value_bytes) }
     })
 }
 
-/// Frees a value that quorate_store_get() has written.
+/// The same by the hash of a key: 32 bytes. Finds the item whether it was put by its key or by its hash.
 ///
 /// # Safety
-/// `value` is NULL, or `value` and `value_bytes` are what one call of quorate_store_get() has written, and were not freed before.
+/// `store` is NULL or an open store; `hash` is NULL or has 32 bytes; `value` and `value_bytes` are NULL or may be written to.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn quorate_store_get_by_hash(
+    store: *const QuorateStore,
+    hash: *const u8,
+    value: *mut *mut u8,
+    value_bytes: *mut usize,
+) -> QuorateStoreStatus {
+    outcome(|| {
+        // SAFETY: by the contract above.
+        let (store, hash) = unsafe { (handle(store)?, arguments::hash(hash)?) };
+        // SAFETY: by the contract above.
+        unsafe { get(store, Name::Hash(hash), value, value_bytes) }
+    })
+}
+
+/// Copies the value of a name.
+///
+/// # Safety
+/// `value` and `value_bytes` are NULL or may be written to.
+unsafe fn get(
+    store: &QuorateStore,
+    name: Name<'_>,
+    value: *mut *mut u8,
+    value_bytes: *mut usize,
+) -> Result<QuorateStoreStatus, Fault> {
+    let (value, value_bytes) = (place(value)?, place(value_bytes)?);
+    let Some(found) = store.shared.with(|store| Ok(store.get(name)?))? else {
+        return Ok(QuorateStoreStatus::NotFound);
+    };
+    let found = Box::leak(found.into_boxed_slice());
+    // SAFETY: by the contract above.
+    unsafe {
+        value_bytes.write(found.len());
+        value.write(found.as_mut_ptr());
+    }
+    Ok(QuorateStoreStatus::Ok)
+}
+
+/// Frees a value that quorate_store_get() or quorate_store_get_by_hash() has written.
+///
+/// # Safety
+/// `value` is NULL, or `value` and `value_bytes` are what one call of theirs has written, and were not freed before.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quorate_store_free(value: *mut u8, value_bytes: usize) {
     if !value.is_null() {
@@ -197,6 +243,28 @@ pub unsafe extern "C" fn quorate_store_put(
     })
 }
 
+/// The same by the hash of a key: 32 bytes, BLAKE3 of it or any that are spread like a hash. It replaces the item of that key, too; of its name the store then keeps
+/// the hash alone.
+///
+/// # Safety
+/// `store` is NULL or an open store; `hash` is NULL or has 32 bytes; `value` has `value_bytes`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn quorate_store_put_by_hash(
+    store: *const QuorateStore,
+    hash: *const u8,
+    value: *const u8,
+    value_bytes: usize,
+) -> QuorateStoreStatus {
+    outcome(|| {
+        // SAFETY: by the contract above.
+        let (store, hash) = unsafe { (handle(store)?, arguments::hash(hash)?) };
+        // SAFETY: by the contract above.
+        let value = unsafe { bytes(value, value_bytes)? };
+        store.shared.with(|store| Ok(store.put(&hash, value)?))?;
+        Ok(QuorateStoreStatus::Ok)
+    })
+}
+
 /// Removes an item: a commit of its own. QUORATE_STORE_STATUS_NOT_FOUND if there was none.
 ///
 /// # Safety
@@ -211,6 +279,23 @@ pub unsafe extern "C" fn quorate_store_delete(
         // SAFETY: by the contract above.
         let (store, key) = unsafe { (handle(store)?, bytes(key, key_bytes)?) };
         let there = store.shared.with(|store| Ok(store.delete(key)?))?;
+        Ok(if there { QuorateStoreStatus::Ok } else { QuorateStoreStatus::NotFound })
+    })
+}
+
+/// The same by the hash of a key: 32 bytes. Removes the item whether it was put by its key or by its hash.
+///
+/// # Safety
+/// `store` is NULL or an open store; `hash` is NULL or has 32 bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn quorate_store_delete_by_hash(
+    store: *const QuorateStore,
+    hash: *const u8,
+) -> QuorateStoreStatus {
+    outcome(|| {
+        // SAFETY: by the contract above.
+        let (store, hash) = unsafe { (handle(store)?, arguments::hash(hash)?) };
+        let there = store.shared.with(|store| Ok(store.delete(&hash)?))?;
         Ok(if there { QuorateStoreStatus::Ok } else { QuorateStoreStatus::NotFound })
     })
 }

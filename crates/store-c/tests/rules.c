@@ -1,9 +1,13 @@
 /* What the header promises, and what it does with arguments that cannot be. */
+#define _XOPEN_SOURCE 700
 #include "quorate_store.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define EXPECT(condition)                                                                        \
     do {                                                                                         \
@@ -77,6 +81,108 @@ static void items(QuorateStore *store) {
     free(long_key);
 }
 
+static void items_by_hash(QuorateStore *store) {
+    uint8_t planet[32], other[32];
+    uint8_t *value = NULL;
+    const uint8_t *seen = NULL;
+    size_t length = 0;
+    QuorateStoreBatch *batch = quorate_store_batch_new();
+    QuorateStoreSnapshot *snapshot = NULL;
+    QuorateStoreIterator *iterator = NULL;
+    QuorateStoreItem item;
+    memset(other, 7, sizeof other);
+    EXPECT(quorate_store_put(store, text("planet"), 6, text("Uranus"), 6) == OK);
+    EXPECT(quorate_store_snapshot(store, &snapshot) == OK && quorate_store_iterate(snapshot, &iterator) == OK);
+    do {
+        EXPECT(quorate_store_iterator_next(iterator, &item) == OK);
+    } while (item.key_bytes != 6);
+    memcpy(planet, item.hash, sizeof planet);
+    quorate_store_iterator_free(iterator);
+    quorate_store_snapshot_free(snapshot);
+    EXPECT(quorate_store_get_by_hash(store, planet, &value, &length) == OK);
+    EXPECT(length == 6 && memcmp(value, "Uranus", 6) == 0);
+    quorate_store_free(value, length);
+    EXPECT(quorate_store_get_by_hash(store, other, &value, &length) == NOT_FOUND);
+    EXPECT(quorate_store_put_by_hash(store, planet, text("Neptune"), 7) == OK);
+    EXPECT(quorate_store_get(store, text("planet"), 6, &value, &length) == OK && length == 7);
+    quorate_store_free(value, length);
+
+    EXPECT(quorate_store_batch_put_by_hash(batch, other, NULL, 0) == OK);
+    EXPECT(quorate_store_batch_delete_by_hash(batch, planet) == OK);
+    EXPECT(quorate_store_write(store, batch) == OK);
+    quorate_store_batch_free(batch);
+    EXPECT(quorate_store_snapshot(store, &snapshot) == OK);
+    EXPECT(quorate_store_snapshot_get_by_hash(snapshot, other, &seen, &length) == OK && length == 0);
+    EXPECT(quorate_store_snapshot_get_by_hash(snapshot, planet, &seen, &length) == NOT_FOUND);
+    quorate_store_snapshot_free(snapshot);
+    EXPECT(quorate_store_delete_by_hash(store, other) == OK);
+    EXPECT(quorate_store_delete_by_hash(store, other) == NOT_FOUND);
+    EXPECT(quorate_store_get(store, text("planet"), 6, &value, &length) == NOT_FOUND);
+
+    EXPECT(quorate_store_get_by_hash(store, NULL, &value, &length) == ARGUMENT);
+    EXPECT(strstr(quorate_store_error_message(), "hash is NULL") != NULL);
+    EXPECT(quorate_store_get_by_hash(store, other, NULL, &length) == ARGUMENT);
+    EXPECT(quorate_store_put_by_hash(NULL, other, NULL, 0) == ARGUMENT);
+    EXPECT(quorate_store_put_by_hash(store, NULL, NULL, 0) == ARGUMENT);
+    EXPECT(quorate_store_put_by_hash(store, other, NULL, 1) == ARGUMENT);
+    EXPECT(quorate_store_delete_by_hash(store, NULL) == ARGUMENT);
+    EXPECT(quorate_store_batch_put_by_hash(NULL, other, NULL, 0) == ARGUMENT);
+    EXPECT(quorate_store_batch_delete_by_hash(NULL, other) == ARGUMENT);
+    EXPECT(quorate_store_snapshot_get_by_hash(NULL, other, &seen, &length) == ARGUMENT);
+}
+
+/* A handler that was there before, which ends the process in its own way. */
+static void before(int signal) { _exit(40 + (signal == SIGBUS)); }
+
+/* How a process ends that reads a store whose region was shortened, and what it says. */
+static int bus_error(const char *folder, int explained, int chained, char *said, size_t room) {
+    QuorateStore *store = NULL;
+    char region[64];
+    int ends[2], status = 0;
+    size_t length = 0;
+    ssize_t got;
+    pid_t child;
+    EXPECT(quorate_store_open(folder, NULL, &store) == OK);
+    EXPECT(quorate_store_put(store, text("k"), 1, text("v"), 1) == OK && quorate_store_checkpoint(store) == OK);
+    quorate_store_close(store);
+    snprintf(region, sizeof region, "%s/000000.space", folder);
+    EXPECT(pipe(ends) == 0);
+    child = fork();
+    EXPECT(child >= 0);
+    if (child == 0) {
+        uint8_t *value = NULL;
+        struct sigaction action;
+        memset(&action, 0, sizeof action);
+        action.sa_handler = chained ? before : SIG_DFL;
+        EXPECT(dup2(ends[1], 2) == 2 && sigaction(SIGBUS, &action, NULL) == 0);
+        EXPECT(!explained || quorate_store_explain_bus_errors() == OK);
+        EXPECT(quorate_store_open(folder, NULL, &store) == OK);
+        EXPECT(truncate(region, 4096) == 0);
+        quorate_store_get(store, text("k"), 1, &value, &length);
+        _exit(1);
+    }
+    close(ends[1]);
+    while ((got = read(ends[0], said + length, room - 1 - length)) > 0) length += (size_t)got;
+    said[length] = 0;
+    close(ends[0]);
+    EXPECT(waitpid(child, &status, 0) == child);
+    return status;
+}
+
+static void bus_errors_are_explained(void) {
+    char said[4096];
+    int status = bus_error("silent", 0, 0, said, sizeof said);
+    EXPECT(WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS && said[0] == 0);
+    status = bus_error("told", 1, 0, said, sizeof said);
+    EXPECT(WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS);
+    EXPECT(strstr(said, "error: SIGBUS: cannot read ") == said);
+    EXPECT(strstr(said, "told/000000.space at offset ") != NULL);
+    EXPECT(strstr(said, "the file was shortened to 4096 bytes") != NULL);
+    status = bus_error("chained", 1, 1, said, sizeof said);
+    EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 41);
+    EXPECT(strstr(said, "chained/000000.space at offset ") != NULL);
+}
+
 static void snapshots_outlive_the_store(QuorateStore *store) {
     QuorateStoreBatch *batch = quorate_store_batch_new();
     QuorateStoreSnapshot *snapshot = NULL;
@@ -135,9 +241,11 @@ int main(void) {
     EXPECT(quorate_store_open("store", &options, &store) == OK);
     arguments_that_cannot_be(store);
     items(store);
+    items_by_hash(store);
     EXPECT(quorate_store_sync(store) == OK);
     snapshots_outlive_the_store(store);
     damage_is_told();
+    bus_errors_are_explained();
     puts("all rules hold");
     return 0;
 }

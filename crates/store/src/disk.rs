@@ -6,6 +6,7 @@
 //! states: the first remembers every operation, so that a test can cut a life anywhere afterwards; the second forgets what is durable,
 //! so that a life may be long.
 
+mod bus_error;
 mod crash;
 mod file;
 mod machine;
@@ -13,6 +14,7 @@ mod map;
 mod memory;
 mod power;
 
+pub use bus_error::explain_bus_errors;
 pub use crash::{CrashDisk, Fate, SECTOR_BYTES};
 pub use file::FileDisk;
 pub use machine::{Fired, Machine};

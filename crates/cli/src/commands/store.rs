@@ -6,6 +6,7 @@ mod compact;
 mod dump;
 mod items;
 mod lines;
+mod proof;
 mod refusal;
 mod stats;
 
@@ -39,6 +40,8 @@ pub enum Command {
     Get(items::GetArguments),
     /// Put an item, or all items of a dump.
     Put(items::PutArguments),
+    /// Verify a proof that `get --proof` has printed.
+    VerifyProof(proof::Arguments),
     /// Remove an item.
     Delete(items::DeleteArguments),
 }
@@ -53,6 +56,7 @@ pub fn run(command: &Command, format: Format) -> Result<(), Failure> {
         Command::Compact(arguments) => compact::run(arguments, format),
         Command::Get(arguments) => items::get(arguments, format),
         Command::Put(arguments) => items::put(arguments, format),
+        Command::VerifyProof(arguments) => proof::verify(arguments, format),
         Command::Delete(arguments) => items::delete(arguments, format),
     }
 }
@@ -79,12 +83,14 @@ impl FolderArguments {
     /// Opens the store that is there.
     fn open(&self) -> Result<Store, Failure> {
         self.expect_store()?;
-        self.open_or_create()
+        self.open_or_create(false)
     }
 
-    /// Opens the store, or begins one where nothing is.
-    fn open_or_create(&self) -> Result<Store, Failure> {
-        let opened = Store::open(&self.folder, self.options());
+    /// Opens the store, or begins one where nothing is: an authenticated one if that is asked for, which refuses one that is there and is not.
+    fn open_or_create(&self, authenticated: bool) -> Result<Store, Failure> {
+        let mut options = self.options();
+        options.authenticated |= authenticated;
+        let opened = Store::open(&self.folder, options);
         let (store, recovered) = opened.map_err(|error| refusal::of(&error, &self.folder))?;
         self.tell_lost(recovered.lost.as_deref());
         Ok(store)

@@ -2,14 +2,19 @@
 //!
 //! The map covers what the file has when it is made, and no more: reading behind a file's end would end the process with SIGBUS. What can
 //! still bring that signal is somebody else who shortens the file (the folder lock keeps other stores out), and a disk that cannot
-//! read a block, for which there is no other way to tell a reader of mapped memory.
+//! read a block, for which there is no other way to tell a reader of mapped memory. [`bus_error`](super::bus_error) explains it.
 #![allow(unsafe_code)]
 
+use super::bus_error::Listed;
 use std::fs::File;
 use std::io;
 
 /// A file mapped to memory, for reading. Writes to the file show in it.
-pub struct Map(memmap2::Mmap);
+pub struct Map {
+    /// Dropped before the map.
+    _listed: Listed,
+    map: memmap2::Mmap,
+}
 
 impl Map {
     /// Maps the first `bytes` of `file`.
@@ -24,23 +29,27 @@ impl Map {
         let mut options = memmap2::MmapOptions::new();
         // SAFETY: the map is only handed out as a pointer (below), never as a slice that the compiler could take for constant.
         let map = unsafe { options.len(length).map(file)? };
-        Ok(Map(map))
+        Ok(Map { _listed: Listed::new(file, map.as_ptr(), map.len(), "read"), map })
     }
 
     /// Where it begins. Readable for [`Map::len`] bytes as long as this value lives; bytes that are written to the file meanwhile must
     /// not be read.
     pub(crate) fn start(&self) -> *const u8 {
-        self.0.as_ptr()
+        self.map.as_ptr()
     }
 
     /// Its length in bytes.
     pub(crate) fn len(&self) -> usize {
-        self.0.len()
+        self.map.len()
     }
 }
 
 /// A file mapped to memory, for writing: what is stored here is in the page cache, as after a write, without a call of the system.
-pub(super) struct WriteMap(memmap2::MmapRaw);
+pub(super) struct WriteMap {
+    /// Dropped before the map.
+    _listed: Listed,
+    map: memmap2::MmapRaw,
+}
 
 impl WriteMap {
     /// Maps the first `bytes` of `file`, all of which must have blocks of the disk.
@@ -49,20 +58,21 @@ impl WriteMap {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         let length = usize::try_from(bytes).map_err(|_| io::ErrorKind::OutOfMemory)?;
-        memmap2::MmapOptions::new().len(length).map_raw(file).map(WriteMap)
+        let map = memmap2::MmapOptions::new().len(length).map_raw(file)?;
+        Ok(WriteMap { _listed: Listed::new(file, map.as_ptr(), map.len(), "write"), map })
     }
 
     /// Stores `bytes` at `offset`, if they lie within the map. Two threads must not write the same place at once, as to a file.
     pub(super) fn write(&self, offset: u64, bytes: &[u8]) -> bool {
         let Ok(offset) = usize::try_from(offset) else { return false };
-        if offset.checked_add(bytes.len()).is_none_or(|end| end > self.0.len()) {
+        if offset.checked_add(bytes.len()).is_none_or(|end| end > self.map.len()) {
             return false;
         }
         // SAFETY: within the map, which no reference points into; `bytes` cannot overlap it for the same reason.
         unsafe {
             std::ptr::copy_nonoverlapping(
                 bytes.as_ptr(),
-                self.0.as_mut_ptr().add(offset),
+                self.map.as_mut_ptr().add(offset),
                 bytes.len(),
             )
         };

@@ -36,7 +36,12 @@ impl<'a> Bucket<'a> {
             return Err(damaged("the checksum of a bucket"));
         }
         let (entries, _) = bytes.get(HEAD_BYTES..).unwrap_or(&[]).as_chunks::<8>();
-        Ok(Bucket { entries })
+        let bucket = Bucket { entries };
+        // Without a branch for each.
+        if !bucket.entries().fold(true, |all, entry| all & (entry.kind() == Kind::Item)) {
+            return Err(damaged("the entries of a bucket"));
+        }
+        Ok(bucket)
     }
 
     pub(super) fn entries(self) -> impl ExactSizeIterator<Item = Entry> + DoubleEndedIterator + 'a {

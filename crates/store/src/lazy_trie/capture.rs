@@ -58,6 +58,8 @@ impl Space {
         let room = ledger::size_limit(&self.slabs) + 64 + 5 * self.geometry.region_slabs() as usize;
         let room = u32::try_from(room).unwrap_or(u32::MAX);
         let ledger_slab = self.find_run(room)?;
+        // It is given back when the next checkpoint counts, and by nothing else.
+        self.slabs[ledger_slab as usize].leaving.set(0);
         self.limbo.extend(old_ledger);
         let limbo = std::mem::take(&mut self.limbo);
         let mut gone = limbo.clone();

@@ -196,8 +196,8 @@ impl Walk<'_> {
                 let node = Node::read(self.view, address)?;
                 self.verify(address)?;
                 let depth = self.path.len();
+                check_depth(self.view, entry, depth + node.prefix.len())?;
                 self.path.extend_from_slice(node.prefix);
-                check_depth(self.view, entry, self.path.len())?;
                 let mut slots = node.slots();
                 while slots != 0 {
                     let digit = slots.trailing_zeros() as u8;

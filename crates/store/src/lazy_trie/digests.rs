@@ -107,13 +107,13 @@ pub(super) fn update_thawed(
         refresh::hash(thawed);
     }
     changes.clear();
-    Ok(refresh::show(thawed, space, slot, crown))
+    refresh::show(thawed, space, slot, crown)
 }
 
 /// Writes what is thawed; the root.
 ///
 /// # Errors
-/// [`Error::LimitReached`], [`Error::Io`]: then nothing was written.
+/// [`Error::LimitReached`], [`Error::Io`], [`Error::Damaged`]: then nothing was written.
 pub(super) fn write(space: &mut Space, thawed: &mut Thawed, crown: Crown) -> Result<Entry, Error> {
     refresh::write(thawed, space, crown)
 }

@@ -22,7 +22,7 @@ pub(super) struct Edit<'a> {
 }
 
 /// Of the name and the value of an item, in bytes.
-type Lengths = (usize, usize);
+pub(super) type Lengths = (usize, usize);
 
 /// What a put or a removal met.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,7 +70,7 @@ impl Edit<'_> {
             Kind::Item => {
                 met.old = self.meets(entry, name, hash)?;
                 if met.old.is_some() {
-                    self.space.free(entry.address());
+                    self.space.free(entry.address(), SlotUse::Item)?;
                     return Ok(item);
                 }
                 self.gather(&[entry, item], depth)
@@ -87,8 +87,10 @@ impl Edit<'_> {
                 let entries = bucket.entries().enumerate();
                 let entries = entries.map(|(at, there)| if at == rank { item } else { there });
                 bucket::encode(self.scratch, entries);
-                self.space.free(entry.address());
-                replaced.into_iter().for_each(|address| self.space.free(address));
+                self.space.free(entry.address(), SlotUse::Bucket)?;
+                if let Some(address) = replaced {
+                    self.space.free(address, SlotUse::Item)?;
+                }
                 self.place_bucket()
             }
             Kind::Node => self.put_in_node(entry, depth, name, hash, item, met),
@@ -198,7 +200,7 @@ impl Edit<'_> {
                 if met.old.is_none() {
                     return Ok(entry);
                 }
-                self.space.free(entry.address());
+                self.space.free(entry.address(), SlotUse::Item)?;
                 Ok(Entry::EMPTY)
             }
             Kind::Bucket => {
@@ -208,7 +210,7 @@ impl Edit<'_> {
                 met.old = Some(old);
                 let mut entries = self.open_bucket(entry)?;
                 let gone = entries.remove(rank);
-                self.space.free(gone.address());
+                self.space.free(gone.address(), SlotUse::Item)?;
                 self.gather(&entries, depth)
             }
             Kind::Node => {
@@ -238,7 +240,8 @@ impl Edit<'_> {
             prefix.push(node.slots().trailing_zeros() as u8);
             let child = node.at(0);
             prefix.extend_from_slice(self.node(child)?.prefix);
-            self.space.free(entry.address());
+            check_depth(self.space.view(), child, depth + prefix.len())?;
+            self.space.free(entry.address(), SlotUse::Node)?;
             return self.rewrite_under(child, &prefix);
         }
         // Half of what splits, so that no node comes and goes with every item.
@@ -261,8 +264,10 @@ impl Edit<'_> {
                 return Ok(entry);
             }
         }
-        self.space.free(entry.address());
-        buckets.iter().for_each(|bucket| self.space.free(bucket.address()));
+        self.space.free(entry.address(), SlotUse::Node)?;
+        for bucket in buckets {
+            self.space.free(bucket.address(), SlotUse::Bucket)?;
+        }
         self.gather(&entries, depth)
     }
 
@@ -303,19 +308,21 @@ impl Edit<'_> {
         if same {
             return Ok(entry);
         }
-        if node.version == self.version && taken && child != Entry::EMPTY {
+        let in_place = node.version == self.version && taken && child != Entry::EMPTY;
+        // A file may say any version, and is not written through its map.
+        if in_place && self.space.is_fresh(entry.address(), SlotUse::Node) {
             self.space.amend(entry.address(), node::entry_at(rank), &child.0.to_le_bytes());
             return Ok(entry);
         }
         node.encode_with(self.scratch, self.version, digit, child);
-        self.space.free(entry.address());
+        self.space.free(entry.address(), SlotUse::Node)?;
         self.place_node()
     }
 
     fn rewrite_under(&mut self, entry: Entry, prefix: &[u8]) -> Result<Entry, Error> {
         let node = Node::read(self.space.view(), entry.address())?;
         node.encode_under(self.scratch, self.version, prefix);
-        self.space.free(entry.address());
+        self.space.free(entry.address(), SlotUse::Node)?;
         self.place_node()
     }
 
@@ -336,7 +343,7 @@ impl Edit<'_> {
         let bucket = Bucket::read(self.space.view(), entry.address())?;
         let mut entries = Vec::with_capacity(bucket.len() + 1);
         entries.extend(bucket.entries());
-        self.space.free(entry.address());
+        self.space.free(entry.address(), SlotUse::Bucket)?;
         Ok(entries)
     }
 

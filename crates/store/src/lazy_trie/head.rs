@@ -10,8 +10,10 @@
 //! ```
 //! A log position of all ones: the log of this generation is still to be begun. The identity of the log is that of the store with the generation added to its last eight bytes.
 
+use super::entry::ADDRESS_BITS;
 use super::error::Error;
-use super::options::Options;
+use super::open::FIRST_VERSION;
+use super::options::{Options, SPACE_LIMIT_BYTES, is_region, is_slab};
 use super::regions::Geometry;
 use crate::atomic_file;
 use crate::bytes::{array, u32_at, u64_at};
@@ -31,6 +33,8 @@ const HASH_AUTHENTICATED_BY_OWNER: u32 = 3;
 const PAGE_BYTES: usize = 4096;
 const FIXED_BYTES: usize = 48;
 const FIELDS_BYTES: usize = 104;
+/// Numbers grow by one at a time.
+const NUMBER_LIMIT: u64 = 1 << 62;
 
 /// What a checkpoint is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -82,6 +86,24 @@ impl Head {
         bytes
     }
 
+    /// What of it no store writes.
+    fn nonsense(&self, geometry: &Geometry) -> Option<&'static str> {
+        if [self.number, self.version, self.log_generation].iter().any(|n| *n > NUMBER_LIMIT) {
+            return Some("a number that no store comes to");
+        }
+        // Readers take it for none.
+        if self.version < FIRST_VERSION {
+            return Some("the version");
+        }
+        if u64::from(self.regions) > SPACE_LIMIT_BYTES / geometry.region_bytes {
+            return Some("the number of regions");
+        }
+        if self.ledger_address >= 1 << ADDRESS_BITS {
+            return Some("the address of the ledger");
+        }
+        (self.regions == 0 && self.ledger_bytes > 0).then_some("a ledger without a region")
+    }
+
     fn decode(bytes: &[u8], identity: &[u8; 16]) -> Option<Head> {
         if u32_at(bytes, 0)? != checksum(identity, bytes) {
             return None;
@@ -101,6 +123,11 @@ impl Head {
             ledger_checksum: u32_at(bytes, 88)?,
         })
     }
+}
+
+/// Where the page of a checkpoint is.
+fn page_at(number: u64) -> u64 {
+    PAGE_BYTES as u64 * (1 + number % 2)
 }
 
 fn checksum(identity: &[u8; 16], bytes: &[u8]) -> u32 {
@@ -174,18 +201,25 @@ impl HeadFile {
             slab_bytes: u32_at(fixed, 28).unwrap_or(0),
             region_bytes: u64_at(fixed, 32).unwrap_or(0),
         };
+        let slab = u64::from(geometry.slab_bytes);
+        if !is_slab(slab) || !is_region(geometry.region_bytes, slab) {
+            return Err(damaged(28, "the sizes of slabs and regions"));
+        }
         let newest = [1, 2]
             .into_iter()
             .filter_map(|page| Head::decode(bytes.get(page * PAGE_BYTES..)?, &geometry.identity))
             .max_by_key(|head| head.number);
         let head = newest
             .ok_or_else(|| damaged(PAGE_BYTES as u64, "neither page of a checkpoint is sound"))?;
+        if let Some(what) = head.nonsense(&geometry) {
+            return Err(damaged(page_at(head.number), what));
+        }
         Ok(Some((HeadFile { file, geometry, authenticated, by_owner }, head)))
     }
 
     /// Writes a checkpoint over the older of the two, durably.
     pub(super) fn write(&self, head: &Head) -> Result<(), Error> {
-        let at = PAGE_BYTES as u64 * (1 + head.number % 2);
+        let at = page_at(head.number);
         let bytes = head.encode(&self.geometry.identity);
         self.file.write_at(at, &bytes).map_err(Error::io(HEAD_NAME, "write"))?;
         self.file.sync_data().map_err(Error::io(HEAD_NAME, "sync"))

@@ -8,7 +8,7 @@
 
 use super::classes::Classes;
 use super::entry::Address;
-use super::memory::Memory;
+use super::memory::{Memory, SPAN_LIMIT};
 use super::slab::{Bits, Slab, SlotUse, Use};
 
 const RUN: u8 = 2;
@@ -91,7 +91,7 @@ pub(super) fn decode(
                 let (span, behind) = rest.split_first_chunk::<4>()?;
                 rest = behind;
                 let span = u32::from_le_bytes(*span);
-                if span == 0 || span as usize > slab_count - slabs.len() {
+                if !(1..=SPAN_LIMIT).contains(&span) || span as usize > slab_count - slabs.len() {
                     return None;
                 }
                 for index in 0..span {

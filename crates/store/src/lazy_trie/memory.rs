@@ -153,6 +153,12 @@ impl Memory {
         }
     }
 
+    /// How many bytes the files of the space have.
+    pub(super) fn space_bytes(&self) -> u64 {
+        let regions = self.maps.lock().unwrap_or_else(PoisonError::into_inner).len() as u64;
+        (regions * u64::from(self.region_slabs)) << self.slab_bits
+    }
+
     /// Lets a slab show its file, `span` slabs as one; nothing where files are not mapped.
     pub(super) fn show_map(&self, slab: u32, span: u32, trusted: bool) {
         let maps = self.maps.lock().unwrap_or_else(PoisonError::into_inner);

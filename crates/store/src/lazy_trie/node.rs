@@ -13,6 +13,8 @@ use super::hash::{DIGITS, Hash};
 use super::memory::View;
 
 pub(super) const HEAD_BYTES: usize = 32;
+/// The slot of a node with one child.
+pub(super) const LEAST_BYTES: u64 = 48;
 /// Where the entries begin.
 const MAP_AT: usize = 16;
 
@@ -46,11 +48,12 @@ impl<'a> Node<'a> {
         if !room.trusted && !is_sound(address, bytes) {
             return Err(damaged("the checksum of a node"));
         }
-        if prefix >= DIGITS {
+        let prefix = bytes.get(entries_end..).unwrap_or(&[]);
+        if prefix.len() >= DIGITS || prefix.iter().any(|digit| *digit > 0x7f) {
             return Err(damaged("the prefix of a node"));
         }
         let (entries, _) = bytes.get(HEAD_BYTES..entries_end).unwrap_or(&[]).as_chunks::<8>();
-        Ok(Node { version, map, entries, prefix: bytes.get(entries_end..).unwrap_or(&[]) })
+        Ok(Node { version, map, entries, prefix })
     }
 
     /// How many of the prefix's digits `hash` has, from `depth` on.

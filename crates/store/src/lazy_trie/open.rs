@@ -174,6 +174,7 @@ pub(super) fn open_space(
             disk.remove(&name).map_err(Error::io(&name, "remove"))?;
         }
     }
+    space.newest = head.version;
     restore(&mut space, head)?;
     if !space.mapped {
         load(&mut space, memory.slab_of(Address(head.ledger_address)))?;
@@ -202,8 +203,14 @@ fn restore(space: &mut Space, head: &Head) -> Result<(), Error> {
     if crc32c::crc32c(&bytes) != head.ledger_checksum {
         return Err(damaged("the checksum of the ledger"));
     }
-    let slabs = ledger::decode(&bytes, &space.classes, space.geometry.slab_bytes, count)
+    let mut slabs = ledger::decode(&bytes, &space.classes, space.geometry.slab_bytes, count)
         .ok_or_else(|| damaged("the ledger"))?;
+    let own = slabs.get_mut(slab).filter(|own| {
+        let room = u64::from(own.span) * u64::from(space.geometry.slab_bytes);
+        own.usage == Use::Run && head.ledger_bytes <= room && space.memory.offset_of(address) == 0
+    });
+    // It is given back when the next checkpoint counts, and by nothing else.
+    own.ok_or_else(|| damaged("the ledger: its own place"))?.leaving.set(0);
     for (index, slab) in slabs.into_iter().enumerate() {
         let expected = index % region_slabs == 0;
         if (slab.usage == Use::Header) != expected {

@@ -4,6 +4,19 @@ use super::error::Error;
 use crate::merkle::{ValueDigest, value_digest};
 pub use crate::wal::Durability;
 
+/// No space is larger: an address has 40 bits, and stands for 16 bytes.
+pub(super) const SPACE_LIMIT_BYTES: u64 = 1 << 44;
+
+/// Whether slabs may have so many bytes.
+pub(super) fn is_slab(bytes: u64) -> bool {
+    bytes.is_power_of_two() && (4096..=1 << 20).contains(&bytes)
+}
+
+/// Whether regions may have so many bytes, with slabs of `slab` bytes.
+pub(super) fn is_region(bytes: u64, slab: u64) -> bool {
+    bytes.is_multiple_of(slab) && (4 * slab..=1 << 31).contains(&bytes)
+}
+
 /// Who writes pages out and begins log segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteOut {
@@ -121,15 +134,13 @@ impl Options {
             return wrong("bucket_items", "not within 1 ..= 128");
         }
         let slab = u64::from(self.slab_bytes);
-        if !slab.is_power_of_two() || !(4096..=1 << 20).contains(&slab) {
+        if !is_slab(slab) {
             return wrong("slab_bytes", "not a power of two within 4096 ..= 1048576");
         }
-        if !self.region_bytes.is_multiple_of(slab)
-            || !(4 * slab..=1 << 31).contains(&self.region_bytes)
-        {
+        if !is_region(self.region_bytes, slab) {
             return wrong("region_bytes", "not a multiple of slab_bytes within 4 slabs ..= 2 GiB");
         }
-        if !(self.region_bytes..=1 << 44).contains(&self.limit_bytes) {
+        if !(self.region_bytes..=SPACE_LIMIT_BYTES).contains(&self.limit_bytes) {
             return wrong("limit_bytes", "not within region_bytes ..= 16 TiB");
         }
         if self.write_buffer_bytes < 8 * slab || self.checkpoint_bytes == 0 {

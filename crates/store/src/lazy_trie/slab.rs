@@ -116,6 +116,8 @@ pub(super) struct Slab {
     pub(super) unused: u32,
     /// Slots taken, whether reachable, waiting to be given back, or at hand.
     pub(super) used: Bits,
+    /// Of these, slots that are waiting or at hand: nothing leads there that made sense.
+    pub(super) leaving: Bits,
     /// Slots filled since the last capture; there is a shadow then.
     pub(super) dirty: Option<Bits>,
     /// Slots that the running checkpoint writes out.
@@ -140,6 +142,7 @@ impl Slab {
             slots: 0,
             unused: 0,
             used: Bits::new(0),
+            leaving: Bits::new(0),
             dirty: None,
             writing: None,
             waiting: 0,
@@ -154,7 +157,7 @@ impl Slab {
     pub(super) fn whole(usage: Use, span: u32) -> Slab {
         let mut used = Bits::new(1);
         used.set(0);
-        Slab { usage, span, slots: 1, used, ..Slab::free() }
+        Slab { usage, span, slots: 1, used, leaving: Bits::new(1), ..Slab::free() }
     }
 
     /// A slab of `slots` empty slots.
@@ -165,6 +168,7 @@ impl Slab {
             slots,
             unused: slots,
             used: Bits::new(slots),
+            leaving: Bits::new(slots),
             ..Slab::free()
         }
     }
@@ -178,10 +182,20 @@ impl Slab {
         Some(slot)
     }
 
-    /// Gives a slot back.
+    /// Marks a slot that is in use as one that is going to be given back; whether it was in use.
+    pub(super) fn leave(&mut self, slot: u32) -> bool {
+        let in_use = self.used.get(slot) && !self.leaving.get(slot);
+        if in_use {
+            self.leaving.set(slot);
+        }
+        in_use
+    }
+
+    /// Gives a slot back that has been taken.
     pub(super) fn give(&mut self, slot: u32) {
         debug_assert!(self.used.get(slot));
         self.used.clear(slot);
+        self.leaving.clear(slot);
         self.cursor = self.cursor.min(slot);
         self.unused += 1;
     }

@@ -2,12 +2,12 @@
 
 use super::bucket::Bucket;
 use super::digests;
-use super::entry::{Entry, Kind};
+use super::entry::{Address, Entry, Kind};
 use super::error::Error;
 use super::hash::Hash;
 use super::item::{self, Item, Name};
 use super::memory::View;
-use super::node::Node;
+use super::node::{self, Node};
 use super::readers::READERS;
 use super::store::{Shared, Store};
 use super::tree;
@@ -172,14 +172,17 @@ impl<'s> Snapshot<'s> {
     /// The items whose hashes are not below `from`, in order.
     #[must_use]
     pub fn iter_from(&self, from: &Hash) -> Iter<'_> {
+        let view = self.view();
         Iter {
-            view: self.view(),
+            view,
             root: Some(self.root),
             levels: Vec::new(),
             items: Vec::new(),
             errors: Vec::new(),
             from: *from,
             seeking: true,
+            last: None,
+            nodes_left: view.memory().space_bytes() / node::LEAST_BYTES,
         }
     }
 
@@ -207,6 +210,7 @@ impl Drop for Snapshot<'_> {
 /// Where an iteration is in a node.
 struct Level<'a> {
     node: Node<'a>,
+    address: Address,
     /// Digits on the path to its slots.
     depth: usize,
     /// The next slot.
@@ -220,12 +224,16 @@ pub struct Iter<'a> {
     root: Option<Entry>,
     levels: Vec<Level<'a>>,
     /// Items of a slot, the next one last.
-    items: Vec<(Hash, Item<'a>)>,
+    items: Vec<(Hash, Address, Item<'a>)>,
     /// Items of a bucket that could not be read.
     errors: Vec<Error>,
     from: Hash,
     /// Still on the path of `from`: slots before its digits are passed over.
     seeking: bool,
+    /// The last one given out: what is not behind it is not where it belongs.
+    last: Option<Hash>,
+    /// No space has more nodes: where more are met, some were met again and again.
+    nodes_left: u64,
 }
 
 impl<'a> Iter<'a> {
@@ -235,22 +243,32 @@ impl<'a> Iter<'a> {
             Kind::Empty => Ok(()),
             Kind::Item => {
                 let item = item::read(self.view, entry.address())?;
-                self.items.push((item.hash(), item));
+                self.items.push((item.hash(), entry.address(), item));
                 Ok(())
             }
             Kind::Bucket => {
                 for entry in Bucket::read(self.view, entry.address())?.entries() {
                     match item::read(self.view, entry.address()) {
-                        Ok(item) => self.items.push((item.hash(), item)),
+                        Ok(item) => self.items.push((item.hash(), entry.address(), item)),
                         // The others are none the worse for it.
                         Err(error) => self.errors.push(error),
                     }
                 }
-                self.items.sort_unstable_by_key(|(hash, _)| std::cmp::Reverse(*hash));
+                self.items.sort_unstable_by_key(|(hash, ..)| std::cmp::Reverse(*hash));
                 Ok(())
             }
             Kind::Node => {
-                let node = Node::read(self.view, entry.address())?;
+                let address = entry.address();
+                let node = Node::read(self.view, address)?;
+                let damaged = |what| Err(self.view.memory().damaged(address, what));
+                if self.levels.iter().any(|level| level.address == address) {
+                    return damaged("a node that is below itself");
+                }
+                let Some(left) = self.nodes_left.checked_sub(1) else {
+                    self.levels.clear();
+                    return damaged("more nodes than the space can have");
+                };
+                self.nodes_left = left;
                 let mut next = 0;
                 if self.seeking {
                     let matching = node.matching(&self.from, depth);
@@ -262,7 +280,7 @@ impl<'a> Iter<'a> {
                 }
                 let depth = depth + node.prefix.len();
                 tree::check_depth(self.view, entry, depth)?;
-                self.levels.push(Level { node, depth, next });
+                self.levels.push(Level { node, address, depth, next });
                 Ok(())
             }
         }
@@ -298,10 +316,16 @@ impl<'a> Iterator for Iter<'a> {
             if let Some(error) = self.errors.pop() {
                 return Some(Err(error));
             }
-            while let Some((hash, item)) = self.items.pop() {
-                if hash >= self.from {
-                    return Some(Ok((hash, item)));
+            while let Some((hash, address, item)) = self.items.pop() {
+                if hash < self.from {
+                    continue;
                 }
+                if self.last.is_some_and(|last| hash <= last) {
+                    let memory = self.view.memory();
+                    return Some(Err(memory.damaged(address, "an item is not where it belongs")));
+                }
+                self.last = Some(hash);
+                return Some(Ok((hash, item)));
             }
             match self.step()? {
                 Ok(()) => {}

@@ -1,13 +1,10 @@
-//! The linear space: slots taken, filled and given back.
-//!
-//! # When a slot may be taken again
-//! A slot freed by version v is reachable from versions below v, and perhaps from a checkpoint. If it was filled since the last
-//! capture, no checkpoint knows it: it waits for the readers of versions below v. Otherwise it first waits for the next checkpoint
-//! to be durable, which does not refer to it any more.
+//! The linear space: slots taken and filled. What becomes of them later is in [`reuse`].
 //!
 //! # Where new slots are
 //! In the holes of slabs that have many, in the order of their addresses, round and round; or in new slabs, as long as fewer than an eighth
 //! of a pool's slots are holes. So what is written together lies together, and one page written out carries several new slots.
+
+mod reuse;
 
 use super::classes::Classes;
 use super::digests;
@@ -18,6 +15,7 @@ use super::node;
 use super::regions::{Geometry, Region};
 use super::slab::{Bits, Slab, SlotUse, Use};
 use crate::disk::Disk;
+use reuse::Freed;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -61,7 +59,9 @@ pub(super) struct Space {
     pub(super) shadow_bytes: u64,
     /// Taken, and freed, by the batch at work.
     born: Vec<Address>,
-    freed: Vec<Address>,
+    freed: Vec<Freed>,
+    /// The version of the last batch.
+    pub(super) newest: u64,
     /// Freed since the last capture, and known to a checkpoint.
     pub(super) limbo: Vec<Address>,
     /// Waiting for readers below the version: slots no checkpoint knows, ...
@@ -97,6 +97,7 @@ impl Space {
             shadow_bytes: 0,
             born: Vec::new(),
             freed: Vec::new(),
+            newest: 0,
             limbo: Vec::new(),
             fresh_waiting: VecDeque::new(),
             old_waiting: VecDeque::new(),
@@ -116,7 +117,30 @@ impl Space {
         &mut self.pools[index]
     }
 
-    /// The slab and slot at an address.
+    /// The slab and slot at an address that may be anything, if there is one for this use.
+    fn slot_at(&self, address: Address, usage: SlotUse) -> Option<(u32, u32)> {
+        let index = self.memory.slab_of(address);
+        let slab = self.slabs.get(index as usize)?;
+        let offset = self.memory.offset_of(address);
+        match slab.usage {
+            Use::Slots(own) if own == usage => {
+                let bytes = self.classes.size(slab.class);
+                let slot = offset / bytes;
+                (slot * bytes == offset && slot < slab.slots).then_some((index, slot))
+            }
+            Use::Run if usage == SlotUse::Item && offset == 0 => Some((index, 0)),
+            _ => None,
+        }
+    }
+
+    /// Whether what is at an address was filled since the last capture: it is in a shadow then, and as this process has written it.
+    pub(super) fn is_fresh(&self, address: Address, usage: SlotUse) -> bool {
+        self.slot_at(address, usage).is_some_and(|(index, slot)| {
+            self.slabs[index as usize].dirty.as_ref().is_some_and(|dirty| dirty.get(slot))
+        })
+    }
+
+    /// The slab and slot at an address that was taken.
     pub(super) fn place(&self, address: Address) -> (u32, u32) {
         let index = self.memory.slab_of(address);
         let slab = &self.slabs[index as usize];
@@ -146,6 +170,7 @@ impl Space {
             let (index, slot) = self.place(address);
             self.mark_dirty(index, slot)?;
             self.pool(usage, class).hot.pop();
+            self.slabs[index as usize].leaving.clear(slot);
             return Ok(address);
         }
         loop {
@@ -269,7 +294,12 @@ impl Space {
         for index in first..first + span {
             self.free.remove(&index);
             let usage = if index == first { Use::Run } else { Use::Tail };
-            self.slabs[index as usize] = Slab::whole(usage, if index == first { span } else { 1 });
+            let slab = Slab::whole(usage, if index == first { span } else { 1 });
+            let old = std::mem::replace(&mut self.slabs[index as usize], slab);
+            if let Some(shadow) = old.shadow {
+                self.memory.show_map(index, 1, false);
+                self.put_off(shadow);
+            }
         }
         Ok(first)
     }
@@ -347,174 +377,12 @@ impl Space {
         unsafe { self.memory.write(address, offset, bytes) };
     }
 
-    /// Gives a slot back, once the batch is done.
-    pub(super) fn free(&mut self, address: Address) {
-        self.freed.push(address);
-    }
-
-    /// The batch is done and belongs to `version`.
-    pub(super) fn keep_batch(&mut self, version: u64) {
-        self.born.clear();
-        for address in std::mem::take(&mut self.freed) {
-            let (index, slot) = self.place(address);
-            let slab = &mut self.slabs[index as usize];
-            match &mut slab.dirty {
-                Some(dirty) if dirty.get(slot) => {
-                    // No checkpoint shall know it.
-                    dirty.clear(slot);
-                    slab.waiting += 1;
-                    self.fresh_waiting.push_back((version, address));
-                }
-                _ => self.limbo.push(address),
-            }
-        }
-    }
-
-    /// The batch is given up: what it took is at hand again, what it freed is not free.
-    pub(super) fn drop_batch(&mut self) {
-        self.freed.clear();
-        for address in std::mem::take(&mut self.born) {
-            let (index, slot) = self.place(address);
-            if let Some(dirty) = &mut self.slabs[index as usize].dirty {
-                dirty.clear(slot);
-            }
-            self.put_at_hand(address, index);
-        }
-    }
-
-    fn put_at_hand(&mut self, address: Address, index: u32) {
-        match self.slabs[index as usize].usage {
-            Use::Slots(usage) => {
-                let class = self.slabs[index as usize].class;
-                self.pool(usage, class).hot.push(address);
-            }
-            _ => self.give_back(address),
-        }
-    }
-
-    /// Takes back what no reader of a version below `oldest` can want any more.
-    pub(super) fn release(&mut self, oldest: u64) {
-        while let Some((version, address)) = self.fresh_waiting.front().copied()
-            && version <= oldest
-        {
-            self.fresh_waiting.pop_front();
-            let index = self.memory.slab_of(address);
-            self.slabs[index as usize].waiting -= 1;
-            self.put_at_hand(address, index);
-        }
-        while self.old_waiting.front().is_some_and(|(version, _)| *version <= oldest) {
-            for address in self.old_waiting.pop_front().map(|(_, list)| list).unwrap_or_default() {
-                self.give_back(address);
-            }
-        }
-        while self.shadows_waiting.front().is_some_and(|(version, _)| *version <= oldest) {
-            self.shadows_waiting.pop_front();
-        }
-    }
-
-    /// Empties the lists of slots at hand, so that only slabs know what is free.
-    pub(super) fn put_away(&mut self) {
-        for pool in 0..self.pools.len() {
-            for address in std::mem::take(&mut self.pools[pool].hot) {
-                self.give_back(address);
-            }
-        }
-    }
-
     /// Where files are not mapped, all that is in use is in memory, and writing it out frees nothing.
     fn count_shadow(&mut self, bytes: usize, more: bool) {
         match (self.mapped, more) {
             (false, _) => {}
             (true, true) => self.shadow_bytes += bytes as u64,
             (true, false) => self.shadow_bytes -= bytes as u64,
-        }
-    }
-
-    /// Marks a slot as not taken.
-    fn give_back(&mut self, address: Address) {
-        let (index, slot) = self.place(address);
-        let slab = &mut self.slabs[index as usize];
-        slab.give(slot);
-        let Use::Slots(usage) = slab.usage else {
-            self.end_run(index);
-            return;
-        };
-        let (class, unused, slots, open) = (slab.class, slab.unused, slab.slots, slab.open);
-        if !open {
-            let enough = unused >= (slots / HOLES_ONE_IN).max(1);
-            let pool = self.pool(usage, class);
-            if pool.available.contains(&index) {
-                pool.holes += 1;
-            } else if enough {
-                pool.available.insert(index);
-                pool.holes += u64::from(unused);
-            }
-        }
-        if self.slabs[index as usize].is_idle() {
-            self.end_slab(index, usage, class);
-        }
-    }
-
-    /// A slab without a slot in use becomes free.
-    fn end_slab(&mut self, index: u32, usage: SlotUse, class: u8) {
-        let slots = u64::from(self.slabs[index as usize].slots);
-        let pool = self.pool(usage, class);
-        if pool.available.remove(&index) {
-            pool.holes -= slots;
-        }
-        pool.capacity -= slots;
-        let old = std::mem::replace(&mut self.slabs[index as usize], Slab::free());
-        if let Some(shadow) = old.shadow {
-            if self.mapped {
-                // Nobody can know any of its slots.
-                self.count_shadow(shadow.len(), false);
-                self.memory.show_map(index, 1, false);
-            } else {
-                self.slabs[index as usize].shadow = Some(shadow);
-            }
-        }
-        self.free.insert(index);
-    }
-
-    fn end_run(&mut self, first: u32) {
-        let span = self.slabs[first as usize].span;
-        for index in first..first + span {
-            let old = std::mem::replace(&mut self.slabs[index as usize], Slab::free());
-            if let Some(shadow) = old.shadow {
-                self.count_shadow(shadow.len(), false);
-            }
-            if old.dirty.is_some() {
-                self.dirty.retain(|dirty| *dirty != index);
-            }
-            self.memory.show_map(index, 1, false);
-            self.free.insert(index);
-        }
-    }
-
-    /// Lets go of shadows whose content the files have; readers of versions below `version` may still use them.
-    pub(super) fn drop_shadows(&mut self, version: u64) {
-        for index in std::mem::take(&mut self.lingering) {
-            let slab = &mut self.slabs[index as usize];
-            if slab.is_idle()
-                && let Use::Slots(usage) = slab.usage
-            {
-                let class = slab.class;
-                self.end_slab(index, usage, class);
-                continue;
-            }
-            if slab.open || slab.dirty.is_some() || slab.shadow.is_none() || !self.mapped {
-                continue;
-            }
-            if !slab.is_settled() {
-                self.lingering.push(index);
-                continue;
-            }
-            let span = slab.span;
-            if let Some(shadow) = slab.shadow.take() {
-                self.memory.show_map(index, span, true);
-                self.count_shadow(shadow.len(), false);
-                self.shadows_waiting.push_back((version, shadow));
-            }
         }
     }
 
@@ -536,13 +404,6 @@ impl Space {
             Use::Header | Use::Run | Use::Tail => {}
         }
         self.slabs.push(slab);
-    }
-
-    /// Slots that are to be given back.
-    pub(super) fn waiting(&self) -> impl Iterator<Item = Address> + '_ {
-        let fresh = self.fresh_waiting.iter().map(|(_, address)| *address);
-        let old = self.old_waiting.iter().flat_map(|(_, list)| list).copied();
-        fresh.chain(old).chain(self.limbo.iter().copied())
     }
 
     /// Whether a slot that is taken is at hand, or a ledger's.

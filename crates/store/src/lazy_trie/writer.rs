@@ -2,11 +2,11 @@
 
 use super::batch::{Change, NoChange};
 use super::digests::{self, Block, Crown, LeafChange, Thawed};
-use super::edit::Edit;
+use super::edit::{Edit, Lengths};
 use super::entry::Entry;
 use super::error::Error;
 use super::hash::Hash;
-use super::head::Head;
+use super::head::{HEAD_NAME, Head};
 use super::item::Name;
 use super::options::Options;
 use super::slab::SlotUse;
@@ -23,6 +23,23 @@ pub(super) struct Totals {
     pub(super) items: u64,
     pub(super) key_bytes: u64,
     pub(super) value_bytes: u64,
+}
+
+impl Totals {
+    /// Those with an item more and another less, by the lengths of their names and values; `None` if that cannot be.
+    fn changed(self, old: Option<Lengths>, new: Option<Lengths>) -> Option<Totals> {
+        let count = |lengths: Option<Lengths>| u64::from(lengths.is_some());
+        let (old_name, old_value) = old.unwrap_or_default();
+        let (new_name, new_value) = new.unwrap_or_default();
+        let change = |from: u64, less: u64, more: u64| {
+            from.checked_sub(less).and_then(|n| n.checked_add(more))
+        };
+        Some(Totals {
+            items: change(self.items, count(old), count(new))?,
+            key_bytes: change(self.key_bytes, old_name as u64, new_name as u64)?,
+            value_bytes: change(self.value_bytes, old_value as u64, new_value as u64)?,
+        })
+    }
 }
 
 /// A batch ready for the log.
@@ -93,7 +110,12 @@ impl Writer {
         let (mut root, mut digests) = (Entry(head.root), Entry::EMPTY);
         if options.authenticated {
             digests = root;
-            root = Entry(Block::read(space.view(), digests)?.crown.tree);
+            let crown = Block::read(space.view(), digests)?.crown;
+            if digests != Entry::EMPTY && crown.version != head.version {
+                let what = "the version of the topmost block of digests";
+                return Err(space.memory.damaged(digests.address(), what));
+            }
+            root = Entry(crown.tree);
         }
         Ok(Writer {
             space,
@@ -283,16 +305,12 @@ impl Writer {
                 let leaf = met.new.map(|item| (item, leaf));
                 self.stale.push(LeafChange { hash, existed: met.old.is_some(), leaf });
             }
-            if let Some((name_bytes, value_bytes)) = met.old {
-                totals.items -= 1;
-                totals.key_bytes -= name_bytes as u64;
-                totals.value_bytes -= value_bytes as u64;
-            }
-            if let Some(value) = change.value {
-                totals.items += 1;
-                totals.key_bytes += name.bytes().len() as u64;
-                totals.value_bytes += value.len() as u64;
-            }
+            let new = change.value.map(|value| (name.bytes().len(), value.len()));
+            totals = totals.changed(met.old, new).ok_or_else(|| Error::Damaged {
+                file: HEAD_NAME.to_string(),
+                offset: 0,
+                what: "fewer items, or bytes of them, are counted than there are, or more than can be",
+            })?;
         }
         Ok((root, totals))
     }

@@ -1,6 +1,7 @@
 //! The lazy-trie store: against a model, through crashes, with damaged files, under threads.
 
 mod authenticated;
+mod bus_error;
 mod compact;
 mod crash;
 mod crash_life;

@@ -9,7 +9,7 @@ use quorate_node::config::{Finding, Place};
 use quorate_store::lazy_trie::{Batch, Name, Store};
 use serde_json::json;
 
-use super::{FolderArguments, lines, refusal};
+use super::{FolderArguments, lines, proof, refusal};
 use crate::failure::{Exit, Failure};
 use crate::output::{Format, print, print_json};
 
@@ -27,6 +27,10 @@ pub struct GetArguments {
     /// The key is in hexadecimal digits, and so is the value printed.
     #[arg(long)]
     hex: bool,
+    /// Print also the Merkle root of the store and the proof of the value, or that there is none, in
+    /// hexadecimal digits: of an authenticated store.
+    #[arg(long)]
+    proof: bool,
 }
 
 /// Put an item, replacing one of the same key, or all items of a dump. It survives the loss of power
@@ -47,6 +51,9 @@ pub struct PutArguments {
     /// Begin a store if there is none: the folder must be empty or missing.
     #[arg(long)]
     create: bool,
+    /// Begin an authenticated store: with a Merkle root, and proofs of what it holds.
+    #[arg(long, requires = "create")]
+    authenticated: bool,
     /// Put the items of this file (-: standard input), a JSON object each line, as
     /// `quorate store dump -o json` writes them.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["key", "hex"])]
@@ -71,6 +78,9 @@ pub fn get(arguments: &GetArguments, format: Format) -> Result<(), Failure> {
     let key = bytes_of(&arguments.key, arguments.hex, "KEY")?;
     let folder = &arguments.store.folder;
     let store = arguments.store.open()?;
+    if arguments.proof {
+        return proof::get(&store, &arguments.store, &key, arguments.hex, format);
+    }
     let value = store.get(&key).map_err(|error| refusal::of(&error, folder))?;
     let value = value.ok_or_else(|| nothing_there(folder))?;
     match format {
@@ -107,7 +117,7 @@ pub fn put(arguments: &PutArguments, format: Format) -> Result<(), Failure> {
     } else {
         arguments.store.expect_store()?;
     }
-    let store = arguments.store.open_or_create()?;
+    let store = arguments.store.open_or_create(arguments.authenticated)?;
     let folder = &arguments.store.folder;
     if let Some((key, value)) = item {
         let old = store.replace(&key, &value).map_err(|error| refusal::of(&error, folder))?;
@@ -171,7 +181,8 @@ pub fn delete(arguments: &DeleteArguments, format: Format) -> Result<(), Failure
     }
 }
 
-fn bytes_of(text: &str, hex: bool, argument: &str) -> Result<Vec<u8>, Failure> {
+/// The bytes an argument stands for.
+pub fn bytes_of(text: &str, hex: bool, argument: &str) -> Result<Vec<u8>, Failure> {
     if !hex {
         return Ok(text.as_bytes().to_vec());
     }

@@ -40,11 +40,16 @@ fn text(bytes: &[u8]) -> String {
     }
 }
 
+/// Bytes for people.
+pub fn show(bytes: &[u8], as_hex: bool) -> String {
+    if as_hex { hex(bytes) } else { text(bytes) }
+}
+
 /// An item for people: key, tabulator, value. A key that is known by its hash alone has `#` before it.
 pub fn for_people(hash: &Hash, item: &Item<'_>, as_hex: bool) -> String {
-    let show = if as_hex { hex } else { text };
-    let key = item.key().map_or_else(|| format!("#{}", hex(&hash.0)), show);
-    format!("{key}\t{}\n", show(item.value))
+    let key = item.key().map(|key| show(key, as_hex));
+    let key = key.unwrap_or_else(|| format!("#{}", hex(&hash.0)));
+    format!("{key}\t{}\n", show(item.value, as_hex))
 }
 
 fn enter(object: &mut Map<String, Value>, name: &str, bytes: &[u8], as_hex: bool) {

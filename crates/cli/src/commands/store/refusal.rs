@@ -83,6 +83,16 @@ pub fn of(error: &Error, folder: &Path) -> Failure {
         Error::TooLarge { .. } => {
             (Exit::Usage, finding(error, folder, "keep it within the limit, or cut it into items"))
         }
+        Error::Options { reason, .. } => {
+            let remedy = "open it as what it is, or name another folder";
+            (Exit::Usage, finding(reason, folder, remedy))
+        }
+        Error::NotAuthenticated => {
+            let what = "the store is not authenticated: it has no root and no proofs";
+            let remedy = "copy it into one that is: quorate store dump FOLDER -o json --to FILE, then \
+                          quorate store put NEW_FOLDER --create --authenticated --from FILE";
+            (Exit::Usage, finding(what, folder, remedy))
+        }
         other => (Exit::Failed, finding(other, folder, "see docs/store.md")),
     };
     Failure::new(exit, finding)

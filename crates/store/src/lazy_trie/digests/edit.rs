@@ -4,6 +4,7 @@ use super::super::entry::{Entry, Kind};
 use super::super::error::Error;
 use super::super::hash::Hash;
 use super::super::item;
+use super::super::slab::SlotUse;
 use super::super::space::Space;
 use super::block::topmost;
 use super::thaw::{NONE, Thaw, Thawed, Way};
@@ -93,12 +94,11 @@ impl Thawed {
         } else {
             block.insert(from, leaf, from, parting);
         }
-        self.divide(space, at);
-        Ok(())
+        self.divide(space, at)
     }
 
     /// Divides a block with too many children at its topmost join, and then those above for which that is too much.
-    fn divide(&mut self, space: &mut Space, mut at: u32) {
+    fn divide(&mut self, space: &mut Space, mut at: u32) -> Result<(), Error> {
         while self.block(at).len() > MOST {
             if at == self.root {
                 self.sink_root();
@@ -108,13 +108,14 @@ impl Thawed {
             let (bit, parent) = (self.block(at).bits[join], self.block(at).parent);
             let right = self.fresh();
             self.move_behind(at, join, right);
-            let Some(child) = self.block(parent).child_of(at) else { return };
+            let Some(child) = self.block(parent).child_of(at) else { break };
             self.block(parent).insert(child + 1, (Entry::EMPTY, [0; 32]), child, bit);
             self.block(parent).kids[child + 1] = right;
-            self.pull_up(space, right);
-            self.pull_up(space, at);
+            self.pull_up(space, right)?;
+            self.pull_up(space, at)?;
             at = parent;
         }
+        Ok(())
     }
 
     /// Puts all of the root into a new block, the root's only child.
@@ -167,14 +168,14 @@ impl Thawed {
     }
 
     /// A block with one child gives it to its parent, in its own place.
-    fn pull_up(&mut self, space: &mut Space, at: u32) {
+    fn pull_up(&mut self, space: &mut Space, at: u32) -> Result<(), Error> {
         let block = self.block(at);
         let ([entry], [digest], [kid]) = (&*block.entries, &*block.digests, &*block.kids) else {
-            return;
+            return Ok(());
         };
         let (entry, digest, kid, parent) = (*entry, *digest, *kid, block.parent);
         if let Some(home) = block.home.take() {
-            space.free(home);
+            space.free(home, SlotUse::Digest)?;
         }
         if kid != NONE {
             self.block(kid).parent = parent;
@@ -185,6 +186,7 @@ impl Thawed {
                 (entry, digest, kid);
             parent.changed = true;
         }
+        Ok(())
     }
 
     /// After a child was removed: a block with one child or none goes, one with few unites with what is beside it.
@@ -194,13 +196,13 @@ impl Thawed {
             match self.block(at).len() {
                 0 => {
                     if let Some(home) = self.block(at).home.take() {
-                        space.free(home);
+                        space.free(home, SlotUse::Digest)?;
                     }
                     if let Some(child) = self.block(parent).child_of(at) {
                         self.block(parent).remove(child);
                     }
                 }
-                1 => self.pull_up(space, at),
+                1 => self.pull_up(space, at)?,
                 few if few <= FEW && self.unite(space, at, parent)? => {}
                 _ => return Ok(()),
             }
@@ -218,7 +220,7 @@ impl Thawed {
             let kid = self.kid(space.view(), root, 0)?;
             let content = std::mem::take(self.block(kid));
             if let Some(home) = content.home {
-                space.free(home);
+                space.free(home, SlotUse::Digest)?;
             }
             let home = self.block(root).home;
             *self.block(root) = Thaw { parent: NONE, home, changed: true, ..content };
@@ -245,7 +247,7 @@ impl Thawed {
             }
             let other = std::mem::take(self.block(kid));
             if let Some(home) = other.home {
-                space.free(home);
+                space.free(home, SlotUse::Digest)?;
             }
             other
         };

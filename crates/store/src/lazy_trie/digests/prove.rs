@@ -20,9 +20,15 @@ pub(in super::super) fn prove<'a>(
     hashing: ValueDigest,
 ) -> Result<(Proof, Option<&'a [u8]>), Error> {
     let mut path = Vec::new();
-    let mut entry = root;
+    let (mut entry, mut below_root) = (root, false);
     loop {
         let block = Block::read(view, entry)?;
+        // Only the root may have one child, so that each block below it has a join of its own.
+        if block.len() < 2 && below_root {
+            return Err(view
+                .memory()
+                .damaged(entry.address(), "a block of digests with one child"));
+        }
         if block.len() == 0 {
             return Ok((Proof { leaf: ProofLeaf::None, path: Vec::new() }, None));
         }
@@ -32,7 +38,7 @@ pub(in super::super) fn prove<'a>(
         if !passed.is_sorted_by(|(a, _), (b, _)| a < b) || (path.len() == above && above > 0) {
             return Err(view.memory().damaged(entry.address(), "the joins of a block of digests"));
         }
-        entry = block.entry(child);
+        (entry, below_root) = (block.entry(child), true);
         if entry.kind() == Kind::Item {
             break;
         }

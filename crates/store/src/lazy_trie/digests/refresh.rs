@@ -53,15 +53,18 @@ pub(super) fn hash(thawed: &mut Thawed) {
 /// Writes all that was hashed and not written; the root's entry. Otherwise nothing was.
 ///
 /// # Errors
-/// [`Error::LimitReached`], [`Error::Io`].
+/// [`Error::LimitReached`], [`Error::Io`], [`Error::Damaged`].
 pub(super) fn write(thawed: &mut Thawed, space: &mut Space, crown: Crown) -> Result<Entry, Error> {
     let root = thawed.root;
     let Thawed { blocks, queues, slots, .. } = thawed;
     queues.collect(blocks, root, |block| block.dirty);
     slots.clear();
     for index in &queues.order {
-        let bytes = bytes_of(blocks[*index as usize].len());
-        slots.push(space.take(SlotUse::Digest, bytes as u32)?);
+        let block = &blocks[*index as usize];
+        slots.push(space.take(SlotUse::Digest, bytes_of(block.len()) as u32)?);
+        if let Some(home) = block.home {
+            space.free(home, SlotUse::Digest)?;
+        }
     }
     let mut written = Entry::EMPTY;
     for (index, slot) in queues.order.iter().zip(&*slots) {
@@ -69,9 +72,7 @@ pub(super) fn write(thawed: &mut Thawed, space: &mut Space, crown: Crown) -> Res
         let block = &mut blocks[*index as usize];
         let crown = if *index == root { crown } else { Crown::default() };
         fill(space, *slot, block, false, crown);
-        if let Some(home) = block.home.replace(*slot) {
-            space.free(home);
-        }
+        block.home = Some(*slot);
         block.dirty = false;
         written = Entry::node(*slot);
     }
@@ -79,14 +80,22 @@ pub(super) fn write(thawed: &mut Thawed, space: &mut Space, crown: Crown) -> Res
 }
 
 /// Writes the root alone, into a slot that was taken for it; its entry.
-pub(super) fn show(thawed: &mut Thawed, space: &mut Space, slot: Address, crown: Crown) -> Entry {
+///
+/// # Errors
+/// [`Error::Damaged`].
+pub(super) fn show(
+    thawed: &mut Thawed,
+    space: &mut Space,
+    slot: Address,
+    crown: Crown,
+) -> Result<Entry, Error> {
     let root = thawed.root;
     let block = thawed.block(root);
     fill(space, slot, block, true, crown);
     if let Some(home) = block.home.replace(slot) {
-        space.free(home);
+        space.free(home, SlotUse::Digest)?;
     }
-    Entry::node(slot)
+    Ok(Entry::node(slot))
 }
 
 /// Puts a block into a slot.

@@ -1,0 +1,212 @@
+//! Slots given back.
+//!
+//! # When a slot may be taken again
+//! A slot freed by version v is reachable from versions below v, and perhaps from a checkpoint. If it was filled since the last
+//! capture, no checkpoint knows it: it waits for the readers of versions below v. Otherwise it first waits for the next checkpoint
+//! to be durable, which does not refer to it any more.
+
+use super::super::entry::Address;
+use super::super::error::Error;
+use super::super::memory::Buffer;
+use super::super::slab::{Slab, SlotUse, Use};
+use super::{HOLES_ONE_IN, Space};
+
+/// A slot that was freed.
+#[derive(Clone, Copy)]
+pub(super) struct Freed {
+    address: Address,
+    slab: u32,
+    slot: u32,
+}
+
+impl Space {
+    /// Gives a slot back, once the batch is done.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`]: no such slot is in use. What leads there was written by somebody else; or two entries lead there, and by the other one the slot
+    /// was given back.
+    pub(in super::super) fn free(&mut self, address: Address, usage: SlotUse) -> Result<(), Error> {
+        if let Some((slab, slot)) = self.slot_at(address, usage)
+            && self.slabs[slab as usize].leave(slot)
+        {
+            self.freed.push(Freed { address, slab, slot });
+            return Ok(());
+        }
+        Err(self.memory.damaged(address, "an entry leads to what is not in use"))
+    }
+
+    /// The batch is done and belongs to `version`.
+    pub(in super::super) fn keep_batch(&mut self, version: u64) {
+        self.born.clear();
+        self.newest = version;
+        for Freed { address, slab, slot } in std::mem::take(&mut self.freed) {
+            let slab = &mut self.slabs[slab as usize];
+            match &mut slab.dirty {
+                Some(dirty) if dirty.get(slot) => {
+                    // No checkpoint shall know it.
+                    dirty.clear(slot);
+                    slab.waiting += 1;
+                    self.fresh_waiting.push_back((version, address));
+                }
+                _ => self.limbo.push(address),
+            }
+        }
+    }
+
+    /// The batch is given up: what it took is at hand again, what it freed is not free.
+    pub(in super::super) fn drop_batch(&mut self) {
+        for Freed { slab, slot, .. } in std::mem::take(&mut self.freed) {
+            self.slabs[slab as usize].leaving.clear(slot);
+        }
+        for address in std::mem::take(&mut self.born) {
+            let (index, slot) = self.place(address);
+            if let Some(dirty) = &mut self.slabs[index as usize].dirty {
+                dirty.clear(slot);
+            }
+            self.put_at_hand(address);
+        }
+    }
+
+    pub(super) fn put_at_hand(&mut self, address: Address) {
+        let (index, slot) = self.place(address);
+        let slab = &mut self.slabs[index as usize];
+        match slab.usage {
+            Use::Slots(usage) => {
+                slab.leaving.set(slot);
+                let class = slab.class;
+                self.pool(usage, class).hot.push(address);
+            }
+            _ => self.give_back(address),
+        }
+    }
+
+    /// Takes back what no reader of a version below `oldest` can want any more.
+    pub(in super::super) fn release(&mut self, oldest: u64) {
+        while let Some((version, address)) = self.fresh_waiting.front().copied()
+            && version <= oldest
+        {
+            self.fresh_waiting.pop_front();
+            let index = self.memory.slab_of(address);
+            self.slabs[index as usize].waiting -= 1;
+            self.put_at_hand(address);
+        }
+        while self.old_waiting.front().is_some_and(|(version, _)| *version <= oldest) {
+            for address in self.old_waiting.pop_front().map(|(_, list)| list).unwrap_or_default() {
+                self.give_back(address);
+            }
+        }
+        while self.shadows_waiting.front().is_some_and(|(version, _)| *version <= oldest) {
+            self.shadows_waiting.pop_front();
+        }
+    }
+
+    /// Empties the lists of slots at hand, so that only slabs know what is free.
+    pub(in super::super) fn put_away(&mut self) {
+        for pool in 0..self.pools.len() {
+            for address in std::mem::take(&mut self.pools[pool].hot) {
+                self.give_back(address);
+            }
+        }
+    }
+
+    /// Marks a slot as not taken.
+    pub(super) fn give_back(&mut self, address: Address) {
+        let (index, slot) = self.place(address);
+        let slab = &mut self.slabs[index as usize];
+        slab.give(slot);
+        let Use::Slots(usage) = slab.usage else {
+            self.end_run(index);
+            return;
+        };
+        let (class, unused, slots, open) = (slab.class, slab.unused, slab.slots, slab.open);
+        if !open {
+            let enough = unused >= (slots / HOLES_ONE_IN).max(1);
+            let pool = self.pool(usage, class);
+            if pool.available.contains(&index) {
+                pool.holes += 1;
+            } else if enough {
+                pool.available.insert(index);
+                pool.holes += u64::from(unused);
+            }
+        }
+        if self.slabs[index as usize].is_idle() {
+            self.end_slab(index, usage, class);
+        }
+    }
+
+    /// A slab without a slot in use becomes free.
+    pub(super) fn end_slab(&mut self, index: u32, usage: SlotUse, class: u8) {
+        let slots = u64::from(self.slabs[index as usize].slots);
+        let pool = self.pool(usage, class);
+        if pool.available.remove(&index) {
+            pool.holes -= slots;
+        }
+        pool.capacity -= slots;
+        let old = std::mem::replace(&mut self.slabs[index as usize], Slab::free());
+        if let Some(shadow) = old.shadow {
+            if self.mapped {
+                self.count_shadow(shadow.len(), false);
+                self.memory.show_map(index, 1, false);
+                self.put_off(shadow);
+            } else {
+                self.slabs[index as usize].shadow = Some(shadow);
+            }
+        }
+        self.free.insert(index);
+    }
+
+    pub(super) fn end_run(&mut self, first: u32) {
+        let span = self.slabs[first as usize].span;
+        for index in first..first + span {
+            let old = std::mem::replace(&mut self.slabs[index as usize], Slab::free());
+            if let Some(shadow) = old.shadow {
+                self.count_shadow(shadow.len(), false);
+                self.put_off(shadow);
+            }
+            if old.dirty.is_some() {
+                self.dirty.retain(|dirty| *dirty != index);
+            }
+            self.memory.show_map(index, 1, false);
+            self.free.insert(index);
+        }
+    }
+
+    /// Lets go of a shadow that nothing leads to. In a store that somebody forged something may: readers there are may still use it.
+    pub(super) fn put_off(&mut self, shadow: Buffer) {
+        self.shadows_waiting.push_back((self.newest + 1, shadow));
+    }
+
+    /// Lets go of shadows whose content the files have; readers of versions below `version` may still use them.
+    pub(in super::super) fn drop_shadows(&mut self, version: u64) {
+        for index in std::mem::take(&mut self.lingering) {
+            let slab = &mut self.slabs[index as usize];
+            if slab.is_idle()
+                && let Use::Slots(usage) = slab.usage
+            {
+                let class = slab.class;
+                self.end_slab(index, usage, class);
+                continue;
+            }
+            if slab.open || slab.dirty.is_some() || slab.shadow.is_none() || !self.mapped {
+                continue;
+            }
+            if !slab.is_settled() {
+                self.lingering.push(index);
+                continue;
+            }
+            let span = slab.span;
+            if let Some(shadow) = slab.shadow.take() {
+                self.memory.show_map(index, span, true);
+                self.count_shadow(shadow.len(), false);
+                self.shadows_waiting.push_back((version, shadow));
+            }
+        }
+    }
+
+    /// Slots that are to be given back.
+    pub(in super::super) fn waiting(&self) -> impl Iterator<Item = Address> + '_ {
+        let fresh = self.fresh_waiting.iter().map(|(_, address)| *address);
+        let old = self.old_waiting.iter().flat_map(|(_, list)| list).copied();
+        fresh.chain(old).chain(self.limbo.iter().copied())
+    }
+}

@@ -1,0 +1,106 @@
+//! Files that somebody wrote on purpose: every checksum holds, what stands there does not make sense. Whatever is done with such a store ends, and
+//! ends in a result or in an error that names the place; nothing panics or leaves its map.
+
+mod cases;
+mod forge;
+mod image;
+#[path = "../lazy_trie/random.rs"]
+#[allow(dead_code)] // The other tests use the rest.
+mod random;
+mod usage;
+
+use image::Image;
+use quorate_store::disk::MemoryDisk;
+use quorate_store::lazy_trie::{Durability, Options, Store};
+use random::{Model, Random, change, small_options};
+use std::sync::Arc;
+
+/// How many stores are forged; more by this variable.
+const CASES: &str = "QUORATE_STORE_FORGERIES";
+
+fn options(authenticated: bool) -> Options {
+    let durability = Durability::Os;
+    Options { checkpoint_bytes: 4 << 20, authenticated, durability, ..small_options() }
+}
+
+/// A store of some hundred items, and a few commits in its log.
+fn grown(authenticated: bool) -> Image {
+    grown_with_log(authenticated, 5)
+}
+
+/// The same with so many commits in its log.
+fn grown_with_log(authenticated: bool, commits: usize) -> Image {
+    let disk = MemoryDisk::new();
+    let (mut model, mut random) = (Model::new(), Random(23));
+    let (store, _) = Store::open_on(Arc::new(disk.clone()), options(authenticated)).unwrap();
+    for _ in 0..400 {
+        change(&store, &mut model, &mut random, 250).unwrap();
+    }
+    store.checkpoint().unwrap();
+    for _ in 0..commits {
+        change(&store, &mut model, &mut random, 250).unwrap();
+    }
+    drop(store);
+    Image::of(&disk)
+}
+
+/// Names the case that a panic came from.
+struct Seed(u64);
+
+impl Drop for Seed {
+    fn drop(&mut self) {
+        eprintln!("this was seed {}", self.0);
+    }
+}
+
+fn forge_many(usual: u64, authenticated: bool, run: fn(&Image, bool, &mut Random)) {
+    let image = grown(authenticated);
+    let cases = std::env::var(CASES).ok().and_then(|n| n.parse().ok()).unwrap_or(usual);
+    for seed in 0..cases {
+        let mut random = Random(seed.wrapping_mul(0x9e6d_62d0_6f6a_9a9b) + 1);
+        let mut forged = image.clone();
+        for _ in 0..1 + random.below(3) {
+            forge::forge(&mut forged, &mut random);
+        }
+
+        let seed = Seed(seed);
+        run(&forged, authenticated, &mut random);
+        std::mem::forget(seed);
+    }
+}
+
+fn in_memory(forged: &Image, authenticated: bool, random: &mut Random) {
+    let disk = forged.disk();
+    for _ in 0..2 {
+        usage::all(|| Store::open_on(Arc::new(disk.clone()), options(authenticated)), random);
+    }
+}
+
+/// Where regions are mapped, which nothing may be written through.
+fn in_files(forged: &Image, authenticated: bool, random: &mut Random) {
+    let folder = tempfile::tempdir().unwrap();
+    forged.write_to(folder.path());
+    for _ in 0..2 {
+        usage::all(|| Store::open(folder.path(), options(authenticated)), random);
+    }
+}
+
+#[test]
+fn forged_stores_in_memory() {
+    forge_many(400, false, in_memory);
+}
+
+#[test]
+fn forged_authenticated_stores_in_memory() {
+    forge_many(400, true, in_memory);
+}
+
+#[test]
+fn forged_stores_in_files() {
+    forge_many(30, false, in_files);
+}
+
+#[test]
+fn forged_authenticated_stores_in_files() {
+    forge_many(30, true, in_files);
+}
