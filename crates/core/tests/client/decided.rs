@@ -14,7 +14,7 @@ use quorate_core::replica::message::FullBlock;
 use quorate_core::wire::{Decode as _, Encode as _};
 use quorate_core::{Committee, Digest, Epoch, Height, ReplicaId, Sequence, SessionId, View};
 
-const CHAIN: Digest = Digest([9; 32]);
+pub(crate) const CHAIN: Digest = Digest([9; 32]);
 
 fn key(replica: u16) -> PublicKey {
     PublicKey([replica as u8 + 1; 32])
@@ -29,7 +29,7 @@ fn sign(key: PublicKey, statement: &Statement) -> Signature {
 }
 
 /// A scheme whose signatures are hashes: only those made by [`sign`] hold.
-struct Hashes;
+pub(crate) struct Hashes;
 
 impl Scheme for Hashes {
     fn verify(&self, checks: &[Check]) -> Vec<bool> {
@@ -49,11 +49,11 @@ fn keys() -> Vec<ReplicaKey> {
     (0..4).map(|id| ReplicaKey::from(key(id).0)).collect()
 }
 
-fn committee() -> Committee {
+pub(crate) fn committee() -> Committee {
     Committee::new(CHAIN, Epoch(0), keys()).unwrap()
 }
 
-fn domain(committee: Committee) -> Domain {
+pub(crate) fn domain(committee: Committee) -> Domain {
     Domain::new(committee, Chained.facts().number)
 }
 
@@ -61,11 +61,11 @@ fn follow(committee: Committee, from: Height) -> Decided {
     Decided::new(domain(committee), Chained.facts(), from)
 }
 
-fn genesis() -> Block {
+pub(crate) fn genesis() -> Block {
     Block::genesis(CHAIN, Epoch(0))
 }
 
-fn certificate(of: &Block, signers: &[u16]) -> Qc {
+pub(crate) fn certificate(of: &Block, signers: &[u16]) -> Qc {
     if of.height == Height(0) {
         return Qc::genesis(of.id());
     }
@@ -104,7 +104,7 @@ fn child(of: &Block, view: u64, signers: &[u16]) -> FullBlock {
 }
 
 /// A chain of blocks of these views, on the genesis block.
-fn chain(views: &[u64]) -> Vec<FullBlock> {
+pub(crate) fn chain(views: &[u64]) -> Vec<FullBlock> {
     let mut chain: Vec<FullBlock> = Vec::new();
     for view in views {
         let parent = chain.last().map_or_else(genesis, |full| Block::clone(&full.block));

@@ -3,6 +3,7 @@
 mod decided;
 mod lying;
 mod packed;
+mod proven;
 mod script;
 mod transcripts;
 

@@ -1,0 +1,126 @@
+//! What is newest, and the messages around proven answers. (Answers themselves: crates/app/tests/kv_proofs.rs.)
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use quorate_core::block::Block;
+use quorate_core::certificate::Malformed;
+use quorate_core::client::message::{Request, Response, Unproven};
+use quorate_core::client::proven::{
+    Answer, Certified, MAX_QUESTION_BYTES, Newest, NotProven, newest,
+};
+use quorate_core::execution::StateSummary;
+use quorate_core::wire::{Decode as _, Encode as _};
+use quorate_core::{Digest, Height, ReplicaId};
+
+use crate::decided::{CHAIN, Hashes, certificate, chain, committee, domain, genesis};
+
+fn shown(block: &Block, signers: &[u16]) -> Newest {
+    let certificate = certificate(block, signers);
+    Newest { chain: CHAIN, newest: Certified { block: Arc::new(block.clone()), certificate } }
+}
+
+fn verify(shown: &Newest) -> Result<Height, NotProven> {
+    let decoded = Newest::from_bytes(shown.to_bytes().into()).unwrap();
+    assert_eq!(decoded, *shown);
+    decoded.verify(&domain(committee()), &Hashes)
+}
+
+#[test]
+fn a_height_counts_with_its_certificate_alone() {
+    let blocks = chain(&[1, 2, 5]);
+    let [.., below, last] = &blocks[..] else { unreachable!("three blocks") };
+    let good = shown(&last.block, &[0, 1, 3]);
+    assert_eq!(verify(&good), Ok(Height(3)));
+    assert_eq!(verify(&shown(&genesis(), &[])), Ok(Height(0)));
+    let few = NotProven::Certificate(Malformed::NoQuorum);
+    assert_eq!(verify(&shown(&last.block, &[0, 1])), Err(few));
+    // The certificate of a lower block does not lend itself to a higher one.
+    let mut lent = good.clone();
+    lent.newest.certificate = certificate(&below.block, &[0, 1, 2]);
+    assert_eq!(verify(&lent), Err(NotProven::OtherBlock));
+    let mut raised = (**last.block).clone();
+    raised.height = Height(1000);
+    let mut forged = good.clone();
+    forged.newest.block = Arc::new(Block::new(raised));
+    assert_eq!(verify(&forged), Err(NotProven::OtherBlock));
+    let mut other = good.clone();
+    other.chain = Digest([1; 32]);
+    let foreign = NotProven::OtherChain { expected: CHAIN, found: Digest([1; 32]) };
+    assert_eq!(verify(&other), Err(foreign));
+    let mut bytes = good.to_bytes();
+    *bytes.last_mut().unwrap() ^= 1;
+    let bad = Newest::from_bytes(bytes.into()).unwrap();
+    assert_eq!(bad.verify(&domain(committee()), &Hashes), Err(NotProven::Signature));
+}
+
+#[test]
+fn the_highest_of_a_quorum_is_newest_and_strangers_do_not_count() {
+    let of = |heights: &[(u16, u64)]| {
+        let shown: BTreeMap<_, _> = heights
+            .iter()
+            .map(|(replica, height)| (ReplicaId(*replica), Height(*height)))
+            .collect();
+        newest(&committee(), &shown)
+    };
+    assert_eq!(of(&[]), None);
+    assert_eq!(of(&[(0, 9), (3, 9)]), None);
+    assert_eq!(of(&[(0, 9), (3, 9), (4, 11)]), None);
+    assert_eq!(of(&[(0, 0), (1, 9), (3, 0)]), Some(Height(9)));
+    assert_eq!(of(&[(0, 0), (1, 9), (3, 0), (4, 11)]), Some(Height(9)));
+}
+
+#[test]
+fn messages_are_read_as_they_were_written() {
+    let bytes = || Bytes::from_static(b"some bytes");
+    for request in [Request::Prove { id: 7, question: bytes() }, Request::Newest { id: u64::MAX }] {
+        assert_eq!(Request::from_bytes(request.to_bytes().into()), Ok(request));
+    }
+    let reasons = [Unproven::Busy, Unproven::NoProofs, Unproven::Question, Unproven::Unavailable];
+    let unproven = reasons.map(|reason| Response::Unproven { id: 7, reason });
+    let proven =
+        [Response::Proven { id: 7, answer: bytes() }, Response::Newest { id: 8, newest: bytes() }];
+    for response in unproven.into_iter().chain(proven) {
+        assert_eq!(Response::from_bytes(response.to_bytes().into()), Ok(response));
+    }
+    let question = Bytes::from(vec![0; MAX_QUESTION_BYTES + 1]);
+    assert!(Request::from_bytes(Request::Prove { id: 7, question }.to_bytes().into()).is_err());
+}
+
+proptest! {
+    /// Of whatever kind and version: refused or read, and nothing panics.
+    #[test]
+    fn any_bytes_are_read_or_refused(kind in any::<u8>(), bytes in vec(any::<u8>(), 0..400)) {
+        let input = Bytes::from([&[kind % 8][..], &bytes].concat());
+        let _ = Request::from_bytes(input.clone());
+        let _ = Response::from_bytes(input.clone());
+        let _ = Answer::from_bytes(input.clone());
+        let _ = Newest::from_bytes(input);
+    }
+
+    /// One byte of what is well formed exchanged, or its end cut off.
+    #[test]
+    fn a_changed_answer_is_read_or_refused(
+        at in any::<prop::sample::Index>(),
+        byte in any::<u8>(),
+        cut in any::<bool>(),
+    ) {
+        let block = &chain(&[1, 2])[1].block;
+        let shown = Certified { block: block.clone(), certificate: certificate(block, &[0, 1, 2]) };
+        let (state, content) = (StateSummary::default(), Bytes::from_static(b"content"));
+        let mut bytes = Answer { chain: CHAIN, state, shown, content }.to_bytes();
+        let at = at.index(bytes.len());
+        if cut {
+            bytes.truncate(at);
+            prop_assert!(Answer::from_bytes(bytes.into()).is_err());
+        } else {
+            bytes[at] = byte;
+            if let Ok(answer) = Answer::from_bytes(bytes.clone().into()) {
+                prop_assert_eq!(answer.to_bytes(), bytes);
+            }
+        }
+    }
+}
