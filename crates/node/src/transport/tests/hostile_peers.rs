@@ -77,9 +77,8 @@ async fn who_says_nothing_is_let_go(transport: TransportName) {
         TransportName::Quic => {
             // Nothing behind the TLS handshake, and no stream: of one without data nobody hears.
             let limits = Limits { handshake: PATIENCE, ..plan.limits };
-            let silent =
-                super::super::quic::raw(&member.address, &identity(0), member.key, &limits);
-            let silent = silent.await.ok();
+            let (address, zero) = (&member.address, identity(0));
+            let silent = super::super::quic::raw(address, &zero, member.key, &limits).await.ok();
             until("counted", || value(&node.counters.handshake_timeout) == 1).await;
             drop(silent);
         }
