@@ -216,7 +216,7 @@ fn an_authenticated_store_tells_its_root_and_proves_what_it_holds() {
     assert_eq!(told, format!("value  Uranus\nroot   {root}\nproof  {proof}\n"));
     let verify = |proof: &str, rest: &[&str]| {
         let flags = ["store", "verify-proof", "--root", root, "--proof", proof];
-        quorate(here, &[&flags, rest].concat())
+        quorate(here, &[&flags[..], rest].concat())
     };
     let proven = verify(proof, &["planet", "Uranus"]);
     assert_eq!((code(&proven), out(&proven).as_str()), (0, "proven: the key has this value\n"));

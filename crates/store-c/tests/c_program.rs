@@ -16,17 +16,6 @@ fn libraries() -> PathBuf {
     folder.to_owned()
 }
 
-/// What `make sanitize-store` adds: the runtime of the sanitizer, which libraries do not bring along.
-fn sanitizer() -> Vec<String> {
-    let runtime = std::env::var("QUORATE_SANITIZED").unwrap_or_default();
-    if runtime.is_empty() {
-        return Vec::new();
-    }
-    ["-Wl,--whole-archive", &runtime, "-Wl,--no-whole-archive", "-rdynamic"]
-        .map(String::from)
-        .into()
-}
-
 /// Compiles a program with warnings as errors, runs it in an empty folder, and gives what it printed.
 #[track_caller]
 fn run(source: &str, library: &str) -> String {
@@ -38,7 +27,6 @@ fn run(source: &str, library: &str) -> String {
         .arg(here)
         .arg(here.join(source))
         .arg(libraries().join(library))
-        .args(sanitizer())
         .args(["-lpthread", "-ldl", "-lm", "-o"])
         .arg(&program)
         .output()
