@@ -74,6 +74,8 @@ impl Drop for FolderLock {
     fn drop(&mut self) {
         // The name of a process that is gone would mislead; the lock itself ends with the handle either way.
         let _ = self.file.set_len(0);
+        // Closing is not enough: a process that another thread is about to start may have inherited the handle.
+        let _ = self.file.unlock();
     }
 }
 
@@ -83,3 +85,6 @@ fn read_pid(file: &File) -> Option<u32> {
     file.take(16).read_to_string(&mut text).ok()?;
     text.trim().parse().ok()
 }
+
+#[cfg(test)]
+mod tests;
