@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aws_lc_rs::hmac;
+use quinn::congestion::CubicConfig;
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn::udp::UdpSocketState;
 use quinn::{
@@ -46,6 +47,10 @@ const MAX_DATAGRAM_BYTES: u16 = 6500;
 const RECEIVE_WINDOW_BYTES: u32 = 6 << 20;
 /// What may be on its way to the other side: as much.
 const SEND_WINDOW_BYTES: u64 = 6 << 20;
+/// What may be on its way before anything was heard of: as many of our datagrams as RFC 9002 (section
+/// 7.2) allows of Ethernet's. With two of them, that something is over would wait behind the search for
+/// their length.
+const FIRST_WINDOW_BYTES: u64 = 10 * MAX_DATAGRAM_BYTES as u64;
 /// What the system is asked to hold for a socket each way; it may give less.
 const SOCKET_BYTES: usize = 4 << 20;
 /// The round trip assumed before one was measured. Three of them pass until a first packet without
@@ -247,6 +252,8 @@ fn transport() -> Arc<TransportConfig> {
     let mut config = TransportConfig::default();
     let mut discovery = MtuDiscoveryConfig::default();
     discovery.upper_bound(MAX_DATAGRAM_BYTES);
+    let mut congestion = CubicConfig::default();
+    congestion.initial_window(FIRST_WINDOW_BYTES);
     config
         .max_concurrent_bidi_streams(VarInt::from_u32(1))
         .max_concurrent_uni_streams(VarInt::from_u32(0))
@@ -254,6 +261,7 @@ fn transport() -> Arc<TransportConfig> {
         .stream_receive_window(VarInt::from_u32(RECEIVE_WINDOW_BYTES))
         .receive_window(VarInt::from_u32(RECEIVE_WINDOW_BYTES))
         .send_window(SEND_WINDOW_BYTES)
+        .congestion_controller_factory(Arc::new(congestion))
         .initial_rtt(FIRST_ROUND_TRIP)
         .mtu_discovery_config(Some(discovery))
         // Pings and their absence are watched over the stream, as over TCP.
