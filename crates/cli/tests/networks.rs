@@ -16,6 +16,7 @@ use permitted::permitted;
 use program::{command, command_of, err, quorate, rows, write_study};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use tempfile::TempDir;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_quorate");
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -70,23 +71,28 @@ fn homes(folder: &Path) -> usize {
     std::fs::read_dir(folder.join("results/s/homes")).map_or(0, Iterator::count)
 }
 
-#[test]
-fn four_replicas_take_at_least_the_delays_of_their_messages() {
+/// Runs a study, which must succeed; its rows. `None` where networks are not permitted.
+fn run_study(text: &str) -> Option<(TempDir, Vec<Value>)> {
     if !permitted() {
-        return;
+        return None;
     }
     let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
-    write_study(
-        folder,
+    write_study(folder.path(), text);
+    let output = quorate(folder.path(), &["experiment", "run", "s.toml"]);
+    assert!(output.status.success(), "{}", err(&output));
+    let rows = rows(folder.path());
+    Some((folder, rows))
+}
+
+#[test]
+fn four_replicas_take_at_least_the_delays_of_their_messages() {
+    let study = run_study(
         "[grid]\nprotocol = [\"hotstuff-chained\", \"hotstuff-two-chain\"]\nbatch = 10\nclients = 1\n\
          outstanding = 1\nframe = 1\ndurability = \"os\"\nset.\"view_timeout.base\" = \"2s\"\n\
          [network]\nrtt_ms = [[40]]\n\
          [measure]\nduration = \"2s\"\nwarm_up = \"100ms\"\nrepeats = 1\n",
     );
-    let output = quorate(folder, &["experiment", "run", "s.toml"]);
-    assert!(output.status.success(), "{}", err(&output));
-    let found = rows(folder);
+    let Some((folder, found)) = study else { return };
     assert_eq!(found.len(), 2);
     for row in &found {
         // From proposal to commit (`quorate protocols`), and the client's request and answers: 20 ms each.
@@ -104,34 +110,26 @@ fn four_replicas_take_at_least_the_delays_of_their_messages() {
         assert_eq!(row["settings"]["network"]["rtt_ms"], serde_json::json!([[40.0]]));
         assert_eq!(row["settings"]["point"]["network"], "[network]");
     }
-    assert_eq!(homes(folder), 0);
-    assert_nothing_is_left(folder, &BTreeSet::new());
+    assert_eq!(homes(folder.path()), 0);
+    assert_nothing_is_left(folder.path(), &BTreeSet::new());
 }
 
 #[test]
 fn either_transport_commits_while_packets_are_lost() {
-    if !permitted() {
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
-    write_study(
-        folder,
+    let study = run_study(
         "[grid]\ntransport = [\"tcp\", \"quic\"]\nbatch = 100\nclients = 2\npayload = \"1KiB\"\n\
          durability = \"os\"\nset.\"view_timeout.base\" = \"2s\"\n\
          [network]\nrtt_ms = [[10]]\nlink = \"loss=1%\"\n\
          [measure]\nduration = \"3s\"\nwarm_up = \"100ms\"\nrepeats = 1\n",
     );
-    let output = quorate(folder, &["experiment", "run", "s.toml"]);
-    assert!(output.status.success(), "{}", err(&output));
-    let found = rows(folder);
+    let Some((folder, found)) = study else { return };
     let transports: BTreeSet<_> =
         found.iter().map(|row| row["settings"]["point"]["transport"].as_str().unwrap()).collect();
     assert_eq!(transports, BTreeSet::from(["quic", "tcp"]));
     for row in &found {
         assert!(row["figures"]["commands"].as_u64().unwrap() > 0, "{row}");
     }
-    assert_nothing_is_left(folder, &BTreeSet::new());
+    assert_nothing_is_left(folder.path(), &BTreeSet::new());
 }
 
 const LONG: &str = "[grid]\nnetwork = \"far\"\ndurability = \"os\"\nrate = 100\nset.\"view_timeout.base\" = \"2s\"\n\

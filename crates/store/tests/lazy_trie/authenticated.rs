@@ -1,7 +1,9 @@
 //! Authenticated stores: the root is that of the content, whatever the history, and old versions keep theirs.
 
 use crate::model::live;
-use crate::random::{Model, Random, assert_holds, assert_root, change, root_of, small_options};
+use crate::random::{
+    Model, Random, assert_holds, assert_root, change, root_of, small_options, write_some,
+};
 use quorate_core::merkle::{Leaf, MerkleMap};
 use quorate_store::disk::{Disk, FileDisk, MemoryDisk};
 use quorate_store::lazy_trie::{Batch, Error, Hash, Options, Proofs, Store};
@@ -272,17 +274,7 @@ fn readers_beside_a_writer_see_roots_of_what_they_read() {
         }
         let _stop = Stop(&stopped);
         let mut random = Random(99);
-        for _ in 0..400 {
-            let mut batch = Batch::new();
-            for _ in 0..8 {
-                let key = random.below(400).to_le_bytes();
-                match random.below(3) {
-                    0 => batch.delete(&key).unwrap(),
-                    _ => batch.put(&key, &random.next().to_le_bytes()).unwrap(),
-                }
-            }
-            store.write(&batch).unwrap();
-        }
+        (0..400).for_each(|_| write_some(&store, &mut random, 400));
     });
     assert!(store.check().unwrap().damage.is_empty());
 }

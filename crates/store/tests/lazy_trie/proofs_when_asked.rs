@@ -1,7 +1,7 @@
 //! Proofs that are written when asked for: each commit has its root, and those asked for stay as they are beside commits and checkpoints.
 
 use crate::authenticated::{open, options};
-use crate::random::{Model, Random, assert_holds, assert_root, change, root_of};
+use crate::random::{Model, Random, assert_holds, assert_root, change, root_of, write_some};
 use quorate_store::disk::MemoryDisk;
 use quorate_store::lazy_trie::{Batch, Error, Hash, Options, Proofs, Snapshot, Store};
 use std::sync::Arc;
@@ -182,17 +182,7 @@ fn who_asks_for_proofs_beside_a_writer_gets_those_of_what_is_read() {
             });
         }
         let mut random = Random(99);
-        for _ in 0..400 {
-            let mut batch = Batch::new();
-            for _ in 0..8 {
-                let key = random.below(400).to_le_bytes();
-                match random.below(3) {
-                    0 => batch.delete(&key).unwrap(),
-                    _ => batch.put(&key, &random.next().to_le_bytes()).unwrap(),
-                }
-            }
-            store.write(&batch).unwrap();
-        }
+        (0..400).for_each(|_| write_some(&store, &mut random, 400));
         done.store(true, Ordering::Relaxed);
     });
     assert!(store.check().unwrap().damage.is_empty());

@@ -86,6 +86,19 @@ pub fn small_options() -> Options {
     }
 }
 
+/// Writes a batch of a few puts and deletes of as many keys.
+pub fn write_some(store: &Store, random: &mut Random, keys: u64) {
+    let mut batch = Batch::new();
+    for _ in 0..8 {
+        let key = random.below(keys).to_le_bytes();
+        match random.below(3) {
+            0 => batch.delete(&key).unwrap(),
+            _ => batch.put(&key, &random.next().to_le_bytes()).unwrap(),
+        }
+    }
+    store.write(&batch).unwrap();
+}
+
 /// Makes one random change, or a batch of them, to the store and the model.
 pub fn change(
     store: &Store,
