@@ -41,8 +41,8 @@ pub enum Recovery {
 pub enum Proofs {
     /// Every one: the blocks of digests that a commit changes are written with it.
     EachCommit,
-    /// Those that [`Store::provable_snapshot`](super::Store::provable_snapshot) was asked for. Changed blocks stay in memory (48 MiB of them at
-    /// most) until then, until a checkpoint, or until they are too many, and are written once for many commits. That the space has no room for them
+    /// Those that [`Store::provable_snapshot`](super::Store::provable_snapshot) was asked for. Changed blocks stay in memory (48 MiB, and
+    /// those of one batch) until then, until a checkpoint, or until they are too many, and are written once for many commits. That the space has no room for them
     /// may be found by a checkpoint, which then stops writing.
     WhenAsked,
 }

@@ -2,7 +2,8 @@
 
 use crate::model::live;
 use crate::random::{
-    Model, Random, assert_holds, assert_root, change, root_of, small_options, write_some,
+    Model, Random, assert_holds, assert_root, change, eight_more, root_of, small_options,
+    write_some,
 };
 use quorate_core::merkle::{Leaf, MerkleMap};
 use quorate_store::disk::{Disk, FileDisk, MemoryDisk};
@@ -362,13 +363,7 @@ fn a_batch_that_finds_no_room_leaves_the_root_as_it_was() {
     let mut model = Model::new();
     let mut refused = 0;
     for number in 0..400u32 {
-        let mut batch = Batch::new();
-        let mut after = model.clone();
-        for part in 0..8u32 {
-            let key = (number * 8 + part).to_le_bytes();
-            batch.put(&key, &[number as u8; 200]).unwrap();
-            after.insert(Hash::of(&key), vec![number as u8; 200]);
-        }
+        let (batch, after) = eight_more(&model, number);
         match store.write(&batch) {
             Ok(()) => model = after,
             Err(Error::LimitReached { .. }) => refused += 1,

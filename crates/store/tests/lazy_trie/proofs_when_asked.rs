@@ -1,7 +1,9 @@
 //! Proofs that are written when asked for: each commit has its root, and those asked for stay as they are beside commits and checkpoints.
 
 use crate::authenticated::{open, options};
-use crate::random::{Model, Random, assert_holds, assert_root, change, root_of, write_some};
+use crate::random::{
+    Model, Random, assert_holds, assert_root, change, eight_more, root_of, write_some,
+};
 use quorate_store::disk::MemoryDisk;
 use quorate_store::lazy_trie::{Batch, Error, Hash, Options, Proofs, Snapshot, Store};
 use std::sync::Arc;
@@ -119,13 +121,7 @@ fn a_space_without_room_for_what_waits_loses_nothing() {
     let store = open(&disk, Options { limit_bytes: 256 << 10, ..when_asked() });
     let mut model = Model::new();
     for number in 0.. {
-        let mut batch = Batch::new();
-        let mut after = model.clone();
-        for part in 0..8u32 {
-            let key = (number * 8 + part).to_le_bytes();
-            batch.put(&key, &[number as u8; 200]).unwrap();
-            after.insert(Hash::of(&key), vec![number as u8; 200]);
-        }
+        let (batch, after) = eight_more(&model, number);
         match store.write(&batch) {
             Ok(()) => model = after,
             // Of the batch itself, or of the checkpoint behind it, which needs room for digests.

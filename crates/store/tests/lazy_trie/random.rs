@@ -86,6 +86,16 @@ pub fn small_options() -> Options {
     }
 }
 
+/// A batch of eight new items with numbers from 8 · `number` on, and what the model is with them.
+pub fn eight_more(model: &Model, number: u32) -> (Batch, Model) {
+    let (mut batch, mut after) = (Batch::new(), model.clone());
+    for key in (number * 8..).take(8).map(u32::to_le_bytes) {
+        batch.put(&key, &[number as u8; 200]).unwrap();
+        after.insert(Hash::of(&key), vec![number as u8; 200]);
+    }
+    (batch, after)
+}
+
 /// Writes a batch of a few puts and deletes of as many keys.
 pub fn write_some(store: &Store, random: &mut Random, keys: u64) {
     let mut batch = Batch::new();
