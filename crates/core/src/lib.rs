@@ -20,6 +20,7 @@ pub mod committee;
 pub mod crypto;
 pub mod execution;
 pub mod frame;
+pub mod hashes;
 pub mod hotstuff;
 pub mod leader;
 pub mod mempool;

@@ -23,6 +23,7 @@ pub use memory::MemoryDisk;
 pub use power::{Lost, PowerDisk};
 
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A flat folder of files. Names hold no separator.
@@ -85,6 +86,16 @@ pub trait DiskFile: Send + Sync {
     /// # Errors
     /// What the system says. Not to be retried.
     fn sync_data(&self) -> io::Result<()>;
+    /// Begins to write out what was written to these bytes, and waits for none of it: a later sync is the quicker. Advice: promises
+    /// nothing.
+    fn begin_to_write_out(&self, bytes: Range<u64>) {
+        let _ = bytes;
+    }
+    /// Says that these bytes will hardly be read, so that the memory that holds them may serve others. Advice: what is not durable
+    /// stays in memory.
+    fn forget(&self, bytes: Range<u64>) {
+        let _ = bytes;
+    }
     /// The length in bytes.
     ///
     /// # Errors

@@ -31,7 +31,10 @@
 //! record   0 length u32 = 1 + payload | 4 crc(position of the record, length ‖ kind ‖ payload) u32 | 8 kind u8 | 9 payload
 //!          kind 0 is reserved: number u64 ‖ safety record.   Length 0: nothing follows.
 //! ```
-//! A record never spans segments. After the last record of each write stand four zero bytes (if the file has room).
+//! A record never spans segments. After the last record of each write stand four zero bytes (if the file has room), and zeros up to
+//! the end of the page if the write has begun one: what is written as a whole need not be read first where a recycled file is not in
+//! memory. What is written is handed to the disk in pieces without waiting for it, and let go from memory: a log that is not
+//! synced with each commit would else take all the memory its window allows, and make a rotation wait for a whole segment.
 //!
 //! # Commit
 //! One commit is one write of all buffered records, the safety record last, then one write of a slot, then one fdatasync of

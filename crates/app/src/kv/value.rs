@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use quorate_core::hashes::{BATCH, Kind};
 use quorate_core::merkle::{Hash, Leaf};
 
 use super::command::ValueKind;
@@ -140,6 +141,22 @@ impl Leaf for Entry {
                 }
                 *hasher.finalize().as_bytes()
             }
+        }
+    }
+
+    fn digests(values: &[&Self], digests: &mut [Hash]) {
+        let mut texts: [&[u8]; BATCH] = [&[]; BATCH];
+        let mut count = 0;
+        for (value, out) in values.iter().zip(&mut texts) {
+            let Ok(text) = value.value.text() else { break };
+            *out = text;
+            count += 1;
+        }
+        if count == values.len() {
+            return Kind::keyed(TEXT).of(&texts[..count], digests);
+        }
+        for (value, digest) in values.iter().zip(digests) {
+            *digest = value.digest();
         }
     }
 }

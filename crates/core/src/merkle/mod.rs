@@ -68,6 +68,14 @@ pub trait Leaf: Clone {
     /// of all that replicas must agree on, and a function of the value alone. Must not panic: a map
     /// whose refresh was unwound has lost what it was working on.
     fn digest(&self) -> Hash;
+
+    /// The [digests](Self::digest) of several values, at most [`BATCH`](crate::hashes::BATCH); `digests` is as long. For values whose hashes can be
+    /// computed side by side, as [`Kind`](crate::hashes::Kind) does.
+    fn digests(values: &[&Self], digests: &mut [Hash]) {
+        for (value, digest) in values.iter().zip(digests) {
+            *digest = value.digest();
+        }
+    }
 }
 
 /// An authenticated map from hashed keys to values, with constant-time snapshots; see the

@@ -5,10 +5,10 @@
 //! joins from the last bit to the first, so that a batch holds hashes of many branches. A finished
 //! branch goes back to its slot when its parent's depth is reached.
 
-use super::hash::{BATCH, Domain, Message};
+use super::hash::{Domain, Message};
 use super::node::{Branch, Child, Slot, join_slot, rank};
 use super::{Hash, Leaf};
-use blake3::platform::Platform;
+use crate::hashes::BATCH;
 use std::sync::Arc;
 
 /// Above so many writes the subtrees are refreshed one after the other, so that what is lifted out
@@ -65,7 +65,7 @@ impl<V: Leaf> Refresh<V> {
             Child::Empty => (super::EMPTY_ROOT, Child::Empty),
             Child::Leaf(entry) => {
                 let message = message(&entry.key, &entry.value.digest());
-                let [hash, ..] = Domain::leaf().hash(Platform::detect(), &[&message]);
+                let [hash, ..] = Domain::leaf().hash(&[&message]);
                 (hash, Child::Leaf(entry))
             }
             Child::Branch(branch) => {
@@ -93,12 +93,11 @@ impl<V: Leaf> Refresh<V> {
             self.lift(depth);
             depth += 1;
         }
-        let platform = Platform::detect();
         while depth > first + 1 {
             depth -= 1;
-            self.finish(depth, platform);
+            self.finish(depth);
         }
-        self.finish_level(first, platform).swap_remove(0).branch
+        self.finish_level(first).swap_remove(0).branch
     }
 
     fn level(&mut self, depth: usize) -> &mut Level<V> {
@@ -137,15 +136,15 @@ impl<V: Leaf> Refresh<V> {
     }
 
     /// Finishes the branches of `depth` and hands them to their parents' levels.
-    fn finish(&mut self, depth: usize, platform: Platform) {
-        let mut done = self.finish_level(depth, platform);
+    fn finish(&mut self, depth: usize) {
+        let mut done = self.finish_level(depth);
         for lifted in done.drain(..) {
             self.levels[lifted.home.depth].finished.push(lifted);
         }
         self.levels[depth].stale = done;
     }
 
-    fn finish_level(&mut self, depth: usize, platform: Platform) -> Vec<Lifted<V>> {
+    fn finish_level(&mut self, depth: usize) -> Vec<Lifted<V>> {
         let level = &mut self.levels[depth];
         let mut stale = std::mem::take(&mut level.stale);
         if stale.is_empty() {
@@ -157,9 +156,9 @@ impl<V: Leaf> Refresh<V> {
             slot.digest = branch.topmost_join();
             slot.child = Child::Branch(branch);
         }
-        hash_leaves(&mut nodes, platform);
+        hash_leaves(&mut nodes);
         for bit in (0..4).rev() {
-            hash_joins(&mut nodes, depth, bit, platform);
+            hash_joins(&mut nodes, depth, bit);
         }
         for lifted in &mut stale {
             lifted.branch.dirty = 0;
@@ -190,25 +189,50 @@ impl<'a, V> Node<'a, V> {
     }
 }
 
-fn hash_leaves<V: Leaf>(nodes: &mut [Node<'_, V>], platform: Platform) {
-    let mut batch = Batch::new(Domain::leaf(), platform, Field::Digest);
+fn hash_leaves<V: Leaf>(nodes: &mut [Node<'_, V>]) {
+    let mut batch = Batch::new(Domain::leaf(), Field::Digest);
+    let mut leaves = [(0, 0); BATCH];
+    let mut count = 0;
     for at in 0..nodes.len() {
         let node = &nodes[at];
         for nibble in nibbles(node.dirty & node.present) {
             let slot = rank(nodes[at].present, nibble);
-            if let Child::Leaf(entry) = &nodes[at].slots[slot].child {
-                let message = message(&entry.key, &entry.value.digest());
-                batch.push(nodes, (at, slot), message);
+            if matches!(nodes[at].slots[slot].child, Child::Leaf(_)) {
+                leaves[count] = (at, slot);
+                count += 1;
+            }
+            if count == BATCH {
+                put_leaves(nodes, &leaves, &mut batch);
+                count = 0;
             }
         }
     }
+    put_leaves(nodes, &leaves[..count], &mut batch);
     batch.flush(nodes);
 }
 
+/// Adds to `batch` what is hashed of some leaves, at most [`BATCH`].
+fn put_leaves<V: Leaf>(nodes: &mut [Node<'_, V>], leaves: &[(usize, usize)], batch: &mut Batch) {
+    let mut messages = [[0; 64]; BATCH];
+    let entries = leaves.iter().filter_map(|(at, slot)| match &nodes[*at].slots[*slot].child {
+        Child::Leaf(entry) => Some(entry),
+        Child::Empty | Child::Branch(_) => None,
+    });
+    let mut digests = [[0; 32]; BATCH];
+    let values: Vec<&V> = entries.clone().map(|entry| &entry.value).collect();
+    V::digests(&values, &mut digests[..leaves.len()]);
+    for ((entry, digest), out) in entries.zip(&digests).zip(&mut messages) {
+        *out = message(&entry.key, digest);
+    }
+    for (place, message) in leaves.iter().zip(messages) {
+        batch.push(nodes, *place, message);
+    }
+}
+
 /// Hashes the stale joins whose two sides differ in bit `bit` of nibble `depth`.
-fn hash_joins<V>(nodes: &mut [Node<'_, V>], depth: usize, bit: usize, platform: Platform) {
+fn hash_joins<V>(nodes: &mut [Node<'_, V>], depth: usize, bit: usize) {
     let domain = Domain::join((4 * depth + bit) as u8);
-    let mut batch = Batch::new(domain, platform, Field::Join);
+    let mut batch = Batch::new(domain, Field::Join);
     let half = 8 >> bit;
     let ones = (1 << half) - 1;
     for at in 0..nodes.len() {
@@ -239,7 +263,6 @@ enum Field {
 /// Messages of one domain, and for each the node and slot its hash belongs to.
 struct Batch {
     domain: Domain,
-    platform: Platform,
     messages: [Message; BATCH],
     places: [(usize, usize); BATCH],
     count: usize,
@@ -247,15 +270,8 @@ struct Batch {
 }
 
 impl Batch {
-    fn new(domain: Domain, platform: Platform, field: Field) -> Self {
-        Self {
-            domain,
-            platform,
-            messages: [[0; 64]; BATCH],
-            places: [(0, 0); BATCH],
-            count: 0,
-            field,
-        }
+    fn new(domain: Domain, field: Field) -> Self {
+        Self { domain, messages: [[0; 64]; BATCH], places: [(0, 0); BATCH], count: 0, field }
     }
 
     fn push<V>(&mut self, nodes: &mut [Node<'_, V>], place: (usize, usize), message: Message) {
@@ -269,7 +285,7 @@ impl Batch {
 
     fn flush<V>(&mut self, nodes: &mut [Node<'_, V>]) {
         let messages = self.messages.each_ref();
-        let hashes = self.domain.hash(self.platform, &messages[..self.count]);
+        let hashes = self.domain.hash(&messages[..self.count]);
         for (hash, &(node, slot)) in hashes.iter().zip(&self.places[..self.count]) {
             let slot = &mut nodes[node].slots[slot];
             match self.field {

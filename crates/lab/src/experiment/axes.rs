@@ -115,7 +115,7 @@ axes!(
     /// To whom frames go.
     send_to: SendTo = SendTo::All,
     /// What the commands do: `set` writes random keys, `exchange` also answers what was there, `ycsb-a` to
-    /// `ycsb-f` are YCSB's.
+    /// `ycsb-f` are YCSB's; `opaque` is bytes without a meaning, for the ordering application.
     workload: WorkloadName = WorkloadName::Set,
     /// Of YCSB's workloads, which keys are asked for more often.
     popularity: PopularityName = PopularityName::Usual,
@@ -254,6 +254,7 @@ impl Point {
             transport: self.transport.0,
             batch_commands: Some(self.batch),
             durability: self.durability.0,
+            application: self.workload.application(),
             ..testnet::Options::default()
         }
     }

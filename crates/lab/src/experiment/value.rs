@@ -6,8 +6,8 @@ use std::str::FromStr;
 
 use quorate_adversary::Schedule;
 use quorate_node::config::{
-    ByteSize, Durability, HumanDuration, LeaderName, PacemakerName, ProtocolName, SchemeName,
-    TransportName, VoteRoute,
+    Application, ByteSize, Durability, HumanDuration, LeaderName, PacemakerName, ProtocolName,
+    SchemeName, TransportName, VoteRoute,
 };
 use serde::de::value::SeqAccessDeserializer;
 use serde::de::{Error as _, IntoDeserializer, SeqAccess, Visitor};
@@ -318,6 +318,8 @@ pub enum WorkloadName {
     YcsbE,
     /// Half reads, half read-modify-writes.
     YcsbF,
+    /// Bytes that mean nothing, put in order by the ordering application: replication alone.
+    Opaque,
 }
 
 impl WorkloadName {
@@ -333,6 +335,16 @@ impl WorkloadName {
             Self::YcsbD => "ycsb-d",
             Self::YcsbE => "ycsb-e",
             Self::YcsbF => "ycsb-f",
+            Self::Opaque => "opaque",
+        }
+    }
+
+    /// The application that understands them.
+    #[must_use]
+    pub const fn application(self) -> Application {
+        match self {
+            Self::Opaque => Application::Ordering,
+            _ => Application::Kv,
         }
     }
 }

@@ -2,8 +2,12 @@
 
 use super::map::WriteMap;
 use super::{Disk, DiskFile, Map, check_name};
+use rustix::fs::{Advice, fadvise};
 use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::num::NonZeroU64;
+use std::ops::Range;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -154,6 +158,26 @@ impl DiskFile for OpenFile {
 
     fn sync_data(&self) -> io::Result<()> {
         self.0.sync_data()
+    }
+
+    #[allow(unsafe_code)]
+    fn begin_to_write_out(&self, bytes: Range<u64>) {
+        if let (Ok(from), Ok(length)) =
+            (i64::try_from(bytes.start), i64::try_from(bytes.end.saturating_sub(bytes.start)))
+        {
+            // An error of the disk stays with the file until it is synced.
+            // SAFETY: the descriptor is open as long as `self` is, and nothing is passed by address.
+            unsafe {
+                libc::sync_file_range(self.0.as_raw_fd(), from, length, libc::SYNC_FILE_RANGE_WRITE)
+            };
+        }
+    }
+
+    fn forget(&self, bytes: Range<u64>) {
+        if let Some(length) = NonZeroU64::new(bytes.end.saturating_sub(bytes.start)) {
+            // Where advice is not taken, nothing is lost.
+            let _ = fadvise(&self.0, bytes.start, Some(length), Advice::DontNeed);
+        }
     }
 
     fn size(&self) -> io::Result<u64> {

@@ -2,7 +2,7 @@
 
 use super::error::Error;
 use super::format::{
-    END_MARK, Header, Position, RECORD_HEAD_BYTES, SAFETY_KIND, SAFETY_NUMBER_BYTES,
+    END_MARK, Header, PAGE_BYTES, Position, RECORD_HEAD_BYTES, SAFETY_KIND, SAFETY_NUMBER_BYTES,
     SLOT_HEAD_BYTES, Seal, Side, encode_mark, encode_slot, put_record,
 };
 use super::options::Options;
@@ -16,6 +16,11 @@ use std::time::Instant;
 
 /// A write buffer that grew beyond this is given back after the write.
 const BUFFER_KEPT_BYTES: usize = 4 << 20;
+
+/// What is written out at a time beside commits, in bytes.
+const PIECE_BYTES: u64 = 4 << 20;
+/// So much behind the end stays in memory, in bytes.
+const KEPT_BYTES: u64 = 8 << 20;
 
 /// How far a commit goes before it returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +55,8 @@ pub struct Log {
     active: Segment,
     /// Offset in the active file behind what was written.
     written: u64,
+    /// Offset up to which the system was told to write out.
+    written_out: u64,
     /// Records appended and not yet written.
     buffer: Vec<u8>,
     /// Number of the newest safety record written to a slot of the active segment.
@@ -137,6 +144,7 @@ impl Log {
             shared: Arc::new(Shared::new(seal, start.segments, end)),
             active: start.active,
             written: start.written,
+            written_out: start.written,
             buffer: Vec::new(),
             slot_number: start.slot_number,
             safety: start.safety,
@@ -326,17 +334,47 @@ impl Log {
             return Ok(());
         }
         let length = self.buffer.len();
-        let room = self.active.geometry.segment_bytes - self.written - length as u64;
-        let mark = END_MARK.len().min(usize::try_from(room).unwrap_or(END_MARK.len()));
-        self.buffer.extend_from_slice(&END_MARK[..mark]);
+        let end = self.written + length as u64;
+        let filled = usize::try_from(self.padded(end) - end).unwrap_or(END_MARK.len());
+        self.buffer.resize(length + filled, 0);
         let buffer = std::mem::take(&mut self.buffer);
         self.write(self.written, &buffer)?;
-        self.written += length as u64;
+        self.written = end;
+        self.write_behind();
         if buffer.capacity() <= BUFFER_KEPT_BYTES {
             self.buffer = buffer;
             self.buffer.clear();
         }
         Ok(())
+    }
+
+    /// Has the system write out the records a piece at a time, or the next sync would wait for all that commits without one
+    /// have left; and lets go of the memory of those written out. They are hardly read again, by replicas that are behind.
+    fn write_behind(&mut self) {
+        while self.written - self.written_out >= PIECE_BYTES {
+            let from = self.written_out;
+            self.active.file.begin_to_write_out(from..from + PIECE_BYTES);
+            // The slots in front are written again and again.
+            let behind = from.saturating_sub(KEPT_BYTES);
+            if behind >= self.active.geometry.records_at() {
+                self.active.file.forget(behind..behind + PIECE_BYTES);
+            }
+            self.written_out = from + PIECE_BYTES;
+        }
+    }
+
+    /// Where a write of records up to `end` ends: behind the end mark, and if that is on another page than the write before
+    /// reached, at the end of the page. A page written as a whole need not be read first, which it would be where a recycled
+    /// file is not in memory.
+    fn padded(&self, end: u64) -> u64 {
+        let marked = end + END_MARK.len() as u64;
+        let reached = self.written + END_MARK.len() as u64;
+        let padded = if marked.div_ceil(PAGE_BYTES) > reached.div_ceil(PAGE_BYTES) {
+            marked.next_multiple_of(PAGE_BYTES)
+        } else {
+            marked
+        };
+        padded.min(self.active.geometry.segment_bytes)
     }
 
     fn write_slot(&mut self) -> Result<(), Error> {
@@ -389,6 +427,7 @@ impl Log {
     fn rotate(&mut self) -> Result<(), Error> {
         self.write_out()?;
         self.sync()?;
+        self.active.file.forget(0..self.active.geometry.segment_bytes);
         let spare = self.spares.take()?;
         let header = Header {
             identity: self.options.identity,
@@ -403,6 +442,7 @@ impl Log {
         self.statistics.rotations += 1;
         self.active = Segment::new(&header, spare.file).writable(&self.options)?;
         self.written = written;
+        self.written_out = written;
         self.slot_number = self.safety.number;
         self.slots = Sides::new(Side::A);
         self.marks = Sides::new(Side::A);
