@@ -7,7 +7,7 @@
 
 use bytes::Bytes;
 use quorate_core::Digest;
-use quorate_core::hashes::{BATCH, Kind};
+use quorate_core::hashes::Kind;
 use quorate_core::state_machine::{Decided, Replies, RestoreError, Snapshot, StateMachine};
 use quorate_core::wire::{Decode, DecodeError, Encode, Reader};
 
@@ -69,12 +69,9 @@ impl StateMachine for Ordering {
         let mut history = blake3::Hasher::new_keyed(HISTORY);
         history.update(&tally.history.0);
         history.update(&block.height.0.to_le_bytes());
-        let mut hashes = [[0; 32]; BATCH];
-        for blobs in block.commands.chunks(BATCH) {
-            let hashes = &mut hashes[..blobs.len()];
-            Kind::plain().of(blobs, hashes);
-            history.update(hashes.as_flattened());
-        }
+        let mut hashes = vec![[0; 32]; block.commands.len()];
+        Kind::plain().of(block.commands, &mut hashes);
+        history.update(hashes.as_flattened());
         for blob in block.commands {
             replies.push(&tally.count.to_le_bytes());
             // Saturating, as every counter here: at a billion a second the end is 584 years away.

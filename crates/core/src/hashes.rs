@@ -53,10 +53,15 @@ impl Kind {
         Self { words: words_from_le_bytes_32(key), flags: KEYED_HASH, platform: Platform::detect() }
     }
 
-    /// The hashes of the first [`BATCH`] `messages`; `hashes` is as long. Those of one length, from 64 to 1,024
-    /// bytes, are computed side by side: with AVX-512 five to ten times as fast as one by one.
+    /// The hashes of `messages`; `hashes` must be as long. Of each [`BATCH`] those of one length, from 64 to 1,024 bytes, are
+    /// computed side by side: with AVX-512 five to ten times as fast as one by one.
     pub fn of(&self, messages: &[&[u8]], hashes: &mut [[u8; 32]]) {
-        let messages = &messages[..messages.len().min(BATCH)];
+        for (messages, hashes) in messages.chunks(BATCH).zip(hashes.chunks_mut(BATCH)) {
+            self.of_batch(messages, hashes);
+        }
+    }
+
+    fn of_batch(&self, messages: &[&[u8]], hashes: &mut [[u8; 32]]) {
         let mut left = (1_u32 << messages.len()) - 1;
         while left != 0 {
             let length = messages[left.trailing_zeros() as usize].len();
@@ -167,7 +172,7 @@ mod tests {
     fn messages_of_any_lengths_have_the_hash_of_each() {
         let bytes: Vec<u8> = (0..1200_u32).map(|i| (i * 7 + i / 256) as u8).collect();
         for length in (0..=130).chain(500..=520).chain(955..=1100) {
-            for count in [0, 1, 2, 7, 8, 9, BATCH] {
+            for count in [0, 1, 2, 7, 8, 9, BATCH, BATCH + 3] {
                 check(&bytes, &vec![length; count]);
             }
         }

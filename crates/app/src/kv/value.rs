@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use quorate_core::hashes::{BATCH, Kind};
+use quorate_core::hashes::Kind;
 use quorate_core::merkle::{Hash, Leaf};
 
 use super::command::ValueKind;
@@ -145,15 +145,9 @@ impl Leaf for Entry {
     }
 
     fn digests(values: &[&Self], digests: &mut [Hash]) {
-        let mut texts: [&[u8]; BATCH] = [&[]; BATCH];
-        let mut count = 0;
-        for (value, out) in values.iter().zip(&mut texts) {
-            let Ok(text) = value.value.text() else { break };
-            *out = text;
-            count += 1;
-        }
-        if count == values.len() {
-            return Kind::keyed(TEXT).of(&texts[..count], digests);
+        let texts: Vec<&[u8]> = values.iter().map_while(|value| value.value.text().ok()).collect();
+        if texts.len() == values.len() {
+            return Kind::keyed(TEXT).of(&texts, digests);
         }
         for (value, digest) in values.iter().zip(digests) {
             *digest = value.digest();

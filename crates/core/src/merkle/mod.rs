@@ -69,8 +69,8 @@ pub trait Leaf: Clone {
     /// whose refresh was unwound has lost what it was working on.
     fn digest(&self) -> Hash;
 
-    /// The [digests](Self::digest) of several values, at most [`BATCH`](crate::hashes::BATCH); `digests` is as long. For values whose hashes can be
-    /// computed side by side, as [`Kind`](crate::hashes::Kind) does.
+    /// Exactly the [digest](Self::digest) of each value; `digests` is as long. Some roots come from the one and some from the other. Here
+    /// for values whose hashes can be computed side by side, as [`Kind`](crate::hashes::Kind) does. Must not panic either.
     fn digests(values: &[&Self], digests: &mut [Hash]) {
         for (value, digest) in values.iter().zip(digests) {
             *digest = value.digest();

@@ -142,6 +142,11 @@ impl DiskFile for WrittenThroughMemory {
         self.file.sync_data()
     }
 
+    /// What is mapped is not let go of, so that there is no [`DiskFile::forget`] here.
+    fn begin_to_write_out(&self, bytes: Range<u64>) {
+        self.file.begin_to_write_out(bytes);
+    }
+
     fn size(&self) -> io::Result<u64> {
         self.file.size()
     }

@@ -30,7 +30,7 @@ const SPAN_MASK: usize = ALIGN_BYTES / 2 - 1;
 /// The longest run, in slabs.
 pub(super) const SPAN_LIMIT: u32 = SPAN_MASK as u32;
 
-/// A block of zeroed memory, aligned to a page.
+/// A block of memory, aligned to a page.
 pub(super) struct Buffer {
     start: NonNull<u8>,
     layout: Layout,
@@ -207,15 +207,16 @@ impl Memory {
         self.seen(slab) & TRUSTED != 0
     }
 
-    /// Copies what a slab shows, if it shows anything.
-    pub(super) fn copy_slab(&self, slab: u32, into: &mut Buffer) {
+    /// Copies what a slab shows; `false` if it shows nothing.
+    pub(super) fn copy_slab(&self, slab: u32, into: &mut Buffer) -> bool {
         let start = ptr::with_exposed_provenance::<u8>(self.seen(slab) & !(ALIGN_BYTES - 1));
         let bytes = self.slab_bytes();
         if start.is_null() || into.len() < bytes {
-            return;
+            return false;
         }
         // SAFETY: a slab is mapped there, whose file nobody writes to: only slabs with shadows are written out.
         unsafe { ptr::copy_nonoverlapping(start, into.start.as_ptr(), bytes) };
+        true
     }
 
     /// The right to read.

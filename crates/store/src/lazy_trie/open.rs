@@ -162,7 +162,8 @@ pub(super) fn open_space(
     let memory = Memory::new(geometry.slab_bytes, geometry.region_slabs(), limit)
         .map_err(Error::io("the table of slabs", "map"))?;
     let memory = Arc::new(memory);
-    let mut space = Space::new(Arc::clone(&memory), Arc::clone(disk), *geometry, limit);
+    let buffer = options.write_buffer_bytes;
+    let mut space = Space::new(Arc::clone(&memory), Arc::clone(disk), *geometry, limit, buffer);
     for index in 0..head.regions as usize {
         let region = Region::open(&**disk, geometry, index)?;
         space.map_region(&region, index)?;

@@ -58,7 +58,7 @@ pub struct Options {
     pub recovery: Recovery,
     /// A bucket with more items than this becomes a node (1 to 128).
     pub bucket_items: usize,
-    /// Memory for pages not written out yet, in bytes; writers wait when it is used up.
+    /// Memory for pages not written out yet, in bytes; writers wait when it is used up. Up to half of it is kept for what comes.
     pub write_buffer_bytes: u64,
     /// A checkpoint begins when the log since the last one has this many bytes; at four times as many writers wait for it.
     pub checkpoint_bytes: u64,

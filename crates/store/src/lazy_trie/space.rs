@@ -70,6 +70,10 @@ pub(super) struct Space {
     pub(super) old_waiting: VecDeque<(u64, Vec<Address>)>,
     /// ... and shadows.
     pub(super) shadows_waiting: VecDeque<(u64, Buffer)>,
+    /// Memory of former shadows, for others, ...
+    idle_shadows: Vec<Buffer>,
+    /// ... up to so many bytes.
+    idle_limit_bytes: u64,
 }
 
 impl Space {
@@ -78,6 +82,7 @@ impl Space {
         disk: Arc<dyn Disk>,
         geometry: Geometry,
         limit_bytes: u64,
+        write_buffer_bytes: u64,
     ) -> Space {
         let classes = Classes::new(geometry.slab_bytes);
         let pools = (0..SlotUse::ALL.len() * classes.count()).map(|_| Pool::default()).collect();
@@ -102,6 +107,9 @@ impl Space {
             fresh_waiting: VecDeque::new(),
             old_waiting: VecDeque::new(),
             shadows_waiting: VecDeque::new(),
+            idle_shadows: Vec::new(),
+            // A checkpoint begins when half of the write buffer is used.
+            idle_limit_bytes: write_buffer_bytes / 2,
         }
     }
 
@@ -345,15 +353,10 @@ impl Space {
         {
             check_sealed(self.view(), index, usage, &slab.used, self.classes.size(slab.class))?;
         }
-        let slab = &mut self.slabs[index as usize];
-        let buffer = match slab.shadow.take() {
+        let buffer = match self.slabs[index as usize].shadow.take() {
             Some(buffer) => buffer,
             None => {
-                let mut buffer = Buffer::zeroed(self.memory.slab_bytes())
-                    .map_err(Error::io("the write buffer", "grow"))?;
-                if !slab.blank {
-                    self.memory.copy_slab(index, &mut buffer);
-                }
+                let buffer = self.new_shadow(index, self.slabs[index as usize].blank)?;
                 self.count_shadow(buffer.len(), true);
                 buffer
             }

@@ -3,6 +3,7 @@
 use super::batch::{Batch, Change, FIRST, LAST, MIDDLE, WHOLE, check_lengths, encode};
 use super::checkpoint;
 use super::error::Error;
+use super::hash::Hash;
 use super::head::{Head, HeadFile};
 use super::item::Name;
 use super::memory::Memory;
@@ -15,7 +16,7 @@ use crate::lock::FolderLock;
 use crate::merkle::Digest;
 use crate::wal::{Durability, Log};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 
 /// Finds the value there is.
@@ -95,6 +96,23 @@ pub(super) struct Counters {
 /// Locks, whatever became of an earlier holder: what it left is only used after a check of `stopped`.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// How often a lock is tried for before its holder is waited for asleep, ...
+const TRIES: u32 = 100;
+/// ... and pauses of the processor between.
+const PAUSES: u32 = 16;
+
+/// The same for what others hold for microseconds: to sleep and be woken takes tens of them, on a virtual machine more.
+fn lock_soon<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    for _ in 0..TRIES {
+        match mutex.try_lock() {
+            Ok(guard) => return guard,
+            Err(TryLockError::Poisoned(guard)) => return guard.into_inner(),
+            Err(TryLockError::WouldBlock) => (0..PAUSES).for_each(|_| std::hint::spin_loop()),
+        }
+    }
+    lock(mutex)
 }
 
 impl Store {
@@ -239,6 +257,7 @@ impl Store {
     ) -> Result<(), Error> {
         let hash = name.hash();
         self.wait_for_room()?;
+        self.look_ahead(name, &hash);
         let version = {
             let mut writer = self.shared.writer()?;
             let value = decide(&|| writer.value(name, &hash))?;
@@ -251,6 +270,17 @@ impl Store {
             writer.version
         };
         self.shared.settle(version)
+    }
+
+    /// While another writes, finds what is to be changed: it is in the processor's cache then when it is found again under the
+    /// lock, where all writers would wait for memory one after the other.
+    fn look_ahead(&self, name: &Name<'_>, hash: &Hash) {
+        if let Err(TryLockError::WouldBlock) = self.shared.writer.try_lock()
+            && let Ok(snapshot) = self.snapshot()
+        {
+            // What is wrong with the store the writer will find as well.
+            std::hint::black_box(snapshot.find(name, hash).is_ok());
+        }
     }
 
     /// Makes the changes of a batch, all or none.
@@ -327,7 +357,7 @@ impl Drop for Store {
 impl Shared {
     /// The writer, unless an error has stopped it.
     pub(super) fn writer(&self) -> Result<MutexGuard<'_, Writer>, Error> {
-        let writer = lock(&self.writer);
+        let writer = lock_soon(&self.writer);
         match &writer.stopped {
             Some(reason) => Err(Error::Stopped { reason: reason.clone() }),
             None => Ok(writer),
@@ -352,7 +382,11 @@ impl Shared {
     /// Brings `version` into the log, with whatever else waits, and shows it to readers.
     fn settle(&self, version: u64) -> Result<(), Error> {
         {
-            let mut log = lock(&self.log);
+            let mut log = match self.options.durability {
+                Durability::Os => lock_soon(&self.log),
+                // It is held while the disk works.
+                Durability::Sync => lock(&self.log),
+            };
             if log.settled < version {
                 let mut writer = self.writer()?;
                 let taken = take_pending(&mut log, &mut writer);

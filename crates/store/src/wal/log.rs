@@ -22,6 +22,11 @@ const PIECE_BYTES: u64 = 4 << 20;
 /// So much behind the end stays in memory, in bytes.
 const KEPT_BYTES: u64 = 8 << 20;
 
+/// Where the page of an offset begins.
+fn page_of(offset: u64) -> u64 {
+    offset - offset % PAGE_BYTES
+}
+
 /// How far a commit goes before it returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
@@ -40,7 +45,7 @@ pub struct Statistics {
     pub syncs: u64,
     /// Time in syncs of the active segment, in nanoseconds.
     pub sync_ns: u64,
-    /// Bytes written, preparation of zeros excluded.
+    /// Bytes written, the rest of pages included, preparation of zeros excluded.
     pub bytes_written: u64,
     /// Segments begun.
     pub rotations: u64,
@@ -55,8 +60,10 @@ pub struct Log {
     active: Segment,
     /// Offset in the active file behind what was written.
     written: u64,
-    /// Offset up to which the system was told to write out.
+    /// Offset up to which the system was told to write out, at the beginning of a page, ...
     written_out: u64,
+    /// ... and up to which to let go of memory.
+    forgotten: u64,
     /// Records appended and not yet written.
     buffer: Vec<u8>,
     /// Number of the newest safety record written to a slot of the active segment.
@@ -138,13 +145,15 @@ impl Log {
     fn start(disk: Arc<dyn Disk>, options: Options, start: Start) -> Log {
         let seal = Seal::new(&options.identity);
         let end = start.active.first + start.written;
+        let forgotten = start.active.geometry.records_at();
         Log {
             disk,
             seal,
             shared: Arc::new(Shared::new(seal, start.segments, end)),
             active: start.active,
             written: start.written,
-            written_out: start.written,
+            written_out: page_of(start.written),
+            forgotten,
             buffer: Vec::new(),
             slot_number: start.slot_number,
             safety: start.safety,
@@ -349,17 +358,24 @@ impl Log {
     }
 
     /// Has the system write out the records a piece at a time, or the next sync would wait for all that commits without one
-    /// have left; and lets go of the memory of those written out. They are hardly read again, by replicas that are behind.
+    /// have left; and lets go of the memory of those written out, which would else be as much as the log is long. Who reads them
+    /// again, at a restart or for a replica that is behind, has them from the disk.
     fn write_behind(&mut self) {
         while self.written - self.written_out >= PIECE_BYTES {
             let from = self.written_out;
-            self.active.file.begin_to_write_out(from..from + PIECE_BYTES);
-            // The slots in front are written again and again.
-            let behind = from.saturating_sub(KEPT_BYTES);
-            if behind >= self.active.geometry.records_at() {
-                self.active.file.forget(behind..behind + PIECE_BYTES);
-            }
-            self.written_out = from + PIECE_BYTES;
+            self.written_out += PIECE_BYTES;
+            self.active.file.begin_to_write_out(from..self.written_out);
+            self.forget_before(self.written_out);
+        }
+    }
+
+    /// Lets go of the memory of records, but for the last before `offset`. Slots and marks stay: they are written again and
+    /// again, in this life of the file and, a part of a page each, in the next.
+    fn forget_before(&mut self, offset: u64) {
+        let end = offset.saturating_sub(KEPT_BYTES);
+        if end > self.forgotten {
+            self.active.file.forget(self.forgotten..end);
+            self.forgotten = end;
         }
     }
 
@@ -427,7 +443,7 @@ impl Log {
     fn rotate(&mut self) -> Result<(), Error> {
         self.write_out()?;
         self.sync()?;
-        self.active.file.forget(0..self.active.geometry.segment_bytes);
+        self.forget_before(self.written);
         let spare = self.spares.take()?;
         let header = Header {
             identity: self.options.identity,
@@ -442,7 +458,8 @@ impl Log {
         self.statistics.rotations += 1;
         self.active = Segment::new(&header, spare.file).writable(&self.options)?;
         self.written = written;
-        self.written_out = written;
+        self.written_out = page_of(written);
+        self.forgotten = self.active.geometry.records_at();
         self.slot_number = self.safety.number;
         self.slots = Sides::new(Side::A);
         self.marks = Sides::new(Side::A);

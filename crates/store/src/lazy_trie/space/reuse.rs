@@ -96,8 +96,36 @@ impl Space {
             }
         }
         while self.shadows_waiting.front().is_some_and(|(version, _)| *version <= oldest) {
-            self.shadows_waiting.pop_front();
+            if let Some((_, shadow)) = self.shadows_waiting.pop_front() {
+                self.keep_idle(shadow);
+            }
         }
+    }
+
+    /// Keeps the memory of a shadow for another: given back to the system it would be taken again a moment later, which zeroes
+    /// it and costs a page fault for each page.
+    fn keep_idle(&mut self, shadow: Buffer) {
+        let kept = self.idle_shadows.len() as u64 * u64::from(self.geometry.slab_bytes);
+        if shadow.len() == self.memory.slab_bytes() && kept < self.idle_limit_bytes {
+            self.idle_shadows.push(shadow);
+        }
+    }
+
+    /// Memory for the shadow of a slab, with what the slab shows, or zeros.
+    pub(super) fn new_shadow(&mut self, index: u32, blank: bool) -> Result<Buffer, Error> {
+        let (mut shadow, zeroed) = match self.idle_shadows.pop() {
+            Some(shadow) => (shadow, false),
+            None => {
+                let shadow = Buffer::zeroed(self.memory.slab_bytes())
+                    .map_err(Error::io("the write buffer", "grow"))?;
+                (shadow, true)
+            }
+        };
+        let copied = !blank && self.memory.copy_slab(index, &mut shadow);
+        if !copied && !zeroed {
+            shadow.bytes_mut().fill(0);
+        }
+        Ok(shadow)
     }
 
     /// Empties the lists of slots at hand, so that only slabs know what is free.
