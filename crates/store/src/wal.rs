@@ -34,7 +34,7 @@
 //! A record never spans segments. After the last record of each write stand four zero bytes (if the file has room), and zeros up to
 //! the end of the page if the write has begun one: what is written as a whole need not be read first where a recycled file is not in
 //! memory. What is written is handed to the disk in pieces without waiting for it, or a rotation would wait for a whole segment where commits are
-//! not synced; and all but the newest is let go of (where it is not written through memory), or the log would take memory as long as it is.
+//! not synced; and all but the newest is let go of, or the log would take memory as long as it is. Neither where a log is written through memory.
 //!
 //! # Commit
 //! One commit is one write of all buffered records, the safety record last, then one write of a slot, then one fdatasync of

@@ -123,7 +123,8 @@ const IN_PLACE: [u64; 3] = [0xef53, 0x5846_5342, 0x0102_1994];
 
 struct OpenFile(File);
 
-/// The page cache is one: reads and syncs of the file see what is stored in the map.
+/// The page cache is one: reads and syncs of the file see what is stored in the map. Advice is not passed on: what is mapped is not let go of, and
+/// what is written out is protected from writes again, which costs the next one a page fault and other processors an interrupt.
 struct WrittenThroughMemory {
     file: OpenFile,
     map: WriteMap,
@@ -140,11 +141,6 @@ impl DiskFile for WrittenThroughMemory {
 
     fn sync_data(&self) -> io::Result<()> {
         self.file.sync_data()
-    }
-
-    /// What is mapped is not let go of, so that there is no [`DiskFile::forget`] here.
-    fn begin_to_write_out(&self, bytes: Range<u64>) {
-        self.file.begin_to_write_out(bytes);
     }
 
     fn size(&self) -> io::Result<u64> {
