@@ -40,8 +40,8 @@ const CHUNKS_AT_ONCE: usize = 16;
 /// below.
 const BASE_ROOTS: usize = 64;
 /// A base is followed by no more blocks than this, ...
-const BLOCKS_ABOVE: u64 = 1024;
-/// ... and by no more bytes of records than this, or twice its own bytes.
+const BLOCKS_ABOVE: u64 = 2048;
+/// ... and by no more bytes of records than this, or eight times its own bytes: a base keeps whoever decides waiting.
 const RECORD_BYTES_ABOVE: u64 = 4 << 20;
 
 const _: () = assert!(PART_BYTES <= MAX_NOTE_BYTES);
@@ -285,7 +285,7 @@ impl<S: StateMachine> Execution<S> {
             return Ok(());
         }
         let due = self.keeping.base.as_ref().is_none_or(|base| {
-            let limit = RECORD_BYTES_ABOVE.max(2 * base.bytes);
+            let limit = RECORD_BYTES_ABOVE.max(8 * base.bytes);
             self.height.0 - base.height.0 >= BLOCKS_ABOVE || base.record_bytes > limit
         });
         if !due {

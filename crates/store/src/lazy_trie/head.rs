@@ -2,7 +2,7 @@
 //!
 //! `store.head`, 12 KiB. The first page never changes; the two others take turns, so that a torn write leaves the other.
 //! ```text
-//! page 0    0 magic "QRTRIE\0\0" | 8 version u32 = 1 | 12 identity [16] | 28 slab bytes u32 | 32 region bytes u64
+//! page 0    0 magic "QRTRIE\0\0" | 8 version u32 = 2 | 12 identity [16] | 28 slab bytes u32 | 32 region bytes u64
 //!           | 40 hash u32 = 1 (BLAKE3), 2 (the same, authenticated), 3 (with digests of values by their owner) | 44 CRC-32C of bytes 0..44
 //! page 1, 2 0 CRC-32C of identity ‖ bytes 4..104 | 4 regions u32 | 8 number u64, the higher counts | 16 version u64
 //!           | 24 root entry u64 (authenticated: of the digest tree) | 32 items u64 | 40 bytes of keys u64 | 48 of values u64 | 56 log generation u64
@@ -22,7 +22,7 @@ use std::io;
 use std::sync::Arc;
 
 /// The format of heads, regions and ledgers.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
 
 /// The file's name.
 pub(super) const HEAD_NAME: &str = "store.head";

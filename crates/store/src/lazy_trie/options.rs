@@ -79,6 +79,8 @@ pub struct Options {
     pub authenticated: bool,
     /// Which versions of an authenticated store have proofs; may be another each time the store is opened.
     pub proofs: Proofs,
+    /// So many threads share the hashing of an authenticated store's batch, if it has a hundred changes and more; the writer is one of them.
+    pub hashing_threads: usize,
     /// What stands for a value under the root: a collision-resistant hash of it, the same each time the store is opened, as the store keeps
     /// digests and computes those of its log again. For who has values of another shape and needs their roots to be equal. `None`: BLAKE3.
     /// Whether there is one is decided when the store is created: it cannot be opened by who does not know it.
@@ -90,7 +92,8 @@ pub struct Options {
 
 impl Default for Options {
     /// Sync, strict, buckets of 64 items, 256 MiB of write buffer, a checkpoint every 32 MiB of log, which is written through memory, slabs of 64 KiB, regions of
-    /// 64 MiB, at most 1 TiB; not authenticated (the BLAKE3 of a value would stand for it), the newest version alone.
+    /// 64 MiB, at most 1 TiB; not authenticated (the BLAKE3 of a value would stand for it, and as many threads hash as there are
+    /// processors, up to eight), the newest version alone.
     fn default() -> Options {
         Options {
             identity: None,
@@ -107,6 +110,7 @@ impl Default for Options {
             write_out: WriteOut::Background,
             authenticated: false,
             proofs: Proofs::EachCommit,
+            hashing_threads: std::thread::available_parallelism().map_or(1, usize::from).min(8),
             value_digest: None,
             kept_versions: 0,
         }
@@ -130,6 +134,9 @@ impl Options {
 
     pub(super) fn check(&self) -> Result<(), Error> {
         let wrong = |field, reason: &str| Err(Error::Options { field, reason: reason.to_string() });
+        if self.hashing_threads == 0 {
+            return wrong("hashing_threads", "0, and somebody has to hash");
+        }
         if !(1..=128).contains(&self.bucket_items) {
             return wrong("bucket_items", "not within 1 ..= 128");
         }

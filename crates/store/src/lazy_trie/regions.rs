@@ -2,7 +2,7 @@
 //!
 //! `<index, 6 digits>.space`, each of `region_bytes`, laid end to end. The first slab of each is its header:
 //! ```text
-//! 0 magic "QRSPACE\0" | 8 version u32 = 1 | 12 identity of the store [16] | 28 index u32 | 32 slab bytes u32 | 36 region bytes u64
+//! 0 magic "QRSPACE\0" | 8 version u32 = 2 | 12 identity of the store [16] | 28 index u32 | 32 slab bytes u32 | 36 region bytes u64
 //! | 44 CRC-32C of bytes 0..44
 //! ```
 

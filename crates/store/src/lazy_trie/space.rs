@@ -1,8 +1,8 @@
 //! The linear space: slots taken and filled. What becomes of them later is in [`reuse`].
 //!
 //! # Where new slots are
-//! In the holes of slabs that have many, in the order of their addresses, round and round; or in new slabs, as long as fewer than an eighth
-//! of a pool's slots are holes. So what is written together lies together, and one page written out carries several new slots.
+//! In the holes of slabs that have many, in the order of their addresses, round and round; or in new slabs, as long as a pool has
+//! [too few holes](pool_one_in). So what is written together lies together, and one page written out carries several new slots.
 
 mod reuse;
 
@@ -15,14 +15,22 @@ use super::node;
 use super::regions::{Geometry, Region};
 use super::slab::{Bits, Slab, SlotUse, Use};
 use crate::disk::Disk;
-use reuse::Freed;
+use reuse::{Freed, IdleShadows};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// A closed slab takes part again when one slot in so many is free.
 const HOLES_ONE_IN: u32 = 16;
-/// A pool grows while less than one slot in so many is a hole.
-const POOL_ONE_IN: u64 = 8;
+/// A pool grows while less than one slot in so many is a hole. A slab that is filled again is copied and written whole, so that its cost
+/// a slot is that of the slots it had free: by its turn about twice the share of the pool. Items are most of what there is, and their holes
+/// most of the space; nodes are next to nothing, and copied most often.
+const fn pool_one_in(usage: SlotUse) -> u64 {
+    match usage {
+        SlotUse::Item => 8,
+        SlotUse::Bucket | SlotUse::Digest => 3,
+        SlotUse::Node => 2,
+    }
+}
 
 /// The slabs of one use and class.
 #[derive(Default)]
@@ -70,10 +78,8 @@ pub(super) struct Space {
     pub(super) old_waiting: VecDeque<(u64, Vec<Address>)>,
     /// ... and shadows.
     pub(super) shadows_waiting: VecDeque<(u64, Buffer)>,
-    /// Memory of former shadows, for others, ...
-    idle_shadows: Vec<Buffer>,
-    /// ... up to so many bytes.
-    idle_limit_bytes: u64,
+    /// Memory of former shadows, for others.
+    idle_shadows: IdleShadows,
 }
 
 impl Space {
@@ -107,9 +113,8 @@ impl Space {
             fresh_waiting: VecDeque::new(),
             old_waiting: VecDeque::new(),
             shadows_waiting: VecDeque::new(),
-            idle_shadows: Vec::new(),
             // A checkpoint begins when half of the write buffer is used.
-            idle_limit_bytes: write_buffer_bytes / 2,
+            idle_shadows: IdleShadows::new(write_buffer_bytes / 2),
         }
     }
 
@@ -201,7 +206,7 @@ impl Space {
     /// Chooses the slab whose slots are taken next.
     fn open_slab(&mut self, usage: SlotUse, class: u8) -> Result<(), Error> {
         let pool = self.pool(usage, class);
-        let enough = !pool.available.is_empty() && pool.holes * POOL_ONE_IN >= pool.capacity;
+        let enough = !pool.available.is_empty() && pool.holes * pool_one_in(usage) >= pool.capacity;
         let index = if enough { None } else { self.new_slab() };
         let index = match index {
             Some(Ok(index)) => {
@@ -274,8 +279,7 @@ impl Space {
     fn take_run(&mut self, bytes: u32) -> Result<Address, Error> {
         let first = self.find_run(bytes)?;
         let span = self.slabs[first as usize].span;
-        let buffer = Buffer::zeroed((span as usize) * self.memory.slab_bytes())
-            .map_err(Error::io("the write buffer", "grow"))?;
+        let buffer = self.new_run_shadow((span as usize) * self.memory.slab_bytes(), bytes)?;
         self.memory.show_buffer(first, span, true, &buffer);
         self.count_shadow(buffer.len(), true);
         self.slabs[first as usize].shadow = Some(buffer);

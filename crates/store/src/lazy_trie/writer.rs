@@ -1,7 +1,7 @@
 //! The state of the one writer: the tree at work, and what is not in the log yet.
 
 use super::batch::{Change, NoChange};
-use super::digests::{self, Block, Crown, LeafChange, Thawed};
+use super::digests::{self, Block, Crown, Forest, LeafChange};
 use super::edit::{Edit, Lengths};
 use super::entry::Entry;
 use super::error::Error;
@@ -86,7 +86,7 @@ pub(super) struct Writer {
     digests: Entry,
     /// Changes that the digest tree does not have yet.
     stale: Vec<LeafChange>,
-    thawed: Thawed,
+    forest: Forest,
     /// Changed blocks of digests wait among the thawed ones, ...
     defers: bool,
     /// ... and there are some.
@@ -126,7 +126,7 @@ impl Writer {
             hashing: options.hashing(),
             digests,
             stale: Vec::new(),
-            thawed: Thawed::default(),
+            forest: Forest::new(options.hashing_threads),
             defers: options.defers_digests(),
             unwritten: false,
             pending_bytes: Vec::new(),
@@ -177,9 +177,9 @@ impl Writer {
         version: u64,
         changes: impl Iterator<Item = Hashed<'a>>,
     ) -> Result<(), Error> {
-        if self.thawed.is_full() {
+        if self.forest.is_full() {
             self.write_digests()?;
-            self.thawed.forget();
+            self.forest.forget();
         }
         // What there may be no room for comes first: what was changed among the thawed is not changed back.
         let taken = self.space.take(SlotUse::Digest, digests::ROOT_BYTES);
@@ -194,8 +194,7 @@ impl Writer {
         };
         let crown = Crown { tree: root.0, version };
         let at = (self.digests, slot);
-        match digests::update_thawed(&mut self.space, &mut self.thawed, at, crown, &mut self.stale)
-        {
+        match self.forest.update_thawed(&mut self.space, at, crown, &mut self.stale) {
             Ok(digests) => {
                 self.space.keep_batch(version);
                 (self.root, self.totals, self.digests) = (root, totals, digests);
@@ -220,7 +219,7 @@ impl Writer {
             return Ok(());
         }
         let crown = Crown { tree: self.root.0, version: self.version };
-        match digests::write(&mut self.space, &mut self.thawed, crown) {
+        match self.forest.write(&mut self.space, crown) {
             Ok(root) => {
                 // Readers of this version may have the root that was alone.
                 self.space.keep_batch(self.version + 1);
@@ -239,7 +238,7 @@ impl Writer {
         if self.hashing.is_none() {
             return Ok(Entry::EMPTY);
         }
-        digests::update(&mut self.space, &mut self.thawed, self.digests, crown, &mut self.stale)
+        self.forest.update(&mut self.space, self.digests, crown, &mut self.stale)
     }
 
     /// Makes the changes of a batch that the log has, before anybody reads. Nodes of all such batches are of `node_version`, so that they are

@@ -35,6 +35,23 @@ fn root(image: &Image) -> Slot {
     image.slots.iter().copied().find(|slot| slot.address == address).unwrap()
 }
 
+/// The file that a slot is in.
+fn file_of(slot: Slot) -> String {
+    format!("{:06}.space", slot.address as usize * 16 / REGION)
+}
+
+/// Makes the topmost block of digests its only child, for the keys that begin as that of `key` does.
+fn lead_to_itself(image: &mut Image, key: &[u8]) -> Slot {
+    let top = root(image);
+    assert_eq!(top.usage, DIGEST);
+    let digits = 1u16 << (Hash::of(key).0[0] >> 4);
+    image.set(top, 4, &[1]);
+    image.set(top, 6, &digits.to_le_bytes());
+    image.set(top, 24, &entry(TO_NODE, top.address).to_le_bytes());
+    image.seal(top);
+    top
+}
+
 /// Sets all children of a node.
 fn set_children(image: &mut Image, slot: Slot, child: u64) {
     let map = u128::from_le_bytes(image.at(slot)[16..32].try_into().unwrap());
@@ -259,26 +276,38 @@ fn a_ledger_elsewhere_is_refused() {
 #[test]
 fn digests_that_lead_to_themselves_end_in_an_error() {
     let mut image = grown(true);
-    let top = root(&image);
-    assert_eq!(top.usage, DIGEST);
-    image.set(top, 4, &[1]);
-    image.set(top, 24, &entry(TO_NODE, top.address).to_le_bytes());
-    image.seal(top);
+    let top = lead_to_itself(&mut image, b"key 1");
+    let file = file_of(top);
     // The log would bring it up to date.
     let disk = image.disk();
     let store = Store::open_on(Arc::new(disk), options(true)).map(|(store, _)| store);
-    expect_damage(store, "000000.space", "a block of digests with one child");
+    expect_damage(store, &file, "an item without its digest");
     let mut image = grown_with_log(true, 0);
-    let top = root(&image);
-    image.set(top, 4, &[1]);
-    image.set(top, 24, &entry(TO_NODE, top.address).to_le_bytes());
-    image.seal(top);
+    lead_to_itself(&mut image, b"key 1");
     let store = open(&image, true).unwrap();
-    let file = "000000.space";
     let what = "a block of digests with one child";
-    expect_damage(store.snapshot().unwrap().prove(b"key 1"), file, what);
-    expect_damage(store.put(b"key 1", b"x"), file, what);
+    expect_damage(store.snapshot().unwrap().prove(b"key 1"), &file, what);
+    expect_damage(store.put(b"key 1", b"x"), &file, "the bits of a block of digests");
     assert!(!store.check().unwrap().damage.is_empty());
+}
+
+/// There are as many first digits as children.
+#[test]
+fn a_root_with_other_digits_than_children_is_refused() {
+    for digits in [0, 1, u16::MAX] {
+        let mut image = grown_with_log(true, 0);
+        let top = root(&image);
+        let count = u32::from(image.at(top)[4]);
+        if digits.count_ones() == count {
+            continue;
+        }
+        image.set(top, 6, &digits.to_le_bytes());
+        image.seal(top);
+        let store = open(&image, true).unwrap();
+        let what = "the topmost block of digests";
+        expect_damage(store.put(b"key 1", b"x"), &file_of(top), what);
+        assert!(!store.check().unwrap().damage.is_empty());
+    }
 }
 
 /// The version that a root names is that of its checkpoint: the log goes on from there.
@@ -290,5 +319,5 @@ fn a_root_of_another_version_is_refused() {
     image.set(top, 16, &version.to_le_bytes());
     image.seal(top);
     let what = "the version of the topmost block of digests";
-    expect_damage(open(&image, true), "000000.space", what);
+    expect_damage(open(&image, true), &file_of(top), what);
 }

@@ -134,17 +134,18 @@ fn digests(image: &mut Image, random: &mut Random) {
     let children = usize::from(image.at(slot)[4]);
     let child = random.below(children.max(1) as u64) as usize;
     let old = image.field(slot, 24 + 8 * child);
-    match random.below(7) {
+    match random.below(8) {
         0 => {
             let count = [0, 1, 2, children as u8 + 1, 15, 16, 17, 255][random.below(8) as usize];
             image.set(slot, 4, &[count]);
         }
+        7 => image.set(slot, 6, &(random.next() as u16).to_le_bytes()),
         1..4 => {
             let new = wrong_entry(image, slot, old, random);
             image.set(slot, 24 + 8 * child, &new.to_le_bytes());
         }
         4 | 5 => {
-            let bits = 24 + 40 * children + 32 * children.saturating_sub(1);
+            let bits = 24 + 40 * children;
             let bit = [0, 255, random.next() as u8][random.below(3) as usize];
             image.set(slot, bits + child.min(children.saturating_sub(2)), &[bit]);
         }

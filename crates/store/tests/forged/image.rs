@@ -193,7 +193,7 @@ impl Image {
             BUCKET => 8 + 8 * usize::from(u16::from_le_bytes(bytes[4..6].try_into().unwrap())),
             DIGEST => {
                 let children = usize::from(bytes[4]);
-                24 + 40 * children + 33 * children.saturating_sub(1)
+                24 + 40 * children + children.saturating_sub(1)
             }
             _ => {
                 let (name, used) = varint(&bytes[4..])?;

@@ -52,6 +52,41 @@ fn each_commit_has_the_root_of_its_content() {
     }
 }
 
+/// Large batches, whose digests several threads compute: the files are the same to the byte, however many they are.
+#[test]
+fn threads_that_share_the_hashing_leave_no_trace() {
+    for proofs in BOTH {
+        let mut files = Vec::new();
+        for hashing_threads in [1, 2, 40] {
+            let disk = MemoryDisk::new();
+            let store = open(&disk, Options { proofs, hashing_threads, ..options() });
+            let (mut model, mut random) = (Model::new(), Random(71));
+            for step in 0..12 {
+                let mut batch = Batch::new();
+                for _ in 0..[1500, 300, 130, 40][step % 4] {
+                    let key = (random.below(3000) as u32).to_le_bytes();
+                    if random.below(3) == 0 {
+                        batch.delete(&key).unwrap();
+                        model.remove(&Hash::of(&key));
+                    } else {
+                        let value = random.next().to_le_bytes();
+                        batch.put(&key, &value).unwrap();
+                        model.insert(Hash::of(&key), value.to_vec());
+                    }
+                }
+                store.write(&batch).unwrap();
+                assert_root(&store, &model, "a commit");
+            }
+            store.checkpoint().unwrap();
+            assert_holds(&store, &model);
+            drop(store);
+            let names = disk.list().unwrap();
+            files.push(names.iter().map(|name| disk.content(name).unwrap()).collect::<Vec<_>>());
+        }
+        assert!(files.iter().all(|other| *other == files[0]));
+    }
+}
+
 /// A value as a map in memory has it.
 #[derive(Clone)]
 struct InMemory(Vec<u8>);

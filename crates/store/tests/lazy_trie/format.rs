@@ -1,4 +1,4 @@
-//! The bytes of version 1: a change of them is a new version, and this test says so. (Bytes behind the end of the log, which mean
+//! The bytes of version 2: a change of them is a new version, and this test says so. (Bytes behind the end of the log, which mean
 //! nothing, count as well.)
 
 use crate::random::{Model, Random, change, small_options};
@@ -7,8 +7,8 @@ use quorate_store::lazy_trie::{FORMAT_VERSION, Store};
 use std::sync::Arc;
 
 #[test]
-fn the_files_of_a_life_are_those_of_version_1() {
-    assert_eq!(FORMAT_VERSION, 1);
+fn the_files_of_a_life_are_those_of_version_2() {
+    assert_eq!(FORMAT_VERSION, 2);
     let disk = MemoryDisk::new();
     let (store, _) = Store::open_on(Arc::new(disk.clone()), small_options()).unwrap();
     let (mut model, mut random) = (Model::new(), Random(1));
@@ -24,6 +24,6 @@ fn the_files_of_a_life_are_those_of_version_1() {
     }
     assert_eq!(
         hasher.finalize().to_hex().as_str(),
-        "b7097c1b9df6c15fcf6620f6efe6d5b702614c55810f9fee2254f75e1ba2b9b9"
+        "df529fd391c4c0e6c55f1f5d5314bbc47342ccebd9ae67ba04dbdac5d3f39975"
     );
 }

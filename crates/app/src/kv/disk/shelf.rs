@@ -155,6 +155,8 @@ impl Shelf {
             value_digest: Some(entry::digest),
             // Blocks follow each other faster than anybody asks for proofs.
             proofs: Proofs::WhenAsked,
+            // The other processors verify signatures.
+            hashing_threads: 1,
             // The replica's log makes commands durable.
             durability: Durability::Os,
             // A commit is all of a block.

@@ -2,12 +2,14 @@
 //!
 //! ```text
 //!  0  CRC-32C of bytes 4 to the end, begun with the address (set when the block is written out)
-//!  4  number of children u8, n, at most 16 | 5 alone u8 (below) | 6 zero [2] | 8 root of the lazy-trie u64 | 16 version u64 (both zero but in the root)
+//!  4  number of children u8, n, at most 16 | 5 alone u8 | 6 digits u16 | 8 root of the lazy-trie u64 | 16 version u64 (all four zero but in the root)
 //! 24  the children, u64 each: items, or blocks | their digests [32] each
-//!  …  between each two neighbours: the digest of the join there [32] each | its bit, u8 each
+//!  …  between each two neighbours: the bit of the join there, u8 each
 //! ```
-//! The bits say which joins are below which: of a stretch of neighbours the join with the least bit is the topmost, and parts them. Only the
-//! root may have fewer than two children.
+//! The bits say which joins are below which: of a stretch of neighbours the join with the least bit is the topmost, and parts them. Their
+//! digests are not kept: to hash a few again, many at once, costs less than to read, copy and write them. Only the root may have fewer than
+//! two children: one for all keys that begin with the same four bits, if there are any. Bit d of its *digits* says whether there are such
+//! that begin with d.
 //!
 //! A root that is *alone* (1) has its digests, and nothing of what its children lead to is written: its version has no proofs. Checkpoints have none such.
 
@@ -17,7 +19,7 @@ use super::super::hash::Hash;
 use super::super::memory::View;
 use super::super::node::is_sound;
 use super::{Crown, MOST};
-use crate::merkle::{Digest, EMPTY_ROOT};
+use crate::merkle::{Digest, Domain, EMPTY_ROOT, message};
 
 pub(in super::super) const HEAD_BYTES: usize = 24;
 
@@ -27,15 +29,16 @@ pub(in super::super) struct Block<'a> {
     pub(in super::super) crown: Crown,
     /// Its children are not in the space.
     pub(in super::super) alone: bool,
+    /// Of the root: which first digits there are.
+    pub(super) digits: u16,
     entries: &'a [[u8; 8]],
     pub(super) digests: &'a [Digest],
-    pub(super) joins: &'a [Digest],
     pub(super) bits: &'a [u8],
 }
 
 /// The length of a block of so many children.
 pub(super) const fn bytes_of(children: usize) -> usize {
-    HEAD_BYTES + 40 * children + 33 * children.saturating_sub(1)
+    HEAD_BYTES + 40 * children + children.saturating_sub(1)
 }
 
 /// The length of the block that `bytes` begin with.
@@ -65,9 +68,9 @@ impl<'a> Block<'a> {
             return Ok(Block {
                 crown,
                 alone: false,
+                digits: 0,
                 entries: &[],
                 digests: &[],
-                joins: &[],
                 bits: &[],
             });
         }
@@ -95,14 +98,13 @@ impl<'a> Block<'a> {
         };
         let (entries, rest) = bytes.get(HEAD_BYTES..)?.split_at_checked(8 * children)?;
         let (digests, rest) = rest.split_at_checked(32 * children)?;
-        let (join_digests, bits) = rest.split_at_checked(32 * joins)?;
         Some(Block {
             crown,
             alone: *bytes.get(5)? != 0,
+            digits: u16::from_le_bytes(*bytes.get(6..8)?.first_chunk()?),
             entries: entries.as_chunks().0,
             digests: digests.as_chunks().0,
-            joins: join_digests.as_chunks().0,
-            bits: bits.get(..joins)?,
+            bits: rest.get(..joins)?,
         })
     }
 
@@ -118,15 +120,15 @@ impl<'a> Block<'a> {
         self.entries.iter().map(|bytes| Entry(u64::from_le_bytes(*bytes)))
     }
 
-    /// The digest of children `from..to`, which are a subtree.
+    /// The digest of children `from..to`, which are a subtree: its joins are hashed.
     pub(super) fn digest_of(&self, from: usize, to: usize) -> Digest {
-        let found = if to == from + 1 {
-            self.digests.get(from)
-        } else {
-            let bits = self.bits.get(from..to.saturating_sub(1)).unwrap_or(&[]);
-            self.joins.get(from + topmost(bits))
-        };
-        found.copied().unwrap_or(EMPTY_ROOT)
+        if to <= from + 1 {
+            return self.digests.get(from).copied().unwrap_or(EMPTY_ROOT);
+        }
+        let join = from + topmost(self.bits.get(from..to - 1).unwrap_or(&[]));
+        let Some(bit) = self.bits.get(join) else { return EMPTY_ROOT };
+        let (left, right) = (self.digest_of(from, join + 1), self.digest_of(join + 1, to));
+        Domain::join(*bit).hash(&message(&left, &right))
     }
 
     /// The digest of all it holds.
@@ -153,10 +155,11 @@ impl<'a> Block<'a> {
     }
 }
 
-/// What the bytes of a block begin with; the entries, the digests, those of the joins and the bits follow.
-pub(super) fn head(children: usize, alone: bool, crown: Crown) -> [u8; HEAD_BYTES] {
+/// What the bytes of a block begin with; the entries, the digests and the bits follow.
+pub(super) fn head(children: usize, digits: u16, alone: bool, crown: Crown) -> [u8; HEAD_BYTES] {
     let mut head = [0; HEAD_BYTES];
     (head[4], head[5]) = (children as u8, u8::from(alone));
+    head[6..8].copy_from_slice(&digits.to_le_bytes());
     head[8..16].copy_from_slice(&crown.tree.to_le_bytes());
     head[16..].copy_from_slice(&crown.version.to_le_bytes());
     head

@@ -4,8 +4,7 @@ use super::super::entry::{Entry, Kind};
 use super::super::error::Error;
 use super::super::hash::Hash;
 use super::super::item;
-use super::super::slab::SlotUse;
-use super::super::space::Space;
+use super::super::memory::View;
 use super::block::topmost;
 use super::thaw::{NONE, Thaw, Thawed, Way};
 use super::{LeafChange, MOST};
@@ -18,31 +17,30 @@ const UNITED: usize = MOST * 2 / 3;
 
 impl Thawed {
     /// Makes one change.
-    pub(super) fn change(&mut self, space: &mut Space, change: &LeafChange) -> Result<(), Error> {
+    pub(super) fn change(&mut self, view: View<'_>, change: &LeafChange) -> Result<(), Error> {
         match (change.existed, change.leaf) {
             (false, None) => Ok(()),
-            (false, Some(leaf)) => self.insert(space, &change.hash, leaf),
+            (false, Some(leaf)) => self.insert(view, &change.hash, leaf),
             (true, Some(leaf)) => {
-                let (at, child) = self.meet(space, &change.hash)?;
+                let (at, child) = self.meet(view, &change.hash)?;
                 let block = self.block(at);
                 (block.entries[child], block.digests[child]) = leaf;
                 Ok(())
             }
             (true, None) => {
-                let (at, child) = self.meet(space, &change.hash)?;
+                let (at, child) = self.meet(view, &change.hash)?;
                 self.block(at).remove(child);
-                self.shrink(space, at)
+                self.shrink(view, at)
             }
         }
     }
 
     /// The leaf of an item that is there, all joins above it stale.
-    fn meet(&mut self, space: &Space, hash: &Hash) -> Result<(u32, usize), Error> {
-        let view = space.view();
+    fn meet(&mut self, view: View<'_>, hash: &Hash) -> Result<(u32, usize), Error> {
         let mut at = self.root;
         loop {
-            let home = self.block(at).home.unwrap_or_default();
-            let damaged = || view.memory().damaged(home, "an item without its digest");
+            let place = self.place(at);
+            let damaged = || view.memory().damaged(place, "an item without its digest");
             let Way::Child(child) = self.block(at).walk(hash, u8::MAX) else {
                 return Err(damaged());
             };
@@ -57,13 +55,7 @@ impl Thawed {
     }
 
     /// Puts a leaf whose key is not there.
-    fn insert(
-        &mut self,
-        space: &mut Space,
-        hash: &Hash,
-        leaf: (Entry, Digest),
-    ) -> Result<(), Error> {
-        let view = space.view();
+    fn insert(&mut self, view: View<'_>, hash: &Hash, leaf: (Entry, Digest)) -> Result<(), Error> {
         let Some((block, child)) = self.candidate(view, hash)? else {
             let root = self.block(self.root);
             root.changed = true;
@@ -94,11 +86,12 @@ impl Thawed {
         } else {
             block.insert(from, leaf, from, parting);
         }
-        self.divide(space, at)
+        self.divide(at);
+        Ok(())
     }
 
     /// Divides a block with too many children at its topmost join, and then those above for which that is too much.
-    fn divide(&mut self, space: &mut Space, mut at: u32) -> Result<(), Error> {
+    fn divide(&mut self, mut at: u32) {
         while self.block(at).len() > MOST {
             if at == self.root {
                 self.sink_root();
@@ -111,11 +104,10 @@ impl Thawed {
             let Some(child) = self.block(parent).child_of(at) else { break };
             self.block(parent).insert(child + 1, (Entry::EMPTY, [0; 32]), child, bit);
             self.block(parent).kids[child + 1] = right;
-            self.pull_up(space, right)?;
-            self.pull_up(space, at)?;
+            self.pull_up(right);
+            self.pull_up(at);
             at = parent;
         }
-        Ok(())
     }
 
     /// Puts all of the root into a new block, the root's only child.
@@ -168,15 +160,14 @@ impl Thawed {
     }
 
     /// A block with one child gives it to its parent, in its own place.
-    fn pull_up(&mut self, space: &mut Space, at: u32) -> Result<(), Error> {
+    fn pull_up(&mut self, at: u32) {
         let block = self.block(at);
         let ([entry], [digest], [kid]) = (&*block.entries, &*block.digests, &*block.kids) else {
-            return Ok(());
+            return;
         };
         let (entry, digest, kid, parent) = (*entry, *digest, *kid, block.parent);
-        if let Some(home) = block.home.take() {
-            space.free(home, SlotUse::Digest)?;
-        }
+        let home = block.home.take();
+        self.leave(home);
         if kid != NONE {
             self.block(kid).parent = parent;
         }
@@ -186,42 +177,38 @@ impl Thawed {
                 (entry, digest, kid);
             parent.changed = true;
         }
-        Ok(())
     }
 
     /// After a child was removed: a block with one child or none goes, one with few unites with what is beside it.
-    fn shrink(&mut self, space: &mut Space, mut at: u32) -> Result<(), Error> {
+    fn shrink(&mut self, view: View<'_>, mut at: u32) -> Result<(), Error> {
         while at != self.root {
             let parent = self.block(at).parent;
             match self.block(at).len() {
                 0 => {
-                    if let Some(home) = self.block(at).home.take() {
-                        space.free(home, SlotUse::Digest)?;
-                    }
+                    let home = self.block(at).home.take();
+                    self.leave(home);
                     if let Some(child) = self.block(parent).child_of(at) {
                         self.block(parent).remove(child);
                     }
                 }
-                1 => self.pull_up(space, at)?,
-                few if few <= FEW && self.unite(space, at, parent)? => {}
+                1 => self.pull_up(at),
+                few if few <= FEW && self.unite(view, at, parent)? => {}
                 _ => return Ok(()),
             }
             at = parent;
         }
-        self.lift_root(space)
+        self.lift_root(view)
     }
 
     /// A root whose only child is a block becomes that block.
-    fn lift_root(&mut self, space: &mut Space) -> Result<(), Error> {
+    fn lift_root(&mut self, view: View<'_>) -> Result<(), Error> {
         let root = self.root;
         while let [entry] = &*self.block(root).entries
             && entry.kind() != Kind::Item
         {
-            let kid = self.kid(space.view(), root, 0)?;
+            let kid = self.kid(view, root, 0)?;
             let content = std::mem::take(self.block(kid));
-            if let Some(home) = content.home {
-                space.free(home, SlotUse::Digest)?;
-            }
+            self.leave(content.home);
             let home = self.block(root).home;
             *self.block(root) = Thaw { parent: NONE, home, changed: true, ..content };
             self.adopt(root);
@@ -230,7 +217,7 @@ impl Thawed {
     }
 
     /// Puts a block and its sibling into one, if both fit; whether they do.
-    fn unite(&mut self, space: &mut Space, at: u32, parent: u32) -> Result<bool, Error> {
+    fn unite(&mut self, view: View<'_>, at: u32, parent: u32) -> Result<bool, Error> {
         let block = self.block(parent);
         let Some(child) = block.child_of(at) else { return Ok(false) };
         let Some(sibling) = block.sibling(child) else { return Ok(false) };
@@ -241,14 +228,12 @@ impl Thawed {
             alone.kids.push(NONE);
             alone
         } else {
-            let kid = self.kid(space.view(), parent, sibling)?;
+            let kid = self.kid(view, parent, sibling)?;
             if self.block(kid).len() + self.block(at).len() > UNITED {
                 return Ok(false);
             }
             let other = std::mem::take(self.block(kid));
-            if let Some(home) = other.home {
-                space.free(home, SlotUse::Digest)?;
-            }
+            self.leave(other.home);
             other
         };
         let block = self.block(parent);

@@ -4,9 +4,9 @@ use super::super::entry::{Address, Entry};
 use super::super::error::Error;
 use super::super::slab::SlotUse;
 use super::super::space::Space;
+use super::Crown;
 use super::block::{bytes_of, head};
 use super::thaw::{Side, Thaw, Thawed};
-use super::{Crown, MOST};
 use crate::merkle::{Digest, Domain, Message, TOGETHER, message};
 use blake3::platform::Platform;
 
@@ -32,12 +32,13 @@ struct Job {
     right: Side,
 }
 
-/// Computes the digests of all that has changed.
-pub(super) fn hash(thawed: &mut Thawed) {
+/// Computes the digests of all that has changed; whether anything has.
+pub(super) fn hash(thawed: &mut Thawed) -> bool {
     let root = thawed.root;
-    // The root always changes: it names the version.
-    thawed.block(root).changed = true;
     let Thawed { blocks, queues, .. } = thawed;
+    if !blocks[root as usize].changed {
+        return false;
+    }
     queues.collect(blocks, root, |block| block.changed);
     queues.hash(blocks);
     for index in &queues.order {
@@ -48,16 +49,22 @@ pub(super) fn hash(thawed: &mut Thawed) {
         (block.changed, block.dirty) = (false, true);
         block.stale.fill(false);
     }
+    true
 }
 
-/// Writes all that was hashed and not written; the root's entry. Otherwise nothing was.
+/// Takes the slots for all that was hashed and not written, and gives back those it had. Nothing else changes, so that the space may still
+/// give the batch up.
 ///
 /// # Errors
 /// [`Error::LimitReached`], [`Error::Io`], [`Error::Damaged`].
-pub(super) fn write(thawed: &mut Thawed, space: &mut Space, crown: Crown) -> Result<Entry, Error> {
+pub(super) fn take_slots(thawed: &mut Thawed, space: &mut Space) -> Result<(), Error> {
     let root = thawed.root;
-    let Thawed { blocks, queues, slots, .. } = thawed;
+    let Thawed { blocks, queues, slots, gone, .. } = thawed;
     queues.collect(blocks, root, |block| block.dirty);
+    if is_lone(&blocks[root as usize]) {
+        queues.order.clear();
+        gone.extend(blocks[root as usize].home.take());
+    }
     slots.clear();
     for index in &queues.order {
         let block = &blocks[*index as usize];
@@ -66,55 +73,64 @@ pub(super) fn write(thawed: &mut Thawed, space: &mut Space, crown: Crown) -> Res
             space.free(home, SlotUse::Digest)?;
         }
     }
-    let mut written = Entry::EMPTY;
+    gone.iter().try_for_each(|home| space.free(*home, SlotUse::Digest))
+}
+
+/// Whether something was hashed and not written.
+pub(super) fn is_dirty(thawed: &Thawed) -> bool {
+    thawed.count() > 0 && thawed.blocks[thawed.root as usize].dirty
+}
+
+/// Whether the root of a subtree is none: there is one leaf, or nothing.
+fn is_lone(root: &Thaw) -> bool {
+    root.len() < 2
+}
+
+/// Writes to the slots that were taken; what leads to the subtree.
+pub(super) fn write(thawed: &mut Thawed, space: &mut Space) -> Entry {
+    let root = thawed.root as usize;
+    let Thawed { blocks, queues, slots, gone, .. } = thawed;
+    gone.clear();
     for (index, slot) in queues.order.iter().zip(&*slots) {
         pull_homes(blocks, *index as usize);
         let block = &mut blocks[*index as usize];
-        let crown = if *index == root { crown } else { Crown::default() };
-        fill(space, *slot, block, false, crown);
+        let children = block.entries.iter().zip(&*block.digests);
+        fill(space, *slot, &head(block.len(), 0, false, Crown::default()), children, &block.bits);
         block.home = Some(*slot);
         block.dirty = false;
-        written = Entry::node(*slot);
     }
-    Ok(written)
+    let root = &mut blocks[root];
+    root.dirty = false;
+    match (root.home, &*root.entries) {
+        (Some(home), _) => Entry::node(home),
+        (None, [leaf]) => *leaf,
+        (None, _) => Entry::EMPTY,
+    }
 }
 
-/// Writes the root alone, into a slot that was taken for it; its entry.
-///
-/// # Errors
-/// [`Error::Damaged`].
-pub(super) fn show(
-    thawed: &mut Thawed,
+/// The digest of a subtree that was hashed, if it has a leaf.
+pub(super) fn digest(thawed: &Thawed) -> Option<Digest> {
+    let root = thawed.blocks.get(thawed.root as usize)?;
+    if is_lone(root) { root.digests.first().copied() } else { Some(*root.topmost()) }
+}
+
+/// Puts a block into a slot: what it begins with, its children and their digests, the bits of its joins.
+pub(super) fn fill<'a>(
     space: &mut Space,
     slot: Address,
-    crown: Crown,
-) -> Result<Entry, Error> {
-    let root = thawed.root;
-    let block = thawed.block(root);
-    fill(space, slot, block, true, crown);
-    if let Some(home) = block.home.replace(slot) {
-        space.free(home, SlotUse::Digest)?;
-    }
-    Ok(Entry::node(slot))
-}
-
-/// Puts a block into a slot.
-fn fill(space: &mut Space, slot: Address, block: &Thaw, alone: bool, crown: Crown) {
-    let children = block.len();
+    head: &[u8],
+    children: impl Iterator<Item = (&'a Entry, &'a Digest)> + Clone,
+    bits: &[u8],
+) {
     let mut at = 0;
     let mut put = |bytes: &[u8]| {
         space.amend(slot, at, bytes);
         at += bytes.len();
     };
-    put(&head(children, alone, crown));
-    let mut entries = [[0; 8]; MOST];
-    if !alone {
-        entries.iter_mut().zip(&*block.entries).for_each(|(to, from)| *to = from.0.to_le_bytes());
-    }
-    put(entries[..children].as_flattened());
-    put(block.digests.as_flattened());
-    put(block.joins.as_flattened());
-    put(&block.bits);
+    put(head);
+    children.clone().for_each(|(entry, _)| put(&entry.0.to_le_bytes()));
+    children.for_each(|(_, digest)| put(digest));
+    put(bits);
 }
 
 /// Takes over the digests of the changed children of a block.

@@ -4,7 +4,6 @@ use super::super::entry::{Address, Entry, Kind};
 use super::super::error::Error;
 use super::super::hash::Hash;
 use super::super::memory::View;
-use super::super::space::Space;
 use super::MOST;
 use super::block::Block;
 use super::refresh::Queues;
@@ -100,10 +99,11 @@ impl Thaw {
         self.entries.repeat(Entry::EMPTY, block.len());
         self.entries.iter_mut().zip(block.entries()).for_each(|(to, from)| *to = from);
         self.digests.set(block.digests);
-        self.joins.set(block.joins);
+        self.joins.repeat([0; 32], block.bits.len());
         self.bits.set(block.bits);
         self.kids.repeat(NONE, block.len());
-        self.stale.repeat(false, block.bits.len());
+        // Not kept in the space.
+        self.stale.repeat(true, block.bits.len());
     }
 
     pub(super) fn clear(&mut self, parent: u32, home: Option<Address>) {
@@ -243,41 +243,67 @@ impl Thaw {
     }
 }
 
-/// So many blocks at most are thawed between batches: 1.5 KB each.
-const THAWED_LIMIT: usize = 32 << 10;
-
-/// The thawed blocks, and what hashing them needs. Kept for its memory.
+/// The thawed blocks of a subtree, and what hashing them needs. Kept for its memory.
 #[derive(Default)]
-pub(in super::super) struct Thawed {
+pub(super) struct Thawed {
     pub(super) blocks: Vec<Thaw>,
     /// How many of them count; none: the root is to be thawed first.
     count: usize,
     pub(super) root: u32,
+    /// What leads to the subtree is there.
+    above: Address,
     pub(super) queues: Queues,
     /// Taken for the blocks to be written.
     pub(super) slots: Vec<Address>,
+    /// Where blocks were that are gone: to be given back when the others are written.
+    pub(super) gone: Vec<Address>,
 }
 
 impl Thawed {
     /// Forgets what is thawed.
-    pub(in super::super) fn forget(&mut self) {
+    pub(super) fn forget(&mut self) {
         self.count = 0;
+        self.gone.clear();
     }
 
-    /// Whether there is so much that it should be written and forgotten.
-    pub(in super::super) fn is_full(&self) -> bool {
-        self.count > THAWED_LIMIT
+    /// How many blocks are thawed.
+    pub(super) fn count(&self) -> usize {
+        self.count
     }
 
-    /// Thaws the root, unless it is.
-    pub(super) fn begin(&mut self, space: &Space, root: Entry) -> Result<(), Error> {
+    /// Thaws the root of a subtree, unless it is: a block, or the only leaf, or nothing. Its keys have `shared` bits in common, and what
+    /// leads to it is at `above`.
+    pub(super) fn begin(
+        &mut self,
+        view: View<'_>,
+        above: Address,
+        (entry, digest): (Entry, Digest),
+        shared: u8,
+    ) -> Result<(), Error> {
+        self.above = above;
         if self.count > 0 {
             return Ok(());
         }
-        let block = Block::read(space.view(), root)?;
-        let home = (root != Entry::EMPTY).then(|| root.address());
         self.root = self.fresh();
-        self.blocks[self.root as usize].fill(&block, NONE, home);
+        let root = self.block(self.root);
+        root.clear(NONE, None);
+        match entry.kind() {
+            Kind::Empty => {}
+            Kind::Item => {
+                root.entries.push(entry);
+                root.digests.push(digest);
+                root.kids.push(NONE);
+            }
+            _ => {
+                let block = Block::read(view, entry)?;
+                root.fill(&block, NONE, Some(entry.address()));
+                if root.top_bit() < Some(shared) {
+                    self.forget();
+                    let what = "the bits of a block of digests";
+                    return Err(view.memory().damaged(entry.address(), what));
+                }
+            }
+        }
         Ok(())
     }
 
@@ -288,6 +314,17 @@ impl Thawed {
         }
         self.count += 1;
         self.count as u32 - 1
+    }
+
+    /// Where a block is, or what leads to it from the space.
+    pub(super) fn place(&self, index: u32) -> Address {
+        let home = self.blocks.get(index as usize).and_then(|block| block.home);
+        home.unwrap_or(self.above)
+    }
+
+    /// What was at a place is gone.
+    pub(super) fn leave(&mut self, home: Option<Address>) {
+        self.gone.extend(home);
     }
 
     pub(super) fn block(&mut self, index: u32) -> &mut Thaw {

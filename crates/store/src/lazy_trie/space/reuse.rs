@@ -10,6 +10,7 @@ use super::super::error::Error;
 use super::super::memory::Buffer;
 use super::super::slab::{Slab, SlotUse, Use};
 use super::{HOLES_ONE_IN, Space};
+use std::collections::BTreeMap;
 
 /// A slot that was freed.
 #[derive(Clone, Copy)]
@@ -17,6 +18,41 @@ pub(super) struct Freed {
     address: Address,
     slab: u32,
     slot: u32,
+}
+
+/// Larger shadows are rare, and one of the same size rarer.
+const LARGEST_IDLE_BYTES: usize = 1 << 20;
+
+/// Memory of former shadows, for others: given back to the system it would be taken again a moment later, which zeroes it and costs a page
+/// fault for each page.
+pub(super) struct IdleShadows {
+    by_bytes: BTreeMap<usize, Vec<Buffer>>,
+    bytes: u64,
+    limit_bytes: u64,
+}
+
+impl IdleShadows {
+    pub(super) fn new(limit_bytes: u64) -> IdleShadows {
+        IdleShadows { by_bytes: BTreeMap::new(), bytes: 0, limit_bytes }
+    }
+
+    fn keep(&mut self, shadow: Buffer) {
+        let bytes = shadow.len() as u64;
+        if shadow.len() <= LARGEST_IDLE_BYTES && self.bytes + bytes <= self.limit_bytes {
+            self.bytes += bytes;
+            self.by_bytes.entry(shadow.len()).or_default().push(shadow);
+        }
+    }
+
+    /// A shadow of so many bytes, and whether they are zeros.
+    fn take(&mut self, bytes: usize) -> Result<(Buffer, bool), Error> {
+        if let Some(shadow) = self.by_bytes.get_mut(&bytes).and_then(Vec::pop) {
+            self.bytes -= shadow.len() as u64;
+            return Ok((shadow, false));
+        }
+        let shadow = Buffer::zeroed(bytes).map_err(Error::io("the write buffer", "grow"))?;
+        Ok((shadow, true))
+    }
 }
 
 impl Space {
@@ -97,33 +133,26 @@ impl Space {
         }
         while self.shadows_waiting.front().is_some_and(|(version, _)| *version <= oldest) {
             if let Some((_, shadow)) = self.shadows_waiting.pop_front() {
-                self.keep_idle(shadow);
+                self.idle_shadows.keep(shadow);
             }
-        }
-    }
-
-    /// Keeps the memory of a shadow for another: given back to the system it would be taken again a moment later, which zeroes
-    /// it and costs a page fault for each page.
-    fn keep_idle(&mut self, shadow: Buffer) {
-        let kept = self.idle_shadows.len() as u64 * u64::from(self.geometry.slab_bytes);
-        if shadow.len() == self.memory.slab_bytes() && kept < self.idle_limit_bytes {
-            self.idle_shadows.push(shadow);
         }
     }
 
     /// Memory for the shadow of a slab, with what the slab shows, or zeros.
     pub(super) fn new_shadow(&mut self, index: u32, blank: bool) -> Result<Buffer, Error> {
-        let (mut shadow, zeroed) = match self.idle_shadows.pop() {
-            Some(shadow) => (shadow, false),
-            None => {
-                let shadow = Buffer::zeroed(self.memory.slab_bytes())
-                    .map_err(Error::io("the write buffer", "grow"))?;
-                (shadow, true)
-            }
-        };
+        let (mut shadow, zeroed) = self.idle_shadows.take(self.memory.slab_bytes())?;
         let copied = !blank && self.memory.copy_slab(index, &mut shadow);
         if !copied && !zeroed {
             shadow.bytes_mut().fill(0);
+        }
+        Ok(shadow)
+    }
+
+    /// Memory for the shadow of a run, whose first `filled` bytes are about to be filled.
+    pub(super) fn new_run_shadow(&mut self, bytes: usize, filled: u32) -> Result<Buffer, Error> {
+        let (mut shadow, zeroed) = self.idle_shadows.take(bytes)?;
+        if let Some(rest) = shadow.bytes_mut().get_mut(filled as usize..).filter(|_| !zeroed) {
+            rest.fill(0);
         }
         Ok(shadow)
     }
