@@ -41,8 +41,10 @@ const CHUNKS_AT_ONCE: usize = 16;
 const BASE_ROOTS: usize = 64;
 /// A base is followed by no more blocks than this, ...
 const BLOCKS_ABOVE: u64 = 2048;
-/// ... and by no more bytes of records than this, or eight times its own bytes: a base keeps whoever decides waiting.
+/// ... and by no more bytes of records than this, ...
 const RECORD_BYTES_ABOVE: u64 = 4 << 20;
+/// ... or eight times its own bytes (a base keeps whoever decides waiting) up to this, or twice its own bytes.
+const RECORD_BYTES_ABOVE_MOST: u64 = 256 << 20;
 
 const _: () = assert!(PART_BYTES <= MAX_NOTE_BYTES);
 
@@ -285,7 +287,8 @@ impl<S: StateMachine> Execution<S> {
             return Ok(());
         }
         let due = self.keeping.base.as_ref().is_none_or(|base| {
-            let limit = RECORD_BYTES_ABOVE.max(8 * base.bytes);
+            let many = (8 * base.bytes).min(RECORD_BYTES_ABOVE_MOST).max(2 * base.bytes);
+            let limit = RECORD_BYTES_ABOVE.max(many);
             self.height.0 - base.height.0 >= BLOCKS_ABOVE || base.record_bytes > limit
         });
         if !due {

@@ -30,6 +30,7 @@ use crate::merkle::Digest;
 
 /// Children of a block at most: few enough that a changed path is a small copy, and to fit the slots of the smallest slabs there may be.
 pub(super) const MOST: usize = 16;
+
 /// What a batch did to an item, as far as the digest tree goes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LeafChange {

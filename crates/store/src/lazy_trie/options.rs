@@ -42,7 +42,7 @@ pub enum Proofs {
     /// Every one: the blocks of digests that a commit changes are written with it.
     EachCommit,
     /// Those that [`Store::provable_snapshot`](super::Store::provable_snapshot) was asked for. Changed blocks stay in memory (48 MiB, and
-    /// those of one batch) until then, until a checkpoint, or until they are too many, and are written once for many commits. That the space has no room for them
+    /// those of one batch; as much again may be kept for the next) until then, until a checkpoint, or until they are too many, and are written once for many commits. That the space has no room for them
     /// may be found by a checkpoint, which then stops writing.
     WhenAsked,
 }
@@ -79,7 +79,7 @@ pub struct Options {
     pub authenticated: bool,
     /// Which versions of an authenticated store have proofs; may be another each time the store is opened.
     pub proofs: Proofs,
-    /// So many threads share the hashing of an authenticated store's batch, if it has a hundred changes and more; the writer is one of them.
+    /// So many threads share the hashing of an authenticated store's batch, if it has 128 changes or more; the writer is one of them.
     pub hashing_threads: usize,
     /// What stands for a value under the root: a collision-resistant hash of it, the same each time the store is opened, as the store keeps
     /// digests and computes those of its log again. For who has values of another shape and needs their roots to be equal. `None`: BLAKE3.

@@ -21,8 +21,8 @@ use std::sync::Arc;
 
 /// A closed slab takes part again when one slot in so many is free.
 const HOLES_ONE_IN: u32 = 16;
-/// A pool grows while less than one slot in so many is a hole. A slab that is filled again is copied and written whole, so that its cost
-/// a slot is that of the slots it had free: by its turn about twice the share of the pool. Items are most of what there is, and their holes
+/// A pool grows while less than one slot in so many is a hole. A slab that is filled again is copied whole, and most of its pages are
+/// written, so that its cost a slot is that of the slots it had free: by its turn about twice the share of the pool. Items are most of what there is, and their holes
 /// most of the space; nodes are next to nothing, and copied most often.
 const fn pool_one_in(usage: SlotUse) -> u64 {
     match usage {
@@ -31,6 +31,9 @@ const fn pool_one_in(usage: SlotUse) -> u64 {
         SlotUse::Node => 2,
     }
 }
+
+/// The same, where space is short.
+const POOL_ONE_IN_NEED: u64 = 8;
 
 /// The slabs of one use and class.
 #[derive(Default)]
@@ -56,6 +59,8 @@ pub(super) struct Space {
     pub(super) classes: Classes,
     limit_bytes: u64,
     pub(super) regions: Vec<Region>,
+    /// There was no room for another, the last time.
+    grow_failed: bool,
     pub(super) mapped: bool,
     pub(super) slabs: Vec<Slab>,
     pools: Vec<Pool>,
@@ -99,6 +104,7 @@ impl Space {
             classes,
             limit_bytes,
             regions: Vec::new(),
+            grow_failed: false,
             mapped: true,
             slabs: Vec::new(),
             pools,
@@ -205,8 +211,9 @@ impl Space {
 
     /// Chooses the slab whose slots are taken next.
     fn open_slab(&mut self, usage: SlotUse, class: u8) -> Result<(), Error> {
+        let one_in = if self.is_short() { POOL_ONE_IN_NEED } else { pool_one_in(usage) };
         let pool = self.pool(usage, class);
-        let enough = !pool.available.is_empty() && pool.holes * pool_one_in(usage) >= pool.capacity;
+        let enough = !pool.available.is_empty() && pool.holes * one_in >= pool.capacity;
         let index = if enough { None } else { self.new_slab() };
         let index = match index {
             Some(Ok(index)) => {
@@ -249,6 +256,12 @@ impl Space {
         self.free.pop_first().map(Ok)
     }
 
+    /// Whether there may be no further region: what is left is for whom no hole is of use, as the ledger of the next checkpoint.
+    fn is_short(&self) -> bool {
+        let bytes = (self.regions.len() as u64 + 1) * self.geometry.region_bytes;
+        self.grow_failed || bytes > self.limit_bytes
+    }
+
     /// Adds a region.
     fn grow(&mut self) -> Result<(), Error> {
         let bytes = self.regions.len() as u64 * self.geometry.region_bytes;
@@ -256,8 +269,10 @@ impl Space {
             return Err(Error::LimitReached { bytes, limit: self.limit_bytes });
         }
         let index = self.regions.len();
+        self.grow_failed = true;
         let region = Region::create(&*self.disk, &self.geometry, index)?;
         self.map_region(&region, index)?;
+        self.grow_failed = false;
         self.regions.push(region);
         self.slabs.push(Slab::whole(Use::Header, 1));
         for _ in 1..self.geometry.region_slabs() {

@@ -153,3 +153,21 @@ fn limits_are_errors_and_change_nothing() {
     assert_eq!(refused, 5);
     assert_holds(&store, &model);
 }
+
+/// Pools like to have many holes, but not at the cost of the last region: the ledger of the next checkpoint has no use for holes.
+#[test]
+fn a_store_near_its_limit_goes_on_in_its_holes() {
+    let options = Options { limit_bytes: 1408 << 10, authenticated: true, ..small_options() };
+    let options = Options { bucket_items: 64, ..options };
+    let (store, _) = Store::open_on(Arc::new(MemoryDisk::new()), options).unwrap();
+    let mut random = Random(5);
+    for number in 0..3000u64 {
+        store.put(&number.to_le_bytes(), &[1; 150]).unwrap();
+    }
+    for step in 0..10_000u64 {
+        let key = random.below(3000).to_le_bytes();
+        let put = store.put(&key, &[step as u8; 150]);
+        put.unwrap_or_else(|error| panic!("change {step}: {error}"));
+    }
+    assert_eq!(store.check().unwrap().damage, []);
+}

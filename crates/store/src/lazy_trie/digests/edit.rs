@@ -66,7 +66,8 @@ impl Thawed {
         };
         let closest = self.block(block).entries[child].address();
         let damaged = || view.memory().damaged(closest, "a digest of an item that is not there");
-        let parting = hash.parting(&item::read(view, closest)?.hash()).ok_or_else(damaged)?;
+        let parting = hash.parting(&item::read(view, closest)?.hash());
+        let parting = parting.filter(|bit| *bit >= self.shared).ok_or_else(damaged)?;
         let mut at = self.root;
         let (from, to) = loop {
             match self.block(at).walk(hash, parting) {

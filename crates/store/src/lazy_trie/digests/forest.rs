@@ -93,7 +93,6 @@ impl Forest {
     ) -> Result<Entry, Error> {
         unite(changes);
         let updated = self.rounds(space, root, crown, changes);
-        // Until the next batch, or for the next try.
         self.begun = updated.is_ok();
         self.forget();
         changes.clear();
@@ -108,6 +107,8 @@ impl Forest {
         changes: &[LeafChange],
     ) -> Result<Entry, Error> {
         self.begin(space.view(), root)?;
+        // Whatever ends this early, the root is read again.
+        self.begun = false;
         let mut rest = by_subtree(changes);
         while rest.iter().any(|slice| !slice.is_empty()) {
             let mut round: Slices<'_> = Default::default();
@@ -199,11 +200,13 @@ impl Forest {
     fn apply(&mut self, view: View<'_>, slices: Slices<'_>) -> Result<(), Error> {
         let root = self.home.unwrap_or_default();
         let changes = slices.iter().map(|slice| slice.len()).sum::<usize>();
+        let busy = slices.iter().filter(|slice| !slice.is_empty()).count();
         let jobs = self.trees.iter_mut().zip(slices).filter(|(_, slice)| !slice.is_empty());
-        if self.threads < 2 || changes < CHANGES_TO_SHARE {
+        if self.threads.min(busy) < 2 || changes < CHANGES_TO_SHARE {
             let mut jobs = jobs;
             return jobs.try_for_each(|(tree, slice)| tree.apply(view, root, slice));
         }
+        let threads = self.threads.min(busy);
         let jobs = Mutex::new(jobs);
         let work = || {
             let next = || jobs.lock().unwrap_or_else(PoisonError::into_inner).next();
@@ -215,7 +218,7 @@ impl Forest {
         std::thread::scope(|scope| {
             let named = |_| std::thread::Builder::new().name("store-hash".to_string());
             // Where there is no thread to be had, there is one that works.
-            let others: Vec<_> = (1..self.threads.min(SUBTREES))
+            let others: Vec<_> = (1..threads)
                 .map(named)
                 .filter_map(|thread| thread.spawn_scoped(scope, work).ok())
                 .collect();

@@ -52,8 +52,7 @@ pub(super) fn hash(thawed: &mut Thawed) -> bool {
     true
 }
 
-/// Takes the slots for all that was hashed and not written, and gives back those it had. Nothing else changes, so that the space may still
-/// give the batch up.
+/// Takes the slots for all that was hashed and not written, and gives back those it had. May be done again if the space gives the batch up.
 ///
 /// # Errors
 /// [`Error::LimitReached`], [`Error::Io`], [`Error::Damaged`].

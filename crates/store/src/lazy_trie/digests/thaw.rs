@@ -243,6 +243,9 @@ impl Thaw {
     }
 }
 
+/// Memory of more blocks than this is given back: the next to have as many is another subtree.
+const KEPT_BLOCKS: usize = 4096;
+
 /// The thawed blocks of a subtree, and what hashing them needs. Kept for its memory.
 #[derive(Default)]
 pub(super) struct Thawed {
@@ -252,6 +255,8 @@ pub(super) struct Thawed {
     pub(super) root: u32,
     /// What leads to the subtree is there.
     above: Address,
+    /// So many bits all its keys have in common.
+    pub(super) shared: u8,
     pub(super) queues: Queues,
     /// Taken for the blocks to be written.
     pub(super) slots: Vec<Address>,
@@ -264,6 +269,9 @@ impl Thawed {
     pub(super) fn forget(&mut self) {
         self.count = 0;
         self.gone.clear();
+        if self.blocks.len() > KEPT_BLOCKS {
+            self.blocks = Vec::new();
+        }
     }
 
     /// How many blocks are thawed.
@@ -280,29 +288,28 @@ impl Thawed {
         (entry, digest): (Entry, Digest),
         shared: u8,
     ) -> Result<(), Error> {
-        self.above = above;
+        (self.above, self.shared) = (above, shared);
         if self.count > 0 {
             return Ok(());
         }
+        let block = match entry.kind() {
+            Kind::Empty | Kind::Item => None,
+            _ => Some(Block::read(view, entry)?),
+        };
         self.root = self.fresh();
         let root = self.block(self.root);
         root.clear(NONE, None);
-        match entry.kind() {
-            Kind::Empty => {}
-            Kind::Item => {
-                root.entries.push(entry);
-                root.digests.push(digest);
-                root.kids.push(NONE);
+        if let Some(block) = block {
+            root.fill(&block, NONE, Some(entry.address()));
+            if root.top_bit() < Some(shared) {
+                self.forget();
+                let what = "the bits of a block of digests";
+                return Err(view.memory().damaged(entry.address(), what));
             }
-            _ => {
-                let block = Block::read(view, entry)?;
-                root.fill(&block, NONE, Some(entry.address()));
-                if root.top_bit() < Some(shared) {
-                    self.forget();
-                    let what = "the bits of a block of digests";
-                    return Err(view.memory().damaged(entry.address(), what));
-                }
-            }
+        } else if entry.kind() == Kind::Item {
+            root.entries.push(entry);
+            root.digests.push(digest);
+            root.kids.push(NONE);
         }
         Ok(())
     }

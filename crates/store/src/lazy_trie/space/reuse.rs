@@ -38,7 +38,17 @@ impl IdleShadows {
 
     fn keep(&mut self, shadow: Buffer) {
         let bytes = shadow.len() as u64;
-        if shadow.len() <= LARGEST_IDLE_BYTES && self.bytes + bytes <= self.limit_bytes {
+        if shadow.len() > LARGEST_IDLE_BYTES {
+            return;
+        }
+        if self.bytes + bytes > self.limit_bytes {
+            // Sizes that nobody asks for any more make room.
+            let mut others =
+                self.by_bytes.iter_mut().rev().filter(|(size, _)| **size != shadow.len());
+            let other = others.find_map(|(_, shadows)| shadows.pop());
+            self.bytes -= other.map_or(0, |other| other.len() as u64);
+        }
+        if self.bytes + bytes <= self.limit_bytes {
             self.bytes += bytes;
             self.by_bytes.entry(shadow.len()).or_default().push(shadow);
         }
