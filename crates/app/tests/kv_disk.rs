@@ -7,7 +7,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use quorate_app::kv::command::encode;
 use quorate_app::kv::{Condition, Disk, KeyValue, Scan};
-use quorate_core::state_machine::{Keeper, StateMachine};
+use quorate_core::state_machine::{Beside, Committed, Keeper, StateMachine};
 use quorate_store::disk::Disk as _;
 use support::folders::InMemory;
 use support::ops::{Op, encode_op, op};
@@ -25,6 +25,21 @@ fn encoded_block(ops: &[Op]) -> Vec<Vec<u8>> {
 
 fn keeper(store: &mut KeyValue<Disk>) -> &mut dyn Keeper {
     store.keeper().expect("a store on disk keeps its state")
+}
+
+fn commit(store: &mut KeyValue<Disk>, note: &[u8]) {
+    let beside = Beside { note: Some(note), ..Beside::default() };
+    assert_eq!(keeper(store).commit(&beside), Ok(Committed::Whole));
+}
+
+fn trail(store: &mut KeyValue<Disk>) -> Vec<Vec<u8>> {
+    let mut trail = Vec::new();
+    let read = keeper(store).trail(&mut |entry| {
+        trail.push(entry.to_vec());
+        true
+    });
+    read.expect("a trail");
+    trail
 }
 
 proptest! {
@@ -45,7 +60,7 @@ proptest! {
             prop_assert_eq!(disk.len(), memory.len());
             // Before the commit as well as behind it.
             prop_assert_eq!(chunks(&*disk.snapshot()), chunks(&*memory.snapshot()));
-            keeper(&mut disk).commit(&[(7, &height.to_le_bytes())]).unwrap();
+            commit(&mut disk, &height.to_le_bytes());
             prop_assert_eq!(disk.root(), memory.root());
             match action {
                 0 => held = Some((disk.snapshot(), chunks(&*memory.snapshot()))),
@@ -55,9 +70,8 @@ proptest! {
                     drop(disk);
                     disk = KeyValue::on_disk(&folders.shelf());
                     prop_assert!(keeper(&mut disk).turn_back().unwrap());
-                    let note = keeper(&mut disk).note(7).unwrap();
+                    let note = keeper(&mut disk).note().unwrap();
                     prop_assert_eq!(note.as_deref(), Some(&height.to_le_bytes()[..]));
-                    prop_assert_eq!(keeper(&mut disk).note(8).unwrap(), None);
                     prop_assert_eq!(disk.root(), memory.root());
                     prop_assert_eq!(disk.len(), memory.len());
                 }
@@ -89,7 +103,7 @@ proptest! {
             apply_raw(&mut memory, 1, &[&encode_op(op)]);
         }
         if commit {
-            keeper(&mut disk).commit(&[]).unwrap();
+            let _ = keeper(&mut disk).commit(&Beside::default()).unwrap();
         }
         let question = encode_op(&question);
         prop_assert_eq!(disk.query(&question), memory.query(&question));
@@ -114,7 +128,13 @@ fn removing_very_many_keys_begins_another_store() {
     let (mut disk, mut memory) = (KeyValue::on_disk(&folders.shelf()), KeyValue::new());
     fill(&mut disk, 10_001);
     fill(&mut memory, 10_001);
-    keeper(&mut disk).commit(&[(1, b"first"), (2, b"kept")]).unwrap();
+    let first = Beside {
+        note: Some(b"first"),
+        entries: &[&[b"of the ", b"first"]],
+        begins: true,
+        turns: true,
+    };
+    assert_eq!(keeper(&mut disk).commit(&first), Ok(Committed::Whole));
     assert_eq!(disk.root(), memory.root());
     let before = disk.snapshot();
     for store in [&mut disk as &mut dyn StateMachine, &mut memory] {
@@ -122,14 +142,25 @@ fn removing_very_many_keys_begins_another_store() {
         assert_eq!(set(store, b"after", b"all"), Owned::Ok);
     }
     assert_eq!(folders.numbers(), [1]);
-    keeper(&mut disk).commit(&[(1, b"second")]).unwrap();
+    // The trail does not come along: what was kept counts until another is begun.
+    let second = Beside { note: Some(b"second"), entries: &[&[b"lost"]], ..Beside::default() };
+    assert_eq!(keeper(&mut disk).commit(&second), Ok(Committed::Anew));
+    assert_eq!(folders.numbers(), [1, 2]);
+    assert_eq!(disk.root(), memory.root());
+    assert_eq!(keeper(&mut disk).commit(&second), Ok(Committed::Anew));
+    assert_eq!(keeper(&mut disk).note(), Ok(None));
+    let begins = Beside { entries: &[&[b"of the second"]], begins: true, ..Beside::default() };
+    assert_eq!(keeper(&mut disk).commit(&begins), Ok(Committed::Whole));
+    assert_eq!(folders.numbers(), [1, 2]);
+    let turns = Beside { note: Some(b"second"), turns: true, ..Beside::default() };
+    assert_eq!(keeper(&mut disk).commit(&turns), Ok(Committed::Whole));
     assert_eq!(folders.numbers(), [2]);
     assert_eq!(disk.root(), memory.root());
     drop(disk);
     let mut disk = KeyValue::on_disk(&folders.shelf());
     assert!(keeper(&mut disk).turn_back().unwrap());
-    assert_eq!(keeper(&mut disk).note(1).unwrap().as_deref(), Some(&b"second"[..]));
-    assert_eq!(keeper(&mut disk).note(2).unwrap().as_deref(), Some(&b"kept"[..]));
+    assert_eq!(keeper(&mut disk).note().unwrap().as_deref(), Some(&b"second"[..]));
+    assert_eq!(trail(&mut disk), [b"of the second"]);
     assert_eq!((disk.len(), disk.root()), (1, memory.root()));
     // Who holds the old state has it still.
     let mut past = KeyValue::new();
@@ -143,7 +174,7 @@ fn what_cannot_be_taken_over_leaves_what_is_there() {
     let shelf = folders.shelf();
     let mut disk = KeyValue::on_disk(&shelf);
     set(&mut disk, b"k", b"v");
-    keeper(&mut disk).commit(&[(0, b"head")]).unwrap();
+    commit(&mut disk, b"head");
     let root = disk.root();
     let mut other = KeyValue::new();
     fill(&mut other, 3000);
@@ -162,7 +193,7 @@ fn what_cannot_be_taken_over_leaves_what_is_there() {
     drop(taken);
     assert_eq!(folders.numbers(), [1]);
     set(&mut disk, b"k2", b"v");
-    keeper(&mut disk).commit(&[]).unwrap();
+    let _ = keeper(&mut disk).commit(&Beside::default()).unwrap();
     assert_ne!(disk.root(), root);
 }
 
@@ -173,7 +204,7 @@ fn damage_is_told_at_the_commit_and_where() {
     set(&mut disk, b"k", &[b'v'; 500]);
     // Those in front of it are read at the start.
     fill(&mut disk, 20);
-    keeper(&mut disk).commit(&[(0, b"head")]).unwrap();
+    commit(&mut disk, b"head");
     drop(disk);
     // The newest commit is in the log; another opening writes it out, and the third one reads it there.
     let memory = folders.0.lock().unwrap()[&1].clone();
@@ -200,7 +231,7 @@ fn damage_is_told_at_the_commit_and_where() {
     assert!(keeper(&mut disk).turn_back().unwrap());
     // The answer is not to be believed, and does not get far.
     one(&mut disk, |out| encode::get(out, b"k"));
-    let error = keeper(&mut disk).commit(&[]).unwrap_err().to_string();
+    let error = keeper(&mut disk).commit(&Beside::default()).unwrap_err().to_string();
     assert!(error.contains("state/000001") && error.contains(name), "{error}");
     assert!(error.contains("damaged at offset"), "{error}");
 }

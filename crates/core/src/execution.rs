@@ -163,16 +163,13 @@ impl<S: StateMachine> Execution<S> {
         let mut replies = Replies::default();
         self.application.apply(&Decided { height, view, commands: &commands }, &mut replies);
         let commands = commands.len() as u64;
-        let record = self.record_of(&replies);
-        let outcomes = self.sessions.settle(plan, replies).map_err(|source| {
+        let outcomes = self.sessions.settle(plan, &replies).map_err(|source| {
             let error = ExecutionError::ReplyCount { height, source };
             self.halted = Some(error.clone());
             error
         })?;
         (self.height, self.block_id) = (height, block_id);
-        if let Some(record) = record {
-            self.keep_block(&record).map_err(|source| self.halt_unkept(height, source))?;
-        }
+        self.keep_block(&replies).map_err(|source| self.halt_unkept(height, source))?;
         let root = self.keep_root();
         Ok(Executed { height, root, outcomes, commands })
     }

@@ -59,25 +59,31 @@ pub trait StateMachine: Send {
     }
 }
 
-/// Keeps an application's state beyond the process, and beside it the *notes* of who executes: byte
-/// strings under numbers, which are no part of the state.
+/// Keeps an application's state beyond the process, and beside it what who executes needs to go on from
+/// it, which is no part of the state: a *note*, replaced by the next, and a *trail* of entries, one
+/// behind the other, which is read only after a restart.
 ///
-/// Commits are a sequence: after a crash the state and the notes are as of one of them, the last
+/// Commits are a sequence: after a crash state, note and trail are as of one of them, the last
 /// one unless the machine failed as well. What makes commands durable is the replica's log.
 pub trait Keeper {
-    /// Commits what was applied since the last commit, and notes (at most [`MAX_NOTE_BYTES`] each,
-    /// instead of those of their numbers), as one.
+    /// Commits what was applied since the last commit, and `beside`, as one.
     ///
     /// # Errors
     /// [`KeepError`], also of what failed since the last commit. It is final: the state must not be
     /// used any more.
-    fn commit(&mut self, notes: &[(u64, &[u8])]) -> Result<(), KeepError>;
+    fn commit(&mut self, beside: &Beside<'_>) -> Result<Committed, KeepError>;
 
-    /// A note, as of the last commit.
+    /// The note, as of the last commit.
     ///
     /// # Errors
     /// [`KeepError`].
-    fn note(&self, number: u64) -> Result<Option<Bytes>, KeepError>;
+    fn note(&self) -> Result<Option<Bytes>, KeepError>;
+
+    /// Calls `each` with the entries of the trail that counts, in order, until it returns `false`.
+    ///
+    /// # Errors
+    /// [`KeepError`].
+    fn trail(&self, each: &mut dyn FnMut(&[u8]) -> bool) -> Result<(), KeepError>;
 
     /// Turns to the newest state kept by an earlier process that none has turned to yet. `false`
     /// if there is none, and nothing has changed.
@@ -87,8 +93,32 @@ pub trait Keeper {
     fn turn_back(&mut self) -> Result<bool, KeepError>;
 }
 
-/// Most bytes in a note.
-pub const MAX_NOTE_BYTES: usize = 8 << 20;
+/// What a commit keeps beside the state.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Beside<'a> {
+    /// Instead of the last note, if there is one here. At most [`MAX_ENTRY_BYTES`].
+    pub note: Option<&'a [u8]>,
+    /// Further entries of the trail, each in pieces. At most [`MAX_ENTRY_BYTES`] each.
+    pub entries: &'a [&'a [&'a [u8]]],
+    /// Another trail begins with this commit; the last one counts until that one does.
+    pub begins: bool,
+    /// From this commit on the trail that was begun last is the one that counts.
+    pub turns: bool,
+}
+
+/// What became of a commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Committed {
+    /// It is kept as a whole.
+    Whole,
+    /// The state is kept anew, and nothing beside it: what was kept before counts until another note is committed, in
+    /// front of which another trail is to begin.
+    Anew,
+}
+
+/// Most bytes in an entry of a trail, and in a note.
+pub const MAX_ENTRY_BYTES: usize = 8 << 20;
 
 /// The kept state cannot be read or written: which file, why, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -200,9 +230,15 @@ impl Replies {
         &self.body
     }
 
-    /// The buffer, and where each reply ends in it.
+    /// The replies, in order.
+    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts.zip(&self.ends).map(|(start, end)| &self.body[start + 4..*end])
+    }
+
+    /// Where each reply ends in the buffer.
     #[must_use]
-    pub fn into_parts(self) -> (Bytes, Vec<usize>) {
-        (self.body.into(), self.ends)
+    pub fn ends(&self) -> &[usize] {
+        &self.ends
     }
 }

@@ -53,6 +53,7 @@ mod snapshot;
 mod space;
 mod statistics;
 mod store;
+mod trail;
 mod tree;
 mod versions;
 mod writer;

@@ -6,16 +6,18 @@
 //! and with each block its replies. From the base, the blocks above it (which the log has) and
 //! their replies the table of the last commit follows, and the application executes nothing again.
 //!
-//! Notes, integers little-endian:
+//! The note, the *head*, integers little-endian: magic 16 ‖ height u64 ‖ block id 32 ‖ height of the base u64 ‖ chunks of
+//! the base u32 ‖ entries of records u64.
 //!
-//! | number | content |
+//! The trail, which begins with a base, and another one with each:
+//!
+//! | entries | content |
 //! |---|---|
-//! | 0 | head: magic 16, height u64, block id 32, height of the base u64, bank u8, chunks of the base u32, notes of records u64 |
-//! | 2³² · (1 + bank) + i | chunk i of the base: i = 0 the latest roots up to its state, then the session table |
-//! | 2³² · 3 + i | the records of the blocks above the base: root of the state before the block 32, length of the replies u32, replies; each cut every [`PART_BYTES`] |
+//! | the first | the latest roots up to the base's state: count u32, each 32 |
+//! | chunks of the base - 1 | the session table |
+//! | entries of records | for each block above the base: root of the state before the block 32, length of the replies u32, replies; each cut every [`PART_BYTES`] |
 //!
-//! A base goes to the bank that the head does not name, and becomes the base when the head does.
-//! What is behind the last record and the last chunk is left of earlier ones.
+//! What is behind the last record is of no account: of a base that was being written.
 
 use bytes::Bytes;
 
@@ -23,30 +25,26 @@ use super::{Execution, ROOT_WINDOW};
 use crate::frame::SharedFrame;
 use crate::sessions::{Limits, ReplyCountError, Sessions};
 use crate::state_machine::{
-    KeepError, Keeper, MAX_NOTE_BYTES, Replies, RestoreError, Snapshot as _, StateMachine,
+    Beside, Committed, KeepError, Keeper, MAX_CHUNK_BYTES, MAX_ENTRY_BYTES, Replies, RestoreError,
+    Snapshot as _, StateMachine,
 };
 use crate::types::{Digest, Height};
 use crate::wire::{DecodeError, Encode as _, Reader};
 
-const MAGIC: &[u8; 16] = b"quorate kept  01";
-const HEAD: u64 = 0;
-const BANK: u64 = 1 << 32;
-const RECORDS: u64 = 3 << 32;
-/// Records are cut into notes of this many bytes.
+const MAGIC: &[u8; 16] = b"quorate kept  02";
+/// Records are cut into entries of this many bytes.
 const PART_BYTES: usize = 4 << 20;
-/// So many chunks of a base are committed together.
-const CHUNKS_AT_ONCE: usize = 16;
 /// So many of the latest roots are kept with a base: blocks right above it name states this far
 /// below.
 const BASE_ROOTS: usize = 64;
 /// A base is followed by no more blocks than this, ...
 const BLOCKS_ABOVE: u64 = 2048;
 /// ... and by no more bytes of records than this, ...
-const RECORD_BYTES_ABOVE: u64 = 4 << 20;
-/// ... or eight times its own bytes (a base keeps whoever decides waiting) up to this, or twice its own bytes.
-const RECORD_BYTES_ABOVE_MOST: u64 = 256 << 20;
+const RECORD_BYTES_ABOVE: u64 = 16 << 20;
+/// ... or eight times its own bytes (a base keeps whoever decides waiting) up to this, or twice its own bytes: a start reads them.
+const RECORD_BYTES_ABOVE_MOST: u64 = 128 << 20;
 
-const _: () = assert!(PART_BYTES <= MAX_NOTE_BYTES);
+const _: () = assert!(PART_BYTES <= MAX_ENTRY_BYTES && MAX_CHUNK_BYTES <= MAX_ENTRY_BYTES);
 
 /// Where keeping stands.
 #[derive(Debug, Default)]
@@ -59,10 +57,9 @@ pub(super) struct Keeping {
 #[derive(Debug)]
 struct Base {
     height: Height,
-    bank: u8,
     chunks: u32,
     bytes: u64,
-    /// Notes of the records above it, and their bytes.
+    /// Entries of the records above it, and their bytes.
     records: u64,
     record_bytes: u64,
 }
@@ -76,7 +73,6 @@ pub struct KeptHead {
     pub block_id: Digest,
     /// The frames of the blocks above this height, up to its own, are needed to go on from it.
     pub base: Height,
-    bank: u8,
     chunks: u32,
     records: u64,
 }
@@ -87,14 +83,22 @@ pub enum ResumeError {
     /// It cannot be read.
     #[error(transparent)]
     Kept(#[from] KeepError),
-    /// A note is gone.
-    #[error("note {0} is missing")]
-    Missing(u64),
-    /// A note makes no sense.
-    #[error("{note}: {source}")]
-    Note {
+    /// There is nothing that keeps.
+    #[error("the application keeps no state")]
+    NotKept,
+    /// The trail ends early.
+    #[error("the trail has {found} entries of {expected}")]
+    Short {
+        /// How many it should have.
+        expected: u64,
+        /// How many it has.
+        found: u64,
+    },
+    /// The note, or the roots in the trail, make no sense.
+    #[error("{what}: {source}")]
+    Read {
         /// Which.
-        note: &'static str,
+        what: &'static str,
         /// What is wrong.
         source: DecodeError,
     },
@@ -120,8 +124,8 @@ impl KeptHead {
     /// # Errors
     /// [`ResumeError`].
     pub fn read(keeper: &dyn Keeper) -> Result<Option<Self>, ResumeError> {
-        let Some(note) = keeper.note(HEAD)? else { return Ok(None) };
-        Self::decode(note).map(Some).map_err(|source| ResumeError::Note { note: "head", source })
+        let Some(note) = keeper.note()? else { return Ok(None) };
+        Self::decode(note).map(Some).map_err(|source| ResumeError::Read { what: "head", source })
     }
 
     fn decode(note: Bytes) -> Result<Self, DecodeError> {
@@ -133,12 +137,11 @@ impl KeptHead {
             height: Height(reader.u64()?),
             block_id: Digest(reader.array()?),
             base: Height(reader.u64()?),
-            bank: reader.u8()?,
             chunks: reader.u32()?,
             records: reader.u64()?,
         };
         reader.finish()?;
-        if head.base > head.height || head.bank > 1 || head.chunks == 0 {
+        if head.base > head.height || head.chunks == 0 {
             return Err(DecodeError::Invalid { field: "base" });
         }
         Ok(head)
@@ -149,86 +152,125 @@ impl KeptHead {
         self.height.encode(&mut bytes);
         self.block_id.encode(&mut bytes);
         self.base.encode(&mut bytes);
-        bytes.push(self.bank);
         self.chunks.encode(&mut bytes);
         self.records.encode(&mut bytes);
         bytes
     }
-
-    /// The base's roots.
-    fn roots(&self, keeper: &dyn Keeper) -> Result<Vec<Digest>, ResumeError> {
-        let number = chunk_number(self.bank, 0);
-        let note = keeper.note(number)?.ok_or(ResumeError::Missing(number))?;
-        let wrong = |source| ResumeError::Note { note: "roots of the base", source };
-        let mut reader = Reader::new(note);
-        let count = reader.u32().map_err(wrong)?;
-        let mut roots = Vec::new();
-        for _ in 0..count.min(BASE_ROOTS as u32) {
-            roots.push(Digest(reader.array().map_err(wrong)?));
-        }
-        reader.finish().map_err(wrong)?;
-        Ok(roots)
-    }
-
-    fn sessions(&self, keeper: &dyn Keeper, limits: Limits) -> Result<Sessions, ResumeError> {
-        let mut failed = None;
-        let mut chunks = (1..self.chunks).map_while(|index| {
-            let number = chunk_number(self.bank, index);
-            match keeper.note(number) {
-                Ok(Some(chunk)) => Some(chunk),
-                Ok(None) => None,
-                Err(error) => {
-                    failed = Some(error);
-                    None
-                }
-            }
-        });
-        let sessions = Sessions::restore(limits, &mut chunks);
-        match failed {
-            Some(error) => Err(error.into()),
-            None => Ok(sessions?),
-        }
-    }
 }
 
-/// The records of the blocks above a base.
-struct Records<'a> {
-    keeper: &'a dyn Keeper,
-    next: u64,
-    end: u64,
+fn read_roots(entry: Bytes) -> Result<Vec<Digest>, DecodeError> {
+    let mut reader = Reader::new(entry);
+    let count = reader.u32()?;
+    let mut roots = Vec::new();
+    for _ in 0..count.min(BASE_ROOTS as u32) {
+        roots.push(Digest(reader.array()?));
+    }
+    reader.finish()?;
+    Ok(roots)
 }
 
-impl Records<'_> {
-    fn note(&mut self, height: Height) -> Result<Bytes, ResumeError> {
-        if self.next >= self.end {
-            return Err(ResumeError::Record(height));
-        }
-        let number = RECORDS + self.next;
-        self.next += 1;
-        self.keeper.note(number)?.ok_or(ResumeError::Missing(number))
-    }
-
-    /// The root of the state before the next block, and the replies to its commands.
-    fn next(&mut self, height: Height) -> Result<(Digest, Replies), ResumeError> {
-        let unfit = |_| ResumeError::Record(height);
-        let mut reader = Reader::new(self.note(height)?);
-        let root = Digest(reader.array().map_err(unfit)?);
-        let length = reader.u32().map_err(unfit)? as usize;
-        let mut body = reader.rest().to_vec();
-        while body.len() < length {
-            let more = self.note(height)?;
-            if more.is_empty() {
-                break;
-            }
-            body.extend_from_slice(&more);
-        }
-        let replies = Replies::of_body(body).filter(|replies| replies.body().len() == length);
-        Ok((root, replies.ok_or(ResumeError::Record(height))?))
-    }
+/// A trail being read, and what has come of it.
+struct Reading<'a> {
+    head: &'a KeptHead,
+    limits: Limits,
+    /// Those above the base that are not settled yet.
+    blocks: std::slice::Iter<'a, (Digest, &'a [SharedFrame])>,
+    height: Height,
+    /// How many entries there were.
+    entries: u64,
+    roots: Vec<Digest>,
+    chunks: Vec<Bytes>,
+    sessions: Option<Sessions>,
+    /// The record of the next block, as far as it has come.
+    record: Vec<u8>,
 }
 
-fn chunk_number(bank: u8, index: u32) -> u64 {
-    BANK * (1 + u64::from(bank)) + u64::from(index)
+impl<'a> Reading<'a> {
+    fn new(
+        head: &'a KeptHead,
+        limits: Limits,
+        blocks: &'a [(Digest, &'a [SharedFrame])],
+    ) -> Reading<'a> {
+        Reading {
+            head,
+            limits,
+            blocks: blocks.iter(),
+            height: head.base,
+            entries: 0,
+            roots: Vec::new(),
+            chunks: Vec::new(),
+            sessions: None,
+            record: Vec::new(),
+        }
+    }
+
+    /// How many entries count.
+    fn expected(&self) -> u64 {
+        u64::from(self.head.chunks).saturating_add(self.head.records)
+    }
+
+    fn entry(&mut self, entry: &[u8]) -> Result<(), ResumeError> {
+        self.entries += 1;
+        if self.entries == 1 {
+            let read = read_roots(Bytes::copy_from_slice(entry));
+            let what = "the roots of the base";
+            self.roots = read.map_err(|source| ResumeError::Read { what, source })?;
+        } else if self.entries <= u64::from(self.head.chunks) {
+            self.chunks.push(Bytes::copy_from_slice(entry));
+        } else {
+            return self.part(entry);
+        }
+        if self.entries == u64::from(self.head.chunks) {
+            let chunks = std::mem::take(&mut self.chunks);
+            self.sessions = Some(Sessions::restore(self.limits, &mut chunks.into_iter())?);
+        }
+        Ok(())
+    }
+
+    /// A part of the next block's record: once that is whole, the replies are brought into the session table.
+    fn part(&mut self, part: &[u8]) -> Result<(), ResumeError> {
+        let height = self.height.next();
+        self.record.extend_from_slice(part);
+        let unfit = || ResumeError::Record(height);
+        let (root, rest) = self.record.split_first_chunk::<32>().ok_or_else(unfit)?;
+        let (length, body) = rest.split_first_chunk::<4>().ok_or_else(unfit)?;
+        let (length, root) = (u32::from_le_bytes(*length) as usize, Digest(*root));
+        if body.len() < length && part.len() == PART_BYTES {
+            return Ok(());
+        }
+        let replies = Replies::of_body(body.to_vec()).filter(|_| body.len() == length);
+        let replies = replies.ok_or_else(unfit)?;
+        self.record.clear();
+        if height > self.head.base.next() {
+            self.roots.push(root);
+        } else if self.roots.last() != Some(&root) {
+            return Err(unfit());
+        }
+        let (_, frames) = self.blocks.next().ok_or_else(unfit)?;
+        let sessions = self.sessions.as_mut().ok_or_else(unfit)?;
+        let plan = sessions.plan(height, frames);
+        sessions
+            .settle(plan, &replies)
+            .map_err(|source| ResumeError::Replies { height, source })?;
+        self.height = height;
+        Ok(())
+    }
+
+    /// The session table at the head's height, and the roots below; the trail was read.
+    fn end(mut self) -> Result<(Sessions, Vec<Digest>), ResumeError> {
+        let (expected, found) = (self.expected(), self.entries);
+        let sessions = self.sessions.filter(|_| found == expected);
+        let sessions = sessions.ok_or(ResumeError::Short { expected, found })?;
+        let whole = self.record.is_empty() && self.blocks.as_slice().is_empty();
+        if !whole || self.height != self.head.height {
+            return Err(ResumeError::Record(self.height.next()));
+        }
+        if self.head.height == self.head.base {
+            // The state's own root is computed.
+            self.roots.pop();
+        }
+        Ok((sessions, self.roots))
+    }
 }
 
 impl<S: StateMachine> Execution<S> {
@@ -243,33 +285,20 @@ impl<S: StateMachine> Execution<S> {
         head: &KeptHead,
         blocks: &[(Digest, &[SharedFrame])],
     ) -> Result<Self, ResumeError> {
-        let keeper: &dyn Keeper = application.keeper().ok_or(ResumeError::Missing(HEAD))?;
-        let mut sessions = head.sessions(keeper, limits)?;
-        let mut roots = head.roots(keeper)?;
-        let mut records = Records { keeper, next: 0, end: head.records };
-        let mut height = head.base;
-        for (_, frames) in blocks {
-            height = height.next();
-            let (before, replies) = records.next(height)?;
-            if height == head.base.next() && roots.last() != Some(&before) {
-                return Err(ResumeError::Record(height));
+        let keeper: &dyn Keeper = application.keeper().ok_or(ResumeError::NotKept)?;
+        if blocks.last().is_some_and(|(id, _)| *id != head.block_id) {
+            return Err(ResumeError::Record(head.height));
+        }
+        let mut reading = Reading::new(head, limits, blocks);
+        let mut result = Ok(());
+        keeper.trail(&mut |entry| {
+            if reading.entries < reading.expected() {
+                result = reading.entry(entry);
             }
-            if height > head.base.next() {
-                roots.push(before);
-            }
-            let plan = sessions.plan(height, frames);
-            sessions
-                .settle(plan, replies)
-                .map_err(|source| ResumeError::Replies { height, source })?;
-        }
-        let last = blocks.last().map_or(head.block_id, |(id, _)| *id);
-        if height != head.height || last != head.block_id || records.next != records.end {
-            return Err(ResumeError::Record(height));
-        }
-        if head.height == head.base {
-            // The state's own root is computed.
-            roots.pop();
-        }
+            result.is_ok() && reading.entries < reading.expected()
+        })?;
+        result?;
+        let (sessions, roots) = reading.end()?;
         let mut state = Self::at(application, sessions, head.height, head.block_id);
         state.recall_roots(&roots);
         Ok(state)
@@ -294,74 +323,75 @@ impl<S: StateMachine> Execution<S> {
         if !due {
             return Ok(());
         }
+        self.keep_base()
+    }
+
+    /// Begins a trail with the session table as it is now.
+    fn keep_base(&mut self) -> Result<(), KeepError> {
         let roots = self.latest_roots(BASE_ROOTS);
         let Some(keeper) = self.application.keeper() else { return Ok(()) };
-        // Another bank than that of the base that counts, which may be one of an earlier process.
-        let head = KeptHead::read(keeper).map_err(|error| KeepError(error.to_string()))?;
-        let bank = head.map_or(0, |head| 1 - head.bank);
         let mut first = Vec::new();
         (roots.len() as u32).encode(&mut first);
         roots.iter().for_each(|root| root.encode(&mut first));
-        let mut bytes = first.len() as u64;
-        let mut waiting = vec![(chunk_number(bank, 0), first)];
-        let (mut chunks, mut result) = (1, Ok(()));
+        let (mut bytes, mut chunks) = (first.len() as u64, 1);
+        let begun = Beside { entries: &[&[&first]], begins: true, ..Beside::default() };
+        let mut result = keeper.commit(&begun).and_then(whole);
         self.sessions.snapshot().chunks(&mut |chunk| {
-            bytes += chunk.len() as u64;
-            waiting.push((chunk_number(bank, chunks), chunk.to_vec()));
-            chunks += 1;
-            if waiting.len() >= CHUNKS_AT_ONCE {
-                result = commit(keeper, &waiting);
-                waiting.clear();
+            if result.is_ok() {
+                bytes += chunk.len() as u64;
+                chunks += 1;
+                let more = Beside { entries: &[&[chunk]], ..Beside::default() };
+                result = keeper.commit(&more).and_then(whole);
             }
             result.is_ok()
         });
         result?;
         let (height, block_id) = (self.height, self.block_id);
-        let head = KeptHead { height, block_id, base: height, bank, chunks, records: 0 };
-        waiting.push((HEAD, head.encode()));
-        commit(keeper, &waiting)?;
-        let base = Base { height, bank, chunks, bytes, records: 0, record_bytes: 0 };
-        self.keeping.base = Some(base);
+        let head = KeptHead { height, block_id, base: height, chunks, records: 0 }.encode();
+        whole(keeper.commit(&Beside { note: Some(&head), turns: true, ..Beside::default() })?)?;
+        self.keeping.base = Some(Base { height, chunks, bytes, records: 0, record_bytes: 0 });
         Ok(())
     }
 
-    /// What is to be kept of the block that has these replies, if anything is kept.
-    pub(super) fn record_of(&mut self, replies: &Replies) -> Option<Vec<u8>> {
-        self.application.keeper()?;
-        let mut record = Vec::with_capacity(36 + replies.body().len());
-        self.state_root().encode(&mut record);
-        (replies.body().len() as u32).encode(&mut record);
-        record.extend_from_slice(replies.body());
-        Some(record)
-    }
-
-    /// Commits the state behind the block that was just executed, and the block's record.
-    pub(super) fn keep_block(&mut self, record: &[u8]) -> Result<(), KeepError> {
+    /// Commits the state behind the block that was just executed, and what is needed of the block to bring the session table
+    /// there: the root of the state before it, and its replies.
+    pub(super) fn keep_block(&mut self, replies: &Replies) -> Result<(), KeepError> {
+        let before = self.state_root();
         let (Some(keeper), Some(base)) = (self.application.keeper(), &mut self.keeping.base) else {
             return Ok(());
         };
-        let first = base.records;
-        let parts = record.chunks(PART_BYTES);
-        base.records += parts.len() as u64;
-        base.record_bytes += record.len() as u64;
+        let body = replies.body();
+        let length = (body.len() as u32).to_le_bytes();
+        let in_first = PART_BYTES - before.0.len() - length.len();
+        let (first, later) = body.split_at(body.len().min(in_first));
+        let first: [&[u8]; 3] = [&before.0, &length, first];
+        let later: Vec<[&[u8]; 1]> = later.chunks(PART_BYTES).map(|part| [part]).collect();
+        let mut entries: Vec<&[&[u8]]> = vec![&first];
+        entries.extend(later.iter().map(<[&[u8]; 1]>::as_slice));
+        base.records += entries.len() as u64;
+        base.record_bytes += body.len() as u64;
         let head = KeptHead {
             height: self.height,
             block_id: self.block_id,
             base: base.height,
-            bank: base.bank,
             chunks: base.chunks,
             records: base.records,
         }
         .encode();
-        let mut notes: Vec<(u64, &[u8])> = vec![(HEAD, &head)];
-        notes.extend((RECORDS + first..).zip(parts));
-        keeper.commit(&notes)
+        let beside = Beside { note: Some(&head), entries: &entries, ..Beside::default() };
+        if keeper.commit(&beside)? == Committed::Anew {
+            self.keeping.base = None;
+        }
+        Ok(())
     }
 }
 
-fn commit(keeper: &mut dyn Keeper, notes: &[(u64, Vec<u8>)]) -> Result<(), KeepError> {
-    let notes: Vec<(u64, &[u8])> = notes.iter().map(|(n, note)| (*n, note.as_slice())).collect();
-    keeper.commit(&notes)
+/// A commit that begins a trail, or goes on with it, is kept as a whole.
+fn whole(committed: Committed) -> Result<(), KeepError> {
+    match committed {
+        Committed::Whole => Ok(()),
+        Committed::Anew => Err(KeepError("what was begun to be kept is gone".to_owned())),
+    }
 }
 
 const _: () = assert!(BASE_ROOTS <= ROOT_WINDOW);

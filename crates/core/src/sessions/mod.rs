@@ -319,9 +319,9 @@ impl Sessions {
     pub fn settle(
         &mut self,
         plan: Plan,
-        replies: Replies,
+        replies: &Replies,
     ) -> Result<Vec<(PublicKey, Outcome)>, ReplyCountError> {
-        let (body, ends) = replies.into_parts();
+        let (body, ends) = (replies.body(), replies.ends());
         if ends.len() != plan.commands {
             return Err(ReplyCountError { commands: plan.commands, replies: ends.len() });
         }

@@ -72,9 +72,9 @@ impl StateMachine for Journal {
             replies.push(b"one too many");
         }
         if self.miscount < 0 {
-            let (body, ends) = std::mem::take(replies).into_parts();
-            for pair in [0].iter().chain(&ends).zip(&ends).take(ends.len().saturating_sub(1)) {
-                replies.push(&body[pair.0 + 4..*pair.1]);
+            let whole = std::mem::take(replies);
+            for reply in whole.iter().take(whole.len().saturating_sub(1)) {
+                replies.push(reply);
             }
         }
     }

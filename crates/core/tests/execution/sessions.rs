@@ -186,7 +186,7 @@ fn the_root_tells_states_apart_and_the_digest_covers_the_replies() {
         let plan = sessions.plan(Height(1), frames);
         let mut replies = Replies::default();
         (0..plan.command_count()).for_each(|_| replies.push(reply));
-        sessions.settle(plan, replies).expect("as many replies");
+        sessions.settle(plan, &replies).expect("as many replies");
         sessions.root()
     };
     let base = [open(1, 1), frame(1, 1, 1, &["a"])];

@@ -112,15 +112,59 @@ fn frames(
     frames
 }
 
+/// What frames a block has at a height, given the state below it and the sessions that were opened.
+type Frames<'a> = &'a mut dyn FnMut(
+    u64,
+    &Execution<KeyValue>,
+    &BTreeMap<PublicKey, SessionId>,
+) -> Vec<SharedFrame>;
+
 impl Chain {
     pub fn new(blocks: u64) -> Self {
+        let mut random = Random(11);
+        let chain = Self::of(blocks, &mut |height, execution, opened| {
+            frames(&mut random, height, execution, opened)
+        });
+        let commands: u64 = chain.executed.iter().map(|executed| executed.commands).sum();
+        assert!(commands > blocks, "the sessions are met: {commands}");
+        chain
+    }
+
+    /// One session; up to `height` more keys than are removed one by one, there all of them removed, then one key a block.
+    pub fn emptied_at(height: u64, blocks: u64) -> Self {
+        let chain = Self::of(blocks, &mut |at, _, opened| {
+            let key = key(0);
+            let Some(session) = opened.get(&key).copied() else {
+                return vec![Arc::new(Frame::open(key, at, &CHAIN, sign))];
+            };
+            let mut command = Vec::new();
+            if at < height {
+                let keys: Vec<[u8; 4]> = (600 * at..600 * (at + 1))
+                    .map(|number| (number as u32).to_be_bytes())
+                    .collect();
+                encode::m_set(&mut command, keys.iter().flat_map(|key| [&key[..], b"v"]));
+            } else if at == height {
+                encode::flush_all(&mut command);
+            } else {
+                encode::set(&mut command, &at.to_be_bytes(), b"v", Condition::Always, false);
+            }
+            let number = Sequence(at - 1);
+            let frame = Frame::build(key, session, number, [&command[..]], &CHAIN, sign);
+            vec![Arc::new(frame.expect("a frame"))]
+        });
+        let commands: u64 = chain.executed.iter().map(|executed| executed.commands).sum();
+        assert_eq!(commands, blocks - 1);
+        chain
+    }
+
+    fn of(blocks: u64, frames: Frames<'_>) -> Self {
         let genesis = owner().genesis();
         let mut execution = Execution::new(KeyValue::new(), LIMITS, genesis.id()).expect("limits");
         let genesis_root = execution.state_root();
         let mut chain = Self { blocks: Vec::new(), executed: Vec::new(), genesis, genesis_root };
-        let (mut random, mut opened) = (Random(11), BTreeMap::new());
+        let mut opened = BTreeMap::new();
         for height in 1..=blocks {
-            let frames = frames(&mut random, height, &execution, &opened);
+            let frames = frames(height, &execution, &opened);
             let block = Block::new(Content {
                 epoch: Epoch(0),
                 view: View(height),
@@ -140,8 +184,6 @@ impl Chain {
             chain.executed.push(executed);
             chain.blocks.push(FullBlock { block: Arc::new(block), frames });
         }
-        let commands: u64 = chain.executed.iter().map(|executed| executed.commands).sum();
-        assert!(commands > blocks, "the sessions are met: {commands}");
         chain
     }
 

@@ -177,6 +177,41 @@ fn power_fails_at_any_operation() {
 }
 
 #[test]
+fn a_state_begun_anew_counts_once_its_sessions_are_kept_there_too() {
+    const EMPTIED: u64 = 25;
+    let chain = Chain::emptied_at(EMPTIED, BLOCKS);
+    for (until, resumed, folders) in
+        [(EMPTIED - 1, EMPTIED - 1, 1), (EMPTIED, EMPTIED - 1, 2), (EMPTIED + 1, EMPTIED + 1, 1)]
+    {
+        for fate in [Fate::Kept, Fate::Lost] {
+            let mut site = Site::new();
+            let mut lived = Lived::default();
+            let opened = recover(&site, &chain, fate, &mut lived).expect("a life");
+            live(opened, &chain, &mut lived, |_, height| {
+                if height < until {
+                    return ControlFlow::Continue(());
+                }
+                assert_eq!(site.folders.0.lock().unwrap().len(), folders);
+                // As it is in the middle of it, not as it is left.
+                site.machine.cut_power();
+                ControlFlow::Break(())
+            });
+            site.lose(fate);
+            lived.executed = 0;
+            let opened = recover(&site, &chain, fate, &mut lived).expect("the power is on");
+            let height = opened.execution.height().0;
+            match fate {
+                Fate::Kept => assert_eq!(height, resumed, "until {until}"),
+                _ => assert!(height <= resumed, "until {until}: {height}"),
+            }
+            live(opened, &chain, &mut lived, |_, _| ControlFlow::Continue(()));
+            assert_eq!(lived.executed, BLOCKS);
+            assert_eq!(site.folders.0.lock().unwrap().len(), 1);
+        }
+    }
+}
+
+#[test]
 fn what_does_not_fit_the_log_is_made_again() {
     let chain = Chain::new(BLOCKS);
     for (until, snapshots) in [(12, true), (40, true), (12, false)] {

@@ -105,7 +105,7 @@ impl Ledger {
         for command in frame.commands() {
             replies.push_with(|out| (self.execute)(command, out));
         }
-        let replies = replies.into_parts().0;
+        let replies = Bytes::copy_from_slice(replies.body());
         let outcome = Outcome::Executed { session, first, count: frame.count(), replies };
         self.answers.insert((session, first), outcome.clone());
         Some(outcome)

@@ -6,6 +6,7 @@ use super::entry::Address;
 use super::error::Error;
 use super::head::{Head, HeadFile, LOG_TO_BEGIN};
 use super::store::{Shared, lock};
+use super::trail::Trails;
 use super::writer::Writer;
 use crate::disk::{Disk, DiskFile};
 use crate::wal::{Durability, Position};
@@ -55,7 +56,8 @@ fn make(shared: &Shared) -> Result<(), Error> {
     let mut log = lock(&shared.log);
     log.head_file.write(&head)?;
     log.head = head;
-    log.log.retire_before(Position(head.log_position))?;
+    let needed = head.log_position.min(log.trails.from()).min(head.keeps_from());
+    log.log.retire_before(Position(needed))?;
     shared.log_from.store(head.log_position, Ordering::Relaxed);
     let mut writer = shared.writer()?;
     let next = writer.version + 1;
@@ -79,7 +81,8 @@ fn begin(shared: &Shared) -> Result<Begun, Error> {
     log.log.commit(None, Durability::Os)?;
     let old_ledger = (log.head.ledger_bytes > 0).then_some(Address(log.head.ledger_address));
     let capture = writer.space.capture(old_ledger)?;
-    let head = next_head(&log.head, &writer, capture.region_count(), position);
+    let trail = log.trails.counts;
+    let head = Head { trail, ..next_head(&log.head, &writer, capture.region_count(), position) };
     let log_file = log.log.active_file();
     let disk = Arc::clone(&writer.space.disk);
     Ok(Begun { capture, head, log_file, disk })
@@ -102,6 +105,11 @@ fn next_head(last: &Head, writer: &Writer, regions: usize, position: Position) -
 }
 
 impl Head {
+    /// The log below is not needed by who begins with this checkpoint.
+    fn keeps_from(&self) -> u64 {
+        Trails::recovered(self.trail).from().min(self.log_position)
+    }
+
     fn enter(&mut self, written: &Written) {
         self.ledger_address = written.ledger_address.0;
         self.ledger_bytes = written.ledger_bytes;

@@ -109,6 +109,11 @@ pub enum Error {
         /// How many there may be.
         limit: usize,
     },
+    /// A store with a trail cannot be rewritten without its log.
+    #[error(
+        "the log of this store has what its owner needs after a restart: it cannot be compacted; a replica's state is made anew where its folder is removed"
+    )]
+    HasTrail,
     /// An earlier write failed; the store only reads.
     #[error("the store stopped writing at an earlier error and must be opened again: {reason}")]
     Stopped {

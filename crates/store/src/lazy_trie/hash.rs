@@ -21,7 +21,7 @@ impl Hash {
     /// A place *aside*: 16 zero bytes and a number, big-endian. Items there are kept and committed like any other and come first in iterations,
     /// but are not of the set that the root of an authenticated store stands for, which has no proof of them. No key hashes to such a place.
     #[must_use]
-    pub fn aside(number: u128) -> Hash {
+    pub const fn aside(number: u128) -> Hash {
         let mut bytes = [0; 32];
         if let Some(last) = bytes.last_chunk_mut() {
             *last = number.to_be_bytes();

@@ -6,7 +6,8 @@
 //!           | 40 hash u32 = 1 (BLAKE3), 2 (the same, authenticated), 3 (with digests of values by their owner) | 44 CRC-32C of bytes 0..44
 //! page 1, 2 0 CRC-32C of identity ‖ bytes 4..104 | 4 regions u32 | 8 number u64, the higher counts | 16 version u64
 //!           | 24 root entry u64 (authenticated: of the digest tree) | 32 items u64 | 40 bytes of keys u64 | 48 of values u64 | 56 log generation u64
-//!           | 64 log position u64 | 72 ledger: address u64 | 80 length u64 | 88 CRC-32C u32 | 92 zero [12]
+//!           | 64 log position u64 | 72 ledger: address u64 | 80 length u64 | 88 CRC-32C u32 | 92 trail: log position u64
+//!           | 100 zero [4]
 //! ```
 //! A log position of all ones: the log of this generation is still to be begun. The identity of the log is that of the store with the generation added to its last eight bytes.
 
@@ -51,6 +52,8 @@ pub(super) struct Head {
     pub(super) ledger_address: u64,
     pub(super) ledger_bytes: u64,
     pub(super) ledger_checksum: u32,
+    /// Where the trail that counts begins in the log; 0: there is none.
+    pub(super) trail: u64,
 }
 
 /// The file.
@@ -80,6 +83,7 @@ impl Head {
         ];
         fields.iter().for_each(|field| bytes.extend_from_slice(&field.to_le_bytes()));
         bytes.extend_from_slice(&self.ledger_checksum.to_le_bytes());
+        bytes.extend_from_slice(&self.trail.to_le_bytes());
         bytes.resize(FIELDS_BYTES, 0);
         let checksum = checksum(identity, &bytes);
         bytes.splice(..4, checksum.to_le_bytes());
@@ -121,6 +125,7 @@ impl Head {
             ledger_address: u64_at(bytes, 72)?,
             ledger_bytes: u64_at(bytes, 80)?,
             ledger_checksum: u32_at(bytes, 88)?,
+            trail: u64_at(bytes, 92)?,
         })
     }
 }

@@ -1,6 +1,6 @@
 //! From the last checkpoint to the last commit: what the log has, or what can be read of it.
 
-use super::batch::{CHECKPOINT, FIRST, LAST, MIDDLE, WHOLE};
+use super::batch::{CHECKPOINT, FIRST, LAST, MIDDLE, Stray, WHOLE};
 use super::checkpoint;
 use super::error::Error;
 use super::head::{HEAD_NAME, Head, HeadFile, LOG_TO_BEGIN, log_identity};
@@ -8,6 +8,7 @@ use super::memory::Memory;
 use super::open::{Recovered, open_space};
 use super::options::{Options, Recovery, WriteOut};
 use super::store::LogSide;
+use super::trail::Trails;
 use super::writer::{Totals, Writer, hashed};
 use crate::disk::Disk;
 use crate::wal::{self, Durability, Log, Position, Preparation};
@@ -35,10 +36,12 @@ pub(super) fn recover(
     let opened = open_log(disk, options, &head_file, &mut head)
         .and_then(|log| Ok((replay(&log, &head, &mut writer)?, log)));
     let error = match opened {
-        Ok((batches, log)) => {
+        Ok(((batches, trail), log)) => {
             recovered.replayed_batches = batches;
             let settled = writer.version;
-            return Ok(Start { memory, writer, log: LogSide::new(log, head_file, head, settled) });
+            let mut log = LogSide::new(log, head_file, head, settled);
+            log.trails = Trails::recovered(trail);
+            return Ok(Start { memory, writer, log });
         }
         Err(error) => error,
     };
@@ -47,7 +50,8 @@ pub(super) fn recover(
     }
     drop((memory, writer));
     let (memory, mut writer) = open_writer(disk, options, &head_file, &head)?;
-    recovered.replayed_batches = salvage(&**disk, &head_file, &head, &mut writer)?;
+    // A trail goes with its log.
+    (recovered.replayed_batches, _) = salvage(&**disk, &head_file, &head, &mut writer)?;
     recovered.lost = Some(error.to_string());
     let mut head = checkpoint::without_log(&mut writer, &head_file, &head)?;
     let log = open_log(disk, options, &head_file, &mut head)?;
@@ -121,9 +125,9 @@ fn open_log(
     Ok(Log::open(Arc::clone(disk), log_options)?.0)
 }
 
-/// Applies the batches of the log beyond a checkpoint; how many.
-fn replay(log: &Log, head: &Head, writer: &mut Writer) -> Result<u64, Error> {
-    let mut replay = Replay { head, writer, parts: None, batches: 0 };
+/// Applies the batches of the log beyond a checkpoint; how many, and where the trail begins.
+fn replay(log: &Log, head: &Head, writer: &mut Writer) -> Result<(u64, u64), Error> {
+    let mut replay = Replay { head, writer, parts: None, batches: 0, trail: head.trail };
     let from = Position(head.log_position);
     match log.replay(from, |position, kind, payload| replay.record(position, kind, payload)) {
         Err(Error::Log(wal::Error::Retired { position, .. })) => Err(Error::Damaged {
@@ -136,16 +140,16 @@ fn replay(log: &Log, head: &Head, writer: &mut Writer) -> Result<u64, Error> {
     }
 }
 
-/// Applies the batches of a damaged log, as far as they can be read; how many.
+/// The same for a damaged log, as far as it can be read.
 fn salvage(
     disk: &dyn Disk,
     head_file: &HeadFile,
     head: &Head,
     writer: &mut Writer,
-) -> Result<u64, Error> {
+) -> Result<(u64, u64), Error> {
     let identity = log_identity(&head_file.geometry.identity, head.log_generation);
     let from = Position(head.log_position);
-    let mut replay = Replay { head, writer, parts: None, batches: 0 };
+    let mut replay = Replay { head, writer, parts: None, batches: 0, trail: head.trail };
     let mut going = true;
     let mut failed = None;
     wal::salvage(disk, &identity, from, |record| {
@@ -170,8 +174,10 @@ struct Replay<'a> {
     head: &'a Head,
     writer: &'a mut Writer,
     /// The parts of a batch so far.
-    parts: Option<Vec<u8>>,
+    parts: Option<(Position, Vec<u8>)>,
     batches: u64,
+    /// Where the trail that counts begins.
+    trail: u64,
 }
 
 impl Replay<'_> {
@@ -182,20 +188,20 @@ impl Replay<'_> {
                 self.batch(position, payload)
             }
             FIRST => {
-                self.parts = Some(payload.to_vec());
+                self.parts = Some((position, payload.to_vec()));
                 Ok(())
             }
             // Parts without a first belong to a batch from before the checkpoint.
             MIDDLE => {
-                if let Some(parts) = &mut self.parts {
+                if let Some((_, parts)) = &mut self.parts {
                     parts.extend_from_slice(payload);
                 }
                 Ok(())
             }
             LAST => {
-                let Some(mut parts) = self.parts.take() else { return Ok(()) };
+                let Some((first, mut parts)) = self.parts.take() else { return Ok(()) };
                 parts.extend_from_slice(payload);
-                self.batch(position, &parts)
+                self.batch(first, &parts)
             }
             CHECKPOINT => {
                 let number = payload.first_chunk().copied().map_or(u64::MAX, u64::from_le_bytes);
@@ -217,6 +223,11 @@ impl Replay<'_> {
         if version != self.writer.version + 1 {
             return Err(unknown(position));
         }
+        for stray in Stray::of(changes) {
+            if let Stray::Turn(begins) = stray.map_err(|_| unknown(position))? {
+                self.trail = if begins == 0 { position.0 } else { begins };
+            }
+        }
         let changes = hashed(changes, self.writer.hashing).map_err(|_| unknown(position))?;
         // The nodes of all batches have one version, so that they are changed in place: nobody reads yet.
         self.writer.replay(self.head.version + 1, version, changes.into_iter())?;
@@ -224,10 +235,10 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// How many batches there were; all that they changed is done.
-    fn end(self) -> Result<u64, Error> {
+    /// How many batches there were, all that they changed being done, and where the trail begins.
+    fn end(self) -> Result<(u64, u64), Error> {
         self.writer.end_replay()?;
-        Ok(self.batches)
+        Ok((self.batches, self.trail))
     }
 }
 
@@ -239,7 +250,7 @@ fn newest_head_lost() -> Error {
     }
 }
 
-fn unknown(position: Position) -> Error {
+pub(super) fn unknown(position: Position) -> Error {
     Error::Damaged {
         file: LOG_NAME.to_string(),
         offset: position.0,

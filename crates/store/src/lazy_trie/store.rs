@@ -1,6 +1,7 @@
 //! The store: readers beside one writer, each commit in the log before anybody sees it.
 
-use super::batch::{Batch, Change, FIRST, LAST, MIDDLE, WHOLE, check_lengths, encode};
+use super::batch::{Batch, Change, FIRST, LAST, MIDDLE, WHOLE};
+use super::batch::{check_lengths, encode, encode_turn};
 use super::checkpoint;
 use super::error::Error;
 use super::hash::Hash;
@@ -10,11 +11,12 @@ use super::memory::Memory;
 use super::options::{Options, WriteOut};
 use super::readers::Readers;
 use super::snapshot::{Held, Snapshot};
+use super::trail::Trails;
 use super::versions::Versions;
 use super::writer::{Hashed, Pending, Writer, hashed};
 use crate::lock::FolderLock;
 use crate::merkle::Digest;
-use crate::wal::{Durability, Log};
+use crate::wal::{Durability, Log, Position};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
@@ -63,13 +65,15 @@ pub(super) struct LogSide {
     pub(super) head: Head,
     /// The last version in the log.
     pub(super) settled: u64,
+    pub(super) trails: Trails,
     bytes: Vec<u8>,
     pending: Vec<Pending>,
 }
 
 impl LogSide {
     pub(super) fn new(log: Log, head_file: HeadFile, head: Head, settled: u64) -> LogSide {
-        LogSide { log, head_file, head, settled, bytes: Vec::new(), pending: Vec::new() }
+        let trails = Trails::recovered(head.trail);
+        LogSide { log, head_file, head, settled, trails, bytes: Vec::new(), pending: Vec::new() }
     }
 }
 
@@ -295,7 +299,7 @@ impl Store {
         let version = {
             let mut writer = self.shared.writer()?;
             self.shared.apply(&mut writer, changes.into_iter())?;
-            writer.queue(|bytes| bytes.extend_from_slice(batch.bytes()));
+            writer.queue_batch(batch);
             writer.version
         };
         self.shared.settle(version)
@@ -448,13 +452,13 @@ impl Shared {
         (version, root): (u64, u64),
         durability: Durability,
     ) -> Result<(), Error> {
-        let LogSide { log: wal, bytes, pending, .. } = log;
+        let LogSide { log: wal, bytes, pending, trails, .. } = log;
         let mut rest = bytes.as_slice();
         let mut from = 0;
         for batch in pending.iter() {
             let (changes, behind) = rest.split_at_checked(batch.end - from).unwrap_or((rest, &[]));
             (rest, from) = (behind, batch.end);
-            append(wal, batch.version, changes)?;
+            append(wal, batch, changes, trails)?;
         }
         wal.commit(None, durability)?;
         self.counters.commits.fetch_add(pending.len() as u64, Ordering::Relaxed);
@@ -512,20 +516,46 @@ fn take_pending(log: &mut LogSide, writer: &mut Writer) -> (u64, u64) {
 }
 
 /// Appends a batch, in as many records as it needs.
-fn append(log: &mut Log, version: u64, changes: &[u8]) -> Result<(), Error> {
+fn append(
+    log: &mut Log,
+    batch: &Pending,
+    changes: &[u8],
+    trails: &mut Trails,
+) -> Result<(), Error> {
+    let begins = batch.begins_trail || batch.turns_trail && trails.begun == 0;
+    let mut turn = Vec::new();
+    if batch.turns_trail {
+        encode_turn(&mut turn, if begins { 0 } else { trails.begun });
+    }
+    let position = append_parts(log, batch.version, changes, &turn)?.0;
+    if begins {
+        trails.begun = position;
+    }
+    if batch.turns_trail {
+        *trails = Trails::recovered(trails.begun);
+    }
+    Ok(())
+}
+
+/// Appends the records of a batch with `turn` behind its changes; where the first of them is.
+fn append_parts(
+    log: &mut Log,
+    version: u64,
+    changes: &[u8],
+    turn: &[u8],
+) -> Result<Position, Error> {
     let version = version.to_le_bytes();
     let limit = usize::try_from(log.record_limit()).unwrap_or(usize::MAX).max(16);
-    if changes.len() + version.len() <= limit {
-        log.append(WHOLE, &[&version, changes])?;
-        return Ok(());
+    if version.len() + changes.len() + turn.len() <= limit {
+        return Ok(log.append(WHOLE, &[&version, changes, turn])?);
     }
-    let (first, mut rest) = changes.split_at(limit - version.len());
-    log.append(FIRST, &[&version, first])?;
-    while rest.len() > limit {
-        let (middle, behind) = rest.split_at(limit);
+    let (first, mut rest) = changes.split_at(changes.len().min(limit - version.len()));
+    let position = log.append(FIRST, &[&version, first])?;
+    while rest.len() + turn.len() > limit {
+        let (middle, behind) = rest.split_at(rest.len().min(limit));
         log.append(MIDDLE, &[middle])?;
         rest = behind;
     }
-    log.append(LAST, &[rest])?;
-    Ok(())
+    log.append(LAST, &[rest, turn])?;
+    Ok(position)
 }

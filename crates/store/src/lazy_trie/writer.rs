@@ -1,6 +1,6 @@
 //! The state of the one writer: the tree at work, and what is not in the log yet.
 
-use super::batch::{Change, NoChange};
+use super::batch::{Batch, Change, NoChange};
 use super::digests::{self, Block, Crown, Forest, LeafChange};
 use super::edit::{Edit, Lengths};
 use super::entry::Entry;
@@ -50,6 +50,10 @@ pub(super) struct Pending {
     pub(super) end: usize,
     /// What readers of it begin with.
     pub(super) root: u64,
+    /// A trail begins with it, ...
+    pub(super) begins_trail: bool,
+    /// ... or it makes the one begun last count.
+    pub(super) turns_trail: bool,
 }
 
 /// A change with what is hashed of it, which needs no lock.
@@ -318,7 +322,18 @@ impl Writer {
     pub(super) fn queue(&mut self, put: impl FnOnce(&mut Vec<u8>)) {
         put(&mut self.pending_bytes);
         let (version, root) = (self.version, self.shown());
-        self.pending.push(Pending { version, end: self.pending_bytes.len(), root });
+        let end = self.pending_bytes.len();
+        let (begins_trail, turns_trail) = (false, false);
+        self.pending.push(Pending { version, end, root, begins_trail, turns_trail });
+    }
+
+    /// The same for the changes of `batch`.
+    pub(super) fn queue_batch(&mut self, batch: &Batch) {
+        self.queue(|bytes| bytes.extend_from_slice(batch.bytes()));
+        if let Some(last) = self.pending.last_mut() {
+            last.begins_trail = batch.begins_trail();
+            last.turns_trail = batch.turns_trail();
+        }
     }
 
     /// The value of an item in the tree at work.

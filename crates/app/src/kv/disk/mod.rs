@@ -1,8 +1,8 @@
-//! The keys and values in a lazy-trie (`quorate_store::lazy_trie`), and beside them the notes of who executes.
+//! The keys and values in a lazy-trie (`quorate_store::lazy_trie`), and beside them the note and the trail of who executes.
 //!
 //! What a block changes is gathered in memory and becomes one batch of the store when it is [committed](Keeper::commit). Entries stand at
-//! their places in the Merkle map, under its digests, so that the store's root is the map's; the count of keys and the notes stand
-//! [aside](TrieHash::aside).
+//! their places in the Merkle map, under its digests, so that the store's root is the map's; the note stands
+//! [aside](TrieHash::aside), and the trail in the store's log alone.
 //!
 //! Commands cannot fail, and neither can [`StateMachine::apply`](quorate_core::state_machine::StateMachine::apply): what the store says against
 //! reading is kept, and told at the commit, before anything that came of it leaves.
@@ -18,7 +18,9 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use quorate_core::merkle::{EMPTY_ROOT, Hash};
-use quorate_core::state_machine::{KeepError, Keeper, ProveError, Prover, RestoreError, Snapshot};
+use quorate_core::state_machine::{
+    Beside, Committed, KeepError, Keeper, ProveError, Prover, RestoreError, Snapshot,
+};
 use quorate_store::lazy_trie::{self, Batch, Hash as TrieHash, Store};
 
 use super::proof::Content;
@@ -27,8 +29,8 @@ use super::storage::{Found, Memory, NoText, Storage, sealed};
 use super::value::{Entry, Value, place};
 use merged::{Frozen, Merged};
 
-/// Where the notes begin, aside.
-const NOTES: u128 = 1 << 64;
+/// Where the note is, aside.
+const NOTE: TrieHash = TrieHash::aside(1 << 64);
 /// A snapshot is taken over in batches of about this many bytes.
 const RESTORED_TOGETHER_BYTES: usize = 4 << 20;
 /// With more keys than this, a new store is begun to remove all.
@@ -84,10 +86,12 @@ struct Open {
     store: Arc<Store>,
     /// The last commit.
     view: lazy_trie::Snapshot<'static>,
-    /// How many notes it has.
+    /// How many items it has aside.
     notes: u64,
-    /// Whether it has the notes of who executes, or had them when it was opened: only then is it one to go on from.
+    /// Whether it has the note of who executes, or had it when it was opened: only then is it one to go on from.
     noted: bool,
+    /// It took the place of another whose trail is not carried over, and none was begun.
+    bare: bool,
     /// Whether the other folders are gone.
     alone: bool,
 }
@@ -159,20 +163,7 @@ impl Disk {
             }
             old => {
                 let (number, store) = self.shelf.begin()?;
-                let mut open = self.opened(number, store)?;
-                if let Some(old) = old {
-                    // The notes stay.
-                    for item in old.view.iter() {
-                        let (hash, item) = item.map_err(|e| self.shelf.place(old.number, &e))?;
-                        if !hash.is_aside() {
-                            break;
-                        }
-                        let put = self.batch.put(&hash, item.value);
-                        put.map_err(|error| self.shelf.place(number, &error))?;
-                        open.notes += 1;
-                    }
-                }
-                Ok(open)
+                Ok(Open { bare: old.is_some(), ..self.opened(number, store)? })
             }
         }
     }
@@ -188,7 +179,7 @@ impl Disk {
             }
             notes += 1;
         }
-        Ok(Open { number, store, view, notes, noted: false, alone: false })
+        Ok(Open { number, store, view, notes, noted: false, bare: false, alone: false })
     }
 
     /// Puts what was changed into the batch.
@@ -207,16 +198,26 @@ impl Disk {
         Ok(())
     }
 
-    fn write(&mut self, notes: &[(u64, &[u8])]) -> Result<(), KeepError> {
+    fn write(&mut self, beside: &Beside<'_>) -> Result<Committed, KeepError> {
         self.check()?;
         let mut open = self.begin_commit()?;
         let number = open.number;
         self.gather().map_err(|error| self.shelf.place(number, &error))?;
+        open.bare &= !beside.begins;
+        let beside = if open.bare { &Beside::default() } else { beside };
         let placed = |error: lazy_trie::Error| self.shelf.place(number, &error);
-        for (number, note) in notes {
-            let place = TrieHash::aside(NOTES + u128::from(*number));
-            open.notes += u64::from(open.view.get_ref(&place).map_err(placed)?.is_none());
-            self.batch.put(&place, note).map_err(placed)?;
+        if let Some(note) = beside.note {
+            open.notes += u64::from(open.view.get_ref(&NOTE).map_err(placed)?.is_none());
+            self.batch.put(&NOTE, note).map_err(placed)?;
+        }
+        for entry in beside.entries {
+            self.batch.entry(entry).map_err(placed)?;
+        }
+        if beside.begins {
+            self.batch.begin_trail();
+        }
+        if beside.turns {
+            self.batch.turn_trail();
         }
         open.store.write(&self.batch).map_err(placed)?;
         open.view = open.store.shared_snapshot().map_err(placed)?;
@@ -224,14 +225,15 @@ impl Disk {
         self.len = open.count();
         self.changed.clear();
         self.cleared = false;
-        if !open.alone && !notes.is_empty() {
+        if !open.alone && beside.note.is_some() {
             // From now on this is the state that counts, also after a loss of power.
             open.store.sync().map_err(placed)?;
             (open.noted, open.alone) = (true, true);
             self.shelf.keep_only(open.number);
         }
+        let committed = if open.bare { Committed::Anew } else { Committed::Whole };
         self.open = Some(open);
-        Ok(())
+        Ok(committed)
     }
 
     /// Fills a new store with a snapshot.
@@ -390,7 +392,7 @@ impl Storage for Disk {
     /// That of the last commit; what is not committed is committed first.
     fn root(&mut self) -> Hash {
         if self.cleared || !self.changed.is_empty() {
-            let _ = self.commit(&[]);
+            let _ = self.commit(&Beside::default());
         }
         self.root
     }
@@ -437,18 +439,22 @@ impl Storage for Disk {
 }
 
 impl Keeper for Disk {
-    fn commit(&mut self, notes: &[(u64, &[u8])]) -> Result<(), KeepError> {
-        self.write(notes).inspect_err(|error| {
+    fn commit(&mut self, beside: &Beside<'_>) -> Result<Committed, KeepError> {
+        self.write(beside).inspect_err(|error| {
             let _ = self.failed.set(error.clone());
         })
     }
 
-    fn note(&self, number: u64) -> Result<Option<Bytes>, KeepError> {
+    fn note(&self) -> Result<Option<Bytes>, KeepError> {
         let Some(open) = &self.open else { return Ok(None) };
-        let place = TrieHash::aside(NOTES + u128::from(number));
         let note =
-            open.view.get_ref(&place).map_err(|error| self.shelf.place(open.number, &error))?;
+            open.view.get_ref(&NOTE).map_err(|error| self.shelf.place(open.number, &error))?;
         Ok(note.map(Bytes::copy_from_slice))
+    }
+
+    fn trail(&self, each: &mut dyn FnMut(&[u8]) -> bool) -> Result<(), KeepError> {
+        let Some(open) = &self.open else { return Ok(()) };
+        open.store.trail(each).map_err(|error| self.shelf.place(open.number, &error))
     }
 
     fn turn_back(&mut self) -> Result<bool, KeepError> {
