@@ -18,6 +18,7 @@ const UNITED: usize = MOST * 2 / 3;
 impl Thawed {
     /// Makes one change.
     pub(super) fn change(&mut self, view: View<'_>, change: &LeafChange) -> Result<(), Error> {
+        self.reshaped |= !change.existed || change.leaf.is_none();
         match (change.existed, change.leaf) {
             (false, None) => Ok(()),
             (false, Some(leaf)) => self.insert(view, &change.hash, leaf),
@@ -41,6 +42,9 @@ impl Thawed {
         loop {
             let place = self.place(at);
             let damaged = || view.memory().damaged(place, "an item without its digest");
+            if !self.block(at).changed {
+                self.met.push(at);
+            }
             let Way::Child(child) = self.block(at).walk(hash, u8::MAX) else {
                 return Err(damaged());
             };

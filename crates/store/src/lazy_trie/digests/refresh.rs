@@ -6,20 +6,22 @@ use super::super::slab::SlotUse;
 use super::super::space::Space;
 use super::Crown;
 use super::block::{bytes_of, head};
-use super::thaw::{Side, Thaw, Thawed};
-use crate::merkle::{Digest, Domain, Message, TOGETHER, message};
+use super::thaw::{NONE, Side, Thaw, Thawed};
+use crate::merkle::{Digest, Domain, Message, TOGETHER, lanes, message};
 use blake3::platform::Platform;
 
 /// Joins to be hashed, by their bits, and the blocks they are in.
 pub(super) struct Queues {
     by_bit: Vec<Vec<Job>>,
+    /// The bits of which there are any, a bit each.
+    bits: [u64; 4],
     /// Blocks, each behind those below it.
     order: Vec<u32>,
 }
 
 impl Default for Queues {
     fn default() -> Queues {
-        Queues { by_bit: vec![Vec::new(); 256], order: Vec::new() }
+        Queues { by_bit: vec![Vec::new(); 256], bits: [0; 4], order: Vec::new() }
     }
 }
 
@@ -35,19 +37,23 @@ struct Job {
 /// Computes the digests of all that has changed; whether anything has.
 pub(super) fn hash(thawed: &mut Thawed) -> bool {
     let root = thawed.root;
-    let Thawed { blocks, queues, .. } = thawed;
+    let Thawed { blocks, queues, met, reshaped, .. } = thawed;
     if !blocks[root as usize].changed {
         return false;
     }
-    queues.collect(blocks, root, |block| block.changed);
-    queues.hash(blocks);
-    for index in &queues.order {
-        pull_digests(blocks, *index as usize);
+    if std::mem::take(reshaped) {
+        queues.collect(blocks, root, |block| block.changed);
+        met.clear();
+    } else {
+        queues.order.clear();
+        queues.order.extend(met.drain(..).rev());
     }
+    queues.hash(blocks);
     for index in &queues.order {
         let block = &mut blocks[*index as usize];
         (block.changed, block.dirty) = (false, true);
         block.stale.fill(false);
+        push_digest(blocks, *index);
     }
     true
 }
@@ -132,13 +138,14 @@ pub(super) fn fill<'a>(
     put(bits);
 }
 
-/// Takes over the digests of the changed children of a block.
-fn pull_digests(blocks: &mut [Thaw], index: usize) {
-    for child in 0..blocks[index].len() {
-        let below = blocks.get(blocks[index].kids[child] as usize).filter(|kid| kid.changed);
-        if let Some(digest) = below.map(|below| *below.topmost()) {
-            blocks[index].digests[child] = digest;
-        }
+/// Tells the parent of a block its digest.
+fn push_digest(blocks: &mut [Thaw], index: u32) {
+    let parent = blocks[index as usize].parent;
+    if parent != NONE
+        && let Some(child) = blocks[parent as usize].child_of(index)
+    {
+        let digest = *blocks[index as usize].topmost();
+        blocks[parent as usize].digests[child] = digest;
     }
 }
 
@@ -166,6 +173,14 @@ fn digest_of<'a>(blocks: &'a [Thaw], block: &'a Thaw, side: Side) -> &'a Digest 
     }
 }
 
+/// Takes the highest out of a set of bits.
+fn last_bit(bits: &mut [u64; 4]) -> Option<u8> {
+    let (word, of) = bits.iter_mut().enumerate().rev().find(|(_, of)| **of != 0)?;
+    let bit = of.ilog2();
+    *of &= !(1 << bit);
+    Some(word as u8 * 64 + bit as u8)
+}
+
 impl Queues {
     /// Finds the blocks of a kind below the root, and it: each behind those below it.
     fn collect(&mut self, blocks: &[Thaw], root: u32, is_kind: impl Fn(&Thaw) -> bool) {
@@ -185,27 +200,31 @@ impl Queues {
     fn hash(&mut self, blocks: &mut [Thaw]) {
         for index in &self.order {
             let block = &mut blocks[*index as usize];
-            let sides = *block.sides();
-            for join in 0..block.bits.len() {
+            block.sides();
+            let Some(sides) = &block.sides else { continue };
+            for (join, bit) in block.bits.iter().copied().enumerate() {
                 if block.stale[join] {
                     let (left, right) = (sides.left[join], sides.right[join]);
                     let job = Job { block: *index, join: join as u8, left, right };
-                    self.by_bit[usize::from(block.bits[join])].push(job);
+                    self.by_bit[usize::from(bit)].push(job);
+                    self.bits[usize::from(bit / 64)] |= 1 << (bit % 64);
                 }
             }
         }
         let platform = Platform::detect();
         let mut messages: [Message; TOGETHER] = [[0; 64]; TOGETHER];
-        for (bit, jobs) in self.by_bit.iter_mut().enumerate().rev() {
-            let domain = Domain::join(bit as u8);
+        while let Some(bit) = last_bit(&mut self.bits) {
+            let jobs = &mut self.by_bit[usize::from(bit)];
+            let domain = Domain::join(bit);
             for group in jobs.chunks(TOGETHER) {
                 for (place, job) in messages.iter_mut().zip(group) {
                     let block = &blocks[job.block as usize];
                     let left = digest_of(blocks, block, job.left);
                     *place = message(left, digest_of(blocks, block, job.right));
                 }
+                // Lanes without a job hash what they have: that costs less than to hash the last ones one by one.
                 let places = messages.each_ref();
-                let hashes = domain.hash_together(platform, &places[..group.len()]);
+                let hashes = domain.hash_together(platform, &places[..lanes(group.len())]);
                 for (hash, job) in hashes.iter().zip(group) {
                     blocks[job.block as usize].joins[usize::from(job.join)] = *hash;
                 }

@@ -258,6 +258,10 @@ pub(super) struct Thawed {
     /// So many bits all its keys have in common.
     pub(super) shared: u8,
     pub(super) queues: Queues,
+    /// The blocks that have changed since digests were last computed, each before those below it, ...
+    pub(super) met: Vec<u32>,
+    /// ... unless blocks have come, gone or moved.
+    pub(super) reshaped: bool,
     /// Taken for the blocks to be written.
     pub(super) slots: Vec<Address>,
     /// Where blocks were that are gone: to be given back when the others are written.
@@ -269,6 +273,8 @@ impl Thawed {
     pub(super) fn forget(&mut self) {
         self.count = 0;
         self.gone.clear();
+        self.met.clear();
+        self.reshaped = false;
         if self.blocks.len() > KEPT_BLOCKS {
             self.blocks = Vec::new();
         }
