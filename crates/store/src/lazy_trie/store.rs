@@ -333,9 +333,11 @@ impl Store {
             return checkpoint::run(shared);
         }
         let begun = std::time::Instant::now();
-        shared.want_checkpoint();
+        // What has ended is counted and what is wanted said under one lock: whatever checkpoint takes this for its own ends after `before`.
         let mut signal = lock(&shared.signal);
         let before = signal.ended;
+        shared.wanted.store(true, Ordering::Release);
+        shared.signalled.notify_all();
         while signal.ended == before && !shared.has_room() && !signal.failed {
             signal = shared.signalled.wait(signal).unwrap_or_else(PoisonError::into_inner);
         }

@@ -40,20 +40,22 @@ impl Thawed {
     fn meet(&mut self, view: View<'_>, hash: &Hash) -> Result<(u32, usize), Error> {
         let mut at = self.root;
         loop {
-            let place = self.place(at);
-            let damaged = || view.memory().damaged(place, "an item without its digest");
             if !self.block(at).changed {
                 self.met.push(at);
             }
-            let Way::Child(child) = self.block(at).walk(hash, u8::MAX) else {
-                return Err(damaged());
+            let found = match self.block(at).walk(hash, u8::MAX) {
+                Way::Child(child) => self.block(at).entries.get(child).map(|entry| (child, *entry)),
+                Way::Beside(..) => None,
             };
-            let entry = *self.block(at).entries.get(child).ok_or_else(damaged)?;
-            match entry.kind() {
-                Kind::Item if entry.tag() == hash.tag() => return Ok((at, child)),
-                Kind::Item => return Err(damaged()),
-                // New blocks have no place in the space yet.
-                _ => at = self.kid(view, at, child)?,
+            match found {
+                Some((child, entry)) if entry.kind() != Kind::Item => {
+                    // New blocks have no place in the space yet.
+                    at = self.kid(view, at, child)?;
+                }
+                Some((child, entry)) if entry.tag() == hash.tag() => return Ok((at, child)),
+                _ => {
+                    return Err(view.memory().damaged(self.place(at), "an item without its digest"));
+                }
             }
         }
     }
@@ -149,7 +151,7 @@ impl Thawed {
         };
         block.joins.pop();
         block.bits.pop();
-        block.stale.pop();
+        block.stale.remove(join);
         *self.block(right) = moved;
         self.adopt(right);
     }
@@ -253,12 +255,12 @@ impl Thawed {
         own.entries.append(&rest.entries);
         own.digests.append(&rest.digests);
         own.kids.append(&rest.kids);
+        own.stale.set(own.bits.len());
+        own.stale.append(own.bits.len() + 1, rest.stale);
         own.joins.push([0; 32]);
         own.bits.push(bit);
-        own.stale.push(true);
         own.joins.append(&rest.joins);
         own.bits.append(&rest.bits);
-        own.stale.append(&rest.stale);
         self.adopt(at);
         Ok(true)
     }

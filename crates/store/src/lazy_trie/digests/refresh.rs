@@ -6,6 +6,7 @@ use super::super::slab::SlotUse;
 use super::super::space::Space;
 use super::Crown;
 use super::block::{bytes_of, head};
+use super::row::Marks;
 use super::thaw::{NONE, Side, Thaw, Thawed};
 use crate::merkle::{Digest, Domain, Message, TOGETHER, lanes, message};
 use blake3::platform::Platform;
@@ -52,7 +53,7 @@ pub(super) fn hash(thawed: &mut Thawed) -> bool {
     for index in &queues.order {
         let block = &mut blocks[*index as usize];
         (block.changed, block.dirty) = (false, true);
-        block.stale.fill(false);
+        block.stale = Marks::default();
         push_digest(blocks, *index);
     }
     true
@@ -161,15 +162,12 @@ fn pull_homes(blocks: &mut [Thaw], index: usize) {
 
 /// The digest of a side of a join of `block`.
 fn digest_of<'a>(blocks: &'a [Thaw], block: &'a Thaw, side: Side) -> &'a Digest {
-    match side {
-        Side::Join(join) => &block.joins[usize::from(join)],
-        Side::Child(child) => {
-            let kid = block.kids[usize::from(child)];
-            match blocks.get(kid as usize) {
-                Some(below) if below.changed => below.topmost(),
-                _ => &block.digests[usize::from(child)],
-            }
-        }
+    match side.which() {
+        Err(join) => &block.joins[join],
+        Ok(child) => match blocks.get(block.kids[child] as usize) {
+            Some(below) if below.changed => below.topmost(),
+            _ => &block.digests[child],
+        },
     }
 }
 
@@ -203,7 +201,7 @@ impl Queues {
             block.sides();
             let Some(sides) = &block.sides else { continue };
             for (join, bit) in block.bits.iter().copied().enumerate() {
-                if block.stale[join] {
+                if block.stale.has(join) {
                     let (left, right) = (sides.left[join], sides.right[join]);
                     let job = Job { block: *index, join: join as u8, left, right };
                     self.by_bit[usize::from(bit)].push(job);

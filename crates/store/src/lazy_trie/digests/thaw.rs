@@ -7,42 +7,59 @@ use super::super::memory::View;
 use super::MOST;
 use super::block::Block;
 use super::refresh::Queues;
-use super::row::Row;
+use super::row::{Marks, Row};
 use crate::merkle::Digest;
 
 /// No thawed block.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// A thawed block. By child: `entries`, `digests`, `kids`; by join: `joins`, `bits`, `stale`.
+/// A thawed block. By child: `entries`, `digests`, `kids`; by join: `joins`, `bits`, `stale`. What a walk looks at in each block comes first, in
+/// one line of the processor's cache.
 #[derive(Default)]
+#[repr(C, align(64))]
 pub(super) struct Thaw {
-    pub(super) entries: Row<Entry>,
-    /// Of a child that is thawed and changed, out of date.
-    pub(super) digests: Row<Digest>,
-    /// Children that are thawed.
-    pub(super) kids: Row<u32>,
-    pub(super) joins: Row<Digest>,
-    pub(super) bits: Row<u8>,
-    /// Joins that are to be hashed.
-    pub(super) stale: Row<bool>,
     pub(super) parent: u32,
-    /// Where it is in the space, unless it is new.
-    pub(super) home: Option<Address>,
+    /// Joins that are to be hashed.
+    pub(super) stale: Marks,
     /// Since digests were last computed.
     pub(super) changed: bool,
     /// Since it was last written.
     pub(super) dirty: bool,
+    pub(super) bits: Row<u8, MOST>,
     /// Where the joins lead, unless that has to be found out again.
     pub(super) sides: Option<Sides>,
+    /// Of a child that is thawed and changed, out of date.
+    pub(super) digests: Row<Digest>,
+    /// Children that are thawed.
+    pub(super) kids: Row<u32>,
+    pub(super) entries: Row<Entry>,
+    /// Where it is in the space, unless it is new.
+    pub(super) home: Option<Address>,
+    pub(super) joins: Row<Digest, MOST>,
 }
 
-/// A side of a join.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Side {
-    /// A child.
-    Child(u8),
-    /// A join below.
-    Join(u8),
+const _: () = assert!(std::mem::offset_of!(Thaw, digests) <= 64);
+
+/// A side of a join: a child, or a join below.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Side(u8);
+
+/// Marks a side that is a join.
+const JOIN: u8 = 1 << 7;
+
+impl Side {
+    const fn child(child: u8) -> Side {
+        Side(child)
+    }
+
+    const fn join(join: u8) -> Side {
+        Side(join | JOIN)
+    }
+
+    /// `Ok` if it is a child, `Err` if it is a join.
+    pub(super) const fn which(self) -> Result<usize, usize> {
+        if self.0 & JOIN == 0 { Ok(self.0 as usize) } else { Err((self.0 & !JOIN) as usize) }
+    }
 }
 
 /// Where the joins of a block lead.
@@ -57,21 +74,21 @@ pub(super) struct Sides {
 impl Sides {
     /// Reads the joins once; `open` are those that what comes next is below.
     fn of(bits: &[u8]) -> Sides {
-        let none = Side::Child(0);
+        let none = Side::default();
         let mut sides = Sides { left: [none; MOST], right: [none; MOST], top: 0 };
         let mut open = [0u8; MOST];
         let mut depth = 0;
         for (join, bit) in bits.iter().enumerate().take(MOST) {
-            let mut left = Side::Child(join as u8);
+            let mut left = Side::child(join as u8);
             while depth > 0 && bits[usize::from(open[depth - 1])] > *bit {
                 depth -= 1;
-                left = Side::Join(open[depth]);
+                left = Side::join(open[depth]);
             }
             if depth > 0 {
-                sides.right[usize::from(open[depth - 1])] = Side::Join(join as u8);
+                sides.right[usize::from(open[depth - 1])] = Side::join(join as u8);
             }
             sides.left[join] = left;
-            sides.right[join] = Side::Child(join as u8 + 1);
+            sides.right[join] = Side::child(join as u8 + 1);
             open[depth] = join as u8;
             depth += 1;
         }
@@ -103,7 +120,7 @@ impl Thaw {
         self.bits.set(block.bits);
         self.kids.repeat(NONE, block.len());
         // Not kept in the space.
-        self.stale.repeat(true, block.bits.len());
+        self.stale = Marks::all(block.bits.len());
     }
 
     pub(super) fn clear(&mut self, parent: u32, home: Option<Address>) {
@@ -112,7 +129,7 @@ impl Thaw {
         self.kids.clear();
         self.joins.clear();
         self.bits.clear();
-        self.stale.clear();
+        self.stale = Marks::default();
         (self.parent, self.home, self.sides) = (parent, home, None);
         (self.changed, self.dirty) = (false, false);
     }
@@ -142,15 +159,14 @@ impl Thaw {
 
     /// The child at which a search for `hash` goes on.
     pub(super) fn route(&mut self, hash: &Hash) -> usize {
-        if self.len() < 2 {
+        if self.bits.is_empty() {
             return 0;
         }
-        let mut at = Side::Join(self.sides().top);
+        let mut at = Side::join(self.sides().top);
         loop {
-            match at {
-                Side::Child(child) => return usize::from(child),
-                Side::Join(join) => {
-                    let join = usize::from(join);
+            match at.which() {
+                Ok(child) => return child,
+                Err(join) => {
                     let right = hash.bit(self.bits[join]);
                     let sides = self.sides();
                     at = if right { sides.right[join] } else { sides.left[join] };
@@ -162,21 +178,21 @@ impl Thaw {
     /// The same down to joins below bit `least`; what it passes is stale.
     pub(super) fn walk(&mut self, hash: &Hash, least: u8) -> Way {
         self.changed = true;
-        let (mut from, mut to) = (0, self.len());
-        if to < 2 {
+        if self.bits.is_empty() {
             return Way::Child(0);
         }
-        let mut at = Side::Join(self.sides().top);
+        let (mut from, mut to) = (0, self.bits.len() + 1);
+        let mut at = Side::join(self.sides().top);
         loop {
-            let join = match at {
-                Side::Child(child) => return Way::Child(usize::from(child)),
-                Side::Join(join) => usize::from(join),
+            let join = match at.which() {
+                Ok(child) => return Way::Child(child),
+                Err(join) => join,
             };
             let bit = self.bits[join];
             if bit > least {
                 return Way::Beside(from, to);
             }
-            self.stale[join] = true;
+            self.stale.set(join);
             let sides = self.sides();
             if hash.bit(bit) {
                 (from, at) = (join + 1, sides.right[join]);
@@ -204,7 +220,7 @@ impl Thaw {
         self.kids.insert(at, NONE);
         self.joins.insert(join, [0; 32]);
         self.bits.insert(join, bit);
-        self.stale.insert(join, true);
+        self.stale.insert(join);
         self.rearranged();
     }
 
