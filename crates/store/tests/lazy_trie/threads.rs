@@ -123,3 +123,28 @@ fn there_is_a_limit_to_snapshots_and_an_error_beyond() {
     held.pop();
     assert_eq!(store.get(b"a").unwrap(), Some(b"2".to_vec()));
 }
+
+/// Where what is being filled takes all of the write buffer, a checkpoint makes no room, and each write waits for one: for one that ends later, not for one that has ended
+/// between the question and the wait. (It waited for ever, if the processors were busy.)
+#[test]
+fn a_writer_waits_for_no_checkpoint_that_has_ended() {
+    let options = Options { write_buffer_bytes: 8 * 4096, ..options(Durability::Os) };
+    let folder = tempfile::tempdir().unwrap();
+    let (store, _) = Store::open(folder.path(), options).unwrap();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..6 {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+        for number in 0..300usize {
+            // A slab of each size is being filled.
+            store.put(&(number % 24).to_le_bytes(), &vec![1; number % 24 * 40]).unwrap();
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    assert!(store.statistics().stalls > 200, "{}", store.statistics().stalls);
+}
