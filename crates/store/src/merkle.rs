@@ -55,13 +55,47 @@ const CHUNK_START: u8 = 1 << 0;
 const CHUNK_END: u8 = 1 << 1;
 const ROOT: u8 = 1 << 3;
 
-/// How the `d` of a pair comes from a value.
-pub type ValueDigest = fn(&[u8]) -> Digest;
+/// How the `d` of pairs come from their values: into a list that is as long.
+pub type ValueDigest = fn(&[&[u8]], &mut [Digest]);
 
 /// The `d` of a pair, where no other was asked for.
 #[must_use]
 pub fn value_digest(value: &[u8]) -> Digest {
     *blake3::hash(value).as_bytes()
+}
+
+/// The same of several.
+pub(crate) fn value_digests(values: &[&[u8]], digests: &mut [Digest]) {
+    values.iter().zip(digests).for_each(|(value, digest)| *digest = value_digest(value));
+}
+
+/// The digest of a leaf.
+pub(crate) fn leaf(hashing: ValueDigest, key: &Digest, value: &[u8]) -> Digest {
+    Domain::LEAF.hash(&message(key, &one(hashing, value)))
+}
+
+/// The `d` of one value.
+pub(crate) fn one(hashing: ValueDigest, value: &[u8]) -> Digest {
+    let mut digest = [[0; 32]];
+    hashing(&[value], &mut digest);
+    digest[0]
+}
+
+/// The digests of leaves, by key and value.
+pub(crate) fn leaves(hashing: ValueDigest, keys: &[&Digest], values: &[&[u8]]) -> Vec<Digest> {
+    let mut digests = vec![[0; 32]; values.len()];
+    hashing(values, &mut digests);
+    let platform = Platform::detect();
+    let mut messages: [Message; TOGETHER] = [[0; 64]; TOGETHER];
+    for (keys, digests) in keys.chunks(TOGETHER).zip(digests.chunks_mut(TOGETHER)) {
+        for (place, (key, digest)) in messages.iter_mut().zip(keys.iter().zip(&*digests)) {
+            *place = message(key, digest);
+        }
+        let places = messages.each_ref();
+        let hashes = Domain::LEAF.hash_together(platform, &places[..lanes(keys.len())]);
+        digests.iter_mut().zip(hashes).for_each(|(digest, hash)| *digest = hash);
+    }
+    digests
 }
 
 /// What a message is: the key of the keyed hash.

@@ -110,6 +110,11 @@ pub(super) fn value_digest(written: &[u8]) -> Option<Hash> {
     }
 }
 
+/// The digests of strings.
+pub(super) fn text_digests(texts: &[&[u8]], digests: &mut [Hash]) {
+    Kind::keyed(TEXT).of(texts, digests);
+}
+
 pub(super) fn put_byte_string(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
     out.extend_from_slice(bytes);
@@ -147,7 +152,7 @@ impl Leaf for Entry {
     fn digests(values: &[&Self], digests: &mut [Hash]) {
         let texts: Vec<&[u8]> = values.iter().map_while(|value| value.value.text().ok()).collect();
         if texts.len() == values.len() {
-            return Kind::keyed(TEXT).of(&texts, digests);
+            return text_digests(&texts, digests);
         }
         for (value, digest) in values.iter().zip(digests) {
             *digest = value.digest();

@@ -1,7 +1,7 @@
 //! How a store is set up.
 
 use super::error::Error;
-use crate::merkle::{ValueDigest, value_digest};
+use crate::merkle::{ValueDigest, value_digests};
 pub use crate::wal::Durability;
 
 /// No space is larger: an address has 40 bits, and stands for 16 bytes.
@@ -81,7 +81,7 @@ pub struct Options {
     pub proofs: Proofs,
     /// So many threads share the hashing of an authenticated store's batch, if it has 128 changes or more; the writer is one of them.
     pub hashing_threads: usize,
-    /// What stands for a value under the root: a collision-resistant hash of it, the same each time the store is opened, as the store keeps
+    /// What stands for values under the root: a collision-resistant hash of each, the same each time the store is opened, as the store keeps
     /// digests and computes those of its log again. For who has values of another shape and needs their roots to be equal. `None`: BLAKE3.
     /// Whether there is one is decided when the store is created: it cannot be opened by who does not know it.
     pub value_digest: Option<ValueDigest>,
@@ -129,7 +129,7 @@ impl Options {
     }
 
     pub(super) fn digest_of_values(&self) -> ValueDigest {
-        self.value_digest.unwrap_or(value_digest)
+        self.value_digest.unwrap_or(value_digests)
     }
 
     pub(super) fn check(&self) -> Result<(), Error> {

@@ -12,7 +12,7 @@ use super::options::Options;
 use super::slab::SlotUse;
 use super::space::Space;
 use super::tree;
-use crate::merkle::{Digest, Domain, ValueDigest, message};
+use crate::merkle::{Digest, ValueDigest, leaf, leaves};
 
 /// So many changes of the log are brought into the digest tree together.
 const REPLAYED_TOGETHER: usize = 8192;
@@ -67,9 +67,13 @@ pub(super) struct Hashed<'a> {
 impl<'a> Hashed<'a> {
     pub(super) fn new(hash: Hash, change: Change<'a>, hashing: Option<ValueDigest>) -> Hashed<'a> {
         let hashing = hashing.filter(|_| !hash.is_aside());
-        let digest = hashing.zip(change.value).map(|(digest, value)| digest(value));
-        let leaf = digest.map(|digest| Domain::LEAF.hash(&message(&hash.0, &digest)));
+        let leaf = hashing.zip(change.value).map(|(hashing, value)| leaf(hashing, &hash.0, value));
         Hashed { hash, change, leaf: leaf.unwrap_or_default() }
+    }
+
+    /// Whether it has a leaf in an authenticated store.
+    fn has_leaf(&self) -> bool {
+        !self.hash.is_aside() && self.change.value.is_some()
     }
 }
 
@@ -353,7 +357,16 @@ pub(super) fn hashed(
     bytes: &[u8],
     hashing: Option<ValueDigest>,
 ) -> Result<Vec<Hashed<'_>>, NoChange> {
-    super::batch::Changes::of(bytes)
-        .map(|change| change.map(|change| Hashed::new(change.name.hash(), change, hashing)))
-        .collect()
+    let mut changes = super::batch::Changes::of(bytes)
+        .map(|change| change.map(|change| Hashed::new(change.name.hash(), change, None)))
+        .collect::<Result<Vec<_>, _>>()?;
+    if let Some(hashing) = hashing {
+        let put = || changes.iter().filter(|change| change.has_leaf());
+        let keys: Vec<&Digest> = put().map(|change| &change.hash.0).collect();
+        let values: Vec<&[u8]> = put().filter_map(|change| change.change.value).collect();
+        let digests = leaves(hashing, &keys, &values);
+        let put = changes.iter_mut().filter(|change| change.has_leaf());
+        put.zip(digests).for_each(|(change, digest)| change.leaf = digest);
+    }
+    Ok(changes)
 }

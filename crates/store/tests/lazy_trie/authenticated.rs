@@ -362,7 +362,10 @@ fn what_is_aside_is_kept_and_not_under_the_root() {
 
 #[test]
 fn values_may_be_hashed_as_their_owner_says() {
-    let by_length = |value: &[u8]| [value.len() as u8; 32];
+    let by_length = |values: &[&[u8]], digests: &mut [[u8; 32]]| {
+        let lengths = values.iter().map(|value| [value.len() as u8; 32]);
+        digests.iter_mut().zip(lengths).for_each(|(digest, length)| *digest = length);
+    };
     let options = Options { value_digest: Some(by_length), ..options() };
     let disk = MemoryDisk::new();
     let store = open(&disk, options.clone());

@@ -2,13 +2,13 @@
 //!
 //! Length of the key u32, little-endian ‖ key ‖ kind u8 (1 a string, 2 a hash) ‖ the string, or each
 //! field's name and value behind their lengths (u32), names ascending. What the map in memory hashes of a
-//! value stands here as one piece, so that [`digest`] need not take an entry apart.
+//! value stands here as one piece, so that [`digests`] need not take an entry apart.
 
 use quorate_core::merkle::Hash;
 
 use super::super::storage::NoText;
-use super::super::value::{Entry, put_byte_string, split_byte_string, value_digest};
-use super::super::value::{read_value, write_value, written_text};
+use super::super::value::{Entry, put_byte_string, split_byte_string};
+use super::super::value::{read_value, text_digests, value_digest, write_value, written_text};
 
 /// Appends an entry.
 pub(super) fn encode(out: &mut Vec<u8>, entry: &Entry) {
@@ -32,7 +32,14 @@ pub(super) fn text(bytes: &[u8]) -> Option<Result<&[u8], NoText>> {
     written_value(bytes).and_then(written_text)
 }
 
-/// The digest of the value, as the map in memory has it. Of what is no entry: anything.
-pub(super) fn digest(bytes: &[u8]) -> Hash {
-    written_value(bytes).and_then(value_digest).unwrap_or_default()
+/// The digests of the values of entries, as the map in memory has them. Of what is no entry: anything.
+pub(super) fn digests(entries: &[&[u8]], digests: &mut [Hash]) {
+    let values = || entries.iter().map(|entry| written_value(entry).unwrap_or_default());
+    let texts: Vec<&[u8]> = values().map_while(|value| written_text(value)?.ok()).collect();
+    if texts.len() == entries.len() {
+        return text_digests(&texts, digests);
+    }
+    for (value, digest) in values().zip(digests) {
+        *digest = value_digest(value).unwrap_or_default();
+    }
 }

@@ -152,7 +152,7 @@ impl Shelf {
         let next = left.last().map_or(1, |last| last + 1);
         let options = lazy_trie::Options {
             authenticated: true,
-            value_digest: Some(entry::digest),
+            value_digest: Some(entry::digests),
             // Blocks follow each other faster than anybody asks for proofs.
             proofs: Proofs::WhenAsked,
             // The other processors verify signatures.

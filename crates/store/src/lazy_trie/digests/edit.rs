@@ -54,7 +54,9 @@ impl Thawed {
                 }
                 Some((child, entry)) if entry.tag() == hash.tag() => return Ok((at, child)),
                 _ => {
-                    return Err(view.memory().damaged(self.place(at), "an item without its digest"));
+                    return Err(view
+                        .memory()
+                        .damaged(self.place(at), "an item without its digest"));
                 }
             }
         }

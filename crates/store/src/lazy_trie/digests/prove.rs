@@ -6,7 +6,7 @@ use super::super::hash::Hash;
 use super::super::item::{self, Name};
 use super::super::memory::View;
 use super::block::Block;
-use crate::merkle::{Proof, ProofLeaf, ValueDigest};
+use crate::merkle::{Proof, ProofLeaf, ValueDigest, one};
 
 /// A proof of what the digest tree at `root` has under a name, and the value it proves.
 ///
@@ -45,7 +45,7 @@ pub(in super::super) fn prove<'a>(
     }
     path.reverse();
     let item = item::read(view, entry.address())?;
-    let value = hashing(item.value);
+    let value = one(hashing, item.value);
     if item.is(name, hash) {
         return Ok((Proof { leaf: ProofLeaf::Own(value), path }, Some(item.value)));
     }

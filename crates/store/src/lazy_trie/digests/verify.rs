@@ -7,7 +7,7 @@ use super::super::item;
 use super::super::memory::View;
 use super::super::node::is_sound;
 use super::block::{Block, HEAD_BYTES, length, topmost};
-use crate::merkle::{Digest, Domain, ValueDigest, message};
+use crate::merkle::{Digest, Domain, ValueDigest, leaf, message};
 use std::collections::BTreeSet;
 
 /// Each block has a join of its own on a path, and a hash 256 bits.
@@ -100,7 +100,7 @@ impl Survey<'_> {
         // What cannot be read was told when the trie was walked.
         let item = item::read(self.view, entry.address()).ok()?;
         let hash = item.hash();
-        let found = Domain::LEAF.hash(&message(&hash.0, &(self.hashing)(item.value)));
+        let found = leaf(self.hashing, &hash.0, item.value);
         if found != *digest {
             self.note(block, "the digest of an item is not that of the item");
             return None;
