@@ -70,9 +70,10 @@ crash-store: ## Lose the power of a store in 100,000 ways and more; ARGS="states
 kill-store: ## kill -9 a store under load 200 times.
 	QUORATE_STORE_KILLS=200 $(CARGO) test $(LOCKED) --package quorate-store --test lazy_trie kill
 
-fuzz-store: ## Fuzz the store for MINUTES (TARGET=operations, pages or log); wants cargo-fuzz and a nightly compiler.
-	@cargo fuzz --version >/dev/null 2>&1 || { echo "cargo-fuzz is missing: cargo install cargo-fuzz" >&2; exit 1; }
-	cd crates/store && cargo +nightly fuzz run $(TARGET) -- -max_total_time=$$(( $(MINUTES) * 60 )) -max_len=2048 -len_control=0 $(ARGS)
+# Flags that are not stable, as for sanitize-store.
+fuzz-store: ## Fuzz the store for MINUTES (TARGET=operations, pages or log); wants cargo-fuzz and a C++ compiler.
+	@$(CARGO) fuzz --version >/dev/null 2>&1 || { echo "cargo-fuzz is missing: cargo install cargo-fuzz" >&2; exit 1; }
+	cd crates/store && RUSTC_BOOTSTRAP=1 $(CARGO) fuzz run $(TARGET) -- -max_total_time=$$(( $(MINUTES) * 60 )) -max_len=2048 -len_control=0 $(ARGS)
 
 # The flag is not stable, the runtime is shipped with every toolchain. SIGBUS is for the store's own handler.
 sanitize-store: ## The store's tests under the address sanitizer, leaks included; some minutes.
@@ -123,8 +124,11 @@ audit: ## Look for known vulnerabilities (fetches the advisory database).
 format-check: ## The formatting.
 	$(CARGO) fmt --all --check
 
+# The fuzz targets are a workspace of their own; to check them libFuzzer itself need not be built.
 lint: ## Clippy, warnings denied; in crates/core also the purity rules of its clippy.toml.
 	$(CARGO) clippy $(LOCKED) --workspace --all-targets -- -D warnings
+	CUSTOM_LIBFUZZER_PATH=/none/libFuzzer.a CARGO_TARGET_DIR=target/fuzz \
+		$(CARGO) clippy $(LOCKED) --manifest-path crates/store/fuzz/Cargo.toml -- -D warnings
 
 deny: ## Bans, licences and sources of the dependencies.
 	@command -v cargo-deny >/dev/null || { \
