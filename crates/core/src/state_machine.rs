@@ -111,9 +111,13 @@ pub struct Beside<'a> {
 #[must_use]
 pub enum Committed {
     /// It is kept as a whole.
-    Whole,
-    /// The state is kept anew, and nothing beside it: what was kept before counts until another note is committed, in
-    /// front of which another trail is to begin.
+    Whole {
+        /// The bytes that are kept, and read after a restart, for the trail that counts: its entries, and what cannot go
+        /// while they stay.
+        trail_bytes: u64,
+    },
+    /// The state is kept anew, and nothing beside it: after a crash what was kept before counts, until another note is
+    /// committed, in front of which another trail is to begin.
     Anew,
 }
 

@@ -55,7 +55,7 @@ const CHUNK_START: u8 = 1 << 0;
 const CHUNK_END: u8 = 1 << 1;
 const ROOT: u8 = 1 << 3;
 
-/// How the `d` of pairs come from their values: into a list that is as long.
+/// How the `d` of pairs come from their values: into a list that is as long, all of which is to be filled.
 pub type ValueDigest = fn(&[&[u8]], &mut [Digest]);
 
 /// The `d` of a pair, where no other was asked for.
@@ -92,7 +92,7 @@ pub(crate) fn leaves(hashing: ValueDigest, keys: &[&Digest], values: &[&[u8]]) -
             *place = message(key, digest);
         }
         let places = messages.each_ref();
-        let hashes = Domain::LEAF.hash_together(platform, &places[..lanes(keys.len())]);
+        let hashes = Domain::LEAF.hash_together(platform, &places[..lanes(platform, keys.len())]);
         digests.iter_mut().zip(hashes).for_each(|(digest, hash)| *digest = hash);
     }
     digests
@@ -140,11 +140,11 @@ impl Domain {
     }
 }
 
-/// With how many messages to call [`Domain::hash_together`] for so many that count: it computes eight or sixteen side by side, and the rest one by one, each of
-/// which costs about a third of eight.
-pub(crate) fn lanes(messages: usize) -> usize {
+/// With how many messages to call [`Domain::hash_together`] for so many that count: where eight are computed side by side, or sixteen, three and more
+/// of a rest take longer than eight.
+pub(crate) fn lanes(platform: Platform, messages: usize) -> usize {
     let over = messages % 8;
-    if over < 3 { messages } else { messages - over + 8 }
+    if platform.simd_degree() < 8 || over < 3 { messages } else { messages - over + 8 }
 }
 
 /// The message of two halves.

@@ -39,10 +39,10 @@ const PART_BYTES: usize = 4 << 20;
 const BASE_ROOTS: usize = 64;
 /// A base is followed by no more blocks than this, ...
 const BLOCKS_ABOVE: u64 = 2048;
-/// ... and by no more bytes of records than this, ...
-const RECORD_BYTES_ABOVE: u64 = 16 << 20;
-/// ... or eight times its own bytes (a base keeps whoever decides waiting) up to this, or twice its own bytes: a start reads them.
-const RECORD_BYTES_ABOVE_MOST: u64 = 128 << 20;
+/// ... and the trail takes no more bytes than this, ...
+const TRAIL_BYTES: u64 = 64 << 20;
+/// ... or eight times the base's own (a base keeps whoever decides waiting) up to this, or three times its own.
+const TRAIL_BYTES_MOST: u64 = 256 << 20;
 
 const _: () = assert!(PART_BYTES <= MAX_ENTRY_BYTES && MAX_CHUNK_BYTES <= MAX_ENTRY_BYTES);
 
@@ -59,9 +59,10 @@ struct Base {
     height: Height,
     chunks: u32,
     bytes: u64,
-    /// Entries of the records above it, and their bytes.
+    /// Entries of the records above it.
     records: u64,
-    record_bytes: u64,
+    /// What the trail takes, with all that cannot go while it stays.
+    trail_bytes: u64,
 }
 
 /// What a kept state says of itself.
@@ -83,6 +84,9 @@ pub enum ResumeError {
     /// It cannot be read.
     #[error(transparent)]
     Kept(#[from] KeepError),
+    /// The trail cannot be read; the state itself may be whole.
+    #[error("the trail: {0}")]
+    Trail(KeepError),
     /// There is nothing that keeps.
     #[error("the application keeps no state")]
     NotKept,
@@ -291,13 +295,14 @@ impl<S: StateMachine> Execution<S> {
         }
         let mut reading = Reading::new(head, limits, blocks);
         let mut result = Ok(());
-        keeper.trail(&mut |entry| {
+        let read = keeper.trail(&mut |entry| {
             if reading.entries < reading.expected() {
                 result = reading.entry(entry);
             }
             result.is_ok() && reading.entries < reading.expected()
-        })?;
+        });
         result?;
+        read.map_err(ResumeError::Trail)?;
         let (sessions, roots) = reading.end()?;
         let mut state = Self::at(application, sessions, head.height, head.block_id);
         state.recall_roots(&roots);
@@ -316,9 +321,9 @@ impl<S: StateMachine> Execution<S> {
             return Ok(());
         }
         let due = self.keeping.base.as_ref().is_none_or(|base| {
-            let many = (8 * base.bytes).min(RECORD_BYTES_ABOVE_MOST).max(2 * base.bytes);
-            let limit = RECORD_BYTES_ABOVE.max(many);
-            self.height.0 - base.height.0 >= BLOCKS_ABOVE || base.record_bytes > limit
+            let many = (8 * base.bytes).min(TRAIL_BYTES_MOST).max(3 * base.bytes);
+            let limit = TRAIL_BYTES.max(many);
+            self.height.0 - base.height.0 >= BLOCKS_ABOVE || base.trail_bytes > limit
         });
         if !due {
             return Ok(());
@@ -349,7 +354,7 @@ impl<S: StateMachine> Execution<S> {
         let (height, block_id) = (self.height, self.block_id);
         let head = KeptHead { height, block_id, base: height, chunks, records: 0 }.encode();
         whole(keeper.commit(&Beside { note: Some(&head), turns: true, ..Beside::default() })?)?;
-        self.keeping.base = Some(Base { height, chunks, bytes, records: 0, record_bytes: 0 });
+        self.keeping.base = Some(Base { height, chunks, bytes, records: 0, trail_bytes: bytes });
         Ok(())
     }
 
@@ -369,7 +374,6 @@ impl<S: StateMachine> Execution<S> {
         let mut entries: Vec<&[&[u8]]> = vec![&first];
         entries.extend(later.iter().map(<[&[u8]; 1]>::as_slice));
         base.records += entries.len() as u64;
-        base.record_bytes += body.len() as u64;
         let head = KeptHead {
             height: self.height,
             block_id: self.block_id,
@@ -379,8 +383,9 @@ impl<S: StateMachine> Execution<S> {
         }
         .encode();
         let beside = Beside { note: Some(&head), entries: &entries, ..Beside::default() };
-        if keeper.commit(&beside)? == Committed::Anew {
-            self.keeping.base = None;
+        match keeper.commit(&beside)? {
+            Committed::Whole { trail_bytes } => base.trail_bytes = trail_bytes,
+            Committed::Anew => self.keeping.base = None,
         }
         Ok(())
     }
@@ -389,8 +394,11 @@ impl<S: StateMachine> Execution<S> {
 /// A commit that begins a trail, or goes on with it, is kept as a whole.
 fn whole(committed: Committed) -> Result<(), KeepError> {
     match committed {
-        Committed::Whole => Ok(()),
-        Committed::Anew => Err(KeepError("what was begun to be kept is gone".to_owned())),
+        Committed::Whole { .. } => Ok(()),
+        Committed::Anew => Err(KeepError(
+            "the keeper of the application's state says that a trail just begun is gone, which is a fault of the program"
+                .to_owned(),
+        )),
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod executing;
 mod fixtures;
+mod kept;
 mod mempool;
 mod model;
 mod sessions;

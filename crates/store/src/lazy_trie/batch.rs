@@ -99,7 +99,8 @@ impl Batch {
         self.begins_trail = true;
     }
 
-    /// From this batch on the trail that was begun last is the one that counts; if none was since the store was opened, it begins here.
+    /// From this batch on the trail that was begun last is the one that counts; if none was since the last such batch, or since the store was opened, it
+    /// begins here.
     pub fn turn_trail(&mut self) {
         self.turns_trail = true;
     }
@@ -112,13 +113,13 @@ impl Batch {
         self.turns_trail
     }
 
-    /// How many changes it has.
+    /// How many changes it has, entries of the trail not among them.
     #[must_use]
     pub fn len(&self) -> usize {
         self.changes
     }
 
-    /// Whether it has none.
+    /// Whether it has no change; it may have entries of the trail.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.changes == 0

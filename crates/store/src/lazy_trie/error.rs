@@ -111,7 +111,7 @@ pub enum Error {
     },
     /// A store with a trail cannot be rewritten without its log.
     #[error(
-        "the log of this store has what its owner needs after a restart: it cannot be compacted; a replica's state is made anew where its folder is removed"
+        "the log of this store has a trail, which its owner needs after a restart, and compacting would remove the log: copy the items into a new store instead"
     )]
     HasTrail,
     /// An earlier write failed; the store only reads.

@@ -105,6 +105,9 @@ impl Head {
         if self.ledger_address >= 1 << ADDRESS_BITS {
             return Some("the address of the ledger");
         }
+        if self.trail > 0 && (self.trail > self.log_position || self.log_position == LOG_TO_BEGIN) {
+            return Some("the place of the trail in the log");
+        }
         (self.regions == 0 && self.ledger_bytes > 0).then_some("a ledger without a region")
     }
 

@@ -225,6 +225,9 @@ impl Replay<'_> {
         }
         for stray in Stray::of(changes) {
             if let Stray::Turn(begins) = stray.map_err(|_| unknown(position))? {
+                if begins > position.0 {
+                    return Err(unknown(position));
+                }
                 self.trail = if begins == 0 { position.0 } else { begins };
             }
         }

@@ -1,7 +1,7 @@
 //! The trail: what an owner leaves in the log and nowhere else, beside the changes of its batches.
 //!
 //! Entries are kept from the batch with which the trail begins ([`Batch::begin_trail`]): its segments of the log stay, whatever
-//! checkpoints come. They are never copied into the space, so that what is read once, after a restart, costs one write. Another trail is begun
+//! checkpoints come, with all changes that are in them. They are never copied into the space, so that what is read once, after a restart, costs one write. Another trail is begun
 //! while the last one still counts, in as many batches as it takes, and counts itself from the batch that says so ([`Batch::turn_trail`]).
 //!
 //! Where the trail that counts begins stands in the heads of checkpoints and in the batch that turned to it; entries and turns are changes of
@@ -51,6 +51,14 @@ impl Store {
     #[must_use]
     pub fn has_trail(&self) -> bool {
         lock(&self.shared.log).trails.counts > 0
+    }
+
+    /// The bytes of the log that are kept for the trail that counts: its entries, and the changes of all batches since it began. To begin another
+    /// in time is for its owner: no checkpoint makes it shorter.
+    #[must_use]
+    pub fn trail_bytes(&self) -> u64 {
+        let log = lock(&self.shared.log);
+        if log.trails.counts == 0 { 0 } else { log.log.end().0.saturating_sub(log.trails.counts) }
     }
 
     /// Calls `each` with the entries of the trail that counts, oldest first, until it returns `false`.

@@ -3,7 +3,9 @@
 use crate::crash_life::fates;
 use crate::random::small_options;
 use quorate_store::disk::{CrashDisk, Disk, Fate, MemoryDisk};
-use quorate_store::lazy_trie::{Batch, Durability, Error, Options, Store, VALUE_LIMIT_BYTES};
+use quorate_store::lazy_trie::{
+    Batch, Durability, Error, Options, Recovery, Store, VALUE_LIMIT_BYTES, WriteOut,
+};
 use std::sync::Arc;
 
 fn options() -> Options {
@@ -126,6 +128,66 @@ fn what_a_trail_does_not_allow_is_said() {
     let compacted = Store::compact_on(Arc::new(disk.clone()), options());
     assert!(matches!(compacted, Err(Error::HasTrail)), "{compacted:?}");
     assert_eq!(trail(&open(&disk)), entries(1..=1));
+}
+
+#[test]
+fn a_trail_is_measured_with_the_changes_beside_it() {
+    let disk = MemoryDisk::new();
+    let store = open(&disk);
+    store.put(b"before", &[1; 5000]).unwrap();
+    assert_eq!(store.trail_bytes(), 0);
+    leave(&store, 1, Batch::turn_trail);
+    let begun = store.trail_bytes();
+    assert!((1..200).contains(&begun), "{begun}");
+    store.put(b"beside", &[1; 5000]).unwrap();
+    store.checkpoint().unwrap();
+    assert!((begun + 5000..begun + 5200).contains(&store.trail_bytes()), "{}", store.trail_bytes());
+    leave(&store, 2, Batch::turn_trail);
+    assert!((1..200).contains(&store.trail_bytes()));
+}
+
+/// A checkpoint that was captured before a turn, and is finished behind it, lets go of the log that its own head still needs.
+#[test]
+fn trails_turn_while_checkpoints_are_written_beside() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = || Options {
+        durability: Durability::Os,
+        write_out: WriteOut::Background,
+        checkpoint_bytes: 24 << 10,
+        ..options()
+    };
+    for round in 0..20u64 {
+        let (store, _) = Store::open(folder.path(), options()).unwrap();
+        if round > 0 {
+            let last = round * 100 - 1;
+            assert_eq!(trail(&store), entries(last - last % 10..=last), "round {round}");
+        }
+        for number in round * 100..(round + 1) * 100 {
+            leave(&store, number, |batch| {
+                batch.put(&(number % 7).to_le_bytes(), &[1; 3000]).unwrap();
+                if number % 10 == 0 {
+                    batch.turn_trail();
+                }
+            });
+        }
+    }
+}
+
+#[test]
+fn a_trail_goes_with_a_log_that_was_given_up() {
+    let disk = MemoryDisk::new();
+    let store = open(&disk);
+    leave(&store, 1, Batch::turn_trail);
+    store.checkpoint().unwrap();
+    leave(&store, 2, |_| {});
+    drop(store);
+    let log = disk.list().unwrap().into_iter().find(|name| name.ends_with(".wal")).unwrap();
+    disk.remove(&log).unwrap();
+    let options = Options { recovery: Recovery::BestEffort, ..options() };
+    let (store, recovered) = Store::open_on(Arc::new(disk.clone()), options).unwrap();
+    assert!(recovered.lost.is_some());
+    assert_eq!(store.get(b"number").unwrap(), Some(1u64.to_le_bytes().to_vec()));
+    assert_eq!((store.has_trail(), trail(&store)), (false, vec![]));
 }
 
 /// What the trail that counts has behind each commit.

@@ -19,7 +19,8 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use quorate_core::merkle::{EMPTY_ROOT, Hash};
 use quorate_core::state_machine::{
-    Beside, Committed, KeepError, Keeper, ProveError, Prover, RestoreError, Snapshot,
+    Beside, Committed, KeepError, Keeper, MAX_ENTRY_BYTES, ProveError, Prover, RestoreError,
+    Snapshot,
 };
 use quorate_store::lazy_trie::{self, Batch, Hash as TrieHash, Store};
 
@@ -33,6 +34,7 @@ use merged::{Frozen, Merged};
 const NOTE: TrieHash = TrieHash::aside(1 << 64);
 /// A snapshot is taken over in batches of about this many bytes.
 const RESTORED_TOGETHER_BYTES: usize = 4 << 20;
+const _: () = assert!(MAX_ENTRY_BYTES <= lazy_trie::VALUE_LIMIT_BYTES);
 /// With more keys than this, a new store is begun to remove all.
 const DELETED_ONE_BY_ONE: usize = 10_000;
 
@@ -231,7 +233,8 @@ impl Disk {
             (open.noted, open.alone) = (true, true);
             self.shelf.keep_only(open.number);
         }
-        let committed = if open.bare { Committed::Anew } else { Committed::Whole };
+        let trail_bytes = open.store.trail_bytes();
+        let committed = if open.bare { Committed::Anew } else { Committed::Whole { trail_bytes } };
         self.open = Some(open);
         Ok(committed)
     }

@@ -1,7 +1,7 @@
 //! Where the lazy-tries of a replica are: one folder each, numbered in the order they were begun.
 //!
 //! There is more than one while a snapshot is taken over: what was there counts until it is proven. The state that counts is in
-//! the newest folder that has the notes of who executes.
+//! the newest folder that has the note of who executes.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -222,7 +222,8 @@ impl Queues {
                 }
                 // Lanes without a job hash what they have: that costs less than to hash the last ones one by one.
                 let places = messages.each_ref();
-                let hashes = domain.hash_together(platform, &places[..lanes(group.len())]);
+                let hashes =
+                    domain.hash_together(platform, &places[..lanes(platform, group.len())]);
                 for (hash, job) in hashes.iter().zip(group) {
                     blocks[job.block as usize].joins[usize::from(job.join)] = *hash;
                 }

@@ -13,8 +13,8 @@ use crate::merkle::Digest;
 /// No thawed block.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// A thawed block. By child: `entries`, `digests`, `kids`; by join: `joins`, `bits`, `stale`. What a walk looks at in each block comes first, in
-/// one line of the processor's cache.
+/// A thawed block. By child: `entries`, `digests`, `kids`; by join: `joins`, `bits`, `stale`. What leads a walk through a block comes first, in
+/// one line of the processor's cache; behind it lies what it leads to.
 #[derive(Default)]
 #[repr(C, align(64))]
 pub(super) struct Thaw {
