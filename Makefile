@@ -33,7 +33,7 @@ bench-matrix: ## Measure every combination that works, then with one replica dea
 bench-crypto: ## Measure the signature schemes on this machine: a table, or ARGS="-o json".
 	$(CARGO) run $(LOCKED) --release -p quorate-crypto --example bench_crypto -- $(ARGS)
 
-bench-transport: ## What a message between two replicas costs, by its size, over TCP and QUIC.
+bench-transport: ## What a message between two replicas costs, by its size, over TCP, QUIC and UDP.
 	$(CARGO) run $(LOCKED) --release --package quorate-node --example transport_cost -- $(ARGS)
 
 study: ## Run a study of experiments/ in full (NAME=batch-sizes), resumable, and put its table and charts into docs/studies.

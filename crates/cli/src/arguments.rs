@@ -93,7 +93,7 @@ pub struct ChoiceArguments {
     /// Vote once more for a block whose certificate is there; an option of --votes broadcast.
     #[arg(long)]
     second_vote: bool,
-    /// What replicas reach each other by: TLS over TCP, or QUIC. Clients use TLS over TCP with either.
+    /// What replicas reach each other by: TLS over TCP, QUIC, or DTLS over UDP. Clients use TLS over TCP with any.
     #[arg(long, value_name = "NAME", default_value = TransportName::Tcp.name())]
     #[arg(value_parser = named(TransportName::NAMES, TransportName::named))]
     transport: TransportName,

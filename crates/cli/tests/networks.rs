@@ -115,9 +115,9 @@ fn four_replicas_take_at_least_the_delays_of_their_messages() {
 }
 
 #[test]
-fn either_transport_commits_while_packets_are_lost() {
+fn each_transport_commits_while_packets_are_lost() {
     let study = run_study(
-        "[grid]\ntransport = [\"tcp\", \"quic\"]\nbatch = 100\nclients = 2\npayload = \"1KiB\"\n\
+        "[grid]\ntransport = [\"tcp\", \"quic\", \"udp\"]\nbatch = 100\nclients = 2\npayload = \"1KiB\"\n\
          durability = \"os\"\nset.\"view_timeout.base\" = \"2s\"\n\
          [network]\nrtt_ms = [[10]]\nlink = \"loss=1%\"\n\
          [measure]\nduration = \"3s\"\nwarm_up = \"100ms\"\nrepeats = 1\n",
@@ -125,7 +125,7 @@ fn either_transport_commits_while_packets_are_lost() {
     let Some((folder, found)) = study else { return };
     let transports: BTreeSet<_> =
         found.iter().map(|row| row["settings"]["point"]["transport"].as_str().unwrap()).collect();
-    assert_eq!(transports, BTreeSet::from(["quic", "tcp"]));
+    assert_eq!(transports, BTreeSet::from(["quic", "tcp", "udp"]));
     for row in &found {
         assert!(row["figures"]["commands"].as_u64().unwrap() > 0, "{row}");
     }

@@ -1,5 +1,5 @@
 //! What the transport costs between two replicas on this machine, for messages of every size (D9; the
-//! dissertation's figures 4.1 and 4.2), over TCP and over QUIC: `make bench-transport`, with `ARGS=quic` for
+//! dissertation's figures 4.1 and 4.2), over TCP, QUIC and UDP: `make bench-transport`, with `ARGS=quic` for
 //! one of them. Both replicas and the two threads that use
 //! them share the machine's cores.
 

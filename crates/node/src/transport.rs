@@ -34,6 +34,7 @@ mod quic;
 mod socket;
 mod tcp;
 mod tls;
+mod udp;
 mod unreached;
 
 #[cfg(test)]

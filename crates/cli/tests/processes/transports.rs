@@ -1,4 +1,4 @@
-//! Replicas over QUIC, and one that uses another transport than the others.
+//! Replicas over QUIC and UDP, and one that uses another transport than the others.
 
 use crate::cluster::writers::{Shape, Writers, assert_written};
 use crate::cluster::{Cluster, wait_until};
@@ -6,11 +6,21 @@ use crate::cluster::{Cluster, wait_until};
 const SHAPE: Shape = Shape { frame: 10, value_bytes: 64, keys: u64::MAX };
 const ALL: [usize; 4] = [0, 1, 2, 3];
 const QUIC: [&str; 2] = ["--transport", "quic"];
+const UDP: [&str; 2] = ["--transport", "udp"];
 
-/// Replica 0 dials all others, replica 3 is dialled by all, replica 1 does both.
 #[test]
 fn over_quic_replicas_killed_under_load_come_back_and_nothing_is_lost() {
-    let mut cluster = Cluster::start(&QUIC, &["view_timeout.base=300ms"]);
+    replicas_killed_under_load_come_back_and_nothing_is_lost(&QUIC);
+}
+
+#[test]
+fn over_udp_replicas_killed_under_load_come_back_and_nothing_is_lost() {
+    replicas_killed_under_load_come_back_and_nothing_is_lost(&UDP);
+}
+
+/// Replica 0 dials all others, replica 3 is dialled by all, replica 1 does both.
+fn replicas_killed_under_load_come_back_and_nothing_is_lost(transport: &[&str]) {
+    let mut cluster = Cluster::start(transport, &["view_timeout.base=300ms"]);
     let writers = Writers::start(&cluster, 4, SHAPE);
     writers.wait_for(500);
     for victim in [0, 3, 1] {
@@ -32,11 +42,14 @@ fn over_quic_replicas_killed_under_load_come_back_and_nothing_is_lost() {
 
 #[test]
 fn a_replica_with_another_transport_is_not_reached_and_says_what_to_do() {
-    for (all, own, spelled) in [(&[][..], "quic", "QUIC"), (&QUIC[..], "tcp", "TCP")] {
+    for (all, theirs, own, spelled) in [
+        (&[][..], "tcp", "quic", "QUIC"),
+        (&QUIC[..], "quic", "tcp", "TCP"),
+        (&QUIC[..], "quic", "udp", "UDP"),
+    ] {
         let mut cluster = Cluster::new(all, &["view_timeout.base=300ms"]);
         let file = cluster.home(0).join("config/cluster.toml");
         let text = std::fs::read_to_string(&file).unwrap();
-        let theirs = if own == "quic" { "tcp" } else { "quic" };
         let line = format!("\ntransport = \"{theirs}\"\n");
         assert!(text.contains(&line), "{text}");
         std::fs::write(&file, text.replace(&line, &format!("\ntransport = \"{own}\"\n"))).unwrap();

@@ -115,7 +115,7 @@ fn what_is_wrong_with_a_file_names_the_line_and_the_remedy() {
     for (text, says) in [
         ("[grid]\nbatch = []", "the list is empty"),
         ("[grid]\nbatch = -1", "invalid value"),
-        ("[grid]\ntransport = \"udp\"", "there is no \"udp\": expected one of tcp, quic"),
+        ("[grid]\ntransport = \"dtls\"", "there is no \"dtls\": expected one of tcp, quic, udp"),
         ("[grid]\nrate = 0", "above 0"),
         ("[grid]\npayload = \"1 kB\"", "\"1 kB\": expected a whole number and a unit"),
         ("[grid]\nkill = \"now\"", "leader@5s"),

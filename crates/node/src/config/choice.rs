@@ -96,12 +96,14 @@ choice!(
     }
 );
 choice!(
-    /// What connections between replicas are made of. Both show the same keys (RFC 7250).
+    /// What connections between replicas are made of. All show the same keys.
     TransportName {
         /// TLS 1.3 over TCP.
         Tcp = "tcp",
         /// QUIC (RFC 9000), over UDP; TLS 1.3 is part of it.
         Quic = "quic",
+        /// DTLS 1.3 (RFC 9147) over UDP, with retransmission of Quorate's own.
+        Udp = "udp",
     }
 );
 /// The names of the signature schemes.

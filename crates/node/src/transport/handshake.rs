@@ -14,10 +14,10 @@ use super::carrier::Stream;
 use super::counters::{Counters, count};
 use super::framing::{FrameReader, FrameWriter};
 use super::hello::{Hello, MAX_HELLO_BYTES, Refusal, Role};
-use super::tls;
+use super::tls::{self, TlsError};
 
 /// How long it may take whoever is refused to receive our hello, so that it can name the reason.
-const PARTING: Duration = Duration::from_secs(1);
+pub(super) const PARTING: Duration = Duration::from_secs(1);
 
 /// A connection whose other side is known.
 pub(super) struct Established<S> {
@@ -55,6 +55,12 @@ impl HandshakeError {
 impl From<io::Error> for HandshakeError {
     fn from(error: io::Error) -> Self {
         if tls::is_about_a_key(&error) { Self::Key } else { Self::Io(error) }
+    }
+}
+
+impl From<TlsError> for HandshakeError {
+    fn from(error: TlsError) -> Self {
+        Self::Io(io::Error::other(error))
     }
 }
 

@@ -23,6 +23,7 @@ use super::quic::Quic;
 use super::socket::PeerSocket;
 use super::tcp::Tcp;
 use super::tls::Identity;
+use super::udp::Udp;
 use super::unreached::Unreached;
 use super::{Limits, MeshError, Wake};
 
@@ -115,6 +116,10 @@ impl Peers {
             }
             PeerSocket::Quic(socket) => {
                 let carrier = Quic::new(socket, &identity, lower, &limits)?;
+                shared.start(carrier, &identity, seed)
+            }
+            PeerSocket::Udp(socket) => {
+                let carrier = Udp::new(socket, &identity, lower, &limits)?;
                 shared.start(carrier, &identity, seed)
             }
         }

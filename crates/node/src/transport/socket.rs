@@ -14,6 +14,8 @@ pub enum PeerSocket {
     Tcp(TcpListener),
     /// QUIC.
     Quic(UdpSocket),
+    /// DTLS 1.3 over UDP.
+    Udp(UdpSocket),
 }
 
 impl PeerSocket {
@@ -27,6 +29,9 @@ impl PeerSocket {
             TransportName::Quic => {
                 Self::Quic(tokio::net::UdpSocket::bind(address).await?.into_std()?)
             }
+            TransportName::Udp => {
+                Self::Udp(tokio::net::UdpSocket::bind(address).await?.into_std()?)
+            }
         })
     }
 
@@ -36,6 +41,7 @@ impl PeerSocket {
         match self {
             Self::Tcp(_) => TransportName::Tcp,
             Self::Quic(_) => TransportName::Quic,
+            Self::Udp(_) => TransportName::Udp,
         }
     }
 
@@ -46,7 +52,7 @@ impl PeerSocket {
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         match self {
             Self::Tcp(listener) => listener.local_addr(),
-            Self::Quic(socket) => socket.local_addr(),
+            Self::Quic(socket) | Self::Udp(socket) => socket.local_addr(),
         }
     }
 }

@@ -17,6 +17,13 @@ macro_rules! over_each_transport {
                 super::$name(super::TransportName::Quic).await;
             })*
         }
+
+        mod udp {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                super::$name(super::TransportName::Udp).await;
+            })*
+        }
     };
 }
 
@@ -27,6 +34,7 @@ mod hostile_peers;
 mod peers;
 mod quic;
 mod reached;
+mod udp;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -94,6 +102,7 @@ struct Plan {
 enum Kept {
     Tcp(std::net::TcpListener),
     Quic(std::net::UdpSocket),
+    Udp(std::net::UdpSocket),
 }
 
 impl Kept {
@@ -110,6 +119,11 @@ impl Kept {
                 let address = socket.local_addr().unwrap();
                 (Self::Quic(socket), address)
             }
+            TransportName::Udp => {
+                let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+                let address = socket.local_addr().unwrap();
+                (Self::Udp(socket), address)
+            }
         }
     }
 
@@ -119,6 +133,7 @@ impl Kept {
                 PeerSocket::Tcp(TcpListener::from_std(listener.try_clone().unwrap()).unwrap())
             }
             Self::Quic(socket) => PeerSocket::Quic(socket.try_clone().unwrap()),
+            Self::Udp(socket) => PeerSocket::Udp(socket.try_clone().unwrap()),
         }
     }
 }
@@ -215,6 +230,9 @@ async fn raw_peer(plan: &Plan, server: u8, me: u8) -> Box<dyn Bytewise> {
         Kept::Tcp(_) => Box::new(raw(address, key, Some(identity(me))).await),
         Kept::Quic(_) => {
             Box::new(super::quic::raw(address, &identity(me), key, &plan.limits).await.unwrap())
+        }
+        Kept::Udp(_) => {
+            Box::new(super::udp::raw(address, &identity(me), key, &plan.limits).await.unwrap())
         }
     }
 }

@@ -4,6 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use ::aws_lc_rs::signature;
 use quorate_core::Digest;
 use quorate_core::crypto::{ClientSigner as _, PublicKey};
 use quorate_crypto::SecretKey;
@@ -67,10 +68,17 @@ impl Identity {
         Ok(Self { certified: Arc::new(certified), key, restart_secret })
     }
 
-    /// Known to this replica alone, the same after a restart: what QUIC's stateless resets are made
-    /// with.
+    /// Known to this replica alone, the same after a restart: what whoever asks for a connection of before is
+    /// told with that it is gone (QUIC's stateless resets, and UDP's).
     pub(super) fn restart_secret(&self) -> &Digest {
         &self.restart_secret
+    }
+
+    /// Signs `message` with the transport key.
+    pub(super) fn sign(&self, message: &[u8]) -> Result<Vec<u8>, TlsError> {
+        let signer = self.certified.key.choose_scheme(&[SignatureScheme::ED25519]);
+        let signer = signer.ok_or_else(|| Error::General("the key does not sign".to_owned()))?;
+        Ok(signer.sign(message)?)
     }
 
     /// The public half: what others pin.
@@ -97,6 +105,12 @@ fn spki(key: &PublicKey) -> [u8; 44] {
 pub(super) fn key_of(presented: &[u8]) -> Option<PublicKey> {
     let key = presented.strip_prefix(SPKI_PREFIX.as_slice())?;
     Some(PublicKey(key.try_into().ok()?))
+}
+
+/// Whether `key` has signed `message`.
+pub(super) fn has_signed(key: &PublicKey, message: &[u8], signature: &[u8]) -> bool {
+    let key = signature::UnparsedPublicKey::new(&signature::ED25519, &key.0);
+    key.verify(message, signature).is_ok()
 }
 
 fn provider() -> Arc<CryptoProvider> {

@@ -80,13 +80,14 @@ impl Unreached {
         match self.transport {
             TransportName::Tcp => "TCP",
             TransportName::Quic => "QUIC",
+            TransportName::Udp => "UDP",
         }
     }
 
     fn packets(&self) -> &'static str {
         match self.transport {
             TransportName::Tcp => "TCP",
-            TransportName::Quic => "UDP",
+            TransportName::Quic | TransportName::Udp => "UDP",
         }
     }
 }

@@ -98,8 +98,8 @@ pub(in crate::config) static SCHEMA: Schema = Schema {
             key: "transport",
             kind: Kind::Choice(TransportName::NAMES),
             preset: Preset::Is("tcp"),
-            comment: "What replicas reach each other by: TLS over TCP, or QUIC, at the UDP port of the same\n\
-                      number. Clients use TLS over TCP with either.",
+            comment: "What replicas reach each other by: TLS over TCP; or QUIC or DTLS, at the UDP port of the\n\
+                      same number. Clients use TLS over TCP with any.",
         },
         Field {
             key: "application",

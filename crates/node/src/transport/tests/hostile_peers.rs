@@ -58,6 +58,15 @@ async fn random_bytes_harm_nobody(transport: TransportName) {
                     udp.send_to(&bytes, address).unwrap();
                 }
             }
+            TransportName::Udp => {
+                // As it is, and as each kind there is: asks, openings, records.
+                for kind in [None, Some(1), Some(2), Some(3), Some(4), Some(22), Some(0x2f)] {
+                    if let (Some(first), Some(kind)) = (bytes.first_mut(), kind) {
+                        *first = kind;
+                    }
+                    udp.send_to(&bytes, address).unwrap();
+                }
+            }
         }
     }
     serves(&plan, &mut node).await;
@@ -79,6 +88,14 @@ async fn who_says_nothing_is_let_go(transport: TransportName) {
             let limits = Limits { handshake: PATIENCE, ..plan.limits };
             let (address, zero) = (&member.address, identity(0));
             let silent = super::super::quic::raw(address, &zero, member.key, &limits).await.ok();
+            until("counted", || value(&node.counters.handshake_timeout) == 1).await;
+            drop(silent);
+        }
+        TransportName::Udp => {
+            // Nothing behind the proof.
+            let limits = Limits { handshake: PATIENCE, ..plan.limits };
+            let (address, zero) = (&member.address, identity(0));
+            let silent = super::super::udp::raw(address, &zero, member.key, &limits).await.ok();
             until("counted", || value(&node.counters.handshake_timeout) == 1).await;
             drop(silent);
         }

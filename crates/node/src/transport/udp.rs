@@ -1,0 +1,257 @@
+//! UDP with DTLS 1.3 (RFC 9147), and retransmission of our own (the slides on UDP: `U1` to `U3`, `U6`).
+//!
+//! ```text
+//! messages ─► exchange: pieces, packets, acknowledgements ─► channel: DTLS ─► datagrams ─► the other side's door
+//! ```
+//!
+//! What it has that TCP and QUIC have not: a message does not wait for a lost piece of another one. What it has
+//! not: a handshake in one round trip. It takes three: a token, DTLS, and who is there; connections between replicas last.
+//!
+//! A module each: [`door`] knows who may come in, [`channel`] seals and opens, [`exchange`] sends again what was lost
+//! (with [`packet`], [`outgoing`], [`incoming`], [`path`]), [`stream`] is what links read and write.
+
+mod channel;
+mod datagrams;
+mod door;
+mod exchange;
+mod incoming;
+mod outgoing;
+mod packet;
+mod path;
+mod ranges;
+mod stream;
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::time::Duration;
+
+use quorate_core::crypto::PublicKey;
+use tokio::sync::{Mutex, mpsc};
+use tokio::task::JoinSet;
+
+use self::channel::{Certificate, PROOF_BYTES, Side};
+use self::datagrams::{Datagrams, Received};
+use self::door::{Door, Nonce, Secret, Session};
+use self::stream::Way;
+use super::carrier::Carrier;
+use super::handshake::{Established, HandshakeError, PARTING, greet, within};
+use super::hello::Hello;
+use super::tls::{Identity, TlsError};
+use super::{Limits, MeshError};
+
+pub(super) use self::stream::Stream;
+
+/// First pause until a token is asked for again; then twice as long, up to the longest.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_millis(400);
+/// Most addresses of a name that are tried.
+const MAX_ADDRESSES: usize = 8;
+/// Sessions that wait to be let in.
+const WAITING: usize = 64;
+/// What is answered to a key that is not let in.
+const REFUSED: &[u8] = b"key";
+
+/// What shows who is here, and in what way.
+struct Mine {
+    identity: Identity,
+    certificate: Certificate,
+}
+
+impl Mine {
+    fn new(identity: &Identity, limits: &Limits) -> Result<Self, TlsError> {
+        Ok(Self { identity: identity.clone(), certificate: Certificate::new(limits)? })
+    }
+}
+
+/// Where UDP sessions arrive.
+pub(super) struct Udp {
+    arrivals: Mutex<mpsc::Receiver<Session>>,
+    allowed: Arc<Vec<PublicKey>>,
+    mine: Arc<Mine>,
+    /// The door, until nobody is behind it any more.
+    serving: JoinSet<()>,
+}
+
+/// Somebody who has shown its address.
+pub(super) struct Arrival {
+    session: Session,
+    allowed: Arc<Vec<PublicKey>>,
+    mine: Arc<Mine>,
+}
+
+/// What it takes to dial.
+pub(super) struct Dials {
+    mine: Mine,
+    key: PublicKey,
+}
+
+impl Udp {
+    /// Those who come to `socket` are shown `identity`, and must show a key among `allowed`.
+    pub(super) fn new(
+        socket: UdpSocket,
+        identity: &Identity,
+        allowed: Vec<PublicKey>,
+        limits: &Limits,
+    ) -> Result<Self, MeshError> {
+        let (sender, arrivals) = mpsc::channel(WAITING);
+        let datagrams = Arc::new(Datagrams::new(socket)?);
+        let secret = *identity.restart_secret();
+        let door = Door::new(datagrams, secret, limits.connections, sender)?;
+        let mut serving = JoinSet::new();
+        serving.spawn(door.serve());
+        let mine = Arc::new(Mine::new(identity, limits)?);
+        Ok(Self { arrivals: Mutex::new(arrivals), allowed: Arc::new(allowed), mine, serving })
+    }
+}
+
+impl Carrier for Udp {
+    type Stream = Stream;
+    type Arrival = Arrival;
+    type Way = Dials;
+
+    async fn arrival(&self) -> io::Result<(Arrival, IpAddr)> {
+        let session = self.arrivals.lock().await.recv().await;
+        let session = session.ok_or(io::ErrorKind::NotConnected)?;
+        let address = session.address.ip().to_canonical();
+        let (allowed, mine) = (Arc::clone(&self.allowed), Arc::clone(&self.mine));
+        Ok((Arrival { session, allowed, mine }, address))
+    }
+
+    async fn receive(
+        Arrival { session, allowed, mine }: Arrival,
+        hello: Hello,
+        limits: Limits,
+    ) -> Result<Established<Stream>, HandshakeError> {
+        within(&limits, async {
+            let mut stream = Stream::new(Way::Shared(session), Side::Server, &mine.certificate);
+            stream.opened().await?;
+            let proof = stream.message().await?;
+            let key = stream.opened().await?.proven(&proof);
+            let Some(key) = key.filter(|key| allowed.contains(key)) else {
+                stream.send(REFUSED);
+                let _ = tokio::time::timeout(PARTING, stream.finish()).await;
+                return Err(HandshakeError::Key);
+            };
+            let proof = stream.opened().await?.proof(&mine.identity)?;
+            let mark = stream.mark();
+            stream.send(&[&proof[..], &mark].concat());
+            met(stream, key, hello, &limits).await
+        })
+        .await
+    }
+
+    fn way(identity: &Identity, key: PublicKey) -> Result<Dials, TlsError> {
+        Ok(Dials { mine: Mine::new(identity, &Limits::peers())?, key })
+    }
+
+    async fn dial(
+        way: &Dials,
+        address: &str,
+        hello: Hello,
+        limits: Limits,
+    ) -> Result<Established<Stream>, HandshakeError> {
+        let opened = connect(address, &limits).await?;
+        within(&limits, async {
+            let stream = proven(opened, way).await?;
+            met(stream, way.key, hello, &limits).await
+        })
+        .await
+    }
+
+    fn close(self) -> impl Future<Output = ()> + Send {
+        // Nobody else takes arrivals by now; those who are here go on hearing.
+        self.arrivals.into_inner().close();
+        let serving = self.serving;
+        async move { drop(serving) }
+    }
+}
+
+/// Says hello over a connection whose other end has shown `key`.
+async fn met(
+    stream: Stream,
+    key: PublicKey,
+    hello: Hello,
+    limits: &Limits,
+) -> Result<Established<Stream>, HandshakeError> {
+    let mut established = greet(stream, Some(key), hello, limits).await?;
+    established.stream.open_up(limits.frame_bytes);
+    Ok(established)
+}
+
+/// Somebody who has given a token.
+struct Opened {
+    datagrams: Arc<Datagrams>,
+    address: SocketAddr,
+    opening: Vec<u8>,
+}
+
+/// Opens the channel, and shows and is shown who is there.
+async fn proven(opened: Opened, way: &Dials) -> Result<Stream, HandshakeError> {
+    let Opened { datagrams, address, opening } = opened;
+    let received = Box::default();
+    let own = Way::Own { datagrams, address, received, opening };
+    let mut stream = Stream::new(own, Side::Client, &way.mine.certificate);
+    let proof = stream.opened().await?.proof(&way.mine.identity)?;
+    stream.send(&proof);
+    let answer = stream.message().await?;
+    let shown = answer.split_at_checked(PROOF_BYTES);
+    let Some((proof, mark)) = shown else { return Err(HandshakeError::Key) };
+    if stream.opened().await?.proven(proof) != Some(way.key) {
+        return Err(HandshakeError::Key);
+    }
+    if let Ok(mark) = Secret::try_from(mark) {
+        stream.expect(mark);
+    }
+    Ok(stream)
+}
+
+/// Asks the addresses that `address` stands for; the first that answers is it.
+async fn connect(address: &str, limits: &Limits) -> Result<Opened, HandshakeError> {
+    let found = tokio::net::lookup_host(address).await.map_err(HandshakeError::Unreachable)?;
+    let addresses: Vec<SocketAddr> = found.take(MAX_ADDRESSES).collect();
+    let patience = limits.handshake / addresses.len().max(1) as u32;
+    let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    for address in addresses {
+        match tokio::time::timeout(patience, ask(address)).await {
+            Ok(Ok(opened)) => return Ok(opened),
+            Ok(Err(error)) => last = error,
+            Err(_) => last = io::ErrorKind::TimedOut.into(),
+        }
+    }
+    Err(HandshakeError::Unreachable(last))
+}
+
+/// Asks until there is an answer.
+async fn ask(address: SocketAddr) -> io::Result<Opened> {
+    let here: IpAddr = match address {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let datagrams = Arc::new(Datagrams::new(UdpSocket::bind((here, 0))?)?);
+    let mut nonce = Nonce::default();
+    getrandom::fill(&mut nonce).map_err(io::Error::other)?;
+    let question = door::ask(nonce);
+    let (mut received, mut pause) = (Received::default(), FIRST_PAUSE);
+    loop {
+        datagrams.send(address, &question, question.len());
+        let answer = datagrams.answer(&mut received, address, |bytes| door::token(bytes, nonce));
+        if let Ok(token) = tokio::time::timeout(pause, answer).await {
+            let opening = door::opening(nonce, token?).to_vec();
+            return Ok(Opened { datagrams, address, opening });
+        }
+        pause = LONGEST_PAUSE.min(pause * 2);
+    }
+}
+
+/// A connection without anything on top, for tests that misbehave.
+#[cfg(test)]
+pub(super) async fn raw(
+    address: &str,
+    identity: &Identity,
+    key: PublicKey,
+    limits: &Limits,
+) -> Result<Stream, HandshakeError> {
+    let way = Udp::way(identity, key).expect("a way");
+    proven(connect(address, limits).await?, &way).await
+}

@@ -1,0 +1,314 @@
+//! What is sealed and opened: DTLS 1.3 (RFC 9147), and who is at the other end of it.
+//!
+//! DTLS libraries want certificates with ECDSA keys, replicas have Ed25519 keys that the others know. So each
+//! process makes a certificate for itself, and the first message through the channel is a [proof](Proof): the
+//! transport key, and its signature of both certificates. The handshake has shown that the other end has its certificate's
+//! key, so a proof is of use in channels between these two certificates alone.
+//!
+//! Roles are fixed (`U2`): who dials is DTLS's client, and the replica with the lower id dials.
+
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use dimpl::crypto::Dtls13CipherSuite;
+use dimpl::{Config, Dtls, DtlsCertificate, Output};
+use quorate_core::Digest;
+use quorate_core::crypto::PublicKey;
+use rcgen::{CertificateParams, KeyPair, PKCS_ECDSA_P256_SHA256};
+
+use super::super::Limits;
+use super::super::tls::{self, Identity, TlsError};
+use super::exchange::RECORD_BYTES;
+use super::path::LEAST_BYTES;
+
+/// First pause until a part of the handshake is sent again.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+/// How often: the limit's time ends it earlier.
+const RETRIES: usize = 10;
+/// The longest record that is read or written here.
+const LONGEST_RECORD_BYTES: usize = 8 << 10;
+const KEY_BYTES: usize = 32;
+const SIGNATURE_BYTES: usize = 64;
+/// Length of a [`Proof`].
+pub(super) const PROOF_BYTES: usize = KEY_BYTES + SIGNATURE_BYTES;
+
+/// Who is DTLS's client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    /// Whoever dials.
+    Client,
+    /// Whoever is dialled.
+    Server,
+}
+
+/// A key of this process's own, for DTLS.
+pub(super) struct Certificate {
+    certificate: DtlsCertificate,
+    config: Arc<Config>,
+}
+
+impl Certificate {
+    /// A new one.
+    pub(super) fn new(limits: &Limits) -> Result<Self, TlsError> {
+        let refused = |error: &dyn std::fmt::Display| {
+            TlsError::from(rustls::Error::General(format!("a certificate for DTLS: {error}")))
+        };
+        let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(|e| refused(&e))?;
+        let params = CertificateParams::default();
+        let certificate = params.self_signed(&key).map_err(|e| refused(&e))?;
+        let suites =
+            [Dtls13CipherSuite::AES_128_GCM_SHA256, Dtls13CipherSuite::CHACHA20_POLY1305_SHA256];
+        let config = Config::builder()
+            .mtu(LEAST_BYTES)
+            .dtls13_cipher_suites(&suites)
+            // Who dials has shown its address before (see the door).
+            .use_server_cookie(false)
+            .flight_start_rto(FIRST_PAUSE)
+            .flight_retries(RETRIES)
+            .handshake_timeout(limits.handshake)
+            .build()
+            .map_err(|e| refused(&e))?;
+        let certificate = DtlsCertificate {
+            certificate: certificate.der().to_vec(),
+            private_key: key.serialize_der(),
+        };
+        Ok(Self { certificate, config: Arc::new(config) })
+    }
+
+    fn digest(&self) -> Digest {
+        Digest::of("quorate certificate", &self.certificate.certificate)
+    }
+}
+
+/// What came out of a channel.
+pub(super) enum Yield<'a> {
+    /// A datagram to be sent.
+    Sealed(&'a [u8]),
+    /// What the other side sent.
+    Opened(&'a [u8]),
+}
+
+/// One end of a channel.
+pub(super) struct Channel {
+    dtls: Dtls,
+    side: Side,
+    mine: Digest,
+    theirs: Option<Digest>,
+    is_open: bool,
+    /// The other side has said that it closes it.
+    is_closed: bool,
+    record: Vec<u8>,
+    deadline: Option<Instant>,
+}
+
+impl Channel {
+    pub(super) fn new(side: Side, certificate: &Certificate, now: Instant) -> Self {
+        let config = Arc::clone(&certificate.config);
+        let mut dtls = Dtls::new_13(config, certificate.certificate.clone(), now);
+        dtls.set_active(side == Side::Client);
+        // The library panics where it is not told the time before the first datagram. What this returns is said again
+        // by the next tick.
+        let _ = dtls.handle_timeout(now);
+        Self {
+            dtls,
+            side,
+            mine: certificate.digest(),
+            theirs: None,
+            is_open: false,
+            is_closed: false,
+            record: vec![0; LONGEST_RECORD_BYTES],
+            deadline: None,
+        }
+    }
+
+    /// Whether the handshake is done.
+    pub(super) fn is_open(&self) -> bool {
+        self.is_open
+    }
+
+    /// Whether the other side has closed it.
+    pub(super) fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+
+    /// When to [`tick`](Self::tick) next.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.deadline
+    }
+
+    /// Takes note of the time.
+    pub(super) fn tick(&mut self, now: Instant) -> io::Result<()> {
+        self.dtls.handle_timeout(now).map_err(broken)
+    }
+
+    /// Takes a datagram. What came of it is to be [yielded](Self::yield_all).
+    pub(super) fn open(&mut self, datagram: &[u8]) -> io::Result<()> {
+        self.dtls.handle_packet(datagram).map_err(broken)
+    }
+
+    /// Seals a packet, once the channel is open. The datagram is to be [yielded](Self::yield_all).
+    pub(super) fn seal(&mut self, packet: &[u8]) -> io::Result<()> {
+        self.dtls.send_application_data(packet).map(|_| ()).map_err(broken)
+    }
+
+    /// Says that nothing more will come.
+    pub(super) fn close(&mut self) -> io::Result<()> {
+        self.dtls.close().map_err(broken)
+    }
+
+    /// Hands out all that there is.
+    pub(super) fn yield_all(&mut self, mut each: impl FnMut(Yield<'_>)) {
+        loop {
+            match self.dtls.poll_output(&mut self.record) {
+                Output::Packet(datagram) => each(Yield::Sealed(datagram)),
+                Output::ApplicationData(packet) => each(Yield::Opened(packet)),
+                Output::PeerCert(der) => {
+                    self.theirs = Some(Digest::of("quorate certificate", der));
+                }
+                Output::Connected => self.is_open = true,
+                Output::CloseNotify => self.is_closed = true,
+                // A record has 16 KiB and a little at most.
+                Output::BufferTooSmall { needed } => self.record.resize(needed, 0),
+                Output::Timeout(at) => {
+                    self.deadline = Some(at);
+                    return;
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// What the holder of a key signs: which side it is, and both certificates.
+    fn statement(&self, side: Side) -> Option<Vec<u8>> {
+        let (theirs, mine) = (self.theirs?, self.mine);
+        let (role, holder, other) = match side == self.side {
+            true => (self.side, mine, theirs),
+            false => (side, theirs, mine),
+        };
+        let role: &[u8] = match role {
+            Side::Client => b"quorate udp dials\0",
+            Side::Server => b"quorate udp is dialled\0",
+        };
+        Some([role, &holder.0, &other.0].concat())
+    }
+
+    /// Proves who is at this end.
+    pub(super) fn proof(&self, identity: &Identity) -> Result<Vec<u8>, TlsError> {
+        let statement = self.statement(self.side).unwrap_or_default();
+        let signature = identity.sign(&statement)?;
+        Ok([&identity.key().0[..], &signature].concat())
+    }
+
+    /// Who is at the other end, if that is proven.
+    pub(super) fn proven(&self, proof: &[u8]) -> Option<PublicKey> {
+        let (key, signature) = proof.split_first_chunk::<KEY_BYTES>()?;
+        let other = if self.side == Side::Client { Side::Server } else { Side::Client };
+        let key = PublicKey(*key);
+        tls::has_signed(&key, &self.statement(other)?, signature).then_some(key)
+    }
+}
+
+fn broken(error: dimpl::Error) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("DTLS: {error}"))
+}
+
+const _: () = assert!(LONGEST_RECORD_BYTES > 6500 + RECORD_BYTES);
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use quorate_crypto::SecretKey;
+
+    use super::*;
+
+    fn identity(number: u8) -> Identity {
+        Identity::new(&SecretKey::from_seed(&[number; 32])).unwrap()
+    }
+
+    /// Two ends whose datagrams reach each other.
+    fn pair(certificates: [&Certificate; 2]) -> [Channel; 2] {
+        let now = Instant::now();
+        let mut ends = [
+            Channel::new(Side::Client, certificates[0], now),
+            Channel::new(Side::Server, certificates[1], now),
+        ];
+        while !ends.iter().all(Channel::is_open) {
+            (0..2).for_each(|from| carry(&mut ends, from));
+        }
+        ends
+    }
+
+    /// Carries datagrams over.
+    fn carry(ends: &mut [Channel; 2], from: usize) {
+        let mut datagrams = Vec::new();
+        ends[from].yield_all(|out| {
+            if let Yield::Sealed(datagram) = out {
+                datagrams.push(datagram.to_vec());
+            }
+        });
+        for datagram in datagrams {
+            assert!(datagram.len() <= LEAST_BYTES);
+            ends[1 - from].open(&datagram).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_proof_names_who_is_at_the_other_end_of_this_channel_alone() {
+        let certificates = [(); 3].map(|()| Certificate::new(&Limits::peers()).unwrap());
+        let [client, server] = pair([&certificates[0], &certificates[1]]);
+        let proof = client.proof(&identity(1)).unwrap();
+        assert_eq!(proof.len(), PROOF_BYTES);
+        assert_eq!(server.proven(&proof), Some(identity(1).key()));
+        assert_eq!(client.proven(&proof), None, "it is of the other side");
+        let [_, other] = pair([&certificates[0], &certificates[2]]);
+        assert_eq!(other.proven(&proof), None, "it is for another certificate");
+        let stolen = [&identity(2).key().0[..], &proof[KEY_BYTES..]].concat();
+        assert_eq!(server.proven(&stolen), None);
+    }
+
+    /// A datagram on its way: which one, flipped where, cut where.
+    type Harm = (usize, usize, u8, usize);
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(200))]
+
+        /// Datagrams that are changed, cut, doubled and out of order end a channel or are passed over.
+        #[test]
+        fn harmed_datagrams_do_no_harm(
+            harms in proptest::collection::vec(
+                (0usize..8, 0usize..1200, any::<u8>(), prop_oneof![Just(usize::MAX), 0usize..1200]),
+                1..30,
+            ),
+        ) {
+            let now = Instant::now();
+            let certificate = Certificate::new(&Limits::peers()).unwrap();
+            let mut ends = [Side::Client, Side::Server].map(|side| Channel::new(side, &certificate, now));
+            let mut seen: [Vec<Vec<u8>>; 2] = [Vec::new(), Vec::new()];
+            for (place, harm) in harms.into_iter().enumerate() {
+                let (from, harm): (usize, Harm) = (place % 2, harm);
+                if ends[from].is_open() && ends[from].seal(b"packet").is_err() {
+                    break;
+                }
+                ends[from].yield_all(|out| {
+                    if let Yield::Sealed(datagram) = out {
+                        seen[from].push(datagram.to_vec());
+                    }
+                });
+                // The newest as it is, and an old one harmed.
+                let newest = seen[from].last().cloned().unwrap_or_default();
+                let (back, at, flipped, cut) = harm;
+                let mut harmed = seen[from].iter().rev().nth(back).cloned().unwrap_or_default();
+                if let Some(byte) = harmed.get_mut(at) {
+                    *byte ^= flipped;
+                }
+                harmed.truncate(cut);
+                let to = &mut ends[1 - from];
+                if to.tick(now).and_then(|()| to.open(&harmed)).and_then(|()| to.open(&newest)).is_err() {
+                    break;
+                }
+                to.yield_all(|_| {});
+            }
+        }
+    }
+}

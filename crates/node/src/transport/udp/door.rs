@@ -1,0 +1,333 @@
+//! Where others arrive: one socket for all, told apart by their addresses.
+//!
+//! In front of DTLS, and told from it by their first byte (DTLS's are 20 to 63: RFC 7983), are four kinds of datagrams:
+//!
+//! | first byte | | from | then |
+//! |---|---|---|---|
+//! | 1 | ask | who dials | nonce [8], zeros to 64 bytes |
+//! | 2 | token | who is dialled | nonce [8], token [16] |
+//! | 3 | open | who dials | nonce [8], token [16], a datagram of DTLS |
+//! | 4 | gone | who is dialled | mark [16] |
+//!
+//! **No place for made-up addresses.** Whoever asks gets a token, a hash of its address with a secret, and less than
+//! it sent. Nothing is kept of it until it shows the token. (DTLS's own cookie would do as much; the library
+//! keeps a session for each that asks.)
+//!
+//! **Gone.** After a restart, datagrams of sessions of before arrive. They are answered with the session's mark, which
+//! whoever has the session was told through it, and nobody else knows.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use quorate_core::Digest;
+use tokio::sync::mpsc;
+
+use super::datagrams::{Burst, Datagrams, Received};
+
+const ASK: u8 = 1;
+const TOKEN: u8 = 2;
+const OPEN: u8 = 3;
+const GONE: u8 = 4;
+/// An ask is longer than what it is answered with.
+const ASK_BYTES: usize = 64;
+const NONCE_BYTES: usize = 8;
+const SECRET_BYTES: usize = 16;
+/// What stands in front of a datagram of DTLS until it was answered.
+const OPENING_BYTES: usize = 1 + NONCE_BYTES + SECRET_BYTES;
+/// A token holds in its period and the next.
+const PERIOD: Duration = Duration::from_secs(16);
+/// The first bytes of DTLS.
+const DTLS: std::ops::RangeInclusive<u8> = 20..=63;
+/// Shorter than any record of a session, and longer than what it is answered with.
+const RECORD_BYTES: usize = 1 + SECRET_BYTES + 4;
+/// What waits for a session that does not read.
+const WAITING_BYTES: usize = 1 << 20;
+const WAITING_BURSTS: usize = 256;
+
+/// What tells one attempt to dial from another.
+pub(super) type Nonce = [u8; NONCE_BYTES];
+/// A token or a mark.
+pub(super) type Secret = [u8; SECRET_BYTES];
+
+/// Asks for a token.
+pub(super) fn ask(nonce: Nonce) -> [u8; ASK_BYTES] {
+    let mut datagram = [0; ASK_BYTES];
+    datagram[0] = ASK;
+    datagram[1..=NONCE_BYTES].copy_from_slice(&nonce);
+    datagram
+}
+
+/// The token in an answer to [`ask`].
+pub(super) fn token(datagram: &[u8], nonce: Nonce) -> Option<Secret> {
+    let (&kind, rest) = datagram.split_first()?;
+    let (echo, token) = rest.split_first_chunk::<NONCE_BYTES>()?;
+    (kind == TOKEN && *echo == nonce).then_some(token)?.try_into().ok()
+}
+
+/// What a datagram of DTLS begins with until the other side has answered one.
+pub(super) fn opening(nonce: Nonce, token: Secret) -> [u8; OPENING_BYTES] {
+    let mut opening = [0; OPENING_BYTES];
+    opening[0] = OPEN;
+    opening[1..=NONCE_BYTES].copy_from_slice(&nonce);
+    opening[1 + NONCE_BYTES..].copy_from_slice(&token);
+    opening
+}
+
+/// Whether this is for the channel.
+pub(super) fn is_dtls(datagram: &[u8]) -> bool {
+    datagram.first().is_some_and(|first| DTLS.contains(first))
+}
+
+/// The mark, if this says that the session is gone.
+pub(super) fn gone(datagram: &[u8]) -> Option<Secret> {
+    let (&kind, mark) = datagram.split_first()?;
+    (kind == GONE).then_some(mark)?.try_into().ok()
+}
+
+/// Datagrams for one session.
+#[derive(Debug)]
+struct Waiting {
+    bytes: Bytes,
+    each: usize,
+}
+
+/// One that is known by its address.
+#[derive(Debug)]
+struct Known {
+    nonce: Nonce,
+    sender: mpsc::Sender<Waiting>,
+    waiting: Arc<AtomicUsize>,
+}
+
+impl Known {
+    /// Passes datagrams on, if there is room.
+    fn pass(&self, bytes: Bytes, each: usize) {
+        let length = bytes.len();
+        if self.waiting.fetch_add(length, Ordering::Relaxed) + length > WAITING_BYTES
+            || self.sender.try_send(Waiting { bytes, each }).is_err()
+        {
+            self.waiting.fetch_sub(length, Ordering::Relaxed);
+        }
+    }
+}
+
+type Sessions = Mutex<HashMap<SocketAddr, Known>>;
+
+fn locked(sessions: &Sessions) -> MutexGuard<'_, HashMap<SocketAddr, Known>> {
+    sessions.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A session's part of the socket. Dropping it ends the session.
+pub(super) struct Session {
+    pub(super) datagrams: Arc<Datagrams>,
+    pub(super) address: SocketAddr,
+    /// What the other side is to be told of.
+    pub(super) mark: Secret,
+    nonce: Nonce,
+    receiver: mpsc::Receiver<Waiting>,
+    waiting: Arc<AtomicUsize>,
+    sessions: Arc<Sessions>,
+}
+
+impl Session {
+    /// What has come, or `None` if a newer session of the same address took over.
+    pub(super) fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<Option<(Bytes, usize)>> {
+        let Some(Waiting { bytes, each }) = ready!(self.receiver.poll_recv(cx)) else {
+            return Poll::Ready(None);
+        };
+        self.waiting.fetch_sub(bytes.len(), Ordering::Relaxed);
+        Poll::Ready(Some((bytes, each)))
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        let mut sessions = locked(&self.sessions);
+        if sessions.get(&self.address).is_some_and(|known| known.nonce == self.nonce) {
+            sessions.remove(&self.address);
+        }
+    }
+}
+
+/// The socket that others arrive at.
+pub(super) struct Door {
+    datagrams: Arc<Datagrams>,
+    sessions: Arc<Sessions>,
+    most_sessions: usize,
+    /// For tokens: of this process.
+    secret: Digest,
+    /// For marks: the same after a restart.
+    restart_secret: Digest,
+    began: Instant,
+    arrivals: mpsc::Sender<Session>,
+}
+
+impl Door {
+    /// What others send to `datagrams` goes to their sessions; new ones to `arrivals`.
+    pub(super) fn new(
+        datagrams: Arc<Datagrams>,
+        restart_secret: Digest,
+        most_sessions: usize,
+        arrivals: mpsc::Sender<Session>,
+    ) -> io::Result<Self> {
+        let mut secret = Digest::default();
+        getrandom::fill(&mut secret.0).map_err(io::Error::other)?;
+        let (sessions, began) = (Arc::default(), Instant::now());
+        Ok(Self { datagrams, sessions, most_sessions, secret, restart_secret, began, arrivals })
+    }
+
+    /// Goes on until it is dropped.
+    pub(super) async fn serve(self) {
+        let mut received = Received::default();
+        loop {
+            let burst = std::future::poll_fn(|cx| {
+                self.receive(cx, &mut received).map(|burst| burst.is_ok())
+            });
+            if !burst.await {
+                // The system is short of something.
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+    }
+
+    fn receive(&self, cx: &mut Context<'_>, received: &mut Received) -> Poll<io::Result<()>> {
+        let burst = ready!(self.datagrams.poll_receive(cx, received))?;
+        let Burst { from, bytes, each } = burst;
+        if is_dtls(bytes) {
+            match locked(&self.sessions).get(&from) {
+                Some(known) => known.pass(Bytes::copy_from_slice(bytes), each),
+                None => self.say_gone(from, bytes),
+            }
+        } else {
+            bytes.chunks(each).for_each(|datagram| self.in_front(from, datagram));
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn say_gone(&self, to: SocketAddr, bytes: &[u8]) {
+        if bytes.len() >= RECORD_BYTES {
+            let mut datagram = [GONE; 1 + SECRET_BYTES];
+            datagram[1..].copy_from_slice(&mark(&self.restart_secret, to));
+            self.datagrams.send(to, &datagram, datagram.len());
+        }
+    }
+
+    fn in_front(&self, from: SocketAddr, datagram: &[u8]) {
+        let Some((kind, rest)) = datagram.split_first() else { return };
+        let Some((&nonce, rest)) = rest.split_first_chunk::<NONCE_BYTES>() else { return };
+        match *kind {
+            ASK if datagram.len() >= ASK_BYTES => {
+                let mut answer = opening(nonce, self.token(self.period(), from, nonce));
+                answer[0] = TOKEN;
+                self.datagrams.send(from, &answer, answer.len());
+            }
+            OPEN => {
+                let Some((token, sealed)) = rest.split_first_chunk::<SECRET_BYTES>() else {
+                    return;
+                };
+                let now = self.period();
+                let holds = |period| *token == self.token(period, from, nonce);
+                if (holds(now) || now.checked_sub(1).is_some_and(holds)) && is_dtls(sealed) {
+                    self.open(from, nonce, Bytes::copy_from_slice(sealed));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A datagram of somebody whose address is its own: of the attempt under way, or of a new one.
+    fn open(&self, address: SocketAddr, nonce: Nonce, sealed: Bytes) {
+        let each = sealed.len();
+        let mut sessions = locked(&self.sessions);
+        match sessions.get(&address) {
+            Some(known) if known.nonce == nonce => return known.pass(sealed, each),
+            None if sessions.len() >= self.most_sessions => return,
+            // It has begun anew.
+            _ => {}
+        }
+        let (sender, receiver) = mpsc::channel(WAITING_BURSTS);
+        let waiting = Arc::<AtomicUsize>::default();
+        let session = Session {
+            datagrams: Arc::clone(&self.datagrams),
+            address,
+            mark: mark(&self.restart_secret, address),
+            nonce,
+            receiver,
+            waiting: Arc::clone(&waiting),
+            sessions: Arc::clone(&self.sessions),
+        };
+        let known = Known { nonce, sender, waiting };
+        known.pass(sealed, each);
+        sessions.insert(address, known);
+        drop(sessions);
+        // If nobody takes them fast enough it will try again.
+        drop(self.arrivals.try_send(session));
+    }
+
+    fn period(&self) -> u64 {
+        self.began.elapsed().as_secs() / PERIOD.as_secs()
+    }
+
+    fn token(&self, period: u64, address: SocketAddr, nonce: Nonce) -> Secret {
+        let bytes = [&self.secret.0[..], &period.to_le_bytes(), &nonce, &written(address)].concat();
+        shortened(Digest::of("quorate udp token", &bytes))
+    }
+}
+
+fn mark(secret: &Digest, address: SocketAddr) -> Secret {
+    shortened(Digest::of("quorate udp gone", &[&secret.0[..], &written(address)].concat()))
+}
+
+fn shortened(digest: Digest) -> Secret {
+    digest.0.first_chunk().copied().unwrap_or_default()
+}
+
+fn written(address: SocketAddr) -> Vec<u8> {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+        IpAddr::V6(ip) => ip,
+    };
+    [&ip.octets()[..], &address.port().to_le_bytes()].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_shorter_than_what_it_answers() {
+        const { assert!(OPENING_BYTES < ASK_BYTES && 1 + SECRET_BYTES < RECORD_BYTES) }
+    }
+
+    #[test]
+    fn tokens_are_for_one_address_one_attempt_and_a_while() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let _guard = runtime.enter();
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let datagrams = Arc::new(Datagrams::new(socket).unwrap());
+        let door = Door::new(datagrams, Digest::default(), 2, mpsc::channel(1).0).unwrap();
+        let addresses: [SocketAddr; 3] =
+            ["127.0.0.1:1", "127.0.0.1:2", "[::1]:1"].map(|address| address.parse().unwrap());
+        let mut all = Vec::new();
+        for address in addresses {
+            for nonce in [[1; 8], [2; 8]] {
+                all.extend([3, 4].map(|period| door.token(period, address, nonce)));
+            }
+            all.push(mark(&Digest::default(), address));
+        }
+        let count = all.len();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), count);
+        let answer = opening([1; 8], [7; 16]);
+        assert_eq!(token(&answer, [1; 8]), None, "that is what opens");
+        let answer = [&[TOKEN], &answer[1..]].concat();
+        assert_eq!((token(&answer, [1; 8]), token(&answer, [2; 8])), (Some([7; 16]), None));
+    }
+}

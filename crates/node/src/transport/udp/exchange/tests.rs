@@ -1,0 +1,299 @@
+//! Two ends and a network between them, on virtual time.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+
+use super::super::path::LEAST_BYTES;
+use super::*;
+
+const WINDOW: usize = 8 << 20;
+const LONGEST: usize = 1 << 20;
+
+/// What the network does to packets. Shares are of 1000.
+#[derive(Clone, Copy, Debug)]
+struct Network {
+    delay: Duration,
+    jitter: Duration,
+    lost: u64,
+    doubled: u64,
+    /// Longer datagrams vanish.
+    longest: usize,
+}
+
+const GOOD: Network = Network {
+    delay: Duration::from_micros(50),
+    jitter: Duration::ZERO,
+    lost: 0,
+    doubled: 0,
+    longest: 65_000,
+};
+const FAR: Network = Network { delay: Duration::from_millis(50), longest: 1500, ..GOOD };
+
+/// SplitMix64.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % bound
+    }
+}
+
+struct World {
+    now: Instant,
+    ends: [Exchange; 2],
+    /// Under way: when, in what order, to whom.
+    flying: BTreeMap<(Instant, u64), (usize, Vec<u8>)>,
+    order: u64,
+    random: Random,
+    network: Network,
+    /// Datagrams sent, and the longest.
+    sent: u64,
+    longest: usize,
+    got: [Vec<Bytes>; 2],
+}
+
+impl World {
+    fn new(network: Network, seed: u64) -> Self {
+        let now = Instant::now() + Duration::from_secs(3600);
+        let end = || {
+            let mut end = Exchange::new(now, LONGEST, WINDOW);
+            end.open_up(LONGEST, WINDOW).unwrap();
+            end
+        };
+        Self {
+            now,
+            ends: [end(), end()],
+            flying: BTreeMap::new(),
+            order: 0,
+            random: Random(seed),
+            network,
+            sent: 0,
+            longest: 0,
+            got: [Vec::new(), Vec::new()],
+        }
+    }
+
+    fn write(&mut self, from: usize, number: u64, length: usize) {
+        self.ends[from].write(message(number, length));
+    }
+
+    fn fly(&mut self, to: usize, bytes: Vec<u8>) {
+        let datagram = bytes.len() + RECORD_BYTES;
+        self.sent += 1;
+        let network = self.network;
+        if self.random.below(1000) < network.lost || datagram > network.longest {
+            return;
+        }
+        self.longest = self.longest.max(datagram);
+        let copies = 1 + u64::from(self.random.below(1000) < network.doubled);
+        for _ in 0..copies {
+            let jitter = self.random.below(network.jitter.as_nanos() as u64 + 1);
+            let at = self.now + network.delay + Duration::from_nanos(jitter);
+            self.order += 1;
+            self.flying.insert((at, self.order), (to, bytes.clone()));
+        }
+    }
+
+    /// Goes on until `done` or nothing happens any more. How long that took.
+    fn run(&mut self, done: impl Fn(&Self) -> bool) -> Duration {
+        let begun = self.now;
+        let mut packet = Vec::new();
+        for _ in 0..5_000_000 {
+            for from in 0..2 {
+                while self.ends[from].transmit(self.now, &mut packet) {
+                    self.fly(1 - from, packet.clone());
+                }
+                while let Some(message) = self.ends[from].take() {
+                    self.got[from].push(message);
+                }
+            }
+            if done(self) {
+                return self.now - begun;
+            }
+            let now = self.now;
+            let timer = self.ends.iter_mut().filter_map(|end| end.deadline(now)).min();
+            let arrival = self.flying.keys().next().map(|(at, _)| *at);
+            let Some(next) = timer.into_iter().chain(arrival).min() else {
+                panic!("nothing happens any more, and it is not done")
+            };
+            self.now = self.now.max(next);
+            while let Some(first) = self.flying.first_entry() {
+                if first.key().0 > self.now {
+                    break;
+                }
+                let (to, bytes) = first.remove();
+                self.ends[to].receive(self.now, &bytes).unwrap();
+            }
+        }
+        panic!("it does not end");
+    }
+
+    fn numbers(&self, at: usize) -> Vec<u64> {
+        self.got[at].iter().map(|message| number(message)).collect()
+    }
+}
+
+/// Length, number, and bytes that follow from the number.
+fn message(number: u64, length: usize) -> Bytes {
+    let mut bytes = ((length.max(8)) as u32).to_le_bytes().to_vec();
+    bytes.extend_from_slice(&number.to_le_bytes());
+    bytes.extend((8..length).map(|at| (number as usize + at) as u8));
+    bytes.into()
+}
+
+/// The number of a message, which must be what was written.
+fn number(bytes: &Bytes) -> u64 {
+    let number = u64::from_le_bytes(bytes[4..12].try_into().unwrap());
+    assert_eq!(*bytes, message(number, bytes.len() - 4));
+    number
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Whatever the network does, every message comes once and as it was, both ways, and the end is known.
+    #[test]
+    fn every_message_comes_once(
+        seed in any::<u64>(),
+        lost in 0u64..400,
+        doubled in 0u64..300,
+        jitter in 0u64..20_000,
+        longest in prop_oneof![Just(1200usize), Just(1500), Just(65_000)],
+        lengths in proptest::collection::vec((0usize..2, 0usize..60_000), 1..40),
+    ) {
+        let jitter = Duration::from_micros(jitter);
+        let network = Network { jitter, lost, doubled, longest, ..GOOD };
+        let mut world = World::new(network, seed);
+        let mut expected = [BTreeSet::new(), BTreeSet::new()];
+        for (number, (from, length)) in lengths.into_iter().enumerate() {
+            world.write(from, number as u64, length);
+            expected[1 - from].insert(number as u64);
+        }
+        world.ends.iter_mut().for_each(Exchange::finish);
+        world.run(|world| world.ends.iter().all(|end| end.is_finished() && end.has_ended()));
+        for (at, expected) in expected.iter().enumerate() {
+            let numbers = world.numbers(at);
+            prop_assert_eq!(numbers.len(), expected.len());
+            prop_assert_eq!(&numbers.into_iter().collect::<BTreeSet<_>>(), expected);
+        }
+    }
+
+    /// Packets of somebody who means harm end in an error or in nothing.
+    #[test]
+    fn whatever_arrives_does_no_harm(
+        packets in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..120), 0..20),
+    ) {
+        let now = Instant::now();
+        let mut end = Exchange::new(now, LONGEST, WINDOW);
+        let mut packet = Vec::new();
+        for bytes in packets {
+            if end.receive(now, &bytes).is_err() {
+                break;
+            }
+            for _ in 0..10 {
+                let _ = end.transmit(now, &mut packet);
+            }
+        }
+    }
+}
+
+#[test]
+fn one_packet_lost_holds_up_its_own_message_alone() {
+    let mut world = World::new(FAR, 1);
+    world.network.lost = 1000;
+    world.write(0, 0, 100);
+    let mut packet = Vec::new();
+    assert!(world.ends[0].transmit(world.now, &mut packet), "lost");
+    world.network.lost = 0;
+    (1..4).for_each(|number| world.write(0, number, 100));
+    let taken = world.run(|world| world.got[1].len() == 3);
+    assert_eq!((world.numbers(1), taken), (vec![1, 2, 3], FAR.delay));
+    world.run(|world| world.got[1].len() == 4);
+    assert_eq!(world.numbers(1), [1, 2, 3, 0]);
+}
+
+/// Seconds for 40 MB to arrive at 100 ms of round trip, proposals of 100 kB.
+fn seconds(lost: u64) -> f64 {
+    let mut world = World::new(Network { lost, ..FAR }, 7);
+    for number in 0..400 {
+        world.write(0, number, 100_000);
+    }
+    world.run(|world| world.got[1].len() == 400).as_secs_f64()
+}
+
+/// U3: with 1 % loss throughput must hold.
+#[test]
+fn a_loss_of_a_hundredth_does_not_collapse_throughput() {
+    let (without, with) = (seconds(0), seconds(10));
+    assert!(with < without * 1.5, "{without:.2} s without loss, {with:.2} s with 1 %");
+}
+
+#[test]
+fn datagrams_become_as_long_as_the_way_allows() {
+    for (longest, expected) in [(1200, LEAST_BYTES), (1500, 1452), (65_000, 6500)] {
+        let mut world = World::new(Network { longest, ..GOOD }, 3);
+        for round in 0..50 {
+            world.write(0, round, 50_000);
+            world.run(|world| world.got[1].len() as u64 == round + 1);
+        }
+        assert_eq!(world.longest, expected);
+        // The way becomes one of shorter datagrams.
+        world.network.longest = 1200;
+        world.write(0, 50, 50_000);
+        world.run(|world| world.got[1].len() == 51);
+    }
+}
+
+#[test]
+fn somebody_who_takes_nothing_is_sent_no_more_than_a_window() {
+    let mut world = World::new(GOOD, 5);
+    let mut packet = Vec::new();
+    let first = world.now;
+    (0..20).for_each(|number| world.write(0, number, 1_000_000));
+    while world.now - first < Duration::from_secs(30) {
+        for from in 0..2 {
+            while world.ends[from].transmit(world.now, &mut packet) {
+                world.ends[1 - from].receive(world.now, &packet).unwrap();
+            }
+        }
+        world.now += Duration::from_millis(1);
+    }
+    assert!(world.ends[0].kept() >= 20_000_000 - WINDOW);
+    world.run(|world| world.got[1].len() == 20);
+}
+
+#[test]
+fn nothing_is_sent_when_nothing_is_to_be_said() {
+    let mut world = World::new(GOOD, 9);
+    world.write(0, 0, 10);
+    world.run(|world| world.got[1].len() == 1);
+    let until = world.now + Duration::from_secs(5);
+    let mut packet = Vec::new();
+    while world.now < until {
+        for from in 0..2 {
+            while world.ends[from].transmit(world.now, &mut packet) {
+                world.sent += 1;
+                world.ends[1 - from].receive(world.now, &packet).unwrap();
+            }
+        }
+        world.now += Duration::from_millis(1);
+    }
+    assert!(world.sent < 12, "{} packets", world.sent);
+    let now = world.now;
+    assert_eq!(world.ends.each_mut().map(|end| end.deadline(now)), [None, None]);
+}
+
+#[test]
+fn who_acknowledges_what_was_not_sent_is_found_out() {
+    let now = Instant::now();
+    let mut end = Exchange::new(now, LONGEST, WINDOW);
+    let mut packet = Vec::new();
+    packet::begin(&mut packet, &Header::default(), [0..3].iter());
+    let found = end.receive(now, &packet);
+    assert_eq!(found, Err(Misbehaved("it acknowledges what was not sent")));
+}

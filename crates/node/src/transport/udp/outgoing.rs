@@ -1,0 +1,238 @@
+//! Messages on their way out: kept until they are acknowledged, sent again where they were lost.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use bytes::Bytes;
+
+use super::packet::Place;
+use super::ranges::Ranges;
+
+/// What tells how long a message is, in front of it and part of it: as on a stream.
+pub(super) const LENGTH_BYTES: usize = 4;
+
+/// One message in the stream of all.
+#[derive(Clone, Copy, Debug)]
+struct Message {
+    start: u64,
+    total: u32,
+}
+
+/// Finds where messages begin in what is written, however it is cut.
+#[derive(Debug, Default)]
+struct Cutter {
+    length: [u8; LENGTH_BYTES],
+    /// Bytes of it that are there.
+    known: usize,
+    /// Bytes of the message behind it that are not.
+    missing: usize,
+}
+
+impl Cutter {
+    /// Goes on with `bytes` at `offset`; tells `each` of messages that begin and their length is known.
+    fn go_on(&mut self, mut offset: u64, mut bytes: &[u8], mut each: impl FnMut(Message)) {
+        while !bytes.is_empty() {
+            let skipped = self.missing.min(bytes.len());
+            self.missing -= skipped;
+            offset += skipped as u64;
+            bytes = bytes.get(skipped..).unwrap_or_default();
+            let Some((&byte, rest)) = bytes.split_first() else { return };
+            if let Some(place) = self.length.get_mut(self.known) {
+                *place = byte;
+            }
+            (bytes, offset, self.known) = (rest, offset + 1, self.known + 1);
+            if self.known == LENGTH_BYTES {
+                let length = u32::from_le_bytes(self.length);
+                (self.known, self.missing) = (0, length as usize);
+                let start = offset - LENGTH_BYTES as u64;
+                each(Message { start, total: length.saturating_add(LENGTH_BYTES as u32) });
+            }
+        }
+    }
+}
+
+/// The sending half of a connection.
+#[derive(Debug, Default)]
+pub(super) struct Outgoing {
+    /// What is written and not acknowledged up to there, with where each begins.
+    written: VecDeque<(u64, Bytes)>,
+    /// Where the stream ends for now.
+    end: u64,
+    cutter: Cutter,
+    /// Those that are not wholly acknowledged.
+    messages: VecDeque<Message>,
+    /// The first byte that was never sent.
+    next: u64,
+    /// The other side takes bytes up to here.
+    limit: u64,
+    acknowledged: Ranges,
+    /// What was lost.
+    again: VecDeque<Range<u64>>,
+}
+
+impl Outgoing {
+    /// Takes bytes; messages may be cut anywhere.
+    pub(super) fn write(&mut self, bytes: Bytes) {
+        if bytes.is_empty() {
+            return;
+        }
+        let messages = &mut self.messages;
+        self.cutter.go_on(self.end, &bytes, |message| messages.push_back(message));
+        let start = self.end;
+        self.end += bytes.len() as u64;
+        self.written.push_back((start, bytes));
+    }
+
+    /// Bytes that are kept.
+    pub(super) fn kept(&self) -> usize {
+        (self.end - self.acknowledged.prefix()) as usize
+    }
+
+    /// Where the stream ends for now.
+    pub(super) fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// Whether the other side has everything.
+    pub(super) fn is_acknowledged(&self) -> bool {
+        self.acknowledged.prefix() == self.end
+    }
+
+    /// The other side takes more. Packets may overtake each other: less is never meant.
+    pub(super) fn allow(&mut self, limit: u64) {
+        self.limit = self.limit.max(limit);
+    }
+
+    /// Up to where bytes are there of messages whose length is.
+    fn known(&self) -> u64 {
+        let last = self.messages.back();
+        last.map_or(0, |message| message.start + u64::from(message.total)).min(self.end)
+    }
+
+    /// Whether only the other side's limit keeps something from being sent.
+    pub(super) fn is_held(&self) -> bool {
+        self.again.is_empty() && self.next < self.known() && self.next >= self.limit
+    }
+
+    /// Whether something is to be sent.
+    pub(super) fn has_more(&self) -> bool {
+        !self.again.is_empty() || self.next < self.known().min(self.limit)
+    }
+
+    /// Takes what is to be sent next: at most `room` bytes of one message.
+    pub(super) fn take(&mut self, room: usize) -> Option<Place> {
+        let room = room.min(usize::from(u16::MAX)) as u64;
+        while let Some(lost) = self.again.pop_front() {
+            // It may have arrived after all.
+            let mut missing = self.acknowledged.missing(&lost).into_iter();
+            let Some(first) = missing.next() else { continue };
+            missing.rev().for_each(|later| self.again.push_front(later));
+            let end = first.end.min(first.start + room);
+            if end < first.end {
+                self.again.push_front(end..first.end);
+            }
+            return self.place(first.start..end);
+        }
+        let end = self.known().min(self.limit).min(self.next + room);
+        if self.next >= end {
+            return None;
+        }
+        let message = self.message(self.next)?;
+        let end = end.min(message.start + u64::from(message.total));
+        let place = self.place(self.next..end);
+        self.next = end;
+        place
+    }
+
+    /// The message that a byte of known ones belongs to.
+    fn message(&self, byte: u64) -> Option<Message> {
+        let place = self.messages.partition_point(|message| message.start <= byte);
+        self.messages.get(place.checked_sub(1)?).copied()
+    }
+
+    fn place(&self, range: Range<u64>) -> Option<Place> {
+        let message = self.message(range.start)?;
+        let at = (range.start - message.start) as u32..(range.end - message.start) as u32;
+        Some(Place { start: message.start, total: message.total, at })
+    }
+
+    /// Appends the bytes of a place.
+    pub(super) fn copy(&self, place: &Place, out: &mut Vec<u8>) {
+        let Range { mut start, end } = place.range();
+        let first = self.written.partition_point(|(at, bytes)| at + bytes.len() as u64 <= start);
+        for (at, bytes) in self.written.range(first..) {
+            let from = start.saturating_sub(*at) as usize;
+            let to = (end.saturating_sub(*at) as usize).min(bytes.len());
+            let Some(part) = bytes.get(from..to) else { return };
+            out.extend_from_slice(part);
+            start = at + to as u64;
+        }
+    }
+
+    /// These bytes arrived.
+    pub(super) fn arrived(&mut self, range: Range<u64>) {
+        self.acknowledged.insert(range);
+        let prefix = self.acknowledged.prefix();
+        while self.written.front().is_some_and(|(at, bytes)| at + bytes.len() as u64 <= prefix) {
+            self.written.pop_front();
+        }
+        let whole = |message: &Message| message.start + u64::from(message.total) <= prefix;
+        while self.messages.front().is_some_and(whole) {
+            self.messages.pop_front();
+        }
+    }
+
+    /// These bytes did not.
+    pub(super) fn lost(&mut self, range: Range<u64>) {
+        self.again.push_back(range);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(text: &[u8]) -> Vec<u8> {
+        [&(text.len() as u32).to_le_bytes(), text].concat()
+    }
+
+    #[test]
+    fn pieces_end_where_messages_do_however_they_were_written() {
+        let all = [message(b"one"), message(b""), message(b"three")].concat();
+        for cut in 1..all.len() {
+            let mut out = Outgoing::default();
+            out.allow(u64::MAX);
+            all.chunks(cut).for_each(|part| out.write(Bytes::copy_from_slice(part)));
+            let mut places = Vec::new();
+            while let Some(place) = out.take(100) {
+                let mut bytes = Vec::new();
+                out.copy(&place, &mut bytes);
+                assert_eq!(bytes, all[place.range().start as usize..place.range().end as usize]);
+                places.push((place.start, place.total, place.at));
+            }
+            assert_eq!(places, [(0, 7, 0..7), (7, 4, 0..4), (11, 9, 0..9)]);
+        }
+    }
+
+    #[test]
+    fn what_was_lost_is_sent_again_but_what_arrived_after_all_is_not() {
+        let mut out = Outgoing::default();
+        out.write(message(&[7; 96]).into());
+        assert!(out.is_held() && out.take(50).is_none(), "nothing is allowed yet");
+        out.allow(80);
+        let sent: Vec<_> = std::iter::from_fn(|| out.take(50)).map(|place| place.at).collect();
+        assert_eq!(sent, [0..50, 50..80]);
+        out.lost(0..50);
+        out.lost(50..80);
+        out.arrived(10..20);
+        out.arrived(70..80);
+        let again: Vec<_> = std::iter::from_fn(|| out.take(30)).map(|place| place.at).collect();
+        assert_eq!(again, [0..10, 20..50, 50..70]);
+        out.allow(u64::MAX);
+        assert_eq!(out.take(50).unwrap().at, 80..100);
+        out.arrived(20..100);
+        assert_eq!((out.kept(), out.is_acknowledged()), (100, false));
+        out.arrived(0..10);
+        assert_eq!((out.kept(), out.is_acknowledged()), (0, true));
+    }
+}

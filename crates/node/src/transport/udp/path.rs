@@ -1,0 +1,280 @@
+//! What is known of the way to the other side: its round trip (RFC 9002, section 5, and RFC 6298), how much
+//! may be under way, how fast, and how long a datagram may be.
+//!
+//! **How much.** The document that asks for UDP saw throughput collapse at a loss of 1 % (`U3`). A window that is
+//! halved for any loss does that by itself on long ways. So a lost packet is sent again, and the window is
+//! made smaller only where more than a fiftieth of a round was lost: that is a queue that is full,
+//! not noise. It grows by doubling until the first such round, then by a 32nd each round (after Kelly's
+//! Scalable TCP).
+
+use std::time::{Duration, Instant};
+
+/// Longest datagrams, in bytes, that are tried; the last takes 1,500 bytes of Ethernet with IPv6's 48 of header.
+const TRIED_BYTES: [usize; 2] = [6500, 1452];
+/// Fits everywhere (RFC 9000, section 14).
+pub(super) const LEAST_BYTES: usize = 1200;
+/// What may be under way at first. RFC 9002 (section 7.2) allows ten datagrams; these are ten of the longest.
+const FIRST_WINDOW_BYTES: usize = 65_000;
+/// And at the least.
+const LEAST_WINDOW_BYTES: usize = 10 * LEAST_BYTES;
+/// What a round may lose without the window being made smaller: one of so many.
+const NOISE: u64 = 50;
+/// The round trip before one was measured.
+const FIRST_ROUND_TRIP: Duration = Duration::from_millis(100);
+/// Finest timer there is.
+const GRANULARITY: Duration = Duration::from_millis(1);
+/// Acknowledgements wait for company for so long.
+pub(super) const ACKNOWLEDGE_WITHIN: Duration = Duration::from_millis(2);
+const LONGEST_TIMEOUT: Duration = Duration::from_secs(2);
+/// So many time-outs in a row are no delay any more.
+const ANOTHER_WAY: u32 = 4;
+/// On shorter ways the timer is too coarse to spread datagrams over a round.
+const PACED_FROM: Duration = Duration::from_millis(4);
+
+/// One way, as seen from here.
+#[derive(Debug)]
+pub(super) struct Path {
+    /// Smoothed round trip, its variation, and the latest.
+    round_trip: Option<(Duration, Duration, Duration)>,
+    /// Time-outs in a row.
+    timeouts: u32,
+    window: usize,
+    under_way: usize,
+    /// The window still doubles.
+    searching: bool,
+    /// The window is what kept something back: in this round, in the last one.
+    filled: [bool; 2],
+    /// The first packet number of the next round.
+    round_ends: u64,
+    /// Packets sent and lost in this round.
+    sent: u64,
+    lost: u64,
+    /// What may be sent at once, in bytes, and as of when.
+    allowance: usize,
+    allowed_at: Option<Instant>,
+    datagram: usize,
+    /// Which of the lengths is tried next.
+    tried: usize,
+}
+
+impl Path {
+    pub(super) fn new() -> Self {
+        Self {
+            round_trip: None,
+            timeouts: 0,
+            window: FIRST_WINDOW_BYTES,
+            under_way: 0,
+            searching: true,
+            filled: [false; 2],
+            round_ends: 0,
+            sent: 0,
+            lost: 0,
+            allowance: FIRST_WINDOW_BYTES,
+            allowed_at: None,
+            datagram: LEAST_BYTES,
+            tried: 0,
+        }
+    }
+
+    fn smoothed(&self) -> Duration {
+        self.round_trip.map_or(FIRST_ROUND_TRIP, |(smoothed, _, _)| smoothed)
+    }
+
+    /// Notes how long a packet and its acknowledgement took, of which `delay` passed on the other side.
+    pub(super) fn measured(&mut self, taken: Duration, delay: Duration) {
+        let taken =
+            taken.saturating_sub(delay.min(ACKNOWLEDGE_WITHIN)).max(Duration::from_micros(1));
+        self.round_trip = Some(match self.round_trip {
+            None => (taken, taken / 2, taken),
+            Some((smoothed, variation, _)) => {
+                let variation = (variation * 3 + smoothed.abs_diff(taken)) / 4;
+                ((smoothed * 7 + taken) / 8, variation, taken)
+            }
+        });
+    }
+
+    /// A packet older than this is lost if a later one arrived.
+    pub(super) fn lost_after(&self) -> Duration {
+        let longest =
+            self.round_trip.map_or(FIRST_ROUND_TRIP, |(smoothed, _, last)| smoothed.max(last));
+        (longest * 9 / 8).max(GRANULARITY)
+    }
+
+    /// So long without any acknowledgement, and one is asked for.
+    pub(super) fn probe_after(&self) -> Duration {
+        let variation = self.round_trip.map_or(FIRST_ROUND_TRIP / 2, |(_, variation, _)| variation);
+        let base = self.smoothed() + (variation * 4).max(GRANULARITY) + ACKNOWLEDGE_WITHIN;
+        (base * (1 << self.timeouts.min(10))).min(LONGEST_TIMEOUT)
+    }
+
+    /// An acknowledgement was asked for and did not come. After some of that in a row the way is another
+    /// than it was: it is learnt anew.
+    pub(super) fn timed_out(&mut self) {
+        self.timeouts += 1;
+        if self.timeouts == ANOTHER_WAY {
+            (self.datagram, self.tried) = (LEAST_BYTES, 0);
+            self.window = LEAST_WINDOW_BYTES;
+        }
+    }
+
+    /// Whether `bytes` more may be sent now.
+    pub(super) fn has_room(&mut self, now: Instant, bytes: usize) -> bool {
+        let fits = self.under_way + bytes <= self.window;
+        self.filled[0] |= !fits;
+        fits && self.resumes(now, bytes).is_none()
+    }
+
+    /// When `bytes` may be sent that the window allows; `None`: now.
+    pub(super) fn resumes(&mut self, now: Instant, bytes: usize) -> Option<Instant> {
+        let round = self.smoothed();
+        if round < PACED_FROM {
+            return None;
+        }
+        // A quarter faster than the window in a round, so that this is not what limits.
+        let by_second = (self.window as f64 * 1.25 / round.as_secs_f64()).max(1.0);
+        let burst = (by_second * 2.0 * GRANULARITY.as_secs_f64()) as usize;
+        let passed = self.allowed_at.map_or(Duration::MAX, |at| now.saturating_duration_since(at));
+        let earned = passed.as_secs_f64().min(1.0) * by_second;
+        let allowed = (self.allowance + earned as usize).min(burst.max(LEAST_WINDOW_BYTES));
+        (self.allowance, self.allowed_at) = (allowed, Some(now));
+        let lacking = bytes.checked_sub(allowed).filter(|lacking| *lacking > 0)?;
+        Some(now + Duration::from_secs_f64(lacking as f64 / by_second).max(GRANULARITY))
+    }
+
+    /// A packet was sent that is to be acknowledged.
+    pub(super) fn sent(&mut self, bytes: usize) {
+        self.under_way += bytes;
+        self.sent += 1;
+        self.allowance = self.allowance.saturating_sub(bytes);
+    }
+
+    /// Packet `number` arrived; the next one to be sent is `next`.
+    pub(super) fn arrived(&mut self, number: u64, bytes: usize, next: u64) {
+        self.timeouts = 0;
+        self.under_way = self.under_way.saturating_sub(bytes);
+        if self.filled != [false; 2] {
+            self.window += if self.searching { bytes } else { bytes / 32 };
+        }
+        if number >= self.round_ends {
+            self.end_round(next);
+        }
+    }
+
+    fn end_round(&mut self, next: u64) {
+        if self.lost > 1 && self.lost * NOISE > self.sent {
+            self.window = (self.window * 7 / 10).max(LEAST_WINDOW_BYTES);
+            self.searching = false;
+        }
+        (self.round_ends, self.sent, self.lost) = (next, 0, 0);
+        self.filled = [false, self.filled[0]];
+    }
+
+    /// A packet was lost.
+    pub(super) fn lost(&mut self, bytes: usize) {
+        self.under_way = self.under_way.saturating_sub(bytes);
+        self.lost += 1;
+    }
+
+    /// A packet was lost for what it was, not for the way.
+    pub(super) fn withdrawn(&mut self, bytes: usize) {
+        self.under_way = self.under_way.saturating_sub(bytes);
+    }
+
+    /// How long a datagram may be, in bytes.
+    pub(super) fn datagram(&self) -> usize {
+        self.datagram
+    }
+
+    /// A longer one that is worth a try.
+    pub(super) fn to_try(&self) -> Option<usize> {
+        TRIED_BYTES.get(self.tried).copied()
+    }
+
+    /// What became of the try.
+    pub(super) fn tried(&mut self, bytes: usize, arrived: bool) {
+        if self.to_try() == Some(bytes) {
+            self.tried = if arrived { TRIED_BYTES.len() } else { self.tried + 1 };
+            if arrived {
+                self.datagram = bytes;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PACKET: usize = 1200;
+
+    /// Sends rounds of what the window allows, of which one in `one_in` is lost; the window at the end.
+    fn rounds(path: &mut Path, count: usize, one_in: u64) -> usize {
+        let mut next = path.round_ends;
+        for _ in 0..count {
+            let first = next;
+            let now = Instant::now();
+            while path.has_room(now, PACKET) {
+                path.sent(PACKET);
+                next += 1;
+            }
+            for number in first..next {
+                if number % one_in == 0 && number + 1 < next {
+                    path.lost(PACKET);
+                } else {
+                    path.arrived(number, PACKET, next);
+                }
+            }
+        }
+        path.window
+    }
+
+    fn short() -> Path {
+        let mut path = Path::new();
+        path.measured(Duration::from_micros(100), Duration::ZERO);
+        path
+    }
+
+    #[test]
+    fn the_window_doubles_until_a_fiftieth_of_a_round_is_lost() {
+        let mut path = short();
+        let before = path.window;
+        let doubled = rounds(&mut path, 4, u64::MAX);
+        assert!((before * 12..=before * 17).contains(&doubled), "{before} {doubled}");
+        let through_noise = rounds(&mut path, 2, 100);
+        assert!(through_noise > doubled * 3, "1 %: {doubled} {through_noise}");
+        // A round is judged when the next one is heard of.
+        let full = rounds(&mut path, 4, 10);
+        assert!(full < through_noise, "10 %: {through_noise} {full}");
+        let later = rounds(&mut path, 8, u64::MAX);
+        assert!((full / 2..full * 13 / 10).contains(&later), "slowly: {full} {later}");
+    }
+
+    #[test]
+    fn a_short_datagram_is_what_is_left_when_longer_ones_are_lost() {
+        let mut path = Path::new();
+        assert_eq!((path.datagram(), path.to_try()), (LEAST_BYTES, Some(6500)));
+        path.tried(6500, false);
+        assert_eq!((path.datagram(), path.to_try()), (LEAST_BYTES, Some(1452)));
+        path.tried(1452, true);
+        assert_eq!((path.datagram(), path.to_try()), (1452, None));
+        (1..ANOTHER_WAY).for_each(|_| path.timed_out());
+        assert_eq!(path.datagram(), 1452);
+        path.timed_out();
+        assert_eq!((path.datagram(), path.to_try()), (LEAST_BYTES, Some(6500)));
+    }
+
+    #[test]
+    fn timeouts_follow_the_round_trip_and_double() {
+        let mut path = Path::new();
+        let first = path.probe_after();
+        for _ in 0..50 {
+            path.measured(Duration::from_millis(10), Duration::ZERO);
+        }
+        let known = path.probe_after();
+        assert!(known < first && known >= Duration::from_millis(12), "{first:?} {known:?}");
+        path.timed_out();
+        assert_eq!(path.probe_after(), known * 2);
+        path.arrived(0, 0, 1);
+        assert_eq!(path.probe_after(), known);
+    }
+}

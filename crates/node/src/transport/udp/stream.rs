@@ -1,0 +1,451 @@
+//! A connection: a socket, a [channel](Channel) on it, and an [exchange](Exchange) of messages through that. It
+//! moves while it is polled, in whatever way.
+
+use std::future::poll_fn;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use bytes::{Buf as _, Bytes};
+use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::Sleep;
+
+use super::super::carrier::{self, Stream as _};
+use super::super::hello::MAX_HELLO_BYTES;
+use super::channel::{Certificate, Channel, Side, Yield};
+use super::datagrams::{Burst, Datagrams, Received};
+use super::door::{self, Secret, Session};
+use super::exchange::Exchange;
+use super::incoming::Misbehaved;
+use super::outgoing::LENGTH_BYTES;
+
+/// More is not taken while so much is not acknowledged.
+const KEPT_BYTES: usize = 8 << 20;
+/// What may be under way beside the longest message.
+const WINDOW_BYTES: usize = 8 << 20;
+/// What may come from somebody who has not said who it is.
+const FIRST_WINDOW_BYTES: usize = 4 << 10;
+/// What is received before something is sent.
+const BURSTS: usize = 32;
+/// Turns in a row.
+const TURNS: usize = 4;
+/// When the system has no room for more.
+const AFTER_FULL: Duration = Duration::from_millis(1);
+
+/// How datagrams get here.
+pub(super) enum Way {
+    /// A socket of this connection's own, in front of whose datagrams stands [`door::opening`] until
+    /// one of the other side has come.
+    Own {
+        datagrams: Arc<Datagrams>,
+        address: SocketAddr,
+        received: Box<Received>,
+        opening: Vec<u8>,
+    },
+    /// One that others use as well.
+    Shared(Session),
+}
+
+impl Way {
+    fn target(&self) -> Target<'_> {
+        match self {
+            Self::Own { datagrams, address, opening, .. } => {
+                Target { datagrams, address: *address, opening }
+            }
+            Self::Shared(session) => {
+                Target { datagrams: &session.datagrams, address: session.address, opening: &[] }
+            }
+        }
+    }
+}
+
+/// Where datagrams go.
+#[derive(Clone, Copy)]
+struct Target<'a> {
+    datagrams: &'a Datagrams,
+    address: SocketAddr,
+    /// What stands in front of them.
+    opening: &'a [u8],
+}
+
+/// Sealed datagrams on their way to the system, several at once.
+#[derive(Default)]
+struct Outlet {
+    bytes: Vec<u8>,
+    /// The length of the first; the last may be shorter.
+    each: usize,
+    /// The last is shorter: no other can follow it.
+    is_closed: bool,
+    /// The system has no room.
+    is_full: bool,
+}
+
+impl Outlet {
+    fn push(&mut self, target: Target<'_>, datagram: &[u8]) {
+        if !target.opening.is_empty() {
+            let datagram = [target.opening, datagram].concat();
+            target.datagrams.send(target.address, &datagram, datagram.len());
+            return;
+        }
+        let together = target.datagrams.together(self.each);
+        let fits = datagram.len() <= self.each && self.bytes.len() < self.each * together;
+        if self.is_closed || !fits {
+            self.flush(target);
+        }
+        if self.is_full {
+            // As if the network had lost it.
+            return;
+        }
+        if self.bytes.is_empty() {
+            self.each = datagram.len();
+        }
+        self.is_closed = datagram.len() < self.each;
+        self.bytes.extend_from_slice(datagram);
+    }
+
+    fn flush(&mut self, target: Target<'_>) {
+        if self.bytes.is_empty() {
+            return;
+        }
+        self.is_full = !target.datagrams.send(target.address, &self.bytes, self.each);
+        if !self.is_full {
+            self.bytes.clear();
+            (self.each, self.is_closed) = (0, false);
+        }
+    }
+}
+
+/// A channel, and the exchange through it.
+struct Inside {
+    channel: Channel,
+    exchange: Exchange,
+    outlet: Outlet,
+    packet: Vec<u8>,
+}
+
+impl Inside {
+    /// Hands out what the channel has: datagrams to be sent, and packets.
+    fn yield_all(&mut self, target: Target<'_>, now: Instant) -> io::Result<()> {
+        let Self { channel, exchange, outlet, .. } = self;
+        let mut result = Ok(());
+        channel.yield_all(|out| match out {
+            Yield::Sealed(datagram) => outlet.push(target, datagram),
+            Yield::Opened(packet) if result.is_ok() => result = exchange.receive(now, packet),
+            Yield::Opened(_) => {}
+        });
+        result.map_err(misbehaved)
+    }
+
+    /// Takes a datagram.
+    fn receive(&mut self, target: Target<'_>, now: Instant, datagram: &[u8]) -> io::Result<()> {
+        self.channel.open(datagram)?;
+        self.yield_all(target, now)
+    }
+
+    /// Sends what there is to send.
+    fn transmit(&mut self, target: Target<'_>, now: Instant) -> io::Result<()> {
+        self.outlet.flush(target);
+        while self.channel.is_open()
+            && !self.outlet.is_full
+            && self.exchange.transmit(now, &mut self.packet)
+        {
+            self.channel.seal(&self.packet)?;
+            self.yield_all(target, now)?;
+        }
+        self.outlet.flush(target);
+        Ok(())
+    }
+}
+
+/// A connection. Dropping it ends it at once.
+pub(in crate::transport) struct Stream {
+    way: Way,
+    inside: Inside,
+    /// What the other side says when it has forgotten this connection.
+    mark: Option<Secret>,
+    /// The rest of the message that is being read.
+    reading: Bytes,
+    timer: Pin<Box<Sleep>>,
+    /// Over, for a reason that may be told.
+    failed: Option<(io::ErrorKind, String)>,
+}
+
+impl Stream {
+    pub(super) fn new(way: Way, side: Side, certificate: &Certificate) -> Self {
+        let now = Instant::now();
+        let longest = MAX_HELLO_BYTES + LENGTH_BYTES;
+        Self {
+            way,
+            inside: Inside {
+                channel: Channel::new(side, certificate, now),
+                exchange: Exchange::new(now, longest, FIRST_WINDOW_BYTES),
+                outlet: Outlet::default(),
+                packet: Vec::new(),
+            },
+            mark: None,
+            reading: Bytes::new(),
+            timer: Box::pin(tokio::time::sleep(Duration::ZERO)),
+            failed: None,
+        }
+    }
+
+    /// The channel, once it is open.
+    pub(super) async fn opened(&mut self) -> io::Result<&Channel> {
+        poll_fn(|cx| {
+            self.drive(cx);
+            if self.inside.channel.is_open() {
+                return Poll::Ready(Ok(()));
+            }
+            self.over().map_or(Poll::Pending, Poll::Ready)
+        })
+        .await?;
+        Ok(&self.inside.channel)
+    }
+
+    /// The next message, whole.
+    pub(super) async fn message(&mut self) -> io::Result<Bytes> {
+        poll_fn(|cx| Pin::new(&mut *self).poll_fill_buf(cx).map_ok(|_| ())).await?;
+        let mut message = std::mem::take(&mut self.reading);
+        if message.len() < LENGTH_BYTES {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        message.advance(LENGTH_BYTES);
+        Ok(message)
+    }
+
+    /// Queues a message.
+    pub(super) fn send(&mut self, message: &[u8]) {
+        let length = u32::try_from(message.len()).unwrap_or(u32::MAX).to_le_bytes();
+        self.inside.exchange.write([&length[..], message].concat().into());
+    }
+
+    /// Ends it once the other side has everything.
+    pub(super) async fn finish(&mut self) -> io::Result<()> {
+        poll_fn(|cx| Pin::new(&mut *self).poll_shutdown(cx)).await
+    }
+
+    /// What the other side is to say when it has forgotten this connection.
+    pub(super) fn expect(&mut self, mark: Secret) {
+        self.mark = Some(mark);
+    }
+
+    /// What the other side of a shared socket is told to expect.
+    pub(super) fn mark(&self) -> Secret {
+        match &self.way {
+            Way::Own { .. } => Secret::default(),
+            Way::Shared(session) => session.mark,
+        }
+    }
+
+    /// Who is at the other end is known: messages of `longest` bytes may come, and in any order.
+    pub(super) fn open_up(&mut self, longest: usize) {
+        let longest = longest + LENGTH_BYTES;
+        if let Err(error) = self.inside.exchange.open_up(longest, longest + WINDOW_BYTES) {
+            self.fail(misbehaved(error));
+        }
+    }
+
+    fn fail(&mut self, error: io::Error) {
+        self.failed.get_or_insert((error.kind(), error.to_string()));
+    }
+
+    /// Why it is over, if it is.
+    fn over(&self) -> Option<io::Result<()>> {
+        if let Some((kind, text)) = &self.failed {
+            return Some(Err(io::Error::new(*kind, text.clone())));
+        }
+        self.inside.channel.is_closed().then(|| Err(io::ErrorKind::UnexpectedEof.into()))
+    }
+
+    /// Receives, sends, and sets the timer for what comes next.
+    fn drive(&mut self, cx: &mut Context<'_>) {
+        // What is due again at once must not keep the thread.
+        for _ in 0..TURNS {
+            if self.failed.is_some() {
+                return;
+            }
+            match self.turn(cx) {
+                Err(error) => return self.fail(error),
+                Ok(None) => return,
+                Ok(Some(next)) => self.timer.as_mut().reset(next.into()),
+            }
+            if self.timer.as_mut().poll(cx).is_pending() {
+                return;
+            }
+        }
+        cx.waker().wake_by_ref();
+    }
+
+    /// When the next turn is due at the latest.
+    fn turn(&mut self, cx: &mut Context<'_>) -> io::Result<Option<Instant>> {
+        let now = Instant::now();
+        self.inside.channel.tick(now)?;
+        self.inside.yield_all(self.way.target(), now)?;
+        self.receive(cx, now)?;
+        self.inside.transmit(self.way.target(), now)?;
+        let Inside { channel, exchange, outlet, .. } = &mut self.inside;
+        let due = match (channel.is_open(), outlet.is_full) {
+            (_, true) => Some(now + AFTER_FULL),
+            (true, false) => exchange.deadline(now),
+            (false, false) => None,
+        };
+        Ok(due.into_iter().chain(channel.deadline()).min())
+    }
+
+    fn receive(&mut self, cx: &mut Context<'_>, now: Instant) -> io::Result<()> {
+        for _ in 0..BURSTS {
+            match &mut self.way {
+                Way::Own { datagrams, address, received, opening } => {
+                    let Poll::Ready(burst) = datagrams.poll_receive(cx, received) else {
+                        return Ok(());
+                    };
+                    let Burst { from, bytes, each } = burst?;
+                    for datagram in bytes.chunks(each).filter(|_| from == *address) {
+                        if door::is_dtls(datagram) {
+                            opening.clear();
+                            let target = Target { datagrams, address: *address, opening };
+                            self.inside.receive(target, now, datagram)?;
+                        } else if self.mark.is_some() && door::gone(datagram) == self.mark {
+                            return Err(io::ErrorKind::ConnectionReset.into());
+                        }
+                    }
+                }
+                Way::Shared(session) => {
+                    let Poll::Ready(burst) = session.poll_receive(cx) else { return Ok(()) };
+                    let (bytes, each) = burst.ok_or(io::ErrorKind::ConnectionReset)?;
+                    for datagram in bytes.chunks(each).filter(|datagram| door::is_dtls(datagram)) {
+                        self.inside.receive(self.way.target(), now, datagram)?;
+                    }
+                }
+            }
+        }
+        cx.waker().wake_by_ref();
+        Ok(())
+    }
+}
+
+fn misbehaved(Misbehaved(what): Misbehaved) -> io::Error {
+    io::Error::new(
+        io::ErrorKind::InvalidData,
+        format!("the other side breaks the protocol: {what}"),
+    )
+}
+
+impl Drop for Stream {
+    /// Acknowledges what came, and says that it is over; if that is lost, time tells.
+    fn drop(&mut self) {
+        if self.failed.is_none() && self.inside.channel.is_open() {
+            let (now, target) = (Instant::now(), self.way.target());
+            self.inside.exchange.hurry(now);
+            let _ = self
+                .inside
+                .transmit(target, now)
+                .and_then(|()| self.inside.channel.close())
+                .and_then(|()| self.inside.yield_all(target, now));
+            self.inside.outlet.flush(target);
+        }
+    }
+}
+
+impl AsyncBufRead for Stream {
+    fn poll_fill_buf(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<&[u8]>> {
+        let this = self.get_mut();
+        if this.reading.is_empty() {
+            let mut next = this.inside.exchange.take();
+            if next.is_none() {
+                this.drive(cx);
+                next = this.inside.exchange.take();
+            }
+            match next {
+                Some(message) => this.reading = message,
+                None if this.inside.exchange.has_ended() => {}
+                None => match this.over() {
+                    None => return Poll::Pending,
+                    // It ends as connections do whose other side is gone.
+                    Some(result) => result?,
+                },
+            }
+        }
+        Poll::Ready(Ok(&this.reading))
+    }
+
+    fn consume(self: Pin<&mut Self>, count: usize) {
+        self.get_mut().reading.advance(count);
+    }
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let available = ready!(self.as_mut().poll_fill_buf(cx))?;
+        let count = available.len().min(into.remaining());
+        into.put_slice(available.get(..count).unwrap_or_default());
+        self.consume(count);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Stream {
+    /// Whether more may be written.
+    fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.inside.exchange.kept() >= KEPT_BYTES {
+            self.drive(cx);
+        }
+        match self.over() {
+            Some(result) => Poll::Ready(result),
+            None if self.inside.exchange.kept() >= KEPT_BYTES => Poll::Pending,
+            None => Poll::Ready(Ok(())),
+        }
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let written = ready!(Pin::new(&mut *this).poll_write_parts(cx, bytes, &Bytes::new()))?;
+        this.drive(cx);
+        Poll::Ready(Ok(written))
+    }
+
+    /// Sends what was written, as far as the other side and the way between take it now.
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        this.drive(cx);
+        Poll::Ready(this.over().unwrap_or(Ok(())))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        this.inside.exchange.finish();
+        this.drive(cx);
+        match this.inside.exchange.is_finished() {
+            true => Poll::Ready(Ok(())),
+            false => this.over().map_or(Poll::Pending, Poll::Ready),
+        }
+    }
+}
+
+impl carrier::Stream for Stream {
+    fn poll_write_parts(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        stage: &[u8],
+        large: &Bytes,
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        ready!(this.poll_room(cx))?;
+        this.inside.exchange.write(Bytes::copy_from_slice(stage));
+        this.inside.exchange.write(large.clone());
+        Poll::Ready(Ok(stage.len() + large.len()))
+    }
+}
