@@ -1,7 +1,7 @@
 //! What is sealed and opened: DTLS 1.3 (RFC 9147), and who is at the other end of it.
 //!
 //! DTLS libraries want certificates with ECDSA keys, replicas have Ed25519 keys that the others know. So each
-//! process makes a certificate for itself, and the first message through the channel is a [proof](Proof): the
+//! process makes a certificate for itself, and the first message through the channel is a *proof*: the
 //! transport key, and its signature of both certificates. The handshake has shown that the other end has its certificate's
 //! key, so a proof is of use in channels between these two certificates alone.
 //!
@@ -30,7 +30,7 @@ const RETRIES: usize = 10;
 const LONGEST_RECORD_BYTES: usize = 8 << 10;
 const KEY_BYTES: usize = 32;
 const SIGNATURE_BYTES: usize = 64;
-/// Length of a [`Proof`].
+/// Length of a proof.
 pub(super) const PROOF_BYTES: usize = KEY_BYTES + SIGNATURE_BYTES;
 
 /// Who is DTLS's client.

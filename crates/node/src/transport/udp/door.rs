@@ -4,10 +4,10 @@
 //!
 //! | first byte | | from | then |
 //! |---|---|---|---|
-//! | 1 | ask | who dials | nonce [8], zeros to 64 bytes |
-//! | 2 | token | who is dialled | nonce [8], token [16] |
-//! | 3 | open | who dials | nonce [8], token [16], a datagram of DTLS |
-//! | 4 | gone | who is dialled | mark [16] |
+//! | 1 | ask | who dials | nonce, zeros to 64 bytes |
+//! | 2 | token | who is dialled | nonce (8 bytes), token (16) |
+//! | 3 | open | who dials | nonce, token, a datagram of DTLS |
+//! | 4 | gone | who is dialled | mark (16) |
 //!
 //! **No place for made-up addresses.** Whoever asks gets a token, a hash of its address with a secret, and less than
 //! it sent. Nothing is kept of it until it shows the token. (DTLS's own cookie would do as much; the library
