@@ -59,8 +59,8 @@ struct Mine {
 }
 
 impl Mine {
-    fn new(identity: &Identity, limits: &Limits) -> Result<Self, TlsError> {
-        Ok(Self { identity: identity.clone(), certificate: Certificate::new(limits)? })
+    fn new(identity: &Identity) -> Result<Self, TlsError> {
+        Ok(Self { identity: identity.clone(), certificate: Certificate::new()? })
     }
 }
 
@@ -100,7 +100,7 @@ impl Udp {
         let door = Door::new(datagrams, secret, limits.connections, sender)?;
         let mut serving = JoinSet::new();
         serving.spawn(door.serve());
-        let mine = Arc::new(Mine::new(identity, limits)?);
+        let mine = Arc::new(Mine::new(identity)?);
         Ok(Self { arrivals: Mutex::new(arrivals), allowed: Arc::new(allowed), mine, serving })
     }
 }
@@ -142,7 +142,7 @@ impl Carrier for Udp {
     }
 
     fn way(identity: &Identity, key: PublicKey) -> Result<Dials, TlsError> {
-        Ok(Dials { mine: Mine::new(identity, &Limits::peers())?, key })
+        Ok(Dials { mine: Mine::new(identity)?, key })
     }
 
     async fn dial(
@@ -229,6 +229,7 @@ async fn ask(address: SocketAddr) -> io::Result<Opened> {
         SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     };
     let datagrams = Arc::new(Datagrams::new(UdpSocket::bind((here, 0))?)?);
+    datagrams.writable().await?;
     let mut nonce = Nonce::default();
     getrandom::fill(&mut nonce).map_err(io::Error::other)?;
     let question = door::ask(nonce);
@@ -253,5 +254,7 @@ pub(super) async fn raw(
     limits: &Limits,
 ) -> Result<Stream, HandshakeError> {
     let way = Udp::way(identity, key).expect("a way");
-    proven(connect(address, limits).await?, &way).await
+    let mut stream = proven(connect(address, limits).await?, &way).await?;
+    stream.disregard_limits();
+    Ok(stream)
 }

@@ -8,6 +8,7 @@
 //! Roles are fixed (`U2`): who dials is DTLS's client, and the replica with the lower id dials.
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,17 +18,25 @@ use quorate_core::Digest;
 use quorate_core::crypto::PublicKey;
 use rcgen::{CertificateParams, KeyPair, PKCS_ECDSA_P256_SHA256};
 
-use super::super::Limits;
 use super::super::tls::{self, Identity, TlsError};
-use super::exchange::RECORD_BYTES;
+use super::door::OPENING_BYTES;
 use super::path::LEAST_BYTES;
 
 /// First pause until a part of the handshake is sent again.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 /// How often: the limit's time ends it earlier.
 const RETRIES: usize = 10;
-/// The longest record that is read or written here.
-const LONGEST_RECORD_BYTES: usize = 8 << 10;
+/// How long the library gives a handshake: who waits for it is less patient.
+const LONGEST_HANDSHAKE: Duration = Duration::from_secs(3600);
+/// The longest datagram of a handshake; ours are shorter.
+const HANDSHAKE_BYTES: usize = 1300;
+/// Room for whatever the library hands out: of a handshake it puts at most 30 datagrams together, and panics where the
+/// certificate in them is longer than what it is given.
+const ROOM_BYTES: usize = 64 << 10;
+const _: () = assert!(ROOM_BYTES > 30 * HANDSHAKE_BYTES);
+/// Records that may wait to be sent. A datagram has the library answer at most 16 of its records, each by one; with fewer
+/// places it would give the connection up.
+const WAITING_RECORDS: usize = 64;
 const KEY_BYTES: usize = 32;
 const SIGNATURE_BYTES: usize = 64;
 /// Length of a proof.
@@ -50,7 +59,7 @@ pub(super) struct Certificate {
 
 impl Certificate {
     /// A new one.
-    pub(super) fn new(limits: &Limits) -> Result<Self, TlsError> {
+    pub(super) fn new() -> Result<Self, TlsError> {
         let refused = |error: &dyn std::fmt::Display| {
             TlsError::from(rustls::Error::General(format!("a certificate for DTLS: {error}")))
         };
@@ -60,13 +69,14 @@ impl Certificate {
         let suites =
             [Dtls13CipherSuite::AES_128_GCM_SHA256, Dtls13CipherSuite::CHACHA20_POLY1305_SHA256];
         let config = Config::builder()
-            .mtu(LEAST_BYTES)
+            .mtu(LEAST_BYTES - OPENING_BYTES)
+            .max_queue_tx(WAITING_RECORDS)
             .dtls13_cipher_suites(&suites)
             // Who dials has shown its address before (see the door).
             .use_server_cookie(false)
             .flight_start_rto(FIRST_PAUSE)
             .flight_retries(RETRIES)
-            .handshake_timeout(limits.handshake)
+            .handshake_timeout(LONGEST_HANDSHAKE)
             .build()
             .map_err(|e| refused(&e))?;
         let certificate = DtlsCertificate {
@@ -98,7 +108,7 @@ pub(super) struct Channel {
     is_open: bool,
     /// The other side has said that it closes it.
     is_closed: bool,
-    record: Vec<u8>,
+    room: Vec<u8>,
     deadline: Option<Instant>,
 }
 
@@ -117,7 +127,7 @@ impl Channel {
             theirs: None,
             is_open: false,
             is_closed: false,
-            record: vec![0; LONGEST_RECORD_BYTES],
+            room: vec![0; ROOM_BYTES],
             deadline: None,
         }
     }
@@ -139,44 +149,50 @@ impl Channel {
 
     /// Takes note of the time.
     pub(super) fn tick(&mut self, now: Instant) -> io::Result<()> {
-        self.dtls.handle_timeout(now).map_err(broken)
+        guarded(|| self.dtls.handle_timeout(now))
     }
 
-    /// Takes a datagram. What came of it is to be [yielded](Self::yield_all).
+    /// Takes a datagram, if it is one that can be of the other side. What came of it is to be
+    /// [yielded](Self::yield_all).
     pub(super) fn open(&mut self, datagram: &[u8]) -> io::Result<()> {
-        self.dtls.handle_packet(datagram).map_err(broken)
+        let may_be = match self.is_open {
+            true => is_sealed(datagram),
+            false => datagram.len() <= HANDSHAKE_BYTES && !is_said_in_the_open(datagram),
+        };
+        if may_be { guarded(|| self.dtls.handle_packet(datagram)) } else { Ok(()) }
     }
 
     /// Seals a packet, once the channel is open. The datagram is to be [yielded](Self::yield_all).
     pub(super) fn seal(&mut self, packet: &[u8]) -> io::Result<()> {
-        self.dtls.send_application_data(packet).map(|_| ()).map_err(broken)
+        guarded(|| self.dtls.send_application_data(packet).map(|_| ()))
     }
 
     /// Says that nothing more will come.
     pub(super) fn close(&mut self) -> io::Result<()> {
-        self.dtls.close().map_err(broken)
+        guarded(|| self.dtls.close())
     }
 
     /// Hands out all that there is.
-    pub(super) fn yield_all(&mut self, mut each: impl FnMut(Yield<'_>)) {
-        loop {
-            match self.dtls.poll_output(&mut self.record) {
-                Output::Packet(datagram) => each(Yield::Sealed(datagram)),
-                Output::ApplicationData(packet) => each(Yield::Opened(packet)),
-                Output::PeerCert(der) => {
-                    self.theirs = Some(Digest::of("quorate certificate", der));
+    pub(super) fn yield_all(&mut self, mut each: impl FnMut(Yield<'_>)) -> io::Result<()> {
+        guarded(|| {
+            loop {
+                match self.dtls.poll_output(&mut self.room) {
+                    Output::Packet(datagram) => each(Yield::Sealed(datagram)),
+                    Output::ApplicationData(packet) => each(Yield::Opened(packet)),
+                    Output::PeerCert(der) => {
+                        self.theirs = Some(Digest::of("quorate certificate", der));
+                    }
+                    Output::Connected => self.is_open = true,
+                    Output::CloseNotify => self.is_closed = true,
+                    Output::BufferTooSmall { needed } => self.room.resize(needed, 0),
+                    Output::Timeout(at) => {
+                        self.deadline = Some(at);
+                        return Ok(());
+                    }
+                    _ => {}
                 }
-                Output::Connected => self.is_open = true,
-                Output::CloseNotify => self.is_closed = true,
-                // A record has 16 KiB and a little at most.
-                Output::BufferTooSmall { needed } => self.record.resize(needed, 0),
-                Output::Timeout(at) => {
-                    self.deadline = Some(at);
-                    return;
-                }
-                _ => {}
             }
-        }
+        })
     }
 
     /// What the holder of a key signs: which side it is, and both certificates.
@@ -195,7 +211,9 @@ impl Channel {
 
     /// Proves who is at this end.
     pub(super) fn proof(&self, identity: &Identity) -> Result<Vec<u8>, TlsError> {
-        let statement = self.statement(self.side).unwrap_or_default();
+        let statement = self.statement(self.side).ok_or_else(|| {
+            rustls::Error::General("the other side has shown no certificate".to_owned())
+        })?;
         let signature = identity.sign(&statement)?;
         Ok([&identity.key().0[..], &signature].concat())
     }
@@ -209,11 +227,38 @@ impl Channel {
     }
 }
 
-fn broken(error: dimpl::Error) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, format!("DTLS: {error}"))
+/// Whether all records of a datagram look as those of an open channel do (RFC 9147, section 4: a unified header with a length).
+/// The library answers records of a handshake in plain text after it, which anybody can write.
+fn is_sealed(mut datagram: &[u8]) -> bool {
+    const HEADER: u8 = 0b0010_1100;
+    const EPOCH: u8 = 0b0000_0011;
+    while let Some((header, rest)) = datagram.split_first_chunk::<5>() {
+        let length = usize::from(u16::from_be_bytes([header[3], header[4]]));
+        match rest.split_at_checked(length) {
+            Some((_, rest)) if header[0] & !EPOCH == HEADER => datagram = rest,
+            _ => return false,
+        }
+    }
+    datagram.is_empty()
 }
 
-const _: () = assert!(LONGEST_RECORD_BYTES > 6500 + RECORD_BYTES);
+/// Alerts and acknowledgements in plain text: whoever has neither key nor certificate could end a handshake with them.
+fn is_said_in_the_open(datagram: &[u8]) -> bool {
+    matches!(datagram.first(), Some(21 | 26))
+}
+
+/// What the library does with what others send. It counts in places what can overflow, and asserts what others decide; a
+/// panic ends this connection and nothing else.
+fn guarded(work: impl FnOnce() -> Result<(), dimpl::Error>) -> io::Result<()> {
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(result) => result.map_err(|error| broken(&error)),
+        Err(_) => Err(broken(&"the library has panicked")),
+    }
+}
+
+fn broken(error: &dyn std::fmt::Display) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("DTLS: {error}"))
+}
 
 #[cfg(test)]
 mod tests {
@@ -242,11 +287,12 @@ mod tests {
     /// Carries datagrams over.
     fn carry(ends: &mut [Channel; 2], from: usize) {
         let mut datagrams = Vec::new();
-        ends[from].yield_all(|out| {
+        let sealed = ends[from].yield_all(|out| {
             if let Yield::Sealed(datagram) = out {
                 datagrams.push(datagram.to_vec());
             }
         });
+        sealed.unwrap();
         for datagram in datagrams {
             assert!(datagram.len() <= LEAST_BYTES);
             ends[1 - from].open(&datagram).unwrap();
@@ -255,7 +301,7 @@ mod tests {
 
     #[test]
     fn a_proof_names_who_is_at_the_other_end_of_this_channel_alone() {
-        let certificates = [(); 3].map(|()| Certificate::new(&Limits::peers()).unwrap());
+        let certificates = [(); 3].map(|()| Certificate::new().unwrap());
         let [client, server] = pair([&certificates[0], &certificates[1]]);
         let proof = client.proof(&identity(1)).unwrap();
         assert_eq!(proof.len(), PROOF_BYTES);
@@ -265,6 +311,43 @@ mod tests {
         assert_eq!(other.proven(&proof), None, "it is for another certificate");
         let stolen = [&identity(2).key().0[..], &proof[KEY_BYTES..]].concat();
         assert_eq!(server.proven(&stolen), None);
+    }
+
+    /// Records of a handshake, which the library would answer for ever.
+    #[test]
+    fn what_anybody_can_write_neither_ends_an_open_channel_nor_is_answered() {
+        let certificates = [(); 2].map(|()| Certificate::new().unwrap());
+        let mut ends = pair([&certificates[0], &certificates[1]]);
+        carry(&mut ends, 1);
+        // A Finished of an epoch that is over, sixteen times.
+        let record = [&[22, 254, 253, 0, 0, 0, 0, 0, 0, 0, 0, 0, 13][..], &[20], &[0; 12]].concat();
+        let forged = [&record.repeat(16)[..], &[21, 254, 253, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 2, 80]];
+        // Behind something that looks sealed as well.
+        let behind = [&[0x2f, 0, 1, 0, 20][..], &[7; 20], &record.repeat(16)].concat();
+        for end in &mut ends {
+            for datagram in forged.iter().copied().chain([&behind[..]]) {
+                end.open(datagram).unwrap();
+                let mut answered = 0;
+                end.yield_all(|_| answered += 1).unwrap();
+                assert_eq!(answered, 0);
+            }
+        }
+        ends[0].seal(b"still here").unwrap();
+        carry(&mut ends, 0);
+        let mut opened = Vec::new();
+        let taken = ends[1].yield_all(|out| {
+            if let Yield::Opened(packet) = out {
+                opened.push(packet.to_vec());
+            }
+        });
+        taken.unwrap();
+        assert_eq!(opened, [b"still here"]);
+    }
+
+    #[test]
+    fn a_panic_of_the_library_is_an_error_of_the_connection() {
+        let panicked = guarded(|| panic!("as in a test"));
+        assert!(panicked.unwrap_err().to_string().contains("panicked"));
     }
 
     /// A datagram on its way: which one, flipped where, cut where.
@@ -282,7 +365,7 @@ mod tests {
             ),
         ) {
             let now = Instant::now();
-            let certificate = Certificate::new(&Limits::peers()).unwrap();
+            let certificate = Certificate::new().unwrap();
             let mut ends = [Side::Client, Side::Server].map(|side| Channel::new(side, &certificate, now));
             let mut seen: [Vec<Vec<u8>>; 2] = [Vec::new(), Vec::new()];
             for (place, harm) in harms.into_iter().enumerate() {
@@ -290,11 +373,14 @@ mod tests {
                 if ends[from].is_open() && ends[from].seal(b"packet").is_err() {
                     break;
                 }
-                ends[from].yield_all(|out| {
+                let sealed = ends[from].yield_all(|out| {
                     if let Yield::Sealed(datagram) = out {
                         seen[from].push(datagram.to_vec());
                     }
                 });
+                if sealed.is_err() {
+                    break;
+                }
                 // The newest as it is, and an old one harmed.
                 let newest = seen[from].last().cloned().unwrap_or_default();
                 let (back, at, flipped, cut) = harm;
@@ -304,10 +390,10 @@ mod tests {
                 }
                 harmed.truncate(cut);
                 let to = &mut ends[1 - from];
-                if to.tick(now).and_then(|()| to.open(&harmed)).and_then(|()| to.open(&newest)).is_err() {
+                let opened = to.tick(now).and_then(|()| to.open(&harmed)).and_then(|()| to.open(&newest));
+                if opened.and_then(|()| to.yield_all(|_| {})).is_err() {
                     break;
                 }
-                to.yield_all(|_| {});
             }
         }
     }

@@ -52,6 +52,11 @@ impl Datagrams {
         Ok(Self { socket: tokio::net::UdpSocket::from_std(socket)?, state })
     }
 
+    /// Waits until the system takes something: of a new socket that is not known at once.
+    pub(super) async fn writable(&self) -> io::Result<()> {
+        self.socket.writable().await
+    }
+
     /// What has come.
     pub(super) fn poll_receive<'a>(
         &self,

@@ -13,13 +13,16 @@
 //! it sent. Nothing is kept of it until it shows the token. (DTLS's own cookie would do as much; the library
 //! keeps a session for each that asks.)
 //!
-//! **Gone.** After a restart, datagrams of sessions of before arrive. They are answered with the session's mark, which
-//! whoever has the session was told through it, and nobody else knows.
+//! **Gone.** After a restart, datagrams of sessions of before arrive. They are answered with their address's mark, which
+//! the other end of the session was told through it, and which nobody else gets who cannot send from that address.
+//!
+//! **Anew.** An opening of another attempt from an address whose session is alive is passed over: otherwise who can read
+//! along could end it. A session is alive if something of it was opened lately.
 
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
@@ -39,13 +42,15 @@ const ASK_BYTES: usize = 64;
 const NONCE_BYTES: usize = 8;
 const SECRET_BYTES: usize = 16;
 /// What stands in front of a datagram of DTLS until it was answered.
-const OPENING_BYTES: usize = 1 + NONCE_BYTES + SECRET_BYTES;
+pub(super) const OPENING_BYTES: usize = 1 + NONCE_BYTES + SECRET_BYTES;
 /// A token holds in its period and the next.
 const PERIOD: Duration = Duration::from_secs(16);
 /// The first bytes of DTLS.
 const DTLS: std::ops::RangeInclusive<u8> = 20..=63;
 /// Shorter than any record of a session, and longer than what it is answered with.
 const RECORD_BYTES: usize = 1 + SECRET_BYTES + 4;
+/// A session that nothing was heard of for so long may be replaced.
+const ALIVE: Duration = Duration::from_secs(3);
 /// What waits for a session that does not read.
 const WAITING_BYTES: usize = 1 << 20;
 const WAITING_BURSTS: usize = 256;
@@ -103,6 +108,7 @@ struct Known {
     nonce: Nonce,
     sender: mpsc::Sender<Waiting>,
     waiting: Arc<AtomicUsize>,
+    heard: Arc<AtomicU64>,
 }
 
 impl Known {
@@ -132,10 +138,18 @@ pub(super) struct Session {
     nonce: Nonce,
     receiver: mpsc::Receiver<Waiting>,
     waiting: Arc<AtomicUsize>,
+    /// When something was opened last, in milliseconds since `began`; 0: never.
+    heard: Arc<AtomicU64>,
+    began: Instant,
     sessions: Arc<Sessions>,
 }
 
 impl Session {
+    /// Something of the other side was opened.
+    pub(super) fn note_heard(&self) {
+        self.heard.store(milliseconds(self.began).max(1), Ordering::Relaxed);
+    }
+
     /// What has come, or `None` if a newer session of the same address took over.
     pub(super) fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<Option<(Bytes, usize)>> {
         let Some(Waiting { bytes, each }) = ready!(self.receiver.poll_recv(cx)) else {
@@ -199,15 +213,25 @@ impl Door {
     fn receive(&self, cx: &mut Context<'_>, received: &mut Received) -> Poll<io::Result<()>> {
         let burst = ready!(self.datagrams.poll_receive(cx, received))?;
         let Burst { from, bytes, each } = burst;
-        if is_dtls(bytes) {
-            match locked(&self.sessions).get(&from) {
-                Some(known) => known.pass(Bytes::copy_from_slice(bytes), each),
-                None => self.say_gone(from, bytes),
-            }
+        // What the system hands over at once is of one length, and not always of one kind.
+        if bytes.chunks(each).all(is_dtls) {
+            self.to_session(from, bytes, each);
         } else {
-            bytes.chunks(each).for_each(|datagram| self.in_front(from, datagram));
+            for datagram in bytes.chunks(each) {
+                match is_dtls(datagram) {
+                    true => self.to_session(from, datagram, each),
+                    false => self.in_front(from, datagram),
+                }
+            }
         }
         Poll::Ready(Ok(()))
+    }
+
+    fn to_session(&self, from: SocketAddr, bytes: &[u8], each: usize) {
+        match locked(&self.sessions).get(&from) {
+            Some(known) => known.pass(Bytes::copy_from_slice(bytes), each),
+            None => self.say_gone(from, bytes),
+        }
     }
 
     fn say_gone(&self, to: SocketAddr, bytes: &[u8]) {
@@ -247,12 +271,13 @@ impl Door {
         let mut sessions = locked(&self.sessions);
         match sessions.get(&address) {
             Some(known) if known.nonce == nonce => return known.pass(sealed, each),
+            Some(known) if self.is_alive(known) => return,
             None if sessions.len() >= self.most_sessions => return,
             // It has begun anew.
             _ => {}
         }
         let (sender, receiver) = mpsc::channel(WAITING_BURSTS);
-        let waiting = Arc::<AtomicUsize>::default();
+        let (waiting, heard) = (Arc::<AtomicUsize>::default(), Arc::<AtomicU64>::default());
         let session = Session {
             datagrams: Arc::clone(&self.datagrams),
             address,
@@ -260,14 +285,22 @@ impl Door {
             nonce,
             receiver,
             waiting: Arc::clone(&waiting),
+            heard: Arc::clone(&heard),
+            began: self.began,
             sessions: Arc::clone(&self.sessions),
         };
-        let known = Known { nonce, sender, waiting };
+        let known = Known { nonce, sender, waiting, heard };
         known.pass(sealed, each);
         sessions.insert(address, known);
         drop(sessions);
         // If nobody takes them fast enough it will try again.
         drop(self.arrivals.try_send(session));
+    }
+
+    fn is_alive(&self, known: &Known) -> bool {
+        let heard = known.heard.load(Ordering::Relaxed);
+        let silent = milliseconds(self.began).saturating_sub(heard);
+        heard > 0 && u128::from(silent) < ALIVE.as_millis()
     }
 
     fn period(&self) -> u64 {
@@ -278,6 +311,10 @@ impl Door {
         let bytes = [&self.secret.0[..], &period.to_le_bytes(), &nonce, &written(address)].concat();
         shortened(Digest::of("quorate udp token", &bytes))
     }
+}
+
+fn milliseconds(since: Instant) -> u64 {
+    since.elapsed().as_millis() as u64
 }
 
 fn mark(secret: &Digest, address: SocketAddr) -> Secret {

@@ -14,8 +14,13 @@ use super::path::Path;
 
 /// What DTLS adds to a packet: header 5, kind 1, tag 16 (RFC 9147, section 4).
 pub(super) const RECORD_BYTES: usize = 22;
-/// A packet is lost if one sent so many later arrived (RFC 9002, section 6.1.1).
+/// A packet is lost if one sent so many later arrived (RFC 9002, section 6.1.1): until packets are seen to overtake
+/// each other by more.
 const REORDERED: u64 = 3;
+/// At most: DTLS here forgets what comes so much later.
+const MOST_REORDERED: u64 = 64;
+/// Asking somebody who takes nothing whether there is room by now.
+const ASK_FOR_ROOM: Duration = Duration::from_millis(50);
 /// Packets after a time-out.
 const PROBES: u8 = 2;
 /// The end takes that.
@@ -34,6 +39,15 @@ struct Sent {
     tries: Option<usize>,
 }
 
+/// What became of a packet.
+#[derive(Debug)]
+enum Fate {
+    Waited(Sent),
+    /// Taken for lost, and sent again: it may still arrive.
+    Lost(Sent),
+    Arrived,
+}
+
 /// How far the end of what is sent from here has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
@@ -49,11 +63,14 @@ pub(super) struct Exchange {
     path: Path,
     out: Outgoing,
     into: Incoming,
-    /// What was sent and not heard of, from number `first` on.
-    sent: VecDeque<Option<Sent>>,
-    first: u64,
-    /// How many of them are left.
+    /// What was sent that is to be acknowledged, by number.
+    sent: VecDeque<(u64, Fate)>,
+    /// The number of the next packet.
+    next: u64,
+    /// How many packets are waited for.
     unheard: usize,
+    /// By how much packets overtake each other.
+    reordered: u64,
     /// The highest number that arrived there.
     highest: Option<u64>,
     /// Since when an acknowledgement is waited for.
@@ -66,17 +83,18 @@ pub(super) struct Exchange {
 }
 
 impl Exchange {
-    /// Messages of `longest` bytes at most (with their length) come in order, `window` bytes of them.
-    pub(super) fn new(now: Instant, longest: usize, window: usize) -> Self {
+    /// Messages come in order, `window` bytes of them. As many are sent until the other side says more.
+    pub(super) fn new(now: Instant, window: usize) -> Self {
         let mut out = Outgoing::default();
         out.allow(window as u64);
         Self {
             path: Path::new(),
             out,
-            into: Incoming::new(now, longest, window),
+            into: Incoming::new(now, window),
             sent: VecDeque::new(),
-            first: 0,
+            next: 0,
             unheard: 0,
+            reordered: REORDERED,
             highest: None,
             asked_at: now,
             probes: 0,
@@ -88,6 +106,12 @@ impl Exchange {
     /// From now on messages come each when it is whole, and may be of other lengths.
     pub(super) fn open_up(&mut self, longest: usize, window: usize) -> Result<(), Misbehaved> {
         self.into.open_up(longest, window)
+    }
+
+    /// Sends whatever is written, though the other side has not allowed it.
+    #[cfg(test)]
+    pub(super) fn disregard_limits(&mut self) {
+        self.out.allow(u64::MAX);
     }
 
     /// Queues bytes of messages.
@@ -132,8 +156,9 @@ impl Exchange {
         self.into.hurry(now);
     }
 
-    fn next(&self) -> u64 {
-        self.first + self.sent.len() as u64
+    /// Whether more is waiting to be taken than should.
+    pub(super) fn is_full(&self) -> bool {
+        self.into.is_full()
     }
 
     /// Takes a packet. What is none is passed over, as on any network.
@@ -157,17 +182,16 @@ impl Exchange {
     }
 
     fn acknowledged(&mut self, now: Instant, packet: &Packet<'_>) -> Result<(), Misbehaved> {
-        let next = self.next();
-        let mut newest = None;
+        let (mut below, mut newest) = (self.next, None);
         for range in packet.arrived() {
-            if range.end > next {
-                return Err(Misbehaved("it acknowledges what was not sent"));
+            if range.end > below {
+                return Err(Misbehaved("it acknowledges what was not sent, or twice"));
             }
-            for number in (range.start.max(self.first)..range.end).rev() {
-                if let Some(sent) = self.forget(number) {
-                    newest = newest.max(Some((number, sent.at)));
-                    self.arrived(number, sent, next);
-                }
+            below = range.start;
+            let first = self.sent.partition_point(|(number, _)| *number < range.start);
+            let last = self.sent.partition_point(|(number, _)| *number < range.end);
+            for place in (first..last).rev() {
+                newest = newest.max(self.arrived(place));
             }
         }
         if let Some((number, at)) = newest {
@@ -177,13 +201,29 @@ impl Exchange {
                 self.path.measured(now.saturating_duration_since(at), delay);
             }
             self.find_lost(now);
-            self.drop_heard();
         }
+        self.forget();
         Ok(())
     }
 
-    fn arrived(&mut self, number: u64, sent: Sent, next: u64) {
-        self.path.arrived(number, sent.bytes, next);
+    /// The packet at this place arrived. Which, and when it was sent, if that is news.
+    fn arrived(&mut self, place: usize) -> Option<(u64, Instant)> {
+        let (number, fate) = self.sent.get_mut(place)?;
+        let number = *number;
+        let sent = match std::mem::replace(fate, Fate::Arrived) {
+            Fate::Arrived => return None,
+            Fate::Waited(sent) => {
+                self.unheard -= 1;
+                self.path.arrived(number, sent.bytes, self.next);
+                sent
+            }
+            Fate::Lost(sent) => {
+                let by = self.highest.map_or(0, |highest| highest.saturating_sub(number));
+                self.reordered = self.reordered.max(by + 1).min(MOST_REORDERED);
+                self.path.found();
+                sent
+            }
+        };
         sent.ranges.into_iter().for_each(|range| self.out.arrived(range));
         if sent.end {
             self.ending = Ending::Acknowledged;
@@ -192,44 +232,60 @@ impl Exchange {
             self.trying = false;
             self.path.tried(bytes, true);
         }
+        Some((number, sent.at))
     }
 
-    fn forget(&mut self, number: u64) -> Option<Sent> {
-        let place = usize::try_from(number.checked_sub(self.first)?).ok()?;
-        let sent = self.sent.get_mut(place)?.take();
-        self.unheard -= usize::from(sent.is_some());
-        sent
-    }
-
-    fn drop_heard(&mut self) {
-        while self.sent.front().is_some_and(Option::is_none) {
+    /// Drops what nothing can be heard of any more.
+    fn forget(&mut self) {
+        let recent = self.highest.map_or(0, |highest| highest.saturating_sub(MOST_REORDERED));
+        let is_over = |(number, fate): &(u64, Fate)| match fate {
+            Fate::Arrived => true,
+            Fate::Lost(_) => *number < recent,
+            Fate::Waited(_) => false,
+        };
+        while self.sent.front().is_some_and(is_over) {
             self.sent.pop_front();
-            self.first += 1;
         }
     }
 
-    /// The first packet still waited for that a later one has overtaken.
-    fn overtaken(&self) -> Option<(u64, &Sent)> {
+    /// The packet that is waited for longest: where, which number, when it was sent.
+    fn oldest(&self) -> Option<(usize, u64, &Sent)> {
+        let mut all = self.sent.iter().enumerate();
+        all.find_map(|(place, (number, fate))| match fate {
+            Fate::Waited(sent) => Some((place, *number, sent)),
+            _ => None,
+        })
+    }
+
+    /// The same, if a later one has overtaken it.
+    fn overtaken(&self) -> Option<(usize, u64, &Sent)> {
         let highest = self.highest?;
-        let sent = self.sent.iter().zip(self.first..highest);
-        sent.filter_map(|(sent, number)| Some((number, sent.as_ref()?))).next()
+        self.oldest().filter(|(_, number, _)| *number < highest)
     }
 
     fn find_lost(&mut self, now: Instant) {
         let highest = self.highest.unwrap_or(0);
         let before = now.checked_sub(self.path.lost_after());
-        while let Some((number, sent)) = self.overtaken() {
-            if highest - number < REORDERED && before.is_none_or(|before| sent.at > before) {
+        while let Some((place, number, sent)) = self.overtaken() {
+            let is_late = before.is_some_and(|before| sent.at <= before);
+            if highest - number < self.reordered && !is_late {
                 break;
             }
-            let Some(sent) = self.forget(number) else { break };
-            self.lost(sent);
-            self.drop_heard();
+            self.lost(place);
         }
     }
 
-    fn lost(&mut self, sent: Sent) {
-        sent.ranges.into_iter().for_each(|range| self.out.lost(range));
+    fn lost(&mut self, place: usize) {
+        let Some((_, fate)) = self.sent.get_mut(place) else { return };
+        let sent = match std::mem::replace(fate, Fate::Arrived) {
+            Fate::Waited(sent) => sent,
+            other => {
+                *fate = other;
+                return;
+            }
+        };
+        self.unheard -= 1;
+        sent.ranges.iter().for_each(|range| self.out.lost(range.clone()));
         if sent.end && self.ending == Ending::Sent {
             self.ending = Ending::Wanted;
         }
@@ -240,20 +296,27 @@ impl Exchange {
                 self.path.tried(bytes, false);
                 self.path.withdrawn(sent.bytes);
             }
-            None => self.path.lost(sent.bytes),
+            None => {
+                self.path.lost(sent.bytes);
+                *fate = Fate::Lost(sent);
+            }
         }
     }
 
     /// When an acknowledgement is asked for again.
     fn probe_at(&self) -> Option<Instant> {
-        let waits = self.unheard > 0 || self.out.is_held();
-        waits.then(|| self.asked_at + self.path.probe_after())
+        let after = self.path.probe_after();
+        if self.unheard > 0 {
+            return Some(self.asked_at + after);
+        }
+        self.out.is_held().then(|| self.asked_at + after.max(ASK_FOR_ROOM))
     }
 
     /// When [`Self::transmit`] has something to send though nothing happens, if it has nothing now.
     pub(super) fn deadline(&mut self, now: Instant) -> Option<Instant> {
-        let lost = self.overtaken().map(|(_, sent)| sent.at + self.path.lost_after());
-        let paced = self.out.has_more().then(|| self.path.resumes(now, self.path.datagram()));
+        let lost = self.overtaken().map(|(_, _, sent)| sent.at + self.path.lost_after());
+        let wants = self.out.has_more() || self.ending == Ending::Wanted;
+        let paced = wants.then(|| self.path.resumes(now, self.path.datagram()));
         let all = [self.into.due(), self.probe_at(), lost, paced.flatten()];
         all.into_iter().flatten().min()
     }
@@ -265,9 +328,10 @@ impl Exchange {
             self.path.timed_out();
             (self.asked_at, self.probes) = (now, PROBES);
             // What has waited longest is what a probe is for.
-            if let Some(oldest) = self.sent.iter().flatten().next() {
-                oldest.ranges.iter().for_each(|range| self.out.lost(range.clone()));
-                if oldest.end && self.ending == Ending::Sent {
+            let oldest = self.oldest().map(|(_, _, sent)| (sent.ranges.clone(), sent.end));
+            if let Some((ranges, end)) = oldest {
+                ranges.into_iter().for_each(|range| self.out.lost(range));
+                if end && self.ending == Ending::Sent {
                     self.ending = Ending::Wanted;
                 }
             }
@@ -288,8 +352,9 @@ impl Exchange {
         }
         let delay = self.into.acknowledge(now).as_micros();
         let delay_us = u32::try_from(delay).unwrap_or(u32::MAX);
-        let header = Header { number: self.next(), limit: self.into.limit(), delay_us };
+        let header = Header { number: self.next, limit: self.into.limit(), delay_us };
         packet::begin(packet, &header, self.into.numbers());
+        self.next += 1;
         let mut sent = Sent { at: now, bytes: 0, ranges: Vec::new(), end: false, tries };
         if carries {
             self.fill(packet, &mut sent);
@@ -302,14 +367,12 @@ impl Exchange {
             packet::ping(packet);
         } else if sent.ranges.is_empty() && !sent.end {
             // Nobody acknowledges it: it is as if it were never sent, but for its number.
-            self.sent.push_back(None);
-            self.drop_heard();
             return true;
         }
         self.probes = self.probes.saturating_sub(1);
         sent.bytes = packet.len() + RECORD_BYTES;
         self.path.sent(sent.bytes);
-        self.sent.push_back(Some(sent));
+        self.sent.push_back((header.number, Fate::Waited(sent)));
         self.unheard += 1;
         self.asked_at = now;
         true

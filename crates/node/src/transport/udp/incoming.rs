@@ -20,8 +20,10 @@ use super::ranges::Ranges;
 
 /// So many packets are acknowledged at once, if not earlier.
 const ACKNOWLEDGED_TOGETHER: u32 = 8;
-/// Most gaps, in all messages and between them.
-const MOST_GAPS: usize = 1 << 16;
+/// Most gaps, in all messages and between them: what a whole window has if a third of its pieces are lost.
+const MOST_GAPS: usize = 1 << 13;
+/// With so many messages that nobody has taken, nothing more is received.
+const MOST_WHOLE: usize = 1 << 16;
 
 /// What no participant that keeps to this protocol does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,12 +71,11 @@ pub(super) struct Incoming {
 }
 
 impl Incoming {
-    /// Takes messages in order, of `longest` bytes at most, and `window` bytes before they are taken; at least the
-    /// longest message must fit.
-    pub(super) fn new(now: Instant, longest: usize, window: usize) -> Self {
+    /// Takes messages in order, `window` bytes before they are taken, and none longer than that.
+    pub(super) fn new(now: Instant, window: usize) -> Self {
         Self {
             window: window as u64,
-            longest,
+            longest: window,
             in_order: true,
             numbers: Ranges::default(),
             newest_at: now,
@@ -91,7 +92,7 @@ impl Incoming {
         }
     }
 
-    /// From now on each message when it is whole, and of other lengths.
+    /// From now on each message when it is whole, of `longest` bytes at most; at least one must fit into `window`.
     pub(super) fn open_up(&mut self, longest: usize, window: usize) -> Result<(), Misbehaved> {
         (self.longest, self.window, self.in_order) = (longest, window as u64, false);
         let starts: Vec<u64> = self.unfinished.keys().copied().collect();
@@ -169,11 +170,15 @@ impl Incoming {
         if place.range().end > self.told {
             return Err(Misbehaved("more than it may send"));
         }
+        if self.overlaps(place.start, total as u64) {
+            return Err(Misbehaved("messages that overlap"));
+        }
         if bytes.len() == total && (!self.in_order || self.done.prefix() == place.start) {
             if let Some(part) = self.unfinished.remove(&place.start) {
                 self.gaps -= part.there.len();
             }
-            return self.finish(place.start, Bytes::copy_from_slice(bytes));
+            self.finish(place.start, Bytes::copy_from_slice(bytes))?;
+            return self.hand_on(self.done.prefix());
         }
         let there = self
             .unfinished
@@ -192,6 +197,17 @@ impl Incoming {
             return Err(Misbehaved("too many gaps"));
         }
         self.hand_on(place.start)
+    }
+
+    /// Whether a message shares bytes with another one. Each is where the one before it ends, so that room for all is no more
+    /// than may come.
+    fn overlaps(&self, start: u64, total: u64) -> bool {
+        let end = start + total;
+        let before = self.unfinished.range(..end).next_back();
+        let unfinished = before.is_some_and(|(other, there)| {
+            *other != start && other + there.bytes.len() as u64 > start
+        });
+        unfinished || self.done.overlaps(&(start..end))
     }
 
     /// Hands on the message that begins at `start`, and those that waited for it, if they are whole.
@@ -220,9 +236,6 @@ impl Incoming {
             return Err(Misbehaved("too many gaps"));
         }
         self.whole.push_back(message);
-        if self.in_order {
-            return self.hand_on(start + length.map_or(0, |length| u64::from(length) + 4));
-        }
         Ok(())
     }
 
@@ -234,6 +247,11 @@ impl Incoming {
     /// Whether everything that was sent was handed on.
     pub(super) fn has_ended(&self) -> bool {
         self.whole.is_empty() && (self.oversized || self.end == Some(self.done.prefix()))
+    }
+
+    /// Whether more is waiting to be taken than should.
+    pub(super) fn is_full(&self) -> bool {
+        self.whole.len() >= MOST_WHOLE
     }
 
     /// The next message, its length in front.
@@ -264,7 +282,7 @@ mod tests {
     }
 
     fn incoming(window: usize) -> Incoming {
-        Incoming::new(Instant::now(), 104, window)
+        Incoming::new(Instant::now(), window)
     }
 
     #[test]
@@ -333,15 +351,34 @@ mod tests {
 
     #[test]
     fn of_a_message_that_is_too_long_only_its_length_is_handed_on() {
-        let mut into = incoming(1000);
+        let mut into = incoming(150);
         put(&mut into, 0, 200, 0..100).unwrap();
         assert_eq!(into.take().unwrap(), &200u32.to_le_bytes()[..]);
         assert!(into.has_ended());
     }
 
     #[test]
+    fn messages_do_not_share_bytes() {
+        for (start, length) in [(0, 30), (4, 1), (10, 20), (13, 1), (20, 2)] {
+            let mut into = incoming(1000);
+            put(&mut into, 10, 10, 0..6).unwrap();
+            let result = put(&mut into, start, length, 0..1);
+            let (end, there) = (start + u64::from(length) + 4, 10..24);
+            let shares = start != there.start && start < there.end && end > there.start;
+            let found = if shares { Err(Misbehaved("messages that overlap")) } else { Ok(()) };
+            // The same one of another length.
+            let same = Err(Misbehaved("two lengths of one message"));
+            assert_eq!(result, if start == there.start { same } else { found }, "{start} {length}");
+        }
+        let mut into = incoming(1000);
+        into.open_up(104, 1000).unwrap();
+        put(&mut into, 10, 10, 0..14).unwrap();
+        assert!(put(&mut into, 5, 10, 0..1).is_err(), "it was handed on");
+    }
+
+    #[test]
     fn gaps_are_counted() {
-        let mut into = Incoming::new(Instant::now(), 1 << 20, 1 << 20);
+        let mut into = incoming(1 << 20);
         let mut result = Ok(());
         for at in (0..1 << 20).step_by(2) {
             let place = Place { start: 0, total: 1 << 20, at: at..at + 1 };

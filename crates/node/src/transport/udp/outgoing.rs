@@ -11,6 +11,9 @@ use super::ranges::Ranges;
 /// What tells how long a message is, in front of it and part of it: as on a stream.
 pub(super) const LENGTH_BYTES: usize = 4;
 
+/// What may come from somebody who has not said who it is, and so be sent until more is allowed.
+pub(super) const FIRST_WINDOW_BYTES: usize = 4 << 10;
+
 /// One message in the stream of all.
 #[derive(Clone, Copy, Debug)]
 struct Message {
@@ -109,14 +112,23 @@ impl Outgoing {
         last.map_or(0, |message| message.start + u64::from(message.total)).min(self.end)
     }
 
+    /// Up to where what was never sent may go now. A message that does not fit the first window is not begun in it: the other
+    /// side does not take any so long before it knows who is here.
+    fn reach(&self) -> u64 {
+        let Some(message) = self.message(self.next) else { return self.next };
+        let end = message.start + u64::from(message.total);
+        let may_begin = end <= self.limit || self.limit > message.start + FIRST_WINDOW_BYTES as u64;
+        if may_begin { self.known().min(self.limit).min(end) } else { self.next }
+    }
+
     /// Whether only the other side's limit keeps something from being sent.
     pub(super) fn is_held(&self) -> bool {
-        self.again.is_empty() && self.next < self.known() && self.next >= self.limit
+        self.again.is_empty() && self.next < self.known() && self.next >= self.reach()
     }
 
     /// Whether something is to be sent.
     pub(super) fn has_more(&self) -> bool {
-        !self.again.is_empty() || self.next < self.known().min(self.limit)
+        !self.again.is_empty() || self.next < self.reach()
     }
 
     /// Takes what is to be sent next: at most `room` bytes of one message.
@@ -133,12 +145,10 @@ impl Outgoing {
             }
             return self.place(first.start..end);
         }
-        let end = self.known().min(self.limit).min(self.next + room);
+        let end = self.reach().min(self.next + room);
         if self.next >= end {
             return None;
         }
-        let message = self.message(self.next)?;
-        let end = end.min(message.start + u64::from(message.total));
         let place = self.place(self.next..end);
         self.next = end;
         place
@@ -147,7 +157,8 @@ impl Outgoing {
     /// The message that a byte of known ones belongs to.
     fn message(&self, byte: u64) -> Option<Message> {
         let place = self.messages.partition_point(|message| message.start <= byte);
-        self.messages.get(place.checked_sub(1)?).copied()
+        let message = *self.messages.get(place.checked_sub(1)?)?;
+        (byte < message.start + u64::from(message.total)).then_some(message)
     }
 
     fn place(&self, range: Range<u64>) -> Option<Place> {
@@ -218,18 +229,18 @@ mod tests {
     fn what_was_lost_is_sent_again_but_what_arrived_after_all_is_not() {
         let mut out = Outgoing::default();
         out.write(message(&[7; 96]).into());
-        assert!(out.is_held() && out.take(50).is_none(), "nothing is allowed yet");
-        out.allow(80);
+        out.allow(99);
+        assert!(out.is_held() && out.take(50).is_none(), "it does not fit");
+        out.allow(100);
         let sent: Vec<_> = std::iter::from_fn(|| out.take(50)).map(|place| place.at).collect();
-        assert_eq!(sent, [0..50, 50..80]);
+        assert_eq!(sent, [0..50, 50..100]);
         out.lost(0..50);
         out.lost(50..80);
+        out.arrived(80..90);
         out.arrived(10..20);
         out.arrived(70..80);
         let again: Vec<_> = std::iter::from_fn(|| out.take(30)).map(|place| place.at).collect();
         assert_eq!(again, [0..10, 20..50, 50..70]);
-        out.allow(u64::MAX);
-        assert_eq!(out.take(50).unwrap().at, 80..100);
         out.arrived(20..100);
         assert_eq!((out.kept(), out.is_acknowledged()), (100, false));
         out.arrived(0..10);

@@ -49,8 +49,8 @@ pub(super) struct Path {
     /// Packets sent and lost in this round.
     sent: u64,
     lost: u64,
-    /// What may be sent at once, in bytes, and as of when.
-    allowance: usize,
+    /// What may be sent at once, in bytes, and as of when. With parts of bytes: it may be asked for often.
+    allowance: f64,
     allowed_at: Option<Instant>,
     datagram: usize,
     /// Which of the lengths is tried next.
@@ -69,7 +69,7 @@ impl Path {
             round_ends: 0,
             sent: 0,
             lost: 0,
-            allowance: FIRST_WINDOW_BYTES,
+            allowance: FIRST_WINDOW_BYTES as f64,
             allowed_at: None,
             datagram: LEAST_BYTES,
             tried: 0,
@@ -132,20 +132,20 @@ impl Path {
         }
         // A quarter faster than the window in a round, so that this is not what limits.
         let by_second = (self.window as f64 * 1.25 / round.as_secs_f64()).max(1.0);
-        let burst = (by_second * 2.0 * GRANULARITY.as_secs_f64()) as usize;
+        let burst = (by_second * 2.0 * GRANULARITY.as_secs_f64()).max(LEAST_WINDOW_BYTES as f64);
         let passed = self.allowed_at.map_or(Duration::MAX, |at| now.saturating_duration_since(at));
         let earned = passed.as_secs_f64().min(1.0) * by_second;
-        let allowed = (self.allowance + earned as usize).min(burst.max(LEAST_WINDOW_BYTES));
-        (self.allowance, self.allowed_at) = (allowed, Some(now));
-        let lacking = bytes.checked_sub(allowed).filter(|lacking| *lacking > 0)?;
-        Some(now + Duration::from_secs_f64(lacking as f64 / by_second).max(GRANULARITY))
+        (self.allowance, self.allowed_at) = ((self.allowance + earned).min(burst), Some(now));
+        let lacking = bytes as f64 - self.allowance;
+        let pause = Duration::from_secs_f64((lacking / by_second).clamp(0.0, 1.0));
+        (lacking > 0.0).then(|| now + pause.max(GRANULARITY))
     }
 
     /// A packet was sent that is to be acknowledged.
     pub(super) fn sent(&mut self, bytes: usize) {
         self.under_way += bytes;
         self.sent += 1;
-        self.allowance = self.allowance.saturating_sub(bytes);
+        self.allowance -= bytes as f64;
     }
 
     /// Packet `number` arrived; the next one to be sent is `next`.
@@ -173,6 +173,11 @@ impl Path {
     pub(super) fn lost(&mut self, bytes: usize) {
         self.under_way = self.under_way.saturating_sub(bytes);
         self.lost += 1;
+    }
+
+    /// A packet that was taken for lost has arrived.
+    pub(super) fn found(&mut self) {
+        self.lost = self.lost.saturating_sub(1);
     }
 
     /// A packet was lost for what it was, not for the way.
@@ -261,6 +266,25 @@ mod tests {
         assert_eq!(path.datagram(), 1452);
         path.timed_out();
         assert_eq!((path.datagram(), path.to_try()), (LEAST_BYTES, Some(6500)));
+    }
+
+    #[test]
+    fn however_often_it_is_asked_a_far_way_is_sent_what_its_window_allows() {
+        for step in [5, 1000] {
+            let mut path = Path::new();
+            path.measured(Duration::from_secs(1), Duration::ZERO);
+            let begun = Instant::now();
+            let (mut now, mut sent) = (begun, 0);
+            while now < begun + Duration::from_secs(1) {
+                if path.resumes(now, PACKET).is_none() {
+                    path.sent(PACKET);
+                    sent += PACKET;
+                }
+                now += Duration::from_micros(step);
+            }
+            let expected = FIRST_WINDOW_BYTES * 9 / 8..FIRST_WINDOW_BYTES * 2;
+            assert!(expected.contains(&sent), "asked every {step} us: {sent} bytes");
+        }
     }
 
     #[test]

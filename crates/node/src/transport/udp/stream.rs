@@ -14,20 +14,17 @@ use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
 use super::super::carrier::{self, Stream as _};
-use super::super::hello::MAX_HELLO_BYTES;
 use super::channel::{Certificate, Channel, Side, Yield};
 use super::datagrams::{Burst, Datagrams, Received};
 use super::door::{self, Secret, Session};
 use super::exchange::Exchange;
 use super::incoming::Misbehaved;
-use super::outgoing::LENGTH_BYTES;
+use super::outgoing::{FIRST_WINDOW_BYTES, LENGTH_BYTES};
 
 /// More is not taken while so much is not acknowledged.
 const KEPT_BYTES: usize = 8 << 20;
 /// What may be under way beside the longest message.
 const WINDOW_BYTES: usize = 8 << 20;
-/// What may come from somebody who has not said who it is.
-const FIRST_WINDOW_BYTES: usize = 4 << 10;
 /// What is received before something is sent.
 const BURSTS: usize = 32;
 /// Turns in a row.
@@ -124,18 +121,23 @@ struct Inside {
     exchange: Exchange,
     outlet: Outlet,
     packet: Vec<u8>,
+    /// Something of the other side was opened.
+    heard: bool,
 }
 
 impl Inside {
     /// Hands out what the channel has: datagrams to be sent, and packets.
     fn yield_all(&mut self, target: Target<'_>, now: Instant) -> io::Result<()> {
-        let Self { channel, exchange, outlet, .. } = self;
+        let Self { channel, exchange, outlet, heard, .. } = self;
         let mut result = Ok(());
         channel.yield_all(|out| match out {
             Yield::Sealed(datagram) => outlet.push(target, datagram),
-            Yield::Opened(packet) if result.is_ok() => result = exchange.receive(now, packet),
+            Yield::Opened(packet) if result.is_ok() => {
+                *heard = true;
+                result = exchange.receive(now, packet);
+            }
             Yield::Opened(_) => {}
-        });
+        })?;
         result.map_err(misbehaved)
     }
 
@@ -176,14 +178,14 @@ pub(in crate::transport) struct Stream {
 impl Stream {
     pub(super) fn new(way: Way, side: Side, certificate: &Certificate) -> Self {
         let now = Instant::now();
-        let longest = MAX_HELLO_BYTES + LENGTH_BYTES;
         Self {
             way,
             inside: Inside {
                 channel: Channel::new(side, certificate, now),
-                exchange: Exchange::new(now, longest, FIRST_WINDOW_BYTES),
+                exchange: Exchange::new(now, FIRST_WINDOW_BYTES),
                 outlet: Outlet::default(),
                 packet: Vec::new(),
+                heard: false,
             },
             mark: None,
             reading: Bytes::new(),
@@ -248,6 +250,12 @@ impl Stream {
         }
     }
 
+    /// Sends whatever is written, though the other side has not allowed it.
+    #[cfg(test)]
+    pub(super) fn disregard_limits(&mut self) {
+        self.inside.exchange.disregard_limits();
+    }
+
     fn fail(&mut self, error: io::Error) {
         self.failed.get_or_insert((error.kind(), error.to_string()));
     }
@@ -297,6 +305,10 @@ impl Stream {
 
     fn receive(&mut self, cx: &mut Context<'_>, now: Instant) -> io::Result<()> {
         for _ in 0..BURSTS {
+            if self.inside.exchange.is_full() {
+                // Until some are read.
+                return Ok(());
+            }
             match &mut self.way {
                 Way::Own { datagrams, address, received, opening } => {
                     let Poll::Ready(burst) = datagrams.poll_receive(cx, received) else {
@@ -305,9 +317,11 @@ impl Stream {
                     let Burst { from, bytes, each } = burst?;
                     for datagram in bytes.chunks(each).filter(|_| from == *address) {
                         if door::is_dtls(datagram) {
-                            opening.clear();
                             let target = Target { datagrams, address: *address, opening };
                             self.inside.receive(target, now, datagram)?;
+                            if self.inside.channel.is_open() {
+                                opening.clear();
+                            }
                         } else if self.mark.is_some() && door::gone(datagram) == self.mark {
                             return Err(io::ErrorKind::ConnectionReset.into());
                         }
@@ -317,7 +331,15 @@ impl Stream {
                     let Poll::Ready(burst) = session.poll_receive(cx) else { return Ok(()) };
                     let (bytes, each) = burst.ok_or(io::ErrorKind::ConnectionReset)?;
                     for datagram in bytes.chunks(each).filter(|datagram| door::is_dtls(datagram)) {
-                        self.inside.receive(self.way.target(), now, datagram)?;
+                        let target = Target {
+                            datagrams: &session.datagrams,
+                            address: session.address,
+                            opening: &[],
+                        };
+                        self.inside.receive(target, now, datagram)?;
+                    }
+                    if std::mem::take(&mut self.inside.heard) {
+                        session.note_heard();
                     }
                 }
             }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 
+use super::super::outgoing::FIRST_WINDOW_BYTES;
 use super::super::path::LEAST_BYTES;
 use super::*;
 
@@ -61,7 +62,7 @@ impl World {
     fn new(network: Network, seed: u64) -> Self {
         let now = Instant::now() + Duration::from_secs(3600);
         let end = || {
-            let mut end = Exchange::new(now, LONGEST, WINDOW);
+            let mut end = Exchange::new(now, WINDOW);
             end.open_up(LONGEST, WINDOW).unwrap();
             end
         };
@@ -189,7 +190,7 @@ proptest! {
         packets in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..120), 0..20),
     ) {
         let now = Instant::now();
-        let mut end = Exchange::new(now, LONGEST, WINDOW);
+        let mut end = Exchange::new(now, WINDOW);
         let mut packet = Vec::new();
         for bytes in packets {
             if end.receive(now, &bytes).is_err() {
@@ -291,9 +292,66 @@ fn nothing_is_sent_when_nothing_is_to_be_said() {
 #[test]
 fn who_acknowledges_what_was_not_sent_is_found_out() {
     let now = Instant::now();
-    let mut end = Exchange::new(now, LONGEST, WINDOW);
+    let mut end = Exchange::new(now, WINDOW);
     let mut packet = Vec::new();
     packet::begin(&mut packet, &Header::default(), std::iter::once(&(0..3)));
     let found = end.receive(now, &packet);
-    assert_eq!(found, Err(Misbehaved("it acknowledges what was not sent")));
+    assert_eq!(found, Err(Misbehaved("it acknowledges what was not sent, or twice")));
+}
+
+/// What a packet costs to look at must not grow by saying the same again.
+#[test]
+fn who_acknowledges_twice_in_one_packet_is_found_out() {
+    let now = Instant::now();
+    let mut end = Exchange::new(now, WINDOW);
+    let mut packet = Vec::new();
+    end.write(message(0, 100));
+    assert!(end.transmit(now, &mut packet));
+    packet::begin(&mut packet, &Header::default(), [0..1, 0..1].iter());
+    assert!(end.receive(now, &packet).is_err());
+}
+
+/// Packets that overtake each other are no loss.
+#[test]
+fn a_way_on_which_packets_overtake_each_other_is_no_slower() {
+    let seconds = |jitter| {
+        let delay = Duration::from_millis(10);
+        let mut world = World::new(Network { delay, jitter, ..GOOD }, 11);
+        (0..400).for_each(|number| world.write(0, number, 100_000));
+        world.run(|world| world.got[1].len() == 400).as_secs_f64()
+    };
+    let even = seconds(Duration::ZERO);
+    for jitter in [200, 3000].map(Duration::from_micros) {
+        let uneven = seconds(jitter);
+        assert!(uneven < even * 2.5, "{even:.2} s, and {uneven:.2} s with {jitter:?}");
+    }
+}
+
+#[test]
+fn what_is_kept_does_not_grow_with_what_only_acknowledges() {
+    let mut world = World::new(GOOD, 13);
+    world.write(0, 0, 10);
+    let mut packet = Vec::new();
+    assert!(world.ends[0].transmit(world.now, &mut packet), "never acknowledged");
+    for number in 1..10_000 {
+        packet::begin(&mut packet, &Header { number: number * 2, ..Header::default() }, [].iter());
+        packet::ping(&mut packet);
+        world.ends[0].receive(world.now, &packet).unwrap();
+        assert!(world.ends[0].transmit(world.now, &mut packet));
+    }
+    assert_eq!(world.ends[0].sent.len(), 1);
+}
+
+/// A message may be on its way before the other side knows from whom.
+#[test]
+fn a_long_message_behind_a_hello_waits_until_it_is_taken() {
+    let mut world = World::new(GOOD, 17);
+    let now = world.now;
+    world.ends = [(); 2].map(|()| Exchange::new(now, FIRST_WINDOW_BYTES));
+    world.write(0, 0, 100);
+    (1..4).for_each(|number| world.write(0, number, 100_000 >> (number * 4)));
+    world.run(|world| world.got[1].len() == 1);
+    world.ends[1].open_up(LONGEST, WINDOW).unwrap();
+    world.run(|world| world.got[1].len() == 4);
+    assert_eq!(world.numbers(1)[0], 0);
 }
