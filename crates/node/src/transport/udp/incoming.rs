@@ -244,9 +244,11 @@ impl Incoming {
         self.end = Some(at);
     }
 
-    /// Whether everything that was sent was handed on.
+    /// Whether everything that was sent was handed on, but for a message whose rest will never come.
     pub(super) fn has_ended(&self) -> bool {
-        self.whole.is_empty() && (self.oversized || self.end == Some(self.done.prefix()))
+        let handed_on = self.done.prefix();
+        let rest = self.unfinished.get(&handed_on).map_or(0, |message| message.there.prefix());
+        self.whole.is_empty() && (self.oversized || self.end == Some(handed_on + rest))
     }
 
     /// Whether more is waiting to be taken than should.
@@ -314,6 +316,16 @@ mod tests {
         assert_eq!(taken(&mut into), [0; 0]);
         into.open_up(104, 1000).unwrap();
         assert_eq!(taken(&mut into), [20]);
+    }
+
+    #[test]
+    fn a_message_whose_rest_will_never_come_is_not_waited_for() {
+        let mut into = incoming(1000);
+        put(&mut into, 0, 10, 0..6).unwrap();
+        into.end(9);
+        assert!(!into.has_ended());
+        put(&mut into, 0, 10, 6..9).unwrap();
+        assert!(into.has_ended() && into.take().is_none());
     }
 
     #[test]
