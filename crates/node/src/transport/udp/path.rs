@@ -145,7 +145,8 @@ impl Path {
     pub(super) fn sent(&mut self, bytes: usize) {
         self.under_way += bytes;
         self.sent += 1;
-        self.allowance -= bytes as f64;
+        // What went while nothing was paced is not held against what follows.
+        self.allowance = (self.allowance - bytes as f64).max(-(LEAST_WINDOW_BYTES as f64));
     }
 
     /// Packet `number` arrived; the next one to be sent is `next`.
@@ -285,6 +286,19 @@ mod tests {
             let expected = FIRST_WINDOW_BYTES * 9 / 8..FIRST_WINDOW_BYTES * 2;
             assert!(expected.contains(&sent), "asked every {step} us: {sent} bytes");
         }
+    }
+
+    #[test]
+    fn a_way_that_becomes_slow_is_not_held_to_what_went_before() {
+        let mut path = short();
+        let now = Instant::now();
+        for _ in 0..100_000 {
+            assert!(path.resumes(now, PACKET).is_none());
+            path.sent(PACKET);
+        }
+        (0..100).for_each(|_| path.measured(Duration::from_millis(100), Duration::ZERO));
+        let resumes = path.resumes(now, PACKET);
+        assert!(resumes.is_none_or(|at| at < now + Duration::from_millis(200)));
     }
 
     #[test]
