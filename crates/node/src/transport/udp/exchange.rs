@@ -141,7 +141,7 @@ impl Exchange {
         self.ending == Ending::Acknowledged && self.out.is_acknowledged()
     }
 
-    /// The next message that came, its length in front.
+    /// The next messages that came, each with its length in front; before [`Self::open_up`] one.
     pub(super) fn take(&mut self) -> Option<Bytes> {
         self.into.take()
     }
@@ -154,11 +154,6 @@ impl Exchange {
     /// Acknowledges at once what came.
     pub(super) fn hurry(&mut self, now: Instant) {
         self.into.hurry(now);
-    }
-
-    /// Whether more is waiting to be taken than should.
-    pub(super) fn is_full(&self) -> bool {
-        self.into.is_full()
     }
 
     /// Takes a packet. What is none is passed over, as on any network.

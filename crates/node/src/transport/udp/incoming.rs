@@ -22,8 +22,9 @@ use super::ranges::Ranges;
 const ACKNOWLEDGED_TOGETHER: u32 = 8;
 /// Most gaps, in all messages and between them: what a whole window has if a third of its pieces are lost.
 const MOST_GAPS: usize = 1 << 13;
-/// With so many messages that nobody has taken, nothing more is received.
-const MOST_WHOLE: usize = 1 << 16;
+/// Messages below this are put behind each other, as long as there are fewer bytes of them than that.
+const SMALL_BYTES: usize = 2 << 10;
+const TOGETHER_BYTES: usize = 64 << 10;
 
 /// What no participant that keeps to this protocol does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +63,8 @@ pub(super) struct Incoming {
     /// Bytes of messages that were whole.
     done: Ranges,
     whole: VecDeque<Bytes>,
+    /// Small ones behind those: millions of the smallest must not take more than their bytes.
+    small: Vec<u8>,
     taken: u64,
     /// The limit that was told last.
     told: u64,
@@ -85,6 +88,7 @@ impl Incoming {
             gaps: 0,
             done: Ranges::default(),
             whole: VecDeque::new(),
+            small: Vec::new(),
             taken: 0,
             told: window as u64,
             end: None,
@@ -162,7 +166,7 @@ impl Incoming {
         if total > self.longest {
             // Whoever reads refuses it for its length.
             if let Some(length) = bytes.get(..LENGTH_BYTES).filter(|_| place.at.start == 0) {
-                self.whole.push_back(Bytes::copy_from_slice(length));
+                self.put(Bytes::copy_from_slice(length));
                 self.oversized = true;
             }
             return Ok(());
@@ -177,7 +181,11 @@ impl Incoming {
             if let Some(part) = self.unfinished.remove(&place.start) {
                 self.gaps -= part.there.len();
             }
-            self.finish(place.start, Bytes::copy_from_slice(bytes))?;
+            self.check(place.start, bytes)?;
+            match bytes.len() < SMALL_BYTES && !self.in_order {
+                true => self.put_small(bytes),
+                false => self.put(Bytes::copy_from_slice(bytes)),
+            }
             return self.hand_on(self.done.prefix());
         }
         let there = self
@@ -219,13 +227,15 @@ impl Incoming {
             let Some(whole) = self.unfinished.remove(&start) else { break };
             self.gaps -= whole.there.len();
             let next = start + whole.bytes.len() as u64;
-            self.finish(start, whole.bytes.into())?;
+            self.check(start, &whole.bytes)?;
+            self.put(whole.bytes.into());
             start = next;
         }
         Ok(())
     }
 
-    fn finish(&mut self, start: u64, message: Bytes) -> Result<(), Misbehaved> {
+    /// Notes that a message is whole.
+    fn check(&mut self, start: u64, message: &[u8]) -> Result<(), Misbehaved> {
         let length =
             message.first_chunk::<LENGTH_BYTES>().map(|length| u32::from_le_bytes(*length));
         if length.map(|length| length as usize + LENGTH_BYTES) != Some(message.len()) {
@@ -235,8 +245,21 @@ impl Incoming {
         if self.done.len() > MOST_GAPS {
             return Err(Misbehaved("too many gaps"));
         }
-        self.whole.push_back(message);
         Ok(())
+    }
+
+    fn put(&mut self, message: Bytes) {
+        if !self.small.is_empty() {
+            self.whole.push_back(std::mem::take(&mut self.small).into());
+        }
+        self.whole.push_back(message);
+    }
+
+    fn put_small(&mut self, message: &[u8]) {
+        if self.small.len() + message.len() > TOGETHER_BYTES {
+            self.whole.push_back(std::mem::take(&mut self.small).into());
+        }
+        self.small.extend_from_slice(message);
     }
 
     /// The other side sends nothing beyond `at`.
@@ -248,19 +271,20 @@ impl Incoming {
     pub(super) fn has_ended(&self) -> bool {
         let handed_on = self.done.prefix();
         let rest = self.unfinished.get(&handed_on).map_or(0, |message| message.there.prefix());
-        self.whole.is_empty() && (self.oversized || self.end == Some(handed_on + rest))
+        self.whole.is_empty()
+            && self.small.is_empty()
+            && (self.oversized || self.end == Some(handed_on + rest))
     }
 
-    /// Whether more is waiting to be taken than should.
-    pub(super) fn is_full(&self) -> bool {
-        self.whole.len() >= MOST_WHOLE
-    }
-
-    /// The next message, its length in front.
+    /// The next messages, each with its length in front; in order: one.
     pub(super) fn take(&mut self) -> Option<Bytes> {
-        let message = self.whole.pop_front()?;
-        self.taken += message.len() as u64;
-        Some(message)
+        let messages = match self.whole.pop_front() {
+            Some(message) => message,
+            None if self.small.is_empty() => return None,
+            None => std::mem::take(&mut self.small).into(),
+        };
+        self.taken += messages.len() as u64;
+        Some(messages)
     }
 }
 
@@ -280,7 +304,14 @@ mod tests {
     }
 
     fn taken(into: &mut Incoming) -> Vec<usize> {
-        std::iter::from_fn(|| into.take()).map(|message| message.len() - 4).collect()
+        let mut bytes = std::iter::from_fn(|| into.take()).flatten().peekable();
+        let mut lengths = Vec::new();
+        while bytes.peek().is_some() {
+            let length: Vec<u8> = bytes.by_ref().take(4).collect();
+            lengths.push(u32::from_le_bytes(length.try_into().unwrap()) as usize);
+            bytes.by_ref().take(lengths[lengths.len() - 1]).for_each(drop);
+        }
+        lengths
     }
 
     fn incoming(window: usize) -> Incoming {

@@ -305,10 +305,6 @@ impl Stream {
 
     fn receive(&mut self, cx: &mut Context<'_>, now: Instant) -> io::Result<()> {
         for _ in 0..BURSTS {
-            if self.inside.exchange.is_full() {
-                // Until some are read.
-                return Ok(());
-            }
             match &mut self.way {
                 Way::Own { datagrams, address, received, opening } => {
                     let Poll::Ready(burst) = datagrams.poll_receive(cx, received) else {

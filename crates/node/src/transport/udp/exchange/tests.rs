@@ -109,8 +109,11 @@ impl World {
                 while self.ends[from].transmit(self.now, &mut packet) {
                     self.fly(1 - from, packet.clone());
                 }
-                while let Some(message) = self.ends[from].take() {
-                    self.got[from].push(message);
+                while let Some(mut messages) = self.ends[from].take() {
+                    while let Some(length) = messages.first_chunk() {
+                        let length = u32::from_le_bytes(*length) as usize + 4;
+                        self.got[from].push(messages.split_to(length));
+                    }
                 }
             }
             if done(self) {
