@@ -232,9 +232,12 @@ fn seconds(lost: u64) -> f64 {
 
 /// U3: with 1 % loss throughput must hold.
 #[test]
-fn a_loss_of_a_hundredth_does_not_collapse_throughput() {
-    let (without, with) = (seconds(0), seconds(10));
-    assert!(with < without * 1.5, "{without:.2} s without loss, {with:.2} s with 1 %");
+fn a_loss_of_a_hundredth_does_not_collapse_throughput_nor_does_one_of_a_twentieth() {
+    let without = seconds(0);
+    for (lost, most) in [(10, 1.5), (50, 2.0)] {
+        let with = seconds(lost);
+        assert!(with < without * most, "{without:.2} s, and {with:.2} s with {lost} of 1,000 lost");
+    }
 }
 
 #[test]
