@@ -242,9 +242,24 @@ fn is_sealed(mut datagram: &[u8]) -> bool {
     datagram.is_empty()
 }
 
-/// Alerts and acknowledgements in plain text: whoever has neither key nor certificate could end a handshake with them.
-fn is_said_in_the_open(datagram: &[u8]) -> bool {
-    matches!(datagram.first(), Some(21 | 26))
+/// Whether something in a datagram of a handshake is an alert or an acknowledgement in plain text, with which whoever has
+/// neither key nor certificate could end it; or is no record.
+fn is_said_in_the_open(mut datagram: &[u8]) -> bool {
+    const PLAIN_HEADER: usize = 13;
+    const SEALED_HEADER: usize = 5;
+    while let Some(&kind) = datagram.first() {
+        let header = match kind {
+            22 => PLAIN_HEADER,
+            32..=63 => SEALED_HEADER,
+            _ => return true,
+        };
+        let Some((header, rest)) = datagram.split_at_checked(header) else { return true };
+        let length =
+            header.last_chunk().map_or(0, |length| usize::from(u16::from_be_bytes(*length)));
+        let Some(rest) = rest.get(length..) else { return true };
+        datagram = rest;
+    }
+    false
 }
 
 /// What the library does with what others send. It counts in places what can overflow, and asserts what others decide; a

@@ -14,7 +14,8 @@
 //! keeps a session for each that asks.)
 //!
 //! **Gone.** After a restart, datagrams of sessions of before arrive. They are answered with their address's mark, which
-//! the other end of the session was told through it, and which nobody else gets who cannot send from that address.
+//! the other end of the session was told through it. Who sees what goes to that address can learn it; so it is believed only when
+//! nothing of the session was heard for a second.
 //!
 //! **Anew.** An opening of another attempt from an address whose session is alive is passed over: otherwise who can read
 //! along could end it. A session is alive if something of it was opened lately.
@@ -49,8 +50,8 @@ const PERIOD: Duration = Duration::from_secs(16);
 const DTLS: std::ops::RangeInclusive<u8> = 20..=63;
 /// Shorter than any record of a session, and longer than what it is answered with.
 const RECORD_BYTES: usize = 1 + SECRET_BYTES + 4;
-/// A session that nothing was heard of for so long may be replaced.
-const ALIVE: Duration = Duration::from_secs(3);
+/// A session that nothing was heard of for so long may be replaced: links ping more often, and give up by then.
+const ALIVE: Duration = Duration::from_secs(10);
 /// What waits for a session that does not read.
 const WAITING_BYTES: usize = 1 << 20;
 const WAITING_BURSTS: usize = 256;

@@ -151,6 +151,11 @@ impl Exchange {
         self.into.has_ended()
     }
 
+    /// Whether packets are to be acknowledged now.
+    pub(super) fn owes(&self, now: Instant) -> bool {
+        self.into.due().is_some_and(|due| due <= now)
+    }
+
     /// Acknowledges at once what came.
     pub(super) fn hurry(&mut self, now: Instant) {
         self.into.hurry(now);
@@ -197,7 +202,6 @@ impl Exchange {
             }
             self.find_lost(now);
         }
-        self.forget();
         Ok(())
     }
 
@@ -243,35 +247,41 @@ impl Exchange {
         }
     }
 
-    /// The packet that is waited for longest: where, which number, when it was sent.
-    fn oldest(&self) -> Option<(usize, u64, &Sent)> {
-        let mut all = self.sent.iter().enumerate();
-        all.find_map(|(place, (number, fate))| match fate {
-            Fate::Waited(sent) => Some((place, *number, sent)),
+    /// The packet that is waited for longest: its number, and what it was.
+    fn oldest(&self) -> Option<(u64, &Sent)> {
+        self.sent.iter().find_map(|(number, fate)| match fate {
+            Fate::Waited(sent) => Some((*number, sent)),
             _ => None,
         })
     }
 
     /// The same, if a later one has overtaken it.
-    fn overtaken(&self) -> Option<(usize, u64, &Sent)> {
+    fn overtaken(&self) -> Option<&Sent> {
         let highest = self.highest?;
-        self.oldest().filter(|(_, number, _)| *number < highest)
+        self.oldest().filter(|(number, _)| *number < highest).map(|(_, sent)| sent)
     }
 
     fn find_lost(&mut self, now: Instant) {
         let highest = self.highest.unwrap_or(0);
         let before = now.checked_sub(self.path.lost_after());
-        while let Some((place, number, sent)) = self.overtaken() {
-            let is_late = before.is_some_and(|before| sent.at <= before);
-            if highest - number < self.reordered && !is_late {
-                break;
+        let mut place = 0;
+        while let Some((number, fate)) =
+            self.sent.get(place).filter(|(number, _)| *number < highest)
+        {
+            if let Fate::Waited(sent) = fate {
+                let is_late = before.is_some_and(|before| sent.at <= before);
+                if highest - number < self.reordered && !is_late {
+                    break;
+                }
+                self.lost(place);
             }
-            self.lost(place);
+            place += 1;
         }
+        self.forget();
     }
 
     fn lost(&mut self, place: usize) {
-        let Some((_, fate)) = self.sent.get_mut(place) else { return };
+        let Some((number, fate)) = self.sent.get_mut(place) else { return };
         let sent = match std::mem::replace(fate, Fate::Arrived) {
             Fate::Waited(sent) => sent,
             other => {
@@ -292,7 +302,7 @@ impl Exchange {
                 self.path.withdrawn(sent.bytes);
             }
             None => {
-                self.path.lost(sent.bytes);
+                self.path.lost(*number, sent.bytes);
                 *fate = Fate::Lost(sent);
             }
         }
@@ -309,7 +319,7 @@ impl Exchange {
 
     /// When [`Self::transmit`] has something to send though nothing happens, if it has nothing now.
     pub(super) fn deadline(&mut self, now: Instant) -> Option<Instant> {
-        let lost = self.overtaken().map(|(_, _, sent)| sent.at + self.path.lost_after());
+        let lost = self.overtaken().map(|sent| sent.at + self.path.lost_after());
         let wants = self.out.has_more() || self.ending == Ending::Wanted;
         let paced = wants.then(|| self.path.resumes(now, self.path.datagram()));
         let all = [self.into.due(), self.probe_at(), lost, paced.flatten()];
@@ -320,10 +330,10 @@ impl Exchange {
     fn tick(&mut self, now: Instant) {
         self.find_lost(now);
         if self.probe_at().is_some_and(|at| at <= now) {
-            self.path.timed_out();
+            self.path.timed_out(self.next);
             (self.asked_at, self.probes) = (now, PROBES);
             // What has waited longest is what a probe is for.
-            let oldest = self.oldest().map(|(_, _, sent)| (sent.ranges.clone(), sent.end));
+            let oldest = self.oldest().map(|(_, sent)| (sent.ranges.clone(), sent.end));
             if let Some((ranges, end)) = oldest {
                 ranges.into_iter().for_each(|range| self.out.lost(range));
                 if end && self.ending == Ending::Sent {
@@ -341,8 +351,7 @@ impl Exchange {
         let probes = self.probes > 0;
         let carries = probes || (wanted && self.path.has_room(now, self.path.datagram()));
         let tries = self.path.to_try().filter(|_| !carries && self.may_try());
-        let due = self.into.due().is_some_and(|due| due <= now);
-        if !carries && !due && tries.is_none() && !self.into.has_room_to_tell() {
+        if !carries && !self.owes(now) && tries.is_none() && !self.into.has_room_to_tell() {
             return false;
         }
         let delay = self.into.acknowledge(now).as_micros();

@@ -172,6 +172,9 @@ impl Outgoing {
         let Range { mut start, end } = place.range();
         let first = self.written.partition_point(|(at, bytes)| at + bytes.len() as u64 <= start);
         for (at, bytes) in self.written.range(first..) {
+            if start >= end {
+                return;
+            }
             let from = start.saturating_sub(*at) as usize;
             let to = (end.saturating_sub(*at) as usize).min(bytes.len());
             let Some(part) = bytes.get(from..to) else { return };

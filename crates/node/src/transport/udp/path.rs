@@ -28,6 +28,8 @@ pub(super) const ACKNOWLEDGE_WITHIN: Duration = Duration::from_millis(2);
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(2);
 /// So many time-outs in a row are no delay any more.
 const ANOTHER_WAY: u32 = 4;
+/// So many rounds that only lose the longer datagrams are no full queue.
+const ONLY_LOST: u32 = 3;
 /// On shorter ways the timer is too coarse to spread datagrams over a round.
 const PACED_FROM: Duration = Duration::from_millis(4);
 
@@ -53,6 +55,12 @@ pub(super) struct Path {
     allowance: f64,
     allowed_at: Option<Instant>,
     datagram: usize,
+    /// Whether datagrams longer than the least were lost in this round, and arrived.
+    long: [bool; 2],
+    /// Rounds in a row in which they were only lost.
+    long_lost: u32,
+    /// What was sent before this packet says nothing of the way as it is now.
+    learns_from: u64,
     /// Which of the lengths is tried next.
     tried: usize,
 }
@@ -72,6 +80,9 @@ impl Path {
             allowance: FIRST_WINDOW_BYTES as f64,
             allowed_at: None,
             datagram: LEAST_BYTES,
+            long: [false; 2],
+            long_lost: 0,
+            learns_from: 0,
             tried: 0,
         }
     }
@@ -93,11 +104,11 @@ impl Path {
         });
     }
 
-    /// A packet older than this is lost if a later one arrived.
+    /// A packet older than this is lost if a later one arrived. RFC 9002 waits for an eighth of a round trip; here the variation
+    /// counts too, so that a way on which packets overtake each other is not taken for one that loses them.
     pub(super) fn lost_after(&self) -> Duration {
-        let longest =
-            self.round_trip.map_or(FIRST_ROUND_TRIP, |(smoothed, _, last)| smoothed.max(last));
-        (longest * 9 / 8).max(GRANULARITY)
+        let Some((smoothed, variation, latest)) = self.round_trip else { return FIRST_ROUND_TRIP };
+        (smoothed.max(latest) * 9 / 8).max(smoothed + variation * 4).max(GRANULARITY)
     }
 
     /// So long without any acknowledgement, and one is asked for.
@@ -109,11 +120,11 @@ impl Path {
 
     /// An acknowledgement was asked for and did not come. After some of that in a row the way is another
     /// than it was: it is learnt anew.
-    pub(super) fn timed_out(&mut self) {
+    pub(super) fn timed_out(&mut self, next: u64) {
         self.timeouts += 1;
         if self.timeouts == ANOTHER_WAY {
             (self.datagram, self.tried) = (LEAST_BYTES, 0);
-            self.window = LEAST_WINDOW_BYTES;
+            (self.window, self.searching, self.learns_from) = (LEAST_WINDOW_BYTES, true, next);
         }
     }
 
@@ -152,6 +163,7 @@ impl Path {
     /// Packet `number` arrived; the next one to be sent is `next`.
     pub(super) fn arrived(&mut self, number: u64, bytes: usize, next: u64) {
         self.timeouts = 0;
+        self.long[1] |= bytes > LEAST_BYTES;
         self.under_way = self.under_way.saturating_sub(bytes);
         if self.filled != [false; 2] {
             self.window += if self.searching { bytes } else { bytes / 32 };
@@ -166,14 +178,27 @@ impl Path {
             self.window = (self.window * 7 / 10).max(LEAST_WINDOW_BYTES);
             self.searching = false;
         }
+        match self.long {
+            [true, false] => self.long_lost += 1,
+            [_, true] => self.long_lost = 0,
+            [false, false] => {}
+        }
+        if self.long_lost == ONLY_LOST {
+            // The way takes shorter ones by now, and acknowledges them.
+            let longer = TRIED_BYTES.iter().position(|bytes| *bytes == self.datagram);
+            self.tried = longer.map_or(TRIED_BYTES.len(), |place| place + 1);
+            (self.datagram, self.long_lost) = (LEAST_BYTES, 0);
+        }
+        self.long = [false; 2];
         (self.round_ends, self.sent, self.lost) = (next, 0, 0);
         self.filled = [false, self.filled[0]];
     }
 
-    /// A packet was lost.
-    pub(super) fn lost(&mut self, bytes: usize) {
+    /// Packet `number` was lost.
+    pub(super) fn lost(&mut self, number: u64, bytes: usize) {
         self.under_way = self.under_way.saturating_sub(bytes);
-        self.lost += 1;
+        self.long[0] |= bytes > LEAST_BYTES;
+        self.lost += u64::from(number >= self.learns_from);
     }
 
     /// A packet that was taken for lost has arrived.
@@ -225,7 +250,7 @@ mod tests {
             }
             for number in first..next {
                 if number % one_in == 0 && number + 1 < next {
-                    path.lost(PACKET);
+                    path.lost(number, PACKET);
                 } else {
                     path.arrived(number, PACKET, next);
                 }
@@ -263,9 +288,9 @@ mod tests {
         assert_eq!((path.datagram(), path.to_try()), (LEAST_BYTES, Some(1452)));
         path.tried(1452, true);
         assert_eq!((path.datagram(), path.to_try()), (1452, None));
-        (1..ANOTHER_WAY).for_each(|_| path.timed_out());
+        (1..ANOTHER_WAY).for_each(|_| path.timed_out(0));
         assert_eq!(path.datagram(), 1452);
-        path.timed_out();
+        path.timed_out(0);
         assert_eq!((path.datagram(), path.to_try()), (LEAST_BYTES, Some(6500)));
     }
 
@@ -310,7 +335,7 @@ mod tests {
         }
         let known = path.probe_after();
         assert!(known < first && known >= Duration::from_millis(12), "{first:?} {known:?}");
-        path.timed_out();
+        path.timed_out(0);
         assert_eq!(path.probe_after(), known * 2);
         path.arrived(0, 0, 1);
         assert_eq!(path.probe_after(), known);

@@ -29,6 +29,8 @@ const WINDOW_BYTES: usize = 8 << 20;
 const BURSTS: usize = 32;
 /// Turns in a row.
 const TURNS: usize = 4;
+/// A session is not believed to be gone while something of it is heard.
+const GONE_AFTER: Duration = Duration::from_secs(1);
 /// When the system has no room for more.
 const AFTER_FULL: Duration = Duration::from_millis(1);
 
@@ -121,19 +123,20 @@ struct Inside {
     exchange: Exchange,
     outlet: Outlet,
     packet: Vec<u8>,
-    /// Something of the other side was opened.
+    /// Something of the other side was opened, and when.
     heard: bool,
+    heard_at: Instant,
 }
 
 impl Inside {
     /// Hands out what the channel has: datagrams to be sent, and packets.
     fn yield_all(&mut self, target: Target<'_>, now: Instant) -> io::Result<()> {
-        let Self { channel, exchange, outlet, heard, .. } = self;
+        let Self { channel, exchange, outlet, heard, heard_at, .. } = self;
         let mut result = Ok(());
         channel.yield_all(|out| match out {
             Yield::Sealed(datagram) => outlet.push(target, datagram),
             Yield::Opened(packet) if result.is_ok() => {
-                *heard = true;
+                (*heard, *heard_at) = (true, now);
                 result = exchange.receive(now, packet);
             }
             Yield::Opened(_) => {}
@@ -186,6 +189,7 @@ impl Stream {
                 outlet: Outlet::default(),
                 packet: Vec::new(),
                 heard: false,
+                heard_at: now,
             },
             mark: None,
             reading: Bytes::new(),
@@ -318,7 +322,10 @@ impl Stream {
                             if self.inside.channel.is_open() {
                                 opening.clear();
                             }
-                        } else if self.mark.is_some() && door::gone(datagram) == self.mark {
+                        } else if self.mark.is_some()
+                            && door::gone(datagram) == self.mark
+                            && now.saturating_duration_since(self.inside.heard_at) >= GONE_AFTER
+                        {
                             return Err(io::ErrorKind::ConnectionReset.into());
                         }
                     }
@@ -338,6 +345,10 @@ impl Stream {
                         session.note_heard();
                     }
                 }
+            }
+            // More may have come than one acknowledgement names.
+            if self.inside.exchange.owes(now) {
+                self.inside.transmit(self.way.target(), now)?;
             }
         }
         cx.waker().wake_by_ref();

@@ -256,6 +256,26 @@ fn datagrams_become_as_long_as_the_way_allows() {
     }
 }
 
+/// Small messages go on to arrive, so that time-outs do not tell.
+#[test]
+fn a_way_that_takes_shorter_datagrams_than_before_is_noticed_by_what_is_lost() {
+    let mut world = World::new(GOOD, 3);
+    for round in 0..50 {
+        world.write(0, round, 50_000);
+        world.run(|world| world.got[1].len() as u64 == round + 1);
+    }
+    world.network.longest = 1200;
+    world.write(0, 50, 50_000);
+    for number in 51..1000 {
+        if world.numbers(1).contains(&50) {
+            return;
+        }
+        world.write(0, number, 10);
+        world.run(|world| world.numbers(1).contains(&number));
+    }
+    panic!("the long message never arrives");
+}
+
 #[test]
 fn somebody_who_takes_nothing_is_sent_no_more_than_a_window() {
     let mut world = World::new(GOOD, 5);
