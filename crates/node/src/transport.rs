@@ -1,9 +1,9 @@
 //! Messages between replicas and with clients: length-prefixed frames, over TLS 1.3 on TCP, or,
-//! between replicas, over QUIC where the cluster file says so.
+//! between replicas, over QUIC or over DTLS 1.3 on UDP where the cluster file says so.
 //!
 //! * **Identity.** Each replica has an Ed25519 transport key, apart from the key it votes with.
-//!   TLS shows the key itself (RFC 7250) and the other side compares it with the one in the
-//!   cluster file. Replicas authenticate each other; a client authenticates the replica, and what
+//!   TLS shows the key itself (RFC 7250), over UDP a proof does, and the other side compares it
+//!   with the one in the cluster file. Replicas authenticate each other; a client authenticates the replica, and what
 //!   it asks for is signed with its own key anyway.
 //! * **Hello.** The first frame each way says version, chain and role. Whoever does not fit is
 //!   refused, and [`Counters`] says why.
@@ -77,7 +77,7 @@ pub struct Limits {
     pub queue_bytes: usize,
     /// Messages that may wait to be sent to one other side.
     pub queue_messages: usize,
-    /// Time for TLS and hello together, and as much before it for TCP or QUIC.
+    /// Time for TLS and hello together, and as much before it for TCP, QUIC or UDP.
     pub handshake: Duration,
     /// A connection on which no whole frame (pings count) arrived for so long is closed; one that
     /// could not be written to for so long as well.

@@ -13,7 +13,7 @@
 mod stream;
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ use quorate_core::Digest;
 use quorate_core::crypto::PublicKey;
 use rustls::pki_types::CertificateDer;
 
-use super::carrier::Carrier;
+use super::carrier::{Carrier, first_reached, free_socket};
 use super::handshake::{Established, HandshakeError, greet, within};
 use super::hello::Hello;
 use super::tls::{self, Identity, TlsError};
@@ -56,8 +56,6 @@ const SOCKET_BYTES: usize = 4 << 20;
 /// The round trip assumed before one was measured. Three of them pass until a first packet without
 /// an answer is sent again: a replica that comes up is found as soon as over TCP.
 const FIRST_ROUND_TRIP: Duration = Duration::from_millis(100);
-/// Most addresses of a name that are tried.
-const MAX_ADDRESSES: usize = 8;
 /// Length of the number that tells a connection from others of the same socket.
 const NUMBER_BYTES: usize = 8;
 /// What is kept of somebody whose arrival was not looked at yet.
@@ -166,29 +164,14 @@ async fn connect(
     address: &str,
     limits: &Limits,
 ) -> Result<(Endpoint, Connection), HandshakeError> {
-    let found = tokio::net::lookup_host(address).await.map_err(HandshakeError::Unreachable)?;
-    let addresses: Vec<SocketAddr> = found.take(MAX_ADDRESSES).collect();
-    let patience = limits.handshake / addresses.len().max(1) as u32;
-    let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
-    for address in addresses {
-        match tokio::time::timeout(patience, connect_to(way, address)).await {
-            Ok(Err(HandshakeError::Unreachable(error))) => last = error,
-            Ok(done) => return done,
-            Err(_) => last = io::ErrorKind::TimedOut.into(),
-        }
-    }
-    Err(HandshakeError::Unreachable(last))
+    first_reached(address, limits, |address| connect_to(way, address)).await
 }
 
 async fn connect_to(
     way: &ClientConfig,
     address: SocketAddr,
 ) -> Result<(Endpoint, Connection), HandshakeError> {
-    let here: IpAddr = match address {
-        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-    };
-    let socket = UdpSocket::bind((here, 0));
+    let socket = free_socket(address);
     let endpoint = socket.and_then(|socket| endpoint(EndpointConfig::default(), None, socket));
     let endpoint = endpoint.map_err(HandshakeError::Unreachable)?;
     let name = tls::no_name().to_str().into_owned();

@@ -22,7 +22,7 @@ mod ranges;
 mod stream;
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ use self::channel::{Certificate, PROOF_BYTES, Side};
 use self::datagrams::{Datagrams, Received};
 use self::door::{Door, Nonce, Secret, Session};
 use self::stream::Way;
-use super::carrier::Carrier;
+use super::carrier::{Carrier, first_reached, free_socket};
 use super::handshake::{Established, HandshakeError, PARTING, greet, within};
 use super::hello::Hello;
 use super::tls::{Identity, TlsError};
@@ -45,8 +45,6 @@ pub(super) use self::stream::Stream;
 /// First pause until a token is asked for again; then twice as long, up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_millis(400);
-/// Most addresses of a name that are tried.
-const MAX_ADDRESSES: usize = 8;
 /// Sessions that wait to be let in.
 const WAITING: usize = 64;
 /// What is answered to a key that is not let in.
@@ -208,27 +206,13 @@ async fn proven(opened: Opened, way: &Dials) -> Result<Stream, HandshakeError> {
 
 /// Asks the addresses that `address` stands for; the first that answers is it.
 async fn connect(address: &str, limits: &Limits) -> Result<Opened, HandshakeError> {
-    let found = tokio::net::lookup_host(address).await.map_err(HandshakeError::Unreachable)?;
-    let addresses: Vec<SocketAddr> = found.take(MAX_ADDRESSES).collect();
-    let patience = limits.handshake / addresses.len().max(1) as u32;
-    let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
-    for address in addresses {
-        match tokio::time::timeout(patience, ask(address)).await {
-            Ok(Ok(opened)) => return Ok(opened),
-            Ok(Err(error)) => last = error,
-            Err(_) => last = io::ErrorKind::TimedOut.into(),
-        }
-    }
-    Err(HandshakeError::Unreachable(last))
+    let asks = |address| async move { ask(address).await.map_err(HandshakeError::Unreachable) };
+    first_reached(address, limits, asks).await
 }
 
 /// Asks until there is an answer.
 async fn ask(address: SocketAddr) -> io::Result<Opened> {
-    let here: IpAddr = match address {
-        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-    };
-    let datagrams = Arc::new(Datagrams::new(UdpSocket::bind((here, 0))?)?);
+    let datagrams = Arc::new(Datagrams::new(free_socket(address)?)?);
     datagrams.writable().await?;
     let mut nonce = Nonce::default();
     getrandom::fill(&mut nonce).map_err(io::Error::other)?;

@@ -408,15 +408,11 @@ impl AsyncBufRead for Stream {
 
 impl AsyncRead for Stream {
     fn poll_read(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let available = ready!(self.as_mut().poll_fill_buf(cx))?;
-        let count = available.len().min(into.remaining());
-        into.put_slice(available.get(..count).unwrap_or_default());
-        self.consume(count);
-        Poll::Ready(Ok(()))
+        carrier::poll_read_buffered(self, cx, into)
     }
 }
 
