@@ -26,6 +26,7 @@
 //! when a newer checkpoint is durable. A commit is a record of the log; what it changes in the space is written out later, beside everything else
 //! and in any order. After a crash the last checkpoint is as it was, and the log has the rest.
 
+mod ahead;
 mod batch;
 mod bucket;
 mod capture;

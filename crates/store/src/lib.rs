@@ -12,7 +12,7 @@
 //! error of a write or a sync is final: the kernel may have dropped the dirty pages, so a second fsync that succeeds
 //! proves nothing (Rebello et al., "Can Applications Recover from fsync Failures?", ATC 2020).
 //!
-//! Unsafe code is denied but for the modules that deal with mapped memory: `disk/map.rs`, `disk/bus_error.rs` and `lazy_trie/memory.rs`.
+//! Unsafe code is denied but for the modules that deal with mapped memory (`disk/map.rs`, `disk/bus_error.rs` and `lazy_trie/memory.rs`) and for `prefetch.rs`.
 #![deny(unsafe_code)]
 
 pub mod atomic_file;
@@ -20,6 +20,7 @@ pub mod disk;
 pub mod lazy_trie;
 pub mod lock;
 pub mod merkle;
+mod prefetch;
 pub mod snapshot;
 pub mod wal;
 

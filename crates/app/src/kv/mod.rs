@@ -37,9 +37,11 @@ mod write;
 
 use bytes::Bytes;
 use quorate_core::Digest;
+use quorate_core::merkle::Hash;
 use quorate_core::state_machine::{
     Decided, Keeper, Prover, Replies, RestoreError, Snapshot, StateMachine,
 };
+use quorate_core::wire::DecodeError;
 
 pub use command::{Command, Condition, Scan, ValueKind};
 pub use disk::Disk;
@@ -64,6 +66,8 @@ pub const MAX_SCAN_COUNT: u32 = 10_000;
 /// What the costly commands of one block may use up, in bytes of replies and of keys looked at. The
 /// command that reaches it is still answered.
 pub const BLOCK_ALLOWANCE_BYTES: usize = 64 << 20;
+/// So many commands are decoded, and what they look up is asked for, before the first of them is executed.
+const AHEAD: usize = 64;
 /// Most bytes of replies to as many commands as a frame may hold.
 pub const FRAME_REPLY_BYTES: usize = quorate_core::client::message::MAX_REPLY_BYTES;
 
@@ -106,8 +110,14 @@ impl<M: Storage> KeyValue<M> {
 impl<M: Storage> StateMachine for KeyValue<M> {
     fn apply(&mut self, block: &Decided<'_>, replies: &mut Replies) {
         let mut allowance = Allowance::default();
-        for command in block.commands {
-            replies.push_with(|out| execute(&mut self.map, command, &mut allowance, out));
+        let mut decoded = Vec::with_capacity(AHEAD.min(block.commands.len()));
+        for commands in block.commands.chunks(AHEAD) {
+            decoded.clear();
+            decoded.extend(commands.iter().map(|command| Decoded::of(command)));
+            self.map.look_ahead(decoded.iter().filter_map(Decoded::looks_at));
+            for command in &decoded {
+                replies.push_with(|out| execute(&mut self.map, command, &mut allowance, out));
+            }
         }
     }
 
@@ -115,10 +125,11 @@ impl<M: Storage> StateMachine for KeyValue<M> {
     fn query(&self, question: &[u8]) -> Bytes {
         let mut out = Vec::new();
         let mut allowance = Allowance::default();
-        let result = match Command::decode(question) {
+        let Decoded { command, place } = Decoded::of(question);
+        let result = match command {
             Err(error) => Err(Refused::Malformed(error)),
             Ok(command) if !command.is_read_only() => Err(Refused::NotReadOnly),
-            Ok(command) => read::read(&self.map, &command, &mut allowance, &mut out),
+            Ok(command) => read::read(&self.map, &command, &place, &mut allowance, &mut out),
         };
         if let Err(refused) = result {
             out.clear();
@@ -149,14 +160,43 @@ impl<M: Storage> StateMachine for KeyValue<M> {
     }
 }
 
-/// Executes one encoded command and appends its reply to `out`.
-fn execute<M: Storage>(map: &mut M, command: &[u8], allowance: &mut Allowance, out: &mut Vec<u8>) {
+/// A command as it was read, and the place of the key that it is about.
+struct Decoded<'a> {
+    command: Result<Command<'a>, DecodeError>,
+    /// If it is about one key; otherwise of no meaning.
+    place: Hash,
+}
+
+impl<'a> Decoded<'a> {
+    fn of(bytes: &'a [u8]) -> Self {
+        let command = Command::decode(bytes);
+        let place = command.as_ref().ok().and_then(Command::key).map(value::place);
+        Self { command, place: place.unwrap_or_default() }
+    }
+
+    /// The place that it looks up when it is executed, if it is one.
+    fn looks_at(&self) -> Option<&Hash> {
+        match self.command {
+            Ok(Command::Set { condition: Condition::Always, get: false, .. }) | Err(_) => None,
+            Ok(command) => command.key().map(|_| &self.place),
+        }
+    }
+}
+
+/// Executes one command and appends its reply to `out`.
+fn execute<M: Storage>(
+    map: &mut M,
+    command: &Decoded<'_>,
+    allowance: &mut Allowance,
+    out: &mut Vec<u8>,
+) {
     let start = out.len();
-    let result = match Command::decode(command) {
-        Err(error) => Err(Refused::Malformed(error)),
+    let at = &command.place;
+    let result = match &command.command {
+        Err(error) => Err(Refused::Malformed(*error)),
         Ok(command) if command.is_costly() && !allowance.admits() => Err(Refused::BlockSpent),
-        Ok(command) if command.is_read_only() => read::read(map, &command, allowance, out),
-        Ok(command) => write::write(map, &command, out),
+        Ok(command) if command.is_read_only() => read::read(map, command, at, allowance, out),
+        Ok(command) => write::write(map, command, at, out),
     };
     if let Err(refused) = result {
         out.truncate(start);
@@ -167,7 +207,7 @@ fn execute<M: Storage>(map: &mut M, command: &[u8], allowance: &mut Allowance, o
 
 /// Why a command was not executed. It then had no effect.
 enum Refused {
-    Malformed(quorate_core::wire::DecodeError),
+    Malformed(DecodeError),
     WrongType,
     NotAnInteger,
     FieldNotAnInteger,

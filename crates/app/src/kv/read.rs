@@ -1,55 +1,58 @@
 //! The commands that leave the state as it is.
 
+use quorate_core::merkle::Hash;
+
 use super::command::{Command, List, Scan};
 use super::decimal::Digits;
 use super::glob::matches;
 use super::reply::encode;
-use super::storage::{Found, FoundFields, Storage};
+use super::storage::{FoundFields, Storage};
 use super::value::{Fields, place};
 use super::{Allowance, MAX_KEYS_LISTED, MAX_REPLY_BYTES, MAX_SCAN_COUNT, Refused};
 
 /// What looking at a key costs beside its bytes.
 const LOOK_BYTES: usize = 64;
 
-/// Appends the reply to `command`, which is read-only.
+/// Appends the reply to `command`, which is read-only; `at` is the place of the key that it is about, if it is about one.
 pub(super) fn read<M: Storage>(
     map: &M,
     command: &Command<'_>,
+    at: &Hash,
     allowance: &mut Allowance,
     out: &mut Vec<u8>,
 ) -> Result<(), Refused> {
     match *command {
-        Command::Get(key) => {
-            encode::maybe_bulk(out, text(map, key)?);
+        Command::Get(_) => {
+            encode::maybe_bulk(out, map.text(at)?);
         }
         Command::MGet(keys) => return m_get(map, keys, out),
         Command::Exists(keys) => {
             encode::count(out, keys.iter().filter(|key| map.contains(&place(key))).count());
         }
-        Command::StrLen(key) => {
-            encode::count(out, text(map, key)?.map_or(0, <[u8]>::len));
+        Command::StrLen(_) => {
+            encode::count(out, map.text(at)?.map_or(0, <[u8]>::len));
         }
-        Command::HGet { key, field } => {
-            let hash = hash(map, key)?;
+        Command::HGet { field, .. } => {
+            let hash = hash(map, at)?;
             encode::maybe_bulk(out, fields_of(&hash).and_then(|fields| fields.get(field)));
         }
-        Command::HGetAll(key) => return h_get_all(fields_of(&hash(map, key)?), out),
-        Command::HLen(key) => {
-            encode::count(out, fields_of(&hash(map, key)?).map_or(0, Fields::len));
+        Command::HGetAll(_) => return h_get_all(fields_of(&hash(map, at)?), out),
+        Command::HLen(_) => {
+            encode::count(out, fields_of(&hash(map, at)?).map_or(0, Fields::len));
         }
-        Command::HExists { key, field } => {
-            let hash = hash(map, key)?;
+        Command::HExists { field, .. } => {
+            let hash = hash(map, at)?;
             let found = fields_of(&hash).is_some_and(|fields| fields.get(field).is_some());
             encode::count(out, usize::from(found));
         }
-        Command::HMGet { key, fields } => {
-            let hash = hash(map, key)?;
+        Command::HMGet { fields, .. } => {
+            let hash = hash(map, at)?;
             let hash = fields_of(&hash);
             let values = fields.iter().map(|field| hash.and_then(|hash| hash.get(field)));
             return bulks(fields.len(), values, out);
         }
-        Command::Type(key) => {
-            encode::status(out, find(map, key).map_or("none", |entry| entry.value.kind().name()));
+        Command::Type(_) => {
+            encode::status(out, map.get(at).map_or("none", |entry| entry.value.kind().name()));
         }
         Command::DbSize => encode::count(out, map.count()),
         Command::Keys(pattern) => return keys(map, pattern, allowance, out),
@@ -60,16 +63,8 @@ pub(super) fn read<M: Storage>(
     Ok(())
 }
 
-fn find<'a, M: Storage>(map: &'a M, key: &[u8]) -> Option<Found<'a>> {
-    map.get(&place(key))
-}
-
-fn text<'a, M: Storage>(map: &'a M, key: &[u8]) -> Result<Option<&'a [u8]>, Refused> {
-    Ok(map.text(&place(key))?)
-}
-
-fn hash<'a, M: Storage>(map: &'a M, key: &[u8]) -> Result<Option<FoundFields<'a>>, Refused> {
-    find(map, key).map(|found| FoundFields::of(found).ok_or(Refused::WrongType)).transpose()
+fn hash<'a, M: Storage>(map: &'a M, at: &Hash) -> Result<Option<FoundFields<'a>>, Refused> {
+    map.get(at).map(|found| FoundFields::of(found).ok_or(Refused::WrongType)).transpose()
 }
 
 fn fields_of<'a>(found: &'a Option<FoundFields<'_>>) -> Option<&'a Fields> {
@@ -78,7 +73,7 @@ fn fields_of<'a>(found: &'a Option<FoundFields<'_>>) -> Option<&'a Fields> {
 
 fn m_get<M: Storage>(map: &M, keys: List<'_>, out: &mut Vec<u8>) -> Result<(), Refused> {
     // As in Redis a hash is nothing here, not an error.
-    bulks(keys.len(), keys.iter().map(|key| text(map, key).ok().flatten()), out)
+    bulks(keys.len(), keys.iter().map(|key| map.text(&place(key)).ok().flatten()), out)
 }
 
 fn h_get_all(fields: Option<&Fields>, out: &mut Vec<u8>) -> Result<(), Refused> {

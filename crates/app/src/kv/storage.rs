@@ -18,6 +18,9 @@ pub trait Storage: Send + sealed::Sealed {
     fn count(&self) -> usize;
     #[doc(hidden)]
     fn get(&self, place: &Hash) -> Option<Found<'_>>;
+    /// Told which places are about to be looked up, before they are.
+    #[doc(hidden)]
+    fn look_ahead<'h>(&self, _places: impl Iterator<Item = &'h Hash>) {}
     /// The string there, where it lies.
     #[doc(hidden)]
     fn text(&self, place: &Hash) -> Result<Option<&[u8]>, NoText>;

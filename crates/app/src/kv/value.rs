@@ -58,10 +58,7 @@ const HASH_KIND: u8 = 2;
 /// little-endian), names ascending. What is hashed of a value stands here as one piece.
 pub(super) fn write_value(out: &mut Vec<u8>, value: &Value) {
     match value {
-        Value::Text(text) => {
-            out.push(TEXT_KIND);
-            out.extend_from_slice(text);
-        }
+        Value::Text(text) => write_text(out, text),
         Value::Hash(fields) => {
             out.push(HASH_KIND);
             for (name, value) in fields.iter() {
@@ -70,6 +67,12 @@ pub(super) fn write_value(out: &mut Vec<u8>, value: &Value) {
             }
         }
     }
+}
+
+/// The same of a string.
+pub(super) fn write_text(out: &mut Vec<u8>, text: &[u8]) {
+    out.push(TEXT_KIND);
+    out.extend_from_slice(text);
 }
 
 /// The value of these bytes, if they are one.

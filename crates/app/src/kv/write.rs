@@ -9,24 +9,26 @@ use super::storage::{FoundFields, Storage};
 use super::value::{Entry, FIELD_OVERHEAD_BYTES, Fields, Value, overwrite, place};
 use super::{MAX_VALUE_BYTES, Refused};
 
-/// Executes `command`, which is not read-only, and appends its reply. Has no effect if it fails.
+/// Executes `command`, which is not read-only, and appends its reply; `at` is the place of the key that it is about, if it is about one. Has no
+/// effect if it fails.
 pub(super) fn write<M: Storage>(
     map: &mut M,
     command: &Command<'_>,
+    at: &Hash,
     out: &mut Vec<u8>,
 ) -> Result<(), Refused> {
     match *command {
         Command::Set { key, value, condition: Condition::Always, get: false } => {
-            assign(map, key, value);
+            map.assign(at, key, value);
             encode::ok(out);
         }
         Command::Set { key, value, condition, get } => {
-            return set_if(map, key, value, condition, get, out);
+            return set_if(map, (at, key), value, condition, get, out);
         }
-        Command::GetDel(key) => return get_del(map, key, out),
+        Command::GetDel(_) => return get_del(map, at, out),
         Command::MSet(pairs) => {
             for (key, value) in pairs.iter() {
-                assign(map, key, value);
+                map.assign(&place(key), key, value);
             }
             encode::ok(out);
         }
@@ -34,11 +36,11 @@ pub(super) fn write<M: Storage>(
             let removed = keys.iter().filter(|key| map.remove(&place(key))).count();
             encode::count(out, removed);
         }
-        Command::IncrBy { key, by } => return incr_by(map, key, by, out),
-        Command::Append { key, value } => return append(map, key, value, out),
-        Command::HSet { key, pairs } => return h_set(map, key, pairs, out),
-        Command::HDel { key, fields } => return h_del(map, key, fields, out),
-        Command::HIncrBy { key, field, by } => return h_incr_by(map, key, field, by, out),
+        Command::IncrBy { key, by } => return incr_by(map, (at, key), by, out),
+        Command::Append { key, value } => return append(map, (at, key), value, out),
+        Command::HSet { key, pairs } => return h_set(map, (at, key), pairs, out),
+        Command::HDel { key, fields } => return h_del(map, (at, key), fields, out),
+        Command::HIncrBy { key, field, by } => return h_incr_by(map, (at, key), field, by, out),
         Command::FlushAll => {
             map.clear();
             encode::ok(out);
@@ -49,25 +51,23 @@ pub(super) fn write<M: Storage>(
     Ok(())
 }
 
-fn assign<M: Storage>(map: &mut M, key: &[u8], value: &[u8]) {
-    map.assign(&place(key), key, value);
-}
+/// A key, behind its place.
+type At<'a> = (&'a Hash, &'a [u8]);
 
 fn set_if<M: Storage>(
     map: &mut M,
-    key: &[u8],
+    (place, key): At<'_>,
     value: &[u8],
     condition: Condition,
     get: bool,
     out: &mut Vec<u8>,
 ) -> Result<(), Refused> {
-    let place = place(key);
     if condition == Condition::Always && !get {
         encode::ok(out);
-        map.assign(&place, key, value);
+        map.assign(place, key, value);
         return Ok(());
     }
-    let old = map.get(&place);
+    let old = map.get(place);
     let applies = match condition {
         Condition::Always => true,
         Condition::Absent => old.is_none(),
@@ -82,27 +82,30 @@ fn set_if<M: Storage>(
     }
     drop(old);
     if applies {
-        map.assign(&place, key, value);
+        map.assign(place, key, value);
     }
     Ok(())
 }
 
-fn get_del<M: Storage>(map: &mut M, key: &[u8], out: &mut Vec<u8>) -> Result<(), Refused> {
-    let place = place(key);
-    let Some(old) = map.text(&place)? else {
+fn get_del<M: Storage>(map: &mut M, place: &Hash, out: &mut Vec<u8>) -> Result<(), Refused> {
+    let Some(old) = map.text(place)? else {
         encode::nil(out);
         return Ok(());
     };
     encode::bulk(out, old);
-    map.remove(&place);
+    map.remove(place);
     Ok(())
 }
 
-fn incr_by<M: Storage>(map: &mut M, key: &[u8], by: i64, out: &mut Vec<u8>) -> Result<(), Refused> {
-    let place = place(key);
-    let new = match map.get_mut(&place) {
+fn incr_by<M: Storage>(
+    map: &mut M,
+    (place, key): At<'_>,
+    by: i64,
+    out: &mut Vec<u8>,
+) -> Result<(), Refused> {
+    let new = match map.get_mut(place) {
         None => {
-            map.assign(&place, key, Digits::of(by).as_bytes());
+            map.assign(place, key, Digits::of(by).as_bytes());
             by
         }
         Some(Value::Text(text)) => {
@@ -119,14 +122,13 @@ fn incr_by<M: Storage>(map: &mut M, key: &[u8], by: i64, out: &mut Vec<u8>) -> R
 
 fn append<M: Storage>(
     map: &mut M,
-    key: &[u8],
+    (place, key): At<'_>,
     value: &[u8],
     out: &mut Vec<u8>,
 ) -> Result<(), Refused> {
-    let place = place(key);
-    let length = match map.get_mut(&place) {
+    let length = match map.get_mut(place) {
         None => {
-            map.assign(&place, key, value);
+            map.assign(place, key, value);
             value.len()
         }
         Some(Value::Text(text)) if text.len() + value.len() > MAX_VALUE_BYTES => {
@@ -172,19 +174,18 @@ fn growth(hash: Option<&Fields>, field: &[u8], value_bytes: usize) -> usize {
 
 fn h_set<M: Storage>(
     map: &mut M,
-    key: &[u8],
+    (place, key): At<'_>,
     pairs: Pairs<'_>,
     out: &mut Vec<u8>,
 ) -> Result<(), Refused> {
-    let place = place(key);
-    let found = hash_at(map, &place)?;
+    let found = hash_at(map, place)?;
     let hash = found.as_ref().and_then(FoundFields::fields);
     let growth: usize = pairs.iter().map(|(field, value)| growth(hash, field, value.len())).sum();
     if hash.map_or(0, Fields::bytes) + growth > MAX_VALUE_BYTES {
         return Err(Refused::HashTooLong);
     }
     drop(found);
-    let added = change(map, &place, key, |fields| {
+    let added = change(map, place, key, |fields| {
         pairs.iter().filter(|(field, value)| fields.set(field, value)).count()
     });
     encode::count(out, added);
@@ -193,24 +194,23 @@ fn h_set<M: Storage>(
 
 fn h_del<M: Storage>(
     map: &mut M,
-    key: &[u8],
+    (place, key): At<'_>,
     names: List<'_>,
     out: &mut Vec<u8>,
 ) -> Result<(), Refused> {
-    let place = place(key);
-    let found = hash_at(map, &place)?;
+    let found = hash_at(map, place)?;
     let hash = found.as_ref().and_then(FoundFields::fields);
     if names.iter().all(|name| hash.and_then(|hash| hash.get(name)).is_none()) {
         encode::count(out, 0);
         return Ok(());
     }
     drop(found);
-    let (removed, empty) = change(map, &place, key, |fields| {
+    let (removed, empty) = change(map, place, key, |fields| {
         let removed = names.iter().filter(|name| fields.remove(name)).count();
         (removed, fields.is_empty())
     });
     if empty {
-        map.remove(&place);
+        map.remove(place);
     }
     encode::count(out, removed);
     Ok(())
@@ -218,13 +218,12 @@ fn h_del<M: Storage>(
 
 fn h_incr_by<M: Storage>(
     map: &mut M,
-    key: &[u8],
+    (place, key): At<'_>,
     field: &[u8],
     by: i64,
     out: &mut Vec<u8>,
 ) -> Result<(), Refused> {
-    let place = place(key);
-    let found = hash_at(map, &place)?;
+    let found = hash_at(map, place)?;
     let hash = found.as_ref().and_then(FoundFields::fields);
     let old = match hash.and_then(|hash| hash.get(field)) {
         None => 0,
@@ -237,7 +236,7 @@ fn h_incr_by<M: Storage>(
         return Err(Refused::HashTooLong);
     }
     drop(found);
-    change(map, &place, key, |fields| fields.set(field, digits.as_bytes()));
+    change(map, place, key, |fields| fields.set(field, digits.as_bytes()));
     encode::integer(out, new);
     Ok(())
 }

@@ -44,6 +44,15 @@ impl<'a> Bucket<'a> {
         Ok(bucket)
     }
 
+    /// The entries of the bucket at `address`, not checked: where they lead to is a guess.
+    pub(super) fn glance(view: View<'a>, address: Address) -> Option<Bucket<'a>> {
+        let room = view.room(address)?;
+        let count =
+            room.take(HEAD_BYTES)?.get(4..6)?.first_chunk().copied().map(u16::from_le_bytes)?;
+        let bytes = room.take(HEAD_BYTES + 8 * usize::from(count).min(LIMIT))?;
+        Some(Bucket { entries: bytes.get(HEAD_BYTES..)?.as_chunks().0 })
+    }
+
     pub(super) fn entries(self) -> impl ExactSizeIterator<Item = Entry> + DoubleEndedIterator + 'a {
         self.entries.iter().map(|bytes| Entry(u64::from_le_bytes(*bytes)))
     }

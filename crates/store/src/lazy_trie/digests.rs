@@ -6,7 +6,7 @@
 //! - [`block`]: a block in the space;
 //! - [`forest`]: the root, and the subtrees below it, which threads change side by side;
 //! - [`thaw`]: the blocks that a batch meets, in memory, and finding the way in them;
-//! - [`edit`]: leaves put, replaced and removed there;
+//! - [`meet`]: the ways down to leaves that are there, and leaves replaced; [`edit`]: leaves put and removed;
 //! - [`refresh`]: joins hashed, equal bits together, and blocks written;
 //! - [`prove`]: paths for proofs, and the check of everything.
 //!
@@ -15,6 +15,7 @@
 pub(super) mod block;
 mod edit;
 mod forest;
+mod meet;
 pub(super) mod prove;
 mod refresh;
 mod row;

@@ -13,6 +13,7 @@ use super::entry::{Address, UNIT_BYTES};
 use super::error::Error;
 use super::regions::region_name;
 use crate::disk::Map;
+use crate::prefetch;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::io;
 use std::marker::PhantomData;
@@ -278,6 +279,13 @@ impl<'a> View<'a> {
 
     pub(super) fn memory(self) -> &'a Memory {
         self.memory
+    }
+
+    /// Asks for `bytes` behind `address`, which are about to be read.
+    pub(super) fn ask_for(self, address: Address, bytes: usize) {
+        if let Some(room) = self.room(address) {
+            prefetch::ask_for_bytes(room.start, bytes.min(room.bytes));
+        }
     }
 }
 

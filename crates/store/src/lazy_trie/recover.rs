@@ -233,7 +233,7 @@ impl Replay<'_> {
         }
         let changes = hashed(changes, self.writer.hashing).map_err(|_| unknown(position))?;
         // The nodes of all batches have one version, so that they are changed in place: nobody reads yet.
-        self.writer.replay(self.head.version + 1, version, changes.into_iter())?;
+        self.writer.replay(self.head.version + 1, version, &changes)?;
         self.batches += 1;
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! Snapshots: a version of the tree that stays.
 
+use super::ahead;
 use super::bucket::Bucket;
 use super::digests;
 use super::entry::{Address, Entry, Kind};
@@ -153,6 +154,12 @@ impl<'s> Snapshot<'s> {
     pub fn get_ref<'a>(&self, name: impl Into<Name<'a>>) -> Result<Option<&[u8]>, Error> {
         let name = name.into();
         Ok(self.find(&name, &name.hash())?.map(|item| item.value))
+    }
+
+    /// Asks the processor for what finding the items of these hashes is going to read, for all of them at once: who then looks them up does not wait for
+    /// memory each time. Changes nothing.
+    pub fn look_ahead(&self, hashes: impl Iterator<Item = Hash>) {
+        ahead::look_ahead(self.view(), self.root, hashes, ahead::ITEM_BYTES);
     }
 
     /// The value of an item, copied.

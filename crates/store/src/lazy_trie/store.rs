@@ -269,7 +269,7 @@ impl Store {
             check_lengths(name, value)?;
             let change = Change { name: *name, value };
             let change = Hashed::new(hash, change, self.shared.options.hashing());
-            self.shared.apply(&mut writer, std::iter::once(change))?;
+            self.shared.apply(&mut writer, &[change])?;
             writer.queue(|bytes| encode(bytes, name, value));
             writer.version
         };
@@ -298,7 +298,7 @@ impl Store {
         self.wait_for_room()?;
         let version = {
             let mut writer = self.shared.writer()?;
-            self.shared.apply(&mut writer, changes.into_iter())?;
+            self.shared.apply(&mut writer, &changes)?;
             writer.queue_batch(batch);
             writer.version
         };
@@ -371,11 +371,7 @@ impl Shared {
     }
 
     /// Applies a batch to the tree at work.
-    fn apply<'a>(
-        &self,
-        writer: &mut Writer,
-        changes: impl Iterator<Item = Hashed<'a>>,
-    ) -> Result<(), Error> {
+    fn apply(&self, writer: &mut Writer, changes: &[Hashed<'_>]) -> Result<(), Error> {
         if writer.space.fresh_waiting.len() >= WAITING_SLOTS {
             let oldest = self.oldest();
             writer.space.release(oldest);

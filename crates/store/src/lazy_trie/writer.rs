@@ -1,5 +1,6 @@
 //! The state of the one writer: the tree at work, and what is not in the log yet.
 
+use super::ahead::{ITEM_HEAD_BYTES, look_ahead};
 use super::batch::{Batch, Change, NoChange};
 use super::digests::{self, Block, Crown, Forest, LeafChange};
 use super::edit::{Edit, Lengths};
@@ -16,6 +17,9 @@ use crate::merkle::{Digest, ValueDigest, leaf, leaves};
 
 /// So many changes of the log are brought into the digest tree together.
 const REPLAYED_TOGETHER: usize = 8192;
+
+/// So many changes of a batch are looked for at a time before they are made.
+const AHEAD: usize = 32;
 
 /// What a tree holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -153,11 +157,7 @@ impl Writer {
     ///
     /// # Errors
     /// [`Error::LimitReached`], [`Error::Io`], [`Error::Damaged`]: the tree is then as before.
-    pub(super) fn apply<'a>(
-        &mut self,
-        version: u64,
-        changes: impl Iterator<Item = Hashed<'a>>,
-    ) -> Result<(), Error> {
+    pub(super) fn apply(&mut self, version: u64, changes: &[Hashed<'_>]) -> Result<(), Error> {
         if self.defers {
             return self.apply_deferred(version, changes);
         }
@@ -180,11 +180,7 @@ impl Writer {
     }
 
     /// The same where changed blocks of digests wait in memory.
-    fn apply_deferred<'a>(
-        &mut self,
-        version: u64,
-        changes: impl Iterator<Item = Hashed<'a>>,
-    ) -> Result<(), Error> {
+    fn apply_deferred(&mut self, version: u64, changes: &[Hashed<'_>]) -> Result<(), Error> {
         if self.forest.is_full() {
             self.write_digests()?;
             self.forest.forget();
@@ -254,11 +250,11 @@ impl Writer {
     ///
     /// # Errors
     /// As [`Writer::apply`]; then it is of no more use.
-    pub(super) fn replay<'a>(
+    pub(super) fn replay(
         &mut self,
         node_version: u64,
         version: u64,
-        changes: impl Iterator<Item = Hashed<'a>>,
+        changes: &[Hashed<'_>],
     ) -> Result<(), Error> {
         (self.root, self.totals) = self.try_apply(node_version, changes)?;
         self.space.keep_batch(node_version);
@@ -289,10 +285,10 @@ impl Writer {
         Ok(Block::read(self.space.view(), self.digests)?.crown.version != self.version)
     }
 
-    fn try_apply<'a>(
+    fn try_apply(
         &mut self,
         version: u64,
-        changes: impl Iterator<Item = Hashed<'a>>,
+        changes: &[Hashed<'_>],
     ) -> Result<(Entry, Totals), Error> {
         let (mut root, mut totals) = (self.root, self.totals);
         let mut edit = Edit {
@@ -301,16 +297,20 @@ impl Writer {
             bucket_items: self.bucket_items,
             scratch: &mut self.scratch,
         };
-        for Hashed { hash, change, leaf } in changes {
+        for (at, Hashed { hash, change, leaf }) in changes.iter().enumerate() {
+            if at % AHEAD == 0 && changes.len() > 1 {
+                let ahead = changes.iter().skip(at).take(AHEAD).map(|change| change.hash);
+                look_ahead(edit.space.view(), root, ahead, ITEM_HEAD_BYTES);
+            }
             let name = change.name;
             let (changed, met) = match change.value {
-                Some(value) => edit.put(root, &name, &hash, value)?,
-                None => edit.remove(root, &name, &hash)?,
+                Some(value) => edit.put(root, &name, hash, value)?,
+                None => edit.remove(root, &name, hash)?,
             };
             root = changed;
             if self.hashing.is_some() && !hash.is_aside() {
-                let leaf = met.new.map(|item| (item, leaf));
-                self.stale.push(LeafChange { hash, existed: met.old.is_some(), leaf });
+                let leaf = met.new.map(|item| (item, *leaf));
+                self.stale.push(LeafChange { hash: *hash, existed: met.old.is_some(), leaf });
             }
             let new = change.value.map(|value| (name.bytes().len(), value.len()));
             totals = totals.changed(met.old, new).ok_or_else(|| Error::Damaged {

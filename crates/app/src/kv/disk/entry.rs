@@ -8,12 +8,20 @@ use quorate_core::merkle::Hash;
 
 use super::super::storage::NoText;
 use super::super::value::{Entry, put_byte_string, split_byte_string};
-use super::super::value::{read_value, text_digests, value_digest, write_value, written_text};
+use super::super::value::{
+    read_value, text_digests, value_digest, write_text, write_value, written_text,
+};
 
 /// Appends an entry.
 pub(super) fn encode(out: &mut Vec<u8>, entry: &Entry) {
     put_byte_string(out, &entry.key);
     write_value(out, &entry.value);
+}
+
+/// Appends the entry of a string.
+pub(super) fn encode_text(out: &mut Vec<u8>, key: &[u8], text: &[u8]) {
+    put_byte_string(out, key);
+    write_text(out, text);
 }
 
 /// The entry of these bytes, if they are one.

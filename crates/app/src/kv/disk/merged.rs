@@ -1,6 +1,6 @@
 //! Committed entries and changed ones, as one sequence.
 
-use std::collections::{BTreeMap, btree_map};
+use std::collections::btree_map;
 use std::iter::Peekable;
 use std::sync::{Arc, OnceLock};
 
@@ -11,11 +11,13 @@ use quorate_store::lazy_trie::{self, Hash as TrieHash, Store};
 use super::super::snapshot::Cutter;
 use super::super::storage::Found;
 use super::super::value::Entry;
-use super::{Changed, entry};
+use super::changes::{Changed, Changes};
+use super::entry;
 
 /// The entries of a commit and of what changed since, in the order of their hashes. Ends at the first that cannot be read, and says so.
 pub(super) struct Merged<'a, F> {
     committed: Option<Peekable<lazy_trie::Iter<'a>>>,
+    changes: &'a Changes,
     changed: Peekable<btree_map::Range<'a, Hash, Changed>>,
     fail: F,
 }
@@ -23,7 +25,7 @@ pub(super) struct Merged<'a, F> {
 impl<'a, F: Fn(String)> Merged<'a, F> {
     pub(super) fn new(
         view: Option<&'a lazy_trie::Snapshot<'static>>,
-        changed: &'a BTreeMap<Hash, Changed>,
+        changes: &'a Changes,
         from: &Hash,
         fail: F,
     ) -> Self {
@@ -31,7 +33,8 @@ impl<'a, F: Fn(String)> Merged<'a, F> {
         let first = TrieHash(*from).max(TrieHash::FIRST_UNDER_ROOT);
         Self {
             committed: view.map(|view| view.iter_from(&first).peekable()),
-            changed: changed.range(*from..).peekable(),
+            changes,
+            changed: changes.by_place.range(*from..).peekable(),
             fail,
         }
     }
@@ -74,8 +77,8 @@ impl<'a, F: Fn(String)> Iterator for Merged<'a, F> {
             if committed == Some(*hash) {
                 self.committed.as_mut().map(Iterator::next);
             }
-            if let Some(entry) = changed.entry() {
-                return Some((*hash, Found::Here(entry)));
+            if let Some(found) = self.changes.found(changed) {
+                return Some((*hash, found));
             }
         }
     }
@@ -86,7 +89,7 @@ pub(super) struct Frozen {
     pub(super) len: usize,
     pub(super) store: Option<Arc<Store>>,
     pub(super) view: Option<lazy_trie::Snapshot<'static>>,
-    pub(super) changed: BTreeMap<Hash, Changed>,
+    pub(super) changes: Changes,
     pub(super) failed: OnceLock<KeepError>,
 }
 
@@ -101,7 +104,7 @@ impl Snapshot for Frozen {
         let fail = |error| {
             let _ = self.failed.set(KeepError(error));
         };
-        for (_, entry) in Merged::new(self.view.as_ref(), &self.changed, &Hash::default(), fail) {
+        for (_, entry) in Merged::new(self.view.as_ref(), &self.changes, &Hash::default(), fail) {
             if !cutter.entry(&entry) {
                 return;
             }

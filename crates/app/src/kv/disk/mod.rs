@@ -7,13 +7,13 @@
 //! Commands cannot fail, and neither can [`StateMachine::apply`](quorate_core::state_machine::StateMachine::apply): what the store says against
 //! reading is kept, and told at the commit, before anything that came of it leaves.
 
+mod changes;
 mod entry;
 mod merged;
 mod shelf;
 
 pub use shelf::{FileFolders, Folders, Shelf};
 
-use std::collections::{BTreeMap, btree_map};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
@@ -28,6 +28,7 @@ use super::proof::Content;
 use super::snapshot;
 use super::storage::{Found, Memory, NoText, Storage, sealed};
 use super::value::{Entry, Value, place};
+use changes::{Changed, Changes, Put};
 use merged::{Frozen, Merged};
 
 /// Where the note is, aside.
@@ -44,10 +45,10 @@ pub struct Disk {
     /// Nothing before the first commit: the state is empty then.
     open: Option<Open>,
     /// What is not committed.
-    changed: BTreeMap<Hash, Changed>,
+    changes: Changes,
     /// What is committed does not count any more.
     cleared: bool,
-    /// How many entries there are, without those of [`Changed::PutBlind`].
+    /// How many entries there are, without those put [blind](Changed::Put::blind).
     len: usize,
     /// The changes for the store. Kept for its memory.
     batch: Batch,
@@ -55,31 +56,6 @@ pub struct Disk {
     root: Hash,
     /// Why nothing of this can be believed.
     failed: OnceLock<KeepError>,
-}
-
-/// What became of an entry since the last commit.
-#[derive(Clone)]
-enum Changed {
-    Gone,
-    Put(Entry),
-    /// Put without a look at whether there is a committed one.
-    PutBlind(Entry),
-}
-
-impl Changed {
-    fn entry(&self) -> Option<&Entry> {
-        match self {
-            Self::Gone => None,
-            Self::Put(entry) | Self::PutBlind(entry) => Some(entry),
-        }
-    }
-
-    fn entry_mut(&mut self) -> Option<&mut Entry> {
-        match self {
-            Self::Gone => None,
-            Self::Put(entry) | Self::PutBlind(entry) => Some(entry),
-        }
-    }
 }
 
 /// An open store.
@@ -103,7 +79,7 @@ impl Disk {
         Self {
             shelf: Arc::clone(shelf),
             open: None,
-            changed: BTreeMap::new(),
+            changes: Changes::default(),
             cleared: false,
             len: 0,
             batch: Batch::new(),
@@ -187,14 +163,19 @@ impl Disk {
     /// Puts what was changed into the batch.
     fn gather(&mut self) -> Result<(), lazy_trie::Error> {
         let mut encoded = Vec::new();
-        for (place, changed) in &self.changed {
-            match changed.entry() {
-                None => self.batch.delete(&TrieHash(*place))?,
-                Some(entry) => {
+        for (place, changed) in &self.changes.by_place {
+            let written = match changed {
+                Changed::Gone => None,
+                Changed::Put { put: Put::Text(range), .. } => Some(self.changes.written(range)),
+                Changed::Put { put: Put::Entry(entry), .. } => {
                     encoded.clear();
                     entry::encode(&mut encoded, entry);
-                    self.batch.put(&TrieHash(*place), &encoded)?;
+                    Some(encoded.as_slice())
                 }
+            };
+            match written {
+                None => self.batch.delete(&TrieHash(*place))?,
+                Some(written) => self.batch.put(&TrieHash(*place), written)?,
             }
         }
         Ok(())
@@ -225,7 +206,7 @@ impl Disk {
         open.view = open.store.shared_snapshot().map_err(placed)?;
         self.root = open.view.root().map_err(placed)?;
         self.len = open.count();
-        self.changed.clear();
+        self.changes.clear();
         self.cleared = false;
         if !open.alone && beside.note.is_some() {
             // From now on this is the state that counts, also after a loss of power.
@@ -290,21 +271,26 @@ impl sealed::Sealed for Disk {}
 
 impl Storage for Disk {
     fn count(&self) -> usize {
-        let blind =
-            self.changed.iter().filter(|(_, changed)| matches!(changed, Changed::PutBlind(_)));
+        let blind = self.changes.by_place.iter().filter(|(_, changed)| changed.is_blind());
         self.len + blind.filter(|(place, _)| self.committed(place).is_none()).count()
     }
 
     fn get(&self, place: &Hash) -> Option<Found<'_>> {
-        match self.changed.get(place) {
-            Some(changed) => changed.entry().map(Found::Here),
+        match self.changes.get(place) {
+            Some(changed) => self.changes.found(changed),
             None => self.read(place).map(Found::Read),
         }
     }
 
+    fn look_ahead<'h>(&self, places: impl Iterator<Item = &'h Hash>) {
+        if let Some(view) = self.view() {
+            view.look_ahead(places.map(|place| TrieHash(*place)));
+        }
+    }
+
     fn text(&self, place: &Hash) -> Result<Option<&[u8]>, NoText> {
-        match self.changed.get(place) {
-            Some(changed) => changed.entry().map(|entry| entry.value.text()).transpose(),
+        match self.changes.get(place) {
+            Some(changed) => self.changes.text(changed),
             None => {
                 let Some(committed) = self.committed(place) else { return Ok(None) };
                 self.understood(place, entry::text(committed)).transpose()
@@ -313,27 +299,27 @@ impl Storage for Disk {
     }
 
     fn contains(&self, place: &Hash) -> bool {
-        match self.changed.get(place) {
-            Some(changed) => changed.entry().is_some(),
+        match self.changes.get(place) {
+            Some(changed) => !matches!(changed, Changed::Gone),
             None => self.committed(place).is_some(),
         }
     }
 
     fn get_mut(&mut self, place: &Hash) -> Option<&mut Value> {
-        if !self.changed.contains_key(place) {
+        if self.changes.get(place).is_none() {
             let entry = self.read(place)?;
-            self.changed.insert(*place, Changed::Put(entry));
+            self.changes.put(place, entry);
         }
-        self.changed.get_mut(place)?.entry_mut().map(|entry| &mut entry.value)
+        self.changes.entry_mut(place).map(|entry| &mut entry.value)
     }
 
     fn get_or_insert_with(&mut self, place: &Hash, make: impl FnOnce() -> Entry) -> &mut Value {
-        let new = match self.changed.get(place) {
+        let new = match self.changes.get(place) {
             Some(Changed::Gone) => true,
-            Some(_) => false,
+            Some(Changed::Put { .. }) => false,
             None => match self.read(place) {
                 Some(entry) => {
-                    self.changed.insert(*place, Changed::Put(entry));
+                    self.changes.put(place, entry);
                     false
                 }
                 None => true,
@@ -341,35 +327,23 @@ impl Storage for Disk {
         };
         if new {
             self.len += 1;
-            self.changed.insert(*place, Changed::Put(make()));
+            self.changes.put(place, make());
         }
-        match self.changed.get_mut(place).and_then(Changed::entry_mut) {
+        match self.changes.entry_mut(place) {
             Some(entry) => &mut entry.value,
             None => unreachable!("it was there, or was put there"),
         }
     }
 
     fn assign(&mut self, place: &Hash, key: &[u8], text: &[u8]) {
-        let entry = || Entry { key: key.into(), value: Value::Text(text.to_vec()) };
-        match self.changed.entry(*place) {
-            btree_map::Entry::Vacant(vacant) => {
-                vacant.insert(Changed::PutBlind(entry()));
-            }
-            btree_map::Entry::Occupied(mut there) => match there.get_mut().entry_mut() {
-                Some(there) => there.value.assign(text),
-                None => {
-                    self.len += 1;
-                    there.insert(Changed::Put(entry()));
-                }
-            },
-        }
+        self.len += usize::from(self.changes.assign(place, key, text));
     }
 
     fn remove(&mut self, place: &Hash) -> bool {
-        let (there, counted) = match self.changed.get(place) {
+        let (there, counted) = match self.changes.get(place) {
             Some(Changed::Gone) => (false, false),
-            Some(Changed::Put(_)) => (true, true),
-            Some(Changed::PutBlind(_)) => (true, self.committed(place).is_some()),
+            Some(Changed::Put { blind: false, .. }) => (true, true),
+            Some(Changed::Put { blind: true, .. }) => (true, self.committed(place).is_some()),
             None => {
                 let there = self.committed(place).is_some();
                 (there, there)
@@ -377,24 +351,24 @@ impl Storage for Disk {
         };
         self.len -= usize::from(counted);
         if there {
-            self.changed.insert(*place, Changed::Gone);
+            self.changes.remove(place);
         }
         there
     }
 
     fn clear(&mut self) {
         self.cleared = true;
-        self.changed.clear();
+        self.changes.clear();
         self.len = 0;
     }
 
     fn iter_from(&self, from: &Hash) -> impl Iterator<Item = (Hash, Found<'_>)> {
-        Merged::new(self.view(), &self.changed, from, |error| self.fail(&error))
+        Merged::new(self.view(), &self.changes, from, |error| self.fail(&error))
     }
 
     /// That of the last commit; what is not committed is committed first.
     fn root(&mut self) -> Hash {
-        if self.cleared || !self.changed.is_empty() {
+        if self.cleared || !self.changes.is_empty() {
             let _ = self.commit(&Beside::default());
         }
         self.root
@@ -408,11 +382,11 @@ impl Storage for Disk {
             let _ = failed.set(self.shelf.place(0, &error));
             None
         });
-        Box::new(Frozen { len: self.count(), store, view, changed: self.changed.clone(), failed })
+        Box::new(Frozen { len: self.count(), store, view, changes: self.changes.clone(), failed })
     }
 
     fn prover(&self) -> Option<Box<dyn Prover>> {
-        if self.cleared || !self.changed.is_empty() {
+        if self.cleared || !self.changes.is_empty() {
             return None;
         }
         let Some(open) = &self.open else { return Memory::default().prover() };
@@ -430,7 +404,7 @@ impl Storage for Disk {
             self.len = usize::try_from(count).unwrap_or(usize::MAX);
             Ok(())
         });
-        self.changed.clear();
+        self.changes.clear();
         self.cleared = false;
         self.open = Some(open);
         filled

@@ -1,4 +1,4 @@
-//! Leaves put, replaced and removed among thawed blocks, which divide and unite as they grow and shrink.
+//! Leaves put and removed among thawed blocks, which divide and unite as they grow and shrink.
 
 use super::super::entry::{Entry, Kind};
 use super::super::error::Error;
@@ -16,50 +16,25 @@ const FEW: usize = MOST / 4;
 const UNITED: usize = MOST * 2 / 3;
 
 impl Thawed {
-    /// Makes one change.
-    pub(super) fn change(&mut self, view: View<'_>, change: &LeafChange) -> Result<(), Error> {
-        self.reshaped |= !change.existed || change.leaf.is_none();
-        match (change.existed, change.leaf) {
-            (false, None) => Ok(()),
-            (false, Some(leaf)) => self.insert(view, &change.hash, leaf),
-            (true, Some(leaf)) => {
-                let (at, child) = self.meet(view, &change.hash)?;
-                let block = self.block(at);
-                (block.entries[child], block.digests[child]) = leaf;
-                Ok(())
-            }
-            (true, None) => {
-                let (at, child) = self.meet(view, &change.hash)?;
-                self.block(at).remove(child);
-                self.shrink(view, at)
-            }
-        }
-    }
-
-    /// The leaf of an item that is there, all joins above it stale.
-    fn meet(&mut self, view: View<'_>, hash: &Hash) -> Result<(u32, usize), Error> {
-        let mut at = self.root;
-        loop {
-            if !self.block(at).changed {
-                self.met.push(at);
-            }
-            let found = match self.block(at).walk(hash, u8::MAX) {
-                Way::Child(child) => self.block(at).entries.get(child).map(|entry| (child, *entry)),
-                Way::Beside(..) => None,
-            };
-            match found {
-                Some((child, entry)) if entry.kind() != Kind::Item => {
-                    // New blocks have no place in the space yet.
-                    at = self.kid(view, at, child)?;
+    /// Makes changes of different leaves.
+    pub(super) fn change(&mut self, view: View<'_>, changes: &[LeafChange]) -> Result<(), Error> {
+        self.replace(view, changes)?;
+        for change in changes {
+            match (change.existed, change.leaf) {
+                (true, Some(_)) | (false, None) => {}
+                (false, Some(leaf)) => {
+                    self.reshaped = true;
+                    self.insert(view, &change.hash, leaf)?;
                 }
-                Some((child, entry)) if entry.tag() == hash.tag() => return Ok((at, child)),
-                _ => {
-                    return Err(view
-                        .memory()
-                        .damaged(self.place(at), "an item without its digest"));
+                (true, None) => {
+                    self.reshaped = true;
+                    let (at, child) = self.meet(view, &change.hash)?;
+                    self.block(at).remove(child);
+                    self.shrink(view, at)?;
                 }
             }
         }
+        Ok(())
     }
 
     /// Puts a leaf whose key is not there.

@@ -52,9 +52,7 @@ impl Subtree {
         let top = (self.entry, self.digest.unwrap_or_default());
         self.thawed.begin(view, root, top, SHARED_BITS)?;
         for chunk in changes.chunks(CHANGES_AT_ONCE) {
-            for change in chunk {
-                self.thawed.change(view, change)?;
-            }
+            self.thawed.change(view, chunk)?;
             if refresh::hash(&mut self.thawed) {
                 self.digest = refresh::digest(&self.thawed);
             }

@@ -7,7 +7,7 @@ use super::super::space::Space;
 use super::Crown;
 use super::block::{bytes_of, head};
 use super::row::Marks;
-use super::thaw::{NONE, Side, Thaw, Thawed};
+use super::thaw::{Side, Sides, Thaw, Thawed};
 use crate::merkle::{Digest, Domain, Message, TOGETHER, lanes, message};
 use blake3::platform::Platform;
 
@@ -33,6 +33,8 @@ struct Job {
     join: u8,
     left: Side,
     right: Side,
+    /// If it is the topmost of its block: which child of the parent that is.
+    child: Option<u8>,
 }
 
 /// Computes the digests of all that has changed; whether anything has.
@@ -54,7 +56,6 @@ pub(super) fn hash(thawed: &mut Thawed) -> bool {
         let block = &mut blocks[*index as usize];
         (block.changed, block.dirty) = (false, true);
         block.stale = Marks::default();
-        push_digest(blocks, *index);
     }
     true
 }
@@ -139,15 +140,10 @@ pub(super) fn fill<'a>(
     put(bits);
 }
 
-/// Tells the parent of a block its digest.
-fn push_digest(blocks: &mut [Thaw], index: u32) {
-    let parent = blocks[index as usize].parent;
-    if parent != NONE
-        && let Some(child) = blocks[parent as usize].child_of(index)
-    {
-        let digest = *blocks[index as usize].topmost();
-        blocks[parent as usize].digests[child] = digest;
-    }
+/// Which child of its parent a block is.
+fn place_above(blocks: &[Thaw], index: u32) -> Option<(usize, usize)> {
+    let parent = blocks[index as usize].parent as usize;
+    Some((parent, blocks.get(parent)?.child_of(index)?))
 }
 
 /// Takes over where the thawed children of a block are.
@@ -160,14 +156,11 @@ fn pull_homes(blocks: &mut [Thaw], index: usize) {
     }
 }
 
-/// The digest of a side of a join of `block`.
-fn digest_of<'a>(blocks: &'a [Thaw], block: &'a Thaw, side: Side) -> &'a Digest {
+/// The digest of a side of a join of `block`. What is below it has told it its own.
+fn digest_of(block: &Thaw, side: Side) -> &Digest {
     match side.which() {
         Err(join) => &block.joins[join],
-        Ok(child) => match blocks.get(block.kids[child] as usize) {
-            Some(below) if below.changed => below.topmost(),
-            _ => &block.digests[child],
-        },
+        Ok(child) => &block.digests[child],
     }
 }
 
@@ -194,20 +187,38 @@ impl Queues {
         self.order.reverse();
     }
 
-    /// Hashes the stale joins of the blocks found, from the last bit to the first: what a join is above has higher bits.
-    fn hash(&mut self, blocks: &mut [Thaw]) {
-        for index in &self.order {
-            let block = &mut blocks[*index as usize];
-            block.sides();
-            let Some(sides) = &block.sides else { continue };
-            for (join, bit) in block.bits.iter().copied().enumerate() {
-                if block.stale.has(join) {
-                    let (left, right) = (sides.left[join], sides.right[join]);
-                    let job = Job { block: *index, join: join as u8, left, right };
-                    self.by_bit[usize::from(bit)].push(job);
-                    self.bits[usize::from(bit / 64)] |= 1 << (bit % 64);
-                }
+    /// Queues the stale joins of a block.
+    fn add(&mut self, blocks: &mut [Thaw], index: u32) {
+        let above = place_above(blocks, index);
+        let block = &mut blocks[index as usize];
+        let Sides { left, right, top } = *block.sides();
+        for (join, bit) in block.bits.iter().copied().enumerate() {
+            if block.stale.has(join) {
+                let child = above.filter(|_| join == usize::from(top));
+                self.by_bit[usize::from(bit)].push(Job {
+                    block: index,
+                    join: join as u8,
+                    left: left[join],
+                    right: right[join],
+                    child: child.map(|(_, child)| child as u8),
+                });
+                self.bits[usize::from(bit / 64)] |= 1 << (bit % 64);
             }
+        }
+        // What was removed may leave a topmost join that is not stale, but is another.
+        if let Some((parent, child)) = above
+            && !block.stale.has(usize::from(top))
+        {
+            let digest = *block.topmost();
+            blocks[parent].digests[child] = digest;
+        }
+    }
+
+    /// Hashes the stale joins of the blocks found, from the last bit to the first: what a join is above has higher bits. Each block's topmost digest
+    /// goes to its parent.
+    fn hash(&mut self, blocks: &mut [Thaw]) {
+        for at in 0..self.order.len() {
+            self.add(blocks, self.order[at]);
         }
         let platform = Platform::detect();
         let mut messages: [Message; TOGETHER] = [[0; 64]; TOGETHER];
@@ -217,15 +228,19 @@ impl Queues {
             for group in jobs.chunks(TOGETHER) {
                 for (place, job) in messages.iter_mut().zip(group) {
                     let block = &blocks[job.block as usize];
-                    let left = digest_of(blocks, block, job.left);
-                    *place = message(left, digest_of(blocks, block, job.right));
+                    *place = message(digest_of(block, job.left), digest_of(block, job.right));
                 }
                 // Lanes without a job hash what they have: that costs less than to hash the last ones one by one.
                 let places = messages.each_ref();
                 let hashes =
                     domain.hash_together(platform, &places[..lanes(platform, group.len())]);
                 for (hash, job) in hashes.iter().zip(group) {
-                    blocks[job.block as usize].joins[usize::from(job.join)] = *hash;
+                    let block = &mut blocks[job.block as usize];
+                    block.joins[usize::from(job.join)] = *hash;
+                    if let Some(child) = job.child {
+                        let parent = block.parent as usize;
+                        blocks[parent].digests[usize::from(child)] = *hash;
+                    }
                 }
             }
             jobs.clear();

@@ -9,6 +9,10 @@ use super::block::Block;
 use super::refresh::Queues;
 use super::row::{Marks, Row};
 use crate::merkle::Digest;
+use crate::prefetch;
+
+/// What a way through a block begins with.
+const HEAD_BYTES: usize = std::mem::offset_of!(Thaw, kids);
 
 /// No thawed block.
 pub(super) const NONE: u32 = u32::MAX;
@@ -28,17 +32,17 @@ pub(super) struct Thaw {
     pub(super) bits: Row<u8, MOST>,
     /// Where the joins lead, unless that has to be found out again.
     pub(super) sides: Option<Sides>,
-    /// Of a child that is thawed and changed, out of date.
-    pub(super) digests: Row<Digest>,
     /// Children that are thawed.
     pub(super) kids: Row<u32>,
+    /// Of a child that is thawed and changed, out of date.
+    pub(super) digests: Row<Digest>,
     pub(super) entries: Row<Entry>,
     /// Where it is in the space, unless it is new.
     pub(super) home: Option<Address>,
     pub(super) joins: Row<Digest, MOST>,
 }
 
-const _: () = assert!(std::mem::offset_of!(Thaw, digests) <= 64);
+const _: () = assert!(HEAD_BYTES <= 68);
 
 /// A side of a join: a child, or a join below.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -175,7 +179,7 @@ impl Thaw {
         }
     }
 
-    /// The same down to joins below bit `least`; what it passes is stale.
+    /// The same down to joins below bit `least`; what it passes is stale, and what hashing that is going to read is asked for.
     pub(super) fn walk(&mut self, hash: &Hash, least: u8) -> Way {
         self.changed = true;
         if self.bits.is_empty() {
@@ -194,12 +198,25 @@ impl Thaw {
             }
             self.stale.set(join);
             let sides = self.sides();
-            if hash.bit(bit) {
-                (from, at) = (join + 1, sides.right[join]);
+            let (left, right) = (sides.left[join], sides.right[join]);
+            let beside = if hash.bit(bit) {
+                (from, at) = (join + 1, right);
+                left
             } else {
-                (to, at) = (join + 1, sides.left[join]);
+                (to, at) = (join + 1, left);
+                right
+            };
+            prefetch::ask_for(&self.joins[join]);
+            match beside.which() {
+                Ok(child) => prefetch::ask_for(&self.digests[child]),
+                Err(join) => prefetch::ask_for(&self.joins[join]),
             }
         }
+    }
+
+    /// Asks for what a walk begins with.
+    pub(super) fn ask_for_head(&self) {
+        prefetch::ask_for_bytes(std::ptr::from_ref(self).cast(), HEAD_BYTES);
     }
 
     /// The child that is the thawed block `kid`.

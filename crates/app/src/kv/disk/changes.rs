@@ -1,0 +1,125 @@
+//! What changed since the last commit.
+
+use std::collections::{BTreeMap, btree_map};
+use std::ops::Range;
+
+use quorate_core::merkle::Hash;
+
+use super::super::storage::{Found, NoText};
+use super::super::value::Entry;
+use super::entry;
+
+/// Changes, by place.
+#[derive(Clone, Default)]
+pub(super) struct Changes {
+    pub(super) by_place: BTreeMap<Hash, Changed>,
+    /// Strings that were put, as entries are [written](entry): most become what is committed without having been anything else.
+    texts: Vec<u8>,
+}
+
+/// What became of an entry.
+#[derive(Clone)]
+pub(super) enum Changed {
+    Gone,
+    Put {
+        put: Put,
+        /// Without a look at whether there is a committed one.
+        blind: bool,
+    },
+}
+
+/// What was put.
+#[derive(Clone)]
+pub(super) enum Put {
+    /// A string, which is written in this part of the texts.
+    Text(Range<usize>),
+    Entry(Box<Entry>),
+}
+
+impl Changed {
+    pub(super) const fn is_blind(&self) -> bool {
+        matches!(self, Self::Put { blind: true, .. })
+    }
+}
+
+impl Changes {
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_place.is_empty()
+    }
+
+    /// Forgets all; the memory is kept.
+    pub(super) fn clear(&mut self) {
+        self.by_place.clear();
+        self.texts.clear();
+    }
+
+    pub(super) fn get(&self, place: &Hash) -> Option<&Changed> {
+        self.by_place.get(place)
+    }
+
+    /// The entry that was put, if it was not removed.
+    pub(super) fn found<'a>(&'a self, changed: &'a Changed) -> Option<Found<'a>> {
+        match changed {
+            Changed::Gone => None,
+            Changed::Put { put: Put::Entry(entry), .. } => Some(Found::Here(entry)),
+            Changed::Put { put: Put::Text(range), .. } => {
+                entry::decode(self.written(range)).map(Found::Read)
+            }
+        }
+    }
+
+    /// The string that was put, where it lies.
+    pub(super) fn text<'a>(&'a self, changed: &'a Changed) -> Result<Option<&'a [u8]>, NoText> {
+        match changed {
+            Changed::Gone => Ok(None),
+            Changed::Put { put: Put::Entry(entry), .. } => entry.value.text().map(Some),
+            Changed::Put { put: Put::Text(range), .. } => {
+                entry::text(self.written(range)).transpose()
+            }
+        }
+    }
+
+    /// A string that was put, as an entry is written.
+    pub(super) fn written(&self, range: &Range<usize>) -> &[u8] {
+        &self.texts[range.clone()]
+    }
+
+    /// Puts an entry after a look at what is committed.
+    pub(super) fn put(&mut self, place: &Hash, entry: Entry) {
+        let put = Put::Entry(Box::new(entry));
+        self.by_place.insert(*place, Changed::Put { put, blind: false });
+    }
+
+    pub(super) fn remove(&mut self, place: &Hash) {
+        self.by_place.insert(*place, Changed::Gone);
+    }
+
+    /// Puts a string; whether it comes back after it was removed. If nothing became of the entry before, it is put blind.
+    pub(super) fn assign(&mut self, place: &Hash, key: &[u8], text: &[u8]) -> bool {
+        let from = self.texts.len();
+        entry::encode_text(&mut self.texts, key, text);
+        let put = Put::Text(from..self.texts.len());
+        match self.by_place.entry(*place) {
+            btree_map::Entry::Vacant(vacant) => {
+                vacant.insert(Changed::Put { put, blind: true });
+                false
+            }
+            btree_map::Entry::Occupied(mut there) => {
+                let blind = there.get().is_blind();
+                matches!(there.insert(Changed::Put { put, blind }), Changed::Gone)
+            }
+        }
+    }
+
+    /// The entry that was put, to be changed in place.
+    pub(super) fn entry_mut(&mut self, place: &Hash) -> Option<&mut Entry> {
+        let Changed::Put { put, .. } = self.by_place.get_mut(place)? else { return None };
+        if let Put::Text(range) = put {
+            *put = Put::Entry(Box::new(entry::decode(&self.texts[range.clone()])?));
+        }
+        match put {
+            Put::Entry(entry) => Some(entry),
+            Put::Text(_) => None,
+        }
+    }
+}

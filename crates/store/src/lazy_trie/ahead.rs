@@ -1,0 +1,73 @@
+//! Looking ahead: what a batch is going to meet, asked for side by side, where one change after the other would wait for memory.
+
+use super::bucket::Bucket;
+use super::entry::{Entry, Kind};
+use super::hash::{DIGITS, Hash};
+use super::memory::View;
+use super::node::Node;
+
+/// So many ways down are followed at a time: what they ask for has come when they are followed further, and is still there when it is used.
+const TOGETHER: usize = 32;
+/// What is asked for of nodes and buckets, in bytes.
+const NODE_BYTES: usize = 256;
+
+/// How many bytes of an item are asked for: what tells it apart, ...
+pub(super) const ITEM_HEAD_BYTES: usize = 64;
+/// ... or what most are read to.
+pub(super) const ITEM_BYTES: usize = 256;
+
+/// Asks for all that leads to the items of these hashes below `root`, and for so many bytes of each item. Nothing that it meets is believed.
+pub(super) fn look_ahead(
+    view: View<'_>,
+    root: Entry,
+    mut hashes: impl Iterator<Item = Hash>,
+    item_bytes: usize,
+) {
+    let mut ways = [(Entry::EMPTY, 0, Hash([0; 32])); TOGETHER];
+    loop {
+        let mut begun = 0;
+        for (way, hash) in ways.iter_mut().zip(hashes.by_ref()) {
+            *way = (root, 0, hash);
+            begun += 1;
+        }
+        if begun == 0 {
+            return;
+        }
+        // No way is longer, if nothing is damaged.
+        for _ in 0..DIGITS {
+            let on = ways.iter_mut().take(begun).filter(|(entry, ..)| *entry != Entry::EMPTY);
+            let steps = on.map(|way| (way.0, way.1) = step(view, *way, item_bytes)).count();
+            if steps == 0 {
+                break;
+            }
+        }
+    }
+}
+
+/// One step down: what comes next, asked for.
+fn step(
+    view: View<'_>,
+    (entry, depth, hash): (Entry, usize, Hash),
+    item_bytes: usize,
+) -> (Entry, usize) {
+    const END: (Entry, usize) = (Entry::EMPTY, 0);
+    match entry.kind() {
+        Kind::Empty | Kind::Item => END,
+        Kind::Bucket => {
+            let Some(bucket) = Bucket::glance(view, entry.address()) else { return END };
+            let alike = bucket.entries().filter(|entry| entry.tag() == hash.tag());
+            alike.for_each(|entry| view.ask_for(entry.address(), item_bytes));
+            END
+        }
+        Kind::Node => {
+            let Ok(node) = Node::read(view, entry.address()) else { return END };
+            let depth = depth + node.prefix.len();
+            let child = node.child(hash.digit(depth));
+            let bytes = if child.kind() == Kind::Item { item_bytes } else { NODE_BYTES };
+            if child.kind() != Kind::Empty {
+                view.ask_for(child.address(), bytes);
+            }
+            (child, depth + 1)
+        }
+    }
+}
