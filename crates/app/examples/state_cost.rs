@@ -1,7 +1,8 @@
 //! What the state of the key-value store costs, in memory and on disk: one thread, no network, no log of a replica.
 //!
-//! `cargo run --release -p quorate-app --example state_cost -- [KEYS…] [--seconds N] [--folder F] [--disk-only] [--mixes AC]`: blocks of 800 commands, uniform keys of 23 bytes,
-//! values of 128: half of them set (A), or none (C). Prints the microseconds of a command, by the clock and of all processors.
+//! `cargo run --release -p quorate-app --example state_cost -- [KEYS…] [--seconds N] [--folder F] [--disk-only] [--mixes AC] [--stores N]`: blocks of 800 commands, uniform keys of
+//! 23 bytes, values of 128: half of them set (A), or none (C). With several stores each executes every block in turn, as replicas do that share a processor and its cache. Prints the
+//! microseconds of a command in one store, by the clock and of all processors.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -45,9 +46,9 @@ fn processor_seconds() -> Result<f64, Failure> {
     Ok(ticks / TICKS_PER_SECOND)
 }
 
-/// What executes blocks as a replica does, but for the session table.
+/// What executes blocks as replicas do, but for the session table.
 struct Bench<S> {
-    store: KeyValue<S>,
+    stores: Vec<KeyValue<S>>,
     height: u64,
 }
 
@@ -55,22 +56,24 @@ impl<S: quorate_app::kv::Storage> Bench<S> {
     fn execute(&mut self, commands: &[Vec<u8>]) -> Result<(), Failure> {
         let commands: Vec<&[u8]> = commands.iter().map(Vec::as_slice).collect();
         self.height += 1;
-        let mut replies = Replies::default();
         let decided =
             Decided { height: Height(self.height), view: View(self.height), commands: &commands };
-        self.store.apply(&decided, &mut replies);
-        if let Some(keeper) = self.store.keeper() {
-            // The trail begins anew as often as a base does.
-            let begins = self.height % 2048 == 1;
-            let beside = Beside {
-                note: Some(&[0; 96]),
-                entries: &[&[replies.body()]],
-                begins,
-                turns: begins,
-            };
-            let _ = keeper.commit(&beside)?;
+        for store in &mut self.stores {
+            let mut replies = Replies::default();
+            store.apply(&decided, &mut replies);
+            if let Some(keeper) = store.keeper() {
+                // The trail begins anew as often as a base does.
+                let begins = self.height % 2048 == 1;
+                let beside = Beside {
+                    note: Some(&[0; 96]),
+                    entries: &[&[replies.body()]],
+                    begins,
+                    turns: begins,
+                };
+                let _ = keeper.commit(&beside)?;
+            }
+            std::hint::black_box(store.root());
         }
-        std::hint::black_box(self.store.root());
         Ok(())
     }
 
@@ -113,18 +116,19 @@ impl<S: quorate_app::kv::Storage> Bench<S> {
             commands += BLOCK;
         }
         let (clock, processor) = (begun.elapsed().as_secs_f64(), processor_seconds()? - before);
-        Ok((clock * 1e6 / commands as f64, processor * 1e6 / commands as f64))
+        let executed = (commands * self.stores.len()) as f64;
+        Ok((clock * 1e6 / executed, processor * 1e6 / executed))
     }
 }
 
 fn measure<S: quorate_app::kv::Storage>(
     name: &str,
-    store: KeyValue<S>,
+    stores: Vec<KeyValue<S>>,
     keys: u64,
     time: Duration,
     mixes: &str,
 ) -> Result<(), Failure> {
-    let mut bench = Bench { store, height: 0 };
+    let mut bench = Bench { stores, height: 0 };
     bench.load(keys, &mut Random(1))?;
     for (mix, sets_of_8) in [('A', 4), ('C', 0)].into_iter().filter(|(mix, _)| mixes.contains(*mix))
     {
@@ -136,22 +140,33 @@ fn measure<S: quorate_app::kv::Storage>(
     Ok(())
 }
 
-fn on_disk(folder: &Path, keys: u64, time: Duration, mixes: &str) -> Result<(), Failure> {
+fn on_disk(
+    folder: &Path,
+    stores: usize,
+    keys: u64,
+    time: Duration,
+    mixes: &str,
+) -> Result<(), Failure> {
     let place = folder.join(format!("state_cost-{}-{keys}", std::process::id()));
-    let shelf = Shelf::open(FileFolders::new(&place), lazy_trie::Options::default())?;
-    let measured = measure("disk", KeyValue::on_disk(&shelf), keys, time, mixes);
+    let open = |number: usize| {
+        let folders = FileFolders::new(&place.join(number.to_string()));
+        Ok(KeyValue::on_disk(&Shelf::open(folders, lazy_trie::Options::default())?))
+    };
+    let stores = (0..stores).map(open).collect::<Result<_, Failure>>()?;
+    let measured = measure("disk", stores, keys, time, mixes);
     std::fs::remove_dir_all(&place)?;
     measured
 }
 
 fn main() -> Result<(), Failure> {
     let (mut keys, mut seconds, mut folder) = (Vec::new(), 5, std::env::temp_dir());
-    let (mut kinds, mut mixes) = (vec!["memory", "disk"], "AC".to_owned());
+    let (mut kinds, mut mixes, mut stores) = (vec!["memory", "disk"], "AC".to_owned(), 1);
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--seconds" => seconds = arguments.next().ok_or("--seconds N")?.parse()?,
             "--folder" => folder = PathBuf::from(arguments.next().ok_or("--folder F")?),
+            "--stores" => stores = arguments.next().ok_or("--stores N")?.parse()?,
             "--mixes" => mixes = arguments.next().ok_or("--mixes AC")?,
             "--disk-only" => kinds.retain(|kind| *kind == "disk"),
             number => keys.push(number.parse()?),
@@ -164,8 +179,11 @@ fn main() -> Result<(), Failure> {
         let time = Duration::from_secs(seconds);
         for kind in &kinds {
             match *kind {
-                "memory" => measure("memory", KeyValue::new(), keys, time, &mixes)?,
-                _ => on_disk(&folder, keys, time, &mixes)?,
+                "memory" => {
+                    let stores = (0..stores).map(|_| KeyValue::new()).collect();
+                    measure("memory", stores, keys, time, &mixes)?;
+                }
+                _ => on_disk(&folder, stores, keys, time, &mixes)?,
             }
         }
     }

@@ -9,7 +9,7 @@ use super::node::Node;
 /// So many ways down are followed at a time: what they ask for has come when they are followed further, and is still there when it is used.
 const TOGETHER: usize = 32;
 /// What is asked for of nodes and buckets, in bytes.
-const NODE_BYTES: usize = 256;
+const NODE_BYTES: usize = 128;
 
 /// How many bytes of an item are asked for: what tells it apart, ...
 pub(super) const ITEM_HEAD_BYTES: usize = 64;
@@ -60,14 +60,12 @@ fn step(
             END
         }
         Kind::Node => {
-            let Ok(node) = Node::read(view, entry.address()) else { return END };
-            let depth = depth + node.prefix.len();
-            let child = node.child(hash.digit(depth));
-            let bytes = if child.kind() == Kind::Item { item_bytes } else { NODE_BYTES };
-            if child.kind() != Kind::Empty {
-                view.ask_for(child.address(), bytes);
+            let Ok(lead) = Node::lead(view, entry.address(), &hash, depth) else { return END };
+            let bytes = if lead.child.kind() == Kind::Item { item_bytes } else { NODE_BYTES };
+            if lead.child != Entry::EMPTY {
+                view.ask_for(lead.child.address(), bytes);
             }
-            (child, depth + 1)
+            (lead.child, depth + lead.prefix + 1)
         }
     }
 }

@@ -106,16 +106,21 @@ impl Edit<'_> {
         item: Entry,
         met: &mut Met,
     ) -> Result<Entry, Error> {
-        let node = Node::read(self.space.view(), entry.address())?;
-        let (matching, prefix) = (node.matching(hash, depth), node.prefix.len());
-        check_depth(self.space.view(), entry, depth + prefix)?;
-        if matching < prefix {
-            return self.part(entry, depth, matching, hash, item);
+        let lead = Node::lead(self.space.view(), entry.address(), hash, depth)?;
+        let depth_there = depth + lead.prefix;
+        check_depth(self.space.view(), entry, depth_there)?;
+        if lead.matching < lead.prefix {
+            return self.part(entry, depth, lead.matching, hash, item);
         }
-        let digit = hash.digit(depth + prefix);
-        let child = node.child(digit);
-        let changed = self.put_below(child, depth + prefix + 1, name, hash, item, met)?;
-        self.set_child(entry, digit, changed)
+        let changed = self.put_below(lead.child, depth_there + 1, name, hash, item, met)?;
+        if changed == lead.child {
+            return Ok(entry);
+        }
+        if lead.child != Entry::EMPTY && self.is_at_work(entry, lead.version) {
+            self.space.amend(entry.address(), node::entry_at(lead.rank), &changed.0.to_le_bytes());
+            return Ok(entry);
+        }
+        self.set_child(entry, hash.digit(depth_there), changed)
     }
 
     /// A prefix that the new item does not share: a node above, where they part.
@@ -300,6 +305,12 @@ impl Edit<'_> {
         Node::read(self.space.view(), entry.address())
     }
 
+    /// Whether a node, as which version it says made it, may be changed in place.
+    fn is_at_work(&self, entry: Entry, version: u64) -> bool {
+        // A file may say any version, and is not written through its map.
+        version == self.version && self.space.is_fresh(entry.address(), SlotUse::Node)
+    }
+
     /// A node with another child, or the same, changed.
     fn set_child(&mut self, entry: Entry, digit: u8, child: Entry) -> Result<Entry, Error> {
         let node = Node::read(self.space.view(), entry.address())?;
@@ -308,9 +319,7 @@ impl Edit<'_> {
         if same {
             return Ok(entry);
         }
-        let in_place = node.version == self.version && taken && child != Entry::EMPTY;
-        // A file may say any version, and is not written through its map.
-        if in_place && self.space.is_fresh(entry.address(), SlotUse::Node) {
+        if taken && child != Entry::EMPTY && self.is_at_work(entry, node.version) {
             self.space.amend(entry.address(), node::entry_at(rank), &child.0.to_le_bytes());
             return Ok(entry);
         }

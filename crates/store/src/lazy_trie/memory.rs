@@ -262,6 +262,7 @@ pub(super) struct Room<'a> {
 
 impl<'a> View<'a> {
     /// The memory behind `address`; `None` if nothing is there.
+    #[inline]
     pub(super) fn room(self, address: Address) -> Option<Room<'a>> {
         let memory = self.memory;
         let word = memory.seen(memory.slab_of(address));
@@ -291,6 +292,7 @@ impl<'a> View<'a> {
 
 impl<'a> Room<'a> {
     /// Its first `bytes`; `None` if it has fewer.
+    #[inline]
     pub(super) fn take(self, bytes: usize) -> Option<&'a [u8]> {
         if bytes > self.bytes {
             return None;

@@ -28,6 +28,42 @@ pub(super) struct Node<'a> {
     pub(super) prefix: &'a [u8],
 }
 
+/// Where a node leads on the way to a hash.
+pub(super) struct Lead {
+    /// How many digits the node's prefix has, ...
+    pub(super) prefix: usize,
+    /// ... and how many of them the hash has as well.
+    pub(super) matching: usize,
+    /// Where among the entries that of the child stands, or would stand.
+    pub(super) rank: usize,
+    /// Nothing if there is none.
+    pub(super) child: Entry,
+    /// The version that made the node.
+    pub(super) version: u64,
+}
+
+impl Lead {
+    /// The same as [`Node::lead`] of a node that needs no check and has no prefix, as most: little of it is read.
+    #[inline]
+    fn at_once(view: View<'_>, address: Address, hash: &Hash, depth: usize) -> Option<Lead> {
+        let room = view.room(address).filter(|room| room.trusted)?;
+        let head: &[u8; HEAD_BYTES] = room.take(HEAD_BYTES)?.first_chunk()?;
+        if head[4] != 0 {
+            return None;
+        }
+        let map = u128::from_le_bytes(*head.last_chunk()?);
+        let version = u64::from_le_bytes(*head[8..].first_chunk()?);
+        let bit = 1u128 << hash.digit(depth);
+        let rank = (map & (bit - 1)).count_ones() as usize;
+        let child = if map & bit == 0 {
+            Entry::EMPTY
+        } else {
+            Entry(u64::from_le_bytes(*room.take(entry_at(rank + 1))?.last_chunk()?))
+        };
+        Some(Lead { prefix: 0, matching: 0, rank, child, version })
+    }
+}
+
 impl<'a> Node<'a> {
     /// Reads the node at `address`, checked unless its slab is trusted.
     pub(super) fn read(view: View<'a>, address: Address) -> Result<Node<'a>, Error> {
@@ -54,6 +90,23 @@ impl<'a> Node<'a> {
         }
         let (entries, _) = bytes.get(HEAD_BYTES..entries_end).unwrap_or(&[]).as_chunks::<8>();
         Ok(Node { version, map, entries, prefix })
+    }
+
+    /// Where the node at `address` leads on the way to `hash`, of which `depth` digits lie behind.
+    pub(super) fn lead(
+        view: View<'a>,
+        address: Address,
+        hash: &Hash,
+        depth: usize,
+    ) -> Result<Lead, Error> {
+        if let Some(lead) = Lead::at_once(view, address, hash, depth) {
+            return Ok(lead);
+        }
+        let node = Node::read(view, address)?;
+        let (prefix, version) = (node.prefix.len(), node.version);
+        let (rank, taken) = node.rank(hash.digit(depth + prefix));
+        let child = if taken { node.at(rank) } else { Entry::EMPTY };
+        Ok(Lead { matching: node.matching(hash, depth), prefix, rank, child, version })
     }
 
     /// How many of the prefix's digits `hash` has, from `depth` on.

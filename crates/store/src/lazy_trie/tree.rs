@@ -42,14 +42,12 @@ pub(super) fn find<'a>(
                 return Ok(None);
             }
             Kind::Node => {
-                let node = Node::read(view, entry.address())?;
-                if node.matching(hash, depth) < node.prefix.len() {
+                let lead = Node::lead(view, entry.address(), hash, depth)?;
+                if lead.matching < lead.prefix {
                     return Ok(None);
                 }
-                depth += node.prefix.len();
-                check_depth(view, entry, depth)?;
-                entry = node.child(hash.digit(depth));
-                depth += 1;
+                check_depth(view, entry, depth + lead.prefix)?;
+                (entry, depth) = (lead.child, depth + lead.prefix + 1);
             }
         }
     }

@@ -12,9 +12,22 @@ use super::entry;
 /// Changes, by place.
 #[derive(Clone, Default)]
 pub(super) struct Changes {
-    pub(super) by_place: BTreeMap<Hash, Changed>,
+    by_place: BTreeMap<Place, Changed>,
     /// Strings that were put, as entries are [written](entry): most become what is committed without having been anything else.
     texts: Vec<u8>,
+}
+
+/// A place, of which comparisons look at one number first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    first: u64,
+    hash: Hash,
+}
+
+impl From<&Hash> for Place {
+    fn from(hash: &Hash) -> Self {
+        Self { first: u64::from_be_bytes(std::array::from_fn(|at| hash[at])), hash: *hash }
+    }
 }
 
 /// What became of an entry.
@@ -54,7 +67,17 @@ impl Changes {
     }
 
     pub(super) fn get(&self, place: &Hash) -> Option<&Changed> {
-        self.by_place.get(place)
+        self.by_place.get(&place.into())
+    }
+
+    /// All, in the order of their places.
+    pub(super) fn iter(&self) -> Iter<'_> {
+        Iter(self.by_place.range(..))
+    }
+
+    /// Those that are not below `from`, in order.
+    pub(super) fn iter_from(&self, from: &Hash) -> Iter<'_> {
+        Iter(self.by_place.range(Place::from(from)..))
     }
 
     /// The entry that was put, if it was not removed.
@@ -87,11 +110,11 @@ impl Changes {
     /// Puts an entry after a look at what is committed.
     pub(super) fn put(&mut self, place: &Hash, entry: Entry) {
         let put = Put::Entry(Box::new(entry));
-        self.by_place.insert(*place, Changed::Put { put, blind: false });
+        self.by_place.insert(place.into(), Changed::Put { put, blind: false });
     }
 
     pub(super) fn remove(&mut self, place: &Hash) {
-        self.by_place.insert(*place, Changed::Gone);
+        self.by_place.insert(place.into(), Changed::Gone);
     }
 
     /// Puts a string; whether it comes back after it was removed. If nothing became of the entry before, it is put blind.
@@ -99,7 +122,7 @@ impl Changes {
         let from = self.texts.len();
         entry::encode_text(&mut self.texts, key, text);
         let put = Put::Text(from..self.texts.len());
-        match self.by_place.entry(*place) {
+        match self.by_place.entry(place.into()) {
             btree_map::Entry::Vacant(vacant) => {
                 vacant.insert(Changed::Put { put, blind: true });
                 false
@@ -113,7 +136,7 @@ impl Changes {
 
     /// The entry that was put, to be changed in place.
     pub(super) fn entry_mut(&mut self, place: &Hash) -> Option<&mut Entry> {
-        let Changed::Put { put, .. } = self.by_place.get_mut(place)? else { return None };
+        let Changed::Put { put, .. } = self.by_place.get_mut(&place.into())? else { return None };
         if let Put::Text(range) = put {
             *put = Put::Entry(Box::new(entry::decode(&self.texts[range.clone()])?));
         }
@@ -121,5 +144,16 @@ impl Changes {
             Put::Entry(entry) => Some(entry),
             Put::Text(_) => None,
         }
+    }
+}
+
+/// Changes in the order of their places.
+pub(super) struct Iter<'a>(btree_map::Range<'a, Place, Changed>);
+
+impl<'a> Iterator for Iter<'a> {
+    type Item = (&'a Hash, &'a Changed);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.next().map(|(place, changed)| (&place.hash, changed))
     }
 }

@@ -1,6 +1,5 @@
 //! Committed entries and changed ones, as one sequence.
 
-use std::collections::btree_map;
 use std::iter::Peekable;
 use std::sync::{Arc, OnceLock};
 
@@ -11,14 +10,14 @@ use quorate_store::lazy_trie::{self, Hash as TrieHash, Store};
 use super::super::snapshot::Cutter;
 use super::super::storage::Found;
 use super::super::value::Entry;
-use super::changes::{Changed, Changes};
+use super::changes::{self, Changes};
 use super::entry;
 
 /// The entries of a commit and of what changed since, in the order of their hashes. Ends at the first that cannot be read, and says so.
 pub(super) struct Merged<'a, F> {
     committed: Option<Peekable<lazy_trie::Iter<'a>>>,
     changes: &'a Changes,
-    changed: Peekable<btree_map::Range<'a, Hash, Changed>>,
+    changed: Peekable<changes::Iter<'a>>,
     fail: F,
 }
 
@@ -34,7 +33,7 @@ impl<'a, F: Fn(String)> Merged<'a, F> {
         Self {
             committed: view.map(|view| view.iter_from(&first).peekable()),
             changes,
-            changed: changes.by_place.range(*from..).peekable(),
+            changed: changes.iter_from(from).peekable(),
             fail,
         }
     }

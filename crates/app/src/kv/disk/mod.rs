@@ -163,7 +163,7 @@ impl Disk {
     /// Puts what was changed into the batch.
     fn gather(&mut self) -> Result<(), lazy_trie::Error> {
         let mut encoded = Vec::new();
-        for (place, changed) in &self.changes.by_place {
+        for (place, changed) in self.changes.iter() {
             let written = match changed {
                 Changed::Gone => None,
                 Changed::Put { put: Put::Text(range), .. } => Some(self.changes.written(range)),
@@ -271,7 +271,7 @@ impl sealed::Sealed for Disk {}
 
 impl Storage for Disk {
     fn count(&self) -> usize {
-        let blind = self.changes.by_place.iter().filter(|(_, changed)| changed.is_blind());
+        let blind = self.changes.iter().filter(|(_, changed)| changed.is_blind());
         self.len + blind.filter(|(place, _)| self.committed(place).is_none()).count()
     }
 

@@ -5,7 +5,7 @@ use super::super::error::Error;
 use super::super::hash::Hash;
 use super::super::memory::View;
 use super::block::bytes_of;
-use super::thaw::{NONE, Thawed, Way};
+use super::thaw::{NONE, Thawed};
 use super::{LeafChange, MOST};
 use crate::merkle::Digest;
 use crate::prefetch;
@@ -90,14 +90,13 @@ impl Thawed {
             self.met.push(at);
         }
         let block = self.block(at);
-        if let Way::Child(child) = block.walk(hash, u8::MAX)
-            && let Some(entry) = block.entries.get(child)
-        {
-            prefetch::ask_for(entry);
-            prefetch::ask_for(&block.digests[child]);
-            return Ok(child);
-        }
-        Err(self.without_digest(view, at))
+        let child = block.pass(hash);
+        let Some(entry) = block.entries.get(child) else {
+            return Err(self.without_digest(view, at));
+        };
+        prefetch::ask_for(entry);
+        prefetch::ask_for(&block.digests[child]);
+        Ok(child)
     }
 
     /// Whether a child is the leaf of `hash`; otherwise it is a block.

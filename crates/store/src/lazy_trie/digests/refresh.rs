@@ -31,8 +31,7 @@ impl Default for Queues {
 struct Job {
     block: u32,
     join: u8,
-    left: Side,
-    right: Side,
+    sides: [Side; 2],
     /// If it is the topmost of its block: which child of the parent that is.
     child: Option<u8>,
 }
@@ -156,14 +155,6 @@ fn pull_homes(blocks: &mut [Thaw], index: usize) {
     }
 }
 
-/// The digest of a side of a join of `block`. What is below it has told it its own.
-fn digest_of(block: &Thaw, side: Side) -> &Digest {
-    match side.which() {
-        Err(join) => &block.joins[join],
-        Ok(child) => &block.digests[child],
-    }
-}
-
 /// Takes the highest out of a set of bits.
 fn last_bit(bits: &mut [u64; 4]) -> Option<u8> {
     let (word, of) = bits.iter_mut().enumerate().rev().find(|(_, of)| **of != 0)?;
@@ -191,15 +182,14 @@ impl Queues {
     fn add(&mut self, blocks: &mut [Thaw], index: u32) {
         let above = place_above(blocks, index);
         let block = &mut blocks[index as usize];
-        let Sides { left, right, top } = *block.sides();
+        let Sides { of, top } = *block.sides();
         for (join, bit) in block.bits.iter().copied().enumerate() {
             if block.stale.has(join) {
                 let child = above.filter(|_| join == usize::from(top));
                 self.by_bit[usize::from(bit)].push(Job {
                     block: index,
                     join: join as u8,
-                    left: left[join],
-                    right: right[join],
+                    sides: of[join],
                     child: child.map(|(_, child)| child as u8),
                 });
                 self.bits[usize::from(bit / 64)] |= 1 << (bit % 64);
@@ -228,7 +218,8 @@ impl Queues {
             for group in jobs.chunks(TOGETHER) {
                 for (place, job) in messages.iter_mut().zip(group) {
                     let block = &blocks[job.block as usize];
-                    *place = message(digest_of(block, job.left), digest_of(block, job.right));
+                    let [left, right] = job.sides;
+                    *place = message(block.digest_of(left), block.digest_of(right));
                 }
                 // Lanes without a job hash what they have: that costs less than to hash the last ones one by one.
                 let places = messages.each_ref();

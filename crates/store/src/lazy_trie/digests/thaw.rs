@@ -69,8 +69,8 @@ impl Side {
 /// Where the joins of a block lead.
 #[derive(Clone, Copy)]
 pub(super) struct Sides {
-    pub(super) left: [Side; MOST],
-    pub(super) right: [Side; MOST],
+    /// By join: its left side, and its right one, where a bit that is set leads.
+    pub(super) of: [[Side; 2]; MOST],
     /// The topmost join, if there is one.
     pub(super) top: u8,
 }
@@ -78,8 +78,7 @@ pub(super) struct Sides {
 impl Sides {
     /// Reads the joins once; `open` are those that what comes next is below.
     fn of(bits: &[u8]) -> Sides {
-        let none = Side::default();
-        let mut sides = Sides { left: [none; MOST], right: [none; MOST], top: 0 };
+        let mut sides = Sides { of: [[Side::default(); 2]; MOST], top: 0 };
         let mut open = [0u8; MOST];
         let mut depth = 0;
         for (join, bit) in bits.iter().enumerate().take(MOST) {
@@ -89,10 +88,9 @@ impl Sides {
                 left = Side::join(open[depth]);
             }
             if depth > 0 {
-                sides.right[usize::from(open[depth - 1])] = Side::join(join as u8);
+                sides.of[usize::from(open[depth - 1])][1] = Side::join(join as u8);
             }
-            sides.left[join] = left;
-            sides.right[join] = Side::child(join as u8 + 1);
+            sides.of[join] = [left, Side::child(join as u8 + 1)];
             open[depth] = join as u8;
             depth += 1;
         }
@@ -171,15 +169,43 @@ impl Thaw {
             match at.which() {
                 Ok(child) => return child,
                 Err(join) => {
-                    let right = hash.bit(self.bits[join]);
-                    let sides = self.sides();
-                    at = if right { sides.right[join] } else { sides.left[join] };
+                    let right = usize::from(hash.bit(self.bits[join]));
+                    at = self.sides().of[join][right];
                 }
             }
         }
     }
 
-    /// The same down to joins below bit `least`; what it passes is stale, and what hashing that is going to read is asked for.
+    /// The same; what it passes is stale, and what hashing that is going to read is asked for.
+    pub(super) fn pass(&mut self, hash: &Hash) -> usize {
+        self.changed = true;
+        if self.bits.is_empty() {
+            return 0;
+        }
+        let Sides { of, top } = *self.sides();
+        let mut at = Side::join(top);
+        // No branches but for the end: which side it goes on is anybody's guess.
+        while let Err(join) = at.which() {
+            self.stale.set(join);
+            let sides = of[join];
+            let right = usize::from(hash.bit(self.bits[join]));
+            prefetch::ask_for(&self.joins[join]);
+            prefetch::ask_for(self.digest_of(sides[1 - right]));
+            at = sides[right];
+        }
+        usize::from(at.0)
+    }
+
+    /// The digest of a side of a join. What is below must have told its own.
+    pub(super) fn digest_of(&self, side: Side) -> &Digest {
+        let (of, at) = match side.which() {
+            Ok(child) => (&*self.digests, child),
+            Err(join) => (&*self.joins, join),
+        };
+        &of[at]
+    }
+
+    /// Down to joins below bit `least`; what it passes is stale.
     pub(super) fn walk(&mut self, hash: &Hash, least: u8) -> Way {
         self.changed = true;
         if self.bits.is_empty() {
@@ -197,20 +223,13 @@ impl Thaw {
                 return Way::Beside(from, to);
             }
             self.stale.set(join);
-            let sides = self.sides();
-            let (left, right) = (sides.left[join], sides.right[join]);
-            let beside = if hash.bit(bit) {
-                (from, at) = (join + 1, right);
-                left
+            let right = hash.bit(bit);
+            if right {
+                from = join + 1;
             } else {
-                (to, at) = (join + 1, left);
-                right
-            };
-            prefetch::ask_for(&self.joins[join]);
-            match beside.which() {
-                Ok(child) => prefetch::ask_for(&self.digests[child]),
-                Err(join) => prefetch::ask_for(&self.joins[join]),
+                to = join + 1;
             }
+            at = self.sides().of[join][usize::from(right)];
         }
     }
 
