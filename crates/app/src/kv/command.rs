@@ -273,36 +273,6 @@ impl<'a> Command<'a> {
         )
     }
 
-    /// The key that it is about; `None` if it is about several, or none.
-    pub(super) const fn key(&self) -> Option<&'a [u8]> {
-        match *self {
-            Self::Set { key, .. }
-            | Self::Get(key)
-            | Self::GetDel(key)
-            | Self::IncrBy { key, .. }
-            | Self::Append { key, .. }
-            | Self::StrLen(key)
-            | Self::HSet { key, .. }
-            | Self::HGet { key, .. }
-            | Self::HGetAll(key)
-            | Self::HDel { key, .. }
-            | Self::HLen(key)
-            | Self::HExists { key, .. }
-            | Self::HMGet { key, .. }
-            | Self::HIncrBy { key, .. }
-            | Self::Type(key) => Some(key),
-            Self::Noop
-            | Self::MSet(_)
-            | Self::MGet(_)
-            | Self::Del(_)
-            | Self::Exists(_)
-            | Self::DbSize
-            | Self::Keys(_)
-            | Self::Scan(_)
-            | Self::FlushAll => None,
-        }
-    }
-
     /// Whether its reply, or the work for it, can be out of all proportion to the command.
     pub(super) const fn is_costly(&self) -> bool {
         matches!(

@@ -27,6 +27,7 @@ pub mod disk;
 pub mod reply;
 
 mod allowance;
+mod decoded;
 mod glob;
 pub mod proof;
 mod read;
@@ -37,7 +38,6 @@ mod write;
 
 use bytes::Bytes;
 use quorate_core::Digest;
-use quorate_core::merkle::Hash;
 use quorate_core::state_machine::{
     Decided, Keeper, Prover, Replies, RestoreError, Snapshot, StateMachine,
 };
@@ -50,6 +50,7 @@ pub use reply::{ErrorKind, Reply};
 pub use storage::{Memory, Storage};
 
 use allowance::Allowance;
+use decoded::Decoded;
 
 /// Longest key, bytes.
 pub const MAX_KEY_BYTES: usize = 64 << 10;
@@ -157,29 +158,6 @@ impl<M: Storage> StateMachine for KeyValue<M> {
 
     fn keeper(&mut self) -> Option<&mut dyn Keeper> {
         self.map.keeper()
-    }
-}
-
-/// A command as it was read, and the place of the key that it is about.
-struct Decoded<'a> {
-    command: Result<Command<'a>, DecodeError>,
-    /// If it is about one key; otherwise of no meaning.
-    place: Hash,
-}
-
-impl<'a> Decoded<'a> {
-    fn of(bytes: &'a [u8]) -> Self {
-        let command = Command::decode(bytes);
-        let place = command.as_ref().ok().and_then(Command::key).map(value::place);
-        Self { command, place: place.unwrap_or_default() }
-    }
-
-    /// The place that it looks up when it is executed, if it is one.
-    fn looks_at(&self) -> Option<&Hash> {
-        match self.command {
-            Ok(Command::Set { condition: Condition::Always, get: false, .. }) | Err(_) => None,
-            Ok(command) => command.key().map(|_| &self.place),
-        }
     }
 }
 
