@@ -172,6 +172,9 @@ fn main() -> Result<(), Failure> {
             number => keys.push(number.parse()?),
         }
     }
+    if stores == 0 {
+        return Err("--stores wants 1 or more".into());
+    }
     if keys.is_empty() {
         keys = vec![10_000, 100_000, 1_000_000];
     }

@@ -241,3 +241,25 @@ fn damage_is_told_at_the_commit_and_where() {
     assert!(error.contains("state/000001") && error.contains(name), "{error}");
     assert!(error.contains("damaged at offset"), "{error}");
 }
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(20))]
+
+    /// Longer than what is read ahead of being executed.
+    #[test]
+    fn both_do_the_same_with_long_blocks(blocks in vec(vec(op(), 60..200), 1..4)) {
+        let folders = InMemory::default();
+        let mut disk = KeyValue::on_disk(&folders.shelf());
+        let mut memory = KeyValue::new();
+        for (height, ops) in blocks.iter().enumerate() {
+            let height = height as u64;
+            let commands = encoded_block(ops);
+            let commands: Vec<_> = commands.iter().map(Vec::as_slice).collect();
+            let replies = apply_raw(&mut memory, height, &commands);
+            prop_assert_eq!(apply_raw(&mut disk, height, &commands), replies);
+            commit(&mut disk, &height.to_le_bytes());
+            prop_assert_eq!(disk.root(), memory.root());
+            prop_assert_eq!(disk.len(), memory.len());
+        }
+    }
+}

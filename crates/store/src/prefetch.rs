@@ -13,8 +13,9 @@ pub(crate) fn ask_for<T>(it: &T) {
 /// Asks for the `bytes` from `start` on. Where the processor has no instruction for it that is stable in Rust, nothing happens.
 #[inline]
 pub(crate) fn ask_for_bytes(start: *const u8, bytes: usize) {
-    for line in (0..bytes).step_by(LINE_BYTES) {
-        let at = start.wrapping_add(line);
+    let within = start.addr() % LINE_BYTES;
+    for line in (0..within + bytes).step_by(LINE_BYTES) {
+        let at = start.wrapping_sub(within).wrapping_add(line);
         #[cfg(target_arch = "x86_64")]
         // SAFETY: a hint, which reads nothing as far as the program goes, and takes any address.
         unsafe {

@@ -7,7 +7,7 @@ use super::memory::View;
 use super::node::Node;
 
 /// So many ways down are followed at a time: what they ask for has come when they are followed further, and is still there when it is used.
-const TOGETHER: usize = 32;
+pub(super) const TOGETHER: usize = 32;
 /// What is asked for of nodes and buckets, in bytes.
 const NODE_BYTES: usize = 128;
 
@@ -35,9 +35,12 @@ pub(super) fn look_ahead(
         }
         // No way is longer, if nothing is damaged.
         for _ in 0..DIGITS {
-            let on = ways.iter_mut().take(begun).filter(|(entry, ..)| *entry != Entry::EMPTY);
-            let steps = on.map(|way| (way.0, way.1) = step(view, *way, item_bytes)).count();
-            if steps == 0 {
+            let mut ended = true;
+            for way in ways.iter_mut().take(begun).filter(|way| way.0 != Entry::EMPTY) {
+                (way.0, way.1) = step(view, *way, item_bytes);
+                ended = false;
+            }
+            if ended {
                 break;
             }
         }
@@ -60,7 +63,10 @@ fn step(
             END
         }
         Kind::Node => {
-            let Ok(lead) = Node::lead(view, entry.address(), &hash, depth) else { return END };
+            let lead = Node::lead(view, entry.address(), &hash, depth);
+            let Some(lead) = lead.ok().filter(|lead| lead.matching == lead.prefix) else {
+                return END;
+            };
             let bytes = if lead.child.kind() == Kind::Item { item_bytes } else { NODE_BYTES };
             if lead.child != Entry::EMPTY {
                 view.ask_for(lead.child.address(), bytes);

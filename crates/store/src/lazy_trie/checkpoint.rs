@@ -36,15 +36,18 @@ pub(super) fn run(shared: &Shared) -> Result<(), Error> {
 struct Begun {
     capture: Capture,
     head: Head,
-    /// The log's file, to be synced without keeping writers waiting.
+    /// The files of the head and of the log, to be written and synced without keeping writers waiting.
+    head_file: HeadFile,
     log_file: Arc<dyn DiskFile>,
     disk: Arc<dyn Disk>,
 }
 
 fn make(shared: &Shared) -> Result<(), Error> {
-    let Begun { mut capture, mut head, log_file, disk } = begin(shared)?;
-    // The checkpoint must not know more than the log; most of the log is written here, beside writers.
-    log_file.sync_data().map_err(Error::io("the log", "sync"))?;
+    let Begun { mut capture, mut head, head_file, log_file, disk } = begin(shared)?;
+    // The checkpoint must not know more than the log. Most of the log is written here, beside writers, and then what they add meanwhile: they wait for the rest.
+    for _ in 0..2 {
+        log_file.sync_data().map_err(Error::io("the log", "sync"))?;
+    }
     lock(&shared.log).log.commit(None, Durability::Sync)?;
     let classes = super::classes::Classes::new(shared.memory.slab_bytes() as u32);
     let old_regions = lock(&shared.log).head.regions as usize;
@@ -53,8 +56,8 @@ fn make(shared: &Shared) -> Result<(), Error> {
         disk.sync_dir().map_err(Error::io("the folder", "sync"))?;
     }
     head.enter(&written);
+    head_file.write(&head)?;
     let mut log = lock(&shared.log);
-    log.head_file.write(&head)?;
     log.head = head;
     let needed = head.log_position.min(log.trails.from()).min(head.keeps_from());
     log.log.retire_before(Position(needed))?;
@@ -84,8 +87,8 @@ fn begin(shared: &Shared) -> Result<Begun, Error> {
     let trail = log.trails.counts;
     let head = Head { trail, ..next_head(&log.head, &writer, capture.region_count(), position) };
     let log_file = log.log.active_file();
-    let disk = Arc::clone(&writer.space.disk);
-    Ok(Begun { capture, head, log_file, disk })
+    let (head_file, disk) = (log.head_file.clone(), Arc::clone(&writer.space.disk));
+    Ok(Begun { capture, head, head_file, log_file, disk })
 }
 
 /// The head of a checkpoint of what `writer` has, but for the ledger.

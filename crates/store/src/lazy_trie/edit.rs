@@ -112,11 +112,13 @@ impl Edit<'_> {
         if lead.matching < lead.prefix {
             return self.part(entry, depth, lead.matching, hash, item);
         }
+        // Asked before the slots for what is below are taken: a damaged file may lead to one that is free.
+        let in_place = lead.child != Entry::EMPTY && self.is_at_work(entry, lead.version);
         let changed = self.put_below(lead.child, depth_there + 1, name, hash, item, met)?;
         if changed == lead.child {
             return Ok(entry);
         }
-        if lead.child != Entry::EMPTY && self.is_at_work(entry, lead.version) {
+        if in_place {
             self.space.amend(entry.address(), node::entry_at(lead.rank), &changed.0.to_le_bytes());
             return Ok(entry);
         }
@@ -305,7 +307,7 @@ impl Edit<'_> {
         Node::read(self.space.view(), entry.address())
     }
 
-    /// Whether a node, as which version it says made it, may be changed in place.
+    /// Whether a node that says `version` made it may be changed in place.
     fn is_at_work(&self, entry: Entry, version: u64) -> bool {
         // A file may say any version, and is not written through its map.
         version == self.version && self.space.is_fresh(entry.address(), SlotUse::Node)

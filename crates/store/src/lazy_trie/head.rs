@@ -57,6 +57,7 @@ pub(super) struct Head {
 }
 
 /// The file.
+#[derive(Clone)]
 pub(super) struct HeadFile {
     file: Arc<dyn DiskFile>,
     pub(super) geometry: Geometry,

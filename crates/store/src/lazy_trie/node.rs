@@ -218,3 +218,51 @@ pub(super) fn seal(address: Address, slot: &mut [u8]) {
         *stored = checksum(address, content).to_le_bytes();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::memory::{Buffer, Memory};
+    use super::*;
+
+    /// A hash that begins with these digits.
+    fn hash_of(digits: &[u8]) -> Hash {
+        let mut hash = Hash([0; 32]);
+        for (at, digit) in digits.iter().enumerate() {
+            for bit in (0..7).filter(|bit| digit >> (6 - bit) & 1 == 1) {
+                hash.0[(7 * at + bit) / 8] |= 0x80 >> ((7 * at + bit) % 8);
+            }
+        }
+        hash
+    }
+
+    #[test]
+    #[allow(unsafe_code)]
+    fn a_lead_is_what_the_whole_node_says() {
+        let memory = Memory::new(4096, 1, 4096).unwrap();
+        let address = memory.address(0, 0);
+        for prefix in [&[][..], &[3], &[127, 0]] {
+            for step in [1, 2, 3, 17, 128] {
+                let children: Vec<(u8, Entry)> = (0..128)
+                    .step_by(step)
+                    .map(|digit| (digit, Entry::bucket(Address(u64::from(digit) + 7))))
+                    .collect();
+                let (mut bytes, mut buffer) = (Vec::new(), Buffer::zeroed(4096).unwrap());
+                encode(&mut bytes, 5, &children, prefix);
+                buffer.bytes_mut()[..bytes.len()].copy_from_slice(&bytes);
+                memory.show_buffer(0, 1, true, &buffer);
+                // SAFETY: nobody writes.
+                let view = unsafe { memory.view() };
+                let node = Node::read(view, address).unwrap();
+                for digit in 0..128 {
+                    let hash = hash_of(&[&[9], prefix, &[digit]].concat());
+                    let lead = Node::lead(view, address, &hash, 1).unwrap();
+                    assert_eq!((lead.prefix, lead.matching), (prefix.len(), prefix.len()));
+                    assert_eq!((lead.child, lead.version), (node.child(digit), 5));
+                    assert_eq!(lead.rank, node.rank(digit).0);
+                }
+                let elsewhere = Node::lead(view, address, &hash_of(&[9, 4, 1]), 1).unwrap();
+                assert_eq!(elsewhere.matching, 0);
+            }
+        }
+    }
+}

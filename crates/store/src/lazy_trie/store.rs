@@ -261,7 +261,7 @@ impl Store {
     ) -> Result<(), Error> {
         let hash = name.hash();
         self.wait_for_room()?;
-        self.look_ahead(name, &hash);
+        self.find_ahead(name, &hash);
         let version = {
             let mut writer = self.shared.writer()?;
             let value = decide(&|| writer.value(name, &hash))?;
@@ -278,7 +278,7 @@ impl Store {
 
     /// While another writes, finds what is to be changed: it is in the processor's cache then when it is found again under the
     /// lock, where all writers would wait for memory one after the other.
-    fn look_ahead(&self, name: &Name<'_>, hash: &Hash) {
+    fn find_ahead(&self, name: &Name<'_>, hash: &Hash) {
         if let Err(TryLockError::WouldBlock) = self.shared.writer.try_lock()
             && let Ok(snapshot) = self.snapshot()
         {

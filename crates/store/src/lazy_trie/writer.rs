@@ -1,6 +1,6 @@
 //! The state of the one writer: the tree at work, and what is not in the log yet.
 
-use super::ahead::{ITEM_HEAD_BYTES, look_ahead};
+use super::ahead::{ITEM_HEAD_BYTES, TOGETHER, look_ahead};
 use super::batch::{Batch, Change, NoChange};
 use super::digests::{self, Block, Crown, Forest, LeafChange};
 use super::edit::{Edit, Lengths};
@@ -17,9 +17,6 @@ use crate::merkle::{Digest, ValueDigest, leaf, leaves};
 
 /// So many changes of the log are brought into the digest tree together.
 const REPLAYED_TOGETHER: usize = 8192;
-
-/// So many changes of a batch are looked for at a time before they are made.
-const AHEAD: usize = 32;
 
 /// What a tree holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -298,8 +295,8 @@ impl Writer {
             scratch: &mut self.scratch,
         };
         for (at, Hashed { hash, change, leaf }) in changes.iter().enumerate() {
-            if at % AHEAD == 0 && changes.len() > 1 {
-                let ahead = changes.iter().skip(at).take(AHEAD).map(|change| change.hash);
+            if at % TOGETHER == 0 && changes.len() > 1 {
+                let ahead = changes.iter().skip(at).take(TOGETHER).map(|change| change.hash);
                 look_ahead(edit.space.view(), root, ahead, ITEM_HEAD_BYTES);
             }
             let name = change.name;

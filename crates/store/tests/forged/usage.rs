@@ -57,6 +57,7 @@ fn read(store: &Store, random: &mut Random) {
             }
         }
     }
+    snapshot.look_ahead((0..100).map(|_| name(random, 250).hash()));
     let mut names: Vec<Owned> = (0..60).map(|_| name(random, 250)).collect();
     names.extend(last.map(Owned::Hash));
     for name in names {
@@ -77,7 +78,7 @@ fn write(store: &Store, random: &mut Random) {
             1 => drop(note(store.replace(name.name(), &value(random)))),
             2 => {
                 let mut batch = Batch::new();
-                for _ in 0..random.below(20) {
+                for _ in 0..random.below(60) {
                     let name = crate::random::name(random, 250);
                     match random.below(2) {
                         0 => batch.delete(name.name()).unwrap(),

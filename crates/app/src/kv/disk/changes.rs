@@ -9,6 +9,9 @@ use super::super::storage::{Found, NoText};
 use super::super::value::Entry;
 use super::entry;
 
+/// Memory for more texts than this is given back.
+const TEXTS_KEPT_BYTES: usize = 1 << 20;
+
 /// Changes, by place.
 #[derive(Clone, Default)]
 pub(super) struct Changes {
@@ -60,10 +63,11 @@ impl Changes {
         self.by_place.is_empty()
     }
 
-    /// Forgets all; the memory is kept.
+    /// Forgets all. What the texts of most blocks take is kept.
     pub(super) fn clear(&mut self) {
         self.by_place.clear();
         self.texts.clear();
+        self.texts.shrink_to(TEXTS_KEPT_BYTES);
     }
 
     pub(super) fn get(&self, place: &Hash) -> Option<&Changed> {

@@ -42,7 +42,7 @@ pub(super) struct Thaw {
     pub(super) joins: Row<Digest, MOST>,
 }
 
-const _: () = assert!(HEAD_BYTES <= 68);
+const _: () = assert!(HEAD_BYTES <= 64);
 
 /// A side of a join: a child, or a join below.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
