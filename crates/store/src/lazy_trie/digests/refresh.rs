@@ -16,7 +16,7 @@ pub(super) struct Queues {
     by_bit: Vec<Vec<Job>>,
     /// The bits of which there are any, a bit each.
     bits: [u64; 4],
-    /// Blocks, each behind those below it.
+    /// Blocks to be hashed, or to be written: then each behind those below it.
     order: Vec<u32>,
 }
 
@@ -48,7 +48,7 @@ pub(super) fn hash(thawed: &mut Thawed) -> bool {
         met.clear();
     } else {
         queues.order.clear();
-        queues.order.extend(met.drain(..).rev());
+        queues.order.append(met);
     }
     queues.hash(blocks);
     for index in &queues.order {

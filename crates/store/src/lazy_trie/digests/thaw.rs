@@ -310,7 +310,7 @@ pub(super) struct Thawed {
     /// So many bits all its keys have in common.
     pub(super) shared: u8,
     pub(super) queues: Queues,
-    /// The blocks that have changed since digests were last computed, each before those below it, ...
+    /// The blocks that have changed since digests were last computed, ...
     pub(super) met: Vec<u32>,
     /// ... unless blocks have come, gone or moved.
     pub(super) reshaped: bool,
