@@ -5,12 +5,13 @@
 //! microseconds of a command in one store, by the clock and of all processors.
 
 use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use quorate_app::kv::command::encode;
 use quorate_app::kv::disk::{FileFolders, Shelf};
 use quorate_app::kv::{Condition, KeyValue};
-use quorate_core::state_machine::{Beside, Decided, Replies, StateMachine};
+use quorate_core::state_machine::{Checkpoint, Decided, Replies, StateMachine};
 use quorate_core::{Height, View};
 use quorate_store::lazy_trie;
 
@@ -49,7 +50,15 @@ fn processor_seconds() -> Result<f64, Failure> {
 /// What executes blocks as replicas do, but for the session table.
 struct Bench<S> {
     stores: Vec<KeyValue<S>>,
+    /// The checkpoint of each, on its way.
+    finishing: Vec<Option<JoinHandle<()>>>,
     height: u64,
+}
+
+fn finish(mut checkpoint: Box<dyn Checkpoint>) {
+    if let Err(error) = checkpoint.finish() {
+        eprintln!("checkpoint: {error}");
+    }
 }
 
 impl<S: quorate_app::kv::Storage> Bench<S> {
@@ -58,21 +67,21 @@ impl<S: quorate_app::kv::Storage> Bench<S> {
         self.height += 1;
         let decided =
             Decided { height: Height(self.height), view: View(self.height), commands: &commands };
-        for store in &mut self.stores {
+        for (store, finishing) in self.stores.iter_mut().zip(&mut self.finishing) {
             let mut replies = Replies::default();
             store.apply(&decided, &mut replies);
             if let Some(keeper) = store.keeper() {
-                // The trail begins anew as often as a base does.
-                let begins = self.height % 2048 == 1;
-                let beside = Beside {
-                    note: Some(&[0; 96]),
-                    entries: &[&[replies.body()]],
-                    begins,
-                    turns: begins,
-                };
-                let _ = keeper.commit(&beside)?;
+                keeper.check()?;
             }
             std::hint::black_box(store.root());
+            if let Some(keeper) = store.keeper()
+                && keeper.is_due()
+                && finishing.as_ref().is_none_or(JoinHandle::is_finished)
+            {
+                // As a replica does, by another thread.
+                let checkpoint = keeper.begin_checkpoint(&[0; 56])?;
+                *finishing = Some(std::thread::spawn(move || finish(checkpoint)));
+            }
         }
         Ok(())
     }
@@ -128,7 +137,8 @@ fn measure<S: quorate_app::kv::Storage>(
     time: Duration,
     mixes: &str,
 ) -> Result<(), Failure> {
-    let mut bench = Bench { stores, height: 0 };
+    let finishing = stores.iter().map(|_| None).collect();
+    let mut bench = Bench { stores, finishing, height: 0 };
     bench.load(keys, &mut Random(1))?;
     for (mix, sets_of_8) in [('A', 4), ('C', 0)].into_iter().filter(|(mix, _)| mixes.contains(*mix))
     {

@@ -7,8 +7,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use quorate_app::kv::command::encode;
 use quorate_app::kv::{Condition, Disk, KeyValue, Scan};
-use quorate_core::state_machine::{Beside, Committed, Keeper, StateMachine};
-use quorate_store::disk::Disk as _;
+use quorate_core::state_machine::{Checkpoint, Keeper, StateMachine};
 use support::folders::InMemory;
 use support::ops::{Op, encode_op, op};
 use support::{Owned, apply_raw, chunks, encoded, one};
@@ -27,25 +26,18 @@ fn keeper(store: &mut KeyValue<Disk>) -> &mut dyn Keeper {
     store.keeper().expect("a store on disk keeps its state")
 }
 
-fn commit(store: &mut KeyValue<Disk>, note: &[u8]) {
-    let beside = Beside { note: Some(note), ..Beside::default() };
-    kept(store, &beside);
+/// A checkpoint, finished.
+fn checkpoint(store: &mut KeyValue<Disk>, note: &[u8]) -> Box<dyn Checkpoint> {
+    let mut begun = keeper(store).begin_checkpoint(note).expect("a checkpoint");
+    begun.finish().expect("it is finished");
+    begun
 }
 
-/// Commits, all of it being kept.
-fn kept(store: &mut KeyValue<Disk>, beside: &Beside<'_>) {
-    let committed = keeper(store).commit(beside).expect("a commit");
-    assert!(matches!(committed, Committed::Whole { .. }), "{committed:?}");
-}
-
-fn trail(store: &mut KeyValue<Disk>) -> Vec<Vec<u8>> {
-    let mut trail = Vec::new();
-    let read = keeper(store).trail(&mut |entry| {
-        trail.push(entry.to_vec());
-        true
-    });
-    read.expect("a trail");
-    trail
+/// What another process finds.
+fn reopened(folders: &InMemory) -> (KeyValue<Disk>, Vec<u8>) {
+    let mut disk = KeyValue::on_disk(&folders.shelf());
+    let left = keeper(&mut disk).turn_back().unwrap().expect("a checkpoint");
+    (disk, left.note.to_vec())
 }
 
 proptest! {
@@ -66,18 +58,18 @@ proptest! {
             prop_assert_eq!(disk.len(), memory.len());
             // Before the commit as well as behind it.
             prop_assert_eq!(chunks(&*disk.snapshot()), chunks(&*memory.snapshot()));
-            commit(&mut disk, &height.to_le_bytes());
+            keeper(&mut disk).check().unwrap();
             prop_assert_eq!(disk.root(), memory.root());
             match action {
                 0 => held = Some((disk.snapshot(), chunks(&*memory.snapshot()))),
                 1 => {
                     // Both have the store open, which one process at a time may.
                     held = None;
+                    drop(checkpoint(&mut disk, &height.to_le_bytes()));
                     drop(disk);
-                    disk = KeyValue::on_disk(&folders.shelf());
-                    prop_assert!(keeper(&mut disk).turn_back().unwrap());
-                    let note = keeper(&mut disk).note().unwrap();
-                    prop_assert_eq!(note.as_deref(), Some(&height.to_le_bytes()[..]));
+                    let note;
+                    (disk, note) = reopened(&folders);
+                    prop_assert_eq!(&note, &height.to_le_bytes());
                     prop_assert_eq!(disk.root(), memory.root());
                     prop_assert_eq!(disk.len(), memory.len());
                 }
@@ -109,7 +101,7 @@ proptest! {
             apply_raw(&mut memory, 1, &[&encode_op(op)]);
         }
         if commit {
-            let _ = keeper(&mut disk).commit(&Beside::default()).unwrap();
+            keeper(&mut disk).check().unwrap();
         }
         let question = encode_op(&question);
         prop_assert_eq!(disk.query(&question), memory.query(&question));
@@ -134,13 +126,7 @@ fn removing_very_many_keys_begins_another_store() {
     let (mut disk, mut memory) = (KeyValue::on_disk(&folders.shelf()), KeyValue::new());
     fill(&mut disk, 10_001);
     fill(&mut memory, 10_001);
-    let first = Beside {
-        note: Some(b"first"),
-        entries: &[&[b"of the ", b"first"]],
-        begins: true,
-        turns: true,
-    };
-    kept(&mut disk, &first);
+    drop(checkpoint(&mut disk, b"first"));
     assert_eq!(disk.root(), memory.root());
     let before = disk.snapshot();
     for store in [&mut disk as &mut dyn StateMachine, &mut memory] {
@@ -148,25 +134,18 @@ fn removing_very_many_keys_begins_another_store() {
         assert_eq!(set(store, b"after", b"all"), Owned::Ok);
     }
     assert_eq!(folders.numbers(), [1]);
-    // The trail does not come along: what was kept counts until another is begun.
-    let second = Beside { note: Some(b"second"), entries: &[&[b"lost"]], ..Beside::default() };
-    assert_eq!(keeper(&mut disk).commit(&second), Ok(Committed::Anew));
+    // What was kept counts until there is a checkpoint of the other.
+    keeper(&mut disk).check().unwrap();
     assert_eq!(folders.numbers(), [1, 2]);
     assert_eq!(disk.root(), memory.root());
-    assert_eq!(keeper(&mut disk).commit(&second), Ok(Committed::Anew));
-    assert_eq!(keeper(&mut disk).note(), Ok(None));
-    let begins = Beside { entries: &[&[b"of the second"]], begins: true, ..Beside::default() };
-    kept(&mut disk, &begins);
+    let mut second = keeper(&mut disk).begin_checkpoint(b"second").unwrap();
     assert_eq!(folders.numbers(), [1, 2]);
-    let turns = Beside { note: Some(b"second"), turns: true, ..Beside::default() };
-    kept(&mut disk, &turns);
+    second.finish().unwrap();
     assert_eq!(folders.numbers(), [2]);
     assert_eq!(disk.root(), memory.root());
-    drop(disk);
-    let mut disk = KeyValue::on_disk(&folders.shelf());
-    assert!(keeper(&mut disk).turn_back().unwrap());
-    assert_eq!(keeper(&mut disk).note().unwrap().as_deref(), Some(&b"second"[..]));
-    assert_eq!(trail(&mut disk), [b"of the second"]);
+    drop((disk, second));
+    let (mut disk, note) = reopened(&folders);
+    assert_eq!(note, b"second");
     assert_eq!((disk.len(), disk.root()), (1, memory.root()));
     // Who holds the old state has it still.
     let mut past = KeyValue::new();
@@ -180,7 +159,7 @@ fn what_cannot_be_taken_over_leaves_what_is_there() {
     let shelf = folders.shelf();
     let mut disk = KeyValue::on_disk(&shelf);
     set(&mut disk, b"k", b"v");
-    commit(&mut disk, b"head");
+    drop(checkpoint(&mut disk, b"head"));
     let root = disk.root();
     let mut other = KeyValue::new();
     fill(&mut other, 3000);
@@ -199,47 +178,70 @@ fn what_cannot_be_taken_over_leaves_what_is_there() {
     drop(taken);
     assert_eq!(folders.numbers(), [1]);
     set(&mut disk, b"k2", b"v");
-    let _ = keeper(&mut disk).commit(&Beside::default()).unwrap();
+    keeper(&mut disk).check().unwrap();
     assert_ne!(disk.root(), root);
 }
 
 #[test]
-fn damage_is_told_at_the_commit_and_where() {
+fn damage_is_told_behind_the_block_and_where() {
     let folders = InMemory::default();
     let mut disk = KeyValue::on_disk(&folders.shelf());
     set(&mut disk, b"k", &[b'v'; 500]);
     // Those in front of it are read at the start.
     fill(&mut disk, 20);
-    commit(&mut disk, b"head");
+    drop(checkpoint(&mut disk, b"head"));
     drop(disk);
-    // The newest commit is in the log; another opening writes it out, and the third one reads it there.
     let memory = folders.0.lock().unwrap()[&1].clone();
-    let options = support::folders::small();
-    let options = quorate_store::lazy_trie::Options {
-        authenticated: true,
-        value_digest: Some(|_, digests| digests.fill([1; 32])),
-        ..options
-    };
-    let open = || {
-        quorate_store::lazy_trie::Store::open_on(
-            std::sync::Arc::new(memory.clone()),
-            options.clone(),
-        )
-    };
-    open().unwrap().0.checkpoint().unwrap();
     let name = "000000.space";
     let content = memory.content(name).unwrap();
     let at = content.windows(100).position(|bytes| bytes == [b'v'; 100]).unwrap();
     memory.flip_bit(name, at as u64, 3).unwrap();
-    assert!(memory.list().unwrap().contains(&name.to_owned()));
 
-    let mut disk = KeyValue::on_disk(&folders.shelf());
-    assert!(keeper(&mut disk).turn_back().unwrap());
+    let (mut disk, _) = reopened(&folders);
     // The answer is not to be believed, and does not get far.
     one(&mut disk, |out| encode::get(out, b"k"));
-    let error = keeper(&mut disk).commit(&Beside::default()).unwrap_err().to_string();
+    let error = keeper(&mut disk).check().unwrap_err().to_string();
     assert!(error.contains("state/000001") && error.contains(name), "{error}");
     assert!(error.contains("damaged at offset"), "{error}");
+    assert!(keeper(&mut disk).begin_checkpoint(b"no more").is_err());
+}
+
+#[test]
+fn a_checkpoint_can_be_read_until_another_is_finished() {
+    let folders = InMemory::default();
+    let mut disk = KeyValue::on_disk(&folders.shelf());
+    let mut memory = KeyValue::new();
+    let both = |disk: &mut KeyValue<Disk>, memory: &mut KeyValue, from: u32| {
+        for key in from..from + 50 {
+            set(disk, &key.to_be_bytes(), &[key as u8; 60]);
+            set(memory, &key.to_be_bytes(), &[key as u8; 60]);
+            keeper(disk).check().unwrap();
+        }
+    };
+    both(&mut disk, &mut memory, 0);
+    let first = checkpoint(&mut disk, b"first");
+    let first_chunks = chunks(&*memory.snapshot());
+    // Whatever is committed since, slots being used again.
+    for round in 0..40 {
+        both(&mut disk, &mut memory, round % 3 * 25);
+    }
+    assert_eq!(chunks(&*first.snapshot().unwrap()), first_chunks);
+    let second = keeper(&mut disk).begin_checkpoint(b"second").unwrap();
+    let second_chunks = chunks(&*memory.snapshot());
+    assert_eq!(chunks(&*first.snapshot().unwrap()), first_chunks);
+    let held = first.snapshot().unwrap();
+    let mut second = second;
+    second.finish().unwrap();
+    for round in 0..40 {
+        both(&mut disk, &mut memory, round % 5 * 25);
+    }
+    assert_eq!(chunks(&*held), first_chunks);
+    assert!(first.snapshot().is_err());
+    assert_eq!(chunks(&*second.snapshot().unwrap()), second_chunks);
+    drop((disk, first, second, held));
+    // Of what came behind the last checkpoint there is nothing.
+    let (disk, note) = reopened(&folders);
+    assert_eq!((note, chunks(&*disk.snapshot())), (b"second".to_vec(), second_chunks));
 }
 
 proptest! {
@@ -257,7 +259,7 @@ proptest! {
             let commands: Vec<_> = commands.iter().map(Vec::as_slice).collect();
             let replies = apply_raw(&mut memory, height, &commands);
             prop_assert_eq!(apply_raw(&mut disk, height, &commands), replies);
-            commit(&mut disk, &height.to_le_bytes());
+            keeper(&mut disk).check().unwrap();
             prop_assert_eq!(disk.root(), memory.root());
             prop_assert_eq!(disk.len(), memory.len());
         }

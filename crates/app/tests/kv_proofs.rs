@@ -19,7 +19,7 @@ use quorate_core::committee::ReplicaKey;
 use quorate_core::crypto::{Check, Form, Scheme, Share, Signature, Statement};
 use quorate_core::execution::StateSummary;
 use quorate_core::hotstuff::rules::{Chained, Rules as _};
-use quorate_core::state_machine::{Beside, StateMachine};
+use quorate_core::state_machine::StateMachine;
 use quorate_core::wire::{Decode as _, Encode as _};
 use quorate_core::{Committee, Digest, Epoch, Height, ReplicaId, View};
 use quorate_store::merkle::ProofError;
@@ -112,7 +112,7 @@ fn filled(store: &mut dyn StateMachine) {
     }
     one(store, |out| encode::h_set(out, b"hash", [&b"b"[..], b"2", b"a", b"1"]));
     if let Some(keeper) = store.keeper() {
-        let _ = keeper.commit(&Beside::default()).unwrap();
+        keeper.check().unwrap();
     }
     store.root();
 }
@@ -155,7 +155,7 @@ fn a_view_stays_what_it_was() {
         for value in [&b"other"[..], b"another"] {
             one(&mut *store, |out| encode::set(out, b"key 1", value, Condition::Always, false));
             if let Some(keeper) = store.keeper() {
-                let _ = keeper.commit(&Beside::default()).unwrap();
+                keeper.check().unwrap();
             }
             store.root();
         }
@@ -323,7 +323,7 @@ proptest! {
             let commands: Vec<_> = commands.iter().map(Vec::as_slice).collect();
             apply_raw(&mut memory, height as u64, &commands);
             apply_raw(&mut disk, height as u64, &commands);
-            let _ = disk.keeper().unwrap().commit(&Beside::default()).unwrap();
+            disk.keeper().unwrap().check().unwrap();
             prop_assert_eq!(memory.root(), disk.root());
         }
         // All keys there are in operations, and more.

@@ -17,13 +17,14 @@ use crate::client::message::Outcome;
 use crate::crypto::PublicKey;
 use crate::frame::{Frame, SharedFrame};
 use crate::sessions::{Limits, LimitsError, ReplyCountError, Sessions, SessionsSnapshot, Standing};
-use crate::state_machine::{Decided, KeepError, Replies, RestoreError, Snapshot, StateMachine};
+use crate::state_machine::{
+    Checkpoint, Decided, KeepError, Replies, RestoreError, Snapshot, StateMachine,
+};
 use crate::types;
 use crate::types::{Digest, Height};
 use crate::wire::{DecodeError, Encode, Reader};
 
-use kept::Keeping;
-pub use kept::{KeptHead, ResumeError};
+pub use kept::{KeptNote, ResumeError, whole};
 pub use view::{StateSummary, View};
 
 /// Of how many of the latest states the roots are kept. A block names the state of an ancestor
@@ -32,6 +33,8 @@ pub const ROOT_WINDOW: usize = 1024;
 
 /// What a snapshot's first chunk begins with.
 const MAGIC: &[u8; 16] = b"quorate state 01";
+/// The same of what is beside a checkpoint of the application's.
+const BESIDE_MAGIC: &[u8; 16] = b"quorate beside01";
 
 /// The replicated state of one replica: an application behind its session table.
 #[derive(Debug)]
@@ -44,8 +47,6 @@ pub struct Execution<S> {
     roots: VecDeque<Digest>,
     /// The latest of them, taken apart.
     summary: StateSummary,
-    /// What is kept beside the application's state, if that is kept.
-    keeping: Keeping,
     /// Why nothing executes any more.
     halted: Option<ExecutionError>,
 }
@@ -129,10 +130,8 @@ impl<S: StateMachine> Execution<S> {
 
     fn at(application: S, sessions: Sessions, height: Height, block_id: Digest) -> Self {
         let roots = VecDeque::with_capacity(ROOT_WINDOW);
-        let (keeping, halted) = (Keeping::default(), None);
-        let summary = StateSummary::default();
-        let mut state =
-            Self { application, sessions, height, block_id, roots, summary, keeping, halted };
+        let (summary, halted) = (StateSummary::default(), None);
+        let mut state = Self { application, sessions, height, block_id, roots, summary, halted };
         state.keep_root();
         state
     }
@@ -156,7 +155,6 @@ impl<S: StateMachine> Execution<S> {
         if height != expected {
             return Err(ExecutionError::Height { expected, found: height });
         }
-        self.keep_base_if_due().map_err(|source| self.halt_unkept(height, source))?;
         let plan = self.sessions.plan(height, frames);
         let mut commands = Vec::with_capacity(plan.command_count());
         commands.extend(plan.commands());
@@ -169,7 +167,7 @@ impl<S: StateMachine> Execution<S> {
             error
         })?;
         (self.height, self.block_id) = (height, block_id);
-        self.keep_block(&replies).map_err(|source| self.halt_unkept(height, source))?;
+        self.check_kept().map_err(|source| self.halt_unkept(height, source))?;
         let root = self.keep_root();
         Ok(Executed { height, root, outcomes, commands })
     }
@@ -275,15 +273,19 @@ impl<S: StateMachine> Execution<S> {
         Some(View { summary: self.summary, prover })
     }
 
-    /// The latest state, to be written out while execution goes on. Copies nothing.
+    /// The latest state as a whole, to be written out while execution goes on. Copies nothing.
     #[must_use]
     pub fn snapshot(&self) -> SnapshotHandle {
+        self.handle(Part::Whole(self.application.snapshot()))
+    }
+
+    fn handle(&self, application: Part) -> SnapshotHandle {
         SnapshotHandle {
             height: self.height,
             block_id: self.block_id,
             root: self.state_root(),
             sessions: self.sessions.snapshot(),
-            application: self.application.snapshot(),
+            application,
         }
     }
 
@@ -300,7 +302,7 @@ impl<S: StateMachine> Execution<S> {
         expected: Digest,
     ) -> Result<Self, SnapshotError> {
         let header = chunks.next().unwrap_or_default();
-        let (height, block_id) = read_header(header).map_err(SnapshotError::Header)?;
+        let (height, block_id) = read_header(header, MAGIC).map_err(SnapshotError::Header)?;
         let sessions = Sessions::restore(limits, chunks).map_err(SnapshotError::Sessions)?;
         application.restore(chunks).map_err(SnapshotError::Application)?;
         let state = Self::at(application, sessions, height, block_id);
@@ -321,13 +323,19 @@ impl<S: StateMachine> Execution<S> {
 }
 
 /// A frozen state: its chunks are a header (magic 16, height u64, block id 32), those of the
-/// session table and those of the application. Equal states have equal chunks.
+/// session table and those of the application, unless that is kept as a checkpoint. Equal states have equal chunks.
 pub struct SnapshotHandle {
     height: Height,
     block_id: Digest,
     root: Digest,
     sessions: SessionsSnapshot,
-    application: Box<dyn Snapshot>,
+    application: Part,
+}
+
+/// The application's part of a frozen state.
+enum Part {
+    Whole(Box<dyn Snapshot>),
+    Kept(Box<dyn Checkpoint>),
 }
 
 impl SnapshotHandle {
@@ -352,15 +360,19 @@ impl SnapshotHandle {
 
 impl Snapshot for SnapshotHandle {
     fn failure(&self) -> Option<KeepError> {
-        self.application.failure()
+        match &self.application {
+            Part::Whole(snapshot) => snapshot.failure(),
+            Part::Kept(_) => None,
+        }
     }
 
     fn chunks(&self, sink: &mut dyn FnMut(&[u8]) -> bool) {
-        let mut header = MAGIC.to_vec();
-        self.height.encode(&mut header);
-        self.block_id.encode(&mut header);
-        let mut wants_more = sink(&header);
-        let parts: [&dyn Snapshot; 2] = [&self.sessions, self.application.as_ref()];
+        let magic = if self.is_whole() { MAGIC } else { BESIDE_MAGIC };
+        let mut wants_more = sink(&header(magic, self.height, self.block_id));
+        let mut parts: Vec<&dyn Snapshot> = vec![&self.sessions];
+        if let Part::Whole(application) = &self.application {
+            parts.push(application.as_ref());
+        }
         for part in parts {
             if wants_more {
                 part.chunks(&mut |chunk| {
@@ -378,9 +390,16 @@ impl std::fmt::Debug for SnapshotHandle {
     }
 }
 
-fn read_header(header: Bytes) -> Result<(Height, Digest), DecodeError> {
+fn header(magic: &[u8; 16], height: Height, block_id: Digest) -> Vec<u8> {
+    let mut header = magic.to_vec();
+    height.encode(&mut header);
+    block_id.encode(&mut header);
+    header
+}
+
+fn read_header(header: Bytes, magic: &[u8; 16]) -> Result<(Height, Digest), DecodeError> {
     let mut reader = Reader::new(header);
-    if reader.array()? != *MAGIC {
+    if reader.array()? != *magic {
         return Err(DecodeError::Invalid { field: "magic" });
     }
     let height = Height(reader.u64()?);

@@ -59,70 +59,58 @@ pub trait StateMachine: Send {
     }
 }
 
-/// Keeps an application's state beyond the process, and beside it what who executes needs to go on from
-/// it, which is no part of the state: a *note*, replaced by the next, and a *trail* of entries, one
-/// behind the other, which is read only after a restart.
-///
-/// Commits are a sequence: after a crash state, note and trail are as of one of them, the last
-/// one unless the machine failed as well. What makes commands durable is the replica's log.
+/// Keeps an application's state beyond the process, as it was at some moments: *checkpoints*, each with a *note* of who executes, which is no part of the
+/// state. After a crash the last one that was finished is what there is; what came behind it is executed again, from the replica's log.
 pub trait Keeper {
-    /// Commits what was applied since the last commit, and `beside`, as one.
+    /// Called behind each block that was applied: says what failed since the last call.
     ///
     /// # Errors
-    /// [`KeepError`], also of what failed since the last commit. It is final: the state must not be
-    /// used any more.
-    fn commit(&mut self, beside: &Beside<'_>) -> Result<Committed, KeepError>;
+    /// [`KeepError`]. It is final: the state must not be used any more.
+    fn check(&mut self) -> Result<(), KeepError>;
 
-    /// The note, as of the last commit.
+    /// Whether it is time for a checkpoint: much has changed since the last.
+    fn is_due(&self) -> bool;
+
+    /// Begins a checkpoint of the state as it is now. Cheap: it is written when it is [finished](Checkpoint::finish), by another thread, while blocks
+    /// go on. There shall be one at a time. `note` has at most [`MAX_NOTE_BYTES`].
     ///
     /// # Errors
-    /// [`KeepError`].
-    fn note(&self) -> Result<Option<Bytes>, KeepError>;
+    /// As [`check`](Self::check).
+    fn begin_checkpoint(&mut self, note: &[u8]) -> Result<Box<dyn Checkpoint>, KeepError>;
 
-    /// Calls `each` with the entries of the trail that counts, in order, until it returns `false`.
-    ///
-    /// # Errors
-    /// [`KeepError`].
-    fn trail(&self, each: &mut dyn FnMut(&[u8]) -> bool) -> Result<(), KeepError>;
-
-    /// Turns to the newest state kept by an earlier process that none has turned to yet. `false`
-    /// if there is none, and nothing has changed.
+    /// Turns to the newest checkpoint of an earlier process that none has turned to yet. `None` if there is none, and
+    /// nothing has changed.
     ///
     /// # Errors
     /// [`KeepError`]: there is one, and it cannot be used.
-    fn turn_back(&mut self) -> Result<bool, KeepError>;
+    fn turn_back(&mut self) -> Result<Option<Left>, KeepError>;
 }
 
-/// What a commit keeps beside the state.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Beside<'a> {
-    /// Instead of the last note, if there is one here. At most [`MAX_ENTRY_BYTES`].
-    pub note: Option<&'a [u8]>,
-    /// Further entries of the trail, each in pieces. At most [`MAX_ENTRY_BYTES`] each.
-    pub entries: &'a [&'a [&'a [u8]]],
-    /// Another trail begins with this commit; the last one counts until that one does.
-    pub begins: bool,
-    /// From this commit on the trail that was begun last is the one that counts.
-    pub turns: bool,
+/// What an earlier process left.
+pub struct Left {
+    /// A checkpoint that was finished.
+    pub checkpoint: Box<dyn Checkpoint>,
+    /// Its note.
+    pub note: Bytes,
 }
 
-/// What became of a commit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-pub enum Committed {
-    /// It is kept as a whole.
-    Whole {
-        /// The bytes that are kept, and read after a restart, for the trail that counts: its entries, and what cannot go
-        /// while they stay.
-        trail_bytes: u64,
-    },
-    /// The state is kept anew, and nothing beside it: after a crash what was kept before counts, until another note is
-    /// committed, in front of which another trail is to begin.
-    Anew,
+/// A state at some moment, on its way beyond the process. Dropped before it is finished, it counts no more than if it had not been begun.
+pub trait Checkpoint: Send {
+    /// Makes it durable: it is what an earlier process leaves, if nothing follows.
+    ///
+    /// # Errors
+    /// [`KeepError`], which is final.
+    fn finish(&mut self) -> Result<(), KeepError>;
+
+    /// The state it is of, once it is finished and as long as no later one is; what was returned by then stays as it is.
+    ///
+    /// # Errors
+    /// [`KeepError`]: also if a later one has been finished.
+    fn snapshot(&self) -> Result<Box<dyn Snapshot>, KeepError>;
 }
 
-/// Most bytes in an entry of a trail, and in a note.
-pub const MAX_ENTRY_BYTES: usize = 8 << 20;
+/// Most bytes in the note of a checkpoint.
+pub const MAX_NOTE_BYTES: usize = 1024;
 
 /// The kept state cannot be read or written: which file, why, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -109,9 +109,7 @@ impl Site<'_> {
                 let roots = execution.latest_roots(64);
                 let committed = Height(height);
                 let meta = SnapshotMeta { block, committed, recent: Vec::new(), roots };
-                let handle = execution.snapshot();
-                execution.renew_base();
-                states.write(&meta, &handle)?;
+                states.write(&meta, execution.freeze()?)?;
             }
         }
         Ok(seconds)

@@ -1,119 +1,118 @@
-//! Going on from a state that was kept (`quorate_core::state_machine::Keeper`).
+//! Going on from a checkpoint of the application's own (`quorate_core::state_machine::Keeper`), with the session table that was written beside it.
 //!
-//! It is believed if it is one of this replica's chain: not below the newest snapshot, above which the protocol begins, and behind a
-//! block of the log from which parents lead to that snapshot's block. The store of the state is not synced with each block, and
-//! the log may be lost or set back; what does not fit is made again from snapshot and log, and that is noted.
+//! A checkpoint is a snapshot whose larger part is elsewhere: it stands behind one block, is durable before the log below goes, and what is above it is executed again. So one without
+//! what was beside it is of no use, as is the reverse, and that is noted. Both are gone together, with the log below: the state is then taken over from the other replicas.
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use quorate_core::block::{BlockId, SharedBlock};
-use quorate_core::execution::{Execution, KeptHead, ResumeError};
-use quorate_core::replica::message::FullBlock;
+use bytes::Bytes;
+use quorate_core::execution::{Execution, KeptNote, ResumeError};
+use quorate_core::replica::SnapshotMeta;
 use quorate_core::sessions;
-use quorate_core::state_machine::{KeepError, StateMachine};
+use quorate_core::state_machine::{Checkpoint, Left, StateMachine};
+use quorate_core::wire::DecodeError;
+use quorate_core::{Digest, Height};
+use quorate_store::snapshot::SnapshotError;
 
-use super::open::OpenError;
+use super::open::{Disks, OpenError, newest_of};
+use super::owner::Owner;
+use super::states::States;
 
-/// The chain that the log has.
-pub(super) struct Chain<'a> {
-    /// The block of the newest snapshot, or the one before the first.
-    pub(super) head: &'a SharedBlock,
-    /// Recorded above it.
-    pub(super) above: &'a [FullBlock],
-    /// Recorded not above it.
-    pub(super) below: &'a BTreeMap<BlockId, FullBlock>,
+/// A state to go on from.
+pub(super) struct Resumed<S> {
+    pub(super) meta: SnapshotMeta,
+    pub(super) execution: Execution<S>,
+    pub(super) checkpoint: Box<dyn Checkpoint>,
 }
 
-/// The kept states that are not below the snapshot, each with an application that has turned to it, the newest first.
-pub(super) fn left<S: StateMachine>(
+/// Why a checkpoint cannot be gone on from.
+#[derive(Debug, thiserror::Error)]
+enum Unfit {
+    #[error("its note: {0}; it was written by another version")]
+    Note(DecodeError),
+    #[error("the session table that belongs to height {0} is not there")]
+    Alone(Height),
+    #[error("beside it: {0}")]
+    Beside(#[from] SnapshotError),
+    #[error("what is beside it is not described: {0}; it was written by another version")]
+    Description(DecodeError),
+    #[error("what is beside it belongs to block {0}")]
+    Block(Digest),
+    #[error(transparent)]
+    Resume(#[from] ResumeError),
+}
+
+/// Goes on from the newest checkpoint that can be gone on from, if the newest whole snapshot is not above it.
+pub(super) fn resume<S: StateMachine>(
     fresh: &dyn Fn() -> S,
-    head: &SharedBlock,
+    states: &States,
+    limits: sessions::Limits,
+    snapshot: Option<Height>,
     notes: &mut Vec<String>,
-) -> Result<Vec<(S, KeptHead)>, OpenError> {
-    let mut left = Vec::new();
-    let mut keeps = false;
+) -> Result<Option<Resumed<S>>, OpenError> {
     loop {
         let mut application = fresh();
-        let Some(keeper) = application.keeper() else { return Ok(left) };
-        if !keeper.turn_back()? {
-            break;
-        }
-        keeps = true;
-        match KeptHead::read(keeper) {
-            // A snapshot that was being taken over.
-            Ok(None) => {}
-            Ok(Some(kept)) if kept.height < head.height => {
-                let (behind, snapshot) = (kept.height, head.height);
+        let Some(keeper) = application.keeper() else { return Ok(None) };
+        let Some(Left { checkpoint, note }) = keeper.turn_back()? else { break };
+        match read(application, checkpoint, note, states, limits) {
+            Ok(resumed) if snapshot > Some(resumed.meta.block.height) => {
+                let (behind, snapshot) = (resumed.meta.block.height, snapshot.unwrap_or_default());
                 notes.push(format!(
-                    "the kept state is of height {behind}, below the snapshot at {snapshot}: it is made again"
+                    "the kept state is of height {behind}, below the snapshot at {snapshot}: it is made again from that"
                 ));
             }
-            Ok(Some(kept)) => left.push((application, kept)),
-            Err(ResumeError::Kept(error)) => return Err(error.into()),
-            Err(error) => notes.push(format!("the kept state is of no use: {error}")),
+            Ok(resumed) => return Ok(Some(resumed)),
+            Err(unfit) => notes.push(format!("the kept state is of no use: {unfit}")),
         }
     }
-    if !keeps && head.height.0 > 0 {
-        notes.push("there is no kept state: it is made from the snapshot".into());
-    }
-    Ok(left)
-}
-
-/// Goes on from the first of the kept states that the chain leads to.
-pub(super) fn resume<S: StateMachine>(
-    kept: Vec<(S, KeptHead)>,
-    limits: sessions::Limits,
-    chain: &Chain<'_>,
-    notes: &mut Vec<String>,
-) -> Result<Option<Execution<S>>, KeepError> {
-    for (application, head) in kept {
-        let Some(blocks) = chain.leading_to(&head) else {
-            notes.push(format!(
-                "the kept state is of height {}, and the log does not lead there: it is made again from snapshot and log",
-                head.height
-            ));
-            continue;
-        };
-        let blocks: Vec<_> =
-            blocks.iter().map(|full| (full.block.id(), full.frames.as_slice())).collect();
-        match Execution::resume(application, limits, &head, &blocks) {
-            Ok(execution) => return Ok(Some(execution)),
-            Err(ResumeError::Kept(error)) => return Err(error),
-            Err(error) => notes.push(format!(
-                "the kept state at height {} is of no use, and made again: {error}",
-                head.height
-            )),
-        }
+    if snapshot.is_none() && !states.beside()?.is_empty() {
+        notes.push(
+            "there is no kept state, and no snapshot to make it from: what the log does not have from the first block on is taken over from the other replicas"
+                .into(),
+        );
     }
     Ok(None)
 }
 
-impl Chain<'_> {
-    /// The blocks above the base of a kept state up to its own, in order; nothing if they are not all there, or not on one chain with the
-    /// snapshot.
-    fn leading_to(&self, kept: &KeptHead) -> Option<Vec<&FullBlock>> {
-        let above: BTreeMap<BlockId, &FullBlock> =
-            self.above.iter().map(|full| (full.block.id(), full)).collect();
-        let mut blocks = Vec::new();
-        let (mut id, mut height) = (kept.block_id, kept.height);
-        while height > kept.base || height > self.head.height {
-            if height == self.head.height && id != self.head.id() {
-                return None;
-            }
-            let full = above.get(&id).copied().or_else(|| self.below.get(&id))?;
-            if full.block.height != height {
-                return None;
-            }
-            if height > kept.base {
-                blocks.push(full);
-            }
-            id = full.block.parent();
-            height.0 -= 1;
-        }
-        if height == self.head.height && id != self.head.id() {
-            return None;
-        }
-        blocks.reverse();
-        Some(blocks)
+fn read<S: StateMachine>(
+    application: S,
+    checkpoint: Box<dyn Checkpoint>,
+    note: Bytes,
+    states: &States,
+    limits: sessions::Limits,
+) -> Result<Resumed<S>, Unfit> {
+    let note = KeptNote::decode(note).map_err(Unfit::Note)?;
+    let described = states.read_beside(note.height)?.ok_or(Unfit::Alone(note.height))?;
+    let meta = described.meta.map_err(Unfit::Description)?;
+    if meta.block.id() != note.block_id {
+        return Err(Unfit::Block(meta.block.id()));
     }
+    let root = meta.roots.last().copied().unwrap_or_default();
+    let mut chunks = described.chunks.into_iter();
+    let execution = Execution::resume(application, limits, &note, &mut chunks, root)?;
+    Ok(Resumed { meta, execution, checkpoint })
+}
+
+/// Writes the state of the newest checkpoint as a whole snapshot, if the newest of these is below it, for a replica that is to have its state in memory from now on: `fresh` are
+/// applications of the kind that keeps its own. The height, if it was written.
+///
+/// # Errors
+/// [`OpenError`].
+pub fn write_whole<S: StateMachine>(
+    disks: &Disks,
+    owner: &Owner,
+    limits: sessions::Limits,
+    fresh: &dyn Fn() -> S,
+) -> Result<Option<Height>, OpenError> {
+    let states = States::open(Arc::clone(&disks.states), owner.identity())?;
+    let newest = newest_of(&states, &mut Vec::new())?.map(|(meta, _)| meta.block.height);
+    let Some(kept) = resume(fresh, &states, limits, newest, &mut Vec::new())? else {
+        return Ok(None);
+    };
+    let height = kept.meta.block.height;
+    if newest == Some(height) {
+        return Ok(None);
+    }
+    states.write(&kept.meta, kept.execution.snapshot())?;
+    Ok(Some(height))
 }

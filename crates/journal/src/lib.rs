@@ -18,6 +18,7 @@ mod states;
 
 pub use index::BlockIndex;
 pub use journal::{BLOCK_RECORD, Journal};
+pub use kept::write_whole;
 pub use open::{Disks, OpenError, OpenOptions, Opened, create, open};
 pub use owner::Owner;
 pub use states::{OFFER_FILE, States, StatesError};

@@ -10,18 +10,18 @@ use quorate_core::execution::{Execution, SnapshotError as StateError};
 use quorate_core::protocol::Safety;
 use quorate_core::replica::message::FullBlock;
 use quorate_core::replica::{Recovery, SnapshotMeta};
-use quorate_core::state_machine::{KeepError, StateMachine};
+use quorate_core::sessions;
+use quorate_core::state_machine::{Checkpoint, KeepError, StateMachine};
 use quorate_core::wire::{Decode as _, DecodeError, Encode as _};
-use quorate_core::{Height, sessions};
 use quorate_store::disk::Disk;
 use quorate_store::snapshot::{SnapshotError, SnapshotReader};
 use quorate_store::wal::{self, Durability, Log, Position};
 
 use super::index::BlockIndex;
 use super::journal::{BLOCK_RECORD, Journal};
-use super::kept::{self, Chain};
+use super::kept::{self, Resumed};
 use super::owner::Owner;
-use super::states::{States, chunks_of};
+use super::states::{States, StatesError, chunks_of};
 
 /// The folders of a replica.
 #[derive(Clone)]
@@ -80,6 +80,9 @@ pub enum OpenError {
     /// A snapshot that passed its checksums is of no use.
     #[error("newest snapshot: {0}")]
     State(#[from] StateError),
+    /// A state cannot be written.
+    #[error(transparent)]
+    Write(#[from] StatesError),
     /// The kept state cannot be used.
     #[error("kept state: {0}")]
     Kept(#[from] KeepError),
@@ -107,8 +110,10 @@ pub struct Opened<S> {
     pub journal: Journal,
     /// Where snapshots are.
     pub states: States,
-    /// The newest state: kept, or of the newest snapshot.
+    /// The newest state: of a checkpoint, or of the newest snapshot.
     pub execution: Execution<S>,
+    /// The checkpoint, if it is of one.
+    pub checkpoint: Option<Box<dyn Checkpoint>>,
     /// What to start the replica with; `None` if it has to rejoin.
     pub recovery: Option<Recovery>,
     /// What an operator may want to know of the recovery.
@@ -157,22 +162,27 @@ pub fn open<S: StateMachine>(
         ),
     };
     let newest = newest_of(&states, &mut notes)?;
-    let snapshot = newest.as_ref().map(|(meta, _)| meta);
-    let head = snapshot.map_or_else(|| owner.genesis(), |meta| Arc::clone(&meta.block));
-    // What was kept without a log that leads to it is of no use.
-    let kept = if rejoin { Vec::new() } else { kept::left(fresh, &head, &mut notes)? };
-    let journal = Journal::new(log, durability);
-    let floor = kept.iter().map(|(_, kept)| kept.base).fold(head.height, Height::min);
-    let Replayed { blocks, below } = replay(&journal, &head, floor)?;
-    let chain = Chain { head: &head, above: &blocks, below: &below };
-    let execution = match kept::resume(kept, sessions, &chain, &mut notes)? {
-        Some(execution) => execution,
-        None => restore(newest.as_ref(), owner, sessions, fresh)?,
+    let snapshot = newest.as_ref().map(|(meta, _)| meta.block.height);
+    // What was kept without a log that leads on from it is of no use.
+    let kept = match rejoin {
+        true => None,
+        false => kept::resume(fresh, &states, sessions, snapshot, &mut notes)?,
     };
+    let (snapshot, execution, checkpoint) = match (kept, newest) {
+        (Some(Resumed { meta, execution, checkpoint }), _) => {
+            (Some(meta), execution, Some(checkpoint))
+        }
+        (None, newest) => {
+            let execution = restore(newest.as_ref(), owner, sessions, fresh)?;
+            (newest.map(|(meta, _)| meta), execution, None)
+        }
+    };
+    let head = snapshot.as_ref().map_or_else(|| owner.genesis(), |meta| Arc::clone(&meta.block));
+    let journal = Journal::new(log, durability);
+    let blocks = replay(&journal, &head)?;
     let offer = states.offer();
-    let snapshot = newest.map(|(meta, _)| meta);
     let recovery = safety.map(|safety| Recovery { safety: Some(safety), snapshot, offer, blocks });
-    Ok(Opened { journal, states, execution, recovery, notes })
+    Ok(Opened { journal, states, execution, checkpoint, recovery, notes })
 }
 
 fn notes_of(recovered: &wal::Recovered) -> Vec<String> {
@@ -189,7 +199,7 @@ fn notes_of(recovered: &wal::Recovered) -> Vec<String> {
 }
 
 /// The newest whole snapshot, if there is one.
-fn newest_of(
+pub(super) fn newest_of(
     states: &States,
     notes: &mut Vec<String>,
 ) -> Result<Option<(SnapshotMeta, SnapshotReader)>, OpenError> {
@@ -216,18 +226,10 @@ fn restore<S: StateMachine>(
     Ok(Execution::restore(fresh(), limits, &mut chunks.into_iter(), root)?)
 }
 
-/// The blocks of the log.
-struct Replayed {
-    /// Above the snapshot, in the order they were recorded.
-    blocks: Vec<FullBlock>,
-    /// Not above it, but above what was asked for.
-    below: BTreeMap<BlockId, FullBlock>,
-}
-
-/// Reads the recorded blocks above the one whose state was recovered (`head`), and indexes all: those below are committed as far as
-/// they are its ancestors, and peers that are behind may need them. Of those, the ones above `floor` are returned as well.
-fn replay(journal: &Journal, head: &SharedBlock, floor: Height) -> Result<Replayed, OpenError> {
-    let mut replayed = Replayed { blocks: Vec::new(), below: BTreeMap::new() };
+/// Reads the recorded blocks above the one whose state was recovered (`head`), in the order they were recorded, and indexes all: those below are committed as far as
+/// they are its ancestors, and peers that are behind may need them.
+fn replay(journal: &Journal, head: &SharedBlock) -> Result<Vec<FullBlock>, OpenError> {
+    let mut above = Vec::new();
     let mut below: BTreeMap<BlockId, (Position, BlockId)> = BTreeMap::new();
     let index: &BlockIndex = journal.index();
     let log = journal.log();
@@ -238,12 +240,9 @@ fn replay(journal: &Journal, head: &SharedBlock, floor: Height) -> Result<Replay
             let (id, height) = (full.block.id(), full.block.height);
             if height > head.height {
                 index.recorded(id, height, position);
-                replayed.blocks.push(full);
+                above.push(full);
             } else {
                 below.insert(id, (position, full.block.parent()));
-                if height > floor {
-                    replayed.below.insert(id, full);
-                }
             }
         }
         Ok(())
@@ -255,5 +254,5 @@ fn replay(journal: &Journal, head: &SharedBlock, floor: Height) -> Result<Replay
         next = Some(parent);
     }
     index.recovered(head.height, committed);
-    Ok(replayed)
+    Ok(above)
 }

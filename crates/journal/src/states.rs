@@ -1,4 +1,6 @@
-//! Snapshots of the replicated state, and the newest offer, in one folder.
+//! Snapshots of the replicated state, what is beside checkpoints, and the newest offer, in one folder.
+//!
+//! A state is written as a whole (`….snapshot`), or without the application's part, where that keeps checkpoints of its own (`….beside`).
 
 use std::io;
 use std::sync::Arc;
@@ -7,12 +9,12 @@ use bytes::Bytes;
 use quorate_core::execution::SnapshotHandle;
 use quorate_core::replica::SnapshotMeta;
 use quorate_core::replica::message::Offer;
-use quorate_core::state_machine::{KeepError, MAX_CHUNK_BYTES, Snapshot as _};
-use quorate_core::wire::{Decode as _, Encode as _};
+use quorate_core::state_machine::{Checkpoint, KeepError, MAX_CHUNK_BYTES, Snapshot as _};
+use quorate_core::wire::{Decode as _, DecodeError, Encode as _};
 use quorate_core::{Digest, Height};
 use quorate_store::atomic_file;
 use quorate_store::disk::Disk;
-use quorate_store::snapshot::{Newest, SnapshotError, SnapshotReader, Snapshots};
+use quorate_store::snapshot::{Newest, SnapshotError, SnapshotReader, SnapshotWriter, Snapshots};
 
 /// The file, beside the snapshots, that holds the newest offer behind its digest.
 pub const OFFER_FILE: &str = "offer";
@@ -29,6 +31,9 @@ pub enum StatesError {
     /// Of a snapshot.
     #[error(transparent)]
     Snapshot(#[from] SnapshotError),
+    /// Of the application's checkpoint.
+    #[error(transparent)]
+    Checkpoint(#[from] KeepError),
 }
 
 /// The folder of the snapshots. Clones share it.
@@ -36,6 +41,7 @@ pub enum StatesError {
 pub struct States {
     disk: Arc<dyn Disk>,
     snapshots: Snapshots,
+    beside: Snapshots,
     identity: [u8; 16],
 }
 
@@ -46,16 +52,31 @@ impl States {
     /// What the disk says.
     pub fn open(disk: Arc<dyn Disk>, identity: [u8; 16]) -> Result<Self, SnapshotError> {
         let snapshots = Snapshots::open(Arc::clone(&disk), identity)?;
-        Ok(Self { disk, snapshots, identity })
+        let beside = Snapshots::open_kind(Arc::clone(&disk), identity, "beside")?;
+        Ok(Self { disk, snapshots, beside, identity })
     }
 
-    /// Writes a snapshot; it is durable when this returns.
+    /// Writes a snapshot, or what is beside a checkpoint and then finishes that; it is durable when this returns. The checkpoint can be read as long as
+    /// no other is finished.
     ///
     /// # Errors
-    /// [`SnapshotError`].
-    pub fn write(&self, meta: &SnapshotMeta, handle: &SnapshotHandle) -> Result<(), SnapshotError> {
+    /// [`StatesError`].
+    pub fn write(
+        &self,
+        meta: &SnapshotMeta,
+        handle: SnapshotHandle,
+    ) -> Result<Option<Box<dyn Checkpoint>>, StatesError> {
         let number = meta.block.height.0;
-        let mut writer = self.snapshots.write(number, &meta.to_bytes(), MAX_CHUNK_BYTES as u32)?;
+        let files = if handle.is_whole() { &self.snapshots } else { &self.beside };
+        let writer = files.write(number, &meta.to_bytes(), MAX_CHUNK_BYTES as u32)?;
+        Self::write_chunks(writer, &handle)?;
+        Ok(handle.finish()?)
+    }
+
+    fn write_chunks(
+        mut writer: SnapshotWriter,
+        handle: &SnapshotHandle,
+    ) -> Result<(), SnapshotError> {
         let mut result = Ok(());
         handle.chunks(&mut |chunk| {
             let length = u32::try_from(chunk.len()).unwrap_or(u32::MAX);
@@ -78,12 +99,36 @@ impl States {
         chunks_of(&self.snapshots.read(height.0)?)
     }
 
+    /// The chunks beside the checkpoint at a height.
+    ///
+    /// # Errors
+    /// As [`chunks`](Self::chunks).
+    pub fn chunks_beside(&self, height: Height) -> Result<Vec<Bytes>, SnapshotError> {
+        chunks_of(&self.beside.read(height.0)?)
+    }
+
+    /// The numbers of what is beside checkpoints.
+    pub(crate) fn beside(&self) -> Result<Vec<u64>, SnapshotError> {
+        self.beside.numbers()
+    }
+
+    /// What is beside the checkpoint at a height, if anything is.
+    pub(crate) fn read_beside(&self, height: Height) -> Result<Option<Described>, SnapshotError> {
+        if !self.beside()?.contains(&height.0) {
+            return Ok(None);
+        }
+        let reader = self.beside.read(height.0)?;
+        reader.verify()?;
+        let meta = SnapshotMeta::from_bytes(Bytes::copy_from_slice(&reader.info().metadata));
+        Ok(Some(Described { meta, chunks: chunks_of(&reader)? }))
+    }
+
     /// The newest whole snapshot.
     pub(crate) fn newest(&self) -> Result<Newest, SnapshotError> {
         self.snapshots.newest()
     }
 
-    /// Keeps an offer and its snapshot; older snapshots go.
+    /// Keeps an offer and its snapshot, or what is beside its checkpoint; older ones go.
     ///
     /// # Errors
     /// [`StatesError`].
@@ -92,9 +137,18 @@ impl States {
         let mut bytes = self.digest(&offered).0.to_vec();
         bytes.extend_from_slice(&offered);
         atomic_file::replace(self.disk.as_ref(), OFFER_FILE, &bytes)?;
-        let numbers = self.snapshots.numbers()?;
-        let kept = numbers.iter().filter(|number| **number >= offer.block.height.0).count();
-        Ok(self.snapshots.keep_newest(kept.max(1))?)
+        let kinds = [&self.snapshots, &self.beside];
+        let mut kept = [0; 2];
+        for (files, kept) in kinds.iter().zip(&mut kept) {
+            let mut numbers = files.numbers()?;
+            numbers.retain(|number| *number >= offer.block.height.0);
+            *kept = numbers.len();
+        }
+        if kept != [0; 2] {
+            // Of the kind that is not written any more, all.
+            kinds.iter().zip(kept).try_for_each(|(files, kept)| files.keep_newest(kept))?;
+        }
+        Ok(())
     }
 
     /// The newest offer, if one was kept. A damaged one is as good as none: another is made when the next snapshot is
@@ -115,6 +169,12 @@ impl States {
         bytes.extend_from_slice(offered);
         Digest::of("quorate offer file", &bytes)
     }
+}
+
+/// What is beside a checkpoint.
+pub(crate) struct Described {
+    pub(crate) meta: Result<SnapshotMeta, DecodeError>,
+    pub(crate) chunks: Vec<Bytes>,
 }
 
 /// The state's chunks of a snapshot: on disk each stands behind its length (u32).

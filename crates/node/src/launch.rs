@@ -151,7 +151,12 @@ pub async fn launch(
     let setup = setup(loaded, committee, keys, rejoin);
     let running = match loaded.cluster.application {
         Application::Kv => match loaded.node.storage.state {
-            StateStore::Memory => setup.start(peer, client, Box::new(kv::KeyValue::new))?,
+            StateStore::Memory => {
+                if !rejoin {
+                    bring_into_memory(loaded, &setup)?;
+                }
+                setup.start(peer, client, Box::new(kv::KeyValue::new))?
+            }
             StateStore::Disk => {
                 let shelf =
                     data::state_shelf(&loaded.node.storage.folder).map_err(StartError::Data)?;
@@ -172,6 +177,16 @@ pub async fn launch(
     launched.write_addresses(&loaded.node.storage.folder).map_err(StartError::System)?;
     tokio::spawn(http::serve(http, Arc::clone(&launched.facts)));
     Ok(launched)
+}
+
+/// What an earlier process left on disk.
+fn bring_into_memory(loaded: &Loaded, setup: &Setup) -> Result<(), LaunchError> {
+    let folder = &loaded.node.storage.folder;
+    let brought = data::bring_into_memory(folder, &setup.owner(), loaded.cluster.sessions);
+    if let Some(height) = brought.map_err(StartError::Data)? {
+        tracing::info!(%height, "the state was on disk, and is in memory from now on");
+    }
+    Ok(())
 }
 
 impl Launched {

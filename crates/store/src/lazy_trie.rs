@@ -54,13 +54,13 @@ mod snapshot;
 mod space;
 mod statistics;
 mod store;
-mod trail;
 mod tree;
 mod versions;
 mod writer;
 
 pub use batch::{BATCH_LIMIT_BYTES, Batch};
 pub use check::{Checked, Damage};
+pub use checkpoint::Checkpoint;
 pub use compact::Compacted;
 pub use error::Error;
 pub use hash::Hash;

@@ -1,7 +1,7 @@
 //! Snapshots: a large state written once, as a stream, and read in verified chunks.
 //!
 //! # File
-//! `<number, 20 digits>.snapshot`; the number is the caller's (a height), a higher one is newer. Integers are little-endian.
+//! `<number, 20 digits>.snapshot`, or of another kind; the number is the caller's (a height), a higher one is newer. Integers are little-endian.
 //! ```text
 //! header   0 magic "QRSNAP\0\0" | 8 version u32 = 1 | 12 identity [16] | 28 number u64 | 36 chunk size u32
 //!          | 40 metadata length u32 | 44 metadata | CRC-32C of all of it
@@ -111,6 +111,8 @@ impl SnapshotError {
 pub struct Snapshots {
     disk: Arc<dyn Disk>,
     identity: [u8; 16],
+    /// What their names end with.
+    kind: &'static str,
 }
 
 /// The newest snapshot that is whole, and what had to be passed over.
@@ -127,12 +129,25 @@ impl Snapshots {
     /// # Errors
     /// [`SnapshotError::Io`].
     pub fn open(disk: Arc<dyn Disk>, identity: [u8; 16]) -> Result<Snapshots, SnapshotError> {
+        Snapshots::open_kind(disk, identity, "snapshot")
+    }
+
+    /// The same for files of another kind, whose names end with it: one folder may have several kinds.
+    ///
+    /// # Errors
+    /// As [`Snapshots::open`].
+    pub fn open_kind(
+        disk: Arc<dyn Disk>,
+        identity: [u8; 16],
+        kind: &'static str,
+    ) -> Result<Snapshots, SnapshotError> {
         for name in disk.list().map_err(SnapshotError::io("the folder", "list"))? {
-            if name.strip_suffix(TEMPORARY).and_then(snapshot_number).is_some() {
+            let number = |name| snapshot_number(name, kind);
+            if name.strip_suffix(TEMPORARY).and_then(number).is_some() {
                 disk.remove(&name).map_err(SnapshotError::io(&name, "remove"))?;
             }
         }
-        Ok(Snapshots { disk, identity })
+        Ok(Snapshots { disk, identity, kind })
     }
 
     /// The numbers of all snapshots, newest first, whether whole or not.
@@ -141,7 +156,8 @@ impl Snapshots {
     /// [`SnapshotError::Io`].
     pub fn numbers(&self) -> Result<Vec<u64>, SnapshotError> {
         let names = self.disk.list().map_err(SnapshotError::io("the folder", "list"))?;
-        let mut numbers: Vec<u64> = names.iter().filter_map(|name| snapshot_number(name)).collect();
+        let mut numbers: Vec<u64> =
+            names.iter().filter_map(|name| snapshot_number(name, self.kind)).collect();
         numbers.sort_unstable_by(|a, b| b.cmp(a));
         Ok(numbers)
     }
@@ -156,7 +172,9 @@ impl Snapshots {
         metadata: &[u8],
         chunk_bytes: u32,
     ) -> Result<SnapshotWriter, SnapshotError> {
-        SnapshotWriter::create(self.disk.clone(), self.identity, number, metadata, chunk_bytes)
+        let name = self.name(number);
+        let disk = self.disk.clone();
+        SnapshotWriter::create(disk, self.identity, name, number, metadata, chunk_bytes)
     }
 
     /// Begins to receive a snapshot from peers, chunk by chunk, in any order. `info` must come from a certified source.
@@ -164,7 +182,7 @@ impl Snapshots {
     /// # Errors
     /// As [`Snapshots::write`], and [`SnapshotError::Limit`] for the total length.
     pub fn receive(&self, info: SnapshotInfo) -> Result<SnapshotReceiver, SnapshotError> {
-        SnapshotReceiver::create(self.disk.clone(), self.identity, info)
+        SnapshotReceiver::create(self.disk.clone(), self.identity, self.name(info.number), info)
     }
 
     /// Opens snapshot `number`; header, trailer and length are checked, chunks when they are read.
@@ -172,7 +190,7 @@ impl Snapshots {
     /// # Errors
     /// [`SnapshotError::Io`], [`SnapshotError::Foreign`], [`SnapshotError::Damaged`].
     pub fn read(&self, number: u64) -> Result<SnapshotReader, SnapshotError> {
-        SnapshotReader::open(&*self.disk, &self.identity, &snapshot_name(number), number)
+        SnapshotReader::open(&*self.disk, &self.identity, &self.name(number), number)
     }
 
     /// The newest snapshot that is whole: every chunk and the hash are verified, which reads it once.
@@ -192,6 +210,10 @@ impl Snapshots {
         Ok(Newest { reader: None, damaged })
     }
 
+    fn name(&self, number: u64) -> String {
+        snapshot_name(number, self.kind)
+    }
+
     /// Removes all but the `count` newest snapshots, whole or not: call it after one was written or verified.
     ///
     /// # Errors
@@ -200,7 +222,7 @@ impl Snapshots {
         let mut numbers = self.numbers()?;
         let old = numbers.split_off(count.min(numbers.len()));
         for number in &old {
-            let name = snapshot_name(*number);
+            let name = self.name(*number);
             self.disk.remove(&name).map_err(SnapshotError::io(&name, "remove"))?;
         }
         if old.is_empty() {

@@ -6,6 +6,7 @@ use super::message::Offer;
 use super::{Action, Fx, Halt, Replica, SnapshotMeta};
 use crate::block::{BlockId, SharedBlock};
 use crate::client::message::Response;
+use crate::execution::ExecutionError;
 use crate::frame::SharedFrame;
 use crate::protocol::{self, Protocol};
 use crate::state_machine::StateMachine;
@@ -33,7 +34,9 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         }
         if !self.halted {
             let head = self.execution.height();
-            let due = head.0 >= self.snapshot_at.0.saturating_add(self.settings.snapshot_blocks);
+            let due = head.0 >= self.snapshot_at.0.saturating_add(self.settings.snapshot_blocks)
+                || self.snapshot_wanted
+                || self.execution.checkpoint_is_due();
             if due && self.may_replace_snapshot() {
                 self.take_snapshot(&mut fx);
             }
@@ -45,10 +48,6 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     }
 
     fn execute_block(&mut self, block: &SharedBlock, fx: &mut Fx<P::Message>) {
-        if block.height <= self.execution.height() {
-            // Of the state that was kept: what it shows of the newest snapshot was not kept.
-            return self.note_attestation(block, fx);
-        }
         let Some(frames) = self.bodies.remove(&block.id()) else {
             return self.halt(Halt::MissingFrames(block.id()), fx);
         };
@@ -97,12 +96,25 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         }
     }
 
-    /// Whether the newest snapshot was attested, or never will be: later states are shown already.
+    /// Whether the newest snapshot is written, and was attested or never will be: later states are shown already.
     /// Were each replaced before blocks could show it, none would ever be offered, and no log cut.
     fn may_replace_snapshot(&self) -> bool {
         self.snapshot.as_ref().is_none_or(|meta| {
-            self.root_shown > meta.block.height || self.is_attested(meta.block.id())
+            self.is_written(meta)
+                && (self.root_shown > meta.block.height || self.is_attested(meta.block.id()))
         })
+    }
+
+    fn is_written(&self, snapshot: &SnapshotMeta) -> bool {
+        self.snapshot_written >= snapshot.block.height
+    }
+
+    /// Begins a snapshot whether blocks have shown the last one or not; if that is still being written, when it is.
+    pub(super) fn want_snapshot(&mut self, fx: &mut Fx<P::Message>) {
+        self.snapshot_wanted = true;
+        if self.snapshot.as_ref().is_none_or(|meta| self.is_written(meta)) {
+            self.take_snapshot(fx);
+        }
     }
 
     fn is_attested(&self, snapshot: BlockId) -> bool {
@@ -128,12 +140,18 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         }
         recent.reverse();
         let roots = self.execution.latest_roots(SNAPSHOT_ROOTS);
+        let handle = match self.execution.freeze() {
+            Ok(handle) => handle,
+            Err(source) => {
+                let height = block.height;
+                return self.halt(Halt::Execution(ExecutionError::Kept { height, source }), fx);
+            }
+        };
         self.snapshot_at = block.height;
-        self.attesting = None;
+        (self.attesting, self.snapshot_wanted) = (None, false);
         let meta = SnapshotMeta { block, committed, recent, roots };
         self.snapshot = Some(meta.clone());
-        fx.output(Action::WriteSnapshot(Box::new(meta), self.execution.snapshot()));
-        self.execution.renew_base();
+        fx.output(Action::WriteSnapshot(Box::new(meta), handle));
     }
 
     /// If a committed block carries the root of the newest snapshot, that may be offered to peers:

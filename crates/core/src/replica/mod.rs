@@ -79,6 +79,8 @@ pub struct Replica<P: Protocol, S> {
     root_shown: Height,
     /// The height of the last snapshot begun.
     snapshot_at: Height,
+    /// One was asked for, and not begun.
+    snapshot_wanted: bool,
     /// The newest snapshot, which may still be on its way to the disk.
     snapshot: Option<SnapshotMeta>,
     /// The height of the newest snapshot on disk.
@@ -130,6 +132,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             to_execute: VecDeque::new(),
             root_shown: Height(0),
             snapshot_at: Height(0),
+            snapshot_wanted: false,
             snapshot: None,
             snapshot_written: Height(0),
             attesting: None,
@@ -232,7 +235,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             }
             Input::SnapshotWritten(height) => self.on_snapshot_written(height, &mut fx),
             Input::LogBegins(height) => self.log_begins = height,
-            Input::TakeSnapshot => self.take_snapshot(&mut fx),
+            Input::TakeSnapshot => self.want_snapshot(&mut fx),
             Input::Show => self.show(now, &mut fx),
         }
         self.follow_up(now, &mut fx);

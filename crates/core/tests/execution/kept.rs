@@ -1,4 +1,4 @@
-//! What is kept beside a state that outlives the process: a base now and then, a record with each block.
+//! A state that outlives the process: a checkpoint of the application's, and beside it what else belongs to the state.
 
 use std::sync::{Arc, Mutex};
 
@@ -6,34 +6,24 @@ use bytes::Bytes;
 use quorate_core::Digest;
 use quorate_core::Height;
 use quorate_core::View;
-use quorate_core::execution::{Execution, KeptHead, ResumeError};
-use quorate_core::frame::SharedFrame;
+use quorate_core::execution::{Execution, KeptNote, ResumeError, SnapshotError, whole};
 use quorate_core::sessions::Limits;
 use quorate_core::state_machine::{
-    Beside, Committed, Decided, KeepError, Keeper, Replies, RestoreError, Snapshot, StateMachine,
+    Checkpoint, Decided, KeepError, Keeper, Left, Replies, RestoreError, Snapshot, StateMachine,
 };
 
 use crate::fixtures::{GENESIS, Journal, frame, open};
 
-/// What outlives the process.
-#[derive(Clone, Default)]
-struct Held {
-    journal: Journal,
-    note: Option<Vec<u8>>,
-    trail: Vec<Vec<u8>>,
-    begun: Option<Vec<Vec<u8>>>,
-    /// How many trails were turned to.
-    bases: usize,
-    /// What the trail is said to take.
-    trail_bytes: u64,
-    /// The next commit is kept anew.
-    anew: bool,
-}
+/// What outlives the process: a state and its note.
+type Held = Arc<Mutex<Option<(Journal, Vec<u8>)>>>;
 
 /// A journal that is kept.
+#[derive(Default)]
 struct Kept {
     journal: Journal,
-    held: Arc<Mutex<Held>>,
+    held: Held,
+    /// What fails at the next check.
+    broken: Option<KeepError>,
 }
 
 impl StateMachine for Kept {
@@ -63,143 +53,150 @@ impl StateMachine for Kept {
 }
 
 impl Keeper for Kept {
-    fn commit(&mut self, beside: &Beside<'_>) -> Result<Committed, KeepError> {
-        let mut held = self.held.lock().unwrap();
-        held.journal = self.journal.clone();
-        if std::mem::take(&mut held.anew) {
-            return Ok(Committed::Anew);
-        }
-        if beside.begins {
-            held.begun = Some(Vec::new());
-        }
-        for entry in beside.entries.iter().map(|parts| parts.concat()) {
-            held.begun.iter_mut().for_each(|begun| begun.push(entry.clone()));
-            held.trail.push(entry);
-        }
-        if beside.turns {
-            held.trail = held.begun.take().unwrap();
-            held.bases += 1;
-        }
-        held.note = beside.note.map(<[u8]>::to_vec).or(held.note.take());
-        Ok(Committed::Whole { trail_bytes: held.trail_bytes })
+    fn check(&mut self) -> Result<(), KeepError> {
+        self.broken.take().map_or(Ok(()), Err)
     }
 
-    fn note(&self) -> Result<Option<Bytes>, KeepError> {
-        Ok(self.held.lock().unwrap().note.clone().map(Bytes::from))
+    fn is_due(&self) -> bool {
+        false
     }
 
-    fn trail(&self, each: &mut dyn FnMut(&[u8]) -> bool) -> Result<(), KeepError> {
-        self.held.lock().unwrap().trail.iter().all(|entry| each(entry));
+    fn begin_checkpoint(&mut self, note: &[u8]) -> Result<Box<dyn Checkpoint>, KeepError> {
+        self.check()?;
+        let state = (self.journal.clone(), note.to_vec());
+        Ok(Box::new(Moment { state, held: Arc::clone(&self.held) }))
+    }
+
+    fn turn_back(&mut self) -> Result<Option<Left>, KeepError> {
+        let Some(state) = self.held.lock().unwrap().clone() else { return Ok(None) };
+        self.journal = state.0.clone();
+        let note = Bytes::from(state.1.clone());
+        let checkpoint = Box::new(Moment { state, held: Arc::clone(&self.held) });
+        Ok(Some(Left { checkpoint, note }))
+    }
+}
+
+struct Moment {
+    state: (Journal, Vec<u8>),
+    held: Held,
+}
+
+impl Checkpoint for Moment {
+    fn finish(&mut self) -> Result<(), KeepError> {
+        *self.held.lock().unwrap() = Some(self.state.clone());
         Ok(())
     }
 
-    fn turn_back(&mut self) -> Result<bool, KeepError> {
-        self.journal = self.held.lock().unwrap().journal.clone();
-        Ok(true)
+    fn snapshot(&self) -> Result<Box<dyn Snapshot>, KeepError> {
+        Ok(self.state.0.snapshot())
     }
 }
 
-/// A replica's execution, what of it outlives the process, and the blocks executed.
-struct Life {
-    held: Arc<Mutex<Held>>,
-    execution: Execution<Kept>,
-    blocks: Vec<(Digest, Vec<SharedFrame>)>,
+fn gathered(snapshot: &dyn Snapshot) -> Vec<Bytes> {
+    let mut chunks = Vec::new();
+    snapshot.chunks(&mut |chunk| {
+        chunks.push(Bytes::copy_from_slice(chunk));
+        true
+    });
+    chunks
 }
 
-impl Life {
-    fn new() -> Self {
-        let held = Arc::new(Mutex::new(Held::default()));
-        let kept = Kept { journal: Journal::default(), held: Arc::clone(&held) };
-        let execution = Execution::new(kept, Limits::default(), GENESIS).expect("limits of use");
-        let mut life = Self { held, execution, blocks: Vec::new() };
-        life.block(vec![open(1, 1)]);
-        life
+/// An execution behind so many blocks, and what of it outlives the process.
+fn executed(commands: &[&str]) -> (Execution<Kept>, Held) {
+    let kept = Kept::default();
+    let held = Arc::clone(&kept.held);
+    let mut execution = Execution::new(kept, Limits::default(), GENESIS).expect("limits of use");
+    execution.execute(Height(1), View(1), Digest([101; 32]), &[open(1, 1)]).expect("a block");
+    for (at, command) in (2..).zip(commands) {
+        let frames = [frame(1, 1, at - 1, &[command])];
+        execution
+            .execute(Height(at), View(at), Digest([100 + at as u8; 32]), &frames)
+            .expect("a block");
     }
+    (execution, held)
+}
 
-    fn block(&mut self, frames: Vec<SharedFrame>) {
-        let height = Height(self.blocks.len() as u64 + 1);
-        let id = Digest([100 + height.0 as u8; 32]);
-        self.execution.execute(height, View(height.0), id, &frames).expect("a block");
-        self.blocks.push((id, frames));
-    }
-
-    /// A block of one command.
-    fn command(&mut self, command: &str) {
-        let first = self.blocks.len() as u64;
-        self.block(vec![frame(1, 1, first, &[command])]);
-    }
-
-    /// What a process that comes after goes on from.
-    fn resume(&self) -> Result<Execution<Kept>, ResumeError> {
-        let held = Arc::new(Mutex::new(self.held.lock().unwrap().clone()));
-        let mut kept = Kept { journal: Journal::default(), held };
-        kept.turn_back()?;
-        let head = KeptHead::read(&kept)?.expect("a note");
-        let range = head.base.0 as usize..head.height.0 as usize;
-        let blocks: Vec<_> =
-            self.blocks[range].iter().map(|(id, frames)| (*id, frames.as_slice())).collect();
-        Execution::resume(kept, Limits::default(), &head, &blocks)
-    }
+/// What a process that comes after finds.
+fn resume(
+    held: &Held,
+    beside: Vec<Bytes>,
+    expected: Digest,
+) -> Result<Execution<Kept>, ResumeError> {
+    let mut kept = Kept { held: Arc::clone(held), ..Kept::default() };
+    let Left { note, .. } = kept.turn_back().expect("it can be read").expect("a checkpoint");
+    let note = KeptNote::decode(note).expect("a note");
+    Execution::resume(kept, Limits::default(), &note, &mut beside.into_iter(), expected)
 }
 
 #[test]
-fn each_block_can_be_gone_on_from() {
-    let mut life = Life::new();
-    // A reply in several parts among them.
-    for command in ["a", "b", "big 5000000", "c"] {
-        life.command(command);
-        let resumed = life.resume().expect("whole");
-        // The root covers the session table, replies and all.
-        assert_eq!(resumed.state_root(), life.execution.state_root());
-    }
-    assert_eq!(life.held.lock().unwrap().bases, 1);
+fn a_checkpoint_is_gone_on_from_with_what_is_beside_it() {
+    let (mut execution, held) = executed(&["a", "b"]);
+    let root = execution.state_root();
+    let handle = execution.freeze().expect("it is begun");
+    assert!(!handle.is_whole());
+    let beside = gathered(&handle);
+    assert!(held.lock().unwrap().is_none(), "it does not count before it is finished");
+    execution
+        .execute(Height(4), View(4), Digest([104; 32]), &[frame(1, 1, 3, &["c"])])
+        .expect("a block");
+    let later = execution.state_root();
+    let checkpoint = handle.finish().expect("it is finished").expect("a checkpoint");
+
+    let mut resumed = resume(&held, beside.clone(), root).expect("whole");
+    assert_eq!((resumed.height(), resumed.state_root()), (Height(3), root));
+    // What is above it is executed again, and the session knows where it stood.
+    resumed
+        .execute(Height(4), View(4), Digest([104; 32]), &[frame(1, 1, 3, &["c"])])
+        .expect("a block");
+    assert_eq!(resumed.state_root(), later);
+
+    // Together with the application's part it is a snapshot like any other.
+    let mut chunks = Vec::new();
+    let application = checkpoint.snapshot().expect("the newest");
+    whole(beside.clone(), &*application, &mut |chunk| {
+        chunks.push(chunk);
+        true
+    })
+    .expect("a header");
+    let mut chunks = chunks.into_iter();
+    let restored =
+        Execution::restore(Journal::default(), Limits::default(), &mut chunks, root).expect("one");
+    assert_eq!(restored.height(), Height(3));
+    // By itself it is none.
+    let restored =
+        Execution::restore(Journal::default(), Limits::default(), &mut beside.into_iter(), root);
+    assert!(matches!(restored, Err(SnapshotError::Header(_))));
 }
 
 #[test]
-fn a_base_follows_when_the_trail_takes_too_much() {
-    let mut life = Life::new();
-    life.held.lock().unwrap().trail_bytes = 64 << 20;
-    life.command("fits");
-    life.command("fits");
-    assert_eq!(life.held.lock().unwrap().bases, 1);
-    // Though the replies are short: what was changed may be long.
-    life.held.lock().unwrap().trail_bytes = (64 << 20) + 1;
-    life.command("too much");
-    life.command("behind another base");
-    assert_eq!(life.held.lock().unwrap().bases, 2);
-    assert_eq!(life.resume().expect("whole").state_root(), life.execution.state_root());
-}
-
-#[test]
-fn what_is_kept_anew_is_followed_by_a_base() {
-    let mut life = Life::new();
-    life.command("a");
-    life.held.lock().unwrap().anew = true;
-    life.command("anew");
-    assert_eq!(life.held.lock().unwrap().bases, 1);
-    life.command("b");
-    assert_eq!(life.held.lock().unwrap().bases, 2);
-    assert_eq!(life.resume().expect("whole").state_root(), life.execution.state_root());
-}
-
-#[test]
-fn a_trail_that_is_not_whole_is_refused() {
-    let mut life = Life::new();
-    ["a", "b", "c"].iter().for_each(|command| life.command(command));
-    // What is behind the last record is of no account.
-    life.held.lock().unwrap().trail.push(b"of a base that was being written".to_vec());
-    life.resume().expect("whole");
-    let trail = life.held.lock().unwrap().trail.clone();
-    let changed = |change: &dyn Fn(&mut Vec<Vec<u8>>)| {
-        let mut other = trail.clone();
-        change(&mut other);
-        life.held.lock().unwrap().trail = other;
-        life.resume().map(|_| ()).expect_err("it is not whole").to_string()
+fn what_does_not_belong_together_is_refused() {
+    let (mut execution, held) = executed(&["a", "b"]);
+    let root = execution.state_root();
+    let handle = execution.freeze().expect("it is begun");
+    let beside = gathered(&handle);
+    handle.finish().expect("it is finished");
+    let refused = |beside: Vec<Bytes>, root| {
+        resume(&held, beside, root).map(|_| ()).expect_err("it does not fit").to_string()
     };
-    let said = changed(&|trail| trail.truncate(4));
-    assert_eq!(said, "the trail has 4 entries of 6");
-    let said = changed(&|trail| trail[4].truncate(20));
-    assert_eq!(said, "record of the block at height 3: it does not fit the block");
-    let said = changed(&|trail| trail[0].truncate(3));
-    assert!(said.starts_with("the roots of the base: "), "{said}");
+    let (mut other, _) = executed(&["a"]);
+    let others = gathered(&other.freeze().expect("it is begun"));
+    assert_eq!(refused(others, root), "what is beside it is of height 2");
+    let said = refused(beside.clone(), Digest([9; 32]));
+    assert!(said.contains(", and had "), "{said}");
+    assert!(refused(Vec::new(), root).starts_with("header of what is beside it"));
+    assert!(refused(beside[..1].to_vec(), root).starts_with("sessions: "));
+    let snapshot = gathered(&execution.snapshot());
+    assert!(refused(snapshot, root).starts_with("header of what is beside it"));
+}
+
+#[test]
+fn what_fails_is_told_behind_the_block() {
+    let broken = Some(KeepError("the disk is gone".into()));
+    let kept = Kept { broken, ..Kept::default() };
+    let mut execution = Execution::new(kept, Limits::default(), GENESIS).expect("limits of use");
+    let error =
+        execution.execute(Height(1), View(1), Digest([101; 32]), &[open(1, 1)]).expect_err("told");
+    assert_eq!(error.to_string(), "block at height 1: the disk is gone");
+    let again = execution.execute(Height(1), View(1), Digest([101; 32]), &[open(1, 1)]);
+    assert_eq!(again.expect_err("for good"), error);
 }

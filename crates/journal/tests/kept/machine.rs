@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use quorate_app::kv::disk::{Folders, Shelf};
 use quorate_app::kv::{Disk, KeyValue};
+use quorate_core::Height;
 use quorate_journal::{Disks, OpenError, OpenOptions, Opened};
 use quorate_store::disk::{self, Fate, Machine, PowerDisk};
 use quorate_store::lazy_trie::{self, WriteOut};
@@ -63,30 +64,29 @@ impl Site {
         site
     }
 
-    /// A machine with the same on its disks.
-    pub fn copy(&self) -> Self {
-        let machine = Machine::new();
-        let folders = self.folders.0.lock().unwrap();
-        let copies = folders.iter().map(|(number, disk)| (*number, disk.copy(&machine))).collect();
-        Self {
-            log: self.log.copy(&machine),
-            states: self.states.copy(&machine),
-            folders: StateFolders(Arc::new(Mutex::new(copies)), machine.clone()),
-            machine,
-        }
+    pub fn open(&self) -> Result<Opened<KeyValue<Disk>>, OpenError> {
+        let shelf = self.shelf()?;
+        quorate_journal::open(&self.disks(), &owner(), options(), &|| KeyValue::on_disk(&shelf))
     }
 
-    pub fn open(&self) -> Result<Opened<KeyValue<Disk>>, OpenError> {
-        let shelf = Shelf::open(self.folders.clone(), small())?;
-        let disks =
-            Disks { log: Arc::new(self.log.clone()), states: Arc::new(self.states.clone()) };
-        let options = OpenOptions {
-            log: log_options(),
-            durability: Durability::Sync,
-            rejoin: false,
-            sessions: LIMITS,
-        };
-        quorate_journal::open(&disks, &owner(), options, &|| KeyValue::on_disk(&shelf))
+    /// The same for a replica that has its state in memory.
+    pub fn open_in_memory(&self) -> Result<Opened<KeyValue>, OpenError> {
+        quorate_journal::open(&self.disks(), &owner(), options(), &KeyValue::new)
+    }
+
+    /// The state on disk becomes a whole snapshot.
+    pub fn write_whole(&self) -> Result<Option<Height>, OpenError> {
+        let shelf = self.shelf()?;
+        let fresh = || KeyValue::on_disk(&shelf);
+        quorate_journal::write_whole(&self.disks(), &owner(), LIMITS, &fresh)
+    }
+
+    fn shelf(&self) -> Result<Arc<Shelf>, OpenError> {
+        Ok(Shelf::open(self.folders.clone(), small())?)
+    }
+
+    fn disks(&self) -> Disks {
+        Disks { log: Arc::new(self.log.clone()), states: Arc::new(self.states.clone()) }
     }
 
     /// The power fails, if it has not yet, and comes back.
@@ -98,6 +98,15 @@ impl Site {
             disk.lose(fate);
         }
         self.machine.power_on();
+    }
+}
+
+fn options() -> OpenOptions {
+    OpenOptions {
+        log: log_options(),
+        durability: Durability::Sync,
+        rejoin: false,
+        sessions: LIMITS,
     }
 }
 

@@ -1,24 +1,26 @@
-//! What is read from and written to disk beside the log: blocks for peers and executors, snapshots.
+//! What is read from and written to disk beside the log: blocks for peers and executors, snapshots and checkpoints.
 //! One thread, so that a peer that catches up takes no time of the deciding one.
+
+mod transfer;
 
 use std::collections::BTreeSet;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bytes::Bytes;
 use quorate_core::client::message::{MAX_REPLY_BYTES, Response};
 use quorate_core::execution::SnapshotHandle;
 use quorate_core::replica::SnapshotMeta;
 use quorate_core::replica::message::{FullBlock, MAX_BLOCKS_SENT, Offer, PeerMessage};
+use quorate_core::state_machine::Checkpoint;
 use quorate_core::wire::Encode;
 use quorate_core::{Height, ReplicaId};
 use quorate_journal::{BlockIndex, States};
-use quorate_store::snapshot::SnapshotError;
 
 use super::inbox::{Answer, Outside};
 use super::links::Links;
 use super::metrics::Metrics;
 use crate::transport::{ClientListener, ConnectionId};
+use transfer::{Checkpoints, Transfer};
 
 /// Tasks that may wait: more than askers can have, so that what is to be written finds room.
 const TASKS: usize = 1024;
@@ -49,8 +51,8 @@ pub enum Task {
         /// Which chunk.
         chunk: u32,
     },
-    /// A snapshot to write.
-    Snapshot(Box<SnapshotMeta>, SnapshotHandle),
+    /// A snapshot to write, or a checkpoint to finish.
+    Snapshot(Box<SnapshotMeta>, Box<SnapshotHandle>),
     /// An offer to keep: replicas that are behind can be helped with its snapshot from now on.
     Offer(Box<Offer>),
     /// Decided blocks for an executor.
@@ -62,6 +64,8 @@ pub enum Task {
         /// About so many bytes.
         budget_bytes: u32,
     },
+    /// Nothing follows.
+    End,
 }
 
 /// The way to the archive's thread.
@@ -84,7 +88,7 @@ impl Task {
         match self {
             Self::Chain { to, .. } | Self::Chunk { to, .. } => Some(Asker::Peer(*to)),
             Self::Pull { connection, .. } => Some(Asker::Client(*connection)),
-            Self::Snapshot(..) | Self::Offer(_) => None,
+            Self::Snapshot(..) | Self::Offer(_) | Self::End => None,
         }
     }
 }
@@ -145,18 +149,25 @@ impl Archive {
 }
 
 impl Shelf {
-    /// Works until nobody can ask any more.
-    pub fn run(&self, archive: &Archive, queue: &Receiver<Task>) {
-        let mut open: Option<OpenSnapshot> = None;
+    /// Works until nothing follows. `checkpoint` is the one that the state was recovered from, if it was one.
+    pub fn run(
+        &self,
+        archive: &Archive,
+        queue: &Receiver<Task>,
+        checkpoint: Option<(Height, Box<dyn Checkpoint>)>,
+    ) {
+        let mut open: Option<Transfer> = None;
+        let mut checkpoints = Checkpoints::new(checkpoint);
         while let Ok(task) = queue.recv() {
             match task {
+                Task::End => return,
                 Task::Chain { to, above, through, budget_bytes, tail } => {
                     let message = self.chain(above, through, budget_bytes, &tail);
                     archive.done(Asker::Peer(to));
                     self.send("chain", to, message);
                 }
                 Task::Chunk { to, height, chunk } => {
-                    let message = self.chunk(&mut open, height, chunk);
+                    let message = self.chunk(&mut open, &mut checkpoints, height, chunk);
                     archive.done(Asker::Peer(to));
                     self.send("chunk", to, message);
                 }
@@ -168,8 +179,12 @@ impl Shelf {
                 }
                 Task::Snapshot(meta, handle) => {
                     let height = meta.block.height;
-                    let answer = match self.states.write(&meta, &handle) {
-                        Ok(()) => Answer::SnapshotWritten(height),
+                    checkpoints.will_change();
+                    let answer = match self.states.write(&meta, *handle) {
+                        Ok(checkpoint) => {
+                            checkpoints.finished(height, checkpoint);
+                            Answer::SnapshotWritten(height)
+                        }
                         Err(error) => Answer::Fail(format!("snapshot at height {height}: {error}")),
                     };
                     if !self.outside.answer(answer) {
@@ -179,7 +194,10 @@ impl Shelf {
                 Task::Offer(offer) => {
                     let height = offer.block.height;
                     let answer = match self.states.keep_offer(&offer) {
-                        Ok(()) => Answer::OfferKept(height),
+                        Ok(()) => {
+                            checkpoints.offered(height);
+                            Answer::OfferKept(height)
+                        }
                         Err(error) => Answer::Fail(format!("offer at height {height}: {error}")),
                     };
                     if !self.outside.answer(answer) {
@@ -220,13 +238,14 @@ impl Shelf {
 
     fn chunk(
         &self,
-        open: &mut Option<OpenSnapshot>,
+        open: &mut Option<Transfer>,
+        checkpoints: &mut Checkpoints,
         height: Height,
         chunk: u32,
     ) -> Option<Vec<u8>> {
         if open.as_ref().is_none_or(|snapshot| snapshot.height != height) {
             // A peer that asks for what is not there leaves the open one to the others.
-            *open = Some(OpenSnapshot::read(&self.states, height).ok()?);
+            *open = Some(Transfer::begin(&self.states, checkpoints, height)?);
         }
         let (bytes, last) = open.as_ref()?.chunk(chunk)?;
         if last {
@@ -259,24 +278,6 @@ impl Shelf {
             }
         }
         Response::Blocks { from, blocks }
-    }
-}
-
-/// A snapshot being sent to a peer.
-struct OpenSnapshot {
-    height: Height,
-    chunks: Vec<Bytes>,
-}
-
-impl OpenSnapshot {
-    fn read(states: &States, height: Height) -> Result<Self, SnapshotError> {
-        Ok(Self { height, chunks: states.chunks(height)? })
-    }
-
-    fn chunk(&self, index: u32) -> Option<(Bytes, bool)> {
-        let index = index as usize;
-        let last = index + 1 == self.chunks.len();
-        Some((self.chunks.get(index)?.clone(), last))
     }
 }
 

@@ -3,8 +3,8 @@
 //! ```text
 //! data/lock                    one process at a time
 //! data/wal/…                   blocks and the safety record (quorate-store's log)
-//! data/snapshots/…             the replicated state at some heights
-//! data/state/…                 the newest state, if it is on disk; made again if it is gone
+//! data/snapshots/…             the replicated state at some heights; if it is on disk, what is beside it
+//! data/state/…                 the state, if it is on disk
 //! ```
 //!
 //! The log is begun once, by [`create`], when the replica's home is made; [`open`] never begins
@@ -14,7 +14,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use quorate_app::kv::KeyValue;
 use quorate_app::kv::disk::{FileFolders, Shelf};
+use quorate_core::Height;
 use quorate_core::execution::SnapshotError as StateError;
 use quorate_core::sessions;
 use quorate_core::state_machine::{KeepError, StateMachine};
@@ -153,6 +155,33 @@ pub fn state_shelf(folder: &Path) -> Result<Arc<Shelf>, DataError> {
     Ok(Shelf::open(folders, lazy_trie::Options::default())?)
 }
 
+/// The state was on disk and is to be in memory: what is newer in the state's folder than the newest snapshot becomes one; then the folder goes.
+/// The height, if there was something.
+///
+/// # Errors
+/// [`DataError`], with the remedy; both are as they were.
+pub fn bring_into_memory(
+    folder: &Path,
+    owner: &Owner,
+    sessions: sessions::Limits,
+) -> Result<Option<Height>, DataError> {
+    let (wal, shelf, state) = (folder.join("wal"), folder.join("snapshots"), folder.join("state"));
+    if is_blank(&state) {
+        return Ok(None);
+    }
+    let _lock = FolderLock::acquire(folder)?;
+    let disks = Disks { log: Arc::new(make(&wal)?), states: Arc::new(make(&shelf)?) };
+    let written = {
+        let kept = state_shelf(folder)?;
+        quorate_journal::write_whole(&disks, owner, sessions, &|| KeyValue::on_disk(&kept))
+            .map_err(|error| placed(error, wal, shelf))?
+    };
+    if written.is_some() {
+        std::fs::remove_dir_all(&state).map_err(|source| DataError::Io { path: state, source })?;
+    }
+    Ok(written)
+}
+
 /// Begins the data folder of a replica that never ran.
 ///
 /// # Errors
@@ -246,6 +275,8 @@ fn placed(error: OpenError, wal: PathBuf, shelf: PathBuf) -> DataError {
         }
         OpenError::State(source) => DataError::State { folder: shelf, source },
         OpenError::Kept(source) => DataError::Kept(source),
-        OpenError::Description(_) | OpenError::Limits(_) => unfit(shelf, error.to_string()),
+        OpenError::Description(_) | OpenError::Limits(_) | OpenError::Write(_) => {
+            unfit(shelf, error.to_string())
+        }
     }
 }

@@ -293,6 +293,9 @@ where
         tracing::info!(seconds = self.reach.metrics.profile.seconds(), "where the time went");
         self.reach.verifier.close();
         self.reach.links.close();
+        // Nobody takes answers any more, so that the archive cannot wait for that.
+        drop(self.inbox);
+        self.reach.archive.write(Task::End);
         end
     }
 }
@@ -392,7 +395,9 @@ impl<M: quorate_core::wire::Encode + std::fmt::Debug> drive::World<M> for Reach 
             Action::ServeChunk { to, height, chunk } => {
                 self.archive.ask(Task::Chunk { to, height, chunk });
             }
-            Action::WriteSnapshot(meta, handle) => self.archive.write(Task::Snapshot(meta, handle)),
+            Action::WriteSnapshot(meta, handle) => {
+                self.archive.write(Task::Snapshot(meta, Box::new(handle)));
+            }
             Action::Offered(offer) => self.archive.write(Task::Offer(offer)),
             Action::Event(event) => {
                 self.follower.note(&event);

@@ -125,6 +125,7 @@ pub enum StartError {
 pub struct Running {
     outside: Outside,
     decider: JoinHandle<End>,
+    archived: JoinHandle<()>,
     metrics: Arc<Metrics>,
     counters: Arc<Counters>,
     peers: Arc<Peers>,
@@ -160,7 +161,8 @@ impl Setup {
         let mut data = data::open(&self.data, &owner, options, &fresh)?;
         let notes = std::mem::take(&mut data.opened.notes);
         let (opened, lock) = data.into_parts();
-        let Opened { journal, states, execution, recovery, .. } = opened;
+        let Opened { journal, states, execution, checkpoint, recovery, .. } = opened;
+        let checkpoint = checkpoint.map(|checkpoint| (execution.height(), checkpoint));
 
         let facts = self.protocol.rules.facts();
         let domain = owner.domain.clone();
@@ -255,13 +257,16 @@ impl Setup {
             None => Input::Rejoin(nonce()?),
         };
         let busy = archive.clone();
-        spawn("archive", outside.guard("archive", move || shelf.run(&busy, &tasks)))?;
+        let archived = spawn(
+            "archive",
+            outside.guard("archive", move || shelf.run(&busy, &tasks, checkpoint)),
+        )?;
         spawn("requests", outside.guard("requests", move || stage.run(client_events)))?;
         let decider = spawn("decide", move || {
             let _locked = lock;
             decider.run(first)
         })?;
-        Ok(Running { outside, decider, metrics, counters, peers, notes })
+        Ok(Running { outside, decider, archived, metrics, counters, peers, notes })
     }
 }
 
@@ -317,8 +322,11 @@ impl Running {
     /// Waits until it has ended, and says why. Blocks.
     #[must_use]
     pub fn join(self) -> End {
-        self.decider
-            .join()
-            .unwrap_or_else(|_| End::Storage("the deciding thread panicked; see above".to_owned()))
+        let Ok(end) = self.decider.join() else {
+            return End::Storage("the deciding thread panicked; see above".to_owned());
+        };
+        // What was being written is then, and the state's folder is free for whoever comes next.
+        let _ = self.archived.join();
+        end
     }
 }

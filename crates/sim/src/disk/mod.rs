@@ -27,7 +27,6 @@ use quorate_core::wire::Decode as _;
 use quorate_core::{Height, sessions};
 use quorate_journal::{Disks, Journal, OpenError, OpenOptions, Owner, States, StatesError};
 use quorate_store::disk::{Disk as _, Fired, Machine, PowerDisk};
-use quorate_store::snapshot::SnapshotError;
 use quorate_store::wal::{self, Durability};
 
 use super::app::Register;
@@ -215,8 +214,8 @@ impl Disk {
     pub(crate) fn write_snapshot(
         &mut self,
         meta: &SnapshotMeta,
-        handle: &SnapshotHandle,
-    ) -> Result<(), SnapshotError> {
+        handle: SnapshotHandle,
+    ) -> Result<(), StatesError> {
         let Some(open) = &self.open else { return Ok(()) };
         open.states.write(meta, handle)?;
         self.promises.has_snapshot(meta.block.height);

@@ -25,13 +25,6 @@ pub(crate) fn cause_of(error: &wal::Error) -> Option<ErrorKind> {
     }
 }
 
-fn cause_of_snapshot(error: &SnapshotError) -> Option<ErrorKind> {
-    match error {
-        SnapshotError::Io { source, .. } => Some(source.kind()),
-        _ => None,
-    }
-}
-
 impl Cluster {
     pub(crate) fn begin_snapshot(
         &mut self,
@@ -49,10 +42,10 @@ impl Cluster {
         let place = &mut self.slots[slot];
         let written = place.writing.take_if(|(meta, _)| meta.block.height == height);
         let Some((meta, handle)) = written else { return };
-        match place.disk.write_snapshot(&meta, &handle) {
+        match place.disk.write_snapshot(&meta, handle) {
             Ok(()) => self.turn(slot, Input::SnapshotWritten(height)),
             Err(error) => {
-                self.storage_failed(slot, cause_of_snapshot(&error), &error.to_string());
+                self.storage_failed(slot, cause_of_states(&error), &error.to_string());
             }
         }
     }
@@ -82,6 +75,7 @@ impl Cluster {
 fn cause_of_states(error: &StatesError) -> Option<ErrorKind> {
     match error {
         StatesError::Offer(error) => Some(error.kind()),
-        StatesError::Snapshot(error) => cause_of_snapshot(error),
+        StatesError::Snapshot(SnapshotError::Io { source, .. }) => Some(source.kind()),
+        StatesError::Snapshot(_) | StatesError::Checkpoint(_) => None,
     }
 }

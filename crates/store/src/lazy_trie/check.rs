@@ -1,6 +1,7 @@
 //! Reading everything, and comparing the tree with what the space takes to be in use.
 
 use super::bucket::Bucket;
+use super::checkpoint::Pause;
 use super::digests::verify::Survey;
 use super::entry::{Address, Entry, Kind};
 use super::error::Error;
@@ -67,7 +68,7 @@ impl Store {
     /// [`Error::TooManySnapshots`]; as [`Store::provable_snapshot`]. Damage is told in the result.
     pub fn check(&self) -> Result<Checked, Error> {
         // A checkpoint has slots in hand that no list names.
-        let _none = lock(&self.shared.checkpointing);
+        let _none = Pause::new(&self.shared);
         // The log's lock keeps other batches from being published, the writer's from being made.
         let mut log = lock(&self.shared.log);
         let mut writer = lock(&self.shared.writer);

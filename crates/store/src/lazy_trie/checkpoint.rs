@@ -1,12 +1,12 @@
-//! Checkpoints: by the thread of the store, or by the writer.
+//! Checkpoints: by the thread of the store, by the writer, or begun by the owner and finished elsewhere.
 
 use super::batch::CHECKPOINT;
 use super::capture::{Capture, Written};
 use super::entry::Address;
 use super::error::Error;
 use super::head::{Head, HeadFile, LOG_TO_BEGIN};
-use super::store::{Shared, lock};
-use super::trail::Trails;
+use super::snapshot::{Held, Snapshot};
+use super::store::{Shared, Store, lock};
 use super::writer::Writer;
 use crate::disk::{Disk, DiskFile};
 use crate::wal::{Durability, Position};
@@ -18,18 +18,121 @@ use std::sync::{Arc, PoisonError};
 /// # Errors
 /// [`Error::Io`], [`Error::Log`], [`Error::LimitReached`], after which nothing is written any more; [`Error::Stopped`].
 pub(super) fn run(shared: &Shared) -> Result<(), Error> {
-    let _one = lock(&shared.checkpointing);
+    claim(shared);
     shared.wanted.store(false, Ordering::Release);
-    let result = make(shared);
+    end(shared, begin(shared).and_then(|begun| finish(shared, begun)))
+}
+
+/// Waits for the one that is under way, if there is one; none but the caller's is from now on.
+fn claim(shared: &Shared) {
+    let mut signal = lock(&shared.signal);
+    while signal.under_way {
+        signal = shared.signalled.wait(signal).unwrap_or_else(PoisonError::into_inner);
+    }
+    signal.under_way = true;
+}
+
+/// No checkpoint is under way until it is dropped.
+pub(super) struct Pause<'a>(&'a Shared);
+
+impl<'a> Pause<'a> {
+    pub(super) fn new(shared: &'a Shared) -> Pause<'a> {
+        claim(shared);
+        Pause(shared)
+    }
+}
+
+impl Drop for Pause<'_> {
+    fn drop(&mut self) {
+        lock(&self.0.signal).under_way = false;
+        self.0.signalled.notify_all();
+    }
+}
+
+/// Tells all that wait that the one under way has ended.
+fn end<T>(shared: &Shared, result: Result<T, Error>) -> Result<T, Error> {
     if let Err(error) = &result {
         shared.stop(error);
     }
     let mut signal = lock(&shared.signal);
+    signal.under_way = false;
     signal.ended += 1;
     signal.failed |= result.is_err();
     drop(signal);
     shared.signalled.notify_all();
     result
+}
+
+/// A checkpoint that was begun: which commit it is of is decided. It counts once it is [finished](Self::finish), and there is no other meanwhile. If it is dropped
+/// before that, the store writes nothing any more.
+#[must_use]
+pub struct Checkpoint {
+    store: Arc<Store>,
+    begun: Option<Begun>,
+}
+
+impl Store {
+    /// Writes out all that is not yet in the space, so that the next start has nothing to replay.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::Log`], [`Error::LimitReached`], [`Error::Stopped`].
+    pub fn checkpoint(&self) -> Result<(), Error> {
+        run(&self.shared)
+    }
+
+    /// Begins a checkpoint of the last commit, to be finished by another thread while commits go on. Waits for the one under way, if there is one.
+    ///
+    /// # Errors
+    /// As [`Store::checkpoint`].
+    pub fn begin_checkpoint(self: &Arc<Self>) -> Result<Checkpoint, Error> {
+        claim(&self.shared);
+        match begin(&self.shared) {
+            Ok(begun) => Ok(Checkpoint { store: Arc::clone(self), begun: Some(begun) }),
+            Err(error) => end(&self.shared, Err(error)),
+        }
+    }
+
+    /// Whether it is time for a checkpoint, where that is for the owner to say ([`Options::log_commits`](super::Options::log_commits)).
+    #[must_use]
+    pub fn checkpoint_is_due(&self) -> bool {
+        let shared = &self.shared;
+        shared.changed_bytes.load(Ordering::Relaxed) >= shared.options.checkpoint_bytes
+            || shared.shadow_bytes.load(Ordering::Relaxed) >= shared.options.write_buffer_bytes / 2
+    }
+
+    /// A view of the last checkpoint that counts: what would be found after a crash, but for the log. What it holds is there as long as it counts, whatever
+    /// was committed since; it is kept longer while the view is.
+    ///
+    /// # Errors
+    /// As [`Store::snapshot`].
+    pub fn checkpointed(self: &Arc<Self>) -> Result<Snapshot<'static>, Error> {
+        // Another counts, and slots of this one are given back, under both locks.
+        let log = lock(&self.shared.log);
+        let _writer = lock(&self.shared.writer);
+        Snapshot::checkpointed(Held::Shared(Arc::clone(self)), &log.head)
+    }
+}
+
+impl Checkpoint {
+    /// Makes it durable.
+    ///
+    /// # Errors
+    /// As [`Store::checkpoint`].
+    pub fn finish(mut self) -> Result<(), Error> {
+        let begun = self.begun.take();
+        let shared = &self.store.shared;
+        end(shared, begun.map_or(Ok(()), |begun| finish(shared, begun)))
+    }
+}
+
+impl Drop for Checkpoint {
+    fn drop(&mut self) {
+        if self.begun.take().is_some() {
+            let reason = "a checkpoint was begun and not finished".to_owned();
+            // Who writes is told by the next call.
+            let _ = end::<()>(&self.store.shared, Err(Error::Stopped { reason }));
+        }
+    }
 }
 
 /// What a checkpoint begins with.
@@ -42,8 +145,8 @@ struct Begun {
     disk: Arc<dyn Disk>,
 }
 
-fn make(shared: &Shared) -> Result<(), Error> {
-    let Begun { mut capture, mut head, head_file, log_file, disk } = begin(shared)?;
+fn finish(shared: &Shared, begun: Begun) -> Result<(), Error> {
+    let Begun { mut capture, mut head, head_file, log_file, disk } = begun;
     // The checkpoint must not know more than the log. Most of the log is written here, beside writers, and then what they add meanwhile: they wait for the rest.
     for _ in 0..2 {
         log_file.sync_data().map_err(Error::io("the log", "sync"))?;
@@ -59,8 +162,7 @@ fn make(shared: &Shared) -> Result<(), Error> {
     head_file.write(&head)?;
     let mut log = lock(&shared.log);
     log.head = head;
-    let needed = head.log_position.min(log.trails.from()).min(head.keeps_from());
-    log.log.retire_before(Position(needed))?;
+    log.log.retire_before(Position(head.log_position))?;
     shared.log_from.store(head.log_position, Ordering::Relaxed);
     let mut writer = shared.writer()?;
     let next = writer.version + 1;
@@ -84,8 +186,8 @@ fn begin(shared: &Shared) -> Result<Begun, Error> {
     log.log.commit(None, Durability::Os)?;
     let old_ledger = (log.head.ledger_bytes > 0).then_some(Address(log.head.ledger_address));
     let capture = writer.space.capture(old_ledger)?;
-    let trail = log.trails.counts;
-    let head = Head { trail, ..next_head(&log.head, &writer, capture.region_count(), position) };
+    shared.changed_bytes.store(0, Ordering::Relaxed);
+    let head = next_head(&log.head, &writer, capture.region_count(), position);
     let log_file = log.log.active_file();
     let (head_file, disk) = (log.head_file.clone(), Arc::clone(&writer.space.disk));
     Ok(Begun { capture, head, head_file, log_file, disk })
@@ -108,11 +210,6 @@ fn next_head(last: &Head, writer: &Writer, regions: usize, position: Position) -
 }
 
 impl Head {
-    /// The log below is not needed by who begins with this checkpoint.
-    fn keeps_from(&self) -> u64 {
-        Trails::recovered(self.trail).from().min(self.log_position)
-    }
-
     fn enter(&mut self, written: &Written) {
         self.ledger_address = written.ledger_address.0;
         self.ledger_bytes = written.ledger_bytes;

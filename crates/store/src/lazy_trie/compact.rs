@@ -52,7 +52,7 @@ impl Store {
     /// store closed. Whenever it is interrupted, the folder holds one whole store with all items.
     ///
     /// # Errors
-    /// As [`Store::open`]; [`Error::Missing`] if there is no store; [`Error::HasTrail`]; [`Error::Damaged`] if an item cannot be read. The old store is then as it was, unless the
+    /// As [`Store::open`]; [`Error::Missing`] if there is no store; [`Error::Damaged`] if an item cannot be read. The old store is then as it was, unless the
     /// error is of renaming or of syncing the folder: then opening it finds out which of the two is there.
     pub fn compact(folder: impl AsRef<Path>, options: Options) -> Result<Compacted, Error> {
         let folder = folder.as_ref();
@@ -76,10 +76,6 @@ impl Store {
         }
         let bytes_before = size(&*disk)?;
         let (old, recovered) = Store::open_on(Arc::clone(&disk), options.clone())?;
-        if old.has_trail() {
-            // It is in the log, which goes.
-            return Err(Error::HasTrail);
-        }
         let beside: Arc<dyn Disk> = Arc::new(Beside(Arc::clone(&disk)));
         let made = rewrite(&old, &beside, options);
         drop(old);

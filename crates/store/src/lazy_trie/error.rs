@@ -109,11 +109,6 @@ pub enum Error {
         /// How many there may be.
         limit: usize,
     },
-    /// A store with a trail cannot be rewritten without its log.
-    #[error(
-        "the log of this store has a trail, which its owner needs after a restart, and compacting would remove the log: copy the items into a new store instead"
-    )]
-    HasTrail,
     /// An earlier write failed; the store only reads.
     #[error("the store stopped writing at an earlier error and must be opened again: {reason}")]
     Stopped {

@@ -6,8 +6,7 @@
 //!           | 40 hash u32 = 1 (BLAKE3), 2 (the same, authenticated), 3 (with digests of values by their owner) | 44 CRC-32C of bytes 0..44
 //! page 1, 2 0 CRC-32C of identity ‖ bytes 4..104 | 4 regions u32 | 8 number u64, the higher counts | 16 version u64
 //!           | 24 root entry u64 (authenticated: of the digest tree) | 32 items u64 | 40 bytes of keys u64 | 48 of values u64 | 56 log generation u64
-//!           | 64 log position u64 | 72 ledger: address u64 | 80 length u64 | 88 CRC-32C u32 | 92 trail: log position u64
-//!           | 100 zero [4]
+//!           | 64 log position u64 | 72 ledger: address u64 | 80 length u64 | 88 CRC-32C u32 | 92 zero [12]
 //! ```
 //! A log position of all ones: the log of this generation is still to be begun. The identity of the log is that of the store with the generation added to its last eight bytes.
 
@@ -52,8 +51,6 @@ pub(super) struct Head {
     pub(super) ledger_address: u64,
     pub(super) ledger_bytes: u64,
     pub(super) ledger_checksum: u32,
-    /// Where the trail that counts begins in the log; 0: there is none.
-    pub(super) trail: u64,
 }
 
 /// The file.
@@ -84,7 +81,6 @@ impl Head {
         ];
         fields.iter().for_each(|field| bytes.extend_from_slice(&field.to_le_bytes()));
         bytes.extend_from_slice(&self.ledger_checksum.to_le_bytes());
-        bytes.extend_from_slice(&self.trail.to_le_bytes());
         bytes.resize(FIELDS_BYTES, 0);
         let checksum = checksum(identity, &bytes);
         bytes.splice(..4, checksum.to_le_bytes());
@@ -106,9 +102,6 @@ impl Head {
         if self.ledger_address >= 1 << ADDRESS_BITS {
             return Some("the address of the ledger");
         }
-        if self.trail > 0 && (self.trail > self.log_position || self.log_position == LOG_TO_BEGIN) {
-            return Some("the place of the trail in the log");
-        }
         (self.regions == 0 && self.ledger_bytes > 0).then_some("a ledger without a region")
     }
 
@@ -129,7 +122,6 @@ impl Head {
             ledger_address: u64_at(bytes, 72)?,
             ledger_bytes: u64_at(bytes, 80)?,
             ledger_checksum: u32_at(bytes, 88)?,
-            trail: u64_at(bytes, 92)?,
         })
     }
 }

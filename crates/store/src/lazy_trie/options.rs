@@ -62,6 +62,10 @@ pub struct Options {
     pub write_buffer_bytes: u64,
     /// A checkpoint begins when the log since the last one has this many bytes; at four times as many writers wait for it.
     pub checkpoint_bytes: u64,
+    /// A commit is a record of the log. Without, what was committed since the last checkpoint is gone after a crash; a checkpoint is begun by the store's owner alone
+    /// ([`Store::begin_checkpoint`](super::Store::begin_checkpoint)), and [due](super::Store::checkpoint_is_due) when changes of `checkpoint_bytes` were committed since the last, or
+    /// half of the write buffer is used up: for who has the changes in a log of its own. May be another each time the store is opened.
+    pub log_commits: bool,
     /// Length of a log segment in bytes.
     pub segment_bytes: u64,
     /// The log is written through memory where the disk can, so that a commit that is not synced costs no call of the system; its segments are
@@ -102,6 +106,7 @@ impl Default for Options {
             bucket_items: 64,
             write_buffer_bytes: 256 << 20,
             checkpoint_bytes: 32 << 20,
+            log_commits: true,
             segment_bytes: 64 << 20,
             log_through_memory: true,
             slab_bytes: 64 << 10,

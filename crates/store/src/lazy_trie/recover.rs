@@ -1,6 +1,6 @@
 //! From the last checkpoint to the last commit: what the log has, or what can be read of it.
 
-use super::batch::{CHECKPOINT, FIRST, LAST, MIDDLE, Stray, WHOLE};
+use super::batch::{CHECKPOINT, FIRST, LAST, MIDDLE, WHOLE};
 use super::checkpoint;
 use super::error::Error;
 use super::head::{HEAD_NAME, Head, HeadFile, LOG_TO_BEGIN, log_identity};
@@ -8,7 +8,6 @@ use super::memory::Memory;
 use super::open::{Recovered, open_space};
 use super::options::{Options, Recovery, WriteOut};
 use super::store::LogSide;
-use super::trail::Trails;
 use super::writer::{Totals, Writer, hashed};
 use crate::disk::Disk;
 use crate::wal::{self, Durability, Log, Position, Preparation};
@@ -36,12 +35,10 @@ pub(super) fn recover(
     let opened = open_log(disk, options, &head_file, &mut head)
         .and_then(|log| Ok((replay(&log, &head, &mut writer)?, log)));
     let error = match opened {
-        Ok(((batches, trail), log)) => {
+        Ok((batches, log)) => {
             recovered.replayed_batches = batches;
             let settled = writer.version;
-            let mut log = LogSide::new(log, head_file, head, settled);
-            log.trails = Trails::recovered(trail);
-            return Ok(Start { memory, writer, log });
+            return Ok(Start { memory, writer, log: LogSide::new(log, head_file, head, settled) });
         }
         Err(error) => error,
     };
@@ -50,8 +47,7 @@ pub(super) fn recover(
     }
     drop((memory, writer));
     let (memory, mut writer) = open_writer(disk, options, &head_file, &head)?;
-    // A trail goes with its log.
-    (recovered.replayed_batches, _) = salvage(&**disk, &head_file, &head, &mut writer)?;
+    recovered.replayed_batches = salvage(&**disk, &head_file, &head, &mut writer)?;
     recovered.lost = Some(error.to_string());
     let mut head = checkpoint::without_log(&mut writer, &head_file, &head)?;
     let log = open_log(disk, options, &head_file, &mut head)?;
@@ -125,9 +121,9 @@ fn open_log(
     Ok(Log::open(Arc::clone(disk), log_options)?.0)
 }
 
-/// Applies the batches of the log beyond a checkpoint; how many, and where the trail begins.
-fn replay(log: &Log, head: &Head, writer: &mut Writer) -> Result<(u64, u64), Error> {
-    let mut replay = Replay { head, writer, parts: None, batches: 0, trail: head.trail };
+/// Applies the batches of the log beyond a checkpoint; how many.
+fn replay(log: &Log, head: &Head, writer: &mut Writer) -> Result<u64, Error> {
+    let mut replay = Replay { head, writer, parts: None, batches: 0 };
     let from = Position(head.log_position);
     match log.replay(from, |position, kind, payload| replay.record(position, kind, payload)) {
         Err(Error::Log(wal::Error::Retired { position, .. })) => Err(Error::Damaged {
@@ -146,10 +142,10 @@ fn salvage(
     head_file: &HeadFile,
     head: &Head,
     writer: &mut Writer,
-) -> Result<(u64, u64), Error> {
+) -> Result<u64, Error> {
     let identity = log_identity(&head_file.geometry.identity, head.log_generation);
     let from = Position(head.log_position);
-    let mut replay = Replay { head, writer, parts: None, batches: 0, trail: head.trail };
+    let mut replay = Replay { head, writer, parts: None, batches: 0 };
     let mut going = true;
     let mut failed = None;
     wal::salvage(disk, &identity, from, |record| {
@@ -176,8 +172,6 @@ struct Replay<'a> {
     /// The parts of a batch so far.
     parts: Option<(Position, Vec<u8>)>,
     batches: u64,
-    /// Where the trail that counts begins.
-    trail: u64,
 }
 
 impl Replay<'_> {
@@ -223,14 +217,6 @@ impl Replay<'_> {
         if version != self.writer.version + 1 {
             return Err(unknown(position));
         }
-        for stray in Stray::of(changes) {
-            if let Stray::Turn(begins) = stray.map_err(|_| unknown(position))? {
-                if begins > position.0 {
-                    return Err(unknown(position));
-                }
-                self.trail = if begins == 0 { position.0 } else { begins };
-            }
-        }
         let changes = hashed(changes, self.writer.hashing).map_err(|_| unknown(position))?;
         // The nodes of all batches have one version, so that they are changed in place: nobody reads yet.
         self.writer.replay(self.head.version + 1, version, &changes)?;
@@ -238,10 +224,10 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// How many batches there were, all that they changed being done, and where the trail begins.
-    fn end(self) -> Result<(u64, u64), Error> {
+    /// How many batches there were, all that they changed being done.
+    fn end(self) -> Result<u64, Error> {
         self.writer.end_replay()?;
-        Ok((self.batches, self.trail))
+        Ok(self.batches)
     }
 }
 
@@ -253,7 +239,7 @@ fn newest_head_lost() -> Error {
     }
 }
 
-pub(super) fn unknown(position: Position) -> Error {
+fn unknown(position: Position) -> Error {
     Error::Damaged {
         file: LOG_NAME.to_string(),
         offset: position.0,

@@ -6,6 +6,7 @@ use super::digests;
 use super::entry::{Address, Entry, Kind};
 use super::error::Error;
 use super::hash::Hash;
+use super::head::Head;
 use super::item::{self, Item, Name};
 use super::memory::View;
 use super::node::{self, Node};
@@ -74,6 +75,12 @@ impl<'s> Snapshot<'s> {
             place.ok_or(Error::TooManySnapshots { limit: READERS })?,
             root,
         )
+    }
+
+    /// Of the checkpoint that counts; it cannot cease to before this returns.
+    pub(super) fn checkpointed(held: Held<'s>, head: &Head) -> Result<Snapshot<'s>, Error> {
+        let place = held.readers.enter_at(hint(), head.version);
+        Snapshot::of(held, place.ok_or(Error::TooManySnapshots { limit: READERS })?, head.root)
     }
 
     fn of(held: Held<'s>, place: usize, shown: u64) -> Result<Snapshot<'s>, Error> {

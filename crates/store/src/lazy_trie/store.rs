@@ -1,7 +1,7 @@
 //! The store: readers beside one writer, each commit in the log before anybody sees it.
 
 use super::batch::{Batch, Change, FIRST, LAST, MIDDLE, WHOLE};
-use super::batch::{check_lengths, encode, encode_turn};
+use super::batch::{check_lengths, encode};
 use super::checkpoint;
 use super::error::Error;
 use super::hash::Hash;
@@ -11,12 +11,11 @@ use super::memory::Memory;
 use super::options::{Options, WriteOut};
 use super::readers::Readers;
 use super::snapshot::{Held, Snapshot};
-use super::trail::Trails;
 use super::versions::Versions;
 use super::writer::{Hashed, Pending, Writer, hashed};
 use crate::lock::FolderLock;
 use crate::merkle::Digest;
-use crate::wal::{Durability, Log, Position};
+use crate::wal::{Durability, Log};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
@@ -42,8 +41,6 @@ pub(super) struct Shared {
     pub(super) memory: Arc<Memory>,
     pub(super) readers: Readers,
     pub(super) versions: Versions,
-    /// Held by who makes a checkpoint.
-    pub(super) checkpointing: Mutex<()>,
     pub(super) log: Mutex<LogSide>,
     pub(super) writer: Mutex<Writer>,
     pub(super) signal: Mutex<Signal>,
@@ -51,6 +48,8 @@ pub(super) struct Shared {
     /// Where the log begins to matter, and where it ends.
     pub(super) log_from: AtomicU64,
     pub(super) log_to: AtomicU64,
+    /// Bytes of changes committed since the last checkpoint was begun.
+    pub(super) changed_bytes: AtomicU64,
     /// Memory of pages not written out.
     pub(super) shadow_bytes: AtomicU64,
     /// A checkpoint was asked for.
@@ -65,15 +64,13 @@ pub(super) struct LogSide {
     pub(super) head: Head,
     /// The last version in the log.
     pub(super) settled: u64,
-    pub(super) trails: Trails,
     bytes: Vec<u8>,
     pending: Vec<Pending>,
 }
 
 impl LogSide {
     pub(super) fn new(log: Log, head_file: HeadFile, head: Head, settled: u64) -> LogSide {
-        let trails = Trails::recovered(head.trail);
-        LogSide { log, head_file, head, settled, trails, bytes: Vec::new(), pending: Vec::new() }
+        LogSide { log, head_file, head, settled, bytes: Vec::new(), pending: Vec::new() }
     }
 }
 
@@ -81,6 +78,8 @@ impl LogSide {
 #[derive(Default)]
 pub(super) struct Signal {
     pub(super) stopping: bool,
+    /// A checkpoint was begun, and has not ended.
+    pub(super) under_way: bool,
     /// A checkpoint failed: there will be no other.
     pub(super) failed: bool,
     /// Checkpoints that ended, one way or another.
@@ -262,7 +261,7 @@ impl Store {
         let hash = name.hash();
         self.wait_for_room()?;
         self.find_ahead(name, &hash);
-        let version = {
+        let (version, bytes) = {
             let mut writer = self.shared.writer()?;
             let value = decide(&|| writer.value(name, &hash))?;
             let value = value.as_ref().map(V::as_ref);
@@ -271,9 +270,9 @@ impl Store {
             let change = Hashed::new(hash, change, self.shared.options.hashing());
             self.shared.apply(&mut writer, &[change])?;
             writer.queue(|bytes| encode(bytes, name, value));
-            writer.version
+            (writer.version, name.bytes().len() + value.map_or(0, <[u8]>::len))
         };
-        self.shared.settle(version)
+        self.shared.settle(version, bytes)
     }
 
     /// While another writes, finds what is to be changed: it is in the processor's cache then when it is found again under the
@@ -295,6 +294,7 @@ impl Store {
     pub fn write(&self, batch: &Batch) -> Result<(), Error> {
         // What was put into a batch is a batch's.
         let changes = hashed(batch.bytes(), self.shared.options.hashing()).unwrap_or_default();
+        let bytes = batch.bytes().len();
         self.wait_for_room()?;
         let version = {
             let mut writer = self.shared.writer()?;
@@ -302,10 +302,11 @@ impl Store {
             writer.queue_batch(batch);
             writer.version
         };
-        self.shared.settle(version)
+        self.shared.settle(version, bytes)
     }
 
-    /// Makes everything committed so far survive the loss of power, whatever the durability of commits.
+    /// Makes everything committed so far survive the loss of power, whatever the durability of commits. Not of a store whose commits are not logged
+    /// ([`Options::log_commits`]).
     ///
     /// # Errors
     /// [`Error::Log`], [`Error::Stopped`].
@@ -315,30 +316,28 @@ impl Store {
         self.shared.flush(&mut log, &mut writer, Durability::Sync)
     }
 
-    /// Writes out all that is not yet in the space, so that the next start has nothing to replay.
-    ///
-    /// # Errors
-    /// [`Error::Io`], [`Error::Log`], [`Error::LimitReached`], [`Error::Stopped`].
-    pub fn checkpoint(&self) -> Result<(), Error> {
-        checkpoint::run(&self.shared)
-    }
-
-    /// Waits while the log is too long, or too many pages wait to be written out.
+    /// Waits while the log is too long, or too many pages wait to be written out; where checkpoints are for the owner, only as long as one is under way.
     fn wait_for_room(&self) -> Result<(), Error> {
         let shared = &*self.shared;
         if shared.has_room() {
             return Ok(());
         }
+        let logs = shared.options.log_commits;
         if shared.options.write_out == WriteOut::Inline {
-            return checkpoint::run(shared);
+            // Otherwise it is for the owner, who is this thread.
+            return if logs { checkpoint::run(shared) } else { Ok(()) };
         }
         let begun = std::time::Instant::now();
         // What has ended is counted and what is wanted said under one lock: whatever checkpoint takes this for its own ends after `before`.
         let mut signal = lock(&shared.signal);
         let before = signal.ended;
-        shared.wanted.store(true, Ordering::Release);
+        shared.wanted.store(logs, Ordering::Release);
         shared.signalled.notify_all();
-        while signal.ended == before && !shared.has_room() && !signal.failed {
+        while signal.ended == before
+            && (logs || signal.under_way)
+            && !shared.has_room()
+            && !signal.failed
+        {
             signal = shared.signalled.wait(signal).unwrap_or_else(PoisonError::into_inner);
         }
         drop(signal);
@@ -381,8 +380,9 @@ impl Shared {
         Ok(())
     }
 
-    /// Brings `version` into the log, with whatever else waits, and shows it to readers.
-    fn settle(&self, version: u64) -> Result<(), Error> {
+    /// Brings `version`, which came of changes of so many bytes, into the log, with whatever else waits, and shows it to readers.
+    fn settle(&self, version: u64, bytes: usize) -> Result<(), Error> {
+        self.changed_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         {
             let mut log = match self.options.durability {
                 Durability::Os => lock_soon(&self.log),
@@ -397,7 +397,7 @@ impl Shared {
                 self.record(&mut log, taken, self.options.durability)?;
             }
         }
-        if !self.is_short() {
+        if self.options.log_commits && !self.is_short() {
             match self.options.write_out {
                 WriteOut::Inline => checkpoint::run(self)?,
                 WriteOut::Background => self.want_checkpoint(),
@@ -450,17 +450,20 @@ impl Shared {
         (version, root): (u64, u64),
         durability: Durability,
     ) -> Result<(), Error> {
-        let LogSide { log: wal, bytes, pending, trails, .. } = log;
-        let mut rest = bytes.as_slice();
-        let mut from = 0;
-        for batch in pending.iter() {
-            let (changes, behind) = rest.split_at_checked(batch.end - from).unwrap_or((rest, &[]));
-            (rest, from) = (behind, batch.end);
-            append(wal, batch, changes, trails)?;
+        let LogSide { log: wal, bytes, pending, .. } = log;
+        if self.options.log_commits {
+            let mut rest = bytes.as_slice();
+            let mut from = 0;
+            for batch in pending.iter() {
+                let (changes, behind) =
+                    rest.split_at_checked(batch.end - from).unwrap_or((rest, &[]));
+                (rest, from) = (behind, batch.end);
+                append(wal, batch.version, changes)?;
+            }
+            wal.commit(None, durability)?;
+            self.log_to.store(wal.end().0, Ordering::Relaxed);
         }
-        wal.commit(None, durability)?;
         self.counters.commits.fetch_add(pending.len() as u64, Ordering::Relaxed);
-        self.log_to.store(wal.end().0, Ordering::Relaxed);
         log.settled = version;
         if self.versions.are_kept() {
             pending.iter().for_each(|batch| self.versions.push(batch.version, batch.root));
@@ -492,7 +495,8 @@ impl Shared {
     }
 
     fn has_room(&self) -> bool {
-        self.log_bytes() < LOG_STALL * self.options.checkpoint_bytes
+        let short = self.log_bytes() < LOG_STALL * self.options.checkpoint_bytes;
+        (short || !self.options.log_commits)
             && self.shadow_bytes.load(Ordering::Relaxed) < self.options.write_buffer_bytes
     }
 
@@ -514,46 +518,20 @@ fn take_pending(log: &mut LogSide, writer: &mut Writer) -> (u64, u64) {
 }
 
 /// Appends a batch, in as many records as it needs.
-fn append(
-    log: &mut Log,
-    batch: &Pending,
-    changes: &[u8],
-    trails: &mut Trails,
-) -> Result<(), Error> {
-    let begins = batch.begins_trail || batch.turns_trail && trails.begun == 0;
-    let mut turn = Vec::new();
-    if batch.turns_trail {
-        encode_turn(&mut turn, if begins { 0 } else { trails.begun });
-    }
-    let position = append_parts(log, batch.version, changes, &turn)?.0;
-    if begins {
-        trails.begun = position;
-    }
-    if batch.turns_trail {
-        *trails = Trails::recovered(trails.begun);
-    }
-    Ok(())
-}
-
-/// Appends the records of a batch with `turn` behind its changes; where the first of them is.
-fn append_parts(
-    log: &mut Log,
-    version: u64,
-    changes: &[u8],
-    turn: &[u8],
-) -> Result<Position, Error> {
+fn append(log: &mut Log, version: u64, changes: &[u8]) -> Result<(), Error> {
     let version = version.to_le_bytes();
     let limit = usize::try_from(log.record_limit()).unwrap_or(usize::MAX).max(16);
-    if version.len() + changes.len() + turn.len() <= limit {
-        return Ok(log.append(WHOLE, &[&version, changes, turn])?);
+    if version.len() + changes.len() <= limit {
+        log.append(WHOLE, &[&version, changes])?;
+        return Ok(());
     }
     let (first, mut rest) = changes.split_at(changes.len().min(limit - version.len()));
-    let position = log.append(FIRST, &[&version, first])?;
-    while rest.len() + turn.len() > limit {
+    log.append(FIRST, &[&version, first])?;
+    while rest.len() > limit {
         let (middle, behind) = rest.split_at(rest.len().min(limit));
         log.append(MIDDLE, &[middle])?;
         rest = behind;
     }
-    log.append(LAST, &[rest, turn])?;
-    Ok(position)
+    log.append(LAST, &[rest])?;
+    Ok(())
 }

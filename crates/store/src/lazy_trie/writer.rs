@@ -51,10 +51,6 @@ pub(super) struct Pending {
     pub(super) end: usize,
     /// What readers of it begin with.
     pub(super) root: u64,
-    /// A trail begins with it, ...
-    pub(super) begins_trail: bool,
-    /// ... or it makes the one begun last count.
-    pub(super) turns_trail: bool,
 }
 
 /// A change with what is hashed of it, which needs no lock.
@@ -90,6 +86,8 @@ pub(super) struct Writer {
     pub(super) pending_bytes: Vec<u8>,
     /// ... and where each ends.
     pub(super) pending: Vec<Pending>,
+    /// Whether batches go to the log.
+    logs: bool,
     pub(super) hashing: Option<ValueDigest>,
     /// The root of the digest tree, of an authenticated store.
     digests: Entry,
@@ -140,6 +138,7 @@ impl Writer {
             unwritten: false,
             pending_bytes: Vec::new(),
             pending: Vec::new(),
+            logs: options.log_commits,
             stopped: None,
             scratch: Vec::new(),
         })
@@ -319,22 +318,19 @@ impl Writer {
         Ok((root, totals))
     }
 
-    /// Queues the changes of the batch just applied for the log; `put` appends them.
+    /// Queues the changes of the batch just applied for the log, if commits are [logged](Options::log_commits); `put` appends them.
     pub(super) fn queue(&mut self, put: impl FnOnce(&mut Vec<u8>)) {
-        put(&mut self.pending_bytes);
+        if self.logs {
+            put(&mut self.pending_bytes);
+        }
         let (version, root) = (self.version, self.shown());
         let end = self.pending_bytes.len();
-        let (begins_trail, turns_trail) = (false, false);
-        self.pending.push(Pending { version, end, root, begins_trail, turns_trail });
+        self.pending.push(Pending { version, end, root });
     }
 
     /// The same for the changes of `batch`.
     pub(super) fn queue_batch(&mut self, batch: &Batch) {
         self.queue(|bytes| bytes.extend_from_slice(batch.bytes()));
-        if let Some(last) = self.pending.last_mut() {
-            last.begins_trail = batch.begins_trail();
-            last.turns_trail = batch.turns_trail();
-        }
     }
 
     /// The value of an item in the tree at work.

@@ -80,14 +80,14 @@ impl SnapshotInfo {
     }
 }
 
-/// The name of snapshot `number`.
-pub(super) fn snapshot_name(number: u64) -> String {
-    format!("{number:020}.snapshot")
+/// The name of snapshot `number` of a kind.
+pub(super) fn snapshot_name(number: u64, kind: &str) -> String {
+    format!("{number:020}.{kind}")
 }
 
-/// Which snapshot `name` is, if it is one.
-pub(super) fn snapshot_number(name: &str) -> Option<u64> {
-    let digits = name.strip_suffix(".snapshot")?;
+/// Which snapshot of a kind `name` is, if it is one.
+pub(super) fn snapshot_number(name: &str, kind: &str) -> Option<u64> {
+    let digits = name.strip_suffix(kind)?.strip_suffix('.')?;
     (digits.len() == 20 && digits.bytes().all(|b| b.is_ascii_digit()))
         .then(|| digits.parse().ok())?
 }

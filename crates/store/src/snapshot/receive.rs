@@ -21,10 +21,11 @@ impl SnapshotReceiver {
     pub(super) fn create(
         disk: Arc<dyn Disk>,
         identity: [u8; 16],
+        name: String,
         info: SnapshotInfo,
     ) -> Result<SnapshotReceiver, SnapshotError> {
         info.check_limits()?;
-        let mut file = Unfinished::create(disk, info.number)?;
+        let mut file = Unfinished::create(disk, name)?;
         file.write(0, &encode_header(&identity, &info))?;
         // At most 2^28 by the limits of length and chunk size.
         let missing = info.chunks();

@@ -3,7 +3,6 @@
 use super::SnapshotError;
 use super::format::{
     CHUNK_HEAD_BYTES, Seal, SnapshotInfo, TEMPORARY, TOTAL_LIMIT_BYTES, encode_header,
-    snapshot_name,
 };
 use crate::disk::{Disk, DiskFile};
 use std::io;
@@ -22,8 +21,8 @@ pub(super) struct Unfinished {
 }
 
 impl Unfinished {
-    pub(super) fn create(disk: Arc<dyn Disk>, number: u64) -> Result<Unfinished, SnapshotError> {
-        let name = snapshot_name(number);
+    /// `name` is what the file is to be called.
+    pub(super) fn create(disk: Arc<dyn Disk>, name: String) -> Result<Unfinished, SnapshotError> {
         let temporary = format!("{name}{TEMPORARY}");
         match disk.remove(&temporary) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -95,6 +94,7 @@ impl SnapshotWriter {
     pub(super) fn create(
         disk: Arc<dyn Disk>,
         identity: [u8; 16],
+        name: String,
         number: u64,
         metadata: &[u8],
         chunk_bytes: u32,
@@ -107,7 +107,7 @@ impl SnapshotWriter {
             hash: [0; 32],
         };
         info.check_limits()?;
-        let mut file = Unfinished::create(disk, number)?;
+        let mut file = Unfinished::create(disk, name)?;
         file.write(0, &encode_header(&identity, &info))?;
         let chunk = Vec::with_capacity(CHUNK_HEAD_BYTES as usize + chunk_bytes as usize);
         let seal = Seal::new(&identity, number);

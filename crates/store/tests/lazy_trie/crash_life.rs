@@ -14,44 +14,48 @@ struct Point {
     durable: usize,
 }
 
+/// What a store is like.
+#[derive(Clone, Copy, Debug)]
+pub struct Kind {
+    /// Of an authenticated one.
+    proofs: Option<Proofs>,
+    /// Commits are in the log; else checkpoints alone are what survives.
+    logged: bool,
+}
+
 /// One life: what each commit made of the model, and when.
 struct Life {
-    proofs: Option<Proofs>,
+    kind: Kind,
     crash: CrashDisk,
     /// The model before the first commit, and after each.
     models: Vec<Model>,
     points: Vec<Point>,
 }
 
-/// Of an authenticated store, if it is to have proofs.
-fn options(durability: Durability, proofs: Option<Proofs>) -> Options {
-    let authenticated = proofs.is_some();
-    let proofs = proofs.unwrap_or(Proofs::EachCommit);
-    Options { durability, authenticated, proofs, checkpoint_bytes: 6 << 10, ..small_options() }
+fn options(durability: Durability, kind: Kind) -> Options {
+    let authenticated = kind.proofs.is_some();
+    let proofs = kind.proofs.unwrap_or(Proofs::EachCommit);
+    let (log_commits, checkpoint_bytes) = (kind.logged, 6 << 10);
+    Options { durability, authenticated, proofs, log_commits, checkpoint_bytes, ..small_options() }
 }
 
 /// Runs a store from `start` for some commits, with checkpoints, syncs and a restart now and then.
-fn live(
-    start: &MemoryDisk,
-    before: &Model,
-    random: &mut Random,
-    steps: u64,
-    proofs: Option<Proofs>,
-) -> Life {
+fn live(start: &MemoryDisk, before: &Model, random: &mut Random, steps: u64, kind: Kind) -> Life {
     let crash = CrashDisk::over(start).unwrap();
     let disk: Arc<dyn Disk> = Arc::new(crash.clone());
     let mut model = before.clone();
-    let mut life = Life { proofs, crash, models: vec![model.clone()], points: Vec::new() };
+    let mut life = Life { kind, crash, models: vec![model.clone()], points: Vec::new() };
     let durability = if random.below(2) == 0 { Durability::Sync } else { Durability::Os };
-    let options = options(durability, proofs);
-    let (mut store, _) = Store::open_on(Arc::clone(&disk), options.clone()).unwrap();
+    let options = options(durability, kind);
+    let open = || Arc::new(Store::open_on(Arc::clone(&disk), options.clone()).unwrap().0);
+    let mut store = open();
     life.note(true);
     for _ in 0..steps {
         change(&store, &mut model, random, 60).unwrap();
         life.models.push(model.clone());
-        life.note(durability == Durability::Sync);
+        life.note(durability == Durability::Sync && kind.logged);
         match random.below(12) {
-            0 => {
+            0 if kind.logged => {
                 store.sync().unwrap();
                 life.note(true);
             }
@@ -59,9 +63,23 @@ fn live(
                 store.checkpoint().unwrap();
                 life.note(true);
             }
+            0 => {
+                // Commits go on while one is written.
+                let begun = store.begin_checkpoint().unwrap();
+                let of = life.models.len() - 1;
+                change(&store, &mut model, random, 60).unwrap();
+                life.models.push(model.clone());
+                life.note(false);
+                begun.finish().unwrap();
+                life.note_up_to(of);
+            }
             2 => {
+                if !kind.logged {
+                    store.checkpoint().unwrap();
+                    life.note(true);
+                }
                 drop(store);
-                store = Store::open_on(Arc::clone(&disk), options.clone()).unwrap().0;
+                store = open();
                 // What opening finds, it makes durable.
                 life.note(true);
             }
@@ -74,8 +92,14 @@ fn live(
 impl Life {
     fn note(&mut self, durable: bool) {
         let done = self.models.len() - 1;
+        self.note_up_to(if durable { done } else { 0 });
+    }
+
+    /// So many commits are durable, or as many as before.
+    fn note_up_to(&mut self, durable: usize) {
+        let done = self.models.len() - 1;
         let before = self.points.last().map_or(0, |point| point.durable);
-        let durable = if durable { done } else { before };
+        let durable = durable.max(before);
         self.points.push(Point { operations: self.crash.operations(), done, durable });
     }
 
@@ -83,7 +107,8 @@ impl Life {
     fn bounds(&self, cut: usize, fate: Fate) -> (usize, usize) {
         let passed = self.points.iter().rev().find(|point| point.operations <= cut);
         let next = self.points.iter().find(|point| point.operations > cut);
-        let least = passed.map_or(0, |p| if fate == Fate::Kept { p.done } else { p.durable });
+        let survives = fate == Fate::Kept && self.kind.logged;
+        let least = passed.map_or(0, |p| if survives { p.done } else { p.durable });
         // A commit that was on its way may be there.
         (least, next.or(passed).map_or(0, |point| point.done))
     }
@@ -105,7 +130,7 @@ pub fn fates(crash: &CrashDisk, cut: usize, coins: u64) -> Vec<Fate> {
 fn check(disk: &MemoryDisk, life: &Life, (least, most): (usize, usize), what: &str) -> usize {
     let models = &life.models;
     let disk: Arc<dyn Disk> = Arc::new(disk.clone());
-    let options = options(Durability::Sync, life.proofs);
+    let options = options(Durability::Sync, life.kind);
     let opened = Store::open_on(Arc::clone(&disk), options);
     let (store, _) = opened.unwrap_or_else(|error| panic!("{what}: {error}"));
     let found = content(&store).unwrap_or_else(|error| panic!("{what}: {error}"));
@@ -113,7 +138,7 @@ fn check(disk: &MemoryDisk, life: &Life, (least, most): (usize, usize), what: &s
         let elsewhere = models.iter().position(|model| *model == found);
         panic!("{what}: the content is of commit {elsewhere:?}, not within {least} ..= {most}");
     };
-    assert_eq!(store.root().is_ok(), life.proofs.is_some());
+    assert_eq!(store.root().is_ok(), life.kind.proofs.is_some());
     assert_root(&store, &models[index], what);
     let damage = store.check().unwrap().damage;
     assert!(damage.is_empty(), "{what}: {damage:?}");
@@ -121,8 +146,8 @@ fn check(disk: &MemoryDisk, life: &Life, (least, most): (usize, usize), what: &s
 }
 
 /// After a recovery the store takes writes, and keeps them.
-fn check_goes_on(disk: &MemoryDisk, model: &Model, proofs: Option<Proofs>, what: &str) {
-    let options = options(Durability::Sync, proofs);
+fn check_goes_on(disk: &MemoryDisk, model: &Model, kind: Kind, what: &str) {
+    let options = options(Durability::Sync, kind);
     let disk: Arc<dyn Disk> = Arc::new(disk.fork());
     let mut random = Random(model.len() as u64);
     let mut model = model.clone();
@@ -131,35 +156,43 @@ fn check_goes_on(disk: &MemoryDisk, model: &Model, proofs: Option<Proofs>, what:
         for _ in 0..6 {
             change(&store, &mut model, &mut random, 60).unwrap();
         }
+        if !kind.logged {
+            store.checkpoint().unwrap();
+        }
     }
     let (store, _) = Store::open_on(disk, options).unwrap();
     assert!(content(&store).unwrap() == model, "{what}: writes after the recovery");
     assert_root(&store, &model, what);
 }
 
-/// Stores of all kinds: authenticated, with proofs of each commit or when asked for, and not.
-pub const KINDS: [Option<Proofs>; 3] = [None, Some(Proofs::EachCommit), Some(Proofs::WhenAsked)];
+/// Stores of all kinds: authenticated, with proofs of each commit or when asked for, and not; and one without a log of its commits.
+pub const KINDS: [Kind; 4] = [
+    Kind { proofs: None, logged: true },
+    Kind { proofs: Some(Proofs::EachCommit), logged: true },
+    Kind { proofs: Some(Proofs::WhenAsked), logged: true },
+    Kind { proofs: Some(Proofs::WhenAsked), logged: false },
+];
 
 /// Checks crash states of life after life of a kind of store until there were `states`; how many there were.
-pub fn run(proofs: Option<Proofs>, seed: u64, states: usize, coins: u64) -> usize {
+pub fn run(kind: Kind, seed: u64, states: usize, coins: u64) -> usize {
     let mut random = Random(seed);
     let mut disk = MemoryDisk::new();
     let mut model = Model::new();
     let mut checked = 0;
     let mut lives = 0;
     while checked < states {
-        let life = live(&disk, &model, &mut random, 14, proofs);
+        let life = live(&disk, &model, &mut random, 14, kind);
         lives += 1;
         for cut in 0..=life.crash.operations() {
             for fate in fates(&life.crash, cut, coins) {
-                let what = format!("{proofs:?}, seed {seed}, life {lives}, cut {cut}, {fate:?}");
+                let what = format!("{kind:?}, seed {seed}, life {lives}, cut {cut}, {fate:?}");
                 let left = life.crash.materialise(cut, fate);
                 let rare = checked % 61 == 0;
                 let again = rare.then(|| left.fork());
                 let index = check(&left, &life, life.bounds(cut, fate), &what);
                 checked += 1;
                 let Some(again) = again else { continue };
-                check_goes_on(&left, &life.models[index], proofs, &what);
+                check_goes_on(&left, &life.models[index], kind, &what);
                 checked += crash_again(&again, &life, index, cut, fate, &what);
             }
         }
@@ -186,7 +219,7 @@ fn crash_again(
     what: &str,
 ) -> usize {
     let again = CrashDisk::over(left).unwrap();
-    let options = options(Durability::Sync, life.proofs);
+    let options = options(Durability::Sync, life.kind);
     drop(Store::open_on(Arc::new(again.clone()), options).unwrap());
     let operations = again.operations();
     let mut checked = 0;

@@ -13,4 +13,4 @@ mod proofs;
 mod proofs_when_asked;
 mod random;
 mod threads;
-mod trail;
+mod unlogged;

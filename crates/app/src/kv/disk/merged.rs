@@ -1,11 +1,11 @@
 //! Committed entries and changed ones, as one sequence.
 
 use std::iter::Peekable;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 use quorate_core::merkle::Hash;
 use quorate_core::state_machine::{KeepError, Snapshot};
-use quorate_store::lazy_trie::{self, Hash as TrieHash, Store};
+use quorate_store::lazy_trie::{self, Hash as TrieHash};
 
 use super::super::snapshot::Cutter;
 use super::super::storage::Found;
@@ -86,7 +86,6 @@ impl<'a, F: Fn(String)> Iterator for Merged<'a, F> {
 /// A frozen state: readers do not keep the writer from going on.
 pub(super) struct Frozen {
     pub(super) len: usize,
-    pub(super) store: Option<Arc<Store>>,
     pub(super) view: Option<lazy_trie::Snapshot<'static>>,
     pub(super) changes: Changes,
     pub(super) failed: OnceLock<KeepError>,
@@ -94,11 +93,6 @@ pub(super) struct Frozen {
 
 impl Snapshot for Frozen {
     fn chunks(&self, sink: &mut dyn FnMut(&[u8]) -> bool) {
-        if let Some(store) = &self.store {
-            // Who keeps this snapshot lets the log below it go: the store must not fall behind it in a loss of power. If it does, it is made
-            // again from the snapshot; that it cannot be written out is told at the next commit.
-            let _ = store.checkpoint();
-        }
         let mut cutter = Cutter::new(self.len, sink);
         let fail = |error| {
             let _ = self.failed.set(KeepError(error));

@@ -1,13 +1,14 @@
-//! The keys and values in a lazy-trie (`quorate_store::lazy_trie`), and beside them the note and the trail of who executes.
+//! The keys and values in a lazy-trie (`quorate_store::lazy_trie`), and beside them the note of who executes.
 //!
-//! What a block changes is gathered in memory and becomes one batch of the store when it is [committed](Keeper::commit). Entries stand at
+//! What a block changes is gathered in memory and becomes one batch of the store behind the block. Entries stand at
 //! their places in the Merkle map, under its digests, so that the store's root is the map's; the note stands
-//! [aside](TrieHash::aside), and the trail in the store's log alone.
+//! [aside](TrieHash::aside). The store has no log of its commits: the replica's has the blocks that they came of, from the last checkpoint on.
 //!
 //! Commands cannot fail, and neither can [`StateMachine::apply`](quorate_core::state_machine::StateMachine::apply): what the store says against
-//! reading is kept, and told at the commit, before anything that came of it leaves.
+//! reading is remembered, and told behind the block, before anything that came of it leaves.
 
 mod changes;
+mod checkpoint;
 mod entry;
 mod merged;
 mod shelf;
@@ -19,8 +20,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use quorate_core::merkle::{EMPTY_ROOT, Hash};
 use quorate_core::state_machine::{
-    Beside, Committed, KeepError, Keeper, MAX_ENTRY_BYTES, ProveError, Prover, RestoreError,
-    Snapshot,
+    Checkpoint, KeepError, Keeper, Left, MAX_NOTE_BYTES, ProveError, Prover, RestoreError, Snapshot,
 };
 use quorate_store::lazy_trie::{self, Batch, Hash as TrieHash, Store};
 
@@ -29,13 +29,14 @@ use super::snapshot;
 use super::storage::{Found, Memory, NoText, Storage, sealed};
 use super::value::{Entry, Value, place};
 use changes::{Changed, Changes, Put};
+use checkpoint::Kept;
 use merged::{Frozen, Merged};
 
 /// Where the note is, aside.
 const NOTE: TrieHash = TrieHash::aside(1 << 64);
 /// A snapshot is taken over in batches of about this many bytes.
 const RESTORED_TOGETHER_BYTES: usize = 4 << 20;
-const _: () = assert!(MAX_ENTRY_BYTES <= lazy_trie::VALUE_LIMIT_BYTES);
+const _: () = assert!(MAX_NOTE_BYTES <= lazy_trie::VALUE_LIMIT_BYTES);
 /// With more keys than this, a new store is begun to remove all.
 const DELETED_ONE_BY_ONE: usize = 10_000;
 
@@ -66,12 +67,8 @@ struct Open {
     view: lazy_trie::Snapshot<'static>,
     /// How many items it has aside.
     notes: u64,
-    /// Whether it has the note of who executes, or had it when it was opened: only then is it one to go on from.
-    noted: bool,
-    /// It took the place of another whose trail is not carried over, and none was begun.
-    bare: bool,
-    /// Whether the other folders are gone.
-    alone: bool,
+    /// A checkpoint of it was begun, or had been when it was opened: only then may it be one to go on from.
+    kept: bool,
 }
 
 impl Disk {
@@ -119,7 +116,7 @@ impl Disk {
     }
 
     /// Says what failed since the last commit.
-    fn check(&self) -> Result<(), KeepError> {
+    fn check_read(&self) -> Result<(), KeepError> {
         self.failed.get().map_or(Ok(()), |error| Err(error.clone()))
     }
 
@@ -140,10 +137,16 @@ impl Disk {
                 Ok(open)
             }
             old => {
-                let (number, store) = self.shelf.begin()?;
-                Ok(Open { bare: old.is_some(), ..self.opened(number, store)? })
+                // What it holds of the disk's is not removed before the other has a checkpoint.
+                drop(old);
+                self.begin_store()
             }
         }
+    }
+
+    fn begin_store(&self) -> Result<Open, KeepError> {
+        let (number, store) = self.shelf.begin()?;
+        self.opened(number, store)
     }
 
     fn opened(&self, number: u64, store: Store) -> Result<Open, KeepError> {
@@ -157,7 +160,7 @@ impl Disk {
             }
             notes += 1;
         }
-        Ok(Open { number, store, view, notes, noted: false, bare: false, alone: false })
+        Ok(Open { number, store, view, notes, kept: false })
     }
 
     /// Puts what was changed into the batch.
@@ -181,43 +184,62 @@ impl Disk {
         Ok(())
     }
 
-    fn write(&mut self, beside: &Beside<'_>) -> Result<Committed, KeepError> {
-        self.check()?;
+    /// Brings what was changed into the store, if anything was.
+    fn commit(&mut self) -> Result<(), KeepError> {
+        self.check_read()?;
+        if !self.cleared && self.changes.is_empty() {
+            return Ok(());
+        }
+        let result = self.commit_changes();
+        result.inspect_err(|error| {
+            let _ = self.failed.set(error.clone());
+        })
+    }
+
+    fn commit_changes(&mut self) -> Result<(), KeepError> {
         let mut open = self.begin_commit()?;
         let number = open.number;
         self.gather().map_err(|error| self.shelf.place(number, &error))?;
-        open.bare &= !beside.begins;
-        let beside = if open.bare { &Beside::default() } else { beside };
-        let placed = |error: lazy_trie::Error| self.shelf.place(number, &error);
-        if let Some(note) = beside.note {
-            open.notes += u64::from(open.view.get_ref(&NOTE).map_err(placed)?.is_none());
-            self.batch.put(&NOTE, note).map_err(placed)?;
-        }
-        for entry in beside.entries {
-            self.batch.entry(entry).map_err(placed)?;
-        }
-        if beside.begins {
-            self.batch.begin_trail();
-        }
-        if beside.turns {
-            self.batch.turn_trail();
-        }
-        open.store.write(&self.batch).map_err(placed)?;
-        open.view = open.store.shared_snapshot().map_err(placed)?;
-        self.root = open.view.root().map_err(placed)?;
+        open.write(&self.batch).map_err(|error| self.shelf.place(number, &error))?;
+        self.root = open.view.root().map_err(|error| self.shelf.place(number, &error))?;
         self.len = open.count();
         self.changes.clear();
         self.cleared = false;
-        if !open.alone && beside.note.is_some() {
-            // From now on this is the state that counts, also after a loss of power.
-            open.store.sync().map_err(placed)?;
-            (open.noted, open.alone) = (true, true);
-            self.shelf.keep_only(open.number);
-        }
-        let trail_bytes = open.store.trail_bytes();
-        let committed = if open.bare { Committed::Anew } else { Committed::Whole { trail_bytes } };
         self.open = Some(open);
-        Ok(committed)
+        Ok(())
+    }
+
+    /// Begins a checkpoint of what is committed.
+    fn begin_kept(&mut self, note: &[u8]) -> Result<Kept, KeepError> {
+        let mut open = match self.open.take() {
+            Some(open) => open,
+            None => self.begin_store()?,
+        };
+        let placed = |error: lazy_trie::Error| self.shelf.place(open.number, &error);
+        let there = open.view.get_ref(&NOTE).map_err(placed)?.is_some();
+        self.batch.clear();
+        self.batch.put(&NOTE, note).map_err(placed)?;
+        open.write(&self.batch).map_err(|error| self.shelf.place(open.number, &error))?;
+        open.notes += u64::from(!there);
+        let placed = |error: lazy_trie::Error| self.shelf.place(open.number, &error);
+        let begun = open.store.begin_checkpoint().map_err(placed)?;
+        open.kept = true;
+        let kept = self.kept(&open, Some(begun));
+        self.open = Some(open);
+        kept
+    }
+
+    /// The checkpoint of the last commit.
+    fn kept(&self, open: &Open, begun: Option<lazy_trie::Checkpoint>) -> Result<Kept, KeepError> {
+        let version = open.view.version().map_err(|error| self.shelf.place(open.number, &error))?;
+        Ok(Kept {
+            shelf: Arc::clone(&self.shelf),
+            number: open.number,
+            store: Arc::clone(&open.store),
+            version,
+            len: open.count(),
+            begun,
+        })
     }
 
     /// Fills a new store with a snapshot.
@@ -246,6 +268,12 @@ impl Disk {
 }
 
 impl Open {
+    fn write(&mut self, batch: &Batch) -> Result<(), lazy_trie::Error> {
+        self.store.write(batch)?;
+        self.view = self.store.shared_snapshot()?;
+        Ok(())
+    }
+
     /// How many entries there are.
     fn count(&self) -> usize {
         usize::try_from(self.store.items().saturating_sub(self.notes)).unwrap_or(usize::MAX)
@@ -257,9 +285,9 @@ fn unrestored(error: &dyn std::fmt::Display) -> RestoreError {
 }
 
 impl Drop for Disk {
-    /// A store that never counted goes, so that it is not taken for one that does.
+    /// A store that cannot come to count goes.
     fn drop(&mut self) {
-        if let Some(open) = self.open.take().filter(|open| !open.noted) {
+        if let Some(open) = self.open.take().filter(|open| !open.kept) {
             let number = open.number;
             drop(open);
             self.shelf.remove(number);
@@ -369,20 +397,20 @@ impl Storage for Disk {
     /// That of the last commit; what is not committed is committed first.
     fn root(&mut self) -> Hash {
         if self.cleared || !self.changes.is_empty() {
-            let _ = self.commit(&Beside::default());
+            let _ = self.commit();
         }
         self.root
     }
 
     fn freeze(&self) -> Box<dyn Snapshot> {
-        let store = self.open.as_ref().map(|open| Arc::clone(&open.store));
-        let view = self.view().and(store.as_ref()).map(Store::shared_snapshot).transpose();
+        let store = self.open.as_ref().filter(|_| !self.cleared).map(|open| &open.store);
+        let view = store.map(Store::shared_snapshot).transpose();
         let failed = OnceLock::new();
         let view = view.unwrap_or_else(|error| {
             let _ = failed.set(self.shelf.place(0, &error));
             None
         });
-        Box::new(Frozen { len: self.count(), store, view, changes: self.changes.clone(), failed })
+        Box::new(Frozen { len: self.count(), view, changes: self.changes.clone(), failed })
     }
 
     fn prover(&self) -> Option<Box<dyn Prover>> {
@@ -416,32 +444,36 @@ impl Storage for Disk {
 }
 
 impl Keeper for Disk {
-    fn commit(&mut self, beside: &Beside<'_>) -> Result<Committed, KeepError> {
-        self.write(beside).inspect_err(|error| {
+    fn check(&mut self) -> Result<(), KeepError> {
+        self.commit()
+    }
+
+    fn is_due(&self) -> bool {
+        self.open.as_ref().is_some_and(|open| open.store.checkpoint_is_due())
+    }
+
+    fn begin_checkpoint(&mut self, note: &[u8]) -> Result<Box<dyn Checkpoint>, KeepError> {
+        self.commit()?;
+        let begun = self.begin_kept(note).inspect_err(|error| {
             let _ = self.failed.set(error.clone());
-        })
+        })?;
+        Ok(Box::new(begun))
     }
 
-    fn note(&self) -> Result<Option<Bytes>, KeepError> {
-        let Some(open) = &self.open else { return Ok(None) };
-        let note =
-            open.view.get_ref(&NOTE).map_err(|error| self.shelf.place(open.number, &error))?;
-        Ok(note.map(Bytes::copy_from_slice))
-    }
-
-    fn trail(&self, each: &mut dyn FnMut(&[u8]) -> bool) -> Result<(), KeepError> {
-        let Some(open) = &self.open else { return Ok(()) };
-        open.store.trail(each).map_err(|error| self.shelf.place(open.number, &error))
-    }
-
-    fn turn_back(&mut self) -> Result<bool, KeepError> {
-        let Some(number) = self.shelf.take_left() else { return Ok(false) };
-        let open = self.opened(number, self.shelf.store(number)?)?;
-        self.len = open.count();
-        self.root = open.view.root().map_err(|error| self.shelf.place(number, &error))?;
-        // If it turns out to be of no use: to remove it is for who keeps another.
-        self.open = Some(Open { noted: true, ..open });
-        Ok(true)
+    fn turn_back(&mut self) -> Result<Option<Left>, KeepError> {
+        while let Some(number) = self.shelf.take_left() {
+            let placed = |error: lazy_trie::Error| self.shelf.place(number, &error);
+            let open = self.opened(number, self.shelf.store(number)?)?;
+            // Without, it never came to count.
+            let Some(note) = open.view.get(&NOTE).map_err(placed)? else { continue };
+            let kept = self.kept(&open, None)?;
+            self.len = open.count();
+            self.root = open.view.root().map_err(placed)?;
+            // If it turns out to be of no use: to remove it is for who keeps another.
+            self.open = Some(Open { kept: true, ..open });
+            return Ok(Some(Left { checkpoint: Box::new(kept), note: note.into() }));
+        }
+        Ok(None)
     }
 }
 

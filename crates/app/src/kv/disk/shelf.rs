@@ -1,7 +1,7 @@
 //! Where the lazy-tries of a replica are: one folder each, numbered in the order they were begun.
 //!
 //! There is more than one while a snapshot is taken over: what was there counts until it is proven. The state that counts is in
-//! the newest folder that has the note of who executes.
+//! the newest folder whose checkpoint has the note of who executes.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,6 +13,9 @@ use quorate_store::lazy_trie::{self, Durability, Proofs, Store};
 use quorate_store::lock::FolderLock;
 
 use super::entry;
+
+/// The store's log has little to tell.
+const LOG_SEGMENT_BYTES: u64 = 1 << 20;
 
 /// The folders.
 pub trait Folders: Send + Sync {
@@ -133,6 +136,8 @@ pub struct Shelf {
 struct Numbers {
     /// Left by an earlier process and not turned to, the newest last.
     left: Vec<u64>,
+    /// This process begins with this one.
+    first: u64,
     next: u64,
 }
 
@@ -157,13 +162,14 @@ impl Shelf {
             proofs: Proofs::WhenAsked,
             // The other processors verify signatures.
             hashing_threads: 1,
-            // The replica's log makes commands durable.
+            // The replica's log has the blocks.
+            log_commits: false,
             durability: Durability::Os,
-            // A commit is all of a block.
             log_through_memory: false,
+            segment_bytes: options.segment_bytes.min(LOG_SEGMENT_BYTES),
             ..options
         };
-        let numbers = Mutex::new(Numbers { left, next });
+        let numbers = Mutex::new(Numbers { left, first: next, next });
         Ok(Arc::new(Self { folders: Box::new(folders), options, numbers }))
     }
 
@@ -189,8 +195,8 @@ impl Shelf {
     pub(super) fn store(&self, number: u64) -> Result<Store, KeepError> {
         let unfit = |reason: &dyn std::fmt::Display| {
             KeepError(format!(
-                "{folder}: {reason}. If it cannot be mended, remove {folder}: the state is then made again from snapshot \
-                 and log",
+                "{folder}: {reason}. If it cannot be mended, remove {folder}: the state is then taken over from the other \
+                 replicas",
                 folder = self.folders.name(number)
             ))
         };
@@ -210,11 +216,13 @@ impl Shelf {
         let _ = self.folders.remove(number);
     }
 
-    /// Removes all but one.
+    /// Removes all but one, and those that this process began later.
     pub(super) fn keep_only(&self, kept: u64) {
-        self.numbers().left.clear();
+        let mut numbers = self.numbers();
+        numbers.left.clear();
         for number in self.folders.list().unwrap_or_default() {
-            if number != kept {
+            let later = number > kept && number >= numbers.first;
+            if number != kept && !later {
                 self.remove(number);
             }
         }
