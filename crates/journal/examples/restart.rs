@@ -1,7 +1,7 @@
 //! How long a replica takes to come back with a state of so many keys, on disk and in memory, and what executing costs.
 //!
 //! `cargo run --release -p quorate-journal --example restart -- [KEYS] [FOLDER]`: blocks of 1000 commands, each a set of a key of 23 bytes to
-//! 128 bytes, go through log, session table and application; every 200 blocks a snapshot is written; then the data is opened again.
+//! 128 bytes, go through log, session table and application, snapshots or checkpoints being written as often as a replica does; then the data is opened again.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -30,7 +30,8 @@ type Failure = Box<dyn std::error::Error>;
 
 const CHAIN: Digest = Digest([7; 32]);
 const COMMANDS: u64 = 1000;
-const SNAPSHOT_EVERY: u64 = 200;
+/// A quarter of the log's window, as it is if nothing else is said.
+const SNAPSHOT_BYTES: u64 = 256 << 20;
 
 fn owner() -> Result<Owner, Failure> {
     let key = ReplicaKey::new(&[1; 32]).ok_or("no key")?;
@@ -105,7 +106,9 @@ impl Site<'_> {
             let begun = Instant::now();
             execution.execute(Height(height), block.view, parent, &frames)?;
             seconds += begun.elapsed().as_secs_f64();
-            if height % SNAPSHOT_EVERY == 0 {
+            let grown = journal.log().end().0 - journal.snapshot_begun_at;
+            if grown > SNAPSHOT_BYTES || execution.checkpoint_is_due() {
+                journal.snapshot_begun_at = journal.log().end().0;
                 let roots = execution.latest_roots(64);
                 let committed = Height(height);
                 let meta = SnapshotMeta { block, committed, recent: Vec::new(), roots };

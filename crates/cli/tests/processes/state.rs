@@ -7,8 +7,8 @@ use std::time::Duration;
 use quorate_node::http;
 use quorate_node::launch::last_http_address;
 
-use crate::cluster::Cluster;
 use crate::cluster::writers::{Shape, Writers, assert_written};
+use crate::cluster::{Cluster, wait_until};
 
 const ALL: [usize; 4] = [0, 1, 2, 3];
 const ON_DISK: [usize; 2] = [2, 3];
@@ -66,11 +66,17 @@ fn replicas_on_disk_and_in_memory_agree_through_kills() {
     assert!(ALL.into_iter().all(|replica| cluster.runs(replica)));
 }
 
+/// What is in the folder of a replica's snapshots, by kind.
+fn snapshots(cluster: &Cluster, replica: usize, kind: &str) -> usize {
+    let files = fs::read_dir(cluster.data(replica).join("snapshots")).unwrap();
+    files.filter(|file| file.as_ref().unwrap().path().extension() == Some(kind.as_ref())).count()
+}
+
 #[test]
 fn a_start_goes_on_from_disk_and_may_change_sides() {
-    let mut cluster = mixed(&["view_timeout.base=300ms"]);
+    let mut cluster = mixed(&["storage.snapshot_every=100", "view_timeout.base=300ms"]);
     let writers = Writers::start(&cluster, 3, SHAPE);
-    writers.wait_for(2000);
+    writers.wait_for(5000);
     let written = writers.finish(&cluster);
     cluster.wait_until_equal(&ALL);
     cluster.kill_all();
@@ -79,18 +85,27 @@ fn a_start_goes_on_from_disk_and_may_change_sides() {
     // What was decided before is executed with what is decided next.
     assert_written(&cluster, SHAPE, &written);
     cluster.wait_until_equal(&ALL);
-    // Without a snapshot there is all to execute again, but for what was kept.
+    // Above the checkpoint, as above a snapshot.
     let found = ALL.map(executed);
-    for (replica, count) in found.iter().enumerate() {
-        assert_eq!(*count < 2000.0, ON_DISK.contains(&replica), "{found:?}");
+    assert!(found.iter().all(|count| *count < 5000.0), "{found:?}");
+    for replica in ALL {
+        let (own, other) = if ON_DISK.contains(&replica) {
+            ("beside", "snapshot")
+        } else {
+            ("snapshot", "beside")
+        };
+        assert!(snapshots(&cluster, replica, own) > 0 && snapshots(&cluster, replica, other) == 0);
     }
 
-    // Each the other way, and back: what was kept is out of date by then.
+    // Each the other way, and back.
     for round in 0..2 {
         for replica in [1, 2] {
             cluster.kill(replica);
             let disk = (round == 0) == (replica == 1);
             cluster.start_replica(replica, if disk { &DISK } else { &[] });
+            let height = cluster.height(0);
+            cluster.wait_for_height(replica, height);
+            assert!(!disk || cluster.data(replica).join("state").exists());
         }
         let writers = Writers::start(&cluster, 2, Shape { keys: u64::MAX, ..SHAPE });
         writers.wait_for(300);
@@ -101,7 +116,7 @@ fn a_start_goes_on_from_disk_and_may_change_sides() {
 }
 
 #[test]
-fn a_damaged_state_is_refused_and_made_again_once_it_is_removed() {
+fn a_damaged_state_is_refused_and_taken_over_from_others_once_it_is_removed() {
     let mut cluster = mixed(&["storage.snapshot_every=100"]);
     let writers = Writers::start(&cluster, 2, SHAPE);
     writers.wait_for(2000);
@@ -123,4 +138,33 @@ fn a_damaged_state_is_refused_and_made_again_once_it_is_removed() {
     ALL.into_iter().for_each(|replica| start(&mut cluster, replica));
     assert_written(&cluster, SHAPE, &written);
     cluster.wait_until_equal(&ALL);
+    let log = cluster.log_text(3);
+    assert!(log.contains("is taken over from the other replicas"), "{log}");
+}
+
+/// Nobody has snapshots, and no log reaches back far enough: a checkpoint becomes one when somebody asks, also where nothing goes on any more.
+#[test]
+fn a_state_that_is_gone_is_made_of_the_checkpoint_of_another() {
+    let shape = Shape { frame: 30, value_bytes: 30_000, keys: 90 };
+    let settings = ["storage.log_window=64MiB", "storage.state=disk", "view_timeout.base=300ms"];
+    let mut cluster = Cluster::new(&["--durability", "os"], &settings);
+    ALL.into_iter().for_each(|replica| cluster.start_replica(replica, &[]));
+    let writers = Writers::start(&cluster, 4, shape);
+    wait_until("the logs were cut", || {
+        ALL.iter().all(|replica| cluster.span(*replica).is_some_and(|(first, _)| first > 1))
+    });
+    let written = writers.finish(&cluster);
+    cluster.wait_until_equal(&ALL);
+    for replica in [3, 1] {
+        cluster.kill(replica);
+        fs::remove_dir_all(cluster.data(replica).join("state")).unwrap();
+        cluster.start_replica(replica, &[]);
+        cluster.wait_until_equal(&ALL);
+    }
+    assert!(ALL.into_iter().all(|replica| snapshots(&cluster, replica, "snapshot") == 0));
+    cluster.kill_all();
+    ALL.into_iter().for_each(|replica| cluster.start_replica(replica, &[]));
+    assert_written(&cluster, shape, &written);
+    cluster.wait_until_equal(&ALL);
+    cluster.assert_agreement(&ALL);
 }
