@@ -47,6 +47,8 @@ pub struct Execution<S> {
     roots: VecDeque<Digest>,
     /// The latest of them, taken apart.
     summary: StateSummary,
+    /// Bytes of the frames executed since the state was frozen last.
+    executed_bytes: u64,
     /// Why nothing executes any more.
     halted: Option<ExecutionError>,
 }
@@ -130,8 +132,17 @@ impl<S: StateMachine> Execution<S> {
 
     fn at(application: S, sessions: Sessions, height: Height, block_id: Digest) -> Self {
         let roots = VecDeque::with_capacity(ROOT_WINDOW);
-        let (summary, halted) = (StateSummary::default(), None);
-        let mut state = Self { application, sessions, height, block_id, roots, summary, halted };
+        let (summary, executed_bytes, halted) = (StateSummary::default(), 0, None);
+        let mut state = Self {
+            application,
+            sessions,
+            height,
+            block_id,
+            roots,
+            summary,
+            executed_bytes,
+            halted,
+        };
         state.keep_root();
         state
     }
@@ -167,6 +178,8 @@ impl<S: StateMachine> Execution<S> {
             error
         })?;
         (self.height, self.block_id) = (height, block_id);
+        self.executed_bytes +=
+            frames.iter().map(|frame| frame.encoded_bytes().len() as u64).sum::<u64>();
         self.check_kept().map_err(|source| self.halt_unkept(height, source))?;
         let root = self.keep_root();
         Ok(Executed { height, root, outcomes, commands })

@@ -15,6 +15,8 @@ use crate::types::{Digest, Height};
 use crate::wire::{DecodeError, Encode as _, Reader};
 
 const MAGIC: &[u8; 16] = b"quorate kept  03";
+/// A checkpoint is due when blocks of so many bytes were executed since the last: a million small commands, or a second of execution.
+const EXECUTED_BYTES: u64 = 64 << 20;
 
 /// Which state a checkpoint is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,9 +101,10 @@ impl<S: StateMachine> Execution<S> {
         }
     }
 
-    /// Whether the application wants a checkpoint soon.
+    /// Whether it is time for a checkpoint, if the application keeps any: it says so, or a restart would have much to execute again.
     pub fn checkpoint_is_due(&mut self) -> bool {
-        self.application.keeper().is_some_and(|keeper| keeper.is_due())
+        let much = self.executed_bytes >= EXECUTED_BYTES;
+        self.application.keeper().is_some_and(|keeper| much || keeper.is_due())
     }
 
     /// The latest state, to be written out while execution goes on, so that it outlives the process: as a checkpoint, if the application keeps its own. Copies nothing.
@@ -110,6 +113,7 @@ impl<S: StateMachine> Execution<S> {
     /// [`KeepError`], which is final.
     pub fn freeze(&mut self) -> Result<SnapshotHandle, KeepError> {
         let note = KeptNote { height: self.height, block_id: self.block_id };
+        self.executed_bytes = 0;
         let application = match self.application.keeper() {
             Some(keeper) => Part::Kept(keeper.begin_checkpoint(&note.encode())?),
             None => Part::Whole(self.application.snapshot()),

@@ -190,6 +190,22 @@ fn what_does_not_belong_together_is_refused() {
 }
 
 #[test]
+fn a_checkpoint_is_due_when_there_is_much_to_execute_again() {
+    let (mut execution, _) = executed(&[]);
+    let large = "x".repeat(1 << 20);
+    let mut blocks = 0;
+    while !execution.checkpoint_is_due() {
+        blocks += 1;
+        let height = blocks + 1;
+        let frames = [frame(1, 1, blocks, &[&large])];
+        execution.execute(Height(height), View(height), Digest([9; 32]), &frames).expect("a block");
+    }
+    assert_eq!(blocks, 64);
+    drop(execution.freeze().expect("it is begun"));
+    assert!(!execution.checkpoint_is_due());
+}
+
+#[test]
 fn what_fails_is_told_behind_the_block() {
     let broken = Some(KeepError("the disk is gone".into()));
     let kept = Kept { broken, ..Kept::default() };
