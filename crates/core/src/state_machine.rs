@@ -94,7 +94,7 @@ pub struct Left {
     pub note: Bytes,
 }
 
-/// A state at some moment, on its way beyond the process. Dropped before it is finished, it counts no more than if it had not been begun.
+/// A state at some moment, on its way beyond the process. Dropped before it is finished it never counts, and the state may not be kept any more.
 pub trait Checkpoint: Send {
     /// Makes it durable: it is what an earlier process leaves, if nothing follows.
     ///

@@ -30,6 +30,8 @@ pub(super) struct Resumed<S> {
 enum Unfit {
     #[error("its note: {0}; it was written by another version")]
     Note(DecodeError),
+    #[error("it is of height {height}, below the snapshot at {snapshot}")]
+    Below { height: Height, snapshot: Height },
     #[error("the session table that belongs to height {0} is not there")]
     Alone(Height),
     #[error("beside it: {0}")]
@@ -54,14 +56,13 @@ pub(super) fn resume<S: StateMachine>(
         let mut application = fresh();
         let Some(keeper) = application.keeper() else { return Ok(None) };
         let Some(Left { checkpoint, note }) = keeper.turn_back()? else { break };
-        match read(application, checkpoint, note, states, limits) {
-            Ok(resumed) if snapshot > Some(resumed.meta.block.height) => {
-                let (behind, snapshot) = (resumed.meta.block.height, snapshot.unwrap_or_default());
-                notes.push(format!(
-                    "the kept state is of height {behind}, below the snapshot at {snapshot}: it is made again from that"
-                ));
-            }
+        match read(application, checkpoint, note, (states, limits, snapshot)) {
             Ok(resumed) => return Ok(Some(resumed)),
+            // It may be as good as ever.
+            Err(Unfit::Beside(error @ SnapshotError::Io { .. })) => return Err(error.into()),
+            Err(Unfit::Below { height, snapshot }) => notes.push(format!(
+                "the kept state is of height {height}, below the snapshot at {snapshot}: it is made again from that"
+            )),
             Err(unfit) => notes.push(format!("the kept state is of no use: {unfit}")),
         }
     }
@@ -78,10 +79,12 @@ fn read<S: StateMachine>(
     application: S,
     checkpoint: Box<dyn Checkpoint>,
     note: Bytes,
-    states: &States,
-    limits: sessions::Limits,
+    (states, limits, snapshot): (&States, sessions::Limits, Option<Height>),
 ) -> Result<Resumed<S>, Unfit> {
     let note = KeptNote::decode(note).map_err(Unfit::Note)?;
+    if let Some(snapshot) = snapshot.filter(|snapshot| *snapshot > note.height) {
+        return Err(Unfit::Below { height: note.height, snapshot });
+    }
     let described = states.read_beside(note.height)?.ok_or(Unfit::Alone(note.height))?;
     let meta = described.meta.map_err(Unfit::Description)?;
     if meta.block.id() != note.block_id {
@@ -93,8 +96,8 @@ fn read<S: StateMachine>(
     Ok(Resumed { meta, execution, checkpoint })
 }
 
-/// Writes the state of the newest checkpoint as a whole snapshot, if the newest of these is below it, for a replica that is to have its state in memory from now on: `fresh` are
-/// applications of the kind that keeps its own. The height, if it was written.
+/// Writes the state of the newest checkpoint as a whole snapshot, unless there is one that is not below it, for a replica that is to have its state in memory from now on: `fresh` are
+/// applications of the kind that keeps its own. The height of a snapshot that makes the checkpoint superfluous; `None` if the latter cannot be used, why being noted.
 ///
 /// # Errors
 /// [`OpenError`].
@@ -103,15 +106,14 @@ pub fn write_whole<S: StateMachine>(
     owner: &Owner,
     limits: sessions::Limits,
     fresh: &dyn Fn() -> S,
+    notes: &mut Vec<String>,
 ) -> Result<Option<Height>, OpenError> {
     let states = States::open(Arc::clone(&disks.states), owner.identity())?;
-    let newest = newest_of(&states, &mut Vec::new())?.map(|(meta, _)| meta.block.height);
-    let Some(kept) = resume(fresh, &states, limits, newest, &mut Vec::new())? else {
-        return Ok(None);
-    };
+    let newest = newest_of(&states, notes)?.map(|(meta, _)| meta.block.height);
+    let Some(kept) = resume(fresh, &states, limits, None, notes)? else { return Ok(None) };
     let height = kept.meta.block.height;
-    if newest == Some(height) {
-        return Ok(None);
+    if newest >= Some(height) {
+        return Ok(newest);
     }
     states.write(&kept.meta, kept.execution.snapshot())?;
     Ok(Some(height))

@@ -180,7 +180,8 @@ pub fn open<S: StateMachine>(
     let head = snapshot.as_ref().map_or_else(|| owner.genesis(), |meta| Arc::clone(&meta.block));
     let journal = Journal::new(log, durability);
     let blocks = replay(&journal, &head)?;
-    let offer = states.offer();
+    // Of an older state there is nothing any more.
+    let offer = states.offer().filter(|offer| states.serves(offer, snapshot.as_ref()));
     let recovery = safety.map(|safety| Recovery { safety: Some(safety), snapshot, offer, blocks });
     Ok(Opened { journal, states, execution, checkpoint, recovery, notes })
 }

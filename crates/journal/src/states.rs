@@ -163,6 +163,13 @@ impl States {
         Offer::from_bytes(Bytes::copy_from_slice(offered)).ok()
     }
 
+    /// Whether peers can be sent what is offered: there is a snapshot, or it is the state that was recovered.
+    pub(crate) fn serves(&self, offer: &Offer, recovered: Option<&SnapshotMeta>) -> bool {
+        let offered = offer.block.height;
+        recovered.is_some_and(|meta| meta.block.height == offered)
+            || self.snapshots.numbers().is_ok_and(|numbers| numbers.contains(&offered.0))
+    }
+
     /// Finds damage; proves nothing about who wrote it.
     fn digest(&self, offered: &[u8]) -> Digest {
         let mut bytes = self.identity.to_vec();

@@ -182,10 +182,8 @@ pub async fn launch(
 /// What an earlier process left on disk.
 fn bring_into_memory(loaded: &Loaded, setup: &Setup) -> Result<(), LaunchError> {
     let folder = &loaded.node.storage.folder;
-    let brought = data::bring_into_memory(folder, &setup.owner(), loaded.cluster.sessions);
-    if let Some(height) = brought.map_err(StartError::Data)? {
-        tracing::info!(%height, "the state was on disk, and is in memory from now on");
-    }
+    let notes = data::bring_into_memory(folder, &setup.owner(), loaded.cluster.sessions);
+    notes.map_err(StartError::Data)?.iter().for_each(|note| tracing::warn!("{note}"));
     Ok(())
 }
 

@@ -24,7 +24,7 @@
 //! # How it stays whole
 //! Nothing that a checkpoint refers to is ever overwritten: changed nodes are copied to other slots (shadows), and slots are taken again only
 //! when a newer checkpoint is durable. A commit is a record of the log; what it changes in the space is written out later, beside everything else
-//! and in any order. After a crash the last checkpoint is as it was, and the log has the rest.
+//! and in any order. After a crash the last checkpoint is as it was, and the log has the rest; or the store's owner has it, if commits are not logged ([`Options::log_commits`]).
 
 mod ahead;
 mod batch;

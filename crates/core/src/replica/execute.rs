@@ -98,7 +98,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
 
     /// Whether the newest snapshot is written, and was attested or never will be: later states are shown already.
     /// Were each replaced before blocks could show it, none would ever be offered, and no log cut.
-    fn may_replace_snapshot(&self) -> bool {
+    pub(super) fn may_replace_snapshot(&self) -> bool {
         self.snapshot.as_ref().is_none_or(|meta| {
             self.is_written(meta)
                 && (self.root_shown > meta.block.height || self.is_attested(meta.block.id()))
@@ -109,7 +109,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         self.snapshot_written >= snapshot.block.height
     }
 
-    /// Begins a snapshot whether blocks have shown the last one or not; if that is still being written, when it is.
+    /// Begins a snapshot whether blocks have shown the last one or not; if that is still being written, behind a later block.
     pub(super) fn want_snapshot(&mut self, fx: &mut Fx<P::Message>) {
         self.snapshot_wanted = true;
         if self.snapshot.as_ref().is_none_or(|meta| self.is_written(meta)) {

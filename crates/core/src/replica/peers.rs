@@ -51,7 +51,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             }
             PeerMessage::NeedFrames(ids) => self.serve_frames(from, &ids, fx),
             PeerMessage::FetchChain { tip, above, budget_bytes } => {
-                self.serve_chain(from, tip, above, budget_bytes, fx);
+                self.serve_chain(now, from, (tip, above, budget_bytes), fx);
             }
             PeerMessage::Chain(blocks) => self.on_chain(from, blocks, fx),
             PeerMessage::Ancestors { blocks, certificate } => {
@@ -172,19 +172,17 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     /// Committed blocks come from the log, later ones from the tree.
     fn serve_chain(
         &mut self,
+        now: Time,
         to: ReplicaId,
-        tip: BlockId,
-        above: Height,
-        budget_bytes: u32,
+        (tip, above, budget_bytes): (BlockId, Height, u32),
         fx: &mut Fx<P::Message>,
     ) {
         let tree = self.protocol.tree();
         let root = tree.root().height;
         if above < root && above.next() < self.log_begins {
-            if let Some(offer) = &self.offer {
-                let message = PeerMessage::Behind(Box::new(offer.clone()));
-                fx.output(Action::Send { to, message });
-            }
+            let Some(offer) = &self.offer else { return self.prepare_offer(now, fx) };
+            let message = PeerMessage::Behind(Box::new(offer.clone()));
+            fx.output(Action::Send { to, message });
             return;
         }
         let mut tail: Vec<FullBlock> = tree

@@ -18,6 +18,9 @@ const WISHED_FOR: Duration = Duration::from_secs(5);
 /// made for it alone.
 const AHEAD: u64 = 64;
 
+/// When so many blocks stand on a state, one of them that shows its root is committed, and so is the next, with its certificate.
+const ATTESTED_WITHIN: u64 = 16;
+
 /// What somebody waits for.
 #[derive(Debug, Default)]
 pub(super) struct Wish {
@@ -45,6 +48,22 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         if self.rejoin.is_some() || Some(height) <= certified {
             return;
         }
+        self.wish_for(now, height, fx);
+    }
+
+    /// Where an offer is wanted and there is none: the cluster was idle, or this replica stopped, before blocks had shown the root of the newest
+    /// snapshot. A few are proposed for that; if they have shown later ones already, another is taken first.
+    pub(super) fn prepare_offer(&mut self, now: Time, fx: &mut Fx<P::Message>) {
+        if self.may_replace_snapshot() {
+            self.take_snapshot(fx);
+        }
+        if let Some(meta) = &self.snapshot {
+            let height = meta.block.height.plus(ATTESTED_WITHIN);
+            self.wish_for(now, height, fx);
+        }
+    }
+
+    fn wish_for(&mut self, now: Time, height: Height, fx: &mut Fx<P::Message>) {
         // Told lately: said again only to those who may have missed it.
         if self.wish.height(now) >= Some(height) && self.wish.until > now.after(WISHED_FOR / 2) {
             return;

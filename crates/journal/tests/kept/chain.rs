@@ -13,7 +13,7 @@ use quorate_core::crypto::{PublicKey, Signature, Statement};
 use quorate_core::execution::{Executed, Execution};
 use quorate_core::frame::{Frame, SharedFrame};
 use quorate_core::replica::SnapshotMeta;
-use quorate_core::replica::message::FullBlock;
+use quorate_core::replica::message::{FullBlock, Offer};
 use quorate_core::sessions::Limits;
 use quorate_core::{Committee, Digest, Epoch, Height, ReplicaId, Sequence, SessionId, View};
 use quorate_journal::Owner;
@@ -201,6 +201,16 @@ impl Chain {
 
     pub fn root(&self, height: u64) -> Digest {
         if height == 0 { self.genesis_root } else { self.executed(height).root }
+    }
+
+    /// Of the state at a height, when the block two above it is there.
+    pub fn offer(&self, height: u64) -> Offer {
+        Offer {
+            block: Arc::clone(&self.block(height).block),
+            recent: Vec::new(),
+            attesting: Arc::clone(&self.block(height + 1).block),
+            certificate: self.block(height + 2).block.justify.clone(),
+        }
     }
 
     pub fn meta(&self, height: u64) -> SnapshotMeta {

@@ -78,7 +78,7 @@ impl Site {
     pub fn write_whole(&self) -> Result<Option<Height>, OpenError> {
         let shelf = self.shelf()?;
         let fresh = || KeyValue::on_disk(&shelf);
-        quorate_journal::write_whole(&self.disks(), &owner(), LIMITS, &fresh)
+        quorate_journal::write_whole(&self.disks(), &owner(), LIMITS, &fresh, &mut Vec::new())
     }
 
     fn shelf(&self) -> Result<Arc<Shelf>, OpenError> {

@@ -16,7 +16,7 @@ use quorate_core::Height;
 use quorate_core::replica::Record;
 use quorate_core::replica::drive::Journal as _;
 use quorate_core::state_machine::StateMachine;
-use quorate_journal::{OpenError, Opened};
+use quorate_journal::{OFFER_FILE, OpenError, Opened};
 use quorate_store::disk::Fate;
 
 const BLOCKS: u64 = 60;
@@ -56,6 +56,9 @@ fn recover<S: StateMachine>(
     assert_eq!(opened.execution.state_root(), chain.root(height), "height {height}");
     assert_eq!(opened.execution.block_id(), chain.id(height));
     let recovery = opened.recovery.as_ref().expect("a safety record");
+    if let Some(offer) = &recovery.offer {
+        assert_eq!(offer.block.height.0, height, "what is offered can be sent");
+    }
     let snapshot = recovery.snapshot.as_ref().map_or(0, |meta| meta.block.height.0);
     assert_eq!(height, snapshot, "the protocol begins where the state is");
     assert!(height >= lived.kept, "{height}, and {} was kept", lived.kept);
@@ -98,7 +101,13 @@ fn live<S: Storage>(
                 return;
             }
             lived.kept = height;
-            if journal.retire(0, Height(height)).is_err() {
+        }
+        // Blocks have shown its root by now: what is older goes.
+        if height > CHECKPOINT_EVERY && height % CHECKPOINT_EVERY == 2 {
+            let of = height - 2;
+            if states.keep_offer(&chain.offer(of)).is_err()
+                || journal.retire(0, Height(of)).is_err()
+            {
                 return;
             }
         }
@@ -225,9 +234,9 @@ fn without_its_state_a_replica_begins_at_the_first_block() {
     assert!(opened.notes.iter().any(|note| note.contains("other replicas")), "{:?}", opened.notes);
     // The same if what was beside the state is gone.
     let site = lived_until(&chain, 40);
-    for name in [17, 34].map(|height| format!("{height:020}.beside")) {
-        let _ = quorate_store::disk::Disk::remove(&site.states, &name);
-    }
+    let names = quorate_store::disk::Disk::list(&site.states).unwrap();
+    assert_eq!(names, [format!("{:020}.beside", 34), OFFER_FILE.to_owned()]);
+    quorate_store::disk::Disk::remove(&site.states, &names[0]).unwrap();
     let opened = site.open().expect("it is taken over from others");
     assert_eq!(opened.execution.height(), Height(0));
     assert!(opened.notes.iter().any(|note| note.contains("is not there")), "{:?}", opened.notes);
@@ -239,7 +248,7 @@ fn a_replica_may_have_its_state_in_memory_and_on_disk_by_turns() {
     let site = lived_until(&chain, 40);
     // Into memory.
     assert_eq!(site.write_whole().expect("it can be read"), Some(Height(34)));
-    assert_eq!(site.write_whole().expect("it can be read"), None);
+    assert_eq!(site.write_whole().expect("it can be read"), Some(Height(34)));
     let mut lived = Lived { recorded: 40, kept: 34, ..Lived::default() };
     let opened = recover(site.open_in_memory(), &site, &chain, &mut lived).expect("a state");
     live(opened, &chain, &mut lived, |height| {

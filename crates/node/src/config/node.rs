@@ -188,7 +188,7 @@ pub(super) static SCHEMA: Schema = Schema {
             preset: Preset::Is("memory"),
             comment: "Where the state of the application \"kv\" is. \"memory\": a start makes it again from\n\
                       the newest snapshot. \"disk\": in the folder state within storage.folder, larger than\n\
-                      memory if need be; a start goes on from there. Replicas may differ in it, and change it.",
+                      memory if need be; a start goes on from its checkpoint. Replicas may differ, and change.",
         },
         Field {
             key: "listen.peer",

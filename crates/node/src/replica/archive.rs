@@ -4,8 +4,9 @@
 mod transfer;
 
 use std::collections::BTreeSet;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use quorate_core::client::message::{MAX_REPLY_BYTES, Response};
 use quorate_core::execution::SnapshotHandle;
@@ -20,12 +21,17 @@ use super::inbox::{Answer, Outside};
 use super::links::Links;
 use super::metrics::Metrics;
 use crate::transport::{ClientListener, ConnectionId};
-use transfer::{Checkpoints, Transfer};
+use transfer::{Checkpoints, Transfers};
 
 /// Tasks that may wait: more than askers can have, so that what is to be written finds room.
 const TASKS: usize = 1024;
 /// Clients' tasks that may wait, one each; beyond, the newest is dropped, and asked for again.
 const PULLS: usize = 16;
+
+/// How often it is seen to what peers have stopped asking for, ...
+const SWEEP: Duration = Duration::from_secs(2);
+/// ... and where there is nothing.
+const FOR_EVER: Duration = Duration::from_secs(1 << 20);
 
 /// Something to read or write.
 pub enum Task {
@@ -105,6 +111,8 @@ pub struct Shelf {
     pub listener: Arc<ClientListener>,
     /// The way back.
     pub outside: Outside,
+    /// No peer takes over a larger snapshot.
+    pub max_snapshot_bytes: u64,
     /// What is counted.
     pub metrics: Arc<Metrics>,
 }
@@ -156,9 +164,18 @@ impl Shelf {
         queue: &Receiver<Task>,
         checkpoint: Option<(Height, Box<dyn Checkpoint>)>,
     ) {
-        let mut open: Option<Transfer> = None;
+        let mut transfers = Transfers::new(self.max_snapshot_bytes);
         let mut checkpoints = Checkpoints::new(checkpoint);
-        while let Ok(task) = queue.recv() {
+        loop {
+            let task = match queue.recv_timeout(if transfers.is_empty() { FOR_EVER } else { SWEEP })
+            {
+                Ok(task) => task,
+                Err(RecvTimeoutError::Timeout) => {
+                    transfers.sweep();
+                    continue;
+                }
+                Err(RecvTimeoutError::Disconnected) => return,
+            };
             match task {
                 Task::End => return,
                 Task::Chain { to, above, through, budget_bytes, tail } => {
@@ -167,7 +184,10 @@ impl Shelf {
                     self.send("chain", to, message);
                 }
                 Task::Chunk { to, height, chunk } => {
-                    let message = self.chunk(&mut open, &mut checkpoints, height, chunk);
+                    let found = transfers.chunk(&self.states, &checkpoints, height, chunk);
+                    let message = found.map(|(bytes, last)| {
+                        PeerMessage::<NoMessage>::Chunk { height, chunk, last, bytes }.to_bytes()
+                    });
                     archive.done(Asker::Peer(to));
                     self.send("chunk", to, message);
                 }
@@ -234,24 +254,6 @@ impl Shelf {
             message.extend_from_slice(block);
         }
         Some(message)
-    }
-
-    fn chunk(
-        &self,
-        open: &mut Option<Transfer>,
-        checkpoints: &mut Checkpoints,
-        height: Height,
-        chunk: u32,
-    ) -> Option<Vec<u8>> {
-        if open.as_ref().is_none_or(|snapshot| snapshot.height != height) {
-            // A peer that asks for what is not there leaves the open one to the others.
-            *open = Some(Transfer::begin(&self.states, checkpoints, height)?);
-        }
-        let (bytes, last) = open.as_ref()?.chunk(chunk)?;
-        if last {
-            *open = None;
-        }
-        Some(PeerMessage::<NoMessage>::Chunk { height, chunk, last, bytes }.to_bytes())
     }
 
     fn pulled(&self, from: Height, budget_bytes: u32) -> Response {

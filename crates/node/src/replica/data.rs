@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use quorate_app::kv::KeyValue;
 use quorate_app::kv::disk::{FileFolders, Shelf};
-use quorate_core::Height;
+
 use quorate_core::execution::SnapshotError as StateError;
 use quorate_core::sessions;
 use quorate_core::state_machine::{KeepError, StateMachine};
@@ -156,7 +156,7 @@ pub fn state_shelf(folder: &Path) -> Result<Arc<Shelf>, DataError> {
 }
 
 /// The state was on disk and is to be in memory: what is newer in the state's folder than the newest snapshot becomes one; then the folder goes.
-/// The height, if there was something.
+/// What an operator may want to know of that.
 ///
 /// # Errors
 /// [`DataError`], with the remedy; both are as they were.
@@ -164,22 +164,35 @@ pub fn bring_into_memory(
     folder: &Path,
     owner: &Owner,
     sessions: sessions::Limits,
-) -> Result<Option<Height>, DataError> {
+) -> Result<Vec<String>, DataError> {
     let (wal, shelf, state) = (folder.join("wal"), folder.join("snapshots"), folder.join("state"));
+    // As it is called while it is removed.
+    let gone = folder.join("state.gone");
+    let io = |path: &Path| {
+        let path = path.to_owned();
+        move |source| DataError::Io { path, source }
+    };
+    if gone.exists() {
+        std::fs::remove_dir_all(&gone).map_err(io(&gone))?;
+    }
+    let mut notes = Vec::new();
     if is_blank(&state) {
-        return Ok(None);
+        return Ok(notes);
     }
     let _lock = FolderLock::acquire(folder)?;
     let disks = Disks { log: Arc::new(make(&wal)?), states: Arc::new(make(&shelf)?) };
     let written = {
         let kept = state_shelf(folder)?;
-        quorate_journal::write_whole(&disks, owner, sessions, &|| KeyValue::on_disk(&kept))
+        let fresh = || KeyValue::on_disk(&kept);
+        quorate_journal::write_whole(&disks, owner, sessions, &fresh, &mut notes)
             .map_err(|error| placed(error, wal, shelf))?
     };
-    if written.is_some() {
-        std::fs::remove_dir_all(&state).map_err(|source| DataError::Io { path: state, source })?;
+    if let Some(height) = written {
+        notes.push(format!("the state was on disk, and is in memory from height {height} on"));
+        std::fs::rename(&state, &gone).map_err(io(&state))?;
+        std::fs::remove_dir_all(&gone).map_err(io(&gone))?;
     }
-    Ok(written)
+    Ok(notes)
 }
 
 /// Begins the data folder of a replica that never ran.

@@ -164,6 +164,7 @@ impl Setup {
         let Opened { journal, states, execution, checkpoint, recovery, .. } = opened;
         let checkpoint = checkpoint.map(|checkpoint| (execution.height(), checkpoint));
 
+        let max_snapshot_bytes = self.settings.max_snapshot_bytes;
         let facts = self.protocol.rules.facts();
         let domain = owner.domain.clone();
         let protocol = HotStuff::new(self.committee.clone(), self.me, self.protocol);
@@ -217,6 +218,7 @@ impl Setup {
             links: links.clone(),
             listener: Arc::clone(&listener),
             outside: outside.clone(),
+            max_snapshot_bytes,
             metrics: Arc::clone(&metrics),
         };
         let stage = Requests {

@@ -18,9 +18,10 @@ use std::sync::{Arc, PoisonError};
 /// # Errors
 /// [`Error::Io`], [`Error::Log`], [`Error::LimitReached`], after which nothing is written any more; [`Error::Stopped`].
 pub(super) fn run(shared: &Shared) -> Result<(), Error> {
-    claim(shared);
+    let claim = Claim::new(shared);
     shared.wanted.store(false, Ordering::Release);
-    end(shared, begin(shared).and_then(|begun| finish(shared, begun)))
+    let made = begin(shared).and_then(|begun| finish(shared, begun));
+    claim.end(made)
 }
 
 /// Waits for the one that is under way, if there is one; none but the caller's is from now on.
@@ -30,6 +31,34 @@ fn claim(shared: &Shared) {
         signal = shared.signalled.wait(signal).unwrap_or_else(PoisonError::into_inner);
     }
     signal.under_way = true;
+}
+
+/// The one under way is this one's; if it is dropped before its end, there will be no other.
+struct Claim<'a> {
+    shared: &'a Shared,
+    ended: bool,
+}
+
+impl<'a> Claim<'a> {
+    fn new(shared: &'a Shared) -> Claim<'a> {
+        claim(shared);
+        Claim { shared, ended: false }
+    }
+
+    fn end<T>(mut self, result: Result<T, Error>) -> Result<T, Error> {
+        self.ended = true;
+        end(self.shared, result)
+    }
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        if !self.ended {
+            // A fault of the program's: those who wait shall not do so for ever.
+            let reason = "the thread that made a checkpoint panicked".to_owned();
+            let _ = end::<()>(self.shared, Err(Error::Stopped { reason }));
+        }
+    }
 }
 
 /// No checkpoint is under way until it is dropped.
@@ -80,15 +109,19 @@ impl Store {
         run(&self.shared)
     }
 
-    /// Begins a checkpoint of the last commit, to be finished by another thread while commits go on. Waits for the one under way, if there is one.
+    /// Begins a checkpoint of the last commit, to be finished by another thread while commits go on. Waits for the one under way, if there is one: who has begun one
+    /// must finish it before the same thread begins another, calls [`Store::checkpoint`] or [`Store::check`].
     ///
     /// # Errors
     /// As [`Store::checkpoint`].
     pub fn begin_checkpoint(self: &Arc<Self>) -> Result<Checkpoint, Error> {
-        claim(&self.shared);
+        let mut claim = Claim::new(&self.shared);
         match begin(&self.shared) {
-            Ok(begun) => Ok(Checkpoint { store: Arc::clone(self), begun: Some(begun) }),
-            Err(error) => end(&self.shared, Err(error)),
+            Ok(begun) => {
+                claim.ended = true;
+                Ok(Checkpoint { store: Arc::clone(self), begun: Some(begun) })
+            }
+            Err(error) => claim.end(Err(error)),
         }
     }
 
@@ -119,9 +152,9 @@ impl Checkpoint {
     /// # Errors
     /// As [`Store::checkpoint`].
     pub fn finish(mut self) -> Result<(), Error> {
-        let begun = self.begun.take();
-        let shared = &self.store.shared;
-        end(shared, begun.map_or(Ok(()), |begun| finish(shared, begun)))
+        let claim = Claim { shared: &self.store.shared, ended: false };
+        let finished = self.begun.take().map_or(Ok(()), |begun| finish(claim.shared, begun));
+        claim.end(finished)
     }
 }
 

@@ -105,6 +105,8 @@ fn rewrite(old: &Store, beside: &Arc<dyn Disk>, options: Options) -> Result<(u64
         identity: None,
         // Nothing counts before the whole does.
         durability: Durability::Os,
+        // It is written out as it grows.
+        log_commits: true,
         slab_bytes: geometry.slab_bytes,
         region_bytes: geometry.region_bytes,
         limit_bytes: options.limit_bytes.max(geometry.region_bytes),

@@ -60,7 +60,8 @@ pub struct Options {
     pub bucket_items: usize,
     /// Memory for pages not written out yet, in bytes; writers wait when it is used up. Up to half of it is kept for what comes.
     pub write_buffer_bytes: u64,
-    /// A checkpoint begins when the log since the last one has this many bytes; at four times as many writers wait for it.
+    /// A checkpoint begins when the log since the last one has this many bytes; at four times as many writers wait for it. See [`Options::log_commits`] for a store
+    /// without.
     pub checkpoint_bytes: u64,
     /// A commit is a record of the log. Without, what was committed since the last checkpoint is gone after a crash; a checkpoint is begun by the store's owner alone
     /// ([`Store::begin_checkpoint`](super::Store::begin_checkpoint)), and [due](super::Store::checkpoint_is_due) when changes of `checkpoint_bytes` were committed since the last, or

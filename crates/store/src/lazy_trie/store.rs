@@ -1,4 +1,4 @@
-//! The store: readers beside one writer, each commit in the log before anybody sees it.
+//! The store: readers beside one writer, each commit in the log, if there is one, before anybody sees it.
 
 use super::batch::{Batch, Change, FIRST, LAST, MIDDLE, WHOLE};
 use super::batch::{check_lengths, encode};
@@ -349,7 +349,7 @@ impl Store {
 }
 
 impl Drop for Store {
-    /// Stops the checkpointing thread. What was committed is in the log; nothing else needs to be written.
+    /// Stops the checkpointing thread. What was committed is in the log, if that is where commits go; nothing else needs to be written.
     fn drop(&mut self) {
         lock(&self.shared.signal).stopping = true;
         self.shared.signalled.notify_all();

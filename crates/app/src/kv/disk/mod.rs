@@ -257,6 +257,10 @@ impl Disk {
             batch.put(&TrieHash(hash), &encoded).map_err(|error| error.to_string())?;
             if bytes >= RESTORED_TOGETHER_BYTES {
                 open.store.write(&batch).map_err(|error| error.to_string())?;
+                if open.store.checkpoint_is_due() {
+                    // Without a note it does not count, and it takes no memory.
+                    open.store.checkpoint().map_err(|error| error.to_string())?;
+                }
                 batch.clear();
                 bytes = 0;
             }

@@ -34,9 +34,19 @@ pub trait Folders: Send + Sync {
     /// # Errors
     /// What the system says.
     fn remove(&self, number: u64) -> io::Result<()>;
+    /// Removes what is left of folders that were being removed.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn sweep(&self) -> io::Result<()> {
+        Ok(())
+    }
     /// What to call a folder in a message.
     fn name(&self, number: u64) -> String;
 }
+
+/// What the name of a folder ends with while it is removed.
+const GONE: &str = ".gone";
 
 /// Folders within a folder: `000001`, `000002`, …
 pub struct FileFolders {
@@ -74,15 +84,34 @@ impl Folders for FileFolders {
         let place = self.place(number);
         if !place.exists() {
             std::fs::create_dir_all(&place)?;
-            // What is synced within it must not go with its name.
-            std::fs::File::open(&self.path)?.sync_all()?;
+            // What is synced within it must not go with its name, or with that of the folder around.
+            for folder in [Some(self.path.as_path()), self.path.parent()].into_iter().flatten() {
+                std::fs::File::open(folder)?.sync_all()?;
+            }
         }
         let lock = FolderLock::acquire(&place).map_err(io::Error::other)?;
         Ok(Arc::new(Locked { disk: FileDisk::open(&place)?, _lock: lock }))
     }
 
     fn remove(&self, number: u64) -> io::Result<()> {
-        std::fs::remove_dir_all(self.place(number))
+        // Half of a folder is none: first the name goes.
+        let gone = self.path.join(format!("{number:06}{GONE}"));
+        std::fs::rename(self.place(number), &gone)?;
+        std::fs::remove_dir_all(gone)
+    }
+
+    fn sweep(&self) -> io::Result<()> {
+        let entries = match std::fs::read_dir(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            entries => entries?,
+        };
+        for entry in entries {
+            let entry = entry?;
+            if entry.file_name().to_str().is_some_and(|name| name.ends_with(GONE)) {
+                std::fs::remove_dir_all(entry.path())?;
+            }
+        }
+        Ok(())
     }
 
     fn name(&self, number: u64) -> String {
@@ -150,7 +179,8 @@ impl Shelf {
         folders: impl Folders + 'static,
         options: lazy_trie::Options,
     ) -> Result<Arc<Self>, KeepError> {
-        let mut left = folders.list().map_err(|error| {
+        let listed = folders.sweep().and_then(|()| folders.list());
+        let mut left = listed.map_err(|error| {
             KeepError(format!("the folders of the state cannot be listed: {error}"))
         })?;
         left.sort_unstable();
@@ -196,7 +226,7 @@ impl Shelf {
         let unfit = |reason: &dyn std::fmt::Display| {
             KeepError(format!(
                 "{folder}: {reason}. If it cannot be mended, remove {folder}: the state is then taken over from the other \
-                 replicas",
+                 replicas, or made again from a snapshot if there is one",
                 folder = self.folders.name(number)
             ))
         };

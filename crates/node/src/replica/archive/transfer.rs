@@ -1,7 +1,8 @@
 //! What peers that are far behind are sent: the chunks of a snapshot, read from its file, or made of a checkpoint when somebody asks.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use quorate_core::Height;
@@ -9,15 +10,21 @@ use quorate_core::execution::whole;
 use quorate_core::state_machine::{Checkpoint, Snapshot};
 use quorate_journal::States;
 
-/// A chunk that is being made is waited for no longer than this: a peer that has waited a second asks another.
-const PATIENCE: Duration = Duration::from_millis(700);
+/// A chunk that is being made is waited for no longer than this: others wait meanwhile, ...
+const PATIENCE: Duration = Duration::from_millis(300);
+/// ... and not at all if so many chunks are still to come before it.
+const CHUNKS_AHEAD: usize = 8;
+/// What nobody asks for any more is let go of: peers wait for a second, and then turn to another replica.
+const IDLE: Duration = Duration::from_secs(10);
+/// Snapshots in memory at once. As many liars must ask for other ones at the same time to keep an honest peer from its.
+const OPEN: usize = 3;
 
 /// The checkpoints of a state that is on disk: files have but what is beside them.
 pub struct Checkpoints {
     /// The newest: it can be read until another is finished.
     newest: Option<(Height, Box<dyn Checkpoint>)>,
     /// An older one that peers are offered while no newer one is.
-    offered: Option<(Height, Box<dyn Snapshot>)>,
+    offered: Option<(Height, Frozen)>,
 }
 
 impl Checkpoints {
@@ -26,17 +33,17 @@ impl Checkpoints {
         Self { newest, offered: None }
     }
 
-    /// Another was finished, if the state keeps any.
-    pub fn finished(&mut self, height: Height, checkpoint: Option<Box<dyn Checkpoint>>) {
-        self.newest = checkpoint.map(|checkpoint| (height, checkpoint));
-    }
-
     /// Another is about to be finished. What peers are offered by now stays.
     pub fn will_change(&mut self) {
         if let (Some((height, newest)), None) = (&self.newest, &self.offered) {
             // If it cannot be read there is nothing to send, and peers ask others.
-            self.offered = newest.snapshot().ok().map(|snapshot| (*height, snapshot));
+            self.offered = newest.snapshot().ok().map(|snapshot| (*height, frozen(snapshot)));
         }
+    }
+
+    /// Another was finished, if the state keeps any.
+    pub fn finished(&mut self, height: Height, checkpoint: Option<Box<dyn Checkpoint>>) {
+        self.newest = checkpoint.map(|checkpoint| (height, checkpoint));
     }
 
     /// From now on peers are offered what was at `height`.
@@ -45,18 +52,84 @@ impl Checkpoints {
     }
 
     /// The application's part of the state at a height, if it can still be read.
-    fn take(&mut self, height: Height) -> Option<Box<dyn Snapshot>> {
+    fn at(&self, height: Height) -> Option<Frozen> {
         match &self.newest {
-            Some((newest, checkpoint)) if *newest == height => checkpoint.snapshot().ok(),
-            _ => self.offered.take_if(|(offered, _)| *offered == height).map(|(_, old)| old),
+            Some((newest, checkpoint)) if *newest == height => {
+                checkpoint.snapshot().ok().map(frozen)
+            }
+            _ => self
+                .offered
+                .as_ref()
+                .filter(|(offered, _)| *offered == height)
+                .map(|(_, old)| Arc::clone(old)),
         }
     }
 }
 
+/// The application's part of a state, for one thread at a time.
+type Frozen = Arc<Mutex<Box<dyn Snapshot>>>;
+
+fn frozen(snapshot: Box<dyn Snapshot>) -> Frozen {
+    Arc::new(Mutex::new(snapshot))
+}
+
+/// The snapshots being sent: in memory, each for all who ask for it.
+pub struct Transfers {
+    open: Vec<Transfer>,
+    /// No peer takes more.
+    max_bytes: u64,
+}
+
+impl Transfers {
+    pub fn new(max_bytes: u64) -> Self {
+        Self { open: Vec::new(), max_bytes }
+    }
+
+    /// Whether there is something to [let go of](Self::sweep) some time.
+    pub fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    /// Lets go of what nobody asks for any more.
+    pub fn sweep(&mut self) {
+        self.open.retain(|transfer| transfer.asked.elapsed() < IDLE && !transfer.has_failed());
+    }
+
+    /// A chunk of the snapshot at a height, and whether it is the last; nothing if there is no such snapshot, or chunk, or not yet.
+    pub fn chunk(
+        &mut self,
+        states: &States,
+        checkpoints: &Checkpoints,
+        height: Height,
+        index: u32,
+    ) -> Option<(Bytes, bool)> {
+        self.sweep();
+        if let Some(open) = self.open.iter_mut().find(|open| open.height == height) {
+            return open.chunk(index);
+        }
+        if self.open.len() >= OPEN {
+            let lowest = self.open.iter().map(|open| open.height).min();
+            if lowest > Some(height) {
+                return None;
+            }
+        }
+        let mut begun = Transfer::begin(states, checkpoints, height, self.max_bytes)?;
+        if self.open.len() >= OPEN {
+            self.open.sort_unstable_by_key(|open| open.height);
+            self.open.remove(0);
+        }
+        let chunk = begun.chunk(index);
+        self.open.push(begun);
+        chunk
+    }
+}
+
 /// A snapshot being sent.
-pub struct Transfer {
-    pub height: Height,
+struct Transfer {
+    height: Height,
+    asked: Instant,
     chunks: Arc<Chunks>,
+    maker: Option<JoinHandle<()>>,
 }
 
 /// Chunks, which may be becoming more.
@@ -69,44 +142,83 @@ struct Chunks {
 #[derive(Default)]
 struct SoFar {
     chunks: Vec<Bytes>,
+    bytes: u64,
     /// There will be no more.
     ended: bool,
     /// There should have been more.
     failed: bool,
+    /// Nobody asks for them any more.
+    given_up: bool,
 }
 
 impl Transfer {
     /// Of the snapshot at a height, if there is one.
-    pub fn begin(states: &States, checkpoints: &mut Checkpoints, height: Height) -> Option<Self> {
-        let chunks = Arc::new(Chunks::default());
+    fn begin(
+        states: &States,
+        checkpoints: &Checkpoints,
+        height: Height,
+        max_bytes: u64,
+    ) -> Option<Self> {
         if let Ok(written) = states.chunks(height) {
-            *chunks.lock() = SoFar { chunks: written, ended: true, failed: false };
-            return Some(Self { height, chunks });
+            return Some(Self::of(height, written));
         }
         let beside = states.chunks_beside(height).ok()?;
-        let application = checkpoints.take(height)?;
-        let maker = Arc::clone(&chunks);
-        // At its own pace: a peer that is slow, or says no more, must not keep the store from using its slots again.
-        let made = std::thread::Builder::new()
-            .name("snapshot".to_owned())
-            .spawn(move || maker.make(beside, &*application));
-        made.is_ok().then_some(Self { height, chunks })
+        Self::make(height, beside, checkpoints.at(height)?, max_bytes)
     }
 
-    /// A chunk, and whether it is the last.
-    pub fn chunk(&self, index: u32) -> Option<(Bytes, bool)> {
+    fn of(height: Height, chunks: Vec<Bytes>) -> Self {
+        let so_far = Mutex::new(SoFar { chunks, ended: true, ..SoFar::default() });
+        let chunks = Arc::new(Chunks { so_far, more: Condvar::new() });
+        Self { height, asked: Instant::now(), chunks, maker: None }
+    }
+
+    /// Made at its own pace: a peer that is slow, or says no more, must not keep the store from using its slots again.
+    fn make(
+        height: Height,
+        beside: Vec<Bytes>,
+        application: Frozen,
+        max_bytes: u64,
+    ) -> Option<Self> {
+        let chunks = Arc::new(Chunks::default());
+        let made = Arc::clone(&chunks);
+        let maker = std::thread::Builder::new().name("snapshot".to_owned()).spawn(move || {
+            let application = application.lock().unwrap_or_else(PoisonError::into_inner);
+            made.make(beside, application.as_ref(), max_bytes);
+        });
+        Some(Self { height, asked: Instant::now(), chunks, maker: Some(maker.ok()?) })
+    }
+
+    fn has_failed(&self) -> bool {
+        self.chunks.lock().failed
+    }
+
+    fn chunk(&mut self, index: u32) -> Option<(Bytes, bool)> {
+        self.asked = Instant::now();
         let index = index as usize;
         let so_far = self.chunks.lock();
+        if index > so_far.chunks.len() + CHUNKS_AHEAD {
+            return None;
+        }
         // Whether it is the last is known when there is another.
-        let missing =
-            |so_far: &mut SoFar| so_far.chunks.len() <= index.saturating_add(1) && !so_far.ended;
+        let missing = |so_far: &mut SoFar| so_far.chunks.len() <= index + 1 && !so_far.ended;
         let waited = self.chunks.more.wait_timeout_while(so_far, PATIENCE, missing);
-        let (so_far, timed_out) = waited.unwrap_or_else(PoisonError::into_inner);
-        let is_last = index.saturating_add(1) == so_far.chunks.len();
-        if timed_out.timed_out() || is_last && so_far.failed {
+        let (so_far, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+        let is_last = index + 1 == so_far.chunks.len();
+        if timeout.timed_out() || is_last && so_far.failed {
             return None;
         }
         Some((so_far.chunks.get(index)?.clone(), is_last))
+    }
+}
+
+impl Drop for Transfer {
+    /// Waits for who makes it, a chunk long: the store is in its hands.
+    fn drop(&mut self) {
+        self.chunks.lock().given_up = true;
+        if let Some(maker) = self.maker.take() {
+            // If it panicked, so did the snapshot: nobody has it any more.
+            let _ = maker.join();
+        }
     }
 }
 
@@ -115,17 +227,24 @@ impl Chunks {
         self.so_far.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn make(self: Arc<Self>, beside: Vec<Bytes>, application: &dyn Snapshot) {
+    fn make(&self, beside: Vec<Bytes>, application: &dyn Snapshot, max_bytes: u64) {
         let made = whole(beside, application, &mut |chunk| {
-            self.lock().chunks.push(chunk);
+            let mut so_far = self.lock();
+            so_far.bytes += chunk.len() as u64;
+            so_far.chunks.push(chunk);
+            so_far.failed |= so_far.bytes > max_bytes;
+            let goes_on = !so_far.failed && !so_far.given_up;
+            drop(so_far);
             self.more.notify_all();
-            // Nobody else has it: it is not sent any more.
-            Arc::strong_count(&self) > 1
+            goes_on
         });
         let mut so_far = self.lock();
-        so_far.failed = made.is_err() || application.failure().is_some();
+        so_far.failed |= made.is_err() || application.failure().is_some();
         so_far.ended = true;
         drop(so_far);
         self.more.notify_all();
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,117 @@
+//! Snapshots made while they are sent.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use super::*;
+use quorate_core::state_machine::KeepError;
+use quorate_journal::States;
+use quorate_store::disk::MemoryDisk;
+
+/// A state that becomes as many chunks as the test lets it.
+struct Paced {
+    pace: Mutex<Receiver<()>>,
+    chunks: u8,
+    fails: bool,
+}
+
+impl Snapshot for Paced {
+    fn chunks(&self, sink: &mut dyn FnMut(&[u8]) -> bool) {
+        let pace = self.pace.lock().unwrap();
+        for chunk in 0..self.chunks {
+            if pace.recv().is_err() || !sink(&[chunk; 100]) {
+                return;
+            }
+        }
+    }
+
+    fn failure(&self) -> Option<KeepError> {
+        self.fails.then(|| KeepError("the disk is gone".to_owned()))
+    }
+}
+
+/// What is beside a checkpoint: its header, and no sessions.
+fn beside() -> Vec<Bytes> {
+    let mut header = b"quorate beside01".to_vec();
+    header.extend_from_slice(&7u64.to_le_bytes());
+    header.extend_from_slice(&[1; 32]);
+    vec![header.into()]
+}
+
+fn transfer(chunks: u8, fails: bool, max_bytes: u64) -> (Transfer, Sender<()>) {
+    let (go, pace) = channel();
+    let paced: Box<dyn Snapshot> = Box::new(Paced { pace: Mutex::new(pace), chunks, fails });
+    let made = Transfer::make(Height(7), beside(), frozen(paced), max_bytes).expect("a thread");
+    (made, go)
+}
+
+#[test]
+fn chunks_are_sent_as_they_are_made_and_the_last_is_known_as_such() {
+    let (mut transfer, go) = transfer(3, false, 1 << 20);
+    (0..3).for_each(|_| go.send(()).unwrap());
+    let chunks: Vec<_> = (0..4).map(|index| transfer.chunk(index).expect("made")).collect();
+    assert!(chunks[0].0.starts_with(b"quorate state 01"));
+    assert_eq!(chunks[1..].iter().map(|(bytes, _)| bytes[0]).collect::<Vec<_>>(), [0, 1, 2]);
+    assert_eq!(
+        chunks.iter().map(|(_, last)| *last).collect::<Vec<_>>(),
+        [false, false, false, true]
+    );
+    // Whoever asks again, or later, has the same.
+    assert_eq!(transfer.chunk(1), Some(chunks[1].clone()));
+    assert_eq!(transfer.chunk(4), None);
+    assert_eq!(transfer.chunk(u32::MAX), None);
+}
+
+#[test]
+fn what_is_not_made_is_not_waited_for_for_long() {
+    let (mut transfer, go) = transfer(200, false, 1 << 20);
+    go.send(()).unwrap();
+    assert!(transfer.chunk(0).is_some());
+    // It might be the last.
+    assert_eq!(transfer.chunk(1), None);
+    go.send(()).unwrap();
+    assert!(transfer.chunk(1).is_some_and(|(_, last)| !last));
+    drop(go);
+    // The thread ends; who dropped it has waited for that.
+    drop(transfer);
+}
+
+#[test]
+fn what_could_not_be_made_has_no_end() {
+    let (mut broken, go) = transfer(2, true, 1 << 20);
+    (0..2).for_each(|_| go.send(()).unwrap());
+    assert!(broken.chunk(1).is_some_and(|(_, last)| !last));
+    assert_eq!(broken.chunk(2), None);
+    assert!(broken.has_failed());
+    let (mut large, go) = transfer(100, false, 250);
+    (0..100).for_each(|_| go.send(()).unwrap());
+    while !large.has_failed() {
+        std::thread::yield_now();
+    }
+    assert_eq!(large.chunk(3), None);
+    drop(large);
+    assert!(go.send(()).is_err(), "it goes no further");
+}
+
+#[test]
+fn askers_of_one_snapshot_share_it_and_those_of_others_do_not_end_it() {
+    let disk: Arc<dyn quorate_store::disk::Disk> = Arc::new(MemoryDisk::new());
+    let states = States::open(disk, [1; 16]).expect("a folder");
+    let checkpoints = Checkpoints::new(None);
+    let mut transfers = Transfers::new(1 << 20);
+    assert_eq!(transfers.chunk(&states, &checkpoints, Height(7), 0), None);
+    let chunks = |tag: u8| vec![Bytes::from(vec![tag; 10]), Bytes::from(vec![tag; 20])];
+    for height in [5, 6, 7] {
+        transfers.open.push(Transfer::of(Height(height), chunks(height as u8)));
+    }
+    let mut ask = |height, index| {
+        let chunk = transfers.chunk(&states, &checkpoints, Height(height), index);
+        chunk.map(|(bytes, last)| (bytes[0], last))
+    };
+    // The last one first, another height, one that is not there.
+    assert_eq!(ask(7, 1), Some((7, true)));
+    assert_eq!(ask(7, 0), Some((7, false)));
+    assert_eq!(ask(6, 0), Some((6, false)));
+    assert_eq!(ask(9, 0), None);
+    assert_eq!(ask(5, 1), Some((5, true)));
+    assert_eq!(ask(7, 1), Some((7, true)));
+}
