@@ -330,18 +330,18 @@ impl Store {
         let begun = std::time::Instant::now();
         // What has ended is counted and what is wanted said under one lock: whatever checkpoint takes this for its own ends after `before`.
         let mut signal = lock(&shared.signal);
+        if !logs && !signal.under_way {
+            // To begin one is for the owner.
+            return Ok(());
+        }
         let before = signal.ended;
+        shared.counters.stalls.fetch_add(1, Ordering::Relaxed);
         shared.wanted.store(logs, Ordering::Release);
         shared.signalled.notify_all();
-        while signal.ended == before
-            && (logs || signal.under_way)
-            && !shared.has_room()
-            && !signal.failed
-        {
+        while signal.ended == before && !shared.has_room() && !signal.failed {
             signal = shared.signalled.wait(signal).unwrap_or_else(PoisonError::into_inner);
         }
         drop(signal);
-        shared.counters.stalls.fetch_add(1, Ordering::Relaxed);
         let waited = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
         shared.counters.stall_ns.fetch_add(waited, Ordering::Relaxed);
         Ok(())
