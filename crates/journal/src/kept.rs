@@ -66,12 +66,6 @@ pub(super) fn resume<S: StateMachine>(
             Err(unfit) => notes.push(format!("the kept state is of no use: {unfit}")),
         }
     }
-    if snapshot.is_none() && !states.beside()?.is_empty() {
-        notes.push(
-            "there is no kept state, and no snapshot to make it from: what the log does not have from the first block on is taken over from the other replicas"
-                .into(),
-        );
-    }
     Ok(None)
 }
 

@@ -173,6 +173,12 @@ pub fn open<S: StateMachine>(
             (Some(meta), execution, Some(checkpoint))
         }
         (None, newest) => {
+            if newest.is_none() && !states.beside()?.is_empty() {
+                notes.push(
+                    "there is no kept state, and no snapshot to make it from: what the log does not have from the first block on is taken over from the other replicas"
+                        .into(),
+                );
+            }
             let execution = restore(newest.as_ref(), owner, sessions, fresh)?;
             (newest.map(|(meta, _)| meta), execution, None)
         }

@@ -146,11 +146,22 @@ pub fn check_free(folder: &Path) -> Result<(), DataError> {
     Ok(())
 }
 
+/// What the folder of a state that is in memory now is called while it is removed: such ones are gone when this returns.
+fn sweep(folder: &Path) -> Result<PathBuf, DataError> {
+    let gone = folder.join("state.gone");
+    if gone.exists() {
+        let removed = std::fs::remove_dir_all(&gone);
+        removed.map_err(|source| DataError::Io { path: gone.clone(), source })?;
+    }
+    Ok(gone)
+}
+
 /// Where the key-value application's state is in a data folder, if it is on disk.
 ///
 /// # Errors
 /// [`DataError::Kept`] if it cannot be listed.
 pub fn state_shelf(folder: &Path) -> Result<Arc<Shelf>, DataError> {
+    sweep(folder)?;
     let folders = FileFolders::new(&folder.join("state"));
     Ok(Shelf::open(folders, lazy_trie::Options::default())?)
 }
@@ -166,15 +177,11 @@ pub fn bring_into_memory(
     sessions: sessions::Limits,
 ) -> Result<Vec<String>, DataError> {
     let (wal, shelf, state) = (folder.join("wal"), folder.join("snapshots"), folder.join("state"));
-    // As it is called while it is removed.
-    let gone = folder.join("state.gone");
+    let gone = sweep(folder)?;
     let io = |path: &Path| {
         let path = path.to_owned();
         move |source| DataError::Io { path, source }
     };
-    if gone.exists() {
-        std::fs::remove_dir_all(&gone).map_err(io(&gone))?;
-    }
     let mut notes = Vec::new();
     if is_blank(&state) {
         return Ok(notes);

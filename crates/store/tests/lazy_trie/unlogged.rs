@@ -135,6 +135,8 @@ fn writers_wait_for_the_one_under_way_when_the_buffer_is_full() {
         while store.statistics().stalls == 0 {
             std::thread::yield_now();
         }
+        // Time enough for all that it has to write, if it did not wait.
+        std::thread::sleep(std::time::Duration::from_millis(100));
         let ended = writer.is_finished();
         begun.finish().unwrap();
         ended

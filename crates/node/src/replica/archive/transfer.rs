@@ -14,8 +14,8 @@ use quorate_journal::States;
 const PATIENCE: Duration = Duration::from_millis(300);
 /// ... and not at all if so many chunks are still to come before it.
 const CHUNKS_AHEAD: usize = 8;
-/// What nobody asks for any more is let go of: peers wait for a second, and then turn to another replica.
-const IDLE: Duration = Duration::from_secs(10);
+/// What nobody asks for any more is let go of: a peer waits for a second, turns to another replica, and may come back.
+const IDLE: Duration = Duration::from_secs(60);
 /// Snapshots in memory at once. As many liars must ask for other ones at the same time to keep an honest peer from its.
 const OPEN: usize = 3;
 
@@ -128,6 +128,8 @@ impl Transfers {
 struct Transfer {
     height: Height,
     asked: Instant,
+    /// How long a chunk may be waited for.
+    patience: Duration,
     chunks: Arc<Chunks>,
     maker: Option<JoinHandle<()>>,
 }
@@ -169,7 +171,7 @@ impl Transfer {
     fn of(height: Height, chunks: Vec<Bytes>) -> Self {
         let so_far = Mutex::new(SoFar { chunks, ended: true, ..SoFar::default() });
         let chunks = Arc::new(Chunks { so_far, more: Condvar::new() });
-        Self { height, asked: Instant::now(), chunks, maker: None }
+        Self { height, asked: Instant::now(), patience: PATIENCE, chunks, maker: None }
     }
 
     /// Made at its own pace: a peer that is slow, or says no more, must not keep the store from using its slots again.
@@ -185,7 +187,8 @@ impl Transfer {
             let application = application.lock().unwrap_or_else(PoisonError::into_inner);
             made.make(beside, application.as_ref(), max_bytes);
         });
-        Some(Self { height, asked: Instant::now(), chunks, maker: Some(maker.ok()?) })
+        let maker = Some(maker.ok()?);
+        Some(Self { height, asked: Instant::now(), patience: PATIENCE, chunks, maker })
     }
 
     fn has_failed(&self) -> bool {
@@ -201,7 +204,7 @@ impl Transfer {
         }
         // Whether it is the last is known when there is another.
         let missing = |so_far: &mut SoFar| so_far.chunks.len() <= index + 1 && !so_far.ended;
-        let waited = self.chunks.more.wait_timeout_while(so_far, PATIENCE, missing);
+        let waited = self.chunks.more.wait_timeout_while(so_far, self.patience, missing);
         let (so_far, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
         let is_last = index + 1 == so_far.chunks.len();
         if timeout.timed_out() || is_last && so_far.failed {
@@ -228,6 +231,8 @@ impl Chunks {
     }
 
     fn make(&self, beside: Vec<Bytes>, application: &dyn Snapshot, max_bytes: u64) {
+        // If this panics, nobody shall wait for it.
+        let end = Ending(self);
         let made = whole(beside, application, &mut |chunk| {
             let mut so_far = self.lock();
             so_far.bytes += chunk.len() as u64;
@@ -238,11 +243,25 @@ impl Chunks {
             self.more.notify_all();
             goes_on
         });
+        let failed = made.is_err() || application.failure().is_some();
         let mut so_far = self.lock();
-        so_far.failed |= made.is_err() || application.failure().is_some();
+        so_far.failed |= failed;
         so_far.ended = true;
         drop(so_far);
-        self.more.notify_all();
+        drop(end);
+    }
+}
+
+/// What is not ended when it is dropped has failed.
+struct Ending<'a>(&'a Chunks);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        let mut so_far = self.0.lock();
+        so_far.failed |= !so_far.ended;
+        so_far.ended = true;
+        drop(so_far);
+        self.0.more.notify_all();
     }
 }
 

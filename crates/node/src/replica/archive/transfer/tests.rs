@@ -40,7 +40,9 @@ fn beside() -> Vec<Bytes> {
 fn transfer(chunks: u8, fails: bool, max_bytes: u64) -> (Transfer, Sender<()>) {
     let (go, pace) = channel();
     let paced: Box<dyn Snapshot> = Box::new(Paced { pace: Mutex::new(pace), chunks, fails });
-    let made = Transfer::make(Height(7), beside(), frozen(paced), max_bytes).expect("a thread");
+    let mut made = Transfer::make(Height(7), beside(), frozen(paced), max_bytes).expect("a thread");
+    // However slow the machine is.
+    made.patience = Duration::from_secs(60);
     (made, go)
 }
 
@@ -63,16 +65,19 @@ fn chunks_are_sent_as_they_are_made_and_the_last_is_known_as_such() {
 
 #[test]
 fn what_is_not_made_is_not_waited_for_for_long() {
-    let (mut transfer, go) = transfer(200, false, 1 << 20);
+    let (mut transfer, go) = transfer(255, false, 1 << 20);
     go.send(()).unwrap();
     assert!(transfer.chunk(0).is_some());
     // It might be the last.
+    transfer.patience = Duration::from_millis(1);
     assert_eq!(transfer.chunk(1), None);
+    transfer.patience = Duration::from_secs(60);
     go.send(()).unwrap();
     assert!(transfer.chunk(1).is_some_and(|(_, last)| !last));
-    drop(go);
-    // The thread ends; who dropped it has waited for that.
+    // Who drops it waits until the store is not read any more: a chunk long.
+    let keeps_going = std::thread::spawn(move || while go.send(()).is_ok() {});
     drop(transfer);
+    keeps_going.join().unwrap();
 }
 
 #[test]
