@@ -2,8 +2,8 @@
 //!
 //! - [`Journal`]: blocks and the safety record in a write-ahead log, one sync a turn;
 //! - [`BlockIndex`]: where in it the blocks are, for peers and executors that ask;
-//! - `kept`: going on from a state that the application keeps itself;
-//! - [`States`]: snapshots of the replicated state, and the newest offer;
+//! - `kept`: going on from a checkpoint that the application keeps itself;
+//! - [`States`]: snapshots of the replicated state, what is beside checkpoints, and the newest offer;
 //! - [`create`] and [`open`]: how that is begun, and what of it is believed after a restart.
 //!
 //! All of it works on two folders ([`Disks`]), whatever these are.
