@@ -76,9 +76,10 @@ fuzz-store: ## Fuzz the store for MINUTES (TARGET=operations, pages or log); wan
 	cd crates/store && RUSTC_BOOTSTRAP=1 $(CARGO) fuzz run $(TARGET) -- -max_total_time=$$(( $(MINUTES) * 60 )) -max_len=2048 -len_control=0 $(ARGS)
 
 # The flag is not stable, the runtime is shipped with every toolchain. SIGBUS is for the store's own handler.
-sanitize-store: ## The store's tests under the address sanitizer, leaks included; some minutes.
+sanitize-store: ## The store's tests, and those of its C library, under the address sanitizer, leaks included; some minutes.
 	RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address" CARGO_TARGET_DIR=target/sanitize ASAN_OPTIONS=handle_sigbus=0 \
-		$(CARGO) test $(LOCKED) --target $(HOST) --package quorate-store --lib --tests $(ARGS)
+		QUORATE_STORE_C_FLAGS="-fsanitize=address -g" \
+		$(CARGO) test $(LOCKED) --target $(HOST) --package quorate-store --package quorate-store-c --lib --tests $(ARGS)
 
 header: ## Write crates/store-c/quorate_store.h from the crate.
 	QUORATE_WRITE_HEADER=1 $(CARGO) test $(LOCKED) --package quorate-store-c --test header

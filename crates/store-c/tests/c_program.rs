@@ -5,6 +5,8 @@ use std::process::Command;
 
 const STATIC: &str = "libquorate_store_c.a";
 const SHARED: &str = "libquorate_store_c.so";
+/// More for the compiler, parted by spaces: `make sanitize-store` has the programs instrumented like the libraries.
+const FLAGS: &str = "QUORATE_STORE_C_FLAGS";
 
 /// Where cargo has put the libraries for this test.
 fn libraries() -> PathBuf {
@@ -22,7 +24,9 @@ fn run(source: &str, library: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let program = folder.path().join("program");
+    let flags = std::env::var(FLAGS).unwrap_or_default();
     let compiled = Command::new("cc")
+        .args(flags.split_whitespace())
         .args(["-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O1", "-I"])
         .arg(here)
         .arg(here.join(source))

@@ -1,7 +1,7 @@
 //! What authentication costs: the same changes to a store with and one without, in turns; then proofs.
 //!
 //! Arguments: `--items n` (1000000), `--batch n` (1000), `--updates n` for each round (200000), `--rounds n` (4),
-//! `--durable os|sync` (os), `--folder path` (a temporary folder). Rounds include the checkpoint of what they changed.
+//! `--digest-memory MiB` (256), `--durable os|sync` (os), `--folder path` (a temporary folder). Rounds include the checkpoint of what they changed.
 
 use quorate_store::lazy_trie::{Batch, Durability, Options, Proofs, Store};
 use quorate_store::merkle::Proof;
@@ -15,6 +15,7 @@ struct Plan {
     batch: u64,
     updates: u64,
     rounds: u64,
+    digest_memory_bytes: u64,
     durability: Durability,
     folder: Option<PathBuf>,
 }
@@ -63,6 +64,7 @@ fn plan() -> Result<Plan, Failure> {
         batch: 1000,
         updates: 200_000,
         rounds: 4,
+        digest_memory_bytes: Options::default().digest_memory_bytes,
         durability: Durability::Os,
         folder: None,
     };
@@ -75,6 +77,7 @@ fn plan() -> Result<Plan, Failure> {
             "--batch" => plan.batch = number()?.max(1),
             "--updates" => plan.updates = number()?,
             "--rounds" => plan.rounds = number()?,
+            "--digest-memory" => plan.digest_memory_bytes = number()?.saturating_mul(1 << 20),
             "--durable" => {
                 plan.durability = match value.as_str() {
                     "os" => Durability::Os,
@@ -195,6 +198,7 @@ fn main() -> Result<(), Failure> {
             authenticated: proofs.is_some(),
             proofs: proofs.unwrap_or(Proofs::EachCommit),
             durability: plan.durability,
+            digest_memory_bytes: plan.digest_memory_bytes,
             ..Options::default()
         };
         let (store, recovered) = Store::open(folder.join(name), options)?;

@@ -41,9 +41,9 @@ pub enum Recovery {
 pub enum Proofs {
     /// Every one: the blocks of digests that a commit changes are written with it.
     EachCommit,
-    /// Those that [`Store::provable_snapshot`](super::Store::provable_snapshot) was asked for. Changed blocks stay in memory (48 MiB, and
-    /// those of one batch; as much again may be kept for the next) until then, until a checkpoint, or until they are too many, and are written once for many commits. That the space has no room for them
-    /// may be found by a checkpoint, which then stops writing.
+    /// Those that [`Store::provable_snapshot`](super::Store::provable_snapshot) was asked for. Changed blocks stay in memory
+    /// ([`Options::digest_memory_bytes`]) until then, until a checkpoint, or until they are too many, and are written once for many commits.
+    /// That the space has no room for them may be found by a checkpoint, which then stops writing.
     WhenAsked,
 }
 
@@ -84,6 +84,10 @@ pub struct Options {
     pub authenticated: bool,
     /// Which versions of an authenticated store have proofs; may be another each time the store is opened.
     pub proofs: Proofs,
+    /// Memory in bytes for blocks of digests, with [`Proofs::WhenAsked`]: those that batches met, changed or not, and those of one batch more; as
+    /// much again at the most may be kept for what comes. When it is used up, what changed is written, and all is read again as it is met. 150 bytes for each item keep all of
+    /// them there, and commits of few changes among many items are up to half as fast again. May be another each time the store is opened.
+    pub digest_memory_bytes: u64,
     /// So many threads share the hashing of an authenticated store's batch, if it has 128 changes or more; the writer is one of them.
     pub hashing_threads: usize,
     /// What stands for values under the root: a collision-resistant hash of each, the same each time the store is opened, as the store keeps
@@ -97,8 +101,8 @@ pub struct Options {
 
 impl Default for Options {
     /// Sync, strict, buckets of 64 items, 256 MiB of write buffer, a checkpoint every 32 MiB of log, which is written through memory, slabs of 64 KiB, regions of
-    /// 64 MiB, at most 1 TiB; not authenticated (the BLAKE3 of a value would stand for it, and as many threads hash as there are
-    /// processors, up to eight), the newest version alone.
+    /// 64 MiB, at most 1 TiB; not authenticated (the BLAKE3 of a value would stand for it, 256 MiB for blocks of digests, and as many threads hash as
+    /// there are processors, up to eight), the newest version alone.
     fn default() -> Options {
         Options {
             identity: None,
@@ -116,6 +120,7 @@ impl Default for Options {
             write_out: WriteOut::Background,
             authenticated: false,
             proofs: Proofs::EachCommit,
+            digest_memory_bytes: 256 << 20,
             hashing_threads: std::thread::available_parallelism().map_or(1, usize::from).min(8),
             value_digest: None,
             kept_versions: 0,

@@ -133,7 +133,7 @@ impl Writer {
             hashing: options.hashing(),
             digests,
             stale: Vec::new(),
-            forest: Forest::new(options.hashing_threads),
+            forest: Forest::new(options.hashing_threads, options.digest_memory_bytes),
             defers: options.defers_digests(),
             unwritten: false,
             pending_bytes: Vec::new(),

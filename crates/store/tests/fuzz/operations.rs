@@ -3,7 +3,7 @@
 use crate::input::Input;
 use crate::random::{Model, Owned, assert_holds, content, small_options};
 use quorate_store::disk::{CrashDisk, Disk, Fate, MemoryDisk};
-use quorate_store::lazy_trie::{Batch, Durability, Hash, Options, Store};
+use quorate_store::lazy_trie::{Batch, Durability, Hash, Options, Proofs, Store};
 use std::sync::Arc;
 
 /// An input has no more operations than this; longer ones only cost time.
@@ -13,7 +13,8 @@ const OPERATIONS: usize = 120;
 struct Life {
     options: Options,
     crash: CrashDisk,
-    store: Option<Store>,
+    /// `begin_checkpoint` wants it shared.
+    store: Option<Arc<Store>>,
     model: Model,
     /// After the first opening, and after each commit.
     models: Vec<Model>,
@@ -30,10 +31,22 @@ struct Point {
 /// Runs an input.
 pub fn run(bytes: &[u8]) {
     let mut input = Input::new(bytes);
-    let durability = if input.byte() & 1 == 0 { Durability::Sync } else { Durability::Os };
+    let kind = input.byte();
+    let durability = if kind & 1 == 0 { Durability::Sync } else { Durability::Os };
+    let log_commits = kind & 6 < 6;
     let bucket_items = [1, 2, 4, 16][usize::from(input.byte() & 3)];
     let checkpoint_bytes = [2 << 10, 6 << 10, 24 << 10, 1 << 20][usize::from(input.byte() & 3)];
-    let options = Options { durability, bucket_items, checkpoint_bytes, ..small_options() };
+    let options = Options {
+        durability,
+        log_commits,
+        bucket_items,
+        checkpoint_bytes,
+        authenticated: kind & 16 == 16,
+        proofs: if kind & 8 == 0 { Proofs::EachCommit } else { Proofs::WhenAsked },
+        // Six blocks: they are written and forgotten in between.
+        digest_memory_bytes: 8 << 10,
+        ..small_options()
+    };
     let mut life = Life::new(options, &MemoryDisk::new(), Model::new());
     for _ in 0..OPERATIONS {
         if input.is_empty() {
@@ -42,7 +55,7 @@ pub fn run(bytes: &[u8]) {
         life.step(&mut input);
     }
     assert_holds(life.store(), &life.model);
-    life.reopen();
+    life.restart();
     assert_holds(life.store(), &life.model);
 }
 
@@ -78,32 +91,46 @@ impl Life {
         let crash = CrashDisk::over(start).unwrap();
         let models = vec![model.clone()];
         let mut life = Life { options, crash, store: None, model, models, points: Vec::new() };
-        life.reopen();
+        life.open();
         life
     }
 
-    fn store(&self) -> &Store {
+    fn store(&self) -> &Arc<Store> {
         self.store.as_ref().expect("an open store")
     }
 
     /// What opening finds, it makes durable.
-    fn reopen(&mut self) {
-        self.store = None;
+    fn open(&mut self) {
         let disk: Arc<dyn Disk> = Arc::new(self.crash.clone());
-        self.store = Some(Store::open_on(disk, self.options.clone()).unwrap().0);
+        self.store = Some(Arc::new(Store::open_on(disk, self.options.clone()).unwrap().0));
         self.note(true);
     }
 
+    /// Without a log, the store is again what the last checkpoint has, and what may be lost from then on is counted from there.
+    fn restart(&mut self) {
+        self.store = None;
+        if self.options.log_commits {
+            return self.open();
+        }
+        let left = self.crash.materialise(self.crash.operations(), Fate::Kept);
+        let durable = self.points.last().map_or(0, |point| point.durable);
+        let model = self.models.swap_remove(durable);
+        *self = Life::new(self.options.clone(), &left, model);
+    }
+
     fn note(&mut self, durable: bool) {
-        let done = self.models.len() - 1;
         let before = self.points.last().map_or(0, |point| point.durable);
-        let durable = if durable { done } else { before };
+        self.note_up_to(if durable { self.models.len() - 1 } else { before });
+    }
+
+    fn note_up_to(&mut self, durable: usize) {
+        let done = self.models.len() - 1;
         self.points.push(Point { operations: self.crash.operations(), done, durable });
     }
 
     fn committed(&mut self) {
         self.models.push(self.model.clone());
-        self.note(self.options.durability == Durability::Sync);
+        self.note(self.options.durability == Durability::Sync && self.options.log_commits);
     }
 
     fn step(&mut self, input: &mut Input<'_>) {
@@ -122,19 +149,28 @@ impl Life {
             }
             7 => self.merge(input),
             8 | 9 => self.batch(input),
-            10 => {
+            10 if self.options.log_commits => {
                 self.store().sync().unwrap();
                 self.note(true);
             }
+            10 => self.checkpoint_beside_a_change(input),
             11 => {
                 self.store().checkpoint().unwrap();
                 self.note(true);
             }
-            12 => self.reopen(),
+            12 => self.restart(),
             13 => self.look(input),
             14 => self.compact(),
             _ => self.lose_power(input),
         }
+    }
+
+    fn checkpoint_beside_a_change(&mut self, input: &mut Input<'_>) {
+        let begun = self.store().begin_checkpoint().unwrap();
+        let of = self.models.len() - 1;
+        self.batch(input);
+        begun.finish().unwrap();
+        self.note_up_to(of);
     }
 
     fn merge(&mut self, input: &mut Input<'_>) {
@@ -174,7 +210,9 @@ impl Life {
     fn look(&mut self, input: &mut Input<'_>) {
         let before = self.model.clone();
         let store = self.store.take().expect("an open store");
-        let snapshot = store.snapshot().unwrap();
+        let proves = self.options.authenticated;
+        let asked = || if proves { store.provable_snapshot() } else { store.snapshot() };
+        let snapshot = asked().unwrap();
         let (name, value) = (name(input), value(input));
         store.put(name.name(), &value).unwrap();
         store.checkpoint().unwrap();
@@ -187,6 +225,14 @@ impl Life {
         let expected = before.range(from..).map(|(hash, value)| (*hash, value.clone()));
         assert!(found == expected.collect::<Model>(), "a snapshot from {from:?}");
         assert_eq!(snapshot.get(&name.hash()).unwrap(), before.get(&name.hash()).cloned());
+        if proves {
+            let (proof, there) = snapshot.get_proved(name.name()).unwrap();
+            let there = there.map(<[u8]>::to_vec);
+            assert_eq!(there, before.get(&name.hash()).cloned());
+            let verified =
+                proof.verify_value(&snapshot.root().unwrap(), &name.hash(), there.as_deref());
+            verified.unwrap();
+        }
         drop(snapshot);
         self.store = Some(store);
         self.models.push(self.model.clone());
@@ -194,11 +240,12 @@ impl Life {
     }
 
     fn compact(&mut self) {
+        self.restart();
         self.store = None;
         let disk: Arc<dyn Disk> = Arc::new(self.crash.clone());
         let compacted = Store::compact_on(disk, self.options.clone()).unwrap();
         assert_eq!(compacted.items, self.model.len() as u64);
-        self.reopen();
+        self.open();
     }
 
     /// The power goes now, or went a moment ago.
@@ -214,9 +261,10 @@ impl Life {
             4 => Fate::Torn { sectors: input.below(8) },
             _ => Fate::Mixed { seed: input.number() },
         };
+        let kept = fate == Fate::Kept && self.options.log_commits;
         let passed = self.points.iter().rev().find(|point| point.operations <= cut);
         let next = self.points.iter().find(|point| point.operations > cut);
-        let least = passed.map_or(0, |p| if fate == Fate::Kept { p.done } else { p.durable });
+        let least = passed.map_or(0, |p| if kept { p.done } else { p.durable });
         let most = next.or(passed).map_or(0, |point| point.done);
         let left = self.crash.materialise(cut, fate);
         let opened = Store::open_on(Arc::new(left.fork()), self.options.clone());

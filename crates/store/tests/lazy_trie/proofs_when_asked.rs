@@ -85,7 +85,9 @@ fn proofs_asked_for_stay_through_commits_checkpoints_and_restarts() {
 
 #[test]
 fn what_waits_to_be_written_is_bounded() {
+    // 20,000 blocks or so.
     let large = Options {
+        digest_memory_bytes: 32 << 20,
         region_bytes: 16 << 20,
         slab_bytes: 64 << 10,
         checkpoint_bytes: 1 << 30,

@@ -16,6 +16,8 @@ use super::entry;
 
 /// The store's log has little to tell.
 const LOG_SEGMENT_BYTES: u64 = 1 << 20;
+/// More of them make commits cheaper and what a checkpoint makes commits wait for longer.
+const DIGEST_MEMORY_BYTES: u64 = 48 << 20;
 
 /// The folders.
 pub trait Folders: Send + Sync {
@@ -190,6 +192,8 @@ impl Shelf {
             value_digest: Some(entry::digests),
             // Blocks follow each other faster than anybody asks for proofs.
             proofs: Proofs::WhenAsked,
+            // What changed is written by the deciding thread: a little at a time.
+            digest_memory_bytes: DIGEST_MEMORY_BYTES,
             // The other processors verify signatures.
             hashing_threads: 1,
             // The replica's log has the blocks.

@@ -7,7 +7,7 @@ use super::super::memory::View;
 use super::super::slab::SlotUse;
 use super::super::space::Space;
 use super::block::{Block, bytes_of, head};
-use super::thaw::Thawed;
+use super::thaw::{THAW_BYTES, Thawed};
 use super::{Crown, LeafChange, MOST, refresh};
 use crate::merkle::Digest;
 use std::sync::{Mutex, PoisonError};
@@ -23,8 +23,6 @@ const CHANGES_AT_ONCE: usize = 256;
 const CHANGES_IN_ROUND: usize = 128;
 /// Fewer changes than this are not worth a thread.
 const CHANGES_TO_SHARE: usize = 128;
-/// So many blocks at most are thawed between batches: 1.5 KB each.
-const THAWED_LIMIT: usize = 32 << 10;
 
 /// The bytes of a slot for any root.
 pub(in super::super) const ROOT_BYTES: u32 = bytes_of(SUBTREES) as u32;
@@ -65,6 +63,8 @@ impl Subtree {
 pub(in super::super) struct Forest {
     /// So many threads share the work.
     threads: usize,
+    /// So many blocks at most are thawed between batches.
+    limit: usize,
     /// What follows is of the last version.
     begun: bool,
     /// Where the root is.
@@ -73,9 +73,10 @@ pub(in super::super) struct Forest {
 }
 
 impl Forest {
-    /// Nothing yet.
-    pub(in super::super) fn new(threads: usize) -> Forest {
-        Forest { threads, begun: false, home: None, trees: Default::default() }
+    /// Nothing yet; blocks of `memory` bytes may be thawed between batches.
+    pub(in super::super) fn new(threads: usize, memory: u64) -> Forest {
+        let limit = usize::try_from(memory).unwrap_or(usize::MAX) / THAW_BYTES;
+        Forest { threads, limit, begun: false, home: None, trees: Default::default() }
     }
 
     /// Brings the digest tree at `root` up to date, and writes it; the new root. `changes` is emptied.
@@ -161,12 +162,16 @@ impl Forest {
 
     /// Forgets what is thawed.
     pub(in super::super) fn forget(&mut self) {
-        self.trees.iter_mut().for_each(|tree| tree.thawed.forget());
+        let kept = self.limit.div_ceil(SUBTREES).saturating_mul(2);
+        for tree in &mut self.trees {
+            tree.thawed.forget();
+            tree.thawed.give_back(kept);
+        }
     }
 
     /// Whether so much is thawed that it should be written and forgotten.
     pub(in super::super) fn is_full(&self) -> bool {
-        self.trees.iter().map(|tree| tree.thawed.count()).sum::<usize>() > THAWED_LIMIT
+        self.trees.iter().map(|tree| tree.thawed.count()).sum::<usize>() > self.limit
     }
 
     /// Reads the root, unless it is known.

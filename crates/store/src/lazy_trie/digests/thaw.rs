@@ -44,6 +44,9 @@ pub(super) struct Thaw {
 
 const _: () = assert!(HEAD_BYTES <= 64);
 
+/// What a thawed block takes of memory.
+pub(super) const THAW_BYTES: usize = size_of::<Thaw>();
+
 /// A side of a join: a child, or a join below.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Side(u8);
@@ -295,9 +298,6 @@ impl Thaw {
     }
 }
 
-/// Memory of more blocks than this is given back: the next to have as many is another subtree.
-const KEPT_BLOCKS: usize = 4096;
-
 /// The thawed blocks of a subtree, and what hashing them needs. Kept for its memory.
 #[derive(Default)]
 pub(super) struct Thawed {
@@ -327,7 +327,11 @@ impl Thawed {
         self.gone.clear();
         self.met.clear();
         self.reshaped = false;
-        if self.blocks.len() > KEPT_BLOCKS {
+    }
+
+    /// Gives the memory back, if it is of more than `kept` blocks, none of which count: the next to have as many is another subtree.
+    pub(super) fn give_back(&mut self, kept: usize) {
+        if self.blocks.len() > kept {
             self.blocks = Vec::new();
         }
     }
