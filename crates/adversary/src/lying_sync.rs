@@ -7,7 +7,7 @@
 //! priority 1).
 //!
 //! Answered by using nothing that no certificate vouches for (a block by its child's justify, a
-//! snapshot by a root in a certified block, checked when all chunks are here), a deadline for every
+//! snapshot by a root in a certified block, each chunk checked when it comes, where the application can), a deadline for every
 //! request, the next peer in turn, caps on what is kept, and for testimonies by the f-th highest.
 
 use bytes::Bytes;

@@ -7,7 +7,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use quorate_app::kv::command::encode;
 use quorate_app::kv::{Condition, Disk, KeyValue, Scan};
-use quorate_core::state_machine::{Checkpoint, Keeper, StateMachine};
+use quorate_core::state_machine::{Checkpoint, Keeper, Restorer as _, StateMachine};
 use support::folders::InMemory;
 use support::ops::{Op, encode_op, op};
 use support::{Owned, apply_raw, chunks, encoded, one};
@@ -56,10 +56,9 @@ proptest! {
             let replies = apply_raw(&mut memory, height, &commands);
             prop_assert_eq!(&apply_raw(&mut disk, height, &commands), &replies);
             prop_assert_eq!(disk.len(), memory.len());
-            // Before the commit as well as behind it.
-            prop_assert_eq!(chunks(&*disk.snapshot()), chunks(&*memory.snapshot()));
             keeper(&mut disk).check().unwrap();
             prop_assert_eq!(disk.root(), memory.root());
+            prop_assert_eq!(chunks(&*disk.snapshot()), chunks(&*memory.snapshot()));
             match action {
                 0 => held = Some((disk.snapshot(), chunks(&*memory.snapshot()))),
                 1 => {
@@ -180,6 +179,81 @@ fn what_cannot_be_taken_over_leaves_what_is_there() {
     set(&mut disk, b"k2", b"v");
     keeper(&mut disk).check().unwrap();
     assert_ne!(disk.root(), root);
+}
+
+#[test]
+fn what_is_not_committed_is_no_snapshot() {
+    let mut disk = KeyValue::on_disk(&InMemory::default().shelf());
+    set(&mut disk, b"k", b"v");
+    let early = disk.snapshot();
+    assert_eq!(chunks(&*early), Vec::<bytes::Bytes>::new());
+    let reason = early.failure().expect("the root was not computed").to_string();
+    assert!(reason.contains("not committed"), "{reason}");
+    disk.root();
+    assert_eq!(chunks(&*disk.snapshot()).len(), 1);
+}
+
+#[test]
+fn a_store_that_is_half_filled_goes_with_who_fills_it() {
+    let folders = InMemory::default();
+    let shelf = folders.shelf();
+    let mut disk = KeyValue::on_disk(&shelf);
+    set(&mut disk, b"k", b"v");
+    drop(checkpoint(&mut disk, b"head"));
+    let mut other = KeyValue::new();
+    for key in 0..60u32 {
+        set(&mut other, &key.to_be_bytes(), &[key as u8; 100_000]);
+    }
+    let (root, list) = (other.root(), chunks(&*other.snapshot()));
+    assert!(list.len() > 4);
+    let mut taken = KeyValue::on_disk(&shelf);
+    taken.begin(Some(root)).unwrap();
+    list[..3].iter().for_each(|chunk| taken.take(chunk.clone()).unwrap());
+    assert_eq!(folders.numbers(), [1, 2]);
+    // Out of order: given up.
+    assert!(taken.take(list[4].clone()).is_err());
+    // Begun again, it leaves nothing of before.
+    taken.begin(Some(root)).unwrap();
+    assert_eq!(folders.numbers(), [1, 3]);
+    list.iter().for_each(|chunk| taken.take(chunk.clone()).unwrap());
+    taken.finish().unwrap();
+    assert_eq!((taken.root(), taken.len()), (root, 60));
+    drop(taken);
+    assert_eq!(folders.numbers(), [1]);
+}
+
+#[test]
+fn a_store_that_a_crash_left_half_filled_goes_at_the_next_start() {
+    let folders = InMemory::default();
+    let shelf = folders.shelf();
+    let mut disk = KeyValue::on_disk(&shelf);
+    set(&mut disk, b"k", b"v");
+    drop(checkpoint(&mut disk, b"head"));
+    let mut taken = KeyValue::on_disk(&shelf);
+    taken.begin(None).unwrap();
+    taken.take(chunks(&*disk.snapshot()).remove(0)).unwrap();
+    assert_eq!(folders.numbers(), [1, 2]);
+    std::mem::forget(taken);
+    drop((disk, shelf));
+    let (_, note) = reopened(&folders);
+    assert_eq!((note.as_slice(), folders.numbers()), (&b"head"[..], vec![1]));
+}
+
+/// A store that is begun meanwhile would have the one that is being filled removed.
+#[test]
+fn a_state_is_not_taken_over_beside_a_newer_store() {
+    let folders = InMemory::default();
+    let shelf = folders.shelf();
+    let mut disk = KeyValue::on_disk(&shelf);
+    fill(&mut disk, 10_001);
+    drop(checkpoint(&mut disk, b"head"));
+    let list = chunks(&*disk.snapshot());
+    let mut taken = KeyValue::on_disk(&shelf);
+    taken.begin(Some(disk.root())).unwrap();
+    one(&mut disk, encode::flush_all);
+    drop(checkpoint(&mut disk, b"another"));
+    let error = taken.take(list[0].clone()).unwrap_err().to_string();
+    assert!(error.contains("begun meanwhile"), "{error}");
 }
 
 #[test]

@@ -13,8 +13,9 @@ use quorate_app::kv::{
     BLOCK_ALLOWANCE_BYTES, Condition, FRAME_REPLY_BYTES, KeyValue, MAX_KEY_BYTES, MAX_KEYS_LISTED,
     MAX_REPLY_BYTES, MAX_VALUE_BYTES, Scan, ValueKind,
 };
+use quorate_core::Digest;
 use quorate_core::frame::MAX_COMMANDS;
-use quorate_core::state_machine::{MAX_CHUNK_BYTES, StateMachine};
+use quorate_core::state_machine::{MAX_CHUNK_BYTES, Restorer as _, StateMachine};
 use support::{Owned, apply, apply_raw, chunks, encoded, one, wrong_type};
 
 fn set(store: &mut KeyValue, key: &[u8], value: &[u8]) -> Owned {
@@ -279,15 +280,10 @@ fn a_large_snapshot_restores_and_its_chunks_are_stable() {
     assert!(store.is_empty() && store.root() != root);
     let list = chunks(&*snapshot);
     assert!(list.len() > 10);
-    assert!(list[..list.len() - 1].iter().all(|chunk| chunk.len() == MAX_CHUNK_BYTES));
+    assert!(list.iter().all(|chunk| chunk.len() <= MAX_CHUNK_BYTES));
     store.restore(&mut list.clone().into_iter()).expect("a snapshot");
     assert_eq!(store.root(), root);
     assert_eq!(chunks(&*store.snapshot()), list);
-    // Other boundaries are the same stream.
-    let pieces = list.iter().flat_map(|chunk| [chunk.slice(..100), chunk.slice(100..)]);
-    let mut again = KeyValue::new();
-    again.restore(&mut pieces.into_iter()).expect("a snapshot");
-    assert_eq!(again.root(), root);
 
     let mut handed_out = 0;
     snapshot.chunks(&mut |_| {
@@ -305,45 +301,127 @@ fn a_snapshot_that_is_not_whole_is_refused_and_says_where() {
         (error.chunk, error.reason)
     };
     let without_last = list[..list.len() - 1].to_vec();
-    assert_eq!(refuse(without_last), (list.len() - 2, "the stream ends early".into()));
+    assert_eq!(refuse(without_last), (list.len() - 1, "the state ends early".into()));
     let mut longer = list.clone();
     longer.push(Bytes::from_static(b"x"));
-    assert_eq!(refuse(longer), (list.len(), "bytes are left behind the last key".into()));
+    assert_eq!(refuse(longer), (list.len(), "the state was whole before".into()));
     let mut swapped = list.clone();
     swapped.swap(1, 2);
-    assert!(KeyValue::new().restore(&mut swapped.into_iter()).is_err());
-    assert_eq!(refuse(vec![]), (0, "the stream ends early".into()));
-    assert_eq!(refuse(vec![Bytes::new()]), (0, "a chunk of 0 bytes".into()));
-    let oversized = Bytes::from(vec![0; MAX_CHUNK_BYTES + 1]);
-    assert_eq!(refuse(vec![oversized]).1, "a chunk of 1048577 bytes");
+    assert_eq!(refuse(swapped).0, 1);
+    assert_eq!(refuse(vec![]), (0, "the state ends early".into()));
+    assert_eq!(refuse(vec![Bytes::new()]), (0, "it ends early".into()));
+    let of_before = Bytes::from([&b"quorate kv 00001"[..], &[0; 36]].concat());
+    assert!(refuse(vec![of_before]).1.contains("this store and version"));
+}
+
+/// Entries of many kinds in some chunks.
+fn small_chunks() -> (Digest, Vec<Bytes>) {
+    let mut store = KeyValue::new();
+    for number in 0..40u32 {
+        let value = vec![number as u8; 100_000];
+        set(&mut store, &number.to_be_bytes(), &value);
+        one(&mut store, |out| encode::h_set(out, &[b'h', number as u8], [&b"a"[..], b"b"]));
+    }
+    (store.root(), chunks(&*store.snapshot()))
+}
+
+/// Takes the chunks one by one, up to one that is refused: which, and why.
+fn refused(root: Digest, list: &[Bytes]) -> Option<(usize, String)> {
+    let mut store = KeyValue::new();
+    store.begin(Some(root)).expect("in memory");
+    let taken = list.iter().try_for_each(|chunk| store.take(chunk.clone()));
+    taken.and_then(|()| store.finish()).err().map(|error| (error.chunk, error.reason))
+}
+
+/// A peer is found out by the first chunk that it changed, whatever it changed there.
+#[test]
+fn a_forged_chunk_is_refused_when_it_comes() {
+    let (root, list) = small_chunks();
+    assert_eq!(refused(root, &list), None);
+    assert_eq!(refused(Digest([7; 32]), &list).map(|(chunk, _)| chunk), Some(0));
+    let mut seed = 1u64;
+    for at in 0..list.len() {
+        // What stands at its ends, and bytes anywhere.
+        let ends = (0..60).chain(list[at].len() - 900..list[at].len());
+        let anywhere = (0..60).map(|_| {
+            seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (seed >> 20) as usize % list[at].len()
+        });
+        for byte in ends.chain(anywhere.collect::<Vec<_>>()).step_by(7) {
+            let mut forged = list.clone();
+            let mut bytes = list[at].to_vec();
+            bytes[byte] ^= 1 << (byte % 8);
+            forged[at] = bytes.into();
+            let (chunk, _) = refused(root, &forged).expect("forged");
+            assert_eq!(chunk, at, "byte {byte} of chunk {at}");
+        }
+        let mut cut = list.clone();
+        cut.remove(at);
+        let last = at + 1 == list.len();
+        let reason = refused(root, &cut).expect("a chunk is missing");
+        assert_eq!((reason.0, last), (at, reason.1 == "the state ends early"));
+    }
+}
+
+/// A peer that sends a state one entry at a time, each with its proof, does not keep others from being asked.
+#[test]
+fn chunks_that_could_be_fuller_are_refused() {
+    let mut two = KeyValue::new();
+    for key in [b"a", b"b"] {
+        set(&mut two, key, b"1");
+    }
+    let whole = chunks(&*two.snapshot()).remove(0);
+    // Head 48, count 4; entries of 11 bytes, with their lengths.
+    let (head, first, second) = (&whole[..48], &whole[52..63], &whole[63..74]);
+    let proof_of = |entry: &[u8]| {
+        let mut prover = two.prover().expect("it proves");
+        let content = prover.prove(&entry[8..9]).expect("it is there");
+        // Behind the root 32, the mark 1 and the value behind its length 4, 2; the proof's length.
+        content.slice(32 + 1 + 4 + 2 + 4..)
+    };
+    let crumb = |entry: &[u8]| [&1u32.to_le_bytes()[..], entry, &proof_of(entry)].concat();
+    let crumbs = [Bytes::from([head, &crumb(first)].concat()), Bytes::from(crumb(second))];
+    let again = [head, &2u32.to_le_bytes(), first, second, &proof_of(second)].concat();
+    let root = two.root();
+    assert_eq!(refused(root, &[Bytes::from(again)]), None, "the same, in one chunk");
+    let (chunk, reason) = refused(root, &crumbs).expect("crumbs");
+    assert_eq!((chunk, reason.as_str()), (1, "the chunk before it had room for more"));
+}
+
+/// The chunks of another state under the head of this one, of which each by itself is as it should be.
+#[test]
+fn chunks_of_another_state_are_refused() {
+    let (root, list) = small_chunks();
+    let mut store = KeyValue::new();
+    store.restore(&mut list.clone().into_iter()).expect("a snapshot");
+    // In the middle: those below it stay as they were, and their proof does not.
+    set(&mut store, &20u32.to_be_bytes(), b"something else");
+    assert_ne!(store.root(), root);
+    let other = chunks(&*store.snapshot());
+    assert_eq!(refused(root, &other).map(|(chunk, _)| chunk), Some(0));
+    let mixed: Vec<Bytes> = list[..1].iter().chain(&other[1..]).cloned().collect();
+    assert_eq!(refused(root, &mixed).map(|(chunk, _)| chunk), Some(1));
 }
 
 #[test]
-fn a_snapshot_with_entries_that_the_store_could_not_hold_is_refused() {
-    let head = |count: u64| [&b"quorate kv 00001"[..], &count.to_le_bytes()].concat();
-    let text = |key: &[u8]| {
-        [&(key.len() as u32).to_le_bytes()[..], key, &[1], &1u32.to_le_bytes(), b"v"].concat()
-    };
-    let restore = |stream: Vec<u8>| KeyValue::new().restore(&mut std::iter::once(stream.into()));
-    assert!(restore([head(1), text(b"a")].concat()).is_ok());
-    assert!(restore([head(2), text(b"a"), text(b"a")].concat()).is_err(), "a key twice");
-    let either_order = [
-        restore([head(2), text(b"a"), text(b"b")].concat()),
-        restore([head(2), text(b"b"), text(b"a")].concat()),
-    ];
-    assert_eq!(either_order.iter().filter(|result| result.is_ok()).count(), 1);
-    assert!(restore([head(u64::MAX), text(b"a")].concat()).is_err());
+fn an_empty_state_is_one_chunk() {
+    let mut store = KeyValue::new();
+    let list = chunks(&*store.snapshot());
+    assert_eq!(list.len(), 1);
+    assert_eq!(refused(store.root(), &list), None);
+    let more = [list[0].clone(), list[0].clone()];
+    assert_eq!(refused(store.root(), &more).map(|(chunk, _)| chunk), Some(1));
+}
 
-    let field = |name: &[u8]| [&(name.len() as u32).to_le_bytes()[..], name, &[0; 4]].concat();
-    let hash = |fields: &[Vec<u8>]| {
-        let count = (fields.len() as u32).to_le_bytes();
-        [&1u32.to_le_bytes()[..], b"h", &[2], &count, &fields.concat()].concat()
-    };
-    assert!(restore([head(1), hash(&[field(b"a"), field(b"b")])].concat()).is_ok());
-    assert!(restore([head(1), hash(&[field(b"b"), field(b"a")])].concat()).is_err());
-    assert!(restore([head(1), hash(&[field(b"a"), field(b"a")])].concat()).is_err());
-    assert!(restore([head(1), hash(&[])].concat()).is_err(), "a hash without fields");
-    let huge = [&1u32.to_le_bytes()[..], b"k", &[1], &u32::MAX.to_le_bytes()].concat();
-    let reason = restore([head(1), huge].concat()).expect_err("too long").reason;
-    assert_eq!(reason, "value: 4294967295, above the cap of 1048576");
+#[test]
+fn a_value_of_a_kind_that_there_is_not_is_refused() {
+    let mut store = KeyValue::new();
+    one(&mut store, |out| encode::h_set(out, b"h", [&b"a"[..], b"b"]));
+    let list = chunks(&*store.snapshot());
+    let mut bytes = list[0].to_vec();
+    // Head 48, count 4, length 4, length of the key 4, key 1: the digest of the value does not tell 2 from 3.
+    assert_eq!(bytes[61], 2);
+    bytes[61] = 3;
+    let (chunk, reason) = refused(store.root(), &[bytes.into()]).expect("no kind");
+    assert_eq!((chunk, reason.as_str()), (0, "a value of an unknown kind"));
 }

@@ -7,6 +7,7 @@
 //! state proves to a client.
 
 mod kept;
+mod restoring;
 mod view;
 
 use std::collections::VecDeque;
@@ -22,9 +23,10 @@ use crate::state_machine::{
 };
 use crate::types;
 use crate::types::{Digest, Height};
-use crate::wire::{DecodeError, Encode, Reader};
+use crate::wire::DecodeError;
 
 pub use kept::{KeptNote, ResumeError, whole};
+pub use restoring::{Header, Restoring};
 pub use view::{StateSummary, View};
 
 /// Of how many of the latest states the roots are kept. A block names the state of an ancestor
@@ -32,9 +34,9 @@ pub use view::{StateSummary, View};
 pub const ROOT_WINDOW: usize = 1024;
 
 /// What a snapshot's first chunk begins with.
-const MAGIC: &[u8; 16] = b"quorate state 01";
+const MAGIC: &[u8; 16] = b"quorate state 02";
 /// The same of what is beside a checkpoint of the application's.
-const BESIDE_MAGIC: &[u8; 16] = b"quorate beside01";
+const BESIDE_MAGIC: &[u8; 16] = b"quorate beside02";
 
 /// The replicated state of one replica: an application behind its session table.
 #[derive(Debug)]
@@ -293,38 +295,24 @@ impl<S: StateMachine> Execution<S> {
     }
 
     fn handle(&self, application: Part) -> SnapshotHandle {
-        SnapshotHandle {
-            height: self.height,
-            block_id: self.block_id,
-            root: self.state_root(),
-            sessions: self.sessions.snapshot(),
-            application,
-        }
+        SnapshotHandle { summary: self.summary, sessions: self.sessions.snapshot(), application }
     }
 
-    /// The state that `chunks` hold, if it has the root `expected`, which the caller knows from a
-    /// quorum. `application` is what takes over the application's part. Only the restored state's
-    /// own root is [known](Self::root_at) afterwards.
+    /// The state that `chunks` hold, if it has the root `expected`; see [`Restoring`], which takes them one by one.
     ///
     /// # Errors
     /// [`SnapshotError`]. `application` is then gone: its state would be unspecified.
     pub fn restore(
-        mut application: S,
+        application: S,
         limits: Limits,
         chunks: &mut dyn Iterator<Item = Bytes>,
         expected: Digest,
     ) -> Result<Self, SnapshotError> {
-        let header = chunks.next().unwrap_or_default();
-        let (height, block_id) = read_header(header, MAGIC).map_err(SnapshotError::Header)?;
-        let sessions = Sessions::restore(limits, chunks).map_err(SnapshotError::Sessions)?;
-        application.restore(chunks).map_err(SnapshotError::Application)?;
-        let state = Self::at(application, sessions, height, block_id);
-        match state.state_root() {
-            found if mutant!("snapshot-root-unchecked", true, found == expected) => {
-                Ok(mutant!("sessions-lost-at-restart", state.without_sessions(), state))
-            }
-            found => Err(SnapshotError::Root { expected, found }),
+        let mut restoring = Restoring::new(application, limits, expected);
+        for chunk in chunks {
+            restoring.take(chunk)?;
         }
+        restoring.finish()
     }
 
     /// The same with a session table as at the start.
@@ -335,12 +323,10 @@ impl<S: StateMachine> Execution<S> {
     }
 }
 
-/// A frozen state: its chunks are a header (magic 16, height u64, block id 32), those of the
-/// session table and those of the application, unless that is kept as a checkpoint. Equal states have equal chunks.
+/// A frozen state: its chunks are a [`Header`], those of the session table and those of the application, unless that is kept as a checkpoint. Equal states
+/// have equal chunks.
 pub struct SnapshotHandle {
-    height: Height,
-    block_id: Digest,
-    root: Digest,
+    summary: StateSummary,
     sessions: SessionsSnapshot,
     application: Part,
 }
@@ -355,19 +341,19 @@ impl SnapshotHandle {
     /// The height of the state.
     #[must_use]
     pub fn height(&self) -> Height {
-        self.height
+        self.summary.height
     }
 
     /// The block behind which the state stands.
     #[must_use]
     pub fn block_id(&self) -> Digest {
-        self.block_id
+        self.summary.block_id
     }
 
     /// The root that a restored state must have.
     #[must_use]
     pub fn root(&self) -> Digest {
-        self.root
+        self.summary.root()
     }
 }
 
@@ -381,7 +367,13 @@ impl Snapshot for SnapshotHandle {
 
     fn chunks(&self, sink: &mut dyn FnMut(&[u8]) -> bool) {
         let magic = if self.is_whole() { MAGIC } else { BESIDE_MAGIC };
-        let mut wants_more = sink(&header(magic, self.height, self.block_id));
+        let mut session_chunks = 0;
+        self.sessions.chunks(&mut |_| {
+            session_chunks += 1;
+            true
+        });
+        let header = Header { summary: self.summary, session_chunks };
+        let mut wants_more = sink(&header.encode(magic));
         let mut parts: Vec<&dyn Snapshot> = vec![&self.sessions];
         if let Part::Whole(application) = &self.application {
             parts.push(application.as_ref());
@@ -399,24 +391,6 @@ impl Snapshot for SnapshotHandle {
 
 impl std::fmt::Debug for SnapshotHandle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "snapshot of {:?} {:?}, root {:?}", self.height, self.block_id, self.root)
+        write!(f, "snapshot of {:?}", self.summary)
     }
-}
-
-fn header(magic: &[u8; 16], height: Height, block_id: Digest) -> Vec<u8> {
-    let mut header = magic.to_vec();
-    height.encode(&mut header);
-    block_id.encode(&mut header);
-    header
-}
-
-fn read_header(header: Bytes, magic: &[u8; 16]) -> Result<(Height, Digest), DecodeError> {
-    let mut reader = Reader::new(header);
-    if reader.array()? != *magic {
-        return Err(DecodeError::Invalid { field: "magic" });
-    }
-    let height = Height(reader.u64()?);
-    let block_id = Digest(reader.array()?);
-    reader.finish()?;
-    Ok((height, block_id))
 }

@@ -36,7 +36,7 @@ pub trait StateMachine: Send {
     fn root(&mut self) -> Digest;
 
     /// The state as it is now, to be written out while the application goes on. Cheap: no copy
-    /// of the state.
+    /// of the state. Asked between blocks, the [root](Self::root) being computed.
     fn snapshot(&self) -> Box<dyn Snapshot>;
 
     /// Replaces the state by what a snapshot's chunks say.
@@ -45,6 +45,12 @@ pub trait StateMachine: Send {
     /// [`RestoreError`] if the chunks are no snapshot of this application; the state is then
     /// unspecified and the replica discards it.
     fn restore(&mut self, chunks: &mut dyn Iterator<Item = Bytes>) -> Result<(), RestoreError>;
+
+    /// What takes a snapshot over chunk by chunk instead of [`restore`](Self::restore), if something does: for a state of which parts can be told from forged ones, or
+    /// that is not to be in memory as a whole.
+    fn restorer(&mut self) -> Option<&mut dyn Restorer> {
+        None
+    }
 
     /// The state as it is now, for proofs of what it holds while the application goes on. Cheap: no
     /// copy of the state. `None` if this application makes none. Asked between blocks, the
@@ -57,6 +63,28 @@ pub trait StateMachine: Send {
     fn keeper(&mut self) -> Option<&mut dyn Keeper> {
         None
     }
+}
+
+/// Takes a snapshot over chunk by chunk, as its [`Snapshot::chunks`] handed them out, and tells of each whether it is of the state with a root: then a liar is
+/// found out by the first chunk that it changed, and not by the last.
+pub trait Restorer {
+    /// Begins; what was taken before is forgotten. The state is to have this root; `None` if that is not known.
+    ///
+    /// # Errors
+    /// [`RestoreError`]: nothing can be taken here.
+    fn begin(&mut self, root: Option<Digest>) -> Result<(), RestoreError>;
+
+    /// The next chunk.
+    ///
+    /// # Errors
+    /// [`RestoreError`]: it is not of that state, or cannot be taken. The state is unspecified then, as it is between the chunks.
+    fn take(&mut self, chunk: Bytes) -> Result<(), RestoreError>;
+
+    /// All chunks were taken.
+    ///
+    /// # Errors
+    /// [`RestoreError`]: they are not the whole state.
+    fn finish(&mut self) -> Result<(), RestoreError>;
 }
 
 /// Keeps an application's state beyond the process, as it was at some moments: *checkpoints*, each with a *note* of who executes, which is no part of the
@@ -153,7 +181,7 @@ pub trait Snapshot: Send {
 }
 
 /// Most bytes in a snapshot's chunk.
-pub const MAX_CHUNK_BYTES: usize = 1 << 20;
+pub const MAX_CHUNK_BYTES: usize = 2 << 20;
 
 /// A snapshot that could not be restored.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

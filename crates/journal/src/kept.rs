@@ -9,7 +9,7 @@ use bytes::Bytes;
 use quorate_core::execution::{Execution, KeptNote, ResumeError};
 use quorate_core::replica::SnapshotMeta;
 use quorate_core::sessions;
-use quorate_core::state_machine::{Checkpoint, Left, StateMachine};
+use quorate_core::state_machine::{Checkpoint, KeepError, Left, StateMachine};
 use quorate_core::wire::DecodeError;
 use quorate_core::{Digest, Height};
 use quorate_store::snapshot::SnapshotError;
@@ -44,6 +44,12 @@ enum Unfit {
     Resume(#[from] ResumeError),
 }
 
+impl Unfit {
+    fn is_of_another_version(&self) -> bool {
+        matches!(self, Self::Note(_) | Self::Description(_) | Self::Resume(ResumeError::Header(_)))
+    }
+}
+
 /// Goes on from the newest checkpoint that can be gone on from, if the newest whole snapshot is not above it.
 pub(super) fn resume<S: StateMachine>(
     fresh: &dyn Fn() -> S,
@@ -60,6 +66,14 @@ pub(super) fn resume<S: StateMachine>(
             Ok(resumed) => return Ok(Some(resumed)),
             // It may be as good as ever.
             Err(Unfit::Beside(error @ SnapshotError::Io { .. })) => return Err(error.into()),
+            // Its state may be all there is: whoever wrote it can go on from it.
+            Err(unfit) if unfit.is_of_another_version() => {
+                return Err(KeepError(format!(
+                    "{unfit}. Start the version that wrote it; or, if other replicas have the state, remove data/state and the files \
+                     data/snapshots/*.beside, and it is taken over from them"
+                ))
+                .into());
+            }
             Err(Unfit::Below { height, snapshot }) => notes.push(format!(
                 "the kept state is of height {height}, below the snapshot at {snapshot}: it is made again from that"
             )),

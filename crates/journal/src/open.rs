@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use quorate_core::block::{BlockId, SharedBlock};
-use quorate_core::execution::{Execution, SnapshotError as StateError};
+use quorate_core::execution::{Execution, Restoring, SnapshotError as StateError};
 use quorate_core::protocol::Safety;
 use quorate_core::replica::message::FullBlock;
 use quorate_core::replica::{Recovery, SnapshotMeta};
@@ -21,7 +21,7 @@ use super::index::BlockIndex;
 use super::journal::{BLOCK_RECORD, Journal};
 use super::kept::{self, Resumed};
 use super::owner::Owner;
-use super::states::{States, StatesError, chunks_of};
+use super::states::{States, StatesError, each_chunk};
 
 /// The folders of a replica.
 #[derive(Clone)]
@@ -229,8 +229,9 @@ fn restore<S: StateMachine>(
         return Ok(Execution::new(fresh(), limits, owner.genesis().id())?);
     };
     let root = meta.roots.last().copied().unwrap_or_default();
-    let chunks = chunks_of(reader)?;
-    Ok(Execution::restore(fresh(), limits, &mut chunks.into_iter(), root)?)
+    let mut restoring = Restoring::new(fresh(), limits, root);
+    each_chunk::<OpenError>(reader, |chunk| Ok(restoring.take(chunk)?))?;
+    Ok(restoring.finish()?)
 }
 
 /// Reads the recorded blocks above the one whose state was recovered (`head`), in the order they were recorded, and indexes all: those below are committed as far as

@@ -16,6 +16,8 @@ use quorate_store::atomic_file;
 use quorate_store::disk::Disk;
 use quorate_store::snapshot::{Newest, SnapshotError, SnapshotReader, SnapshotWriter, Snapshots};
 
+use crate::Spool;
+
 /// The file, beside the snapshots, that holds the newest offer behind its digest.
 pub const OFFER_FILE: &str = "offer";
 /// More than an offer can have: a few blocks without bodies, and a certificate.
@@ -91,18 +93,26 @@ impl States {
         writer.finish().map(|_| ())
     }
 
-    /// The chunks of the snapshot at a height, as the state machine gave them.
+    /// The whole snapshot at a height.
     ///
     /// # Errors
-    /// [`SnapshotError`]: it is not there, or damaged.
-    pub fn chunks(&self, height: Height) -> Result<Vec<Bytes>, SnapshotError> {
-        chunks_of(&self.snapshots.read(height.0)?)
+    /// [`SnapshotError`]: it is not there, or no snapshot.
+    pub fn whole(&self, height: Height) -> Result<Whole, SnapshotError> {
+        self.snapshots.read(height.0).map(Whole)
+    }
+
+    /// A [`Spool`] for chunks that are made, in this folder.
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub fn spool(&self) -> io::Result<Spool> {
+        Spool::begin(&*self.disk)
     }
 
     /// The chunks beside the checkpoint at a height.
     ///
     /// # Errors
-    /// As [`chunks`](Self::chunks).
+    /// As [`whole`](Self::whole).
     pub fn chunks_beside(&self, height: Height) -> Result<Vec<Bytes>, SnapshotError> {
         chunks_of(&self.beside.read(height.0)?)
     }
@@ -184,21 +194,68 @@ pub(crate) struct Described {
     pub(crate) chunks: Vec<Bytes>,
 }
 
-/// The state's chunks of a snapshot: on disk each stands behind its length (u32).
+/// A whole snapshot on disk, which stays readable when it is superseded.
+pub struct Whole(SnapshotReader);
+
+impl Whole {
+    /// Its chunks, as the state machine gave them, until `sink` wants no more.
+    ///
+    /// # Errors
+    /// [`SnapshotError`]: it is damaged, or cannot be read.
+    pub fn stream(&self, sink: &mut dyn FnMut(Bytes) -> bool) -> Result<(), SnapshotError> {
+        let streamed =
+            each_chunk(&self.0, |chunk| if sink(chunk) { Ok(()) } else { Err(Ended::Enough) });
+        match streamed {
+            Ok(()) | Err(Ended::Enough) => Ok(()),
+            Err(Ended::Failed(error)) => Err(error),
+        }
+    }
+
+    /// For its chunks, which are where they are.
+    #[must_use]
+    pub fn spool(&self) -> Spool {
+        Spool::of(self.0.clone())
+    }
+}
+
+/// Why a snapshot is not read any further.
+enum Ended {
+    Enough,
+    Failed(SnapshotError),
+}
+
+impl From<SnapshotError> for Ended {
+    fn from(error: SnapshotError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// All of the state's chunks of a snapshot.
 pub(crate) fn chunks_of(reader: &SnapshotReader) -> Result<Vec<Bytes>, SnapshotError> {
     let mut chunks = Vec::new();
+    each_chunk::<SnapshotError>(reader, |chunk| {
+        chunks.push(chunk);
+        Ok(())
+    })?;
+    Ok(chunks)
+}
+
+/// The state's chunks of a snapshot, one by one: on disk each stands behind its length (u32).
+pub(crate) fn each_chunk<E: From<SnapshotError>>(
+    reader: &SnapshotReader,
+    mut each: impl FnMut(Bytes) -> Result<(), E>,
+) -> Result<(), E> {
     let mut pending: Vec<u8> = Vec::new();
-    reader.stream::<SnapshotError>(|bytes| {
+    reader.stream::<E>(|bytes| {
         pending.extend_from_slice(bytes);
         let mut at = 0;
         while let Some(head) = pending.get(at..).and_then(<[u8]>::first_chunk::<4>) {
             let length = u32::from_le_bytes(*head) as usize;
             let Some(chunk) = pending.get(at + 4..at + 4 + length) else { break };
-            chunks.push(Bytes::copy_from_slice(chunk));
+            each(Bytes::copy_from_slice(chunk))?;
             at += 4 + length;
         }
         pending.drain(..at);
         Ok(())
-    })?;
-    Ok(chunks)
+    })
 }

@@ -83,6 +83,13 @@ impl Cluster {
                     self.proposed.push((self.now, slot, block));
                 }
             }
+            Action::NotTaken { from, reason } => {
+                if let Some(strict) =
+                    self.oracles.strict.as_ref().filter(|_| !self.slots[slot].faulty)
+                {
+                    strict.not_taken(self.slots[slot].id, from.index(), &reason);
+                }
+            }
             Action::Refused { from, reason } => {
                 *self.refused.entry(reason).or_default() += 1;
                 self.trace.refused(self.now, slot, from.index(), reason);

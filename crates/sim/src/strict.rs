@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use quorate_core::certificate::{Malformed, Qc, Tc};
+use quorate_core::execution::SnapshotError;
 use quorate_core::frame::FrameId;
 use quorate_core::hotstuff::Message;
 use quorate_core::leader::Election;
@@ -267,6 +268,14 @@ impl Strict {
         }
         self.certificate(replica, tc.high_qc());
         self.sound_time_outs.insert((view, highest));
+    }
+
+    /// A correct replica does not take over the state that another sends.
+    pub fn not_taken(&self, replica: usize, from: usize, reason: &SnapshotError) {
+        assert!(
+            self.liars.contains(&from),
+            "refusal: r{replica} does not take the state of r{from}, which is correct: {reason}"
+        );
     }
 
     /// A correct replica refuses a message.

@@ -26,8 +26,10 @@
 //! `k` is on. *Absence* of `k`: the presence of `(k', d')`, where `k' ≠ k` and both have the same bit at each `b`: this is the only leaf
 //! that a search for `k` can end at, and no `b` can be forged, being part of what is hashed.
 
+mod prefix;
 mod proof;
 
+pub use prefix::Prefix;
 pub(crate) use proof::Leaf as ProofLeaf;
 pub use proof::{PROOF_LIMIT_BYTES, PROOF_VERSION, Proof, ProofError};
 

@@ -28,6 +28,7 @@ pub mod reply;
 
 mod allowance;
 mod decoded;
+mod entry;
 mod glob;
 pub mod proof;
 mod read;
@@ -39,7 +40,7 @@ mod write;
 use bytes::Bytes;
 use quorate_core::Digest;
 use quorate_core::state_machine::{
-    Decided, Keeper, Prover, Replies, RestoreError, Snapshot, StateMachine,
+    Decided, Keeper, Prover, Replies, RestoreError, Restorer, Snapshot, StateMachine,
 };
 use quorate_core::wire::DecodeError;
 
@@ -51,6 +52,7 @@ pub use storage::{Memory, Storage};
 
 use allowance::Allowance;
 use decoded::Decoded;
+use snapshot::Taker;
 
 /// Longest key, bytes.
 pub const MAX_KEY_BYTES: usize = 64 << 10;
@@ -76,6 +78,8 @@ pub const FRAME_REPLY_BYTES: usize = quorate_core::client::message::MAX_REPLY_BY
 #[derive(Default)]
 pub struct KeyValue<M = Memory> {
     map: M,
+    /// While a snapshot is taken over.
+    taker: Option<Taker>,
 }
 
 impl KeyValue {
@@ -90,7 +94,7 @@ impl KeyValue<Disk> {
     /// An empty store that will be on disk, in a folder of `shelf`.
     #[must_use]
     pub fn on_disk(shelf: &std::sync::Arc<disk::Shelf>) -> Self {
-        Self { map: Disk::new(shelf) }
+        Self { map: Disk::new(shelf), taker: None }
     }
 }
 
@@ -153,11 +157,40 @@ impl<M: Storage> StateMachine for KeyValue<M> {
     }
 
     fn restore(&mut self, chunks: &mut dyn Iterator<Item = Bytes>) -> Result<(), RestoreError> {
-        self.map.restore(chunks)
+        self.begin(None)?;
+        for chunk in chunks {
+            self.take(chunk)?;
+        }
+        self.finish()
+    }
+
+    fn restorer(&mut self) -> Option<&mut dyn Restorer> {
+        Some(self)
     }
 
     fn keeper(&mut self) -> Option<&mut dyn Keeper> {
         self.map.keeper()
+    }
+}
+
+impl<M: Storage> Restorer for KeyValue<M> {
+    fn begin(&mut self, root: Option<Digest>) -> Result<(), RestoreError> {
+        let taker = self.taker.insert(Taker::new(root));
+        self.map.begin_filling().map_err(|reason| taker.error(&reason))
+    }
+
+    fn take(&mut self, chunk: Bytes) -> Result<(), RestoreError> {
+        let taker = self.taker.get_or_insert_with(|| Taker::new(None));
+        let number = taker.chunks();
+        let entries = taker.take(&chunk)?;
+        let filled = self.map.fill(&entries);
+        filled.map_err(|reason| RestoreError { chunk: number, reason })
+    }
+
+    fn finish(&mut self) -> Result<(), RestoreError> {
+        let taker = self.taker.take().unwrap_or_else(|| Taker::new(None));
+        taker.finish()?;
+        self.map.end_filling().map_err(|reason| taker.error(&reason))
     }
 }
 

@@ -1,201 +1,219 @@
-//! The state as a stream of bytes, cut into chunks, and back.
+//! The state as chunks, each of which can be checked when it comes.
 //!
-//! The stream is a head (format tag, count of keys u64), then every entry in the order of the
-//! hashes of the keys: the key, the kind (u8), and a string, or the count of fields (u32) and each
-//! field's name and value; byte strings behind their length (u32). Every chunk but the last is full,
-//! so one state has one list of chunks.
+//! Integers are little-endian. The first chunk begins with a head: format tag 16 ‖ root of the Merkle map 32. Each has
+//!
+//! ```text
+//! count of entries u32 | for each, in the order of the hashes of their keys: length u32, entry
+//! … the proof of the last entry (docs/store.md, "Authenticated mode"), if there is an entry
+//! ```
+//!
+//! An entry is length of the key u32 ‖ key ‖ kind u8 (1 a string, 2 a hash) ‖ the string, or each field's name and value behind their
+//! lengths (u32), names ascending. A chunk has as many whole entries as fit, and one at least unless there is none at all, so that one state has one list of chunks.
+//! The proof shows that the entries so far are those the map begins with ([`Prefix`]): each entry is where it belongs, and none is missing or too many.
 
-use bytes::Bytes;
+use quorate_core::Digest;
 use quorate_core::merkle::Hash;
 use quorate_core::state_machine::{MAX_CHUNK_BYTES, RestoreError};
+use quorate_store::lazy_trie::Hash as TrieHash;
+use quorate_store::merkle::{PROOF_LIMIT_BYTES, Prefix, Proof, ProofError};
 
-use super::value::{Entry, FIELD_OVERHEAD_BYTES, Fields, Value, place};
-use super::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
+use super::proof::root_of;
+use super::value::{place, split_byte_string, written_text};
+use super::{MAX_KEY_BYTES, MAX_VALUE_BYTES, entry};
 
-const TAG: &[u8; 16] = b"quorate kv 00001";
-const TEXT: u8 = 1;
-const HASH: u8 = 2;
+const TAG: &[u8; 16] = b"quorate kv 00002";
+const HEAD_BYTES: usize = TAG.len() + 32;
+const COUNT_BYTES: usize = 4;
+const LENGTH_BYTES: usize = 4;
 
-/// Cuts a stream into chunks.
+/// Entries fill a chunk up to this, unless one alone is longer.
+const FULL_BYTES: usize = 1 << 20;
+/// The key's length and the kind come on top of the key and the value.
+const MAX_ENTRY_BYTES: usize = 4 + MAX_KEY_BYTES + 1 + MAX_VALUE_BYTES;
+const _: () = assert!(
+    HEAD_BYTES + COUNT_BYTES + LENGTH_BYTES + MAX_ENTRY_BYTES + PROOF_LIMIT_BYTES
+        <= MAX_CHUNK_BYTES
+);
+
+/// The entry at a place is proven, encoded; `None`: that failed, and the chunks end.
+pub(super) type Prove<'a> = &'a mut dyn FnMut(&Hash) -> Option<Vec<u8>>;
+
+/// Cuts a state into chunks.
 pub(super) struct Cutter<'a> {
     chunk: Vec<u8>,
+    /// Where the chunk has its count, and what that is.
+    count: (usize, u32),
+    last: Hash,
+    prove: Prove<'a>,
     sink: &'a mut dyn FnMut(&[u8]) -> bool,
-    /// Whether the sink wants more.
-    open: bool,
 }
 
 impl<'a> Cutter<'a> {
-    /// Begins the stream of a state of so many keys.
-    pub(super) fn new(keys: usize, sink: &'a mut dyn FnMut(&[u8]) -> bool) -> Self {
-        let mut cutter = Self { chunk: Vec::with_capacity(MAX_CHUNK_BYTES), sink, open: true };
-        cutter.write(TAG);
-        cutter.write(&(keys as u64).to_le_bytes());
+    /// Begins the chunks of a state whose map has this root.
+    pub(super) fn new(
+        root: &Hash,
+        prove: Prove<'a>,
+        sink: &'a mut dyn FnMut(&[u8]) -> bool,
+    ) -> Self {
+        let mut chunk = Vec::with_capacity(FULL_BYTES + PROOF_LIMIT_BYTES);
+        chunk.extend_from_slice(TAG);
+        chunk.extend_from_slice(root);
+        let mut cutter = Self { chunk, count: (0, 0), last: Hash::default(), prove, sink };
+        cutter.begin();
         cutter
     }
 
-    /// Adds the next entry; says whether the sink wants more.
-    pub(super) fn entry(&mut self, entry: &Entry) -> bool {
-        self.byte_string(&entry.key);
-        match &entry.value {
-            Value::Text(text) => {
-                self.write(&[TEXT]);
-                self.byte_string(text);
-            }
-            Value::Hash(fields) => {
-                self.write(&[HASH]);
-                self.write(&(fields.len() as u32).to_le_bytes());
-                for (name, value) in fields.iter() {
-                    self.byte_string(name);
-                    self.byte_string(value);
-                }
-            }
-        }
-        self.open
+    fn begin(&mut self) {
+        self.count = (self.chunk.len(), 0);
+        self.chunk.extend_from_slice(&[0; COUNT_BYTES]);
     }
 
-    fn byte_string(&mut self, bytes: &[u8]) {
-        self.write(&(bytes.len() as u32).to_le_bytes());
-        self.write(bytes);
-    }
-
-    fn write(&mut self, mut bytes: &[u8]) {
-        while self.open && !bytes.is_empty() {
-            let room = MAX_CHUNK_BYTES - self.chunk.len();
-            let (now, later) = bytes.split_at(room.min(bytes.len()));
-            self.chunk.extend_from_slice(now);
-            bytes = later;
-            if self.chunk.len() == MAX_CHUNK_BYTES {
-                self.open = (self.sink)(&self.chunk);
-                self.chunk.clear();
+    /// Adds the next entry; says whether more are wanted.
+    pub(super) fn entry(&mut self, place: &Hash, entry: &[u8]) -> bool {
+        let full = self.chunk.len() + LENGTH_BYTES + entry.len() > FULL_BYTES;
+        if full && self.count.1 > 0 {
+            if !self.cut() {
+                return false;
             }
+            self.begin();
         }
+        self.chunk.extend_from_slice(&(entry.len() as u32).to_le_bytes());
+        self.chunk.extend_from_slice(entry);
+        self.count.1 += 1;
+        self.last = *place;
+        true
     }
 
-    pub(super) fn finish(self) {
-        if self.open && !self.chunk.is_empty() {
-            (self.sink)(&self.chunk);
+    fn cut(&mut self) -> bool {
+        let (at, count) = self.count;
+        self.chunk[at..at + COUNT_BYTES].copy_from_slice(&count.to_le_bytes());
+        if count > 0 {
+            let Some(proof) = (self.prove)(&self.last) else { return false };
+            self.chunk.extend_from_slice(&proof);
         }
+        let wants_more = (self.sink)(&self.chunk);
+        self.chunk.clear();
+        wants_more
+    }
+
+    pub(super) fn finish(mut self) {
+        self.cut();
     }
 }
 
-/// Gives `keep` the entries that the chunks describe, in order, and says how many there are. What
-/// `keep` says against one is the error.
-pub(super) fn restore(
-    chunks: &mut dyn Iterator<Item = Bytes>,
-    keep: &mut dyn FnMut(Hash, Entry) -> Result<(), String>,
-) -> Result<u64, RestoreError> {
-    let mut stream = Stream { chunks, chunk: Bytes::new(), number: 0, started: false };
-    let mut tag = [0; TAG.len()];
-    stream.fill(&mut tag)?;
-    if tag != *TAG {
-        return Err(stream.error("it does not begin as a snapshot of this store and version does"));
+/// Takes the chunks of a state, each checked when it comes.
+pub(super) struct Taker {
+    /// What the application's root shall be.
+    root: Option<Digest>,
+    /// That of the map, once the first chunk has said it.
+    map: Option<Hash>,
+    prefix: Prefix,
+    chunks: usize,
+    /// How far the last chunk was filled, without its proof.
+    filled: usize,
+    whole: bool,
+}
+
+/// Entries of a chunk and their places.
+pub(super) type Entries<'a> = Vec<(Hash, &'a [u8])>;
+
+impl Taker {
+    /// Of the state with this root of the application, if that is known.
+    pub(super) fn new(root: Option<Digest>) -> Self {
+        Self { root, map: None, prefix: Prefix::default(), chunks: 0, filled: 0, whole: false }
     }
-    let mut count = [0; 8];
-    stream.fill(&mut count)?;
-    let count = u64::from_le_bytes(count);
-    let mut last: Option<Hash> = None;
-    for _ in 0..count {
-        let (hash, entry) = stream.entry()?;
-        if last.is_some_and(|last| last >= hash) {
-            return Err(stream.error("keys are not in the order of their hashes"));
+
+    /// The entries of the next chunk: they are of the state.
+    pub(super) fn take<'a>(&mut self, chunk: &'a [u8]) -> Result<Entries<'a>, RestoreError> {
+        let taken = self.read(chunk).map_err(|reason| self.error(&reason));
+        self.chunks += 1;
+        taken
+    }
+
+    fn read<'a>(&mut self, chunk: &'a [u8]) -> Result<Entries<'a>, String> {
+        if self.whole {
+            return Err("the state was whole before".to_owned());
         }
-        last = Some(hash);
-        keep(hash, entry).map_err(|reason| stream.error(&reason))?;
-    }
-    stream.finish()?;
-    Ok(count)
-}
-
-/// The chunks, read as one stream.
-struct Stream<'a> {
-    chunks: &'a mut dyn Iterator<Item = Bytes>,
-    chunk: Bytes,
-    /// The chunk that is being read, from 0.
-    number: usize,
-    started: bool,
-}
-
-impl Stream<'_> {
-    fn entry(&mut self) -> Result<(Hash, Entry), RestoreError> {
-        let key = self.byte_string("key", MAX_KEY_BYTES)?;
-        let mut kind = [0];
-        self.fill(&mut kind)?;
-        let value = match kind {
-            [TEXT] => Value::Text(self.byte_string("value", MAX_VALUE_BYTES)?),
-            [HASH] => Value::Hash(Box::new(self.fields()?)),
-            _ => return Err(self.error("unknown kind of value")),
+        let (map, rest) = match self.map {
+            Some(map) => (map, chunk),
+            None => self.head(chunk)?,
         };
-        Ok((place(&key), Entry { key: key.into(), value }))
-    }
-
-    fn fields(&mut self) -> Result<Fields, RestoreError> {
-        let count = self.length("fields of a hash", MAX_VALUE_BYTES / FIELD_OVERHEAD_BYTES)?;
-        let mut fields = Fields::default();
-        for _ in 0..count {
-            let name = self.byte_string("field", MAX_VALUE_BYTES)?;
-            let value = self.byte_string("value of a field", MAX_VALUE_BYTES)?;
-            if !fields.push(name.into(), value) {
-                return Err(self.error("fields of a hash are not ascending"));
+        self.map = Some(map);
+        let (entries, proof) = entries(rest)?;
+        self.check_cut(&entries, chunk.len() - proof.len())?;
+        let refused = |error: ProofError| error.to_string();
+        let written: Vec<&[u8]> = entries.iter().map(|(_, entry)| *entry).collect();
+        let mut digests = vec![Hash::default(); written.len()];
+        entry::digests(&written, &mut digests);
+        for ((place, _), digest) in entries.iter().zip(&digests) {
+            self.prefix.push(TrieHash(*place), *digest).map_err(refused)?;
+        }
+        self.whole = if entries.is_empty() {
+            if !proof.is_empty() || !self.prefix.is_all_of_none(&map) {
+                return Err("a chunk without entries".to_owned());
             }
-            if fields.bytes() > MAX_VALUE_BYTES {
-                return Err(self.error("a hash is larger than allowed"));
-            }
-        }
-        match count {
-            0 => Err(self.error("a hash without fields")),
-            _ => Ok(fields),
-        }
+            true
+        } else {
+            let proof = Proof::decode(proof).map_err(refused)?;
+            self.prefix.verify(&map, &proof).map_err(refused)?
+        };
+        Ok(entries)
     }
 
-    fn length(&mut self, name: &str, cap: usize) -> Result<usize, RestoreError> {
-        let mut length = [0; 4];
-        self.fill(&mut length)?;
-        let length = u32::from_le_bytes(length) as usize;
-        if length > cap {
-            return Err(self.error(&format!("{name}: {length}, above the cap of {cap}")));
+    /// Chunks are as full as they can be: who sends them one entry at a time does not keep others from being asked.
+    fn check_cut(&mut self, entries: &Entries<'_>, filled: usize) -> Result<(), String> {
+        let first = entries.first().map_or(0, |(_, entry)| LENGTH_BYTES + entry.len());
+        if self.chunks > 0 && self.filled + first <= FULL_BYTES {
+            return Err("the chunk before it had room for more".to_owned());
         }
-        Ok(length)
-    }
-
-    fn byte_string(&mut self, name: &str, cap: usize) -> Result<Vec<u8>, RestoreError> {
-        let mut bytes = vec![0; self.length(name, cap)?];
-        self.fill(&mut bytes)?;
-        Ok(bytes)
-    }
-
-    fn fill(&mut self, mut target: &mut [u8]) -> Result<(), RestoreError> {
-        while !target.is_empty() {
-            if self.chunk.is_empty() && !self.advance()? {
-                return Err(self.error("the stream ends early"));
-            }
-            let length = target.len().min(self.chunk.len());
-            let (now, later) = target.split_at_mut(length);
-            now.copy_from_slice(&self.chunk.split_to(length));
-            target = later;
+        if filled > FULL_BYTES && entries.len() > 1 {
+            return Err("more entries than a chunk has".to_owned());
         }
+        self.filled = filled;
         Ok(())
     }
 
-    /// Goes on to the next chunk; says whether there is one.
-    fn advance(&mut self) -> Result<bool, RestoreError> {
-        let Some(chunk) = self.chunks.next() else { return Ok(false) };
-        self.number += usize::from(self.started);
-        self.started = true;
-        self.chunk = chunk;
-        if self.chunk.is_empty() || self.chunk.len() > MAX_CHUNK_BYTES {
-            return Err(self.error(&format!("a chunk of {} bytes", self.chunk.len())));
+    /// Reads what the first chunk begins with.
+    fn head<'a>(&self, chunk: &'a [u8]) -> Result<(Hash, &'a [u8]), String> {
+        let (head, rest) = chunk.split_first_chunk::<HEAD_BYTES>().ok_or("it ends early")?;
+        let (tag, map) = head.split_at(TAG.len());
+        if tag != TAG {
+            return Err("it does not begin as a snapshot of this store and version does".into());
         }
-        Ok(true)
+        let map = Hash::try_from(map).unwrap_or_default();
+        if self.root.is_some_and(|root| root != root_of(&map)) {
+            return Err("it is of a state with another root".into());
+        }
+        Ok((map, rest))
     }
 
-    fn finish(mut self) -> Result<(), RestoreError> {
-        if !self.chunk.is_empty() || self.advance()? {
-            return Err(self.error("bytes are left behind the last key"));
-        }
-        Ok(())
+    /// How many chunks were taken.
+    pub(super) fn chunks(&self) -> usize {
+        self.chunks
     }
 
-    fn error(&self, reason: &str) -> RestoreError {
-        RestoreError { chunk: self.number, reason: reason.to_owned() }
+    /// All chunks were taken.
+    pub(super) fn finish(&self) -> Result<(), RestoreError> {
+        if self.whole { Ok(()) } else { Err(self.error("the state ends early")) }
     }
+
+    pub(super) fn error(&self, reason: &str) -> RestoreError {
+        RestoreError { chunk: self.chunks, reason: reason.to_owned() }
+    }
+}
+
+/// The entries of a chunk, and its proof.
+fn entries(chunk: &[u8]) -> Result<(Entries<'_>, &[u8]), String> {
+    let early = "it ends early";
+    let (count, mut rest) = chunk.split_first_chunk::<COUNT_BYTES>().ok_or(early)?;
+    let mut entries = Vec::new();
+    for _ in 0..u32::from_le_bytes(*count) {
+        let (entry, behind) = split_byte_string(rest).ok_or(early)?;
+        let (key, written) = split_byte_string(entry).ok_or("an entry without a key")?;
+        // The digest of a value knows of two kinds; the rest of it is bound by the proof.
+        let _ = written_text(written).ok_or("a value of an unknown kind")?;
+        entries.push((place(key), entry));
+        rest = behind;
+    }
+    Ok((entries, rest))
 }

@@ -4,10 +4,11 @@ use std::ops::Deref;
 
 use bytes::Bytes;
 use quorate_core::merkle::{Hash, MerkleMap};
-use quorate_core::state_machine::{Keeper, ProveError, Prover, RestoreError, Snapshot};
+use quorate_core::state_machine::{Keeper, ProveError, Prover, Snapshot};
 
+use super::entry;
 use super::proof::Content;
-use super::snapshot::{self, Cutter};
+use super::snapshot::Cutter;
 use super::value::{Entry, Fields, Value, place, write_value};
 
 /// Entries under the hashes of their keys. All storages do the same with the same calls, roots and
@@ -51,8 +52,14 @@ pub trait Storage: Send + sealed::Sealed {
     /// What is committed, for proofs. `None` if that is not all.
     #[doc(hidden)]
     fn prover(&self) -> Option<Box<dyn Prover>>;
+    /// Begins to be filled with another state; until that has ended, what there is is unspecified.
     #[doc(hidden)]
-    fn restore(&mut self, chunks: &mut dyn Iterator<Item = Bytes>) -> Result<(), RestoreError>;
+    fn begin_filling(&mut self) -> Result<(), String>;
+    /// Takes entries, encoded, that follow on the last ones.
+    #[doc(hidden)]
+    fn fill(&mut self, entries: &[(Hash, &[u8])]) -> Result<(), String>;
+    #[doc(hidden)]
+    fn end_filling(&mut self) -> Result<(), String>;
     #[doc(hidden)]
     fn keeper(&mut self) -> Option<&mut dyn Keeper>;
 }
@@ -163,13 +170,20 @@ impl Storage for Memory {
         Some(Box::new(Proving { map: self.map.clone() }))
     }
 
-    fn restore(&mut self, chunks: &mut dyn Iterator<Item = Bytes>) -> Result<(), RestoreError> {
-        let mut map = MerkleMap::new();
-        snapshot::restore(chunks, &mut |hash, entry| {
-            map.insert(hash, entry);
-            Ok(())
-        })?;
-        self.map = map;
+    fn begin_filling(&mut self) -> Result<(), String> {
+        self.clear();
+        Ok(())
+    }
+
+    fn fill(&mut self, entries: &[(Hash, &[u8])]) -> Result<(), String> {
+        for (place, encoded) in entries {
+            let entry = entry::decode(encoded).ok_or("it is no entry")?;
+            self.map.insert(*place, entry);
+        }
+        Ok(())
+    }
+
+    fn end_filling(&mut self) -> Result<(), String> {
         Ok(())
     }
 
@@ -185,9 +199,15 @@ struct Frozen {
 
 impl Snapshot for Frozen {
     fn chunks(&self, sink: &mut dyn FnMut(&[u8]) -> bool) {
-        let mut cutter = Cutter::new(self.map.len(), sink);
-        for (_, entry) in self.map.iter() {
-            if !cutter.entry(entry) {
+        let mut proving = self.map.clone();
+        let root = proving.root();
+        let mut prove = |place: &Hash| Some(proving.prove(place));
+        let mut cutter = Cutter::new(&root, &mut prove, sink);
+        let mut encoded = Vec::new();
+        for (place, entry) in self.map.iter() {
+            encoded.clear();
+            entry::encode(&mut encoded, entry);
+            if !cutter.entry(place, &encoded) {
                 return;
             }
         }

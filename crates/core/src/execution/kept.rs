@@ -8,7 +8,7 @@
 
 use bytes::Bytes;
 
-use super::{BESIDE_MAGIC, Execution, Part, SnapshotHandle, read_header};
+use super::{BESIDE_MAGIC, Execution, Header, Part, SnapshotHandle};
 use crate::sessions::{Limits, Sessions};
 use crate::state_machine::{Checkpoint, KeepError, Keeper, RestoreError, Snapshot, StateMachine};
 use crate::types::{Digest, Height};
@@ -89,12 +89,12 @@ impl<S: StateMachine> Execution<S> {
         expected: Digest,
     ) -> Result<Self, ResumeError> {
         let header = beside.next().unwrap_or_default();
-        let (height, block_id) = read_header(header, BESIDE_MAGIC).map_err(ResumeError::Header)?;
-        if (height, block_id) != (note.height, note.block_id) {
-            return Err(ResumeError::Other { found: height });
+        let header = Header::decode(header, BESIDE_MAGIC).map_err(ResumeError::Header)?;
+        if (header.summary.height, header.summary.block_id) != (note.height, note.block_id) {
+            return Err(ResumeError::Other { found: header.summary.height });
         }
         let sessions = Sessions::restore(limits, beside)?;
-        let state = Self::at(application, sessions, height, block_id);
+        let state = Self::at(application, sessions, note.height, note.block_id);
         match state.state_root() {
             found if found == expected => Ok(state),
             found => Err(ResumeError::Root { expected, found }),
@@ -137,9 +137,8 @@ pub fn whole(
     sink: &mut dyn FnMut(Bytes) -> bool,
 ) -> Result<(), DecodeError> {
     let mut beside = beside.into_iter();
-    let (height, block_id) = read_header(beside.next().unwrap_or_default(), BESIDE_MAGIC)?;
-    let header = Bytes::from(super::header(super::MAGIC, height, block_id));
-    if std::iter::once(header).chain(beside).all(&mut *sink) {
+    let header = Header::decode(beside.next().unwrap_or_default(), BESIDE_MAGIC)?;
+    if std::iter::once(header.to_bytes()).chain(beside).all(&mut *sink) {
         application.chunks(&mut |chunk| sink(Bytes::copy_from_slice(chunk)));
     }
     Ok(())

@@ -4,7 +4,10 @@
 //! Requests go to one peer at a time, with a deadline; a peer that does not answer, or answers with
 //! nothing new, is followed by the next, and late answers are still taken. What arrives is used only where a
 //! certificate vouches for it: a block because its child's justify certifies it (or because it is
-//! the very block asked for), a snapshot because a certified block carries its root.
+//! the very block asked for), a snapshot because a certified block carries its root. Each of its chunks is
+//! [taken over](Restoring) when it comes, and a chunk that is not of that state is the last one of this peer's.
+
+use std::cmp::Ordering;
 
 use bytes::Bytes;
 
@@ -12,6 +15,8 @@ use super::message::{Offer, PeerMessage};
 use crate::block::BlockId;
 use crate::certificate::Qc;
 use crate::committee::Committee;
+use crate::execution::{Restoring, SnapshotError};
+use crate::state_machine::StateMachine;
 use crate::types::{Duration, Height, ReplicaId, Time};
 
 /// How long the first peer has to send blocks. A view lasts not much longer, and a replica that
@@ -19,15 +24,17 @@ use crate::types::{Duration, Height, ReplicaId, Time};
 const PATIENCE: Duration = Duration::from_millis(200);
 /// ... up to this, for a slow link is no dead peer.
 const MAX_PATIENCE: Duration = Duration::from_millis(3200);
-/// How long a peer has to send a chunk of a snapshot.
+/// How long a peer has to send a chunk of a snapshot ...
 const CHUNK_PATIENCE: Duration = Duration::from_millis(1000);
+/// ... before it is asked once more, and has twice as long; so many times: what was taken over so far is lost with the peer.
+const CHUNK_REPEATS: u32 = 2;
 /// How many bytes of blocks are asked for at once.
 pub const BUDGET_BYTES: u32 = 4 << 20;
 /// What is wanted, and from whom.
-#[derive(Clone, Debug)]
-pub struct CatchUp {
+#[derive(Debug)]
+pub struct CatchUp<S> {
     want: Option<Want>,
-    transfer: Option<Transfer>,
+    transfer: Option<Transfer<S>>,
     /// A snapshot of more bytes is not taken over.
     max_snapshot_bytes: u64,
 }
@@ -51,26 +58,34 @@ struct Want {
     deadline: Option<Time>,
 }
 
-#[derive(Clone, Debug)]
-struct Transfer {
+#[derive(Debug)]
+struct Transfer<S> {
     peer: ReplicaId,
     offer: Box<Offer>,
-    chunks: Vec<Bytes>,
+    /// What was taken of it, ...
+    restoring: Box<Restoring<S>>,
+    /// ... so many chunks, ...
+    chunks: u32,
+    /// ... of so many bytes.
     bytes: u64,
     deadline: Time,
+    /// How often the next chunk was asked for again.
+    repeats: u32,
 }
 
 /// What a chunk led to.
-#[derive(Clone, Debug)]
-pub enum Chunked {
+#[derive(Debug)]
+pub enum Chunked<S> {
     /// Not asked for.
     Unasked,
+    /// It was taken before: its sender was asked twice.
+    Again,
     /// Another one is needed.
     More,
-    /// The snapshot is larger than the cluster's limit, or never ends: it was given up.
-    TooLarge,
-    /// That was the last: these are the chunks of what was offered.
-    Complete(Box<Offer>, Vec<Bytes>),
+    /// The snapshot was given up: it is larger than the cluster's limit, or not of the state that was offered, or cannot be taken.
+    Unfit(Option<SnapshotError>),
+    /// That was the last of what was offered.
+    Complete(Box<Offer>, Box<Restoring<S>>),
 }
 
 impl Want {
@@ -80,7 +95,7 @@ impl Want {
     }
 }
 
-impl CatchUp {
+impl<S: StateMachine> CatchUp<S> {
     /// Nothing is wanted yet.
     #[must_use]
     pub fn new(max_snapshot_bytes: u64) -> Self {
@@ -148,6 +163,13 @@ impl CatchUp {
         self.want.as_ref().is_some_and(awaits)
     }
 
+    /// Whether an offer of `peer` may be taken up. Not while another is being: who has one to offer again and again could keep this
+    /// replica from ever having a whole state.
+    #[must_use]
+    pub fn takes_offers(&self, peer: ReplicaId) -> bool {
+        self.transfer.is_none() && self.awaits(peer)
+    }
+
     /// An answer came that led up to a height: the same peer is asked for more. Or it had nothing
     /// new: then the next is, from the committed head on. If none has anything new, all are left
     /// alone until the last one's time is up.
@@ -174,6 +196,12 @@ impl CatchUp {
                 return None;
             }
             let peer = transfer.peer;
+            if transfer.repeats < CHUNK_REPEATS {
+                transfer.repeats += 1;
+                transfer.deadline = now.after(CHUNK_PATIENCE * (1 << transfer.repeats));
+                let (height, chunk) = (transfer.offer.block.height, transfer.chunks);
+                return Some((peer, PeerMessage::FetchChunk { height, chunk }));
+            }
             self.transfer = None;
             self.answered(peer, None);
         }
@@ -205,11 +233,24 @@ impl CatchUp {
         }
     }
 
-    /// Takes up an offer that was verified.
-    pub fn accept<M>(&mut self, now: Time, peer: ReplicaId, offer: Box<Offer>) -> PeerMessage<M> {
+    /// Takes up an offer that was verified; its state goes to `restoring`.
+    pub fn accept<M>(
+        &mut self,
+        now: Time,
+        peer: ReplicaId,
+        offer: Box<Offer>,
+        restoring: Restoring<S>,
+    ) -> PeerMessage<M> {
         let height = offer.block.height;
-        let deadline = now.after(CHUNK_PATIENCE);
-        self.transfer = Some(Transfer { peer, offer, chunks: Vec::new(), bytes: 0, deadline });
+        self.transfer = Some(Transfer {
+            peer,
+            offer,
+            restoring: Box::new(restoring),
+            chunks: 0,
+            bytes: 0,
+            deadline: now.after(CHUNK_PATIENCE),
+            repeats: 0,
+        });
         PeerMessage::FetchChunk { height, chunk: 0 }
     }
 
@@ -217,7 +258,7 @@ impl CatchUp {
     #[must_use]
     pub fn next_chunk(&self) -> Option<(ReplicaId, Height, u32)> {
         let transfer = self.transfer.as_ref()?;
-        Some((transfer.peer, transfer.offer.block.height, transfer.chunks.len() as u32))
+        Some((transfer.peer, transfer.offer.block.height, transfer.chunks))
     }
 
     /// Takes in a chunk.
@@ -227,23 +268,32 @@ impl CatchUp {
         peer: ReplicaId,
         (height, chunk, last): (Height, u32, bool),
         bytes: Bytes,
-    ) -> Chunked {
-        if self.next_chunk() != Some((peer, height, chunk)) {
+    ) -> Chunked<S> {
+        let Some(transfer) = &mut self.transfer else { return Chunked::Unasked };
+        if (peer, height) != (transfer.peer, transfer.offer.block.height) {
             return Chunked::Unasked;
         }
-        let Some(transfer) = &mut self.transfer else { return Chunked::Unasked };
+        match chunk.cmp(&transfer.chunks) {
+            Ordering::Less => return Chunked::Again,
+            Ordering::Equal => {}
+            Ordering::Greater => return Chunked::Unasked,
+        }
         transfer.bytes += bytes.len() as u64;
         if transfer.bytes > self.max_snapshot_bytes || bytes.is_empty() {
             self.transfer = None;
-            return Chunked::TooLarge;
+            return Chunked::Unfit(None);
         }
-        transfer.chunks.push(bytes);
-        transfer.deadline = now.after(CHUNK_PATIENCE);
+        if let Err(error) = transfer.restoring.take(bytes) {
+            self.transfer = None;
+            return Chunked::Unfit(Some(error));
+        }
+        transfer.chunks += 1;
+        (transfer.deadline, transfer.repeats) = (now.after(CHUNK_PATIENCE), 0);
         if !last {
             return Chunked::More;
         }
         match self.transfer.take() {
-            Some(done) => Chunked::Complete(done.offer, done.chunks),
+            Some(done) => Chunked::Complete(done.offer, done.restoring),
             None => Chunked::Unasked,
         }
     }

@@ -6,7 +6,7 @@ use crate::block::{BlockId, SharedBlock};
 use crate::certificate::Malformed;
 use crate::client::message::Response;
 use crate::crypto::{Check, Form, PublicKey, Share, Signature, Statement, Verified};
-use crate::execution::{ExecutionError, SnapshotHandle};
+use crate::execution::{ExecutionError, SnapshotError, SnapshotHandle};
 use crate::frame::SharedFrame;
 use crate::mempool;
 use crate::protocol::{Event, Safety};
@@ -220,6 +220,13 @@ pub enum Action<M> {
         from: ReplicaId,
         /// Why.
         reason: Refused,
+    },
+    /// The state that a peer sends was not taken over: the peer lies, or there is no room for it here. Beside the refusal, for who reads the log.
+    NotTaken {
+        /// Who sent it.
+        from: ReplicaId,
+        /// Why.
+        reason: SnapshotError,
     },
     /// This replica must stop: going on could do harm.
     Halt(Halt),

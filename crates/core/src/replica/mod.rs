@@ -63,7 +63,7 @@ pub struct Replica<P: Protocol, S> {
     /// The frames of the blocks that the protocol holds.
     bodies: BTreeMap<BlockId, Vec<SharedFrame>>,
     arrivals: Arrivals<P::Message>,
-    catch_up: CatchUp,
+    catch_up: CatchUp<S>,
     rejoin: Option<Rejoin>,
     known: KnownSignatures,
     /// What waits for verdicts, by the number of the ask, ascending.

@@ -12,7 +12,7 @@ use super::{Action, Fx, Refused, Replica};
 use crate::block::{BlockId, SharedBlock};
 use crate::certificate::{Malformed, Qc};
 use crate::crypto::{Check, Share, Signature, Verified};
-use crate::execution::Execution;
+use crate::execution::{Restoring, SnapshotError};
 use crate::frame::{FrameId, SharedFrame};
 use crate::mempool::Origin;
 use crate::protocol::{self, Protocol, Safety};
@@ -260,9 +260,9 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     }
 
     /// A snapshot is believed if a block of this chain, certified by a quorum, carries the root
-    /// of its state; that the chunks have that root is checked when they are all here.
+    /// of its state; that chunks are of that state is checked when they come ([`Restoring`]).
     fn on_offer(&mut self, from: ReplicaId, offer: Box<Offer>, fx: &mut Fx<P::Message>) {
-        let asked = self.catch_up.awaits(from);
+        let asked = self.catch_up.takes_offers(from);
         let linked = offer
             .recent
             .iter()
@@ -312,17 +312,17 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             Chunked::Unasked => {
                 fx.output(Action::Refused { from, reason: Refused::Unasked });
             }
-            Chunked::TooLarge => {
-                self.catch_up.answered(from, None);
-                fx.output(Action::Refused { from, reason: Refused::Unfit });
-            }
+            Chunked::Again => {}
+            Chunked::Unfit(reason) => self.not_taken(from, reason, fx),
             Chunked::More => {
                 if let Some((to, height, chunk)) = self.catch_up.next_chunk() {
                     let message = PeerMessage::FetchChunk { height, chunk };
                     fx.output(Action::Send { to, message });
                 }
             }
-            Chunked::Complete(offer, chunks) => self.install(now, from, *offer, chunks, fx),
+            Chunked::Complete(offer, restoring) => {
+                self.install(now, from, *offer, *restoring, fx);
+            }
         }
     }
 
@@ -331,7 +331,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         now: Time,
         from: ReplicaId,
         offer: Offer,
-        chunks: Vec<Bytes>,
+        restoring: Restoring<S>,
         fx: &mut Fx<P::Message>,
     ) {
         let overtaken = offer.block.height <= self.protocol.tree().root().height;
@@ -339,11 +339,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             // Blocks came faster than the snapshot. Its state would be one of the past.
             return self.catch_up.answered(from, None);
         }
-        let limits = *self.execution.sessions().limits();
-        let expected = offer.attesting.state_root;
-        let restored =
-            Execution::restore((self.fresh)(), limits, &mut chunks.into_iter(), expected);
-        match restored {
+        match restoring.finish() {
             Ok(execution) if execution.block_id() == offer.block.id() => {
                 self.execution = execution;
                 self.to_execute.clear();
@@ -358,10 +354,22 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
                 self.drop_unheld_bodies();
                 self.take_snapshot(fx);
             }
-            _ => {
-                self.catch_up.answered(from, None);
-                fx.output(Action::Refused { from, reason: Refused::Unfit });
-            }
+            Ok(_) => self.not_taken(from, None, fx),
+            Err(error) => self.not_taken(from, Some(error), fx),
+        }
+    }
+
+    /// The state that a peer sends was given up; another peer is asked.
+    fn not_taken(
+        &mut self,
+        from: ReplicaId,
+        reason: Option<SnapshotError>,
+        fx: &mut Fx<P::Message>,
+    ) {
+        self.catch_up.answered(from, None);
+        fx.output(Action::Refused { from, reason: Refused::Unfit });
+        if let Some(reason) = reason {
+            fx.output(Action::NotTaken { from, reason });
         }
     }
 

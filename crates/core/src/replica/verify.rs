@@ -4,6 +4,7 @@ use super::{Action, Fx, Refused, Replica};
 use crate::block::SharedBlock;
 use crate::certificate::{Malformed, Qc};
 use crate::crypto::{Check, Claim, Verified};
+use crate::execution::Restoring;
 use crate::frame::SharedFrame;
 use crate::mempool::Origin;
 use crate::protocol::{self, Protocol};
@@ -184,8 +185,13 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
                 self.on_chain_verified(now, from, good, fx);
             }
             Pending::Offer { from, offer, .. } => {
-                if verdicts.left.iter().all(|verdict| *verdict) {
-                    let message = self.catch_up.accept(now, from, offer);
+                if !self.catch_up.takes_offers(from) {
+                    // Another was taken up meanwhile.
+                } else if verdicts.left.iter().all(|verdict| *verdict) {
+                    let limits = *self.execution.sessions().limits();
+                    let expected = offer.attesting.state_root;
+                    let restoring = Restoring::new((self.fresh)(), limits, expected);
+                    let message = self.catch_up.accept(now, from, offer, restoring);
                     fx.output(Action::Send { to: from, message });
                 } else {
                     self.catch_up.answered(from, None);

@@ -75,6 +75,14 @@ impl Limits {
         let session = u64::from(self.answer_bytes) + u64::from(self.window_bytes);
         u64::from(self.max_sessions).saturating_mul(session)
     }
+
+    /// The most bytes that a full table takes in a snapshot.
+    #[must_use]
+    pub(crate) fn table_bytes(&self) -> u64 {
+        // What stands before a session's answers, and before each waiting frame.
+        let heads = 256 + 4 * u64::from(self.window_frames);
+        self.ceiling_bytes().saturating_add(heads.saturating_mul(u64::from(self.max_sessions) + 1))
+    }
 }
 
 impl Encode for Limits {

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use proptest::prelude::*;
 use quorate_core::client::message::Rejection;
-use quorate_core::execution::{Execution, SnapshotError};
+use quorate_core::execution::{Execution, Header, Restoring, SnapshotError, StateSummary};
 use quorate_core::sessions::{Limits, Sessions};
 use quorate_core::state_machine::{MAX_CHUNK_BYTES, Snapshot};
 use quorate_core::{Digest, Height};
@@ -78,6 +78,78 @@ fn another_state_than_the_certified_one_is_refused() {
     let found = state.state_root();
     let error = restore(chunks_of(&state.snapshot()), expected).expect_err("another root");
     assert_eq!(error, SnapshotError::Root { expected, found });
+}
+
+/// Feeds chunks one by one: which is refused, and why; one more than there are: the state as a whole.
+fn refused(chunks: &[Bytes], root: Digest) -> Option<(usize, SnapshotError)> {
+    let mut restoring = Restoring::new(Journal::default(), Limits::default(), root);
+    for (at, chunk) in chunks.iter().enumerate() {
+        if let Err(error) = restoring.take(chunk.clone()) {
+            return Some((at, error));
+        }
+    }
+    restoring.finish().err().map(|error| (chunks.len(), error))
+}
+
+#[test]
+fn the_header_is_checked_before_anything_else_is_taken() {
+    let state = large();
+    let chunks = chunks_of(&state.snapshot());
+    let header = Header::from_bytes(chunks[0].clone()).expect("a header");
+    assert_eq!(header.summary.root(), state.state_root());
+    let lie = StateSummary { application: Digest([3; 32]), ..header.summary };
+    let forged = Header { summary: lie, ..header }.to_bytes();
+    let (at, error) = refused(&[forged], state.state_root()).expect("another root");
+    assert_eq!(at, 0);
+    assert_eq!(error, SnapshotError::Root { expected: state.state_root(), found: lie.root() });
+}
+
+#[test]
+fn the_session_table_is_checked_when_it_is_whole() {
+    let state = large();
+    let chunks = chunks_of(&state.snapshot());
+    let header = Header::from_bytes(chunks[0].clone()).expect("a header");
+    let sessions = header.session_chunks as usize;
+    assert!(sessions > 1 && sessions + 1 < chunks.len());
+    // The reply to a retry.
+    let mut forged = chunks.clone();
+    let mut last = forged[sessions].to_vec();
+    let at = last.windows(8).position(|bytes| bytes == [b'.'; 8]).expect("a long reply");
+    last[at] = b'y';
+    forged[sessions] = last.into();
+    let (at, error) = refused(&forged, state.state_root()).expect("forged");
+    assert_eq!(at, sessions, "before the application's: {error}");
+    assert!(matches!(error, SnapshotError::Sessions(_)));
+    // What the application cannot tell by the chunk is found at the end.
+    let mut forged = chunks.clone();
+    let mut last = forged[chunks.len() - 1].to_vec();
+    *last.last_mut().expect("a byte") ^= 1;
+    forged[chunks.len() - 1] = last.into();
+    let (at, error) = refused(&forged, state.state_root()).expect("forged");
+    assert_eq!(at, chunks.len());
+    assert!(matches!(error, SnapshotError::Root { .. }));
+}
+
+/// How many chunks of sessions come is the sender's word, and no more are taken than the limits allow.
+#[test]
+fn sessions_without_end_are_not_taken() {
+    let state = state(Limits::default());
+    let chunks = chunks_of(&state.snapshot());
+    let header = Header::from_bytes(chunks[0].clone()).expect("a header");
+    let endless = Header { session_chunks: u32::MAX, ..header }.to_bytes();
+    // Ten sessions of a mebibyte, and what stands before them.
+    let limits =
+        Limits { max_sessions: 10, answer_bytes: 1 << 20, window_bytes: 0, ..Limits::default() };
+    let mut large = Restoring::new(Journal::default(), limits, state.state_root());
+    large.take(endless.clone()).expect("the root is right");
+    let chunk = Bytes::from(vec![0; MAX_CHUNK_BYTES]);
+    let taken = (0..100).take_while(|_| large.take(chunk.clone()).is_ok()).count();
+    assert_eq!(taken, 5);
+    // Nor in crumbs.
+    let mut small = Restoring::new(Journal::default(), limits, state.state_root());
+    small.take(endless).expect("the root is right");
+    small.take(Bytes::from_static(b"crumb")).expect("it may be the last");
+    small.take(Bytes::from_static(b"crumb")).expect_err("there was room");
 }
 
 #[test]

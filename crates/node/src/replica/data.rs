@@ -71,7 +71,10 @@ pub enum DataError {
         source: DecodeError,
     },
     /// A snapshot that passed its checksums is of no use.
-    #[error("{folder}: newest snapshot: {source}", folder = folder.display())]
+    #[error(
+        "{folder}: newest snapshot: {source}. If another version wrote it, start that one; if not, keep the data as evidence, and start \
+         without it once with --rejoin-after-data-loss", folder = folder.display()
+    )]
     State {
         /// The snapshots' folder.
         folder: PathBuf,

@@ -407,6 +407,12 @@ impl<M: quorate_core::wire::Encode + std::fmt::Debug> drive::World<M> for Reach 
                 self.metrics.refuse(reason_name(reason));
                 tracing::debug!(%from, ?reason, "refused a message");
             }
+            Action::NotTaken { from, reason } => {
+                tracing::warn!(
+                    %from, %reason,
+                    "the state that it sends was not taken over; another replica is asked. If it is for want of room here, make some"
+                );
+            }
             Action::Halt(halt) => {
                 let reason = halt.to_string();
                 self.halted = Some(match halt {

@@ -194,7 +194,7 @@ impl Disk {
     pub(crate) fn chunk(&mut self, height: Height, chunk: u32) -> Option<(Bytes, bool)> {
         let open = self.open.as_mut()?;
         if open.served.as_ref().is_none_or(|(served, _)| *served != height) {
-            open.served = Some((height, open.states.chunks(height).ok()?));
+            open.served = Some((height, whole(&open.states, height)?));
         }
         let (_, chunks) = open.served.as_ref()?;
         let last = chunk as usize + 1 == chunks.len();
@@ -207,7 +207,7 @@ impl Disk {
 
     /// The chunks of a snapshot, if there is one at this height.
     pub fn snapshot(&self, height: Height) -> Option<Vec<Bytes>> {
-        self.open.as_ref()?.states.chunks(height).ok()
+        whole(&self.open.as_ref()?.states, height)
     }
 
     /// Writes a snapshot out.
@@ -250,4 +250,14 @@ impl From<wal::Error> for KeepError {
     fn from(error: wal::Error) -> Self {
         Self::Log(error)
     }
+}
+
+/// The chunks of the snapshot at a height, if there is one.
+fn whole(states: &States, height: Height) -> Option<Vec<Bytes>> {
+    let mut chunks = Vec::new();
+    let streamed = states.whole(height).ok()?.stream(&mut |chunk| {
+        chunks.push(chunk);
+        true
+    });
+    streamed.ok().map(|()| chunks)
 }

@@ -64,7 +64,7 @@ impl Hash {
     }
 
     /// The first bit in which the two differ; `None` if they do not.
-    pub(super) fn parting(&self, other: &Hash) -> Option<u8> {
+    pub(crate) fn parting(&self, other: &Hash) -> Option<u8> {
         let pairs = self.0.iter().zip(&other.0).map(|(a, b)| a ^ b).enumerate();
         let (byte, difference) = pairs.into_iter().find(|(_, difference)| *difference != 0)?;
         Some(byte as u8 * 8 + difference.leading_zeros() as u8)

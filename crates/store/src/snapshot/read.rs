@@ -85,6 +85,29 @@ impl SnapshotReader {
         Ok(bytes)
     }
 
+    /// So many bytes of the content from `offset` on, verified with the chunks that they are in.
+    ///
+    /// # Errors
+    /// As [`SnapshotReader::read_chunk`].
+    pub fn read_range(&self, offset: u64, length: u64) -> Result<Vec<u8>, SnapshotError> {
+        let chunk_bytes = u64::from(self.info.chunk_bytes);
+        let end = offset.saturating_add(length);
+        if end > self.info.total_bytes {
+            let (what, limit) = ("end of the range", self.info.total_bytes);
+            return Err(SnapshotError::Limit { what, value: end, limit });
+        }
+        let mut bytes = Vec::new();
+        let mut at = offset;
+        while at < end {
+            let chunk = self.read_chunk(at / chunk_bytes)?;
+            let from = (at % chunk_bytes) as usize;
+            let to = chunk.len().min(from + (end - at) as usize);
+            bytes.extend_from_slice(chunk.get(from..to).unwrap_or(&[]));
+            at += (to - from) as u64;
+        }
+        Ok(bytes)
+    }
+
     /// Gives all chunks in order to `each`, verified one by one, and the whole against the hash at the end.
     ///
     /// # Errors

@@ -5,9 +5,9 @@ use std::ops::Range;
 
 use quorate_core::merkle::Hash;
 
+use super::super::entry;
 use super::super::storage::{Found, NoText};
 use super::super::value::Entry;
-use super::entry;
 
 /// Memory for more texts than this is given back.
 const TEXTS_KEPT_BYTES: usize = 1 << 20;

@@ -1,12 +1,11 @@
 //! A checkpoint of the store, and what a peer can be given of it.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use quorate_core::state_machine::{Checkpoint, KeepError, Snapshot};
 use quorate_store::lazy_trie::{self, Store};
 
-use super::changes::Changes;
-use super::merged::Frozen;
+use super::frozen::Frozen;
 use super::shelf::Shelf;
 
 /// A checkpoint of one of the folders.
@@ -16,8 +15,6 @@ pub(super) struct Kept {
     pub(super) store: Arc<Store>,
     /// Of the store.
     pub(super) version: u64,
-    /// How many entries it has.
-    pub(super) len: usize,
     /// Until it is finished.
     pub(super) begun: Option<lazy_trie::Checkpoint>,
 }
@@ -43,7 +40,6 @@ impl Checkpoint for Kept {
             let later = "its checkpoint is another by now";
             return Err(self.shelf.place(self.number, &later));
         }
-        let (len, view, failed) = (self.len, Some(view), OnceLock::new());
-        Ok(Box::new(Frozen { len, view, changes: Changes::default(), failed }))
+        Ok(Box::new(Frozen::new(Ok(Some(view)))))
     }
 }

@@ -1,17 +1,14 @@
 //! Committed entries and changed ones, as one sequence.
 
 use std::iter::Peekable;
-use std::sync::OnceLock;
 
 use quorate_core::merkle::Hash;
-use quorate_core::state_machine::{KeepError, Snapshot};
 use quorate_store::lazy_trie::{self, Hash as TrieHash};
 
-use super::super::snapshot::Cutter;
+use super::super::entry;
 use super::super::storage::Found;
 use super::super::value::Entry;
 use super::changes::{self, Changes};
-use super::entry;
 
 /// The entries of a commit and of what changed since, in the order of their hashes. Ends at the first that cannot be read, and says so.
 pub(super) struct Merged<'a, F> {
@@ -80,34 +77,5 @@ impl<'a, F: Fn(String)> Iterator for Merged<'a, F> {
                 return Some((*hash, found));
             }
         }
-    }
-}
-
-/// A frozen state: readers do not keep the writer from going on.
-pub(super) struct Frozen {
-    pub(super) len: usize,
-    pub(super) view: Option<lazy_trie::Snapshot<'static>>,
-    pub(super) changes: Changes,
-    pub(super) failed: OnceLock<KeepError>,
-}
-
-impl Snapshot for Frozen {
-    fn chunks(&self, sink: &mut dyn FnMut(&[u8]) -> bool) {
-        let mut cutter = Cutter::new(self.len, sink);
-        let fail = |error| {
-            let _ = self.failed.set(KeepError(error));
-        };
-        for (_, entry) in Merged::new(self.view.as_ref(), &self.changes, &Hash::default(), fail) {
-            if !cutter.entry(&entry) {
-                return;
-            }
-        }
-        if self.failed.get().is_none() {
-            cutter.finish();
-        }
-    }
-
-    fn failure(&self) -> Option<KeepError> {
-        self.failed.get().cloned()
     }
 }

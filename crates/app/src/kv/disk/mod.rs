@@ -9,7 +9,7 @@
 
 mod changes;
 mod checkpoint;
-mod entry;
+mod frozen;
 mod merged;
 mod shelf;
 
@@ -20,22 +20,21 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use quorate_core::merkle::{EMPTY_ROOT, Hash};
 use quorate_core::state_machine::{
-    Checkpoint, KeepError, Keeper, Left, MAX_NOTE_BYTES, ProveError, Prover, RestoreError, Snapshot,
+    Checkpoint, KeepError, Keeper, Left, MAX_NOTE_BYTES, ProveError, Prover, Snapshot,
 };
 use quorate_store::lazy_trie::{self, Batch, Hash as TrieHash, Store};
 
+use super::entry;
 use super::proof::Content;
-use super::snapshot;
 use super::storage::{Found, Memory, NoText, Storage, sealed};
 use super::value::{Entry, Value, place};
 use changes::{Changed, Changes, Put};
 use checkpoint::Kept;
-use merged::{Frozen, Merged};
+use frozen::Frozen;
+use merged::Merged;
 
 /// Where the note is, aside.
 const NOTE: TrieHash = TrieHash::aside(1 << 64);
-/// A snapshot is taken over in batches of about this many bytes.
-const RESTORED_TOGETHER_BYTES: usize = 4 << 20;
 const _: () = assert!(MAX_NOTE_BYTES <= lazy_trie::VALUE_LIMIT_BYTES);
 /// With more keys than this, a new store is begun to remove all.
 const DELETED_ONE_BY_ONE: usize = 10_000;
@@ -229,6 +228,16 @@ impl Disk {
         kept
     }
 
+    /// The store that is being filled.
+    fn filled(&mut self) -> Result<&mut Open, String> {
+        let open = self.open.as_mut().ok_or("nothing was begun")?;
+        if self.shelf.is_newest(open.number) {
+            return Ok(open);
+        }
+        // When that has a checkpoint, this one goes.
+        Err(format!("{}: another store was begun meanwhile", self.shelf.name(open.number)))
+    }
+
     /// The checkpoint of the last commit.
     fn kept(&self, open: &Open, begun: Option<lazy_trie::Checkpoint>) -> Result<Kept, KeepError> {
         let version = open.view.version().map_err(|error| self.shelf.place(open.number, &error))?;
@@ -237,37 +246,8 @@ impl Disk {
             number: open.number,
             store: Arc::clone(&open.store),
             version,
-            len: open.count(),
             begun,
         })
-    }
-
-    /// Fills a new store with a snapshot.
-    fn fill(
-        &self,
-        open: &Open,
-        chunks: &mut dyn Iterator<Item = Bytes>,
-    ) -> Result<u64, RestoreError> {
-        let mut batch = Batch::new();
-        let (mut bytes, mut encoded) = (0, Vec::new());
-        let count = snapshot::restore(chunks, &mut |hash, entry| {
-            encoded.clear();
-            entry::encode(&mut encoded, &entry);
-            bytes += encoded.len() + 64;
-            batch.put(&TrieHash(hash), &encoded).map_err(|error| error.to_string())?;
-            if bytes >= RESTORED_TOGETHER_BYTES {
-                open.store.write(&batch).map_err(|error| error.to_string())?;
-                if open.store.checkpoint_is_due() {
-                    // Without a note it does not count, and it takes no memory.
-                    open.store.checkpoint().map_err(|error| error.to_string())?;
-                }
-                batch.clear();
-                bytes = 0;
-            }
-            Ok(())
-        })?;
-        open.store.write(&batch).map_err(|error| unrestored(&error))?;
-        Ok(count)
     }
 }
 
@@ -284,18 +264,20 @@ impl Open {
     }
 }
 
-fn unrestored(error: &dyn std::fmt::Display) -> RestoreError {
-    RestoreError { chunk: 0, reason: format!("it cannot be stored: {error}") }
-}
-
-impl Drop for Disk {
-    /// A store that cannot come to count goes.
-    fn drop(&mut self) {
+impl Disk {
+    /// Lets go of the store. One that cannot come to count goes.
+    fn close(&mut self) {
         if let Some(open) = self.open.take().filter(|open| !open.kept) {
             let number = open.number;
             drop(open);
             self.shelf.remove(number);
         }
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        self.close();
     }
 }
 
@@ -407,14 +389,19 @@ impl Storage for Disk {
     }
 
     fn freeze(&self) -> Box<dyn Snapshot> {
-        let store = self.open.as_ref().filter(|_| !self.cleared).map(|open| &open.store);
-        let view = store.map(Store::shared_snapshot).transpose();
-        let failed = OnceLock::new();
-        let view = view.unwrap_or_else(|error| {
-            let _ = failed.set(self.shelf.place(0, &error));
-            None
-        });
-        Box::new(Frozen { len: self.count(), view, changes: self.changes.clone(), failed })
+        let open = self.open.as_ref().filter(|_| !self.cleared);
+        let number = open.map_or(0, |open| open.number);
+        let view = match open {
+            _ if self.cleared || !self.changes.is_empty() => {
+                Err(self.shelf.place(number, &"what changed is not committed yet"))
+            }
+            None => Ok(None),
+            Some(open) => {
+                let view = open.store.shared_provable_snapshot();
+                view.map(Some).map_err(|error| self.shelf.place(number, &error))
+            }
+        };
+        Box::new(Frozen::new(view))
     }
 
     fn prover(&self) -> Option<Box<dyn Prover>> {
@@ -427,19 +414,38 @@ impl Storage for Disk {
         Some(Box::new(Proving { view, shelf: Arc::clone(&self.shelf), number: open.number }))
     }
 
-    fn restore(&mut self, chunks: &mut dyn Iterator<Item = Bytes>) -> Result<(), RestoreError> {
-        let (number, store) = self.shelf.begin().map_err(|error| unrestored(&error))?;
-        let mut open = self.opened(number, store).map_err(|error| unrestored(&error))?;
-        let filled = self.fill(&open, chunks).and_then(|count| {
-            open.view = open.store.shared_snapshot().map_err(|error| unrestored(&error))?;
-            self.root = open.view.root().map_err(|error| unrestored(&error))?;
-            self.len = usize::try_from(count).unwrap_or(usize::MAX);
-            Ok(())
-        });
+    fn begin_filling(&mut self) -> Result<(), String> {
+        self.close();
+        let open = self.begin_store().map_err(|KeepError(reason)| reason)?;
         self.changes.clear();
-        self.cleared = false;
+        (self.cleared, self.len, self.root) = (false, 0, EMPTY_ROOT);
         self.open = Some(open);
-        filled
+        Ok(())
+    }
+
+    fn fill(&mut self, entries: &[(Hash, &[u8])]) -> Result<(), String> {
+        self.batch.clear();
+        for (place, entry) in entries {
+            let put = self.batch.put(&TrieHash(*place), entry);
+            put.map_err(|error| error.to_string())?;
+        }
+        let (batch, shelf) = (std::mem::take(&mut self.batch), Arc::clone(&self.shelf));
+        let open = self.filled()?;
+        let written = open.write(&batch).and_then(|()| {
+            // Without a note it does not count, and it takes no memory.
+            if open.store.checkpoint_is_due() { open.store.checkpoint() } else { Ok(()) }
+        });
+        written.map_err(|error| shelf.place(open.number, &error).0)?;
+        self.batch = batch;
+        Ok(())
+    }
+
+    fn end_filling(&mut self) -> Result<(), String> {
+        let shelf = Arc::clone(&self.shelf);
+        let open = self.filled()?;
+        let root = open.view.root().map_err(|error| shelf.place(open.number, &error).0)?;
+        (self.len, self.root) = (open.count(), root);
+        Ok(())
     }
 
     fn keeper(&mut self) -> Option<&mut dyn Keeper> {
@@ -468,8 +474,12 @@ impl Keeper for Disk {
         while let Some(number) = self.shelf.take_left() {
             let placed = |error: lazy_trie::Error| self.shelf.place(number, &error);
             let open = self.opened(number, self.shelf.store(number)?)?;
-            // Without, it never came to count.
-            let Some(note) = open.view.get(&NOTE).map_err(placed)? else { continue };
+            let Some(note) = open.view.get(&NOTE).map_err(placed)? else {
+                // It never came to count.
+                drop(open);
+                self.shelf.remove(number);
+                continue;
+            };
             let kept = self.kept(&open, None)?;
             self.len = open.count();
             self.root = open.view.root().map_err(placed)?;

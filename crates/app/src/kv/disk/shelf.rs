@@ -5,6 +5,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use quorate_core::state_machine::KeepError;
@@ -12,7 +13,7 @@ use quorate_store::disk::{self, DiskFile, FileDisk};
 use quorate_store::lazy_trie::{self, Durability, Proofs, Store};
 use quorate_store::lock::FolderLock;
 
-use super::entry;
+use super::super::entry;
 
 /// The store's log has little to tell.
 const LOG_SEGMENT_BYTES: u64 = 1 << 20;
@@ -162,6 +163,8 @@ pub struct Shelf {
     folders: Box<dyn Folders>,
     options: lazy_trie::Options,
     numbers: Mutex<Numbers>,
+    /// The one begun last: to be had while folders are removed.
+    newest: AtomicU64,
 }
 
 struct Numbers {
@@ -204,7 +207,8 @@ impl Shelf {
             ..options
         };
         let numbers = Mutex::new(Numbers { left, first: next, next });
-        Ok(Arc::new(Self { folders: Box::new(folders), options, numbers }))
+        let newest = AtomicU64::new(0);
+        Ok(Arc::new(Self { folders: Box::new(folders), options, numbers, newest }))
     }
 
     fn numbers(&self) -> MutexGuard<'_, Numbers> {
@@ -221,6 +225,7 @@ impl Shelf {
         let number = {
             let mut numbers = self.numbers();
             numbers.next += 1;
+            self.newest.store(numbers.next - 1, Ordering::Relaxed);
             numbers.next - 1
         };
         Ok((number, self.store(number)?))
@@ -243,6 +248,16 @@ impl Shelf {
     /// What an error is about.
     pub(super) fn place(&self, number: u64, error: &dyn std::fmt::Display) -> KeepError {
         KeepError(format!("{}: {error}", self.folders.name(number)))
+    }
+
+    /// Where a folder is.
+    pub(super) fn name(&self, number: u64) -> String {
+        self.folders.name(number)
+    }
+
+    /// Whether none was begun later.
+    pub(super) fn is_newest(&self, number: u64) -> bool {
+        self.newest.load(Ordering::Relaxed) == number
     }
 
     pub(super) fn remove(&self, number: u64) {

@@ -1,4 +1,5 @@
-//! What peers that are far behind are sent: the chunks of a snapshot, read from its file, or made of a checkpoint when somebody asks.
+//! What peers that are far behind are sent: the chunks of a snapshot, read from its file, or made of a checkpoint when somebody asks. Either way they pass through a file, and not
+//! through memory as a whole.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -8,7 +9,7 @@ use bytes::Bytes;
 use quorate_core::Height;
 use quorate_core::execution::whole;
 use quorate_core::state_machine::{Checkpoint, Snapshot};
-use quorate_journal::States;
+use quorate_journal::{Spool, States};
 
 /// A chunk that is being made is waited for no longer than this: others wait meanwhile, ...
 const PATIENCE: Duration = Duration::from_millis(300);
@@ -16,7 +17,7 @@ const PATIENCE: Duration = Duration::from_millis(300);
 const CHUNKS_AHEAD: usize = 8;
 /// What nobody asks for any more is let go of: a peer waits for a second, turns to another replica, and may come back.
 const IDLE: Duration = Duration::from_secs(60);
-/// Snapshots in memory at once. As many liars must ask for other ones at the same time to keep an honest peer from its.
+/// Snapshots at once: each is one more copy of the state on disk. As many liars must ask for other ones at the same time to keep an honest peer from its.
 const OPEN: usize = 3;
 
 /// The checkpoints of a state that is on disk: files have but what is beside them.
@@ -73,7 +74,7 @@ fn frozen(snapshot: Box<dyn Snapshot>) -> Frozen {
     Arc::new(Mutex::new(snapshot))
 }
 
-/// The snapshots being sent: in memory, each for all who ask for it.
+/// The snapshots being sent: in files without names, each for all who ask for it.
 pub struct Transfers {
     open: Vec<Transfer>,
     /// No peer takes more.
@@ -92,7 +93,11 @@ impl Transfers {
 
     /// Lets go of what nobody asks for any more.
     pub fn sweep(&mut self) {
-        self.open.retain(|transfer| transfer.asked.elapsed() < IDLE && !transfer.has_failed());
+        self.open.retain(|transfer| {
+            // One that failed, on a full disk perhaps, is not tried again at once.
+            let since = if transfer.has_failed() { transfer.begun } else { transfer.asked };
+            since.elapsed() < IDLE
+        });
     }
 
     /// A chunk of the snapshot at a height, and whether it is the last; nothing if there is no such snapshot, or chunk, or not yet.
@@ -127,6 +132,9 @@ impl Transfers {
 /// A snapshot being sent.
 struct Transfer {
     height: Height,
+    /// When it was begun, ...
+    begun: Instant,
+    /// ... and asked for last.
     asked: Instant,
     /// How long a chunk may be waited for.
     patience: Duration,
@@ -135,16 +143,14 @@ struct Transfer {
 }
 
 /// Chunks, which may be becoming more.
-#[derive(Default)]
 struct Chunks {
     so_far: Mutex<SoFar>,
     more: Condvar,
 }
 
-#[derive(Default)]
 struct SoFar {
-    chunks: Vec<Bytes>,
-    bytes: u64,
+    /// Nothing any more if it has failed: then it takes no room.
+    chunks: Option<Spool>,
     /// There will be no more.
     ended: bool,
     /// There should have been more.
@@ -152,6 +158,10 @@ struct SoFar {
     /// Nobody asks for them any more.
     given_up: bool,
 }
+
+/// Hands out chunks until no more are wanted; says whether they are what they should be.
+type Source = Box<dyn FnOnce(Sink<'_>) -> bool + Send>;
+type Sink<'a> = &'a mut dyn FnMut(Bytes) -> bool;
 
 impl Transfer {
     /// Of the snapshot at a height, if there is one.
@@ -161,34 +171,30 @@ impl Transfer {
         height: Height,
         max_bytes: u64,
     ) -> Option<Self> {
-        if let Ok(written) = states.chunks(height) {
-            return Some(Self::of(height, written));
+        if let Ok(written) = states.whole(height) {
+            let spool = written.spool();
+            let source = move |sink: Sink<'_>| written.stream(sink).is_ok();
+            return Self::make(height, spool, Box::new(source), max_bytes);
         }
         let beside = states.chunks_beside(height).ok()?;
-        Self::make(height, beside, checkpoints.at(height)?, max_bytes)
-    }
-
-    fn of(height: Height, chunks: Vec<Bytes>) -> Self {
-        let so_far = Mutex::new(SoFar { chunks, ended: true, ..SoFar::default() });
-        let chunks = Arc::new(Chunks { so_far, more: Condvar::new() });
-        Self { height, asked: Instant::now(), patience: PATIENCE, chunks, maker: None }
+        let application = checkpoints.at(height)?;
+        let source = move |sink: Sink<'_>| {
+            let application = application.lock().unwrap_or_else(PoisonError::into_inner);
+            let made = whole(beside, application.as_ref(), sink);
+            made.is_ok() && application.failure().is_none()
+        };
+        // If it cannot be had, peers ask others.
+        Self::make(height, states.spool().ok()?, Box::new(source), max_bytes)
     }
 
     /// Made at its own pace: a peer that is slow, or says no more, must not keep the store from using its slots again.
-    fn make(
-        height: Height,
-        beside: Vec<Bytes>,
-        application: Frozen,
-        max_bytes: u64,
-    ) -> Option<Self> {
-        let chunks = Arc::new(Chunks::default());
+    fn make(height: Height, spool: Spool, source: Source, max_bytes: u64) -> Option<Self> {
+        let chunks = Arc::new(Chunks::new(spool));
         let made = Arc::clone(&chunks);
-        let maker = std::thread::Builder::new().name("snapshot".to_owned()).spawn(move || {
-            let application = application.lock().unwrap_or_else(PoisonError::into_inner);
-            made.make(beside, application.as_ref(), max_bytes);
-        });
-        let maker = Some(maker.ok()?);
-        Some(Self { height, asked: Instant::now(), patience: PATIENCE, chunks, maker })
+        let maker = std::thread::Builder::new().name("snapshot".to_owned());
+        let maker = Some(maker.spawn(move || made.make(source, max_bytes)).ok()?);
+        let begun = Instant::now();
+        Some(Self { height, begun, asked: begun, patience: PATIENCE, chunks, maker })
     }
 
     fn has_failed(&self) -> bool {
@@ -199,18 +205,26 @@ impl Transfer {
         self.asked = Instant::now();
         let index = index as usize;
         let so_far = self.chunks.lock();
-        if index > so_far.chunks.len() + CHUNKS_AHEAD {
+        if index > so_far.len() + CHUNKS_AHEAD {
             return None;
         }
         // Whether it is the last is known when there is another.
-        let missing = |so_far: &mut SoFar| so_far.chunks.len() <= index + 1 && !so_far.ended;
+        let missing = |so_far: &mut SoFar| so_far.len() <= index + 1 && !so_far.ended;
         let waited = self.chunks.more.wait_timeout_while(so_far, self.patience, missing);
         let (so_far, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
-        let is_last = index + 1 == so_far.chunks.len();
-        if timeout.timed_out() || is_last && so_far.failed {
+        let is_last = index + 1 == so_far.len();
+        if timeout.timed_out() || so_far.failed {
             return None;
         }
-        Some((so_far.chunks.get(index)?.clone(), is_last))
+        let found = so_far.chunks.as_ref()?.chunk(index)?;
+        drop(so_far);
+        Some((found.read().ok()?, is_last))
+    }
+}
+
+impl SoFar {
+    fn len(&self) -> usize {
+        self.chunks.as_ref().map_or(0, Spool::len)
     }
 }
 
@@ -226,27 +240,42 @@ impl Drop for Transfer {
 }
 
 impl Chunks {
+    fn new(chunks: Spool) -> Self {
+        let chunks = Some(chunks);
+        let so_far = SoFar { chunks, ended: false, failed: false, given_up: false };
+        Self { so_far: Mutex::new(so_far), more: Condvar::new() }
+    }
+
     fn lock(&self) -> MutexGuard<'_, SoFar> {
         self.so_far.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn make(&self, beside: Vec<Bytes>, application: &dyn Snapshot, max_bytes: u64) {
+    fn make(&self, source: Source, max_bytes: u64) {
         // If this panics, nobody shall wait for it.
         let end = Ending(self);
-        let made = whole(beside, application, &mut |chunk| {
+        let made = source(&mut |chunk| {
+            let place = self.lock().chunks.as_ref().map(|chunks| chunks.next(chunk.len()));
+            // Not under the lock, which whoever asks waits for.
+            let written = place.filter(|place| place.write(&chunk).is_ok());
             let mut so_far = self.lock();
-            so_far.bytes += chunk.len() as u64;
-            so_far.chunks.push(chunk);
-            so_far.failed |= so_far.bytes > max_bytes;
+            if let (Some(chunks), Some(written)) = (&mut so_far.chunks, &written) {
+                chunks.add(written);
+                let fits = chunks.bytes() <= max_bytes;
+                so_far.failed |= !fits;
+            } else {
+                so_far.failed = true;
+            }
             let goes_on = !so_far.failed && !so_far.given_up;
             drop(so_far);
             self.more.notify_all();
             goes_on
         });
-        let failed = made.is_err() || application.failure().is_some();
         let mut so_far = self.lock();
-        so_far.failed |= failed;
+        so_far.failed |= !made;
         so_far.ended = true;
+        if so_far.failed {
+            so_far.chunks = None;
+        }
         drop(so_far);
         drop(end);
     }

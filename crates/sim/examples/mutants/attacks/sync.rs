@@ -6,10 +6,10 @@ use bytes::Bytes;
 use quorate_core::block::{Block, Content};
 use quorate_core::certificate::{Ballot, Qc};
 use quorate_core::crypto::Signature;
-use quorate_core::execution::{Execution, SnapshotError};
+use quorate_core::execution::{Header, StateSummary};
 use quorate_core::replica::Input;
 use quorate_core::replica::message::{FullBlock, Offer, PeerMessage};
-use quorate_core::sessions::Limits;
+use quorate_core::state_machine::StateMachine as _;
 use quorate_core::wire::{Decode as _, Encode as _, put_list};
 use quorate_core::{Digest, Height, ReplicaId};
 use quorate_sim::app::Register;
@@ -127,14 +127,15 @@ pub fn snapshot(place: &mut Option<Cluster>) {
     });
 }
 
-/// The root that a tampered snapshot has.
-fn root_of(chunks: &[Bytes]) -> Option<Digest> {
-    let mut chunks = chunks.iter().map(tampered);
-    let limits = Limits::default();
-    match Execution::restore(Register::default(), limits, &mut chunks, Digest::default()) {
-        Err(SnapshotError::Root { found, .. }) => Some(found),
-        _ => None,
-    }
+/// The header and the root that a tampered snapshot has.
+fn header_of(chunks: &[Bytes]) -> Option<(Bytes, Digest)> {
+    let (first, rest) = chunks.split_first()?;
+    let header = Header::from_bytes(first.clone()).ok()?;
+    let mut register = Register::default();
+    let mut own = rest.iter().skip(header.session_chunks as usize).map(tampered);
+    register.restore(&mut own).ok()?;
+    let summary = StateSummary { application: register.root(), ..header.summary };
+    Some((Header { summary, ..header }.to_bytes(), summary.root()))
 }
 
 /// The same, and the block that carries its root is made up as well.
@@ -144,18 +145,20 @@ pub fn offer(place: &mut Option<Cluster>) {
         let disk = &cluster.slots[LIAR].disk;
         let by_height: Vec<_> = (1..=height)
             .filter_map(|height| Some((Height(height), disk.snapshot(Height(height))?)))
-            .filter_map(|(height, chunks)| Some((height, root_of(&chunks)?)))
+            .filter_map(|(height, chunks)| Some((height, header_of(&chunks)?)))
             .collect();
         assert!(!by_height.is_empty(), "harness: the liar has no snapshot");
         Box::new(move |message| match message {
             PeerMessage::Chunk { height, chunk, last, bytes } => {
                 let (height, chunk, last) = (*height, *chunk, *last);
-                let bytes = tampered(bytes);
+                let own = by_height.iter().find(|(own, _)| chunk == 0 && *own == height);
+                let bytes = own.map_or_else(|| tampered(bytes), |(_, (header, _))| header.clone());
                 Fate::Bent(Box::new(PeerMessage::Chunk { height, chunk, last, bytes }))
             }
             PeerMessage::Behind(offer) => {
                 let at = by_height.iter().find(|(height, _)| *height == offer.block.height);
-                let Some((_, state_root)) = at.copied() else { return Fate::Goes };
+                let Some((_, (_, state_root))) = at else { return Fate::Goes };
+                let state_root = *state_root;
                 let content = Content { state_root, ..Content::clone(&offer.attesting) };
                 let attesting = Arc::new(Block::new(content));
                 let ballot = Ballot { block: attesting.id(), ..offer.certificate.ballot() };

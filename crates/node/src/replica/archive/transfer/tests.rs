@@ -29,44 +29,52 @@ impl Snapshot for Paced {
     }
 }
 
-/// What is beside a checkpoint: its header, and no sessions.
-fn beside() -> Vec<Bytes> {
-    let mut header = b"quorate beside01".to_vec();
-    header.extend_from_slice(&7u64.to_le_bytes());
-    header.extend_from_slice(&[1; 32]);
-    vec![header.into()]
+fn states() -> States {
+    let disk: Arc<dyn quorate_store::disk::Disk> = Arc::new(MemoryDisk::new());
+    States::open(disk, [1; 16]).expect("a folder")
 }
 
 fn transfer(chunks: u8, fails: bool, max_bytes: u64) -> (Transfer, Sender<()>) {
     let (go, pace) = channel();
-    let paced: Box<dyn Snapshot> = Box::new(Paced { pace: Mutex::new(pace), chunks, fails });
-    let mut made = Transfer::make(Height(7), beside(), frozen(paced), max_bytes).expect("a thread");
+    let paced = Paced { pace: Mutex::new(pace), chunks, fails };
+    let source: Source = Box::new(move |sink| {
+        paced.chunks(&mut |chunk| sink(Bytes::copy_from_slice(chunk)));
+        paced.failure().is_none()
+    });
+    let spool = states().spool().expect("in memory");
+    let mut made = Transfer::make(Height(7), spool, source, max_bytes).expect("a thread");
     // However slow the machine is.
     made.patience = Duration::from_secs(60);
     (made, go)
+}
+
+/// One that is made already.
+fn made(height: u64, chunks: &[Bytes]) -> Transfer {
+    let chunks = chunks.to_vec();
+    let source: Source = Box::new(move |sink| chunks.into_iter().all(sink));
+    let spool = states().spool().expect("in memory");
+    let mut made = Transfer::make(Height(height), spool, source, 1 << 20).expect("a thread");
+    made.patience = Duration::from_secs(60);
+    made
 }
 
 #[test]
 fn chunks_are_sent_as_they_are_made_and_the_last_is_known_as_such() {
     let (mut transfer, go) = transfer(3, false, 1 << 20);
     (0..3).for_each(|_| go.send(()).unwrap());
-    let chunks: Vec<_> = (0..4).map(|index| transfer.chunk(index).expect("made")).collect();
-    assert!(chunks[0].0.starts_with(b"quorate state 01"));
-    assert_eq!(chunks[1..].iter().map(|(bytes, _)| bytes[0]).collect::<Vec<_>>(), [0, 1, 2]);
-    assert_eq!(
-        chunks.iter().map(|(_, last)| *last).collect::<Vec<_>>(),
-        [false, false, false, true]
-    );
+    let chunks: Vec<_> = (0..3).map(|index| transfer.chunk(index).expect("made")).collect();
+    assert_eq!(chunks.iter().map(|(bytes, _)| bytes[0]).collect::<Vec<_>>(), [0, 1, 2]);
+    assert_eq!(chunks.iter().map(|(_, last)| *last).collect::<Vec<_>>(), [false, false, true]);
     // Whoever asks again, or later, has the same.
     assert_eq!(transfer.chunk(1), Some(chunks[1].clone()));
-    assert_eq!(transfer.chunk(4), None);
+    assert_eq!(transfer.chunk(3), None);
     assert_eq!(transfer.chunk(u32::MAX), None);
 }
 
 #[test]
 fn what_is_not_made_is_not_waited_for_for_long() {
     let (mut transfer, go) = transfer(255, false, 1 << 20);
-    go.send(()).unwrap();
+    (0..2).for_each(|_| go.send(()).unwrap());
     assert!(transfer.chunk(0).is_some());
     // It might be the last.
     transfer.patience = Duration::from_millis(1);
@@ -81,32 +89,35 @@ fn what_is_not_made_is_not_waited_for_for_long() {
 }
 
 #[test]
-fn what_could_not_be_made_has_no_end() {
+fn what_could_not_be_made_has_no_end_and_takes_no_room() {
     let (mut broken, go) = transfer(2, true, 1 << 20);
     (0..2).for_each(|_| go.send(()).unwrap());
-    assert!(broken.chunk(1).is_some_and(|(_, last)| !last));
-    assert_eq!(broken.chunk(2), None);
-    assert!(broken.has_failed());
-    let (mut large, go) = transfer(100, false, 250);
-    (0..100).for_each(|_| go.send(()).unwrap());
-    while !large.has_failed() {
+    while !broken.has_failed() {
         std::thread::yield_now();
     }
-    assert_eq!(large.chunk(3), None);
+    assert_eq!(broken.chunk(1), None);
+    assert!(broken.chunks.lock().chunks.is_none());
+    let (mut large, go) = transfer(100, false, 250);
+    (0..100).for_each(|_| go.send(()).unwrap());
+    while !large.chunks.lock().ended {
+        std::thread::yield_now();
+    }
+    assert!(large.has_failed());
+    assert_eq!(large.chunk(0), None);
+    assert!(large.chunks.lock().chunks.is_none());
     drop(large);
     assert!(go.send(()).is_err(), "it goes no further");
 }
 
 #[test]
 fn askers_of_one_snapshot_share_it_and_those_of_others_do_not_end_it() {
-    let disk: Arc<dyn quorate_store::disk::Disk> = Arc::new(MemoryDisk::new());
-    let states = States::open(disk, [1; 16]).expect("a folder");
+    let states = states();
     let checkpoints = Checkpoints::new(None);
     let mut transfers = Transfers::new(1 << 20);
     assert_eq!(transfers.chunk(&states, &checkpoints, Height(7), 0), None);
     let chunks = |tag: u8| vec![Bytes::from(vec![tag; 10]), Bytes::from(vec![tag; 20])];
     for height in [5, 6, 7] {
-        transfers.open.push(Transfer::of(Height(height), chunks(height as u8)));
+        transfers.open.push(made(height, &chunks(height as u8)));
     }
     let mut ask = |height, index| {
         let chunk = transfers.chunk(&states, &checkpoints, Height(height), index);

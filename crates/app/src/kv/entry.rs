@@ -1,4 +1,4 @@
-//! Entries as the lazy-trie has them.
+//! Entries as the lazy-trie and snapshots have them.
 //!
 //! Length of the key u32, little-endian ‖ key ‖ kind u8 (1 a string, 2 a hash) ‖ the string, or each
 //! field's name and value behind their lengths (u32), names ascending. What the map in memory hashes of a
@@ -6,11 +6,9 @@
 
 use quorate_core::merkle::Hash;
 
-use super::super::storage::NoText;
-use super::super::value::{Entry, put_byte_string, split_byte_string};
-use super::super::value::{
-    read_value, text_digests, value_digest, write_text, write_value, written_text,
-};
+use super::storage::NoText;
+use super::value::{Entry, put_byte_string, split_byte_string};
+use super::value::{read_value, text_digests, value_digest, write_text, write_value, written_text};
 
 /// Appends an entry.
 pub(super) fn encode(out: &mut Vec<u8>, entry: &Entry) {

@@ -1,0 +1,170 @@
+//! Chunks of a snapshot while somebody may ask for them.
+
+use std::io;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use quorate_store::disk::{Disk, DiskFile};
+use quorate_store::snapshot::{SnapshotError, SnapshotReader};
+
+/// The name of the file, for the moment that it has one.
+pub(crate) const SPOOL_FILE: &str = "spool";
+
+/// The chunks of a snapshot by their numbers, for peers: those of a snapshot's own file, or, where there is none, in a file without a name, which goes when this is dropped or
+/// the process ends (without checksums: peers check what they are sent).
+pub struct Spool {
+    place: Place,
+    /// Where each begins, and how long it is.
+    chunks: Vec<(u64, u64)>,
+    bytes: u64,
+}
+
+#[derive(Clone)]
+enum Place {
+    /// Each behind its length.
+    Snapshot(SnapshotReader),
+    Unnamed(Arc<dyn DiskFile>),
+}
+
+impl Spool {
+    pub(crate) fn begin(disk: &dyn Disk) -> io::Result<Self> {
+        // Left if the process ended between the next two calls.
+        match disk.remove(SPOOL_FILE) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let file = disk.create(SPOOL_FILE, 0)?;
+        disk.remove(SPOOL_FILE)?;
+        Ok(Self::at(Place::Unnamed(file)))
+    }
+
+    pub(crate) fn of(reader: SnapshotReader) -> Self {
+        Self::at(Place::Snapshot(reader))
+    }
+
+    fn at(place: Place) -> Self {
+        Self { place, chunks: Vec::new(), bytes: 0 }
+    }
+
+    /// A place for the next chunk, which is [written](Spooled::write) there, and then [added](Self::add).
+    #[must_use]
+    pub fn next(&self, length: usize) -> Spooled {
+        let (from, length) = (self.bytes, length as u64);
+        Spooled { place: self.place.clone(), from, length }
+    }
+
+    /// There is a chunk.
+    pub fn add(&mut self, written: &Spooled) {
+        self.chunks.push((written.from, written.length));
+        self.bytes = written.end();
+    }
+
+    /// How many chunks there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.chunks.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.chunks.is_empty()
+    }
+
+    /// How many bytes they take together.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// How to read a chunk, if there is one.
+    #[must_use]
+    pub fn chunk(&self, index: usize) -> Option<Spooled> {
+        let (from, length) = *self.chunks.get(index)?;
+        Some(Spooled { place: self.place.clone(), from, length })
+    }
+}
+
+/// Where a chunk is, for who need not hold the spool to read or write it.
+pub struct Spooled {
+    place: Place,
+    from: u64,
+    length: u64,
+}
+
+/// What stands before a chunk in a snapshot's file.
+const LENGTH_BYTES: u64 = 4;
+
+impl Spooled {
+    fn end(&self) -> u64 {
+        match self.place {
+            Place::Snapshot(_) => self.from + LENGTH_BYTES + self.length,
+            Place::Unnamed(_) => self.from + self.length,
+        }
+    }
+
+    /// Writes the chunk, unless it is there.
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub fn write(&self, chunk: &[u8]) -> io::Result<()> {
+        match &self.place {
+            Place::Snapshot(_) => Ok(()),
+            Place::Unnamed(file) => file.write_at(self.from, chunk),
+        }
+    }
+
+    /// The chunk.
+    ///
+    /// # Errors
+    /// [`SnapshotError`]: it cannot be read, or is damaged.
+    pub fn read(&self) -> Result<Bytes, SnapshotError> {
+        match &self.place {
+            Place::Snapshot(reader) => {
+                reader.read_range(self.from + LENGTH_BYTES, self.length).map(Bytes::from)
+            }
+            Place::Unnamed(file) => {
+                let mut bytes = vec![0; usize::try_from(self.length).unwrap_or(0)];
+                let read = file.read_at(self.from, &mut bytes);
+                let file = || SPOOL_FILE.to_owned();
+                read.map_err(|source| SnapshotError::Io { file: file(), action: "read", source })?;
+                Ok(bytes.into())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quorate_store::disk::MemoryDisk;
+
+    fn push(spool: &mut Spool, chunk: &[u8]) {
+        let place = spool.next(chunk.len());
+        place.write(chunk).unwrap();
+        spool.add(&place);
+    }
+
+    #[test]
+    fn chunks_are_what_they_were_and_leave_nothing() {
+        let disk = MemoryDisk::new();
+        // As after the end of a process at the worst moment.
+        disk.create(SPOOL_FILE, 10).unwrap();
+        let mut spools = [Spool::begin(&disk).unwrap(), Spool::begin(&disk).unwrap()];
+        assert_eq!(disk.list().unwrap(), Vec::<String>::new());
+        let lengths = [1, 0, 5000, 3];
+        for length in lengths {
+            for (tag, spool) in (1..).zip(&mut spools) {
+                push(spool, &vec![tag; length]);
+            }
+        }
+        for (tag, spool) in (1..).zip(&spools) {
+            assert_eq!((spool.len(), spool.bytes()), (4, 5004));
+            for (index, length) in lengths.into_iter().enumerate() {
+                let chunk = spool.chunk(index).unwrap().read().unwrap();
+                assert_eq!(chunk, vec![tag; length]);
+            }
+            assert!(spool.chunk(4).is_none());
+        }
+    }
+}
