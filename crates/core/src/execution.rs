@@ -107,6 +107,21 @@ pub enum SnapshotError {
     /// The first chunk is no header.
     #[error("header of the snapshot: {0}")]
     Header(DecodeError),
+    /// A chunk is empty.
+    #[error("a chunk of the snapshot is empty")]
+    Empty,
+    /// It is larger than the cluster allows.
+    #[error("the snapshot has more than {limit_bytes} bytes (limits.max_snapshot_bytes)")]
+    TooLarge {
+        /// What is allowed.
+        limit_bytes: u64,
+    },
+    /// The snapshot is of another block's state.
+    #[error("the snapshot is of the state at height {found}, and not of the one that was offered")]
+    Other {
+        /// Of which height it is.
+        found: Height,
+    },
     /// The session table could not be read. Chunks count from behind the header.
     #[error("sessions in the snapshot: {0}")]
     Sessions(RestoreError),

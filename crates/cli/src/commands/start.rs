@@ -160,6 +160,9 @@ fn launch_failure(error: &LaunchError, loaded: &Loaded) -> Failure {
                 (Exit::Usage, "give this replica its own data folder (storage.folder in node.toml)")
             }
             DataError::NotLost(_) => (Exit::Usage, "start without --rejoin-after-data-loss"),
+            DataError::Kept(_) | DataError::State { .. } => {
+                (Exit::Corrupt, "one of those that the message names")
+            }
             _ => (
                 Exit::Corrupt,
                 "if the data cannot be had back, move the folder away and start once with \

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::{Execution, MAGIC, SnapshotError, StateSummary};
 use crate::sessions::{Limits, Sessions};
 use crate::state_machine::{MAX_CHUNK_BYTES, RestoreError, StateMachine};
-use crate::types::Digest;
+use crate::types::{Digest, Height};
 use crate::wire::{Decode as _, DecodeError, Encode as _, Reader};
 
 /// What the chunks of a snapshot begin with, integers little-endian: magic 16 ‖ height u64 ‖ block id 32 ‖ root of the application 32 ‖ root of the session table 32 ‖
@@ -61,6 +61,8 @@ pub struct Restoring<S> {
     application: S,
     limits: Limits,
     expected: Digest,
+    /// The block that the state shall stand behind, if that is known.
+    block: Option<(Height, Digest)>,
     header: Option<Header>,
     /// Of the session table, as long as it is not whole.
     session_chunks: Vec<Bytes>,
@@ -78,6 +80,7 @@ impl<S: StateMachine> Restoring<S> {
             application,
             limits,
             expected,
+            block: None,
             header: None,
             session_chunks: Vec::new(),
             session_bytes: 0,
@@ -86,11 +89,20 @@ impl<S: StateMachine> Restoring<S> {
         }
     }
 
+    /// The state shall stand behind this block.
+    #[must_use]
+    pub fn behind(self, block: (Height, Digest)) -> Self {
+        Self { block: Some(block), ..self }
+    }
+
     /// Takes the next chunk.
     ///
     /// # Errors
     /// [`SnapshotError`]: it is no chunk of that state. Nothing more can be taken.
     pub fn take(&mut self, chunk: Bytes) -> Result<(), SnapshotError> {
+        if chunk.is_empty() {
+            return Err(SnapshotError::Empty);
+        }
         let Some(header) = self.header else { return self.begin(chunk) };
         if self.sessions.is_none() {
             self.session_bytes += chunk.len() as u64;
@@ -118,6 +130,9 @@ impl<S: StateMachine> Restoring<S> {
     }
 
     fn check(&self, summary: &StateSummary) -> Result<(), SnapshotError> {
+        if self.block.is_some_and(|block| block != (summary.height, summary.block_id)) {
+            return Err(SnapshotError::Other { found: summary.height });
+        }
         let (found, expected) = (summary.root(), self.expected);
         if mutant!("snapshot-root-unchecked", true, found == expected) {
             return Ok(());

@@ -28,6 +28,8 @@ const MAX_PATIENCE: Duration = Duration::from_millis(3200);
 const CHUNK_PATIENCE: Duration = Duration::from_millis(1000);
 /// ... before it is asked once more, and has twice as long; so many times: what was taken over so far is lost with the peer.
 const CHUNK_REPEATS: u32 = 2;
+/// After so many chunks that came when they were asked for once, one repeat more is allowed: who is slow all the time is left.
+const CHUNKS_IN_TIME: u32 = 16;
 /// How many bytes of blocks are asked for at once.
 pub const BUDGET_BYTES: u32 = 4 << 20;
 /// What is wanted, and from whom.
@@ -69,8 +71,12 @@ struct Transfer<S> {
     /// ... of so many bytes.
     bytes: u64,
     deadline: Time,
-    /// How often the next chunk was asked for again.
+    /// How often a chunk was asked for again, less what was made good since.
     repeats: u32,
+    /// So many chunks came in time since.
+    in_time: u32,
+    /// The next chunk was asked for again.
+    repeated: bool,
 }
 
 /// What a chunk led to.
@@ -83,7 +89,7 @@ pub enum Chunked<S> {
     /// Another one is needed.
     More,
     /// The snapshot was given up: it is larger than the cluster's limit, or not of the state that was offered, or cannot be taken.
-    Unfit(Option<SnapshotError>),
+    Unfit(SnapshotError),
     /// That was the last of what was offered.
     Complete(Box<Offer>, Box<Restoring<S>>),
 }
@@ -198,6 +204,7 @@ impl<S: StateMachine> CatchUp<S> {
             let peer = transfer.peer;
             if transfer.repeats < CHUNK_REPEATS {
                 transfer.repeats += 1;
+                (transfer.in_time, transfer.repeated) = (0, true);
                 transfer.deadline = now.after(CHUNK_PATIENCE * (1 << transfer.repeats));
                 let (height, chunk) = (transfer.offer.block.height, transfer.chunks);
                 return Some((peer, PeerMessage::FetchChunk { height, chunk }));
@@ -250,6 +257,8 @@ impl<S: StateMachine> CatchUp<S> {
             bytes: 0,
             deadline: now.after(CHUNK_PATIENCE),
             repeats: 0,
+            in_time: 0,
+            repeated: false,
         });
         PeerMessage::FetchChunk { height, chunk: 0 }
     }
@@ -274,21 +283,28 @@ impl<S: StateMachine> CatchUp<S> {
             return Chunked::Unasked;
         }
         match chunk.cmp(&transfer.chunks) {
-            Ordering::Less => return Chunked::Again,
+            Ordering::Less if chunk + 1 == transfer.chunks => return Chunked::Again,
+            Ordering::Less => return Chunked::Unasked,
             Ordering::Equal => {}
             Ordering::Greater => return Chunked::Unasked,
         }
         transfer.bytes += bytes.len() as u64;
-        if transfer.bytes > self.max_snapshot_bytes || bytes.is_empty() {
+        let limit_bytes = self.max_snapshot_bytes;
+        let taken = if transfer.bytes > limit_bytes {
+            Err(SnapshotError::TooLarge { limit_bytes })
+        } else {
+            transfer.restoring.take(bytes)
+        };
+        if let Err(error) = taken {
             self.transfer = None;
-            return Chunked::Unfit(None);
-        }
-        if let Err(error) = transfer.restoring.take(bytes) {
-            self.transfer = None;
-            return Chunked::Unfit(Some(error));
+            return Chunked::Unfit(error);
         }
         transfer.chunks += 1;
-        (transfer.deadline, transfer.repeats) = (now.after(CHUNK_PATIENCE), 0);
+        transfer.deadline = now.after(CHUNK_PATIENCE);
+        transfer.in_time += u32::from(!std::mem::take(&mut transfer.repeated));
+        if transfer.in_time == CHUNKS_IN_TIME {
+            (transfer.in_time, transfer.repeats) = (0, transfer.repeats.saturating_sub(1));
+        }
         if !last {
             return Chunked::More;
         }

@@ -354,23 +354,19 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
                 self.drop_unheld_bodies();
                 self.take_snapshot(fx);
             }
-            Ok(_) => self.not_taken(from, None, fx),
-            Err(error) => self.not_taken(from, Some(error), fx),
+            Ok(other) => {
+                let found = other.height();
+                self.not_taken(from, SnapshotError::Other { found }, fx);
+            }
+            Err(error) => self.not_taken(from, error, fx),
         }
     }
 
     /// The state that a peer sends was given up; another peer is asked.
-    fn not_taken(
-        &mut self,
-        from: ReplicaId,
-        reason: Option<SnapshotError>,
-        fx: &mut Fx<P::Message>,
-    ) {
+    fn not_taken(&mut self, from: ReplicaId, reason: SnapshotError, fx: &mut Fx<P::Message>) {
         self.catch_up.answered(from, None);
         fx.output(Action::Refused { from, reason: Refused::Unfit });
-        if let Some(reason) = reason {
-            fx.output(Action::NotTaken { from, reason });
-        }
+        fx.output(Action::NotTaken { from, reason });
     }
 
     pub(super) fn begin_rejoin(&mut self, now: Time, nonce: Digest, fx: &mut Fx<P::Message>) {

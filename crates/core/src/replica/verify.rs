@@ -190,7 +190,8 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
                 } else if verdicts.left.iter().all(|verdict| *verdict) {
                     let limits = *self.execution.sessions().limits();
                     let expected = offer.attesting.state_root;
-                    let restoring = Restoring::new((self.fresh)(), limits, expected);
+                    let block = (offer.block.height, offer.block.id());
+                    let restoring = Restoring::new((self.fresh)(), limits, expected).behind(block);
                     let message = self.catch_up.accept(now, from, offer, restoring);
                     fx.output(Action::Send { to: from, message });
                 } else {

@@ -104,6 +104,21 @@ fn the_header_is_checked_before_anything_else_is_taken() {
     assert_eq!(error, SnapshotError::Root { expected: state.state_root(), found: lie.root() });
 }
 
+/// A root that a quorum signed may be that of another state than the one that was offered.
+#[test]
+fn a_state_of_another_block_is_found_out_by_its_header() {
+    let state = large();
+    let header = chunks_of(&state.snapshot()).remove(0);
+    let of = |height: Height, id: Digest| {
+        let new = Restoring::new(Journal::default(), Limits::default(), state.state_root());
+        new.behind((height, id)).take(header.clone())
+    };
+    assert_eq!(of(state.height(), state.block_id()), Ok(()));
+    let other = SnapshotError::Other { found: state.height() };
+    assert_eq!(of(state.height().next(), state.block_id()), Err(other.clone()));
+    assert_eq!(of(state.height(), Digest([5; 32])), Err(other));
+}
+
 #[test]
 fn the_session_table_is_checked_when_it_is_whole() {
     let state = large();

@@ -72,7 +72,7 @@ pub enum DataError {
     },
     /// A snapshot that passed its checksums is of no use.
     #[error(
-        "{folder}: newest snapshot: {source}. If another version wrote it, start that one; if not, keep the data as evidence, and start \
+        "{folder}: newest snapshot: {source}. If there is no room for it, make some; if another version wrote it, start that one; if neither, keep the data as evidence, and start \
          without it once with --rejoin-after-data-loss", folder = folder.display()
     )]
     State {

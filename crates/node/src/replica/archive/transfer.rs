@@ -95,8 +95,7 @@ impl Transfers {
     pub fn sweep(&mut self) {
         self.open.retain(|transfer| {
             // One that failed, on a full disk perhaps, is not tried again at once.
-            let since = if transfer.has_failed() { transfer.begun } else { transfer.asked };
-            since.elapsed() < IDLE
+            transfer.failed().unwrap_or(transfer.asked).elapsed() < IDLE
         });
     }
 
@@ -120,7 +119,7 @@ impl Transfers {
         }
         let mut begun = Transfer::begin(states, checkpoints, height, self.max_bytes)?;
         if self.open.len() >= OPEN {
-            self.open.sort_unstable_by_key(|open| open.height);
+            self.open.sort_unstable_by_key(|open| (open.failed().is_none(), open.height));
             self.open.remove(0);
         }
         let chunk = begun.chunk(index);
@@ -132,9 +131,7 @@ impl Transfers {
 /// A snapshot being sent.
 struct Transfer {
     height: Height,
-    /// When it was begun, ...
-    begun: Instant,
-    /// ... and asked for last.
+    /// When it was asked for last.
     asked: Instant,
     /// How long a chunk may be waited for.
     patience: Duration,
@@ -153,14 +150,14 @@ struct SoFar {
     chunks: Option<Spool>,
     /// There will be no more.
     ended: bool,
-    /// There should have been more.
-    failed: bool,
+    /// There should have been more: since when that is known.
+    failed: Option<Instant>,
     /// Nobody asks for them any more.
     given_up: bool,
 }
 
-/// Hands out chunks until no more are wanted; says whether they are what they should be.
-type Source = Box<dyn FnOnce(Sink<'_>) -> bool + Send>;
+/// Hands out chunks until no more are wanted; says why they are not what they should be.
+type Source = Box<dyn FnOnce(Sink<'_>) -> Result<(), String> + Send>;
 type Sink<'a> = &'a mut dyn FnMut(Bytes) -> bool;
 
 impl Transfer {
@@ -173,15 +170,16 @@ impl Transfer {
     ) -> Option<Self> {
         if let Ok(written) = states.whole(height) {
             let spool = written.spool();
-            let source = move |sink: Sink<'_>| written.stream(sink).is_ok();
+            let source =
+                move |sink: Sink<'_>| written.stream(sink).map_err(|error| error.to_string());
             return Self::make(height, spool, Box::new(source), max_bytes);
         }
         let beside = states.chunks_beside(height).ok()?;
         let application = checkpoints.at(height)?;
         let source = move |sink: Sink<'_>| {
             let application = application.lock().unwrap_or_else(PoisonError::into_inner);
-            let made = whole(beside, application.as_ref(), sink);
-            made.is_ok() && application.failure().is_none()
+            whole(beside, application.as_ref(), sink).map_err(|error| error.to_string())?;
+            application.failure().map_or(Ok(()), |failure| Err(failure.to_string()))
         };
         // If it cannot be had, peers ask others.
         Self::make(height, states.spool().ok()?, Box::new(source), max_bytes)
@@ -192,12 +190,12 @@ impl Transfer {
         let chunks = Arc::new(Chunks::new(spool));
         let made = Arc::clone(&chunks);
         let maker = std::thread::Builder::new().name("snapshot".to_owned());
-        let maker = Some(maker.spawn(move || made.make(source, max_bytes)).ok()?);
-        let begun = Instant::now();
-        Some(Self { height, begun, asked: begun, patience: PATIENCE, chunks, maker })
+        let maker = Some(maker.spawn(move || made.make(height, source, max_bytes)).ok()?);
+        Some(Self { height, asked: Instant::now(), patience: PATIENCE, chunks, maker })
     }
 
-    fn has_failed(&self) -> bool {
+    /// Since when it is known that it cannot be made.
+    fn failed(&self) -> Option<Instant> {
         self.chunks.lock().failed
     }
 
@@ -213,7 +211,7 @@ impl Transfer {
         let waited = self.chunks.more.wait_timeout_while(so_far, self.patience, missing);
         let (so_far, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
         let is_last = index + 1 == so_far.len();
-        if timeout.timed_out() || so_far.failed {
+        if timeout.timed_out() || so_far.failed.is_some() {
             return None;
         }
         let found = so_far.chunks.as_ref()?.chunk(index)?;
@@ -223,6 +221,12 @@ impl Transfer {
 }
 
 impl SoFar {
+    /// There will be no whole snapshot; what there is takes no room any more.
+    fn fail(&mut self) {
+        self.failed.get_or_insert_with(Instant::now);
+        self.chunks = None;
+    }
+
     fn len(&self) -> usize {
         self.chunks.as_ref().map_or(0, Spool::len)
     }
@@ -242,7 +246,7 @@ impl Drop for Transfer {
 impl Chunks {
     fn new(chunks: Spool) -> Self {
         let chunks = Some(chunks);
-        let so_far = SoFar { chunks, ended: false, failed: false, given_up: false };
+        let so_far = SoFar { chunks, ended: false, failed: None, given_up: false };
         Self { so_far: Mutex::new(so_far), more: Condvar::new() }
     }
 
@@ -250,34 +254,45 @@ impl Chunks {
         self.so_far.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn make(&self, source: Source, max_bytes: u64) {
+    fn make(&self, height: Height, source: Source, max_bytes: u64) {
         // If this panics, nobody shall wait for it.
         let end = Ending(self);
+        let mut refused = None;
         let made = source(&mut |chunk| {
-            let place = self.lock().chunks.as_ref().map(|chunks| chunks.next(chunk.len()));
-            // Not under the lock, which whoever asks waits for.
-            let written = place.filter(|place| place.write(&chunk).is_ok());
-            let mut so_far = self.lock();
-            if let (Some(chunks), Some(written)) = (&mut so_far.chunks, &written) {
-                chunks.add(written);
-                let fits = chunks.bytes() <= max_bytes;
-                so_far.failed |= !fits;
-            } else {
-                so_far.failed = true;
-            }
-            let goes_on = !so_far.failed && !so_far.given_up;
-            drop(so_far);
+            let added = self.add(&chunk, max_bytes);
             self.more.notify_all();
-            goes_on
+            added.unwrap_or_else(|reason| {
+                refused = Some(reason);
+                false
+            })
         });
+        let reason = refused.or(made.err());
         let mut so_far = self.lock();
-        so_far.failed |= !made;
         so_far.ended = true;
-        if so_far.failed {
-            so_far.chunks = None;
+        if let Some(reason) = reason {
+            so_far.fail();
+            tracing::warn!(%height, %reason, "a snapshot for a replica that is behind cannot be made; it may ask others");
         }
         drop(so_far);
         drop(end);
+    }
+
+    /// Adds a chunk; says whether more are wanted.
+    fn add(&self, chunk: &Bytes, max_bytes: u64) -> Result<bool, String> {
+        let place = self.lock().chunks.as_ref().map(|chunks| chunks.next(chunk.len()));
+        let place = place.ok_or("it was given up")?;
+        // Not under the lock, which whoever asks waits for.
+        place.write(chunk).map_err(|error| format!("{error}; make room in the data folder"))?;
+        let mut so_far = self.lock();
+        if let Some(chunks) = &mut so_far.chunks {
+            if chunks.bytes() + chunk.len() as u64 > max_bytes {
+                return Err(format!(
+                    "it has more than {max_bytes} bytes (limits.max_snapshot_bytes)"
+                ));
+            }
+            chunks.add(&place);
+        }
+        Ok(!so_far.given_up)
     }
 }
 
@@ -287,7 +302,9 @@ struct Ending<'a>(&'a Chunks);
 impl Drop for Ending<'_> {
     fn drop(&mut self) {
         let mut so_far = self.0.lock();
-        so_far.failed |= !so_far.ended;
+        if !so_far.ended {
+            so_far.fail();
+        }
         so_far.ended = true;
         drop(so_far);
         self.0.more.notify_all();

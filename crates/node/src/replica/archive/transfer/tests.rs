@@ -39,7 +39,7 @@ fn transfer(chunks: u8, fails: bool, max_bytes: u64) -> (Transfer, Sender<()>) {
     let paced = Paced { pace: Mutex::new(pace), chunks, fails };
     let source: Source = Box::new(move |sink| {
         paced.chunks(&mut |chunk| sink(Bytes::copy_from_slice(chunk)));
-        paced.failure().is_none()
+        paced.failure().map_or(Ok(()), |failure| Err(failure.to_string()))
     });
     let spool = states().spool().expect("in memory");
     let mut made = Transfer::make(Height(7), spool, source, max_bytes).expect("a thread");
@@ -51,7 +51,10 @@ fn transfer(chunks: u8, fails: bool, max_bytes: u64) -> (Transfer, Sender<()>) {
 /// One that is made already.
 fn made(height: u64, chunks: &[Bytes]) -> Transfer {
     let chunks = chunks.to_vec();
-    let source: Source = Box::new(move |sink| chunks.into_iter().all(sink));
+    let source: Source = Box::new(move |sink| {
+        chunks.into_iter().all(sink);
+        Ok(())
+    });
     let spool = states().spool().expect("in memory");
     let mut made = Transfer::make(Height(height), spool, source, 1 << 20).expect("a thread");
     made.patience = Duration::from_secs(60);
@@ -92,7 +95,7 @@ fn what_is_not_made_is_not_waited_for_for_long() {
 fn what_could_not_be_made_has_no_end_and_takes_no_room() {
     let (mut broken, go) = transfer(2, true, 1 << 20);
     (0..2).for_each(|_| go.send(()).unwrap());
-    while !broken.has_failed() {
+    while broken.failed().is_none() {
         std::thread::yield_now();
     }
     assert_eq!(broken.chunk(1), None);
@@ -102,7 +105,7 @@ fn what_could_not_be_made_has_no_end_and_takes_no_room() {
     while !large.chunks.lock().ended {
         std::thread::yield_now();
     }
-    assert!(large.has_failed());
+    assert!(large.failed().is_some());
     assert_eq!(large.chunk(0), None);
     assert!(large.chunks.lock().chunks.is_none());
     drop(large);
