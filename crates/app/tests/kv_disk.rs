@@ -3,9 +3,12 @@
 
 mod support;
 
+use std::sync::Arc;
+
 use proptest::collection::vec;
 use proptest::prelude::*;
 use quorate_app::kv::command::encode;
+use quorate_app::kv::disk::Shelf;
 use quorate_app::kv::{Condition, Disk, KeyValue, Scan};
 use quorate_core::state_machine::{Checkpoint, Keeper, Restorer as _, StateMachine};
 use support::folders::InMemory;
@@ -111,6 +114,14 @@ fn set(store: &mut dyn StateMachine, key: &[u8], value: &[u8]) -> Owned {
     one(store, |out| encode::set(out, key, value, Condition::Always, false))
 }
 
+/// A store with a key, and a checkpoint of that.
+fn with_head(shelf: &Arc<Shelf>) -> KeyValue<Disk> {
+    let mut disk = KeyValue::on_disk(shelf);
+    set(&mut disk, b"k", b"v");
+    drop(checkpoint(&mut disk, b"head"));
+    disk
+}
+
 fn fill(store: &mut dyn StateMachine, keys: u32) {
     let pairs: Vec<_> = (0..2 * keys).map(|n| (n / 2 * 7 + n % 2).to_be_bytes()).collect();
     for some in pairs.chunks(2000) {
@@ -156,9 +167,7 @@ fn removing_very_many_keys_begins_another_store() {
 fn what_cannot_be_taken_over_leaves_what_is_there() {
     let folders = InMemory::default();
     let shelf = folders.shelf();
-    let mut disk = KeyValue::on_disk(&shelf);
-    set(&mut disk, b"k", b"v");
-    drop(checkpoint(&mut disk, b"head"));
+    let mut disk = with_head(&shelf);
     let root = disk.root();
     let mut other = KeyValue::new();
     fill(&mut other, 3000);
@@ -197,9 +206,7 @@ fn what_is_not_committed_is_no_snapshot() {
 fn a_store_that_is_half_filled_goes_with_who_fills_it() {
     let folders = InMemory::default();
     let shelf = folders.shelf();
-    let mut disk = KeyValue::on_disk(&shelf);
-    set(&mut disk, b"k", b"v");
-    drop(checkpoint(&mut disk, b"head"));
+    drop(with_head(&shelf));
     let mut other = KeyValue::new();
     for key in 0..60u32 {
         set(&mut other, &key.to_be_bytes(), &[key as u8; 100_000]);
@@ -226,9 +233,7 @@ fn a_store_that_is_half_filled_goes_with_who_fills_it() {
 fn a_store_that_a_crash_left_half_filled_goes_at_the_next_start() {
     let folders = InMemory::default();
     let shelf = folders.shelf();
-    let mut disk = KeyValue::on_disk(&shelf);
-    set(&mut disk, b"k", b"v");
-    drop(checkpoint(&mut disk, b"head"));
+    let disk = with_head(&shelf);
     let mut taken = KeyValue::on_disk(&shelf);
     taken.begin(None).unwrap();
     taken.take(chunks(&*disk.snapshot()).remove(0)).unwrap();
