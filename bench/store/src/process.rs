@@ -4,6 +4,7 @@ use crate::engines::Failure;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
 /// Ticks of `/proc/stat` in a second: the same on all of Linux's platforms.
@@ -130,4 +131,40 @@ pub fn disk_bytes(folder: &Path) -> Result<u64, Failure> {
 pub fn free_bytes(folder: &Path) -> Result<u64, Failure> {
     let space = rustix::fs::statvfs(folder)?;
     Ok(space.f_bavail * space.f_frsize)
+}
+
+/// Round trips that are timed.
+const ROUND_TRIPS: u32 = 20_000;
+
+/// How long a cache line takes from one processor to another and back, if there are two.
+pub fn round_trip_ns() -> Option<f64> {
+    if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
+        return None;
+    }
+    let line = AtomicU32::new(0);
+    let wait_for = |value: u32| {
+        while line.load(Ordering::Acquire) != value {
+            std::hint::spin_loop();
+        }
+    };
+    let mut nanoseconds = 0.0;
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for trip in 0..ROUND_TRIPS {
+                wait_for(2 * trip + 1);
+                line.store(2 * trip + 2, Ordering::Release);
+            }
+        });
+        // Until the other runs, nothing is timed.
+        let mut begun = Instant::now();
+        for trip in 0..ROUND_TRIPS {
+            line.store(2 * trip + 1, Ordering::Release);
+            wait_for(2 * trip + 2);
+            if trip == 0 {
+                begun = Instant::now();
+            }
+        }
+        nanoseconds = begun.elapsed().as_nanos() as f64 / f64::from(ROUND_TRIPS - 1);
+    });
+    Some(nanoseconds)
 }

@@ -100,6 +100,9 @@ impl Results<'_> {
         by_cell(&mut text, "bytes written per byte changed", &|figures| {
             Some(format!("{:.1}", figures.amplification()?))
         });
+        by_cell(&mut text, "a cache line to another processor and back, ns", &|figures| {
+            Some(format!("{:.0}", figures.round_trip_ns?))
+        });
         self.footprints(&mut text);
         self.targets(&mut text);
         let most =
@@ -276,7 +279,7 @@ impl Results<'_> {
     fn csv(&self) -> String {
         let mut text = "engine,step,workload,spread,threads,items,operations,changes,seconds,operations_per_second,p50_us,p99_us,\
                         processor_us,written_bytes,written_per_changed,settle_seconds,disk_bytes,own_bytes,mapped_bytes,peak_bytes,\
-                        node_bytes,bucket_bytes,recovery_lost,others_percent\n"
+                        node_bytes,bucket_bytes,recovery_lost,others_percent,round_trip_ns\n"
             .to_owned();
         for row in self.rows.iter().filter(|row| row.step != Step::Begin) {
             let one = &row.figures;
@@ -322,6 +325,7 @@ impl Results<'_> {
                 tree(1),
                 one.lost.map_or_else(String::new, |lost| lost.to_string()),
                 format!("{:.1}", one.passed.others_percent),
+                number(one.round_trip_ns),
             ];
             text.push_str(&fields.join(","));
             text.push('\n');

@@ -1,7 +1,7 @@
 //! What is done in a process of its own: one engine is opened, one thing measured.
 
 use crate::engines::{self, Engine, Failure, Put, Setup};
-use crate::process::{Memory, Moment, disk_bytes};
+use crate::process::{Memory, Moment, disk_bytes, round_trip_ns};
 use crate::rows::{Cell, Figures, Row, Step};
 use crate::workload::{Chooser, MIXES, Mix, Random, VALUE_BYTES, key, owner, stamp, value};
 use hdrhistogram::Histogram;
@@ -185,9 +185,11 @@ impl Task {
         let chooser = Chooser::new(self.items, cell.spread);
         let reads = Mix { name: 'w', reads_percent: 100, modify: false };
         self.together(engine, reads, &chooser, cell.threads, self.seconds / 2.0)?;
+        let before = round_trip_ns();
         let begun = Moment::now();
         let counted = self.together(engine, mix, &chooser, cell.threads, self.seconds)?;
         let mut passed = begun.passed();
+        let round_trip_ns = before.zip(round_trip_ns()).map(|(a, b)| (a + b) / 2.0);
         let settling = Instant::now();
         engine.settle()?;
         let settle_seconds = settling.elapsed().as_secs_f64();
@@ -199,6 +201,7 @@ impl Task {
             changes: counted.changes,
             p50_us: at(0.5),
             p99_us: at(0.99),
+            round_trip_ns,
             passed,
             settle_seconds,
             ..Figures::default()

@@ -46,6 +46,7 @@ mod memory;
 mod node;
 mod open;
 mod options;
+mod queue;
 mod readers;
 mod recover;
 mod regions;

@@ -124,7 +124,7 @@ const IN_PLACE: [u64; 3] = [0xef53, 0x5846_5342, 0x0102_1994];
 struct OpenFile(File);
 
 /// The page cache is one: reads and syncs of the file see what is stored in the map. Advice is not passed on: what is mapped is not let go of, and
-/// what is written out is protected from writes again, which costs the next one a page fault and other processors an interrupt.
+/// what is written out before its time is protected from writes, which costs the next one a page fault.
 struct WrittenThroughMemory {
     file: OpenFile,
     map: WriteMap,
@@ -141,6 +141,11 @@ impl DiskFile for WrittenThroughMemory {
 
     fn sync_data(&self) -> io::Result<()> {
         self.file.sync_data()
+    }
+
+    /// What is still mapped when it is written out interrupts the other processors, page by page. It is let go of here, all at once, and written out by the sync.
+    fn begin_to_write_out(&self, bytes: Range<u64>) {
+        self.map.let_go(bytes);
     }
 
     fn size(&self) -> io::Result<u64> {

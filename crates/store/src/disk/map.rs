@@ -6,8 +6,10 @@
 #![allow(unsafe_code)]
 
 use super::bus_error::Listed;
+use memmap2::UncheckedAdvice;
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 
 /// A file mapped to memory, for reading. Writes to the file show in it.
 pub struct Map {
@@ -77,5 +79,19 @@ impl WriteMap {
             )
         };
         true
+    }
+
+    /// Lets go of the pages of `bytes`, which stay in the page cache with what was stored, and come back when they are stored to.
+    pub(super) fn let_go(&self, bytes: Range<u64>) {
+        let (Ok(from), Ok(to)) = (usize::try_from(bytes.start), usize::try_from(bytes.end)) else {
+            return;
+        };
+        if from < to && to <= self.map.len() {
+            // Where advice is not taken, nothing is lost.
+            // SAFETY: the map is of a file and shared, so that its pages come back with what they have; nothing refers to them meanwhile.
+            let _ = unsafe {
+                self.map.unchecked_advise_range(UncheckedAdvice::DontNeed, from, to - from)
+            };
+        }
     }
 }

@@ -10,6 +10,8 @@ use super::error::Error;
 use super::memory::View;
 
 pub(super) const HEAD_BYTES: usize = 8;
+/// Most buckets are no longer, and come as a whole.
+const USUAL_BYTES: usize = 64;
 /// More entries than any option allows are damage.
 const LIMIT: usize = 128;
 
@@ -24,6 +26,7 @@ impl<'a> Bucket<'a> {
     pub(super) fn read(view: View<'a>, address: Address) -> Result<Bucket<'a>, Error> {
         let damaged = |what| view.memory().damaged(address, what);
         let room = view.room(address).ok_or_else(|| damaged("nothing is there"))?;
+        room.ask_for(0, USUAL_BYTES);
         let head = room.take(HEAD_BYTES).ok_or_else(|| damaged("a bucket does not fit"))?;
         let count =
             head.get(4..6).and_then(|b| b.first_chunk().copied()).map_or(0, u16::from_le_bytes);

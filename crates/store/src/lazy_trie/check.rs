@@ -97,7 +97,7 @@ impl Store {
             }
             seen = survey.seen;
         }
-        if writer.pending.is_empty() && writer.stopped.is_none() {
+        if lock(&self.shared.queue).is_empty() && writer.stopped.is_none() {
             if checked.items != writer.totals.items {
                 let what =
                     format!("{} items were found, {} counted", checked.items, writer.totals.items);

@@ -284,6 +284,11 @@ pub(super) fn work(shared: &Shared) {
             return;
         }
         drop(signal);
+        if shared.is_short() {
+            // Writers ask until the one that is under way has ended: another right behind it would write the same again.
+            shared.wanted.store(false, Ordering::Release);
+            continue;
+        }
         // The writer learns of an error from `stopped`.
         if run(shared).is_err() {
             return;

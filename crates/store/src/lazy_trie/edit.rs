@@ -33,6 +33,13 @@ pub(super) struct Met {
     pub(super) new: Option<Entry>,
 }
 
+/// An item of a bucket.
+struct Found {
+    rank: usize,
+    item: Entry,
+    lengths: Lengths,
+}
+
 impl Edit<'_> {
     /// Puts an item; the new root.
     pub(super) fn put(
@@ -49,10 +56,16 @@ impl Edit<'_> {
     }
 
     fn write_item(&mut self, name: &Name<'_>, hash: &Hash, value: &[u8]) -> Result<Entry, Error> {
-        item::encode(self.scratch, name, value);
-        let address = self.space.take(SlotUse::Item, self.scratch.len() as u32)?;
-        item::seal(address, self.scratch);
-        self.space.fill(address, self.scratch);
+        let head = item::Front::new(name, value);
+        let bytes = head.bytes().len() + name.bytes().len() + value.len();
+        let address = self.space.take(SlotUse::Item, bytes as u32)?;
+        let head = head.sealed(address, name, value);
+        // From where they are to where they stay, without being put together before.
+        let mut at = 0;
+        for part in [head.bytes(), name.bytes(), value] {
+            self.space.fill(address, at, part);
+            at += part.len();
+        }
         Ok(Entry::item(address, hash.tag()))
     }
 
@@ -76,21 +89,20 @@ impl Edit<'_> {
                 self.gather(&[entry, item], depth)
             }
             Kind::Bucket => {
-                let Some((rank, old)) = self.meets_in_bucket(entry, name, hash)? else {
+                let bucket = Bucket::read(self.space.view(), entry.address())?;
+                self.space.ask_for_slot(entry.address());
+                let Some(found) = self.meets_in_bucket(bucket, name, hash)? else {
                     let mut entries = self.open_bucket(entry)?;
                     entries.push(item);
                     return self.gather(&entries, depth);
                 };
-                met.old = Some(old);
-                let bucket = Bucket::read(self.space.view(), entry.address())?;
-                let replaced = bucket.entries().nth(rank).map(Entry::address);
+                met.old = Some(found.lengths);
                 let entries = bucket.entries().enumerate();
-                let entries = entries.map(|(at, there)| if at == rank { item } else { there });
+                let entries =
+                    entries.map(|(at, there)| if at == found.rank { item } else { there });
                 bucket::encode(self.scratch, entries);
                 self.space.free(entry.address(), SlotUse::Bucket)?;
-                if let Some(address) = replaced {
-                    self.space.free(address, SlotUse::Item)?;
-                }
+                self.space.free(found.item.address(), SlotUse::Item)?;
                 self.place_bucket()
             }
             Kind::Node => self.put_in_node(entry, depth, name, hash, item, met),
@@ -112,6 +124,9 @@ impl Edit<'_> {
         if lead.matching < lead.prefix {
             return self.part(entry, depth, lead.matching, hash, item);
         }
+        // To free what is below needs it.
+        self.space.ask_for_slab(lead.child.address());
+        self.space.ask_for_slot(entry.address());
         // Asked before the slots for what is below are taken: a damaged file may lead to one that is free.
         let in_place = lead.child != Entry::EMPTY && self.is_at_work(entry, lead.version);
         let changed = self.put_below(lead.child, depth_there + 1, name, hash, item, met)?;
@@ -211,13 +226,14 @@ impl Edit<'_> {
                 Ok(Entry::EMPTY)
             }
             Kind::Bucket => {
-                let Some((rank, old)) = self.meets_in_bucket(entry, name, hash)? else {
+                let bucket = Bucket::read(self.space.view(), entry.address())?;
+                let Some(found) = self.meets_in_bucket(bucket, name, hash)? else {
                     return Ok(entry);
                 };
-                met.old = Some(old);
+                met.old = Some(found.lengths);
                 let mut entries = self.open_bucket(entry)?;
-                let gone = entries.remove(rank);
-                self.space.free(gone.address(), SlotUse::Item)?;
+                entries.remove(found.rank);
+                self.space.free(found.item.address(), SlotUse::Item)?;
                 self.gather(&entries, depth)
             }
             Kind::Node => {
@@ -283,21 +299,23 @@ impl Edit<'_> {
         if entry.tag() != hash.tag() {
             return Ok(None);
         }
-        item::lengths_if(self.space.view(), entry.address(), name, hash)
+        // What it takes to free it is on its way while the item is.
+        self.space.ask_for_slab(entry.address());
+        let lengths = item::lengths_if(self.space.view(), entry.address(), name, hash)?;
+        self.space.ask_for_slot(entry.address());
+        Ok(lengths)
     }
 
-    /// The rank and the lengths of the item of a name in a bucket.
+    /// The item of a name in a bucket.
     fn meets_in_bucket(
         &self,
-        bucket: Entry,
+        bucket: Bucket<'_>,
         name: &Name<'_>,
         hash: &Hash,
-    ) -> Result<Option<(usize, Lengths)>, Error> {
-        for (rank, entry) in
-            Bucket::read(self.space.view(), bucket.address())?.entries().enumerate()
-        {
-            if let Some(lengths) = self.meets(entry, name, hash)? {
-                return Ok(Some((rank, lengths)));
+    ) -> Result<Option<Found>, Error> {
+        for (rank, item) in bucket.entries().enumerate() {
+            if let Some(lengths) = self.meets(item, name, hash)? {
+                return Ok(Some(Found { rank, item, lengths }));
             }
         }
         Ok(None)
@@ -321,13 +339,30 @@ impl Edit<'_> {
         if same {
             return Ok(entry);
         }
-        if taken && child != Entry::EMPTY && self.is_at_work(entry, node.version) {
-            self.space.amend(entry.address(), node::entry_at(rank), &child.0.to_le_bytes());
-            return Ok(entry);
+        if taken && child != Entry::EMPTY {
+            let bytes = node.bytes();
+            let place = if self.is_at_work(entry, node.version) {
+                entry
+            } else {
+                self.copy_node(entry, bytes)?
+            };
+            self.space.amend(place.address(), node::entry_at(rank), &child.0.to_le_bytes());
+            return Ok(place);
         }
         node.encode_with(self.scratch, self.version, digit, child);
         self.space.free(entry.address(), SlotUse::Node)?;
         self.place_node()
+    }
+
+    /// The node of so many bytes in another slot, of the version at work.
+    fn copy_node(&mut self, entry: Entry, bytes: usize) -> Result<Entry, Error> {
+        self.space.free(entry.address(), SlotUse::Node)?;
+        let address = self.space.take(SlotUse::Node, bytes as u32)?;
+        self.space.fill_from(address, entry.address(), bytes);
+        // Not sealed yet, as any that was not written out.
+        self.space.amend(address, 0, &[0; 4]);
+        self.space.amend(address, node::VERSION_AT, &self.version.to_le_bytes());
+        Ok(Entry::node(address))
     }
 
     fn rewrite_under(&mut self, entry: Entry, prefix: &[u8]) -> Result<Entry, Error> {
@@ -345,7 +380,7 @@ impl Edit<'_> {
     /// Puts the node in `scratch` into a slot.
     fn place_node(&mut self) -> Result<Entry, Error> {
         let address = self.space.take(SlotUse::Node, self.scratch.len() as u32)?;
-        self.space.fill(address, self.scratch);
+        self.space.fill(address, 0, self.scratch);
         Ok(Entry::node(address))
     }
 
@@ -367,7 +402,7 @@ impl Edit<'_> {
     fn place_bucket(&mut self) -> Result<Entry, Error> {
         let address = self.space.take(SlotUse::Bucket, self.scratch.len() as u32)?;
         bucket::seal(address, self.scratch);
-        self.space.fill(address, self.scratch);
+        self.space.fill(address, 0, self.scratch);
         Ok(Entry::bucket(address))
     }
 }

@@ -20,6 +20,9 @@ const CHECKSUM_BYTES: usize = 4;
 /// A slot has at least this much, and the lengths of every item end before.
 const HEAD_READ_BYTES: usize = 16;
 
+/// Most items are no longer, and come as a whole.
+const USUAL_BYTES: usize = 192;
+
 /// What names an item.
 #[derive(Clone, Copy, Debug)]
 pub enum Name<'a> {
@@ -118,30 +121,56 @@ impl<'a> Item<'a> {
     }
 }
 
-/// The bytes of an item, but for the checksum.
-pub(super) fn encode(into: &mut Vec<u8>, name: &Name<'_>, value: &[u8]) {
-    into.clear();
-    into.extend_from_slice(&[0; CHECKSUM_BYTES]);
-    put_varint(into, name.bytes().len() * 2 + usize::from(matches!(name, Name::Hash(_))));
-    put_varint(into, value.len());
-    into.extend_from_slice(name.bytes());
-    into.extend_from_slice(value);
+/// What an item begins with, before its key.
+pub(super) struct Front {
+    bytes: [u8; HEAD_READ_BYTES],
+    length: usize,
 }
 
-/// Sets the checksum of the item of these bytes that will stand at `address`.
-pub(super) fn seal(address: Address, bytes: &mut [u8]) {
-    if let Some((stored, content)) = bytes.split_first_chunk_mut::<CHECKSUM_BYTES>() {
-        *stored = checksum(address, content).to_le_bytes();
+impl Front {
+    /// But for the checksum.
+    pub(super) fn new(name: &Name<'_>, value: &[u8]) -> Front {
+        let mut front = Front { bytes: [0; HEAD_READ_BYTES], length: CHECKSUM_BYTES };
+        let by_hash = usize::from(matches!(name, Name::Hash(_)));
+        each_varint_byte(name.bytes().len() * 2 + by_hash, |byte| front.push(byte));
+        each_varint_byte(value.len(), |byte| front.push(byte));
+        front
+    }
+
+    fn push(&mut self, byte: u8) {
+        if let Some(place) = self.bytes.get_mut(self.length) {
+            *place = byte;
+            self.length += 1;
+        }
+    }
+
+    /// With the checksum of the item that will stand at `address`.
+    pub(super) fn sealed(mut self, address: Address, name: &Name<'_>, value: &[u8]) -> Front {
+        let mut sum = checksum(address, self.bytes().get(CHECKSUM_BYTES..).unwrap_or(&[]));
+        sum = crc32c::crc32c_append(sum, name.bytes());
+        sum = crc32c::crc32c_append(sum, value);
+        if let Some(stored) = self.bytes.first_chunk_mut::<CHECKSUM_BYTES>() {
+            *stored = sum.to_le_bytes();
+        }
+        self
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        self.bytes.get(..self.length).unwrap_or(&self.bytes)
     }
 }
 
 /// Appends a number, seven bits a byte, the lowest first.
-pub(super) fn put_varint(into: &mut Vec<u8>, mut number: usize) {
+pub(super) fn put_varint(into: &mut Vec<u8>, number: usize) {
+    each_varint_byte(number, |byte| into.push(byte));
+}
+
+fn each_varint_byte(mut number: usize, mut put: impl FnMut(u8)) {
     while number > 0x7f {
-        into.push((number & 0x7f) as u8 | 0x80);
+        put((number & 0x7f) as u8 | 0x80);
         number >>= 7;
     }
-    into.push(number as u8);
+    put(number as u8);
 }
 
 /// Reads a varint of at most 28 bits; the number and the bytes behind.
@@ -161,6 +190,7 @@ fn varint(bytes: &[u8]) -> Option<(usize, &[u8])> {
 /// # Errors
 /// [`Error::Damaged`].
 pub(super) fn read(view: View<'_>, address: Address) -> Result<Item<'_>, Error> {
+    view.ask_for(address, USUAL_BYTES);
     let (item, bytes) = parse(view, address)?;
     let (stored, content) = bytes.split_at_checked(CHECKSUM_BYTES).unwrap_or((&[], &[]));
     if stored != checksum(address, content).to_le_bytes() {

@@ -242,6 +242,20 @@ impl Memory {
         // SAFETY: by the contract above the target lies within a live shadow and nobody else touches it.
         unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), start.add(at), bytes.len()) }
     }
+
+    /// Copies `bytes` from one address to another.
+    ///
+    /// # Safety
+    /// `from` must have been read that far; for `to` as for [`Memory::write`].
+    pub(super) unsafe fn copy(&self, to: Address, from: Address, bytes: usize) {
+        let place = |address: Address| {
+            let start = self.seen(self.slab_of(address)) & !(ALIGN_BYTES - 1);
+            ptr::with_exposed_provenance_mut::<u8>(start)
+                .wrapping_add(self.offset_of(address) as usize)
+        };
+        // SAFETY: by the contract above; a damaged length may let them overlap.
+        unsafe { ptr::copy(place(from), place(to), bytes) }
+    }
 }
 
 /// The right to read slots; see [`Memory::view`].
@@ -285,12 +299,19 @@ impl<'a> View<'a> {
     /// Asks for `bytes` behind `address`, which are about to be read.
     pub(super) fn ask_for(self, address: Address, bytes: usize) {
         if let Some(room) = self.room(address) {
-            prefetch::ask_for_bytes(room.start, bytes.min(room.bytes));
+            room.ask_for(0, bytes);
         }
     }
 }
 
 impl<'a> Room<'a> {
+    /// Asks for `bytes` from `offset` on, which are about to be read.
+    #[inline]
+    pub(super) fn ask_for(self, offset: usize, bytes: usize) {
+        let offset = offset.min(self.bytes);
+        prefetch::ask_for_bytes(self.start.wrapping_add(offset), bytes.min(self.bytes - offset));
+    }
+
     /// Its first `bytes`; `None` if it has fewer.
     #[inline]
     pub(super) fn take(self, bytes: usize) -> Option<&'a [u8]> {

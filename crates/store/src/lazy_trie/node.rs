@@ -47,13 +47,16 @@ impl Lead {
     #[inline]
     fn at_once(view: View<'_>, address: Address, hash: &Hash, depth: usize) -> Option<Lead> {
         let room = view.room(address).filter(|room| room.trusted)?;
+        let digit = hash.digit(depth);
+        // Where the entry stands in a full node, and nearly in most: it comes together with the head.
+        room.ask_for(entry_at(usize::from(digit)), 1);
         let head: &[u8; HEAD_BYTES] = room.take(HEAD_BYTES)?.first_chunk()?;
         if head[4] != 0 {
             return None;
         }
         let map = u128::from_le_bytes(*head.last_chunk()?);
         let version = u64::from_le_bytes(*head[8..].first_chunk()?);
-        let bit = 1u128 << hash.digit(depth);
+        let bit = 1u128 << digit;
         let rank = (map & (bit - 1)).count_ones() as usize;
         let child = if map & bit == 0 {
             Entry::EMPTY
@@ -141,6 +144,11 @@ impl<'a> Node<'a> {
         self.entries.len()
     }
 
+    /// Of all of it, in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        entry_at(self.entries.len()) + self.prefix.len()
+    }
+
     pub(super) fn slots(&self) -> u128 {
         self.map
     }
@@ -190,6 +198,9 @@ pub(super) fn encode(into: &mut Vec<u8>, version: u64, children: &[(u8, Entry)],
     }
     into.extend_from_slice(prefix);
 }
+
+/// Where in a node the version that made it stands.
+pub(super) const VERSION_AT: usize = 8;
 
 /// Where in a node the entry of a rank stands.
 pub(super) fn entry_at(rank: usize) -> usize {

@@ -105,6 +105,7 @@ impl Store {
             shadow_bytes: AtomicU64::new(writer.space.shadow_bytes),
             log: Mutex::new(log_side),
             writer: Mutex::new(writer),
+            queue: Mutex::default(),
             signal: Mutex::new(Signal::default()),
             signalled: Condvar::new(),
             changed_bytes: AtomicU64::new(0),

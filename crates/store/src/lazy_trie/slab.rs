@@ -1,6 +1,7 @@
 //! Slabs: what each piece of the space is used for, and which of its slots are taken.
 
 use super::memory::Buffer;
+use crate::prefetch;
 use std::sync::Arc;
 
 /// A set of slots.
@@ -25,6 +26,13 @@ impl Bits {
     pub(super) fn clear(&mut self, slot: u32) {
         if let Some(word) = self.0.get_mut(slot as usize / 64) {
             *word &= !(1 << (slot % 64));
+        }
+    }
+
+    /// Asks for where a slot's is.
+    pub(super) fn ask_for(&self, slot: u32) {
+        if let Some(word) = self.0.get(slot as usize / 64) {
+            prefetch::ask_for(word);
         }
     }
 
@@ -180,6 +188,14 @@ impl Slab {
         self.cursor = slot;
         self.unused -= 1;
         Some(slot)
+    }
+
+    /// Asks for what there is of a slot that is going to be given back.
+    pub(super) fn ask_for(&self, slot: u32) {
+        [Some(&self.used), Some(&self.leaving), self.dirty.as_ref()]
+            .into_iter()
+            .flatten()
+            .for_each(|bits| bits.ask_for(slot));
     }
 
     /// Marks a slot that is in use as one that is going to be given back; whether it was in use.

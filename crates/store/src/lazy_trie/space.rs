@@ -15,6 +15,7 @@ use super::node;
 use super::regions::{Geometry, Region};
 use super::slab::{Bits, Slab, SlotUse, Use};
 use crate::disk::Disk;
+use crate::prefetch;
 use reuse::{Freed, IdleShadows};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -149,6 +150,22 @@ impl Space {
             }
             Use::Run if usage == SlotUse::Item && offset == 0 => Some((index, 0)),
             _ => None,
+        }
+    }
+
+    /// Asks for the slab of a slot that may be freed soon, as memory is slow and this is known early; ...
+    pub(super) fn ask_for_slab(&self, address: Address) {
+        if let Some(slab) = self.slabs.get(self.memory.slab_of(address) as usize) {
+            prefetch::ask_for(slab);
+        }
+    }
+
+    /// ... and for what the slab knows of it.
+    pub(super) fn ask_for_slot(&self, address: Address) {
+        if let Some(slab) = self.slabs.get(self.memory.slab_of(address) as usize)
+            && matches!(slab.usage, Use::Slots(_))
+        {
+            slab.ask_for(self.memory.offset_of(address) / self.classes.size(slab.class));
         }
     }
 
@@ -385,11 +402,18 @@ impl Space {
         Ok(())
     }
 
-    /// Fills a slot that was just taken.
+    /// Fills a slot that was just taken, from `offset` on.
     #[allow(unsafe_code)]
-    pub(super) fn fill(&mut self, address: Address, bytes: &[u8]) {
+    pub(super) fn fill(&mut self, address: Address, offset: usize, bytes: &[u8]) {
         // SAFETY: the slot was taken by the writer, which `&mut self` stands for, for at least these bytes, and is not published.
-        unsafe { self.memory.write(address, 0, bytes) };
+        unsafe { self.memory.write(address, offset, bytes) };
+    }
+
+    /// Fills a slot that was just taken with what another has.
+    #[allow(unsafe_code)]
+    pub(super) fn fill_from(&mut self, address: Address, from: Address, bytes: usize) {
+        // SAFETY: as above, and so the two are not one.
+        unsafe { self.memory.copy(address, from, bytes) };
     }
 
     /// Changes a part of a slot that the batch at work has taken.

@@ -9,10 +9,11 @@ use super::head::{Head, HeadFile};
 use super::item::Name;
 use super::memory::Memory;
 use super::options::{Options, WriteOut};
+use super::queue::Queue;
 use super::readers::Readers;
 use super::snapshot::{Held, Snapshot};
 use super::versions::Versions;
-use super::writer::{Hashed, Pending, Writer, hashed};
+use super::writer::{Hashed, Writer, hashed};
 use crate::lock::FolderLock;
 use crate::merkle::Digest;
 use crate::wal::{Durability, Log};
@@ -43,6 +44,8 @@ pub(super) struct Shared {
     pub(super) versions: Versions,
     pub(super) log: Mutex<LogSide>,
     pub(super) writer: Mutex<Writer>,
+    /// What is not in the log yet: added to by who has the writer, taken by who has the log.
+    pub(super) queue: Mutex<Queue>,
     pub(super) signal: Mutex<Signal>,
     pub(super) signalled: Condvar,
     /// Where the log begins to matter, and where it ends.
@@ -64,13 +67,13 @@ pub(super) struct LogSide {
     pub(super) head: Head,
     /// The last version in the log.
     pub(super) settled: u64,
-    bytes: Vec<u8>,
-    pending: Vec<Pending>,
+    /// What is being brought there.
+    taken: Queue,
 }
 
 impl LogSide {
     pub(super) fn new(log: Log, head_file: HeadFile, head: Head, settled: u64) -> LogSide {
-        LogSide { log, head_file, head, settled, bytes: Vec::new(), pending: Vec::new() }
+        LogSide { log, head_file, head, settled, taken: Queue::default() }
     }
 }
 
@@ -269,7 +272,7 @@ impl Store {
             let change = Change { name: *name, value };
             let change = Hashed::new(hash, change, self.shared.options.hashing());
             self.shared.apply(&mut writer, &[change])?;
-            writer.queue(|bytes| encode(bytes, name, value));
+            self.shared.queue(&writer, |bytes| encode(bytes, name, value));
             (writer.version, name.bytes().len() + value.map_or(0, <[u8]>::len))
         };
         self.shared.settle(version, bytes)
@@ -299,7 +302,7 @@ impl Store {
         let version = {
             let mut writer = self.shared.writer()?;
             self.shared.apply(&mut writer, &changes)?;
-            writer.queue_batch(batch);
+            self.shared.queue(&writer, |bytes| bytes.extend_from_slice(batch.bytes()));
             writer.version
         };
         self.shared.settle(version, bytes)
@@ -380,6 +383,17 @@ impl Shared {
         Ok(())
     }
 
+    /// Queues the batch just applied for the log, if commits are [logged](Options::log_commits); `put` appends its changes.
+    fn queue(&self, writer: &Writer, put: impl FnOnce(&mut Vec<u8>)) {
+        let mut queue = lock_soon(&self.queue);
+        let put = |bytes: &mut Vec<u8>| {
+            if self.options.log_commits {
+                put(bytes)
+            }
+        };
+        queue.add(writer.version, writer.shown(), put);
+    }
+
     /// Brings `version`, which came of changes of so many bytes, into the log, with whatever else waits, and shows it to readers.
     fn settle(&self, version: u64, bytes: usize) -> Result<(), Error> {
         self.changed_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
@@ -390,11 +404,15 @@ impl Shared {
                 Durability::Sync => lock(&self.log),
             };
             if log.settled < version {
-                let mut writer = self.writer()?;
-                let taken = take_pending(&mut log, &mut writer);
-                // Other writers may go on while the disk works.
-                drop(writer);
-                self.record(&mut log, taken, self.options.durability)?;
+                // Other writers go on meanwhile.
+                lock_soon(&self.queue).move_to(&mut log.taken);
+                let Some(last) = log.taken.last() else {
+                    // Who took it failed, and has stopped the writer.
+                    drop(self.writer()?);
+                    let reason = "another writer's commit failed".to_owned();
+                    return Err(Error::Stopped { reason });
+                };
+                self.record(&mut log, (last.version, last.root), self.options.durability)?;
             }
         }
         if self.options.log_commits && !self.is_short() {
@@ -413,8 +431,9 @@ impl Shared {
         writer: &mut Writer,
         durability: Durability,
     ) -> Result<(), Error> {
-        let taken = take_pending(log, writer);
-        let result = self.record_without_stop(log, taken, durability);
+        lock(&self.queue).move_to(&mut log.taken);
+        let last = (writer.version, writer.shown());
+        let result = self.record_without_stop(log, last, durability);
         if let Err(error) = &result {
             writer.stopped = Some(error.to_string());
         }
@@ -434,10 +453,10 @@ impl Shared {
     fn record(
         &self,
         log: &mut LogSide,
-        taken: (u64, u64),
+        last: (u64, u64),
         durability: Durability,
     ) -> Result<(), Error> {
-        let result = self.record_without_stop(log, taken, durability);
+        let result = self.record_without_stop(log, last, durability);
         if let Err(error) = &result {
             self.stop(error);
         }
@@ -450,23 +469,18 @@ impl Shared {
         (version, root): (u64, u64),
         durability: Durability,
     ) -> Result<(), Error> {
-        let LogSide { log: wal, bytes, pending, .. } = log;
+        let LogSide { log: wal, taken, .. } = log;
         if self.options.log_commits {
-            let mut rest = bytes.as_slice();
-            let mut from = 0;
-            for batch in pending.iter() {
-                let (changes, behind) =
-                    rest.split_at_checked(batch.end - from).unwrap_or((rest, &[]));
-                (rest, from) = (behind, batch.end);
+            for (batch, changes) in taken.iter() {
                 append(wal, batch.version, changes)?;
             }
             wal.commit(None, durability)?;
             self.log_to.store(wal.end().0, Ordering::Relaxed);
         }
-        self.counters.commits.fetch_add(pending.len() as u64, Ordering::Relaxed);
+        self.counters.commits.fetch_add(taken.len() as u64, Ordering::Relaxed);
         log.settled = version;
         if self.versions.are_kept() {
-            pending.iter().for_each(|batch| self.versions.push(batch.version, batch.root));
+            taken.iter().for_each(|(batch, _)| self.versions.push(batch.version, batch.root));
         }
         self.readers.publish(version, root);
         Ok(())
@@ -489,7 +503,7 @@ impl Shared {
     }
 
     /// Whether no checkpoint is due.
-    fn is_short(&self) -> bool {
+    pub(super) fn is_short(&self) -> bool {
         self.log_bytes() < self.options.checkpoint_bytes
             && self.shadow_bytes.load(Ordering::Relaxed) < self.options.write_buffer_bytes / 2
     }
@@ -501,20 +515,11 @@ impl Shared {
     }
 
     fn want_checkpoint(&self) {
-        if !self.wanted.swap(true, Ordering::AcqRel) {
+        if !self.wanted.load(Ordering::Relaxed) && !self.wanted.swap(true, Ordering::AcqRel) {
             let _signal = lock(&self.signal);
             self.signalled.notify_all();
         }
     }
-}
-
-/// Moves what waits to the log's side; the version and root it leads to.
-fn take_pending(log: &mut LogSide, writer: &mut Writer) -> (u64, u64) {
-    log.bytes.clear();
-    log.pending.clear();
-    std::mem::swap(&mut log.bytes, &mut writer.pending_bytes);
-    std::mem::swap(&mut log.pending, &mut writer.pending);
-    (writer.version, writer.shown())
 }
 
 /// Appends a batch, in as many records as it needs.

@@ -1,7 +1,7 @@
-//! The state of the one writer: the tree at work, and what is not in the log yet.
+//! The state of the one writer: the tree at work.
 
 use super::ahead::{ITEM_HEAD_BYTES, TOGETHER, look_ahead};
-use super::batch::{Batch, Change, NoChange};
+use super::batch::{Change, NoChange};
 use super::digests::{self, Block, Crown, Forest, LeafChange};
 use super::edit::{Edit, Lengths};
 use super::entry::Entry;
@@ -43,16 +43,6 @@ impl Totals {
     }
 }
 
-/// A batch ready for the log.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Pending {
-    pub(super) version: u64,
-    /// Where its record ends among the pending bytes.
-    pub(super) end: usize,
-    /// What readers of it begin with.
-    pub(super) root: u64,
-}
-
 /// A change with what is hashed of it, which needs no lock.
 pub(super) struct Hashed<'a> {
     hash: Hash,
@@ -82,12 +72,6 @@ pub(super) struct Writer {
     pub(super) version: u64,
     pub(super) totals: Totals,
     pub(super) bucket_items: usize,
-    /// Batches that are not in the log yet: their changes one behind the other, ...
-    pub(super) pending_bytes: Vec<u8>,
-    /// ... and where each ends.
-    pub(super) pending: Vec<Pending>,
-    /// Whether batches go to the log.
-    logs: bool,
     pub(super) hashing: Option<ValueDigest>,
     /// The root of the digest tree, of an authenticated store.
     digests: Entry,
@@ -136,9 +120,6 @@ impl Writer {
             forest: Forest::new(options.hashing_threads, options.digest_memory_bytes),
             defers: options.defers_digests(),
             unwritten: false,
-            pending_bytes: Vec::new(),
-            pending: Vec::new(),
-            logs: options.log_commits,
             stopped: None,
             scratch: Vec::new(),
         })
@@ -316,21 +297,6 @@ impl Writer {
             })?;
         }
         Ok((root, totals))
-    }
-
-    /// Queues the changes of the batch just applied for the log, if commits are [logged](Options::log_commits); `put` appends them.
-    pub(super) fn queue(&mut self, put: impl FnOnce(&mut Vec<u8>)) {
-        if self.logs {
-            put(&mut self.pending_bytes);
-        }
-        let (version, root) = (self.version, self.shown());
-        let end = self.pending_bytes.len();
-        self.pending.push(Pending { version, end, root });
-    }
-
-    /// The same for the changes of `batch`.
-    pub(super) fn queue_batch(&mut self, batch: &Batch) {
-        self.queue(|bytes| bytes.extend_from_slice(batch.bytes()));
     }
 
     /// The value of an item in the tree at work.

@@ -12,6 +12,9 @@ use super::super::slab::{Slab, SlotUse, Use};
 use super::{HOLES_ONE_IN, Space};
 use std::collections::BTreeMap;
 
+/// Of slots that are given back, so many ahead are asked for.
+const AHEAD: usize = 8;
+
 /// A slot that was freed.
 #[derive(Clone, Copy)]
 pub(super) struct Freed {
@@ -85,7 +88,7 @@ impl Space {
     pub(in super::super) fn keep_batch(&mut self, version: u64) {
         self.born.clear();
         self.newest = version;
-        for Freed { address, slab, slot } in std::mem::take(&mut self.freed) {
+        for Freed { address, slab, slot } in self.freed.drain(..) {
             let slab = &mut self.slabs[slab as usize];
             match &mut slab.dirty {
                 Some(dirty) if dirty.get(slot) => {
@@ -137,8 +140,12 @@ impl Space {
             self.put_at_hand(address);
         }
         while self.old_waiting.front().is_some_and(|(version, _)| *version <= oldest) {
-            for address in self.old_waiting.pop_front().map(|(_, list)| list).unwrap_or_default() {
-                self.give_back(address);
+            let list = self.old_waiting.pop_front().map(|(_, list)| list).unwrap_or_default();
+            for (at, address) in list.iter().enumerate() {
+                // There are many, anywhere, and writers wait.
+                list.get(at + 2 * AHEAD).into_iter().for_each(|next| self.ask_for_slab(*next));
+                list.get(at + AHEAD).into_iter().for_each(|next| self.ask_for_slot(*next));
+                self.give_back(*address);
             }
         }
         while self.shadows_waiting.front().is_some_and(|(version, _)| *version <= oldest) {
