@@ -86,8 +86,8 @@ pub trait DiskFile: Send + Sync {
     /// # Errors
     /// What the system says. Not to be retried.
     fn sync_data(&self) -> io::Result<()>;
-    /// Begins to write out what was written to these bytes, without waiting for it (for room in the disk's queue it may): a later
-    /// sync is the quicker. Advice: promises nothing.
+    /// Begins to write out what was written to these bytes, without waiting for it (for room in the disk's queue it may), or prepares to: they will not be
+    /// written to again soon, and a later sync is the quicker. Advice: promises nothing.
     fn begin_to_write_out(&self, bytes: Range<u64>) {
         let _ = bytes;
     }

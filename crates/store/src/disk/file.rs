@@ -123,8 +123,8 @@ const IN_PLACE: [u64; 3] = [0xef53, 0x5846_5342, 0x0102_1994];
 
 struct OpenFile(File);
 
-/// The page cache is one: reads and syncs of the file see what is stored in the map. Advice is not passed on: what is mapped is not let go of, and
-/// what is written out before its time is protected from writes, which costs the next one a page fault.
+/// The page cache is one: reads and syncs of the file see what is stored in the map. Advice to write out or to forget is not passed on: what comes next
+/// may be stored beside, to a page that is protected from it while it is written out, which costs a page fault.
 struct WrittenThroughMemory {
     file: OpenFile,
     map: WriteMap,
@@ -143,7 +143,8 @@ impl DiskFile for WrittenThroughMemory {
         self.file.sync_data()
     }
 
-    /// What is still mapped when it is written out interrupts the other processors, page by page. It is let go of here, all at once, and written out by the sync.
+    /// A page that is mapped when it is written out is taken out of the map first, which interrupts the other processors, each time. Here all are, at once; the sync
+    /// writes them out.
     fn begin_to_write_out(&self, bytes: Range<u64>) {
         self.map.let_go(bytes);
     }

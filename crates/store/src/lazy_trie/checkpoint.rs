@@ -10,7 +10,7 @@ use super::store::{Shared, Store, lock};
 use super::writer::Writer;
 use crate::disk::{Disk, DiskFile};
 use crate::wal::{Durability, Position};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, PoisonError};
 
 /// Makes a checkpoint of the last commit.
@@ -93,7 +93,7 @@ fn end<T>(shared: &Shared, result: Result<T, Error>) -> Result<T, Error> {
 }
 
 /// A checkpoint that was begun: which commit it is of is decided. It counts once it is [finished](Self::finish), and there is no other meanwhile. If it is dropped
-/// before that, the store writes nothing any more.
+/// before that, the store takes no further commit.
 #[must_use]
 pub struct Checkpoint {
     store: Arc<Store>,
@@ -184,7 +184,7 @@ fn finish(shared: &Shared, begun: Begun) -> Result<(), Error> {
     for _ in 0..2 {
         log_file.sync_data().map_err(Error::io("the log", "sync"))?;
     }
-    lock(&shared.log).log.commit(None, Durability::Sync)?;
+    lock(&shared.log).sync()?;
     let classes = super::classes::Classes::new(shared.memory.slab_bytes() as u32);
     let old_regions = lock(&shared.log).head.regions as usize;
     let written = capture.write_out(&shared.memory, &classes, old_regions)?;
@@ -277,18 +277,23 @@ pub(super) fn work(shared: &Shared) {
     super::open::check_opened(shared);
     loop {
         let mut signal = lock(&shared.signal);
-        while !signal.stopping && !shared.wanted.load(Ordering::Acquire) {
+        // The owner's may be under way, and do.
+        while !signal.stopping && (signal.under_way || !shared.wanted.load(Ordering::Acquire)) {
             signal = shared.signalled.wait(signal).unwrap_or_else(PoisonError::into_inner);
         }
         if signal.stopping {
             return;
         }
-        drop(signal);
+        // Who asks from now on is heard: what it asks for is looked at after this, or it finds that nobody has asked.
+        shared.wanted.store(false, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
         if shared.is_short() {
-            // Writers ask until the one that is under way has ended: another right behind it would write the same again.
-            shared.wanted.store(false, Ordering::Release);
+            // Writers ask until the one that is under way has ended: another right behind it would write the same again. Who waits finds room.
+            drop(signal);
+            shared.signalled.notify_all();
             continue;
         }
+        drop(signal);
         // The writer learns of an error from `stopped`.
         if run(shared).is_err() {
             return;

@@ -137,7 +137,7 @@ impl Edit<'_> {
             self.space.amend(entry.address(), node::entry_at(lead.rank), &changed.0.to_le_bytes());
             return Ok(entry);
         }
-        self.set_child(entry, hash.digit(depth_there), changed)
+        self.set_child(entry, hash.digit(depth_there), changed, false)
     }
 
     /// A prefix that the new item does not share: a node above, where they part.
@@ -245,11 +245,12 @@ impl Edit<'_> {
                 check_depth(self.space.view(), entry, depth + prefix)?;
                 let digit = hash.digit(depth + prefix);
                 let child = node.child(digit);
+                let in_place = self.is_at_work(entry, node.version);
                 let changed = self.remove_below(child, depth + prefix + 1, name, hash, met)?;
                 if met.old.is_none() {
                     return Ok(entry);
                 }
-                let entry = self.set_child(entry, digit, changed)?;
+                let entry = self.set_child(entry, digit, changed, in_place)?;
                 self.shrink(entry, depth)
             }
         }
@@ -331,8 +332,15 @@ impl Edit<'_> {
         version == self.version && self.space.is_fresh(entry.address(), SlotUse::Node)
     }
 
-    /// A node with another child, or the same, changed.
-    fn set_child(&mut self, entry: Entry, digit: u8, child: Entry) -> Result<Entry, Error> {
+    /// A node with another child, or the same, changed. Whether it may be changed [in place](Self::is_at_work) is for who asked before the slots of what is
+    /// below were taken.
+    fn set_child(
+        &mut self,
+        entry: Entry,
+        digit: u8,
+        child: Entry,
+        in_place: bool,
+    ) -> Result<Entry, Error> {
         let node = Node::read(self.space.view(), entry.address())?;
         let (rank, taken) = node.rank(digit);
         let same = taken && node.at(rank) == child;
@@ -341,11 +349,7 @@ impl Edit<'_> {
         }
         if taken && child != Entry::EMPTY {
             let bytes = node.bytes();
-            let place = if self.is_at_work(entry, node.version) {
-                entry
-            } else {
-                self.copy_node(entry, bytes)?
-            };
+            let place = if in_place { entry } else { self.copy_node(entry, bytes)? };
             self.space.amend(place.address(), node::entry_at(rank), &child.0.to_le_bytes());
             return Ok(place);
         }
@@ -358,7 +362,7 @@ impl Edit<'_> {
     fn copy_node(&mut self, entry: Entry, bytes: usize) -> Result<Entry, Error> {
         self.space.free(entry.address(), SlotUse::Node)?;
         let address = self.space.take(SlotUse::Node, bytes as u32)?;
-        self.space.fill_from(address, entry.address(), bytes);
+        self.space.fill_from(address, entry.address(), bytes)?;
         // Not sealed yet, as any that was not written out.
         self.space.amend(address, 0, &[0; 4]);
         self.space.amend(address, node::VERSION_AT, &self.version.to_le_bytes());

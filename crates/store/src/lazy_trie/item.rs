@@ -138,6 +138,7 @@ impl Front {
     }
 
     fn push(&mut self, byte: u8) {
+        debug_assert!(self.length < HEAD_READ_BYTES, "names and values are shorter");
         if let Some(place) = self.bytes.get_mut(self.length) {
             *place = byte;
             self.length += 1;

@@ -246,10 +246,11 @@ impl Memory {
     /// Copies `bytes` from one address to another.
     ///
     /// # Safety
-    /// `from` must have been read that far; for `to` as for [`Memory::write`].
+    /// So many bytes must be readable at `from`; `to` as for [`Memory::write`].
     pub(super) unsafe fn copy(&self, to: Address, from: Address, bytes: usize) {
         let place = |address: Address| {
             let start = self.seen(self.slab_of(address)) & !(ALIGN_BYTES - 1);
+            debug_assert!(start > 0);
             ptr::with_exposed_provenance_mut::<u8>(start)
                 .wrapping_add(self.offset_of(address) as usize)
         };

@@ -130,6 +130,10 @@ impl Default for Options {
 
 impl Options {
     /// Whether changed blocks of digests wait in memory.
+    pub(super) fn syncs_commits(&self) -> bool {
+        self.log_commits && self.durability == Durability::Sync
+    }
+
     pub(super) fn defers_digests(&self) -> bool {
         self.authenticated && self.proofs == Proofs::WhenAsked
     }

@@ -49,7 +49,7 @@ impl Readers {
         }
     }
 
-    /// Shows a newer version. By the writer alone.
+    /// Shows a newer version. By one thread at a time: who has the log.
     pub(super) fn publish(&self, version: u64, root: u64) {
         // A reader that takes the new root under the old version only keeps more than it needs.
         self.root.store(root, Ordering::Release);

@@ -409,11 +409,23 @@ impl Space {
         unsafe { self.memory.write(address, offset, bytes) };
     }
 
-    /// Fills a slot that was just taken with what another has.
+    /// Fills a slot that was just taken with what stands elsewhere.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] if that is not as long.
     #[allow(unsafe_code)]
-    pub(super) fn fill_from(&mut self, address: Address, from: Address, bytes: usize) {
-        // SAFETY: as above, and so the two are not one.
+    pub(super) fn fill_from(
+        &mut self,
+        address: Address,
+        from: Address,
+        bytes: usize,
+    ) -> Result<(), Error> {
+        if self.view().room(from).and_then(|room| room.take(bytes)).is_none() {
+            return Err(self.memory.damaged(from, "what is to be copied does not fit"));
+        }
+        // SAFETY: so many bytes can be read there; the slot is as for `fill`.
         unsafe { self.memory.copy(address, from, bytes) };
+        Ok(())
     }
 
     /// Changes a part of a slot that the batch at work has taken.

@@ -17,7 +17,7 @@ use super::writer::{Hashed, Writer, hashed};
 use crate::lock::FolderLock;
 use crate::merkle::Digest;
 use crate::wal::{Durability, Log};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 
@@ -36,7 +36,7 @@ pub struct Store {
     pub(super) _lock: Option<FolderLock>,
 }
 
-/// What the threads of a store share. Locks are taken in the order of the fields.
+/// What the threads of a store share. Locks are taken in the order of the fields, but for those of a moment within `readers` and `versions`.
 pub(super) struct Shared {
     pub(super) options: Options,
     pub(super) memory: Arc<Memory>,
@@ -67,13 +67,22 @@ pub(super) struct LogSide {
     pub(super) head: Head,
     /// The last version in the log.
     pub(super) settled: u64,
+    /// The last version that a sync of the log has confirmed.
+    synced: u64,
     /// What is being brought there.
     taken: Queue,
 }
 
 impl LogSide {
+    /// Confirms all that the log has.
+    pub(super) fn sync(&mut self) -> Result<(), Error> {
+        self.log.commit(None, Durability::Sync)?;
+        self.synced = self.settled;
+        Ok(())
+    }
+
     pub(super) fn new(log: Log, head_file: HeadFile, head: Head, settled: u64) -> LogSide {
-        LogSide { log, head_file, head, settled, taken: Queue::default() }
+        LogSide { log, head_file, head, settled, synced: settled, taken: Queue::default() }
     }
 }
 
@@ -407,12 +416,16 @@ impl Shared {
                 // Other writers go on meanwhile.
                 lock_soon(&self.queue).move_to(&mut log.taken);
                 let Some(last) = log.taken.last() else {
-                    // Who took it failed, and has stopped the writer.
-                    drop(self.writer()?);
+                    // Who took it failed.
                     let reason = "another writer's commit failed".to_owned();
-                    return Err(Error::Stopped { reason });
+                    let error = Error::Stopped { reason };
+                    self.stop(&error);
+                    return Err(error);
                 };
                 self.record(&mut log, (last.version, last.root), self.options.durability)?;
+            } else if log.synced < version && self.options.syncs_commits() {
+                // A checkpoint that began, or who asked for proofs, brought it there without.
+                log.sync().inspect_err(|error| self.stop(error))?;
             }
         }
         if self.options.log_commits && !self.is_short() {
@@ -469,6 +482,10 @@ impl Shared {
         (version, root): (u64, u64),
         durability: Durability,
     ) -> Result<(), Error> {
+        if log.taken.first().is_some_and(|first| first.version != log.settled + 1) {
+            // A writer panicked with what was before.
+            return Err(Error::Stopped { reason: "a commit did not get to the log".to_owned() });
+        }
         let LogSide { log: wal, taken, .. } = log;
         if self.options.log_commits {
             for (batch, changes) in taken.iter() {
@@ -479,6 +496,9 @@ impl Shared {
         }
         self.counters.commits.fetch_add(taken.len() as u64, Ordering::Relaxed);
         log.settled = version;
+        if durability == Durability::Sync {
+            log.synced = version;
+        }
         if self.versions.are_kept() {
             taken.iter().for_each(|(batch, _)| self.versions.push(batch.version, batch.root));
         }
@@ -493,7 +513,7 @@ impl Shared {
         kept.min(self.readers.oldest())
     }
 
-    /// Nothing is written any more.
+    /// No further batch is taken.
     pub(super) fn stop(&self, error: &Error) {
         lock(&self.writer).stopped.get_or_insert_with(|| error.to_string());
     }
@@ -509,12 +529,14 @@ impl Shared {
     }
 
     fn has_room(&self) -> bool {
-        let short = self.log_bytes() < LOG_STALL * self.options.checkpoint_bytes;
+        let short = self.log_bytes() < LOG_STALL.saturating_mul(self.options.checkpoint_bytes);
         (short || !self.options.log_commits)
             && self.shadow_bytes.load(Ordering::Relaxed) < self.options.write_buffer_bytes
     }
 
     fn want_checkpoint(&self) {
+        // What the log has is seen by who takes the wish back, or that it did so here.
+        fence(Ordering::SeqCst);
         if !self.wanted.load(Ordering::Relaxed) && !self.wanted.swap(true, Ordering::AcqRel) {
             let _signal = lock(&self.signal);
             self.signalled.notify_all();
@@ -540,3 +562,6 @@ fn append(log: &mut Log, version: u64, changes: &[u8]) -> Result<(), Error> {
     log.append(LAST, &[rest])?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

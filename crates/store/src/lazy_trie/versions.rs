@@ -22,7 +22,7 @@ impl Versions {
         self.limit > 0
     }
 
-    /// A newer version. By the writer alone.
+    /// A newer version. By one thread at a time: who has the log.
     pub(super) fn push(&self, version: u64, root: u64) {
         let mut kept = lock(&self.kept);
         while kept.front().is_some_and(|(oldest, _)| version - oldest > self.limit) {

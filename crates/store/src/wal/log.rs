@@ -359,7 +359,7 @@ impl Log {
 
     /// Has the system write out the records a piece at a time, or the next sync would wait for all that commits without one
     /// have left; and lets go of the memory of those written out, which would else be as much as the log is long. Who reads them
-    /// again, at a restart or for a replica that is behind, has them from the disk.
+    /// again, at a restart or for a replica that is behind, has them from the disk. A log [through memory](Options::through_memory) only lets go of its map.
     fn write_behind(&mut self) {
         while self.written - self.written_out >= PIECE_BYTES {
             let from = self.written_out;

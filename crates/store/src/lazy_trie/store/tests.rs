@@ -1,0 +1,67 @@
+//! What happens between two steps of a commit, while other threads go on.
+
+use super::super::batch::Batch;
+use super::super::options::{Options, WriteOut};
+use super::super::writer::hashed;
+use super::{Error, Store, lock};
+use crate::disk::{CrashDisk, Fate};
+use crate::wal::Durability;
+use std::sync::Arc;
+
+fn options() -> Options {
+    Options {
+        identity: Some([7; 16]),
+        durability: Durability::Sync,
+        write_out: WriteOut::Inline,
+        segment_bytes: 64 << 10,
+        slab_bytes: 4096,
+        region_bytes: 64 << 10,
+        ..Options::default()
+    }
+}
+
+/// The first half of [`Store::write`]: what is left is to bring it to the log.
+fn apply(store: &Store, key: &[u8]) -> u64 {
+    let mut batch = Batch::new();
+    batch.put(key, b"value").unwrap();
+    let changes = hashed(batch.bytes(), None).unwrap();
+    let mut writer = store.shared.writer().unwrap();
+    store.shared.apply(&mut writer, &changes).unwrap();
+    store.shared.queue(&writer, |bytes| bytes.extend_from_slice(batch.bytes()));
+    writer.version
+}
+
+#[test]
+fn what_another_brought_to_the_log_unsynced_is_synced_before_it_is_acknowledged() {
+    let disk = CrashDisk::new();
+    let (store, _) = Store::open_on(Arc::new(disk.clone()), options()).unwrap();
+    let version = apply(&store, b"key");
+    // As a checkpoint that begins now does, or who asks for proofs.
+    let mut log = lock(&store.shared.log);
+    let mut writer = store.shared.writer().unwrap();
+    store.shared.flush(&mut log, &mut writer, Durability::Os).unwrap();
+    drop((log, writer));
+    store.shared.settle(version, 8).unwrap();
+
+    let left = disk.materialise(disk.operations(), Fate::Lost);
+    let (store, _) = Store::open_on(Arc::new(left), options()).unwrap();
+    assert_eq!(store.get(b"key").unwrap().as_deref(), Some(&b"value"[..]));
+}
+
+#[test]
+fn a_commit_behind_one_that_was_lost_on_the_way_to_the_log_is_refused() {
+    let disk = CrashDisk::new();
+    let (store, _) = Store::open_on(Arc::new(disk.clone()), options()).unwrap();
+    store.put(b"first", b"value").unwrap();
+    let lost = apply(&store, b"lost");
+    // Who took it panicked before it was written.
+    lock(&store.shared.queue).move_to(&mut lock(&store.shared.log).taken);
+    let behind = apply(&store, b"behind");
+    assert!(matches!(store.shared.settle(behind, 8), Err(Error::Stopped { .. })));
+    assert!(matches!(store.shared.settle(lost, 8), Err(Error::Stopped { .. })));
+    assert!(matches!(store.put(b"later", b"value"), Err(Error::Stopped { .. })));
+
+    let left = disk.materialise(disk.operations(), Fate::Kept);
+    let (store, _) = Store::open_on(Arc::new(left), options()).unwrap();
+    assert_eq!((store.items(), store.get(b"first").unwrap().is_some()), (1, true));
+}
