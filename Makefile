@@ -91,8 +91,8 @@ bindings: ## The store's C tests, and the Go package with its tests and example 
 	cd bindings/go && CGO_LDFLAGS="-L$(CURDIR)/target/debug" go vet ./... && CGO_LDFLAGS="-L$(CURDIR)/target/debug" go test -race -count=1 ./...
 	cd examples/go && CGO_LDFLAGS="-L$(CURDIR)/target/debug" go run . $$(mktemp -d)/planets
 
-loom: ## Every interleaving of the store's readers with its writer.
-	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom $(CARGO) test $(LOCKED) --package quorate-store --lib readers
+loom: ## Every interleaving of the store's readers with its writer, and of its writers with the thread that makes checkpoints.
+	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom $(CARGO) test $(LOCKED) --package quorate-store --lib -- readers wish
 
 sim: ## Five minutes of clusters on virtual time in which anything may go wrong; MINUTES=n for more.
 	$(CARGO) run $(LOCKED) --release --bin quorate -- sim --minutes $(MINUTES) $(ARGS)

@@ -10,6 +10,9 @@ use quorate_store::snapshot::{SnapshotError, SnapshotReader};
 /// The name of the file, for the moment that it has one.
 pub(crate) const SPOOL_FILE: &str = "spool";
 
+/// So much of the disk stays free, in bytes: a peer's wish must not take the room that the replica's own log needs.
+const KEPT_FREE_BYTES: u64 = 256 << 20;
+
 /// The chunks of a snapshot by their numbers, for peers: those of a snapshot's own file, or, where there is none, in a file without a name, which goes when this is dropped or
 /// the process ends (without checksums: peers check what they are sent).
 pub struct Spool {
@@ -106,11 +109,21 @@ impl Spooled {
     /// Writes the chunk, unless it is there.
     ///
     /// # Errors
-    /// What the disk says.
+    /// What the disk says; `StorageFull` also if hardly anything would be left of it.
     pub fn write(&self, chunk: &[u8]) -> io::Result<()> {
         match &self.place {
             Place::Snapshot(_) => Ok(()),
-            Place::Unnamed(file) => file.write_at(self.from, chunk),
+            Place::Unnamed(file) => {
+                let needed = KEPT_FREE_BYTES + chunk.len() as u64;
+                if let Some(free) = file.free_bytes()?.filter(|free| *free < needed) {
+                    let (free, kept) = (free >> 20, KEPT_FREE_BYTES >> 20);
+                    let told = format!(
+                        "{free} MiB of the disk are free, and {kept} MiB are for the replica's own log"
+                    );
+                    return Err(io::Error::new(io::ErrorKind::StorageFull, told));
+                }
+                file.write_at(self.from, chunk)
+            }
         }
     }
 
@@ -143,6 +156,36 @@ mod tests {
         let place = spool.next(chunk.len());
         place.write(chunk).unwrap();
         spool.add(&place);
+    }
+
+    /// On a disk with so much left.
+    struct On(u64);
+
+    impl DiskFile for On {
+        fn read_at(&self, _: u64, _: &mut [u8]) -> io::Result<()> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+        fn write_at(&self, _: u64, _: &[u8]) -> io::Result<()> {
+            Ok(())
+        }
+        fn sync_data(&self) -> io::Result<()> {
+            Ok(())
+        }
+        fn size(&self) -> io::Result<u64> {
+            Ok(0)
+        }
+        fn free_bytes(&self) -> io::Result<Option<u64>> {
+            Ok(Some(self.0))
+        }
+    }
+
+    #[test]
+    fn the_room_for_the_log_is_not_taken() {
+        let write = |free| Spool::at(Place::Unnamed(Arc::new(On(free)))).next(100).write(&[0; 100]);
+        write(KEPT_FREE_BYTES + 100).unwrap();
+        let refused = write(KEPT_FREE_BYTES + 99).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::StorageFull);
+        assert!(refused.to_string().starts_with("256 MiB of the disk are free"), "{refused}");
     }
 
     #[test]

@@ -101,6 +101,13 @@ pub trait DiskFile: Send + Sync {
     /// # Errors
     /// What the system says.
     fn size(&self) -> io::Result<u64>;
+    /// How many bytes the disk that it is on has left, where that is known.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn free_bytes(&self) -> io::Result<Option<u64>> {
+        Ok(None)
+    }
     /// Its first `bytes` as memory, or `None` where files cannot be mapped.
     ///
     /// # Errors

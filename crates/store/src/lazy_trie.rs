@@ -57,6 +57,7 @@ mod statistics;
 mod store;
 mod tree;
 mod versions;
+mod wish;
 mod writer;
 
 pub use batch::{BATCH_LIMIT_BYTES, Batch};

@@ -191,6 +191,11 @@ impl DiskFile for OpenFile {
         Ok(self.0.metadata()?.len())
     }
 
+    fn free_bytes(&self) -> io::Result<Option<u64>> {
+        let disk = rustix::fs::fstatvfs(&self.0)?;
+        Ok(Some(disk.f_bavail.saturating_mul(disk.f_frsize)))
+    }
+
     fn map(&self, bytes: u64) -> io::Result<Option<Map>> {
         Map::new(&self.0, bytes).map(Some)
     }

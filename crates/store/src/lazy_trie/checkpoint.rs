@@ -10,7 +10,7 @@ use super::store::{Shared, Store, lock};
 use super::writer::Writer;
 use crate::disk::{Disk, DiskFile};
 use crate::wal::{Durability, Position};
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 /// Makes a checkpoint of the last commit.
@@ -19,7 +19,7 @@ use std::sync::{Arc, PoisonError};
 /// [`Error::Io`], [`Error::Log`], [`Error::LimitReached`], after which nothing is written any more; [`Error::Stopped`].
 pub(super) fn run(shared: &Shared) -> Result<(), Error> {
     let claim = Claim::new(shared);
-    shared.wanted.store(false, Ordering::Release);
+    shared.wish.take_back();
     let made = begin(shared).and_then(|begun| finish(shared, begun));
     claim.end(made)
 }
@@ -278,15 +278,13 @@ pub(super) fn work(shared: &Shared) {
     loop {
         let mut signal = lock(&shared.signal);
         // The owner's may be under way, and do.
-        while !signal.stopping && (signal.under_way || !shared.wanted.load(Ordering::Acquire)) {
+        while !signal.stopping && (signal.under_way || !shared.wish.is_there()) {
             signal = shared.signalled.wait(signal).unwrap_or_else(PoisonError::into_inner);
         }
         if signal.stopping {
             return;
         }
-        // Who asks from now on is heard: what it asks for is looked at after this, or it finds that nobody has asked.
-        shared.wanted.store(false, Ordering::Relaxed);
-        fence(Ordering::SeqCst);
+        shared.wish.take_back();
         if shared.is_short() {
             // Writers ask until the one that is under way has ended: another right behind it would write the same again. Who waits finds room.
             drop(signal);

@@ -15,11 +15,12 @@ use super::slab::Use;
 use super::space::{Space, check_sealed};
 use super::store::{Counters, Shared, Signal, Store, lock};
 use super::versions::Versions;
+use super::wish::Wish;
 use crate::disk::{Disk, FileDisk};
 use crate::lock::FolderLock;
 use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Condvar, Mutex};
 
 /// The version of an empty store.
@@ -111,7 +112,7 @@ impl Store {
             changed_bytes: AtomicU64::new(0),
             log_from: AtomicU64::new(from),
             log_to: AtomicU64::new(to),
-            wanted: AtomicBool::new(false),
+            wish: Wish::new(),
             counters: Counters::default(),
             options,
         });

@@ -13,11 +13,12 @@ use super::queue::Queue;
 use super::readers::Readers;
 use super::snapshot::{Held, Snapshot};
 use super::versions::Versions;
+use super::wish::Wish;
 use super::writer::{Hashed, Writer, hashed};
 use crate::lock::FolderLock;
 use crate::merkle::Digest;
 use crate::wal::{Durability, Log};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 
@@ -55,8 +56,8 @@ pub(super) struct Shared {
     pub(super) changed_bytes: AtomicU64,
     /// Memory of pages not written out.
     pub(super) shadow_bytes: AtomicU64,
-    /// A checkpoint was asked for.
-    pub(super) wanted: AtomicBool,
+    /// For a checkpoint.
+    pub(super) wish: Wish,
     pub(super) counters: Counters,
 }
 
@@ -348,7 +349,9 @@ impl Store {
         }
         let before = signal.ended;
         shared.counters.stalls.fetch_add(1, Ordering::Relaxed);
-        shared.wanted.store(logs, Ordering::Release);
+        if logs {
+            shared.wish.utter();
+        }
         shared.signalled.notify_all();
         while signal.ended == before && !shared.has_room() && !signal.failed {
             signal = shared.signalled.wait(signal).unwrap_or_else(PoisonError::into_inner);
@@ -535,9 +538,7 @@ impl Shared {
     }
 
     fn want_checkpoint(&self) {
-        // What the log has is seen by who takes the wish back, or that it did so here.
-        fence(Ordering::SeqCst);
-        if !self.wanted.load(Ordering::Relaxed) && !self.wanted.swap(true, Ordering::AcqRel) {
+        if self.wish.utter() {
             let _signal = lock(&self.signal);
             self.signalled.notify_all();
         }
