@@ -115,10 +115,10 @@ impl Spooled {
             Place::Snapshot(_) => Ok(()),
             Place::Unnamed(file) => {
                 let needed = KEPT_FREE_BYTES + chunk.len() as u64;
-                if let Some(free) = file.free_bytes()?.filter(|free| *free < needed) {
+                if let Some(free) = file.free_bytes().ok().flatten().filter(|free| *free < needed) {
                     let (free, kept) = (free >> 20, KEPT_FREE_BYTES >> 20);
                     let told = format!(
-                        "{free} MiB of the disk are free, and {kept} MiB are for the replica's own log"
+                        "{free} MiB of the disk are free, of which {kept} MiB stay for the replica's own log"
                     );
                     return Err(io::Error::new(io::ErrorKind::StorageFull, told));
                 }

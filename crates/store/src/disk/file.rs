@@ -193,7 +193,8 @@ impl DiskFile for OpenFile {
 
     fn free_bytes(&self) -> io::Result<Option<u64>> {
         let disk = rustix::fs::fstatvfs(&self.0)?;
-        Ok(Some(disk.f_bavail.saturating_mul(disk.f_frsize)))
+        // Some file systems in memory do not say.
+        Ok((disk.f_blocks > 0).then(|| disk.f_bavail.saturating_mul(disk.f_frsize)))
     }
 
     fn map(&self, bytes: u64) -> io::Result<Option<Map>> {

@@ -221,7 +221,7 @@ fn begin(shared: &Shared) -> Result<Begun, Error> {
     let capture = writer.space.capture(old_ledger)?;
     shared.changed_bytes.store(0, Ordering::Relaxed);
     let head = next_head(&log.head, &writer, capture.region_count(), position);
-    let log_file = log.log.active_file();
+    let log_file = log.log.reopened_file()?;
     let (head_file, disk) = (log.head_file.clone(), Arc::clone(&writer.space.disk));
     Ok(Begun { capture, head, head_file, log_file, disk })
 }

@@ -129,11 +129,12 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Whether changed blocks of digests wait in memory.
+    /// Whether a commit returns when it would survive the loss of power.
     pub(super) fn syncs_commits(&self) -> bool {
         self.log_commits && self.durability == Durability::Sync
     }
 
+    /// Whether changed blocks of digests wait in memory.
     pub(super) fn defers_digests(&self) -> bool {
         self.authenticated && self.proofs == Proofs::WhenAsked
     }

@@ -41,10 +41,6 @@ impl Queue {
         self.batches.len()
     }
 
-    pub(super) fn first(&self) -> Option<Waiting> {
-        self.batches.first().copied()
-    }
-
     pub(super) fn last(&self) -> Option<Waiting> {
         self.batches.last().copied()
     }

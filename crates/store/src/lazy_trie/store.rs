@@ -349,11 +349,16 @@ impl Store {
         }
         let before = signal.ended;
         shared.counters.stalls.fetch_add(1, Ordering::Relaxed);
-        if logs {
-            shared.wish.utter();
-        }
-        shared.signalled.notify_all();
-        while signal.ended == before && !shared.has_room() && !signal.failed {
+        // Without a log, what is under way may end as nothing that makes room, and the next is for the owner to begin.
+        while signal.ended == before
+            && (logs || signal.under_way)
+            && !shared.has_room()
+            && !signal.failed
+        {
+            // The thread may have taken the wish back while there was room.
+            if logs && shared.wish.utter() {
+                shared.signalled.notify_all();
+            }
             signal = shared.signalled.wait(signal).unwrap_or_else(PoisonError::into_inner);
         }
         drop(signal);
@@ -485,8 +490,8 @@ impl Shared {
         (version, root): (u64, u64),
         durability: Durability,
     ) -> Result<(), Error> {
-        if log.taken.first().is_some_and(|first| first.version != log.settled + 1) {
-            // A writer panicked with what was before.
+        if log.settled + log.taken.len() as u64 != version {
+            // A writer panicked with what is missing.
             return Err(Error::Stopped { reason: "a commit did not get to the log".to_owned() });
         }
         let LogSide { log: wal, taken, .. } = log;

@@ -266,10 +266,13 @@ impl Log {
         segments + self.spares.bytes()
     }
 
-    /// The file records are being written to. Syncing it beside the log makes the [`Durability::Sync`] that follows quick; it promises
-    /// nothing itself.
-    pub fn active_file(&self) -> Arc<dyn DiskFile> {
-        Arc::clone(&self.active.file)
+    /// The file records are being written to, opened again: syncing it beside the log makes the [`Durability::Sync`] that follows quick; it promises
+    /// nothing itself. An error of the disk is told to each who has opened a file, once: found here it must not be hidden from the log.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn reopened_file(&self) -> Result<Arc<dyn DiskFile>, Error> {
+        self.disk.open(&self.active.name).map_err(Error::io(&self.active.name, "open"))
     }
 
     /// Counters since the log was opened.

@@ -49,6 +49,18 @@ fn what_another_brought_to_the_log_unsynced_is_synced_before_it_is_acknowledged(
 }
 
 #[test]
+fn a_commit_that_was_lost_on_the_way_to_the_log_is_not_taken_for_synced() {
+    let disk = CrashDisk::new();
+    let (store, _) = Store::open_on(Arc::new(disk), options()).unwrap();
+    let lost = apply(&store, b"lost");
+    // Who took it panicked before it was written.
+    lock(&store.shared.queue).move_to(&mut lock(&store.shared.log).taken);
+    assert!(matches!(store.sync(), Err(Error::Stopped { .. })));
+    assert!(matches!(store.shared.settle(lost, 8), Err(Error::Stopped { .. })));
+    assert_eq!(store.get(b"lost").unwrap(), None);
+}
+
+#[test]
 fn a_commit_behind_one_that_was_lost_on_the_way_to_the_log_is_refused() {
     let disk = CrashDisk::new();
     let (store, _) = Store::open_on(Arc::new(disk.clone()), options()).unwrap();
