@@ -27,6 +27,7 @@
 //! and in any order. After a crash the last checkpoint is as it was, and the log has the rest; or the store's owner has it, if commits are not logged ([`Options::log_commits`]).
 
 mod ahead;
+mod apart;
 mod batch;
 mod bucket;
 mod capture;

@@ -50,6 +50,7 @@ impl<'a> Bucket<'a> {
     /// The entries of the bucket at `address`, not checked: where they lead to is a guess.
     pub(super) fn glance(view: View<'a>, address: Address) -> Option<Bucket<'a>> {
         let room = view.room(address)?;
+        room.ask_for(0, USUAL_BYTES);
         let count =
             room.take(HEAD_BYTES)?.get(4..6)?.first_chunk().copied().map(u16::from_le_bytes)?;
         let bytes = room.take(HEAD_BYTES + 8 * usize::from(count).min(LIMIT))?;

@@ -125,12 +125,16 @@ impl Store {
         }
     }
 
-    /// Whether it is time for a checkpoint, where that is for the owner to say ([`Options::log_commits`](super::Options::log_commits)).
+    /// Whether it is time for a checkpoint, which is for the owner to make where commits are not logged ([`Options::log_commits`](super::Options::log_commits)).
     #[must_use]
     pub fn checkpoint_is_due(&self) -> bool {
         let shared = &self.shared;
-        shared.changed_bytes.load(Ordering::Relaxed) >= shared.options.checkpoint_bytes
-            || shared.shadow_bytes.load(Ordering::Relaxed) >= shared.options.write_buffer_bytes / 2
+        if shared.options.log_commits {
+            return !shared.is_short();
+        }
+        shared.gathered.changed_bytes.load(Ordering::Relaxed) >= shared.options.checkpoint_bytes
+            || shared.gathered.shadow_bytes.load(Ordering::Relaxed)
+                >= shared.options.write_buffer_bytes / 2
     }
 
     /// A view of the last checkpoint that counts: what would be found after a crash, but for the log. What it holds is there as long as it counts, whatever
@@ -196,13 +200,13 @@ fn finish(shared: &Shared, begun: Begun) -> Result<(), Error> {
     let mut log = lock(&shared.log);
     log.head = head;
     log.log.retire_before(Position(head.log_position))?;
-    shared.log_from.store(head.log_position, Ordering::Relaxed);
+    shared.gathered.log_from.store(head.log_position, Ordering::Relaxed);
     let mut writer = shared.writer()?;
     let next = writer.version + 1;
     writer.space.settle(capture, head.version, next);
     let oldest = shared.oldest();
     writer.space.release(oldest);
-    shared.shadow_bytes.store(writer.space.shadow_bytes, Ordering::Relaxed);
+    shared.tell_shadows(&writer);
     shared.counters.checkpoints.fetch_add(1, Ordering::Relaxed);
     shared.counters.space_bytes_written.fetch_add(written.bytes, Ordering::Relaxed);
     Ok(())
@@ -219,7 +223,7 @@ fn begin(shared: &Shared) -> Result<Begun, Error> {
     log.log.commit(None, Durability::Os)?;
     let old_ledger = (log.head.ledger_bytes > 0).then_some(Address(log.head.ledger_address));
     let capture = writer.space.capture(old_ledger)?;
-    shared.changed_bytes.store(0, Ordering::Relaxed);
+    shared.gathered.changed_bytes.store(0, Ordering::Relaxed);
     let head = next_head(&log.head, &writer, capture.region_count(), position);
     let log_file = log.log.reopened_file()?;
     let (head_file, disk) = (log.head_file.clone(), Arc::clone(&writer.space.disk));

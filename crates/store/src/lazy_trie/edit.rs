@@ -1,5 +1,6 @@
 //! Changing the tree: what a version may show is never changed but copied; what the batch at work has made is changed in place.
 
+use super::ahead::ITEM_HEAD_BYTES;
 use super::bucket::{self, Bucket};
 use super::entry::{Entry, Kind};
 use super::error::Error;
@@ -33,6 +34,14 @@ pub(super) struct Met {
     pub(super) new: Option<Entry>,
 }
 
+/// An item that is put.
+#[derive(Clone, Copy)]
+struct Coming<'a> {
+    name: &'a Name<'a>,
+    hash: &'a Hash,
+    value: &'a [u8],
+}
+
 /// An item of a bucket.
 struct Found {
     rank: usize,
@@ -49,13 +58,14 @@ impl Edit<'_> {
         hash: &Hash,
         value: &[u8],
     ) -> Result<(Entry, Met), Error> {
-        let item = self.write_item(name, hash, value)?;
-        let mut met = Met { new: Some(item), ..Met::default() };
-        let root = self.put_below(root, 0, name, hash, item, &mut met)?;
+        let mut met = Met::default();
+        let root = self.put_below(root, 0, &Coming { name, hash, value }, &mut met)?;
         Ok((root, met))
     }
 
-    fn write_item(&mut self, name: &Name<'_>, hash: &Hash, value: &[u8]) -> Result<Entry, Error> {
+    /// Writes the item that is put. Called once its place is known, and what that needs was asked for: it is fetched meanwhile.
+    fn write_item(&mut self, coming: &Coming<'_>, met: &mut Met) -> Result<Entry, Error> {
+        let Coming { name, hash, value } = *coming;
         let head = item::Front::new(name, value);
         let bytes = head.bytes().len() + name.bytes().len() + value.len();
         let address = self.space.take(SlotUse::Item, bytes as u32)?;
@@ -66,31 +76,38 @@ impl Edit<'_> {
             self.space.fill(address, at, part);
             at += part.len();
         }
-        Ok(Entry::item(address, hash.tag()))
+        let item = Entry::item(address, hash.tag());
+        met.new = Some(item);
+        Ok(item)
     }
 
     fn put_below(
         &mut self,
         entry: Entry,
         depth: usize,
-        name: &Name<'_>,
-        hash: &Hash,
-        item: Entry,
+        coming: &Coming<'_>,
         met: &mut Met,
     ) -> Result<Entry, Error> {
+        let Coming { name, hash, .. } = *coming;
         match entry.kind() {
-            Kind::Empty => Ok(item),
+            Kind::Empty => self.write_item(coming, met),
             Kind::Item => {
+                self.ask_for_alike(std::iter::once(entry), hash);
+                let item = self.write_item(coming, met)?;
                 met.old = self.meets(entry, name, hash)?;
                 if met.old.is_some() {
-                    self.space.free(entry.address(), SlotUse::Item)?;
+                    self.free_replaced(entry, item)?;
                     return Ok(item);
                 }
                 self.gather(&[entry, item], depth)
             }
             Kind::Bucket => {
-                let bucket = Bucket::read(self.space.view(), entry.address())?;
+                if let Some(bucket) = Bucket::glance(self.space.view(), entry.address()) {
+                    self.ask_for_alike(bucket.entries(), hash);
+                }
                 self.space.ask_for_slot(entry.address());
+                let item = self.write_item(coming, met)?;
+                let bucket = Bucket::read(self.space.view(), entry.address())?;
                 let Some(found) = self.meets_in_bucket(bucket, name, hash)? else {
                     let mut entries = self.open_bucket(entry)?;
                     entries.push(item);
@@ -102,26 +119,38 @@ impl Edit<'_> {
                     entries.map(|(at, there)| if at == found.rank { item } else { there });
                 bucket::encode(self.scratch, entries);
                 self.space.free(entry.address(), SlotUse::Bucket)?;
-                self.space.free(found.item.address(), SlotUse::Item)?;
+                self.free_replaced(found.item, item)?;
                 self.place_bucket()
             }
-            Kind::Node => self.put_in_node(entry, depth, name, hash, item, met),
+            Kind::Node => self.put_in_node(entry, depth, coming, met),
         }
+    }
+
+    /// Frees an item that another was written for.
+    fn free_replaced(&mut self, old: Entry, new: Entry) -> Result<(), Error> {
+        if old.address() == new.address() {
+            // A damaged file led to the slot that the new one took.
+            return Err(self
+                .space
+                .memory
+                .damaged(old.address(), "an entry that leads to a free slot"));
+        }
+        self.space.free(old.address(), SlotUse::Item)
     }
 
     fn put_in_node(
         &mut self,
         entry: Entry,
         depth: usize,
-        name: &Name<'_>,
-        hash: &Hash,
-        item: Entry,
+        coming: &Coming<'_>,
         met: &mut Met,
     ) -> Result<Entry, Error> {
+        let hash = coming.hash;
         let lead = Node::lead(self.space.view(), entry.address(), hash, depth)?;
         let depth_there = depth + lead.prefix;
         check_depth(self.space.view(), entry, depth_there)?;
         if lead.matching < lead.prefix {
+            let item = self.write_item(coming, met)?;
             return self.part(entry, depth, lead.matching, hash, item);
         }
         // To free what is below needs it.
@@ -129,7 +158,7 @@ impl Edit<'_> {
         self.space.ask_for_slot(entry.address());
         // Asked before the slots for what is below are taken: a damaged file may lead to one that is free.
         let in_place = lead.child != Entry::EMPTY && self.is_at_work(entry, lead.version);
-        let changed = self.put_below(lead.child, depth_there + 1, name, hash, item, met)?;
+        let changed = self.put_below(lead.child, depth_there + 1, coming, met)?;
         if changed == lead.child {
             return Ok(entry);
         }
@@ -293,6 +322,14 @@ impl Edit<'_> {
             self.space.free(bucket.address(), SlotUse::Bucket)?;
         }
         self.gather(&entries, depth)
+    }
+
+    /// Asks for the items that may be that of a hash, and for what it takes to free them.
+    fn ask_for_alike(&self, entries: impl Iterator<Item = Entry>, hash: &Hash) {
+        for entry in entries.filter(|entry| entry.tag() == hash.tag()) {
+            self.space.ask_for_slab(entry.address());
+            self.space.view().ask_for(entry.address(), ITEM_HEAD_BYTES);
+        }
     }
 
     /// The lengths of an item, if it is that of a name.

@@ -1,5 +1,6 @@
 //! Opening a store: the last checkpoint, then what the log has beyond it.
 
+use super::apart::Apart;
 use super::checkpoint;
 use super::compact;
 use super::entry::Address;
@@ -13,7 +14,7 @@ use super::recover::{self, Start};
 use super::regions::{Geometry, Region, region_index, region_name};
 use super::slab::Use;
 use super::space::{Space, check_sealed};
-use super::store::{Counters, Shared, Signal, Store, lock};
+use super::store::{Counters, Gathered, Shared, Signal, Store, lock};
 use super::versions::Versions;
 use super::wish::Wish;
 use crate::disk::{Disk, FileDisk};
@@ -103,16 +104,18 @@ impl Store {
             memory,
             readers: Readers::new(writer.version, writer.shown()),
             versions: Versions::new(options.kept_versions, writer.version, writer.shown()),
-            shadow_bytes: AtomicU64::new(writer.space.shadow_bytes),
-            log: Mutex::new(log_side),
-            writer: Mutex::new(writer),
-            queue: Mutex::default(),
+            gathered: Apart(Gathered {
+                log_from: AtomicU64::new(from),
+                log_to: AtomicU64::new(to),
+                shadow_bytes: AtomicU64::new(writer.space.shadow_bytes),
+                changed_bytes: AtomicU64::new(0),
+            }),
+            log: Apart(Mutex::new(Apart(log_side))),
+            writer: Apart(Mutex::new(Apart(writer))),
+            queue: Apart::default(),
             signal: Mutex::new(Signal::default()),
             signalled: Condvar::new(),
-            changed_bytes: AtomicU64::new(0),
-            log_from: AtomicU64::new(from),
-            log_to: AtomicU64::new(to),
-            wish: Wish::new(),
+            wish: Apart(Wish::new()),
             counters: Counters::default(),
             options,
         });

@@ -4,6 +4,7 @@
 //! the version refers to stays until the place is empty again. The writer publishes a version first and looks into the places afterwards. All four
 //! accesses are sequentially consistent: either the writer sees the reader's version, or the reader sees the writer's and takes that.
 
+use super::apart::Apart;
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 #[cfg(not(loom))]
@@ -26,50 +27,52 @@ fn in_one_order() {}
 /// No version: versions start at 1.
 const FREE: u64 = 0;
 
-/// One to a pair of cache lines, which processors fetch together.
-#[repr(align(128))]
-struct Place(AtomicU64);
+type Place = Apart<AtomicU64>;
+
+/// The newest version and its root: every reader begins with both, every commit writes both.
+struct Newest {
+    version: AtomicU64,
+    root: AtomicU64,
+}
 
 /// The places of the readers, and the newest version.
 pub(super) struct Readers {
     places: Box<[Place]>,
     /// Places from here on have never been used.
     used: AtomicUsize,
-    version: AtomicU64,
-    root: AtomicU64,
+    newest: Apart<Newest>,
 }
 
 impl Readers {
     pub(super) fn new(version: u64, root: u64) -> Readers {
         Readers {
-            places: (0..READERS).map(|_| Place(AtomicU64::new(FREE))).collect(),
+            places: (0..READERS).map(|_| Apart(AtomicU64::new(FREE))).collect(),
             used: AtomicUsize::new(0),
-            version: AtomicU64::new(version),
-            root: AtomicU64::new(root),
+            newest: Apart(Newest { version: AtomicU64::new(version), root: AtomicU64::new(root) }),
         }
     }
 
     /// Shows a newer version. By one thread at a time: who has the log.
     pub(super) fn publish(&self, version: u64, root: u64) {
         // A reader that takes the new root under the old version only keeps more than it needs.
-        self.root.store(root, Ordering::Release);
-        self.version.store(version, Ordering::SeqCst);
+        self.newest.root.store(root, Ordering::Release);
+        self.newest.version.store(version, Ordering::SeqCst);
         in_one_order();
     }
 
     /// Begins to read the newest version: the place, for [`Readers::leave`], and the root. `hint` is where to look for a free place
     /// first. `None` if all are taken.
     pub(super) fn enter(&self, hint: usize) -> Option<(usize, u64)> {
-        let mut version = self.version.load(Ordering::Acquire);
+        let mut version = self.newest.version.load(Ordering::Acquire);
         let index = self.take_place(hint, version)?;
         let place = self.places.get(index)?;
         loop {
             in_one_order();
-            let newest = self.version.load(Ordering::SeqCst);
+            let newest = self.newest.version.load(Ordering::SeqCst);
             if newest == version {
-                return Some((index, self.root.load(Ordering::Acquire)));
+                return Some((index, self.newest.root.load(Ordering::Acquire)));
             }
-            place.0.store(newest, Ordering::SeqCst);
+            place.store(newest, Ordering::SeqCst);
             version = newest;
         }
     }
@@ -85,7 +88,7 @@ impl Readers {
     fn take_place(&self, hint: usize, version: u64) -> Option<usize> {
         let index = (0..READERS).map(|step| (hint + step) % READERS).find(|index| {
             self.places.get(*index).is_some_and(|place| {
-                place.0.compare_exchange(FREE, version, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+                place.compare_exchange(FREE, version, Ordering::SeqCst, Ordering::Relaxed).is_ok()
             })
         })?;
         // It only grows: most readers need not touch the line that all share.
@@ -97,25 +100,25 @@ impl Readers {
 
     /// The newest version.
     pub(super) fn newest(&self) -> u64 {
-        self.version.load(Ordering::Acquire)
+        self.newest.version.load(Ordering::Acquire)
     }
 
     /// Ends reading.
     pub(super) fn leave(&self, index: usize) {
         if let Some(place) = self.places.get(index) {
-            place.0.store(FREE, Ordering::Release);
+            place.store(FREE, Ordering::Release);
         }
     }
 
     /// The oldest version that is or may yet be read.
     pub(super) fn oldest(&self) -> u64 {
         in_one_order();
-        let newest = self.version.load(Ordering::SeqCst);
+        let newest = self.newest.version.load(Ordering::SeqCst);
         let used = self.used.load(Ordering::SeqCst);
         self.places
             .iter()
             .take(used)
-            .map(|place| place.0.load(Ordering::SeqCst))
+            .map(|place| place.load(Ordering::SeqCst))
             .filter(|version| *version != FREE)
             .fold(newest, u64::min)
     }
@@ -123,11 +126,7 @@ impl Readers {
     /// How many read.
     pub(super) fn count(&self) -> usize {
         let used = self.used.load(Ordering::SeqCst);
-        self.places
-            .iter()
-            .take(used)
-            .filter(|place| place.0.load(Ordering::Relaxed) != FREE)
-            .count()
+        self.places.iter().take(used).filter(|place| place.load(Ordering::Relaxed) != FREE).count()
     }
 }
 

@@ -91,7 +91,7 @@ impl Store {
             log_bytes: log.log.bytes(),
             shadow_bytes: space.shadow_bytes,
             snapshots: shared.readers.count() as u64,
-            commits: count(&counters.commits),
+            commits: log.commits,
             checkpoints: count(&counters.checkpoints),
             space_bytes_written: count(&counters.space_bytes_written),
             log_bytes_written: log_statistics.bytes_written,

@@ -1,5 +1,6 @@
 //! The store: readers beside one writer, each commit in the log, if there is one, before anybody sees it.
 
+use super::apart::Apart;
 use super::batch::{Batch, Change, FIRST, LAST, MIDDLE, WHOLE};
 use super::batch::{check_lengths, encode};
 use super::checkpoint;
@@ -43,22 +44,28 @@ pub(super) struct Shared {
     pub(super) memory: Arc<Memory>,
     pub(super) readers: Readers,
     pub(super) versions: Versions,
-    pub(super) log: Mutex<LogSide>,
-    pub(super) writer: Mutex<Writer>,
+    pub(super) log: Apart<Mutex<Apart<LogSide>>>,
+    /// Who waits polls the lock; what it guards lies on other lines.
+    pub(super) writer: Apart<Mutex<Apart<Writer>>>,
     /// What is not in the log yet: added to by who has the writer, taken by who has the log.
-    pub(super) queue: Mutex<Queue>,
+    pub(super) queue: Apart<Mutex<Queue>>,
     pub(super) signal: Mutex<Signal>,
     pub(super) signalled: Condvar,
+    pub(super) gathered: Apart<Gathered>,
+    /// For a checkpoint.
+    pub(super) wish: Apart<Wish>,
+    pub(super) counters: Counters,
+}
+
+/// How much has gathered since the last checkpoint: whether another is due is told by it.
+pub(super) struct Gathered {
     /// Where the log begins to matter, and where it ends.
     pub(super) log_from: AtomicU64,
     pub(super) log_to: AtomicU64,
-    /// Bytes of changes committed since the last checkpoint was begun.
-    pub(super) changed_bytes: AtomicU64,
     /// Memory of pages not written out.
     pub(super) shadow_bytes: AtomicU64,
-    /// For a checkpoint.
-    pub(super) wish: Wish,
-    pub(super) counters: Counters,
+    /// Where commits are not logged: bytes of changes committed since the last checkpoint was begun.
+    pub(super) changed_bytes: AtomicU64,
 }
 
 /// The log, and the last checkpoint.
@@ -70,6 +77,8 @@ pub(super) struct LogSide {
     pub(super) settled: u64,
     /// The last version that a sync of the log has confirmed.
     synced: u64,
+    /// Batches committed since the store was opened, logged or not.
+    pub(super) commits: u64,
     /// What is being brought there.
     taken: Queue,
 }
@@ -83,7 +92,15 @@ impl LogSide {
     }
 
     pub(super) fn new(log: Log, head_file: HeadFile, head: Head, settled: u64) -> LogSide {
-        LogSide { log, head_file, head, settled, synced: settled, taken: Queue::default() }
+        LogSide {
+            log,
+            head_file,
+            head,
+            settled,
+            synced: settled,
+            commits: 0,
+            taken: Queue::default(),
+        }
     }
 }
 
@@ -102,7 +119,6 @@ pub(super) struct Signal {
 /// Counted since the store was opened.
 #[derive(Default)]
 pub(super) struct Counters {
-    pub(super) commits: AtomicU64,
     pub(super) checkpoints: AtomicU64,
     pub(super) space_bytes_written: AtomicU64,
     pub(super) stalls: AtomicU64,
@@ -115,9 +131,9 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// How often a lock is tried for before its holder is waited for asleep, ...
-const TRIES: u32 = 100;
+const TRIES: u32 = 400;
 /// ... and pauses of the processor between.
-const PAUSES: u32 = 16;
+const PAUSES: u32 = 4;
 
 /// The same for what others hold for microseconds: to sleep and be woken takes tens of them, on a virtual machine more.
 fn lock_soon<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -129,6 +145,16 @@ fn lock_soon<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
         }
     }
     lock(mutex)
+}
+
+/// The writer, unless an error has stopped it.
+fn unless_stopped(
+    writer: MutexGuard<'_, Apart<Writer>>,
+) -> Result<MutexGuard<'_, Apart<Writer>>, Error> {
+    match &writer.stopped {
+        Some(reason) => Err(Error::Stopped { reason: reason.clone() }),
+        None => Ok(writer),
+    }
 }
 
 impl Store {
@@ -273,9 +299,8 @@ impl Store {
     ) -> Result<(), Error> {
         let hash = name.hash();
         self.wait_for_room()?;
-        self.find_ahead(name, &hash);
         let (version, bytes) = {
-            let mut writer = self.shared.writer()?;
+            let mut writer = self.writer_looking_ahead(name, &hash)?;
             let value = decide(&|| writer.value(name, &hash))?;
             let value = value.as_ref().map(V::as_ref);
             check_lengths(name, value)?;
@@ -288,15 +313,24 @@ impl Store {
         self.shared.settle(version, bytes)
     }
 
-    /// While another writes, finds what is to be changed: it is in the processor's cache then when it is found again under the
+    /// Locks the writer. While another writes, what is to be changed is found: it is in the processor's cache then when it is found again under the
     /// lock, where all writers would wait for memory one after the other.
-    fn find_ahead(&self, name: &Name<'_>, hash: &Hash) {
-        if let Err(TryLockError::WouldBlock) = self.shared.writer.try_lock()
-            && let Ok(snapshot) = self.snapshot()
-        {
-            // What is wrong with the store the writer will find as well.
-            std::hint::black_box(snapshot.find(name, hash).is_ok());
+    fn writer_looking_ahead(
+        &self,
+        name: &Name<'_>,
+        hash: &Hash,
+    ) -> Result<MutexGuard<'_, Apart<Writer>>, Error> {
+        match self.shared.writer.try_lock() {
+            Ok(writer) => return unless_stopped(writer),
+            Err(TryLockError::Poisoned(writer)) => return unless_stopped(writer.into_inner()),
+            Err(TryLockError::WouldBlock) => {
+                if let Ok(snapshot) = self.snapshot() {
+                    // What is wrong with the store the writer will find as well.
+                    std::hint::black_box(snapshot.find(name, hash).is_ok());
+                }
+            }
         }
+        self.shared.writer()
     }
 
     /// Makes the changes of a batch, all or none.
@@ -381,12 +415,8 @@ impl Drop for Store {
 
 impl Shared {
     /// The writer, unless an error has stopped it.
-    pub(super) fn writer(&self) -> Result<MutexGuard<'_, Writer>, Error> {
-        let writer = lock_soon(&self.writer);
-        match &writer.stopped {
-            Some(reason) => Err(Error::Stopped { reason: reason.clone() }),
-            None => Ok(writer),
-        }
+    pub(super) fn writer(&self) -> Result<MutexGuard<'_, Apart<Writer>>, Error> {
+        unless_stopped(lock_soon(&self.writer))
     }
 
     /// Applies a batch to the tree at work.
@@ -396,8 +426,16 @@ impl Shared {
             writer.space.release(oldest);
         }
         writer.apply(writer.version + 1, changes)?;
-        self.shadow_bytes.store(writer.space.shadow_bytes, Ordering::Relaxed);
+        self.tell_shadows(writer);
         Ok(())
+    }
+
+    /// Tells those without the lock how much memory the writer has, if it has changed: most batches leave it as it is.
+    pub(super) fn tell_shadows(&self, writer: &Writer) {
+        let told = &self.gathered.shadow_bytes;
+        if told.load(Ordering::Relaxed) != writer.space.shadow_bytes {
+            told.store(writer.space.shadow_bytes, Ordering::Relaxed);
+        }
     }
 
     /// Queues the batch just applied for the log, if commits are [logged](Options::log_commits); `put` appends its changes.
@@ -413,7 +451,9 @@ impl Shared {
 
     /// Brings `version`, which came of changes of so many bytes, into the log, with whatever else waits, and shows it to readers.
     fn settle(&self, version: u64, bytes: usize) -> Result<(), Error> {
-        self.changed_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        if !self.options.log_commits {
+            self.gathered.changed_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        }
         {
             let mut log = match self.options.durability {
                 Durability::Os => lock_soon(&self.log),
@@ -465,7 +505,7 @@ impl Shared {
     pub(super) fn show_proofs(&self, log: &mut LogSide, writer: &mut Writer) -> Result<(), Error> {
         if self.options.defers_digests() {
             writer.write_digests()?;
-            self.shadow_bytes.store(writer.space.shadow_bytes, Ordering::Relaxed);
+            self.tell_shadows(writer);
             self.flush(log, writer, Durability::Os)?;
         }
         Ok(())
@@ -500,9 +540,9 @@ impl Shared {
                 append(wal, batch.version, changes)?;
             }
             wal.commit(None, durability)?;
-            self.log_to.store(wal.end().0, Ordering::Relaxed);
+            self.gathered.log_to.store(wal.end().0, Ordering::Relaxed);
         }
-        self.counters.commits.fetch_add(taken.len() as u64, Ordering::Relaxed);
+        log.commits += taken.len() as u64;
         log.settled = version;
         if durability == Durability::Sync {
             log.synced = version;
@@ -527,19 +567,23 @@ impl Shared {
     }
 
     fn log_bytes(&self) -> u64 {
-        self.log_to.load(Ordering::Relaxed).saturating_sub(self.log_from.load(Ordering::Relaxed))
+        self.gathered
+            .log_to
+            .load(Ordering::Relaxed)
+            .saturating_sub(self.gathered.log_from.load(Ordering::Relaxed))
     }
 
     /// Whether no checkpoint is due.
     pub(super) fn is_short(&self) -> bool {
         self.log_bytes() < self.options.checkpoint_bytes
-            && self.shadow_bytes.load(Ordering::Relaxed) < self.options.write_buffer_bytes / 2
+            && self.gathered.shadow_bytes.load(Ordering::Relaxed)
+                < self.options.write_buffer_bytes / 2
     }
 
     fn has_room(&self) -> bool {
         let short = self.log_bytes() < LOG_STALL.saturating_mul(self.options.checkpoint_bytes);
         (short || !self.options.log_commits)
-            && self.shadow_bytes.load(Ordering::Relaxed) < self.options.write_buffer_bytes
+            && self.gathered.shadow_bytes.load(Ordering::Relaxed) < self.options.write_buffer_bytes
     }
 
     fn want_checkpoint(&self) {

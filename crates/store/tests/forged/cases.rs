@@ -1,8 +1,8 @@
 //! Forgeries that would bring a store down, one by one.
 
 use crate::image::{
-    DIGEST, HEAD_GENERATION, HEAD_ITEMS, HEAD_LEDGER, HEAD_LOG, HEAD_NUMBER, HEAD_ROOT,
-    HEAD_VERSION, Image, NODE, REGION, Slot, TO_BUCKET, TO_NODE, entry,
+    BUCKET, DIGEST, HEAD_GENERATION, HEAD_ITEMS, HEAD_LEDGER, HEAD_LOG, HEAD_NUMBER, HEAD_ROOT,
+    HEAD_VERSION, ITEM, Image, NODE, REGION, SLAB, Slot, TO_BUCKET, TO_NODE, entry,
 };
 use crate::random::{Model, Random, content};
 use crate::{grown, grown_with_log, options, usage};
@@ -161,6 +161,53 @@ fn what_two_entries_lead_to_is_not_given_back_twice() {
         usage::all(|| Store::open_on(Arc::new(image.disk()), options(false)), &mut Random(2));
     }
     assert!(told > 0);
+}
+
+/// Where the entries of a bucket or a node are.
+fn entries(image: &mut Image, slot: Slot) -> impl Iterator<Item = usize> + use<> {
+    let bytes = image.at(slot);
+    let (from, count) = if slot.usage == BUCKET {
+        (8, u16::from_le_bytes(bytes[4..6].try_into().unwrap()).into())
+    } else {
+        (32, u128::from_le_bytes(bytes[16..32].try_into().unwrap()).count_ones() as usize)
+    };
+    (0..count).map(move |rank| from + 8 * rank)
+}
+
+/// An entry that leads to the free slot which the item that takes its place is put into.
+#[test]
+fn what_was_just_written_is_not_taken_for_what_it_replaces() {
+    let image = grown_with_log(false, 0);
+    let mut told = Vec::new();
+    for (hash, value) in items(&image).into_iter() {
+        let disk = image.disk();
+        let (store, _) = Store::open_on(Arc::new(disk.clone()), options(false)).unwrap();
+        store.put(&hash, &value).unwrap();
+        store.checkpoint().unwrap();
+        drop(store);
+        let then = Image::of(&disk).slots_of(ITEM);
+        let now = image.slots_of(ITEM);
+        let only = |a: &[Slot], b: &[Slot]| {
+            a.iter().copied().find(|slot| slot.bytes < SLAB && !b.contains(slot))
+        };
+        let (Some(old), Some(new)) = (only(&now, &then), only(&then, &now)) else { continue };
+        let mut forged = image.clone();
+        for slot in [image.slots_of(BUCKET), image.slots_of(NODE)].concat() {
+            for at in entries(&mut forged, slot) {
+                let there = image.field(slot, at);
+                if there & ((1 << 40) - 1) == old.address {
+                    let wrong = there - old.address + new.address;
+                    forged.set(slot, at, &wrong.to_le_bytes());
+                    forged.seal(slot);
+                    let what = "an entry that leads to a free slot";
+                    let store = open(&forged, false).unwrap();
+                    expect_damage(store.put(&hash, &value), &file_of(new), what);
+                    told.push(slot.usage);
+                }
+            }
+        }
+    }
+    assert!(told.contains(&BUCKET) && told.contains(&NODE), "{told:?}");
 }
 
 #[test]

@@ -49,6 +49,21 @@ fn what_another_brought_to_the_log_unsynced_is_synced_before_it_is_acknowledged(
 }
 
 #[test]
+fn a_checkpoint_is_due_when_the_log_has_grown() {
+    let options = Options { checkpoint_bytes: 32 << 10, ..options() };
+    let (store, _) = Store::open_on(Arc::new(CrashDisk::new()), options).unwrap();
+    assert!(!store.checkpoint_is_due());
+    for key in 0..1000u32 {
+        apply(&store, &key.to_le_bytes());
+    }
+    assert!(!store.checkpoint_is_due(), "the log has nothing yet");
+    store.sync().unwrap();
+    assert!(store.checkpoint_is_due());
+    store.checkpoint().unwrap();
+    assert!(!store.checkpoint_is_due());
+}
+
+#[test]
 fn a_commit_that_was_lost_on_the_way_to_the_log_is_not_taken_for_synced() {
     let disk = CrashDisk::new();
     let (store, _) = Store::open_on(Arc::new(disk), options()).unwrap();
