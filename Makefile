@@ -49,14 +49,14 @@ studies-quick: ## Run every study of experiments/ in its quick form: to see that
 			|| exit 1; \
 	done
 
-bench-store: ## The store beside LMDB, redb, fjall and RocksDB (needs clang and cmake), resumable; ARGS="--items 10000000", "--help".
+bench-store: ## The store beside LMDB, redb, fjall and RocksDB (needs clang and cmake), resumable; ARGS="--items 10000000" (33 GiB of disk), "--help".
 	cd bench/store && $(CARGO) run $(LOCKED) --release --features all -- $(ARGS)
 
-bench-store-full: ## The store with 10^8 items: some 25 GiB of disk, about an hour, resumable; ARGS="--engines quorate,lmdb" for LMDB too.
+bench-store-full: ## The store with 10^8 items: some 25 GiB of disk, about an hour, resumable; ARGS="--engines quorate,lmdb" for LMDB too (65 GiB).
 	cd bench/store && $(CARGO) run $(LOCKED) --release --features heed -- \
 		--engines quorate --items 100000000 --seconds 60 --out target/results/full $(ARGS)
 
-bench-store-threshold: ## The store's threshold of sluggish splitting against time and footprint: a quarter of an hour, resumable.
+bench-store-threshold: ## The store's threshold of sluggish splitting against time and footprint: half an hour, resumable.
 	cd bench/store && $(CARGO) run $(LOCKED) --release -- threshold $(ARGS)
 
 bench-store-test: ## Format, lints and tests of the store's benchmark, which `make test` does not build (needs clang and cmake).

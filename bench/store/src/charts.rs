@@ -60,10 +60,15 @@ fn bars(
     for cell in results.cells().into_iter().filter(|cell| cell.mix == mix) {
         for (number, engine) in results.engines.iter().enumerate() {
             let Some(figures) = results.of(engine, Step::Cell(cell)) else { continue };
-            if let Some(value) = value(figures) {
-                let cell = cell.to_string();
-                let label = format!("{engine}, {}", cell.get(2..).unwrap_or_default());
-                bars.push(Bar { label, parts: vec![(number, value)], range: None });
+            if let Some(middle) = value(figures) {
+                let name = cell.to_string();
+                let label = format!("{engine}, {}", name.get(2..).unwrap_or_default());
+                let mut turns: Vec<f64> =
+                    results.turns(engine, Step::Cell(cell)).into_iter().filter_map(value).collect();
+                turns.sort_by(f64::total_cmp);
+                let ends = turns.first().copied().zip(turns.last().copied());
+                let range = ends.filter(|_| turns.len() > 1);
+                bars.push(Bar { label, parts: vec![(number, middle)], range });
             }
         }
     }

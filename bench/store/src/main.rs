@@ -24,6 +24,7 @@ const USAGE: &str =
   --engines a,b            of those below, the first beside the others
   --items n                1000000
   --seconds s              of each workload, 10; before it half as long of reads
+  --turns n                how often each engine meets each workload, by turns: 1; the median by operations/s is shown
   --threads 1,2   --spreads uniform,zipfian   --mixes ABCF
   --durable os|sync        how far a commit goes: os
   --batch n                changes to a commit: 1
@@ -71,7 +72,13 @@ fn matrix(arguments: Vec<String>) -> Result<(), Failure> {
     let begun = Instant::now();
     let mut plan = matrix::Plan {
         engines: Vec::new(),
-        settings: Settings { items: 1_000_000, seconds: 10.0, durable: Durable::Os, batch: 1 },
+        settings: Settings {
+            items: 1_000_000,
+            seconds: 10.0,
+            turns: 1,
+            durable: Durable::Os,
+            batch: 1,
+        },
         threads: vec![1, 2],
         spreads: vec![Spread::Uniform, Spread::Zipfian],
         mixes: "ABCF".into(),
@@ -88,6 +95,7 @@ fn matrix(arguments: Vec<String>) -> Result<(), Failure> {
             }
             "--items" => plan.settings.items = count(&value()?)?,
             "--seconds" => plan.settings.seconds = seconds(&value()?)?,
+            "--turns" => plan.settings.turns = usize::try_from(count(&value()?)?)?,
             "--threads" => plan.threads = counts(&value()?)?,
             "--spreads" => {
                 plan.spreads = value()?.split(',').map(spread).collect::<Result<_, _>>()?

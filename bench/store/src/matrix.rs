@@ -1,7 +1,7 @@
-//! Every engine at every workload, each in a process of its own, one after the other, and going on where a run was interrupted.
+//! Every engine at every workload by turns, each in a process of its own, and going on where a run was interrupted.
 
 use crate::engines::{self, Failure, Setup};
-use crate::process::{disk_bytes, free_bytes};
+use crate::process::{bring_to_memory, disk_bytes, free_bytes, machine_bytes};
 use crate::progress::{Progress, duration};
 use crate::report;
 use crate::rows::{Cell, Figures, Lines, Row, Settings, Step};
@@ -11,6 +11,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+/// Beside an engine's data: of which settings it is, once it is whole.
+const LOADED: &str = "loaded";
+/// The same, while it is not.
+const LOADING: &str = "loading";
 /// Kept free on the disk, in bytes.
 const SPARE_BYTES: u64 = 2 << 30;
 
@@ -31,18 +35,45 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// In the order in which they are measured: reads first, so that they meet what loading left.
-    fn steps(&self) -> Vec<Step> {
-        let mut steps = vec![Step::Load];
+    /// Workloads in the order in which they are measured: reads first, so that they meet what loading left.
+    fn cells(&self) -> Vec<Cell> {
+        let mut cells = Vec::new();
         for mix in ['C', 'B', 'F', 'A'].into_iter().filter(|mix| self.mixes.contains(*mix)) {
             for spread in &self.spreads {
                 for threads in &self.threads {
-                    steps.push(Step::Cell(Cell { mix, spread: *spread, threads: *threads }));
+                    cells.push(Cell { mix, spread: *spread, threads: *threads });
                 }
             }
         }
-        steps.push(Step::Recovery);
-        steps
+        cells
+    }
+
+    /// What is left to do, in order: all engines load; then they take turns at each workload, so that what changes about the machine meets all of
+    /// them; then each is killed. Who has anything left is loaded first, which is at once done if its data is there.
+    pub fn left(&self, rows: &[Row]) -> Vec<(String, Step)> {
+        let done = |engine: &str, step: Step| {
+            rows.iter().filter(|row| row.engine == engine && row.step == step).count()
+        };
+        let mut left = Vec::new();
+        for step in self.cells().into_iter().map(Step::Cell) {
+            for turn in 0..self.settings.turns {
+                let mut engines: Vec<&String> =
+                    self.engines.iter().filter(|engine| done(engine, step) <= turn).collect();
+                if turn % 2 == 1 {
+                    engines.reverse();
+                }
+                left.extend(engines.into_iter().map(|engine| (engine.clone(), step)));
+            }
+        }
+        let to_be_killed = self.engines.iter().filter(|one| done(one, Step::Recovery) == 0);
+        left.extend(to_be_killed.map(|engine| (engine.clone(), Step::Recovery)));
+        let loads: Vec<(String, Step)> = self
+            .engines
+            .iter()
+            .filter(|one| done(one, Step::Load) == 0 || left.iter().any(|(other, _)| other == *one))
+            .map(|engine| (engine.clone(), Step::Load))
+            .collect();
+        loads.into_iter().chain(left).collect()
     }
 }
 
@@ -50,57 +81,61 @@ impl Plan {
 /// A disk that is too small; engines that failed, after all others were measured.
 pub fn run(plan: &Plan) -> Result<(), Failure> {
     fs::create_dir_all(&plan.folder)?;
-    let mut lines: Lines<Row> = Lines::open(&plan.out.join("results.jsonl"), &plan.settings)?;
-    let left: Vec<(String, Vec<Step>)> = plan
-        .engines
-        .iter()
-        .map(|engine| (engine.clone(), left(plan, engine, &lines.rows)))
-        .filter(|(_, steps)| !steps.is_empty())
-        .collect();
-    for (engine, _) in &left {
-        check_room(plan, engine)?;
-    }
-    let mut progress = Progress::new(&plan.settings, &left);
-    let mut failures = Vec::new();
-    for (engine, steps) in &left {
-        let mut bench = Bench { plan, engine, lines: &mut lines, progress: &mut progress };
-        if let Err(error) = bench.run(steps) {
+    let lines: Lines<Row> = Lines::open(&plan.out.join("results.jsonl"), &plan.settings)?;
+    let left = plan.left(&lines.rows);
+    check_room(plan, &left)?;
+    let mut bench = Bench { plan, lines, progress: Progress::new(&plan.settings), warms: None };
+    bench.progress.begin_with(
+        left.iter()
+            .filter(|(engine, step)| *step != Step::Load || !bench.is_loaded(engine))
+            .cloned()
+            .collect(),
+    );
+    let mut failures: Vec<&String> = Vec::new();
+    for (engine, step) in &left {
+        if failures.contains(&engine) {
+            continue;
+        }
+        // What another engine left to the page cache is not written out in this one's time.
+        rustix::fs::sync();
+        if *step == Step::Load && bench.is_loaded(engine) {
+            continue;
+        }
+        if let Err(error) = bench.step(engine, *step) {
             eprintln!("{engine}: {error}");
-            failures.push(engine.clone());
-            progress.give_up(engine);
+            failures.push(engine);
+            bench.progress.give_up(engine);
         }
     }
-    report::write(&plan.settings, &plan.engines, &lines.rows, &plan.out)?;
+    bench.remove_what_is_done();
+    report::write(&plan.settings, &plan.engines, &bench.lines.rows, &plan.out)?;
     if failures.is_empty() {
-        Ok(())
-    } else {
-        Err(format!(
-            "{} failed; what was measured is kept, run again to go on",
-            failures.join(", ")
-        )
-        .into())
+        return Ok(());
     }
-}
-
-fn left(plan: &Plan, engine: &str, rows: &[Row]) -> Vec<Step> {
-    let done = |step: &Step| rows.iter().any(|row| row.engine == engine && row.step == *step);
-    plan.steps().into_iter().filter(|step| !done(step)).collect()
+    let failed: Vec<&str> = failures.into_iter().map(String::as_str).collect();
+    Err(format!("{} failed; what was measured is kept, run again to go on", failed.join(", "))
+        .into())
 }
 
 /// # Errors
-/// If the disk has not the room that the engine will take.
-fn check_room(plan: &Plan, engine: &str) -> Result<(), Failure> {
-    let data = plan.settings.items * (KEY_BYTES + VALUE_BYTES) as u64;
-    let need = (data as f64 * engines::disk_factor(engine)) as u64 + SPARE_BYTES;
-    let home = plan.folder.join(engine);
-    let there = if home.exists() { disk_bytes(&home)? } else { 0 };
+/// If the disk has not the room that the engines will take: all have their data at once.
+fn check_room(plan: &Plan, left: &[(String, Step)]) -> Result<(), Failure> {
+    let data = (plan.settings.items * (KEY_BYTES + VALUE_BYTES) as u64) as f64;
+    let (mut need, mut there, mut engines) = (SPARE_BYTES, 0, Vec::new());
+    for (engine, _) in left.iter().filter(|(_, step)| *step == Step::Load) {
+        need += (data * engines::disk_factor(engine)) as u64;
+        let home = plan.folder.join(engine);
+        there += if home.exists() { disk_bytes(&home)? } else { 0 };
+        engines.push(engine.as_str());
+    }
     let free = free_bytes(&plan.folder)? + there;
-    if free >= need {
+    if engines.is_empty() || free >= need {
         return Ok(());
     }
     let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
     Err(format!(
-        "{engine} with {} items needs up to {:.1} GiB of disk; {} has {:.1} GiB: take fewer --items, or another --folder",
+        "{} with {} items need up to {:.1} GiB of disk; {} has {:.1} GiB: take fewer --items, fewer --engines (one after the other, then all for the tables), or another --folder",
+        engines.join(", "),
         plan.settings.items,
         gib(need),
         plan.folder.display(),
@@ -109,63 +144,93 @@ fn check_room(plan: &Plan, engine: &str) -> Result<(), Failure> {
     .into())
 }
 
-/// One engine.
+/// A run under way.
 struct Bench<'a> {
     plan: &'a Plan,
-    engine: &'a str,
-    lines: &'a mut Lines<Row>,
-    progress: &'a mut Progress,
+    lines: Lines<Row>,
+    progress: Progress,
+    /// Whether the files of all engines together fit into the page cache: decided once, when all are loaded.
+    warms: Option<bool>,
 }
 
 impl Bench<'_> {
-    fn run(&mut self, steps: &[Step]) -> Result<(), Failure> {
-        self.load(steps.contains(&Step::Load))?;
-        for step in steps.iter().filter(|step| **step != Step::Load) {
-            let begun = Instant::now();
-            self.progress.begin(self.engine, step);
-            match step {
-                Step::Cell(cell) => {
-                    let lines = &mut *self.lines;
-                    self.plan
-                        .task(self.engine, Work::Measure(*cell))
-                        .run(&mut |row| lines.append(row))?;
-                }
-                Step::Recovery => self.recover()?,
-                Step::Begin | Step::Sample | Step::Load => continue,
-            }
-            self.progress.end(self.engine, step, begun.elapsed());
+    fn remove_what_is_done(&self) {
+        let left = self.plan.left(&self.lines.rows);
+        let done = |engine: &&String| left.iter().all(|(other, _)| other != *engine);
+        for engine in self.plan.engines.iter().filter(done).filter(|_| !self.plan.keep) {
+            remove(&self.plan.folder.join(engine)).unwrap_or_else(|error| eprintln!("{error}"));
         }
-        if !self.plan.keep {
-            fs::remove_dir_all(self.home())?;
+    }
+
+    fn step(&mut self, engine: &str, step: Step) -> Result<(), Failure> {
+        let begun = Instant::now();
+        self.progress.begin(engine, &step);
+        match step {
+            Step::Load => self.load(engine)?,
+            Step::Cell(cell) => self.measure(engine, cell)?,
+            Step::Recovery => self.recover(engine)?,
+            Step::Begin | Step::Sample => {}
         }
+        self.progress.end(engine, &step, begun.elapsed());
         Ok(())
     }
 
-    fn home(&self) -> PathBuf {
-        self.plan.folder.join(self.engine)
+    /// A turn that was interrupted is begun again, with the draws it had.
+    fn measure(&mut self, engine: &str, cell: Cell) -> Result<(), Failure> {
+        let warm = self.warm(engine)?;
+        let turn = self.count(engine, Step::Cell(cell));
+        self.plan.task(engine, Work::Measure(cell), turn).run(&mut |mut row| {
+            row.figures.warm = Some(warm);
+            self.lines.append(row)
+        })
     }
 
-    /// Loads, if that was not done or the data is gone.
-    fn load(&mut self, counts: bool) -> Result<(), Failure> {
-        let home = self.home();
-        let loaded = home.join("loaded");
-        let settings = serde_json::to_string(&self.plan.settings)?;
-        if !counts && fs::read_to_string(&loaded).is_ok_and(|text| text == settings) {
-            return Ok(());
+    /// Brings an engine's files into the page cache, if those of all fit; whether they do.
+    fn warm(&mut self, engine: &str) -> Result<bool, Failure> {
+        let folder = &self.plan.folder;
+        let fits = match self.warms {
+            Some(fits) => fits,
+            None => disk_bytes(folder)? <= machine_bytes() / 4 * 3,
+        };
+        self.warms = Some(fits);
+        if fits {
+            bring_to_memory(&folder.join(engine))?;
         }
-        let began = |row: &&Row| row.engine == self.engine && row.step == Step::Begin;
-        if loaded.exists() || !self.lines.rows.iter().any(|row| began(&row)) {
+        Ok(fits)
+    }
+
+    fn count(&self, engine: &str, step: Step) -> usize {
+        self.lines.rows.iter().filter(|row| row.engine == engine && row.step == step).count()
+    }
+
+    /// Whether the load was measured and its data is there.
+    fn is_loaded(&self, engine: &str) -> bool {
+        self.count(engine, Step::Load) > 0 && self.is_of_this_run(engine, LOADED)
+    }
+
+    /// Whether what stands beside an engine's data says that it is as in this run.
+    fn is_of_this_run(&self, engine: &str, name: &str) -> bool {
+        let text = fs::read_to_string(self.plan.folder.join(engine).join(name));
+        let there = text.ok().and_then(|text| serde_json::from_str::<Settings>(&text).ok());
+        let settings = &self.plan.settings;
+        there.is_some_and(|of| (of.items, of.durable) == (settings.items, settings.durable))
+    }
+
+    fn load(&mut self, engine: &str) -> Result<(), Failure> {
+        let home = self.plan.folder.join(engine);
+        let counts = self.count(engine, Step::Load) == 0;
+        // A load that was interrupted is gone on with.
+        if self.count(engine, Step::Begin) == 0 || !self.is_of_this_run(engine, LOADING) {
             remove(&home)?;
         }
         if !home.exists() && counts {
             let figures = Figures::default();
-            self.lines.append(Row { engine: self.engine.into(), step: Step::Begin, figures })?;
+            self.lines.append(Row { engine: engine.into(), step: Step::Begin, figures })?;
         }
         fs::create_dir_all(&home)?;
-        let begun = Instant::now();
-        self.progress.begin(self.engine, &Step::Load);
-        let (engine, lines, progress) = (self.engine, &mut *self.lines, &mut *self.progress);
-        self.plan.task(engine, Work::Load).run(&mut |mut row| {
+        fs::write(home.join(LOADING), serde_json::to_string(&self.plan.settings)?)?;
+        let (lines, progress) = (&mut self.lines, &mut self.progress);
+        self.plan.task(engine, Work::Load, 0).run(&mut |mut row| {
             if row.step == Step::Load {
                 row.figures = whole(engine, &lines.rows, row.figures);
             } else {
@@ -173,13 +238,12 @@ impl Bench<'_> {
             }
             if counts { lines.append(row) } else { Ok(()) }
         })?;
-        fs::write(&loaded, settings)?;
-        self.progress.end(self.engine, &Step::Load, begun.elapsed());
-        Ok(())
+        Ok(fs::rename(home.join(LOADING), home.join(LOADED))?)
     }
 
-    fn recover(&mut self) -> Result<(), Failure> {
-        let mut victim = self.plan.task(self.engine, Work::Victim).start()?;
+    fn recover(&mut self, engine: &str) -> Result<(), Failure> {
+        self.warm(engine)?;
+        let mut victim = self.plan.task(engine, Work::Victim, 0).start()?;
         let until = Instant::now() + Duration::from_secs_f64(self.plan.settings.seconds.max(3.0));
         while Instant::now() < until {
             if let Some(status) = victim.try_wait()? {
@@ -189,13 +253,12 @@ impl Bench<'_> {
         }
         victim.kill()?;
         victim.wait()?;
-        let lines = &mut *self.lines;
-        self.plan.task(self.engine, Work::Survivor).run(&mut |row| lines.append(row))
+        self.plan.task(engine, Work::Survivor, 0).run(&mut |row| self.lines.append(row))
     }
 }
 
 impl Plan {
-    fn task(&self, engine: &str, work: Work) -> Task {
+    fn task(&self, engine: &str, work: Work, turn: usize) -> Task {
         Task {
             engine: engine.into(),
             home: self.folder.join(engine),
@@ -203,6 +266,7 @@ impl Plan {
             items: self.settings.items,
             batch: self.settings.batch,
             seconds: self.settings.seconds,
+            turn,
             work,
         }
     }

@@ -1,8 +1,10 @@
 //! What the operating system says of this process and of the machine.
 
 use crate::engines::Failure;
+use rustix::fs::{SeekFrom, seek};
 use serde::{Deserialize, Serialize};
 use std::fs;
+use std::io::{self, Read};
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
@@ -125,6 +127,31 @@ pub fn disk_bytes(folder: &Path) -> Result<u64, Failure> {
             if metadata.is_dir() { disk_bytes(&entry.path())? } else { metadata.blocks() * 512 };
     }
     Ok(bytes)
+}
+
+/// The memory of the machine, in bytes.
+pub fn machine_bytes() -> u64 {
+    field("/proc/meminfo", "MemTotal:") << 10
+}
+
+/// Reads the files of a folder, so that they are in the page cache: what lay idle while others were measured may have left it.
+pub fn bring_to_memory(folder: &Path) -> Result<(), Failure> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            bring_to_memory(&path)?;
+        } else if path.is_file() {
+            let file = fs::File::open(&path)?;
+            // Maps are files with more holes than data.
+            let mut end = 0;
+            while let Ok(from) = seek(&file, SeekFrom::Data(end)) {
+                end = seek(&file, SeekFrom::Hole(from))?;
+                seek(&file, SeekFrom::Start(from))?;
+                io::copy(&mut (&file).take(end - from), &mut io::sink())?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// What may still be written to a folder's file system.

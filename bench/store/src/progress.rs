@@ -19,21 +19,21 @@ pub struct Progress {
 }
 
 impl Progress {
-    pub fn new(settings: &Settings, engines: &[(String, Vec<Step>)]) -> Progress {
-        let left: Vec<(String, Step)> = engines
-            .iter()
-            .flat_map(|(engine, steps)| steps.iter().map(|step| (engine.clone(), *step)))
-            .collect();
-        let progress = Progress {
+    pub fn new(settings: &Settings) -> Progress {
+        Progress {
             items: settings.items,
             seconds: settings.seconds,
-            steps: left.len(),
-            left,
+            steps: 0,
+            left: Vec::new(),
             loads: (0.0, 0.0),
             beyond: (0.0, 0.0),
-        };
-        eprintln!("{} steps, about {}", progress.steps, progress.rest(0));
-        progress
+        }
+    }
+
+    /// What there is to do.
+    pub fn begin_with(&mut self, left: Vec<(String, Step)>) {
+        (self.steps, self.left) = (left.len(), left);
+        eprintln!("{} steps, about {}", self.steps, self.rest(0));
     }
 
     pub fn begin(&self, engine: &str, step: &Step) {
@@ -57,7 +57,10 @@ impl Progress {
     }
 
     pub fn end(&mut self, engine: &str, step: &Step, took: Duration) {
-        self.left.retain(|(one, left)| one != engine || left != step);
+        let done = self.left.iter().position(|(one, left)| one == engine && left == step);
+        if let Some(done) = done {
+            self.left.remove(done);
+        }
         if *step != Step::Load {
             self.beyond.0 += 1.0;
             self.beyond.1 += took.as_secs_f64() - self.planned(step);

@@ -37,12 +37,18 @@ pub fn write(
 }
 
 impl Results<'_> {
+    /// Of several turns, the one whose operations/s are in the middle (of two, the slower).
     pub fn of(&self, engine: &str, step: Step) -> Option<&Figures> {
-        self.rows
-            .iter()
-            .rev()
-            .find(|row| row.engine == engine && row.step == step)
-            .map(|row| &row.figures)
+        let turns = self.turns(engine, step);
+        turns.get(turns.len().saturating_sub(1) / 2).copied()
+    }
+
+    /// All turns, the slowest first.
+    pub fn turns(&self, engine: &str, step: Step) -> Vec<&Figures> {
+        let rows = self.rows.iter().filter(|row| row.engine == engine && row.step == step);
+        let mut turns: Vec<&Figures> = rows.map(|row| &row.figures).collect();
+        turns.sort_by(|a, b| a.rate().total_cmp(&b.rate()));
+        turns
     }
 
     /// The workloads there are rows of, by name.
@@ -78,14 +84,19 @@ impl Results<'_> {
             Durable::Sync => "the disk has",
         };
         let mut text = format!(
-            "{} items of {KEY_BYTES} + {VALUE_BYTES} bytes; a commit is {} that {durable}; {} s each, after half as long of reads\n\n",
+            "{} items of {KEY_BYTES} + {VALUE_BYTES} bytes; a commit is {} that {durable}; {} s each, after half as long of reads{}\n\n",
             settings.items,
             if settings.batch == 1 {
                 "a change".into()
             } else {
                 format!("{} changes", settings.batch)
             },
-            settings.seconds
+            settings.seconds,
+            if settings.turns > 1 {
+                format!("; the middle of {} turns", settings.turns)
+            } else {
+                String::new()
+            }
         );
         let by_cell =
             |text: &mut String, title: &str, value: &dyn Fn(&Figures) -> Option<String>| {
@@ -94,6 +105,10 @@ impl Results<'_> {
         by_cell(&mut text, "operations/s (processor µs an operation)", &|figures| {
             Some(format!("{:.0} ({:.2})", figures.rate(), figures.processor_us()))
         });
+        self.missing(&mut text);
+        if settings.turns > 1 {
+            self.ranges(&mut text);
+        }
         by_cell(&mut text, "99th percentile, µs", &|figures| {
             Some(format!("{:.1}", figures.p99_us?))
         });
@@ -109,7 +124,51 @@ impl Results<'_> {
             self.rows.iter().map(|row| row.figures.passed.others_percent).fold(0.0, f64::max);
         let _ =
             writeln!(text, "Other processes had at most {most:.0} % of the processors in a step.");
+        let cells = || self.rows.iter().filter(|row| matches!(row.step, Step::Cell(_)));
+        let cold = cells().filter(|row| row.figures.warm == Some(false)).count();
+        if cold > 0 {
+            let _ = writeln!(
+                text,
+                "Before {cold} of {} workloads files were not read into the page cache first: those of all engines together would not fit.",
+                cells().count()
+            );
+        }
         text
+    }
+
+    /// What was not measured as often as was asked for.
+    fn missing(&self, text: &mut String) {
+        for cell in self.cells() {
+            for engine in &self.engines {
+                let turns = self.turns(engine, Step::Cell(cell)).len();
+                if (1..self.settings.turns).contains(&turns) {
+                    let _ = writeln!(
+                        text,
+                        "{engine}, {cell}: {turns} of {} turns\n",
+                        self.settings.turns
+                    );
+                }
+            }
+        }
+    }
+
+    /// From the slowest turn to the fastest.
+    fn ranges(&self, text: &mut String) {
+        let mut head = vec!["operations/s, slowest and fastest turn".to_owned()];
+        head.extend(self.engines.iter().map(ToString::to_string));
+        let of = |engine: &str, cell| {
+            let turns = self.turns(engine, Step::Cell(cell));
+            let (slowest, fastest) = turns.first().zip(turns.last()).filter(|_| turns.len() > 1)?;
+            Some(format!("{:.0} – {:.0}", slowest.rate(), fastest.rate()))
+        };
+        let line = |cell: Cell| {
+            let ranges = self.engines.iter().map(|engine| of(engine, cell).unwrap_or_default());
+            std::iter::once(cell.to_string()).chain(ranges).collect()
+        };
+        let body: Vec<Vec<String>> = self.cells().into_iter().map(line).collect();
+        if !body.is_empty() {
+            table(text, &head, &body);
+        }
     }
 
     fn by_cell(&self, text: &mut String, title: &str, value: &dyn Fn(&Figures) -> Option<String>) {
@@ -279,9 +338,17 @@ impl Results<'_> {
     fn csv(&self) -> String {
         let mut text = "engine,step,workload,spread,threads,items,operations,changes,seconds,operations_per_second,p50_us,p99_us,\
                         processor_us,written_bytes,written_per_changed,settle_seconds,disk_bytes,own_bytes,mapped_bytes,peak_bytes,\
-                        node_bytes,bucket_bytes,recovery_lost,others_percent,round_trip_ns\n"
+                        node_bytes,bucket_bytes,recovery_lost,others_percent,round_trip_ns,turn,warm\n"
             .to_owned();
-        for row in self.rows.iter().filter(|row| row.step != Step::Begin) {
+        for (number, row) in self.rows.iter().enumerate() {
+            if row.step == Step::Begin {
+                continue;
+            }
+            let same = |other: &&Row| (&other.engine, other.step) == (&row.engine, row.step);
+            let turn = match row.step {
+                Step::Cell(_) => self.rows[..number].iter().filter(same).count().to_string(),
+                _ => String::new(),
+            };
             let one = &row.figures;
             let step = match row.step {
                 Step::Cell(_) => "workload".to_owned(),
@@ -326,6 +393,8 @@ impl Results<'_> {
                 one.lost.map_or_else(String::new, |lost| lost.to_string()),
                 format!("{:.1}", one.passed.others_percent),
                 number(one.round_trip_ns),
+                turn,
+                one.warm.map_or_else(String::new, |warm| warm.to_string()),
             ];
             text.push_str(&fields.join(","));
             text.push('\n');

@@ -15,9 +15,16 @@ use std::path::{Path, PathBuf};
 pub struct Settings {
     pub items: u64,
     pub seconds: f64,
+    /// How often each engine meets each workload.
+    #[serde(default = "once")]
+    pub turns: usize,
     pub durable: Durable,
     /// Changes that are committed together.
     pub batch: usize,
+}
+
+fn once() -> usize {
+    1
 }
 
 /// What an engine is measured at.
@@ -85,6 +92,9 @@ pub struct Figures {
     pub disk_bytes: u64,
     /// Of this store: nodes and buckets.
     pub tree_bytes: Option<[u64; 2]>,
+    /// Of a workload: whether all its files were read before it began, to be in the page cache.
+    #[serde(default)]
+    pub warm: Option<bool>,
     /// Acknowledged commits of the last thousands that were not there after `kill -9`.
     pub lost: Option<u64>,
 }

@@ -33,6 +33,9 @@ pub struct Task {
     pub items: u64,
     pub batch: usize,
     pub seconds: f64,
+    /// How often this engine has met the workload before: each time other items are drawn, the same for all engines. Items that were written one behind the
+    /// other and are drawn so again lie side by side in some engines, and not in others.
+    pub turn: usize,
     pub work: Work,
 }
 
@@ -184,10 +187,10 @@ impl Task {
         let mix = *MIXES.iter().find(|mix| mix.name == cell.mix).ok_or("no such workload")?;
         let chooser = Chooser::new(self.items, cell.spread);
         let reads = Mix { name: 'w', reads_percent: 100, modify: false };
-        self.together(engine, reads, &chooser, cell.threads, self.seconds / 2.0)?;
+        self.together(engine, (reads, cell.threads), &chooser, self.seconds / 2.0)?;
         let before = round_trip_ns();
         let begun = Moment::now();
-        let counted = self.together(engine, mix, &chooser, cell.threads, self.seconds)?;
+        let counted = self.together(engine, (mix, cell.threads), &chooser, self.seconds)?;
         let mut passed = begun.passed();
         let round_trip_ns = before.zip(round_trip_ns()).map(|(a, b)| (a + b) / 2.0);
         let settling = Instant::now();
@@ -213,15 +216,19 @@ impl Task {
     fn together(
         &self,
         engine: &dyn Engine,
-        mix: Mix,
+        (mix, threads): (Mix, usize),
         chooser: &Chooser,
-        threads: usize,
         seconds: f64,
     ) -> Result<Counted, Failure> {
         let stop = &AtomicBool::new(false);
         let outcomes: Vec<Result<Counted, Failure>> = std::thread::scope(|scope| {
             let workers: Vec<_> = (0..threads as u64)
-                .map(|index| scope.spawn(move || self.operate(engine, mix, chooser, index, stop)))
+                .map(|index| {
+                    let name = u64::from(u32::from(mix.name));
+                    let parts = [name, chooser.spread as u64, threads as u64, self.turn as u64];
+                    let random = Random::of(&[&parts[..], &[index]].concat());
+                    scope.spawn(move || self.operate(engine, mix, chooser, random, stop))
+                })
                 .collect();
             let until = Instant::now() + Duration::from_secs_f64(seconds);
             while Instant::now() < until && workers.iter().all(|worker| !worker.is_finished()) {
@@ -248,11 +255,10 @@ impl Task {
         engine: &dyn Engine,
         mix: Mix,
         chooser: &Chooser,
-        index: u64,
+        mut random: Random,
         stop: &AtomicBool,
     ) -> Result<Counted, Failure> {
         let mut counted = Counted::new()?;
-        let mut random = Random(index * 7919 + u64::from(mix.name as u32));
         let mut puts: Vec<Put> = Vec::new();
         let mut found = [0; VALUE_BYTES];
         let mut read = |number: u64| -> Result<u64, Failure> {

@@ -1,8 +1,10 @@
 //! That every engine does what it is asked, and that a run is gone on from where it was.
 
 use crate::engines::{self, Durable, Failure, NAMES, Put, Setup};
+use crate::matrix::Plan;
 use crate::process::disk_bytes;
-use crate::rows::{Figures, Lines, Row, Settings, Step};
+use crate::report::Results;
+use crate::rows::{Cell, Figures, Lines, Row, Settings, Step};
 use crate::workload::{Chooser, Random, Spread, VALUE_BYTES, key, owner, stamp, value};
 use std::fs;
 use std::path::PathBuf;
@@ -85,7 +87,7 @@ fn zipfian_draws_are_items_and_few_of_them_are_most() {
 fn a_line_that_was_cut_off_is_measured_again() -> Result<(), Failure> {
     let folder = Folder::new("lines");
     let path = folder.0.join("results.jsonl");
-    let settings = Settings { items: 10, seconds: 1.0, durable: Durable::Os, batch: 1 };
+    let settings = Settings { items: 10, seconds: 1.0, turns: 1, durable: Durable::Os, batch: 1 };
     let row = |operations| Row {
         engine: "quorate".into(),
         step: Step::Sample,
@@ -105,4 +107,79 @@ fn a_line_that_was_cut_off_is_measured_again() -> Result<(), Failure> {
     let other = Settings { items: 11, ..settings };
     assert!(Lines::<Row>::open(&path, &other).is_err(), "rows of other settings are not mixed");
     Ok(())
+}
+
+/// Two engines, one workload, three turns.
+fn plan() -> Plan {
+    Plan {
+        engines: vec!["quorate".into(), "lmdb".into()],
+        settings: Settings { items: 10, seconds: 1.0, turns: 3, durable: Durable::Os, batch: 1 },
+        threads: vec![1],
+        spreads: vec![Spread::Uniform],
+        mixes: "A".into(),
+        folder: PathBuf::new(),
+        out: PathBuf::new(),
+        keep: false,
+    }
+}
+
+const CELL: Step = Step::Cell(Cell { mix: 'A', spread: Spread::Uniform, threads: 1 });
+
+fn row(engine: &str, step: Step, operations: u64) -> Row {
+    let mut figures = Figures { operations, ..Figures::default() };
+    figures.passed.seconds = 1.0;
+    Row { engine: engine.into(), step, figures }
+}
+
+#[test]
+fn engines_take_turns_and_a_run_is_gone_on_with_where_it_was() {
+    let (ours, lmdb) = ("quorate", "lmdb");
+    let told = |rows: &[Row]| plan().left(rows);
+    let named = |steps: &[(&str, Step)]| -> Vec<(String, Step)> {
+        steps.iter().map(|(engine, step)| ((*engine).to_owned(), *step)).collect()
+    };
+    let all = named(&[
+        (ours, Step::Load),
+        (lmdb, Step::Load),
+        (ours, CELL),
+        (lmdb, CELL),
+        (lmdb, CELL),
+        (ours, CELL),
+        (ours, CELL),
+        (lmdb, CELL),
+        (ours, Step::Recovery),
+        (lmdb, Step::Recovery),
+    ]);
+    assert_eq!(told(&[]), all);
+    let mut rows = vec![row(ours, Step::Load, 0), row(lmdb, Step::Load, 0)];
+    rows.extend([row(ours, CELL, 1), row(lmdb, CELL, 1), row(lmdb, CELL, 1)]);
+    rows.push(row(lmdb, Step::Recovery, 1));
+    // Loads come again, as who has anything left needs its data.
+    let rest = named(&[
+        (ours, Step::Load),
+        (lmdb, Step::Load),
+        (ours, CELL),
+        (ours, CELL),
+        (lmdb, CELL),
+        (ours, Step::Recovery),
+    ]);
+    assert_eq!(told(&rows), rest);
+    rows.extend([row(ours, CELL, 1), row(ours, CELL, 1), row(lmdb, CELL, 1)]);
+    rows.push(row(ours, Step::Recovery, 1));
+    assert_eq!(told(&rows), []);
+}
+
+#[test]
+fn of_several_turns_the_one_in_the_middle_is_shown() {
+    let rows: Vec<Row> = [5, 9, 1, 7].map(|operations| row("quorate", CELL, operations)).into();
+    let settings = plan().settings;
+    let middle = |rows: &[Row]| {
+        let results = Results { settings: &settings, engines: vec!["quorate"], rows };
+        results.of("quorate", CELL).map(|figures| figures.operations)
+    };
+    assert_eq!(middle(&[]), None);
+    assert_eq!(middle(&rows[..1]), Some(5));
+    assert_eq!(middle(&rows[..2]), Some(5), "of two, the slower");
+    assert_eq!(middle(&rows[..3]), Some(5));
+    assert_eq!(middle(&rows), Some(5));
 }

@@ -104,7 +104,8 @@ impl Plan {
         for work in [Work::Load, cell('C'), cell('A')] {
             let setup = Setup { durable: Durable::Os, bucket_items: Some(one.bucket_items) };
             let (engine, home, items) = (OURS.to_owned(), home.clone(), one.items);
-            let task = Task { engine, home, setup, items, batch: 1, seconds: self.seconds, work };
+            let (seconds, turn) = (self.seconds, one.turn as usize);
+            let task = Task { engine, home, setup, items, batch: 1, seconds, turn, work };
             task.run(&mut |Row { step, figures, .. }| {
                 one.others_percent = one.others_percent.max(figures.passed.others_percent);
                 match step {

@@ -21,6 +21,11 @@ impl Random {
         Random(seed.wrapping_add(GOLDEN.wrapping_mul(draws)))
     }
 
+    /// Another sequence for each of what is told apart by these numbers.
+    pub fn of(parts: &[u64]) -> Random {
+        Random(parts.iter().fold(0, |seed, part| scramble(seed ^ part).wrapping_add(GOLDEN)))
+    }
+
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(GOLDEN);
         scramble(self.0)
@@ -106,7 +111,7 @@ pub enum Spread {
 #[derive(Clone)]
 pub struct Chooser {
     items: u64,
-    spread: Spread,
+    pub spread: Spread,
     zeta: f64,
     eta: f64,
     alpha: f64,
