@@ -43,6 +43,7 @@ mod hash;
 mod head;
 mod item;
 mod ledger;
+mod log_side;
 mod memory;
 mod node;
 mod open;

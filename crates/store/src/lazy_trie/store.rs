@@ -1,13 +1,12 @@
 //! The store: readers beside one writer, each commit in the log, if there is one, before anybody sees it.
 
 use super::apart::Apart;
-use super::batch::{Batch, Change, FIRST, LAST, MIDDLE, WHOLE};
-use super::batch::{check_lengths, encode};
+use super::batch::{Batch, Change, check_lengths, encode};
 use super::checkpoint;
 use super::error::Error;
 use super::hash::Hash;
-use super::head::{Head, HeadFile};
 use super::item::Name;
+use super::log_side::{LogSide, append};
 use super::memory::Memory;
 use super::options::{Options, WriteOut};
 use super::queue::Queue;
@@ -18,7 +17,7 @@ use super::wish::Wish;
 use super::writer::{Hashed, Writer, hashed};
 use crate::lock::FolderLock;
 use crate::merkle::Digest;
-use crate::wal::{Durability, Log};
+use crate::wal::Durability;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
@@ -66,42 +65,6 @@ pub(super) struct Gathered {
     pub(super) shadow_bytes: AtomicU64,
     /// Where commits are not logged: bytes of changes committed since the last checkpoint was begun.
     pub(super) changed_bytes: AtomicU64,
-}
-
-/// The log, and the last checkpoint.
-pub(super) struct LogSide {
-    pub(super) log: Log,
-    pub(super) head_file: HeadFile,
-    pub(super) head: Head,
-    /// The last version in the log.
-    pub(super) settled: u64,
-    /// The last version that a sync of the log has confirmed.
-    synced: u64,
-    /// Batches committed since the store was opened, logged or not.
-    pub(super) commits: u64,
-    /// What is being brought there.
-    taken: Queue,
-}
-
-impl LogSide {
-    /// Confirms all that the log has.
-    pub(super) fn sync(&mut self) -> Result<(), Error> {
-        self.log.commit(None, Durability::Sync)?;
-        self.synced = self.settled;
-        Ok(())
-    }
-
-    pub(super) fn new(log: Log, head_file: HeadFile, head: Head, settled: u64) -> LogSide {
-        LogSide {
-            log,
-            head_file,
-            head,
-            settled,
-            synced: settled,
-            commits: 0,
-            taken: Queue::default(),
-        }
-    }
 }
 
 /// What the checkpointing thread and those who wait for it tell each other.
@@ -592,25 +555,6 @@ impl Shared {
             self.signalled.notify_all();
         }
     }
-}
-
-/// Appends a batch, in as many records as it needs.
-fn append(log: &mut Log, version: u64, changes: &[u8]) -> Result<(), Error> {
-    let version = version.to_le_bytes();
-    let limit = usize::try_from(log.record_limit()).unwrap_or(usize::MAX).max(16);
-    if version.len() + changes.len() <= limit {
-        log.append(WHOLE, &[&version, changes])?;
-        return Ok(());
-    }
-    let (first, mut rest) = changes.split_at(changes.len().min(limit - version.len()));
-    log.append(FIRST, &[&version, first])?;
-    while rest.len() > limit {
-        let (middle, behind) = rest.split_at(rest.len().min(limit));
-        log.append(MIDDLE, &[middle])?;
-        rest = behind;
-    }
-    log.append(LAST, &[rest])?;
-    Ok(())
 }
 
 #[cfg(test)]
