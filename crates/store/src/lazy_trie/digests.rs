@@ -4,7 +4,8 @@
 //! without a proof reads none of them. The root parts the keys by their first four bits; below it blocks divide and unite as those of a B-tree do; where they do depends on history, digests do not. They are
 //! copied like nodes of the trie are, each once per batch, or once for many ([`Proofs`](super::Proofs)):
 //! - [`block`]: a block in the space;
-//! - [`forest`]: the root, and the subtrees below it, which threads change side by side;
+//! - [`forest`]: the root, and the subtrees below it;
+//! - [`share`]: subtrees changed by several threads, side by side and beside the one that changes the lazy-trie;
 //! - [`thaw`]: the blocks that a batch meets, in memory, and finding the way in them;
 //! - [`meet`]: the ways down to leaves that are there, and leaves replaced; [`edit`]: leaves put and removed;
 //! - [`refresh`]: joins hashed, equal bits together, and blocks written;
@@ -19,11 +20,13 @@ mod meet;
 pub(super) mod prove;
 mod refresh;
 mod row;
+mod share;
 mod thaw;
 pub(super) mod verify;
 
 pub(super) use block::Block;
 pub(super) use forest::{Forest, ROOT_BYTES};
+pub(super) use share::Broken;
 
 use super::entry::Entry;
 use super::hash::Hash;
@@ -36,10 +39,16 @@ pub(super) const MOST: usize = 16;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LeafChange {
     pub(super) hash: Hash,
-    /// Whether there was one before.
-    pub(super) existed: bool,
+    /// The item there was before.
+    pub(super) old: Option<Entry>,
     /// The item there is now, and the digest of its leaf.
     pub(super) leaf: Option<(Entry, Digest)>,
+}
+
+impl LeafChange {
+    pub(super) fn hash(&self) -> &Hash {
+        &self.hash
+    }
 }
 
 /// What a root says beside its digest.

@@ -41,6 +41,11 @@ impl Hash {
         Hash(*blake3::hash(key).as_bytes())
     }
 
+    /// Its first bytes, in whose order hashes mostly are.
+    pub(super) fn begins(&self) -> u64 {
+        self.0.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes))
+    }
+
     /// Digit `index` from the front; digits in order are the bytes in order.
     pub(super) fn digit(&self, index: usize) -> u8 {
         let bit = index * DIGIT_BITS;

@@ -132,6 +132,15 @@ impl Space {
         unsafe { self.memory.view() }
     }
 
+    /// Reads beside a batch at work: `work` has the space, and a view for other threads. What they may read is what earlier batches wrote, and
+    /// what `work` has filled and told them of.
+    #[allow(unsafe_code)]
+    pub(super) fn beside<T>(&mut self, work: impl FnOnce(&mut Space, View<'_>) -> T) -> T {
+        let memory = Arc::clone(&self.memory);
+        // SAFETY: what a batch frees is not taken again before it ends, and shadows are let go of later still.
+        work(self, unsafe { memory.view() })
+    }
+
     fn pool(&mut self, usage: SlotUse, class: u8) -> &mut Pool {
         let index = usage as usize * self.classes.count() + usize::from(class);
         &mut self.pools[index]

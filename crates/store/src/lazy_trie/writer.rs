@@ -2,7 +2,7 @@
 
 use super::ahead::{ITEM_HEAD_BYTES, TOGETHER, look_ahead};
 use super::batch::{Change, NoChange};
-use super::digests::{self, Block, Crown, Forest, LeafChange};
+use super::digests::{self, Block, Broken, Crown, Forest, LeafChange};
 use super::edit::{Edit, Lengths};
 use super::entry::Entry;
 use super::error::Error;
@@ -64,6 +64,88 @@ impl<'a> Hashed<'a> {
     }
 }
 
+/// A change, and the beginning of its hash, by which most are told apart.
+struct Placed<'c> {
+    begins: u64,
+    change: &'c Hashed<'c>,
+}
+
+impl Placed<'_> {
+    fn hash(&self) -> &Hash {
+        &self.change.hash
+    }
+}
+
+/// Changes in the order of their hashes; those of one item as they were.
+fn in_order<'c>(changes: &'c [Hashed<'_>]) -> Vec<Placed<'c>> {
+    let mut order: Vec<_> =
+        changes.iter().map(|change| Placed { begins: change.hash.begins(), change }).collect();
+    order.sort_by(|a, b| a.begins.cmp(&b.begins).then_with(|| a.hash().cmp(b.hash())));
+    order
+}
+
+/// The lazy-trie while a batch changes it.
+struct Trie {
+    root: Entry,
+    totals: Totals,
+    /// Of the nodes that are made.
+    version: u64,
+    bucket_items: usize,
+}
+
+impl Trie {
+    /// Makes changes, [`TOGETHER`] at most; what they are to leaves.
+    fn change<'c, 'h: 'c>(
+        &mut self,
+        space: &mut Space,
+        scratch: &mut Vec<u8>,
+        changes: impl ExactSizeIterator<Item = &'c Hashed<'h>> + Clone,
+        mut leaves: impl FnMut(LeafChange),
+    ) -> Result<(), Error> {
+        if changes.len() > 1 {
+            let ahead = changes.clone().map(|change| change.hash);
+            look_ahead(space.view(), self.root, ahead, ITEM_HEAD_BYTES);
+        }
+        let mut edit =
+            Edit { space, version: self.version, bucket_items: self.bucket_items, scratch };
+        for Hashed { hash, change, leaf } in changes {
+            let name = change.name;
+            let (root, met) = match change.value {
+                Some(value) => edit.put(self.root, &name, hash, value)?,
+                None => edit.remove(self.root, &name, hash)?,
+            };
+            self.root = root;
+            if !hash.is_aside() {
+                let leaf = met.new.map(|item| (item, *leaf));
+                leaves(LeafChange { hash: *hash, old: met.old.map(|old| old.item), leaf });
+            }
+            let old = met.old.map(|old| old.lengths);
+            let new = change.value.map(|value| (name.bytes().len(), value.len()));
+            self.totals = self.totals.changed(old, new).ok_or_else(|| Error::Damaged {
+                file: HEAD_NAME.to_string(),
+                offset: 0,
+                what: "fewer items, or bytes of them, are counted than there are, or more than can be",
+            })?;
+        }
+        Ok(())
+    }
+
+    /// The same with however many, for those who want the leaves.
+    fn change_placed(
+        &mut self,
+        space: &mut Space,
+        scratch: &mut Vec<u8>,
+        changes: &[Placed<'_>],
+        leaves: &mut Vec<LeafChange>,
+    ) -> Result<(), Error> {
+        for together in changes.chunks(TOGETHER) {
+            let changes = together.iter().map(|placed| placed.change);
+            self.change(space, scratch, changes, |leaf| leaves.push(leaf))?;
+        }
+        Ok(())
+    }
+}
+
 /// The tree at work.
 pub(super) struct Writer {
     pub(super) space: Space,
@@ -75,7 +157,7 @@ pub(super) struct Writer {
     pub(super) hashing: Option<ValueDigest>,
     /// The root of the digest tree, of an authenticated store.
     digests: Entry,
-    /// Changes that the digest tree does not have yet.
+    /// Changes that were replayed and that the digest tree does not have yet.
     stale: Vec<LeafChange>,
     forest: Forest,
     /// Changed blocks of digests wait among the thawed ones, ...
@@ -135,55 +217,92 @@ impl Writer {
     /// # Errors
     /// [`Error::LimitReached`], [`Error::Io`], [`Error::Damaged`]: the tree is then as before.
     pub(super) fn apply(&mut self, version: u64, changes: &[Hashed<'_>]) -> Result<(), Error> {
-        if self.defers {
-            return self.apply_deferred(version, changes);
-        }
-        let applied = self.try_apply(version, changes).and_then(|(root, totals)| {
-            Ok((root, totals, self.refreshed(Crown { tree: root.0, version })?))
-        });
+        let applied = match self.hashing {
+            None => self.apply_plain(version, changes),
+            Some(hashing) if self.defers => self.apply_deferred(version, changes, hashing),
+            Some(_) => self.apply_with_digests(version, changes),
+        };
         match applied {
-            Ok((root, totals, digests)) => {
+            Ok((trie, digests)) => {
                 self.space.keep_batch(version);
-                (self.root, self.totals, self.digests) = (root, totals, digests);
+                (self.root, self.totals, self.digests) = (trie.root, trie.totals, digests);
                 self.version = version;
                 Ok(())
             }
             Err(error) => {
                 self.space.drop_batch();
-                self.stale.clear();
                 Err(error)
             }
         }
     }
 
+    /// The lazy-trie, to be changed.
+    fn trie(&self, version: u64) -> Trie {
+        Trie { root: self.root, totals: self.totals, version, bucket_items: self.bucket_items }
+    }
+
+    fn apply_plain(
+        &mut self,
+        version: u64,
+        changes: &[Hashed<'_>],
+    ) -> Result<(Trie, Entry), Error> {
+        let mut trie = self.trie(version);
+        for together in changes.chunks(TOGETHER) {
+            trie.change(&mut self.space, &mut self.scratch, together.iter(), |_| {})?;
+        }
+        Ok((trie, Entry::EMPTY))
+    }
+
+    /// With the blocks of digests.
+    fn apply_with_digests(
+        &mut self,
+        version: u64,
+        changes: &[Hashed<'_>],
+    ) -> Result<(Trie, Entry), Error> {
+        let order = in_order(changes);
+        let mut trie = self.trie(version);
+        let Writer { space, forest, scratch, .. } = self;
+        forest.update(space, self.digests, (&order, Placed::hash), |space, some, leaves| {
+            trie.change_placed(space, scratch, some, leaves)
+        })?;
+        let digests = forest.end_update(space, Crown { tree: trie.root.0, version })?;
+        Ok((trie, digests))
+    }
+
     /// The same where changed blocks of digests wait in memory.
-    fn apply_deferred(&mut self, version: u64, changes: &[Hashed<'_>]) -> Result<(), Error> {
+    fn apply_deferred(
+        &mut self,
+        version: u64,
+        changes: &[Hashed<'_>],
+        hashing: ValueDigest,
+    ) -> Result<(Trie, Entry), Error> {
         if self.forest.is_full() {
             self.write_digests()?;
             self.forest.forget();
         }
-        // What there may be no room for comes first: what was changed among the thawed is not changed back.
-        let taken = self.space.take(SlotUse::Digest, digests::ROOT_BYTES);
-        let applied = taken.and_then(|slot| Ok((slot, self.try_apply(version, changes)?)));
-        let (slot, (root, totals)) = match applied {
-            Ok(applied) => applied,
-            Err(error) => {
-                self.space.drop_batch();
-                self.stale.clear();
-                return Err(error);
-            }
+        let order = in_order(changes);
+        let mut trie = self.trie(version);
+        let Writer { space, forest, scratch, .. } = self;
+        let slot = space.take(SlotUse::Digest, digests::ROOT_BYTES)?;
+        let edit = |space: &mut Space, some: &[Placed<'_>], leaves: &mut Vec<LeafChange>| {
+            trie.change_placed(space, scratch, some, leaves)
         };
-        let crown = Crown { tree: root.0, version };
-        let at = (self.digests, slot);
-        match self.forest.update_thawed(&mut self.space, at, crown, &mut self.stale) {
+        let updated = forest.update_thawed(space, self.digests, (&order, Placed::hash), edit);
+        let updated = match updated {
+            // For want of room, perhaps: the store goes on as it was.
+            Err(Broken::Edit(error)) => match forest.undo(space.view(), hashing) {
+                Ok(()) => return Err(error),
+                Err(error) => Err(error),
+            },
+            Err(Broken::Subtrees(error)) => Err(error),
+            Ok(()) => forest.end_update_thawed(space, slot, Crown { tree: trie.root.0, version }),
+        };
+        match updated {
             Ok(digests) => {
-                self.space.keep_batch(version);
-                (self.root, self.totals, self.digests) = (root, totals, digests);
-                (self.version, self.unwritten) = (version, true);
-                Ok(())
+                self.unwritten = true;
+                Ok((trie, digests))
             }
             Err(error) => {
-                self.space.drop_batch();
                 self.stopped = Some(error.to_string());
                 Err(error)
             }
@@ -214,14 +333,6 @@ impl Writer {
         }
     }
 
-    /// The digest tree with all that is stale.
-    fn refreshed(&mut self, crown: Crown) -> Result<Entry, Error> {
-        if self.hashing.is_none() {
-            return Ok(Entry::EMPTY);
-        }
-        self.forest.update(&mut self.space, self.digests, crown, &mut self.stale)
-    }
-
     /// Makes the changes of a batch that the log has, before anybody reads. Nodes of all such batches are of `node_version`, so that they are
     /// changed in place; digests of many batches are computed together, for which what they freed must wait.
     ///
@@ -233,8 +344,17 @@ impl Writer {
         version: u64,
         changes: &[Hashed<'_>],
     ) -> Result<(), Error> {
-        (self.root, self.totals) = self.try_apply(node_version, changes)?;
+        let mut trie = self.trie(node_version);
+        let authenticated = self.hashing.is_some();
+        for together in changes.chunks(TOGETHER) {
+            trie.change(&mut self.space, &mut self.scratch, together.iter(), |leaf| {
+                if authenticated {
+                    self.stale.push(leaf);
+                }
+            })?;
+        }
         self.space.keep_batch(node_version);
+        (self.root, self.totals) = (trie.root, trie.totals);
         self.version = version;
         if self.hashing.is_none() {
             self.space.release(u64::MAX);
@@ -250,9 +370,18 @@ impl Writer {
     /// As [`Writer::apply`]; then it is of no more use.
     pub(super) fn end_replay(&mut self) -> Result<(), Error> {
         if self.hashing.is_some() && self.digests_are_behind()? {
-            let version = self.version;
-            self.digests = self.refreshed(Crown { tree: self.root.0, version })?;
-            self.space.keep_batch(version);
+            // Stable, as all changes of an item count.
+            self.stale.sort_by_key(|change| change.hash);
+            let Writer { space, forest, stale, version, .. } = self;
+            let changes = (&**stale, LeafChange::hash);
+            forest.update(space, self.digests, changes, |_, some, leaves| {
+                leaves.extend_from_slice(some);
+                Ok(())
+            })?;
+            self.digests =
+                forest.end_update(space, Crown { tree: self.root.0, version: *version })?;
+            space.keep_batch(*version);
+            stale.clear();
             self.space.release(u64::MAX);
         }
         Ok(())
@@ -260,43 +389,6 @@ impl Writer {
 
     fn digests_are_behind(&self) -> Result<bool, Error> {
         Ok(Block::read(self.space.view(), self.digests)?.crown.version != self.version)
-    }
-
-    fn try_apply(
-        &mut self,
-        version: u64,
-        changes: &[Hashed<'_>],
-    ) -> Result<(Entry, Totals), Error> {
-        let (mut root, mut totals) = (self.root, self.totals);
-        let mut edit = Edit {
-            space: &mut self.space,
-            version,
-            bucket_items: self.bucket_items,
-            scratch: &mut self.scratch,
-        };
-        for (at, Hashed { hash, change, leaf }) in changes.iter().enumerate() {
-            if at % TOGETHER == 0 && changes.len() > 1 {
-                let ahead = changes.iter().skip(at).take(TOGETHER).map(|change| change.hash);
-                look_ahead(edit.space.view(), root, ahead, ITEM_HEAD_BYTES);
-            }
-            let name = change.name;
-            let (changed, met) = match change.value {
-                Some(value) => edit.put(root, &name, hash, value)?,
-                None => edit.remove(root, &name, hash)?,
-            };
-            root = changed;
-            if self.hashing.is_some() && !hash.is_aside() {
-                let leaf = met.new.map(|item| (item, *leaf));
-                self.stale.push(LeafChange { hash: *hash, existed: met.old.is_some(), leaf });
-            }
-            let new = change.value.map(|value| (name.bytes().len(), value.len()));
-            totals = totals.changed(met.old, new).ok_or_else(|| Error::Damaged {
-                file: HEAD_NAME.to_string(),
-                offset: 0,
-                what: "fewer items, or bytes of them, are counted than there are, or more than can be",
-            })?;
-        }
-        Ok((root, totals))
     }
 
     /// The value of an item in the tree at work.

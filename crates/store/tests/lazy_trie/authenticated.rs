@@ -425,6 +425,65 @@ fn a_batch_that_finds_no_room_leaves_the_root_as_it_was() {
     assert_holds(&store, &model);
 }
 
+/// A batch that is large enough for several threads: items come, change and go, some twice. What the model is with it.
+fn large_batch(model: &Model, random: &mut Random, marker: u32) -> (Batch, Model) {
+    let (mut batch, mut after) = (Batch::new(), model.clone());
+    batch.put(b"marker", &marker.to_le_bytes()).unwrap();
+    after.insert(Hash::of(b"marker"), marker.to_le_bytes().to_vec());
+    for _ in 0..400 {
+        let key = random.below(3000).to_le_bytes();
+        if random.below(3) == 0 {
+            batch.delete(&key).unwrap();
+            after.remove(&Hash::of(&key));
+        } else {
+            let value = vec![random.below(256) as u8; random.below(300) as usize];
+            batch.put(&key, &value).unwrap();
+            after.insert(Hash::of(&key), value);
+        }
+    }
+    (batch, after)
+}
+
+#[test]
+fn a_batch_that_several_threads_make_finds_no_room_and_leaves_the_root_as_it_was() {
+    for (seed, proofs) in
+        [Proofs::EachCommit, Proofs::WhenAsked].into_iter().cycle().take(8).enumerate()
+    {
+        let disk = MemoryDisk::new();
+        let roomy = Options {
+            proofs,
+            hashing_threads: 1 + seed.div_ceil(2),
+            checkpoint_bytes: 1 << 20,
+            limit_bytes: 4 << 20,
+            ..options()
+        };
+        let (mut model, mut random) = (Model::new(), Random(900 + seed as u64));
+        let (mut made, mut refused) = (0, 0);
+        for (opening, limit_bytes) in [448 << 10, 640 << 10, 4 << 20].into_iter().enumerate() {
+            let store = open(&disk, Options { limit_bytes, ..roomy.clone() });
+            for number in 0..40 {
+                let marker = opening as u32 * 100 + number;
+                let (batch, after) = large_batch(&model, &mut random, marker);
+                match store.write(&batch) {
+                    Ok(()) => {}
+                    Err(Error::LimitReached { .. }) => refused += 1,
+                    Err(error) => panic!("{error}"),
+                }
+                // It may be a checkpoint behind the batch that found no room.
+                if store.get(b"marker").unwrap() == Some(marker.to_le_bytes().to_vec()) {
+                    (model, made) = (after, made + 1);
+                }
+                assert_root(&store, &model, "after a batch");
+            }
+            // To write what waits takes room, too.
+            if opening == 2 {
+                assert_holds(&store, &model);
+            }
+        }
+        assert!(refused > 10 && made > 40, "{refused} refused, {made} made");
+    }
+}
+
 #[test]
 fn what_best_effort_recovery_takes_has_its_root() {
     let disk = MemoryDisk::new();

@@ -20,7 +20,7 @@ impl Thawed {
     pub(super) fn change(&mut self, view: View<'_>, changes: &[LeafChange]) -> Result<(), Error> {
         self.replace(view, changes)?;
         for change in changes {
-            match (change.existed, change.leaf) {
+            match (change.old.is_some(), change.leaf) {
                 (true, Some(_)) | (false, None) => {}
                 (false, Some(leaf)) => {
                     self.reshaped = true;

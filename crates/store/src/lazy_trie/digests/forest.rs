@@ -1,61 +1,74 @@
 //! The digest tree while batches change it: subtrees of the keys that begin with the same four bits, each thawed by itself, so that threads can
-//! share the work.
+//! [share](super::share) the work.
 
 use super::super::entry::{Address, Entry, Kind};
 use super::super::error::Error;
+use super::super::hash::Hash;
+use super::super::item;
 use super::super::memory::View;
 use super::super::slab::SlotUse;
 use super::super::space::Space;
 use super::block::{Block, bytes_of, head};
+use super::share::{Broken, share};
 use super::thaw::{THAW_BYTES, Thawed};
 use super::{Crown, LeafChange, MOST, refresh};
-use crate::merkle::Digest;
-use std::sync::{Mutex, PoisonError};
+use crate::merkle::{Digest, ValueDigest, leaf};
 
 /// Keys of a subtree have so many bits in common, ...
 const SHARED_BITS: u8 = 4;
 /// ... and the root has a place for each.
-const SUBTREES: usize = 1 << SHARED_BITS;
+pub(super) const SUBTREES: usize = 1 << SHARED_BITS;
 const _: () = assert!(SUBTREES == MOST);
 /// So many changes of a subtree are hashed together: what they meet stays in the processor's cache.
 const CHANGES_AT_ONCE: usize = 256;
 /// Where what is thawed is written and forgotten, it is so after this many changes of each subtree.
 const CHANGES_IN_ROUND: usize = 128;
-/// Fewer changes than this are not worth a thread.
-const CHANGES_TO_SHARE: usize = 128;
 
 /// The bytes of a slot for any root.
 pub(in super::super) const ROOT_BYTES: u32 = bytes_of(SUBTREES) as u32;
 
 /// All keys that begin with the same bits.
 #[derive(Default)]
-struct Subtree {
+pub(super) struct Subtree {
     /// What leads to it, as it was written last.
     entry: Entry,
     /// That of all its leaves, if there are any.
     digest: Option<Digest>,
+    /// Those of the round at work.
+    pub(super) changes: Vec<LeafChange>,
     thawed: Thawed,
 }
 
-/// The changes of each subtree.
-type Slices<'a> = [&'a [LeafChange]; SUBTREES];
+/// The part of changes that is each subtree's.
+pub(super) type Slices<'a, T> = [&'a [T]; SUBTREES];
 
 impl Subtree {
-    fn apply(
-        &mut self,
-        view: View<'_>,
-        root: Address,
-        changes: &[LeafChange],
-    ) -> Result<(), Error> {
+    /// Makes its changes.
+    pub(super) fn apply(&mut self, view: View<'_>, root: Address) -> Result<(), Error> {
         let top = (self.entry, self.digest.unwrap_or_default());
         self.thawed.begin(view, root, top, SHARED_BITS)?;
-        for chunk in changes.chunks(CHANGES_AT_ONCE) {
+        for chunk in self.changes.chunks(CHANGES_AT_ONCE) {
             self.thawed.change(view, chunk)?;
             if refresh::hash(&mut self.thawed) {
                 self.digest = refresh::digest(&self.thawed);
             }
         }
         Ok(())
+    }
+
+    /// Takes the slots for its blocks that have changed.
+    fn take_slots(&mut self, space: &mut Space) -> Result<(), Error> {
+        if refresh::is_dirty(&self.thawed) {
+            refresh::take_slots(&mut self.thawed, space)?;
+        }
+        Ok(())
+    }
+
+    /// Writes them there.
+    fn write(&mut self, space: &mut Space) {
+        if refresh::is_dirty(&self.thawed) {
+            self.entry = refresh::write(&mut self.thawed, space);
+        }
     }
 }
 
@@ -79,70 +92,109 @@ impl Forest {
         Forest { threads, limit, begun: false, home: None, trees: Default::default() }
     }
 
-    /// Brings the digest tree at `root` up to date, and writes it; the new root. `changes` is emptied.
+    /// Brings `changes`, in the order of their hashes, into the digest tree at `root`, and writes it but for its [root](Self::write_root). A round
+    /// after the other, `edit` is given those of each subtree, and says what they are to leaves.
     ///
     /// # Errors
-    /// [`Error::LimitReached`], [`Error::Io`], [`Error::Damaged`].
-    pub(in super::super) fn update(
+    /// [`Error::LimitReached`], [`Error::Io`], [`Error::Damaged`]; those of `edit`.
+    pub(in super::super) fn update<T>(
         &mut self,
         space: &mut Space,
         root: Entry,
-        crown: Crown,
-        changes: &mut Vec<LeafChange>,
-    ) -> Result<Entry, Error> {
-        unite(changes);
-        let updated = self.rounds(space, root, crown, changes);
-        self.begun = updated.is_ok();
-        self.forget();
-        changes.clear();
-        updated
-    }
-
-    fn rounds(
-        &mut self,
-        space: &mut Space,
-        root: Entry,
-        crown: Crown,
-        changes: &[LeafChange],
-    ) -> Result<Entry, Error> {
+        (changes, hash): (&[T], impl Fn(&T) -> &Hash),
+        mut edit: impl FnMut(&mut Space, &[T], &mut Vec<LeafChange>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         self.begin(space.view(), root)?;
         // Whatever ends this early, the root is read again.
         self.begun = false;
-        let mut rest = by_subtree(changes);
+        let mut rest = by_subtree(changes, hash);
         while rest.iter().any(|slice| !slice.is_empty()) {
-            let mut round: Slices<'_> = Default::default();
+            let mut round: Slices<'_, T> = Default::default();
             for (round, rest) in round.iter_mut().zip(&mut rest) {
                 (*round, *rest) = rest.split_at(rest.len().min(CHANGES_IN_ROUND));
             }
-            self.apply(space.view(), round)?;
-            self.take_slots(space)?;
-            self.write_subtrees(space);
+            let changed = self.share(space, &round, &mut edit, |space, subtree| {
+                subtree.take_slots(space)?;
+                subtree.write(space);
+                Ok(())
+            });
             self.forget();
+            if let Err(Broken::Edit(error) | Broken::Subtrees(error)) = changed {
+                return Err(error);
+            }
         }
+        Ok(())
+    }
+
+    /// Writes the root of what was brought [up to date](Self::update).
+    ///
+    /// # Errors
+    /// [`Error::LimitReached`], [`Error::Io`], [`Error::Damaged`].
+    pub(in super::super) fn end_update(
+        &mut self,
+        space: &mut Space,
+        crown: Crown,
+    ) -> Result<Entry, Error> {
         let slot = self.take_root(space)?;
+        self.begun = true;
         Ok(self.write_root(space, slot, false, crown))
     }
 
-    /// Brings what is thawed of the digest tree at `root` up to date, and writes the root alone to a slot of [`ROOT_BYTES`]; the new root.
-    /// `changes` is emptied.
+    /// Brings `changes`, in the order of their hashes, into what is thawed of the digest tree at `root`: `edit` is given those of each subtree, and
+    /// says what they are to leaves.
+    ///
+    /// # Errors
+    /// [`Broken::Edit`]: some of it may have to be [undone](Self::undo). [`Broken::Subtrees`]: what is thawed is of no use any more.
+    pub(in super::super) fn update_thawed<T>(
+        &mut self,
+        space: &mut Space,
+        root: Entry,
+        (changes, hash): (&[T], impl Fn(&T) -> &Hash),
+        edit: impl FnMut(&mut Space, &[T], &mut Vec<LeafChange>) -> Result<(), Error>,
+    ) -> Result<(), Broken> {
+        self.begin(space.view(), root).map_err(Broken::Subtrees)?;
+        self.share(space, &by_subtree(changes, hash), edit, |_, _| Ok(()))
+    }
+
+    /// Writes the root of what was brought [up to date](Self::update_thawed) alone to a slot of [`ROOT_BYTES`].
     ///
     /// # Errors
     /// [`Error::Damaged`]: then what is thawed is of no use any more.
-    pub(in super::super) fn update_thawed(
+    pub(in super::super) fn end_update_thawed(
         &mut self,
         space: &mut Space,
-        (root, slot): (Entry, Address),
+        slot: Address,
         crown: Crown,
-        changes: &mut Vec<LeafChange>,
     ) -> Result<Entry, Error> {
-        unite(changes);
-        self.begin(space.view(), root)?;
-        self.apply(space.view(), by_subtree(changes))?;
-        changes.clear();
         if let Some(home) = self.home {
             space.free(home, SlotUse::Digest)?;
         }
         Ok(self.write_root(space, slot, true, crown))
+    }
+
+    /// Puts back the leaves that an update changed before it failed.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`]: then what is thawed is of no use any more.
+    pub(in super::super) fn undo(
+        &mut self,
+        view: View<'_>,
+        hashing: ValueDigest,
+    ) -> Result<(), Error> {
+        let root = self.home.unwrap_or_default();
+        for tree in self.trees.iter_mut().filter(|tree| !tree.changes.is_empty()) {
+            for change in &mut tree.changes {
+                let mut before = None;
+                if let Some(old) = change.old {
+                    let item = item::read(view, old.address())?;
+                    before = Some((old, leaf(hashing, &change.hash.0, item.value)));
+                }
+                change.old = change.leaf.map(|(item, _)| item);
+                change.leaf = before;
+            }
+            tree.apply(view, root)?;
+        }
+        Ok(())
     }
 
     /// Writes what is thawed; the root.
@@ -199,48 +251,27 @@ impl Forest {
         Ok(())
     }
 
-    /// Changes the subtrees, and computes their digests.
-    fn apply(&mut self, view: View<'_>, slices: Slices<'_>) -> Result<(), Error> {
-        let root = self.home.unwrap_or_default();
-        let changes = slices.iter().map(|slice| slice.len()).sum::<usize>();
-        let busy = slices.iter().filter(|slice| !slice.is_empty()).count();
-        let jobs = self.trees.iter_mut().zip(slices).filter(|(_, slice)| !slice.is_empty());
-        if self.threads.min(busy) < 2 || changes < CHANGES_TO_SHARE {
-            let mut jobs = jobs;
-            return jobs.try_for_each(|(tree, slice)| tree.apply(view, root, slice));
-        }
-        let threads = self.threads.min(busy);
-        let jobs = Mutex::new(jobs);
-        let work = || {
-            let next = || jobs.lock().unwrap_or_else(PoisonError::into_inner).next();
-            while let Some((tree, slice)) = next() {
-                tree.apply(view, root, slice)?;
-            }
-            Ok(())
-        };
-        std::thread::scope(|scope| {
-            let named = |_| std::thread::Builder::new().name("store-hash".to_string());
-            // Where there is no thread to be had, there is one that works.
-            let others: Vec<_> = (1..threads)
-                .map(named)
-                .filter_map(|thread| thread.spawn_scoped(scope, work).ok())
-                .collect();
-            let own = work();
-            others.into_iter().fold(own, |result, other| {
-                result.and(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-            })
+    fn share<T>(
+        &mut self,
+        space: &mut Space,
+        round: &Slices<'_, T>,
+        edit: impl FnMut(&mut Space, &[T], &mut Vec<LeafChange>) -> Result<(), Error>,
+        finish: impl FnMut(&mut Space, &mut Subtree) -> Result<(), Error>,
+    ) -> Result<(), Broken> {
+        let Forest { threads, trees, home, .. } = self;
+        trees.iter_mut().for_each(|tree| tree.changes.clear());
+        space.beside(|space, view| {
+            let above = (view, home.unwrap_or_default());
+            share(space, trees, above, *threads, round, edit, finish)
         })
     }
 
     fn take_slots(&mut self, space: &mut Space) -> Result<(), Error> {
-        let mut dirty = self.trees.iter_mut().filter(|tree| refresh::is_dirty(&tree.thawed));
-        dirty.try_for_each(|tree| refresh::take_slots(&mut tree.thawed, space))
+        self.trees.iter_mut().try_for_each(|tree| tree.take_slots(space))
     }
 
     fn write_subtrees(&mut self, space: &mut Space) {
-        for tree in self.trees.iter_mut().filter(|tree| refresh::is_dirty(&tree.thawed)) {
-            tree.entry = refresh::write(&mut tree.thawed, space);
-        }
+        self.trees.iter_mut().for_each(|tree| tree.write(space));
     }
 
     /// Takes a slot for another root.
@@ -256,43 +287,27 @@ impl Forest {
         let taken = || self.trees.iter().enumerate().filter(|(_, tree)| tree.digest.is_some());
         let digits = taken().fold(0, |digits, (digit, _)| digits | 1 << digit);
         let entry = |tree: &Subtree| if alone { Entry::EMPTY } else { tree.entry };
-        let children: Vec<(Entry, Digest)> =
-            taken().filter_map(|(_, tree)| Some((entry(tree), tree.digest?))).collect();
+        let (entries, digests): (Vec<Entry>, Vec<Digest>) =
+            taken().filter_map(|(_, tree)| Some((entry(tree), tree.digest?))).unzip();
         let bits: Vec<u8> = taken()
             .zip(taken().skip(1))
             .map(|((a, _), (b, _))| SHARED_BITS - 1 - (a ^ b).ilog2() as u8)
             .collect();
-        let head = head(children.len(), digits, alone, crown);
-        refresh::fill(space, slot, &head, children.iter().map(|(a, b)| (a, b)), &bits);
+        let head = head(entries.len(), digits, alone, crown);
+        refresh::fill(space, slot, head, (&entries, &digests), &bits);
         self.home = Some(slot);
         Entry::node(slot)
     }
 }
 
-/// Which subtree a change is of.
-fn digit(change: &LeafChange) -> usize {
-    usize::from(change.hash.0[0] >> (8 - SHARED_BITS))
-}
-
-fn by_subtree(changes: &[LeafChange]) -> Slices<'_> {
-    let mut slices: Slices<'_> = Default::default();
+/// The changes of each subtree, of those of all in the order of their hashes.
+fn by_subtree<T>(changes: &[T], hash: impl Fn(&T) -> &Hash) -> Slices<'_, T> {
+    let mut slices: Slices<'_, T> = Default::default();
+    let digit = |item: &T| usize::from(hash(item).0[0] >> (8 - SHARED_BITS));
     for slice in changes.chunk_by(|a, b| digit(a) == digit(b)) {
         if let Some(first) = slice.first() {
             slices[digit(first)] = slice;
         }
     }
     slices
-}
-
-/// Makes the changes of each item one.
-fn unite(changes: &mut Vec<LeafChange>) {
-    // Stable: of the changes of one item the first knows what was there, the last what is there now.
-    changes.sort_by_key(|change| change.hash);
-    changes.dedup_by(|later, first| {
-        let same = later.hash == first.hash;
-        if same {
-            first.leaf = later.leaf;
-        }
-        same
-    });
 }

@@ -27,10 +27,11 @@ impl Thawed {
     /// Replaces the leaves that were there and shall be; all joins above them are stale.
     pub(super) fn replace(&mut self, view: View<'_>, changes: &[LeafChange]) -> Result<(), Error> {
         let root = self.root;
-        let mut replaced = changes.iter().filter(|change| change.existed).filter_map(|change| {
-            let (hash, leaf) = (&change.hash, change.leaf?);
-            Some(Path { hash, leaf, block: root, child: 0 })
-        });
+        let mut replaced =
+            changes.iter().filter(|change| change.old.is_some()).filter_map(|change| {
+                let (hash, leaf) = (&change.hash, change.leaf?);
+                Some(Path { hash, leaf, block: root, child: 0 })
+            });
         let mut paths = Vec::with_capacity(TOGETHER.min(changes.len()));
         loop {
             paths.extend(replaced.by_ref().take(TOGETHER));

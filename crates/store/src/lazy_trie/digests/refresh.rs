@@ -4,10 +4,10 @@ use super::super::entry::{Address, Entry};
 use super::super::error::Error;
 use super::super::slab::SlotUse;
 use super::super::space::Space;
-use super::Crown;
-use super::block::{bytes_of, head};
+use super::block::{HEAD_BYTES, bytes_of, head};
 use super::row::Marks;
 use super::thaw::{Side, Sides, Thaw, Thawed};
+use super::{Crown, MOST};
 use crate::merkle::{Digest, Domain, Message, TOGETHER, lanes, message};
 use blake3::platform::Platform;
 
@@ -100,8 +100,8 @@ pub(super) fn write(thawed: &mut Thawed, space: &mut Space) -> Entry {
     for (index, slot) in queues.order.iter().zip(&*slots) {
         pull_homes(blocks, *index as usize);
         let block = &mut blocks[*index as usize];
-        let children = block.entries.iter().zip(&*block.digests);
-        fill(space, *slot, &head(block.len(), 0, false, Crown::default()), children, &block.bits);
+        let head = head(block.len(), 0, false, Crown::default());
+        fill(space, *slot, head, (&block.entries, &block.digests), &block.bits);
         block.home = Some(*slot);
         block.dirty = false;
     }
@@ -121,22 +121,24 @@ pub(super) fn digest(thawed: &Thawed) -> Option<Digest> {
 }
 
 /// Puts a block into a slot: what it begins with, its children and their digests, the bits of its joins.
-pub(super) fn fill<'a>(
+pub(super) fn fill(
     space: &mut Space,
     slot: Address,
-    head: &[u8],
-    children: impl Iterator<Item = (&'a Entry, &'a Digest)> + Clone,
+    head: [u8; HEAD_BYTES],
+    (entries, digests): (&[Entry], &[Digest]),
     bits: &[u8],
 ) {
+    let mut front = [0; HEAD_BYTES + 8 * MOST];
+    let (begins, children) = front.split_at_mut(HEAD_BYTES);
+    begins.copy_from_slice(&head);
+    children.as_chunks_mut().0.iter_mut().zip(entries).for_each(|(to, entry)| {
+        *to = entry.0.to_le_bytes();
+    });
     let mut at = 0;
-    let mut put = |bytes: &[u8]| {
-        space.amend(slot, at, bytes);
-        at += bytes.len();
-    };
-    put(head);
-    children.clone().for_each(|(entry, _)| put(&entry.0.to_le_bytes()));
-    children.for_each(|(_, digest)| put(digest));
-    put(bits);
+    for part in [&front[..HEAD_BYTES + 8 * entries.len()], digests.as_flattened(), bits] {
+        space.amend(slot, at, part);
+        at += part.len();
+    }
 }
 
 /// Which child of its parent a block is.
