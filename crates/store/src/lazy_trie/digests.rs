@@ -35,12 +35,12 @@ use crate::merkle::Digest;
 /// Children of a block at most: few enough that a changed path is a small copy, and to fit the slots of the smallest slabs there may be.
 pub(super) const MOST: usize = 16;
 
-/// What a batch did to an item, as far as the digest tree goes.
+/// What a batch did to an item, as far as the digest tree goes. Once it was done there, it is what undoes it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LeafChange {
     pub(super) hash: Hash,
-    /// The item there was before.
-    pub(super) old: Option<Entry>,
+    /// Whether there was one before.
+    pub(super) existed: bool,
     /// The item there is now, and the digest of its leaf.
     pub(super) leaf: Option<(Entry, Digest)>,
 }

@@ -25,19 +25,11 @@ pub(super) struct Edit<'a> {
 /// Of the name and the value of an item, in bytes.
 pub(super) type Lengths = (usize, usize);
 
-/// An item that is replaced or removed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Old {
-    pub(super) item: Entry,
-    /// Of its name and its value.
-    pub(super) lengths: Lengths,
-}
-
 /// What a put or a removal met.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Met {
-    /// The item that was there.
-    pub(super) old: Option<Old>,
+    /// The lengths of name and value of the item that was there.
+    pub(super) old: Option<Lengths>,
     /// The item that was put.
     pub(super) new: Option<Entry>,
 }
@@ -53,7 +45,8 @@ struct Coming<'a> {
 /// An item of a bucket.
 struct Found {
     rank: usize,
-    old: Old,
+    item: Entry,
+    lengths: Lengths,
 }
 
 impl Edit<'_> {
@@ -120,13 +113,13 @@ impl Edit<'_> {
                     entries.push(item);
                     return self.gather(&entries, depth);
                 };
-                met.old = Some(found.old);
+                met.old = Some(found.lengths);
                 let entries = bucket.entries().enumerate();
                 let entries =
                     entries.map(|(at, there)| if at == found.rank { item } else { there });
                 bucket::encode(self.scratch, entries);
                 self.space.free(entry.address(), SlotUse::Bucket)?;
-                self.free_replaced(found.old.item, item)?;
+                self.free_replaced(found.item, item)?;
                 self.place_bucket()
             }
             Kind::Node => self.put_in_node(entry, depth, coming, met),
@@ -266,10 +259,10 @@ impl Edit<'_> {
                 let Some(found) = self.meets_in_bucket(bucket, name, hash)? else {
                     return Ok(entry);
                 };
-                met.old = Some(found.old);
+                met.old = Some(found.lengths);
                 let mut entries = self.open_bucket(entry)?;
                 entries.remove(found.rank);
-                self.space.free(found.old.item.address(), SlotUse::Item)?;
+                self.space.free(found.item.address(), SlotUse::Item)?;
                 self.gather(&entries, depth)
             }
             Kind::Node => {
@@ -339,16 +332,16 @@ impl Edit<'_> {
         }
     }
 
-    /// An item, if it is that of a name.
-    fn meets(&self, item: Entry, name: &Name<'_>, hash: &Hash) -> Result<Option<Old>, Error> {
-        if item.tag() != hash.tag() {
+    /// The lengths of an item, if it is that of a name.
+    fn meets(&self, entry: Entry, name: &Name<'_>, hash: &Hash) -> Result<Option<Lengths>, Error> {
+        if entry.tag() != hash.tag() {
             return Ok(None);
         }
         // What it takes to free it is on its way while the item is.
-        self.space.ask_for_slab(item.address());
-        let lengths = item::lengths_if(self.space.view(), item.address(), name, hash)?;
-        self.space.ask_for_slot(item.address());
-        Ok(lengths.map(|lengths| Old { item, lengths }))
+        self.space.ask_for_slab(entry.address());
+        let lengths = item::lengths_if(self.space.view(), entry.address(), name, hash)?;
+        self.space.ask_for_slot(entry.address());
+        Ok(lengths)
     }
 
     /// The item of a name in a bucket.
@@ -359,8 +352,8 @@ impl Edit<'_> {
         hash: &Hash,
     ) -> Result<Option<Found>, Error> {
         for (rank, item) in bucket.entries().enumerate() {
-            if let Some(old) = self.meets(item, name, hash)? {
-                return Ok(Some(Found { rank, old }));
+            if let Some(lengths) = self.meets(item, name, hash)? {
+                return Ok(Some(Found { rank, item, lengths }));
             }
         }
         Ok(None)

@@ -2,7 +2,8 @@
 //!
 //! This is the one place that dereferences pointers. What makes it sound:
 //! - a slot is written only by the writer, between its allocation and the publication of a version that refers to it
-//!   (a node of an unpublished version may be written again), and nobody else knows its address then;
+//!   (a node of an unpublished version may be written again), and nobody else knows its address then, but for threads that the writer told of items
+//!   it had filled ([`Space::beside`](super::space::Space::beside));
 //! - a slot is allocated again, and a shadow freed, only after every reader that could know its address has gone
 //!   ([`Readers`](super::readers::Readers));
 //! - slices cover slots that are in use, never a whole slab, so that writes to its other slots do not alias them;
@@ -224,7 +225,7 @@ impl Memory {
     ///
     /// # Safety
     /// As long as the view is used, no slot that is reached through it may be allocated again: its holder has a place among the
-    /// readers, or is the writer, or reads slots that a checkpoint protects.
+    /// readers, or is the writer or works for it, or reads slots that a checkpoint protects.
     pub(super) unsafe fn view(&self) -> View<'_> {
         View { memory: self }
     }

@@ -132,10 +132,13 @@ impl Space {
         unsafe { self.memory.view() }
     }
 
-    /// Reads beside a batch at work: `work` has the space, and a view for other threads. What they may read is what earlier batches wrote, and
-    /// what `work` has filled and told them of.
+    /// Reads beside a batch at work: `work` has the space, and a view for other threads.
+    ///
+    /// # Safety
+    /// What is read through the view is what earlier batches wrote, or what `work` has filled before it told of it and does not amend any more. `work`
+    /// takes, fills and frees; it does not end the batch, nor release slots.
     #[allow(unsafe_code)]
-    pub(super) fn beside<T>(&mut self, work: impl FnOnce(&mut Space, View<'_>) -> T) -> T {
+    pub(super) unsafe fn beside<T>(&mut self, work: impl FnOnce(&mut Space, View<'_>) -> T) -> T {
         let memory = Arc::clone(&self.memory);
         // SAFETY: what a batch frees is not taken again before it ends, and shadows are let go of later still.
         work(self, unsafe { memory.view() })
@@ -283,7 +286,7 @@ impl Space {
     }
 
     /// Whether there may be no further region: what is left is for whom no hole is of use, as the ledger of the next checkpoint.
-    fn is_short(&self) -> bool {
+    pub(super) fn is_short(&self) -> bool {
         let bytes = (self.regions.len() as u64 + 1) * self.geometry.region_bytes;
         self.grow_failed || bytes > self.limit_bytes
     }
@@ -440,7 +443,8 @@ impl Space {
     /// Changes a part of a slot that the batch at work has taken.
     #[allow(unsafe_code)]
     pub(super) fn amend(&mut self, address: Address, offset: usize, bytes: &[u8]) {
-        // SAFETY: what is there was made by the batch at work, so that no reader knows it; `&mut self` excludes slices of it.
+        // SAFETY: what is there was made by the batch at work, so that no reader knows it, nor does who reads `beside` it; `&mut self` excludes other
+        // slices of it.
         unsafe { self.memory.write(address, offset, bytes) };
     }
 

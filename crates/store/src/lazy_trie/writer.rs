@@ -117,11 +117,10 @@ impl Trie {
             self.root = root;
             if !hash.is_aside() {
                 let leaf = met.new.map(|item| (item, *leaf));
-                leaves(LeafChange { hash: *hash, old: met.old.map(|old| old.item), leaf });
+                leaves(LeafChange { hash: *hash, existed: met.old.is_some(), leaf });
             }
-            let old = met.old.map(|old| old.lengths);
             let new = change.value.map(|value| (name.bytes().len(), value.len()));
-            self.totals = self.totals.changed(old, new).ok_or_else(|| Error::Damaged {
+            self.totals = self.totals.changed(met.old, new).ok_or_else(|| Error::Damaged {
                 file: HEAD_NAME.to_string(),
                 offset: 0,
                 what: "fewer items, or bytes of them, are counted than there are, or more than can be",
@@ -219,7 +218,7 @@ impl Writer {
     pub(super) fn apply(&mut self, version: u64, changes: &[Hashed<'_>]) -> Result<(), Error> {
         let applied = match self.hashing {
             None => self.apply_plain(version, changes),
-            Some(hashing) if self.defers => self.apply_deferred(version, changes, hashing),
+            Some(_) if self.defers => self.apply_deferred(version, changes),
             Some(_) => self.apply_with_digests(version, changes),
         };
         match applied {
@@ -274,7 +273,6 @@ impl Writer {
         &mut self,
         version: u64,
         changes: &[Hashed<'_>],
-        hashing: ValueDigest,
     ) -> Result<(Trie, Entry), Error> {
         if self.forest.is_full() {
             self.write_digests()?;
@@ -282,7 +280,7 @@ impl Writer {
         }
         let order = in_order(changes);
         let mut trie = self.trie(version);
-        let Writer { space, forest, scratch, .. } = self;
+        let Writer { space, forest, scratch, unwritten, .. } = self;
         let slot = space.take(SlotUse::Digest, digests::ROOT_BYTES)?;
         let edit = |space: &mut Space, some: &[Placed<'_>], leaves: &mut Vec<LeafChange>| {
             trie.change_placed(space, scratch, some, leaves)
@@ -290,7 +288,7 @@ impl Writer {
         let updated = forest.update_thawed(space, self.digests, (&order, Placed::hash), edit);
         let updated = match updated {
             // For want of room, perhaps: the store goes on as it was.
-            Err(Broken::Edit(error)) => match forest.undo(space.view(), hashing) {
+            Err(Broken::Edit(error)) => match forest.undo(space.view(), *unwritten) {
                 Ok(()) => return Err(error),
                 Err(error) => Err(error),
             },
@@ -299,7 +297,7 @@ impl Writer {
         };
         match updated {
             Ok(digests) => {
-                self.unwritten = true;
+                *unwritten = true;
                 Ok((trie, digests))
             }
             Err(error) => {

@@ -16,20 +16,28 @@ const FEW: usize = MOST / 4;
 const UNITED: usize = MOST * 2 / 3;
 
 impl Thawed {
-    /// Makes changes of different leaves.
-    pub(super) fn change(&mut self, view: View<'_>, changes: &[LeafChange]) -> Result<(), Error> {
+    /// Makes changes of different leaves; they become those that undo it.
+    pub(super) fn change(
+        &mut self,
+        view: View<'_>,
+        changes: &mut [LeafChange],
+    ) -> Result<(), Error> {
         self.replace(view, changes)?;
         for change in changes {
-            match (change.old.is_some(), change.leaf) {
+            match (change.existed, change.leaf) {
                 (true, Some(_)) | (false, None) => {}
                 (false, Some(leaf)) => {
                     self.reshaped = true;
                     self.insert(view, &change.hash, leaf)?;
+                    (change.existed, change.leaf) = (true, None);
                 }
                 (true, None) => {
                     self.reshaped = true;
                     let (at, child) = self.meet(view, &change.hash)?;
-                    self.block(at).remove(child);
+                    let block = self.block(at);
+                    change.leaf = Some((block.entries[child], block.digests[child]));
+                    change.existed = false;
+                    block.remove(child);
                     self.shrink(view, at)?;
                 }
             }

@@ -4,15 +4,14 @@
 use super::super::entry::{Address, Entry, Kind};
 use super::super::error::Error;
 use super::super::hash::Hash;
-use super::super::item;
 use super::super::memory::View;
 use super::super::slab::SlotUse;
 use super::super::space::Space;
 use super::block::{Block, bytes_of, head};
-use super::share::{Broken, share};
+use super::share::{Broken, Round};
 use super::thaw::{THAW_BYTES, Thawed};
 use super::{Crown, LeafChange, MOST, refresh};
-use crate::merkle::{Digest, ValueDigest, leaf};
+use crate::merkle::Digest;
 
 /// Keys of a subtree have so many bits in common, ...
 const SHARED_BITS: u8 = 4;
@@ -23,6 +22,8 @@ const _: () = assert!(SUBTREES == MOST);
 const CHANGES_AT_ONCE: usize = 256;
 /// Where what is thawed is written and forgotten, it is so after this many changes of each subtree.
 const CHANGES_IN_ROUND: usize = 128;
+/// Fewer changes than this are not worth a thread.
+const CHANGES_TO_SHARE: usize = 128;
 
 /// The bytes of a slot for any root.
 pub(in super::super) const ROOT_BYTES: u32 = bytes_of(SUBTREES) as u32;
@@ -34,7 +35,7 @@ pub(super) struct Subtree {
     entry: Entry,
     /// That of all its leaves, if there are any.
     digest: Option<Digest>,
-    /// Those of the round at work.
+    /// Those of the last round; once they are made, those that undo it.
     pub(super) changes: Vec<LeafChange>,
     thawed: Thawed,
 }
@@ -43,11 +44,11 @@ pub(super) struct Subtree {
 pub(super) type Slices<'a, T> = [&'a [T]; SUBTREES];
 
 impl Subtree {
-    /// Makes its changes.
+    /// Makes its changes, or undoes them.
     pub(super) fn apply(&mut self, view: View<'_>, root: Address) -> Result<(), Error> {
         let top = (self.entry, self.digest.unwrap_or_default());
         self.thawed.begin(view, root, top, SHARED_BITS)?;
-        for chunk in self.changes.chunks(CHANGES_AT_ONCE) {
+        for chunk in self.changes.chunks_mut(CHANGES_AT_ONCE) {
             self.thawed.change(view, chunk)?;
             if refresh::hash(&mut self.thawed) {
                 self.digest = refresh::digest(&self.thawed);
@@ -113,7 +114,7 @@ impl Forest {
             for (round, rest) in round.iter_mut().zip(&mut rest) {
                 (*round, *rest) = rest.split_at(rest.len().min(CHANGES_IN_ROUND));
             }
-            let changed = self.share(space, &round, &mut edit, |space, subtree| {
+            let changed = self.make(space, &round, &mut edit, |space, subtree| {
                 subtree.take_slots(space)?;
                 subtree.write(space);
                 Ok(())
@@ -153,7 +154,7 @@ impl Forest {
         edit: impl FnMut(&mut Space, &[T], &mut Vec<LeafChange>) -> Result<(), Error>,
     ) -> Result<(), Broken> {
         self.begin(space.view(), root).map_err(Broken::Subtrees)?;
-        self.share(space, &by_subtree(changes, hash), edit, |_, _| Ok(()))
+        self.make(space, &by_subtree(changes, hash), edit, |_, _| Ok(()))
     }
 
     /// Writes the root of what was brought [up to date](Self::update_thawed) alone to a slot of [`ROOT_BYTES`].
@@ -172,27 +173,21 @@ impl Forest {
         Ok(self.write_root(space, slot, true, crown))
     }
 
-    /// Puts back the leaves that an update changed before it failed.
+    /// Puts back the leaves that an update changed before it failed. If other changes wait, `unwritten`, they are put back one by one, and the blocks
+    /// that were met will be written although they are as before; otherwise all of it can be read again.
     ///
     /// # Errors
     /// [`Error::Damaged`]: then what is thawed is of no use any more.
-    pub(in super::super) fn undo(
-        &mut self,
-        view: View<'_>,
-        hashing: ValueDigest,
-    ) -> Result<(), Error> {
+    pub(in super::super) fn undo(&mut self, view: View<'_>, unwritten: bool) -> Result<(), Error> {
         let root = self.home.unwrap_or_default();
-        for tree in self.trees.iter_mut().filter(|tree| !tree.changes.is_empty()) {
-            for change in &mut tree.changes {
-                let mut before = None;
-                if let Some(old) = change.old {
-                    let item = item::read(view, old.address())?;
-                    before = Some((old, leaf(hashing, &change.hash.0, item.value)));
-                }
-                change.old = change.leaf.map(|(item, _)| item);
-                change.leaf = before;
-            }
-            tree.apply(view, root)?;
+        let mut changed = self.trees.iter_mut().filter(|tree| !tree.changes.is_empty()).peekable();
+        if unwritten {
+            return changed.try_for_each(|tree| tree.apply(view, root));
+        }
+        if changed.peek().is_some() {
+            // All of it can be read again.
+            self.forget();
+            self.begun = false;
         }
         Ok(())
     }
@@ -251,19 +246,27 @@ impl Forest {
         Ok(())
     }
 
-    fn share<T>(
+    /// Makes the changes of a round, by as many threads as they are worth.
+    #[allow(unsafe_code)]
+    fn make<T>(
         &mut self,
         space: &mut Space,
-        round: &Slices<'_, T>,
+        slices: &Slices<'_, T>,
         edit: impl FnMut(&mut Space, &[T], &mut Vec<LeafChange>) -> Result<(), Error>,
         finish: impl FnMut(&mut Space, &mut Subtree) -> Result<(), Error>,
     ) -> Result<(), Broken> {
         let Forest { threads, trees, home, .. } = self;
+        let root = home.unwrap_or_default();
         trees.iter_mut().for_each(|tree| tree.changes.clear());
-        space.beside(|space, view| {
-            let above = (view, home.unwrap_or_default());
-            share(space, trees, above, *threads, round, edit, finish)
-        })
+        let round = Round { slices, edit, finish };
+        let changes = slices.iter().map(|slice| slice.len()).sum::<usize>();
+        let helpers = (*threads).min(SUBTREES) - 1;
+        if helpers == 0 || changes < CHANGES_TO_SHARE {
+            return round.alone(space, trees, root);
+        }
+        // SAFETY: others read blocks of digests of earlier batches and rounds, and items of subtrees that were handed over; neither `edit` nor `finish`
+        // ends a batch or releases anything.
+        unsafe { space.beside(|space, view| round.shared(space, trees, (view, root), helpers)) }
     }
 
     fn take_slots(&mut self, space: &mut Space) -> Result<(), Error> {

@@ -14,25 +14,28 @@ use crate::prefetch;
 const TOGETHER: usize = 32;
 
 /// A way down to a leaf that is replaced.
-#[derive(Clone, Copy)]
 struct Path<'c> {
     hash: &'c Hash,
-    leaf: (Entry, Digest),
+    leaf: &'c mut (Entry, Digest),
     block: u32,
     /// Where in the block it goes on.
     child: usize,
 }
 
 impl Thawed {
-    /// Replaces the leaves that were there and shall be; all joins above them are stale.
-    pub(super) fn replace(&mut self, view: View<'_>, changes: &[LeafChange]) -> Result<(), Error> {
+    /// Replaces the leaves that were there and shall be, and leaves those that were with the changes; all joins above them are stale.
+    pub(super) fn replace(
+        &mut self,
+        view: View<'_>,
+        changes: &mut [LeafChange],
+    ) -> Result<(), Error> {
         let root = self.root;
-        let mut replaced =
-            changes.iter().filter(|change| change.old.is_some()).filter_map(|change| {
-                let (hash, leaf) = (&change.hash, change.leaf?);
-                Some(Path { hash, leaf, block: root, child: 0 })
-            });
         let mut paths = Vec::with_capacity(TOGETHER.min(changes.len()));
+        let existed = changes.iter_mut().filter(|change| change.existed);
+        let mut replaced = existed.filter_map(|change| {
+            let (hash, leaf) = (&change.hash, change.leaf.as_mut()?);
+            Some(Path { hash, leaf, block: root, child: 0 })
+        });
         loop {
             paths.extend(replaced.by_ref().take(TOGETHER));
             if paths.is_empty() {
@@ -50,14 +53,15 @@ impl Thawed {
             path.child = self.pass(view, path.block, path.hash)?;
         }
         let mut damaged = Ok(());
-        paths.retain(|path| match self.arrives(view, path.block, path.child, path.hash) {
+        paths.retain_mut(|path| match self.arrives(view, path.block, path.child, path.hash) {
             Ok(false) => {
                 self.ask_for_kid(view, path.block, path.child);
                 true
             }
             Ok(true) => {
                 let block = self.block(path.block);
-                (block.entries[path.child], block.digests[path.child]) = path.leaf;
+                std::mem::swap(&mut block.entries[path.child], &mut path.leaf.0);
+                std::mem::swap(&mut block.digests[path.child], &mut path.leaf.1);
                 false
             }
             Err(error) => {

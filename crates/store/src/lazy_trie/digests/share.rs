@@ -11,9 +11,6 @@ use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Builder;
 
-/// Fewer changes than this are not worth a thread.
-const CHANGES_TO_SHARE: usize = 128;
-
 /// Subtrees between the hands they pass through, each by when it was handed over.
 #[derive(Default)]
 struct Line<'f> {
@@ -153,65 +150,121 @@ impl Drop for Hand<'_, '_> {
     }
 }
 
-/// How a round that could not be made whole has ended.
+/// Why a round could not be made whole.
 pub(in super::super) enum Broken {
-    /// The lazy-trie could not be changed. Subtrees that were changed before have their changes still, the others none.
+    /// The lazy-trie could not be changed. Subtrees that were changed before have what undoes it, the others have no changes any more.
     Edit(Error),
     /// The subtrees are of no use any more.
     Subtrees(Error),
 }
 
-/// Makes the changes of a round, with so many threads. By the caller's, `edit` makes those of a subtree to the lazy-trie and says what they are to
-/// leaves, and `finish` takes the subtrees that were changed.
-///
-/// # Errors
-/// [`Error::Damaged`]; those of `edit` and `finish`.
-pub(super) fn share<'f, T>(
-    space: &mut Space,
-    subtrees: &'f mut [Subtree; SUBTREES],
-    (view, root): (View<'f>, Address),
-    threads: usize,
-    round: &Slices<'_, T>,
-    mut edit: impl FnMut(&mut Space, &[T], &mut Vec<LeafChange>) -> Result<(), Error>,
-    mut finish: impl FnMut(&mut Space, &mut Subtree) -> Result<(), Error>,
-) -> Result<(), Broken> {
-    let count: usize = round.iter().map(|slice| slice.len()).sum();
-    let helpers = if count < CHANGES_TO_SHARE { 0 } else { threads.min(SUBTREES) - 1 };
-    let work = Work { line: Mutex::default(), moved: Condvar::new(), view, root };
-    std::thread::scope(|scope| {
-        let mut hand = Hand { work: &work, count: 0 };
-        let named = |_| Builder::new().name("store-hash".to_string());
-        // Where there is no thread to be had, there is one that works.
-        let helpers: Vec<_> = (0..helpers)
-            .map(named)
-            .filter_map(|thread| thread.spawn_scoped(scope, || work.help()).ok())
-            .collect();
-        let mut parts = subtrees.iter_mut().zip(round).filter(|(_, slice)| !slice.is_empty());
-        let edited = parts.try_for_each(|(subtree, slice)| {
-            let edited = edit(space, slice, &mut subtree.changes);
-            match &edited {
-                Ok(()) => {
-                    unite(&mut subtree.changes);
-                    hand.over(subtree);
-                }
-                Err(_) => subtree.changes.clear(),
+/// A round of changes, and what the thread that has the space does with them.
+pub(super) struct Round<'r, T, E, F> {
+    pub(super) slices: &'r Slices<'r, T>,
+    /// Makes the changes of a subtree to the lazy-trie, and says what they are to leaves.
+    pub(super) edit: E,
+    /// Takes a subtree that was changed.
+    pub(super) finish: F,
+}
+
+impl<T, E, F> Round<'_, T, E, F>
+where
+    E: FnMut(&mut Space, &[T], &mut Vec<LeafChange>) -> Result<(), Error>,
+    F: FnMut(&mut Space, &mut Subtree) -> Result<(), Error>,
+{
+    /// Changes the lazy-trie, a subtree after the other; `each` is given those whose leaves are to change.
+    fn edit<'f>(
+        &mut self,
+        space: &mut Space,
+        subtrees: &'f mut [Subtree; SUBTREES],
+        mut each: impl FnMut(&'f mut Subtree),
+    ) -> Result<(), Error> {
+        let parts = subtrees.iter_mut().zip(self.slices).filter(|(_, slice)| !slice.is_empty());
+        for (subtree, slice) in parts {
+            if let Err(error) = (self.edit)(space, slice, &mut subtree.changes) {
+                subtree.changes.clear();
+                return Err(error);
             }
-            edited
+            unite(&mut subtree.changes);
+            // Items aside have no leaves.
+            if !subtree.changes.is_empty() {
+                each(subtree);
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes all changes by this thread.
+    ///
+    /// # Errors
+    /// [`Broken`].
+    pub(super) fn alone(
+        mut self,
+        space: &mut Space,
+        subtrees: &mut [Subtree; SUBTREES],
+        root: Address,
+    ) -> Result<(), Broken> {
+        if let Err(error) = self.edit(space, subtrees, |_| {}) {
+            subtrees.iter_mut().for_each(|subtree| subtree.changes.clear());
+            return Err(Broken::Edit(error));
+        }
+        let mut changed = subtrees.iter_mut().filter(|subtree| !subtree.changes.is_empty());
+        let changed = changed.try_for_each(|subtree| {
+            subtree.apply(space.view(), root)?;
+            (self.finish)(space, subtree)
         });
-        let count = hand.count;
-        drop(hand);
-        let own = match &edited {
-            Ok(()) => work.finish(count, |subtree| finish(space, subtree)),
-            Err(_) => Ok(()),
-        };
-        // Nothing more is begun.
-        work.line().waiting.drain(..).for_each(|(_, subtree)| subtree.changes.clear());
-        let changed = helpers.into_iter().fold(own, |result, helper| {
-            result.and(helper.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-        });
-        changed.map_err(Broken::Subtrees)?;
-        edited.map_err(Broken::Edit)
-    })
+        changed.map_err(Broken::Subtrees)
+    }
+
+    /// Makes all changes by this thread and so many others, which read through `view`.
+    ///
+    /// # Errors
+    /// [`Broken`].
+    pub(super) fn shared<'f>(
+        mut self,
+        space: &mut Space,
+        subtrees: &'f mut [Subtree; SUBTREES],
+        (view, root): (View<'f>, Address),
+        helpers: usize,
+    ) -> Result<(), Broken> {
+        // Where there may be no room for all of them, nothing is to be undone.
+        let at_once = !space.is_short();
+        let work = Work { line: Mutex::default(), moved: Condvar::new(), view, root };
+        std::thread::scope(|scope| {
+            let mut hand = Hand { work: &work, count: 0 };
+            let named = |_| Builder::new().name("store-hash".to_string());
+            // Where there is no thread to be had, there is one that works.
+            let helpers: Vec<_> = (0..helpers)
+                .map(named)
+                .filter_map(|thread| thread.spawn_scoped(scope, || work.help()).ok())
+                .collect();
+            let mut held = Vec::new();
+            let edited = self.edit(space, subtrees, |subtree| {
+                if at_once {
+                    hand.over(subtree);
+                } else {
+                    held.push(subtree);
+                }
+            });
+            match &edited {
+                Ok(()) => held.into_iter().for_each(|subtree| hand.over(subtree)),
+                Err(_) => held.into_iter().for_each(|subtree| subtree.changes.clear()),
+            }
+            let count = hand.count;
+            drop(hand);
+            let own = match &edited {
+                Ok(()) => work.finish(count, |subtree| (self.finish)(space, subtree)),
+                Err(_) => Ok(()),
+            };
+            // Nothing more is begun.
+            work.line().waiting.drain(..).for_each(|(_, subtree)| subtree.changes.clear());
+            let changed = helpers.into_iter().fold(own, |result, helper| {
+                result.and(helper.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            });
+            changed.map_err(Broken::Subtrees)?;
+            edited.map_err(Broken::Edit)
+        })
+    }
 }
 
 /// Makes the changes of each item one.
