@@ -11,7 +11,7 @@ mod usage;
 
 use image::Image;
 use quorate_store::disk::MemoryDisk;
-use quorate_store::lazy_trie::{Durability, Options, Store};
+use quorate_store::lazy_trie::{Durability, Options, Proofs, Store};
 use random::{Model, Random, change, small_options};
 use std::sync::Arc;
 
@@ -21,6 +21,12 @@ const CASES: &str = "QUORATE_STORE_FORGERIES";
 fn options(authenticated: bool) -> Options {
     let durability = Durability::Os;
     Options { checkpoint_bytes: 4 << 20, authenticated, durability, ..small_options() }
+}
+
+/// The same with some threads to hash, and proofs in one of the two ways: no store keeps either.
+fn some_options(authenticated: bool, random: &mut Random) -> Options {
+    let proofs = [Proofs::EachCommit, Proofs::WhenAsked][random.below(2) as usize];
+    Options { proofs, hashing_threads: 1 + random.below(3) as usize, ..options(authenticated) }
 }
 
 /// A store of some hundred items, and a few commits in its log.
@@ -72,7 +78,8 @@ fn forge_many(usual: u64, authenticated: bool, run: fn(&Image, bool, &mut Random
 fn in_memory(forged: &Image, authenticated: bool, random: &mut Random) {
     let disk = forged.disk();
     for _ in 0..2 {
-        usage::all(|| Store::open_on(Arc::new(disk.clone()), options(authenticated)), random);
+        let options = some_options(authenticated, random);
+        usage::all(|| Store::open_on(Arc::new(disk.clone()), options.clone()), random);
     }
 }
 
@@ -81,7 +88,8 @@ fn in_files(forged: &Image, authenticated: bool, random: &mut Random) {
     let folder = tempfile::tempdir().unwrap();
     forged.write_to(folder.path());
     for _ in 0..2 {
-        usage::all(|| Store::open(folder.path(), options(authenticated)), random);
+        let options = some_options(authenticated, random);
+        usage::all(|| Store::open(folder.path(), options.clone()), random);
     }
 }
 

@@ -63,7 +63,7 @@ fn read(store: &Store, random: &mut Random) {
     for name in names {
         note(store.get(name.name()));
         match snapshot.prove(name.name()) {
-            Err(Error::NotAuthenticated) => {}
+            Err(Error::NotAuthenticated | Error::NoProofs) => {}
             proof => drop(note(proof)),
         }
     }
@@ -78,7 +78,9 @@ fn write(store: &Store, random: &mut Random) {
             1 => drop(note(store.replace(name.name(), &value(random)))),
             2 => {
                 let mut batch = Batch::new();
-                for _ in 0..random.below(60) {
+                // The larger ones are for several threads.
+                let most = [60, 400][random.below(2) as usize];
+                for _ in 0..random.below(most) {
                     let name = crate::random::name(random, 250);
                     match random.below(2) {
                         0 => batch.delete(name.name()).unwrap(),
