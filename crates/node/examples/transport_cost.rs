@@ -11,8 +11,9 @@ use bytes::Bytes;
 use quorate_core::{Digest, ReplicaId};
 use quorate_crypto::SecretKey;
 use quorate_node::config::TransportName;
-use quorate_node::transport::{Counters, Identity, Limits, Member, Mesh, PeerSocket, Peers, Wake};
-use tokio::sync::mpsc;
+use quorate_node::transport::{
+    Arrivals, Counters, Identity, Limits, Member, Mesh, PeerSocket, Peers, Wake, inbound,
+};
 
 /// Sizes of messages, up to a quarter of the largest there may be.
 const SIZES: [usize; 10] =
@@ -20,7 +21,7 @@ const SIZES: [usize; 10] =
 /// How many bytes are sent of each size, roughly.
 const BYTES_A_SIZE: u64 = 2_000_000_000;
 
-type Inbound = mpsc::Receiver<(ReplicaId, Bytes)>;
+type Inbound = Arrivals<(ReplicaId, Bytes)>;
 
 struct Pair {
     peers: [Arc<Peers>; 2],
@@ -41,9 +42,9 @@ async fn pair(transport: TransportName) -> Result<Pair, Box<dyn std::error::Erro
     for (identity, socket) in identities.iter().zip(&sockets) {
         members.push(Member { key: identity.key(), address: socket.local_addr()?.to_string() });
     }
-    let (mut peers, mut inbound, mut all) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut peers, mut queues, mut all) = (Vec::new(), Vec::new(), Vec::new());
     for (place, (socket, identity)) in sockets.into_iter().zip(identities).enumerate() {
-        let (sender, receiver) = mpsc::channel(4096);
+        let (sender, receiver) = inbound(4096, 64 << 20);
         let counters = Arc::new(Counters::default());
         let mesh = Mesh {
             me: ReplicaId(place as u16),
@@ -55,7 +56,7 @@ async fn pair(transport: TransportName) -> Result<Pair, Box<dyn std::error::Erro
         };
         let wake: Wake = Arc::new(|| {});
         peers.push(Arc::new(Peers::start(mesh, socket, sender, wake, counters.clone())?));
-        inbound.push(receiver);
+        queues.push(receiver);
         all.push(counters);
     }
     while !(peers[0].is_connected(ReplicaId(1)) && peers[1].is_connected(ReplicaId(0))) {
@@ -64,7 +65,7 @@ async fn pair(transport: TransportName) -> Result<Pair, Box<dyn std::error::Erro
     let failed = "two of each were made";
     Ok(Pair {
         peers: peers.try_into().map_err(|_| failed)?,
-        inbound: inbound.try_into().map_err(|_| failed)?,
+        inbound: queues.try_into().map_err(|_| failed)?,
         counters: all.try_into().map_err(|_| failed)?,
     })
 }

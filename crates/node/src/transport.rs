@@ -13,7 +13,7 @@
 //!   writes, is woken; it writes all that is queued at once. A queue is bounded: towards a peer
 //!   the oldest message gives way (what matters is sent again by the protocol), a client that
 //!   does not read is let go.
-//! * **Receiving pushes back.** While the inbound channel is full the socket is not read.
+//! * **Receiving pushes back.** While the [queue](inbound()) is full, of messages or of bytes, the socket is not read.
 //! * **Nothing announced is believed.** Memory grows with what arrived. Handshake and hello have a
 //!   deadline; so has the next whole frame, pings included; connections are capped, in all and by
 //!   address.
@@ -27,6 +27,7 @@ mod dial;
 mod framing;
 mod handshake;
 mod hello;
+mod inbound;
 mod link;
 mod outbox;
 mod peers;
@@ -48,6 +49,7 @@ pub use connection::{Connection, connect};
 pub use counters::Counters;
 pub use dial::{DialError, ReceiveHalf, SendHalf, dial};
 pub use hello::{PROTOCOL_VERSION, Refusal};
+pub use inbound::{Arrivals, Inbound, Room, inbound};
 pub use outbox::SendError;
 pub use peers::{Member, Mesh, Peers};
 pub use socket::PeerSocket;

@@ -22,6 +22,7 @@ use quorate_node::launch::{Launched, launch};
 use quorate_node::testnet::{self, Options, Testnet};
 use quorate_node::transport::{
     Counters, Identity, Limits, Member, Mesh, PeerSocket, Peers, ReceiveHalf, SendHalf, dial,
+    inbound,
 };
 use tempfile::TempDir;
 
@@ -151,7 +152,7 @@ impl Liar {
             limits: Limits::peers(),
             seed: 3,
         };
-        let (inbound, mut received) = tokio::sync::mpsc::channel(64);
+        let (inbound, mut received) = inbound(64, 64 << 20);
         tokio::spawn(async move { while received.recv().await.is_some() {} });
         let counters: Arc<Counters> = Arc::default();
         let peers = Peers::start(mesh, socket, inbound, Arc::new(|| {}), counters).unwrap();

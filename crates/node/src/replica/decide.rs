@@ -21,14 +21,14 @@ use quorate_core::{Height, ReplicaId, Time};
 use quorate_journal::{BlockIndex, Journal};
 
 use super::archive::{Archive, Task};
-use super::inbox::{Answer, FromClient, Inbox};
+use super::inbox::{Answer, Batch, FromClient, Inbox};
 use super::links::Links;
 use super::metrics::{Metrics, StageClock};
 use super::profile::Follower;
 use super::proofs::Proofs;
 use super::routes::Routes;
 use super::verifier::Verifier;
-use crate::transport::ClientListener;
+use crate::transport::{ClientListener, Room};
 
 /// Most messages of peers in one turn.
 const PEER_INPUTS: usize = 256;
@@ -107,12 +107,13 @@ where
         let start = Instant::now();
         let now = || Time(super::metrics::nanoseconds(start.elapsed()) + 1);
         let mut inputs = vec![first];
+        let mut rooms = Vec::new();
         let mut began = false;
         let mut published = Instant::now();
         let mut connected = Vec::new();
         loop {
             self.reach.clock.decode();
-            let stop = self.gather(&mut inputs);
+            let stop = self.gather(&mut inputs, &mut rooms);
             self.note_connections(&mut connected, &mut inputs);
             let time = now();
             if self.replica.deadline().is_some_and(|deadline| deadline <= time) {
@@ -140,6 +141,7 @@ where
                     inputs.push(Input::LogBegins(self.reach.index.first()));
                 }
             }
+            rooms.clear();
             if let Some(end) = stop {
                 return self.end(end);
             }
@@ -163,10 +165,15 @@ where
         }
     }
 
-    /// Takes what waits. Returns how to end, if that was asked.
-    fn gather(&mut self, inputs: &mut Vec<Input<P::Message>>) -> Option<End> {
+    /// Takes what waits, and the room that it takes until the turn is over. Returns how to end, if that was asked.
+    fn gather(
+        &mut self,
+        inputs: &mut Vec<Input<P::Message>>,
+        rooms: &mut Vec<Room>,
+    ) -> Option<End> {
         for _ in 0..PEER_INPUTS {
-            let Ok((from, bytes)) = self.inbox.peers.try_recv() else { break };
+            let Some(((from, bytes), room)) = self.inbox.peers.try_recv() else { break };
+            rooms.push(room);
             self.reach.links.received(from, &bytes);
             match PeerMessage::from_bytes(bytes) {
                 Ok(message) => inputs.push(Input::Peer { from, message }),
@@ -190,8 +197,9 @@ where
             }
         }
         for _ in 0..CLIENT_INPUTS {
-            let Ok(batch) = self.inbox.clients.try_recv() else { break };
-            self.take_clients(batch, inputs);
+            let Ok(Batch { doings, room }) = self.inbox.clients.try_recv() else { break };
+            rooms.push(room);
+            self.take_clients(doings, inputs);
         }
         None
     }

@@ -9,13 +9,14 @@ use bytes::Bytes;
 use quorate_core::crypto::Verified;
 use quorate_core::frame::SharedFrame;
 use quorate_core::{Height, ReplicaId};
-use tokio::sync::mpsc;
 
 use super::doorbell::Doorbell;
-use crate::transport::ConnectionId;
+use crate::transport::{Arrivals, ConnectionId, Inbound, Room, inbound};
 
 /// Messages of peers that may wait.
 pub const PEER_MESSAGES: usize = 256;
+/// Their bytes, and those of the messages that are at work: four of the longest.
+pub const PEER_BYTES: u32 = 64 << 20;
 /// Batches of client frames that may wait.
 pub const CLIENT_BATCHES: usize = 32;
 /// Answers of pool and archive that may wait: what they were asked is bounded, so these are.
@@ -95,14 +96,23 @@ pub enum FromClient {
     Closed(ConnectionId),
 }
 
+/// What clients did that was looked over together.
+#[derive(Debug)]
+pub struct Batch {
+    /// Each, in the order in which it came.
+    pub doings: Vec<FromClient>,
+    /// What their frames take of the bytes that may wait.
+    pub room: Room,
+}
+
 /// The receiving ends.
 pub struct Inbox {
     /// Peers' messages, undecoded.
-    pub peers: mpsc::Receiver<(ReplicaId, Bytes)>,
+    pub peers: Arrivals<(ReplicaId, Bytes)>,
     /// Answers.
     pub answers: channel::Receiver<Answer>,
     /// Batches of clients' doings.
-    pub clients: channel::Receiver<Vec<FromClient>>,
+    pub clients: channel::Receiver<Batch>,
     /// The bell that goes with them.
     pub bell: Arc<Doorbell>,
 }
@@ -113,7 +123,7 @@ pub struct Outside {
     /// For answers.
     pub answers: channel::SyncSender<Answer>,
     /// For clients' doings.
-    pub clients: channel::SyncSender<Vec<FromClient>>,
+    pub clients: channel::SyncSender<Batch>,
     /// The bell to ring.
     pub bell: Arc<Doorbell>,
 }
@@ -153,8 +163,8 @@ impl Drop for Guard {
 
 /// Makes the queues. The sender is for the transport, the rest for this replica's threads.
 #[must_use]
-pub fn inbox() -> (mpsc::Sender<(ReplicaId, Bytes)>, Outside, Inbox) {
-    let (peer_sender, peers) = mpsc::channel(PEER_MESSAGES);
+pub fn inbox() -> (Inbound<(ReplicaId, Bytes)>, Outside, Inbox) {
+    let (peer_sender, peers) = inbound(PEER_MESSAGES, PEER_BYTES);
     let (answer_sender, answers) = channel::sync_channel(ANSWERS);
     let (client_sender, clients) = channel::sync_channel(CLIENT_BATCHES);
     let bell = Arc::new(Doorbell::default());

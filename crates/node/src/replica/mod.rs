@@ -44,7 +44,7 @@ use tokio::net::TcpListener;
 use crate::config::Durability;
 use crate::transport::{
     ClientListener, Counters, Gate, Identity, Limits, Member, Mesh, MeshError, PeerSocket, Peers,
-    TlsError, Wake,
+    TlsError, Wake, inbound,
 };
 use archive::{Archive, Shelf};
 use data::{DataError, OpenOptions, Owner};
@@ -60,6 +60,8 @@ use verifier::Verifier;
 
 /// Events of clients that may wait for the clients' stage.
 const CLIENT_EVENTS: usize = 4096;
+/// Bytes of their frames, until the deciding thread has taken these.
+const CLIENT_BYTES: u32 = 64 << 20;
 
 /// All that a replica needs to run.
 pub struct Setup {
@@ -193,7 +195,7 @@ impl Setup {
             Arc::clone(&wake),
             Arc::clone(&counters),
         )?);
-        let (client_inbound, client_events) = tokio::sync::mpsc::channel(CLIENT_EVENTS);
+        let (client_inbound, client_events) = inbound(CLIENT_EVENTS, CLIENT_BYTES);
         let gate = Gate { me: self.me, chain, identity, limits: Limits::clients() };
         let listener = Arc::new(ClientListener::start(
             gate,

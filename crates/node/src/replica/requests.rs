@@ -12,13 +12,12 @@ use quorate_core::client::message::{Refusal, Request, Response};
 use quorate_core::crypto::{Check, Claim, Scheme};
 use quorate_core::frame::{Frame, OVERHEAD_BYTES, SharedFrame};
 use quorate_core::wire::{Decode as _, Encode as _};
-use tokio::sync::mpsc;
 
 use super::archive::{Archive, Task};
-use super::inbox::{FromClient, Outside, Question};
+use super::inbox::{Batch, FromClient, Outside, Question};
 use super::metrics::Metrics;
 use super::profile::REQUESTS;
-use crate::transport::{ClientListener, ConnectionId, Event};
+use crate::transport::{Arrivals, ClientListener, ConnectionId, Event};
 
 /// Most events taken up at once.
 const BATCH: usize = 256;
@@ -52,9 +51,9 @@ struct Claimed {
 
 impl Requests {
     /// Works until the listener is gone.
-    pub fn run(&self, mut events: mpsc::Receiver<(ConnectionId, Event)>) {
+    pub fn run(&self, mut events: Arrivals<(ConnectionId, Event)>) {
         let mut batch = Vec::with_capacity(BATCH);
-        while events.blocking_recv_many(&mut batch, BATCH) > 0 {
+        while let Some(room) = events.blocking_recv_many(&mut batch, BATCH) {
             let arrived = Instant::now();
             let mut ready = Vec::with_capacity(batch.len());
             let mut claimed = Vec::with_capacity(batch.len());
@@ -71,7 +70,7 @@ impl Requests {
             // Behind the frames that came before, or these would bring the connection back.
             ready.append(&mut closed);
             if !ready.is_empty() {
-                if self.outside.clients.send(ready).is_err() {
+                if self.outside.clients.send(Batch { doings: ready, room }).is_err() {
                     return;
                 }
                 self.outside.bell.ring();

@@ -7,13 +7,15 @@ use std::sync::{Arc, PoisonError, RwLock};
 use bytes::Bytes;
 use quorate_core::{Digest, ReplicaId};
 use tokio::net::TcpListener;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::accept::{accept_all, closed};
 use super::carrier::Carrier;
 use super::counters::Counters;
 use super::hello::{Hello, Refusal, Role};
+use super::inbound::Inbound;
 use super::link::Link;
 use super::outbox::{Outbox, SendError};
 use super::tcp::Tcp;
@@ -59,7 +61,7 @@ struct Shared {
     hello: Hello,
     limits: Limits,
     counters: Arc<Counters>,
-    inbound: mpsc::Sender<(ConnectionId, Event)>,
+    inbound: Inbound<(ConnectionId, Event)>,
     wake: Wake,
     next: AtomicU64,
     connections: RwLock<HashMap<ConnectionId, Arc<Outbox>>>,
@@ -77,7 +79,7 @@ impl ClientListener {
     pub fn start(
         gate: Gate,
         listener: TcpListener,
-        inbound: mpsc::Sender<(ConnectionId, Event)>,
+        inbound: Inbound<(ConnectionId, Event)>,
         wake: Wake,
         counters: Arc<Counters>,
     ) -> Result<Self, TlsError> {
@@ -176,12 +178,13 @@ impl Shared {
 
     /// Whether anybody is there to be told.
     async fn tell(&self, id: ConnectionId, event: Event) -> bool {
-        let told = match self.inbound.try_send((id, event)) {
+        let told = match self.inbound.try_send((id, event), 0) {
             Ok(()) => true,
-            Err(mpsc::error::TrySendError::Closed(_)) => false,
-            Err(mpsc::error::TrySendError::Full(message)) => {
+            Err(TrySendError::Closed(_)) => false,
+            Err(TrySendError::Full(message)) => {
                 (self.wake)();
-                self.inbound.send(message).await.is_ok()
+                let places = self.inbound.reserve(1, 0).await;
+                places.map(|mut places| places.put(message, 0)).is_some()
             }
         };
         (self.wake)();

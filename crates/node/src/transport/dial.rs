@@ -8,16 +8,18 @@ use std::task::Poll;
 use bytes::Bytes;
 use quorate_core::crypto::PublicKey;
 use quorate_core::{Digest, ReplicaId};
-use tokio::sync::mpsc;
 
 use super::connection::{Connection, connect};
 use super::hello::Refusal;
+use super::inbound::{Arrivals, inbound};
 use super::outbox::{Outbox, SendError};
 use super::tls::TlsError;
 use super::{Limits, Wake};
 
 /// Frames received and not yet asked for; the socket is not read beyond that.
 const INBOUND_FRAMES: usize = 1024;
+/// Their bytes.
+const INBOUND_BYTES: u32 = 32 << 20;
 
 /// Why a replica could not be reached.
 #[derive(Debug, thiserror::Error)]
@@ -63,7 +65,7 @@ pub struct SendHalf {
 
 /// Receives from the replica. When it is dropped, the connection ends.
 pub struct ReceiveHalf {
-    frames: mpsc::Receiver<Bytes>,
+    frames: Arrivals<Bytes>,
     outbox: Arc<Outbox>,
 }
 
@@ -82,7 +84,7 @@ pub async fn dial(
     limits: Limits,
 ) -> Result<(SendHalf, ReceiveHalf), DialError> {
     let Connection { link, outbox, replica } = connect(address, key, chain, limits).await?;
-    let (inbound, frames) = mpsc::channel(INBOUND_FRAMES);
+    let (inbound, frames) = inbound(INBOUND_FRAMES, INBOUND_BYTES);
     let ending = outbox.clone();
     tokio::spawn(async move {
         let nobody: Wake = Arc::new(|| {});
@@ -140,7 +142,7 @@ impl ReceiveHalf {
 
     /// The next frame if it is there already.
     pub fn try_receive(&mut self) -> Option<Bytes> {
-        self.frames.try_recv().ok()
+        self.frames.try_recv().map(|(frame, _)| frame)
     }
 }
 

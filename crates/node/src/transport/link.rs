@@ -11,13 +11,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _};
-use tokio::sync::mpsc::{self, error::TrySendError};
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
 use super::carrier::Stream;
 use super::counters::{Counters, add, count};
 use super::framing::{FrameReader, FrameWriter};
 use super::handshake::Established;
+use super::inbound::Inbound;
 use super::outbox::{Outbox, Taken};
 use super::{Limits, Wake};
 
@@ -111,7 +112,7 @@ impl<S: Stream> Link<S> {
     /// makes of them.
     pub(super) async fn run<T>(
         mut self,
-        inbound: &mpsc::Sender<T>,
+        inbound: &Inbound<T>,
         wake: &Wake,
         tag: impl Fn(Bytes) -> T,
     ) -> End {
@@ -170,7 +171,7 @@ impl<S: Stream> Link<S> {
     /// Hands received frames on. While there is no room this goes on writing, but not reading.
     async fn deliver<T>(
         &mut self,
-        inbound: &mpsc::Sender<T>,
+        inbound: &Inbound<T>,
         wake: &Wake,
         tag: &impl Fn(Bytes) -> T,
     ) -> Result<(), End> {
@@ -178,21 +179,23 @@ impl<S: Stream> Link<S> {
             return Ok(());
         }
         while let Some(frame) = self.frames.pop_front() {
-            match inbound.try_send(tag(frame)) {
+            let bytes = frame.len();
+            match inbound.try_send(tag(frame), bytes) {
                 Ok(()) => {}
                 Err(TrySendError::Closed(_)) => return Err(End::Finished),
                 Err(TrySendError::Full(message)) => {
                     wake();
                     // Room for many at once, so that neither side is woken for each message.
-                    let many = (inbound.max_capacity() / 2).clamp(1, 1 + self.frames.len());
+                    let others = (inbound.max_messages() / 2).clamp(1, 1 + self.frames.len()) - 1;
+                    let all_bytes =
+                        self.frames.iter().take(others).fold(bytes, |all, frame| all + frame.len());
                     tokio::select! {
-                        permits = inbound.reserve_many(many) => {
-                            let Ok(mut permits) = permits else { return Err(End::Finished) };
-                            if let Some(permit) = permits.next() {
-                                permit.send(message);
-                            }
-                            for (permit, frame) in permits.zip(std::iter::from_fn(|| self.frames.pop_front())) {
-                                permit.send(tag(frame));
+                        places = inbound.reserve(1 + others, all_bytes) => {
+                            let Some(mut places) = places else { return Err(End::Finished) };
+                            places.put(message, bytes);
+                            for frame in self.frames.drain(..others) {
+                                let bytes = frame.len();
+                                places.put(tag(frame), bytes);
                             }
                         }
                         Err(end) = poll_fn(|cx| self.poll_turn(cx, false)) => return Err(end),

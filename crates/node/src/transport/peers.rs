@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use quorate_core::crypto::PublicKey;
 use quorate_core::{Digest, ReplicaId};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -17,6 +17,7 @@ use super::carrier::{Carrier, Stream};
 use super::counters::{Counters, add};
 use super::handshake::{Established, HandshakeError};
 use super::hello::{Hello, Refusal, Role};
+use super::inbound::Inbound;
 use super::link::{FAREWELL, Link};
 use super::outbox::Outbox;
 use super::quic::Quic;
@@ -73,7 +74,7 @@ struct Shared {
     members: Vec<Member>,
     outboxes: Vec<Arc<Outbox>>,
     counters: Arc<Counters>,
-    inbound: mpsc::Sender<(ReplicaId, Bytes)>,
+    inbound: Inbound<(ReplicaId, Bytes)>,
     wake: Wake,
 }
 
@@ -89,7 +90,7 @@ impl Peers {
     pub fn start(
         mesh: Mesh,
         socket: PeerSocket,
-        inbound: mpsc::Sender<(ReplicaId, Bytes)>,
+        inbound: Inbound<(ReplicaId, Bytes)>,
         wake: Wake,
         counters: Arc<Counters>,
     ) -> Result<Self, MeshError> {

@@ -47,7 +47,6 @@ use quorate_core::{Digest, ReplicaId};
 use quorate_crypto::SecretKey;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::mpsc;
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use super::hello::{Hello, Role};
@@ -78,14 +77,14 @@ async fn until(what: &str, condition: impl Fn() -> bool) {
     tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("never: {what}"));
 }
 
-async fn next<T>(receiver: &mut mpsc::Receiver<T>) -> T {
+async fn next<T>(receiver: &mut Arrivals<T>) -> T {
     tokio::time::timeout(PATIENCE, receiver.recv()).await.expect("never received").expect("closed")
 }
 
 /// A replica of a mesh under test.
 struct Node {
     peers: Peers,
-    inbound: mpsc::Receiver<(ReplicaId, Bytes)>,
+    inbound: Arrivals<(ReplicaId, Bytes)>,
     counters: Arc<Counters>,
 }
 
@@ -96,6 +95,7 @@ struct Plan {
     sockets: Vec<Kept>,
     limits: Limits,
     inbound: usize,
+    inbound_bytes: u32,
 }
 
 /// A socket of replicas, over restarts.
@@ -147,7 +147,7 @@ impl Plan {
             members.push(Member { key: identity(number).key(), address });
             sockets.push(socket);
         }
-        Self { members, sockets, limits: Limits::peers(), inbound: 1024 }
+        Self { members, sockets, limits: Limits::peers(), inbound: 1024, inbound_bytes: 64 << 20 }
     }
 
     fn start(&self, number: u8) -> Node {
@@ -157,7 +157,7 @@ impl Plan {
     fn start_as(&self, number: u8, identity: Identity, chain: Digest) -> Node {
         let place = usize::from(number);
         let socket = self.sockets[place].socket();
-        let (sender, inbound) = mpsc::channel(self.inbound);
+        let (sender, inbound) = inbound(self.inbound, self.inbound_bytes);
         let counters = Arc::new(Counters::default());
         let mesh = Mesh {
             me: ReplicaId(u16::from(number)),
@@ -175,7 +175,7 @@ impl Plan {
 /// A replica's door for clients under test.
 struct Door {
     listener: ClientListener,
-    inbound: mpsc::Receiver<(ConnectionId, Event)>,
+    inbound: Arrivals<(ConnectionId, Event)>,
     counters: Arc<Counters>,
     address: SocketAddr,
 }
@@ -183,7 +183,7 @@ struct Door {
 async fn door(limits: Limits) -> Door {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let (sender, inbound) = mpsc::channel(1024);
+    let (sender, inbound) = inbound(1024, 64 << 20);
     let counters = Arc::new(Counters::default());
     let gate = Gate { me: ReplicaId(3), chain: CHAIN, identity: identity(3), limits };
     let listener =

@@ -15,10 +15,9 @@ use quorate_core::{Digest, ReplicaId, Sequence, SessionId};
 use quorate_crypto::{Ed25519, SecretKey};
 use quorate_node::client::ReplicaAddress;
 use quorate_node::transport::{
-    ClientListener, ConnectionId, Counters, Event, Gate, Identity, Limits,
+    ClientListener, ConnectionId, Counters, Event, Gate, Identity, Limits, inbound,
 };
 use tokio::net::TcpListener;
-use tokio::sync::mpsc;
 
 /// How a replica behaves. (No test file needs all of them.)
 #[allow(dead_code)]
@@ -189,7 +188,7 @@ impl Shared {
             identity: Identity::new(&transport_key(replica)).unwrap(),
             limits: Limits::clients(),
         };
-        let (inbound, mut events) = mpsc::channel(1024);
+        let (inbound, mut events) = inbound(1024, 64 << 20);
         let counters = Arc::<Counters>::default();
         let wake = Arc::new(|| {});
         let listener = ClientListener::start(gate, socket, inbound, wake, counters).unwrap();

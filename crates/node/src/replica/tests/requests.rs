@@ -11,7 +11,7 @@ use quorate_crypto::{Ed25519, SecretKey};
 use crate::replica::archive::Archive;
 use crate::replica::inbox::{FromClient, inbox};
 use crate::replica::requests::Requests;
-use crate::transport::{ClientListener, ConnectionId, Event, Gate, Identity, Limits};
+use crate::transport::{ClientListener, ConnectionId, Event, Gate, Identity, Limits, inbound};
 
 /// A client that sends and leaves at once: what it sent must not come behind its leaving, or the
 /// way to it would be kept for ever.
@@ -20,7 +20,7 @@ async fn what_was_sent_comes_before_the_end_of_its_connection() {
     let key = SecretKey::generate().unwrap();
     let chain = Digest::of("test", b"chain");
     let socket = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let (unused, _) = tokio::sync::mpsc::channel(1);
+    let (unused, _) = inbound(1, 1);
     let identity = Identity::new(&key).unwrap();
     let gate = Gate { me: ReplicaId(0), chain, identity, limits: Limits::clients() };
     let listener =
@@ -37,19 +37,19 @@ async fn what_was_sent_comes_before_the_end_of_its_connection() {
         outside,
         metrics: Arc::default(),
     };
-    let (sender, events) = tokio::sync::mpsc::channel(16);
+    let (sender, events) = inbound(16, 1 << 20);
     for connection in 1..=3 {
         let frame =
             Frame::open(key.public_key(), connection, &chain, |statement| key.sign(statement));
         let request = Request::Submit { relay: false, frame: frame.into() };
         for event in [Event::Opened, Event::Frame(Bytes::from(request.to_bytes())), Event::Closed] {
-            sender.try_send((ConnectionId(connection), event)).unwrap();
+            sender.try_send((ConnectionId(connection), event), 0).unwrap();
         }
     }
     drop(sender);
     std::thread::spawn(move || stage.run(events)).join().unwrap();
     let mut ended = Vec::new();
-    for one in queues.clients.try_iter().flatten() {
+    for one in queues.clients.try_iter().flat_map(|batch| batch.doings) {
         match one {
             FromClient::Closed(connection) => ended.push(connection),
             FromClient::Frame { connection, .. } => assert!(!ended.contains(&connection)),

@@ -157,11 +157,18 @@ async fn large_and_small_messages_arrive_whole_and_in_order(transport: Transport
 }
 
 async fn a_receiver_that_does_not_read_bounds_everybodys_memory(transport: TransportName) {
+    let mut few = Plan::new(transport, 2);
+    few.inbound = 4;
+    fill(transport, few).await;
+    let mut short = Plan::new(transport, 2);
+    (short.inbound, short.inbound_bytes) = (8_192, 128 << 10);
+    fill(transport, short).await;
+}
+
+async fn fill(transport: TransportName, mut plan: Plan) {
     const COUNT: u32 = 8_000;
     const SIZE: usize = 32 << 10;
-    let mut plan = Plan::new(transport, 2);
     plan.limits.queue_bytes = 1 << 20;
-    plan.inbound = 4;
     let mut nodes = mesh(&plan).await;
     for n in 0..COUNT {
         nodes[0].peers.send(ReplicaId(1), numbered(n, SIZE));

@@ -1,0 +1,219 @@
+//! Received messages on their way to whoever handles them: a queue bounded by messages and by bytes, as one message may be as long as thousands of others.
+//! Both bounds push back: while there is no room a socket is not read.
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc::{self, error::TrySendError};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// What messages that were taken out of a queue still take of its bytes, until it is dropped. Who keeps it for as long as it works with them bounds what waits and
+/// what is at work together.
+#[derive(Debug, Default)]
+pub struct Room(Option<OwnedSemaphorePermit>);
+
+impl Room {
+    /// As much of it as a message of so many bytes takes, or the rest.
+    fn part(&mut self, bytes: usize) -> Self {
+        let part = |room: &mut OwnedSemaphorePermit| room.split(bytes.min(room.num_permits()));
+        Self(self.0.as_mut().and_then(part))
+    }
+
+    /// Makes it one with that of another message of the same queue.
+    fn join(&mut self, other: Self) {
+        match (&mut self.0, other.0) {
+            (Some(room), Some(other)) => room.merge(other),
+            (room, other) => *room = room.take().or(other),
+        }
+    }
+}
+
+/// Where messages are put into a queue.
+#[derive(Debug)]
+pub struct Inbound<T> {
+    messages: mpsc::Sender<(T, Room)>,
+    bytes: Arc<Semaphore>,
+    most_bytes: u32,
+}
+
+/// Where they are taken out of it.
+#[derive(Debug)]
+pub struct Arrivals<T> {
+    messages: mpsc::Receiver<(T, Room)>,
+    /// Taken together; empty in between.
+    batch: Vec<(T, Room)>,
+}
+
+/// A queue of at most so many messages, of so many bytes together. A longer message takes all of them: it waits until it is alone, and is not refused.
+///
+/// # Panics
+/// If `messages` is 0.
+#[must_use]
+pub fn inbound<T>(messages: usize, bytes: u32) -> (Inbound<T>, Arrivals<T>) {
+    let (sender, receiver) = mpsc::channel(messages);
+    let room = Arc::new(Semaphore::new(bytes as usize));
+    let inbound = Inbound { messages: sender, bytes: room, most_bytes: bytes };
+    (inbound, Arrivals { messages: receiver, batch: Vec::new() })
+}
+
+impl<T> Inbound<T> {
+    /// What a message takes of the bytes.
+    fn taken_by(&self, bytes: usize) -> u32 {
+        u32::try_from(bytes).map_or(self.most_bytes, |bytes| bytes.min(self.most_bytes))
+    }
+
+    /// Puts a message of so many bytes, if there is room.
+    ///
+    /// # Errors
+    /// The message, if there is none or if nobody takes any more.
+    pub fn try_send(&self, message: T, bytes: usize) -> Result<(), TrySendError<T>> {
+        let room = Arc::clone(&self.bytes).try_acquire_many_owned(self.taken_by(bytes));
+        // There are no permits, and never none to come: it is not closed.
+        let Ok(room) = room else { return Err(TrySendError::Full(message)) };
+        self.messages.try_send((message, Room(Some(room)))).map_err(|error| match error {
+            TrySendError::Full((message, _)) => TrySendError::Full(message),
+            TrySendError::Closed((message, _)) => TrySendError::Closed(message),
+        })
+    }
+
+    /// Waits for room for so many messages of so many bytes together; `None` if nobody takes any more.
+    pub(super) async fn reserve(&self, messages: usize, bytes: usize) -> Option<Places<'_, T>> {
+        // In this order: who has places already waits for nothing.
+        let room = Arc::clone(&self.bytes).acquire_many_owned(self.taken_by(bytes)).await.ok()?;
+        let messages = self.messages.reserve_many(messages).await.ok()?;
+        Some(Places { messages, room: Room(Some(room)) })
+    }
+
+    /// Most messages at once.
+    pub(super) fn max_messages(&self) -> usize {
+        self.messages.max_capacity()
+    }
+}
+
+/// Room for messages that are put next.
+pub(super) struct Places<'a, T> {
+    messages: mpsc::PermitIterator<'a, (T, Room)>,
+    room: Room,
+}
+
+impl<T> Places<'_, T> {
+    /// Puts one of the messages that were reserved for.
+    pub(super) fn put(&mut self, message: T, bytes: usize) {
+        if let Some(place) = self.messages.next() {
+            place.send((message, self.room.part(bytes)));
+        }
+    }
+}
+
+impl<T> Arrivals<T> {
+    /// The next message; `None` once nobody puts any more.
+    pub async fn recv(&mut self) -> Option<T> {
+        self.messages.recv().await.map(|(message, _)| message)
+    }
+
+    /// The same, for threads.
+    ///
+    /// # Panics
+    /// Within an asynchronous task.
+    pub fn blocking_recv(&mut self) -> Option<T> {
+        self.messages.blocking_recv().map(|(message, _)| message)
+    }
+
+    /// The next message and its room, if there is one already.
+    pub fn try_recv(&mut self) -> Option<(T, Room)> {
+        self.messages.try_recv().ok()
+    }
+
+    /// Waits for messages, and takes `most` of them; their room, or `None` once nobody puts any more.
+    ///
+    /// # Panics
+    /// Within an asynchronous task.
+    pub fn blocking_recv_many(&mut self, messages: &mut Vec<T>, most: usize) -> Option<Room> {
+        if self.messages.blocking_recv_many(&mut self.batch, most) == 0 {
+            return None;
+        }
+        let mut all = Room::default();
+        for (message, room) in self.batch.drain(..) {
+            messages.push(message);
+            all.join(room);
+        }
+        Some(all)
+    }
+
+    /// Messages that wait.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.messages.len()
+    }
+
+    /// Whether none waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Room, inbound};
+    use tokio::sync::mpsc::error::TrySendError;
+
+    #[test]
+    fn what_was_taken_counts_until_its_room_is_dropped() {
+        let (inbound, mut arrivals) = inbound(8, 100);
+        inbound.try_send("long", 60).unwrap();
+        inbound.try_send("short", 40).unwrap();
+        assert_eq!(inbound.try_send("one byte", 1), Err(TrySendError::Full("one byte")));
+        let (message, room) = arrivals.try_recv().unwrap();
+        assert_eq!(message, "long");
+        assert_eq!(inbound.try_send("one byte", 1), Err(TrySendError::Full("one byte")));
+        drop(room);
+        inbound.try_send("one byte", 1).unwrap();
+        let mut messages = Vec::new();
+        let room = arrivals.blocking_recv_many(&mut messages, 8).unwrap();
+        assert_eq!(messages, ["short", "one byte"]);
+        assert_eq!(inbound.try_send("again", 100), Err(TrySendError::Full("again")));
+        drop(room);
+        inbound.try_send("again", 100).unwrap();
+    }
+
+    #[test]
+    fn what_takes_no_bytes_is_bounded_by_its_number() {
+        let (inbound, mut arrivals) = inbound(2, 1);
+        inbound.try_send(1, 0).unwrap();
+        inbound.try_send(2, 0).unwrap();
+        assert_eq!(inbound.try_send(3, 0), Err(TrySendError::Full(3)));
+        arrivals.try_recv().unwrap();
+        inbound.try_send(3, 0).unwrap();
+        drop(arrivals);
+        assert_eq!(inbound.try_send(4, 0), Err(TrySendError::Closed(4)));
+    }
+
+    #[tokio::test]
+    async fn a_message_longer_than_all_waits_until_it_is_alone() {
+        let (inbound, mut arrivals) = inbound(8, 100);
+        inbound.try_send("first", 1).unwrap();
+        assert_eq!(inbound.try_send("too long", 101), Err(TrySendError::Full("too long")));
+        assert_eq!(arrivals.recv().await, Some("first"));
+        inbound.try_send("too long", usize::MAX).unwrap();
+        assert_eq!(inbound.try_send("last", 1), Err(TrySendError::Full("last")));
+        assert_eq!(arrivals.recv().await, Some("too long"));
+        inbound.try_send("last", 1).unwrap();
+    }
+
+    #[tokio::test]
+    async fn places_for_many_take_the_room_of_each_and_give_back_the_rest() {
+        let (inbound, mut arrivals) = inbound(8, 100);
+        let mut places = inbound.reserve(3, 90).await.unwrap();
+        places.put("first", 50);
+        places.put("second", 20);
+        drop(places);
+        let rooms: Vec<Room> =
+            std::iter::from_fn(|| arrivals.try_recv()).map(|(_, room)| room).collect();
+        assert_eq!(rooms.len(), 2);
+        inbound.try_send("what is left", 30).unwrap();
+        assert!(inbound.try_send("more", 1).is_err());
+        drop(arrivals);
+        drop(rooms);
+        assert!(inbound.reserve(1, 100).await.is_none());
+    }
+}
