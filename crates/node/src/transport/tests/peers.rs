@@ -169,6 +169,7 @@ async fn fill(transport: TransportName, mut plan: Plan) {
     const COUNT: u32 = 8_000;
     const SIZE: usize = 32 << 10;
     plan.limits.queue_bytes = 1 << 20;
+    let most_waiting = plan.inbound.min(plan.inbound_bytes as usize / SIZE);
     let mut nodes = mesh(&plan).await;
     for n in 0..COUNT {
         nodes[0].peers.send(ReplicaId(1), numbered(n, SIZE));
@@ -184,6 +185,8 @@ async fn fill(transport: TransportName, mut plan: Plan) {
     let mut last = None;
     let (mut received, mut newest) = (0, false);
     while !newest || received + value(&counters.dropped_outbound) < u64::from(COUNT) {
+        let waiting = nodes[1].inbound.len();
+        assert!(waiting <= most_waiting, "{waiting} messages wait");
         let (_, message) = next(&mut nodes[1].inbound).await;
         let in_order = last < Some(number(&message)) || transport == TransportName::Udp;
         assert!(in_order, "in order");
