@@ -83,9 +83,20 @@ impl<T> Inbound<T> {
         Some(Places { messages, room: Room(Some(room)) })
     }
 
-    /// Most messages at once.
-    pub(super) fn max_messages(&self) -> usize {
-        self.messages.max_capacity()
+    /// How many of those that follow a message of so many bytes to reserve for with it, and the bytes of all: half the queue at the most.
+    pub(super) fn together(
+        &self,
+        first: usize,
+        following: impl Iterator<Item = usize>,
+    ) -> (usize, usize) {
+        let (mut others, mut all) = (0, first);
+        for bytes in following.take((self.messages.max_capacity() / 2).saturating_sub(1)) {
+            if all + bytes > self.most_bytes as usize {
+                break;
+            }
+            (others, all) = (others + 1, all + bytes);
+        }
+        (others, all)
     }
 }
 

@@ -186,9 +186,8 @@ impl<S: Stream> Link<S> {
                 Err(TrySendError::Full(message)) => {
                     wake();
                     // Room for many at once, so that neither side is woken for each message.
-                    let others = (inbound.max_messages() / 2).clamp(1, 1 + self.frames.len()) - 1;
-                    let all_bytes =
-                        self.frames.iter().take(others).fold(bytes, |all, frame| all + frame.len());
+                    let following = self.frames.iter().map(Bytes::len);
+                    let (others, all_bytes) = inbound.together(bytes, following);
                     tokio::select! {
                         places = inbound.reserve(1 + others, all_bytes) => {
                             let Some(mut places) = places else { return Err(End::Finished) };
