@@ -20,7 +20,8 @@
 //!   one dead never see three consecutive certified views.
 //! - **An idle cluster is silent**: a leader proposes only while commands are pending, a
 //!   proposal is needed to tell the others of a commit, or somebody waits for the last state's root
-//!   to be certified; and timers run only while there is work.
+//!   to be certified; and timers run only while there is work. With second votes, which tell of commits
+//!   themselves, an empty block is put off for a moment.
 //! - **A block carries a state root** (of the block that its parent committed). A replica that
 //!   computed another one does not vote.
 
@@ -55,6 +56,7 @@ use crate::types::{Height, ReplicaId, Time, View};
 use crate::votes::VoteCollector;
 use collecting::Ask;
 use new_views::{NewViews, Untold};
+use proposing::PutOff;
 use rules::Facts;
 
 type Fx = Effects<Output<Message>>;
@@ -84,6 +86,7 @@ pub struct HotStuff {
     votes: VoteCollector,
     new_views: NewViews,
     untold: Option<Untold>,
+    put_off: Option<PutOff>,
     /// The highest certificate that commits its block by itself; where that is missing, as soon as it
     /// comes. Later blocks need not show it, if their leaders did not have it. Not in the safety
     /// record: nothing rests on it, and the chain will say the same in the end.
@@ -136,6 +139,7 @@ impl HotStuff {
             votes: VoteCollector::new(&committee),
             new_views: NewViews::new(committee.size()),
             untold: None,
+            put_off: None,
             decided: None,
             to_sign: Vec::new(),
             my_vote: None,
@@ -405,7 +409,9 @@ impl Protocol for HotStuff {
     }
 
     fn deadline(&self) -> Option<Time> {
-        [self.pacemaker.deadline(), self.new_views.deadline()].into_iter().flatten().min()
+        let waits =
+            [self.pacemaker.deadline(), self.new_views.deadline(), self.put_off_until()];
+        waits.into_iter().flatten().min()
     }
 
     fn holds(&self, block: &BlockId) -> bool {

@@ -13,6 +13,18 @@ use crate::types::{Time, View};
 /// views) leaders propose empty blocks only, so that the tree holds no more payload.
 const MAX_UNCOMMITTED: usize = 64;
 
+/// What part of a view's first wait an empty block is put off for, while second votes tell all of
+/// the commit that it would show.
+const PUT_OFF_PART: u32 = 32;
+
+/// An empty block that its leader puts off.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PutOff {
+    view: View,
+    /// Until when; `None`: it is due.
+    until: Option<Time>,
+}
+
 impl HotStuff {
     pub(super) fn on_proposal(
         &mut self,
@@ -109,14 +121,17 @@ impl HotStuff {
         // A block that was committed in this very step still has its frames in the mempool.
         let ancestors: Vec<SharedBlock> =
             self.tree.above(ledger.executed(), &parent.id()).cloned().collect();
-        let frames = if self.tree.uncommitted() > MAX_UNCOMMITTED {
-            Vec::new()
-        } else {
-            ledger.payload(&ancestors)
-        };
+        let is_deep = self.tree.uncommitted() > MAX_UNCOMMITTED;
+        let frames = if is_deep { Vec::new() } else { ledger.payload(&ancestors) };
         // Who waits for a root is told of its certificate by the block behind the one that carries it.
         let told = self.tree.root_certified(&parent.id()) >= ledger.root_wanted();
-        if frames.is_empty() && told && !self.has_news_of_commit(&parent, &justify) {
+        let can_wait = told && frames.is_empty();
+        if can_wait && !self.has_news_of_commit(&parent, &justify) {
+            return;
+        }
+        // The blocks behind one that was put off follow at once.
+        let is_first = tc.is_none() && !parent.is_empty() && !is_deep;
+        if can_wait && is_first && self.puts_off(now, view) {
             return;
         }
         let block = Arc::new(Block::new(Content {
@@ -144,6 +159,37 @@ impl HotStuff {
         }
         fx.record(Record::Block(Arc::clone(&block)));
         self.consider_vote(&block, tc, ledger, fx);
+    }
+
+    /// Whether the empty block of `view` is put off, as second votes are telling all of what it would
+    /// show. Most often commands come first and take its place; if not, it follows all the same: whoever
+    /// got too few second votes learns of the commit by it, and a decision is proven by the chain behind it
+    /// to those who were not there.
+    fn puts_off(&mut self, now: Time, view: View) -> bool {
+        if !self.settings.second_vote {
+            return false;
+        }
+        let pause = self.settings.timing.base() / PUT_OFF_PART;
+        match self.put_off {
+            Some(put_off) if put_off.view == view => put_off.until.is_some(),
+            _ => {
+                self.put_off = Some(PutOff { view, until: Some(now.after(pause)) });
+                true
+            }
+        }
+    }
+
+    /// When the empty block that was put off is due.
+    pub(super) fn put_off_until(&self) -> Option<Time> {
+        let view = self.pacemaker.view();
+        self.put_off.filter(|put_off| put_off.view == view && self.proposed < view)?.until
+    }
+
+    /// The wait of the empty block that was put off has ended, if it has.
+    pub(super) fn end_putting_off(&mut self, now: Time) {
+        if let Some(put_off) = &mut self.put_off {
+            put_off.until.take_if(|until| *until <= now);
+        }
     }
 
     /// Whether a child of `parent` would tell the others something: commands stand in its chain

@@ -7,9 +7,10 @@ use crate::protocol::{Event, Output};
 use crate::types::{ReplicaId, Time, View};
 
 impl HotStuff {
-    /// A timer ran out: the wait for locks, or that of the current view.
+    /// A timer ran out: the wait for locks, that of an empty block, or that of the current view.
     pub(super) fn on_timer(&mut self, now: Time, fx: &mut Fx) {
         self.new_views.on_time(now);
+        self.end_putting_off(now);
         if self.pacemaker.deadline().is_none_or(|deadline| now < deadline) {
             return;
         }

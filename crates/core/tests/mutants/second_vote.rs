@@ -36,14 +36,14 @@ fn a_second_vote_after_giving_up_loses_a_committed_block() {
     let guarded = Bug { second_vote: true, ..Bug::none(&TwoChain) };
     let unguarded = Bug { rules: &Unguarded, unwatched: Unwatched::Votes, ..guarded };
     let broken = play("second_vote_unguarded", &unguarded);
-    assert!(broken.says("r3 commits b7 at height 7"));
+    assert!(broken.says("r3 commits b11 at height 11"));
     assert!(broken.says("agreement: r"));
-    assert!(broken.says("commits b8 at height 7"));
+    assert!(broken.says("commits b12 at height 11"));
 
     let real = play("second_vote_guarded", &guarded);
     real.repeats(&broken);
     assert!(!real.says("agreement"));
-    assert!(!real.says("commits b7"));
+    assert!(!real.says("commits b11"));
     assert!(real.says("(all answered)"));
 }
 
@@ -51,5 +51,5 @@ fn a_second_vote_after_giving_up_loses_a_committed_block() {
 fn a_second_vote_after_giving_up_is_noticed_when_it_is_signed() {
     let watched = Bug { rules: &Unguarded, second_vote: true, ..Bug::none(&TwoChain) };
     let broken = play("second_vote_noticed", &watched);
-    assert!(broken.says("voted in view 7 after giving up 7"));
+    assert!(broken.says("voted in view 11 after giving up 11"));
 }

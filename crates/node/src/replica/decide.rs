@@ -1,8 +1,8 @@
-//! The deciding thread: the drive loop on real time.
+//! What the deciding thread does: the drive loop on real time.
 //!
-//! It takes what waits (peers first, then its own threads' answers, then clients, each up to a
-//! limit), has the replica take one [turn](drive::turn) on all of it with one sync, and sleeps
-//! until the bell rings or a timer is due. Nothing else touches the replica.
+//! A turn takes what waits (peers first, then its own threads' answers, then clients, each up to a
+//! limit) and has the replica take one [turn](drive::turn) on all of it with one sync. Nothing else
+//! touches the replica. Who takes turns, and when, says [`desk`](super::desk).
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -36,6 +36,8 @@ const PEER_INPUTS: usize = 256;
 const CLIENT_INPUTS: usize = 4;
 /// How often numbers that nothing waits for are published.
 const PUBLISH_EVERY: Duration = Duration::from_millis(100);
+/// So many bytes of messages and pending commands are little to do.
+pub const LITTLE_BYTES: usize = 16 << 10;
 
 /// Why the deciding thread ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,7 +50,7 @@ pub enum End {
     Safety(String),
 }
 
-/// The deciding thread's own.
+/// The replica, and all that a turn of it needs.
 pub struct Decider<P: Protocol, S> {
     /// The replica.
     pub replica: Replica<P, S>,
@@ -62,6 +64,39 @@ pub struct Decider<P: Protocol, S> {
     pub proofs: Proofs,
     /// Bytes that the log may take on disk.
     pub log_window_bytes: u64,
+    /// What it keeps from turn to turn.
+    pub turns: Turns<P::Message>,
+}
+
+/// What is kept from one turn to the next.
+pub struct Turns<M> {
+    begin: Instant,
+    inputs: Vec<Input<M>>,
+    /// What the messages that are at work take of the bytes that may wait.
+    rooms: Vec<Room>,
+    connected: Vec<ReplicaId>,
+    published: Instant,
+    /// The first turn is over.
+    began: bool,
+}
+
+impl<M> Turns<M> {
+    /// Before the first turn; `first` starts the replica.
+    pub fn new(first: Input<M>) -> Self {
+        let now = Instant::now();
+        Self {
+            begin: now,
+            inputs: vec![first],
+            rooms: Vec::new(),
+            connected: Vec::new(),
+            published: now,
+            began: false,
+        }
+    }
+
+    fn now(&self) -> Time {
+        Time(super::metrics::nanoseconds(self.begin.elapsed()) + 1)
+    }
 }
 
 /// What the replica's actions reach.
@@ -101,94 +136,110 @@ where
     P: Protocol,
     S: StateMachine,
 {
-    /// Runs until asked to stop or unable to go on. `first` starts the replica.
-    pub fn run(mut self, first: Input<P::Message>) -> End {
-        self.inbox.bell.answer_here();
-        let start = Instant::now();
-        let now = || Time(super::metrics::nanoseconds(start.elapsed()) + 1);
-        let mut inputs = vec![first];
-        let mut rooms = Vec::new();
-        let mut began = false;
-        let mut published = Instant::now();
-        let mut connected = Vec::new();
-        loop {
-            self.reach.clock.decode();
-            let stop = self.gather(&mut inputs, &mut rooms);
-            self.note_connections(&mut connected, &mut inputs);
-            let time = now();
-            if self.replica.deadline().is_some_and(|deadline| deadline <= time) {
-                inputs.push(Input::Timeout);
-            }
-            let worked = !inputs.is_empty();
-            if worked {
-                self.reach.metrics.turns_total.add(1);
-                self.reach.metrics.inputs_total.add(inputs.len() as u64);
-                self.reach.idle = self.inbox.peers.is_empty();
-                let turn = drive::turn(
-                    &mut self.replica,
-                    &mut self.journal,
-                    &mut self.reach,
-                    time,
-                    &mut inputs,
-                );
-                if let Err(error) = turn {
-                    return self.end(End::Storage(error.to_string()));
-                }
-                if let Some(end) = self.reach.halted.take() {
-                    return self.end(end);
-                }
-                if !std::mem::replace(&mut began, true) {
-                    inputs.push(Input::LogBegins(self.reach.index.first()));
-                }
-            }
-            rooms.clear();
-            if let Some(end) = stop {
-                return self.end(end);
-            }
-            let commands = self.reach.metrics.committed_commands_total.get();
-            if self.proofs.go_on(&self.replica, commands) {
-                inputs.push(Input::Show);
-                continue;
-            }
-            if published.elapsed() >= PUBLISH_EVERY || !worked {
-                published = Instant::now();
-                self.publish();
-                if self.log_is_large() {
-                    inputs.push(Input::TakeSnapshot);
-                    continue;
-                }
-            }
-            if !worked {
-                let patience = self.replica.deadline().map(|deadline| deadline.since(now()));
-                self.inbox.bell.wait(patience);
+    /// Takes one turn on what waits. Whether there was anything; if not, the numbers are published and
+    /// the thread may rest until [`patience`](Self::patience) is over.
+    ///
+    /// # Errors
+    /// Why there will be no other turn: [`end`](Self::end) with it.
+    pub fn turn(&mut self) -> Result<bool, End> {
+        self.reach.clock.decode();
+        let stop = self.gather();
+        self.note_connections();
+        let time = self.turns.now();
+        if self.replica.deadline().is_some_and(|deadline| deadline <= time) {
+            self.turns.inputs.push(Input::Timeout);
+        }
+        let worked = !self.turns.inputs.is_empty();
+        if worked {
+            self.drive(time)?;
+        }
+        self.turns.rooms.clear();
+        if let Some(end) = stop {
+            return Err(end);
+        }
+        let commands = self.reach.metrics.committed_commands_total.get();
+        if self.proofs.go_on(&self.replica, commands) {
+            self.turns.inputs.push(Input::Show);
+            return Ok(true);
+        }
+        if self.turns.published.elapsed() >= PUBLISH_EVERY || !worked {
+            self.publish();
+            if self.log_is_large() {
+                self.turns.inputs.push(Input::TakeSnapshot);
+                return Ok(true);
             }
         }
+        Ok(worked)
+    }
+
+    fn drive(&mut self, time: Time) -> Result<(), End> {
+        self.reach.metrics.turns_total.add(1);
+        self.reach.metrics.inputs_total.add(self.turns.inputs.len() as u64);
+        self.reach.idle = self.inbox.peers.is_empty();
+        let (replica, journal, reach) = (&mut self.replica, &mut self.journal, &mut self.reach);
+        drive::turn(replica, journal, reach, time, &mut self.turns.inputs)
+            .map_err(|error| End::Storage(error.to_string()))?;
+        if let Some(end) = self.reach.halted.take() {
+            return Err(end);
+        }
+        if !std::mem::replace(&mut self.turns.began, true) {
+            self.turns.inputs.push(Input::LogBegins(self.reach.index.first()));
+        }
+        Ok(())
+    }
+
+    /// One turn in the place of the deciding thread. Whether it is done with what there was.
+    ///
+    /// # Errors
+    /// As for [`turn`](Self::turn).
+    pub fn single_turn(&mut self) -> Result<bool, End> {
+        let worked = self.turn()?;
+        if worked && self.turns.inputs.is_empty() {
+            self.publish();
+        }
+        Ok(self.turns.inputs.is_empty())
+    }
+
+    /// Whether it has begun, and there is so little to do that a turn is soon over.
+    pub fn has_little_to_do(&self) -> bool {
+        let bytes = self.inbox.peers.bytes() + self.replica.mempool().bytes();
+        self.turns.began && self.turns.inputs.is_empty() && bytes <= LITTLE_BYTES
+    }
+
+    /// When a turn is due even if nothing comes.
+    pub fn deadline(&self) -> Option<Time> {
+        self.replica.deadline()
+    }
+
+    /// How long it is until `deadline`.
+    pub fn until(&self, deadline: Time) -> Duration {
+        deadline.since(self.turns.now())
     }
 
     /// Takes what waits, and the room that it takes until the turn is over. Returns how to end, if that was asked.
-    fn gather(
-        &mut self,
-        inputs: &mut Vec<Input<P::Message>>,
-        rooms: &mut Vec<Room>,
-    ) -> Option<End> {
+    fn gather(&mut self) -> Option<End> {
         for _ in 0..PEER_INPUTS {
             let Some(((from, bytes), room)) = self.inbox.peers.try_recv() else { break };
-            rooms.push(room);
+            self.turns.rooms.push(room);
             self.reach.links.received(from, &bytes);
             match PeerMessage::from_bytes(bytes) {
-                Ok(message) => inputs.push(Input::Peer { from, message }),
+                Ok(message) => self.turns.inputs.push(Input::Peer { from, message }),
                 Err(_) => self.reach.metrics.refuse("peer_malformed"),
             }
         }
         while let Ok(answer) = self.inbox.answers.try_recv() {
             match answer {
-                Answer::Verdicts { ask, verdicts } => inputs.push(Input::Checked { ask, verdicts }),
-                Answer::Combined { ask, signature } => {
-                    inputs.push(Input::Combined { ask, signature });
+                Answer::Verdicts { ask, verdicts } => {
+                    self.turns.inputs.push(Input::Checked { ask, verdicts });
                 }
-                Answer::SnapshotWritten(height) => inputs.push(Input::SnapshotWritten(height)),
+                Answer::Combined { ask, signature } => {
+                    self.turns.inputs.push(Input::Combined { ask, signature });
+                }
+                Answer::SnapshotWritten(height) => {
+                    self.turns.inputs.push(Input::SnapshotWritten(height));
+                }
                 Answer::OfferKept(height) => {
-                    if let Err(end) = self.retire_below(height, inputs) {
+                    if let Err(end) = self.retire_below(height) {
                         return Some(end);
                     }
                 }
@@ -198,13 +249,13 @@ where
         }
         for _ in 0..CLIENT_INPUTS {
             let Ok(Batch { doings, room }) = self.inbox.clients.try_recv() else { break };
-            rooms.push(room);
-            self.take_clients(doings, inputs);
+            self.turns.rooms.push(room);
+            self.take_clients(doings);
         }
         None
     }
 
-    fn take_clients(&mut self, batch: Vec<FromClient>, inputs: &mut Vec<Input<P::Message>>) {
+    fn take_clients(&mut self, batch: Vec<FromClient>) {
         let mut frames = Vec::with_capacity(batch.len());
         for one in batch {
             match one {
@@ -228,16 +279,13 @@ where
             }
         }
         if !frames.is_empty() {
-            inputs.push(Input::Frames(frames));
+            self.turns.inputs.push(Input::Frames(frames));
         }
     }
 
     /// Tells the replica of peers whose channel has opened.
-    fn note_connections(
-        &mut self,
-        connected: &mut Vec<ReplicaId>,
-        inputs: &mut Vec<Input<P::Message>>,
-    ) {
+    fn note_connections(&mut self) {
+        let Turns { connected, inputs, .. } = &mut self.turns;
         let now = self.reach.links.connected();
         if now != *connected {
             let new = now.iter().filter(|peer| !connected.contains(peer));
@@ -247,15 +295,11 @@ where
     }
 
     /// Retires the log below what the snapshot at `height` makes unnecessary.
-    fn retire_below(
-        &mut self,
-        height: Height,
-        inputs: &mut Vec<Input<P::Message>>,
-    ) -> Result<(), End> {
+    fn retire_below(&mut self, height: Height) -> Result<(), End> {
         self.journal
             .retire(self.log_window_bytes / 2, height)
             .map_err(|error| End::Storage(error.to_string()))?;
-        inputs.push(Input::LogBegins(self.reach.index.first()));
+        self.turns.inputs.push(Input::LogBegins(self.reach.index.first()));
         Ok(())
     }
 
@@ -273,6 +317,7 @@ where
     }
 
     fn publish(&mut self) {
+        self.turns.published = Instant::now();
         self.reach.clock.rest();
         let metrics = &self.reach.metrics;
         let status = self.replica.protocol().status();
@@ -296,7 +341,8 @@ where
         metrics.connected_peers.set(self.reach.links.connected().len() as u64);
     }
 
-    fn end(mut self, end: End) -> End {
+    /// Ends what goes with it. `end` is why.
+    pub fn end(mut self, end: End) -> End {
         self.publish();
         tracing::info!(seconds = self.reach.metrics.profile.seconds(), "where the time went");
         self.reach.verifier.close();

@@ -9,11 +9,13 @@
 //!                                                  └──────────► proofs (of a frozen state)
 //! ```
 //!
-//! One thread decides; what costs time is done elsewhere and comes back as an input.
+//! One thread decides; what costs time is done elsewhere and comes back as an input. Where it rests,
+//! whoever brings a message may take its turn ([`desk`]).
 
 mod archive;
 pub mod data;
 pub mod decide;
+mod desk;
 mod doorbell;
 mod inbox;
 mod links;
@@ -48,7 +50,8 @@ use crate::transport::{
 };
 use archive::{Archive, Shelf};
 use data::{DataError, OpenOptions, Owner};
-use decide::{Decider, End, Reach};
+use decide::{Decider, End, Reach, Turns};
+use desk::Desk;
 use inbox::{Answer, Outside};
 use links::{Keys, Links};
 use metrics::{Metrics, StageClock};
@@ -175,7 +178,7 @@ impl Setup {
 
         let (peer_inbound, outside, inbox) = inbox::inbox();
         let bell = Arc::clone(&inbox.bell);
-        let wake: Wake = Arc::new(move || bell.ring());
+        let wake: Wake = Arc::new(move || bell.ring_and_help());
         let counters = Arc::new(Counters::default());
         let metrics = Arc::new(Metrics::default());
         let identity = Identity::new(&self.transport_key)?;
@@ -233,7 +236,12 @@ impl Setup {
             outside: outside.clone(),
             metrics: Arc::clone(&metrics),
         };
+        let first = match recovery {
+            Some(recovery) => Input::Start(Box::new(recovery)),
+            None => Input::Rejoin(nonce()?),
+        };
         let decider = Decider {
+            turns: Turns::new(first),
             proofs: Proofs::start(chain, &links, &listener, &outside)?,
             reach: Reach {
                 links,
@@ -256,19 +264,16 @@ impl Setup {
             inbox,
             log_window_bytes: self.log_window_bytes,
         };
-        let first = match recovery {
-            Some(recovery) => Input::Start(Box::new(recovery)),
-            None => Input::Rejoin(nonce()?),
-        };
         let busy = archive.clone();
         let archived = spawn(
             "archive",
             outside.guard("archive", move || shelf.run(&busy, &tasks, checkpoint)),
         )?;
         spawn("requests", outside.guard("requests", move || stage.run(client_events)))?;
+        let desk = Desk::new(decider, durability == Durability::Os);
         let decider = spawn("decide", move || {
             let _locked = lock;
-            decider.run(first)
+            desk.work()
         })?;
         Ok(Running { outside, decider, archived, metrics, counters, peers, notes })
     }

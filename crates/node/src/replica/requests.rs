@@ -14,6 +14,7 @@ use quorate_core::frame::{Frame, OVERHEAD_BYTES, SharedFrame};
 use quorate_core::wire::{Decode as _, Encode as _};
 
 use super::archive::{Archive, Task};
+use super::decide::LITTLE_BYTES;
 use super::inbox::{Batch, FromClient, Outside, Question};
 use super::metrics::Metrics;
 use super::profile::REQUESTS;
@@ -70,10 +71,15 @@ impl Requests {
             // Behind the frames that came before, or these would bring the connection back.
             ready.append(&mut closed);
             if !ready.is_empty() {
+                let is_little = room.bytes() <= LITTLE_BYTES;
                 if self.outside.clients.send(Batch { doings: ready, room }).is_err() {
                     return;
                 }
-                self.outside.bell.ring();
+                if is_little {
+                    self.outside.bell.ring_and_help();
+                } else {
+                    self.outside.bell.ring();
+                }
             }
         }
     }

@@ -12,6 +12,12 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 pub struct Room(Option<OwnedSemaphorePermit>);
 
 impl Room {
+    /// How much it is.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.0.as_ref().map_or(0, OwnedSemaphorePermit::num_permits)
+    }
+
     /// As much of it as a message of so many bytes takes, or the rest.
     fn part(&mut self, bytes: usize) -> Self {
         let part = |room: &mut OwnedSemaphorePermit| room.split(bytes.min(room.num_permits()));
@@ -39,6 +45,8 @@ pub struct Inbound<T> {
 #[derive(Debug)]
 pub struct Arrivals<T> {
     messages: mpsc::Receiver<(T, Room)>,
+    bytes: Arc<Semaphore>,
+    most_bytes: u32,
     /// Taken together; empty in between.
     batch: Vec<(T, Room)>,
 }
@@ -51,8 +59,8 @@ pub struct Arrivals<T> {
 pub fn inbound<T>(messages: usize, bytes: u32) -> (Inbound<T>, Arrivals<T>) {
     let (sender, receiver) = mpsc::channel(messages);
     let room = Arc::new(Semaphore::new(bytes as usize));
-    let inbound = Inbound { messages: sender, bytes: room, most_bytes: bytes };
-    (inbound, Arrivals { messages: receiver, batch: Vec::new() })
+    let inbound = Inbound { messages: sender, bytes: Arc::clone(&room), most_bytes: bytes };
+    (inbound, Arrivals { messages: receiver, bytes: room, most_bytes: bytes, batch: Vec::new() })
 }
 
 impl<T> Inbound<T> {
@@ -154,6 +162,12 @@ impl<T> Arrivals<T> {
     #[must_use]
     pub fn len(&self) -> usize {
         self.messages.len()
+    }
+
+    /// The bytes of those that wait and of those that are at work.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        (self.most_bytes as usize).saturating_sub(self.bytes.available_permits())
     }
 
     /// Whether none waits.

@@ -1,4 +1,4 @@
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -40,6 +40,67 @@ fn no_ring_is_lost() {
     for ringer in ringers {
         ringer.join().unwrap();
     }
+}
+
+/// The same with ringers that help: each takes what was put down itself, if nobody else is taking. Some
+/// of their turns leave the rest to the thread.
+#[test]
+fn what_helpers_leave_is_taken_by_the_thread() {
+    const ROUNDS: u64 = 20_000;
+    let bell = Arc::new(Doorbell::default());
+    let put: [Arc<AtomicU64>; 2] = Default::default();
+    let taken: [Arc<AtomicU64>; 2] = Default::default();
+    let desk = Arc::new(Mutex::new(0_u64));
+    let take = {
+        let (put, taken) = (put.clone(), taken.clone());
+        move || {
+            let mut any = false;
+            for (put, taken) in put.iter().zip(&taken) {
+                let now = put.load(Ordering::Acquire);
+                any |= taken.swap(now, Ordering::Release) != now;
+            }
+            any
+        }
+    };
+    let (helped, helps) = (Arc::clone(&desk), (Arc::downgrade(&bell), take.clone()));
+    bell.helped_by(move || {
+        let (Ok(mut turns), Some(bell)) = (helped.try_lock(), helps.0.upgrade()) else {
+            return false;
+        };
+        *turns += 1;
+        if turns.is_multiple_of(3) {
+            return false;
+        }
+        bell.hush();
+        helps.1();
+        true
+    });
+    let ringers: Vec<_> = (0..2)
+        .map(|i| {
+            let (bell, put, taken) = (bell.clone(), put[i].clone(), taken[i].clone());
+            std::thread::spawn(move || {
+                for round in 1..=ROUNDS {
+                    put.store(round, Ordering::Release);
+                    bell.ring_and_help();
+                    while taken.load(Ordering::Acquire) < round {
+                        std::thread::yield_now();
+                    }
+                }
+            })
+        })
+        .collect();
+    bell.answer_here();
+    // The last round may have been taken by its ringer, who wakes nobody then.
+    while taken.iter().any(|taken| taken.load(Ordering::Relaxed) < ROUNDS) {
+        let turns = desk.lock().unwrap();
+        while take() {}
+        drop(turns);
+        bell.wait(Some(Duration::from_millis(100)));
+    }
+    for ringer in ringers {
+        ringer.join().unwrap();
+    }
+    assert!(*desk.lock().unwrap() > 0);
 }
 
 #[test]
