@@ -409,8 +409,7 @@ impl Protocol for HotStuff {
     }
 
     fn deadline(&self) -> Option<Time> {
-        let waits =
-            [self.pacemaker.deadline(), self.new_views.deadline(), self.put_off_until()];
+        let waits = [self.pacemaker.deadline(), self.new_views.deadline(), self.put_off_until()];
         waits.into_iter().flatten().min()
     }
 

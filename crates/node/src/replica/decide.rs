@@ -21,7 +21,8 @@ use quorate_core::{Height, ReplicaId, Time};
 use quorate_journal::{BlockIndex, Journal};
 
 use super::archive::{Archive, Task};
-use super::inbox::{Answer, Batch, FromClient, Inbox};
+use super::desk::Work;
+use super::inbox::{Answer, Batch, FromClient, Inbox, LITTLE_BYTES};
 use super::links::Links;
 use super::metrics::{Metrics, StageClock};
 use super::profile::Follower;
@@ -36,8 +37,6 @@ const PEER_INPUTS: usize = 256;
 const CLIENT_INPUTS: usize = 4;
 /// How often numbers that nothing waits for are published.
 const PUBLISH_EVERY: Duration = Duration::from_millis(100);
-/// So many bytes of messages and pending commands are little to do.
-pub const LITTLE_BYTES: usize = 16 << 10;
 
 /// Why the deciding thread ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,17 +130,16 @@ pub struct Reach {
     pub halted: Option<End>,
 }
 
-impl<P, S> Decider<P, S>
+impl<P, S> Work for Decider<P, S>
 where
-    P: Protocol,
-    S: StateMachine,
+    P: Protocol + Send + 'static,
+    P::Message: Send,
+    S: StateMachine + 'static,
 {
-    /// Takes one turn on what waits. Whether there was anything; if not, the numbers are published and
-    /// the thread may rest until [`patience`](Self::patience) is over.
-    ///
-    /// # Errors
-    /// Why there will be no other turn: [`end`](Self::end) with it.
-    pub fn turn(&mut self) -> Result<bool, End> {
+    type End = End;
+
+    /// On what waits; without anything, the numbers are published.
+    fn turn(&mut self) -> Result<bool, End> {
         self.reach.clock.decode();
         let stop = self.gather();
         self.note_connections();
@@ -172,6 +170,31 @@ where
         Ok(worked)
     }
 
+    fn single_turn(&mut self) -> Result<bool, End> {
+        let worked = self.turn()?;
+        let is_done = self.turns.inputs.is_empty();
+        if worked && is_done {
+            self.publish();
+        }
+        Ok(is_done)
+    }
+
+    fn has_little_to_do(&self) -> bool {
+        let bytes = self.inbox.peers.bytes() + self.replica.mempool().bytes();
+        self.turns.began && self.turns.inputs.is_empty() && bytes <= LITTLE_BYTES
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        let Time(nanos) = self.replica.deadline()?;
+        self.turns.begin.checked_add(Duration::from_nanos(nanos))
+    }
+}
+
+impl<P, S> Decider<P, S>
+where
+    P: Protocol,
+    S: StateMachine,
+{
     fn drive(&mut self, time: Time) -> Result<(), End> {
         self.reach.metrics.turns_total.add(1);
         self.reach.metrics.inputs_total.add(self.turns.inputs.len() as u64);
@@ -186,34 +209,6 @@ where
             self.turns.inputs.push(Input::LogBegins(self.reach.index.first()));
         }
         Ok(())
-    }
-
-    /// One turn in the place of the deciding thread. Whether it is done with what there was.
-    ///
-    /// # Errors
-    /// As for [`turn`](Self::turn).
-    pub fn single_turn(&mut self) -> Result<bool, End> {
-        let worked = self.turn()?;
-        if worked && self.turns.inputs.is_empty() {
-            self.publish();
-        }
-        Ok(self.turns.inputs.is_empty())
-    }
-
-    /// Whether it has begun, and there is so little to do that a turn is soon over.
-    pub fn has_little_to_do(&self) -> bool {
-        let bytes = self.inbox.peers.bytes() + self.replica.mempool().bytes();
-        self.turns.began && self.turns.inputs.is_empty() && bytes <= LITTLE_BYTES
-    }
-
-    /// When a turn is due even if nothing comes.
-    pub fn deadline(&self) -> Option<Time> {
-        self.replica.deadline()
-    }
-
-    /// How long it is until `deadline`.
-    pub fn until(&self, deadline: Time) -> Duration {
-        deadline.since(self.turns.now())
     }
 
     /// Takes what waits, and the room that it takes until the turn is over. Returns how to end, if that was asked.

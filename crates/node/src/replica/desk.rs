@@ -1,99 +1,116 @@
-//! Who takes the decider's turns, and when.
+//! Who takes the turns of what is done by a thread of its own, and when.
 //!
-//! Usually the deciding thread: it takes turns for as long as something waits, and rests until the
-//! bell rings or a timer is due. To wake it, and then the thread of the sockets for what it sends,
-//! takes longer than most turns of an idle replica do, and each message delay pays for both. So
-//! where it rests and there is little to do, whoever brings a message *helps*: it takes one turn on
-//! the spot. What is left after that, as all that comes in quick succession, is the deciding
-//! thread's. A turn that syncs the disk is always its own: nobody else has the time.
+//! Usually that thread does: it takes turns for as long as something waits, and rests until its bell
+//! rings or a timer is due. To wake it, and then the thread of the sockets for what it sends, takes
+//! longer than most turns of an idle replica do, and each message delay pays for both. So where it
+//! rests and there is little to do, whoever brings a message *helps*: it takes one turn on the spot.
+//! What is left after that is the thread's.
 
-use std::sync::{Arc, Mutex, TryLockError, Weak};
+use std::sync::{Arc, Mutex, TryLockError};
+use std::time::Instant;
 
-use quorate_core::Time;
-use quorate_core::protocol::Protocol;
-use quorate_core::state_machine::StateMachine;
-
-use super::decide::{Decider, End};
 use super::doorbell::Doorbell;
 
-/// One decider, and whoever takes its next turn.
-pub struct Desk<P: Protocol, S> {
-    seat: Mutex<Seat<P, S>>,
+/// What is done in turns.
+pub trait Work: Send + 'static {
+    /// Why there will be no other turn.
+    type End: Send;
+
+    /// Takes one turn. Whether there was anything to do; if not, the thread may rest until the
+    /// [deadline](Self::deadline).
+    ///
+    /// # Errors
+    /// Why there will be no other.
+    fn turn(&mut self) -> Result<bool, Self::End>;
+
+    /// Takes one turn in the place of the thread, without waiting for anything. Whether it is done with
+    /// what there was.
+    ///
+    /// # Errors
+    /// As for [`turn`](Self::turn).
+    fn single_turn(&mut self) -> Result<bool, Self::End>;
+
+    /// Whether a turn is soon over.
+    fn has_little_to_do(&self) -> bool;
+
+    /// When a turn is due even if nothing comes.
+    fn deadline(&self) -> Option<Instant> {
+        None
+    }
+}
+
+/// One work, and whoever takes its next turn.
+pub struct Desk<W: Work> {
+    seat: Mutex<Seat<W>>,
     bell: Arc<Doorbell>,
 }
 
-struct Seat<P: Protocol, S> {
+struct Seat<W: Work> {
     /// Gone once it has ended.
-    decider: Option<Decider<P, S>>,
+    work: Option<W>,
     /// Why it is to end, if a helper's turn says so.
-    end: Option<End>,
-    /// When the deciding thread looks by itself; `None`: never. Its, while it rests.
-    rests_until: Option<Time>,
+    end: Option<W::End>,
+    /// When the thread looks by itself, while it rests; `None`: never.
+    rests_until: Option<Instant>,
 }
 
-impl<P, S> Desk<P, S>
-where
-    P: Protocol + Send + 'static,
-    P::Message: Send,
-    S: StateMachine + 'static,
-{
-    /// The desk of `decider`. With `helped`, those who ring may take turns.
-    pub fn new(decider: Decider<P, S>, helped: bool) -> Arc<Self> {
-        let bell = Arc::clone(&decider.inbox.bell);
-        let seat = Seat { decider: Some(decider), end: None, rests_until: None };
+impl<W: Work> Desk<W> {
+    /// The desk of `work`, whose thread answers `bell`. If it is `helped`, those who ring and can spare
+    /// the time take turns.
+    pub fn new(work: W, bell: Arc<Doorbell>, helped: bool) -> Arc<Self> {
+        let seat = Seat { work: Some(work), end: None, rests_until: None };
         let desk = Arc::new(Self { seat: Mutex::new(seat), bell });
         if helped {
-            let helper: Weak<Self> = Arc::downgrade(&desk);
+            let helper = Arc::downgrade(&desk);
             desk.bell.helped_by(move || helper.upgrade().is_some_and(|desk| desk.help()));
         }
         desk
     }
 
-    /// The deciding thread: takes turns until there will be no other.
-    pub fn work(&self) -> End {
+    /// The thread's part: takes turns until there will be no other. Returns the work and why it ended, or
+    /// nothing if a helper's turn panicked.
+    pub fn run(&self) -> Option<(W, W::End)> {
         self.bell.answer_here();
-        let panicked = || End::Storage("a turn of the replica panicked; see above".to_owned());
         loop {
-            let Ok(mut seat) = self.seat.lock() else { return panicked() };
-            let Some(mut decider) = seat.decider.take() else { return panicked() };
+            let mut seat = self.seat.lock().ok()?;
+            let mut work = seat.work.take()?;
             if let Some(end) = seat.end.take() {
-                return decider.end(end);
+                return Some((work, end));
             }
             loop {
-                match decider.turn() {
+                match work.turn() {
                     Ok(true) => {}
                     Ok(false) => break,
-                    Err(end) => return decider.end(end),
+                    Err(end) => return Some((work, end)),
                 }
             }
-            seat.rests_until = decider.deadline();
-            let patience = seat.rests_until.map(|deadline| decider.until(deadline));
-            seat.decider = Some(decider);
+            seat.rests_until = work.deadline();
+            let patience =
+                seat.rests_until.map(|until| until.saturating_duration_since(Instant::now()));
+            seat.work = Some(work);
             drop(seat);
             self.bell.wait(patience);
         }
     }
 
-    /// Takes one turn, if the deciding thread rests and there is little to do. Whether that thread may
-    /// go on resting; if not, it is to be woken.
+    /// Takes one turn, if the thread rests and there is little to do. Whether it may go on resting; if
+    /// not, it is to be woken.
     fn help(&self) -> bool {
         let mut seat = match self.seat.try_lock() {
             Ok(seat) => seat,
-            // It is at work, or it has to be told.
+            // Somebody is at it, and may have looked already; or the thread has to see that it panicked.
             Err(TryLockError::WouldBlock | TryLockError::Poisoned(_)) => return false,
         };
-        let Seat { decider: Some(decider), end, rests_until } = &mut *seat else { return false };
-        if end.is_some() || !decider.has_little_to_do() {
+        let Seat { work: Some(work), end, rests_until } = &mut *seat else { return false };
+        if end.is_some() || !work.has_little_to_do() {
             return false;
         }
-        // What is rung for from now on may have come too late for this turn.
+        // What is rung for from now on may come too late for this turn.
         self.bell.hush();
-        match decider.single_turn() {
+        match work.single_turn() {
             Ok(done) => {
-                let sooner = decider
-                    .deadline()
-                    .is_some_and(|deadline| rests_until.is_none_or(|until| deadline < until));
-                done && !sooner
+                let is_before = |due: Instant| rests_until.is_none_or(|until| due < until);
+                done && !work.deadline().is_some_and(is_before)
             }
             Err(why) => {
                 *end = Some(why);

@@ -17,6 +17,8 @@ use crate::transport::{Arrivals, ConnectionId, Inbound, Room, inbound};
 pub const PEER_MESSAGES: usize = 256;
 /// Their bytes, and those of the messages that are at work: four of the longest.
 pub const PEER_BYTES: u32 = 64 << 20;
+/// So many bytes of messages and pending commands are little to do.
+pub const LITTLE_BYTES: usize = 16 << 10;
 /// Batches of client frames that may wait.
 pub const CLIENT_BATCHES: usize = 32;
 /// Answers of pool and archive that may wait: what they were asked is bounded, so these are.
@@ -103,6 +105,14 @@ pub struct Batch {
     pub doings: Vec<FromClient>,
     /// What their frames take of the bytes that may wait.
     pub room: Room,
+}
+
+impl Batch {
+    /// Whether it is soon dealt with.
+    #[must_use]
+    pub fn is_little(&self) -> bool {
+        self.room.bytes() <= LITTLE_BYTES
+    }
 }
 
 /// The receiving ends.

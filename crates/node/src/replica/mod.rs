@@ -31,6 +31,7 @@ mod verifier;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 use quorate_adversary::Schedule;
 use quorate_core::committee::ReplicaKey;
@@ -52,6 +53,7 @@ use archive::{Archive, Shelf};
 use data::{DataError, OpenOptions, Owner};
 use decide::{Decider, End, Reach, Turns};
 use desk::Desk;
+use doorbell::Doorbell;
 use inbox::{Answer, Outside};
 use links::{Keys, Links};
 use metrics::{Metrics, StageClock};
@@ -199,12 +201,14 @@ impl Setup {
             Arc::clone(&counters),
         )?);
         let (client_inbound, client_events) = inbound(CLIENT_EVENTS, CLIENT_BYTES);
+        let requests_bell = Arc::new(Doorbell::default());
+        let door = Door(Arc::clone(&requests_bell));
         let gate = Gate { me: self.me, chain, identity, limits: Limits::clients() };
         let listener = Arc::new(ClientListener::start(
             gate,
             client_socket,
             client_inbound,
-            Arc::new(|| {}),
+            Arc::new(move || door.0.ring_and_help()),
             Arc::clone(&counters),
         )?);
 
@@ -235,6 +239,10 @@ impl Setup {
             archive: archive.clone(),
             outside: outside.clone(),
             metrics: Arc::clone(&metrics),
+            events: client_events,
+            batch: Vec::new(),
+            kept: None,
+            worked: Instant::now(),
         };
         let first = match recovery {
             Some(recovery) => Input::Start(Box::new(recovery)),
@@ -269,13 +277,34 @@ impl Setup {
             "archive",
             outside.guard("archive", move || shelf.run(&busy, &tasks, checkpoint)),
         )?;
-        spawn("requests", outside.guard("requests", move || stage.run(client_events)))?;
-        let desk = Desk::new(decider, durability == Durability::Os);
+        let stage = Desk::new(stage, requests_bell, true);
+        spawn(
+            "requests",
+            outside.guard("requests", move || stage.run().map_or_else(panicked, drop)),
+        )?;
+        // Where each turn syncs the disk, nobody else has the time.
+        let bell = Arc::clone(&decider.inbox.bell);
+        let desk = Desk::new(decider, bell, durability == Durability::Os);
         let decider = spawn("decide", move || {
             let _locked = lock;
-            desk.work()
+            let (decider, end) = desk.run().unwrap_or_else(panicked);
+            decider.end(end)
         })?;
         Ok(Running { outside, decider, archived, metrics, counters, peers, notes })
+    }
+}
+
+/// Ends the thread whose turn panicked at somebody else's hands.
+fn panicked<T>() -> T {
+    panic!("a turn that another thread took panicked; see above")
+}
+
+/// The listener's way to the clients' stage: that is told when it is gone.
+struct Door(Arc<Doorbell>);
+
+impl Drop for Door {
+    fn drop(&mut self) {
+        self.0.ring();
     }
 }
 

@@ -4,7 +4,8 @@
 //! batches grow by themselves and an idle replica answers at once.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::sync::mpsc::TrySendError;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use quorate_core::Digest;
@@ -14,14 +15,16 @@ use quorate_core::frame::{Frame, OVERHEAD_BYTES, SharedFrame};
 use quorate_core::wire::{Decode as _, Encode as _};
 
 use super::archive::{Archive, Task};
-use super::decide::LITTLE_BYTES;
-use super::inbox::{Batch, FromClient, Outside, Question};
+use super::desk::Work;
+use super::inbox::{Batch, FromClient, LITTLE_BYTES, Outside, Question};
 use super::metrics::Metrics;
 use super::profile::REQUESTS;
 use crate::transport::{Arrivals, ClientListener, ConnectionId, Event};
 
 /// Most events taken up at once.
 const BATCH: usize = 256;
+/// What comes so long after all else comes alone.
+const ALONE: Duration = Duration::from_micros(250);
 
 /// What the stage works with.
 pub struct Requests {
@@ -41,6 +44,14 @@ pub struct Requests {
     pub outside: Outside,
     /// What is counted.
     pub metrics: Arc<Metrics>,
+    /// What clients did.
+    pub events: Arrivals<(ConnectionId, Event)>,
+    /// Room for what is taken up; empty in between.
+    pub batch: Vec<(ConnectionId, Event)>,
+    /// Looked over, and not handed over yet.
+    pub kept: Option<Batch>,
+    /// When it last looked over anything.
+    pub worked: Instant,
 }
 
 /// A frame whose signature is being checked.
@@ -50,37 +61,80 @@ struct Claimed {
     relay: bool,
 }
 
+/// The listener is gone, or the replica.
+#[derive(Debug)]
+pub struct Gone;
+
+impl Work for Requests {
+    type End = Gone;
+
+    /// Waits where the deciding thread has enough to do.
+    fn turn(&mut self) -> Result<bool, Gone> {
+        if let Some(batch) = self.kept.take() {
+            let is_little = batch.is_little();
+            self.outside.clients.send(batch).map_err(|_| Gone)?;
+            self.ring(is_little);
+        }
+        let is_last = self.events.is_closed();
+        self.kept = self.work();
+        if is_last && self.kept.is_none() && self.events.is_empty() {
+            return Err(Gone);
+        }
+        Ok(self.kept.is_some() || !self.events.is_empty())
+    }
+
+    fn single_turn(&mut self) -> Result<bool, Gone> {
+        let Some(batch) = self.work() else { return Ok(self.events.is_empty()) };
+        let is_little = batch.is_little();
+        match self.outside.clients.try_send(batch) {
+            Ok(()) => self.ring(is_little),
+            Err(TrySendError::Full(batch)) => self.kept = Some(batch),
+            Err(TrySendError::Disconnected(_)) => return Err(Gone),
+        }
+        Ok(self.kept.is_none() && self.events.is_empty())
+    }
+
+    /// What comes in numbers is for the thread, which meets more of it: together they cost less to
+    /// verify.
+    fn has_little_to_do(&self) -> bool {
+        let is_alone = self.events.len() <= 1 && self.worked.elapsed() >= ALONE;
+        self.kept.is_none() && is_alone && self.events.bytes() <= LITTLE_BYTES
+    }
+}
+
 impl Requests {
-    /// Works until the listener is gone.
-    pub fn run(&self, mut events: Arrivals<(ConnectionId, Event)>) {
-        let mut batch = Vec::with_capacity(BATCH);
-        while let Some(room) = events.blocking_recv_many(&mut batch, BATCH) {
-            let arrived = Instant::now();
-            let mut ready = Vec::with_capacity(batch.len());
-            let mut claimed = Vec::with_capacity(batch.len());
-            let mut closed = Vec::new();
-            for (connection, event) in batch.drain(..) {
-                match event {
-                    Event::Opened => {}
-                    Event::Closed => closed.push(FromClient::Closed(connection)),
-                    Event::Frame(bytes) => self.take(connection, bytes, &mut claimed, &mut ready),
-                }
+    /// Looks over what waits.
+    fn work(&mut self) -> Option<Batch> {
+        let mut events = std::mem::take(&mut self.batch);
+        let room = self.events.try_recv_many(&mut events, BATCH);
+        if events.is_empty() {
+            return None;
+        }
+        let arrived = Instant::now();
+        let mut ready = Vec::with_capacity(events.len());
+        let mut claimed = Vec::with_capacity(events.len());
+        let mut closed = Vec::new();
+        for (connection, event) in events.drain(..) {
+            match event {
+                Event::Opened => {}
+                Event::Closed => closed.push(FromClient::Closed(connection)),
+                Event::Frame(bytes) => self.take(connection, bytes, &mut claimed, &mut ready),
             }
-            self.verify(arrived, claimed, &mut ready);
-            self.metrics.profile.stages[REQUESTS].record(arrived.elapsed());
-            // Behind the frames that came before, or these would bring the connection back.
-            ready.append(&mut closed);
-            if !ready.is_empty() {
-                let is_little = room.bytes() <= LITTLE_BYTES;
-                if self.outside.clients.send(Batch { doings: ready, room }).is_err() {
-                    return;
-                }
-                if is_little {
-                    self.outside.bell.ring_and_help();
-                } else {
-                    self.outside.bell.ring();
-                }
-            }
+        }
+        self.batch = events;
+        self.verify(arrived, claimed, &mut ready);
+        self.worked = Instant::now();
+        self.metrics.profile.stages[REQUESTS].record(self.worked - arrived);
+        // Behind the frames that came before, or these would bring the connection back.
+        ready.append(&mut closed);
+        (!ready.is_empty()).then_some(Batch { doings: ready, room })
+    }
+
+    fn ring(&self, is_little: bool) {
+        if is_little {
+            self.outside.bell.ring_and_help();
+        } else {
+            self.outside.bell.ring();
         }
     }
 

@@ -47,8 +47,6 @@ pub struct Arrivals<T> {
     messages: mpsc::Receiver<(T, Room)>,
     bytes: Arc<Semaphore>,
     most_bytes: u32,
-    /// Taken together; empty in between.
-    batch: Vec<(T, Room)>,
 }
 
 /// A queue of at most so many messages, of so many bytes together. A longer message takes all of them: it waits until it is alone, and is not refused.
@@ -60,7 +58,7 @@ pub fn inbound<T>(messages: usize, bytes: u32) -> (Inbound<T>, Arrivals<T>) {
     let (sender, receiver) = mpsc::channel(messages);
     let room = Arc::new(Semaphore::new(bytes as usize));
     let inbound = Inbound { messages: sender, bytes: Arc::clone(&room), most_bytes: bytes };
-    (inbound, Arrivals { messages: receiver, bytes: room, most_bytes: bytes, batch: Vec::new() })
+    (inbound, Arrivals { messages: receiver, bytes: room, most_bytes: bytes })
 }
 
 impl<T> Inbound<T> {
@@ -142,20 +140,21 @@ impl<T> Arrivals<T> {
         self.messages.try_recv().ok()
     }
 
-    /// Waits for messages, and takes `most` of them; their room, or `None` once nobody puts any more.
-    ///
-    /// # Panics
-    /// Within an asynchronous task.
-    pub fn blocking_recv_many(&mut self, messages: &mut Vec<T>, most: usize) -> Option<Room> {
-        if self.messages.blocking_recv_many(&mut self.batch, most) == 0 {
-            return None;
-        }
+    /// Takes the messages that are there, `most` at the most, and their room.
+    pub fn try_recv_many(&mut self, messages: &mut Vec<T>, most: usize) -> Room {
         let mut all = Room::default();
-        for (message, room) in self.batch.drain(..) {
+        for _ in 0..most {
+            let Some((message, room)) = self.try_recv() else { break };
             messages.push(message);
             all.join(room);
         }
-        Some(all)
+        all
+    }
+
+    /// Whether nobody puts any more. Some may still wait.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.messages.is_closed()
     }
 
     /// Messages that wait.
@@ -194,7 +193,7 @@ mod tests {
         drop(room);
         inbound.try_send("one byte", 1).unwrap();
         let mut messages = Vec::new();
-        let room = arrivals.blocking_recv_many(&mut messages, 8).unwrap();
+        let room = arrivals.try_recv_many(&mut messages, 8);
         assert_eq!(messages, ["short", "one byte"]);
         assert_eq!(inbound.try_send("again", 100), Err(TrySendError::Full("again")));
         drop(room);

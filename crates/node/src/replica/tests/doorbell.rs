@@ -1,5 +1,5 @@
-use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::replica::doorbell::Doorbell;
@@ -86,16 +86,17 @@ fn what_helpers_leave_is_taken_by_the_thread() {
                         std::thread::yield_now();
                     }
                 }
+                // The last round may have been taken here, and nobody told of it.
+                bell.ring();
             })
         })
         .collect();
     bell.answer_here();
-    // The last round may have been taken by its ringer, who wakes nobody then.
     while taken.iter().any(|taken| taken.load(Ordering::Relaxed) < ROUNDS) {
         let turns = desk.lock().unwrap();
         while take() {}
         drop(turns);
-        bell.wait(Some(Duration::from_millis(100)));
+        bell.wait(None);
     }
     for ringer in ringers {
         ringer.join().unwrap();

@@ -1,6 +1,7 @@
 //! The parts of a replica, each for itself.
 
 mod archive;
+mod desk;
 mod doorbell;
 mod inbox;
 mod requests;

@@ -9,6 +9,7 @@ use quorate_core::{Digest, ReplicaId};
 use quorate_crypto::{Ed25519, SecretKey};
 
 use crate::replica::archive::Archive;
+use crate::replica::desk::Desk;
 use crate::replica::inbox::{FromClient, inbox};
 use crate::replica::requests::Requests;
 use crate::transport::{ClientListener, ConnectionId, Event, Gate, Identity, Limits, inbound};
@@ -27,6 +28,7 @@ async fn what_was_sent_comes_before_the_end_of_its_connection() {
         ClientListener::start(gate, socket, unused, Arc::new(|| {}), Arc::default()).unwrap();
     let (_, outside, queues) = inbox();
     let scheme: Arc<dyn Scheme> = Arc::new(Ed25519::new(&[]));
+    let (sender, events) = inbound(16, 1 << 20);
     let stage = Requests {
         chain,
         max_frame_commands: 1000,
@@ -36,8 +38,11 @@ async fn what_was_sent_comes_before_the_end_of_its_connection() {
         archive: Archive::new().0,
         outside,
         metrics: Arc::default(),
+        events,
+        batch: Vec::new(),
+        kept: None,
+        worked: std::time::Instant::now(),
     };
-    let (sender, events) = inbound(16, 1 << 20);
     for connection in 1..=3 {
         let frame =
             Frame::open(key.public_key(), connection, &chain, |statement| key.sign(statement));
@@ -47,7 +52,8 @@ async fn what_was_sent_comes_before_the_end_of_its_connection() {
         }
     }
     drop(sender);
-    std::thread::spawn(move || stage.run(events)).join().unwrap();
+    let desk = Desk::new(stage, Arc::default(), false);
+    assert!(desk.run().is_some());
     let mut ended = Vec::new();
     for one in queues.clients.try_iter().flat_map(|batch| batch.doings) {
         match one {
