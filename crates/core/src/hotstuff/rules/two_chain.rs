@@ -10,7 +10,8 @@
 //! - **second vote** (an option, with votes broadcast): on seeing the certificate of b a replica
 //!   signs that it has, and q such words commit b at three message delays. Never after it gave up on
 //!   the view of b or a later one with a lower high QC: a time-out certificate could leave b out.
-//!   (protocols.md section 1, Cautions.)
+//!   (protocols.md section 1, Cautions.) The empty block that would show the commit is put off for a
+//!   moment (`proposing.rs`): most often commands take its place.
 
 use super::{Facts, Outcome, Rules, two_chain};
 use crate::block::Block;
