@@ -232,12 +232,16 @@ impl Pacemaker {
 
     /// Starts the current view's timer anew.
     pub fn arm(&mut self, now: Time) {
+        self.deadline = Some(now.after(self.wait() + self.allowance));
+    }
+
+    /// How long this view is waited for, if its leader does not wait.
+    #[must_use]
+    pub fn wait(&self) -> Duration {
         let attempted = self.view.plus(self.attempts);
-        let mut wait = self.timing.wait(attempted, self.committed, self.depth);
-        if self.leaders.iter().any(|leader| self.suspects(*leader)) {
-            wait /= SHORTENED;
-        }
-        self.deadline = Some(now.after(wait + self.allowance));
+        let wait = self.timing.wait(attempted, self.committed, self.depth);
+        let is_shortened = self.leaders.iter().any(|leader| self.suspects(*leader));
+        if is_shortened { wait / SHORTENED } else { wait }
     }
 
     /// Notes that a block of `leader` was certified: it did its part.

@@ -4,6 +4,9 @@
 //! It must be deterministic: no clock, no randomness, no map whose iteration order differs
 //! between processes. Each block carries the state root of an earlier one, so a replica that
 //! computes another root halts instead of answering.
+//!
+//! One thread calls it at a time, but not always the same one, and in a node it may be one that other
+//! work waits for: it must not wait for the network, nor block on an asynchronous runtime.
 
 use bytes::Bytes;
 

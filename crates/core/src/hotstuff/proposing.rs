@@ -7,15 +7,17 @@ use crate::block::{Block, Content, SharedBlock};
 use crate::certificate::{Qc, Tc};
 use crate::protocol::{Event, Ledger, Output, Record};
 use crate::tree::Misfit;
-use crate::types::{Time, View};
+use crate::types::{Duration, Time, View};
 
 /// With more blocks than this above the committed head (a long time without three consecutive
 /// views) leaders propose empty blocks only, so that the tree holds no more payload.
 const MAX_UNCOMMITTED: usize = 64;
 
-/// What part of a view's first wait an empty block is put off for, while second votes tell all of
-/// the commit that it would show.
+/// For what part of the wait for its view an empty block is put off, while second votes tell all of
+/// the commit that it would show ...
 const PUT_OFF_PART: u32 = 32;
+/// ... at the most, as other replicas may wait less.
+const LONGEST_PUT_OFF: Duration = Duration::from_millis(10);
 
 /// An empty block that its leader puts off.
 #[derive(Clone, Copy, Debug)]
@@ -169,7 +171,7 @@ impl HotStuff {
         if !self.settings.second_vote {
             return false;
         }
-        let pause = self.settings.timing.base() / PUT_OFF_PART;
+        let pause = LONGEST_PUT_OFF.min(self.pacemaker.wait() / PUT_OFF_PART);
         match self.put_off {
             Some(put_off) if put_off.view == view => put_off.until.is_some(),
             _ => {

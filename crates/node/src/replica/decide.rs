@@ -35,6 +35,8 @@ use crate::transport::{ClientListener, Room};
 const PEER_INPUTS: usize = 256;
 /// Most batches of clients in one turn.
 const CLIENT_INPUTS: usize = 4;
+/// What a small turn writes to the log at the most, and some.
+const ROOM_IN_SEGMENT: u64 = 16 * LITTLE_BYTES as u64;
 /// How often numbers that nothing waits for are published.
 const PUBLISH_EVERY: Duration = Duration::from_millis(100);
 
@@ -77,6 +79,8 @@ pub struct Turns<M> {
     published: Instant,
     /// The first turn is over.
     began: bool,
+    /// The last turn took as much as it may: more may wait.
+    is_full: bool,
 }
 
 impl<M> Turns<M> {
@@ -90,6 +94,7 @@ impl<M> Turns<M> {
             connected: Vec::new(),
             published: now,
             began: false,
+            is_full: false,
         }
     }
 
@@ -161,27 +166,23 @@ where
             return Ok(true);
         }
         if self.turns.published.elapsed() >= PUBLISH_EVERY || !worked {
-            self.publish();
-            if self.log_is_large() {
-                self.turns.inputs.push(Input::TakeSnapshot);
-                return Ok(true);
-            }
+            self.look_around();
         }
-        Ok(worked)
+        Ok(worked || !self.turns.inputs.is_empty())
     }
 
     fn single_turn(&mut self) -> Result<bool, End> {
-        let worked = self.turn()?;
-        let is_done = self.turns.inputs.is_empty();
-        if worked && is_done {
-            self.publish();
+        if self.turn()? && self.turns.inputs.is_empty() {
+            self.look_around();
         }
-        Ok(is_done)
+        Ok(self.turns.inputs.is_empty() && !self.turns.is_full)
     }
 
     fn has_little_to_do(&self) -> bool {
         let bytes = self.inbox.peers.bytes() + self.replica.mempool().bytes();
-        self.turns.began && self.turns.inputs.is_empty() && bytes <= LITTLE_BYTES
+        // A new segment of the log is synced.
+        let fits = self.journal.log().room_in_segment() >= ROOM_IN_SEGMENT;
+        self.turns.began && self.turns.inputs.is_empty() && bytes <= LITTLE_BYTES && fits
     }
 
     fn deadline(&self) -> Option<Instant> {
@@ -213,8 +214,11 @@ where
 
     /// Takes what waits, and the room that it takes until the turn is over. Returns how to end, if that was asked.
     fn gather(&mut self) -> Option<End> {
-        for _ in 0..PEER_INPUTS {
-            let Some(((from, bytes), room)) = self.inbox.peers.try_recv() else { break };
+        let mut peers = 0;
+        while peers < PEER_INPUTS
+            && let Some(((from, bytes), room)) = self.inbox.peers.try_recv()
+        {
+            peers += 1;
             self.turns.rooms.push(room);
             self.reach.links.received(from, &bytes);
             match PeerMessage::from_bytes(bytes) {
@@ -242,11 +246,15 @@ where
                 Answer::Fail(reason) => return Some(End::Storage(reason)),
             }
         }
-        for _ in 0..CLIENT_INPUTS {
-            let Ok(Batch { doings, room }) = self.inbox.clients.try_recv() else { break };
+        let mut batches = 0;
+        while batches < CLIENT_INPUTS
+            && let Ok(Batch { doings, room }) = self.inbox.clients.try_recv()
+        {
+            batches += 1;
             self.turns.rooms.push(room);
             self.take_clients(doings);
         }
+        self.turns.is_full = peers == PEER_INPUTS || batches == CLIENT_INPUTS;
         None
     }
 
@@ -309,6 +317,14 @@ where
             self.journal.snapshot_begun_at = end;
         }
         large
+    }
+
+    /// Sees to what is not for every turn.
+    fn look_around(&mut self) {
+        self.publish();
+        if self.log_is_large() {
+            self.turns.inputs.push(Input::TakeSnapshot);
+        }
     }
 
     fn publish(&mut self) {

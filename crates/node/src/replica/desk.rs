@@ -72,7 +72,14 @@ impl<W: Work> Desk<W> {
     pub fn run(&self) -> Option<(W, W::End)> {
         self.bell.answer_here();
         loop {
-            let mut seat = self.seat.lock().ok()?;
+            let mut seat = match self.seat.lock() {
+                Ok(seat) => seat,
+                Err(poisoned) => {
+                    // What it has open is closed before anybody learns of it.
+                    drop(poisoned.into_inner().work.take());
+                    return None;
+                }
+            };
             let mut work = seat.work.take()?;
             if let Some(end) = seat.end.take() {
                 return Some((work, end));

@@ -30,6 +30,7 @@ mod verifier;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
@@ -202,13 +203,14 @@ impl Setup {
         )?);
         let (client_inbound, client_events) = inbound(CLIENT_EVENTS, CLIENT_BYTES);
         let requests_bell = Arc::new(Doorbell::default());
-        let door = Door(Arc::clone(&requests_bell));
+        let over = Over { over: Arc::default(), bell: Arc::clone(&requests_bell) };
+        let helped_bell = Arc::clone(&requests_bell);
         let gate = Gate { me: self.me, chain, identity, limits: Limits::clients() };
         let listener = Arc::new(ClientListener::start(
             gate,
             client_socket,
             client_inbound,
-            Arc::new(move || door.0.ring_and_help()),
+            Arc::new(move || helped_bell.ring_and_help()),
             Arc::clone(&counters),
         )?);
 
@@ -243,6 +245,7 @@ impl Setup {
             batch: Vec::new(),
             kept: None,
             worked: Instant::now(),
+            over: Arc::clone(&over.over),
         };
         let first = match recovery {
             Some(recovery) => Input::Start(Box::new(recovery)),
@@ -287,6 +290,7 @@ impl Setup {
         let desk = Desk::new(decider, bell, durability == Durability::Os);
         let decider = spawn("decide", move || {
             let _locked = lock;
+            let _over = over;
             let (decider, end) = desk.run().unwrap_or_else(panicked);
             decider.end(end)
         })?;
@@ -299,12 +303,16 @@ fn panicked<T>() -> T {
     panic!("a turn that another thread took panicked; see above")
 }
 
-/// The listener's way to the clients' stage: that is told when it is gone.
-struct Door(Arc<Doorbell>);
+/// Tells the clients' stage that the replica has ended, when it has.
+struct Over {
+    over: Arc<AtomicBool>,
+    bell: Arc<Doorbell>,
+}
 
-impl Drop for Door {
+impl Drop for Over {
     fn drop(&mut self) {
-        self.0.ring();
+        self.over.store(true, Ordering::Release);
+        self.bell.ring();
     }
 }
 

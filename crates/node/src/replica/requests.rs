@@ -4,6 +4,7 @@
 //! batches grow by themselves and an idle replica answers at once.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::TrySendError;
 use std::time::{Duration, Instant};
 
@@ -52,6 +53,8 @@ pub struct Requests {
     pub kept: Option<Batch>,
     /// When it last looked over anything.
     pub worked: Instant,
+    /// Set, and rung for, when the replica has ended.
+    pub over: Arc<AtomicBool>,
 }
 
 /// A frame whose signature is being checked.
@@ -61,7 +64,7 @@ struct Claimed {
     relay: bool,
 }
 
-/// The listener is gone, or the replica.
+/// The replica is.
 #[derive(Debug)]
 pub struct Gone;
 
@@ -75,9 +78,9 @@ impl Work for Requests {
             self.outside.clients.send(batch).map_err(|_| Gone)?;
             self.ring(is_little);
         }
-        let is_last = self.events.is_closed();
+        let is_over = self.over.load(Ordering::Acquire);
         self.kept = self.work();
-        if is_last && self.kept.is_none() && self.events.is_empty() {
+        if is_over && self.kept.is_none() && self.events.is_empty() {
             return Err(Gone);
         }
         Ok(self.kept.is_some() || !self.events.is_empty())

@@ -151,12 +151,6 @@ impl<T> Arrivals<T> {
         all
     }
 
-    /// Whether nobody puts any more. Some may still wait.
-    #[must_use]
-    pub fn is_closed(&self) -> bool {
-        self.messages.is_closed()
-    }
-
     /// Messages that wait.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -244,6 +244,12 @@ impl Log {
         Position(self.active.first + self.written + self.buffer.len() as u64)
     }
 
+    /// Bytes that records can still take before the next one begins a new segment, which takes longer.
+    pub fn room_in_segment(&self) -> u64 {
+        let taken = self.written + self.buffer.len() as u64;
+        self.active.geometry.segment_bytes.saturating_sub(taken)
+    }
+
     /// Everything below this position survives the loss of power.
     pub fn durable_end(&self) -> Position {
         Position(self.durable)

@@ -8,6 +8,8 @@ use crate::replica::doorbell::Doorbell;
 /// What a turn does.
 enum Deed {
     Nothing,
+    /// Leaves something that waits.
+    LeaveMore,
     End,
     Panic,
     /// Sets a timer.
@@ -19,6 +21,7 @@ struct Errands {
     deeds: mpsc::Receiver<Deed>,
     done: mpsc::Sender<&'static str>,
     deadline: Option<Instant>,
+    leaves_more: bool,
     /// That it is nothing for helpers.
     much: Arc<AtomicU64>,
 }
@@ -32,6 +35,7 @@ impl Errands {
         self.done.send(who).unwrap();
         match deed {
             Deed::Nothing => {}
+            Deed::LeaveMore => self.leaves_more = true,
             Deed::End => return Err(who),
             Deed::Panic => panic!("as it was told"),
             Deed::Wait(time) => self.deadline = Some(Instant::now() + time),
@@ -48,7 +52,8 @@ impl Work for Errands {
     }
 
     fn single_turn(&mut self) -> Result<bool, &'static str> {
-        self.do_next("a helper").map(|_| true)
+        self.do_next("a helper")?;
+        Ok(!std::mem::take(&mut self.leaves_more))
     }
 
     fn has_little_to_do(&self) -> bool {
@@ -74,7 +79,14 @@ impl Office {
         let (deeds, queue) = mpsc::channel();
         let (says, done) = mpsc::channel();
         let (much, bell) = (Arc::<AtomicU64>::default(), Arc::<Doorbell>::default());
-        let errands = Errands { deeds: queue, done: says, deadline: None, much: much.clone() };
+        let much_to_do = much.clone();
+        let errands = Errands {
+            deeds: queue,
+            done: says,
+            deadline: None,
+            leaves_more: false,
+            much: much_to_do,
+        };
         let desk = Desk::new(errands, bell.clone(), true);
         let thread = std::thread::spawn(move || desk.run().map(|(_, end)| end));
         let office = Self { deeds, done, much, bell, thread };
@@ -100,6 +112,17 @@ fn who_brings_little_helps_and_the_thread_does_the_rest() {
     office.deeds.send(Deed::End).unwrap();
     office.bell.ring();
     assert_eq!(office.thread.join().unwrap(), Some("the thread"));
+}
+
+#[test]
+fn what_a_helper_leaves_wakes_the_thread() {
+    let office = Office::open();
+    // What waits behind it is not rung for.
+    office.deeds.send(Deed::LeaveMore).unwrap();
+    office.deeds.send(Deed::Nothing).unwrap();
+    office.bell.ring_and_help();
+    assert_eq!(office.done.recv(), Ok("a helper"));
+    assert_eq!(office.done.recv(), Ok("the thread"));
 }
 
 #[test]

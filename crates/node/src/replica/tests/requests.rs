@@ -42,6 +42,7 @@ async fn what_was_sent_comes_before_the_end_of_its_connection() {
         batch: Vec::new(),
         kept: None,
         worked: std::time::Instant::now(),
+        over: Arc::new(true.into()),
     };
     for connection in 1..=3 {
         let frame =
@@ -51,7 +52,6 @@ async fn what_was_sent_comes_before_the_end_of_its_connection() {
             sender.try_send((ConnectionId(connection), event), 0).unwrap();
         }
     }
-    drop(sender);
     let desk = Desk::new(stage, Arc::default(), false);
     assert!(desk.run().is_some());
     let mut ended = Vec::new();
