@@ -2,7 +2,7 @@
 //!
 //! A turn takes what waits (peers first, then its own threads' answers, then clients, each up to a
 //! limit) and has the replica take one [turn](drive::turn) on all of it with one sync. Nothing else
-//! touches the replica. Who takes turns, and when, says [`desk`](super::desk).
+//! touches the replica. Who takes turns, and when, says `desk.rs`.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
