@@ -168,7 +168,8 @@ where
         if self.turns.published.elapsed() >= PUBLISH_EVERY || !worked {
             self.look_around();
         }
-        Ok(worked || !self.turns.inputs.is_empty())
+        // Questions are answered as they are taken: they leave no input, and as many may still wait.
+        Ok(worked || self.turns.is_full || !self.turns.inputs.is_empty())
     }
 
     fn single_turn(&mut self) -> Result<bool, End> {

@@ -64,7 +64,7 @@ struct Claimed {
     relay: bool,
 }
 
-/// The replica is.
+/// The replica has ended.
 #[derive(Debug)]
 pub struct Gone;
 
