@@ -1,39 +1,63 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::replica::doorbell::Doorbell;
 
-/// Two threads put things down and ring; each waits for all it put down to be taken, so that a
-/// ring that is lost leaves everybody waiting.
-#[test]
-fn no_ring_is_lost() {
-    const ROUNDS: u64 = 20_000;
-    let bell = Arc::new(Doorbell::default());
-    let put: [Arc<AtomicU64>; 2] = Default::default();
-    let taken: [Arc<AtomicU64>; 2] = Default::default();
-    let ringers: Vec<_> = (0..2)
-        .map(|i| {
-            let (bell, put, taken) = (bell.clone(), put[i].clone(), taken[i].clone());
+const ROUNDS: u64 = 20_000;
+
+/// Two places where threads put things down, and how much of it was taken.
+#[derive(Clone, Default)]
+struct Counter {
+    put: [Arc<AtomicU64>; 2],
+    taken: [Arc<AtomicU64>; 2],
+}
+
+impl Counter {
+    /// Takes all there is. Whether there was anything.
+    fn take(&self) -> bool {
+        let mut any = false;
+        for (put, taken) in self.put.iter().zip(&self.taken) {
+            let now = put.load(Ordering::Acquire);
+            any |= taken.swap(now, Ordering::Release) != now;
+        }
+        any
+    }
+
+    fn is_done(&self) -> bool {
+        self.taken.iter().all(|taken| taken.load(Ordering::Relaxed) == ROUNDS)
+    }
+
+    /// Two threads put things down and ring; each waits for all it put down to be taken, so that a
+    /// ring that is lost leaves everybody waiting.
+    fn ringers(&self, bell: &Arc<Doorbell>, ring: fn(&Doorbell)) -> Vec<JoinHandle<()>> {
+        let places = self.put.iter().cloned().zip(self.taken.iter().cloned());
+        let ringer = |(put, taken): (Arc<AtomicU64>, Arc<AtomicU64>)| {
+            let bell = Arc::clone(bell);
             std::thread::spawn(move || {
                 for round in 1..=ROUNDS {
                     put.store(round, Ordering::Release);
-                    bell.ring();
+                    ring(&bell);
                     while taken.load(Ordering::Acquire) < round {
                         std::thread::yield_now();
                     }
                 }
+                // Who took the last may have been a ringer, and told nobody.
+                bell.ring();
             })
-        })
-        .collect();
+        };
+        places.map(ringer).collect()
+    }
+}
+
+#[test]
+fn no_ring_is_lost() {
+    let (bell, counter) = (Arc::new(Doorbell::default()), Counter::default());
+    let ringers = counter.ringers(&bell, Doorbell::ring);
     bell.answer_here();
-    while taken.iter().any(|taken| taken.load(Ordering::Relaxed) < ROUNDS) {
-        let mut any = false;
-        for (put, taken) in put.iter().zip(&taken) {
-            let now = put.load(Ordering::Acquire);
-            any |= taken.swap(now, Ordering::Release) != now;
-        }
-        if !any {
+    while !counter.is_done() {
+        if !counter.take() {
             bell.wait(None);
         }
     }
@@ -42,29 +66,15 @@ fn no_ring_is_lost() {
     }
 }
 
-/// The same with ringers that help: each takes what was put down itself, if nobody else is taking. Some
-/// of their turns leave the rest to the thread.
+/// With ringers that help, each takes what was put down itself, if nobody else is taking. Every third
+/// of their turns leaves it to the thread.
 #[test]
 fn what_helpers_leave_is_taken_by_the_thread() {
-    const ROUNDS: u64 = 20_000;
-    let bell = Arc::new(Doorbell::default());
-    let put: [Arc<AtomicU64>; 2] = Default::default();
-    let taken: [Arc<AtomicU64>; 2] = Default::default();
-    let desk = Arc::new(Mutex::new(0_u64));
-    let take = {
-        let (put, taken) = (put.clone(), taken.clone());
-        move || {
-            let mut any = false;
-            for (put, taken) in put.iter().zip(&taken) {
-                let now = put.load(Ordering::Acquire);
-                any |= taken.swap(now, Ordering::Release) != now;
-            }
-            any
-        }
-    };
-    let (helped, helps) = (Arc::clone(&desk), (Arc::downgrade(&bell), take.clone()));
+    let (bell, counter) = (Arc::new(Doorbell::default()), Counter::default());
+    let turns = Arc::new(Mutex::new(0_u64));
+    let (taking, theirs, rung) = (Arc::clone(&turns), counter.clone(), Arc::downgrade(&bell));
     bell.helped_by(move || {
-        let (Ok(mut turns), Some(bell)) = (helped.try_lock(), helps.0.upgrade()) else {
+        let (Ok(mut turns), Some(bell)) = (taking.try_lock(), rung.upgrade()) else {
             return false;
         };
         *turns += 1;
@@ -72,36 +82,21 @@ fn what_helpers_leave_is_taken_by_the_thread() {
             return false;
         }
         bell.hush();
-        helps.1();
+        theirs.take();
         true
     });
-    let ringers: Vec<_> = (0..2)
-        .map(|i| {
-            let (bell, put, taken) = (bell.clone(), put[i].clone(), taken[i].clone());
-            std::thread::spawn(move || {
-                for round in 1..=ROUNDS {
-                    put.store(round, Ordering::Release);
-                    bell.ring_and_help();
-                    while taken.load(Ordering::Acquire) < round {
-                        std::thread::yield_now();
-                    }
-                }
-                // The last round may have been taken here, and nobody told of it.
-                bell.ring();
-            })
-        })
-        .collect();
+    let ringers = counter.ringers(&bell, Doorbell::ring_and_help);
     bell.answer_here();
-    while taken.iter().any(|taken| taken.load(Ordering::Relaxed) < ROUNDS) {
-        let turns = desk.lock().unwrap();
-        while take() {}
-        drop(turns);
+    while !counter.is_done() {
+        let turn = turns.lock().unwrap();
+        while counter.take() {}
+        drop(turn);
         bell.wait(None);
     }
     for ringer in ringers {
         ringer.join().unwrap();
     }
-    assert!(*desk.lock().unwrap() > 0);
+    assert!(*turns.lock().unwrap() > 0, "nobody helped");
 }
 
 #[test]
