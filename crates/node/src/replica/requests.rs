@@ -1,7 +1,8 @@
 //! The clients' stage: decode, hash once, verify signatures as one batch, hand over.
 //!
 //! One thread takes whatever frames are waiting, from all connections, so that under load the
-//! batches grow by themselves and an idle replica answers at once.
+//! batches grow by themselves. A frame that comes alone is dealt with by whoever brings it
+//! ([`desk`](super::desk)).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
