@@ -330,22 +330,6 @@ impl Qc {
         if !(1..=domain.phases).contains(&self.phase()) {
             return Err(Malformed::WrongPhase);
         }
-        self.vote_checks(domain)
-    }
-
-    /// The second votes that have to hold: those of the phase behind the last one that certificates
-    /// to build upon are of.
-    ///
-    /// # Errors
-    /// [`Malformed`] if it could be no certificate of second votes whatever the signatures are.
-    pub fn second_vote_checks(&self, domain: &Domain) -> Result<Vec<Check>, Malformed> {
-        if self.phase() != domain.phases.saturating_add(1) {
-            return Err(Malformed::WrongPhase);
-        }
-        self.vote_checks(domain)
-    }
-
-    fn vote_checks(&self, domain: &Domain) -> Result<Vec<Check>, Malformed> {
         let statement = domain.vote(self.view(), self.phase(), &self.block());
         match (&self.0.proof, domain.votes) {
             (Proof::List(signatures), Form::List) => {

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use quorate_core::block::{BlockId, SharedBlock};
+use quorate_core::certificate::Vote;
 use quorate_core::client::message::Outcome;
-use quorate_core::crypto::{PublicKey, Statement};
+use quorate_core::crypto::{PublicKey, Signature, Statement};
 use quorate_core::hotstuff::Message;
 use quorate_core::{Digest, Height, Time};
 
@@ -44,16 +45,12 @@ impl Oracles {
         let bytes = statement.as_bytes();
         let view = u64::from_le_bytes(bytes[58..66].try_into().expect("eight bytes"));
         let content: [u8; 32] = bytes[67..].try_into().expect("32 bytes");
-        if let Some(strict) = &mut self.strict {
-            match bytes[57] {
-                1 => strict.votes(replica, (view, bytes[66]), content),
-                2 => strict.gives_up(replica, view, content),
-                _ => {}
-            }
-        }
         match bytes[57] {
-            1 if !self.ignores_votes => self.votes_for(replica, (view, bytes[66]), content),
+            1 => self.votes_for(replica, (view, bytes[66]), content),
             2 => {
+                if let Some(strict) = &mut self.strict {
+                    strict.gives_up(replica, view, content);
+                }
                 let highest = self.given_up.entry(replica).or_default();
                 *highest = view.max(*highest);
             }
@@ -61,7 +58,21 @@ impl Oracles {
         }
     }
 
+    /// A correct replica tells all of its vote: looked at here if it bears no signature, as second
+    /// votes do.
+    pub fn votes(&mut self, replica: usize, vote: &Vote) {
+        if vote.signature == Signature::NONE {
+            self.votes_for(replica, (vote.view.0, vote.phase), vote.block.0);
+        }
+    }
+
     fn votes_for(&mut self, replica: usize, rank: (u64, u8), content: [u8; 32]) {
+        if let Some(strict) = &mut self.strict {
+            strict.votes(replica, rank, content);
+        }
+        if self.ignores_votes {
+            return;
+        }
         let view = rank.0;
         let given_up = self.given_up.get(&replica).copied().unwrap_or(0);
         let votes = self.votes.entry(replica).or_default();

@@ -4,6 +4,7 @@ use quorate_core::crypto::{Check, Form, Scheme, Share, Signature, Signer, Statem
 use quorate_core::hotstuff::Message;
 use quorate_core::replica::Action;
 use quorate_core::replica::drive::{Stage, World};
+use quorate_core::replica::message::PeerMessage;
 
 use super::keys::{Key, Mock};
 use super::oracles::Oracles;
@@ -23,6 +24,12 @@ pub struct Outside<'a> {
 
 impl World<Message> for Outside<'_> {
     fn perform(&mut self, action: Action<Message>) {
+        if let Action::Broadcast(PeerMessage::Protocol { message: Message::Vote(vote), .. }) =
+            &action
+            && let Some(oracles) = &mut self.watched
+        {
+            oracles.votes(self.id, vote);
+        }
         if self.is_early {
             self.early.push(action);
         } else {

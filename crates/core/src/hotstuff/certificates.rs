@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::new_views::Untold;
 use super::{Fx, HotStuff, Message};
 use crate::block::{BlockId, SharedBlock};
-use crate::certificate::{Ballot, Qc, Tc};
+use crate::certificate::{Qc, Tc};
 use crate::hotstuff::rules::Outcome;
 use crate::protocol::{Event, Output, Record};
 use crate::tree::Misfit;
@@ -62,9 +62,6 @@ impl HotStuff {
         if self.decides(&qc) && self.decided.as_ref().is_none_or(|known| known.view() < qc.view()) {
             self.decided = Some(qc.clone());
         }
-        if qc.phase() > self.facts.phases {
-            return self.apply_rules(&qc, fx);
-        }
         let ended = self.ended_by(&qc);
         let (rank, known) = (qc.rank(), self.safety.high_qc.rank());
         if mutant!("high-qc-reversed", rank < known, rank > known) {
@@ -74,7 +71,7 @@ impl HotStuff {
                 self.pacemaker.praise(proposer);
             }
             self.safety.high_tc.take_if(|tc| tc.view() <= ended);
-            self.cast_second_vote(&qc, fx);
+            self.vote_again(&qc, fx);
         }
         self.apply_rules(&qc, fx);
         if !self.enter_behind(now, ended, fx) && !self.entered_by_tc() {
@@ -82,10 +79,9 @@ impl HotStuff {
         }
     }
 
-    /// Whether a certificate commits its block by itself: one of the last of several phases, or of
-    /// second votes.
+    /// Whether a certificate commits its block by itself: one of the last of several phases.
     pub(super) fn decides(&self, qc: &Qc) -> bool {
-        qc.phase() >= self.facts.phases.max(2)
+        self.facts.phases > 1 && qc.phase() == self.facts.phases
     }
 
     /// Enters the view behind a certificate of `certified`, if that is a step forward.
@@ -137,8 +133,14 @@ impl HotStuff {
         {
             self.safety.lock = lock;
         }
-        let Some(head) = commit else { return };
-        let (committed, pruned) = self.tree.commit(&head);
+        if let Some(head) = commit {
+            self.commit(&head, fx);
+        }
+    }
+
+    /// Commits `head` and its ancestors, if it is in the tree above the root.
+    pub(super) fn commit(&mut self, head: &BlockId, fx: &mut Fx) {
+        let (committed, pruned) = self.tree.commit(head);
         let Some(head) = committed.last() else { return };
         self.pacemaker.committed(head.view);
         fx.event(Event::Committed { height: head.height, view: head.view, block: head.id() });
@@ -180,6 +182,7 @@ impl HotStuff {
         if let Some(decided) = self.decided.clone().filter(|qc| qc.block() == block.id()) {
             self.apply_rules(&decided, fx);
         }
+        self.commit_if_told(&block.id(), fx);
         Ok(())
     }
 
@@ -215,17 +218,5 @@ impl HotStuff {
         self.proposals
             .iter_mut()
             .find_map(|last| last.orphan.take_if(|(orphan, _)| orphan.parent() == *parent))
-    }
-
-    /// Says to all that this replica has seen the certificate of a block, if the rules allow it.
-    fn cast_second_vote(&mut self, qc: &Qc, fx: &mut Fx) {
-        let ballot = Ballot { phase: super::rules::SECOND_VOTE, ..qc.ballot() };
-        let cast = self.settings.second_vote
-            && self.settings.rules.may_vote_again(ballot.view, self.safety.timed_out)
-            && !self.abstains(ballot.view)
-            && self.safety.voted.is_none_or(|voted| voted.rank() < ballot.rank());
-        if cast {
-            self.vote(ballot, fx);
-        }
     }
 }

@@ -75,7 +75,7 @@ impl HotStuff {
     }
 
     /// Votes are verified as a batch once there are q of them, or each by itself where that is
-    /// asked for.
+    /// asked for; second votes bear no signature.
     fn vote_checks(&self, from: ReplicaId, vote: &Vote) -> Result<Vec<Check>, Malformed> {
         if vote.voter != from {
             return Err(Malformed::WrongSender);
@@ -87,7 +87,7 @@ impl HotStuff {
         if self.is_late(vote) {
             return Err(Malformed::Stale);
         }
-        if self.settings.verify_each_vote {
+        if self.settings.verify_each_vote && !self.is_second(vote) {
             Ok(vec![vote.check(&self.domain)?])
         } else {
             Ok(Vec::new())
@@ -123,15 +123,10 @@ impl HotStuff {
 
     /// A certificate that commits its block by itself.
     fn decision_checks(&self, qc: &Qc) -> Result<Vec<Check>, Malformed> {
-        if self.decides(qc) { self.checks_of(qc) } else { Err(Malformed::WrongPhase) }
-    }
-
-    /// Any certificate that this replica may make or be shown.
-    pub(super) fn checks_of(&self, qc: &Qc) -> Result<Vec<Check>, Malformed> {
-        if self.settings.second_vote && qc.phase() > self.facts.phases {
-            qc.second_vote_checks(&self.domain)
-        } else {
+        if self.decides(qc) {
             qc.checks(&self.domain, &self.genesis)
+        } else {
+            Err(Malformed::WrongPhase)
         }
     }
 }

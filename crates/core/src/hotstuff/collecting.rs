@@ -55,17 +55,15 @@ impl HotStuff {
     /// Whether votes are being verified or joined that may make a new high QC.
     pub(super) fn is_certifying(&self) -> bool {
         let high_qc = self.safety.high_qc.rank();
-        let ballots = self.asks.values().filter_map(Ask::ballot);
-        let mut of_rules = ballots.filter(|ballot| ballot.phase <= self.facts.phases);
-        of_rules.any(|ballot| ballot.rank() > high_qc)
+        let mut ballots = self.asks.values().filter_map(Ask::ballot);
+        ballots.any(|ballot| ballot.rank() > high_qc)
     }
 
     /// Whether a vote can help nobody any more.
     pub(super) fn is_late(&self, vote: &Vote) -> bool {
-        if vote.phase > self.facts.phases {
-            // A second vote: it commits its block.
-            let decided = self.decided.as_ref().map(Qc::view).unwrap_or_default();
-            vote.view <= self.tree.root().view.max(decided)
+        if self.is_second(vote) {
+            let told = self.told.map(|told| told.view).unwrap_or_default();
+            vote.view <= self.tree.root().view.max(told)
         } else {
             vote.rank() <= self.safety.high_qc.rank()
         }
@@ -223,7 +221,7 @@ impl HotStuff {
     }
 
     fn verify_joined(&mut self, qc: Qc, votes: Vec<Vote>, fx: &mut Fx) {
-        if let Ok(checks) = self.checks_of(&qc) {
+        if let Ok(checks) = qc.checks(&self.domain, &self.genesis) {
             let ask = self.ask(Ask::Joined(qc, votes));
             fx.output(Output::Verify { ask, checks });
         }

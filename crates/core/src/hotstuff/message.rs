@@ -18,7 +18,8 @@ pub enum Message {
         /// Why its view may be entered, where the block's justify is not of the view before.
         tc: Option<Tc>,
     },
-    /// A vote, to whoever collects those of its view and phase, or to all.
+    /// A vote, to whoever collects those of its view and phase, or to all. Second votes bear no
+    /// signature, and none is looked at.
     Vote(Vote),
     /// The certificate of a phase, from the leader of a view with several: vote in the next phase,
     /// or, if it is of the last, commit.

@@ -8,6 +8,7 @@
 //! - `proposing`: when a leader proposes, and what;
 //! - `voting`: when a replica votes (with [`Rules::may_vote`](rules::Rules::may_vote));
 //! - `collecting`: how votes and time-outs become certificates;
+//! - `second_votes`: words that commit a block without a certificate of their own;
 //! - `certificates`: what a QC or TC leads to: high QC, lock, commit (with [`Rules::on_qc`](rules::Rules::on_qc));
 //! - `timeouts`: giving up on a view;
 //! - `new_views`: what is told, and what a leader waits for, after a view without a certificate.
@@ -33,6 +34,7 @@ pub mod message;
 mod new_views;
 mod proposing;
 pub mod rules;
+mod second_votes;
 mod settings;
 mod timeouts;
 mod voting;
@@ -91,6 +93,8 @@ pub struct HotStuff {
     /// comes. Later blocks need not show it, if their leaders did not have it. Not in the safety
     /// record: nothing rests on it, and the chain will say the same in the end.
     decided: Option<Qc>,
+    /// The same of second votes, which nobody can show to others.
+    told: Option<Ballot>,
     /// Ballots whose votes are being signed.
     to_sign: Vec<Ballot>,
     /// Its last vote that can be part of a certificate, signed.
@@ -141,6 +145,7 @@ impl HotStuff {
             untold: None,
             put_off: None,
             decided: None,
+            told: None,
             to_sign: Vec::new(),
             my_vote: None,
             my_time_out: None,
@@ -203,7 +208,7 @@ impl HotStuff {
             && self.tree.find(&ballot.block).is_some()
             && ballot.view > self.safety.timed_out
         {
-            self.sign_vote(ballot, fx);
+            self.send_cast(ballot, fx);
         }
         self.wait_for_new_views(now);
         self.repeat_proposal(fx);
@@ -306,6 +311,7 @@ impl HotStuff {
     ) {
         match message {
             Message::Proposal { block, tc } => self.on_proposal(now, &block, tc, ledger, fx),
+            Message::Vote(vote) if self.is_second(&vote) => self.on_second_vote(vote, fx),
             Message::Vote(vote) => self.on_vote(now, vote, fx),
             Message::Certificate(qc) => self.on_qc(now, qc, fx),
             Message::TimeOut { time_out, high_qc, high_tc, last_vote } => {

@@ -109,15 +109,19 @@ impl HotStuff {
         }
     }
 
-    /// Casts a vote: remembered first, then signed.
+    /// Casts a vote: remembered first, then sent.
     pub(super) fn vote(&mut self, ballot: Ballot, fx: &mut Fx) {
         self.safety.voted = Some(ballot);
         self.must_write = mutant!("vote-not-persisted", self.must_write, true);
         fx.event(Event::Voted(ballot));
-        self.sign_vote(ballot, fx);
+        self.send_cast(ballot, fx);
     }
 
-    pub(super) fn sign_vote(&mut self, ballot: Ballot, fx: &mut Fx) {
+    /// Sends the vote that is on record, signed if it is one for a certificate.
+    pub(super) fn send_cast(&mut self, ballot: Ballot, fx: &mut Fx) {
+        if self.is_second(&ballot) {
+            return self.tell_again(ballot, fx);
+        }
         self.to_sign.push(ballot);
         fx.output(Output::Sign(self.domain.vote(ballot.view, ballot.phase, &ballot.block)));
     }
@@ -145,9 +149,7 @@ impl HotStuff {
     }
 
     fn on_own_vote(&mut self, now: Time, vote: Vote, fx: &mut Fx) {
-        if vote.phase <= self.facts.phases {
-            self.my_vote = Some(vote);
-        }
+        self.my_vote = Some(vote);
         self.send_vote(vote, fx);
         if self.collector(&vote.ballot).is_none_or(|collector| collector == self.me) {
             self.on_vote(now, vote, fx);

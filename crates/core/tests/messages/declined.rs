@@ -1,14 +1,14 @@
 //! What keeps a replica from voting for a proposal that is well formed and whose signatures hold.
 
 use quorate_core::certificate::Ballot;
-use quorate_core::hotstuff::rules::{ALL, Basic, Chained, TwoChain};
+use quorate_core::hotstuff::rules::{ALL, Basic, Chained, SECOND_VOTE, TwoChain};
 use quorate_core::hotstuff::{Message, Settings};
 use quorate_core::leader::Election;
 use quorate_core::protocol::{Declined, Event, Input, Output, Protocol, Safety};
 use quorate_core::{Digest, ReplicaId, View};
 
 use crate::driven::{Replica, block, changed, events, genesis_qc, messages, proposal};
-use crate::forge::genesis;
+use crate::forge::{genesis, vote};
 
 /// Why it did not vote; `None` if it did. It did one of the two.
 fn declined(outputs: &[Output<Message>]) -> Option<Declined> {
@@ -174,11 +174,12 @@ fn a_block_that_is_committed_already_gets_no_vote() {
     replica.around.root = None;
     let first = block(1, &chain[0], genesis_qc());
     replica.take(1, proposal(&first));
-    let decided = Some(replica.qc(1, 2, first.id()).build());
-    let advance =
-        Message::Advance { high_qc: genesis_qc(), high_tc: None, decided, is_answer: false };
-    let outputs = replica.take(1, advance);
-    assert_eq!(replica.driver.tree().root().id(), first.id(), "{outputs:?}");
+    for voter in [1, 2, 3] {
+        let domain = replica.driver.domain();
+        let second = Message::Vote(vote(domain, voter, 1, SECOND_VOTE, first.id()));
+        replica.take(voter, second);
+    }
+    assert_eq!(replica.driver.tree().root().id(), first.id());
     replica.around.root = Some(Digest::default());
     assert!(!has_voted(&replica.tell(Input::Wake)));
     assert_eq!(replica.driver.safety().voted, None);

@@ -13,6 +13,7 @@ mod encoding;
 mod forge;
 mod qcs;
 mod restarted;
+mod second_votes;
 mod single_field;
 mod strategies;
 mod tcs;

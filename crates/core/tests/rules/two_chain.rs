@@ -7,13 +7,11 @@
 //! one.
 
 use proptest::prelude::*;
-use quorate_core::Digest;
 use quorate_core::View;
-use quorate_core::certificate::Ballot;
-use quorate_core::hotstuff::rules::{Outcome, Rules, SECOND_VOTE, TwoChain};
+use quorate_core::hotstuff::rules::{Rules, TwoChain};
 
 use crate::hotstuff_2::locks_and_decides;
-use crate::model::{Model, cases, entered, entry, made_up, model, qc, qc_of, tc};
+use crate::model::{Model, cases, entered, entry, model, qc, tc};
 
 /// What the paper says of `candidate`, with a TC of this view signed by those who know these blocks
 /// to be certified.
@@ -54,18 +52,6 @@ proptest! {
         let voted =
             TwoChain.may_vote(&tree, &locked, &blocks[candidate], certificate.as_ref());
         prop_assert_eq!(voted, expected, "{:?} with {:?}", candidate, given_up);
-    }
-
-    #[test]
-    fn second_votes_decide_their_block(model in model()) {
-        let blocks = model.blocks();
-        let tree = model.tree(&TwoChain, &blocks);
-        for block in &blocks[1..] {
-            let outcome = TwoChain.on_qc(&tree, &qc_of(block, SECOND_VOTE));
-            prop_assert_eq!(outcome, Outcome { lock: None, commit: Some(block.id()) });
-        }
-        let unknown = Ballot { view: View(99), phase: SECOND_VOTE, block: Digest([9; 32]) };
-        prop_assert_eq!(TwoChain.on_qc(&tree, &made_up(unknown)), Outcome::default());
     }
 
     #[test]

@@ -60,30 +60,36 @@ impl Watch {
         let mut view = [0; 8];
         view.copy_from_slice(&bytes[58..66]);
         let view = u64::from_le_bytes(view);
-        let seen = &mut self.seen[replica];
         match bytes[57] {
             1 => {
                 let mut content = [0; 32];
                 content.copy_from_slice(&bytes[67..]);
-                let (rank, given_up) = ((view, bytes[66]), seen.given_up);
-                let before = std::mem::replace(&mut seen.vote, (rank, content));
-                if before == (rank, content) {
-                    return;
-                }
-                if rank <= before.0 {
-                    let (last, _) = before;
-                    self.violated("one vote", || {
-                        format!("r{replica} voted in {rank:?} after its vote in {last:?}")
-                    });
-                }
-                if view <= given_up {
-                    self.violated("no vote after a time-out", || {
-                        format!("r{replica} voted in view {view} after giving up {given_up}")
-                    });
-                }
+                self.votes(replica, (view, bytes[66]), content);
             }
-            2 => seen.given_up = seen.given_up.max(view),
+            2 => self.seen[replica].given_up = self.seen[replica].given_up.max(view),
             _ => {}
+        }
+    }
+
+    /// A correct replica votes, by its signature or, a second time, by its word.
+    pub(super) fn votes(&mut self, replica: usize, rank: (u64, u8), content: [u8; 32]) {
+        let seen = &mut self.seen[replica];
+        let given_up = seen.given_up;
+        let before = std::mem::replace(&mut seen.vote, (rank, content));
+        if before == (rank, content) {
+            return;
+        }
+        if rank <= before.0 {
+            let (last, _) = before;
+            self.violated("one vote", || {
+                format!("r{replica} voted in {rank:?} after its vote in {last:?}")
+            });
+        }
+        let (view, _) = rank;
+        if view <= given_up {
+            self.violated("no vote after a time-out", || {
+                format!("r{replica} voted in view {view} after giving up {given_up}")
+            });
         }
     }
 

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use quorate_core::block::{Block, BlockId, SharedBlock};
 use quorate_core::certificate::Ballot;
-use quorate_core::crypto::Statement;
+use quorate_core::crypto::{Signature, Statement};
 use quorate_core::hotstuff::{HotStuff, Message};
 use quorate_core::leader::Schedule;
 use quorate_core::protocol::{Event, Input, Ledger, Output, Protocol as _, Recovered};
@@ -407,6 +407,12 @@ impl<'a, O: Observer> World<'a, O> {
                 self.watch.proposes(own.index(), block);
             }
             self.proposed.push(Proposed { block: Arc::clone(block), by: slot, heard: false });
+        }
+        if let Message::Vote(vote) = &message
+            && vote.signature == Signature::NONE
+            && !self.slots[slot].faulty
+        {
+            self.watch.votes(own.index(), (vote.view.0, vote.phase), vote.block.0);
         }
         let message = Rc::new(message);
         for peer in 0..self.slots.len() {

@@ -8,10 +8,11 @@
 //! - **lock**: the high QC is the lock; what it protects is in the time-out certificates;
 //! - **commit** p's parent if p.view = parent.view + 1;
 //! - **second vote** (an option, with votes broadcast): on seeing the certificate of b a replica
-//!   signs that it has, and q such words commit b at three message delays. Never after it gave up on
-//!   the view of b or a later one with a lower high QC: a time-out certificate could leave b out.
-//!   (protocols.md section 1, Cautions.) The empty block that would show the commit is put off for a
-//!   moment (`proposing.rs`): most often commands take its place.
+//!   tells all that it has, and q such words commit b at three message delays. Never after it gave up
+//!   on the view of b or a later one with a lower high QC: a time-out certificate could leave b out.
+//!   (protocols.md section 1, Cautions.) These words bear no signature: whoever hears them knows by the
+//!   channel whose they are, and nobody shows them to others, as the chain will show the same. The
+//!   empty block that does is put off for a moment (`proposing.rs`): most often commands take its place.
 
 use super::{Facts, Outcome, Rules, two_chain};
 use crate::block::Block;
@@ -22,7 +23,7 @@ use crate::types::View;
 /// One-way message delays from proposal to commit with second votes: proposal, vote, second vote.
 pub const SECOND_VOTE_DELAYS: u64 = 3;
 
-/// The phase of second votes.
+/// The phase of second votes, in the order of a replica's votes.
 pub const SECOND: u8 = 2;
 
 /// The two-chain rule with time-out certificates.
@@ -63,9 +64,6 @@ impl Rules for TwoChain {
     }
 
     fn on_qc(&self, tree: &BlockTree, qc: &Qc) -> Outcome {
-        if qc.phase() == SECOND {
-            return Outcome { lock: None, commit: tree.find(&qc.block()).map(|block| block.id()) };
-        }
         mutant!("two-chain-commit-any-views", super::direct_parent(tree, qc), two_chain(tree, qc))
     }
 }

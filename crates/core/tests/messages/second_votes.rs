@@ -1,0 +1,94 @@
+//! Second votes: words that commit a block where q of them are heard, and bear no signature.
+
+use quorate_core::block::SharedBlock;
+use quorate_core::certificate::{Ballot, Vote};
+use quorate_core::crypto::{Form, Signature};
+use quorate_core::hotstuff::rules::{SECOND_VOTE, TwoChain};
+use quorate_core::hotstuff::{Message, Settings};
+use quorate_core::protocol::{Event, Output};
+use quorate_core::{Digest, ReplicaId};
+
+use crate::driven::{Replica, block, events, genesis_qc, messages, proposal, to_sign};
+
+fn settings(form: Form) -> Settings {
+    let time_out_form = if form == Form::Threshold { Form::Aggregate } else { form };
+    let broadcast =
+        Settings { broadcast_votes: true, second_vote: true, ..Settings::new(&TwoChain) };
+    Settings { vote_form: form, time_out_form, ..broadcast }
+}
+
+fn second(voter: u16, block: &SharedBlock) -> Message {
+    let ballot = Ballot { view: block.view, phase: SECOND_VOTE, block: block.id() };
+    Message::Vote(Vote { ballot, voter: ReplicaId(voter), signature: Signature::NONE })
+}
+
+fn committed(outputs: &[Output<Message>]) -> Vec<Digest> {
+    let blocks = |output: &_| match output {
+        Output::Commit(blocks) => blocks.iter().map(|block| block.id()).collect(),
+        _ => Vec::new(),
+    };
+    outputs.iter().flat_map(blocks).collect()
+}
+
+fn asks(outputs: &[Output<Message>]) -> bool {
+    outputs.iter().any(|output| matches!(output, Output::Verify { .. } | Output::Combine { .. }))
+}
+
+/// Under every form of certificates: none is made of them.
+#[test]
+fn q_of_them_commit_and_nothing_is_verified() {
+    for form in [Form::List, Form::Aggregate, Form::Threshold] {
+        let mut replica = Replica::new(settings(form));
+        let chain = replica.chain(1, 1);
+        for voter in [1, 2, 2, 1] {
+            let outputs = replica.take(voter, second(voter, &chain[1]));
+            assert!(outputs.is_empty(), "two voters, {form:?}: {outputs:?}");
+        }
+        let outputs = replica.take(3, second(3, &chain[1]));
+        assert_eq!(committed(&outputs), [chain[1].id()], "{form:?}");
+        assert!(!asks(&outputs), "{form:?}");
+    }
+}
+
+#[test]
+fn a_block_that_comes_behind_them_is_committed_as_it_comes() {
+    let mut replica = Replica::new(settings(Form::List));
+    let genesis = replica.chain(0, 1).remove(0);
+    let first = block(1, &genesis, genesis_qc());
+    for voter in [1, 2, 3] {
+        assert_eq!(committed(&replica.take(voter, second(voter, &first))), []);
+    }
+    assert_eq!(committed(&replica.take(1, proposal(&first))), [first.id()]);
+}
+
+/// The certificate of b1 comes in b2. A replica says that it has seen it, and its own word is one of q.
+#[test]
+fn whoever_sees_the_certificate_says_so_and_counts_itself() {
+    let mut replica = Replica::new(settings(Form::List));
+    let chain = replica.chain(1, 1);
+    for voter in [2, 3] {
+        assert_eq!(committed(&replica.take(voter, second(voter, &chain[1]))), []);
+    }
+    let next = block(2, &chain[1], replica.qc(1, 1, chain[1].id()).build());
+    let outputs = replica.take(2, proposal(&next));
+    assert!(messages(&outputs).contains(&&second(0, &chain[1])), "{outputs:?}");
+    assert_eq!(committed(&outputs), [chain[1].id()]);
+    // What it signs is its vote for b2.
+    let domain = replica.driver.domain();
+    assert_eq!(to_sign(&outputs), [domain.vote(next.view, 1, &next.id())]);
+}
+
+#[test]
+fn the_first_word_of_a_view_counts() {
+    let mut replica = Replica::new(settings(Form::List));
+    let chain = replica.chain(1, 1);
+    let other = block(1, &chain[0], genesis_qc());
+    let other = crate::driven::changed(&other, |content| content.state_root = Digest([7; 32]));
+    replica.take(3, second(3, &other));
+    let outputs = replica.take(3, second(3, &chain[1]));
+    let double = Event::DoubleVote { voter: ReplicaId(3), view: other.view };
+    assert_eq!(events(&outputs), [&double]);
+    for voter in [1, 2] {
+        assert_eq!(committed(&replica.take(voter, second(voter, &chain[1]))), []);
+    }
+}
