@@ -1,5 +1,5 @@
 //! The `quorate` command: one file a subcommand, nothing decided here that a library could.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod arguments;
 mod cluster;
@@ -8,6 +8,7 @@ mod failure;
 mod local;
 mod output;
 mod parent;
+mod scheduling;
 
 use std::process::ExitCode;
 

@@ -313,6 +313,8 @@ fn node_text(id: usize, http: u16, options: &Options) -> String {
         ("replica", id.as_str()),
         ("listen.http", http.as_str()),
         ("storage.durability", options.durability.name()),
+        // They share one machine.
+        ("processor.preempts", "false"),
         ("laboratory.enabled", if options.laboratory { "true" } else { "false" }),
     ];
     match node_file_text(&values) {

@@ -17,6 +17,7 @@ use crate::arguments::{HomeArgument, SettingArguments};
 use crate::failure::{Exit, Failure};
 use crate::output::{Format, print, print_json_line, warn};
 use crate::parent::{Gone, ParentArgument};
+use crate::scheduling;
 
 /// Run one replica until it is told to stop (SIGTERM or SIGINT; a second one exits at once).
 #[derive(Debug, Args)]
@@ -52,6 +53,9 @@ pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
     }));
     let loaded = load(&arguments.home.home(), &overrides)?;
     warn(&loaded.warnings);
+    if !loaded.node.processor.preempts {
+        scheduling::wait_for_turns();
+    }
     let keys = loaded.open_keys()?;
     let cluster_file = loaded.home.cluster_file();
     let committee = loaded.cluster.committee().map_err(|error| {

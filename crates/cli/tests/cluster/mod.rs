@@ -210,7 +210,7 @@ impl Cluster {
         self.processes[replica].is_some()
     }
 
-    fn pid(&self, replica: usize) -> Pid {
+    pub fn pid(&self, replica: usize) -> Pid {
         let process = self.processes[replica].as_ref().expect("the replica runs");
         Pid::from_child(&process.child)
     }

@@ -5,6 +5,7 @@ mod cluster;
 
 mod crashes;
 mod linearizability;
+mod processor;
 mod proofs;
 mod recovery;
 mod redis;

@@ -31,6 +31,8 @@ pub struct Node {
     pub listen: Listen,
     /// When a leader is given up.
     pub view_timeout: ViewTimeout,
+    /// How it shares the processors.
+    pub processor: Processor,
     /// What is logged.
     pub log: Log,
     /// What is tried out.
@@ -106,6 +108,13 @@ pub struct Laboratory {
     pub adversary: Option<Schedule>,
 }
 
+/// How the process shares the processors with others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Processor {
+    /// Whether its threads, when they are woken, may take a processor from a thread at work.
+    pub preempts: bool,
+}
+
 /// What is logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Log {
@@ -130,6 +139,7 @@ pub(super) static SCHEMA: Schema = Schema {
              the port to others.",
         ),
         ("view_timeout", "When a leader that does not lead is given up."),
+        ("processor", "How this process shares the machine's processors."),
         ("log", "What is logged, to standard error."),
         (
             "laboratory",
@@ -252,6 +262,14 @@ pub(super) static SCHEMA: Schema = Schema {
                       waits so long after a failed view, and never otherwise.",
         },
         Field {
+            key: "processor.preempts",
+            kind: Kind::Bool,
+            preset: Preset::Is("true"),
+            comment: "Whether a thread that is woken may take a processor from one at work, as is usual.\n\
+                      false (Linux: SCHED_BATCH): it waits for its turn. Better where a machine runs several\n\
+                      replicas and little else, worse beside programs that keep its processors busy.",
+        },
+        Field {
             key: "log.level",
             kind: Kind::Choice(LogLevel::NAMES),
             preset: Preset::Is("info"),
@@ -344,6 +362,7 @@ pub(super) fn from_settings(settings: &Settings, home: &Home) -> Option<Node> {
             max: settings.duration("view_timeout.max")?.0,
             delta: settings.duration("view_timeout.delta")?.0,
         },
+        processor: Processor { preempts: settings.bool("processor.preempts")? },
         log: Log {
             level: LogLevel::named(&settings.text("log.level")?)?,
             format: LogFormat::named(&settings.text("log.format")?)?,
