@@ -123,8 +123,7 @@ impl Trace {
     /// What a certificate of this ballot is called: as the papers do, where there are several kinds.
     fn certificate(&self, ballot: &Ballot) -> String {
         let kind = match (self.phases, ballot.phase) {
-            (1, 1) | (_, 0) => "",
-            (1, _) => "second-",
+            (1, _) | (_, 0) => "",
             (_, 1) => "prepare-",
             (_, 2) => "pre-commit-",
             (_, _) => "commit-",

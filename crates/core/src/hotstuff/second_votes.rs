@@ -13,6 +13,11 @@ use crate::certificate::{Ballot, Qc, Vote};
 use crate::crypto::Signature;
 use crate::protocol::{Event, Output};
 
+/// So many blocks may be committed by words above what the chain shows. Roots of so many states are
+/// kept, after a restart as well (`SNAPSHOT_ROOTS`), and elections look back so far. It is reached only where for as
+/// long no two views in a row have certificates; then what is above waits for the chain, as it does without words.
+const MOST_AHEAD: u64 = 32;
+
 impl HotStuff {
     /// Whether votes for `ballot` are second votes: behind the last phase that has certificates.
     pub(super) fn is_second(&self, ballot: &Ballot) -> bool {
@@ -49,14 +54,18 @@ impl HotStuff {
         }
         if self.votes.add(vote).is_some() {
             self.told = Some(vote.ballot);
-            self.commit(&vote.block, fx);
+            self.commit_if_told(&vote.block, fx);
         }
     }
 
-    /// The block is here: commits it if q second votes for it were before.
+    /// Commits the block if it is here, and q second votes for it are the last that were heard.
     pub(super) fn commit_if_told(&mut self, block: &BlockId, fx: &mut Fx) {
-        if self.told.is_some_and(|told| told.block == *block) {
-            self.commit(block, fx);
+        let told = self.told.is_some_and(|told| told.block == *block);
+        if let Some(height) = self.tree.get(block).map(|block| block.height).filter(|_| told) {
+            let shown = self.tree.committed_by(block).unwrap_or(self.tree.root().height);
+            if height.0 <= shown.0 + MOST_AHEAD {
+                self.commit(block, fx);
+            }
         }
     }
 }

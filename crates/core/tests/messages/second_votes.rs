@@ -5,7 +5,7 @@ use quorate_core::certificate::{Ballot, Vote};
 use quorate_core::crypto::{Form, Signature};
 use quorate_core::hotstuff::rules::{SECOND_VOTE, TwoChain};
 use quorate_core::hotstuff::{Message, Settings};
-use quorate_core::protocol::{Event, Output};
+use quorate_core::protocol::{Event, Output, Protocol};
 use quorate_core::{Digest, ReplicaId};
 
 use crate::driven::{Replica, block, events, genesis_qc, messages, proposal, to_sign};
@@ -91,4 +91,27 @@ fn the_first_word_of_a_view_counts() {
     for voter in [1, 2] {
         assert_eq!(committed(&replica.take(voter, second(voter, &chain[1]))), []);
     }
+}
+
+/// Every other view is given up, so that the chain shows no commit at all. Words do not run away from
+/// it: the roots of states that leaders have to name would be lost.
+#[test]
+fn words_commit_so_many_blocks_above_what_the_chain_shows() {
+    let mut replica = Replica::new(settings(Form::List));
+    let chain = replica.chain_with_gaps(80);
+    assert_eq!(chain.len(), 41);
+    for block in &chain[1..] {
+        for voter in [1, 2, 3] {
+            replica.take(voter, second(voter, block));
+        }
+        let root = replica.driver.tree().root().height;
+        assert_eq!(root.0, block.height.0.min(32));
+    }
+    // Two views in a row, and all of it is committed.
+    let last = chain.last().expect("blocks");
+    let next = block(81, last, replica.qc(80, 1, last.id()).build());
+    replica.take(1, proposal(&next));
+    let certified = block(82, &next, replica.qc(81, 1, next.id()).build());
+    replica.take(2, proposal(&certified));
+    assert_eq!(replica.driver.tree().root().id(), last.id());
 }

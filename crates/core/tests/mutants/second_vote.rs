@@ -48,7 +48,7 @@ fn a_second_vote_after_giving_up_loses_a_committed_block() {
 }
 
 #[test]
-fn a_second_vote_after_giving_up_is_noticed_when_it_is_signed() {
+fn a_second_vote_after_giving_up_is_noticed_when_it_is_cast() {
     let watched = Bug { rules: &Unguarded, second_vote: true, ..Bug::none(&TwoChain) };
     let broken = play("second_vote_noticed", &watched);
     assert!(broken.says("voted in view 11 after giving up 11"));
