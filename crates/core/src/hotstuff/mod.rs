@@ -203,8 +203,7 @@ impl HotStuff {
         }
         // A power failure may have left the record without the block that was written with it. That vote never
         // left, and must not (but for a second vote, which needs no block): a certificate of such votes would be for
-        // a block that nobody has. Nor does it
-        // when the block came later and the view was given up meanwhile.
+        // a block that nobody has. Nor does it when the block came later and the view was given up meanwhile.
         if let Some(ballot) = self.safety.voted
             && self.tree.find(&ballot.block).is_some()
             && ballot.view > self.safety.timed_out
