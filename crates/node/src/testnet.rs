@@ -20,7 +20,7 @@ use quorate_crypto::key_file::{self, KeyFileError};
 use quorate_crypto::{ConsensusKey, SecretKey};
 
 use crate::config::{
-    Application, Cluster, Combination, Durability, Finding, Home, HostPort, Member, Place,
+    Application, Cluster, Combination, Cores, Durability, Finding, Home, HostPort, Member, Place,
     TransportName, combination, node_file_text, public_half,
 };
 use crate::protocol;
@@ -315,6 +315,7 @@ fn node_text(id: usize, http: u16, options: &Options) -> String {
         ("storage.durability", options.durability.name()),
         // They share one machine.
         ("processor.preempts", "false"),
+        ("processor.network_cores", Cores::Share.name()),
         ("laboratory.enabled", if options.laboratory { "true" } else { "false" }),
     ];
     match node_file_text(&values) {

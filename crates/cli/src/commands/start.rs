@@ -17,7 +17,7 @@ use crate::arguments::{HomeArgument, SettingArguments};
 use crate::failure::{Exit, Failure};
 use crate::output::{Format, print, print_json_line, warn};
 use crate::parent::{Gone, ParentArgument};
-use crate::scheduling;
+use crate::scheduling::{self, NetworkCores};
 
 /// Run one replica until it is told to stop (SIGTERM or SIGINT; a second one exits at once).
 #[derive(Debug, Args)]
@@ -63,10 +63,12 @@ pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
         Failure::new(Exit::Usage, finding(error.to_string(), &cluster_file, remedy))
     })?;
     log_to_stderr(&loaded);
-    let workers = std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 2).max(1));
+    let cores = NetworkCores::of(&loaded);
+    let workers = (cores.count() / 2).max(1);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(workers)
         .thread_name("network")
+        .on_thread_start(move || cores.keep_to())
         .enable_all()
         .build()
         .map_err(|error| Failure::io(error, loaded.home.root(), "see the system's limits"))?;

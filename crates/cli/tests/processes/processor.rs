@@ -1,38 +1,90 @@
 //! How the threads of a replica share the machine's processors.
 
 use std::fs;
+use std::path::Path;
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, wait_until};
 
 /// What Linux calls its policies, as `stat` of a thread does (sched(7), proc_pid_stat(5)).
 const OTHER: u32 = 0;
 const BATCH: u32 = 3;
 
-/// The policies of a process's threads.
-fn policies(pid: &str) -> Vec<u32> {
-    let threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
-    let policy = |thread: fs::DirEntry| {
-        let stat = fs::read_to_string(thread.path().join("stat")).ok()?;
-        // Behind the name, which may hold anything, the policy is field 41 of all and the 39th.
-        let (_, fields) = stat.rsplit_once(')')?;
-        fields.split_whitespace().nth(38)?.parse().ok()
+/// A thread, as the system sees it.
+struct Thread {
+    name: String,
+    policy: u32,
+    /// The cores it may run on, ascending.
+    cores: Vec<usize>,
+}
+
+fn thread(task: &Path) -> Option<Thread> {
+    let stat = fs::read_to_string(task.join("stat")).ok()?;
+    // Behind the name, which may hold anything, the policy is field 41 of all and the 39th.
+    let (_, fields) = stat.rsplit_once(')')?;
+    let status = fs::read_to_string(task.join("status")).ok()?;
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+    let range = |range: &str| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        Some(first.parse::<usize>().ok()?..=last.parse().ok()?)
     };
-    threads.filter_map(|thread| policy(thread.ok()?)).collect()
+    Some(Thread {
+        name: fs::read_to_string(task.join("comm")).ok()?.trim_end().to_owned(),
+        policy: fields.split_whitespace().nth(38)?.parse().ok()?,
+        cores: list.trim().split(',').filter_map(range).flatten().collect(),
+    })
+}
+
+/// The threads of a process; of one that has just started, not all.
+fn threads(pid: &str) -> Vec<Thread> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    tasks.filter_map(|task| thread(&task.ok()?.path())).collect()
+}
+
+fn threads_of(cluster: &Cluster, replica: usize) -> Vec<Thread> {
+    threads(&cluster.pid(replica).as_raw_nonzero().to_string())
 }
 
 /// The replicas of a test network share a machine: no thread takes a processor from one at work,
 /// unless they are told that it may. Whoever started them under another policy has the last word.
 #[test]
 fn replicas_that_share_a_machine_wait_for_their_turns() {
-    let usual = policies("self")[0];
+    let usual = threads("self")[0].policy;
     let waits = if usual == OTHER { BATCH } else { usual };
     let mut cluster = Cluster::new(&[], &[]);
     cluster.start_replica(0, &[]);
     cluster.start_replica(1, &["--set", "processor.preempts=true"]);
     for (replica, expected) in [(0, waits), (1, usual)] {
-        let policies = policies(&cluster.pid(replica).as_raw_nonzero().to_string());
+        let policies: Vec<_> =
+            threads_of(&cluster, replica).iter().map(|thread| thread.policy).collect();
         assert!(policies.len() > 2, "replica {replica}: {policies:?}");
         let all = policies.iter().all(|policy| *policy == expected);
         assert!(all, "replica {replica}: {policies:?}, expected {expected}");
+    }
+}
+
+/// The threads of their connections keep to each replica's share of the cores, unless they are told
+/// that they may run on all; the other threads take what is idle.
+#[test]
+fn replicas_that_share_a_machine_divide_its_cores() {
+    let all = threads("self")[0].cores.clone();
+    let mut cluster = Cluster::new(&[], &[]);
+    cluster.start_replica(0, &[]);
+    cluster.start_replica(3, &[]);
+    cluster.start_replica(1, &["--set", "processor.network_cores=all"]);
+    let quarter = all.len().div_ceil(4);
+    let (first, last) = (&all[..quarter], &all[all.len() - quarter..]);
+    for (replica, expected) in [(0, first), (3, last), (1, &all[..])] {
+        // A thread is there before it has its name and its cores.
+        wait_until(
+            &format!("replica {replica}: its network on {expected:?}, the rest on all"),
+            || {
+                let threads = threads_of(&cluster, replica);
+                let is_there = |name| threads.iter().any(|thread: &Thread| thread.name == name);
+                let fits = |thread: &Thread| {
+                    thread.cores == if thread.name == "network" { expected } else { &all[..] }
+                };
+                is_there("network") && is_there("decide") && threads.iter().all(fits)
+            },
+        );
     }
 }

@@ -176,6 +176,15 @@ choice!(
     }
 );
 choice!(
+    /// Which cores of the machine the threads of a replica's connections run on.
+    Cores {
+        /// All that the process may use.
+        All = "all",
+        /// Its part of those, as all replicas of the cluster run on this machine.
+        Share = "share",
+    }
+);
+choice!(
     /// How much is logged.
     LogLevel {
         /// Only what stops the process.

@@ -23,7 +23,7 @@ mod quantity;
 pub mod schema;
 
 pub use choice::{
-    Application, Durability, LeaderName, LogFormat, LogLevel, PacemakerName, ProtocolName,
+    Application, Cores, Durability, LeaderName, LogFormat, LogLevel, PacemakerName, ProtocolName,
     SentAncestors, StateStore, TimeoutKind, TransportName, VoteRoute, VoteVerification,
 };
 pub use cluster::{BatchLimits, Cluster, ClusterLimits, GROUP_KEY_BYTES, Member, PROOF_BYTES};

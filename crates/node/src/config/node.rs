@@ -9,7 +9,8 @@ use quorate_adversary::Schedule;
 use quorate_core::ReplicaId;
 
 use super::choice::{
-    Durability, LogFormat, LogLevel, SentAncestors, StateStore, TimeoutKind, VoteVerification,
+    Cores, Durability, LogFormat, LogLevel, SentAncestors, StateStore, TimeoutKind,
+    VoteVerification,
 };
 use super::finding::Place;
 use super::home::Home;
@@ -113,6 +114,8 @@ pub struct Laboratory {
 pub struct Processor {
     /// Whether its threads, when they are woken, may take a processor from a thread at work.
     pub preempts: bool,
+    /// Which cores the threads of its connections run on.
+    pub network_cores: Cores,
 }
 
 /// What is logged.
@@ -270,6 +273,14 @@ pub(super) static SCHEMA: Schema = Schema {
                       replicas and little else, worse beside programs that keep its processors busy.",
         },
         Field {
+            key: "processor.network_cores",
+            kind: Kind::Choice(Cores::NAMES),
+            preset: Preset::Is("all"),
+            comment: "Which cores the threads of its connections run on: all that the process may use, or its\n\
+                      share of them. share (Linux) is for a machine that runs the whole cluster: replica 0\n\
+                      of 4 keeps to the first quarter, to one core at least, and is not moved about.",
+        },
+        Field {
             key: "log.level",
             kind: Kind::Choice(LogLevel::NAMES),
             preset: Preset::Is("info"),
@@ -362,7 +373,10 @@ pub(super) fn from_settings(settings: &Settings, home: &Home) -> Option<Node> {
             max: settings.duration("view_timeout.max")?.0,
             delta: settings.duration("view_timeout.delta")?.0,
         },
-        processor: Processor { preempts: settings.bool("processor.preempts")? },
+        processor: Processor {
+            preempts: settings.bool("processor.preempts")?,
+            network_cores: Cores::named(&settings.text("processor.network_cores")?)?,
+        },
         log: Log {
             level: LogLevel::named(&settings.text("log.level")?)?,
             format: LogFormat::named(&settings.text("log.format")?)?,
