@@ -267,6 +267,23 @@ fn every_shipped_study_can_be_run() {
     assert!(names.len() >= 12, "{names:?}");
 }
 
+/// What was found stands in one place, a row or more a study, and each chart it points to is there.
+#[test]
+fn every_shipped_study_is_answered_for() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let page = std::fs::read_to_string(root.join("docs/studies.md")).unwrap();
+    for entry in std::fs::read_dir(root.join("experiments")).unwrap() {
+        let file = entry.unwrap().file_name().into_string().unwrap();
+        let row = format!("](../experiments/{file}) |");
+        assert!(page.contains(&row), "docs/studies.md has no row for experiments/{file}");
+    }
+    let links = page.split("](studies/").skip(1).map(|rest| rest.split_once(')').unwrap().0);
+    for link in links {
+        let chart = root.join("docs/studies").join(link);
+        assert!(chart.is_file(), "docs/studies.md points to studies/{link}, which is not there");
+    }
+}
+
 #[test]
 fn times_of_an_attack_are_those_of_the_run_on_the_clock_of_the_process() {
     let schedule: Schedule = "silent-leader@15s..30s/30s,slow-leader@50s..".parse().unwrap();
