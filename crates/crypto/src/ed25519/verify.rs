@@ -186,10 +186,12 @@ impl Ed25519 {
                 },
             }
         }
-        scalars.extend(coefficients);
-        points.extend(batch.iter().map(|signature| signature.r));
+        // The first coefficient is 1: its R needs no multiples.
+        let Some((first, others)) = batch.split_first() else { return true };
+        scalars.extend(coefficients.iter().skip(1));
+        points.extend(others.iter().map(|signature| signature.r));
         let sum = self.tables.vartime_mixed_multiscalar_mul(&fixed, &scalars, &points);
-        sum.mul_by_cofactor().is_identity()
+        (sum + first.r).mul_by_cofactor().is_identity()
     }
 
     /// How many of the committee's tables to go through. Each costs a little even where its
