@@ -8,6 +8,7 @@ use quorate_netem::Namespace;
 use quorate_node::config::Home;
 use serde::{Deserialize, Serialize};
 
+use super::confine::Confined;
 use super::row::Settings;
 use super::trial::TrialError;
 use super::value::{ArrivalName, PopularityName, Rate, SendTo};
@@ -34,7 +35,9 @@ pub(super) struct Clients {
 }
 
 impl Clients {
-    /// Starts them, in this network namespace if there is one.
+    /// Starts them, in this network namespace if there is one. In a closed loop each is one thread: it
+    /// keeps to a core, from the last on, as replicas on the machine divide the cores from the first on.
+    /// Where there is one client, its replicas' first core has the leader's work as well.
     pub(super) fn start(
         program: &Path,
         home: &Home,
@@ -53,7 +56,10 @@ impl Clients {
                 echo: Echo::No,
                 namespace: namespace.cloned(),
             };
+            let is_closed = settings.point.rate == Rate::Closed;
+            let confined = is_closed.then(|| Confined::to_one(number as usize)).transpose()?;
             processes.push((Process::start(&start)?, counted));
+            drop(confined);
         }
         Ok(Self { processes })
     }
