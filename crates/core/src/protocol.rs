@@ -428,6 +428,12 @@ impl<O, R> Effects<O, R> {
         self.early.is_empty() && self.records.is_empty() && self.outputs.is_empty()
     }
 
+    /// Whether there is something to write.
+    #[must_use]
+    pub fn has_records(&self) -> bool {
+        !self.records.is_empty()
+    }
+
     /// Hands the records to `write`, which returns only when they are durable, and then the
     /// outputs to the caller.
     ///

@@ -100,7 +100,9 @@ where
     let mut late = Vec::new();
     loop {
         let mut effects = super::Fx::<P::Message>::default();
-        world.enter(Stage::Step);
+        if !inputs.is_empty() {
+            world.enter(Stage::Step);
+        }
         for input in inputs.drain(..) {
             effects.merge(replica.step(now, input));
         }
@@ -114,7 +116,9 @@ where
         for action in effects.take_early() {
             world.perform(action);
         }
-        world.enter(Stage::Persist);
+        if effects.has_records() {
+            world.enter(Stage::Persist);
+        }
         let actions = effects.persist(|records| {
             mutant!("vote-before-persist", late_write(&mut late, records), journal.write(records))
         })?;

@@ -102,11 +102,15 @@ impl Driver {
         }
     }
 
-    fn act(&mut self) {
+    fn act(&mut self, cx: &mut Context<'_>) {
+        let mut sent = false;
         let mut outputs = std::mem::take(&mut self.outputs);
         for output in outputs.drain(..) {
             match output {
-                Output::Send { to, relay, frame } => self.send(to, relay, frame),
+                Output::Send { to, relay, frame } => {
+                    self.send(to, relay, frame);
+                    sent = true;
+                }
                 Output::Done { id, result } => {
                     if let Some(done) = self.under_way.remove(&id) {
                         done(result);
@@ -117,6 +121,10 @@ impl Driver {
             }
         }
         self.outputs = outputs;
+        if sent {
+            // Before anything else is read.
+            self.links.iter_mut().for_each(|link| link.write(cx));
+        }
     }
 
     /// Encodes a `Request::Submit` once, for all that it goes to.
@@ -158,16 +166,21 @@ impl Future for Driver {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.get_mut();
+        let mut listens = true;
         loop {
             let wanted = this.take_submissions(cx);
-            this.take_news(cx);
+            // What an answer led to goes out before others are looked for.
+            listens = this.inputs.is_empty() || !listens;
+            if listens {
+                this.take_news(cx);
+            }
             if this.poll_timer(cx) {
                 this.inputs.push(Input::Timeout);
             }
             let now = this.now();
             let idle = this.inputs.is_empty();
             this.session.step(now, this.inputs.drain(..), &mut this.outputs);
-            this.act();
+            this.act(cx);
             if !wanted {
                 return Poll::Ready(());
             }

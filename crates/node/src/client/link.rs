@@ -124,6 +124,13 @@ impl Link {
         }
     }
 
+    /// Writes what was sent, as far as the connection takes it.
+    pub(super) fn write(&mut self, cx: &mut Context<'_>) {
+        if let State::Up(connection) = &mut self.state {
+            connection.write(cx);
+        }
+    }
+
     fn pause(&mut self, trouble: String) {
         *self.contact.trouble() = Some(trouble);
         let until = Instant::now() + self.redial_after;

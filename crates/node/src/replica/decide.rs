@@ -76,7 +76,11 @@ pub struct Turns<M> {
     /// What the messages that are at work take of the bytes that may wait.
     rooms: Vec<Room>,
     connected: Vec<ReplicaId>,
-    published: Instant,
+    /// As often had channels opened or closed when `connected` was made.
+    channel_changes: u64,
+    /// Something was done that the published numbers do not show, and they are not to be set before.
+    unpublished: bool,
+    publish_at: Time,
     /// The first turn is over.
     began: bool,
     /// The last turn took as much as it may: more may wait.
@@ -92,7 +96,9 @@ impl<M> Turns<M> {
             inputs: vec![first],
             rooms: Vec::new(),
             connected: Vec::new(),
-            published: now,
+            channel_changes: 0,
+            unpublished: false,
+            publish_at: Time(0),
             began: false,
             is_full: false,
         }
@@ -143,7 +149,7 @@ where
 {
     type End = End;
 
-    /// On what waits; without anything, the numbers are published.
+    /// On what waits.
     fn turn(&mut self) -> Result<bool, End> {
         self.reach.clock.decode();
         let stop = self.gather();
@@ -154,7 +160,10 @@ where
         }
         let worked = !self.turns.inputs.is_empty();
         if worked {
+            self.turns.unpublished = true;
             self.drive(time)?;
+        } else {
+            self.reach.clock.rest();
         }
         self.turns.rooms.clear();
         if let Some(end) = stop {
@@ -165,7 +174,8 @@ where
             self.turns.inputs.push(Input::Show);
             return Ok(true);
         }
-        if self.turns.published.elapsed() >= PUBLISH_EVERY || !worked {
+        if self.turns.unpublished && time >= self.turns.publish_at {
+            self.turns.publish_at = time.after(PUBLISH_EVERY);
             self.look_around();
         }
         // Questions are answered as they are taken: they leave no input, and as many may still wait.
@@ -173,9 +183,8 @@ where
     }
 
     fn single_turn(&mut self) -> Result<bool, End> {
-        if self.turn()? && self.turns.inputs.is_empty() {
-            self.look_around();
-        }
+        self.turn()?;
+        self.reach.clock.rest();
         Ok(self.turns.inputs.is_empty() && !self.turns.is_full)
     }
 
@@ -187,7 +196,8 @@ where
     }
 
     fn deadline(&self) -> Option<Instant> {
-        let Time(nanos) = self.replica.deadline()?;
+        let publish = self.turns.unpublished.then_some(self.turns.publish_at);
+        let Time(nanos) = self.replica.deadline().into_iter().chain(publish).min()?;
         self.turns.begin.checked_add(Duration::from_nanos(nanos))
     }
 }
@@ -255,6 +265,8 @@ where
             self.turns.rooms.push(room);
             self.take_clients(doings);
         }
+        // Clients that come and go are counted as well, and leave no input.
+        self.turns.unpublished |= batches > 0;
         self.turns.is_full = peers == PEER_INPUTS || batches == CLIENT_INPUTS;
         None
     }
@@ -289,8 +301,14 @@ where
 
     /// Tells the replica of peers whose channel has opened.
     fn note_connections(&mut self) {
-        let Turns { connected, inputs, .. } = &mut self.turns;
+        let Turns { connected, channel_changes, inputs, .. } = &mut self.turns;
+        let changes = self.reach.links.changes();
+        if changes == *channel_changes {
+            return;
+        }
+        *channel_changes = changes;
         let now = self.reach.links.connected();
+        self.reach.metrics.connected_peers.set(now.len() as u64);
         if now != *connected {
             let new = now.iter().filter(|peer| !connected.contains(peer));
             inputs.extend(new.map(|peer| Input::Connected(*peer)));
@@ -329,8 +347,7 @@ where
     }
 
     fn publish(&mut self) {
-        self.turns.published = Instant::now();
-        self.reach.clock.rest();
+        self.turns.unpublished = false;
         let metrics = &self.reach.metrics;
         let status = self.replica.protocol().status();
         metrics.view.set(status.view.0);
@@ -350,7 +367,6 @@ where
         metrics.log_syncs_total.set(statistics.syncs);
         metrics.log_sync_nanoseconds_total.set(statistics.sync_ns);
         metrics.client_connections.set(self.reach.listener.connections() as u64);
-        metrics.connected_peers.set(self.reach.links.connected().len() as u64);
     }
 
     /// Ends what goes with it. `end` is why.

@@ -128,6 +128,12 @@ impl Links {
         }
     }
 
+    /// See [`Peers::changes`].
+    #[must_use]
+    pub fn changes(&self) -> u64 {
+        self.peers.changes()
+    }
+
     /// The others that are connected now, ascending.
     #[must_use]
     pub fn connected(&self) -> Vec<ReplicaId> {

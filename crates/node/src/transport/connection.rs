@@ -69,13 +69,19 @@ impl Connection {
         self.replica
     }
 
-    /// Queues `message`: it is written when the connection is polled next. Without room for it
-    /// the connection ends.
+    /// Queues `message`: it is written when the connection is polled next, which nobody is woken for.
+    /// Without room for it the connection ends.
     ///
     /// # Errors
     /// [`SendError::Full`] if that just happened, [`SendError::Closed`] if it had before.
-    pub fn push(&self, message: Bytes) -> Result<(), SendError> {
-        self.outbox.push_or_break(message)
+    pub fn push(&mut self, message: Bytes) -> Result<(), SendError> {
+        self.outbox.put_or_break(message)
+    }
+
+    /// Writes what is queued, as far as the socket takes it. That the connection has ended is for
+    /// [`poll_receive`](Self::poll_receive) to say.
+    pub fn write(&mut self, cx: &mut Context<'_>) {
+        let _ = self.link.poll_write(cx);
     }
 
     /// Writes what is queued, and reads: the next frame, or `None` once the connection has ended.

@@ -236,7 +236,7 @@ impl<S: Stream> Link<S> {
     }
 
     /// Writes until nothing is left or the socket takes no more.
-    fn poll_write(&mut self, cx: &mut Context<'_>) -> Result<(), End> {
+    pub(super) fn poll_write(&mut self, cx: &mut Context<'_>) -> Result<(), End> {
         while !self.deaf {
             if self.writer.is_empty() {
                 match self.outbox.take(self.number, &mut self.writer, cx.waker()) {

@@ -1,7 +1,8 @@
 //! What waits to be sent to one other side. Any thread puts in; one connection takes out.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
 use bytes::Bytes;
@@ -23,6 +24,8 @@ pub(super) struct Room {
 pub(super) struct Outbox {
     room: Room,
     state: Mutex<State>,
+    /// Counts connections and their ends, of all outboxes that share it.
+    changes: Arc<AtomicU64>,
 }
 
 #[derive(Default)]
@@ -70,7 +73,12 @@ pub enum SendError {
 
 impl Outbox {
     pub(super) fn new(room: Room) -> Self {
-        Self { room, state: Mutex::default() }
+        Self::telling(room, Arc::default())
+    }
+
+    /// One that counts in `changes` when it is connected or no longer is.
+    pub(super) fn telling(room: Room, changes: Arc<AtomicU64>) -> Self {
+        Self { room, state: Mutex::default(), changes }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -116,6 +124,18 @@ impl Outbox {
         result
     }
 
+    /// The same, for the task that polls the connection: it is not woken.
+    pub(super) fn put_or_break(&self, message: Bytes) -> Result<(), SendError> {
+        let mut state = self.lock();
+        let result = state.accept(&message, self.room);
+        match result {
+            Ok(()) => state.push(message),
+            Err(SendError::Full) => state.broken = true,
+            Err(SendError::Closed) => {}
+        }
+        result
+    }
+
     /// Whether there is room; if not, `waker` is woken when there may be.
     pub(super) fn poll_room(&self, message: &Bytes, waker: &Waker) -> Result<(), SendError> {
         let mut state = self.lock();
@@ -157,6 +177,7 @@ impl Outbox {
             state.connected = true;
             number = state.connection;
         });
+        self.changes.fetch_add(1, Ordering::Release);
         number
     }
 
@@ -169,6 +190,7 @@ impl Outbox {
                 dropped = state.trim(Room::disconnected(self.room));
             }
         });
+        self.changes.fetch_add(1, Ordering::Release);
         dropped
     }
 

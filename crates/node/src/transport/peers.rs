@@ -1,5 +1,6 @@
 //! The mesh of replicas.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -73,6 +74,7 @@ struct Shared {
     limits: Limits,
     members: Vec<Member>,
     outboxes: Vec<Arc<Outbox>>,
+    changes: Arc<AtomicU64>,
     counters: Arc<Counters>,
     inbound: Inbound<(ReplicaId, Bytes)>,
     wake: Wake,
@@ -96,7 +98,9 @@ impl Peers {
     ) -> Result<Self, MeshError> {
         let Mesh { me, chain, identity, members, limits, seed } = mesh;
         let lower = members.iter().take(me.index()).map(|member| member.key).collect();
-        let outboxes = members.iter().map(|_| Arc::new(Outbox::new(limits.room()))).collect();
+        let changes = Arc::new(AtomicU64::new(0));
+        let outbox = |_| Arc::new(Outbox::telling(limits.room(), Arc::clone(&changes)));
+        let outboxes = members.iter().map(outbox).collect();
         let hello = Hello::peer(chain, me);
         let transport = socket.transport();
         let shared = Arc::new(Shared {
@@ -106,6 +110,7 @@ impl Peers {
             limits,
             members,
             outboxes,
+            changes,
             counters,
             inbound,
             wake,
@@ -139,9 +144,15 @@ impl Peers {
         }
     }
 
-    /// Sends `message` to all other replicas; it is shared, not copied.
+    /// Sends `message` to all other replicas; it is shared, not copied. The one half way round is the first
+    /// that it is written to, so that no replica is everybody's first, and those that share this one's cores
+    /// ([`Cores::Share`](crate::config::Cores::Share)), and cannot read it yet, are not.
     pub fn broadcast(&self, message: &Bytes) {
-        for index in 0..self.shared.outboxes.len() {
+        let size = self.shared.outboxes.len();
+        let opposite = self.shared.me.index() + size / 2;
+        // The runtime takes up the task woken last before the others.
+        for step in 1..=size {
+            let index = (opposite + step) % size;
             if index != self.shared.me.index() {
                 self.send(ReplicaId(index as u16), message.clone());
             }
@@ -152,6 +163,13 @@ impl Peers {
     #[must_use]
     pub fn is_connected(&self, replica: ReplicaId) -> bool {
         self.shared.outboxes.get(replica.index()).is_some_and(|outbox| outbox.is_connected())
+    }
+
+    /// How often channels have opened or closed: [`connected`](Self::connected) says the same as
+    /// before while this does.
+    #[must_use]
+    pub fn changes(&self) -> u64 {
+        self.shared.changes.load(Ordering::Acquire)
     }
 
     /// The others that are connected now, ascending.

@@ -1,5 +1,7 @@
 //! Framing and the outbox, without sockets.
 
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
 use proptest::prelude::*;
 
 use super::super::framing::{FrameReader, FrameWriter, Oversized, STAGE_BYTES};
@@ -117,4 +119,45 @@ fn a_full_outbox_drops_the_oldest_or_refuses() {
     assert_eq!(outbox.take(number, &mut FrameWriter::default(), waker), Taken::Overflowed);
     assert_eq!(outbox.connect(), number + 1);
     assert_eq!(outbox.take(number, &mut FrameWriter::default(), waker), Taken::Replaced);
+}
+
+/// Who polls the connection finds what it put in without being woken for it; anybody else wakes its task.
+#[test]
+fn the_owner_of_a_connection_is_not_woken_by_what_it_sends() {
+    let outbox = Outbox::new(Room { bytes: 100, messages: 5 });
+    let number = outbox.connect();
+    let woken = Arc::new(Woken::default());
+    let (waker, mut writer) = (std::task::Waker::from(Arc::clone(&woken)), FrameWriter::default());
+    assert_eq!(outbox.take(number, &mut writer, &waker), Taken::Nothing);
+    assert_eq!(outbox.put_or_break(Bytes::from_static(b"mine")), Ok(()));
+    assert_eq!(woken.0.load(Ordering::Relaxed), 0);
+    assert_eq!(outbox.push(Bytes::from_static(b"theirs")), Ok(()));
+    assert_eq!(woken.0.load(Ordering::Relaxed), 1);
+    assert_eq!(outbox.take(number, &mut writer, &waker), Taken::Some { frames: 2, bytes: 10 });
+    assert_eq!(outbox.put_or_break(Bytes::from(vec![1; 101])), Ok(()), "alone it goes");
+    assert_eq!(outbox.put_or_break(Bytes::from_static(b"more")), Err(SendError::Full));
+    assert_eq!(outbox.put_or_break(Bytes::from_static(b"")), Err(SendError::Closed));
+    assert_eq!(outbox.take(number, &mut writer, &waker), Taken::Overflowed);
+}
+
+#[derive(Default)]
+struct Woken(AtomicUsize);
+
+impl std::task::Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Who looks at the count sees whether anything is to be looked at in the outboxes that share it.
+#[test]
+fn connections_and_their_ends_are_counted() {
+    let changes = Arc::new(AtomicU64::new(0));
+    let room = Room { bytes: 100, messages: 5 };
+    let outboxes = [0, 1].map(|_| Outbox::telling(room, Arc::clone(&changes)));
+    let first = outboxes[0].connect();
+    assert_eq!((changes.load(Ordering::Acquire), outboxes[0].is_connected()), (1, true));
+    outboxes[1].connect();
+    outboxes[0].disconnect(first);
+    assert_eq!((changes.load(Ordering::Acquire), outboxes[0].is_connected()), (3, false));
 }
