@@ -151,13 +151,6 @@ async fn what_the_gateway_answers_itself() {
     client.ask("expire k 1", &reply).await;
     client
         .ask(
-            "MULTI",
-            "-ERR MULTI is not supported: there are no transactions; MSET, SETNX and GETSET are \
-             atomic\r\n",
-        )
-        .await;
-    client
-        .ask(
             "SUBSCRIBE c",
             "-ERR SUBSCRIBE is not supported: there is no publish and subscribe\r\n",
         )

@@ -5,8 +5,8 @@
 //! becomes what a Redis client expects ([`reply`]). [`server`] does this for many connections, and
 //! needs of the cluster only what [`Cluster`] says.
 //!
-//! The dialect is RESP2 as of Redis 7. What cannot be had (expiry, transactions, publish and
-//! subscribe, scripts) is refused by an error that says so.
+//! The dialect is RESP2 as of Redis 7. What cannot be had (expiry, WATCH, publish and subscribe,
+//! scripts) is refused by an error that says so.
 
 mod cluster;
 pub mod commands;

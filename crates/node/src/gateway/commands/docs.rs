@@ -187,6 +187,7 @@ fn categories(spec: &Spec) -> Vec<String> {
     let subject = match spec.group {
         "generic" => "keyspace",
         "server" => "admin",
+        "transactions" => "transaction",
         group => group,
     };
     let access = [("readonly", "@read"), ("write", "@write")];

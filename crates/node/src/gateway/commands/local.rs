@@ -3,6 +3,7 @@
 use quorate_app::kv::decimal::parse_integer;
 
 use super::client::{clear_name, set_name};
+use super::transaction::Transaction;
 use super::{Connection, Muting, Then, info};
 use crate::gateway::resp::{Args, MAX_BULK_BYTES, write};
 
@@ -38,6 +39,7 @@ pub(super) fn quit(_: Args<'_>, _: &mut Connection, out: &mut Out) -> Then {
 
 pub(super) fn reset(_: Args<'_>, connection: &mut Connection, out: &mut Out) -> Then {
     connection.muting = Muting::Off;
+    connection.transaction = Transaction::default();
     clear_name(connection);
     write::simple(out, "RESET");
     Then::Continue

@@ -6,6 +6,7 @@ mod info;
 mod local;
 mod ordered;
 pub mod table;
+mod transaction;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -20,6 +21,7 @@ use super::MAX_COMMAND_BYTES;
 use super::reply::Shape;
 use super::resp::{Args, write};
 use table::{Handler, Spec};
+use transaction::Transaction;
 
 /// What all connections share.
 #[derive(Debug)]
@@ -70,7 +72,12 @@ impl Shared {
             active_ms: AtomicU64::new(0),
         });
         clients.insert(id, Arc::clone(&client));
-        Some(Connection { shared: Arc::clone(self), client, muting: Muting::Off })
+        Some(Connection {
+            shared: Arc::clone(self),
+            client,
+            muting: Muting::Off,
+            transaction: Transaction::default(),
+        })
     }
 
     /// How many connections there are.
@@ -106,6 +113,7 @@ pub struct Connection {
     shared: Arc<Shared>,
     client: Arc<Client>,
     muting: Muting,
+    transaction: Transaction,
 }
 
 /// Which replies are not sent (CLIENT REPLY).
@@ -146,6 +154,11 @@ pub struct Batch {
     pub encoded: Vec<u8>,
     /// Where each of those ends.
     pub ends: Vec<usize>,
+    /// Whether this is a transaction: it has one outcome, which an error takes the place of.
+    pub together: bool,
+    /// A transaction, which must be submitted behind this as it is. Nothing may be appended here
+    /// once there is one.
+    pub behind: Option<Box<Self>>,
 }
 
 /// Where replies come from.
@@ -182,7 +195,7 @@ impl Batch {
     /// Takes the last command out again if that makes the rest fit one frame, which all together
     /// do not. To be called before anything is appended behind it.
     pub fn split_overflow(&mut self) -> Option<Self> {
-        let frame_bytes = self.encoded.len() + 4 * self.ends.len();
+        let frame_bytes = self.frame_bytes();
         let (last, before) = self.ends.split_last()?;
         let start = *before.last()?;
         if frame_bytes <= MAX_BODY_BYTES {
@@ -192,7 +205,12 @@ impl Batch {
         self.ends.pop();
         let answers = self.answers.pop().into_iter().collect();
         let encoded = self.encoded.split_off(start);
-        Some(Self { answers, local: Vec::new(), encoded, ends })
+        Some(Self { answers, encoded, ends, ..Self::default() })
+    }
+
+    /// How many bytes of a frame the commands take up.
+    fn frame_bytes(&self) -> usize {
+        self.encoded.len() + 4 * self.ends.len()
     }
 
     /// Appends an answer that is known already.
@@ -213,8 +231,13 @@ impl Batch {
 /// Answers a command, or appends it to what is to be ordered.
 pub fn dispatch(args: Args<'_>, connection: &mut Connection, batch: &mut Batch) -> Then {
     let then = match table::find(table::COMMANDS, args.get(0)) {
+        Some(spec) if connection.transaction.keeps(spec) => {
+            transaction::keep(spec, args, connection, batch);
+            Then::Continue
+        }
         Some(spec) => run(spec, args, connection, batch),
         None => {
+            connection.transaction.spoil();
             refuse_unknown(args, connection, batch);
             Then::Continue
         }
@@ -227,12 +250,16 @@ pub fn dispatch(args: Args<'_>, connection: &mut Connection, batch: &mut Batch) 
     then
 }
 
-fn run(spec: &Spec, args: Args<'_>, connection: &mut Connection, batch: &mut Batch) -> Then {
-    let fits = match usize::try_from(spec.arity) {
+/// Whether the command takes so many arguments.
+fn fits(spec: &Spec, args: Args<'_>) -> bool {
+    match usize::try_from(spec.arity) {
         Ok(exactly) => args.len() == exactly,
         Err(_) => args.len() >= spec.arity.unsigned_abs() as usize,
-    };
-    if !fits {
+    }
+}
+
+fn run(spec: &Spec, args: Args<'_>, connection: &mut Connection, batch: &mut Batch) -> Then {
+    if !fits(spec, args) {
         let name = spec.name;
         let complaint = format!("ERR wrong number of arguments for '{name}' command");
         refuse(&complaint, connection, batch);
@@ -251,6 +278,10 @@ fn run(spec: &Spec, args: Args<'_>, connection: &mut Connection, batch: &mut Bat
             }
             batch.note_local(batch.local.len() - start);
             then
+        }
+        Handler::Exec => {
+            transaction::exec(connection, batch);
+            Then::Continue
         }
         Handler::Container(whole) => match (args.len(), whole) {
             (1, Some(whole)) => {
@@ -339,10 +370,6 @@ const UNSUPPORTED: &[(&[&str], &str)] = &[
             "setex",
         ],
         "keys do not expire, since replicas agree on no clock",
-    ),
-    (
-        &["discard", "exec", "multi", "unwatch", "watch"],
-        "there are no transactions; MSET, SETNX and GETSET are atomic",
     ),
     (
         &[

@@ -1,6 +1,6 @@
 //! The table of commands: what COMMAND says of each, and what answers it.
 
-use super::{Complaint, Connection, Then, client, docs, local, ordered};
+use super::{Complaint, Connection, Then, client, docs, local, ordered, transaction};
 use crate::gateway::reply::Shape;
 use crate::gateway::resp::Args;
 
@@ -36,6 +36,8 @@ pub enum Handler {
     Ordered(fn(Args<'_>, &mut Vec<u8>) -> Result<Shape, Complaint>),
     /// The gateway: this writes the reply.
     Local(fn(Args<'_>, &mut Connection, &mut Vec<u8>) -> Then),
+    /// EXEC: the commands since MULTI are submitted together.
+    Exec,
     /// A subcommand; or, where none is given, this, if there is any.
     Container(Option<fn(&mut Vec<u8>)>),
 }
@@ -99,6 +101,11 @@ const fn keyed(name: &'static str, arity: i32, group: &'static str, encode: Enco
 /// A command about the connection.
 const fn own(name: &'static str, arity: i32, write: Write) -> Spec {
     spec(name, arity, "connection", Handler::Local(write)).flags(LOCAL)
+}
+
+/// A command about a transaction.
+const fn transactional(name: &'static str, arity: i32, handler: Handler) -> Spec {
+    spec(name, arity, "transactions", handler).flags(LOCAL)
 }
 
 const fn server(name: &'static str, arity: i32, write: Write) -> Spec {
@@ -215,9 +222,13 @@ pub const COMMANDS: &[Spec] = &[
         .flags(REMOVE)
         .keys(1, -1, 1)
         .arguments(&[KEY.multiple()]),
+    transactional("discard", 1, Handler::Local(transaction::discard))
+        .summary("2.0.0", "Discard the commands queued since MULTI"),
     own("echo", 2, local::echo)
         .summary("1.0.0", "Echo the given string")
         .arguments(&[argument("message", "string")]),
+    transactional("exec", 1, Handler::Exec)
+        .summary("1.2.0", "Execute the commands queued since MULTI together"),
     keyed("exists", -2, "generic", ordered::exists)
         .summary("1.0.0", "Determine if a key exists")
         .flags(READ_FAST)
@@ -321,6 +332,8 @@ pub const COMMANDS: &[Spec] = &[
         .flags(WRITE)
         .keys(1, -1, 2)
         .arguments(&[nested("key_value", "block", &[KEY, VALUE]).multiple()]),
+    transactional("multi", 1, Handler::Local(transaction::multi))
+        .summary("1.2.0", "Queue the commands that follow, until EXEC or DISCARD"),
     own("ping", -1, local::ping)
         .summary("1.0.0", "Ping the server")
         .arguments(&[argument("message", "string").optional()]),
@@ -377,6 +390,10 @@ pub const COMMANDS: &[Spec] = &[
         .flags(REMOVE_FAST)
         .keys(1, -1, 1)
         .arguments(&[KEY.multiple()]),
+    transactional("unwatch", 1, Handler::Local(transaction::unwatch))
+        .summary("2.2.0", "Take back a WATCH that was refused"),
+    transactional("watch", -2, Handler::Local(transaction::watch))
+        .summary("2.2.0", "Not supported: no key is watched, and the next EXEC is refused"),
 ];
 
 const CLIENT: &[Spec] = &[

@@ -29,6 +29,8 @@ struct Owed {
     /// The replies of the cluster; `None` if there are no commands for it.
     submission: Option<Submission>,
     commands: usize,
+    /// Whether the replies are one: an error takes the place of all.
+    together: bool,
     /// Given back once the replies are sent.
     _permit: OwnedSemaphorePermit,
 }
@@ -134,15 +136,16 @@ impl Reader<'_> {
                         then = Then::Close;
                     }
                 }
-                let full = batch.ends.len() >= MAX_SUBMITTED_COMMANDS
+                let full = batch.behind.is_some()
+                    || batch.ends.len() >= MAX_SUBMITTED_COMMANDS
                     || batch.encoded.len() + batch.local.len() >= BATCH_BYTES;
                 if full {
                     break;
                 }
             }
             self.connection.count(commands);
-            let overflow = batch.split_overflow();
-            for batch in std::iter::once(batch).chain(overflow) {
+            let (overflow, behind) = (batch.split_overflow(), batch.behind.take());
+            for batch in std::iter::once(batch).chain(overflow).chain(behind.map(|boxed| *boxed)) {
                 if !batch.is_empty() && !self.submit(batch).await {
                     return Then::Close;
                 }
@@ -155,7 +158,7 @@ impl Reader<'_> {
 
     /// Submits a batch; says whether someone is there to send the replies.
     async fn submit(&mut self, batch: Batch) -> bool {
-        let Batch { answers, local, encoded, ends } = batch;
+        let Batch { answers, local, encoded, ends, together, behind: _ } = batch;
         // The place among the replies is taken first: while there is none, nothing is submitted.
         let Ok(place) = self.owing.reserve().await else { return false };
         let bytes = (encoded.len() + local.len()).min(self.bytes_cap);
@@ -164,7 +167,7 @@ impl Reader<'_> {
         let Ok(permit) = room.acquire_many_owned(bytes).await else { return false };
         let commands = ends.len();
         let submission = (commands > 0).then(|| self.cluster.submit(cut(encoded, &ends)));
-        place.send(Owed { answers, local, submission, commands, _permit: permit });
+        place.send(Owed { answers, local, submission, commands, together, _permit: permit });
         true
     }
 }
@@ -189,7 +192,7 @@ async fn write_all_owed(
 ) -> io::Result<()> {
     let mut out = Vec::with_capacity(4096);
     while let Some(owed) = owed.recv().await {
-        let Owed { answers, local, submission, commands, _permit } = owed;
+        let Owed { mut answers, local, submission, commands, together, _permit } = owed;
         let replies = match submission {
             Some(submission) => submission.await,
             None => Ok(Vec::new()),
@@ -202,6 +205,17 @@ async fn write_all_owed(
         let reply_bytes = replies.iter().flatten().map(Bytes::len).sum::<usize>();
         if reply_bytes > limits.max_output_bytes {
             return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        if let Err(error) = &replies
+            && together
+        {
+            let shown = |answer: &Answer| {
+                !matches!(answer, Answer::Ordered(Shape::Silent) | Answer::Local(0))
+            };
+            if answers.iter().any(shown) {
+                write::error(&mut out, error.to_string());
+            }
+            answers.clear();
         }
         let (mut local_at, mut replies) = (0, replies.map(Vec::into_iter));
         for answer in answers {
