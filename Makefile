@@ -36,11 +36,9 @@ bench-crypto: ## Measure the signature schemes on this machine: a table, or ARGS
 bench-transport: ## What a message between two replicas costs, by its size, over TCP, QUIC and UDP.
 	$(CARGO) run $(LOCKED) --release --package quorate-node --example transport_cost -- $(ARGS)
 
-study: ## Run a study of experiments/ in full (NAME=batch-sizes), resumable, and put its table and charts into docs/studies.
+study: ## Run a study of experiments/ in full (NAME=batch-sizes), resumable, and put its rows, table and charts into docs/studies.
 	$(CARGO) run $(LOCKED) --release --bin quorate -- experiment run experiments/$(NAME).toml $(ARGS)
-	mkdir -p docs/studies/$(NAME)
-	rm -f docs/studies/$(NAME)/*.svg
-	cp results/$(NAME)/*.svg results/$(NAME)/runs.csv docs/studies/$(NAME)/
+	$(CARGO) run $(LOCKED) --release --bin quorate -- experiment keep results/$(NAME) docs/studies/$(NAME)
 
 studies-quick: ## Run every study of experiments/ in its quick form: to see that they work, not to quote.
 	$(CARGO) build $(LOCKED) --release --bin quorate

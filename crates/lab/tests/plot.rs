@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use quorate_lab::experiment::{Context, Estimate, Figures, Plan, Row, Samples, Study, Under};
+use quorate_lab::experiment::{
+    Context, Estimate, Figures, KeepError, Plan, Row, Samples, Study, Under, keep, read, runs_csv,
+};
 use quorate_lab::load::{Distribution, Interval, LoadReport};
 use quorate_lab::plot;
 
@@ -167,9 +169,17 @@ fn the_page_needs_nothing_else() {
         "A &lt;study&gt; &amp; its &quot;title&quot;",
         "&lt;it&gt; broke",
         "95 % confidence",
-        "commit abc",
+        "8 runs of version , commit abc",
         "0.25 cores",
-        "7 of 8 runs: other processes took … cores",
+        "7 of 8 runs: other processes took 1010 – 4010 cores",
+        "<tr><td>protocol</td><td>",
+        "<tr><td>pacemaker</td><td>timeout-certificates</td></tr>",
+        "<tr><td>replicas</td><td>4</td></tr>",
+        "<tr><td>payload</td><td>0B</td></tr>",
+        "<tr><td>durability</td><td>sync</td></tr>",
+        "<tr><td>signatures</td><td>ed25519</td></tr>",
+        "<tr><td>cores</td><td>0</td></tr>",
+        "4 permutations, 8 of 8 runs (repeats asked for: 2)",
         "More is &lt;more&gt;.",
     ] {
         assert!(page.contains(words), "{words}");
@@ -177,6 +187,91 @@ fn the_page_needs_nothing_else() {
     // Permutations 0 and 1 are the fixed leader's; of the second both repeats are there.
     assert!(page.contains("2,005"), "ours beside the paper's");
     assert!(page.contains("2005 ± 64"));
+    // 2005 for 12.
+    assert!(page.contains("<td class=\"n\">167.08</td>"));
+    // What varies is in the table of figures.
+    assert!(!page.contains("<tr><td>leader</td>") && page.contains("<th>leader</th>"));
+    assert!(!page.contains("--quick") && !page.contains("another program"));
+}
+
+#[test]
+fn the_page_tells_what_makes_a_study_doubtful_as_a_whole() {
+    let (study, plan) = plan();
+    let mut rows = rows(&plan);
+    rows[1].context.commit = "other".to_owned();
+    rows[2].context.commit = "abc+".to_owned();
+    rows[3].context.commit = String::new();
+    let page = plot::page(&study.quick(), &plan, &rows, &[]);
+    for words in [
+        "5 runs of version , commit abc; 1 runs of version , commit other; 1 runs of version , commit abc with \
+         changes; 1 runs of version , no commit known",
+        "3 of 8 runs were measured with another program than the first",
+        "2 of 8 runs were measured with changes that no commit holds, or without a commit",
+        "This is the quick form of the study (<code>--quick</code>)",
+    ] {
+        assert!(page.contains(words), "{words}\n{page}");
+    }
+}
+
+#[test]
+fn what_tells_variants_apart_is_on_the_page() {
+    let text = "name = \"v\"\ntitle = \"v\"\n[grid]\nrate = [1, 2]\n\
+        [[variant]]\nname = \"one\"\ngrid = { batch = 7, set.\"log.level\" = \"warn\" }\n\
+        [[variant]]\nname = \"two\"\ngrid = { network = \"lan\" }\n";
+    let file = Path::new("study.toml");
+    let study = Study::parse(text, file).unwrap();
+    let plan = Plan::new(&study, text, file).unwrap();
+    let page = plot::page(&study, &plan, &[], &[]);
+    for words in [
+        "<tr><td>batch</td><td>7 (one); 400 (two)</td></tr>",
+        "<tr><td>log.level</td><td>warn (one); not set (two)</td></tr>",
+        "<tr><td>network</td><td>loopback (one); lan (two)</td></tr>",
+        "<tr><td>network, described</td><td>not set (one); {&quot;preset&quot;:&quot;lan&quot;",
+    ] {
+        assert!(page.contains(words), "{words}\n{page}");
+    }
+}
+
+#[test]
+fn what_is_kept_of_a_study_draws_every_picture_again() {
+    let (study, plan) = plan();
+    let mut rows = rows(&plan);
+    rows.iter_mut().for_each(|row| row.context.program = "p".to_owned());
+    let folder = tempfile::tempdir().unwrap();
+    let to = folder.path().join("kept");
+    std::fs::create_dir(&to).unwrap();
+    std::fs::write(to.join("old.svg"), "old").unwrap();
+    std::fs::write(to.join("other.csv"), "other").unwrap();
+    keep(&study, STUDY, &plan, &rows, &to).unwrap();
+    let (again, text) = Study::read(&to.join("study.toml")).unwrap();
+    assert_eq!((&again, text.as_str()), (&study, STUDY));
+    let kept = read(&to, &plan).unwrap();
+    let pictures = plot::pictures(&study, &plan, &rows).unwrap();
+    assert_eq!(plot::pictures(&study, &plan, &kept).unwrap(), pictures);
+    for picture in &pictures {
+        let svg = std::fs::read_to_string(to.join(format!("{}.svg", picture.name))).unwrap();
+        assert_eq!(svg, picture.svg);
+    }
+    assert_eq!(std::fs::read_to_string(to.join("runs.csv")).unwrap(), runs_csv(&rows));
+    assert!(!to.join("old.svg").exists() && to.join("other.csv").exists());
+    // Heat maps show the first repeat that went well; of the others the intervals' latencies are not kept.
+    let over_time = |row: &Row| row.figures.as_ref().map(|one| one.latencies_over_time.len());
+    let lengths: Vec<Option<usize>> = kept.iter().map(over_time).collect();
+    assert_eq!(
+        lengths,
+        [None, Some(4), Some(4), Some(0), Some(4), Some(0), Some(4), Some(0)],
+        "the first run of the first permutation failed"
+    );
+    // Kept again, there is one row a run still.
+    keep(&study, STUDY, &plan, &rows, &to).unwrap();
+    assert_eq!(read(&to, &plan).unwrap(), kept);
+
+    let quick = study.clone().quick();
+    assert!(matches!(keep(&quick, STUDY, &plan, &rows, &to), Err(KeepError::Quick)));
+    assert!(matches!(keep(&study, STUDY, &plan, &[], &to), Err(KeepError::Empty)));
+    rows[5].context.program = "q".to_owned();
+    assert!(matches!(keep(&study, STUDY, &plan, &rows, &to), Err(KeepError::Mixed(..))));
+    assert_eq!(read(&to, &plan).unwrap(), kept);
 }
 
 #[test]

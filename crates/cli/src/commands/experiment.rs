@@ -1,5 +1,6 @@
 //! `quorate experiment`
 
+mod keep;
 mod plot;
 mod run;
 mod screen;
@@ -16,6 +17,8 @@ pub enum Command {
     Run(run::Arguments),
     /// Draw the results of a study.
     Plot(plot::Arguments),
+    /// Put results beside the documents: the charts, and what they were drawn from.
+    Keep(keep::Arguments),
 }
 
 /// Runs `experiment`.
@@ -23,5 +26,6 @@ pub fn run(command: &Command, format: Format) -> Result<(), Failure> {
     match command {
         Command::Run(arguments) => run::run(arguments, format),
         Command::Plot(arguments) => plot::run(arguments, format),
+        Command::Keep(arguments) => keep::run(arguments),
     }
 }

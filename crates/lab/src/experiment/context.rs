@@ -1,5 +1,7 @@
 //! Where something was measured: without it a figure means nothing.
 
+use std::io::Read as _;
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -12,6 +14,10 @@ pub struct Context {
     pub version: String,
     /// The commit of the folder it ran in; `+` behind it: with changes. Empty if there is none.
     pub commit: String,
+    /// The first half of the BLAKE3 hash of the measured program, in hexadecimal: it tells programs apart
+    /// whatever the folder's commit is. Empty if the program could not be read, and in older results.
+    #[serde(default)]
+    pub program: String,
     /// The processor, as the system names it.
     pub processor: String,
     /// Cores.
@@ -23,9 +29,9 @@ pub struct Context {
 }
 
 impl Context {
-    /// Of this process, now.
+    /// Of this machine, now, and of what is measured: `program`.
     #[must_use]
-    pub fn here() -> Self {
+    pub fn of(program: &Path) -> Self {
         let read = |file: &str| std::fs::read_to_string(file).unwrap_or_default();
         let value = |text: &str, key: &str| {
             let line = text.lines().find(|line| line.starts_with(key));
@@ -37,12 +43,61 @@ impl Context {
         Self {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             commit: commit(),
+            program: hash_of(program).unwrap_or_default(),
             processor: value(&read("/proc/cpuinfo"), "model name"),
             cores: std::thread::available_parallelism().map_or(0, usize::from),
             memory_mib: memory_kib.unwrap_or_default() >> 10,
             kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
         }
     }
+}
+
+impl Context {
+    /// Whether both measured the same program. Where it is not known, a commit without changes tells.
+    #[must_use]
+    pub fn has_program_of(&self, other: &Self) -> bool {
+        if self.program.is_empty() || other.program.is_empty() {
+            return self.commit == other.commit && self.is_of_a_commit();
+        }
+        self.program == other.program
+    }
+
+    /// Whether it ran in a folder that was exactly at a commit.
+    #[must_use]
+    pub fn is_of_a_commit(&self) -> bool {
+        !self.commit.is_empty() && !self.commit.ends_with('+')
+    }
+
+    /// The program and the commit, for people.
+    #[must_use]
+    pub fn program_in_words(&self) -> String {
+        let commit = match self.commit.as_str() {
+            "" => "no commit known".to_owned(),
+            commit => match commit.strip_suffix('+') {
+                Some(commit) => format!("commit {commit} with changes"),
+                None => format!("commit {commit}"),
+            },
+        };
+        match self.program.as_str() {
+            "" => format!("version {}, {commit}", self.version),
+            program => format!("version {}, {commit}, program {program}", self.version),
+        }
+    }
+}
+
+fn hash_of(program: &Path) -> Option<String> {
+    let mut hasher = blake3::Hasher::new();
+    let mut file = std::fs::File::open(program).ok()?;
+    let mut part = vec![0; 1 << 16];
+    loop {
+        match file.read(&mut part).ok()? {
+            0 => break,
+            length => hasher.update(part.get(..length)?),
+        };
+    }
+    let mut text = hasher.finalize().to_hex().to_string();
+    text.truncate(32);
+    Some(text)
 }
 
 fn commit() -> String {

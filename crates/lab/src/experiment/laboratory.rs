@@ -72,6 +72,35 @@ pub enum LaboratoryError {
         /// What the system says.
         source: std::io::Error,
     },
+    /// A study that was begun with another program.
+    #[error(
+        "{}: {count} of the study's runs were measured with another program ({theirs}) than this one ({ours})",
+        path.display()
+    )]
+    OtherProgram {
+        /// Where its rows are.
+        path: PathBuf,
+        /// How many there are.
+        count: usize,
+        /// With what the first of them was measured.
+        theirs: String,
+        /// With what the rest would be.
+        ours: String,
+    },
+}
+
+impl LaboratoryError {
+    /// What to do about it.
+    #[must_use]
+    pub fn remedy(&self) -> &'static str {
+        match self {
+            Self::Results(_) | Self::Io { .. } => "see to the disk, then run it again to go on",
+            Self::OtherProgram { .. } => {
+                "one study is of one program: build that commit again to go on, or begin anew in another \
+                 folder with --out"
+            }
+        }
+    }
 }
 
 /// What is there in the end.
@@ -88,7 +117,8 @@ impl Laboratory {
     /// `stop` ends it between two runs or in the middle of one, which then is not counted.
     ///
     /// # Errors
-    /// [`LaboratoryError`]: what was measured before stands.
+    /// [`LaboratoryError`]: what was measured before stands. Runs of two programs are never put together: a
+    /// study that another program began is not gone on with.
     pub fn run(
         &self,
         plan: &Plan,
@@ -98,6 +128,10 @@ impl Laboratory {
         make_folder(&self.folder)?;
         let (mut file, mut rows) = Lines::open::<Row>(&self.folder.join(RUNS))?;
         let left = self.left(plan, &rows);
+        let context = Context::of(&self.program);
+        if !left.is_empty() {
+            self.refuse_another_program(&context, &of_plan(plan, &rows))?;
+        }
         let failed = |rows: &[Row]| rows.iter().filter(|row| row.failure.is_some()).count();
         let first = plan.settings.first();
         let least = first.map_or(Duration::ZERO, |first| {
@@ -114,7 +148,7 @@ impl Laboratory {
         };
         tell(&progress, None);
         for (index, repeat) in left {
-            let Some(row) = self.one(plan, index, repeat, stop)? else { break };
+            let Some(row) = self.one(plan, (index, repeat), &context, stop)? else { break };
             file.append(&row)?;
             progress.done += 1;
             progress.fresh += 1;
@@ -124,9 +158,21 @@ impl Laboratory {
             rows.push(row);
         }
         let rows = of_plan(plan, &rows);
-        write_tables(&self.folder, &rows)?;
+        write_tables(&self.folder, &rows)
+            .map_err(|(path, source)| LaboratoryError::Io { path, source })?;
         let complete = rows.len() == plan.runs.len();
         Ok(Outcome { rows, complete })
+    }
+
+    fn refuse_another_program(&self, ours: &Context, rows: &[Row]) -> Result<(), LaboratoryError> {
+        let others = || rows.iter().filter(|row| !row.context.has_program_of(ours));
+        let Some(first) = others().next() else { return Ok(()) };
+        Err(LaboratoryError::OtherProgram {
+            path: self.folder.join(RUNS),
+            count: others().count(),
+            theirs: first.context.program_in_words(),
+            ours: ours.program_in_words(),
+        })
     }
 
     /// The runs that are not in `rows`, in their order.
@@ -145,8 +191,8 @@ impl Laboratory {
     fn one(
         &self,
         plan: &Plan,
-        index: usize,
-        repeat: u32,
+        (index, repeat): (usize, u32),
+        context: &Context,
         stop: &AtomicBool,
     ) -> Result<Option<Row>, LaboratoryError> {
         let folder = self.folder.join("homes").join(format!("{index}-{repeat}"));
@@ -158,7 +204,7 @@ impl Laboratory {
             repeat,
             seed,
             began: seconds_now(),
-            context: Context::here(),
+            context: context.clone(),
             load_before: context::load_average(),
             foreign_cores: None,
             figures: None,
@@ -237,10 +283,14 @@ pub fn read(folder: &Path, plan: &Plan) -> Result<Vec<Row>, ResultsError> {
     Ok(of_plan(plan, &rows))
 }
 
-fn write_tables(folder: &Path, rows: &[Row]) -> Result<(), LaboratoryError> {
+/// Writes `runs.csv` and `series.csv`.
+///
+/// # Errors
+/// Which file could not be written, and why.
+pub fn write_tables(folder: &Path, rows: &[Row]) -> Result<(), (PathBuf, std::io::Error)> {
     for (name, text) in [("runs.csv", runs_csv(rows)), ("series.csv", series_csv(rows))] {
         let path = folder.join(name);
-        std::fs::write(&path, text).map_err(|source| LaboratoryError::Io { path, source })?;
+        std::fs::write(&path, text).map_err(|source| (path, source))?;
     }
     Ok(())
 }

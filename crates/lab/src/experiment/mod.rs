@@ -10,6 +10,7 @@ mod clients;
 mod confine;
 mod context;
 mod file;
+mod keep;
 mod laboratory;
 mod network;
 mod plan;
@@ -28,7 +29,10 @@ pub use axes::{AXES, Grid, Plain, Point};
 pub use chart::{Chart, ChartKind};
 pub use clients::Counted;
 pub use context::Context;
-pub use laboratory::{Laboratory, LaboratoryError, Outcome, Progress, RUNS, STUDY, read};
+pub use keep::{KeepError, keep};
+pub use laboratory::{
+    Laboratory, LaboratoryError, Outcome, Progress, RUNS, STUDY, read, write_tables,
+};
 pub use network::{NetworkName, read_network};
 pub use plan::Plan;
 pub use results::{Lines, ResultsError, runs_csv, series_csv};

@@ -140,31 +140,40 @@ pub fn runs_csv(rows: &[Row]) -> String {
     text
 }
 
-/// Everything of a row that is one plain value, but its point.
+/// Everything of a row that is one plain value, but its point. A name is used once: what is the machine's
+/// has `machine_` before it, as replicas have a memory and runs a number of cores too.
 fn plain_columns(row: &Row) -> Vec<(String, String)> {
     let mut columns = Vec::new();
     let Ok(Value::Object(fields)) = serde_json::to_value(row) else { return columns };
-    for (name, value) in &fields {
+    for (field, value) in &fields {
         match value {
-            Value::Object(inner) if name != "settings" || !inner.is_empty() => {
-                for (key, value) in inner {
-                    match value {
-                        Value::Object(stages) if key == "stage_us" => {
-                            for (stage, spent) in stages {
-                                columns.push((format!("stage_us.{stage}"), plain(spent)));
-                            }
-                        }
-                        Value::Object(_) | Value::Array(_) => {}
-                        value => columns.push((key.clone(), plain(value))),
-                    }
-                }
+            Value::Object(inner) => {
+                let named = inner.iter().map(|(key, value)| (column(field, key), value));
+                named.for_each(|(name, value)| add_column(&mut columns, name, value));
             }
-            Value::Object(_) => {}
-            Value::Array(_) => {}
-            value => columns.push((name.clone(), plain(value))),
+            value => add_column(&mut columns, field.clone(), value),
         }
     }
     columns
+}
+
+/// What a key of a row's part is called in the table.
+fn column(field: &str, key: &str) -> String {
+    match (field, key) {
+        ("context", "cores" | "memory_mib" | "processor" | "kernel") => format!("machine_{key}"),
+        _ => key.to_owned(),
+    }
+}
+
+fn add_column(columns: &mut Vec<(String, String)>, name: String, value: &Value) {
+    match value {
+        Value::Object(stages) if name == "stage_us" => {
+            let stages = stages.iter();
+            columns.extend(stages.map(|(stage, us)| (format!("stage_us.{stage}"), plain(us))));
+        }
+        Value::Object(_) | Value::Array(_) => {}
+        value => columns.push((name, plain(value))),
+    }
 }
 
 fn plain(value: &Value) -> String {
@@ -175,7 +184,8 @@ fn plain(value: &Value) -> String {
     }
 }
 
-/// A table of intervals, one a line; `run` counts the lines of [`runs_csv`] from 0.
+/// A table of intervals, one a line; `run` counts the lines of [`runs_csv`] from 0. Latencies are left out of
+/// an interval in which nothing was measured.
 #[must_use]
 pub fn series_csv(rows: &[Row]) -> String {
     let mut text = String::new();
@@ -186,11 +196,16 @@ pub fn series_csv(rows: &[Row]) -> String {
     for (number, row) in rows.iter().enumerate() {
         for one in row.figures.iter().flat_map(|figures| &figures.series) {
             let goodput = one.commands as f64 / one.seconds.max(f64::MIN_POSITIVE);
+            let latencies = [one.p50_ms, one.p90_ms, one.p99_ms, one.max_ms];
+            let cell = |ms: f64| if one.has_latencies() { ms.to_string() } else { String::new() };
             // Writing to a string does not fail.
             let _ = writeln!(
                 text,
-                "{number},{:.3},{:.3},{},{goodput:.1},{},{},{},{}",
-                one.at, one.seconds, one.commands, one.p50_ms, one.p90_ms, one.p99_ms, one.max_ms
+                "{number},{:.3},{:.3},{},{goodput:.1},{}",
+                one.at,
+                one.seconds,
+                one.commands,
+                latencies.map(cell).join(",")
             );
         }
     }

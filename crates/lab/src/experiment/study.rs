@@ -53,6 +53,9 @@ pub struct Study {
     /// What others measured.
     #[serde(default)]
     pub source: Vec<Source>,
+    /// Whether this is its quick form ([`Study::quick`]).
+    #[serde(skip)]
+    pub is_quick: bool,
 }
 
 /// One of several things that are compared.
@@ -217,6 +220,7 @@ impl Study {
     pub fn quick(mut self) -> Self {
         self.grid = self.quick.grid.over(&self.grid);
         self.measure = self.quick.measure.over(&self.measure);
+        self.is_quick = true;
         self
     }
 }

@@ -336,7 +336,7 @@ fn confidence_ranges_are_students() {
 
 fn laboratory(folder: &Path, retry: bool) -> Laboratory {
     // A program that prints and fails, in place of replicas.
-    Laboratory { program: "ls".into(), folder: folder.to_owned(), retry }
+    Laboratory { program: "/bin/ls".into(), folder: folder.to_owned(), retry }
 }
 
 #[test]
@@ -399,6 +399,60 @@ fn a_study_that_is_stopped_goes_on_where_it_was() {
     assert_eq!(read(folder.path(), &plan).unwrap(), outcome.rows);
     let homes = std::fs::read_dir(folder.path().join("homes"));
     assert!(homes.map_or(true, |mut entries| entries.next().is_none()));
+}
+
+#[test]
+fn a_study_is_not_gone_on_with_by_another_program() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("program");
+    std::fs::copy("/bin/ls", &program).unwrap();
+    let laboratory =
+        Laboratory { program: program.clone(), folder: folder.path().join("out"), retry: false };
+    let plan = plan(&format!("{HEAD}[grid]\nbatch = [1, 2]\n[measure]\nrepeats = 1"));
+    let stop = AtomicBool::new(false);
+    let first = laboratory
+        .run(&plan, &stop, |progress, _| stop.store(progress.done == 1, Ordering::Relaxed))
+        .unwrap();
+    assert_eq!(first.rows.len(), 1);
+    stop.store(false, Ordering::Relaxed);
+    let whole = std::fs::read(&program).unwrap();
+    std::fs::write(&program, [whole.as_slice(), b"changed"].concat()).unwrap();
+    let error = laboratory.run(&plan, &stop, |_, _| {}).unwrap_err();
+    assert!(matches!(error, LaboratoryError::OtherProgram { count: 1, .. }), "{error}");
+    assert!(error.to_string().contains(&first.rows[0].context.program), "{error}");
+    assert!(error.remedy().contains("--out"));
+    assert_eq!(read(&laboratory.folder, &plan).unwrap(), first.rows);
+    // The program it was begun with goes on with it; then there is nothing left to mix.
+    std::fs::write(&program, whole).unwrap();
+    let done = laboratory.run(&plan, &stop, |_, _| {}).unwrap();
+    assert!(done.complete);
+    std::fs::write(&program, b"another").unwrap();
+    assert_eq!(laboratory.run(&plan, &stop, |_, _| {}).unwrap().rows, done.rows);
+}
+
+#[test]
+fn programs_are_told_apart_by_their_hash_and_without_one_by_a_commit_without_changes() {
+    let of = |commit: &str, program: &str| Context {
+        commit: commit.to_owned(),
+        program: program.to_owned(),
+        ..Context::default()
+    };
+    for (one, other, same) in [
+        (("a", "1"), ("a", "1"), true),
+        (("a", "1"), ("b", "1"), true),
+        (("a", "1"), ("a", "2"), false),
+        (("a+", "1"), ("a+", "2"), false),
+        (("a", ""), ("a", "1"), true),
+        (("a", ""), ("a", ""), true),
+        (("a", ""), ("b", ""), false),
+        (("a+", ""), ("a+", ""), false),
+        (("", ""), ("", ""), false),
+    ] {
+        let found = of(one.0, one.1).has_program_of(&of(other.0, other.1));
+        assert_eq!(found, same, "{one:?} {other:?}");
+    }
+    assert_eq!(of("", "").program_in_words(), "version , no commit known");
+    assert_eq!(of("a+", "1").program_in_words(), "version , commit a with changes, program 1");
 }
 
 #[test]

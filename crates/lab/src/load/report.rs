@@ -97,6 +97,13 @@ impl Interval {
             max_ms: ms(latencies.max()),
         }
     }
+
+    /// Whether a latency was measured in it. Without one they are all 0; what is measured never is. An open
+    /// loop answers commands that were to be submitted before measuring began: they count without a latency.
+    #[must_use]
+    pub fn has_latencies(&self) -> bool {
+        self.max_ms > 0.0
+    }
 }
 
 /// Below this share of a full batch blocks count as not filled.

@@ -14,7 +14,7 @@ const MOST_BARS: usize = 40;
 /// Heat maps that are drawn if nobody asks for any.
 const FEW_MAPS: usize = 4;
 /// Heat maps of one chart at most.
-const MOST_MAPS: usize = 24;
+pub(super) const MOST_MAPS: usize = 24;
 
 /// A picture.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,6 +53,12 @@ pub fn pictures(study: &Study, plan: &Plan, rows: &[Row]) -> Result<Vec<Picture>
         }
     }
     Ok(pictures)
+}
+
+/// Whether a study's pictures have heat maps among them.
+pub(super) fn draws_heat_maps(study: &Study, plan: &Plan) -> bool {
+    let usual = usual(study, plan);
+    study.chart.iter().chain(&usual).any(|chart| chart.kind == ChartKind::HeatMap)
 }
 
 fn file_name(parts: &[&str]) -> String {

@@ -44,7 +44,7 @@ pub(super) fn over_time(figures: &Figures, name: &str) -> Vec<(f64, f64)> {
         Some(match name {
             "goodput" => one.commands as f64 / one.seconds.max(f64::MIN_POSITIVE),
             // Without an answer there is no latency, which is not one of 0.
-            _ if one.commands == 0 => return None,
+            _ if !one.has_latencies() => return None,
             "p50_ms" => one.p50_ms,
             "p90_ms" => one.p90_ms,
             "p99_ms" => one.p99_ms,

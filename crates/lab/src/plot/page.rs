@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::charts::Picture;
-use super::group;
+use super::{doubts, group, settings};
 use crate::experiment::{Plan, Row, SourceNumber, Study};
 
 const STYLE: &str = "
@@ -45,8 +45,10 @@ pub fn page(study: &Study, plan: &Plan, rows: &[Row], pictures: &[Picture]) -> S
     for part in study.about.split("\n\n").filter(|part| !part.trim().is_empty()) {
         paragraph(&mut html, "p", part);
     }
-    measured(&mut html, plan, rows);
-    doubts(&mut html, rows);
+    measured(&mut html, study, plan, rows);
+    settings::table(&mut html, plan);
+    failures(&mut html, rows);
+    doubts::list(&mut html, rows);
     html.push_str("<h2>Pictures</h2>\n<div class=\"pictures\">\n");
     for picture in pictures {
         let _ = writeln!(html, "<figure id=\"{}\">{}</figure>", picture.name, inlined(picture));
@@ -72,40 +74,40 @@ fn inlined(picture: &Picture) -> String {
     svg.replacen("<svg ", &head, 1)
 }
 
-fn measured(html: &mut String, plan: &Plan, rows: &[Row]) {
+fn measured(html: &mut String, study: &Study, plan: &Plan, rows: &[Row]) {
     let measuring = &plan.measuring;
+    html.push_str("<h2>How it was measured</h2>\n");
+    if study.is_quick {
+        html.push_str(
+            "<p class=\"doubt\">This is the quick form of the study (<code>--quick</code>): fewer values, shorter \
+             runs. It shows that the study works, and is not to be quoted.</p>\n",
+        );
+    }
     let _ = writeln!(
         html,
-        "<h2>How it was measured</h2>\n<p>{} permutations, each run {} in random order (seed {}), each \
-         run in its own processes with clean homes: {:?} measured, at least {:?} of load before, intervals of \
-         {:?}. Latency counts from the time at which a command was to be submitted. Ranges are 95 % confidence \
-         intervals of the mean over the repeats, by Student's t distribution; no range is shown of a single \
-         run.</p>",
+        "<p>{} permutations, {} of {} runs (repeats asked for: {}) in random order (seed {}), each in its own \
+         processes with clean homes: {:?} measured, at least {:?} of load before, intervals of {:?}. Latency counts \
+         from the time at which a command was to be submitted. Ranges are 95 % confidence intervals of the mean \
+         over the repeats, by Student's t distribution; no range is shown of a single run.</p>",
         plan.settings.len(),
-        if measuring.repeats == 1 {
-            "once".to_owned()
-        } else {
-            format!("{} times", measuring.repeats)
-        },
+        rows.len(),
+        plan.runs.len(),
+        measuring.repeats,
         measuring.seed,
         measuring.duration,
         measuring.warm_up,
         measuring.interval,
     );
+    programs(html, rows);
     let Some(row) = rows.first() else { return };
     let context = &row.context;
-    let mut commits: Vec<&str> = rows.iter().map(|row| row.context.commit.as_str()).collect();
-    commits.sort_unstable();
-    commits.dedup();
     let foreign = rows.iter().filter_map(|row| row.foreign_cores).fold(0.0, f64::max);
     let load = rows.iter().filter_map(|row| Some(row.load_before?[0])).fold(0.0, f64::max);
     let _ = writeln!(
         html,
-        "<p>Version {} (commit {}) on {} with {} cores that replicas, clients and measuring share, {:.0} GiB of \
-         memory, Linux {}. Other processes took up to {foreign:.2} cores while something was measured; the \
-         load average before a run was up to {load:.1}.</p>",
-        escaped(&context.version),
-        escaped(&commits.join(", ")),
+        "<p>{} with {} cores that replicas, clients and measuring share, {:.0} GiB of memory, Linux {}. Other \
+         processes took up to {foreign:.2} cores while something was measured; the load average before a run was \
+         up to {load:.1}.</p>",
         escaped(&context.processor),
         context.cores,
         context.memory_mib as f64 / 1024.0,
@@ -113,57 +115,39 @@ fn measured(html: &mut String, plan: &Plan, rows: &[Row]) {
     );
 }
 
-fn doubts(html: &mut String, rows: &[Row]) {
-    let failed: Vec<&Row> = rows.iter().filter(|row| row.failure.is_some()).collect();
-    if !failed.is_empty() {
-        let _ = writeln!(html, "<h2>Runs that failed</h2>\n<ul class=\"doubt\">");
-        for row in failed {
-            let words = row.failure.as_deref().unwrap_or_default();
-            let point = serde_json::to_string(&row.settings.point).unwrap_or_default();
-            let _ = writeln!(
-                html,
-                "<li>{} <code>{}</code>, repeat {}</li>",
-                escaped(words),
-                escaped(&point),
-                row.repeat + 1
-            );
-        }
-        html.push_str("</ul>\n");
-    }
-    let figures = rows.iter().filter_map(|row| row.figures.as_ref());
-    let mut kinds: Vec<(String, usize)> = Vec::new();
-    for warning in figures.flat_map(|figures| &figures.warnings) {
-        // What differs in digits alone is the same doubt.
-        let kind: String =
-            warning.chars().map(|c| if c.is_ascii_digit() { '#' } else { c }).collect();
-        match kinds.iter_mut().find(|(known, _)| collapsed(known) == collapsed(&kind)) {
+/// What was measured: one program, or which runs are whose.
+fn programs(html: &mut String, rows: &[Row]) {
+    let mut programs: Vec<(String, usize)> = Vec::new();
+    for row in rows {
+        let words = row.context.program_in_words();
+        match programs.iter_mut().find(|(known, _)| *known == words) {
             Some((_, count)) => *count += 1,
-            None => kinds.push((kind, 1)),
+            None => programs.push((words, 1)),
         }
     }
-    if kinds.is_empty() {
+    let part = |(words, count): &(String, usize)| format!("{count} runs of {}", escaped(words));
+    let parts: Vec<String> = programs.iter().map(part).collect();
+    let _ = writeln!(html, "<p>Measured: {}.</p>", parts.join("; "));
+}
+
+fn failures(html: &mut String, rows: &[Row]) {
+    let failed: Vec<&Row> = rows.iter().filter(|row| row.failure.is_some()).collect();
+    if failed.is_empty() {
         return;
     }
-    html.push_str("<h2>Doubts</h2>\n<ul class=\"doubt\">\n");
-    for (kind, count) in kinds {
+    let _ = writeln!(html, "<h2>Runs that failed</h2>\n<ul class=\"doubt\">");
+    for row in failed {
+        let words = row.failure.as_deref().unwrap_or_default();
+        let point = serde_json::to_string(&row.settings.point).unwrap_or_default();
         let _ = writeln!(
             html,
-            "<li>{count} of {} runs: {}</li>",
-            rows.len(),
-            escaped(&collapsed(&kind))
+            "<li>{} <code>{}</code>, repeat {}</li>",
+            escaped(words),
+            escaped(&point),
+            row.repeat + 1
         );
     }
     html.push_str("</ul>\n");
-}
-
-fn collapsed(kind: &str) -> String {
-    let mut text = String::new();
-    for c in kind.replace("#.#", "#").chars() {
-        if c != '#' || !text.ends_with('…') {
-            text.push(if c == '#' { '…' } else { c });
-        }
-    }
-    text
 }
 
 fn table(html: &mut String, plan: &Plan, rows: &[Row]) {
@@ -219,16 +203,20 @@ fn sources(html: &mut String, study: &Study, rows: &[Row]) {
             continue;
         }
         html.push_str(
-            "<table><tr><th>what</th><th class=\"n\">there</th><th class=\"n\">here</th></tr>\n",
+            "<table><tr><th>what</th><th class=\"n\">there</th><th class=\"n\">here</th>\
+             <th class=\"n\">here : there</th></tr>\n",
         );
         for number in &source.number {
-            let ours =
-                ours(number, rows).map_or_else(|| "not measured".to_owned(), quorate_plot::number);
+            let ours = ours(number, rows);
+            // Where theirs is words, the words stand.
+            let ratio = ours.zip(value_of(&number.theirs)).map(|(ours, theirs)| ours / theirs);
             let _ = writeln!(
                 html,
-                "<tr><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{ours}</td></tr>",
+                "<tr><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td></tr>",
                 escaped(&number.what),
-                escaped(&number.theirs)
+                escaped(&number.theirs),
+                ours.map_or_else(|| "not measured".to_owned(), quorate_plot::number),
+                ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}")),
             );
         }
         html.push_str("</table>\n");
@@ -254,6 +242,13 @@ fn ours(number: &SourceNumber, rows: &[Row]) -> Option<f64> {
     }
 }
 
-fn escaped(text: &str) -> String {
+/// The number that a document's words begin with, above 0: 1300 of "about 1,300".
+fn value_of(words: &str) -> Option<f64> {
+    let first = words.trim_start_matches("about ").split([' ', ';']).next()?;
+    let value: f64 = first.trim_end_matches(',').replace(',', "").parse().ok()?;
+    (value > 0.0).then_some(value)
+}
+
+pub(super) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

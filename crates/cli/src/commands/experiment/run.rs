@@ -25,7 +25,7 @@ const EVERY: Duration = Duration::from_millis(250);
 ///
 /// Results go to a folder, a line of JSON a run (runs.jsonl), the same as tables (runs.csv, series.csv), and
 /// in the end the charts and report.html. What is in the folder already is not run again: a study that was
-/// interrupted goes on where it was.
+/// interrupted goes on where it was, if the program is still the same.
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// The study's file (docs/experiments.md).
@@ -61,9 +61,8 @@ pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
     let laboratory =
         Laboratory { program: program()?, folder: folder.clone(), retry: arguments.retry };
     let (_runtime, told) = runtime()?;
-    let outcome = with_screen(&laboratory, &plan, &told, format).map_err(|error| {
-        Failure::io(error, &folder, "see to the disk, then run it again to go on")
-    })?;
+    let outcome = with_screen(&laboratory, &plan, &told, format)
+        .map_err(|error| Failure::io(&error, &folder, error.remedy()))?;
     let page = plot::draw(&folder, &study, &plan, &outcome.rows)?;
     if format == Format::Table {
         print(&screen::for_people(&plan, &outcome.rows))?;
