@@ -1,10 +1,9 @@
 //! Emulated networks, with real processes: `quorate net`, and studies with a `[network]`.
 //!
-//! They want root, /dev/net/tun and `ip`, and fail where these are not: nothing is skipped unless QUORATE_WITHOUT_NETWORKS says so. Delays
-//! have lower bounds only.
+//! `needs::networks` says where they are skipped. Delays have lower bounds only.
 
-#[path = "../../netem/tests/permitted/mod.rs"]
-mod permitted;
+#[path = "../../netem/tests/needs/mod.rs"]
+mod needs;
 mod program;
 
 use std::collections::BTreeSet;
@@ -12,7 +11,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use permitted::permitted;
 use program::{command, command_of, err, quorate, rows, write_study};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -71,9 +69,9 @@ fn homes(folder: &Path) -> usize {
     std::fs::read_dir(folder.join("results/s/homes")).map_or(0, Iterator::count)
 }
 
-/// Runs a study, which must succeed; its rows. `None` where networks are not permitted.
+/// Runs a study, which must succeed; its rows. `None` where networks cannot be made.
 fn run_study(text: &str) -> Option<(TempDir, Vec<Value>)> {
-    if !permitted() {
+    if !needs::networks() {
         return None;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -153,7 +151,7 @@ fn start_long(folder: &Path) -> (Child, BTreeSet<PathBuf>) {
 
 #[test]
 fn a_study_in_a_network_that_is_interrupted_or_killed_leaves_nothing() {
-    if !permitted() {
+    if !needs::networks() {
         return;
     }
     for signal in [Signal::INT, Signal::KILL] {
@@ -173,7 +171,7 @@ fn a_study_in_a_network_that_is_interrupted_or_killed_leaves_nothing() {
 
 #[test]
 fn a_run_that_fails_in_a_network_leaves_its_logs_and_nothing_else() {
-    if !permitted() {
+    if !needs::networks() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -201,7 +199,7 @@ fn names(network: &str) -> Vec<String> {
 
 #[test]
 fn a_network_is_brought_up_changed_measured_and_taken_down() {
-    if !permitted() {
+    if !needs::networks() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -262,7 +260,7 @@ fn a_network_is_brought_up_changed_measured_and_taken_down() {
 
 #[test]
 fn a_network_ends_with_an_interrupt_and_what_a_killed_one_leaves_with_the_next() {
-    if !permitted() {
+    if !needs::networks() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -311,7 +309,7 @@ fn assert_refused(folder: &Path, before: &str, says: &str, remedy: &str) {
 
 #[test]
 fn what_is_missing_is_named_with_its_remedy() {
-    if !permitted() {
+    if !needs::networks() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();

@@ -1,9 +1,9 @@
 //! Networks for real: namespaces, TUN devices, the kernel's TCP and UDP.
 //!
-//! They want root, /dev/net/tun and `ip`, and fail where these are not: nothing is skipped unless QUORATE_WITHOUT_NETWORKS says so. Nothing
-//! here fails because the machine is slow: delays have lower bounds only.
+//! `needs::networks` says where they are skipped. Nothing here fails because the machine is slow:
+//! delays have lower bounds only.
 
-mod permitted;
+mod needs;
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -11,7 +11,6 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use permitted::permitted;
 use quorate_netem::measure::{Probe, measure, measure_between};
 use quorate_netem::{Link, Naming, NetError, Network, Settings, Topology, control, leftovers};
 
@@ -54,7 +53,7 @@ fn passes(from: &UdpSocket, to: &UdpSocket) {
 
 #[test]
 fn a_round_trip_takes_both_delays() {
-    if !permitted() {
+    if !needs::networks() {
         return;
     }
     let network = up(2, "delay=50ms");
@@ -70,7 +69,7 @@ fn a_round_trip_takes_both_delays() {
 
 #[test]
 fn each_direction_has_a_link_of_its_own() {
-    if !permitted() {
+    if !needs::networks() {
         return;
     }
     let network = up(2, "");
@@ -90,7 +89,7 @@ fn each_direction_has_a_link_of_its_own() {
 
 #[test]
 fn total_loss_loses_all() {
-    if !permitted() {
+    if !needs::networks() {
         return;
     }
     let network = up(2, "loss=100%");
@@ -102,7 +101,7 @@ fn total_loss_loses_all() {
 
 #[test]
 fn what_is_lost_is_counted_and_the_rest_arrives() {
-    if !permitted() {
+    if !needs::networks() {
         return;
     }
     let network = up(2, "loss=20% duplicate=10%");
@@ -117,7 +116,7 @@ fn what_is_lost_is_counted_and_the_rest_arrives() {
 
 #[test]
 fn a_partition_cuts_and_heals() {
-    if !permitted() {
+    if !needs::networks() {
         return;
     }
     let network = up(2, "");
@@ -143,7 +142,7 @@ fn a_partition_cuts_and_heals() {
 
 #[test]
 fn tcp_carries_what_is_sent_over_a_bad_link() {
-    if !permitted() {
+    if !needs::networks() {
         return;
     }
     let network = up(2, "delay=5ms jitter=2ms loss=2% reorder=5% duplicate=2% bandwidth=50Mbit");
@@ -168,7 +167,7 @@ fn tcp_carries_what_is_sent_over_a_bad_link() {
 
 #[test]
 fn bandwidth_is_not_exceeded() {
-    if !permitted() {
+    if !needs::networks() {
         return;
     }
     let network = up(2, "bandwidth=2Mbit");
@@ -181,7 +180,7 @@ fn bandwidth_is_not_exceeded() {
 
 #[test]
 fn processes_run_inside_and_see_their_own_network() {
-    if !permitted() {
+    if !needs::networks() {
         return;
     }
     let network = up(2, "");
@@ -200,7 +199,7 @@ fn processes_run_inside_and_see_their_own_network() {
 
 #[test]
 fn names_are_there_while_it_is_up_and_gone_afterwards() {
-    if !permitted() {
+    if !needs::networks() {
         return;
     }
     let network = named("names").expect("a network");
@@ -222,7 +221,7 @@ fn names_are_there_while_it_is_up_and_gone_afterwards() {
 
 #[test]
 fn a_running_network_is_changed_by_its_socket() {
-    if !permitted() {
+    if !needs::networks() {
         return;
     }
     let network = named("told").expect("a network");
@@ -249,7 +248,7 @@ fn a_running_network_is_changed_by_its_socket() {
 
 #[test]
 fn a_running_network_is_found_entered_and_measured_by_its_name() {
-    if !permitted() {
+    if !needs::networks() {
         return;
     }
     let network = named("found").expect("a network");
@@ -284,7 +283,7 @@ fn a_running_network_is_found_entered_and_measured_by_its_name() {
 /// Not a test of its own: the owner that the next one kills.
 #[test]
 fn owner_to_be_killed() {
-    if std::env::var_os("QUORATE_NETEM_OWNER").is_none() || !permitted() {
+    if std::env::var_os("QUORATE_NETEM_OWNER").is_none() || !needs::networks() {
         return;
     }
     let _network = named("killed").expect("a network");
@@ -295,7 +294,7 @@ fn owner_to_be_killed() {
 
 #[test]
 fn what_a_killed_owner_leaves_is_removed_and_nothing_else() {
-    if !permitted() {
+    if !needs::networks() {
         return;
     }
     let living = named("living").expect("a network");
@@ -334,7 +333,7 @@ fn a_name_that_cannot_be_one_is_refused() {
 
 #[test]
 fn who_may_not_is_told_what_to_do() {
-    if !permitted() {
+    if !needs::networks() {
         return;
     }
     // Without the capabilities of root, in a thread of its own.

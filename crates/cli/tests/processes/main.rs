@@ -2,6 +2,8 @@
 
 #[path = "../cluster/mod.rs"]
 mod cluster;
+#[path = "../../../netem/tests/needs/mod.rs"]
+mod needs;
 
 mod crashes;
 mod linearizability;

@@ -1,10 +1,11 @@
-//! Redis's own clients at the gateway. They do nothing where these programs are not installed.
+//! Redis's own clients at the gateway, where they are installed.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, Command, Output, Stdio};
 
 use crate::cluster::{Cluster, quorate};
+use crate::needs;
 
 struct Gateway {
     child: Child,
@@ -44,10 +45,6 @@ impl Drop for Gateway {
     }
 }
 
-fn is_installed(program: &str) -> bool {
-    Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
-}
-
 #[test]
 fn redis_clients_are_served() {
     let cluster = Cluster::start(&[], &[]);
@@ -74,7 +71,7 @@ fn redis_clients_are_served() {
     assert!(answer.starts_with(b"-ERR Protocol error"), "{answer:?}");
     pipelined.write_all(b"PING\r\n").unwrap();
     assert_eq!(lines.next().unwrap().unwrap(), "+PONG");
-    if is_installed("redis-cli") {
+    if needs::program("redis-cli", "redis-tools") {
         assert_eq!(gateway.cli(&["SET", "k", "v"]), "OK");
         assert_eq!(gateway.cli(&["GET", "k"]), "v");
         assert_eq!(gateway.cli(&["INCR", "n"]), "1");
@@ -82,7 +79,7 @@ fn redis_clients_are_served() {
         assert_eq!(gateway.cli(&["HGETALL", "h"]), "a\n1\nb\n2");
         assert_eq!(gateway.cli(&["DEL", "k", "h"]), "2");
     }
-    if is_installed("redis-benchmark") {
+    if needs::program("redis-benchmark", "redis-tools") {
         let arguments = ["-t", "set,get", "-n", "20000", "-c", "20", "-P", "16", "-q"];
         let output = gateway.run("redis-benchmark", &arguments);
         let text = String::from_utf8_lossy(&output.stdout);

@@ -1,0 +1,76 @@
+//! The programs and rights that some tests need. A test that lacks one is skipped and says so. It
+//! fails instead where `CI` is set: there nothing may be left out unnoticed.
+
+use std::collections::BTreeSet;
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::process::Command;
+use std::sync::Mutex;
+
+/// Whether the tests of emulated networks can run: as root, with `ip`, network namespaces and
+/// `/dev/net/tun`. With `QUORATE_WITHOUT_NETWORKS` set they are skipped without a look, in CI too:
+/// some kernels have no namespaces to give.
+#[allow(dead_code)] // Each of the tests uses what it needs.
+pub fn networks() -> bool {
+    const TESTS: &str = "emulated networks";
+    if std::env::var_os("QUORATE_WITHOUT_NETWORKS").is_some() {
+        skipped(TESTS, "QUORATE_WITHOUT_NETWORKS is set", "unset it");
+        return false;
+    }
+    let tun = || OpenOptions::new().read(true).write(true).open("/dev/net/tun").is_ok();
+    let lacking = if !rustix::process::getuid().is_root() {
+        ("they want root", "run `make test` as root")
+    } else if !runs("ip", "-V") {
+        ("`ip` is missing", "apt-get install iproute2")
+    } else if !tun() {
+        (
+            "/dev/net/tun cannot be opened",
+            "modprobe tun; in a container: --device /dev/net/tun --cap-add NET_ADMIN --cap-add SYS_ADMIN",
+        )
+    } else if !Command::new("unshare").args(["--net", "true"]).status().is_ok_and(|s| s.success()) {
+        (
+            "no network namespace can be made",
+            "in a container: --cap-add SYS_ADMIN --cap-add NET_ADMIN",
+        )
+    } else {
+        return true;
+    };
+    missing(TESTS, lacking.0, lacking.1);
+    false
+}
+
+/// Whether a program is installed that some tests use; `package` is Debian's.
+#[allow(dead_code)] // Each of the tests uses what it needs.
+pub fn program(name: &str, package: &str) -> bool {
+    let installed = runs(name, "--version");
+    if !installed {
+        let because = format!("{name} is missing");
+        missing(&format!("tests with {name}"), &because, &format!("apt-get install {package}"));
+    }
+    installed
+}
+
+fn runs(program: &str, argument: &str) -> bool {
+    Command::new(program).arg(argument).output().is_ok_and(|output| output.status.success())
+}
+
+fn missing(tests: &str, because: &str, enable: &str) {
+    assert!(std::env::var_os("CI").is_none(), "{tests}: {because}, and CI skips nothing: {enable}");
+    skipped(tests, because, enable);
+}
+
+/// Says it past the harness, which would keep it to itself, and leaves it for the summary of
+/// `make test` in the file that `QUORATE_SKIPPED` names.
+fn skipped(tests: &str, because: &str, enable: &str) {
+    let line = format!("{tests}: skipped, because {because}; to enable: {enable}\n");
+    static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    if !SAID.lock().expect("no test panics here").insert(line.clone()) {
+        return;
+    }
+    let _ = std::io::stderr().write_all(line.as_bytes());
+    if let Some(list) = std::env::var_os("QUORATE_SKIPPED") {
+        let file = OpenOptions::new().create(true).append(true).open(list);
+        file.and_then(|mut file| file.write_all(line.as_bytes()))
+            .expect("QUORATE_SKIPPED is a file");
+    }
+}
