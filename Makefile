@@ -19,7 +19,7 @@ TARGET ?= operations
 QUICK := --profile quick
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench bench-matrix bench-crypto bench-transport bench-store bench-store-full bench-store-threshold bench-store-test study studies-quick crash-store kill-store loom coverage pictures sim seeds soak twins mutants model spec audit format-check lint deny docs wasm unit fuzz-store sanitize-store header bindings
+.PHONY: help demo test bench bench-matrix attack bench-crypto bench-transport bench-store bench-store-full bench-store-threshold bench-store-test study studies-quick crash-store kill-store loom coverage pictures sim seeds soak twins mutants model spec audit format-check lint deny docs wasm unit fuzz-store sanitize-store header bindings
 
 help: ## Print this.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-21s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,6 +32,9 @@ bench: ## Measure four-replica clusters on this machine: JSON lines, then a tabl
 
 bench-matrix: ## Measure every combination that works, then with one replica dead: about half an hour, resumable.
 	$(CARGO) run $(LOCKED) --release --bin quorate -- bench matrix --out target/bench-matrix.jsonl $(ARGS)
+
+attack: ## Flood clusters on this machine in every way of THREAT_MODEL.md: what honest clients keep; a quarter of an hour, ARGS="--quick" for three minutes.
+	$(CARGO) run $(LOCKED) --release --bin quorate -- bench attacks $(ARGS)
 
 bench-crypto: ## Measure the signature schemes on this machine: a table, or ARGS="-o json".
 	$(CARGO) run $(LOCKED) --release -p quorate-crypto --example bench_crypto -- $(ARGS)

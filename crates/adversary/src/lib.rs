@@ -6,10 +6,11 @@
 //! the simulator and, in laboratory mode, in a real node (`quorate start --adversary NAME`).
 //!
 //! [`Layer`] is what a driver puts around a replica; [`Schedule`] says which adversary acts when;
-//! [`ALL`] names them. One file each; its head says what the attack is, where it happened, and which
+//! [`ALL`] and [`FLOODS`] name them. One file each; its head says what the attack is, where it happened, and which
 //! defence answers it. Everything is a pure function of a seed, the time and the messages.
 #![forbid(unsafe_code)]
 
+mod block_requests;
 mod certificate_withholder;
 mod context;
 mod double_voter;
@@ -18,6 +19,7 @@ pub mod forge;
 mod forged_certificates;
 mod forking_leader;
 mod future_views;
+mod junk_to_verify;
 mod layer;
 pub mod lying_client;
 mod lying_replies;
@@ -32,6 +34,7 @@ mod slow_leader;
 mod small_scope;
 mod stale_certificates;
 mod time_out_spammer;
+mod unsolicited_chunks;
 mod vote_withholder;
 
 use std::fmt::Debug;
@@ -131,8 +134,21 @@ pub const ALL: [(&str, Make); 16] = [
     ("lying-replies", lying_replies::make),
 ];
 
+/// Adversaries that attack time and memory and nothing else, by their names. They are for real nodes: a
+/// simulated machine has all the time there is.
+pub const FLOODS: [(&str, Make); 3] = [
+    ("junk-to-verify", junk_to_verify::make),
+    ("block-requests", block_requests::make),
+    ("unsolicited-chunks", unsolicited_chunks::make),
+];
+
+/// Every name with what it makes, those of [`ALL`] first.
+pub fn names() -> impl Iterator<Item = &'static (&'static str, Make)> {
+    ALL.iter().chain(&FLOODS)
+}
+
 /// The adversary of this name.
 #[must_use]
 pub fn named(name: &str) -> Option<Make> {
-    ALL.iter().find(|(known, _)| *known == name).map(|(_, make)| *make)
+    names().find(|(known, _)| *known == name).map(|(_, make)| *make)
 }

@@ -11,7 +11,7 @@ use std::str::FromStr;
 use quorate_core::client::message::Response;
 use quorate_core::{Duration, ReplicaId, Time};
 
-use crate::{ALL, Adversary, Context, Make, Peer, Sent};
+use crate::{Adversary, Context, Make, Peer, Sent};
 
 /// When an adversary acts: spans from the driver's start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,9 +106,9 @@ fn parse_part(part: &str, at: usize) -> Result<(&'static str, Make, Window), Sch
         Some((name, window)) => (name, Some(window)),
         None => (part, None),
     };
-    let known = ALL.iter().find(|(known, _)| *known == name);
+    let known = crate::names().find(|(known, _)| *known == name);
     let Some((name, make)) = known else {
-        let names: Vec<&str> = ALL.iter().map(|(name, _)| *name).collect();
+        let names: Vec<&str> = crate::names().map(|(name, _)| *name).collect();
         let remedy = format!("; known are {}", names.join(", "));
         return Err(error("there is no such adversary", at, name, remedy));
     };

@@ -1,6 +1,7 @@
 //! The laboratory: what puts a cluster under load and measures it, and what draws its transcripts.
 #![forbid(unsafe_code)]
 
+pub mod attacks;
 pub mod bench;
 pub mod counting;
 pub mod experiment;

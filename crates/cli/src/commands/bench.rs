@@ -1,5 +1,7 @@
 //! `quorate bench`
 
+mod attacks;
+mod flood;
 mod matrix;
 
 use std::time::Duration;
@@ -37,12 +39,19 @@ pub struct Arguments {
 pub enum Command {
     /// Every combination of choices that works.
     Matrix(matrix::Arguments),
+    /// Floods by one client or one replica: what honest clients keep meanwhile.
+    Attacks(attacks::Arguments),
+    /// Flood a cluster: what `attacks` starts.
+    #[command(hide = true)]
+    Flood(flood::Arguments),
 }
 
 /// Runs `bench`.
 pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
     match &arguments.command {
         Some(Command::Matrix(arguments)) => matrix::run(arguments, format),
+        Some(Command::Attacks(arguments)) => attacks::run(arguments, format),
+        Some(Command::Flood(arguments)) => flood::run(arguments),
         None => measure(arguments, format),
     }
 }

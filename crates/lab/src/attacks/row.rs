@@ -1,0 +1,112 @@
+//! What came out of an attack.
+
+use serde::{Deserialize, Serialize};
+
+/// Least share of the throughput before that honest clients keep.
+pub const LEAST_SHARE: f64 = 0.5;
+/// Most memory, in MiB, that an attacked process takes more than before.
+pub const MOST_GROWTH_MIB: f64 = 192.0;
+
+/// What honest clients saw for a while.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Phase {
+    /// How long, in seconds.
+    pub seconds: f64,
+    /// Right answers a second.
+    pub goodput: f64,
+    /// Median latency of a frame, in milliseconds.
+    pub p50_ms: f64,
+    /// 99th percentile.
+    pub p99_ms: f64,
+    /// Most memory of an attacked process, in MiB: of a replica that is not the attacker, or of the gateway.
+    pub memory_mib: f64,
+}
+
+/// One attack.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct AttackRow {
+    /// `attack`.
+    pub name: String,
+    /// Which flood.
+    pub flood: String,
+    /// What it does.
+    pub does: String,
+    /// Replicas.
+    pub replicas: usize,
+    /// Cores of the machine that replicas, clients and the attacker share.
+    pub cores: usize,
+    /// Before it.
+    pub before: Phase,
+    /// While it lasted.
+    pub during: Phase,
+    /// After it.
+    pub after: Phase,
+    /// Connections, messages or requests of the flood, as it counts; of a replica, deeds.
+    pub did: u64,
+    /// New clients that opened a session meanwhile and had a command executed.
+    pub newcomers: u64,
+    /// What else was tried meanwhile and went well: status, pulls, a replica's return.
+    pub trials: u64,
+    /// The longest that a new client or a trial took, in milliseconds.
+    pub longest_ms: f64,
+    /// What was missed; empty: the attack was withstood.
+    pub missed: Vec<String>,
+}
+
+impl AttackRow {
+    /// Goodput while it lasted, as a share of that before.
+    #[must_use]
+    pub fn share(&self) -> f64 {
+        if self.before.goodput > 0.0 { self.during.goodput / self.before.goodput } else { 0.0 }
+    }
+
+    /// Memory that was taken more than before.
+    #[must_use]
+    pub fn growth_mib(&self) -> f64 {
+        self.during.memory_mib.max(self.after.memory_mib) - self.before.memory_mib
+    }
+
+    /// Judges throughput and memory.
+    pub(super) fn judge(&mut self) {
+        let after = self.after.goodput / self.before.goodput.max(f64::MIN_POSITIVE);
+        for (phase, share) in [("during", self.share()), ("after", after)] {
+            if share.is_nan() || share < LEAST_SHARE {
+                self.missed.push(format!("{:.0} % of the goodput {phase} it", 100.0 * share));
+            }
+        }
+        if self.growth_mib() > MOST_GROWTH_MIB {
+            self.missed.push(format!("{:.0} MiB more memory", self.growth_mib()));
+        }
+        if self.did == 0 {
+            self.missed.push("the flood did nothing".to_owned());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(goodput: [f64; 3], memory_mib: [f64; 3], did: u64) -> Vec<String> {
+        let phase = |at: usize| Phase {
+            goodput: goodput[at],
+            memory_mib: memory_mib[at],
+            ..Phase::default()
+        };
+        let (before, during, after) = (phase(0), phase(1), phase(2));
+        let mut row = AttackRow { before, during, after, did, ..AttackRow::default() };
+        row.judge();
+        row.missed
+    }
+
+    #[test]
+    fn half_of_the_goodput_and_flat_memory_are_withstood_and_less_is_not() {
+        assert_eq!(row([100.0, 50.0, 50.0], [10.0, 202.0, 202.0], 1), [""; 0]);
+        assert_eq!(row([100.0, 49.0, 90.0], [10.0; 3], 1), ["49 % of the goodput during it"]);
+        assert_eq!(row([100.0, 90.0, 10.0], [10.0; 3], 1), ["10 % of the goodput after it"]);
+        assert_eq!(row([100.0; 3], [10.0, 203.0, 10.0], 1), ["193 MiB more memory"]);
+        assert_eq!(row([100.0; 3], [10.0, 10.0, 210.0], 1), ["200 MiB more memory"]);
+        assert_eq!(row([100.0; 3], [10.0; 3], 0), ["the flood did nothing"]);
+        assert_eq!(row([0.0; 3], [10.0; 3], 1).len(), 2);
+    }
+}
