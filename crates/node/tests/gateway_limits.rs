@@ -268,7 +268,7 @@ proptest! {
         let then = dispatch(Args::new(&bytes, &ranges), &mut connection, &mut batch);
         prop_assert_eq!(then == Then::Close, words[0].eq_ignore_ascii_case(b"quit"));
         match batch.answers[..] {
-            [Answer::Ordered(_)] => {
+            [Answer::Ordered(..)] => {
                 prop_assert_eq!(&batch.ends, &[batch.encoded.len()]);
                 prop_assert!(Command::decode(&batch.encoded).is_ok());
                 prop_assert!(batch.local.is_empty());
@@ -317,7 +317,7 @@ fn a_command_that_no_longer_fits_the_frame_is_taken_out_again() {
     let overflow = batch.split_overflow().expect("too long together");
     assert_eq!((batch.ends.len(), batch.answers.len()), (1, 2));
     assert_eq!(overflow.ends, [overflow.encoded.len()]);
-    assert!(matches!(overflow.answers[..], [Answer::Ordered(_)]));
+    assert!(matches!(overflow.answers[..], [Answer::Ordered(..)]));
     for encoded in [&batch.encoded, &overflow.encoded] {
         assert!(Command::decode(encoded).is_ok() && encoded.len() <= MAX_COMMAND_BYTES);
     }

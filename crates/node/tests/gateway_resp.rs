@@ -6,6 +6,7 @@ mod support;
 use bytes::BufMut;
 use proptest::collection::vec;
 use proptest::prelude::*;
+use quorate_node::gateway::resp::write::Protocol;
 use quorate_node::gateway::resp::{
     MAX_BULK_BYTES, MAX_LINE_BYTES, MAX_REQUEST_BYTES, ProtocolError, Requests, write,
 };
@@ -78,15 +79,26 @@ proptest! {
     }
 
     #[test]
-    fn whatever_is_written_is_one_element(text in vec(any::<u8>(), 0..30), number in any::<i64>()) {
+    fn whatever_is_written_is_one_element(
+        text in vec(any::<u8>(), 0..30),
+        number in any::<i64>(),
+        protocol in prop::sample::select(vec![Protocol::Resp2, Protocol::Resp3]),
+    ) {
+        let ascii: Vec<u8> = text.iter().map(|byte| byte & 0x7f).collect();
         let mut out = Vec::new();
-        write::array(&mut out, 6);
-        write::error(&mut out, text.iter().map(|byte| byte & 0x7f).collect::<Vec<_>>());
+        write::array(&mut out, 9);
+        write::error(&mut out, &ascii);
         write::bulk(&mut out, &text);
         write::integer(&mut out, number);
-        write::nil(&mut out);
-        write::nil_array(&mut out);
+        write::nil(&mut out, protocol);
+        write::nil_array(&mut out, protocol);
         write::simple(&mut out, "a\r\nb");
+        write::map(&mut out, protocol, 1);
+        write::integer(&mut out, 1);
+        write::integer(&mut out, 2);
+        write::set(&mut out, protocol, 1);
+        write::integer(&mut out, 3);
+        write::text(&mut out, protocol, &ascii);
         let mut rest = &out[..];
         let Element::Array(list) = element(&mut rest) else { panic!("no array") };
         prop_assert!(rest.is_empty());
@@ -94,6 +106,13 @@ proptest! {
         prop_assert_eq!(&list[2], &Element::Integer(number));
         prop_assert_eq!(&list[3..5], &[Element::Nil, Element::Nil][..]);
         prop_assert_eq!(&list[5], &Element::Simple("a  b".to_owned()));
+        let (pair, single) = (vec![Element::Integer(1), Element::Integer(2)], vec![Element::Integer(3)]);
+        let ascii_text = String::from_utf8(ascii.clone()).expect("ASCII");
+        let typed = match protocol {
+            Protocol::Resp2 => [Element::Array(pair), Element::Array(single), Element::Bulk(ascii)],
+            Protocol::Resp3 => [Element::Map(pair), Element::Set(single), Element::Text(ascii_text)],
+        };
+        prop_assert_eq!(&list[6..], &typed[..]);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use quorate_app::kv::Reply;
 
-use super::resp::write;
+use super::resp::write::{self, Protocol};
 
 /// How a command's reply is to be read, where that is not plain from the reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,6 +11,8 @@ pub enum Shape {
     Plain,
     /// `Ok` and `Nil` are 1 and 0 (SETNX).
     Done,
+    /// Elements are keys and values in turn (HGETALL).
+    Map,
     /// Whatever number is `OK` (HMSET).
     Ok,
     /// Every other element, from the first (HKEYS).
@@ -23,8 +25,8 @@ pub enum Shape {
     Silent,
 }
 
-/// Appends the RESP2 form of `encoded`, the encoding of a [`Reply`].
-pub fn write_reply(out: &mut Vec<u8>, encoded: &[u8], shape: Shape) {
+/// Appends `encoded`, the encoding of a [`Reply`], as `protocol` has it.
+pub fn write_reply(out: &mut Vec<u8>, encoded: &[u8], shape: Shape, protocol: Protocol) {
     let Ok(reply) = Reply::decode(encoded) else {
         return write::error(out, "ERR the cluster's answer is no reply of this application");
     };
@@ -40,27 +42,29 @@ pub fn write_reply(out: &mut Vec<u8>, encoded: &[u8], shape: Shape) {
             write::array(out, items.len() / 2);
             let skipped = usize::from(shape == Shape::Values);
             for item in items.iter().skip(skipped).step_by(2) {
-                plain(out, &item);
+                plain(out, &item, protocol);
             }
         }
-        (_, reply) => plain(out, &reply),
+        (Shape::Map, Reply::Array(items)) => {
+            write::map(out, protocol, items.len() / 2);
+            items.iter().for_each(|item| plain(out, &item, protocol));
+        }
+        (_, reply) => plain(out, &reply, protocol),
     }
 }
 
-fn plain(out: &mut Vec<u8>, reply: &Reply<'_>) {
+fn plain(out: &mut Vec<u8>, reply: &Reply<'_>, protocol: Protocol) {
     match reply {
         Reply::Ok => write::simple(out, "OK"),
         Reply::Integer(number) => write::integer(out, *number),
         Reply::Bulk(bytes) => write::bulk(out, bytes),
-        // RESP2 has no empty reply: the empty command is no Redis command.
-        Reply::Empty | Reply::Nil => write::nil(out),
+        // RESP has no empty reply: the empty command is no Redis command.
+        Reply::Empty | Reply::Nil => write::nil(out, protocol),
         Reply::Status(word) => write::simple(out, word),
         Reply::Error(kind, message) => write::error(out, format!("{} {message}", kind.word())),
         Reply::Array(items) => {
             write::array(out, items.len());
-            for item in items.iter() {
-                plain(out, &item);
-            }
+            items.iter().for_each(|item| plain(out, &item, protocol));
         }
     }
 }

@@ -159,7 +159,7 @@ pub fn request_of(words: &[&[u8]]) -> Vec<u8> {
     bytes
 }
 
-/// A RESP2 element.
+/// An element of RESP2 or RESP3.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Element {
     Simple(String),
@@ -168,6 +168,10 @@ pub enum Element {
     Bulk(Vec<u8>),
     Nil,
     Array(Vec<Element>),
+    /// Keys and values in turn.
+    Map(Vec<Element>),
+    Set(Vec<Element>),
+    Text(String),
 }
 
 /// Reads the element in front, as strictly as a client would.
@@ -190,6 +194,22 @@ pub fn element(bytes: &mut &[u8]) -> Element {
         b'*' => {
             let count: usize = line.parse().expect("a count");
             Element::Array((0..count).map(|_| element(bytes)).collect())
+        }
+        b'%' => {
+            let pairs: usize = line.parse().expect("a count");
+            Element::Map((0..2 * pairs).map(|_| element(bytes)).collect())
+        }
+        b'~' => {
+            let count: usize = line.parse().expect("a count");
+            Element::Set((0..count).map(|_| element(bytes)).collect())
+        }
+        b'_' if line.is_empty() => Element::Nil,
+        b'=' => {
+            let length = line.parse().expect("a length");
+            let (body, rest) = bytes.split_at(length);
+            *bytes = rest.strip_prefix(b"\r\n").expect("the end of a text");
+            let text = body.strip_prefix(b"txt:").expect("plain text");
+            Element::Text(String::from_utf8_lossy(text).into_owned())
         }
         other => panic!("{}", other.escape_ascii()),
     }

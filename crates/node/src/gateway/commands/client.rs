@@ -15,7 +15,7 @@ pub(super) fn id(_: Args<'_>, connection: &mut Connection, out: &mut Out) -> The
 pub(super) fn name(_: Args<'_>, connection: &mut Connection, out: &mut Out) -> Then {
     let name = lock(&connection.client.name);
     match name.is_empty() {
-        true => write::nil(out),
+        true => write::nil(out, connection.protocol),
         false => write::bulk(out, &*name),
     }
     Then::Continue
@@ -66,12 +66,12 @@ pub(super) fn list(args: Args<'_>, connection: &mut Connection, out: &mut Out) -
     }
     let clients = connection.shared.clients();
     let lines: Vec<u8> = clients.iter().flat_map(|client| line(client, connection)).collect();
-    write::bulk(out, lines);
+    write::text(out, connection.protocol, lines);
     Then::Continue
 }
 
 pub(super) fn about(_: Args<'_>, connection: &mut Connection, out: &mut Out) -> Then {
-    write::bulk(out, line(&connection.client, connection));
+    write::text(out, connection.protocol, line(&connection.client, connection));
     Then::Continue
 }
 
@@ -82,7 +82,8 @@ fn line(client: &Client, connection: &Connection) -> Vec<u8> {
     line.extend_from_slice(format!("laddr={} name=", connection.shared.address).as_bytes());
     line.extend_from_slice(&lock(&client.name));
     let idle_s = age.as_millis().saturating_sub(active_ms) / 1000;
-    let rest = format!(" age={} idle={idle_s} flags=N db=0 resp=2\n", age.as_secs());
+    let protocol = if client.speaks_resp3.load(Ordering::Relaxed) { 3 } else { 2 };
+    let rest = format!(" age={} idle={idle_s} flags=N db=0 resp={protocol}\n", age.as_secs());
     line.extend_from_slice(rest.as_bytes());
     line
 }

@@ -1,16 +1,20 @@
 //! COMMAND and its subcommands: the table, told to clients.
 
+use quorate_app::kv::MAX_PATTERN_BYTES;
+
+use super::local::few;
 use super::table::{Argument, COMMANDS, Spec, find};
 use super::{Connection, Then};
+use crate::gateway::resp::write::Protocol;
 use crate::gateway::resp::{Args, write};
 
 type Out = Vec<u8>;
 
 /// COMMAND without a subcommand.
-pub(super) fn all(out: &mut Out) {
+pub(super) fn all(protocol: Protocol, out: &mut Out) {
     write::array(out, COMMANDS.len());
     for spec in COMMANDS {
-        details(out, spec);
+        details(out, protocol, spec);
     }
 }
 
@@ -19,30 +23,39 @@ pub(super) fn count(_: Args<'_>, _: &mut Connection, out: &mut Out) -> Then {
     Then::Continue
 }
 
-pub(super) fn info(args: Args<'_>, _: &mut Connection, out: &mut Out) -> Then {
+pub(super) fn info(args: Args<'_>, connection: &mut Connection, out: &mut Out) -> Then {
+    let protocol = connection.protocol;
     if args.len() == 2 {
-        all(out);
+        all(protocol, out);
+        return Then::Continue;
+    }
+    if let Err(complaint) = few(args) {
+        write::error(out, complaint);
         return Then::Continue;
     }
     write::array(out, args.len() - 2);
     for name in args.from(2) {
         match named(name) {
-            Some(spec) => details(out, spec),
-            None => write::nil_array(out),
+            Some(spec) => details(out, protocol, spec),
+            None => write::nil_array(out, protocol),
         }
     }
     Then::Continue
 }
 
-pub(super) fn docs(args: Args<'_>, _: &mut Connection, out: &mut Out) -> Then {
+pub(super) fn docs(args: Args<'_>, connection: &mut Connection, out: &mut Out) -> Then {
+    if let Err(complaint) = few(args) {
+        write::error(out, complaint);
+        return Then::Continue;
+    }
     // As in Redis a name that there is not is left out.
     let specs: Vec<_> = match args.len() {
         2 => COMMANDS.iter().collect(),
         _ => args.from(2).filter_map(named).collect(),
     };
-    write::array(out, 2 * specs.len());
+    write::map(out, connection.protocol, specs.len());
     for spec in specs {
-        documentation(out, spec);
+        documentation(out, connection.protocol, spec);
     }
     Then::Continue
 }
@@ -50,6 +63,11 @@ pub(super) fn docs(args: Args<'_>, _: &mut Connection, out: &mut Out) -> Then {
 pub(super) fn list(args: Args<'_>, _: &mut Connection, out: &mut Out) -> Then {
     let names: Vec<_> = match args.len() {
         2 => COMMANDS.iter().collect(),
+        5 if args.get(4).len() > MAX_PATTERN_BYTES => {
+            let complaint = format!("ERR pattern is longer than {MAX_PATTERN_BYTES} bytes");
+            write::error(out, complaint);
+            return Then::Continue;
+        }
         5 if args.is(2, "filterby") && args.is(3, "pattern") => {
             let pattern = args.get(4).to_ascii_lowercase();
             let fits = |spec: &&Spec| quorate_app::kv::matches(&pattern, spec.name.as_bytes());
@@ -156,12 +174,12 @@ fn named(name: &[u8]) -> Option<&'static Spec> {
 }
 
 /// What COMMAND INFO says of a command.
-fn details(out: &mut Out, spec: &Spec) {
+fn details(out: &mut Out, protocol: Protocol, spec: &Spec) {
     let (first, last, step) = spec.keys;
     write::array(out, 10);
     write::bulk(out, spec.name);
     write::integer(out, i64::from(spec.arity));
-    write::array(out, spec.flags.len());
+    write::set(out, protocol, spec.flags.len());
     for flag in spec.flags {
         write::simple(out, flag);
     }
@@ -169,16 +187,16 @@ fn details(out: &mut Out, spec: &Spec) {
         write::integer(out, i64::from(position));
     }
     let categories = categories(spec);
-    write::array(out, categories.len());
+    write::set(out, protocol, categories.len());
     for category in categories {
         write::simple(out, &category);
     }
     // No tips and no key specifications beyond the positions above.
-    write::array(out, 0);
-    write::array(out, 0);
+    write::set(out, protocol, 0);
+    write::set(out, protocol, 0);
     write::array(out, spec.parts.len());
     for part in spec.parts {
-        details(out, part);
+        details(out, protocol, part);
     }
 }
 
@@ -202,28 +220,28 @@ fn categories(spec: &Spec) -> Vec<String> {
 }
 
 /// A name, and what COMMAND DOCS says under it.
-fn documentation(out: &mut Out, spec: &Spec) {
+fn documentation(out: &mut Out, protocol: Protocol, spec: &Spec) {
     write::bulk(out, spec.name);
     let more = usize::from(!spec.arguments.is_empty()) + usize::from(!spec.parts.is_empty());
-    write::array(out, 2 * (3 + more));
+    write::map(out, protocol, 3 + more);
     for (field, text) in [("summary", spec.summary), ("since", spec.since), ("group", spec.group)] {
         write::bulk(out, field);
         write::bulk(out, text);
     }
     if !spec.arguments.is_empty() {
         write::bulk(out, "arguments");
-        arguments(out, spec.arguments);
+        arguments(out, protocol, spec.arguments);
     }
     if !spec.parts.is_empty() {
         write::bulk(out, "subcommands");
-        write::array(out, 2 * spec.parts.len());
+        write::map(out, protocol, spec.parts.len());
         for part in spec.parts {
-            documentation(out, part);
+            documentation(out, protocol, part);
         }
     }
 }
 
-fn arguments(out: &mut Out, list: &[Argument]) {
+fn arguments(out: &mut Out, protocol: Protocol, list: &[Argument]) {
     write::array(out, list.len());
     for argument in list {
         let flags: Vec<_> = [(argument.optional, "optional"), (argument.multiple, "multiple")]
@@ -235,7 +253,7 @@ fn arguments(out: &mut Out, list: &[Argument]) {
             + usize::from(argument.token.is_some())
             + usize::from(!flags.is_empty())
             + usize::from(!argument.parts.is_empty());
-        write::array(out, 2 * (2 + more));
+        write::map(out, protocol, 2 + more);
         write::bulk(out, "name");
         write::bulk(out, argument.name);
         write::bulk(out, "type");
@@ -250,14 +268,14 @@ fn arguments(out: &mut Out, list: &[Argument]) {
         }
         if !flags.is_empty() {
             write::bulk(out, "flags");
-            write::array(out, flags.len());
+            write::set(out, protocol, flags.len());
             for flag in flags {
                 write::simple(out, flag);
             }
         }
         if !argument.parts.is_empty() {
             write::bulk(out, "arguments");
-            arguments(out, argument.parts);
+            arguments(out, protocol, argument.parts);
         }
     }
 }

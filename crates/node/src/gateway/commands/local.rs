@@ -1,10 +1,12 @@
 //! Commands about the connection and the gateway, answered on the spot.
 
+use quorate_app::kv::MAX_PATTERN_BYTES;
 use quorate_app::kv::decimal::parse_integer;
 
 use super::client::{clear_name, set_name};
 use super::transaction::Transaction;
 use super::{Connection, Muting, Then, info};
+use crate::gateway::resp::write::Protocol;
 use crate::gateway::resp::{Args, MAX_BULK_BYTES, write};
 
 type Out = Vec<u8>;
@@ -40,6 +42,7 @@ pub(super) fn quit(_: Args<'_>, _: &mut Connection, out: &mut Out) -> Then {
 pub(super) fn reset(_: Args<'_>, connection: &mut Connection, out: &mut Out) -> Then {
     connection.muting = Muting::Off;
     connection.transaction = Transaction::default();
+    connection.speak(Protocol::Resp2);
     clear_name(connection);
     write::simple(out, "RESET");
     Then::Continue
@@ -63,13 +66,13 @@ pub(super) fn hello(args: Args<'_>, connection: &mut Connection, out: &mut Out) 
         write::error(out, complaint);
         return Then::Continue;
     }
-    write::array(out, 14);
+    write::map(out, connection.protocol, 7);
     write::bulk(out, "server");
     write::bulk(out, "quorate");
     write::bulk(out, "version");
     write::bulk(out, info::REDIS_VERSION);
     write::bulk(out, "proto");
-    write::integer(out, 2);
+    write::integer(out, connection.protocol.number());
     write::bulk(out, "id");
     write::integer(out, i64::try_from(connection.client.id).unwrap_or(i64::MAX));
     write::bulk(out, "mode");
@@ -82,10 +85,12 @@ pub(super) fn hello(args: Args<'_>, connection: &mut Connection, out: &mut Out) 
 }
 
 /// HELLO's arguments, all of which must be good before any takes effect.
-fn greet(args: Args<'_>, connection: &Connection) -> Result<(), String> {
+fn greet(args: Args<'_>, connection: &mut Connection) -> Result<(), String> {
+    let mut protocol = connection.protocol;
     if args.len() > 1 {
         match parse_integer(args.get(1)) {
-            Some(2) => {}
+            Some(2) => protocol = Protocol::Resp2,
+            Some(3) => protocol = Protocol::Resp3,
             Some(_) => return Err("NOPROTO unsupported protocol version".to_owned()),
             None => {
                 return Err("ERR Protocol version is not an integer or out of range".to_owned());
@@ -104,19 +109,40 @@ fn greet(args: Args<'_>, connection: &Connection) -> Result<(), String> {
         name = Some(args.get(at + 1));
         at += 2;
     }
-    match name {
-        Some(name) => set_name(connection, name).map_err(str::to_owned),
-        None => Ok(()),
+    if let Some(name) = name {
+        set_name(connection, name)?;
+    }
+    connection.speak(protocol);
+    Ok(())
+}
+
+/// Most names in one question: each costs a description, of a hundred times its length.
+const MAX_NAMES: usize = 64;
+
+/// Refuses a question with too many names behind its two words.
+pub(super) fn few(args: Args<'_>) -> Result<(), String> {
+    match args.len() <= 2 + MAX_NAMES {
+        true => Ok(()),
+        false => Err(format!("ERR at most {MAX_NAMES} names are answered for at a time")),
     }
 }
 
 pub(super) fn info(args: Args<'_>, connection: &mut Connection, out: &mut Out) -> Then {
     let wanted: Vec<_> = args.from(1).collect();
-    write::bulk(out, info::text(&connection.shared, &wanted));
+    write::text(out, connection.protocol, info::text(&connection.shared, &wanted));
     Then::Continue
 }
 
 pub(super) fn config_get(args: Args<'_>, connection: &mut Connection, out: &mut Out) -> Then {
+    let too_long = args.from(2).any(|pattern| pattern.len() > MAX_PATTERN_BYTES);
+    let refused = match too_long {
+        true => Err(format!("ERR pattern is longer than {MAX_PATTERN_BYTES} bytes")),
+        false => few(args),
+    };
+    if let Err(complaint) = refused {
+        write::error(out, complaint);
+        return Then::Continue;
+    }
     let settings = [
         // Every decided block is in a log before it is answered for, and there are no dumps.
         ("appendonly", "yes".to_owned()),
@@ -134,7 +160,7 @@ pub(super) fn config_get(args: Args<'_>, connection: &mut Connection, out: &mut 
         patterns.iter().any(|pattern| quorate_app::kv::matches(pattern, name.as_bytes()))
     });
     let matching: Vec<_> = matching.collect();
-    write::array(out, 2 * matching.len());
+    write::map(out, connection.protocol, matching.len());
     for (name, value) in matching {
         write::bulk(out, name);
         write::bulk(out, value);

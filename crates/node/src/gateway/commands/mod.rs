@@ -11,7 +11,7 @@ mod transaction;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -19,6 +19,7 @@ use quorate_core::frame::MAX_BODY_BYTES;
 
 use super::MAX_COMMAND_BYTES;
 use super::reply::Shape;
+use super::resp::write::Protocol;
 use super::resp::{Args, write};
 use table::{Handler, Spec};
 use transaction::Transaction;
@@ -70,11 +71,13 @@ impl Shared {
             since: Instant::now(),
             name: Mutex::default(),
             active_ms: AtomicU64::new(0),
+            speaks_resp3: AtomicBool::new(false),
         });
         clients.insert(id, Arc::clone(&client));
         Some(Connection {
             shared: Arc::clone(self),
             client,
+            protocol: Protocol::default(),
             muting: Muting::Off,
             transaction: Transaction::default(),
         })
@@ -105,6 +108,7 @@ struct Client {
     name: Mutex<Vec<u8>>,
     /// When it last sent something, in milliseconds after `since`.
     active_ms: AtomicU64,
+    speaks_resp3: AtomicBool,
 }
 
 /// One connection's state. Dropping it takes it off the list of clients.
@@ -112,6 +116,7 @@ struct Client {
 pub struct Connection {
     shared: Arc<Shared>,
     client: Arc<Client>,
+    protocol: Protocol,
     muting: Muting,
     transaction: Transaction,
 }
@@ -128,6 +133,11 @@ enum Muting {
 }
 
 impl Connection {
+    fn speak(&mut self, protocol: Protocol) {
+        self.protocol = protocol;
+        self.client.speaks_resp3.store(protocol == Protocol::Resp3, Ordering::Relaxed);
+    }
+
     /// Notes that `commands` commands have arrived.
     pub fn count(&self, commands: u64) {
         self.shared.commands.fetch_add(commands, Ordering::Relaxed);
@@ -166,8 +176,8 @@ pub struct Batch {
 pub enum Answer {
     /// The next so many bytes of [`Batch::local`].
     Local(usize),
-    /// The cluster's next reply.
-    Ordered(Shape),
+    /// The cluster's next reply, and how it is to be written.
+    Ordered(Shape, Protocol),
 }
 
 /// Whether a connection goes on.
@@ -286,7 +296,7 @@ fn run(spec: &Spec, args: Args<'_>, connection: &mut Connection, batch: &mut Bat
         Handler::Container(whole) => match (args.len(), whole) {
             (1, Some(whole)) => {
                 let start = batch.local.len();
-                whole(&mut batch.local);
+                whole(connection.protocol, &mut batch.local);
                 if is_muted(connection) {
                     batch.local.truncate(start);
                 }
@@ -336,7 +346,7 @@ fn order(
         Ok(shape) => {
             batch.ends.push(batch.encoded.len());
             let shape = if is_muted(connection) { Shape::Silent } else { shape };
-            batch.answers.push(Answer::Ordered(shape));
+            batch.answers.push(Answer::Ordered(shape, connection.protocol));
             return;
         }
         Err(complaint) => complaint,

@@ -64,7 +64,7 @@ macro_rules! of_key {
     )*};
 }
 
-of_key!(get get_del str_len h_get_all h_len kind);
+of_key!(get get_del str_len h_len kind);
 
 macro_rules! of_keys {
     ($($name:ident)*) => {$(
@@ -181,6 +181,11 @@ pub(super) fn h_incr_by(args: Args<'_>, out: &mut Out) -> Encoded {
     let field = check(args.get(2), "field", MAX_VALUE_BYTES)?;
     encode::h_incr_by(out, key(args)?, field, integer(args.get(3))?);
     Ok(Shape::Plain)
+}
+
+pub(super) fn h_get_all(args: Args<'_>, out: &mut Out) -> Encoded {
+    encode::h_get_all(out, key(args)?);
+    Ok(Shape::Map)
 }
 
 pub(super) fn h_keys(args: Args<'_>, out: &mut Out) -> Encoded {

@@ -3,6 +3,7 @@
 use super::{Complaint, Connection, Then, client, docs, local, ordered, transaction};
 use crate::gateway::reply::Shape;
 use crate::gateway::resp::Args;
+use crate::gateway::resp::write::Protocol;
 
 /// A command or subcommand.
 #[derive(Debug)]
@@ -39,7 +40,7 @@ pub enum Handler {
     /// EXEC: the commands since MULTI are submitted together.
     Exec,
     /// A subcommand; or, where none is given, this, if there is any.
-    Container(Option<fn(&mut Vec<u8>)>),
+    Container(Option<fn(Protocol, &mut Vec<u8>)>),
 }
 
 impl Spec {

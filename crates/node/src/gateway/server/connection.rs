@@ -210,7 +210,7 @@ async fn write_all_owed(
             && together
         {
             let shown = |answer: &Answer| {
-                !matches!(answer, Answer::Ordered(Shape::Silent) | Answer::Local(0))
+                !matches!(answer, Answer::Ordered(Shape::Silent, _) | Answer::Local(0))
             };
             if answers.iter().any(shown) {
                 write::error(&mut out, error.to_string());
@@ -224,10 +224,10 @@ async fn write_all_owed(
                     out.extend_from_slice(&local[local_at..local_at + bytes]);
                     local_at += bytes;
                 }
-                Answer::Ordered(shape) => match &mut replies {
+                Answer::Ordered(shape, protocol) => match &mut replies {
                     Ok(replies) => {
                         let reply = replies.next().unwrap_or_default();
-                        write_reply(&mut out, &reply, shape);
+                        write_reply(&mut out, &reply, shape, protocol);
                     }
                     Err(_) if shape == Shape::Silent => {}
                     Err(error) => write::error(&mut out, error.to_string()),
