@@ -7,12 +7,15 @@
 //! reserved for log and snapshots.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::super::target::{connect, until_ended};
 use super::super::{Flood, Target, Trial};
 
 /// Connections a replica.
 const CONNECTIONS: usize = 3000;
+/// Pause before one that was ended is opened again.
+const AGAIN: Duration = Duration::from_secs(1);
 
 pub(in super::super) const CLIENTS: Flood = Flood::by_client(
     "half-open-clients",
@@ -30,9 +33,12 @@ pub(in super::super) const PEERS: Flood = Flood::by_client(
 async fn hold(target: Arc<Target>, address: fn(&Target, usize) -> String) {
     target.begin().await;
     let silent = move |target: Arc<Target>, replica: usize| async move {
-        let Ok(mut stream) = connect(&address(&target, replica)).await else { return };
         target.did(1);
-        until_ended(&mut stream).await;
+        if let Ok(mut stream) = connect(&address(&target, replica)).await {
+            until_ended(&mut stream).await;
+        }
+        // It is for places, not for as many handshakes of the system's as there can be.
+        tokio::time::sleep(AGAIN).await;
     };
     target.swarm(CONNECTIONS, silent).await;
 }
