@@ -231,22 +231,6 @@ impl Replies {
         self.ends.is_empty()
     }
 
-    /// The replies that a [buffer](Self::body) holds; `None` if it is none.
-    #[must_use]
-    pub fn of_body(body: Vec<u8>) -> Option<Self> {
-        let mut ends = Vec::new();
-        let mut at = 0;
-        while at < body.len() {
-            let length = u32::from_le_bytes(*body.get(at..)?.first_chunk()?);
-            at = at.checked_add(4)?.checked_add(length as usize)?;
-            if at > body.len() {
-                return None;
-            }
-            ends.push(at);
-        }
-        Some(Self { body, ends })
-    }
-
     /// The buffer.
     #[must_use]
     pub fn body(&self) -> &[u8] {

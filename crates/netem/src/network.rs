@@ -12,7 +12,6 @@ use crate::device::{self, DEVICE};
 use crate::emulator::{self, Emulator, Report};
 use crate::error::NetError;
 use crate::leftovers;
-use crate::link::Link;
 use crate::namespace::{self, Namespace};
 use crate::topology::Topology;
 
@@ -199,23 +198,6 @@ impl Network {
     /// No such node, not a link, or the emulator is gone; nothing is changed then.
     pub fn set(&self, from: &str, to: &str, link: &str) -> Result<(), NetError> {
         self.running.change(|topology| Ok(topology.change(from, to, link, "set").map(|_| ())?))
-    }
-
-    /// Sets one link.
-    ///
-    /// # Errors
-    /// No such node, values that do not go together, or the emulator is gone.
-    pub fn set_link(&self, from: usize, to: usize, link: &Link) -> Result<(), NetError> {
-        link.check().map_err(|error| NetError::Refused(error.to_string()))?;
-        self.running.change(|topology| match topology.link_mut(from, to) {
-            Some(found) => {
-                found.clone_from(link);
-                Ok(())
-            }
-            None => {
-                Err(NetError::Refused(format!("there is no link from node {from} to node {to}")))
-            }
-        })
     }
 
     /// Cuts all links between different groups of nodes; nodes in no group keep theirs, what was cut stays cut.

@@ -15,12 +15,10 @@
 
 mod format;
 mod read;
-mod receive;
 mod write;
 
-pub use format::{METADATA_LIMIT_BYTES, SnapshotInfo, TOTAL_LIMIT_BYTES};
+pub use format::{METADATA_LIMIT_BYTES, MOST_CHUNK_BYTES, SnapshotInfo, TOTAL_LIMIT_BYTES};
 pub use read::SnapshotReader;
-pub use receive::SnapshotReceiver;
 pub use write::SnapshotWriter;
 
 use crate::disk::Disk;
@@ -70,32 +68,6 @@ pub enum SnapshotError {
         value: u64,
         /// The limit.
         limit: u64,
-    },
-    /// A chunk of another length than its place wants.
-    #[error("chunk {index} has {actual} bytes, its place has {expected}")]
-    ChunkLength {
-        /// Its index.
-        index: u64,
-        /// What it should have.
-        expected: u64,
-        /// What it has.
-        actual: u64,
-    },
-    /// The receiver was finished before all chunks were there.
-    #[error("{missing} chunks are missing, the first is {first}")]
-    Incomplete {
-        /// How many.
-        missing: u64,
-        /// The lowest of them.
-        first: u64,
-    },
-    /// The content received does not have the hash asked for.
-    #[error(
-        "the content received for snapshot {number} has another hash: fetch it from other peers"
-    )]
-    WrongHash {
-        /// The snapshot.
-        number: u64,
     },
 }
 
@@ -175,14 +147,6 @@ impl Snapshots {
         let name = self.name(number);
         let disk = self.disk.clone();
         SnapshotWriter::create(disk, self.identity, name, number, metadata, chunk_bytes)
-    }
-
-    /// Begins to receive a snapshot from peers, chunk by chunk, in any order. `info` must come from a certified source.
-    ///
-    /// # Errors
-    /// As [`Snapshots::write`], and [`SnapshotError::Limit`] for the total length.
-    pub fn receive(&self, info: SnapshotInfo) -> Result<SnapshotReceiver, SnapshotError> {
-        SnapshotReceiver::create(self.disk.clone(), self.identity, self.name(info.number), info)
     }
 
     /// Opens snapshot `number`; header, trailer and length are checked, chunks when they are read.

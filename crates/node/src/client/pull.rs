@@ -98,12 +98,6 @@ impl Puller {
         })
     }
 
-    /// The height of the next block that will be handed out.
-    #[must_use]
-    pub fn next_height(&self) -> Height {
-        self.decided.proven_below()
-    }
-
     /// Asks one replica for what follows, and returns what is proven to be decided: blocks with
     /// their frames, in order, none left out. If that is nothing, or it failed, the next call asks
     /// the next replica.

@@ -16,7 +16,8 @@ const MAGIC: [u8; 8] = *b"QRSNAP\0\0";
 const END_MAGIC: [u8; 8] = *b"QRSNEND\0";
 const VERSION: u32 = 1;
 const LEAST_CHUNK_BYTES: u64 = 4 << 10;
-const MOST_CHUNK_BYTES: u64 = 16 << 20;
+/// The longest chunk.
+pub const MOST_CHUNK_BYTES: u64 = 16 << 20;
 
 /// What a snapshot is.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -34,10 +34,6 @@ impl Unfinished {
         Ok(Unfinished { disk, file, name, unsynced_bytes: 0, finished: false })
     }
 
-    pub(super) fn file(&self) -> &dyn DiskFile {
-        &*self.file
-    }
-
     pub(super) fn name(&self) -> String {
         format!("{}{TEMPORARY}", self.name)
     }
