@@ -8,7 +8,7 @@
 //!
 //! Answered by using nothing that no certificate vouches for (a block by its child's justify, a
 //! snapshot by a root in a certified block, each chunk checked when it comes, where the application can), a deadline for every
-//! request, the next peer in turn, caps on what is kept, and for testimonies by the f-th highest.
+//! request, the next peer in turn, caps on what is kept, and for testimonies by the certificates they carry.
 
 use bytes::Bytes;
 use quorate_core::block::BlockId;
@@ -97,15 +97,16 @@ impl LyingSync {
 
     /// A word for a replica without memory, signed as it should be, of a view that is none.
     fn testimony(&mut self, cx: &Context<'_>, to: ReplicaId, nonce: Digest, high_qc: Qc) -> Peer {
-        let views = [View(0), View(u64::MAX / 2), View(u64::MAX), cx.seen.view()];
+        // Low ones above all: certificates disprove the high ones.
+        let views = [View(0), View(0), View(1), View(1), View(u64::MAX), cx.seen.view()];
         let view = self.rng.pick(&views).copied().unwrap_or_default();
         let mut content = nonce.0.to_vec();
         content.extend_from_slice(&to.0.to_le_bytes());
         let content = Digest::of("quorate testimony", &content);
         let signature = cx.sign(&cx.domain.testimony(view, &content));
         let signature = if self.rng.percent(20) { Signature::NONE } else { signature };
-        let high_qc = if self.rng.percent(50) { Qc::genesis(cx.genesis()) } else { high_qc };
-        PeerMessage::Testimony { nonce, view, high_qc, signature }
+        let high_qc = if self.rng.percent(80) { Qc::genesis(cx.genesis()) } else { high_qc };
+        PeerMessage::Testimony { nonce, view, high_qc, high_tc: None, signature }
     }
 }
 

@@ -23,6 +23,7 @@ pub mod frame;
 pub mod hashes;
 pub mod hotstuff;
 pub mod leader;
+pub mod limits;
 pub mod mempool;
 pub mod merkle;
 pub mod pacemaker;

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use crate::block::{BlockId, SharedBlock};
+use crate::block::{BlockId, Header, SharedBlock};
 use crate::certificate::{Ballot, Malformed, Qc, Tc};
 use crate::crypto::{Check, Claim, Form, Share, Signature, Statement, Verified};
 use crate::frame::FrameId;
@@ -58,6 +58,10 @@ pub trait Protocol {
 
     /// The highest quorum certificate known.
     fn high_qc(&self) -> &Qc;
+
+    /// The highest time-out certificate known, if it is above the highest quorum certificate: the
+    /// higher of the two is the one by which the current view was entered.
+    fn high_tc(&self) -> Option<&Tc>;
 
     /// The certificate of a block that this replica lacks and needs, if there is one: the block is
     /// to be fetched, from its voters.
@@ -142,8 +146,8 @@ pub enum Input<M> {
     Installed {
         /// The committed block whose state it is.
         root: SharedBlock,
-        /// The committed blocks right below it, oldest first.
-        recent: Vec<SharedBlock>,
+        /// The headers of the committed blocks right below it, oldest first.
+        recent: Vec<Header>,
         /// The certificate of a block above it, by which the state was believed.
         certificate: Qc,
     },
@@ -162,8 +166,8 @@ pub struct Recovered {
     pub root: SharedBlock,
     /// What the chain up to `root` commits by itself (see `BlockTree::committed_by`).
     pub root_committed: Height,
-    /// The committed blocks right below it, oldest first.
-    pub recent: Vec<SharedBlock>,
+    /// The headers of the committed blocks right below it, oldest first.
+    pub recent: Vec<Header>,
     /// Blocks above it in the order they were recorded, with their certificates checked when they
     /// were.
     pub blocks: Vec<SharedBlock>,
@@ -354,8 +358,6 @@ pub struct Status {
     pub uncommitted: usize,
     /// The view up to which this replica abstains, if it does.
     pub abstain_until: View,
-    /// The highest view it may have been heard in: entered, voted in or given up.
-    pub heard: View,
 }
 
 /// The effects of a step: records, and what may only happen once these are durable.
@@ -459,9 +461,12 @@ impl<M> Effects<Output<M>, Record> {
     }
 }
 
+/// Of the safety record. Blocks have had their identity from their headers since version 3.
+const SAFETY_VERSION: u8 = 3;
+
 impl Encode for Safety {
     fn encode(&self, out: &mut Vec<u8>) {
-        out.push(2);
+        out.push(SAFETY_VERSION);
         self.voted.encode(out);
         self.lock.encode(out);
         self.high_qc.encode(out);
@@ -474,7 +479,7 @@ impl Encode for Safety {
 
 impl Decode for Safety {
     fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
-        if reader.u8()? != 2 {
+        if reader.u8()? != SAFETY_VERSION {
             return Err(DecodeError::Invalid { field: "version of the safety record" });
         }
         Ok(Self {

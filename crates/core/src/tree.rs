@@ -1,13 +1,13 @@
 //! The tree of blocks above the committed head.
 //!
 //! Its root is the last committed block; everything that does not descend from it is pruned at
-//! each commit (F12). A block enters only when its parent is there, so every walk towards the
+//! each commit. A block enters only when its parent is there, so every walk towards the
 //! root ends at the root.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use crate::block::{BlockId, SharedBlock};
+use crate::block::{BlockId, Header, SharedBlock};
 use crate::certificate::Qc;
 use crate::types::Height;
 
@@ -19,12 +19,30 @@ pub struct BlockTree {
     /// The last committed blocks below the root, oldest first: a rule that looks back from a
     /// block just above the root must find the same ancestors at every replica, however far each
     /// one's root has come.
-    recent: VecDeque<SharedBlock>,
+    recent: VecDeque<Below>,
 }
 
 /// How many committed blocks below the root are kept at hand: what elections look back on, and as
 /// many more as a root may be ahead of what a chain shows to be committed.
 const RECENT: usize = crate::leader::MAX_WINDOW + 64;
+
+/// A committed block below the root.
+#[derive(Clone, Debug)]
+enum Below {
+    /// It was committed here.
+    Whole(SharedBlock),
+    /// It was committed before the snapshot that this tree grew from.
+    Header(Header),
+}
+
+impl Below {
+    fn header(&self) -> &Header {
+        match self {
+            Self::Whole(block) => block.header(),
+            Self::Header(header) => header,
+        }
+    }
+}
 
 #[derive(Clone, Debug)]
 struct Node {
@@ -59,14 +77,14 @@ pub enum Misfit {
 
 impl BlockTree {
     /// A tree of the committed block `root` alone; `committed` is what the chain up to it commits
-    /// and `recent` the committed blocks right below it, oldest first.
+    /// and `recent` the headers of the committed blocks right below it, oldest first.
     #[must_use]
-    pub fn new(root: SharedBlock, committed: Height, recent: Vec<SharedBlock>) -> Self {
+    pub fn new(root: SharedBlock, committed: Height, recent: Vec<Header>) -> Self {
         let id = root.id();
         Self {
             root: Arc::clone(&root),
             nodes: BTreeMap::from([(id, Node::alone(root, committed))]),
-            recent: recent.into(),
+            recent: recent.into_iter().map(Below::Header).collect(),
         }
     }
 
@@ -82,15 +100,31 @@ impl BlockTree {
         self.nodes.get(id).map(|node| &node.block)
     }
 
-    /// The block `id`, if it is in the tree or among the last committed ones below it.
+    /// The header of the block `id`, if it is in the tree or among the last committed ones below it.
     #[must_use]
-    pub fn find(&self, id: &BlockId) -> Option<&SharedBlock> {
-        self.get(id).or_else(|| self.recent.iter().rev().find(|block| block.id() == *id))
+    pub fn find(&self, id: &BlockId) -> Option<&Header> {
+        match self.get(id) {
+            Some(block) => Some(block.header()),
+            None => self.below(id).map(Below::header),
+        }
+    }
+
+    /// The block `id`, if it is in the tree or was committed here lately.
+    #[must_use]
+    pub fn block(&self, id: &BlockId) -> Option<&SharedBlock> {
+        self.get(id).or_else(|| match self.below(id)? {
+            Below::Whole(block) => Some(block),
+            Below::Header(_) => None,
+        })
+    }
+
+    fn below(&self, id: &BlockId) -> Option<&Below> {
+        self.recent.iter().rev().find(|block| block.header().id() == *id)
     }
 
     /// The last committed blocks below the root, oldest first.
-    pub fn recent(&self) -> impl DoubleEndedIterator<Item = &SharedBlock> {
-        self.recent.iter()
+    pub fn recent(&self) -> impl DoubleEndedIterator<Item = &Header> {
+        self.recent.iter().map(Below::header)
     }
 
     /// How many blocks there are above the committed head.
@@ -171,10 +205,16 @@ impl BlockTree {
         })
     }
 
-    /// The blocks from `id` downwards that are above `floor`, `id` first: those of the tree, and the
-    /// last committed ones below it.
-    pub fn above(&self, floor: Height, id: &BlockId) -> impl Iterator<Item = &SharedBlock> {
-        std::iter::successors(self.find(id), |block| self.find(&block.parent()))
+    /// The headers from `id` downwards that are above `floor`, that of `id` first: of the blocks in
+    /// the tree, and of the last committed ones below it.
+    pub fn above(&self, floor: Height, id: &BlockId) -> impl Iterator<Item = &Header> {
+        std::iter::successors(self.find(id), |header| self.find(&header.parent()))
+            .take_while(move |header| header.height > floor)
+    }
+
+    /// The blocks themselves, down to the last one that is here as a whole.
+    pub fn blocks_above(&self, floor: Height, id: &BlockId) -> impl Iterator<Item = &SharedBlock> {
+        std::iter::successors(self.block(id), |block| self.block(&block.parent()))
             .take_while(move |block| block.height > floor)
     }
 
@@ -199,8 +239,9 @@ impl BlockTree {
         if committed.is_empty() {
             return (committed, Vec::new());
         }
-        self.recent.push_back(Arc::clone(self.root()));
-        self.recent.extend(committed[..committed.len() - 1].iter().cloned());
+        self.recent.push_back(Below::Whole(Arc::clone(self.root())));
+        let below = committed[..committed.len() - 1].iter().cloned();
+        self.recent.extend(below.map(Below::Whole));
         let surplus = self.recent.len().saturating_sub(RECENT);
         self.recent.drain(..surplus);
         let old_root = std::mem::replace(&mut self.root, new_root).id();

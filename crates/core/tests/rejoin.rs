@@ -1,9 +1,21 @@
 //! What a replica that lost its data makes of the others' testimonies.
 
-use quorate_core::certificate::Qc;
+use quorate_sim as cluster;
+
+use cluster::disk::Disk;
+use cluster::keys::Key;
+use cluster::network::Fate;
+use cluster::{Cluster, Config, Peer, status_of};
+use quorate_core::block::Block;
+use quorate_core::certificate::{Ballot, Malformed, Proof, Qc};
 use quorate_core::committee::ReplicaKey;
+use quorate_core::crypto::Signer as _;
+use quorate_core::hotstuff::Message;
 use quorate_core::protocol::Safety;
-use quorate_core::replica::rejoin::{ABSTAINED_VIEWS, Rejoin};
+use quorate_core::replica::Refused;
+use quorate_core::replica::message::PeerMessage;
+use quorate_core::replica::rejoin::{ABSTAINED_VIEWS, Rejoin, Testimony};
+use quorate_core::wire::{Decode as _, Encode as _};
 use quorate_core::{Committee, Digest, Epoch, ReplicaId, View};
 
 fn committee(replicas: u8) -> Committee {
@@ -11,15 +23,23 @@ fn committee(replicas: u8) -> Committee {
     Committee::new(Digest::default(), Epoch(0), keys).expect("a committee")
 }
 
+/// What a replica says whose highest certificate is of the view before `view`.
+fn testimony(view: u64) -> Testimony {
+    let ballot = Ballot { view: View(view - 1), phase: 1, block: Digest::default() };
+    let mut bytes = ballot.to_bytes();
+    Proof::List(Vec::new()).encode(&mut bytes);
+    let high_qc = Qc::from_bytes(bytes.into()).expect("well formed");
+    Testimony { view: View(view), high_qc, high_tc: None }
+}
+
 /// Hears views of replicas 1, 2, … and returns the record that the last of them leads to.
 fn hear(replicas: u8, views: &[u64]) -> Option<Safety> {
-    let genesis = Digest::default();
     let mut rejoin = Rejoin::new(Digest([7; 32]), &committee(replicas));
     let mut safety = None;
     for (i, view) in views.iter().enumerate() {
         assert_eq!(safety, None, "a quorum was not needed");
         let from = ReplicaId(1 + i as u16);
-        safety = rejoin.testimony(from, View(*view), Qc::genesis(genesis), Safety::new(genesis));
+        safety = rejoin.testimony(from, testimony(*view), Safety::new(Digest::default()));
     }
     safety
 }
@@ -29,11 +49,81 @@ fn a_quorum_is_needed_and_the_highest_view_counts() {
     assert_eq!(hear(4, &[5, 9]), None);
     let safety = hear(4, &[5, 9, 7]).expect("three of three others");
     assert_eq!(safety.abstain_until, View(9 + ABSTAINED_VIEWS));
+    assert_eq!(safety.high_qc.view(), View(8));
+    // However many say less.
+    let safety = hear(10, &[1, 1, 1, 9, 1, 1, 1]).expect("seven others");
+    assert_eq!(safety.abstain_until, View(9 + ABSTAINED_VIEWS));
 }
 
-/// With n = 7 the replica that lost its data is one of f = 2: one of the others may lie.
+/// What `from` says to the question of replica `asker`, which chose the nonce 7.
+fn signed(cluster: &Cluster, from: usize, asker: u16, view: View) -> Peer {
+    let nonce = Digest([7; 32]);
+    let mut bytes = nonce.0.to_vec();
+    bytes.extend_from_slice(&asker.to_le_bytes());
+    let content = Digest::of("quorate testimony", &bytes);
+    let domain = cluster.config.domain();
+    let signature = Key::of_replica(from).sign(&domain.testimony(view, &content));
+    let committee = domain.committee();
+    let high_qc = Qc::genesis(Block::genesis(committee.chain(), committee.epoch()).id());
+    PeerMessage::Testimony { nonce, view, high_qc, high_tc: None, signature }
+}
+
 #[test]
-fn a_liar_cannot_name_a_view_out_of_reach() {
-    let safety = hear(7, &[5, u64::MAX, 9, 7, 6]).expect("five others");
-    assert_eq!(safety.abstain_until, View(9 + ABSTAINED_VIEWS));
+fn a_view_without_its_certificate_is_refused() {
+    let mut cluster = Cluster::new(Config::default());
+    cluster.crash(3);
+    cluster.slots[3].disk = Disk::default();
+    cluster.network.partition(|slot| usize::from(slot == 3));
+    cluster.rejoin(3, 7);
+    cluster.run_for(10_000);
+    cluster.refused.clear();
+    for view in [2, 9, u64::MAX] {
+        let told = signed(&cluster, 1, 3, View(view));
+        cluster.inject(1, 3, &told);
+    }
+    cluster.run_for(1_000);
+    let reason = Refused::Malformed(Malformed::Contradiction);
+    assert_eq!(
+        cluster.refused.iter().map(|(of, count)| (*of, *count)).collect::<Vec<_>>(),
+        [(reason, 3)]
+    );
+    assert!(cluster.core(3).is_rejoining());
+    cluster.network.heal();
+    assert!(cluster.run_until(5_000_000, |cluster| !cluster.core(3).is_rejoining()));
+}
+
+/// Ten replicas: r9 loses its data, and counts toward f = 3 with two liars. Those say that they have
+/// seen nothing, three correct ones were cut off and have seen nothing, two of the correct ones that
+/// went on with r9 are slow to answer. Two of the seven that answer know how far it came, by
+/// time-outs that no certificate of votes tells of.
+#[test]
+fn liars_and_those_who_were_cut_off_do_not_hide_what_was_signed() {
+    const VICTIM: usize = 9;
+    let mut cluster = Cluster::new(Config { replicas: 10, ..Config::default() });
+    cluster.request(0, 1, 10);
+    assert!(cluster.run_until_answered(10_000_000));
+    cluster.network.partition(|slot| usize::from((6..VICTIM).contains(&slot)));
+    cluster.drops = Some(|_, _, message| {
+        matches!(message, PeerMessage::Protocol { message: Message::Proposal { .. }, .. })
+    });
+    cluster.request(0, 1, 10);
+    let far = |cluster: &Cluster| status_of(cluster.core(VICTIM)).view.0 > 3 * ABSTAINED_VIEWS;
+    assert!(cluster.run_until(600_000_000, far));
+    let spoke_in = status_of(cluster.core(VICTIM)).view;
+    cluster.crash(VICTIM);
+    cluster.slots[VICTIM].disk = Disk::default();
+    cluster.network.heal();
+    cluster.meddler = Some(Box::new(|from, to, message| {
+        let cut_off = |slot: usize| (6..VICTIM).contains(&slot);
+        let apart = cut_off(from) != cut_off(to) && from != VICTIM && to != VICTIM;
+        let testimony = matches!(message, PeerMessage::Testimony { .. });
+        if apart || testimony && [0, 1, 4, 5].contains(&from) { Fate::Lost } else { Fate::Goes }
+    }));
+    cluster.rejoin(VICTIM, 7);
+    for liar in [0, 1] {
+        let told = signed(&cluster, liar, VICTIM as u16, View(1));
+        cluster.inject(liar, VICTIM, &told);
+    }
+    assert!(cluster.run_until(5_000_000, |cluster| !cluster.core(VICTIM).is_rejoining()));
+    assert!(status_of(cluster.core(VICTIM)).abstain_until >= spoke_in);
 }

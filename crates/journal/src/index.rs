@@ -146,8 +146,8 @@ impl BlockIndex {
         FullBlock::from_bytes(self.read(height)?).ok()
     }
 
-    /// Encoded committed blocks above one height, up to another, without a gap: about so many bytes. If all of them
-    /// fit, `tail` follows.
+    /// Encoded committed blocks above one height, up to another, without a gap: so many bytes, but two
+    /// blocks at least. If all of them fit, `tail` follows as far as it fits.
     #[must_use]
     pub fn chain(
         &self,
@@ -170,8 +170,14 @@ impl BlockIndex {
             height = height.next();
         }
         if height > through {
-            blocks.extend(tail.iter().map(|full| Bytes::from(full.to_bytes())));
-            blocks.truncate(MAX_BLOCKS_SENT);
+            for full in tail.iter().take(MAX_BLOCKS_SENT - blocks.len()) {
+                let block = Bytes::from(full.to_bytes());
+                bytes += block.len();
+                if blocks.len() >= 2 && bytes > budget_bytes as usize {
+                    break;
+                }
+                blocks.push(block);
+            }
         }
         blocks
     }

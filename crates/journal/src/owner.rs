@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use quorate_core::Digest;
 use quorate_core::block::{Block, SharedBlock};
 use quorate_core::certificate::Domain;
 use quorate_core::committee::ReplicaKey;
+use quorate_core::{Digest, limits};
+use quorate_store::wal;
 
 /// Who a data folder belongs to.
 #[derive(Clone, Debug)]
@@ -32,6 +33,13 @@ impl Owner {
         let mut identity = [0; 16];
         identity.copy_from_slice(&digest.0[..16]);
         identity
+    }
+
+    /// How the log is laid out: as `log` says, with room for the longest safety record that this
+    /// replica can come to and for records of `record_bytes`.
+    #[must_use]
+    pub fn log_options(&self, log: wal::Options, record_bytes: usize) -> wal::Options {
+        log.with_room_for(limits::safety_bytes(&self.domain) as u64, record_bytes as u64)
     }
 
     /// The block before the first one.

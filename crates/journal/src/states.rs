@@ -6,12 +6,13 @@ use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use quorate_core::committee::MAX_REPLICAS;
 use quorate_core::execution::SnapshotHandle;
 use quorate_core::replica::SnapshotMeta;
 use quorate_core::replica::message::Offer;
 use quorate_core::state_machine::{Checkpoint, KeepError, MAX_CHUNK_BYTES, Snapshot as _};
 use quorate_core::wire::{Decode as _, DecodeError, Encode as _};
-use quorate_core::{Digest, Height};
+use quorate_core::{Digest, Height, limits};
 use quorate_store::atomic_file;
 use quorate_store::disk::Disk;
 use quorate_store::snapshot::{Newest, SnapshotError, SnapshotReader, SnapshotWriter, Snapshots};
@@ -20,8 +21,8 @@ use crate::Spool;
 
 /// The file, beside the snapshots, that holds the newest offer behind its digest.
 pub const OFFER_FILE: &str = "offer";
-/// More than an offer can have: a few blocks without bodies, and a certificate.
-const OFFER_LIMIT_BYTES: u64 = 4 << 20;
+/// The longest such file.
+pub const OFFER_LIMIT_BYTES: u64 = (DIGEST_BYTES + limits::offer_bytes(MAX_REPLICAS)) as u64;
 const DIGEST_BYTES: usize = 32;
 
 /// Why something was not kept. Final, like every error of the storage: the replica must stop.

@@ -1,6 +1,6 @@
 //! Wrong rules, put in on purpose: a checker that does not find them proves nothing.
 
-use quorate_core::block::{Block, BlockId};
+use quorate_core::block::{Block, BlockId, Header};
 use quorate_core::certificate::{Qc, Tc};
 use quorate_core::hotstuff::rules::{
     Basic, Chained, Facts, Fast, HotStuff2, Outcome, Rules, Simplified, TwoChain,
@@ -63,13 +63,12 @@ mutants! {
 
 impl Mutant {
     /// The blocks certified in a row from that of `qc` on, newest first.
-    fn chain<'a>(tree: &'a BlockTree, qc: &Qc) -> impl Iterator<Item = &'a Block> {
+    fn chain<'a>(tree: &'a BlockTree, qc: &Qc) -> impl Iterator<Item = &'a Header> {
         std::iter::successors(tree.find(&qc.block()), |block| tree.find(&block.parent()))
-            .map(|block| &**block)
     }
 
     fn commit(&self, tree: &BlockTree, qc: &Qc, skips: bool, length: usize) -> Option<BlockId> {
-        let chain: Vec<&Block> = Self::chain(tree, qc).take(length).collect();
+        let chain: Vec<&Header> = Self::chain(tree, qc).take(length).collect();
         let consecutive = chain.windows(2).all(|pair| pair[0].view == pair[1].view.next());
         let head = chain.get(length.checked_sub(1)?)?;
         (skips || consecutive).then(|| head.id())

@@ -18,7 +18,7 @@ use crate::transport::{Member, PeerSocket};
 
 /// Bodies of a proposal's frames up to this many bytes travel with it: sending them costs less
 /// than a round trip to ask for them.
-const INLINE_BYTES: usize = 16 << 10;
+pub(crate) const INLINE_BYTES: usize = 16 << 10;
 
 /// Why a replica did not come up.
 #[derive(Debug, thiserror::Error)]

@@ -44,6 +44,8 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
+use quorate_core::limits::MAX_PEER_MESSAGE_BYTES;
+
 pub use clients::{ClientListener, ConnectionId, Event, Gate};
 pub use connection::{Connection, connect};
 pub use counters::Counters;
@@ -97,7 +99,7 @@ impl Limits {
     #[must_use]
     pub fn peers() -> Self {
         Self {
-            frame_bytes: 16 << 20,
+            frame_bytes: MAX_PEER_MESSAGE_BYTES,
             queue_bytes: 64 << 20,
             queue_messages: 65_536,
             handshake: Duration::from_secs(5),

@@ -3,7 +3,7 @@
 use std::ops::Deref;
 
 use quorate_core::block::{BlockId, SharedBlock};
-use quorate_core::certificate::{Malformed, Qc};
+use quorate_core::certificate::{Malformed, Qc, Tc};
 use quorate_core::crypto::{Claim, Verified};
 use quorate_core::hotstuff::{HotStuff, Message};
 use quorate_core::protocol::{Effects, Input, Ledger, Output, Protocol, Status};
@@ -102,6 +102,10 @@ impl Protocol for Driver {
 
     fn high_qc(&self) -> &Qc {
         self.driver.high_qc()
+    }
+
+    fn high_tc(&self) -> Option<&Tc> {
+        self.driver.high_tc()
     }
 
     fn missing(&self) -> Option<&Qc> {

@@ -7,8 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use quorate_core::block::{Block, BlockId};
-use quorate_core::certificate::{Qc, Tc};
+use quorate_core::block::{BlockId, Header};
+use quorate_core::certificate::{Ballot, Qc, Tc};
 use quorate_core::crypto::Statement;
 use quorate_core::hotstuff::{HotStuff, Message};
 use quorate_core::protocol::{Event, Input, Output, Protocol as _, Record, Safety};
@@ -123,11 +123,15 @@ impl Recording {
     }
 
     fn qc(&self, qc: &Qc) -> String {
-        if qc.view() == View(0) { "b0".into() } else { self.name(&qc.block()) }
+        self.justify(&qc.ballot())
+    }
+
+    fn justify(&self, ballot: &Ballot) -> String {
+        if ballot.view == View(0) { "b0".into() } else { self.name(&ballot.block) }
     }
 
     /// A block that may be new.
-    fn sees(&mut self, block: &Block) {
+    fn sees(&mut self, block: &Header) {
         let (id, view) = (block.id(), block.view);
         if self.names.contains_key(&id) {
             return;
@@ -137,7 +141,7 @@ impl Recording {
         *count += 1;
         self.names.insert(id, name.clone());
         if view > View(0) {
-            let (replica, parent) = (block.proposer.index(), self.qc(&block.justify));
+            let (replica, parent) = (block.proposer.index(), self.justify(&block.justify));
             self.steps.push(Step::Propose { replica, block: name, view: view.0, parent });
         }
     }
@@ -242,7 +246,7 @@ pub struct Watch {
 #[derive(Debug, Default)]
 pub struct Brought {
     starts: bool,
-    blocks: Vec<Arc<Block>>,
+    blocks: Vec<Header>,
     certificates: Vec<Qc>,
     /// Is learnt only if its block is taken in.
     fetched: Option<Qc>,
@@ -259,21 +263,21 @@ impl Watch {
             Input::Start(recovered) => {
                 brought.starts = true;
                 brought.root = recovered.root.id();
-                brought.blocks.push(Arc::clone(&recovered.root));
-                brought.blocks.extend(recovered.blocks.iter().cloned());
+                brought.blocks.push(recovered.root.header().clone());
+                brought.blocks.extend(recovered.blocks.iter().map(|block| block.header().clone()));
             }
             Input::Message { message, .. } => {
                 if let Message::Proposal { block, .. } = &**message {
-                    brought.blocks.push(Arc::clone(block));
+                    brought.blocks.push(block.header().clone());
                 }
                 brought.certificates = certificates_of(message);
             }
             Input::Fetched(block) => {
-                brought.blocks.push(Arc::clone(block));
+                brought.blocks.push(block.header().clone());
                 brought.fetched = Some(block.justify.clone());
             }
             Input::Installed { root, recent, certificate } => {
-                brought.blocks.extend(recent.iter().chain([root]).cloned());
+                brought.blocks.extend(recent.iter().chain([root.header()]).cloned());
                 brought.certificates.push(certificate.clone());
                 brought.installed = Some(root.id());
             }

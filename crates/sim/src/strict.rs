@@ -171,12 +171,16 @@ impl Strict {
 
     /// What a correct replica has after a turn.
     pub fn holds(&mut self, replica: usize, core: &Core) {
-        let Safety { high_qc, lock, high_tc, .. } = core.protocol().safety();
+        let Safety { high_qc, lock, high_tc, voted, timed_out, .. } = core.protocol().safety();
         self.certificate(replica, high_qc);
         self.certificate(replica, lock);
         self.time_outs(replica, high_tc.as_ref());
         let ends = high_qc.view().0 + u64::from(high_qc.phase() >= self.phases);
         let ends = high_tc.as_ref().map_or(ends, |tc| ends.max(tc.view().0 + 1));
+        // What it testifies to one that lost its data covers all that it signed.
+        let spoke_in = voted.map_or(*timed_out, |ballot| ballot.view.max(*timed_out)).0;
+        let shown = high_tc.as_ref().map_or(0, |tc| tc.view().0).max(high_qc.view().0) + 1;
+        assert!(spoke_in <= shown, "views: r{replica} spoke in {spoke_in}, and can show {shown}");
         let view = status_of(core).view.0;
         assert!(view >= ends, "views: r{replica} is in view {view}, and could be in {ends}");
         let held = [
@@ -209,8 +213,8 @@ impl Strict {
             return;
         }
         let looked = std::mem::replace(&mut self.looked, root.height);
-        let committed = tree.recent().chain(std::iter::once(root));
-        for block in committed.filter(|block| block.height > looked) {
+        let committed: Vec<_> = tree.blocks_above(looked, &root.id()).collect();
+        for block in committed.into_iter().rev() {
             let turn = (block.view.0 % self.replicas as u64) as usize;
             let proposer = block.proposer.index();
             assert!(

@@ -103,16 +103,6 @@ impl Decode for Proof {
     }
 }
 
-impl Qc {
-    /// What counts of this certificate for the identity of the block it justifies: all but the
-    /// bytes of signatures.
-    pub(crate) fn encode_identity(&self, out: &mut Vec<u8>) {
-        self.0.ballot.encode(out);
-        (self.signers().count() as u32).encode(out);
-        self.signers().for_each(|signer| signer.encode(out));
-    }
-}
-
 impl Encode for Qc {
     fn encode(&self, out: &mut Vec<u8>) {
         self.0.ballot.encode(out);

@@ -45,7 +45,7 @@ use std::sync::Arc;
 pub use message::Message;
 pub use settings::Settings;
 
-use crate::block::{Block, BlockId, SharedBlock};
+use crate::block::{Block, BlockId, Header, SharedBlock};
 use crate::certificate::{Ballot, Domain, Malformed, Qc, Tc, TimeOut, Vote};
 use crate::committee::Committee;
 use crate::crypto::Claim;
@@ -221,7 +221,7 @@ impl HotStuff {
         &mut self,
         now: Time,
         root: SharedBlock,
-        recent: Vec<SharedBlock>,
+        recent: Vec<Header>,
         certificate: Qc,
         fx: &mut Fx,
     ) {
@@ -429,6 +429,10 @@ impl Protocol for HotStuff {
         &self.safety.high_qc
     }
 
+    fn high_tc(&self) -> Option<&Tc> {
+        self.safety.high_tc.as_ref()
+    }
+
     fn missing(&self) -> Option<&Qc> {
         let root = self.tree.root().view;
         // Below the root nothing is needed, and above it every certified block descends from it.
@@ -447,7 +451,6 @@ impl Protocol for HotStuff {
 
     fn status(&self) -> Status {
         let view = self.pacemaker.view();
-        let voted = self.safety.voted.map_or(View(0), |ballot| ballot.view);
         Status {
             view,
             leader: self.leader(view),
@@ -456,7 +459,6 @@ impl Protocol for HotStuff {
             committed: self.tree.root().height,
             uncommitted: self.tree.uncommitted(),
             abstain_until: self.safety.abstain_until,
-            heard: view.max(self.safety.timed_out).max(voted),
         }
     }
 

@@ -122,7 +122,7 @@ impl HotStuff {
         };
         // A block that was committed in this very step still has its frames in the mempool.
         let ancestors: Vec<SharedBlock> =
-            self.tree.above(ledger.executed(), &parent.id()).cloned().collect();
+            self.tree.blocks_above(ledger.executed(), &parent.id()).cloned().collect();
         let is_deep = self.tree.uncommitted() > MAX_UNCOMMITTED;
         let frames = if is_deep { Vec::new() } else { ledger.payload(&ancestors) };
         // Who waits for a root is told of its certificate by the block behind the one that carries it.

@@ -85,6 +85,6 @@ pub fn candidates(
             last_authors.push(committed.block.proposer);
         }
     }
-    let certified = blocks().find(|committed| committed.certificate.is_some())?;
+    let certified = blocks().find(|committed| committed.certified_by.is_some())?;
     Some(certified.signers().filter(|signer| !last_authors.contains(signer)).collect())
 }

@@ -4,8 +4,8 @@
 //! the certificates inside it. A replica whose own commits have come further, because it saw one
 //! more certificate, or less far, sees the same history.
 
-use crate::block::{BlockId, SharedBlock};
-use crate::certificate::Qc;
+use crate::block::{BlockId, Header};
+use crate::crypto::Signers;
 use crate::tree::BlockTree;
 use crate::types::{Epoch, Height, ReplicaId};
 
@@ -29,17 +29,17 @@ pub struct History<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct Committed<'a> {
     /// The block.
-    pub block: &'a SharedBlock,
-    /// The certificate of the block that the chain carries: its child's justify. The head has no
-    /// child yet: its certificate is not part of the chain, and another replica may hold another
-    /// one, of other signers.
-    pub certificate: Option<&'a Qc>,
+    pub block: &'a Header,
+    /// Who signed the certificate of the block that the chain carries: its child's justify. The head
+    /// has no child yet: its certificate is not part of the chain, and another replica may hold
+    /// another one, of other signers.
+    pub certified_by: Option<&'a Signers>,
 }
 
 impl<'a> Committed<'a> {
     /// Who signed the certificate; nobody where the chain does not carry it.
     pub fn signers(&self) -> impl Iterator<Item = ReplicaId> + use<'a> {
-        self.certificate.into_iter().flat_map(Qc::signers)
+        self.certified_by.into_iter().flat_map(Signers::iter)
     }
 }
 
@@ -53,10 +53,10 @@ impl<'a> History<'a> {
         epoch: Epoch,
     ) -> impl Iterator<Item = Committed<'a>> + use<'a> {
         let committed = self.committed;
-        let mut certificate = None;
+        let mut signers = None;
         self.chain()
             .take(depth)
-            .map(move |block| Committed { block, certificate: certificate.replace(&block.justify) })
+            .map(move |block| Committed { block, certified_by: signers.replace(&block.signers) })
             .skip_while(move |Committed { block, .. }| block.height > committed)
             .take_while(move |Committed { block, .. }| {
                 block.height > Height(0) && block.epoch == epoch
@@ -65,12 +65,13 @@ impl<'a> History<'a> {
 
     /// The blocks of the chain, the head first, as far down as they are at hand. One step costs
     /// one look-up above the root and less below, where [`BlockTree::above`] would search.
-    fn chain(&self) -> impl Iterator<Item = &'a SharedBlock> + use<'a> {
+    fn chain(&self) -> impl Iterator<Item = &'a Header> + use<'a> {
         let head = *self.head;
         let mut next = head;
         let below_root = self.tree.recent().rev();
         self.tree
             .path_down(self.head)
+            .map(|block| block.header())
             .chain(below_root)
             .skip_while(move |block| block.id() != head)
             .map_while(move |block| {

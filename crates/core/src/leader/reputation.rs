@@ -156,7 +156,7 @@ pub fn weights(view: View, committee: &Committee, history: &History) -> Vec<u64>
                 }
             }
         }
-        let mut skipped = block.justify.view().0.saturating_add(1)..block.view.0;
+        let mut skipped = block.justify.view.0.saturating_add(1)..block.view.0;
         if let Some(newest) = skipped.next_back() {
             let blamed = first_choice(&Draw::new(committee, View(newest)), committee);
             if let Some(blamed) = conduct.get_mut(blamed.index()) {

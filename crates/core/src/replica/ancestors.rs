@@ -58,7 +58,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             Some(FullBlock { block, frames })
         };
         let mut blocks: Vec<FullBlock> =
-            tree.above(floor, &block.parent()).map_while(full).collect();
+            tree.blocks_above(floor, &block.parent()).map_while(full).collect();
         blocks.reverse();
         let certificate = block.justify.clone();
         let fits = |blocks: &Vec<FullBlock>| {

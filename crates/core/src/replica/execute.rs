@@ -8,12 +8,10 @@ use crate::block::{BlockId, SharedBlock};
 use crate::client::message::Response;
 use crate::execution::ExecutionError;
 use crate::frame::SharedFrame;
+use crate::limits::MAX_ROOTS;
 use crate::protocol::{self, Protocol};
 use crate::state_machine::StateMachine;
 use crate::types::{Height, Time};
-
-/// Roots kept beside a snapshot: blocks right above it name states this far below.
-const SNAPSHOT_ROOTS: usize = 64;
 
 impl<P: Protocol, S: StateMachine> Replica<P, S> {
     /// Whether committed blocks wait to be executed.
@@ -126,7 +124,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     pub(super) fn take_snapshot(&mut self, fx: &mut Fx<P::Message>) {
         let id = self.execution.block_id();
         let tree = self.protocol.tree();
-        let Some(block) = tree.find(&id).cloned() else { return };
+        let Some(block) = tree.get(&id).cloned() else { return };
         let Some(committed) = tree.committed_by(&id) else {
             // Not the head: more is about to be executed, and the snapshot taken then.
             return;
@@ -135,11 +133,11 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         let mut recent = Vec::new();
         let mut below = tree.find(&block.parent());
         while let Some(ancestor) = below.filter(|_| recent.len() < look_back) {
-            recent.push(Arc::clone(ancestor));
+            recent.push(ancestor.clone());
             below = tree.find(&ancestor.parent());
         }
         recent.reverse();
-        let roots = self.execution.latest_roots(SNAPSHOT_ROOTS);
+        let roots = self.execution.latest_roots(MAX_ROOTS);
         let handle = match self.execution.freeze() {
             Ok(handle) => handle,
             Err(source) => {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::block::{BlockId, SharedBlock};
+use crate::block::{BlockId, Header, SharedBlock};
 use crate::certificate::Malformed;
 use crate::client::message::Response;
 use crate::crypto::{Check, Form, PublicKey, Share, Signature, Statement, Verified};
@@ -125,8 +125,8 @@ pub struct SnapshotMeta {
     pub block: SharedBlock,
     /// What the chain up to that block commits by itself.
     pub committed: Height,
-    /// The committed blocks right below it, oldest first.
-    pub recent: Vec<SharedBlock>,
+    /// The headers of the committed blocks right below it, oldest first.
+    pub recent: Vec<Header>,
     /// The roots of the states up to and including this one, the latest last.
     pub roots: Vec<Digest>,
 }

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::SnapshotMeta;
-use crate::block::{Block, BlockId, MAX_FRAMES, SharedBlock};
-use crate::certificate::Qc;
+use crate::block::{Block, BlockId, Header, MAX_FRAMES, SharedBlock};
+use crate::certificate::{Qc, Tc};
 use crate::crypto::Signature;
 use crate::frame::{Frame, FrameId, SharedFrame};
+use crate::limits::MAX_ROOTS;
 use crate::state_machine::MAX_CHUNK_BYTES;
 use crate::types::{Digest, Height, View};
 use crate::wire::{Decode, DecodeError, Encode, Reader, put_bytes, put_list};
@@ -34,8 +35,8 @@ pub struct FullBlock {
 pub struct Offer {
     /// The block whose state it is.
     pub block: SharedBlock,
-    /// The committed blocks right below it, oldest first.
-    pub recent: Vec<SharedBlock>,
+    /// The headers of the committed blocks right below it, oldest first.
+    pub recent: Vec<Header>,
     /// A block above whose `state_root` is the root of this state ...
     pub attesting: SharedBlock,
     /// ... and its certificate: a quorum had computed the same root.
@@ -97,7 +98,7 @@ pub enum PeerMessage<M> {
         /// Its bytes.
         bytes: Bytes,
     },
-    /// The sender lost its data: what is the highest view you may have heard it speak in?
+    /// The sender lost its data: which view are you in, so that it speaks in none before?
     AskTestimony {
         /// Chosen anew, repeated in the testimony, so that an old one cannot be passed off.
         nonce: Digest,
@@ -106,10 +107,13 @@ pub enum PeerMessage<M> {
     Testimony {
         /// The nonce.
         nonce: Digest,
-        /// The highest view this replica has been in or seen a certificate of.
+        /// The view this replica is in.
         view: View,
-        /// Its high QC.
+        /// Its high QC ...
         high_qc: Qc,
+        /// ... and its high TC, if that is above it: one of them is of the view before `view`, or
+        /// of a later one.
+        high_tc: Option<Tc>,
         /// Over the nonce and the view.
         signature: Signature,
     },
@@ -178,17 +182,10 @@ fn frames(reader: &mut Reader) -> Result<Vec<SharedFrame>, DecodeError> {
     Ok(reader.list::<Frame>("frames", MAX_FRAMES_SENT)?.into_iter().map(Arc::new).collect())
 }
 
-fn blocks(reader: &mut Reader, cap: usize) -> Result<Vec<SharedBlock>, DecodeError> {
-    Ok(reader.list::<Block>("blocks", cap)?.into_iter().map(Arc::new).collect())
-}
-
 impl Encode for Offer {
     fn encode(&self, out: &mut Vec<u8>) {
         self.block.encode(out);
-        (self.recent.len() as u32).encode(out);
-        for block in &self.recent {
-            block.encode(out);
-        }
+        put_list(out, &self.recent);
         self.attesting.encode(out);
         self.certificate.encode(out);
     }
@@ -198,7 +195,7 @@ impl Decode for Offer {
     fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
         Ok(Self {
             block: Arc::new(Block::decode(reader)?),
-            recent: blocks(reader, MAX_RECENT)?,
+            recent: reader.list("headers", MAX_RECENT)?,
             attesting: Arc::new(Block::decode(reader)?),
             certificate: Qc::decode(reader)?,
         })
@@ -260,11 +257,12 @@ impl<M: Encode> Encode for PeerMessage<M> {
                 out.push(10);
                 nonce.encode(out);
             }
-            Self::Testimony { nonce, view, high_qc, signature } => {
+            Self::Testimony { nonce, view, high_qc, high_tc, signature } => {
                 out.push(11);
                 nonce.encode(out);
                 view.encode(out);
                 high_qc.encode(out);
+                high_tc.encode(out);
                 signature.encode(out);
             }
             Self::Show(height) => {
@@ -305,6 +303,7 @@ impl<M: Decode> Decode for PeerMessage<M> {
                 nonce: Digest::decode(reader)?,
                 view: View::decode(reader)?,
                 high_qc: Qc::decode(reader)?,
+                high_tc: reader.option("TC of a testimony")?,
                 signature: Signature::decode(reader)?,
             }),
             12 => Ok(Self::Ancestors {
@@ -317,17 +316,11 @@ impl<M: Decode> Decode for PeerMessage<M> {
     }
 }
 
-/// Most roots kept beside a snapshot.
-const MAX_ROOTS: usize = 1024;
-
 impl Encode for SnapshotMeta {
     fn encode(&self, out: &mut Vec<u8>) {
         self.block.encode(out);
         self.committed.encode(out);
-        (self.recent.len() as u32).encode(out);
-        for block in &self.recent {
-            block.encode(out);
-        }
+        put_list(out, &self.recent);
         put_list(out, &self.roots);
     }
 }
@@ -337,7 +330,7 @@ impl Decode for SnapshotMeta {
         Ok(Self {
             block: Arc::new(Block::decode(reader)?),
             committed: Height::decode(reader)?,
-            recent: blocks(reader, MAX_RECENT)?,
+            recent: reader.list("headers", MAX_RECENT)?,
             roots: reader.list("roots", MAX_ROOTS)?,
         })
     }

@@ -16,9 +16,9 @@ use crate::execution::{Restoring, SnapshotError};
 use crate::frame::{FrameId, SharedFrame};
 use crate::mempool::Origin;
 use crate::protocol::{self, Protocol, Safety};
-use crate::replica::rejoin::Rejoin;
+use crate::replica::rejoin::{Rejoin, Testimony};
 use crate::state_machine::StateMachine;
-use crate::types::{Digest, Height, ReplicaId, Time, View};
+use crate::types::{Digest, Height, ReplicaId, Time};
 
 impl<P: Protocol, S: StateMachine> Replica<P, S> {
     pub(super) fn on_peer(
@@ -31,8 +31,9 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         if from == self.settings.me || self.domain.committee().key(from).is_none() {
             return;
         }
-        if let PeerMessage::Testimony { nonce, view, high_qc, signature } = message {
-            return self.claim_testimony(from, nonce, view, high_qc, signature, fx);
+        if let PeerMessage::Testimony { nonce, view, high_qc, high_tc, signature } = message {
+            let testimony = Testimony { view, high_qc, high_tc };
+            return self.claim_testimony(from, nonce, testimony, signature, fx);
         }
         if self.rejoin.is_some() {
             // Without memory nothing else can be answered yet.
@@ -266,7 +267,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         let linked = offer
             .recent
             .iter()
-            .chain(std::iter::once(&offer.block))
+            .chain([offer.block.header()])
             .collect::<Vec<_>>()
             .windows(2)
             .all(|pair| pair[1].parent() == pair[0].id());
@@ -295,9 +296,12 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     }
 
     pub(super) fn certificate_checks(&self, qc: &Qc) -> Result<Vec<Check>, Malformed> {
+        qc.checks(&self.domain, &self.genesis())
+    }
+
+    fn genesis(&self) -> BlockId {
         let committee = self.domain.committee();
-        let genesis = crate::block::Block::genesis(committee.chain(), committee.epoch()).id();
-        qc.checks(&self.domain, &genesis)
+        crate::block::Block::genesis(committee.chain(), committee.epoch()).id()
     }
 
     fn on_chunk(
@@ -389,7 +393,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
 
     /// Tells a replica that lost its data which views to keep away from.
     fn testify(&mut self, to: ReplicaId, nonce: Digest, fx: &mut Fx<P::Message>) {
-        let view = self.protocol.status().heard;
+        let view = self.protocol.view();
         let content = Self::testimony_content(&nonce, to);
         let statement = self.domain.testimony(view, &content);
         self.testimonies.insert(statement, (to, nonce, view));
@@ -408,8 +412,9 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         fx: &mut Fx<P::Message>,
     ) -> bool {
         let Some((to, nonce, view)) = self.testimonies.remove(statement) else { return false };
-        let high_qc = self.protocol.high_qc().clone();
-        let message = PeerMessage::Testimony { nonce, view, high_qc, signature };
+        let (high_qc, high_tc) =
+            (self.protocol.high_qc().clone(), self.protocol.high_tc().cloned());
+        let message = PeerMessage::Testimony { nonce, view, high_qc, high_tc, signature };
         fx.output(Action::Send { to, message });
         true
     }
@@ -418,8 +423,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         &mut self,
         from: ReplicaId,
         nonce: Digest,
-        view: View,
-        high_qc: Qc,
+        testimony: Testimony,
         signature: Signature,
         fx: &mut Fx<P::Message>,
     ) {
@@ -429,14 +433,15 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             return;
         }
         let content = Self::testimony_content(&nonce, self.settings.me);
-        let statement = self.domain.testimony(view, &content);
-        let checks = self.certificate_checks(&high_qc).and_then(|mut checks| {
+        let statement = self.domain.testimony(testimony.view, &content);
+        let checks = self.testimony_checks(&testimony).and_then(|mut checks| {
             checks.push(self.domain.check(Share { signer: from, statement, signature })?);
             Ok(checks)
         });
         match checks {
             Ok(checks) => {
-                self.verify(Pending::Testimony { from, view, high_qc, checks }, Some(from), fx);
+                let testimony = Box::new(testimony);
+                self.verify(Pending::Testimony { from, testimony, checks }, Some(from), fx);
             }
             Err(reason) => {
                 fx.output(Action::Refused { from, reason: Refused::Malformed(reason) });
@@ -444,17 +449,27 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         }
     }
 
+    fn testimony_checks(&self, testimony: &Testimony) -> Result<Vec<Check>, Malformed> {
+        if testimony.view > testimony.proven() {
+            return Err(Malformed::Contradiction);
+        }
+        let mut checks = self.certificate_checks(&testimony.high_qc)?;
+        if let Some(high_tc) = &testimony.high_tc {
+            checks.extend(high_tc.checks(&self.domain, &self.genesis())?);
+        }
+        Ok(checks)
+    }
+
     pub(super) fn on_testimony(
         &mut self,
         now: Time,
         from: ReplicaId,
-        view: View,
-        high_qc: Qc,
+        testimony: Testimony,
         fx: &mut Fx<P::Message>,
     ) {
         let genesis = self.protocol.tree().root().id();
         let Some(rejoin) = &mut self.rejoin else { return };
-        let Some(safety) = rejoin.testimony(from, view, high_qc, Safety::new(genesis)) else {
+        let Some(safety) = rejoin.testimony(from, testimony, Safety::new(genesis)) else {
             return;
         };
         self.rejoin = None;

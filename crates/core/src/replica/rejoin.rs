@@ -1,15 +1,22 @@
-//! Coming back without memory (protocols.md section 10).
+//! Coming back without memory.
 //!
 //! A replica whose data folder was lost cannot know what it voted for. On an operator's explicit
-//! word it asks all others for the highest view they may have been heard in, waits for q of them, and then
-//! abstains, durably, from votes, time-outs and proposals until a certificate stands
-//! [`ABSTAINED_VIEWS`] views and more beyond the highest answer that is not a liar's alone. Why that is enough: what it may have
-//! signed in view v needed a certificate of view v − 1, whose q signers share a correct replica
-//! other than itself with any q that answer. Until then it counts toward f.
+//! word it asks all others which view they are in, waits for q of them, and then abstains, durably,
+//! from votes, time-outs and proposals until a certificate stands [`ABSTAINED_VIEWS`] views and more
+//! beyond the highest view that any of them has shown. Until then it counts toward f.
+//!
+//! Each testimony carries the certificate by which its sender entered the view, so that nobody can
+//! name one that the cluster did not come to, and the highest counts, however many name lower ones.
+//! Why that is enough: what the replica may have signed in view v needed a certificate of view
+//! v − 1. Its q signers and the q that answer share at least f + 1 replicas, two more than the other
+//! liars there may be, so a correct one is among them that had signed in view v − 1, and shows the
+//! certificate that leads there: it gives up a view early only with others that do, whose time-outs
+//! bring their certificates along. (To count how many name a view, or to take the f-th highest, is
+//! not enough: correct replicas that were cut off know as little as liars pretend to.)
 
 use std::collections::BTreeMap;
 
-use crate::certificate::Qc;
+use crate::certificate::{Qc, Tc};
 use crate::committee::Committee;
 use crate::protocol::Safety;
 use crate::types::{Digest, Duration, ReplicaId, Time, View};
@@ -17,13 +24,31 @@ use crate::types::{Digest, Duration, ReplicaId, Time, View};
 /// How many views beyond the highest testimony a replica without memory abstains.
 pub const ABSTAINED_VIEWS: u64 = 16;
 
+/// What another replica says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Testimony {
+    /// The view it is in.
+    pub view: View,
+    /// Its high QC.
+    pub high_qc: Qc,
+    /// Its high TC, if that is above the high QC.
+    pub high_tc: Option<Tc>,
+}
+
+impl Testimony {
+    /// The view that its certificates lead to, whatever it says.
+    #[must_use]
+    pub fn proven(&self) -> View {
+        self.high_tc.as_ref().map_or(View(0), Tc::view).max(self.high_qc.view()).next()
+    }
+}
+
 /// The testimonies at hand.
 #[derive(Clone, Debug)]
 pub struct Rejoin {
     nonce: Digest,
     quorum: usize,
-    faults: usize,
-    testimonies: BTreeMap<ReplicaId, (View, Qc)>,
+    testimonies: BTreeMap<ReplicaId, Testimony>,
     deadline: Time,
 }
 
@@ -34,13 +59,7 @@ impl Rejoin {
     /// Begins to collect answers to `nonce`, which must never have been used before.
     #[must_use]
     pub fn new(nonce: Digest, committee: &Committee) -> Self {
-        Self {
-            nonce,
-            quorum: committee.quorum(),
-            faults: committee.faults(),
-            testimonies: BTreeMap::new(),
-            deadline: Time(0),
-        }
+        Self { nonce, quorum: committee.quorum(), testimonies: BTreeMap::new(), deadline: Time(0) }
     }
 
     /// When to ask (again).
@@ -60,26 +79,21 @@ impl Rejoin {
         self.nonce
     }
 
-    /// Takes in an answer whose signature and QC were checked. With q of them returns the safety
-    /// record to start with.
+    /// Takes in an answer whose signature and certificates were checked. With q of them returns the
+    /// safety record to start with.
     pub fn testimony(
         &mut self,
         from: ReplicaId,
-        view: View,
-        high_qc: Qc,
+        testimony: Testimony,
         fresh: Safety,
     ) -> Option<Safety> {
-        self.testimonies.insert(from, (view, high_qc));
+        self.testimonies.insert(from, testimony);
         if self.testimonies.len() < mutant!("rejoin-one-testimony", 1, self.quorum) {
             return None;
         }
-        let mut views: Vec<View> = self.testimonies.values().map(|(view, _)| *view).collect();
-        views.sort_unstable();
-        let high_qc = self.testimonies.values().map(|(_, qc)| qc).max_by_key(|qc| qc.view())?;
-        // This replica counts toward f, so f − 1 of the others may lie: the f-th highest view is no
-        // lower than the highest an honest one named, and no liar can name one out of reach.
-        let witnessed = views.iter().rev().nth(self.faults.saturating_sub(1))?;
-        let beyond = witnessed.max(&high_qc.view()).plus(ABSTAINED_VIEWS);
+        let entered = self.testimonies.values().map(Testimony::proven).max()?;
+        let high_qc = self.testimonies.values().map(|t| &t.high_qc).max_by_key(|qc| qc.view())?;
+        let beyond = entered.plus(ABSTAINED_VIEWS);
         let highest = mutant!("rejoin-without-abstaining", View(0), beyond);
         // Its lost lock was no higher than the highest QC of those who voted above it.
         let (lock, high_qc) = (high_qc.clone(), high_qc.clone());

@@ -2,15 +2,16 @@
 
 use super::{Action, Fx, Refused, Replica};
 use crate::block::SharedBlock;
-use crate::certificate::{Malformed, Qc};
+use crate::certificate::Malformed;
 use crate::crypto::{Check, Claim, Verified};
 use crate::execution::Restoring;
 use crate::frame::SharedFrame;
 use crate::mempool::Origin;
 use crate::protocol::{self, Protocol};
 use crate::replica::message::{FullBlock, Offer};
+use crate::replica::rejoin::Testimony;
 use crate::state_machine::StateMachine;
-use crate::types::{ReplicaId, Time, View};
+use crate::types::{ReplicaId, Time};
 
 /// Most verifications of one peer's messages under way.
 const MAX_PENDING: usize = 64;
@@ -32,7 +33,7 @@ pub(super) enum Pending<M> {
     /// A snapshot that is offered.
     Offer { from: ReplicaId, offer: Box<Offer>, checks: Vec<Check> },
     /// An answer to a replica that lost its data.
-    Testimony { from: ReplicaId, view: View, high_qc: Qc, checks: Vec<Check> },
+    Testimony { from: ReplicaId, testimony: Box<Testimony>, checks: Vec<Check> },
 }
 
 impl<M> Pending<M> {
@@ -199,9 +200,9 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
                     fx.output(Action::Refused { from, reason: Refused::BadSignature });
                 }
             }
-            Pending::Testimony { from, view, high_qc, .. } => {
+            Pending::Testimony { from, testimony, .. } => {
                 if verdicts.left.iter().all(|verdict| *verdict) {
-                    self.on_testimony(now, from, view, high_qc, fx);
+                    self.on_testimony(now, from, *testimony, fx);
                 } else {
                     fx.output(Action::Refused { from, reason: Refused::BadSignature });
                 }

@@ -94,7 +94,8 @@ impl Chain {
 
     /// What a replica holds that committed up to `root` and keeps `recent` blocks below it.
     pub fn tree(&self, root: usize, recent: usize) -> BlockTree {
-        let below = self.blocks[root.saturating_sub(recent)..root].to_vec();
+        let below = &self.blocks[root.saturating_sub(recent)..root];
+        let below = below.iter().map(|block| block.header().clone()).collect();
         let mut tree = BlockTree::new(Arc::clone(&self.blocks[root]), Height(0), below);
         for block in &self.blocks[root + 1..] {
             tree.insert(block, |_, _| None).expect("on its parent");

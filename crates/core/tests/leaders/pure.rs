@@ -105,7 +105,7 @@ fn a_history_is_the_committed_blocks_with_those_who_signed_them() {
 #[test]
 fn a_history_ends_where_a_block_is_missing() {
     let chain = straight(4, 8);
-    let mut below = chain.blocks[..6].to_vec();
+    let mut below: Vec<_> = chain.blocks[..6].iter().map(|block| block.header().clone()).collect();
     below.remove(3);
     let mut tree = BlockTree::new(chain.blocks[6].clone(), Height(0), below);
     for block in &chain.blocks[7..] {

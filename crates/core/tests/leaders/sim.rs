@@ -3,7 +3,7 @@
 //! A live leader's block is certified whoever leads next, as time-outs carry the last votes on,
 //! unless they are said not to; a dead leader leaves nothing.
 
-use quorate_core::block::{BlockId, SharedBlock};
+use quorate_core::block::{BlockId, Header, SharedBlock};
 use quorate_core::leader::{Election, History};
 use quorate_core::tree::BlockTree;
 use quorate_core::{Committee, Height, ReplicaId, View};
@@ -89,8 +89,8 @@ impl Sim {
     }
 
     /// The block that the head's certificate commits.
-    fn run(&self) -> Option<SharedBlock> {
-        let mut block = &self.head;
+    fn run(&self) -> Option<Header> {
+        let mut block = self.head.header();
         for _ in 1..self.chain_length {
             let parent = self.tree.find(&block.parent())?;
             if parent.view.next() != block.view || parent.height == Height(0) {

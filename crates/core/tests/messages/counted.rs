@@ -196,8 +196,9 @@ fn a_testimony_rests_on_a_certificate_that_can_be_built_upon() {
         let ballot = (height.view.0, phase, height.id());
         PeerMessage::Testimony {
             nonce: Digest([7; 32]),
-            view: View(9),
+            view: height.view,
             high_qc: RawQc::signed(&domain, ballot, &[0, 1, 3]).build(),
+            high_tc: None,
             signature: Signature::NONE,
         }
     };

@@ -159,7 +159,7 @@ pub fn offer() -> impl Strategy<Value = Offer> {
     (full_block(), vec(full_block(), 0..4), full_block(), qc()).prop_map(
         |(block, recent, attesting, certificate)| Offer {
             block: block.block,
-            recent: recent.into_iter().map(|full| full.block).collect(),
+            recent: recent.into_iter().map(|full| full.block.header().clone()).collect(),
             attesting: attesting.block,
             certificate,
         },
@@ -192,9 +192,9 @@ pub fn peer_message() -> impl Strategy<Value = PeerMessage<Message>> {
         ),
         any::<u64>().prop_map(|height| PeerMessage::Show(Height(height))),
         digest().prop_map(|nonce| PeerMessage::AskTestimony { nonce }),
-        (digest(), any::<u64>(), qc(), signature()).prop_map(
-            |(nonce, view, high_qc, signature)| {
-                PeerMessage::Testimony { nonce, view: View(view), high_qc, signature }
+        (digest(), any::<u64>(), qc(), option::of(tc()), signature()).prop_map(
+            |(nonce, view, high_qc, high_tc, signature)| {
+                PeerMessage::Testimony { nonce, view: View(view), high_qc, high_tc, signature }
             }
         ),
     ]

@@ -17,6 +17,8 @@ pub mod combination;
 mod document;
 mod finding;
 mod home;
+#[cfg(test)]
+mod limits;
 mod load;
 mod node;
 mod quantity;

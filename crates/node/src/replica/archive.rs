@@ -273,7 +273,8 @@ impl Shelf {
         if bytes <= budget && blocks.len() < MAX_BLOCKS_SENT {
             // Up to the head: what proves it goes along. An idle cluster would never send it.
             for (above, block) in self.index.tail() {
-                if above == height {
+                bytes += block.len();
+                if above == height && bytes <= MAX_REPLY_BYTES {
                     blocks.push(block);
                     height = height.next();
                 }

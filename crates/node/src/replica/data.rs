@@ -18,9 +18,9 @@ use quorate_app::kv::KeyValue;
 use quorate_app::kv::disk::{FileFolders, Shelf};
 
 use quorate_core::execution::SnapshotError as StateError;
-use quorate_core::sessions;
 use quorate_core::state_machine::{KeepError, StateMachine};
 use quorate_core::wire::DecodeError;
+use quorate_core::{limits, sessions};
 pub use quorate_journal::Owner;
 use quorate_journal::{Disks, OpenError, Opened};
 use quorate_store::disk::FileDisk;
@@ -99,14 +99,6 @@ pub enum DataError {
         /// Why.
         source: std::io::Error,
     },
-}
-
-impl DataError {
-    /// Whether the data is held by another process.
-    #[must_use]
-    pub fn is_locked(&self) -> bool {
-        matches!(self, Self::Locked(_))
-    }
 }
 
 /// An open data folder.
@@ -221,11 +213,14 @@ pub fn create(folder: &Path, owner: &Owner) -> Result<(), DataError> {
     quorate_journal::create(disk, log_options(owner, 0), owner).map_err(log_error(&wal))
 }
 
-/// Segments small enough that a few of them are little beside the window, and large enough for
-/// any record.
-fn log_options(owner: &Owner, window_bytes: u64) -> wal::Options {
+/// The layout of a log that may take `window_bytes`: segments small enough that a few of them are
+/// little beside the window, and large enough for any record.
+#[must_use]
+pub fn log_options(owner: &Owner, window_bytes: u64) -> wal::Options {
     let segment_bytes = (window_bytes / 16).clamp(16 << 20, 64 << 20) & !0xFFF;
-    wal::Options { segment_bytes, ..wal::Options::new(owner.identity()) }
+    let log = wal::Options { segment_bytes, ..wal::Options::new(owner.identity()) };
+    let replicas = owner.domain.committee().size();
+    owner.log_options(log, limits::full_block_bytes(replicas, limits::MAX_BATCH_BYTES))
 }
 
 /// How a data folder is opened.

@@ -8,6 +8,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use quorate_core::crypto::Verified;
 use quorate_core::frame::SharedFrame;
+use quorate_core::limits::MAX_PEER_MESSAGE_BYTES;
 use quorate_core::{Height, ReplicaId};
 
 use super::doorbell::Doorbell;
@@ -16,7 +17,7 @@ use crate::transport::{Arrivals, ConnectionId, Inbound, Room, inbound};
 /// Messages of peers that may wait.
 pub const PEER_MESSAGES: usize = 256;
 /// Their bytes, and those of the messages that are at work: four of the longest.
-pub const PEER_BYTES: u32 = 64 << 20;
+pub const PEER_BYTES: u32 = 4 * MAX_PEER_MESSAGE_BYTES as u32;
 /// So many bytes of messages and pending commands are little to do.
 pub const LITTLE_BYTES: usize = 16 << 10;
 /// Batches of client frames that may wait.

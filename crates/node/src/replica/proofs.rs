@@ -219,7 +219,7 @@ impl Proofs {
         let root = view.summary().root();
         let mut certificate = protocol.high_qc().clone();
         for _ in 0..LOOK_BACK {
-            let block = protocol.tree().find(&certificate.block())?;
+            let block = protocol.tree().block(&certificate.block())?;
             if block.state_root == root {
                 return Some((*mark, Certified { block: Arc::clone(block), certificate }));
             }
@@ -264,7 +264,7 @@ impl Proofs {
             return;
         }
         let certificate = protocol.high_qc().clone();
-        let Some(block) = protocol.tree().find(&certificate.block()) else { return };
+        let Some(block) = protocol.tree().block(&certificate.block()) else { return };
         let newest = Certified { block: Arc::clone(block), certificate };
         let newest = Newest { chain: self.chain, newest }.to_bytes();
         for (connection, id) in std::mem::take(&mut self.newest) {

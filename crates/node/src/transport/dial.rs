@@ -139,6 +139,11 @@ impl ReceiveHalf {
     pub async fn receive(&mut self) -> Option<Bytes> {
         self.frames.recv().await
     }
+
+    /// The next frame if it is there already.
+    pub fn try_receive(&mut self) -> Option<Bytes> {
+        self.frames.try_recv().map(|(frame, _)| frame)
+    }
 }
 
 impl Drop for ReceiveHalf {

@@ -9,7 +9,7 @@ use super::counters::{Counters, count};
 
 /// The version of everything that follows the hello. A hello of another version is read no
 /// further than this.
-pub const PROTOCOL_VERSION: u16 = 1;
+pub const PROTOCOL_VERSION: u16 = 2;
 
 const MAGIC: [u8; 8] = *b"quorate\x01";
 /// More than any hello has.

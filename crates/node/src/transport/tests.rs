@@ -49,7 +49,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
-use super::hello::{Hello, Role};
+use super::hello::{Hello, PROTOCOL_VERSION, Role};
 use super::*;
 use crate::config::TransportName;
 

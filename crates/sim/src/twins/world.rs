@@ -278,7 +278,8 @@ impl<'a, O: Observer> World<'a, O> {
             What::Message(message) => self.hear(from, to, message),
             What::Ask { tip, above } => {
                 let tree = self.slots[to].core.tree();
-                let mut blocks: Vec<SharedBlock> = tree.above(above, &tip).cloned().collect();
+                let mut blocks: Vec<SharedBlock> =
+                    tree.blocks_above(above, &tip).cloned().collect();
                 if !blocks.is_empty() {
                     blocks.reverse();
                     self.post(to, from, Phase::ViewChange, View(0), What::Blocks(blocks));

@@ -82,8 +82,19 @@ impl Geometry {
 
     /// The longest payload a fresh segment takes behind its copy of the safety record, however long that is.
     pub(super) fn record_limit(self) -> u64 {
+        self.segment_bytes.saturating_sub(self.overhead())
+    }
+
+    /// The length of a segment that takes a record of `bytes`, and its check.
+    pub(super) fn segment_for(self, bytes: u64) -> u64 {
+        let checked = self.records_at() + 2 * (u64::from(self.slot_bytes) + PAGE_BYTES);
+        (self.overhead() + bytes).max(checked).next_multiple_of(PAGE_BYTES)
+    }
+
+    /// What a segment holds beside one record: its head, and a copy of the safety record.
+    fn overhead(self) -> u64 {
         let copy = u64::from(self.slot_bytes) + (RECORD_HEAD_BYTES + SAFETY_NUMBER_BYTES) as u64;
-        self.segment_bytes - self.records_at() - copy - RECORD_HEAD_BYTES as u64
+        self.records_at() + copy + RECORD_HEAD_BYTES as u64
     }
 }
 

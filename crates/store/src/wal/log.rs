@@ -250,11 +250,6 @@ impl Log {
         self.active.geometry.segment_bytes.saturating_sub(taken)
     }
 
-    /// Everything below this position survives the loss of power.
-    pub fn durable_end(&self) -> Position {
-        Position(self.durable)
-    }
-
     /// The newest safety record, committed or recovered.
     pub fn slot(&self) -> Option<&[u8]> {
         (self.safety.number > 0).then_some(self.safety.payload.as_slice())

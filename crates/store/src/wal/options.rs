@@ -1,7 +1,7 @@
 //! How a log is set up.
 
 use super::error::Error;
-use super::format::{Geometry, SLOT_HEAD_BYTES};
+use super::format::{Geometry, PAGE_BYTES, SLOT_HEAD_BYTES};
 
 /// How the next segment's file is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,8 +48,23 @@ impl Options {
         Geometry { segment_bytes: self.segment_bytes, slot_bytes: self.slot_bytes }
     }
 
+    /// The same with room for safety records and for other records of so many bytes: slots and
+    /// segments become larger where they have to.
+    #[must_use]
+    pub fn with_room_for(self, safety_bytes: u64, record_bytes: u64) -> Options {
+        let slot = (safety_bytes + SLOT_HEAD_BYTES as u64).next_multiple_of(PAGE_BYTES);
+        let slot_bytes = u32::try_from(slot).unwrap_or(u32::MAX & !0xFFF).max(self.slot_bytes);
+        let least = Geometry { segment_bytes: 0, slot_bytes }.segment_for(record_bytes);
+        Options { slot_bytes, segment_bytes: self.segment_bytes.max(least), ..self }
+    }
+
+    /// The longest record, whatever the safety record is.
+    pub fn record_limit(&self) -> u64 {
+        self.geometry().record_limit()
+    }
+
     /// The longest safety record.
-    pub(super) fn slot_limit(&self) -> u64 {
+    pub fn slot_limit(&self) -> u64 {
         u64::from(self.slot_bytes).saturating_sub(SLOT_HEAD_BYTES as u64)
     }
 

@@ -48,7 +48,7 @@ impl Rules for Chained {
 
     fn on_qc(&self, tree: &BlockTree, qc: &Qc) -> Outcome {
         let [b2, b1, b] = chain_of(tree, qc);
-        let lock = b2.map(|b2| b2.justify.clone());
+        let lock = super::justify_of(tree, qc);
         let (Some(b2), Some(b1), Some(b)) = (b2, b1, b) else {
             return Outcome { lock, commit: None };
         };

@@ -21,7 +21,7 @@ pub use two_chain::{SECOND as SECOND_VOTE, SECOND_VOTE_DELAYS, TwoChain};
 
 use std::fmt::Debug;
 
-use crate::block::{Block, BlockId, SharedBlock};
+use crate::block::{Block, BlockId, Header};
 use crate::certificate::{Qc, Tc};
 use crate::tree::BlockTree;
 use crate::types::View;
@@ -112,11 +112,17 @@ fn extends_lock(tree: &BlockTree, lock: &Qc, block: &Block) -> bool {
 
 /// The blocks certified in a row, newest first: the one `qc` certifies, its parent, its parent's
 /// parent; as far as they are at hand.
-fn chain_of<'a>(tree: &'a BlockTree, qc: &Qc) -> [Option<&'a SharedBlock>; 3] {
+fn chain_of<'a>(tree: &'a BlockTree, qc: &Qc) -> [Option<&'a Header>; 3] {
     let newest = tree.find(&qc.block());
     let parent = newest.and_then(|block| tree.find(&block.parent()));
     let grandparent = parent.and_then(|block| tree.find(&block.parent()));
     [newest, parent, grandparent]
+}
+
+/// The certificate in the block that `qc` certifies. Below a snapshot's block there are headers
+/// alone: whatever was locked on there is below what this replica holds to be committed.
+fn justify_of(tree: &BlockTree, qc: &Qc) -> Option<Qc> {
+    tree.block(&qc.block()).map(|block| block.justify.clone())
 }
 
 /// The flaw of early Fast-HotStuff: the parent is committed, whatever the views.

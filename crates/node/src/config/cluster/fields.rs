@@ -1,7 +1,7 @@
 //! The keys of `cluster.toml`.
 
 use quorate_core::committee::MAX_REPLICAS;
-use quorate_core::frame;
+use quorate_core::{frame, limits};
 
 use super::{GROUP_KEY_BYTES, PROOF_BYTES};
 use crate::config::choice::{
@@ -115,7 +115,7 @@ pub(in crate::config) static SCHEMA: Schema = Schema {
         },
         Field {
             key: "batch.max_bytes",
-            kind: Kind::Size { min: 1 << 10, max: 16 << 20 },
+            kind: Kind::Size { min: 1 << 10, max: limits::MAX_BATCH_BYTES as u64 },
             preset: Preset::Is("1MiB"),
             comment: "Most bytes of commands in a block.",
         },

@@ -110,7 +110,7 @@ async fn another_version_is_refused_by_name_and_told_ours() {
     let mut door = door(Limits::clients()).await;
     let mut stream = raw(&door.address.to_string(), identity(3).key(), None).await;
     let mut hello = Hello { chain: CHAIN, role: Role::Client }.encode().to_vec();
-    hello[8..10].copy_from_slice(&2u16.to_le_bytes());
+    hello[8..10].copy_from_slice(&(PROTOCOL_VERSION + 1).to_le_bytes());
     // What else another version says is its own business.
     hello.extend_from_slice(b"and more");
     stream.write_all(&handshake::framed(hello.into())).await.unwrap();

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use quorate_core::block::{Block, Content};
+use quorate_core::certificate::{Qc, Tc};
 use quorate_core::crypto::Signer as _;
 use quorate_core::hotstuff::Message;
 use quorate_core::protocol::Protocol as _;
@@ -84,15 +85,25 @@ fn votes_again(cluster: &mut Cluster, testify: impl FnOnce(&mut Cluster)) {
 }
 
 /// What a replica says to the victim's question.
-fn testimony(cluster: &Cluster, from: usize, nonce: u8, view: View) -> Peer {
+fn testimony(
+    cluster: &Cluster,
+    from: usize,
+    nonce: u8,
+    view: View,
+    (high_qc, high_tc): (Qc, Option<Tc>),
+) -> Peer {
     let nonce = Digest([nonce; 32]);
     let mut bytes = nonce.0.to_vec();
     bytes.extend_from_slice(&(VICTIM as u16).to_le_bytes());
     let content = Digest::of("quorate testimony", &bytes);
     let signature = Key::of_replica(from).sign(&cluster.config.domain().testimony(view, &content));
+    PeerMessage::Testimony { nonce, view, high_qc, high_tc, signature }
+}
+
+/// What a replica shows that has seen nothing yet.
+fn nothing() -> (Qc, Option<Tc>) {
     let genesis = Block::genesis(quorate_sim::keys::CHAIN, quorate_core::Epoch(0)).id();
-    let high_qc = quorate_core::certificate::Qc::genesis(genesis);
-    PeerMessage::Testimony { nonce, view, high_qc, signature }
+    (Qc::genesis(genesis), None)
 }
 
 fn cluster_at_work(place: &mut Option<Cluster>, rules: usize, requests: usize) -> &mut Cluster {
@@ -108,9 +119,9 @@ fn speaks_at_once(place: &mut Option<Cluster>) {
         let cluster = cluster_at_work(place, rules, 12);
         votes_again(cluster, |cluster| {
             for from in 1..4 {
-                let core = cluster.core(from);
-                let view = core.protocol().status().heard;
-                let told = testimony(cluster, from, NONCES[1], view);
+                let core = cluster.core(from).protocol();
+                let proofs = (core.high_qc().clone(), core.high_tc().cloned());
+                let told = testimony(cluster, from, NONCES[1], core.view(), proofs);
                 cluster.inject(from, VICTIM, &told);
             }
         });
@@ -123,7 +134,7 @@ fn one_testimony(place: &mut Option<Cluster>) {
     for rules in 0..variants().len() {
         let cluster = cluster_at_work(place, rules, 12);
         votes_again(cluster, |cluster| {
-            let told = testimony(cluster, LIAR, NONCES[1], View(0));
+            let told = testimony(cluster, LIAR, NONCES[1], View(0), nothing());
             cluster.inject(LIAR, VICTIM, &told);
         });
         recover(cluster);
@@ -136,7 +147,7 @@ fn old_testimonies(place: &mut Option<Cluster>) {
         let cluster = cluster_at_work(place, rules, 12);
         votes_again(cluster, |cluster| {
             for from in 1..4 {
-                let told = testimony(cluster, from, NONCES[0], View(0));
+                let told = testimony(cluster, from, NONCES[0], View(0), nothing());
                 cluster.inject(from, VICTIM, &told);
             }
         });
