@@ -16,7 +16,7 @@
 //! * **Receiving pushes back.** While the [queue](inbound()) is full, of messages or of bytes, the socket is not read.
 //! * **Nothing announced is believed.** Memory grows with what arrived. Handshake and hello have a
 //!   deadline; so has the next whole frame, pings included; connections are capped, in all and by
-//!   address.
+//!   address, apart from each other while they are in the handshake and once they are known.
 
 mod accept;
 mod carrier;
@@ -31,6 +31,7 @@ mod inbound;
 mod link;
 mod outbox;
 mod peers;
+pub(crate) mod places;
 mod quic;
 mod socket;
 mod tcp;
@@ -54,6 +55,7 @@ pub use hello::{PROTOCOL_VERSION, Refusal};
 pub use inbound::{Arrivals, Inbound, Room, inbound};
 pub use outbox::SendError;
 pub use peers::{Member, Mesh, Peers};
+pub use places::Network;
 pub use socket::PeerSocket;
 pub use tls::{Identity, TlsError};
 
@@ -88,9 +90,14 @@ pub struct Limits {
     pub idle: Duration,
     /// A ping is sent when nothing else was for so long. Less than half of the other side's `idle`.
     pub ping_every: Duration,
-    /// Connections accepted, those in the handshake included.
+    /// Connections that are in the handshake, so that nobody knows yet whose they are. When there are so
+    /// many, the oldest gives way. Those from addresses of replicas have as many places of their own.
+    pub half_open: usize,
+    /// The same from one address.
+    pub half_open_per_address: usize,
+    /// Connections of clients that passed the handshake.
     pub connections: usize,
-    /// Connections accepted from one address.
+    /// The same from one address.
     pub connections_per_address: usize,
 }
 
@@ -105,6 +112,8 @@ impl Limits {
             handshake: Duration::from_secs(5),
             idle: Duration::from_secs(10),
             ping_every: Duration::from_secs(2),
+            half_open: 512,
+            half_open_per_address: 64,
             connections: 1024,
             connections_per_address: 1024,
         }
@@ -121,6 +130,8 @@ impl Limits {
             handshake: Duration::from_secs(5),
             idle: Duration::from_secs(30),
             ping_every: Duration::from_secs(5),
+            half_open: 1024,
+            half_open_per_address: 256,
             connections: 8192,
             connections_per_address: 4096,
         }

@@ -136,6 +136,27 @@ fn what_is_no_request_is_let_go_and_others_are_served() {
     }
 }
 
+/// They live for a minute, which nobody else waits for.
+#[test]
+fn those_who_do_not_read_keep_nobody_from_reading() {
+    let world = World::new();
+    let replica = world.start(0);
+    let address = replica.http_address.to_string();
+    let questions = "GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n".repeat(4096);
+    let deaf: Vec<_> = (0..40)
+        .map(|_| {
+            let mut connection = TcpStream::connect(&address).unwrap();
+            // Some give way while this is written.
+            let _ = connection.write_all(questions.as_bytes());
+            connection
+        })
+        .collect();
+    assert_eq!(ask(&address, "/livez", PATIENCE).unwrap().code, 200);
+    let text = ask(&address, "/metrics", PATIENCE).unwrap().body;
+    assert!(!text.contains("quorate_transport_refused_total{reason=\"gave_way\"} 0"), "{text}");
+    drop(deaf);
+}
+
 #[test]
 fn asking_nobody_fails_and_says_whom() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();

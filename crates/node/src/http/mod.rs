@@ -22,17 +22,22 @@ use axum::routing::get;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
 
 use crate::config::Cluster;
 use crate::replica::Running;
 use crate::replica::metrics::Metrics;
+use crate::transport::places::{Caps, Places, Rule};
 use crate::transport::{Counters, Peers};
 
 pub use ask::{AskError, Reply, ask, ask_json};
 
-/// Connections served at once; others wait in the system's queue.
+/// Connections served at once, in all and of one address. When there are so many the oldest gives way,
+/// so that nobody who keeps connections can keep `/livez` from being read.
 const CONNECTIONS: usize = 32;
+const CONNECTIONS_OF_ADDRESS: usize = 16;
+/// Connections that gave way and are not gone yet.
+const LEAVING: usize = 4;
 /// Time for the head of a request, from the connection's or the last answer's moment.
 const HEAD_WITHIN: Duration = Duration::from_secs(5);
 /// How long a connection lives at most: one that does not read is gone then.
@@ -101,6 +106,7 @@ impl Facts {
 
 /// Answers on `listener` until the task is dropped or aborted.
 pub async fn serve(listener: TcpListener, facts: Arc<Facts>) {
+    let counters = Arc::clone(&facts.counters);
     let router = Router::new()
         .route("/livez", get(|| async { "ok\n" }))
         .route("/readyz", get(ready))
@@ -109,22 +115,32 @@ pub async fn serve(listener: TcpListener, facts: Arc<Facts>) {
         .route("/profile", get(profile_json))
         .route("/version", get(version))
         .with_state(facts);
-    let room = Arc::new(Semaphore::new(CONNECTIONS));
-    while let Ok(permit) = Arc::clone(&room).acquire_owned().await {
-        let Ok((stream, _)) = listener.accept().await else {
+    let caps = Caps { all: CONNECTIONS, of_network: CONNECTIONS_OF_ADDRESS };
+    let places = Places::new(caps, Rule::OldestGivesWay);
+    let mut connections = JoinSet::new();
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept(), if connections.len() < CONNECTIONS + LEAVING => accepted,
+            Some(_) = connections.join_next() => continue,
+        };
+        let Ok((stream, address)) = accepted else {
             tokio::time::sleep(REFUSED_PAUSE).await;
             continue;
         };
+        let Some((mut place, gave_way)) = places.take(address.ip().into()) else { continue };
+        counters.gave_way.fetch_add(u64::from(gave_way), Ordering::Relaxed);
         let service = TowerToHyperService::new(router.clone());
-        tokio::spawn(async move {
-            let _held = permit;
+        connections.spawn(async move {
             let connection = hyper::server::conn::http1::Builder::new()
                 .timer(TokioTimer::new())
                 .header_read_timeout(HEAD_WITHIN)
                 .max_buf_size(HEAD_BYTES)
                 .serve_connection(TokioIo::new(stream), service);
             // A client that breaks off or takes too long is its own concern.
-            let _ = tokio::time::timeout(LIFE, connection).await;
+            tokio::select! {
+                _ = tokio::time::timeout(LIFE, connection) => {}
+                () = place.lost() => {}
+            }
         });
     }
 }

@@ -1,8 +1,7 @@
 //! Accepting connections, and no more of them than there is room for.
 
-use std::collections::HashMap;
-use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::HashSet;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -12,43 +11,48 @@ use super::Limits;
 use super::carrier::Carrier;
 use super::counters::{Counters, count};
 use super::link::FAREWELL;
+use super::places::{Caps, Network, Place, Places, Rule};
 
-/// How long to wait when the system has no descriptors left.
+/// How long to wait when the system accepts nothing, for want of descriptors say.
 const AFTER_FAILURE: Duration = Duration::from_millis(50);
+/// Connections that have given way and are not gone yet, at most: nobody is accepted meanwhile.
+const LEAVING: usize = 16;
 
-/// A place among the connections, given back when dropped.
-pub(super) struct Place {
-    address: IpAddr,
-    taken: Arc<Mutex<HashMap<IpAddr, usize>>>,
+/// Where places are for those who arrive and are not known yet: strangers, and apart from them whoever
+/// comes from an address of the other replicas.
+#[derive(Clone)]
+pub(super) struct HalfOpen {
+    strangers: Places,
+    familiar: Option<(Familiar, Places)>,
 }
 
-impl Place {
-    fn take(
-        address: IpAddr,
-        taken: &Arc<Mutex<HashMap<IpAddr, usize>>>,
-        limits: &Limits,
-    ) -> Option<Self> {
-        let mut map = taken.lock().unwrap_or_else(PoisonError::into_inner);
-        let total: usize = map.values().sum();
-        let here = map.get(&address).copied().unwrap_or(0);
-        if total >= limits.connections || here >= limits.connections_per_address {
-            return None;
+/// The networks that other replicas are in, as far as their names were found.
+pub(super) type Familiar = Arc<RwLock<HashSet<Network>>>;
+
+impl HalfOpen {
+    pub(super) fn new(limits: &Limits, familiar: Option<Familiar>) -> Self {
+        let (all, of_network) = (limits.half_open, limits.half_open_per_address);
+        let places = |of_network| Places::new(Caps { all, of_network }, Rule::OldestGivesWay);
+        // All replicas may be behind one address.
+        let familiar = familiar.map(|familiar| (familiar, places(all)));
+        Self { strangers: places(of_network), familiar }
+    }
+
+    /// How many there are.
+    pub(super) fn all(&self) -> usize {
+        self.strangers.all() + self.familiar.as_ref().map_or(0, |(_, places)| places.all())
+    }
+
+    fn take(&self, network: Network) -> Option<(Place, bool)> {
+        match &self.familiar {
+            Some((familiar, places)) if contains(familiar, network) => places.take(network),
+            _ => self.strangers.take(network),
         }
-        map.insert(address, here + 1);
-        Some(Self { address, taken: taken.clone() })
     }
 }
 
-impl Drop for Place {
-    fn drop(&mut self) {
-        let mut map = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(here) = map.get_mut(&self.address) {
-            *here -= 1;
-            if *here == 0 {
-                map.remove(&self.address);
-            }
-        }
-    }
+fn contains(familiar: &Familiar, network: Network) -> bool {
+    familiar.read().unwrap_or_else(PoisonError::into_inner).contains(&network)
 }
 
 /// Waits until the sender says `true`, or is gone.
@@ -57,29 +61,30 @@ pub(super) async fn closed(closing: &mut watch::Receiver<bool>) {
     drop(closing.wait_for(|closing| *closing).await);
 }
 
-/// Accepts until `closing` and gives every connection to `serve`. Then waits for those there are,
-/// a little. Dropping the future ends them all.
+/// Accepts until `closing` and gives every connection to `serve`, with the place that it has until it
+/// is known; `stay` are those that may be served beyond that. Then waits for those there are, a little.
+/// Dropping the future ends them all.
 pub(super) async fn accept_all<C: Carrier, Serving>(
     carrier: C,
-    limits: Limits,
+    half_open: HalfOpen,
+    stay: usize,
     counters: Arc<Counters>,
     mut closing: watch::Receiver<bool>,
-    serve: impl Fn(C::Arrival) -> Serving,
+    serve: impl Fn(C::Arrival, Place) -> Serving,
 ) where
     Serving: Future<Output = ()> + Send + 'static,
 {
     let mut tasks = JoinSet::new();
-    let taken = Arc::default();
+    let most = half_open.all() + stay + LEAVING;
     loop {
         tokio::select! {
-            arrival = carrier.arrival() => match arrival {
-                Ok((arrival, address)) => match Place::take(address, &taken, &limits) {
-                    Some(place) => {
-                        let serving = serve(arrival);
-                        tasks.spawn(async move {
-                            serving.await;
-                            drop(place);
-                        });
+            arrival = carrier.arrival(), if tasks.len() < most => match arrival {
+                Ok((arrival, address)) => match half_open.take(address.into()) {
+                    Some((place, gave_way)) => {
+                        if gave_way {
+                            count(&counters.gave_way);
+                        }
+                        tasks.spawn(serve(arrival, place));
                     }
                     None => count(&counters.too_many_connections),
                 },

@@ -11,13 +11,14 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::accept::{accept_all, closed};
+use super::accept::{HalfOpen, accept_all, closed};
 use super::carrier::Carrier;
-use super::counters::Counters;
+use super::counters::{Counters, count};
 use super::hello::{Hello, Refusal, Role};
 use super::inbound::Inbound;
 use super::link::Link;
 use super::outbox::{Outbox, SendError};
+use super::places::{Caps, Place, Places, Rule};
 use super::tcp::Tcp;
 use super::tls::{Identity, TlsError};
 use super::{Limits, Wake};
@@ -64,6 +65,8 @@ struct Shared {
     inbound: Inbound<(ConnectionId, Event)>,
     wake: Wake,
     next: AtomicU64,
+    /// For those who passed the handshake.
+    places: Places,
     connections: RwLock<HashMap<ConnectionId, Arc<Outbox>>>,
 }
 
@@ -84,22 +87,29 @@ impl ClientListener {
         counters: Arc<Counters>,
     ) -> Result<Self, TlsError> {
         let carrier = Tcp::new(listener, &gate.identity, None)?;
+        let limits = gate.limits;
         let shared = Arc::new(Shared {
             hello: Hello { chain: gate.chain, role: Role::Server(gate.me) },
-            limits: gate.limits,
+            limits,
             counters: counters.clone(),
             inbound,
             wake,
             next: AtomicU64::new(1),
+            places: Places::new(
+                Caps { all: limits.connections, of_network: limits.connections_per_address },
+                Rule::HeavierGivesWay,
+            ),
             connections: RwLock::default(),
         });
         let (closing, closes) = watch::channel(false);
         let serving = shared.clone();
         let serve = {
             let closes = closes.clone();
-            move |arrival| serving.clone().serve(arrival, closes.clone())
+            move |arrival, place| serving.clone().serve(arrival, place, closes.clone())
         };
-        let accepting = tokio::spawn(accept_all(carrier, gate.limits, counters, closes, serve));
+        let half_open = HalfOpen::new(&limits, None);
+        let stay = limits.connections;
+        let accepting = tokio::spawn(accept_all(carrier, half_open, stay, counters, closes, serve));
         Ok(Self { shared, closing, accepting })
     }
 
@@ -148,10 +158,12 @@ impl Shared {
     async fn serve(
         self: Arc<Self>,
         arrival: <Tcp as Carrier>::Arrival,
+        mut place: Place,
         mut closes: watch::Receiver<bool>,
     ) {
         let established = tokio::select! {
             result = Tcp::receive(arrival, self.hello, self.limits) => result,
+            () = place.lost() => return,
             () = closed(&mut closes) => return,
         };
         let established = match established {
@@ -159,6 +171,13 @@ impl Shared {
             Ok(_) => return Refusal::Role.count(&self.counters),
             Err(error) => return error.count(&self.counters),
         };
+        let Some((mut settled, gave_way)) = self.places.take(place.network()) else {
+            return count(&self.counters.too_many_connections);
+        };
+        if gave_way {
+            count(&self.counters.gave_way);
+        }
+        drop(place);
         let id = ConnectionId(self.next.fetch_add(1, Ordering::Relaxed));
         let outbox = Arc::new(Outbox::new(self.limits.room()));
         let link = Link::new(established, outbox.clone(), &self.limits, self.counters.clone());
@@ -167,9 +186,12 @@ impl Shared {
             outbox.close();
         }
         if self.tell(id, Event::Opened).await {
-            link.letting_go()
-                .run(&self.inbound, &self.wake, |frame| (id, Event::Frame(frame)))
-                .await;
+            tokio::select! {
+                _ = link.letting_go().run(&self.inbound, &self.wake, |frame| {
+                    (id, Event::Frame(frame))
+                }) => {}
+                () = settled.lost() => count(&self.counters.closed),
+            }
         }
         outbox.fail();
         self.connections.write().unwrap_or_else(PoisonError::into_inner).remove(&id);

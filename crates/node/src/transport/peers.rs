@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use crate::config::TransportName;
 
-use super::accept::{accept_all, closed};
+use super::accept::{Familiar, HalfOpen, accept_all, closed};
 use super::carrier::{Carrier, Stream};
 use super::counters::{Counters, add};
 use super::handshake::{Established, HandshakeError};
@@ -21,6 +21,7 @@ use super::hello::{Hello, Refusal, Role};
 use super::inbound::Inbound;
 use super::link::{FAREWELL, Link};
 use super::outbox::Outbox;
+use super::places::{Network, Place};
 use super::quic::Quic;
 use super::socket::PeerSocket;
 use super::tcp::Tcp;
@@ -33,6 +34,8 @@ const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// A connection that lasted so long was a good one: dialling starts over with the first pause.
 const GOOD: Duration = Duration::from_secs(1);
+/// How often the names of the replicas that dial this one are looked up.
+const LOOK_UP_EVERY: Duration = Duration::from_secs(60);
 
 /// A replica as the others know it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -210,10 +213,35 @@ impl Shared {
         }
         let serve = {
             let (shared, closes) = (self.clone(), closes.clone());
-            move |arrival| shared.clone().serve::<C>(arrival, closes.clone())
+            move |arrival, place| shared.clone().serve::<C>(arrival, place, closes.clone())
         };
-        tasks.spawn(accept_all(carrier, self.limits, self.counters.clone(), closes, serve));
+        let familiar = Familiar::default();
+        tasks.spawn(self.clone().look_up(Arc::clone(&familiar), closes.clone()));
+        let half_open = HalfOpen::new(&self.limits, Some(familiar));
+        // Of each of the others one, and one that it replaces.
+        let stay = 2 * self.members.len();
+        tasks.spawn(accept_all(carrier, half_open, stay, self.counters.clone(), closes, serve));
         Ok(Peers { shared: self, closing, tasks: Mutex::new(tasks) })
+    }
+
+    /// Keeps `familiar` the networks of those who dial this replica.
+    async fn look_up(self: Arc<Self>, familiar: Familiar, mut closes: watch::Receiver<bool>) {
+        loop {
+            for member in self.members.iter().take(self.me.index()) {
+                let found = tokio::select! {
+                    found = tokio::net::lookup_host(&member.address) => found,
+                    () = closed(&mut closes) => return,
+                };
+                // A name that is not found now keeps the networks that it had.
+                let networks =
+                    found.into_iter().flatten().map(|address| Network::from(address.ip()));
+                familiar.write().unwrap_or_else(PoisonError::into_inner).extend(networks);
+            }
+            tokio::select! {
+                () = tokio::time::sleep(LOOK_UP_EVERY) => {}
+                () = closed(&mut closes) => return,
+            }
+        }
     }
 
     /// Keeps a connection to `peer` until the mesh closes.
@@ -270,12 +298,15 @@ impl Shared {
     async fn serve<C: Carrier>(
         self: Arc<Self>,
         arrival: C::Arrival,
+        mut place: Place,
         mut closes: watch::Receiver<bool>,
     ) {
         let established = tokio::select! {
             result = C::receive(arrival, self.hello, self.limits) => result,
+            () = place.lost() => return,
             () = closed(&mut closes) => return,
         };
+        drop(place);
         match established {
             Ok(established) => match established.role {
                 Role::Peer(peer) if self.is(peer, established.key) => {

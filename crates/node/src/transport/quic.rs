@@ -81,9 +81,9 @@ impl Quic {
         accepts
             .transport_config(transport())
             .migration(false)
-            .max_incoming(limits.connections)
+            .max_incoming(limits.half_open)
             .incoming_buffer_size(ARRIVAL_BYTES)
-            .incoming_buffer_size_total(ARRIVAL_BYTES * limits.connections as u64);
+            .incoming_buffer_size_total(ARRIVAL_BYTES * limits.half_open as u64);
         let mut config = EndpointConfig::new(Arc::new(hmac::Key::new(
             hmac::HMAC_SHA256,
             &identity.restart_secret().0,

@@ -95,7 +95,9 @@ impl Udp {
         let (sender, arrivals) = mpsc::channel(WAITING);
         let datagrams = Arc::new(Datagrams::new(socket)?);
         let secret = *identity.restart_secret();
-        let door = Door::new(datagrams, secret, limits.connections, sender)?;
+        // As many as have a place, and some that are on their way to one or out of it.
+        let sessions = 2 * limits.half_open + 2 * allowed.len() + 2 * WAITING;
+        let door = Door::new(datagrams, secret, sessions, sender)?;
         let mut serving = JoinSet::new();
         serving.spawn(door.serve());
         let mine = Arc::new(Mine::new(identity)?);

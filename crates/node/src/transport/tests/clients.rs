@@ -85,8 +85,8 @@ async fn connections_are_capped_and_places_given_back() {
     let mut door = door(limits).await;
     let first = door.dial().await;
     let second = door.dial().await;
-    let address = door.address.to_string();
-    assert!(dial(&address, identity(3).key(), CHAIN, limits).await.is_err());
+    let (_sender, mut refused) = door.dial().await;
+    assert_eq!(refused.receive().await, None);
     assert_eq!(value(&door.counters.too_many_connections), 1);
     drop(first);
     let mut closed = 0;
@@ -94,11 +94,55 @@ async fn connections_are_capped_and_places_given_back() {
         closed += usize::from(next(&mut door.inbound).await.1 == Event::Closed);
     }
     // The place is given back a moment after the event.
-    let mut third = Err(());
-    while third.is_err() {
-        third = dial(&address, identity(3).key(), CHAIN, limits).await.map_err(|_| ());
-    }
+    let mut inbound = door.inbound;
+    let address = door.address.to_string();
+    let third = loop {
+        let refusals = value(&door.counters.too_many_connections);
+        let third = dial(&address, identity(3).key(), CHAIN, limits).await.unwrap();
+        tokio::select! {
+            (_, event) = next(&mut inbound) => {
+                assert_eq!(event, Event::Opened);
+                break third;
+            }
+            () = until("refused", || value(&door.counters.too_many_connections) > refusals) => {}
+        }
+    };
     drop((second, third));
+}
+
+/// From one address all come from the same, so that nobody gives way to anybody.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_are_capped_in_all() {
+    let mut limits = Limits::clients();
+    limits.connections = 2;
+    let door = door(limits).await;
+    let first = door.dial().await;
+    let second = door.dial().await;
+    let (_sender, mut third) = door.dial().await;
+    assert_eq!(third.receive().await, None);
+    assert_eq!(value(&door.counters.too_many_connections), 1);
+    assert_eq!(door.listener.connections(), 2);
+    drop((first, second));
+}
+
+/// Those who say nothing take the places of the handshake, and none of those who have passed it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_silent_keep_nobody_out() {
+    let mut limits = Limits::clients();
+    (limits.half_open, limits.half_open_per_address) = (4, 4);
+    // They would keep their places for ever.
+    limits.handshake = Duration::from_secs(3600);
+    let mut door = door(limits).await;
+    let (_sender, mut early) = door.dial().await;
+    let mut silent = Vec::new();
+    for _ in 0..32 {
+        silent.push(TcpStream::connect(door.address).await.unwrap());
+    }
+    until("the oldest gave way", || value(&door.counters.gave_way) == 28).await;
+    door.serves_somebody().await;
+    assert_eq!(early.try_receive(), None);
+    assert_eq!(door.listener.connections(), 1);
+    until_hung_up(silent.remove(0)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

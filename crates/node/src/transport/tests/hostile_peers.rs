@@ -12,7 +12,8 @@ over_each_transport!(
     pings_keep_a_silent_connection_alive,
     another_version_is_refused_by_name_and_told_ours,
     garbage_for_a_hello_is_refused,
-    connections_are_capped_and_places_given_back,
+    the_half_open_keep_no_replica_out,
+    the_known_hold_no_place,
 );
 
 const ZERO: Role = Role::Peer(ReplicaId(0));
@@ -201,21 +202,32 @@ async fn garbage_for_a_hello_is_refused(transport: TransportName) {
     serves(&plan, &mut node).await;
 }
 
-async fn connections_are_capped_and_places_given_back(transport: TransportName) {
-    let mut plan = Plan::new(transport, 3);
-    plan.limits.connections_per_address = 2;
-    let node = plan.start(2);
+/// Whoever is on the way to being known takes places, also from an address of replicas, and none for
+/// longer than until others want them.
+async fn the_half_open_keep_no_replica_out(transport: TransportName) {
+    let mut plan = Plan::new(transport, 2);
+    (plan.limits.half_open, plan.limits.half_open_per_address) = (4, 4);
+    // They would keep their places for ever.
+    plan.limits.handshake = Duration::from_secs(3600);
+    let mut node = one(&plan);
     let mut held = Vec::new();
-    for me in [0u8, 1] {
-        let mut stream = raw_peer(&plan, 2, me).await;
-        raw_hello(&mut stream, Role::Peer(ReplicaId(u16::from(me)))).await;
-        stream.flush().await.unwrap();
-        until("in", || node.peers.is_connected(ReplicaId(u16::from(me)))).await;
-        held.push(stream);
+    for _ in 0..12 {
+        held.push(raw_peer(&plan, 1, 0).await);
     }
-    let zero = plan.start(0);
-    until("turned away", || value(&node.counters.too_many_connections) > 0).await;
-    assert!(zero.peers.connected().is_empty());
+    until("the oldest gave way", || value(&node.counters.gave_way) >= 8).await;
+    serves(&plan, &mut node).await;
     drop(held);
-    until("let in", || zero.peers.is_connected(ReplicaId(2))).await;
+}
+
+/// Replicas that are known hold no place that others need to become known.
+async fn the_known_hold_no_place(transport: TransportName) {
+    let mut plan = Plan::new(transport, 4);
+    (plan.limits.half_open, plan.limits.half_open_per_address) = (1, 1);
+    let last = plan.start(3);
+    let mut others = Vec::new();
+    for number in 0..3 {
+        others.push(plan.start(number));
+        until("in", || last.peers.connected().len() == usize::from(number) + 1).await;
+    }
+    assert_eq!(value(&last.counters.too_many_connections), 0);
 }
