@@ -51,6 +51,7 @@ fn put_load(cluster: &LocalCluster, seconds: u64) -> LoadReport {
         protocol: "hotstuff-chained".into(),
         replicas: cluster.addresses(),
         session: cluster.session(),
+        contacts: None,
         keys: keys.to_vec(),
         workload: Workload::noop(50, &[]).unwrap(),
         write_records: false,

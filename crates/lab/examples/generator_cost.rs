@@ -37,6 +37,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             protocol: "none".into(),
             replicas: mock.addresses(),
             session: SessionConfig::new(mock.chain(), 4),
+            contacts: None,
             keys: keys.map(|key| Arc::new(key) as Arc<dyn ClientSigner>).collect(),
             workload,
             write_records: false,

@@ -19,6 +19,8 @@ mod popularity;
 mod record;
 mod records;
 mod report;
+#[cfg(test)]
+mod tests;
 mod workload;
 mod ycsb;
 
@@ -27,7 +29,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use quorate_core::client::{ClientError, Fatal, Packed, SessionConfig};
+use quorate_core::ReplicaId;
+use quorate_core::client::{ClientError, Fatal, Packed, Route, SessionConfig};
 use quorate_core::crypto::ClientSigner;
 use quorate_node::client::{Client, ClientConfig, ReplicaAddress};
 
@@ -37,6 +40,7 @@ pub use report::{Interval, LoadReport};
 pub use workload::{Answer, Command, Workload, WorkloadError};
 pub use ycsb::{Expected, Mix, Records};
 
+use crate::random::Random;
 use record::{Record, Verdict};
 
 /// What load to make.
@@ -49,6 +53,9 @@ pub struct LoadConfig {
     /// The sessions' chain, f, and whom frames are sent to. Its window and frame size give way to
     /// `outstanding` and the workload's.
     pub session: SessionConfig,
+    /// Of a route to one replica: what each session's replica is drawn from, evenly, so that a load has no
+    /// favourite; `None`: all have the route's. The same seed gives the same replicas.
+    pub contacts: Option<u64>,
     /// The sessions' keys: one session each.
     pub keys: Vec<Arc<dyn ClientSigner>>,
     /// What is submitted.
@@ -223,10 +230,13 @@ async fn connect(config: &LoadConfig) -> Result<Vec<Client>, LoadError> {
     session.frame_commands = config.workload.batch_commands();
     session.frame_bytes = usize::MAX;
     session.waiting_bytes = usize::MAX / 2;
-    let replicas = config.replicas.clone();
-    let each = ClientConfig { session, replicas, give_up_after: None, incarnation: None };
-    let start = |key: &Arc<dyn ClientSigner>| Client::start(each.clone(), key.clone());
-    let clients = config.keys.iter().map(start).collect::<Vec<_>>();
+    let start = |(key, route): (&Arc<dyn ClientSigner>, Route)| {
+        session.route = route;
+        let replicas = config.replicas.clone();
+        let each = ClientConfig { session, replicas, give_up_after: None, incarnation: None };
+        Client::start(each, key.clone())
+    };
+    let clients = config.keys.iter().zip(routes(config)).map(start).collect::<Vec<_>>();
     let deadline = tokio::time::Instant::now() + config.patience;
     let (mut open, mut troubles) = (0, BTreeSet::new());
     for (number, client) in clients.iter().enumerate() {
@@ -246,6 +256,18 @@ async fn connect(config: &LoadConfig) -> Result<Vec<Client>, LoadError> {
         false => troubles.into_iter().collect::<Vec<_>>().join("; "),
     };
     Err(LoadError::NotOpen { open, clients: clients.len(), patience: config.patience, trouble })
+}
+
+/// The route of each session, one after the other.
+fn routes(config: &LoadConfig) -> impl Iterator<Item = Route> {
+    let (route, replicas) = (config.session.route, config.session.replicas as u64);
+    let mut drawn = config.contacts.map(Random);
+    std::iter::repeat_with(move || match (route, &mut drawn) {
+        (Route::One { .. }, Some(random)) => {
+            Route::One { first: ReplicaId(random.below(replicas) as u16) }
+        }
+        (route, _) => route,
+    })
 }
 
 /// Waits until every replica has answered every session, and the least time has passed. Opening

@@ -30,6 +30,7 @@ fn config(cluster: &Cluster, workload: Workload, arrivals: Arrivals) -> LoadConf
         protocol: "mock".into(),
         replicas: cluster.mock.addresses(),
         session: SessionConfig::new(cluster.mock.chain(), cluster.mock.addresses().len()),
+        contacts: None,
         keys: keys.collect(),
         workload,
         write_records: false,

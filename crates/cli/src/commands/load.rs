@@ -38,7 +38,7 @@ pub struct Arguments {
     /// Open loop: how commands arrive.
     #[arg(long, value_enum, default_value_t = ArrivalName::Even, requires = "rate", value_name = "NAME")]
     pub arrivals: ArrivalName,
-    /// What random arrivals and keys are drawn from.
+    /// What random arrivals, keys, and with `--send-to one` each client's replica are drawn from.
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub seed: u64,
     /// How many clients, each with a key and a session of its own.
@@ -192,6 +192,7 @@ pub fn config(arguments: &Arguments, cluster: &Cluster) -> Result<LoadConfig, Fa
         protocol: cluster.protocol.name().to_owned(),
         replicas: addresses(cluster),
         session: session(cluster, arguments.send_to),
+        contacts: Some(arguments.seed),
         keys,
         workload,
         write_records: !arguments.records_are_there,

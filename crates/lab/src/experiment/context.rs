@@ -123,11 +123,29 @@ pub fn load_average() -> Option<[f64; 3]> {
 /// Processor time of everything on this machine since it started, where the system tells.
 #[must_use]
 pub fn machine_time() -> Option<Duration> {
-    let text = std::fs::read_to_string("/proc/stat").ok()?;
+    busy_of(&std::fs::read_to_string("/proc/stat").ok()?)
+}
+
+/// Of the text of `/proc/stat`.
+fn busy_of(text: &str) -> Option<Duration> {
     let ticks: Vec<u64> =
         text.lines().next()?.split_whitespace().skip(1).map(|n| n.parse().unwrap_or(0)).collect();
     // user nice system idle iowait irq softirq steal: all but idle and waiting, and what the host took.
     let busy: u64 = [0, 1, 2, 5, 6].iter().filter_map(|index| ticks.get(*index)).sum();
     // The kernel's interface counts in hundredths of a second on every architecture we run on.
     Some(Duration::from_millis(busy * 10))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn busy_is_all_but_idle_waiting_and_stolen() {
+        // user nice system idle iowait irq softirq steal guest guest_nice
+        let text =
+            "cpu  1 20 300 4000 50000 600000 7000000 80000000 9 9\ncpu0 5 5 5 5 5 5 5 5 5 5\n";
+        assert_eq!(busy_of(text), Some(Duration::from_millis(7_600_321 * 10)));
+        assert_eq!(busy_of(""), None);
+    }
 }

@@ -51,11 +51,7 @@ impl Sampling {
                     known: names_of(&first["numbers"]),
                 });
             }
-            let said = statuses.iter().filter_map(|status| status["numbers"][name].as_f64());
-            let value = match name.ends_with("_total") && !name.starts_with("committed_") {
-                true => said.sum(),
-                false => said.fold(0.0, f64::max),
-            };
+            let value = together(name, &statuses);
             self.samples.values.entry(name.clone()).or_default().push(value);
         }
         Ok(())
@@ -72,6 +68,15 @@ impl Sampling {
             self.samples.at.last().unwrap_or(&0.0) - self.samples.at.first().unwrap_or(&0.0);
         let grown = values.last().unwrap_or(&0.0) - values.first().unwrap_or(&0.0);
         if seconds > 0.0 { grown / seconds } else { 0.0 }
+    }
+}
+
+/// One number of all replicas: see [`Samples::values`].
+fn together(name: &str, statuses: &[Value]) -> f64 {
+    let said = statuses.iter().filter_map(|status| status["numbers"][name].as_f64());
+    match name.ends_with("_total") && !name.starts_with("committed_") {
+        true => said.sum(),
+        false => said.fold(0.0, f64::max),
     }
 }
 
@@ -121,3 +126,6 @@ impl Spent {
         (stages, us(self.processor.saturating_sub(before.processor).as_secs_f64()))
     }
 }
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -223,7 +223,7 @@ impl Trial<'_> {
         let ours = ours.saturating_sub(ours_before).as_secs_f64();
         let foreign = busy
             .filter(|_| killed.is_none())
-            .map(|busy| ((busy.as_secs_f64() - ours) / seconds).max(0.0));
+            .map(|busy| foreign(busy.as_secs_f64(), ours, seconds));
 
         let report = clients.counted()?;
         if report.wrong > 0 {
@@ -237,7 +237,7 @@ impl Trial<'_> {
         figures.liars = self.settings.point.liars();
         figures.under = under;
         figures.killed = killed;
-        note_replicas(cluster, sampling, &mut figures);
+        note_replicas(disk_bytes(cluster), sampling, &mut figures);
         self.note_doubts(&mut figures, foreign);
         Ok(Measured { figures, foreign_cores: foreign, profile })
     }
@@ -325,14 +325,22 @@ impl Trial<'_> {
     }
 }
 
+/// Cores that others took, of `seconds` in which all processes together were busy so long, and ours so long.
+fn foreign(busy: f64, ours: f64, seconds: f64) -> f64 {
+    ((busy - ours) / seconds).max(0.0)
+}
+
 fn own_time() -> Duration {
     Usage::of(std::process::id()).unwrap_or_default().processor
 }
 
-fn note_replicas(cluster: &LocalCluster, sampling: Sampling, figures: &mut Figures) {
+fn disk_bytes(cluster: &LocalCluster) -> u64 {
     let homes = (0..cluster.size()).filter_map(|id| cluster.home(id));
-    let disk = homes.map(|home| folder_bytes(&home.root().join("data"))).max();
-    figures.disk_mib = disk.unwrap_or(0) as f64 / MIB;
+    homes.map(|home| folder_bytes(&home.root().join("data"))).max().unwrap_or(0)
+}
+
+fn note_replicas(disk_bytes: u64, sampling: Sampling, figures: &mut Figures) {
+    figures.disk_mib = disk_bytes as f64 / MIB;
     figures.memory_mib = sampling.memory_bytes as f64 / MIB;
     figures.views_per_second = sampling.per_second("view");
     figures.timeouts_per_second = sampling.per_second("timeouts_total");
@@ -395,3 +403,6 @@ fn classes(counts: &Counts) -> Vec<(u64, u64)> {
     }
     classes.into_iter().collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,7 +8,7 @@ use quorate_core::client::{ClientError, Packed};
 use quorate_node::client::Client;
 
 use super::Bench;
-use super::record::Verdict;
+use super::record::{Record, Verdict};
 
 /// Puts `outstanding` frames of each session on their way; each is followed by another until the
 /// bench stops.
@@ -46,12 +46,20 @@ fn finish(
     let now = Instant::now();
     let verdict = bench.verdict(turn, result);
     let count = bench.workload.batch_commands() as u64;
-    let mut record = bench.record();
-    record.finished(now, count, verdict);
-    if record.is_measuring() && verdict == Verdict::Right {
-        record.latency(submitted, now, count);
-    }
+    settle(&mut bench.record(), submitted, now, (count, verdict));
     // A session that ended takes nothing more.
     let ended = matches!(result, Err(ClientError::Fatal(_) | ClientError::Retryable(_)));
     !ended && !bench.stop.load(Ordering::Relaxed)
 }
+
+/// Counts a batch of `count` commands that was submitted then and came to an end now. What was submitted before
+/// measuring began counts as well: in a closed loop there is always something under way.
+fn settle(record: &mut Record, submitted: Instant, now: Instant, (count, verdict): (u64, Verdict)) {
+    record.finished(now, count, verdict);
+    if record.is_measuring() && verdict == Verdict::Right {
+        record.latency(submitted, now, count);
+    }
+}
+
+#[cfg(test)]
+mod tests;

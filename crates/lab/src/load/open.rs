@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use quorate_node::client::Client;
 
-use super::record::Verdict;
+use super::record::{Record, Verdict};
 use super::{Arrivals, Bench};
 use crate::random::Random;
 
@@ -30,6 +30,13 @@ pub(super) struct Pace {
 }
 
 impl Pace {
+    /// Counts commands that were to be submitted at these times, and are now.
+    fn note(&mut self, due: &[Instant], now: Instant) {
+        self.submitted += due.len() as u64;
+        let late = |intended: &&Instant| now.saturating_duration_since(**intended) > LATE;
+        self.late += due.iter().filter(late).count() as u64;
+    }
+
     pub(super) fn warning(&self) -> Option<String> {
         let share = self.late as f64 / self.submitted.max(1) as f64;
         (share > LATE_SHARE).then(|| {
@@ -73,10 +80,7 @@ fn pace(bench: &Arc<Bench>, clients: &[Client], mut schedule: Schedule) -> Pace 
     let mut sessions = clients.iter().cycle();
     while !bench.stop.load(Ordering::Relaxed) {
         let now = Instant::now();
-        let mut due = Vec::new();
-        while schedule.next <= now && due.len() < bench.workload.batch_commands() {
-            due.push(schedule.advance());
-        }
+        let due = schedule.due(now, bench.workload.batch_commands());
         if due.is_empty() {
             std::thread::sleep((schedule.next - now).clamp(TICK, Duration::from_millis(10)));
             continue;
@@ -87,8 +91,7 @@ fn pace(bench: &Arc<Bench>, clients: &[Client], mut schedule: Schedule) -> Pace 
             record.is_measuring()
         };
         if measuring {
-            pace.submitted += due.len() as u64;
-            pace.late += due.iter().filter(|intended| now - **intended > LATE).count() as u64;
+            pace.note(&due, now);
         }
         if let Some(client) = sessions.next() {
             submit(bench, client, due.into());
@@ -107,25 +110,36 @@ fn submit(bench: &Arc<Bench>, client: &Client, intended: Arc<[Instant]>) {
         let now = Instant::now();
         let verdict = bench.verdict(turn, &result);
         let Some(intended) = under_way(&bench).remove(&turn) else { return };
-        let mut record = bench.record();
-        record.finished(now, intended.len() as u64, verdict);
-        if verdict == Verdict::Right {
-            for intended in intended.iter() {
-                if record.measures(*intended) {
-                    record.latency(*intended, now, 1);
-                }
-            }
-        }
+        settle(&mut bench.record(), &intended, now, verdict);
         bench.under_way.fetch_sub(1, Ordering::Relaxed);
     });
 }
 
+/// Counts commands that were to be submitted at these times and came to an end now.
+pub(super) fn settle(record: &mut Record, intended: &[Instant], now: Instant, verdict: Verdict) {
+    record.finished(now, intended.len() as u64, verdict);
+    if verdict == Verdict::Right {
+        for intended in intended {
+            if record.measures(*intended) {
+                record.latency(*intended, now, 1);
+            }
+        }
+    }
+}
+
 /// Counts what was to be answered and never was.
 pub(super) fn count_unanswered(bench: &Bench) {
-    let now = Instant::now();
     let left = std::mem::take(&mut *under_way(bench));
-    let mut record = bench.record();
-    for intended in left.values().flat_map(|intended| intended.iter()) {
+    let left = left.values().flat_map(|intended| intended.iter());
+    leave(&mut bench.record(), left, Instant::now());
+}
+
+pub(super) fn leave<'a>(
+    record: &mut Record,
+    left: impl Iterator<Item = &'a Instant>,
+    now: Instant,
+) {
+    for intended in left {
         if record.measures(*intended) {
             record.latency(*intended, now, 1);
             record.unanswered(1);
@@ -157,6 +171,15 @@ impl Schedule {
             Arrivals::Closed | Arrivals::Even { .. } => None,
         };
         Self { start, at: 0.0, next: start, interval, random }
+    }
+
+    /// The times that have come by `now`, `most` of them at most; moves on behind them.
+    fn due(&mut self, now: Instant, most: usize) -> Vec<Instant> {
+        let mut due = Vec::new();
+        while self.next <= now && due.len() < most {
+            due.push(self.advance());
+        }
+        due
     }
 
     /// The next intended time; moves on to the one after it.

@@ -26,3 +26,34 @@ fn poisson_arrivals_have_exponential_gaps_and_follow_from_the_seed() {
     assert!((mean * 1000.0 - 1.0).abs() < 0.02, "mean {mean}");
     assert!((variance.sqrt() * 1000.0 - 1.0).abs() < 0.02, "deviation {}", variance.sqrt());
 }
+
+#[test]
+fn what_is_due_is_what_has_come_by_now_and_no_more_than_fits() {
+    let start = Instant::now();
+    let ms = |count: u64| start + Duration::from_millis(count);
+    let mut schedule = Schedule::new(Arrivals::Even { rate: 1000.0 }, start);
+    assert_eq!(schedule.due(start, 9), [ms(0)]);
+    assert!(schedule.due(start, 9).is_empty());
+    assert_eq!(schedule.due(ms(3) + Duration::from_micros(500), 9), [ms(1), ms(2), ms(3)]);
+    // After a pause of the thread, the intended times stay what they were.
+    assert_eq!(schedule.due(ms(10), 4), [ms(4), ms(5), ms(6), ms(7)]);
+    assert_eq!(schedule.due(ms(10), 4), [ms(8), ms(9), ms(10)]);
+    assert_eq!(schedule.next, ms(11));
+}
+
+#[test]
+fn a_generator_that_submits_one_in_a_hundred_late_says_so() {
+    let now = Instant::now() + Duration::from_secs(1);
+    let (in_time, late) = (now - LATE, now - LATE - Duration::from_nanos(1));
+    let pace = |good: usize, bad: usize| {
+        let mut pace = Pace::default();
+        pace.note(&vec![in_time; good], now);
+        pace.note(&vec![late; bad], now);
+        assert_eq!((pace.submitted, pace.late), ((good + bad) as u64, bad as u64));
+        pace.warning()
+    };
+    assert_eq!(pace(0, 0), None);
+    assert_eq!(pace(99, 1), None);
+    let warning = pace(98, 2).unwrap();
+    assert!(warning.contains("2.0 % of the commands"), "{warning}");
+}

@@ -1,0 +1,62 @@
+use serde_json::json;
+
+use super::*;
+
+#[test]
+fn totals_are_added_up_and_what_is_the_same_everywhere_is_the_highest() {
+    let statuses = [
+        json!({ "numbers": { "committed_commands_total": 7, "timeouts_total": 20, "view": 300 } }),
+        json!({ "numbers": { "committed_commands_total": 5, "timeouts_total": 40, "view": 100 } }),
+    ];
+    let of = |name: &str| together(name, &statuses);
+    assert_eq!(
+        (of("committed_commands_total"), of("timeouts_total"), of("view")),
+        (7.0, 60.0, 300.0)
+    );
+    assert_eq!(of("nothing"), 0.0);
+}
+
+/// Samples of which no two numbers grow alike.
+pub(in super::super) fn sampling() -> Sampling {
+    let mut sampling = Sampling::new(&["view".to_owned(), "more".to_owned()]);
+    assert_eq!(sampling.names.len(), ALWAYS.len() + 1, "what is asked for twice is sampled once");
+    sampling.memory_bytes = 3 << 20;
+    sampling.samples.at = vec![0.5, 1.0, 2.5];
+    for (name, values) in [
+        ("committed_commands_total", [100.0, 500.0, 1300.0]),
+        ("committed_full_blocks_total", [10.0, 11.0, 18.0]),
+        ("view", [50.0, 60.0, 90.0]),
+        ("timeouts_total", [4.0, 5.0, 10.0]),
+    ] {
+        sampling.samples.values.insert(name.to_owned(), values.to_vec());
+    }
+    sampling
+}
+
+#[test]
+fn growth_is_from_the_first_sample_to_the_last() {
+    let sampling = sampling();
+    assert_eq!(sampling.per_second("committed_commands_total"), 600.0);
+    assert_eq!(sampling.per_second("view"), 20.0);
+    assert_eq!(sampling.per_second("timeouts_total"), 3.0);
+    assert_eq!(sampling.per_second("nothing"), 0.0);
+    assert_eq!(Sampling::new(&[]).per_second("view"), 0.0);
+}
+
+#[test]
+fn what_was_spent_is_told_a_command_and_replica() {
+    let spent = |commands: f64, step: f64, persist: f64, ms: u64| Spent {
+        commands,
+        stages: BTreeMap::from([("step".to_owned(), step), ("persist".to_owned(), persist)]),
+        processor: Duration::from_millis(ms),
+    };
+    // Four replicas that executed 1,000 commands each.
+    let (before, after) = (spent(100.0, 1.0, 2.0, 500), spent(4100.0, 1.004, 2.012, 540));
+    let (stages, all) = after.per_command(&before);
+    let near = |found: f64, expected: f64| assert!((found - expected).abs() < 1e-6, "{found}");
+    assert_eq!(stages.len(), 2);
+    near(stages["step"], 1.0);
+    near(stages["persist"], 3.0);
+    near(all, 10.0);
+    assert_eq!(before.per_command(&before), Default::default());
+}
