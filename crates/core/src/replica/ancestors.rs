@@ -15,7 +15,7 @@ use crate::certificate::Qc;
 use crate::crypto::Claim;
 use crate::protocol::Protocol;
 use crate::state_machine::StateMachine;
-use crate::types::{Height, ReplicaId};
+use crate::types::{Height, ReplicaId, Time};
 
 /// Which uncommitted ancestors travel with a proposal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -77,6 +77,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
 
     pub(super) fn on_ancestors(
         &mut self,
+        now: Time,
         from: ReplicaId,
         mut blocks: Vec<FullBlock>,
         certificate: &Qc,
@@ -95,6 +96,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         if blocks.is_empty() {
             return;
         }
+        let bytes = blocks.iter().map(FullBlock::size_bytes).sum();
         let claimed = self.chain_claims(blocks).and_then(|mut blocks| {
             let more = self.certificate_checks(certificate)?;
             if let Some((claim, frames)) = blocks.pop() {
@@ -105,7 +107,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         });
         match claimed {
             Ok(blocks) => {
-                self.verify(Pending::Chain { from, blocks }, Some(from), fx);
+                self.verify(now, Pending::Chain { from, blocks }, Some((from, bytes)), fx);
             }
             Err(reason) => {
                 fx.output(Action::Refused { from, reason: Refused::Malformed(reason) });

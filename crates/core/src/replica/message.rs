@@ -145,7 +145,7 @@ pub fn within(chain: Vec<FullBlock>, budget_bytes: u32) -> Vec<FullBlock> {
 
 impl FullBlock {
     /// About the bytes of its encoding.
-    fn size_bytes(&self) -> usize {
+    pub(super) fn size_bytes(&self) -> usize {
         let frames: usize = self.frames.iter().map(|frame| frame.encoded_bytes().len()).sum();
         128 + 66 * self.block.justify.signers().count() + 32 * self.block.frames.len() + frames
     }

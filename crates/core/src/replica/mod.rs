@@ -21,6 +21,7 @@ pub mod message;
 mod peers;
 pub mod rejoin;
 mod show;
+mod turns;
 mod verify;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -47,7 +48,8 @@ use known::KnownSignatures;
 use message::{FullBlock, Offer, PeerMessage};
 use rejoin::Rejoin;
 use show::Wish;
-use verify::{Asked, Pending};
+use turns::Turns;
+use verify::{Asked, Given, Pending};
 
 type Fx<M> = Effects<Action<M>, Record>;
 
@@ -70,7 +72,10 @@ pub struct Replica<P: Protocol, S> {
     pending: VecDeque<Asked<P::Message>>,
     /// Asks that turned out to need no verdict.
     ready: VecDeque<u64>,
-    pending_of: Vec<usize>,
+    /// What the verifier has, by the number under which it was given, ascending.
+    given: VecDeque<Given>,
+    /// What the verifier is given next.
+    turns: Turns,
     /// By replica: the highest block it is known to hold.
     held_by: Vec<Height>,
     next_ask: u64,
@@ -126,7 +131,8 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             known: KnownSignatures::new(settings.certificate_cache, peers),
             pending: VecDeque::new(),
             ready: VecDeque::new(),
-            pending_of: vec![0; peers],
+            given: VecDeque::new(),
+            turns: Turns::new(peers),
             held_by: vec![Height(0); peers],
             next_ask: 0,
             to_execute: VecDeque::new(),
@@ -173,7 +179,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     /// How many verifications of peers' messages are under way, for checkers.
     #[must_use]
     pub fn held_verifications(&self) -> usize {
-        self.pending_of.iter().sum()
+        self.turns.messages()
     }
 
     /// How many verified signatures are remembered, for checkers.
@@ -245,7 +251,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     /// What any input may have led to: verdicts that were known already, blocks to fetch.
     fn follow_up(&mut self, now: Time, fx: &mut Fx<P::Message>) {
         while let Some(ask) = self.ready.pop_front() {
-            self.on_checked(now, ask, &[], fx);
+            self.settle(now, ask, fx);
         }
         if self.arrivals.deadline().is_some() {
             self.arrivals.forget_below(self.view());
@@ -412,7 +418,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
                     let message = self.with_frames(message);
                     fx.early(Action::Broadcast(message));
                 }
-                output => self.carry_out(output, fx),
+                output => self.carry_out(now, output, fx),
             }
         }
         for record in records {
@@ -422,7 +428,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             }
         }
         for output in outputs {
-            self.carry_out(output, fx);
+            self.carry_out(now, output, fx);
         }
     }
 
@@ -445,7 +451,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         }
     }
 
-    fn carry_out(&mut self, output: Output<P::Message>, fx: &mut Fx<P::Message>) {
+    fn carry_out(&mut self, now: Time, output: Output<P::Message>, fx: &mut Fx<P::Message>) {
         match output {
             Output::Send { to, message } => {
                 let message = self.with_frames(message);
@@ -460,7 +466,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             }
             Output::Sign(statement) => fx.output(Action::Sign(statement)),
             Output::Verify { ask, checks } => {
-                self.verify(Pending::Protocol { ask, checks }, None, fx)
+                self.verify(now, Pending::Protocol { ask, checks }, None, fx)
             }
             Output::Combine { ask, form, shares } => {
                 fx.output(Action::Combine { ask, form, shares });

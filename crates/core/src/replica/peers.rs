@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::catch_up::{BUDGET_BYTES, Chunked};
 use super::message::{FullBlock, MAX_FRAMES_SENT, Offer, PeerMessage, within};
-use super::verify::Pending;
+use super::verify::{Pending, bytes_of};
 use super::{Action, Fx, Refused, Replica};
 use crate::block::{BlockId, SharedBlock};
 use crate::certificate::{Malformed, Qc};
@@ -33,7 +33,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         }
         if let PeerMessage::Testimony { nonce, view, high_qc, high_tc, signature } = message {
             let testimony = Testimony { view, high_qc, high_tc };
-            return self.claim_testimony(from, nonce, testimony, signature, fx);
+            return self.claim_testimony(now, (from, nonce), testimony, signature, fx);
         }
         if self.rejoin.is_some() {
             // Without memory nothing else can be answered yet.
@@ -42,23 +42,23 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         match message {
             PeerMessage::Protocol { message, frames } => {
                 self.note_held(from, &message);
-                self.claim_message(from, message, frames, fx);
+                self.claim_message(now, from, message, frames, fx);
             }
-            PeerMessage::Relay(frames) => self.on_offered_frames(from, frames, fx),
+            PeerMessage::Relay(frames) => self.on_offered_frames(now, (from, true), frames, fx),
             PeerMessage::Frames(frames) => {
                 if self.arrivals.deadline().is_some() {
-                    self.on_offered_frames(from, frames, fx);
+                    self.on_offered_frames(now, (from, false), frames, fx);
                 }
             }
             PeerMessage::NeedFrames(ids) => self.serve_frames(from, &ids, fx),
             PeerMessage::FetchChain { tip, above, budget_bytes } => {
                 self.serve_chain(now, from, (tip, above, budget_bytes), fx);
             }
-            PeerMessage::Chain(blocks) => self.on_chain(from, blocks, fx),
+            PeerMessage::Chain(blocks) => self.on_chain(now, from, blocks, fx),
             PeerMessage::Ancestors { blocks, certificate } => {
-                self.on_ancestors(from, blocks, &certificate, fx);
+                self.on_ancestors(now, from, blocks, &certificate, fx);
             }
-            PeerMessage::Behind(offer) => self.on_offer(from, offer, fx),
+            PeerMessage::Behind(offer) => self.on_offer(now, from, offer, fx),
             PeerMessage::FetchChunk { height, chunk } => {
                 fx.output(Action::ServeChunk { to: from, height, chunk });
             }
@@ -120,7 +120,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         self.bodies.entry(block.id()).or_insert(frames);
         // Blocks above the root, an orphan a proposer, and what is being executed. More than that
         // are those of orphans that later ones took the place of.
-        let held = self.protocol.tree().uncommitted() + self.pending_of.len();
+        let held = self.protocol.tree().uncommitted() + self.domain.committee().size();
         if self.bodies.len() > held + self.to_execute.len() + 1 {
             let (protocol, to_execute) = (&self.protocol, &self.to_execute);
             self.bodies.retain(|id, _| {
@@ -140,13 +140,16 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
 
     fn on_offered_frames(
         &mut self,
-        from: ReplicaId,
+        now: Time,
+        (from, relays): (ReplicaId, bool),
         frames: Vec<SharedFrame>,
         fx: &mut Fx<P::Message>,
     ) {
+        let bytes = bytes_of(&frames);
         let frames = self.unknown_frames(frames);
         if !frames.is_empty() {
-            self.verify(Pending::Frames { frames }, Some(from), fx);
+            let pending = Pending::Frames { relayed_by: relays.then_some(from), frames };
+            self.verify(now, pending, Some((from, bytes)), fx);
         }
     }
 
@@ -206,7 +209,13 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         }
     }
 
-    fn on_chain(&mut self, from: ReplicaId, mut blocks: Vec<FullBlock>, fx: &mut Fx<P::Message>) {
+    fn on_chain(
+        &mut self,
+        now: Time,
+        from: ReplicaId,
+        mut blocks: Vec<FullBlock>,
+        fx: &mut Fx<P::Message>,
+    ) {
         if !self.catch_up.awaits(from) {
             fx.output(Action::Refused { from, reason: Refused::Unasked });
             return;
@@ -225,9 +234,10 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         if blocks.last().is_some_and(|last| !self.catch_up.is_wanted(&last.block.id())) {
             blocks.pop();
         }
+        let bytes = blocks.iter().map(FullBlock::size_bytes).sum();
         match self.chain_claims(blocks) {
             Ok(blocks) => {
-                self.verify(Pending::Chain { from, blocks }, Some(from), fx);
+                self.verify(now, Pending::Chain { from, blocks }, Some((from, bytes)), fx);
             }
             Err(reason) => {
                 self.catch_up.answered(from, None);
@@ -262,7 +272,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
 
     /// A snapshot is believed if a block of this chain, certified by a quorum, carries the root
     /// of its state; that chunks are of that state is checked when they come ([`Restoring`]).
-    fn on_offer(&mut self, from: ReplicaId, offer: Box<Offer>, fx: &mut Fx<P::Message>) {
+    fn on_offer(&mut self, now: Time, from: ReplicaId, offer: Box<Offer>, fx: &mut Fx<P::Message>) {
         let asked = self.catch_up.takes_offers(from);
         let linked = offer
             .recent
@@ -287,7 +297,10 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         }
         let checks = self.certificate_checks(&offer.certificate);
         match mutant!("snapshot-offer-unchecked", Ok(Vec::new()), checks) {
-            Ok(checks) => self.verify(Pending::Offer { from, offer, checks }, Some(from), fx),
+            Ok(checks) => {
+                let bytes = crate::limits::offer_bytes(self.domain.committee().size());
+                self.verify(now, Pending::Offer { from, offer, checks }, Some((from, bytes)), fx);
+            }
             Err(reason) => {
                 self.catch_up.answered(from, None);
                 fx.output(Action::Refused { from, reason: Refused::Malformed(reason) });
@@ -421,8 +434,8 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
 
     fn claim_testimony(
         &mut self,
-        from: ReplicaId,
-        nonce: Digest,
+        now: Time,
+        (from, nonce): (ReplicaId, Digest),
         testimony: Testimony,
         signature: Signature,
         fx: &mut Fx<P::Message>,
@@ -441,7 +454,12 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         match checks {
             Ok(checks) => {
                 let testimony = Box::new(testimony);
-                self.verify(Pending::Testimony { from, testimony, checks }, Some(from), fx);
+                self.verify(
+                    now,
+                    Pending::Testimony { from, testimony, checks },
+                    Some((from, 0)),
+                    fx,
+                );
             }
             Err(reason) => {
                 fx.output(Action::Refused { from, reason: Refused::Malformed(reason) });

@@ -1,5 +1,6 @@
 //! What waits for the verdicts on its signatures.
 
+use super::turns::{Class, Cost, Piece};
 use super::{Action, Fx, Refused, Replica};
 use crate::block::SharedBlock;
 use crate::certificate::Malformed;
@@ -13,9 +14,6 @@ use crate::replica::rejoin::Testimony;
 use crate::state_machine::StateMachine;
 use crate::types::{ReplicaId, Time};
 
-/// Most verifications of one peer's messages under way.
-const MAX_PENDING: usize = 64;
-
 /// A fetched block with its frames, resting on its justify.
 type ClaimedBlock = (Claim<SharedBlock>, Vec<SharedFrame>);
 
@@ -26,8 +24,9 @@ pub(super) enum Pending<M> {
     Protocol { ask: u64, checks: Vec<Check> },
     /// A message of the protocol with the bodies that came with it.
     Message { from: ReplicaId, claim: Claim<M>, frames: Vec<Claim<SharedFrame>> },
-    /// Frames another replica sent.
-    Frames { frames: Vec<Claim<SharedFrame>> },
+    /// Frames another replica sent. It passes on what it verified; what it was asked for may be of a
+    /// block, whose voters alone have verified it.
+    Frames { relayed_by: Option<ReplicaId>, frames: Vec<Claim<SharedFrame>> },
     /// Blocks that were fetched.
     Chain { from: ReplicaId, blocks: Vec<ClaimedBlock> },
     /// A snapshot that is offered.
@@ -37,6 +36,16 @@ pub(super) enum Pending<M> {
 }
 
 impl<M> Pending<M> {
+    /// How soon it is verified.
+    fn class(&self) -> Class {
+        match self {
+            Self::Protocol { .. } | Self::Message { .. } | Self::Testimony { .. } => {
+                Class::Protocol
+            }
+            Self::Frames { .. } | Self::Chain { .. } | Self::Offer { .. } => Class::Other,
+        }
+    }
+
     /// The checks it waits for, in the order in which [`resume`](Replica::resume) hands out the verdicts.
     fn checks(&self) -> impl Iterator<Item = &Check> {
         let (own, message, frames, blocks): (&[Check], _, &[_], &[ClaimedBlock]) = match self {
@@ -44,7 +53,7 @@ impl<M> Pending<M> {
             | Self::Offer { checks, .. }
             | Self::Testimony { checks, .. } => (checks, None, &[], &[]),
             Self::Message { claim, frames, .. } => (&[], Some(claim), frames, &[]),
-            Self::Frames { frames } => (&[], None, frames, &[]),
+            Self::Frames { frames, .. } => (&[], None, frames, &[]),
             Self::Chain { blocks, .. } => (&[], None, &[], blocks),
         };
         own.iter()
@@ -74,29 +83,36 @@ pub(super) struct Asked<M> {
     ask: u64,
     pending: Pending<M>,
     known: Vec<bool>,
-    from: Option<ReplicaId>,
+    /// On the checks that were not known, as far as they came.
+    verdicts: Vec<bool>,
+    /// How many are still to come.
+    left: usize,
+    cost: Option<Cost>,
+}
+
+/// A piece of an ask that the verifier has.
+#[derive(Debug)]
+pub(super) struct Given {
+    /// Its own number.
+    ask: u64,
+    /// The ask it is of.
+    of: u64,
+    start: usize,
+    checks: usize,
+    /// Whether it took somebody's turn.
+    counts: bool,
 }
 
 impl<P: Protocol, S: StateMachine> Replica<P, S> {
     /// Has the checks of `pending` verified that are not known to hold; then it goes on. `from` is the
-    /// peer to whose account it goes.
+    /// peer to whose account it goes, with the bytes of its message.
     pub(super) fn verify(
         &mut self,
+        now: Time,
         pending: Pending<P::Message>,
-        from: Option<ReplicaId>,
+        from: Option<(ReplicaId, usize)>,
         fx: &mut Fx<P::Message>,
     ) {
-        if let Some(peer) = from
-            && let Some(count) = self.pending_of.get_mut(peer.index())
-        {
-            if mutant!("verifications-unbounded", false, *count >= MAX_PENDING) {
-                fx.output(Action::Refused { from: peer, reason: Refused::Flood });
-                return;
-            }
-            *count += 1;
-        }
-        let ask = self.next_ask;
-        self.next_ask += 1;
         let mut unknown = Vec::new();
         let judge = |check: &Check| {
             let known = self.known.contains(check);
@@ -106,15 +122,45 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             known
         };
         let known = pending.checks().map(judge).collect();
-        self.pending.push_back(Asked { ask, pending, known, from });
-        if unknown.is_empty() {
-            self.ready.push_back(ask);
-        } else {
-            fx.output(Action::Verify { ask, checks: unknown });
+        let cost = from.map(|(peer, bytes)| Cost { peer, checks: unknown.len(), bytes });
+        if let Some(cost) = cost
+            && !self.turns.admit(now, cost)
+        {
+            fx.output(Action::Refused { from: cost.peer, reason: Refused::Flood });
+            return;
+        }
+        let ask = self.next_number();
+        let (class, left) = (pending.class(), unknown.len());
+        let verdicts = vec![false; left];
+        self.pending.push_back(Asked { ask, pending, known, verdicts, left, cost });
+        match cost {
+            _ if unknown.is_empty() => self.ready.push_back(ask),
+            Some(cost) => self.turns.wait(cost.peer, class, ask, unknown),
+            None => self.give(Piece { ask, start: 0, checks: unknown }, false, fx),
+        }
+        self.give_more(now, fx);
+    }
+
+    fn next_number(&mut self) -> u64 {
+        self.next_ask += 1;
+        self.next_ask - 1
+    }
+
+    /// Gives the verifier what is next, as far as it has little to do.
+    fn give_more(&mut self, now: Time, fx: &mut Fx<P::Message>) {
+        while let Some(piece) = self.turns.next(now) {
+            self.give(piece, true, fx);
         }
     }
 
-    /// The verdicts on the checks that were not known.
+    fn give(&mut self, piece: Piece, counts: bool, fx: &mut Fx<P::Message>) {
+        let Piece { ask: of, start, checks } = piece;
+        let ask = self.next_number();
+        self.given.push_back(Given { ask, of, start, checks: checks.len(), counts });
+        fx.output(Action::Verify { ask, checks });
+    }
+
+    /// The verdicts on checks that were given to the verifier.
     pub(super) fn on_checked(
         &mut self,
         now: Time,
@@ -122,11 +168,30 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         verdicts: &[bool],
         fx: &mut Fx<P::Message>,
     ) {
+        let Ok(place) = self.given.binary_search_by_key(&ask, |given| given.ask) else { return };
+        let Some(given) = self.given.remove(place) else { return };
+        if given.counts {
+            self.turns.came_back(given.checks);
+        }
+        let asked = self.pending.binary_search_by_key(&given.of, |asked| asked.ask).ok();
+        if let Some(asked) = asked.and_then(|place| self.pending.get_mut(place)) {
+            let own = asked.verdicts.iter_mut().skip(given.start).take(given.checks);
+            own.zip(verdicts).for_each(|(own, verdict)| *own = *verdict);
+            asked.left = asked.left.saturating_sub(given.checks);
+            if asked.left == 0 {
+                self.settle(now, given.of, fx);
+            }
+        }
+        self.give_more(now, fx);
+    }
+
+    /// All verdicts of an ask are there.
+    pub(super) fn settle(&mut self, now: Time, ask: u64, fx: &mut Fx<P::Message>) {
         let Ok(place) = self.pending.binary_search_by_key(&ask, |asked| asked.ask) else { return };
         let Some(asked) = self.pending.remove(place) else { return };
-        let Asked { pending, known: mut all, from, .. } = asked;
-        if let Some(count) = from.and_then(|peer| self.pending_of.get_mut(peer.index())) {
-            *count = count.saturating_sub(1);
+        let Asked { pending, known: mut all, verdicts, cost, .. } = asked;
+        if let Some(cost) = cost {
+            self.turns.settle(cost);
         }
         let mut fresh = verdicts.iter();
         for (holds, check) in all.iter_mut().zip(pending.checks()) {
@@ -136,6 +201,12 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             }
         }
         self.resume(now, pending, &all, fx);
+    }
+
+    /// A signature that a peer sent does not hold.
+    fn bad_signature(&mut self, now: Time, from: ReplicaId, fx: &mut Fx<P::Message>) {
+        self.turns.distrust(now, from);
+        fx.output(Action::Refused { from, reason: Refused::BadSignature });
     }
 
     fn resume(
@@ -160,14 +231,19 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
                     Some(message) if frames.len() == count => {
                         self.on_verified(now, from, message, &frames, fx);
                     }
-                    _ => fx.output(Action::Refused { from, reason: Refused::BadSignature }),
+                    _ => self.bad_signature(now, from, fx),
                 }
             }
-            Pending::Frames { frames } => {
+            Pending::Frames { relayed_by, frames } => {
+                let mut is_bad = false;
                 for frame in frames {
-                    if let Some(frame) = verdicts.settle(frame) {
-                        self.admit(now, &frame.into_inner(), Origin::Relayed);
+                    match verdicts.settle(frame) {
+                        Some(frame) => drop(self.admit(now, &frame.into_inner(), Origin::Relayed)),
+                        None => is_bad = true,
                     }
+                }
+                if let Some(from) = relayed_by.filter(|_| is_bad) {
+                    self.bad_signature(now, from, fx);
                 }
                 self.release_arrivals(now, fx);
                 self.consult(now, protocol::Input::Wake, fx);
@@ -181,7 +257,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
                 if good.len() < count {
                     // The bad one was to certify its parent.
                     good.pop();
-                    fx.output(Action::Refused { from, reason: Refused::BadSignature });
+                    self.bad_signature(now, from, fx);
                 }
                 self.on_chain_verified(now, from, good, fx);
             }
@@ -197,14 +273,14 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
                     fx.output(Action::Send { to: from, message });
                 } else {
                     self.catch_up.answered(from, None);
-                    fx.output(Action::Refused { from, reason: Refused::BadSignature });
+                    self.bad_signature(now, from, fx);
                 }
             }
             Pending::Testimony { from, testimony, .. } => {
                 if verdicts.left.iter().all(|verdict| *verdict) {
                     self.on_testimony(now, from, *testimony, fx);
                 } else {
-                    fx.output(Action::Refused { from, reason: Refused::BadSignature });
+                    self.bad_signature(now, from, fx);
                 }
             }
         }
@@ -234,6 +310,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     /// Sends a peer's message on to where it belongs, or refuses it.
     pub(super) fn claim_message(
         &mut self,
+        now: Time,
         from: ReplicaId,
         message: P::Message,
         frames: Vec<SharedFrame>,
@@ -244,9 +321,20 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
                 fx.output(Action::Refused { from, reason: Refused::Malformed(reason) });
             }
             Ok(claim) => {
+                let bytes = bytes_of(&frames);
+                if bytes > self.settings.inline_bytes {
+                    fx.output(Action::Refused { from, reason: Refused::Unfit });
+                    return;
+                }
                 let frames = self.unknown_frames(frames);
-                self.verify(Pending::Message { from, claim, frames }, Some(from), fx);
+                let pending = Pending::Message { from, claim, frames };
+                self.verify(now, pending, Some((from, bytes)), fx);
             }
         }
     }
+}
+
+/// Bytes of frames.
+pub(super) fn bytes_of(frames: &[SharedFrame]) -> usize {
+    frames.iter().map(|frame| frame.encoded_bytes().len()).sum()
 }

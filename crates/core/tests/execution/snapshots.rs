@@ -1,12 +1,19 @@
 //! Snapshots out and in, honest and not.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use proptest::prelude::*;
+use quorate_core::block::Block;
+use quorate_core::certificate::Qc;
 use quorate_core::client::message::Rejection;
 use quorate_core::execution::{Execution, Header, Restoring, SnapshotError, StateSummary};
+use quorate_core::hotstuff::Message;
+use quorate_core::replica::catch_up::{CatchUp, Chunked};
+use quorate_core::replica::message::{Offer, PeerMessage};
 use quorate_core::sessions::{Limits, Sessions};
 use quorate_core::state_machine::{MAX_CHUNK_BYTES, Snapshot};
-use quorate_core::{Digest, Height};
+use quorate_core::{Digest, Epoch, Height, ReplicaId, Time};
 
 use crate::fixtures::*;
 
@@ -240,4 +247,43 @@ proptest! {
         }
         prop_assert!(restore(chunks, Digest([9; 32])).is_err());
     }
+}
+
+/// A liar can send chunks for ever that the application has to collect before it can tell them from
+/// others. The transfer ends at the cluster's limit, and what follows was not asked for.
+#[test]
+fn a_snapshot_without_end_is_given_up_at_the_limit() {
+    let chunks = chunks_of(&large().snapshot());
+    let root = large().state_root();
+    let block = Arc::new(Block::genesis(Digest::default(), Epoch(0)));
+    let offer = Offer {
+        block: Arc::clone(&block),
+        recent: Vec::new(),
+        attesting: Arc::clone(&block),
+        certificate: Qc::genesis(block.id()),
+    };
+    let honest: usize = chunks.iter().map(Bytes::len).sum();
+    let limit_bytes = honest + 10 * MAX_CHUNK_BYTES;
+    let (now, peer) = (Time(0), ReplicaId(1));
+    let mut catch_up = CatchUp::new(limit_bytes as u64);
+    let restoring = Restoring::new(Journal::default(), Limits::default(), root);
+    let _: PeerMessage<Message> = catch_up.accept(now, peer, Box::new(offer), restoring);
+    let endless = std::iter::repeat(Bytes::from(vec![7; MAX_CHUNK_BYTES]));
+    let mut taken = 0;
+    for (at, chunk) in chunks.into_iter().chain(endless).enumerate() {
+        let bytes = chunk.len();
+        match catch_up.chunk(now, peer, (Height(0), at as u32, false), chunk) {
+            Chunked::More => taken += bytes,
+            Chunked::Unfit(SnapshotError::TooLarge { limit_bytes: said }) => {
+                assert_eq!(said, limit_bytes as u64);
+                let next = (Height(0), at as u32 + 1, false);
+                let next = catch_up.chunk(now, peer, next, Bytes::from_static(b"more"));
+                assert!(matches!(next, Chunked::Unasked), "it goes on");
+                break;
+            }
+            other => panic!("chunk {at}: {other:?}"),
+        }
+        assert!(taken <= limit_bytes, "{taken} bytes are kept, {limit_bytes} are the limit");
+    }
+    assert!(taken > honest, "the limit was not what ended it");
 }
