@@ -1,8 +1,7 @@
 //! Proposals whose frames are not all here yet.
 //!
 //! With clients that send to all replicas a body is usually here before the block that orders it.
-//! When it is not, the proposer is asked for it, then the others in turn, and all of them again
-//! less and less often. One proposal a peer waits, its latest: no peer can make this grow.
+//! When it is not, the proposer is asked for it, then the others in turn, less and less often. One proposal a peer waits, its latest: no peer can make this grow.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -12,10 +11,11 @@ use crate::crypto::Verified;
 use crate::frame::{FrameId, SharedFrame};
 use crate::types::{Duration, ReplicaId, Time};
 
-/// How long a peer has to send bodies.
+/// How long the first peer has to send bodies.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// How often that is doubled at most, once for each round of all peers.
+/// How often that is doubled at most, once for each peer that is asked: where a round trip takes
+/// long, an answer is on its way, and each further peer would send another copy.
 const MAX_DOUBLINGS: u32 = 5;
 
 /// The proposals that wait.
@@ -125,8 +125,8 @@ impl<M> Arrivals<M> {
                 to = turn();
             }
             due.push((to, ids.collect()));
-            let rounds = (arrival.asked / peers as u32).min(MAX_DOUBLINGS);
-            arrival.deadline = now.after(PATIENCE * (1 << rounds));
+            let doublings = (arrival.asked - 1).min(MAX_DOUBLINGS);
+            arrival.deadline = now.after(PATIENCE * (1 << doublings));
         }
         due
     }
@@ -144,5 +144,37 @@ impl<M> Arrivals<M> {
                 *place = None;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::block::{Block, Content};
+    use crate::crypto::Claim;
+    use crate::types::{Digest, Epoch, View};
+
+    /// Bodies that are four hundred milliseconds away come in four copies at most, not in eight.
+    #[test]
+    fn peers_are_asked_less_and_less_often() {
+        let genesis = Block::genesis(Digest::default(), Epoch(0));
+        let content =
+            Content { view: View(1), frames: vec![Digest([1; 32])], ..Content::clone(&genesis) };
+        let block = Arc::new(Block::new(content));
+        let message = Claim::new((), Vec::new()).settle(&[]).expect("nothing to check");
+        let mut arrivals = Arrivals::new(ReplicaId(0), 10);
+        let mut asked = arrivals.add(Time(0), ReplicaId(1), message, block, |_| None).len();
+        let mut now = Time(0);
+        while let Some(deadline) = arrivals.deadline().filter(|d| *d <= Time(400_000_000)) {
+            now = deadline;
+            asked += arrivals.overdue(now).len();
+        }
+        assert_eq!((asked, now), (4, Time(350_000_000)));
+        let last = (0..20).map(|_| {
+            let deadline = arrivals.deadline().expect("it is asked for ever");
+            arrivals.overdue(deadline);
+            arrivals.deadline().expect("it is asked for ever").since(deadline)
+        });
+        assert_eq!(last.last(), Some(PATIENCE * (1 << MAX_DOUBLINGS)));
     }
 }

@@ -53,7 +53,7 @@ impl Options {
     #[must_use]
     pub fn with_room_for(self, safety_bytes: u64, record_bytes: u64) -> Options {
         let slot = (safety_bytes + SLOT_HEAD_BYTES as u64).next_multiple_of(PAGE_BYTES);
-        let slot_bytes = u32::try_from(slot).unwrap_or(u32::MAX & !0xFFF).max(self.slot_bytes);
+        let slot_bytes = u32::try_from(slot).unwrap_or(!0xFFF).max(self.slot_bytes);
         let least = Geometry { segment_bytes: 0, slot_bytes }.segment_for(record_bytes);
         Options { slot_bytes, segment_bytes: self.segment_bytes.max(least), ..self }
     }
