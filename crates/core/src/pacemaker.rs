@@ -2,9 +2,9 @@
 //!
 //! Two kinds, which differ in whom a replica tells that it gave up:
 //!
-//! - **time-out certificates** (DiemBFT v4; F1): all. q time-outs of one view make the certificate
+//! - **time-out certificates** (DiemBFT v4): all. q time-outs of one view make the certificate
 //!   at every replica, at a cost of n² messages;
-//! - **linear** (the dissertation's COMPLAIN and NEXT-VIEW, D2): one collector, which makes the
+//! - **linear** (the dissertation's COMPLAIN and NEXT-VIEW): one collector, which makes the
 //!   certificate and sends it to all. A replica that waits in vain complains to the next collector,
 //!   about the same view. After n complaints every collector has heard all of them, so that replicas
 //!   that wait for different times need not meet. (To complain about the next view, as the
@@ -16,35 +16,51 @@
 //! - A view is entered only by a certificate of the view before it, and entered at once however
 //!   far ahead it is: `view := max(high QC, high TC) + 1`. Stepping view by view would make a
 //!   replica that was away re-enter each one.
-//! - The timer grows with the distance to the last *commit* (see [`Timing`]), so that an empty
-//!   certificate does not reset it, with a slack of four views for each fault tolerated (of up to
-//!   four): that is what dead leaders cost a three-chain even when all others lead in time; without
-//!   it the timers of a cluster with one dead replica would never come down to the base.
-//! - A local time-out leaves the view as it is: the time-out is sent again and again until a
-//!   certificate ends the view, at growing intervals (those of as many views), so that a minority cut
-//!   off for long says little; and at once to a peer whose channel opens.
+//! - **A wait grows with each full wait that was lost in a row** ([`Timing`]): a network that needs x
+//!   times the base costs ⌈log₂ x⌉ views, at the default multiplier, and one more if it turned slow
+//!   of a sudden: the first one lost is excused if it was four times what views took lately, as then
+//!   it was a leader. A wait counts as lost if the view ended without a certificate after at least
+//!   half of it: q others end a view a moment before one's own timer would.
+//! - **A success takes back what was not needed**: the wait falls to the shortest that is four times
+//!   what views took lately (`measured`). So the climb is not forgotten on a slow network, and
+//!   after one lost view of a dead leader the wait is at once what it was before.
+//! - Where successes bring no commit for as long as a rotation of leaders, they take back nothing.
+//!   (If more than f leaders need a longer wait than the others, the waits would never reach them.)
+//! - **A suspected leader** (`suspects`) is waited for less: a fifth, but not less than twice what
+//!   views took lately. Such a wait, lost, lengthens none. It applies to whom this replica waits
+//!   for in the view: its leader, and its collector where that is another one. It does not apply
+//!   before any view was measured, where more views than f + 1 were lost in a row, or where no
+//!   commit came for a rotation: then it is not the leaders.
+//! - A local time-out leaves the view as it is. The time-out is sent again until a certificate ends
+//!   the view, by a timer of its own: after as long as the view was waited for, then twice that, and
+//!   so on. It goes to those whose time-out of the view has not come, and to those who sent theirs
+//!   again; and at once to a peer whose channel opens. (Linear: to one collector after another; the
+//!   interval doubles after each round of them.)
 //! - q time-outs **of one view** make a certificate. One place a peer, its highest: no peer can
 //!   make this grow.
 //! - The timer runs only while there is work; an idle cluster is silent.
-//! - A leader whose last view was given up is waited for less (a fifth), in its own views and in
-//!   those whose votes it collects, but every 64th time fully: a dead replica costs little for
-//!   as long as it stays dead, and a slow one gets its chance (the dissertation's missing failure
-//!   detector, D14). Where more than f leaders failed, it was not the leaders: nobody's wait is
-//!   shortened. Each replica judges for itself; only liveness rests on it.
 //! - Where a leader has to wait itself before it proposes, it is waited for so much longer: a
 //!   shortened wait would otherwise end before it may speak.
 //!
 //! With time-out certificates, f + 1 time-outs for views at or above mine say that at least one
 //! correct replica gave up on a view, so this one joins the (f + 1)-th highest of them. (Purely local
 //! timers can stall for ever.)
+//!
+//! Deviation from DiemBFT v4, which counts the views since the last commit: with dead leaders evenly
+//! placed a three-chain commits once a rotation, and its waits would never come down.
 
+mod measured;
+mod suspects;
 mod timing;
 
-pub use timing::{Adaptive, ENOUGH, LONGEST, Timing, Waits};
+pub use timing::{ENOUGH, LONGEST, Timing, Waits};
 
 use crate::certificate::{Qc, TimeOut};
 use crate::committee::Committee;
 use crate::types::{Duration, ReplicaId, Time, View};
+use measured::Measured;
+use suspects::Suspects;
+use timing::{AMPLE, MAX_STEPS};
 
 /// Whom a replica tells that it gave up on a view.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -82,57 +98,90 @@ pub enum Consequence {
     Certificate(Vec<(TimeOut, Qc)>),
 }
 
+/// How a view ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// With a certificate of its votes.
+    Certified,
+    /// With a certificate of time-outs.
+    GivenUp,
+}
+
+/// A peer's highest time-out.
+#[derive(Clone, Debug)]
+struct Heard {
+    time_out: TimeOut,
+    /// The QC that came with it.
+    high_qc: Qc,
+    /// It came again: its sender may not have heard this replica's.
+    again: bool,
+}
+
 /// The state of the pacemaker.
 #[derive(Clone, Debug)]
 pub struct Pacemaker {
     kind: Kind,
     timing: Timing,
-    /// Views from a proposal to its commit, and the slack.
-    depth: u64,
+    /// So many views may pass without a commit before that says something: a rotation of leaders
+    /// and the views from a proposal to its commit.
+    patience: u64,
+    faults: usize,
     quorum: usize,
     honest_witness: usize,
     view: View,
-    /// The leaders of this view and the next.
-    leaders: [ReplicaId; 2],
+    /// The leader of this view, and who collects its votes.
+    awaited: [ReplicaId; 2],
     /// How often the timer ran out in this view.
     attempts: u64,
+    /// How long the view was waited for that was given up last.
+    waited: Duration,
+    /// Full waits lost in a row, as far as no success has taken them back.
+    steps: u64,
+    /// Views in a row that were given up, after whatever wait.
+    lost: usize,
     committed: View,
     /// How much longer this view is waited for, as its leader waits first.
     allowance: Duration,
     /// Since when there is work in this view.
     busy_since: Time,
     deadline: Option<Time>,
-    /// By peer: its highest time-out and the QC that came with it.
-    time_outs: Vec<Option<(TimeOut, Qc)>>,
-    /// By leader: how many of its views in a row were given up.
-    failures: Vec<u32>,
+    /// By peer.
+    time_outs: Vec<Option<Heard>>,
+    suspects: Suspects,
+    measured: Measured,
 }
 
-/// By how much the wait for a leader that failed is shorter.
+/// By how much the wait for a suspect is shorter ...
 const SHORTENED: u32 = 5;
-/// Each so many failures in a row it gets the full wait.
-const SECOND_CHANCE: u32 = 64;
+/// ... but not below so many times what views took lately.
+const LEAST: u32 = 2;
 
 impl Pacemaker {
     /// A pacemaker before its first view, of a protocol that commits a block `depth` views after
     /// its own.
     #[must_use]
     pub fn new(committee: &Committee, kind: Kind, timing: Timing, depth: u64) -> Self {
+        let (replicas, faults) = (committee.size(), committee.faults());
         Self {
             kind,
-            failures: vec![0; committee.size()],
             timing,
-            depth: depth + 4 * committee.faults().min(4) as u64,
+            patience: depth + replicas as u64,
+            faults,
             quorum: committee.quorum(),
             honest_witness: committee.honest_witness(),
             view: View(0),
-            leaders: [ReplicaId(0); 2],
+            awaited: [ReplicaId(0); 2],
             attempts: 0,
+            waited: Duration::ZERO,
+            steps: 0,
+            lost: 0,
             committed: View(0),
             allowance: Duration::ZERO,
             busy_since: Time(0),
             deadline: None,
-            time_outs: vec![None; committee.size()],
+            time_outs: vec![None; replicas],
+            suspects: Suspects::new(replicas, faults),
+            measured: Measured::new(replicas, faults),
         }
     }
 
@@ -148,30 +197,76 @@ impl Pacemaker {
         self.view
     }
 
-    /// When to give up on the view; `None` while there is nothing to wait for.
+    /// When to give up on the view, or to say so again; `None` while there is nothing to wait for.
     #[must_use]
     pub fn deadline(&self) -> Option<Time> {
         self.deadline
     }
 
-    /// Enters the view behind a certificate of `certified`, if that is a step forward. `leaders`
-    /// are those of the view entered and the next.
-    pub fn certified(&mut self, now: Time, certified: View, leaders: [ReplicaId; 2]) -> bool {
-        if certified < self.view {
+    /// Whether this replica has given up its view.
+    #[must_use]
+    pub fn gave_up(&self) -> bool {
+        self.attempts > 0
+    }
+
+    /// Enters the view behind a certificate of `ended`, if that is a step forward. `awaited` are the
+    /// leader of the view entered and who collects its votes (the same, where that is nobody else).
+    pub fn certified(&mut self, now: Time, ended: View, how: End, awaited: [ReplicaId; 2]) -> bool {
+        if ended < self.view {
             return false;
         }
-        if certified == self.view && self.deadline.is_some() && self.attempts == 0 {
-            self.timing.succeeded(now.since(self.busy_since));
+        if ended == self.view && self.deadline.is_some() && self.attempts == 0 {
+            match how {
+                End::Certified => self.succeeded(now),
+                End::GivenUp => self.lose(now),
+            }
         }
         self.busy_since = now;
-        self.view = mutant!("view-stepping", self.view.next(), certified.next());
-        self.leaders = leaders;
+        self.view = mutant!("view-stepping", self.view.next(), ended.next());
+        self.awaited = awaited;
         self.attempts = 0;
         self.allowance = Duration::ZERO;
         if self.deadline.is_some() {
             self.arm(now);
         }
         true
+    }
+
+    /// The view had its certificate in time.
+    fn succeeded(&mut self, now: Time) {
+        let [leader, _] = self.awaited;
+        self.measured.note(leader, now.since(self.busy_since));
+        self.lost = 0;
+        if self.is_stuck() {
+            return;
+        }
+        let (typical, ample) = (self.measured.typical(), self.ample());
+        let enough =
+            |steps: &u64| ample.is_some_and(|ample| self.timing.wait(*steps, typical) >= ample);
+        self.steps = (0..self.steps).find(enough).unwrap_or(self.steps);
+    }
+
+    /// The view is given up. Called once a view.
+    fn lose(&mut self, now: Time) {
+        self.waited = self.wait();
+        let waited = now.since(self.busy_since).saturating_mul(2) >= self.waited + self.allowance;
+        let excused = self.lost == 0
+            && !self.is_stuck()
+            && self.ample().is_some_and(|ample| self.waited >= ample);
+        if waited && !self.is_shortened() && !excused {
+            self.steps = MAX_STEPS.min(self.steps + 1);
+        }
+        self.lost = self.lost.saturating_add(1);
+    }
+
+    /// A wait that is long enough, by what views took lately; `None` before any was measured.
+    fn ample(&self) -> Option<Duration> {
+        self.measured.lately().map(|took| took.saturating_mul(AMPLE))
+    }
+
+    /// Whether commits have not come for so long that successes say little.
+    fn is_stuck(&self) -> bool {
+        self.view.0.saturating_sub(self.committed.0) > self.patience
     }
 
     /// The leader of this view waits so long before it proposes: it is waited for so much longer.
@@ -182,19 +277,21 @@ impl Pacemaker {
         }
     }
 
-    /// The timer ran out: the view to give up.
-    pub fn expired(&mut self) -> View {
+    /// The timer ran out, or f + 1 others gave up: this view is given up, or that is to be said
+    /// again. Sets the timer for the next time.
+    pub fn expired(&mut self, now: Time) -> View {
         if self.attempts == 0 {
-            self.timing.timed_out();
+            self.lose(now);
         }
         self.attempts += 1;
+        self.arm(now);
         self.view
     }
 
     /// One replica after another, as the timer runs out again and again.
     #[must_use]
     pub fn turn(&self) -> ReplicaId {
-        let turn = (self.view.0 + self.attempts) % self.failures.len().max(1) as u64;
+        let turn = (self.view.0 + self.attempts) % self.time_outs.len().max(1) as u64;
         ReplicaId(turn as u16)
     }
 
@@ -206,14 +303,15 @@ impl Pacemaker {
         if self.kind != Kind::Linear {
             return None;
         }
-        let replicas = self.failures.len() as u64;
+        let replicas = self.time_outs.len() as u64;
         let turns = (1..=replicas).map(|turn| ReplicaId((view.plus(turn).0 % replicas) as u16));
-        let (suspects, others): (Vec<_>, Vec<_>) = turns.partition(|id| self.suspects(*id));
+        let (failed, others): (Vec<_>, Vec<_>) =
+            turns.partition(|id| self.suspects.has_failed(*id));
         let waited = (self.attempts.saturating_sub(1) % replicas) as usize;
-        others.into_iter().chain(suspects).nth(waited)
+        others.into_iter().chain(failed).nth(waited)
     }
 
-    /// Notes that a block of `view` was committed. Back-off is measured from here.
+    /// Notes that a block of `view` was committed.
     pub fn committed(&mut self, view: View) {
         self.committed = self.committed.max(view);
     }
@@ -230,39 +328,59 @@ impl Pacemaker {
         }
     }
 
-    /// Starts the current view's timer anew.
-    pub fn arm(&mut self, now: Time) {
-        self.deadline = Some(now.after(self.wait() + self.allowance));
+    /// Starts the timer anew: that of the view, or of saying again that it is given up.
+    fn arm(&mut self, now: Time) {
+        let wait = match self.attempts {
+            0 => self.wait() + self.allowance,
+            attempts => self.pause(attempts),
+        };
+        self.deadline = Some(now.after(wait));
+    }
+
+    /// How long after a time-out was sent for the `attempts`-th time it is sent again: as long as
+    /// the view was waited for, and twice as long each time (linear: each round of n).
+    fn pause(&self, attempts: u64) -> Duration {
+        let doublings = match self.kind {
+            Kind::TimeoutCertificates => attempts - 1,
+            Kind::Linear => (attempts - 1) / self.time_outs.len().max(1) as u64,
+        };
+        let doubled = 1_u32.checked_shl(doublings.min(u64::from(u32::MAX)) as u32);
+        let pause = self.waited.saturating_mul(doubled.unwrap_or(u32::MAX));
+        pause.min(self.timing.longest())
     }
 
     /// How long this view is waited for, if its leader does not wait.
     #[must_use]
     pub fn wait(&self) -> Duration {
-        let attempted = self.view.plus(self.attempts);
-        let wait = self.timing.wait(attempted, self.committed, self.depth);
-        let is_shortened = self.leaders.iter().any(|leader| self.suspects(*leader));
-        if is_shortened { wait / SHORTENED } else { wait }
+        let wait = self.full_wait();
+        match self.measured.lately() {
+            Some(took) if self.is_shortened() => {
+                wait.min((wait / SHORTENED).max(took.saturating_mul(LEAST)))
+            }
+            _ => wait,
+        }
+    }
+
+    fn full_wait(&self) -> Duration {
+        self.timing.wait(self.steps, self.measured.typical())
+    }
+
+    /// Whether somebody is waited for that is not worth the full wait.
+    fn is_shortened(&self) -> bool {
+        let may = self.lost <= self.faults + 1 && !self.is_stuck();
+        may && self.measured.lately().is_some()
+            && self.awaited.iter().any(|id| self.suspects.suspects(*id))
     }
 
     /// Notes that a block of `leader` was certified: it did its part.
     pub fn praise(&mut self, leader: ReplicaId) {
-        if let Some(failures) = self.failures.get_mut(leader.index()) {
-            *failures = 0;
-        }
+        self.suspects.praise(leader);
     }
 
-    /// Notes that a view was given up for want of `leader`.
-    pub fn blame(&mut self, leader: ReplicaId) {
-        if let Some(failures) = self.failures.get_mut(leader.index()) {
-            *failures = failures.saturating_add(1);
-        }
-    }
-
-    /// Whether a leader is not worth the full wait.
-    fn suspects(&self, leader: ReplicaId) -> bool {
-        let failed = self.failures.iter().filter(|failures| **failures > 0).count();
-        let failures = self.failures.get(leader.index()).copied().unwrap_or(0);
-        failed < self.honest_witness && !failures.is_multiple_of(SECOND_CHANCE)
+    /// Notes that a view was given up for want of `replica`: its leader, or who was to collect its
+    /// votes.
+    pub fn blame(&mut self, replica: ReplicaId) {
+        self.suspects.blame(replica);
     }
 
     /// Takes in a time-out (its own included) whose signature and QC were checked.
@@ -270,11 +388,12 @@ impl Pacemaker {
         let Some(place) = self.time_outs.get_mut(time_out.replica.index()) else {
             return Consequence::None;
         };
-        if place.as_ref().is_some_and(|(held, _)| held.view > time_out.view) {
+        let held = place.as_ref().map(|held| held.time_out.view);
+        if held.is_some_and(|held| held > time_out.view) {
             return Consequence::None;
         }
         let view = time_out.view;
-        *place = Some((time_out, high_qc));
+        *place = Some(Heard { time_out, high_qc, again: held == Some(view) });
         if view < self.view {
             return Consequence::None;
         }
@@ -287,38 +406,57 @@ impl Pacemaker {
         mutant!("no-join", None, self.join(own)).map_or(Consequence::None, Consequence::Join)
     }
 
+    /// Whom to send a time-out of `view` again: those whose own has not come, and those who sent theirs
+    /// again since they were last asked for.
+    pub fn unheard(&mut self, view: View) -> Vec<ReplicaId> {
+        let mut unheard = Vec::new();
+        for (index, place) in self.time_outs.iter_mut().enumerate() {
+            let again = place.as_mut().is_some_and(|held| std::mem::take(&mut held.again));
+            if again || place.as_ref().is_none_or(|held| held.time_out.view < view) {
+                unheard.push(ReplicaId(index as u16));
+            }
+        }
+        unheard
+    }
+
     /// Notes a time-out of a view that is over. Whether its sender should be told: it is more than
-    /// one view behind, or has said so before. (Time-outs that were on their way when q others
-    /// ended the view are the rule; to answer each would cost n² certificates a view change.)
+    /// one view behind, or has said so before, or this replica has given up its own view, or
+    /// has no work. (Time-outs that were on their way when q others ended the view are the rule; to answer each
+    /// would cost n² certificates a view change.)
     pub fn is_behind(&mut self, time_out: &TimeOut, high_qc: &Qc) -> bool {
         let Some(place) = self.time_outs.get_mut(time_out.replica.index()) else { return false };
         match place {
-            Some((held, _)) if held.view >= time_out.view => true,
+            Some(held) if held.time_out.view >= time_out.view => true,
             _ => {
-                *place = Some((*time_out, high_qc.clone()));
-                time_out.view.next() < self.view
+                let (time_out, high_qc) = (*time_out, high_qc.clone());
+                *place = Some(Heard { time_out, high_qc, again: false });
+                let busy = self.deadline.is_some() && self.attempts == 0;
+                time_out.view.next() < self.view || !busy
             }
         }
     }
 
     /// q time-outs of `view`, if there are so many: those with the highest QCs.
     fn quorum_of(&self, view: View) -> Option<Vec<(TimeOut, Qc)>> {
-        let counts =
-            |held: &TimeOut| mutant!("mixed-view-tc", held.view >= view, held.view == view);
-        let of_view = self.time_outs.iter().flatten().filter(|(held, _)| counts(held));
+        let counts = |held: &&Heard| {
+            let of = held.time_out.view;
+            mutant!("mixed-view-tc", of >= view, of == view)
+        };
+        let of_view = self.time_outs.iter().flatten().filter(counts);
         if of_view.clone().count() < self.quorum {
             return None;
         }
-        let mut time_outs: Vec<&(TimeOut, Qc)> = of_view.collect();
-        time_outs.sort_by_key(|(_, qc)| std::cmp::Reverse(qc.rank()));
-        Some(time_outs.into_iter().take(self.quorum).cloned().collect())
+        let mut time_outs: Vec<&Heard> = of_view.collect();
+        time_outs.sort_by_key(|held| std::cmp::Reverse(held.high_qc.rank()));
+        let highest = time_outs.into_iter().take(self.quorum);
+        Some(highest.map(|held| (held.time_out, held.high_qc.clone())).collect())
     }
 
     /// The (f + 1)-th highest view others gave up on, if it is one to join: not below the current
     /// view and above `own`, the highest this replica gave up on itself.
     fn join(&self, own: View) -> Option<View> {
         let mut views: Vec<View> =
-            self.time_outs.iter().flatten().map(|(held, _)| held.view).collect();
+            self.time_outs.iter().flatten().map(|held| held.time_out.view).collect();
         views.sort_unstable();
         let witnessed = *views.iter().rev().nth(self.honest_witness - 1)?;
         (witnessed >= self.view && witnessed > own).then_some(witnessed)

@@ -7,7 +7,7 @@ use cluster::keys::{CHAIN, committee};
 use quorate_core::block::Block;
 use quorate_core::certificate::Domain;
 use quorate_core::certificate::Qc;
-use quorate_core::pacemaker::{Consequence, Kind, Pacemaker, Timing};
+use quorate_core::pacemaker::{Consequence, ENOUGH, End, Kind, Pacemaker, Timing, Waits};
 use quorate_core::{Duration, Epoch, ReplicaId, Time, View};
 
 const N: usize = 7;
@@ -24,13 +24,13 @@ fn liar(id: usize) -> Liar {
     Liar { id, domain: Domain::new(committee(N), 1), to: 0 }
 }
 
-/// The leaders of the view behind `certified` and the next, in turn.
+/// The leader of the view behind `certified`, and that of the next, which collects its votes.
 fn leaders(certified: u64) -> [ReplicaId; 2] {
     [1, 2].map(|ahead| ReplicaId(((certified + ahead) % N as u64) as u16))
 }
 
 fn enter(pacemaker: &mut Pacemaker, now: u64, certified: u64) -> bool {
-    pacemaker.certified(Time(now), View(certified), leaders(certified))
+    pacemaker.certified(Time(now), View(certified), End::Certified, leaders(certified))
 }
 
 fn time_out(pacemaker: &mut Pacemaker, id: usize, view: u64, own: u64) -> Consequence {
@@ -81,10 +81,18 @@ fn q_time_outs_of_one_view_make_a_certificate_and_those_of_several_do_not() {
 fn who_is_just_late_is_told_nothing_and_who_stays_behind_is() {
     let mut pacemaker = pacemaker();
     enter(&mut pacemaker, 0, 9);
+    pacemaker.set_busy(Time(0), true);
     let late = |view| liar(2).time_out(View(view), &genesis());
     assert!(pacemaker.is_behind(&late(5), &genesis()), "five views behind");
     assert!(!pacemaker.is_behind(&late(9), &genesis()), "on its way when the view ended");
     assert!(pacemaker.is_behind(&late(9), &genesis()), "it says so again");
+    pacemaker.expired(Time(1));
+    let late = liar(3).time_out(View(9), &genesis());
+    assert!(pacemaker.is_behind(&late, &genesis()), "too late to have been on its way");
+    enter(&mut pacemaker, 0, 10);
+    pacemaker.set_busy(Time(0), false);
+    let late = liar(3).time_out(View(10), &genesis());
+    assert!(pacemaker.is_behind(&late, &genesis()), "no time-out of this replica will help it");
 }
 
 #[test]
@@ -104,49 +112,274 @@ fn the_timer_runs_only_while_there_is_work() {
     assert_eq!(pacemaker.deadline(), None);
 }
 
-/// How long a pacemaker with work waits in `view`.
-fn wait_in(pacemaker: &mut Pacemaker, view: u64) -> Duration {
-    enter(pacemaker, 0, view - 1);
-    pacemaker.committed(View(view - 1));
-    pacemaker.arm(Time(0));
-    pacemaker.deadline().expect("armed").since(Time(0))
+/// A pacemaker with work, and the time it is.
+struct Run {
+    pacemaker: Pacemaker,
+    now: Time,
+}
+
+impl Run {
+    fn of(timing: Timing) -> Self {
+        let mut pacemaker = Pacemaker::new(&committee(N), Kind::TimeoutCertificates, timing, 3);
+        pacemaker.certified(Time(0), View(0), End::Certified, leaders(0));
+        pacemaker.set_busy(Time(0), true);
+        Self { pacemaker, now: Time(0) }
+    }
+
+    /// The view ends with a certificate after so long, and its block is committed at once.
+    fn succeeds(&mut self, took: Duration) {
+        self.certifies(took);
+        self.pacemaker.committed(View(self.pacemaker.view().0 - 1));
+    }
+
+    fn certifies(&mut self, took: Duration) {
+        self.now = self.now.after(took);
+        let view = self.pacemaker.view();
+        self.pacemaker.praise(leaders(view.0 - 1)[0]);
+        self.pacemaker.certified(self.now, view, End::Certified, leaders(view.0));
+    }
+
+    /// The timer runs out, and q gave the view up.
+    fn fails(&mut self) {
+        self.now = self.pacemaker.deadline().expect("there is work");
+        self.pacemaker.expired(self.now);
+        self.is_given_up();
+    }
+
+    /// q gave the view up.
+    fn is_given_up(&mut self) {
+        let view = self.pacemaker.view();
+        self.pacemaker.blame(leaders(view.0 - 1)[0]);
+        self.pacemaker.certified(self.now, view, End::GivenUp, leaders(view.0));
+    }
+
+    fn wait(&self) -> Duration {
+        self.pacemaker.wait()
+    }
+
+    /// All views succeed, up to the next one of `leader`.
+    fn up_to(&mut self, leader: u16, took: Duration) {
+        while self.pacemaker.view().0 % N as u64 != u64::from(leader) {
+            self.succeeds(took);
+        }
+    }
+}
+
+const SHORT: Duration = Duration::from_millis(2);
+
+#[test]
+fn each_full_wait_lost_in_a_row_doubles_the_next() {
+    let base = Timing::default().base();
+    let mut run = Run::of(Timing::default());
+    for doublings in 0..6 {
+        assert_eq!(run.wait(), base * (1 << doublings));
+        run.fails();
+    }
 }
 
 #[test]
-fn a_leader_that_failed_is_waited_for_less_until_it_leads() {
+fn a_success_takes_back_no_more_than_four_times_what_it_took() {
     let base = Timing::default().base();
-    let n = N as u64;
-    let mut pacemaker = pacemaker();
-    // Replica 3 leads view 3, and collects the votes of view 2.
-    pacemaker.blame(ReplicaId(3));
-    assert_eq!(wait_in(&mut pacemaker, n + 2), base / 5, "it is to collect");
-    assert_eq!(wait_in(&mut pacemaker, n + 3), base / 5, "it is to lead");
-    assert_eq!(wait_in(&mut pacemaker, n + 4), base, "another leads");
-    pacemaker.praise(ReplicaId(3));
-    assert_eq!(wait_in(&mut pacemaker, 2 * n + 3), base, "it has led");
+    let mut run = Run::of(Timing::default());
+    (0..5).for_each(|_| run.fails());
+    assert_eq!(run.wait(), base * 32);
+    // 4 · 5 = 20 times the base.
+    (0..30).for_each(|_| run.succeeds(base * 5));
+    assert_eq!(run.wait(), base * 32, "16 would be too short");
+    (0..60).for_each(|_| run.succeeds(base * 19 / 10));
+    assert_eq!(run.wait(), base * 8);
+    (0..60).for_each(|_| run.succeeds(base / 5));
+    assert_eq!(run.wait(), base);
 }
 
 #[test]
-fn every_64th_time_a_failed_leader_gets_the_full_wait() {
+fn one_quick_view_does_not_make_the_others_forget_what_they_take() {
     let base = Timing::default().base();
-    let mut pacemaker = pacemaker();
-    for failure in 1..=128u64 {
-        pacemaker.blame(ReplicaId(3));
-        let wait = wait_in(&mut pacemaker, failure * N as u64 + 3);
-        let second_chance = failure.is_multiple_of(64);
-        assert_eq!(wait, if second_chance { base } else { base / 5 }, "after {failure} failures");
+    let mut run = Run::of(Timing::default());
+    (0..4).for_each(|_| run.fails());
+    for _ in 0..5 {
+        (0..N).for_each(|_| run.succeeds(base * 3));
+        run.succeeds(SHORT);
+        assert_eq!(run.wait(), base * 16);
+    }
+}
+
+/// Two liars of seven dawdle up to the end of their waits, and one in three views is lost.
+#[test]
+fn leaders_that_use_up_their_waits_do_not_hold_them_up() {
+    let base = Timing::default().base();
+    let mut run = Run::of(Timing::default());
+    for round in 0..30 {
+        for leader in 0..N as u16 {
+            run.up_to(leader, SHORT);
+            match (leader, (round + u32::from(leader)) % 3) {
+                (2 | 5, 0) => run.fails(),
+                (2 | 5, _) => run.succeeds(run.wait() * 9 / 10),
+                _ => run.succeeds(SHORT),
+            }
+        }
+    }
+    run.up_to(1, SHORT);
+    assert_eq!(run.wait(), base);
+}
+
+/// Leaders in turn need a short and a long wait: more than f of the long ones.
+#[test]
+fn waits_grow_without_a_commit_whatever_is_certified() {
+    let base = Timing::default().base();
+    let mut run = Run::of(Timing::default());
+    let needed = base * 20;
+    for _ in 0..60 {
+        if run.pacemaker.view().0.is_multiple_of(2) && run.wait() < needed {
+            run.fails();
+        } else {
+            run.certifies(SHORT);
+        }
+    }
+    assert!(run.wait() >= needed);
+}
+
+#[test]
+fn a_view_that_others_ended_early_was_no_full_wait() {
+    let base = Timing::default().base();
+    let mut run = Run::of(Timing::default());
+    run.now = run.now.after(base / 3);
+    run.is_given_up();
+    assert_eq!(run.wait(), base);
+    run.now = run.now.after(base * 2 / 3);
+    run.is_given_up();
+    assert_eq!(run.wait(), base * 2, "a moment before the own timer");
+}
+
+#[test]
+fn a_view_that_others_gave_up_is_no_success() {
+    let waits = Waits::default();
+    let mut run = Run::of(Timing::Adaptive(waits));
+    for _ in 0..2 * ENOUGH {
+        run.now = run.now.after(SHORT);
+        run.is_given_up();
+    }
+    assert_eq!(run.wait(), waits.base);
+}
+
+#[test]
+fn a_leader_that_failed_twice_is_waited_for_less_until_it_leads() {
+    let base = Timing::default().base();
+    let mut run = Run::of(Timing::default());
+    for failure in 0..2 {
+        run.up_to(2, SHORT);
+        assert_eq!(run.wait(), base, "it is to collect, after {failure} failures");
+        run.succeeds(SHORT);
+        assert_eq!(run.wait(), base, "it is to lead, after {failure} failures");
+        run.fails();
+        run.succeeds(SHORT);
+    }
+    run.up_to(2, SHORT);
+    assert_eq!(run.wait(), base / 5, "it is to collect");
+    run.succeeds(SHORT);
+    assert_eq!(run.wait(), base / 5, "it is to lead");
+    run.succeeds(SHORT);
+    assert_eq!(run.wait(), base, "another leads");
+    run.up_to(3, SHORT);
+    assert_eq!(run.wait(), base, "it has led");
+}
+
+#[test]
+fn a_shortened_wait_that_is_lost_lengthens_none() {
+    let base = Timing::default().base();
+    let mut run = Run::of(Timing::default());
+    for _ in 0..3 {
+        run.up_to(3, SHORT);
+        run.fails();
+        run.succeeds(SHORT);
+    }
+    run.up_to(3, SHORT);
+    assert_eq!(run.wait(), base / 5);
+    run.fails();
+    assert_eq!(run.wait(), base);
+}
+
+#[test]
+fn no_wait_is_shorter_than_two_views() {
+    let base = Timing::default().base();
+    let took = base / 5;
+    let mut run = Run::of(Timing::default());
+    for _ in 0..2 {
+        run.up_to(3, took);
+        run.fails();
+        run.succeeds(took);
+    }
+    run.up_to(3, took);
+    assert_eq!(run.wait(), took * 2);
+}
+
+#[test]
+fn a_failed_leader_gets_the_full_wait_at_doubling_gaps() {
+    let base = Timing::default().base();
+    let mut run = Run::of(Timing::default());
+    for failures in 0..=192u64 {
+        run.up_to(3, SHORT);
+        let full = matches!(failures, 0 | 1 | 4 | 8 | 16 | 32 | 64 | 128 | 192);
+        assert_eq!(run.wait(), if full { base } else { base / 5 }, "after {failures} failures");
+        run.fails();
+        run.succeeds(SHORT);
     }
 }
 
 #[test]
 fn no_wait_is_shortened_where_more_than_f_leaders_failed() {
     let base = Timing::default().base();
-    let n = N as u64;
-    let mut pacemaker = pacemaker();
+    let mut run = Run::of(Timing::default());
     for leader in 1..=3 {
-        pacemaker.blame(ReplicaId(leader));
+        (0..2).for_each(|_| run.pacemaker.blame(ReplicaId(leader)));
     }
-    assert_eq!(wait_in(&mut pacemaker, n + 1), base);
+    run.pacemaker.certified(Time(0), View(7), End::Certified, leaders(7));
+    assert_eq!(run.wait(), base);
+}
+
+#[test]
+fn no_wait_is_shortened_where_more_views_were_lost_than_leaders_can_be_dead() {
+    let base = Timing::default().base();
+    let mut run = Run::of(Timing::default());
+    run.up_to(3, SHORT);
+    (0..2).for_each(|_| run.pacemaker.blame(ReplicaId(3)));
+    run.pacemaker.certified(run.now, View(701), End::Certified, leaders(701));
+    run.pacemaker.committed(View(701));
+    for _ in 0..N {
+        run.fails();
+    }
+    run.pacemaker.committed(View(708));
+    run.pacemaker.praise(ReplicaId(2));
+    assert_eq!(leaders(run.pacemaker.view().0 - 1)[0], ReplicaId(2), "whose votes 3 collects");
+    assert!(run.wait() >= base * 32, "{:?}", run.wait());
+}
+
+#[test]
+fn a_time_out_is_sent_again_at_doubling_pauses() {
+    let base = Timing::default().base();
+    let mut run = Run::of(Timing::default());
+    for doublings in [0, 0, 1, 2, 3, 4] {
+        let due = run.pacemaker.deadline().expect("there is work");
+        assert_eq!(due.since(run.now), base * (1 << doublings));
+        run.now = due;
+        run.pacemaker.expired(due);
+    }
+    run.is_given_up();
+    assert_eq!(run.wait(), base * 2, "one view was lost, however often that was said");
+}
+
+#[test]
+fn a_time_out_is_sent_again_to_those_who_have_not_sent_theirs_or_have_sent_it_again() {
+    let ids = |ids: &[u16]| ids.iter().map(|id| ReplicaId(*id)).collect::<Vec<_>>();
+    let mut pacemaker = pacemaker();
+    enter(&mut pacemaker, 0, 4);
+    time_out(&mut pacemaker, 1, 5, 5);
+    time_out(&mut pacemaker, 2, 4, 5);
+    time_out(&mut pacemaker, 3, 6, 6);
+    assert_eq!(pacemaker.unheard(View(5)), ids(&[0, 2, 4, 5, 6]));
+    time_out(&mut pacemaker, 1, 5, 5);
+    assert_eq!(pacemaker.unheard(View(5)), ids(&[0, 1, 2, 4, 5, 6]));
+    assert_eq!(pacemaker.unheard(View(5)), ids(&[0, 2, 4, 5, 6]));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use quorate_core::committee::CommitteeError;
 use quorate_core::crypto::Scheme;
 use quorate_core::hotstuff::{Settings, rules};
 use quorate_core::leader::Election;
-use quorate_core::pacemaker::{Adaptive, Kind, Timing, Waits};
+use quorate_core::pacemaker::{Kind, Timing, Waits};
 use quorate_core::replica::Ancestors;
 
 use crate::config::{
@@ -79,8 +79,7 @@ fn timing(view_timeout: &ViewTimeout) -> Timing {
         TimeoutKind::Fixed => Timing::Fixed { base },
         TimeoutKind::Exponential => Timing::Exponential { base, multiplier_percent, max },
         TimeoutKind::Adaptive => {
-            let waits = Waits { base, multiplier_percent, max, ..Waits::default() };
-            Timing::Adaptive(Adaptive::new(waits))
+            Timing::Adaptive(Waits { base, multiplier_percent, max, ..Waits::default() })
         }
     }
 }

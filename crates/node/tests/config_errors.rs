@@ -267,7 +267,7 @@ fn a_key_or_an_address_that_serves_twice_is_refused() {
 #[test]
 fn settings_that_contradict_each_other_are_refused() {
     let world = world();
-    world.edit_node("max = \"10s\"", "max = \"100ms\"");
+    world.edit_node("max = \"1min\"", "max = \"100ms\"");
     world.edit_node("transport = \"config/transport.key\"", "transport = \"config/consensus.key\"");
     world.edit_node("http = \"127.0.0.1:7005\"", "http = \"127.0.0.1:7004\"");
     let error = world.error();

@@ -7,7 +7,7 @@ use quorate_core::hotstuff;
 use quorate_core::hotstuff::rules::{Chained, Rules};
 use quorate_core::leader::Election;
 use quorate_core::mempool::Limits;
-use quorate_core::pacemaker::{Kind, Timing};
+use quorate_core::pacemaker::{Kind, Timing, Waits};
 use quorate_core::replica::Ancestors;
 
 use super::keys::{self, Mock};
@@ -66,6 +66,10 @@ pub struct Config {
     pub relay_after: u64,
     /// The first wait for a view.
     pub base_timeout: u64,
+    /// The longest wait is so many times the first (or 100 ms, if that is longer).
+    pub longest_timeout: u64,
+    /// Waits follow what views take.
+    pub adaptive: bool,
     /// The bounds of each mempool.
     pub mempool: Limits,
     /// Messages cross the network as their bytes, and are read again.
@@ -103,6 +107,8 @@ impl Default for Config {
             client_patience: 500_000,
             relay_after: 50_000,
             base_timeout: 100_000,
+            longest_timeout: 20,
+            adaptive: false,
             mempool: Limits::default(),
             encodes: true,
             mutation: |_| None,
@@ -117,17 +123,29 @@ impl Config {
         hotstuff::Settings {
             pacemaker: self.pacemaker,
             election: self.election,
-            timing: Timing::Exponential {
-                base: Duration::from_micros(self.base_timeout),
-                multiplier_percent: 150,
-                max: Duration::from_micros(self.base_timeout.max(100_000) * 20),
-            },
+            timing: self.timing(),
             vote_form: self.forms.0,
             time_out_form: self.forms.1,
             broadcast_votes: self.broadcast_votes || self.second_vote,
             second_vote: self.second_vote,
             delta: Duration::from_micros(self.delta),
             ..hotstuff::Settings::new(self.rules)
+        }
+    }
+
+    fn timing(&self) -> Timing {
+        let longest = self.base_timeout.max(100_000) * self.longest_timeout;
+        let waits = Waits {
+            base: Duration::from_micros(self.base_timeout),
+            floor: Duration::from_micros(self.base_timeout / 10),
+            max: Duration::from_micros(longest),
+            ..Waits::default()
+        };
+        let Waits { base, multiplier_percent, max, .. } = waits;
+        if self.adaptive {
+            Timing::Adaptive(waits)
+        } else {
+            Timing::Exponential { base, multiplier_percent, max }
         }
     }
 

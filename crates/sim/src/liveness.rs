@@ -16,8 +16,6 @@ use super::keys;
 
 /// By how much the pacemaker shortens the wait for a leader that failed before.
 pub const SHORTENED: u64 = 5;
-/// After each view without a commit the wait is so many hundredths of the one before.
-const LONGER_PERCENT: u64 = 150;
 
 /// The longest that a view of a correct leader takes, from where the first replica enters it to
 /// where the last one leaves it with a certificate, while no message is lost. In hops, each a
@@ -54,8 +52,9 @@ fn spoilers(cluster: &Cluster) -> Vec<bool> {
 /// 1. **What was done before.** A replica does not vote in a view that it gave up, nor propose in
 ///    one that it had reserved when it was stopped: no later one than that behind `healed`.
 /// 2. **Waits that are too short** for a leader that failed before and is back, or for the views
-///    whose votes a dead one is to collect: a fifth of the base. They do not grow for the pacemaker's
-///    slack, chain length + 4 f views from the last commit, and then by half with each view.
+///    whose votes a dead one is to collect: a fifth of the base, or twice what views took before the
+///    network healed. None is shortened any more once no commit came for a rotation of leaders and a
+///    chain's length. Full waits are never too short in these runs.
 /// 3. **The election.** Round-robin and fixed leaders need nothing. Carousel is round-robin wherever
 ///    the last view did not bring a commit. Reputation may draw a spoiler in any view as long as it
 ///    weighs 1000 and the others, who had an outage, 1 or 10: without commits the window does not
@@ -75,9 +74,9 @@ pub fn views(cluster: &Cluster, healed: View) -> u64 {
     let spoilers = spoilers(cluster);
     let spoilt = spoilers.contains(&true);
     let replicas = config.replicas as u64;
-    let waits_grow = match waits_to_grow(config) {
-        0 => 0,
-        steps => config.rules.facts().chain_length + 4 * ((replicas - 1) / 3).min(4) + steps,
+    let shortened = match config.base_timeout < SHORTENED * view_micros(config) {
+        true => replicas + config.rules.facts().chain_length,
+        false => 0,
     };
     let elected = match config.election {
         Election::Reputation if spoilt => PATIENCE + 1,
@@ -85,19 +84,11 @@ pub fn views(cluster: &Cluster, healed: View) -> u64 {
         _ => 0,
     };
     let collected = config.pacemaker == Kind::Linear && spoilt;
-    let mut views = 1 + waits_grow + elected;
+    let mut views = 1 + shortened + elected;
     for _ in 0..1 + u64::from(collected) {
         views += views_of_a_run(config, healed.plus(views), &spoilers);
     }
     views + 1
-}
-
-/// How often the wait has to grow until a fifth of it is enough for a view.
-fn waits_to_grow(config: &Config) -> u64 {
-    let enough = SHORTENED * view_micros(config);
-    let waits = |wait: &u64| Some(wait * LONGER_PERCENT / 100);
-    let grown = std::iter::successors(Some(config.base_timeout), waits);
-    grown.take_while(|wait| *wait < enough).count() as u64
 }
 
 /// How many views after `view` the first run of leaders that are no spoilers is complete.

@@ -1,7 +1,7 @@
 //! What must hold after every step, judged from what replicas sign, send, commit and answer, by
 //! code that shares no predicate with production.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use quorate_core::block::{BlockId, SharedBlock};
@@ -22,9 +22,13 @@ pub struct Oracles {
     pub ignores_votes: bool,
     /// By correct replica: the highest view given up.
     given_up: BTreeMap<usize, u64>,
+    /// By view: how many correct replicas gave it up.
+    givers: BTreeMap<u64, usize>,
     proposals: BTreeMap<(usize, u64), BlockId>,
     /// The one chain.
     chain: BTreeMap<u64, BlockId>,
+    /// The views of its blocks.
+    views: BTreeSet<u64>,
     /// By replica: the highest block it committed.
     committed: BTreeMap<usize, u64>,
     roots: BTreeMap<u64, Digest>,
@@ -52,7 +56,10 @@ impl Oracles {
                     strict.gives_up(replica, view, content);
                 }
                 let highest = self.given_up.entry(replica).or_default();
-                *highest = view.max(*highest);
+                if view > *highest {
+                    *highest = view;
+                    *self.givers.entry(view).or_default() += 1;
+                }
             }
             _ => {}
         }
@@ -128,6 +135,7 @@ impl Oracles {
             "agreement: r{replica} committed {height} with a gap: {next} is the next"
         );
         *last = height.max(*last);
+        self.views.insert(block.view.0);
         let before = *self.chain.entry(height).or_insert(block.id());
         assert_eq!(before, block.id(), "agreement: r{replica} committed another block at {height}");
         if height > 1 {
@@ -195,6 +203,19 @@ impl Oracles {
         let about = (client, session, first);
         let before = self.outcomes.entry(about).or_insert_with(|| outcome.clone());
         assert_eq!(before, outcome, "exactly once: r{replica} gives another answer");
+    }
+
+    /// The view of the highest block that was committed.
+    pub fn committed_view(&self) -> u64 {
+        self.views.last().copied().unwrap_or(0)
+    }
+
+    /// The views behind `after`, up to that of the highest block committed, that were lost: no block of
+    /// theirs was committed, or `witness` correct replicas gave them up.
+    pub fn lost_views(&self, after: u64, witness: usize) -> Vec<u64> {
+        let given_up = |view: &u64| self.givers.get(view).is_some_and(|givers| *givers >= witness);
+        let lost = |view: &u64| !self.views.contains(view) || given_up(view);
+        (after + 1..=self.committed_view()).filter(lost).collect()
     }
 
     /// The highest view that any correct replica gave up on.

@@ -7,6 +7,7 @@ use super::{Fx, HotStuff, Message};
 use crate::block::{BlockId, SharedBlock};
 use crate::certificate::{Qc, Tc};
 use crate::hotstuff::rules::Outcome;
+use crate::pacemaker::End;
 use crate::protocol::{Event, Output, Record};
 use crate::tree::Misfit;
 use crate::types::{Duration, ReplicaId, Time, View};
@@ -74,7 +75,7 @@ impl HotStuff {
             self.vote_again(&qc, fx);
         }
         self.apply_rules(&qc, fx);
-        if !self.enter_behind(now, ended, fx) && !self.entered_by_tc() {
+        if !self.enter_behind(now, ended, End::Certified, fx) && !self.entered_by_tc() {
             self.pacemaker.allow(now, Duration::ZERO);
         }
     }
@@ -84,20 +85,22 @@ impl HotStuff {
         self.facts.phases > 1 && qc.phase() == self.facts.phases
     }
 
-    /// Enters the view behind a certificate of `certified`, if that is a step forward.
-    pub(super) fn enter_behind(&mut self, now: Time, certified: View, fx: &mut Fx) -> bool {
-        let view = certified.next();
+    /// Enters the view behind a certificate of `ended`, if that is a step forward.
+    pub(super) fn enter_behind(&mut self, now: Time, ended: View, how: End, fx: &mut Fx) -> bool {
+        let view = ended.next();
         if view <= self.pacemaker.view() {
             return false;
         }
+        self.blame_for(ended, how);
         let high_qc = self.safety.high_qc.clone();
         self.hold_election(&high_qc, view);
         self.hold_election(&high_qc, view.next());
-        let leaders = [self.leader(view), self.leader(view.next())];
-        let entered = self.pacemaker.certified(now, certified, leaders);
+        let leader = self.leader(view);
+        let collector = if self.collects_next() { self.leader(view.next()) } else { leader };
+        let entered = self.pacemaker.certified(now, ended, how, [leader, collector]);
         if entered {
             fx.event(Event::Entered(view));
-            self.votes.forget_below(certified);
+            self.votes.forget_below(ended);
             self.wait_for_new_views(now);
         }
         entered
@@ -111,18 +114,23 @@ impl HotStuff {
         }
         let view = tc.view();
         self.safety.high_tc = Some(tc);
-        self.blame_for(view);
         fx.event(Event::GaveUp(view));
-        self.enter_behind(now, view, fx);
+        self.enter_behind(now, view, End::GivenUp, fx);
         self.untold = Some(Untold { ended: view, tc_from: from });
     }
 
-    /// Blames whom this replica waited for in vain in `view`: its leader, or, if its proposal had come,
-    /// whoever was to collect the votes.
-    fn blame_for(&mut self, view: View) {
+    /// Blames whom this replica waited for in vain in its view: the leader, or, if that had its vote,
+    /// who was to collect it. (A certificate of votes that came in time-outs is not the collector's.)
+    fn blame_for(&mut self, view: View, how: End) {
+        if view != self.pacemaker.view() || how == End::Certified && !self.pacemaker.gave_up() {
+            return;
+        }
         let voted = self.safety.voted.filter(|ballot| ballot.view == view);
         let collector = voted.and_then(|ballot| self.collector(&ballot));
-        self.pacemaker.blame(collector.unwrap_or_else(|| self.leader(view)));
+        let leader = (how == End::GivenUp).then(|| self.leader(view));
+        if let Some(blamed) = collector.or(leader) {
+            self.pacemaker.blame(blamed);
+        }
     }
 
     /// Lock and commit, by the variant's rules.

@@ -99,6 +99,11 @@ impl HotStuff {
         known.then(|| self.leader_behind(justify, view) == proposer)
     }
 
+    /// Whether votes go to the leader of the next view.
+    pub(super) fn collects_next(&self) -> bool {
+        self.facts.phases == 1 && !self.settings.broadcast_votes
+    }
+
     /// Who collects the votes of `ballot`; `None`: everybody.
     pub(super) fn collector(&self, ballot: &Ballot) -> Option<ReplicaId> {
         if self.settings.broadcast_votes {

@@ -49,7 +49,7 @@ use crate::block::{Block, BlockId, Header, SharedBlock};
 use crate::certificate::{Ballot, Domain, Malformed, Qc, Tc, TimeOut, Vote};
 use crate::committee::Committee;
 use crate::crypto::Claim;
-use crate::pacemaker::Pacemaker;
+use crate::pacemaker::{End, Pacemaker};
 use crate::protocol::{
     Effects, Input, Ledger, Output, Protocol, Record, Recovered, Safety, Status,
 };
@@ -126,7 +126,7 @@ impl HotStuff {
     pub fn new(committee: Committee, me: ReplicaId, settings: Settings) -> Self {
         let genesis = Arc::new(Block::genesis(committee.chain(), committee.epoch()));
         let facts = settings.rules.facts();
-        let (kind, timing) = (settings.pacemaker, settings.timing.clone());
+        let (kind, timing) = (settings.pacemaker, settings.timing);
         let pacemaker = Pacemaker::new(&committee, kind, timing, facts.chain_length);
         Self {
             me,
@@ -183,7 +183,7 @@ impl HotStuff {
 
     fn start(&mut self, now: Time, recovered: Recovered, fx: &mut Fx) {
         let Recovered { safety, root, root_committed, recent, blocks } = recovered;
-        // Back-off counts from here, however far the chain has come before the snapshot.
+        // Views without a commit count from here, however far the chain has come before the snapshot.
         self.pacemaker.committed(root.view);
         self.tree = BlockTree::new(root, root_committed, recent);
         if let Some(safety) = safety {
@@ -197,9 +197,9 @@ impl HotStuff {
         }
         let high_qc = self.safety.high_qc.clone();
         self.apply_rules(&high_qc, fx);
-        self.enter_behind(now, self.ended_by(&high_qc), fx);
+        self.enter_behind(now, self.ended_by(&high_qc), End::Certified, fx);
         if let Some(view) = self.safety.high_tc.as_ref().map(Tc::view) {
-            self.enter_behind(now, view, fx);
+            self.enter_behind(now, view, End::GivenUp, fx);
         }
         // A power failure may have left the record without the block that was written with it. That vote never
         // left, and must not (but for a second vote, which needs no block): a certificate of such votes would be for

@@ -14,14 +14,13 @@ impl HotStuff {
         if self.pacemaker.deadline().is_none_or(|deadline| now < deadline) {
             return;
         }
-        let view = self.pacemaker.expired();
+        let view = self.pacemaker.expired(now);
         self.give_up(now, view, fx);
     }
 
     /// Gives up on `view`: durably first, so that no vote can follow; then tells all. The view
     /// stays; the time-out is sent again at each deadline until a certificate ends the view.
-    pub(super) fn give_up(&mut self, now: Time, view: View, fx: &mut Fx) {
-        self.pacemaker.arm(now);
+    fn give_up(&mut self, now: Time, view: View, fx: &mut Fx) {
         if mutant!("abstention-ignored", false, self.abstains(view)) {
             return self.ask_for_news(fx);
         }
@@ -33,7 +32,9 @@ impl HotStuff {
         match &self.my_time_out {
             Some((sent, _)) if sent.view == view && sent.high_qc_view == high_qc.view() => {
                 let sent = *sent;
-                mutant!("time-out-sent-once", (), self.send_time_out(now, sent, high_qc, fx));
+                let unheard = self.pacemaker.unheard(view);
+                let again = || self.send_time_out(now, sent, high_qc, &unheard, fx);
+                mutant!("time-out-sent-once", (), again());
             }
             _ => {
                 self.must_write = mutant!("time-out-not-persisted", self.must_write, true);
@@ -53,11 +54,25 @@ impl HotStuff {
         }
     }
 
-    pub(super) fn send_time_out(&mut self, now: Time, time_out: TimeOut, high_qc: Qc, fx: &mut Fx) {
+    /// Sends a time-out that was just signed.
+    pub(super) fn tell_time_out(&mut self, now: Time, time_out: TimeOut, high_qc: Qc, fx: &mut Fx) {
+        let all: Vec<ReplicaId> = self.domain.committee().replicas().collect();
+        self.send_time_out(now, time_out, high_qc, &all, fx);
+    }
+
+    /// Sends a time-out to these replicas or, where one collects them, to that one.
+    fn send_time_out(
+        &mut self,
+        now: Time,
+        time_out: TimeOut,
+        high_qc: Qc,
+        to: &[ReplicaId],
+        fx: &mut Fx,
+    ) {
         self.my_time_out = Some((time_out, high_qc.clone()));
         let message = self.time_out_message(time_out, high_qc.clone());
         match self.pacemaker.collector(time_out.view) {
-            None => fx.output(Output::Broadcast(message)),
+            None => self.send_to_these(to, message, fx),
             Some(to) if to != self.me => return fx.output(Output::Send { to, message }),
             Some(_) => {}
         }
@@ -65,6 +80,14 @@ impl HotStuff {
             self.on_vote(now, vote, fx);
         }
         self.on_time_out(now, time_out, high_qc, fx);
+    }
+
+    fn send_to_these(&self, these: &[ReplicaId], message: Message, fx: &mut Fx) {
+        let others = these.iter().filter(|id| **id != self.me);
+        if others.clone().count() + 1 == self.domain.committee().size() {
+            return fx.output(Output::Broadcast(message));
+        }
+        others.for_each(|to| fx.output(Output::Send { to: *to, message: message.clone() }));
     }
 
     /// What is said when `time_out` is: the QC that it names, the TC by which its view was entered if
@@ -101,7 +124,10 @@ impl HotStuff {
         self.help_if_idle(time_out.replica, &high_qc, fx);
         match self.pacemaker.time_out(time_out, high_qc, self.safety.timed_out) {
             Consequence::None => {}
-            Consequence::Join(view) => self.give_up(now, view, fx),
+            Consequence::Join(view) => {
+                self.pacemaker.expired(now);
+                self.give_up(now, view, fx);
+            }
             Consequence::Certificate(time_outs) => self.join_time_outs(now, time_outs, fx),
         }
     }

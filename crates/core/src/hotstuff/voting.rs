@@ -141,7 +141,7 @@ impl HotStuff {
             let high_qc_view = high_qc.view();
             if *statement == self.domain.time_out(view, high_qc_view, &high_qc.block()) {
                 let time_out = TimeOut { view, high_qc_view, replica: self.me, signature };
-                self.send_time_out(now, time_out, high_qc, fx);
+                self.tell_time_out(now, time_out, high_qc, fx);
             } else {
                 self.time_out_to_sign = Some((view, high_qc));
             }

@@ -10,8 +10,8 @@ use quorate_core::{Duration, Time};
 use crate::cluster::mutant::{Fx, Mutation};
 use crate::script::{Bug, Unwatched, play};
 
-/// How long it waits for a missing block: as long as the first peer that is asked has to answer.
-const PATIENCE: Duration = Duration::from_millis(200);
+/// How long it waits for a missing block: longer than the others take to pass over its own view.
+const PATIENCE: Duration = Duration::from_millis(300);
 
 /// Gives up fetching, and takes the newest certified block it holds for the committed head: as if
 /// all below were here.

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use quorate_core::certificate::Tc;
 use quorate_core::hotstuff::rules::Chained;
 use quorate_core::hotstuff::{HotStuff, Message};
-use quorate_core::pacemaker::{Kind, Pacemaker, Timing};
+use quorate_core::pacemaker::{End, Kind, Pacemaker, Timing};
 use quorate_core::protocol::{Input, Ledger, Protocol};
 use quorate_core::{Duration, ReplicaId, Time, View};
 
@@ -122,16 +122,17 @@ fn back_after(gap: u64, pace: u64, enters: Enters) -> Option<Return> {
         Pacemaker::new(&committee(4), Kind::TimeoutCertificates, Timing::default(), 3);
     let (start, mut now, mut others) = (View(10), Time(0), View(10 + gap));
     let mut back = Return { entered: 0, told: 0, waited: Duration::ZERO };
-    pacemaker.certified(now, View(start.0 - 1), [ReplicaId(0); 2]);
+    pacemaker.certified(now, View(start.0 - 1), End::Certified, [ReplicaId(0); 2]);
     pacemaker.committed(View(start.0 - 1));
     pacemaker.set_busy(now, true);
     while pacemaker.view() < others {
         now = pacemaker.deadline()?;
-        let given_up = pacemaker.expired();
+        let given_up = pacemaker.expired(now);
         back.told += 1;
         let shown = View(others.0 - 1);
         let certified = if enters == Enters::Next { given_up } else { shown };
-        back.entered += u64::from(pacemaker.certified(now, certified, [ReplicaId(0); 2]));
+        let enters = pacemaker.certified(now, certified, End::Certified, [ReplicaId(0); 2]);
+        back.entered += u64::from(enters);
         others = others.plus(pace);
         if back.told > 2 * gap {
             return None;
@@ -149,7 +150,7 @@ fn stepping_costs_a_time_out_for_each_view_missed_and_jumping_one_at_all() {
         assert_eq!(jump, Some(Return { entered: 1, told: 1, waited: base }), "{gap} views");
         let steps = back_after(gap, 0, Enters::Next).expect("the others stand still");
         assert_eq!((steps.entered, steps.told), (gap, gap));
-        // Nothing is committed meanwhile, so that each wait is longer than the one before.
+        // Each wait is lost, so that the next is longer.
         assert!(steps.waited >= base * gap as u32);
     }
     // While the others move on by a view in that time it never comes to them.

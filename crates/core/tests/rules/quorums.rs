@@ -3,7 +3,7 @@
 use quorate_core::certificate::{Ballot, Domain, Malformed, Qc, Vote};
 use quorate_core::committee::{Committee, CommitteeError, ReplicaKey};
 use quorate_core::crypto::{Form, Signature, Signers};
-use quorate_core::pacemaker::{Consequence, Kind, Pacemaker, Timing};
+use quorate_core::pacemaker::{Consequence, End, Kind, Pacemaker, Timing};
 use quorate_core::votes::VoteCollector;
 use quorate_core::wire::{Decode, Encode};
 use quorate_core::{Digest, Epoch, ReplicaId, Time, View};
@@ -141,7 +141,7 @@ fn time_outs_are_joined_by_f_plus_1_and_certified_by_q_at_every_size() {
         let domain = Domain::new(committee.clone(), 1);
         let timing = Timing::default();
         let mut pacemaker = Pacemaker::new(&committee, Kind::TimeoutCertificates, timing, 3);
-        pacemaker.certified(Time(0), View(4), [ReplicaId(0); 2]);
+        pacemaker.certified(Time(0), View(4), End::Certified, [ReplicaId(0); 2]);
         let (quorum, witnesses) = (n - most_liars(n), most_liars(n) + 1);
         for id in 0..n {
             let liar = Liar { id, domain: domain.clone(), to: 0 };

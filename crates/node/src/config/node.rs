@@ -80,8 +80,8 @@ pub struct Listen {
 pub struct ViewTimeout {
     /// How the time changes.
     pub kind: TimeoutKind,
-    /// How long a view may take after a commit; with [`TimeoutKind::Adaptive`], until enough views
-    /// were timed.
+    /// How long a view may take where none failed; with [`TimeoutKind::Adaptive`], at most, and until
+    /// enough views were timed.
     pub base: Duration,
     /// By how much the next failed view may take longer. Nothing with [`TimeoutKind::Fixed`].
     pub multiplier: f64,
@@ -226,8 +226,8 @@ pub(super) static SCHEMA: Schema = Schema {
             key: "view_timeout.kind",
             kind: Kind::Choice(TimeoutKind::NAMES),
             preset: Preset::Is("exponential"),
-            comment: "How long a view may take: always base; longer with each failed view until a commit;\n\
-                      or as long as recent views took, by their mean and spread.",
+            comment: "How long a view may take: always base; longer with each failed view, as long as views\n\
+                      need it; or the same from four times what recent views took, base at most.",
         },
         Field {
             key: "view_timeout.base",
@@ -241,8 +241,8 @@ pub(super) static SCHEMA: Schema = Schema {
         Field {
             key: "view_timeout.multiplier",
             kind: Kind::Ratio { min: 1.0, max: 10.0 },
-            preset: Preset::Is("1.5"),
-            comment: "By how much each failed view lets the next take longer, until a commit. Nothing to\n\
+            preset: Preset::Is("2"),
+            comment: "By how much each failed view lets the next take longer. Nothing to\n\
                       kind = \"fixed\".",
         },
         Field {
@@ -251,7 +251,7 @@ pub(super) static SCHEMA: Schema = Schema {
                 min: Duration::from_millis(1),
                 max: Duration::from_secs(24 * 60 * 60),
             },
-            preset: Preset::Is("10s"),
+            preset: Preset::Is("1min"),
             comment: "The longest a view may take. At least view_timeout.base.",
         },
         Field {

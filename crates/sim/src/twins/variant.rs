@@ -92,7 +92,7 @@ impl Variant {
         Settings {
             pacemaker: self.pacemaker,
             election: Election::Scheduled(schedule),
-            timing: Timing::Exponential { base: WAIT, multiplier_percent: 150, max: MAX_WAIT },
+            timing: Timing::Exponential { base: WAIT, multiplier_percent: 200, max: MAX_WAIT },
             broadcast_votes: self.broadcast_votes || self.second_vote,
             second_vote: self.second_vote,
             delta: DELTA,

@@ -1,0 +1,179 @@
+//! How many views are lost, counted: while the waits still climb to what the network takes, when one
+//! proposal is lost, and in the steady state.
+//!
+//! A view is lost if no block of it is committed, or if f + 1 correct replicas gave it up (time-outs
+//! carry votes, so that a view that everybody gave up can have its block all the same).
+
+use quorate_core::hotstuff::rules::{self, Chained, Rules, TwoChain};
+use quorate_core::pacemaker::Kind;
+use quorate_core::replica::message::PeerMessage;
+use quorate_sim::network::{Fate, Link};
+use quorate_sim::{Cluster, Config};
+
+/// The first wait for a view.
+const BASE: u64 = 300_000;
+const CLIENTS: usize = 8;
+/// Long enough for anything here, in microseconds of the world.
+const LONG: u64 = 3_600_000_000;
+
+/// `replicas` with work to do all the time, over links that always take `hop`.
+fn config(replicas: usize, rules: &'static dyn Rules, hop: u64) -> Config {
+    Config {
+        replicas,
+        rules,
+        link: Link::steady(hop),
+        clients: CLIENTS,
+        client_patience: LONG,
+        relay_after: LONG,
+        base_timeout: BASE,
+        longest_timeout: 1_000,
+        encodes: false,
+        ..Config::default()
+    }
+}
+
+/// What the first replica that enters a view waits until its block is certified: it may be told of
+/// the end of the view before a hop earlier than the leader; then the proposal, the votes of each
+/// phase, and what is made of them. With the linear pacemaker the leader hears of a view change a
+/// hop later, and of locks another one.
+fn needed(config: &Config) -> u64 {
+    let phases = u64::from(config.rules.facts().phases);
+    let told = if config.pacemaker == Kind::Linear { 3 } else { 1 };
+    config.link.delay.1 * (told + 2 * phases + 1)
+}
+
+/// ⌈log₂(what the network takes / base)⌉ + 2.
+fn climb(config: &Config) -> u64 {
+    let mut steps = 0;
+    while config.base_timeout << steps < needed(config) {
+        steps += 1;
+    }
+    steps + 2
+}
+
+/// Goes on, with work to do all the time, until a block of a view above `view` is committed.
+fn work_until(cluster: &mut Cluster, view: u64) {
+    let start = cluster.now;
+    let pause = cluster.config.link.delay.1 / 4;
+    while cluster.oracles.committed_view() <= view {
+        for client in 0..CLIENTS {
+            if cluster.clients[client].is_done() {
+                cluster.request(client, 1, 10);
+            }
+        }
+        cluster.run_for(pause);
+        assert!(
+            cluster.now.since(start).as_secs() < 3_600,
+            "no block above view {view} is committed"
+        );
+    }
+}
+
+fn lost(cluster: &Cluster, after: u64) -> Vec<u64> {
+    let witness = (cluster.config.replicas - 1) / 3 + 1;
+    cluster.oracles.lost_views(after, witness)
+}
+
+fn name(config: &Config) -> String {
+    let Config { replicas, rules, pacemaker, second_vote, broadcast_votes, adaptive, .. } = config;
+    let (rules, pacemaker) = (rules.facts().name, pacemaker.name());
+    let hop = config.link.delay.1 / 1_000;
+    format!(
+        "n = {replicas}, {rules}, {pacemaker}, second votes: {second_vote}, broadcast: {broadcast_votes}, \
+         adaptive: {adaptive}, hops of {hop} ms"
+    )
+}
+
+/// The waits climb in as many views as they have to, and then none is lost in `steady` more.
+fn adapts(config: Config, steady: u64) {
+    let (name, allowed) = (name(&config), climb(&config));
+    let mut cluster = Cluster::new(config);
+    work_until(&mut cluster, 0);
+    let first = cluster.oracles.committed_view();
+    work_until(&mut cluster, first + 8);
+    let climbed = lost(&cluster, 0);
+    assert!(climbed.len() as u64 <= allowed, "{name}: {climbed:?} are lost, allowed are {allowed}");
+    let from = cluster.oracles.committed_view();
+    work_until(&mut cluster, from + steady);
+    let then = lost(&cluster, from);
+    assert!(then.is_empty(), "{name}: {then:?} are lost in the steady state");
+}
+
+#[test]
+fn sixty_four_replicas_and_hops_of_almost_four_times_the_base() {
+    adapts(config(64, &Chained, 1_100_000), 40);
+}
+
+#[test]
+fn sixty_four_replicas_and_hops_of_two_thirds_of_the_base() {
+    adapts(config(64, &Chained, 200_000), 40);
+}
+
+#[test]
+fn sixty_four_replicas_and_hops_above_the_base() {
+    adapts(config(64, &Chained, 350_000), 40);
+    adapts(Config { second_vote: true, ..config(64, &TwoChain, 350_000) }, 24);
+}
+
+#[test]
+fn sixteen_replicas_and_hops_of_two_thirds_of_the_base() {
+    adapts(config(16, &Chained, 200_000), 50);
+}
+
+/// All there are: variants, second votes, pacemakers.
+fn variants(replicas: usize, hop: u64) -> Vec<Config> {
+    let with = |rules| config(replicas, rules, hop);
+    let kinds = [Kind::TimeoutCertificates, Kind::Linear];
+    let of = |pacemaker| rules::ALL.map(|rules| Config { pacemaker, ..with(rules) });
+    let second = Config { second_vote: true, ..with(&TwoChain) };
+    let broadcast = Config { broadcast_votes: true, ..with(&Chained) };
+    kinds.into_iter().flat_map(of).chain([second, broadcast]).collect()
+}
+
+#[test]
+fn every_variant_and_pacemaker_with_hops_from_a_fifth_to_twice_the_base() {
+    for adaptive in [false, true] {
+        for (replicas, hop) in [(4, BASE / 5), (4, BASE / 2), (4, BASE), (7, 2 * BASE)] {
+            for config in variants(replicas, hop) {
+                adapts(Config { adaptive, ..config }, 30);
+            }
+        }
+    }
+}
+
+/// One proposal reaches nobody.
+fn loses_one(config: Config) {
+    let name = name(&config);
+    let mut cluster = Cluster::new(config);
+    work_until(&mut cluster, 40);
+    let from = cluster.oracles.committed_view();
+    let victim = from + 10;
+    cluster.meddler = Some(Box::new(move |_, _, peer| match peer {
+        PeerMessage::Protocol { message, .. }
+            if (message.kind(), message.view().0) == ("proposal", victim) =>
+        {
+            Fate::Lost
+        }
+        _ => Fate::Goes,
+    }));
+    work_until(&mut cluster, from + 50);
+    let without = cluster.oracles.lost_views(from, usize::MAX);
+    assert_eq!(without, [victim], "{name}");
+    let given_up = lost(&cluster, from);
+    // Votes that the leader alone has are in the time-outs of the view before.
+    assert!(
+        given_up.iter().all(|view| victim - 1 <= *view && *view <= victim),
+        "{name}: {given_up:?}"
+    );
+}
+
+#[test]
+fn one_proposal_lost_costs_one_view() {
+    for adaptive in [false, true] {
+        for (replicas, hop) in [(4, 20_000), (4, 80_000), (7, 80_000), (10, 80_000)] {
+            for config in variants(replicas, hop) {
+                loses_one(Config { adaptive, ..config });
+            }
+        }
+    }
+}
