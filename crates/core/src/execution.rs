@@ -7,25 +7,29 @@
 //! state proves to a client.
 
 mod kept;
+mod panics;
 mod restoring;
 mod view;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use bytes::Bytes;
 
 use crate::client::message::Outcome;
 use crate::crypto::PublicKey;
 use crate::frame::{Frame, SharedFrame};
-use crate::sessions::{Limits, LimitsError, ReplyCountError, Sessions, SessionsSnapshot, Standing};
+use crate::sessions::{
+    Limits, LimitsError, Plan, ReplyCountError, Sessions, SessionsSnapshot, Standing,
+};
 use crate::state_machine::{
-    Checkpoint, Decided, KeepError, Replies, RestoreError, Snapshot, StateMachine,
+    Checkpoint, Decided, KeepError, Reader, Replies, RestoreError, Snapshot, StateMachine, Usage,
 };
 use crate::types;
 use crate::types::{Digest, Height};
 use crate::wire::DecodeError;
 
 pub use kept::{KeptNote, ResumeError, whole};
+pub use panics::{Poison, command_digest, panic_message};
 pub use restoring::{Header, Restoring};
 pub use view::{StateSummary, View};
 
@@ -51,6 +55,8 @@ pub struct Execution<S> {
     summary: StateSummary,
     /// Bytes of the frames executed since the state was frozen last.
     executed_bytes: u64,
+    /// Commands that are not given to the application.
+    skipped: BTreeSet<Digest>,
     /// Why nothing executes any more.
     halted: Option<ExecutionError>,
 }
@@ -90,6 +96,19 @@ pub enum ExecutionError {
         height: Height,
         /// What it did.
         source: ReplyCountError,
+    },
+    /// The application panicked. Its state may be half changed, and is of no use.
+    #[error(
+        "the application panicked on the block at height {height}{}: {message}",
+        at.map(|at| format!(", on {at}")).unwrap_or_default()
+    )]
+    Panicked {
+        /// The height of the block.
+        height: Height,
+        /// The command at work, as far as the number of replies tells; `None`: behind the last.
+        at: Option<Poison>,
+        /// What the panic said.
+        message: String,
     },
     /// The state that outlives the process could not be read or written.
     #[error("block at height {height}: {source}")]
@@ -150,6 +169,7 @@ impl<S: StateMachine> Execution<S> {
     fn at(application: S, sessions: Sessions, height: Height, block_id: Digest) -> Self {
         let roots = VecDeque::with_capacity(ROOT_WINDOW);
         let (summary, executed_bytes, halted) = (StateSummary::default(), 0, None);
+        let skipped = BTreeSet::new();
         let mut state = Self {
             application,
             sessions,
@@ -158,6 +178,7 @@ impl<S: StateMachine> Execution<S> {
             roots,
             summary,
             executed_bytes,
+            skipped,
             halted,
         };
         state.keep_root();
@@ -184,11 +205,7 @@ impl<S: StateMachine> Execution<S> {
             return Err(ExecutionError::Height { expected, found: height });
         }
         let plan = self.sessions.plan(height, frames);
-        let mut commands = Vec::with_capacity(plan.command_count());
-        commands.extend(plan.commands());
-        let mut replies = Replies::default();
-        self.application.apply(&Decided { height, view, commands: &commands }, &mut replies);
-        let commands = commands.len() as u64;
+        let (replies, commands) = self.apply(height, view, &plan)?;
         let outcomes = self.sessions.settle(plan, &replies).map_err(|source| {
             let error = ExecutionError::ReplyCount { height, source };
             self.halted = Some(error.clone());
@@ -197,9 +214,66 @@ impl<S: StateMachine> Execution<S> {
         (self.height, self.block_id) = (height, block_id);
         self.executed_bytes +=
             frames.iter().map(|frame| frame.encoded_bytes().len() as u64).sum::<u64>();
-        self.check_kept().map_err(|source| self.halt_unkept(height, source))?;
-        let root = self.keep_root();
+        let finished = panics::guarded(|| self.check_kept().map(|()| self.keep_root()));
+        let finished = finished.map_err(|message| self.halt_panicked(height, None, message))?;
+        let root = finished.map_err(|source| self.halt_unkept(height, source))?;
         Ok(Executed { height, root, outcomes, commands })
+    }
+
+    /// Has the application apply what is planned, and counts the commands.
+    fn apply(
+        &mut self,
+        height: Height,
+        view: types::View,
+        plan: &Plan,
+    ) -> Result<(Replies, u64), ExecutionError> {
+        let mut commands = Vec::with_capacity(plan.command_count());
+        let mut left_out = Vec::new();
+        for (at, command) in plan.commands().enumerate() {
+            if !self.skipped.is_empty() && self.skipped.contains(&command_digest(command)) {
+                left_out.push(at);
+            } else {
+                commands.push(command);
+            }
+        }
+        let mut replies = Replies::default();
+        let block = Decided { height, view, commands: &commands };
+        let application = &mut self.application;
+        if let Err(message) = panics::guarded(|| application.apply(&block, &mut replies)) {
+            // The one that has no reply yet was at work.
+            let at = commands.get(replies.len()).and_then(|command| {
+                let given = replies.with_empty_at(&left_out).len();
+                plan.place_of(given).map(|place| Poison::new(place, command))
+            });
+            return Err(self.halt_panicked(height, at, message));
+        }
+        let executed = (commands.len() + left_out.len()) as u64;
+        let replies = if left_out.is_empty() { replies } else { replies.with_empty_at(&left_out) };
+        Ok((replies, executed))
+    }
+
+    /// From now on, commands with these [digests](command_digest) are not given to the application. Their reply
+    /// is empty. All replicas must do the same.
+    pub fn skip(&mut self, commands: BTreeSet<Digest>) {
+        self.skipped = commands;
+    }
+
+    /// The same state with the commands to [skip](Self::skip) of `other`.
+    #[must_use]
+    pub fn skipping_as(mut self, other: &Self) -> Self {
+        self.skipped.clone_from(&other.skipped);
+        self
+    }
+
+    fn halt_panicked(
+        &mut self,
+        height: Height,
+        at: Option<Poison>,
+        message: String,
+    ) -> ExecutionError {
+        let error = ExecutionError::Panicked { height, at, message };
+        self.halted = Some(error.clone());
+        error
     }
 
     fn halt_unkept(&mut self, height: Height, source: KeepError) -> ExecutionError {
@@ -293,6 +367,18 @@ impl<S: StateMachine> Execution<S> {
     #[must_use]
     pub fn query(&self, question: &[u8]) -> Bytes {
         self.application.query(question)
+    }
+
+    /// The latest state, to be asked while execution goes on; see [`StateMachine::reader`].
+    #[must_use]
+    pub fn reader(&self) -> Option<Box<dyn Reader>> {
+        self.application.reader()
+    }
+
+    /// What the application's state takes; see [`StateMachine::usage`].
+    #[must_use]
+    pub fn usage(&self) -> Option<Usage> {
+        self.application.usage()
     }
 
     /// The latest state, for proofs of what it holds while execution goes on; `None` if the

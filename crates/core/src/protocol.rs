@@ -280,6 +280,19 @@ pub enum Event {
         /// The reason.
         reason: Declined,
     },
+    /// A proposal carries another state root than this replica computed: one of the two states is wrong.
+    RootDiffers {
+        /// The proposal's view.
+        view: View,
+        /// Who proposed it.
+        proposer: ReplicaId,
+        /// The height of the state.
+        height: Height,
+        /// The root computed here.
+        ours: Digest,
+        /// The proposal's.
+        theirs: Digest,
+    },
     /// q votes made a certificate here.
     Certified(Ballot),
     /// This replica gave up on a view.

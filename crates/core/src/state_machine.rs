@@ -2,8 +2,14 @@
 //!
 //! Implement [`StateMachine`] and every replica will apply the same commands in the same order.
 //! It must be deterministic: no clock, no randomness, no map whose iteration order differs
-//! between processes. Each block carries the state root of an earlier one, so a replica that
-//! computes another root halts instead of answering.
+//! between processes. Each block carries the state root of an earlier one, and a replica votes for a
+//! block only if it computed the same root. A replica whose state differs from that of a quorum halts
+//! when the quorum's block is committed. Where no quorum agrees on a state, nothing is committed any
+//! more; each replica goes on running, and says of every proposal at which height the roots differ.
+//!
+//! It must not panic. A replica whose application panics while it applies a block stops, and so does every
+//! other: they apply the same commands. The message names the command; a restart of all replicas can
+//! [skip it](crate::execution::Execution::skip).
 //!
 //! One thread calls it at a time, but not always the same one, and in a node it may be one that other
 //! work waits for: it must not wait for the network, nor block on an asynchronous runtime.
@@ -31,8 +37,24 @@ pub trait StateMachine: Send {
     fn apply(&mut self, block: &Decided<'_>, replies: &mut Replies);
 
     /// Answers a question from this replica's state alone, without ordering it: possibly stale,
-    /// and believed only by who asks f + 1 replicas or holds a proof.
+    /// and believed only by who asks f + 1 replicas or holds a proof. Anybody may ask, unsigned, so that
+    /// the work and the answer must be bounded whatever the question.
+    ///
+    /// Questions go to a [reader](Self::reader) where there is one; without one, the thread that
+    /// decides asks here, and everything else waits for the answer.
     fn query(&self, question: &[u8]) -> Bytes;
+
+    /// The state as it is now, to be asked by another thread while the application goes on. Cheap: no
+    /// copy of the state. `None` if this application has no such thing, or not at the moment. Asked
+    /// between blocks, the [root](Self::root) being computed.
+    fn reader(&self) -> Option<Box<dyn Reader>> {
+        None
+    }
+
+    /// What the state takes of what it may take, if that is bounded.
+    fn usage(&self) -> Option<Usage> {
+        None
+    }
 
     /// The digest of the whole state. Its cost may depend on what changed since the last call,
     /// not on the size of the state.
@@ -148,6 +170,24 @@ pub const MAX_NOTE_BYTES: usize = 1024;
 #[error("{0}")]
 pub struct KeepError(pub String);
 
+/// A frozen state that answers questions.
+pub trait Reader: Send {
+    /// What [`StateMachine::query`] would have answered when the state was frozen.
+    ///
+    /// # Errors
+    /// [`KeepError`]: the state cannot be read.
+    fn answer(&self, question: &[u8]) -> Result<Bytes, KeepError>;
+}
+
+/// What a state takes of what it may take, by the application's own measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Usage {
+    /// What it takes, bytes.
+    pub used_bytes: u64,
+    /// What it may take, bytes; beyond this the application refuses commands.
+    pub limit_bytes: u64,
+}
+
 /// A frozen state that proves what it holds.
 pub trait Prover: Send {
     /// What the state holds in answer to `question`, with its proof under the state's
@@ -229,6 +269,23 @@ impl Replies {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
+    }
+
+    /// The same replies with an empty one at each of these places, which ascend and count the added ones.
+    #[must_use]
+    pub(crate) fn with_empty_at(&self, places: &[usize]) -> Self {
+        let mut whole = Self::default();
+        let mut given = self.iter();
+        let mut places = places.iter().peekable();
+        loop {
+            if places.next_if(|place| **place == whole.len()).is_some() {
+                whole.push(&[]);
+            } else if let Some(reply) = given.next() {
+                whole.push(reply);
+            } else {
+                return whole;
+            }
+        }
     }
 
     /// The buffer.

@@ -205,6 +205,7 @@ fn kind_of(event: &protocol::Event) -> &'static str {
         Event::Proposed { .. } => "proposed",
         Event::Voted(_) => "voted",
         Event::Declined { .. } => "declined",
+        Event::RootDiffers { .. } => "root-differs",
         Event::Certified(_) => "certified",
         Event::TimedOut(_) => "timed-out",
         Event::GaveUp(_) => "gave-up",

@@ -270,6 +270,8 @@ impl Trace {
             Event::Declined { view, reason } => {
                 format!("does not vote in view {view}: {reason:?}")
             }
+            // Told by the vote that is not cast.
+            Event::RootDiffers { .. } => return,
             Event::Certified(ballot) => format!("has {}", self.certificate(ballot)),
             Event::TimedOut(view) => format!("gives up view {view}"),
             Event::GaveUp(view) => format!("has {}", self.time_outs(*view)),

@@ -21,7 +21,8 @@ pub enum Request {
         /// The frame.
         frame: SharedFrame,
     },
-    /// Ask the application without ordering the question. The answer is this replica's alone.
+    /// Ask the application without ordering the question. The answer is this replica's alone. Refused
+    /// with [`Response::Unproven`] where too many questions wait, or the state cannot be read.
     Query {
         /// Chosen by the client, repeated in the answer.
         id: u64,
@@ -93,7 +94,7 @@ pub enum Response {
         /// The block and its certificate.
         newest: Bytes,
     },
-    /// This replica proves nothing, by its own word.
+    /// This replica proves nothing, or does not answer a query, by its own word.
     Unproven {
         /// The request's id.
         id: u64,
@@ -196,7 +197,7 @@ reasons!(
 );
 
 reasons!(
-    /// Why a replica sends no proof.
+    /// Why a replica sends no proof, or no answer to a query.
     Unproven {
         /// As many requests wait as may, of this client or in all. Try later, or another replica.
         Busy = 1,

@@ -35,7 +35,20 @@ impl HotStuff {
                 self.vote(ballot, fx);
             }
             Ok(false) => self.vote_waits = Some((block.id(), tc)),
-            Err(reason) => fx.event(Event::Declined { view: block.view, reason }),
+            Err(reason) => {
+                if reason == Declined::StateRoot {
+                    self.note_other_root(block, ledger, fx);
+                }
+                fx.event(Event::Declined { view: block.view, reason });
+            }
+        }
+    }
+
+    fn note_other_root(&self, block: &SharedBlock, ledger: &dyn Ledger, fx: &mut Fx) {
+        let height = self.tree.committed_by(&block.parent());
+        if let Some((height, ours)) = height.and_then(|h| Some((h, ledger.state_root(h)?))) {
+            let (view, proposer, theirs) = (block.view, block.proposer, block.state_root);
+            fx.event(Event::RootDiffers { view, proposer, height, ours, theirs });
         }
     }
 

@@ -358,7 +358,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         }
         match restoring.finish() {
             Ok(execution) if execution.block_id() == offer.block.id() => {
-                self.execution = execution;
+                self.execution = execution.skipping_as(&self.execution);
                 self.to_execute.clear();
                 self.catch_up.answered(from, Some(offer.block.height));
                 let settled = self.mempool.taken_over(self.execution.sessions());

@@ -369,6 +369,22 @@ impl Plan {
         })
     }
 
+    /// The session of the command at `at`, and its number there.
+    #[must_use]
+    pub fn place_of(&self, at: usize) -> Option<(SessionId, Sequence)> {
+        let mut before = 0;
+        for step in &self.steps {
+            let Step::Execute { frame, skip } = step else { continue };
+            let count = (frame.count() - skip) as usize;
+            if at < before + count {
+                let number = frame.first().plus(u64::from(*skip) + (at - before) as u64);
+                return Some((frame.session(), number));
+            }
+            before += count;
+        }
+        None
+    }
+
     /// How many commands execute.
     #[must_use]
     pub fn command_count(&self) -> usize {

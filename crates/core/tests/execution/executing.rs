@@ -1,8 +1,10 @@
 //! Blocks in, roots and outcomes out.
 
-use quorate_core::execution::{Execution, ExecutionError, ROOT_WINDOW};
+use quorate_core::client::message::Outcome;
+use quorate_core::execution::{Execution, ExecutionError, ROOT_WINDOW, command_digest};
 use quorate_core::sessions::{Limits, ReplyCountError};
-use quorate_core::{Digest, Height, View};
+use quorate_core::state_machine::Replies;
+use quorate_core::{Digest, Height, Sequence, SessionId, View};
 
 use crate::fixtures::*;
 
@@ -51,6 +53,51 @@ fn a_wrong_number_of_replies_halts_for_good() {
         assert_eq!(again, Err(error));
         assert_eq!((state.height(), state.state_root()), (Height(0), root));
     }
+}
+
+/// The command is named by the session and number that its client gave it, commands that were left out or
+/// executed before included; nothing executes after it.
+#[test]
+fn a_panic_names_its_command_and_is_final() {
+    let skip = |commands: &[&[u8]]| commands.iter().map(|one| command_digest(one)).collect();
+    let mut state = state(Limits::default());
+    execute(&mut state, &[open(1, 1), open(2, 1), frame(1, 1, 1, &["a", "b"])]);
+    state.skip(skip(&[b"left out"]));
+    let root = state.state_root();
+    let frames = [
+        frame(1, 1, 2, &["b", "left out", "c"]),
+        frame(2, 2, 1, &["left out", "d", "left out", "poison", "left out"]),
+    ];
+    let result = state.execute(Height(2), View(2), Digest([3; 32]), &frames);
+    let Err(ExecutionError::Panicked { height, at: Some(at), message }) = &result else {
+        panic!("{result:?}")
+    };
+    let expected = (SessionId(2), Sequence(4), command_digest(b"poison"));
+    assert_eq!(
+        (*height, at.session, at.number, at.digest),
+        (Height(2), expected.0, expected.1, expected.2)
+    );
+    assert!(message.contains("not digested"), "{message}");
+    let said = result.as_ref().unwrap_err().to_string();
+    assert!(said.contains("height 2, on command 4 of session 2, digest "), "{said}");
+    assert_eq!(state.execute(Height(2), View(2), Digest([3; 32]), &[]), result);
+    assert_eq!((state.height(), state.state_root()), (Height(1), root));
+}
+
+#[test]
+fn a_skipped_command_has_the_empty_reply_and_does_nothing() {
+    let mut state = state(Limits::default());
+    execute(&mut state, &[open(1, 1)]);
+    state.skip([command_digest(b"poison")].into());
+    let frames = [frame(1, 1, 1, &["poison", "a", "poison", "b", "poison"])];
+    let [Outcome::Executed { replies, count: 5, .. }] = &outcomes(&mut state, &frames)[..] else {
+        panic!("five commands")
+    };
+    let (a, b) = (journal_reply(0, b"a"), journal_reply(1, b"b"));
+    let mut expected = Replies::default();
+    [&b""[..], &a, b"", &b, b""].iter().for_each(|reply| expected.push(reply));
+    assert_eq!(replies, expected.body());
+    assert_eq!(state.application().commands, [b"a", b"b"]);
 }
 
 #[test]

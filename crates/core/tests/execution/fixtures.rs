@@ -44,7 +44,7 @@ pub fn open(client: u8, incarnation: u64) -> SharedFrame {
 }
 
 /// Keeps every command it applied. Replies with how many there were before, and the command,
-/// which makes every reply different; a command `big N` gets N more bytes.
+/// which makes every reply different; a command `big N` gets N more bytes. Panics at `poison`.
 #[derive(Clone, Debug, Default)]
 pub struct Journal {
     pub commands: Vec<Vec<u8>>,
@@ -65,6 +65,7 @@ pub fn journal_reply(before: usize, command: &[u8]) -> Vec<u8> {
 impl StateMachine for Journal {
     fn apply(&mut self, block: &Decided<'_>, replies: &mut Replies) {
         for command in block.commands {
+            assert_ne!(*command, b"poison", "not digested");
             replies.push(&journal_reply(self.commands.len(), command));
             self.commands.push(command.to_vec());
         }

@@ -5,7 +5,7 @@ use quorate_core::hotstuff::rules::{ALL, Basic, Chained, SECOND_VOTE, TwoChain};
 use quorate_core::hotstuff::{Message, Settings};
 use quorate_core::leader::Election;
 use quorate_core::protocol::{Declined, Event, Input, Output, Protocol, Safety};
-use quorate_core::{Digest, ReplicaId, View};
+use quorate_core::{Digest, Height, ReplicaId, View};
 
 use crate::driven::{Replica, block, changed, events, genesis_qc, messages, proposal};
 use crate::forge::{genesis, vote};
@@ -158,7 +158,17 @@ fn a_proposal_with_another_state_root_gets_no_vote() {
         assert!(!has_voted(&outputs), "nothing was executed yet");
         assert!(!has_voted(&replica.tell(Input::Wake)));
         replica.around.root = Some(root);
-        assert_eq!(declined(&replica.tell(Input::Wake)), reason);
+        let outputs = replica.tell(Input::Wake);
+        assert_eq!(declined(&outputs), reason);
+        let told: Vec<_> = events(&outputs)
+            .into_iter()
+            .filter_map(|event| match event {
+                Event::RootDiffers { height, ours, theirs, .. } => Some((*height, *ours, *theirs)),
+                _ => None,
+            })
+            .collect();
+        let expected = reason.map(|_| (Height(0), root, first.state_root));
+        assert_eq!(told, Vec::from_iter(expected), "with the height and both roots");
         // It does not wait for more.
         assert!(!has_voted(&replica.tell(Input::Wake)));
     }

@@ -127,6 +127,8 @@ impl Observer for Story {
             Event::Proposed { block, .. } => format!("proposes {}", self.names.of(block)),
             Event::Voted(ballot) => format!("votes for {}", self.ballot(ballot)),
             Event::Declined { view, reason } => format!("does not vote in view {view}: {reason:?}"),
+            // Told by the vote that is not cast.
+            Event::RootDiffers { .. } => return,
             Event::Certified(ballot) => format!("has QC({})", self.ballot(ballot)),
             Event::TimedOut(view) => format!("gives up view {view}"),
             Event::GaveUp(view) => format!("has TC({view})"),
