@@ -13,7 +13,7 @@ use quorate_app::kv::{Condition, Disk, KeyValue, Scan};
 use quorate_core::state_machine::{Checkpoint, Keeper, Restorer as _, StateMachine};
 use support::folders::InMemory;
 use support::ops::{Op, encode_op, op};
-use support::{Owned, apply_raw, chunks, encoded, one};
+use support::{Owned, apply, apply_raw, chunks, encoded, one};
 
 fn encoded_block(ops: &[Op]) -> Vec<Vec<u8>> {
     let mut commands: Vec<_> = ops.iter().map(encode_op).collect();
@@ -140,8 +140,9 @@ fn removing_very_many_keys_begins_another_store() {
     assert_eq!(disk.root(), memory.root());
     let before = disk.snapshot();
     for store in [&mut disk as &mut dyn StateMachine, &mut memory] {
-        assert_eq!(one(store, encode::flush_all), Owned::Ok);
-        assert_eq!(set(store, b"after", b"all"), Owned::Ok);
+        let flush = encoded(encode::flush_all);
+        let set = encoded(|out| encode::set(out, b"after", b"all", Condition::Always, false));
+        assert_eq!(apply(store, &[&flush, &set]), [Owned::Ok, Owned::Ok]);
     }
     assert_eq!(folders.numbers(), [1]);
     // What was kept counts until there is a checkpoint of the other.

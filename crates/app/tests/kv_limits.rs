@@ -10,7 +10,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use quorate_app::kv::command::encode;
 use quorate_app::kv::{
-    BLOCK_ALLOWANCE_BYTES, Condition, FRAME_REPLY_BYTES, KeyValue, MAX_KEY_BYTES, MAX_KEYS_LISTED,
+    BLOCK_STEPS, Condition, FRAME_REPLY_BYTES, KeyValue, MAX_KEY_BYTES, MAX_KEYS_LISTED,
     MAX_REPLY_BYTES, MAX_VALUE_BYTES, Scan, ValueKind,
 };
 use quorate_core::Digest;
@@ -118,24 +118,24 @@ fn wrong_types_are_refused() {
 }
 
 #[test]
-fn the_costly_commands_of_a_block_share_an_allowance() {
+fn the_costly_commands_of_a_block_share_its_steps() {
     let mut store = KeyValue::new();
     set(&mut store, b"big", &vec![0; MAX_VALUE_BYTES]);
     let get = encoded(|out| encode::get(out, b"big"));
     let swap = encoded(|out| encode::set(out, b"big", b"small", Condition::Always, true));
     let write = encoded(|out| encode::incr_by(out, b"n", 1));
-    // So far apart that no frame can hold two of them.
+    let of_block = BLOCK_STEPS as usize / MAX_VALUE_BYTES;
+    // So far apart that no frame can hold two of them; one more than there are steps for.
     let spread: Vec<&[u8]> = std::iter::once(&get[..])
         .chain(vec![&write[..]; MAX_COMMANDS - 1])
         .cycle()
-        .take((BLOCK_ALLOWANCE_BYTES / MAX_VALUE_BYTES) * MAX_COMMANDS)
-        .chain([&get[..], &swap, &write])
+        .take((of_block - 1) * MAX_COMMANDS)
+        .chain([&get[..], &get, &swap, &write])
         .collect();
     let replies = apply(&mut store, &spread);
     let bulks = replies.iter().filter(|reply| matches!(reply, Owned::Bulk(_))).count();
     let [.., get_reply, swap_reply, write_reply] = &replies[..] else { panic!("three replies") };
-    // The small replies count as well, so the last few of the large ones are refused.
-    assert!(bulks < BLOCK_ALLOWANCE_BYTES / MAX_VALUE_BYTES && bulks > 50, "{bulks}");
+    assert_eq!(bulks, of_block);
     assert_error(get_reply, "TRYAGAIN");
     assert_error(swap_reply, "TRYAGAIN");
     assert!(matches!(write_reply, Owned::Integer(_)), "what is cheap goes on");

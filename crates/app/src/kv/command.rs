@@ -273,7 +273,7 @@ impl<'a> Command<'a> {
         )
     }
 
-    /// Whether its reply, or the work for it, can be out of all proportion to the command.
+    /// Whether its reply can be out of all proportion to the command.
     pub(super) const fn is_costly(&self) -> bool {
         matches!(
             self,

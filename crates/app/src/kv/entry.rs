@@ -6,9 +6,13 @@
 
 use quorate_core::merkle::Hash;
 
-use super::storage::NoText;
+use super::command::ValueKind;
+use super::storage::OtherKind;
 use super::value::{Entry, put_byte_string, split_byte_string};
-use super::value::{read_value, text_digests, value_digest, write_text, write_value, written_text};
+use super::value::{
+    key_used_bytes, read_value, text_digests, value_digest, write_text, write_value, written_hash,
+    written_kind, written_text, written_used_bytes,
+};
 
 /// Appends an entry.
 pub(super) fn encode(out: &mut Vec<u8>, entry: &Entry) {
@@ -34,8 +38,25 @@ pub(super) fn written_value(bytes: &[u8]) -> Option<&[u8]> {
 }
 
 /// The string in the entry of these bytes, without a copy; `None` if they are no entry.
-pub(super) fn text(bytes: &[u8]) -> Option<Result<&[u8], NoText>> {
+pub(super) fn text(bytes: &[u8]) -> Option<Result<&[u8], OtherKind>> {
     written_value(bytes).and_then(written_text)
+}
+
+/// The hash in the entry of these bytes, behind its kind, without a copy; `None` if they are no entry.
+pub(super) fn hash(bytes: &[u8]) -> Option<Result<&[u8], OtherKind>> {
+    written_value(bytes).and_then(written_hash)
+}
+
+/// The key in the entry of these bytes, and the kind of its value; `None` if they are no entry.
+pub(super) fn listed(bytes: &[u8]) -> Option<(&[u8], ValueKind)> {
+    let (key, written) = split_byte_string(bytes)?;
+    Some((key, written_kind(written)?))
+}
+
+/// Bytes of the state's limit that the entry of these bytes takes.
+pub(super) fn used_bytes(bytes: &[u8]) -> u64 {
+    let entry = split_byte_string(bytes);
+    entry.map_or(0, |(key, written)| key_used_bytes(key) + written_used_bytes(written))
 }
 
 /// The digests of the values of entries, as the map in memory has them. Of what is no entry: anything.

@@ -1,4 +1,4 @@
-//! Redis's glob patterns.
+//! Redis's glob patterns, with a bound on the work.
 
 /// Whether `text` matches `pattern`, byte for byte as Redis's `stringmatchlen` has it: `*`, `?`,
 /// `[a-z]`, `[^a]`, and `\` before a byte to be taken as it is. A class that is never closed
@@ -6,76 +6,144 @@
 /// bytes (Redis: the platform's `char`), and a pattern of stars alone matches the empty text as
 /// well.
 ///
-/// Takes time proportional to the product of the lengths at worst: since every other part of a
-/// pattern takes exactly one byte, only the last star passed ever has to take more.
+/// Takes time proportional to the product of the lengths at worst: [`Pattern::matches`] bounds it.
 #[must_use]
 pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
-    let (mut at, mut byte_at) = (0, 0);
-    // The part behind the last star, and the first byte that the star has not been given yet.
-    let mut retry: Option<(usize, usize)> = None;
-    while byte_at < text.len() {
-        if pattern.get(at) == Some(&b'*') {
-            at += 1;
-            if at == pattern.len() {
-                return true;
-            }
-            retry = Some((at, byte_at));
-            continue;
-        }
-        match part(&pattern[at..], text[byte_at]) {
-            Some(length) => {
-                at += length;
-                byte_at += 1;
-            }
-            None => {
-                let Some((behind_star, given)) = retry else { return false };
-                retry = Some((behind_star, given + 1));
-                (at, byte_at) = (behind_star, given + 1);
+    let mut steps = u64::MAX;
+    Pattern::new(pattern).matches(text, &mut steps) == Some(true)
+}
+
+/// A pattern, read once: each part looks at a byte in constant time.
+#[derive(Clone, Debug)]
+pub struct Pattern {
+    parts: Vec<Part>,
+}
+
+#[derive(Clone, Debug)]
+enum Part {
+    /// Any bytes.
+    Star,
+    /// Any byte.
+    Any,
+    /// This byte.
+    Byte(u8),
+    /// One of these bytes: a bit for each.
+    Class([u64; 4]),
+}
+
+impl Pattern {
+    /// Reads a pattern, in time proportional to its length. Every sequence of bytes is one.
+    #[must_use]
+    pub fn new(pattern: &[u8]) -> Self {
+        let mut parts = Vec::with_capacity(pattern.len());
+        let mut rest = pattern;
+        loop {
+            rest = match *rest {
+                [] => return Self { parts },
+                [b'*', ref behind @ ..] => {
+                    if !matches!(parts.last(), Some(Part::Star)) {
+                        parts.push(Part::Star);
+                    }
+                    behind
+                }
+                [b'?', ref behind @ ..] => {
+                    parts.push(Part::Any);
+                    behind
+                }
+                [b'[', ref class @ ..] => {
+                    let (bits, behind) = read_class(class);
+                    parts.push(Part::Class(bits));
+                    behind
+                }
+                [b'\\', literal, ref behind @ ..] | [literal, ref behind @ ..] => {
+                    parts.push(Part::Byte(literal));
+                    behind
+                }
             }
         }
     }
-    pattern[at..].iter().all(|&byte| byte == b'*')
-}
 
-/// The length of the pattern's first part if it takes `byte`.
-fn part(pattern: &[u8], byte: u8) -> Option<usize> {
-    match *pattern {
-        [] => None,
-        [b'?', ..] => Some(1),
-        [b'[', ref class @ ..] => {
-            let (matched, length) = in_class(class, byte);
-            matched.then_some(1 + length)
+    /// Whether `text` matches. Each look of a part at a byte takes one of `steps`; `None` when none
+    /// is left. At most (parts + 1) × (bytes of the text + 1) are taken: every part but a star takes
+    /// exactly one byte, so only the last star passed ever has to take more.
+    #[must_use]
+    pub fn matches(&self, text: &[u8], steps: &mut u64) -> Option<bool> {
+        let (mut at, mut byte_at) = (0, 0);
+        // The part behind the last star, and the first byte that the star has not been given yet.
+        let mut retry: Option<(usize, usize)> = None;
+        while let Some(&byte) = text.get(byte_at) {
+            *steps = steps.checked_sub(1)?;
+            let taken = match self.parts.get(at) {
+                Some(Part::Star) => {
+                    at += 1;
+                    if at == self.parts.len() {
+                        return Some(true);
+                    }
+                    retry = Some((at, byte_at));
+                    continue;
+                }
+                Some(part) => part.takes(byte),
+                None => false,
+            };
+            if taken {
+                (at, byte_at) = (at + 1, byte_at + 1);
+                continue;
+            }
+            let Some((behind_star, given)) = retry else { return Some(false) };
+            retry = Some((behind_star, given + 1));
+            (at, byte_at) = (behind_star, given + 1);
         }
-        [b'\\', escaped, ..] => (escaped == byte).then_some(2),
-        [literal, ..] => (literal == byte).then_some(1),
+        // Stars that follow each other were read as one.
+        Some(match self.parts.get(at..) {
+            None | Some([] | [Part::Star]) => true,
+            Some(_) => false,
+        })
     }
 }
 
-/// Whether the class takes `byte`, and how long the class is, its closing bracket included.
-fn in_class(class: &[u8], byte: u8) -> (bool, usize) {
+impl Part {
+    fn takes(&self, byte: u8) -> bool {
+        match self {
+            Self::Star | Self::Any => true,
+            Self::Byte(literal) => *literal == byte,
+            Self::Class(bits) => bits[usize::from(byte >> 6)] & (1 << (byte & 63)) != 0,
+        }
+    }
+}
+
+/// The bytes that a class takes, and what is behind it. `class` begins behind the bracket.
+fn read_class(class: &[u8]) -> ([u64; 4], &[u8]) {
     let inverted = class.first() == Some(&b'^');
-    let mut at = usize::from(inverted);
-    let mut matched = false;
+    let mut rest = class.get(usize::from(inverted)..).unwrap_or_default();
+    let mut bits = [0; 4];
+    let mut add = |first: u8, last: u8| {
+        for byte in first.min(last)..=first.max(last) {
+            bits[usize::from(byte >> 6)] |= 1 << (byte & 63);
+        }
+    };
     loop {
-        match class[at..] {
+        rest = match *rest {
             [] => break,
-            [b'\\', escaped, ..] => {
-                matched |= escaped == byte;
-                at += 2;
+            [b'\\', escaped, ref behind @ ..] => {
+                add(escaped, escaped);
+                behind
             }
-            [b']', ..] => {
-                at += 1;
+            [b']', ref behind @ ..] => {
+                rest = behind;
                 break;
             }
-            [first, b'-', last, ..] => {
-                matched |= (first.min(last)..=first.max(last)).contains(&byte);
-                at += 3;
+            [first, b'-', last, ref behind @ ..] => {
+                add(first, last);
+                behind
             }
-            [literal, ..] => {
-                matched |= literal == byte;
-                at += 1;
+            [literal, ref behind @ ..] => {
+                add(literal, literal);
+                behind
             }
-        }
+        };
     }
-    (matched != inverted, at)
+    if inverted {
+        bits = bits.map(|word: u64| !word);
+    }
+    (bits, rest)
 }

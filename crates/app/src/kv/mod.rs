@@ -13,23 +13,37 @@
 //! may not be. Keys whose hashes share eight bytes are always returned by one call. Unlike in
 //! Redis no key is returned twice.
 //!
-//! # What a block may cost
-//! A command of a few bytes can ask for a reply of megabytes, and a block holds many commands. All
-//! costly commands of one block share [`BLOCK_ALLOWANCE_BYTES`]; once that is used up, further
-//! ones of the block have no effect and are answered with `TRYAGAIN`. So are those that might make
-//! the replies to one client's frame too many for one message ([`FRAME_REPLY_BYTES`]): the outcome
-//! of the whole frame would be lost otherwise. Both are functions of the block alone, so every
-//! replica does the same.
+//! A scan whose steps (below) run out returns early, with the cursor to go on from.
+//!
+//! # What commands may cost
+//! A command of a few bytes can ask for a reply of megabytes, or for a pattern to be held against
+//! every key. Work that is out of proportion to a command's own bytes is billed in *steps*, before it is
+//! done: a step is a byte that is copied or hashed, or one look of a pattern's part at a byte of a key.
+//!
+//! - A command, or a query, has [`COMMAND_STEPS`]. One that would take more is refused.
+//! - The commands of one block share [`BLOCK_STEPS`]. One for which too few are left has no effect and
+//!   is answered with `TRYAGAIN`. So is one that might make the replies to one client's frame too many for
+//!   one message ([`FRAME_REPLY_BYTES`]): the outcome of the whole frame would be lost otherwise.
+//!
+//! Either storage bills the steps of the slower one, so that every replica does the same.
+//!
+//! # What the state may take
+//! Keys and values together take at most [a limit](KeyValue::limited_to) that the cluster agreed on.
+//! A key counts [`KEY_BYTES`] beside its own bytes and those of its value, a field of a hash [`FIELD_BYTES`]:
+//! about what they take in memory. A command that writes is refused with `OOM` if the state as it
+//! was before the block, all that the block has written so far, and what the command writes come to
+//! more. What a block overwrites or removes makes room for the next block, and `FLUSHALL` at once. As in
+//! Redis, commands that only remove are always executed, and overwriting counts as writing.
 
 pub mod command;
 pub mod decimal;
 pub mod disk;
 pub mod reply;
 
-mod allowance;
 mod decoded;
 mod entry;
 mod glob;
+mod meter;
 pub mod proof;
 mod read;
 mod snapshot;
@@ -40,18 +54,20 @@ mod write;
 use bytes::Bytes;
 use quorate_core::Digest;
 use quorate_core::state_machine::{
-    Decided, Keeper, Prover, Replies, RestoreError, Restorer, Snapshot, StateMachine,
+    Decided, KeepError, Keeper, Prover, Reader, Replies, RestoreError, Restorer, Snapshot,
+    StateMachine, Usage,
 };
 use quorate_core::wire::DecodeError;
 
 pub use command::{Command, Condition, Scan, ValueKind};
 pub use disk::Disk;
-pub use glob::matches;
+pub use glob::{Pattern, matches};
 pub use reply::{ErrorKind, Reply};
 pub use storage::{Memory, Storage};
+pub use value::{FIELD_BYTES, KEY_BYTES};
 
-use allowance::Allowance;
 use decoded::Decoded;
+use meter::Meter;
 use snapshot::Taker;
 
 /// Longest key, bytes.
@@ -66,39 +82,72 @@ pub const MAX_REPLY_BYTES: usize = 4 << 20;
 pub const MAX_KEYS_LISTED: usize = 100_000;
 /// Most keys that one `SCAN` looks at.
 pub const MAX_SCAN_COUNT: u32 = 10_000;
-/// What the costly commands of one block may use up, in bytes of replies and of keys looked at. The
-/// command that reaches it is still answered.
-pub const BLOCK_ALLOWANCE_BYTES: usize = 64 << 20;
+/// Most steps of one command or query: some hundredths of a second.
+pub const COMMAND_STEPS: u64 = 16 << 20;
+/// Most steps of the commands of one block.
+pub const BLOCK_STEPS: u64 = 64 << 20;
 /// So many commands are decoded, and what they look up is asked for, before the first of them is executed.
 const AHEAD: usize = 64;
 /// Most bytes of replies to as many commands as a frame may hold.
 pub const FRAME_REPLY_BYTES: usize = quorate_core::client::message::MAX_REPLY_BYTES;
 
 /// The key-value store, a replicated [`StateMachine`].
-#[derive(Default)]
 pub struct KeyValue<M = Memory> {
     map: M,
+    /// Bytes that the state may take.
+    limit_bytes: u64,
     /// While a snapshot is taken over.
     taker: Option<Taker>,
 }
 
+impl Default for KeyValue {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl KeyValue {
-    /// An empty store in memory.
+    /// An empty store in memory, without a limit.
     #[must_use]
     pub fn new() -> Self {
-        Self::default()
+        Self { map: Memory::default(), limit_bytes: u64::MAX, taker: None }
     }
 }
 
 impl KeyValue<Disk> {
-    /// An empty store that will be on disk, in a folder of `shelf`.
+    /// An empty store that will be on disk, in a folder of `shelf`, without a limit.
     #[must_use]
     pub fn on_disk(shelf: &std::sync::Arc<disk::Shelf>) -> Self {
-        Self { map: Disk::new(shelf), taker: None }
+        Self { map: Disk::new(shelf), limit_bytes: u64::MAX, taker: None }
     }
 }
 
 impl<M: Storage> KeyValue<M> {
+    /// The same store with a limit for what its keys and values take; see the [module](self). All replicas
+    /// must have the same one.
+    #[must_use]
+    pub fn limited_to(self, limit_bytes: u64) -> Self {
+        Self { limit_bytes, ..self }
+    }
+
+    /// Answers a read-only [`Command`] with a [`Reply`], and says how many steps that took: at most
+    /// [`COMMAND_STEPS`].
+    pub fn billed_query(&self, question: &[u8]) -> (Bytes, u64) {
+        let mut out = Vec::new();
+        let mut meter = Meter::new(0, 0);
+        let Decoded { command, place } = Decoded::of(question);
+        let result = match command {
+            Err(error) => Err(Refused::Malformed(error)),
+            Ok(command) if !command.is_read_only() => Err(Refused::NotReadOnly),
+            Ok(command) => read::read(&self.map, &command, &place, &mut meter, &mut out),
+        };
+        if let Err(refused) = result {
+            out.clear();
+            refused.answer(&mut out);
+        }
+        (out.into(), meter.command_steps())
+    }
+
     /// How many keys there are.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -114,33 +163,30 @@ impl<M: Storage> KeyValue<M> {
 
 impl<M: Storage> StateMachine for KeyValue<M> {
     fn apply(&mut self, block: &Decided<'_>, replies: &mut Replies) {
-        let mut allowance = Allowance::default();
+        self.map.settle();
+        let mut meter = Meter::new(self.map.used_bytes(), self.limit_bytes);
         let mut decoded = Vec::with_capacity(AHEAD.min(block.commands.len()));
         for commands in block.commands.chunks(AHEAD) {
             decoded.clear();
             decoded.extend(commands.iter().map(|command| Decoded::of(command)));
             self.map.look_ahead(decoded.iter().filter_map(Decoded::looks_at));
             for command in &decoded {
-                replies.push_with(|out| execute(&mut self.map, command, &mut allowance, out));
+                replies.push_with(|out| execute(&mut self.map, command, &mut meter, out));
             }
         }
     }
 
     /// Runs a read-only [`Command`]; the answer is a [`Reply`].
     fn query(&self, question: &[u8]) -> Bytes {
-        let mut out = Vec::new();
-        let mut allowance = Allowance::default();
-        let Decoded { command, place } = Decoded::of(question);
-        let result = match command {
-            Err(error) => Err(Refused::Malformed(error)),
-            Ok(command) if !command.is_read_only() => Err(Refused::NotReadOnly),
-            Ok(command) => read::read(&self.map, &command, &place, &mut allowance, &mut out),
-        };
-        if let Err(refused) = result {
-            out.clear();
-            refused.answer(&mut out);
-        }
-        out.into()
+        self.billed_query(question).0
+    }
+
+    fn reader(&self) -> Option<Box<dyn Reader>> {
+        Some(Box::new(Frozen(Self { map: self.map.frozen()?, limit_bytes: 0, taker: None })))
+    }
+
+    fn usage(&self) -> Option<Usage> {
+        Some(Usage { used_bytes: self.map.used_bytes(), limit_bytes: self.limit_bytes })
     }
 
     fn root(&mut self) -> Digest {
@@ -173,6 +219,16 @@ impl<M: Storage> StateMachine for KeyValue<M> {
     }
 }
 
+/// A store that nothing is written to.
+struct Frozen<M>(KeyValue<M>);
+
+impl<M: Storage> Reader for Frozen<M> {
+    fn answer(&self, question: &[u8]) -> Result<Bytes, KeepError> {
+        let answer = self.0.query(question);
+        self.0.map.failure().map_or(Ok(answer), Err)
+    }
+}
+
 impl<M: Storage> Restorer for KeyValue<M> {
     fn begin(&mut self, root: Option<Digest>) -> Result<(), RestoreError> {
         let taker = self.taker.insert(Taker::new(root));
@@ -195,25 +251,21 @@ impl<M: Storage> Restorer for KeyValue<M> {
 }
 
 /// Executes one command and appends its reply to `out`.
-fn execute<M: Storage>(
-    map: &mut M,
-    command: &Decoded<'_>,
-    allowance: &mut Allowance,
-    out: &mut Vec<u8>,
-) {
+fn execute<M: Storage>(map: &mut M, command: &Decoded<'_>, meter: &mut Meter, out: &mut Vec<u8>) {
     let start = out.len();
     let at = &command.place;
+    meter.begin();
     let result = match &command.command {
         Err(error) => Err(Refused::Malformed(*error)),
-        Ok(command) if command.is_costly() && !allowance.admits() => Err(Refused::BlockSpent),
-        Ok(command) if command.is_read_only() => read::read(map, command, at, allowance, out),
-        Ok(command) => write::write(map, command, at, out),
+        Ok(command) if command.is_costly() && !meter.admits_reply() => Err(Refused::BlockSpent),
+        Ok(command) if command.is_read_only() => read::read(map, command, at, meter, out),
+        Ok(command) => write::write(map, command, at, meter, out),
     };
     if let Err(refused) = result {
         out.truncate(start);
         refused.answer(out);
     }
-    allowance.answered(out.len() - start);
+    meter.answered(out.len() - start);
 }
 
 /// Why a command was not executed. It then had no effect.
@@ -227,17 +279,27 @@ enum Refused {
     HashTooLong,
     ReplyTooLong,
     TooManyKeys,
+    TooMuchWork,
     BlockSpent,
+    StateFull,
     NotReadOnly,
 }
 
-impl From<storage::NoText> for Refused {
-    fn from(_: storage::NoText) -> Self {
+impl From<storage::OtherKind> for Refused {
+    fn from(_: storage::OtherKind) -> Self {
         Self::WrongType
     }
 }
 
 impl Refused {
+    /// The same of `KEYS`, for which there is a way around.
+    fn of_keys(self) -> Self {
+        match self {
+            Self::TooMuchWork => Self::TooManyKeys,
+            other => other,
+        }
+    }
+
     fn answer(&self, out: &mut Vec<u8>) {
         let message = match self {
             Self::Malformed(error) => {
@@ -254,12 +316,19 @@ impl Refused {
                 "the reply would exceed 4194304 bytes: ask for fewer values at a time"
             }
             Self::TooManyKeys => "too many keys for KEYS: use SCAN",
-            Self::BlockSpent => "too many large replies at a time: send this command again",
+            Self::TooMuchWork => {
+                "the command would take too much work: ask for less at a time, or with a shorter pattern"
+            }
+            Self::StateFull => {
+                "command not allowed: the state has reached limits.max_state_bytes; remove keys first"
+            }
+            Self::BlockSpent => "too much work at a time: send this command again",
             Self::NotReadOnly => "a command that writes must be ordered, not queried",
         };
         let kind = match self {
             Self::WrongType => ErrorKind::WrongType,
             Self::BlockSpent => ErrorKind::TryAgain,
+            Self::StateFull => ErrorKind::OutOfMemory,
             _ => ErrorKind::General,
         };
         reply::encode::error(out, kind, message);

@@ -32,6 +32,8 @@ pub enum ErrorKind {
     WrongType,
     /// `TRYAGAIN`.
     TryAgain,
+    /// `OOM`.
+    OutOfMemory,
 }
 
 impl ErrorKind {
@@ -42,6 +44,7 @@ impl ErrorKind {
             Self::General => "ERR",
             Self::WrongType => "WRONGTYPE",
             Self::TryAgain => "TRYAGAIN",
+            Self::OutOfMemory => "OOM",
         }
     }
 }
@@ -127,6 +130,7 @@ fn split(bytes: &[u8], depth: usize) -> Result<(Reply<'_>, &[u8]), DecodeError> 
                 0 => ErrorKind::General,
                 1 => ErrorKind::WrongType,
                 2 => ErrorKind::TryAgain,
+                3 => ErrorKind::OutOfMemory,
                 _ => return Err(DecodeError::Invalid { field: "error kind" }),
             };
             let (message, rest) = text(rest)?;

@@ -1,38 +1,50 @@
 //! Where the keys and values are: what the commands need of it, and the one in memory.
 
-use std::ops::Deref;
+use std::borrow::Cow;
 
 use bytes::Bytes;
 use quorate_core::merkle::{Hash, MerkleMap};
-use quorate_core::state_machine::{Keeper, ProveError, Prover, Snapshot};
+use quorate_core::state_machine::{KeepError, Keeper, ProveError, Prover, Snapshot};
 
+use super::command::ValueKind;
 use super::entry;
 use super::proof::Content;
 use super::snapshot::Cutter;
-use super::value::{Entry, Fields, Value, place, write_value};
+use super::value::{
+    Entry, Fields, Value, key_used_bytes, place, read_fields, write_value, written_fields,
+};
 
 /// Entries under the hashes of their keys. All storages do the same with the same calls, roots and
 /// chunks of snapshots included.
-pub trait Storage: Send + sealed::Sealed {
+pub trait Storage: Send + sealed::Sealed + 'static {
     /// How many entries there are.
     #[doc(hidden)]
     fn count(&self) -> usize;
+    /// Brings what was changed to where [`used_bytes`](Self::used_bytes) counts it.
     #[doc(hidden)]
-    fn get(&self, place: &Hash) -> Option<Found<'_>>;
+    fn settle(&mut self) {}
+    /// What the entries take of the state's [limit](super::KeyValue::limited_to), once settled.
+    #[doc(hidden)]
+    fn used_bytes(&self) -> u64;
     /// Told which places are about to be looked up, before they are.
     #[doc(hidden)]
     fn look_ahead<'h>(&self, _places: impl Iterator<Item = &'h Hash>) {}
+    #[doc(hidden)]
+    fn kind(&self, place: &Hash) -> Option<ValueKind>;
     /// The string there, where it lies.
     #[doc(hidden)]
-    fn text(&self, place: &Hash) -> Result<Option<&[u8]>, NoText>;
+    fn text(&self, place: &Hash) -> Result<Option<&[u8]>, OtherKind>;
+    /// The hash there, where it lies.
+    #[doc(hidden)]
+    fn hash(&self, place: &Hash) -> Result<Option<FoundHash<'_>>, OtherKind>;
     #[doc(hidden)]
     fn contains(&self, place: &Hash) -> bool;
-    /// A value to be changed in place.
+    /// Changes the value there; `None` if there is none.
     #[doc(hidden)]
-    fn get_mut(&mut self, place: &Hash) -> Option<&mut Value>;
-    /// The same; if there is none, what `make` returns is put there first.
+    fn change<T>(&mut self, place: &Hash, change: impl FnOnce(&mut Value) -> T) -> Option<T>;
+    /// Puts an entry where there is none.
     #[doc(hidden)]
-    fn get_or_insert_with(&mut self, place: &Hash, make: impl FnOnce() -> Entry) -> &mut Value;
+    fn insert(&mut self, place: &Hash, entry: Entry);
     /// Makes what is there the string `text`.
     #[doc(hidden)]
     fn assign(&mut self, place: &Hash, key: &[u8], text: &[u8]);
@@ -41,9 +53,9 @@ pub trait Storage: Send + sealed::Sealed {
     fn remove(&mut self, place: &Hash) -> bool;
     #[doc(hidden)]
     fn clear(&mut self);
-    /// The entries whose hashes are not below `from`, in order.
+    /// The entries whose hashes are not below `from`, in order. Reads no values.
     #[doc(hidden)]
-    fn iter_from(&self, from: &Hash) -> impl Iterator<Item = (Hash, Found<'_>)>;
+    fn iter_from(&self, from: &Hash) -> impl Iterator<Item = (Hash, Listed<'_>)>;
     /// The root of the Merkle map of all entries.
     #[doc(hidden)]
     fn root(&mut self) -> Hash;
@@ -52,6 +64,16 @@ pub trait Storage: Send + sealed::Sealed {
     /// What is committed, for proofs. `None` if that is not all.
     #[doc(hidden)]
     fn prover(&self) -> Option<Box<dyn Prover>>;
+    /// What is committed, to be read while this goes on. `None` if that is not all.
+    #[doc(hidden)]
+    fn frozen(&self) -> Option<Self>
+    where
+        Self: Sized;
+    /// What failed in reading.
+    #[doc(hidden)]
+    fn failure(&self) -> Option<KeepError> {
+        None
+    }
     /// Begins to be filled with another state; until that has ended, what there is is unspecified.
     #[doc(hidden)]
     fn begin_filling(&mut self) -> Result<(), String>;
@@ -68,50 +90,73 @@ pub(super) mod sealed {
     pub trait Sealed {}
 }
 
-/// What is there is no string.
+/// What is there is of the other kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoText;
+pub struct OtherKind;
 
-/// An entry that was looked up: where it lies, or read.
-pub enum Found<'a> {
-    /// In memory.
-    Here(&'a Entry),
-    /// From disk.
-    Read(Entry),
+/// An entry that was come by: its key, and of which kind its value is.
+pub struct Listed<'a> {
+    pub(super) key: &'a [u8],
+    pub(super) kind: ValueKind,
 }
 
-impl Deref for Found<'_> {
-    type Target = Entry;
+/// A hash that was looked up, where it lies.
+pub enum FoundHash<'a> {
+    /// In memory.
+    Here(&'a Fields),
+    /// As it is written on disk, behind its kind.
+    Written(&'a [u8]),
+}
 
-    fn deref(&self) -> &Entry {
+impl<'a> FoundHash<'a> {
+    /// Bytes of all names and values, with 8 for each pair: the same in either storage.
+    pub(super) fn bytes(&self) -> usize {
         match self {
-            Self::Here(entry) => entry,
-            Self::Read(entry) => entry,
+            Self::Here(fields) => fields.bytes(),
+            Self::Written(written) => written.len(),
         }
     }
-}
 
-/// A hash that was looked up.
-pub(super) struct FoundFields<'a>(Found<'a>);
-
-impl<'a> FoundFields<'a> {
-    /// `None` if it is something else.
-    pub(super) fn of(found: Found<'a>) -> Option<Self> {
-        matches!(found.value, Value::Hash(_)).then_some(Self(found))
+    /// How many fields there are. Walks through a written one.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Here(fields) => fields.len(),
+            Self::Written(written) => written_fields(written).count(),
+        }
     }
 
-    pub(super) fn fields(&self) -> Option<&Fields> {
-        match &self.0.value {
-            Value::Hash(fields) => Some(fields),
-            Value::Text(_) => None,
+    /// The value of a field. Walks through a written one.
+    pub(super) fn get(&self, name: &[u8]) -> Option<&'a [u8]> {
+        match self {
+            Self::Here(fields) => fields.get(name),
+            Self::Written(written) => {
+                written_fields(written).find(|(of, _)| *of == name).map(|(_, value)| value)
+            }
+        }
+    }
+
+    /// The fields, names ascending.
+    pub(super) fn iter(&self) -> Box<dyn Iterator<Item = (&'a [u8], &'a [u8])> + 'a> {
+        match *self {
+            Self::Here(fields) => Box::new(fields.iter()),
+            Self::Written(written) => Box::new(written_fields(written)),
+        }
+    }
+
+    /// The hash as it is in memory, for many looks at it. Reads a written one as a whole.
+    pub(super) fn read(&self) -> Cow<'a, Fields> {
+        match *self {
+            Self::Here(fields) => Cow::Borrowed(fields),
+            Self::Written(written) => Cow::Owned(read_fields(written).unwrap_or_default()),
         }
     }
 }
 
 /// Everything in memory: a Merkle map.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Memory {
     map: MerkleMap<Entry>,
+    used_bytes: u64,
 }
 
 impl sealed::Sealed for Memory {}
@@ -121,41 +166,68 @@ impl Storage for Memory {
         self.map.len()
     }
 
-    fn get(&self, place: &Hash) -> Option<Found<'_>> {
-        self.map.get(place).map(Found::Here)
+    fn used_bytes(&self) -> u64 {
+        self.used_bytes
     }
 
-    fn text(&self, place: &Hash) -> Result<Option<&[u8]>, NoText> {
+    fn kind(&self, place: &Hash) -> Option<ValueKind> {
+        self.map.get(place).map(|entry| entry.value.kind())
+    }
+
+    fn text(&self, place: &Hash) -> Result<Option<&[u8]>, OtherKind> {
         self.map.get(place).map(|entry| entry.value.text()).transpose()
+    }
+
+    fn hash(&self, place: &Hash) -> Result<Option<FoundHash<'_>>, OtherKind> {
+        let fields = self.map.get(place).map(|entry| entry.value.fields()).transpose()?;
+        Ok(fields.map(FoundHash::Here))
     }
 
     fn contains(&self, place: &Hash) -> bool {
         self.map.contains_key(place)
     }
 
-    fn get_mut(&mut self, place: &Hash) -> Option<&mut Value> {
-        self.map.get_mut(place).map(|entry| &mut entry.value)
+    fn change<T>(&mut self, place: &Hash, change: impl FnOnce(&mut Value) -> T) -> Option<T> {
+        let value = &mut self.map.get_mut(place)?.value;
+        let before = value.used_bytes();
+        let result = change(value);
+        self.used_bytes = self.used_bytes - before + value.used_bytes();
+        Some(result)
     }
 
-    fn get_or_insert_with(&mut self, place: &Hash, make: impl FnOnce() -> Entry) -> &mut Value {
-        &mut self.map.get_or_insert_with(place, make).value
+    fn insert(&mut self, place: &Hash, entry: Entry) {
+        self.used_bytes += entry.used_bytes();
+        if let Some(old) = self.map.insert(*place, entry) {
+            self.used_bytes -= old.used_bytes();
+        }
     }
 
     fn assign(&mut self, place: &Hash, key: &[u8], text: &[u8]) {
-        let empty = || Entry { key: key.into(), value: Value::Text(Vec::new()) };
-        self.map.get_or_insert_with(place, empty).value.assign(text);
+        let used_bytes = &mut self.used_bytes;
+        let empty = || {
+            *used_bytes += key_used_bytes(key);
+            Entry { key: key.into(), value: Value::Text(Vec::new()) }
+        };
+        let value = &mut self.map.get_or_insert_with(place, empty).value;
+        let before = value.used_bytes();
+        value.assign(text);
+        self.used_bytes = self.used_bytes - before + value.used_bytes();
     }
 
     fn remove(&mut self, place: &Hash) -> bool {
-        self.map.remove(place).is_some()
+        let Some(removed) = self.map.remove(place) else { return false };
+        self.used_bytes -= removed.used_bytes();
+        true
     }
 
     fn clear(&mut self) {
-        self.map = MerkleMap::new();
+        *self = Self::default();
     }
 
-    fn iter_from(&self, from: &Hash) -> impl Iterator<Item = (Hash, Found<'_>)> {
-        self.map.iter_from(from).map(|(hash, entry)| (*hash, Found::Here(entry)))
+    fn iter_from(&self, from: &Hash) -> impl Iterator<Item = (Hash, Listed<'_>)> {
+        self.map
+            .iter_from(from)
+            .map(|(hash, entry)| (*hash, Listed { key: &entry.key, kind: entry.value.kind() }))
     }
 
     fn root(&mut self) -> Hash {
@@ -170,6 +242,10 @@ impl Storage for Memory {
         Some(Box::new(Proving { map: self.map.clone() }))
     }
 
+    fn frozen(&self) -> Option<Self> {
+        Some(self.clone())
+    }
+
     fn begin_filling(&mut self) -> Result<(), String> {
         self.clear();
         Ok(())
@@ -178,7 +254,7 @@ impl Storage for Memory {
     fn fill(&mut self, entries: &[(Hash, &[u8])]) -> Result<(), String> {
         for (place, encoded) in entries {
             let entry = entry::decode(encoded).ok_or("it is no entry")?;
-            self.map.insert(*place, entry);
+            self.insert(place, entry);
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use quorate_core::hashes::Kind;
 use quorate_core::merkle::{Hash, Leaf};
 
 use super::command::ValueKind;
-use super::storage::NoText;
+use super::storage::OtherKind;
 
 /// A key and its value.
 #[derive(Clone)]
@@ -35,6 +35,12 @@ pub struct Fields {
 
 /// What a field costs beside its bytes: the two length prefixes in front of them.
 pub(super) const FIELD_OVERHEAD_BYTES: usize = 8;
+
+/// Bytes that a key counts for in the state's limit, beside its own and those of its value: its place in
+/// the map and its allocations.
+pub const KEY_BYTES: usize = 256;
+/// Bytes that a field of a hash counts for, beside its own and those of its value.
+pub const FIELD_BYTES: usize = 128;
 
 const PLACE: &[u8; 32] = b"quorate kv v1: place of a key   ";
 /// The digest of a string.
@@ -77,31 +83,82 @@ pub(super) fn write_text(out: &mut Vec<u8>, text: &[u8]) {
 
 /// The value of these bytes, if they are one.
 pub(super) fn read_value(written: &[u8]) -> Option<Value> {
-    let (kind, mut rest) = written.split_first()?;
+    let (kind, rest) = written.split_first()?;
     match *kind {
         TEXT_KIND => Some(Value::Text(rest.to_vec())),
-        HASH_KIND => {
-            let mut fields = Fields::default();
-            while !rest.is_empty() {
-                let (name, behind) = split_byte_string(rest)?;
-                let (value, behind) = split_byte_string(behind)?;
-                if !fields.push(name.into(), value.to_vec()) {
-                    return None;
-                }
-                rest = behind;
-            }
-            Some(Value::Hash(Box::new(fields)))
-        }
+        HASH_KIND => Some(Value::Hash(Box::new(read_fields(rest)?))),
         _ => None,
     }
 }
 
-/// The string of a written value, where it lies; `None` if it is none.
-pub(super) fn written_text(written: &[u8]) -> Option<Result<&[u8], NoText>> {
+/// The fields of a written hash, what is behind its kind; `None` if they are none.
+pub(super) fn read_fields(mut rest: &[u8]) -> Option<Fields> {
+    let mut fields = Fields::default();
+    while !rest.is_empty() {
+        let (name, behind) = split_byte_string(rest)?;
+        let (value, behind) = split_byte_string(behind)?;
+        if !fields.push(name.into(), value.to_vec()) {
+            return None;
+        }
+        rest = behind;
+    }
+    Some(fields)
+}
+
+/// The same where they lie, up to what is none.
+pub(super) fn written_fields(mut rest: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    std::iter::from_fn(move || {
+        let (name, behind) = split_byte_string(rest)?;
+        let (value, behind) = split_byte_string(behind)?;
+        rest = behind;
+        Some((name, value))
+    })
+}
+
+/// The string of a written value, where it lies; `None` if it is no value.
+pub(super) fn written_text(written: &[u8]) -> Option<Result<&[u8], OtherKind>> {
     match written.split_first()? {
         (&TEXT_KIND, text) => Some(Ok(text)),
-        (&HASH_KIND, _) => Some(Err(NoText)),
+        (&HASH_KIND, _) => Some(Err(OtherKind)),
         _ => None,
+    }
+}
+
+/// The hash of a written value, behind its kind, where it lies; `None` if it is no value.
+pub(super) fn written_hash(written: &[u8]) -> Option<Result<&[u8], OtherKind>> {
+    match written.split_first()? {
+        (&HASH_KIND, fields) => Some(Ok(fields)),
+        (&TEXT_KIND, _) => Some(Err(OtherKind)),
+        _ => None,
+    }
+}
+
+/// The kind of a written value; `None` if it is none.
+pub(super) fn written_kind(written: &[u8]) -> Option<ValueKind> {
+    match *written.first()? {
+        TEXT_KIND => Some(ValueKind::Text),
+        HASH_KIND => Some(ValueKind::Hash),
+        _ => None,
+    }
+}
+
+/// Bytes of the state's limit that a key takes, without its value.
+pub(super) fn key_used_bytes(key: &[u8]) -> u64 {
+    (KEY_BYTES + key.len()) as u64
+}
+
+/// Bytes of the state's limit that a field of a hash takes.
+pub(super) fn field_used_bytes(name: &[u8], value: &[u8]) -> u64 {
+    (FIELD_BYTES + name.len() + value.len()) as u64
+}
+
+/// Bytes of the state's limit that a written value takes: as many as the value in memory.
+pub(super) fn written_used_bytes(written: &[u8]) -> u64 {
+    match written_hash(written) {
+        Some(Ok(fields)) => {
+            written_fields(fields).map(|(name, value)| field_used_bytes(name, value)).sum()
+        }
+        _ => written.len().saturating_sub(1) as u64,
     }
 }
 
@@ -163,6 +220,13 @@ impl Leaf for Entry {
     }
 }
 
+impl Entry {
+    /// Bytes of the state's limit that it takes.
+    pub(super) fn used_bytes(&self) -> u64 {
+        key_used_bytes(&self.key) + self.value.used_bytes()
+    }
+}
+
 impl Value {
     pub(super) const fn kind(&self) -> ValueKind {
         match self {
@@ -171,10 +235,27 @@ impl Value {
         }
     }
 
-    pub(super) fn text(&self) -> Result<&[u8], NoText> {
+    pub(super) fn text(&self) -> Result<&[u8], OtherKind> {
         match self {
             Self::Text(text) => Ok(text),
-            Self::Hash(_) => Err(NoText),
+            Self::Hash(_) => Err(OtherKind),
+        }
+    }
+
+    pub(super) fn fields(&self) -> Result<&Fields, OtherKind> {
+        match self {
+            Self::Hash(fields) => Ok(fields),
+            Self::Text(_) => Err(OtherKind),
+        }
+    }
+
+    /// Bytes of the state's limit that it takes.
+    pub(super) fn used_bytes(&self) -> u64 {
+        match self {
+            Self::Text(text) => text.len() as u64,
+            Self::Hash(fields) => {
+                (fields.bytes + fields.len() * (FIELD_BYTES - FIELD_OVERHEAD_BYTES)) as u64
+            }
         }
     }
 

@@ -4,45 +4,60 @@ use quorate_core::merkle::Hash;
 
 use super::command::{Command, Condition, List, Pairs};
 use super::decimal::{Digits, parse_integer};
+use super::read::{bytes_of, field_of};
 use super::reply::encode;
-use super::storage::{FoundFields, Storage};
-use super::value::{Entry, FIELD_OVERHEAD_BYTES, Fields, Value, overwrite, place};
-use super::{MAX_VALUE_BYTES, Refused};
+use super::storage::Storage;
+use super::value::{
+    Entry, FIELD_OVERHEAD_BYTES, Fields, Value, field_used_bytes, key_used_bytes, place,
+};
+use super::{MAX_VALUE_BYTES, Meter, Refused};
 
-/// Executes `command`, which is not read-only, and appends its reply; `at` is the place of the key that it is about, if it is about one. Has no
-/// effect if it fails.
+/// Executes `command`, which is not read-only, and appends its reply; `at` is the place of the key that it
+/// is about, if it is about one. Has no effect if it fails.
 pub(super) fn write<M: Storage>(
     map: &mut M,
     command: &Command<'_>,
     at: &Hash,
+    meter: &mut Meter,
     out: &mut Vec<u8>,
 ) -> Result<(), Refused> {
+    meter.wrote(1);
     match *command {
         Command::Set { key, value, condition: Condition::Always, get: false } => {
+            meter.grow(key_used_bytes(key) + value.len() as u64)?;
             map.assign(at, key, value);
             encode::ok(out);
         }
         Command::Set { key, value, condition, get } => {
-            return set_if(map, (at, key), value, condition, get, out);
+            return set_if(map, (at, key), value, (condition, get), meter, out);
         }
-        Command::GetDel(_) => return get_del(map, at, out),
+        Command::GetDel(_) => return get_del(map, at, meter, out),
         Command::MSet(pairs) => {
+            meter.look_up(pairs.len())?;
+            let taken = pairs.iter().map(|(key, value)| key_used_bytes(key) + value.len() as u64);
+            meter.grow(taken.sum())?;
+            meter.wrote(pairs.len());
             for (key, value) in pairs.iter() {
                 map.assign(&place(key), key, value);
             }
             encode::ok(out);
         }
         Command::Del(keys) => {
+            meter.look_up(keys.len())?;
+            meter.wrote(keys.len());
             let removed = keys.iter().filter(|key| map.remove(&place(key))).count();
             encode::count(out, removed);
         }
-        Command::IncrBy { key, by } => return incr_by(map, (at, key), by, out),
-        Command::Append { key, value } => return append(map, (at, key), value, out),
-        Command::HSet { key, pairs } => return h_set(map, (at, key), pairs, out),
-        Command::HDel { key, fields } => return h_del(map, (at, key), fields, out),
-        Command::HIncrBy { key, field, by } => return h_incr_by(map, (at, key), field, by, out),
+        Command::IncrBy { key, by } => return incr_by(map, (at, key), by, meter, out),
+        Command::Append { key, value } => return append(map, (at, key), value, meter, out),
+        Command::HSet { key, pairs } => return h_set(map, (at, key), pairs, meter, out),
+        Command::HDel { fields, .. } => return h_del(map, at, fields, meter, out),
+        Command::HIncrBy { key, field, by } => {
+            return h_incr_by(map, (at, key), field, by, meter, out);
+        }
         Command::FlushAll => {
             map.clear();
+            meter.empty_state();
             encode::ok(out);
         }
         // The rest is read-only and does not come here.
@@ -58,40 +73,42 @@ fn set_if<M: Storage>(
     map: &mut M,
     (place, key): At<'_>,
     value: &[u8],
-    condition: Condition,
-    get: bool,
+    (condition, get): (Condition, bool),
+    meter: &mut Meter,
     out: &mut Vec<u8>,
 ) -> Result<(), Refused> {
-    if condition == Condition::Always && !get {
-        encode::ok(out);
-        map.assign(place, key, value);
-        return Ok(());
-    }
-    let old = map.get(place);
+    let old = if get { map.text(place)? } else { None };
     let applies = match condition {
         Condition::Always => true,
-        Condition::Absent => old.is_none(),
-        Condition::Present => old.is_some(),
+        Condition::Absent => !map.contains(place),
+        Condition::Present => map.contains(place),
     };
-    match (get, old.as_ref().map(|old| &old.value)) {
-        (true, Some(Value::Hash(_))) => return Err(Refused::WrongType),
-        (true, Some(Value::Text(text))) => encode::bulk(out, text),
-        (true, None) => encode::nil(out),
-        (false, _) if applies => encode::ok(out),
-        (false, _) => encode::nil(out),
+    meter.spend(old.map_or(0, <[u8]>::len))?;
+    if applies {
+        meter.grow(key_used_bytes(key) + value.len() as u64)?;
     }
-    drop(old);
+    match get {
+        true => encode::maybe_bulk(out, old),
+        false if applies => encode::ok(out),
+        false => encode::nil(out),
+    }
     if applies {
         map.assign(place, key, value);
     }
     Ok(())
 }
 
-fn get_del<M: Storage>(map: &mut M, place: &Hash, out: &mut Vec<u8>) -> Result<(), Refused> {
+fn get_del<M: Storage>(
+    map: &mut M,
+    place: &Hash,
+    meter: &mut Meter,
+    out: &mut Vec<u8>,
+) -> Result<(), Refused> {
     let Some(old) = map.text(place)? else {
         encode::nil(out);
         return Ok(());
     };
+    meter.spend(old.len())?;
     encode::bulk(out, old);
     map.remove(place);
     Ok(())
@@ -101,21 +118,17 @@ fn incr_by<M: Storage>(
     map: &mut M,
     (place, key): At<'_>,
     by: i64,
+    meter: &mut Meter,
     out: &mut Vec<u8>,
 ) -> Result<(), Refused> {
-    let new = match map.get_mut(place) {
-        None => {
-            map.assign(place, key, Digits::of(by).as_bytes());
-            by
-        }
-        Some(Value::Text(text)) => {
-            let old = parse_integer(text).ok_or(Refused::NotAnInteger)?;
-            let new = old.checked_add(by).ok_or(Refused::Overflow)?;
-            overwrite(text, Digits::of(new).as_bytes());
-            new
-        }
-        Some(Value::Hash(_)) => return Err(Refused::WrongType),
+    let old = match map.text(place)? {
+        None => 0,
+        Some(text) => parse_integer(text).ok_or(Refused::NotAnInteger)?,
     };
+    let new = old.checked_add(by).ok_or(Refused::Overflow)?;
+    let digits = Digits::of(new);
+    meter.grow(key_used_bytes(key) + digits.as_bytes().len() as u64)?;
+    map.assign(place, key, digits.as_bytes());
     encode::integer(out, new);
     Ok(())
 }
@@ -124,91 +137,105 @@ fn append<M: Storage>(
     map: &mut M,
     (place, key): At<'_>,
     value: &[u8],
+    meter: &mut Meter,
     out: &mut Vec<u8>,
 ) -> Result<(), Refused> {
-    let length = match map.get_mut(place) {
-        None => {
-            map.assign(place, key, value);
-            value.len()
-        }
-        Some(Value::Text(text)) if text.len() + value.len() > MAX_VALUE_BYTES => {
-            return Err(Refused::TextTooLong);
-        }
-        Some(Value::Text(text)) => {
-            text.extend_from_slice(value);
-            text.len()
-        }
-        Some(Value::Hash(_)) => return Err(Refused::WrongType),
-    };
+    let old = map.text(place)?.map(<[u8]>::len);
+    let length = old.unwrap_or(0) + value.len();
+    if length > MAX_VALUE_BYTES {
+        return Err(Refused::TextTooLong);
+    }
+    if old.is_none() {
+        meter.grow(key_used_bytes(key) + value.len() as u64)?;
+        map.assign(place, key, value);
+    } else {
+        meter.change_text(place, length)?;
+        meter.grow(value.len() as u64)?;
+        map.change(place, |old| {
+            if let Value::Text(text) = old {
+                text.extend_from_slice(value);
+            }
+        });
+    }
     encode::count(out, length);
     Ok(())
 }
 
-/// The hash under a key, for reading.
-fn hash_at<'a, M: Storage>(map: &'a M, place: &Hash) -> Result<Option<FoundFields<'a>>, Refused> {
-    map.get(place).map(|found| FoundFields::of(found).ok_or(Refused::WrongType)).transpose()
-}
-
-/// Changes the hash under a key, which is made if it is not there. What is there must be a hash.
-fn change<T>(
-    map: &mut impl Storage,
-    place: &Hash,
-    key: &[u8],
-    change: impl FnOnce(&mut Fields) -> T,
-) -> T {
-    let empty = || Entry { key: key.into(), value: Value::Hash(Box::default()) };
-    match map.get_or_insert_with(place, empty) {
-        Value::Hash(fields) => change(fields),
-        Value::Text(_) => unreachable!("the caller has checked that this is a hash"),
-    }
-}
-
 /// By how many bytes setting a field would make a hash larger. A value that becomes shorter
 /// counts 0, so that the sum over fields named twice is never too small.
-fn growth(hash: Option<&Fields>, field: &[u8], value_bytes: usize) -> usize {
-    match hash.and_then(|hash| hash.get(field)) {
+fn growth(old: Option<&[u8]>, field: &[u8], value_bytes: usize) -> usize {
+    match old {
         Some(old) => value_bytes.saturating_sub(old.len()),
         None => FIELD_OVERHEAD_BYTES + field.len() + value_bytes,
     }
+}
+
+fn set_fields(fields: &mut Fields, pairs: Pairs<'_>) -> Result<usize, Refused> {
+    let grown = pairs.iter().map(|(field, value)| growth(fields.get(field), field, value.len()));
+    if fields.bytes() + grown.sum::<usize>() > MAX_VALUE_BYTES {
+        return Err(Refused::HashTooLong);
+    }
+    Ok(pairs.iter().filter(|(field, value)| fields.set(field, value)).count())
+}
+
+/// Changes the hash under a key. One that is not there is made, unless the change fails.
+fn change_or_make<M: Storage, T>(
+    map: &mut M,
+    (place, key): At<'_>,
+    change: impl FnOnce(&mut Fields) -> Result<T, Refused>,
+) -> Result<T, Refused> {
+    if map.contains(place) {
+        let changed = map.change(place, |value| match value {
+            Value::Hash(fields) => change(fields),
+            Value::Text(_) => Err(Refused::WrongType),
+        });
+        return changed.unwrap_or(Err(Refused::WrongType));
+    }
+    let mut fields = Fields::default();
+    let result = change(&mut fields)?;
+    map.insert(place, Entry { key: key.into(), value: Value::Hash(Box::new(fields)) });
+    Ok(result)
 }
 
 fn h_set<M: Storage>(
     map: &mut M,
     (place, key): At<'_>,
     pairs: Pairs<'_>,
+    meter: &mut Meter,
     out: &mut Vec<u8>,
 ) -> Result<(), Refused> {
-    let found = hash_at(map, place)?;
-    let hash = found.as_ref().and_then(FoundFields::fields);
-    let growth: usize = pairs.iter().map(|(field, value)| growth(hash, field, value.len())).sum();
-    if hash.map_or(0, Fields::bytes) + growth > MAX_VALUE_BYTES {
-        return Err(Refused::HashTooLong);
-    }
-    drop(found);
-    let added = change(map, place, key, |fields| {
-        pairs.iter().filter(|(field, value)| fields.set(field, value)).count()
-    });
+    let hash = map.hash(place)?;
+    meter.change_hash(place, bytes_of(hash.as_ref()))?;
+    meter.look_up(pairs.len())?;
+    let new = if hash.is_none() { key_used_bytes(key) } else { 0 };
+    let taken = pairs.iter().map(|(field, value)| field_used_bytes(field, value));
+    meter.grow(new + taken.sum::<u64>())?;
+    let added = change_or_make(map, (place, key), |fields| set_fields(fields, pairs))?;
     encode::count(out, added);
     Ok(())
 }
 
 fn h_del<M: Storage>(
     map: &mut M,
-    (place, key): At<'_>,
+    place: &Hash,
     names: List<'_>,
+    meter: &mut Meter,
     out: &mut Vec<u8>,
 ) -> Result<(), Refused> {
-    let found = hash_at(map, place)?;
-    let hash = found.as_ref().and_then(FoundFields::fields);
-    if names.iter().all(|name| hash.and_then(|hash| hash.get(name)).is_none()) {
+    let Some(hash) = map.hash(place)? else {
         encode::count(out, 0);
         return Ok(());
-    }
-    drop(found);
-    let (removed, empty) = change(map, place, key, |fields| {
-        let removed = names.iter().filter(|name| fields.remove(name)).count();
-        (removed, fields.is_empty())
-    });
+    };
+    meter.change_hash(place, hash.bytes())?;
+    meter.look_up(names.len())?;
+    let remove = |value: &mut Value| match value {
+        Value::Hash(fields) => {
+            let removed = names.iter().filter(|name| fields.remove(name)).count();
+            (removed, fields.is_empty())
+        }
+        Value::Text(_) => (0, false),
+    };
+    let (removed, empty) = map.change(place, remove).unwrap_or_default();
     if empty {
         map.remove(place);
     }
@@ -221,22 +248,28 @@ fn h_incr_by<M: Storage>(
     (place, key): At<'_>,
     field: &[u8],
     by: i64,
+    meter: &mut Meter,
     out: &mut Vec<u8>,
 ) -> Result<(), Refused> {
-    let found = hash_at(map, place)?;
-    let hash = found.as_ref().and_then(FoundFields::fields);
-    let old = match hash.and_then(|hash| hash.get(field)) {
+    let old = match field_of(map, place, field, meter)? {
         None => 0,
         Some(text) => parse_integer(text).ok_or(Refused::FieldNotAnInteger)?,
     };
     let new = old.checked_add(by).ok_or(Refused::Overflow)?;
     let digits = Digits::of(new);
-    let growth = growth(hash, field, digits.as_bytes().len());
-    if hash.map_or(0, Fields::bytes) + growth > MAX_VALUE_BYTES {
-        return Err(Refused::HashTooLong);
-    }
-    drop(found);
-    change(map, place, key, |fields| fields.set(field, digits.as_bytes()));
+    let value = digits.as_bytes();
+    let hash = map.hash(place)?;
+    meter.change_hash(place, bytes_of(hash.as_ref()))?;
+    let made = if hash.is_none() { key_used_bytes(key) } else { 0 };
+    meter.grow(made + field_used_bytes(field, value))?;
+    change_or_make(map, (place, key), |fields| {
+        let growth = growth(fields.get(field), field, value.len());
+        if fields.bytes() + growth > MAX_VALUE_BYTES {
+            return Err(Refused::HashTooLong);
+        }
+        fields.set(field, value);
+        Ok(())
+    })?;
     encode::integer(out, new);
     Ok(())
 }

@@ -17,6 +17,12 @@ impl InMemory {
         Shelf::open(self.clone(), small()).expect("a shelf")
     }
 
+    /// With room for the longest values.
+    pub fn roomy_shelf(&self) -> Arc<Shelf> {
+        let options = Options { write_out: WriteOut::Inline, ..Options::default() };
+        Shelf::open(self.clone(), options).expect("a shelf")
+    }
+
     pub fn numbers(&self) -> Vec<u64> {
         self.0.lock().unwrap().keys().copied().collect()
     }

@@ -5,8 +5,9 @@ use std::ops::Range;
 
 use quorate_core::merkle::Hash;
 
+use super::super::command::ValueKind;
 use super::super::entry;
-use super::super::storage::{Found, NoText};
+use super::super::storage::{FoundHash, Listed, OtherKind};
 use super::super::value::Entry;
 
 /// Memory for more texts than this is given back.
@@ -84,19 +85,42 @@ impl Changes {
         Iter(self.by_place.range(Place::from(from)..))
     }
 
-    /// The entry that was put, if it was not removed.
-    pub(super) fn found<'a>(&'a self, changed: &'a Changed) -> Option<Found<'a>> {
+    /// The key that was put and the kind of its value, if it was not removed.
+    pub(super) fn listed<'a>(&'a self, changed: &'a Changed) -> Option<Listed<'a>> {
         match changed {
             Changed::Gone => None,
-            Changed::Put { put: Put::Entry(entry), .. } => Some(Found::Here(entry)),
+            Changed::Put { put: Put::Entry(entry), .. } => {
+                Some(Listed { key: &entry.key, kind: entry.value.kind() })
+            }
             Changed::Put { put: Put::Text(range), .. } => {
-                entry::decode(self.written(range)).map(Found::Read)
+                let (key, kind) = entry::listed(self.written(range))?;
+                Some(Listed { key, kind })
             }
         }
     }
 
+    /// The kind of the value that was put, if it was not removed.
+    pub(super) fn kind(changed: &Changed) -> Option<ValueKind> {
+        match changed {
+            Changed::Gone => None,
+            Changed::Put { put: Put::Entry(entry), .. } => Some(entry.value.kind()),
+            Changed::Put { put: Put::Text(_), .. } => Some(ValueKind::Text),
+        }
+    }
+
+    /// The hash that was put, where it lies.
+    pub(super) fn hash(changed: &Changed) -> Result<Option<FoundHash<'_>>, OtherKind> {
+        match changed {
+            Changed::Gone => Ok(None),
+            Changed::Put { put: Put::Entry(entry), .. } => {
+                entry.value.fields().map(|fields| Some(FoundHash::Here(fields)))
+            }
+            Changed::Put { put: Put::Text(_), .. } => Err(OtherKind),
+        }
+    }
+
     /// The string that was put, where it lies.
-    pub(super) fn text<'a>(&'a self, changed: &'a Changed) -> Result<Option<&'a [u8]>, NoText> {
+    pub(super) fn text<'a>(&'a self, changed: &'a Changed) -> Result<Option<&'a [u8]>, OtherKind> {
         match changed {
             Changed::Gone => Ok(None),
             Changed::Put { put: Put::Entry(entry), .. } => entry.value.text().map(Some),

@@ -6,8 +6,7 @@ use quorate_core::merkle::Hash;
 use quorate_store::lazy_trie::{self, Hash as TrieHash};
 
 use super::super::entry;
-use super::super::storage::Found;
-use super::super::value::Entry;
+use super::super::storage::Listed;
 use super::changes::{self, Changes};
 
 /// The entries of a commit and of what changed since, in the order of their hashes. Ends at the first that cannot be read, and says so.
@@ -36,9 +35,12 @@ impl<'a, F: Fn(String)> Merged<'a, F> {
     }
 
     /// The next committed one, unless it was changed, and that it is there.
-    fn next_committed(&mut self) -> Option<(Hash, Result<Entry, String>)> {
+    fn next_committed(&mut self) -> Option<(Hash, Result<Listed<'a>, String>)> {
         let item = self.committed.as_mut()?.next()?;
-        let read = |value| entry::decode(value).ok_or_else(|| "an item is no entry".to_owned());
+        let read = |value: &'a [u8]| {
+            let listed = entry::listed(value).map(|(key, kind)| Listed { key, kind });
+            listed.ok_or_else(|| "an item is no entry".to_owned())
+        };
         Some(match item {
             Ok((hash, item)) => (hash.0, read(item.value)),
             Err(error) => (Hash::default(), Err(error.to_string())),
@@ -47,7 +49,7 @@ impl<'a, F: Fn(String)> Merged<'a, F> {
 }
 
 impl<'a, F: Fn(String)> Iterator for Merged<'a, F> {
-    type Item = (Hash, Found<'a>);
+    type Item = (Hash, Listed<'a>);
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
@@ -60,7 +62,7 @@ impl<'a, F: Fn(String)> Iterator for Merged<'a, F> {
             let changed = self.changed.peek().map(|(hash, _)| **hash);
             if committed.is_some_and(|hash| changed.is_none_or(|changed| hash < changed)) {
                 match self.next_committed()? {
-                    (hash, Ok(entry)) => return Some((hash, Found::Read(entry))),
+                    (hash, Ok(listed)) => return Some((hash, listed)),
                     (_, Err(error)) => {
                         (self.fail)(error);
                         self.committed = None;
@@ -73,8 +75,8 @@ impl<'a, F: Fn(String)> Iterator for Merged<'a, F> {
             if committed == Some(*hash) {
                 self.committed.as_mut().map(Iterator::next);
             }
-            if let Some(found) = self.changes.found(changed) {
-                return Some((*hash, found));
+            if let Some(listed) = self.changes.listed(changed) {
+                return Some((*hash, listed));
             }
         }
     }

@@ -24,9 +24,10 @@ use quorate_core::state_machine::{
 };
 use quorate_store::lazy_trie::{self, Batch, Hash as TrieHash, Store};
 
+use super::command::ValueKind;
 use super::entry;
 use super::proof::Content;
-use super::storage::{Found, Memory, NoText, Storage, sealed};
+use super::storage::{FoundHash, Listed, Memory, OtherKind, Storage, sealed};
 use super::value::{Entry, Value, place};
 use changes::{Changed, Changes, Put};
 use checkpoint::Kept;
@@ -35,6 +36,8 @@ use merged::Merged;
 
 /// Where the note is, aside.
 const NOTE: TrieHash = TrieHash::aside(1 << 64);
+/// Where a checkpoint says what its entries take of the state's limit, aside: u64, little-endian.
+const USED: TrieHash = TrieHash::aside(2 << 64);
 const _: () = assert!(MAX_NOTE_BYTES <= lazy_trie::VALUE_LIMIT_BYTES);
 /// With more keys than this, a new store is begun to remove all.
 const DELETED_ONE_BY_ONE: usize = 10_000;
@@ -50,6 +53,8 @@ pub struct Disk {
     cleared: bool,
     /// How many entries there are, without those put [blind](Changed::Put::blind).
     len: usize,
+    /// What the committed entries take of the state's limit.
+    used_bytes: u64,
     /// The changes for the store. Kept for its memory.
     batch: Batch,
     /// The root of the last commit.
@@ -78,6 +83,7 @@ impl Disk {
             changes: Changes::default(),
             cleared: false,
             len: 0,
+            used_bytes: 0,
             batch: Batch::new(),
             root: EMPTY_ROOT,
             failed: OnceLock::new(),
@@ -198,14 +204,36 @@ impl Disk {
     fn commit_changes(&mut self) -> Result<(), KeepError> {
         let mut open = self.begin_commit()?;
         let number = open.number;
+        let used_bytes = self.used_with_changes(&open);
+        let used_bytes = used_bytes.map_err(|error| self.shelf.place(number, &error))?;
         self.gather().map_err(|error| self.shelf.place(number, &error))?;
         open.write(&self.batch).map_err(|error| self.shelf.place(number, &error))?;
         self.root = open.view.root().map_err(|error| self.shelf.place(number, &error))?;
-        self.len = open.count();
+        (self.len, self.used_bytes) = (open.count(), used_bytes);
         self.changes.clear();
         self.cleared = false;
         self.open = Some(open);
         Ok(())
+    }
+
+    /// What the entries take of the state's limit with what was changed; `open` is the last commit.
+    fn used_with_changes(&self, open: &Open) -> Result<u64, lazy_trie::Error> {
+        let mut used = if self.cleared { 0 } else { self.used_bytes };
+        for (place, changed) in self.changes.iter() {
+            if !self.cleared
+                && let Some(old) = open.view.get_ref(&TrieHash(*place))?
+            {
+                used = used.saturating_sub(entry::used_bytes(old));
+            }
+            used += match changed {
+                Changed::Gone => 0,
+                Changed::Put { put: Put::Text(range), .. } => {
+                    entry::used_bytes(self.changes.written(range))
+                }
+                Changed::Put { put: Put::Entry(entry), .. } => entry.used_bytes(),
+            };
+        }
+        Ok(used)
     }
 
     /// Begins a checkpoint of what is committed.
@@ -215,11 +243,15 @@ impl Disk {
             None => self.begin_store()?,
         };
         let placed = |error: lazy_trie::Error| self.shelf.place(open.number, &error);
-        let there = open.view.get_ref(&NOTE).map_err(placed)?.is_some();
+        let used_bytes = self.used_bytes.to_le_bytes();
         self.batch.clear();
-        self.batch.put(&NOTE, note).map_err(placed)?;
+        let mut new = 0;
+        for (place, noted) in [(&NOTE, note), (&USED, &used_bytes)] {
+            new += u64::from(open.view.get_ref(place).map_err(placed)?.is_none());
+            self.batch.put(place, noted).map_err(placed)?;
+        }
         open.write(&self.batch).map_err(|error| self.shelf.place(open.number, &error))?;
-        open.notes += u64::from(!there);
+        open.notes += new;
         let placed = |error: lazy_trie::Error| self.shelf.place(open.number, &error);
         let begun = open.store.begin_checkpoint().map_err(placed)?;
         open.kept = true;
@@ -258,6 +290,19 @@ impl Open {
         Ok(())
     }
 
+    /// What its entries take of the state's limit: what a checkpoint says of it, or counted one by one.
+    fn used_bytes(&self) -> Result<u64, lazy_trie::Error> {
+        let noted = self.view.get_ref(&USED)?.and_then(|noted| noted.try_into().ok());
+        if let Some(noted) = noted {
+            return Ok(u64::from_le_bytes(noted));
+        }
+        let mut used = 0;
+        for item in self.view.iter_from(&TrieHash::FIRST_UNDER_ROOT) {
+            used += entry::used_bytes(item?.1.value);
+        }
+        Ok(used)
+    }
+
     /// How many entries there are.
     fn count(&self) -> usize {
         usize::try_from(self.store.items().saturating_sub(self.notes)).unwrap_or(usize::MAX)
@@ -289,10 +334,22 @@ impl Storage for Disk {
         self.len + blind.filter(|(place, _)| self.committed(place).is_none()).count()
     }
 
-    fn get(&self, place: &Hash) -> Option<Found<'_>> {
+    fn settle(&mut self) {
+        // What fails is told behind the block.
+        let _ = self.commit();
+    }
+
+    fn used_bytes(&self) -> u64 {
+        self.used_bytes
+    }
+
+    fn kind(&self, place: &Hash) -> Option<ValueKind> {
         match self.changes.get(place) {
-            Some(changed) => self.changes.found(changed),
-            None => self.read(place).map(Found::Read),
+            Some(changed) => Changes::kind(changed),
+            None => {
+                let listed = entry::listed(self.committed(place)?);
+                self.understood(place, listed).map(|(_, kind)| kind)
+            }
         }
     }
 
@@ -302,12 +359,23 @@ impl Storage for Disk {
         }
     }
 
-    fn text(&self, place: &Hash) -> Result<Option<&[u8]>, NoText> {
+    fn text(&self, place: &Hash) -> Result<Option<&[u8]>, OtherKind> {
         match self.changes.get(place) {
             Some(changed) => self.changes.text(changed),
             None => {
                 let Some(committed) = self.committed(place) else { return Ok(None) };
                 self.understood(place, entry::text(committed)).transpose()
+            }
+        }
+    }
+
+    fn hash(&self, place: &Hash) -> Result<Option<FoundHash<'_>>, OtherKind> {
+        match self.changes.get(place) {
+            Some(changed) => Changes::hash(changed),
+            None => {
+                let Some(committed) = self.committed(place) else { return Ok(None) };
+                let hash = self.understood(place, entry::hash(committed)).transpose()?;
+                Ok(hash.map(FoundHash::Written))
             }
         }
     }
@@ -319,34 +387,17 @@ impl Storage for Disk {
         }
     }
 
-    fn get_mut(&mut self, place: &Hash) -> Option<&mut Value> {
+    fn change<T>(&mut self, place: &Hash, change: impl FnOnce(&mut Value) -> T) -> Option<T> {
         if self.changes.get(place).is_none() {
             let entry = self.read(place)?;
             self.changes.put(place, entry);
         }
-        self.changes.entry_mut(place).map(|entry| &mut entry.value)
+        self.changes.entry_mut(place).map(|entry| change(&mut entry.value))
     }
 
-    fn get_or_insert_with(&mut self, place: &Hash, make: impl FnOnce() -> Entry) -> &mut Value {
-        let new = match self.changes.get(place) {
-            Some(Changed::Gone) => true,
-            Some(Changed::Put { .. }) => false,
-            None => match self.read(place) {
-                Some(entry) => {
-                    self.changes.put(place, entry);
-                    false
-                }
-                None => true,
-            },
-        };
-        if new {
-            self.len += 1;
-            self.changes.put(place, make());
-        }
-        match self.changes.entry_mut(place) {
-            Some(entry) => &mut entry.value,
-            None => unreachable!("it was there, or was put there"),
-        }
+    fn insert(&mut self, place: &Hash, entry: Entry) {
+        self.len += 1;
+        self.changes.put(place, entry);
     }
 
     fn assign(&mut self, place: &Hash, key: &[u8], text: &[u8]) {
@@ -376,7 +427,7 @@ impl Storage for Disk {
         self.len = 0;
     }
 
-    fn iter_from(&self, from: &Hash) -> impl Iterator<Item = (Hash, Found<'_>)> {
+    fn iter_from(&self, from: &Hash) -> impl Iterator<Item = (Hash, Listed<'_>)> {
         Merged::new(self.view(), &self.changes, from, |error| self.fail(&error))
     }
 
@@ -414,11 +465,35 @@ impl Storage for Disk {
         Some(Box::new(Proving { view, shelf: Arc::clone(&self.shelf), number: open.number }))
     }
 
+    fn frozen(&self) -> Option<Self> {
+        if self.cleared || !self.changes.is_empty() {
+            return None;
+        }
+        let mut frozen = Self::new(&self.shelf);
+        (frozen.len, frozen.root, frozen.used_bytes) = (self.len, self.root, self.used_bytes);
+        if let Some(open) = &self.open {
+            // The folder is that of the other, which removes it if it has to be.
+            frozen.open = Some(Open {
+                number: open.number,
+                store: Arc::clone(&open.store),
+                view: open.store.shared_snapshot().ok()?,
+                notes: open.notes,
+                kept: true,
+            });
+        }
+        Some(frozen)
+    }
+
+    fn failure(&self) -> Option<KeepError> {
+        self.failed.get().cloned()
+    }
+
     fn begin_filling(&mut self) -> Result<(), String> {
         self.close();
         let open = self.begin_store().map_err(|KeepError(reason)| reason)?;
         self.changes.clear();
         (self.cleared, self.len, self.root) = (false, 0, EMPTY_ROOT);
+        self.used_bytes = 0;
         self.open = Some(open);
         Ok(())
     }
@@ -436,6 +511,7 @@ impl Storage for Disk {
             if open.store.checkpoint_is_due() { open.store.checkpoint() } else { Ok(()) }
         });
         written.map_err(|error| shelf.place(open.number, &error).0)?;
+        self.used_bytes += entries.iter().map(|(_, entry)| entry::used_bytes(entry)).sum::<u64>();
         self.batch = batch;
         Ok(())
     }
@@ -482,6 +558,7 @@ impl Keeper for Disk {
             };
             let kept = self.kept(&open, None)?;
             self.len = open.count();
+            self.used_bytes = open.used_bytes().map_err(placed)?;
             self.root = open.view.root().map_err(placed)?;
             // If it turns out to be of no use: to remove it is for who keeps another.
             self.open = Some(Open { kept: true, ..open });
