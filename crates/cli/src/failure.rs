@@ -22,10 +22,13 @@ pub enum Exit {
     Corrupt = 4,
     /// Going on could make correct replicas disagree.
     Unsafe = 5,
+    /// The application panicked or broke its contract.
+    Application = 6,
 }
 
 impl Exit {
-    const ALL: [Self; 5] = [Self::Failed, Self::Usage, Self::Locked, Self::Corrupt, Self::Unsafe];
+    const ALL: [Self; 6] =
+        [Self::Failed, Self::Usage, Self::Locked, Self::Corrupt, Self::Unsafe, Self::Application];
 
     const fn meaning(self) -> &'static str {
         match self {
@@ -33,6 +36,7 @@ impl Exit {
             Self::Usage => "wrong usage or configuration",
             Self::Locked => "the data folder is in use by another process",
             Self::Corrupt => "the data is corrupt",
+            Self::Application => "the application panicked or broke its contract",
             Self::Unsafe => "safety was violated: the replica stopped rather than answer",
         }
     }

@@ -10,7 +10,7 @@ use quorate_crypto::SecretKey;
 use quorate_lab::load::{self, Arrivals, LoadConfig, Mix, Popularity, Workload};
 use quorate_node::client::ReplicaAddress;
 use quorate_node::config::{self, Overrides};
-use quorate_node::launch::{Launched, launch};
+use quorate_node::launch::{Launched, Remedies, launch};
 use quorate_node::testnet::{self, Options};
 
 struct Cluster {
@@ -29,7 +29,7 @@ fn cluster() -> Cluster {
     let start = |home| {
         let loaded = config::load(home, &Overrides::default()).unwrap();
         let keys = loaded.open_keys().unwrap();
-        runtime.block_on(launch(&loaded, committee.clone(), keys, false)).unwrap()
+        runtime.block_on(launch(&loaded, committee.clone(), keys, Remedies::default())).unwrap()
     };
     let replicas = net.replicas.iter().map(start).collect::<Vec<_>>();
     let address = |(replica, member): (&Launched, &config::Member)| ReplicaAddress {

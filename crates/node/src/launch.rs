@@ -1,5 +1,6 @@
 //! From a configuration to a running replica.
 
+use std::collections::BTreeSet;
 use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -7,7 +8,7 @@ use std::sync::Arc;
 
 use quorate_app::{kv, ordering};
 use quorate_core::replica;
-use quorate_core::{Committee, mempool};
+use quorate_core::{Committee, Digest, mempool};
 use tokio::net::TcpListener;
 
 use crate::config::{Application, Cluster, HostPort, Keys, Loaded, Node, StateStore, public_half};
@@ -67,12 +68,21 @@ pub fn last_http_address(data: &Path) -> Option<String> {
     Some(addresses.get("http_address")?.as_str()?.to_owned())
 }
 
+/// What an operator asks for at one start of a replica.
+#[derive(Clone, Debug, Default)]
+pub struct Remedies {
+    /// The data is lost: rejoin without it.
+    pub rejoin: bool,
+    /// Digests of commands that are not given to the application.
+    pub skipped_commands: BTreeSet<Digest>,
+}
+
 /// What a replica is set up with, by its configuration.
 ///
 /// # Panics
 /// Never: a configuration that was loaded holds a committee.
 #[must_use]
-pub fn setup(loaded: &Loaded, committee: Committee, keys: Keys, rejoin: bool) -> Setup {
+pub fn setup(loaded: &Loaded, committee: Committee, keys: Keys, remedies: Remedies) -> Setup {
     let Loaded { cluster, node, .. } = loaded;
     Setup {
         committee,
@@ -93,7 +103,8 @@ pub fn setup(loaded: &Loaded, committee: Committee, keys: Keys, rejoin: bool) ->
             .collect(),
         data: node.storage.folder.clone(),
         durability: node.storage.durability,
-        rejoin,
+        rejoin: remedies.rejoin,
+        skipped_commands: remedies.skipped_commands,
         log_window_bytes: node.storage.log_window_bytes,
         settings: settings(cluster, node),
         max_frame_commands: cluster.limits.max_frame_commands,
@@ -136,7 +147,7 @@ pub async fn launch(
     loaded: &Loaded,
     committee: Committee,
     keys: Keys,
-    rejoin: bool,
+    remedies: Remedies,
 ) -> Result<Launched, LaunchError> {
     data::check_free(&loaded.node.storage.folder).map_err(StartError::Data)?;
     let (transport, peer) = (loaded.cluster.transport, &loaded.node.listen.peer);
@@ -148,19 +159,29 @@ pub async fn launch(
     let peer_address = peer.local_addr().map_err(StartError::System)?;
     let client_address = client.local_addr().map_err(StartError::System)?;
     let http_address = http.local_addr().map_err(StartError::System)?;
-    let setup = setup(loaded, committee, keys, rejoin);
+    let rejoin = remedies.rejoin;
+    let setup = setup(loaded, committee, keys, remedies);
+    let limit_bytes = loaded.cluster.limits.max_state_bytes;
     let running = match loaded.cluster.application {
         Application::Kv => match loaded.node.storage.state {
             StateStore::Memory => {
                 if !rejoin {
                     bring_into_memory(loaded, &setup)?;
                 }
-                setup.start(peer, client, Box::new(kv::KeyValue::new))?
+                setup.start(
+                    peer,
+                    client,
+                    Box::new(move || kv::KeyValue::new().limited_to(limit_bytes)),
+                )?
             }
             StateStore::Disk => {
                 let shelf =
                     data::state_shelf(&loaded.node.storage.folder).map_err(StartError::Data)?;
-                setup.start(peer, client, Box::new(move || kv::KeyValue::on_disk(&shelf)))?
+                setup.start(
+                    peer,
+                    client,
+                    Box::new(move || kv::KeyValue::on_disk(&shelf).limited_to(limit_bytes)),
+                )?
             }
         },
         Application::Ordering => {

@@ -279,7 +279,7 @@ fn session_limits_default_to_the_core_s() {
 fn the_chain_digest_is_golden() {
     assert_eq!(
         cluster(4).chain_digest().to_string(),
-        "6a0336f3ac04fea310c29e4822458a8253a6f0ef8234815fc022d26f914de4c5"
+        "6d40a49ebdb488c2e30315d24e9450beef7ff5fecd44b4ec2dc5b3b12528be9f"
     );
 }
 
@@ -292,7 +292,7 @@ fn the_chain_digest_covers_what_was_agreed_on_and_nothing_else() {
     moved.transport = TransportName::Quic;
     assert_eq!(moved.chain_digest(), base.chain_digest());
 
-    let changes: [fn(&mut Cluster); 27] = [
+    let changes: [fn(&mut Cluster); 28] = [
         |c| c.chain.push('x'),
         |c| c.genesis[31] ^= 1,
         |c| c.epoch = Epoch(1),
@@ -309,6 +309,7 @@ fn the_chain_digest_covers_what_was_agreed_on_and_nothing_else() {
         |c| c.limits.max_frame_commands += 1,
         |c| c.limits.max_frame_bytes += 1,
         |c| c.limits.max_snapshot_bytes += 1,
+        |c| c.limits.max_state_bytes += 1,
         |c| c.members[3].consensus_key = ReplicaKey::new(&[77; 32]).unwrap(),
         |c| c.members[3].proof_of_possession = Some([78; 48]),
         |c| c.members.truncate(3),

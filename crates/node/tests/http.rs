@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use quorate_node::config::{self, Overrides};
 use quorate_node::http::{ask, ask_json};
-use quorate_node::launch::{Launched, last_http_address, launch};
+use quorate_node::launch::{Launched, Remedies, last_http_address, launch};
 use quorate_node::testnet::{self, Options, Testnet};
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -28,7 +28,7 @@ impl World {
         let loaded = config::load(&self.net.replicas[id], &Overrides::default()).unwrap();
         let keys = loaded.open_keys().unwrap();
         let committee = loaded.cluster.committee().unwrap();
-        self.runtime.block_on(launch(&loaded, committee, keys, false)).unwrap()
+        self.runtime.block_on(launch(&loaded, committee, keys, Remedies::default())).unwrap()
     }
 }
 

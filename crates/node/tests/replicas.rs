@@ -18,7 +18,7 @@ use quorate_core::{Digest, Height, ReplicaId, Sequence, View};
 use quorate_crypto::{ConsensusKey, SecretKey};
 use quorate_node::client::{Client, ClientConfig, ReplicaAddress};
 use quorate_node::config::{Cluster, Overrides, load};
-use quorate_node::launch::{Launched, launch};
+use quorate_node::launch::{Launched, Remedies, launch};
 use quorate_node::testnet::{self, Options, Testnet};
 use quorate_node::transport::{
     Counters, Identity, Limits, Member, Mesh, PeerSocket, Peers, ReceiveHalf, SendHalf, dial,
@@ -42,7 +42,7 @@ async fn start(count: usize) -> Replicas {
         let loaded = load(home, &Overrides::default()).unwrap();
         let keys = loaded.open_keys().unwrap();
         let committee = loaded.cluster.committee().unwrap();
-        launched.push(launch(&loaded, committee, keys, false).await.unwrap());
+        launched.push(launch(&loaded, committee, keys, Remedies::default()).await.unwrap());
     }
     Replicas { testnet, launched, _folder: folder }
 }

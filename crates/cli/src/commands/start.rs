@@ -4,8 +4,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use clap::Args;
+use quorate_core::Digest;
 use quorate_node::config::{Finding, FlagSetting, Loaded, LogFormat, Place, load};
-use quorate_node::launch::{LaunchError, Launched, launch};
+use quorate_node::launch::{LaunchError, Launched, Remedies, launch};
 use quorate_node::replica::StartError;
 use quorate_node::replica::data::DataError;
 use quorate_node::replica::decide::End;
@@ -35,12 +36,27 @@ pub struct Arguments {
     /// laboratory.enabled is set. docs/adversaries.md says what each does.
     #[arg(long, value_name = "SCHEDULE")]
     pub adversary: Option<String>,
+    /// Do not give the commands with this digest to the application, which panics on them; their reply is
+    /// empty. May be given several times. Give the same at every replica. docs/operations.md says when.
+    #[arg(long, value_name = "DIGEST", value_parser = digest)]
+    pub skip_command: Vec<Digest>,
     #[command(flatten)]
     pub parent: ParentArgument,
 }
 
 /// How often it is looked whether the replica has ended by itself.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+fn digest(text: &str) -> Result<Digest, String> {
+    let bytes = (0..text.len()).step_by(2).map(|at| {
+        let pair = text.get(at..at + 2)?;
+        pair.bytes().all(|c| c.is_ascii_hexdigit()).then(|| u8::from_str_radix(pair, 16).ok())?
+    });
+    let bytes = bytes.collect::<Option<Vec<u8>>>().and_then(|bytes| bytes.try_into().ok());
+    bytes.map(Digest).ok_or_else(|| {
+        "a digest has 64 hexadecimal digits: copy it from the message of the replica that stopped".to_owned()
+    })
+}
 
 /// Runs `start`.
 pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
@@ -73,8 +89,11 @@ pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
         .build()
         .map_err(|error| Failure::io(error, loaded.home.root(), "see the system's limits"))?;
     runtime.block_on(async {
-        let rejoin = arguments.rejoin_after_data_loss;
-        let launched = launch(&loaded, committee, keys, rejoin)
+        let remedies = Remedies {
+            rejoin: arguments.rejoin_after_data_loss,
+            skipped_commands: arguments.skip_command.iter().copied().collect(),
+        };
+        let launched = launch(&loaded, committee, keys, remedies)
             .await
             .map_err(|error| launch_failure(&error, &loaded))?;
         announce(&launched, &loaded, format)?;
@@ -140,6 +159,15 @@ async fn serve(launched: Launched, loaded: &Loaded, mut parent: Gone) -> Result<
                 Exit::Failed,
                 finding(format!("storage failed: {reason}"), data, remedy),
             ))
+        }
+        End::Application(reason) => {
+            let remedy = "every replica stops at the same command: report the bug, and see \"A command that \
+                          the application does not survive\" in docs/operations.md";
+            Err(Failure::new(Exit::Application, finding(reason, data, remedy)))
+        }
+        End::Bug(reason) => {
+            let remedy = "report it with the log, and start again: what was promised is on disk";
+            Err(Failure::new(Exit::Failed, finding(reason, data, remedy)))
         }
         End::Safety(reason) => {
             let remedy = "keep this data folder as evidence, and report it";

@@ -84,6 +84,8 @@ pub struct ClusterLimits {
     pub max_frame_bytes: u32,
     /// Largest state a replica fetches from others.
     pub max_snapshot_bytes: u64,
+    /// What the application's keys and values may take.
+    pub max_state_bytes: u64,
 }
 
 /// One replica, as all others know it.
@@ -141,13 +143,14 @@ impl Cluster {
         self.limits.max_frame_commands.encode(&mut bytes);
         self.limits.max_frame_bytes.encode(&mut bytes);
         self.limits.max_snapshot_bytes.encode(&mut bytes);
+        self.limits.max_state_bytes.encode(&mut bytes);
         (self.members.len() as u32).encode(&mut bytes);
         for member in &self.members {
             put_bytes(&mut bytes, member.consensus_key.as_bytes());
             let proof = &member.proof_of_possession;
             put_bytes(&mut bytes, proof.as_ref().map_or(&[], |proof| &proof[..]));
         }
-        Digest::of("quorate chain 2", &bytes)
+        Digest::of("quorate chain 3", &bytes)
     }
 
     /// The choices that make up the protocol.
@@ -238,6 +241,7 @@ impl Cluster {
             ("limits.max_frame_commands", integer(limits.max_frame_commands)),
             ("limits.max_frame_bytes", size(limits.max_frame_bytes.into())),
             ("limits.max_snapshot_bytes", size(limits.max_snapshot_bytes)),
+            ("limits.max_state_bytes", size(limits.max_state_bytes)),
         ] {
             settings.set(key, value, Place::Default);
         }
@@ -317,6 +321,7 @@ fn from_settings(settings: &Settings, members: Vec<Member>) -> Option<Cluster> {
             max_frame_commands: integer("limits.max_frame_commands")?,
             max_frame_bytes: size("limits.max_frame_bytes")?,
             max_snapshot_bytes: settings.size("limits.max_snapshot_bytes")?.0,
+            max_state_bytes: settings.size("limits.max_state_bytes")?.0,
         },
         members,
     })

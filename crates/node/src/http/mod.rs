@@ -93,6 +93,14 @@ impl Facts {
         if self.metrics.rejoining.get() != 0 {
             return Some("waiting for testimonies after the loss of its data".to_owned());
         }
+        let faulty = (self.cluster.members.len() - self.quorum) as u64;
+        if self.metrics.state_root_differs_views.get() > faulty {
+            return Some(format!(
+                "its state root at height {} differs from those proposed, and nothing is committed: the \
+                 application is not deterministic, or its state is damaged",
+                self.metrics.state_root_differs_at.get()
+            ));
+        }
         let reached = self.peers.connected().len() + 1;
         let short = reached < self.quorum;
         short.then(|| {

@@ -50,6 +50,11 @@ pub(super) fn of(facts: &Facts) -> Value {
         "peers": connected,
         "clients": metrics.client_connections.get(),
         "log_bytes": metrics.log_bytes.get(),
+        "state": {
+            "bytes": metrics.state_bytes.get(),
+            "limit_bytes": metrics.state_limit_bytes.get(),
+            "root_differs_at": metrics.state_root_differs_at.get(),
+        },
         "abstaining": metrics.abstain_until_view.get() != 0,
         "rejoining": metrics.rejoining.get() != 0,
         "stage_seconds": stages,

@@ -8,16 +8,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use quorate_core::client::message::Response;
 use quorate_core::crypto::{Check, Form, Scheme, Share, Signature, Signer, Statement};
 use quorate_core::execution::ExecutionError;
 use quorate_core::protocol::{Event, Protocol};
 use quorate_core::replica::drive::{self, Stage};
 use quorate_core::replica::message::PeerMessage;
 use quorate_core::replica::{Action, Halt, Input, Refused, Replica, Submitted};
-use quorate_core::state_machine::StateMachine;
+use quorate_core::state_machine::{StateMachine, Usage};
 use quorate_core::wire::{Decode as _, Encode as _};
-use quorate_core::{Height, ReplicaId, Time};
+use quorate_core::{Height, ReplicaId, Time, View};
 use quorate_journal::{BlockIndex, Journal};
 
 use super::archive::{Archive, Task};
@@ -27,6 +26,7 @@ use super::links::Links;
 use super::metrics::{Metrics, StageClock};
 use super::profile::Follower;
 use super::proofs::Proofs;
+use super::queries::Queries;
 use super::routes::Routes;
 use super::verifier::Verifier;
 use crate::transport::{ClientListener, Room};
@@ -39,6 +39,8 @@ const CLIENT_INPUTS: usize = 4;
 const ROOM_IN_SEGMENT: u64 = 16 * LITTLE_BYTES as u64;
 /// How often numbers that nothing waits for are published.
 const PUBLISH_EVERY: Duration = Duration::from_millis(100);
+/// State roots that differ are told again after this.
+const TOLD_AGAIN_AFTER: Duration = Duration::from_secs(10);
 
 /// Why the deciding thread ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,6 +51,10 @@ pub enum End {
     Storage(String),
     /// The replica must not go on; its state is evidence.
     Safety(String),
+    /// The application failed: it panicked, or broke its contract.
+    Application(String),
+    /// A thread of the replica panicked.
+    Bug(String),
 }
 
 /// The replica, and all that a turn of it needs.
@@ -63,6 +69,8 @@ pub struct Decider<P: Protocol, S> {
     pub reach: Reach,
     /// Clients that wait for proofs.
     pub proofs: Proofs,
+    /// Clients that wait for answers.
+    pub queries: Queries,
     /// Bytes that the log may take on disk.
     pub log_window_bytes: u64,
     /// What it keeps from turn to turn.
@@ -137,8 +145,37 @@ pub struct Reach {
     pub follower: Follower,
     /// Nothing else waits for the deciding thread.
     pub idle: bool,
+    /// Proposals that carry another state root than this replica computed.
+    pub other_root: OtherRoot,
     /// Why the replica must stop, if it must.
     pub halted: Option<End>,
+}
+
+/// Proposals that carry another state root than this replica computed, since blocks were committed last.
+#[derive(Debug, Default)]
+pub struct OtherRoot {
+    /// In which view the last one was.
+    view: View,
+    /// In how many views there were some.
+    views: u64,
+    /// Of which state a line of the log has told, and when.
+    told: Option<(Height, Instant)>,
+}
+
+impl OtherRoot {
+    /// Notes one more. Whether it is worth a line in the log: no height has two, and there is some time
+    /// between them.
+    fn note(&mut self, view: View, height: Height) -> bool {
+        if self.views == 0 || view != self.view {
+            self.views += 1;
+        }
+        self.view = view;
+        let new = self.told.is_none_or(|(of, at)| of != height && at.elapsed() >= TOLD_AGAIN_AFTER);
+        if new {
+            self.told = Some((height, Instant::now()));
+        }
+        new
+    }
 }
 
 impl<P, S> Work for Decider<P, S>
@@ -169,6 +206,7 @@ where
         if let Some(end) = stop {
             return Err(end);
         }
+        self.queries.go_on(self.replica.execution());
         let commands = self.reach.metrics.committed_commands_total.get();
         if self.proofs.go_on(&self.replica, commands) {
             self.turns.inputs.push(Input::Show);
@@ -255,6 +293,7 @@ where
                 }
                 Answer::Stop => return Some(End::Stopped),
                 Answer::Fail(reason) => return Some(End::Storage(reason)),
+                Answer::Panicked(reason) => return Some(End::Bug(reason)),
             }
         }
         let mut batches = 0;
@@ -280,17 +319,13 @@ where
                     self.reach.routes.learn(frame.key(), connection);
                     frames.push(Submitted { frame, relay });
                 }
-                FromClient::Query { connection, id, question } => {
-                    let answer = self.replica.execution().query(&question);
-                    let response = Response::Answer { id, answer };
-                    // The client may be gone.
-                    let _ = self.reach.listener.send(connection, response.to_bytes().into());
-                }
+                FromClient::Query(question) => self.queries.ask(question),
                 FromClient::Prove(question) => self.proofs.ask(question),
                 FromClient::Newest { connection, id } => self.proofs.ask_newest(connection, id),
                 FromClient::Closed(connection) => {
                     self.reach.routes.forget(connection);
                     self.proofs.forget(connection);
+                    self.queries.forget(connection);
                 }
             }
         }
@@ -367,6 +402,10 @@ where
         metrics.log_syncs_total.set(statistics.syncs);
         metrics.log_sync_nanoseconds_total.set(statistics.sync_ns);
         metrics.client_connections.set(self.reach.listener.connections() as u64);
+        if let Some(Usage { used_bytes, limit_bytes }) = self.replica.execution().usage() {
+            metrics.state_bytes.set(used_bytes);
+            metrics.state_limit_bytes.set(if limit_bytes == u64::MAX { 0 } else { limit_bytes });
+        }
     }
 
     /// Ends what goes with it. `end` is why.
@@ -391,6 +430,20 @@ impl Reach {
             Event::TimedOut(view) => {
                 metrics.timeouts_total.add(1);
                 tracing::debug!(%view, "gave up on a view");
+            }
+            Event::RootDiffers { view, proposer, height, ours, theirs } => {
+                metrics.state_root_differences_total.add(1);
+                if self.other_root.note(*view, *height) {
+                    tracing::warn!(
+                        %height, ours = %ours, proposed = %theirs, %proposer,
+                        "my state root differs from the proposal's at this height, and I do not vote for it: \
+                         the application is not deterministic, or its state is damaged at one of us. If \
+                         nothing is committed any more, compare this line at all replicas; see \
+                         \"State roots that differ\" in docs/operations.md"
+                    );
+                }
+                metrics.state_root_differs_at.set(height.0);
+                metrics.state_root_differs_views.set(self.other_root.views);
             }
             Event::Equivocation { proposer, view } => {
                 let is_worth_a_line = metrics.equivocations_total.note();
@@ -464,6 +517,11 @@ impl<M: quorate_core::wire::Encode + std::fmt::Debug> drive::World<M> for Reach 
                 }
             }
             Action::Committed(blocks) => {
+                if !blocks.is_empty() && self.other_root.views > 0 {
+                    self.other_root.views = 0;
+                    self.metrics.state_root_differs_at.set(0);
+                    self.metrics.state_root_differs_views.set(0);
+                }
                 self.index.committed(&blocks);
                 self.follower.committed(&blocks);
                 let full = blocks.iter().filter(|block| !block.is_empty()).count();
@@ -499,6 +557,9 @@ impl<M: quorate_core::wire::Encode + std::fmt::Debug> drive::World<M> for Reach 
                 let reason = halt.to_string();
                 self.halted = Some(match halt {
                     Halt::Execution(ExecutionError::Kept { .. }) => End::Storage(reason),
+                    Halt::Execution(
+                        ExecutionError::Panicked { .. } | ExecutionError::ReplyCount { .. },
+                    ) => End::Application(reason),
                     _ => End::Safety(reason),
                 });
             }

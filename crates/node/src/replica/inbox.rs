@@ -50,6 +50,8 @@ pub enum Answer {
     Stop,
     /// Stop: something that must not fail did.
     Fail(String),
+    /// Stop: one of this replica's threads panicked.
+    Panicked(String),
 }
 
 /// A question of a client.
@@ -78,14 +80,7 @@ pub enum FromClient {
         arrived: Instant,
     },
     /// A question to the application.
-    Query {
-        /// Where it came from.
-        connection: ConnectionId,
-        /// The client's number for it.
-        id: u64,
-        /// The question.
-        question: Bytes,
-    },
+    Query(Question),
     /// A question whose answer is to be proven.
     Prove(Question),
     /// A question for the newest certified block.
@@ -167,7 +162,7 @@ impl Drop for Guard {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let reason = format!("the {} thread panicked; see above", self.name);
-            self.outside.answer(Answer::Fail(reason));
+            self.outside.answer(Answer::Panicked(reason));
         }
     }
 }

@@ -109,6 +109,22 @@ numbers!(
     abstain_until_view,
     /// 1 while this replica waits for testimonies after the loss of its data.
     rejoining,
+    /// What the application's state takes, bytes by the application's measure.
+    state_bytes,
+    /// What it may take; 0 if it has no limit.
+    state_limit_bytes,
+    /// Questions of clients that the application answered.
+    queries_total,
+    /// Nanoseconds in them, of the thread that answers.
+    query_nanoseconds_total,
+    /// Questions at which the application panicked.
+    query_panics_total,
+    /// Proposals that carried another state root than this replica computed.
+    state_root_differences_total,
+    /// The height of the last such state, 0 if blocks were committed since.
+    state_root_differs_at,
+    /// Views with such proposals since blocks were committed last.
+    state_root_differs_views,
     /// Turns of the deciding loop.
     turns_total,
     /// Inputs it took.

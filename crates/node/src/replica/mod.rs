@@ -6,7 +6,7 @@
 //!  clients ─tls─► transport ─► requests ───► ┘     ▲        │
 //!                              (hash, verify)      │        ├─► verifier (batches of signatures)
 //!                                                  ├────────┴─► archive (blocks, snapshots)
-//!                                                  └──────────► proofs (of a frozen state)
+//!                                                  └──────────► proofs, queries (of a frozen state)
 //! ```
 //!
 //! One thread decides; what costs time is done elsewhere and comes back as an input. Where it rests,
@@ -18,16 +18,19 @@ pub mod decide;
 mod desk;
 mod doorbell;
 mod inbox;
+mod lines;
 mod links;
 pub mod metrics;
 pub mod profile;
 mod proofs;
+mod queries;
 mod requests;
 mod routes;
 #[cfg(test)]
 mod tests;
 mod verifier;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -52,7 +55,7 @@ use crate::transport::{
 };
 use archive::{Archive, Shelf};
 use data::{DataError, OpenOptions, Owner};
-use decide::{Decider, End, Reach, Turns};
+use decide::{Decider, End, OtherRoot, Reach, Turns};
 use desk::Desk;
 use doorbell::Doorbell;
 use inbox::{Answer, Outside};
@@ -60,6 +63,7 @@ use links::{Keys, Links};
 use metrics::{Metrics, StageClock};
 use profile::Follower;
 use proofs::Proofs;
+use queries::Queries;
 use requests::Requests;
 use routes::Routes;
 use verifier::Verifier;
@@ -96,6 +100,9 @@ pub struct Setup {
     pub durability: Durability,
     /// Whether its data is known to be lost.
     pub rejoin: bool,
+    /// Digests of commands that are not given to the application; see
+    /// [`Execution::skip`](quorate_core::execution::Execution::skip).
+    pub skipped_commands: BTreeSet<Digest>,
     /// Bytes that the log may take on disk.
     pub log_window_bytes: u64,
     /// Bounds of blocks, relaying and snapshots.
@@ -169,7 +176,8 @@ impl Setup {
         let mut data = data::open(&self.data, &owner, options, &fresh)?;
         let notes = std::mem::take(&mut data.opened.notes);
         let (opened, lock) = data.into_parts();
-        let Opened { journal, states, execution, checkpoint, recovery, .. } = opened;
+        let Opened { journal, states, mut execution, checkpoint, recovery, .. } = opened;
+        execution.skip(self.skipped_commands);
         let checkpoint = checkpoint.map(|checkpoint| (execution.height(), checkpoint));
 
         let max_snapshot_bytes = self.settings.max_snapshot_bytes;
@@ -254,6 +262,7 @@ impl Setup {
         let decider = Decider {
             turns: Turns::new(first),
             proofs: Proofs::start(chain, &links, &listener, &outside)?,
+            queries: Queries::start(&listener, &metrics, &outside)?,
             reach: Reach {
                 links,
                 listener,
@@ -268,6 +277,7 @@ impl Setup {
                 clock: StageClock::new(Arc::clone(&metrics)),
                 follower: Follower::default(),
                 idle: false,
+                other_root: OtherRoot::default(),
                 halted: None,
             },
             replica,
@@ -369,7 +379,7 @@ impl Running {
     #[must_use]
     pub fn join(self) -> End {
         let Ok(end) = self.decider.join() else {
-            return End::Storage("the deciding thread panicked; see above".to_owned());
+            return End::Bug("the deciding thread panicked; see above".to_owned());
         };
         // What was being written is then, and the state's folder is free for whoever comes next.
         let _ = self.archived.join();

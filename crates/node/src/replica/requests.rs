@@ -161,8 +161,8 @@ impl Requests {
                 let claim = frame.claim(&self.chain);
                 claimed.push(Claimed { connection, claim, relay });
             }
-            Ok(Request::Query { id, question }) => {
-                ready.push(FromClient::Query { connection, id, question });
+            Ok(Request::Query { id, question: bytes }) => {
+                ready.push(FromClient::Query(Question { connection, id, bytes }));
             }
             Ok(Request::Prove { id, question: bytes }) => {
                 ready.push(FromClient::Prove(Question { connection, id, bytes }));

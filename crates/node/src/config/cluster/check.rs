@@ -32,6 +32,7 @@ pub(in crate::config) fn from_document(
         findings.push(rule.finding(settings.source(rule.key)));
     }
     check_fixed_leader(&cluster, settings, findings);
+    check_state_fits(&cluster, settings, findings);
     check_group_key(&cluster, file, settings, findings);
     for (place, member) in &document.list {
         check_key(cluster.signatures, place, member, findings);
@@ -55,6 +56,20 @@ fn check_ids(members: &[(Member, Place)], findings: &mut Vec<Finding>) {
         };
         let remedy = format!("give the {} replicas the ids from 0 without gaps", members.len());
         return findings.push(Finding::new(what, place.clone(), remedy));
+    }
+}
+
+/// A full state can be taken over: with proofs and sessions it takes less than twice what its keys and
+/// values count for.
+fn check_state_fits(cluster: &Cluster, settings: &Settings, findings: &mut Vec<Finding>) {
+    let limits = &cluster.limits;
+    if limits.max_state_bytes > limits.max_snapshot_bytes / 2 {
+        findings.push(Finding::new(
+            "`limits.max_state_bytes` is more than half of `limits.max_snapshot_bytes`: a replica that is \
+             behind could not take a full state over",
+            settings.source("limits.max_state_bytes"),
+            "make the one smaller or the other larger, at all replicas",
+        ));
     }
 }
 

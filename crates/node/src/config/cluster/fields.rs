@@ -180,6 +180,13 @@ pub(in crate::config) static SCHEMA: Schema = Schema {
             preset: Preset::Is("64GiB"),
             comment: "Largest state a replica fetches from others when it is far behind.",
         },
+        Field {
+            key: "limits.max_state_bytes",
+            kind: Kind::Size { min: 1 << 20, max: 1 << 44 },
+            preset: Preset::Is("1GiB"),
+            comment: "Most that keys and values may take; beyond it, commands that write are refused (OOM). \
+                      While a snapshot is written a replica may take twice that in memory.",
+        },
     ],
     list: Some(List {
         name: "replicas",

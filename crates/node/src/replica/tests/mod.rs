@@ -4,5 +4,6 @@ mod archive;
 mod desk;
 mod doorbell;
 mod inbox;
+mod lines;
 mod requests;
 mod routes;

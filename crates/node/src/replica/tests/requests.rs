@@ -59,7 +59,7 @@ async fn what_was_sent_comes_before_the_end_of_its_connection() {
         match one {
             FromClient::Closed(connection) => ended.push(connection),
             FromClient::Frame { connection, .. } => assert!(!ended.contains(&connection)),
-            FromClient::Query { .. } | FromClient::Prove(_) | FromClient::Newest { .. } => {
+            FromClient::Query(_) | FromClient::Prove(_) | FromClient::Newest { .. } => {
                 unreachable!("nobody asked")
             }
         }

@@ -1,0 +1,327 @@
+//! Applications that behave badly, in whole replicas in one process: slow, not deterministic, panicking.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use quorate_core::client::SessionConfig;
+use quorate_core::client::message::{Request, Response, Unproven};
+use quorate_core::execution::command_digest;
+use quorate_core::state_machine::{
+    Decided, KeepError, Reader, Replies, RestoreError, Snapshot, StateMachine,
+};
+use quorate_core::wire::{Decode as _, Encode as _};
+use quorate_core::{Digest, ReplicaId};
+use quorate_crypto::SecretKey;
+use quorate_node::client::{Client, ClientConfig, ReplicaAddress};
+use quorate_node::config::{Overrides, load};
+use quorate_node::http::{self, Facts, ask_json};
+use quorate_node::launch::{Remedies, setup};
+use quorate_node::replica::Running;
+use quorate_node::replica::decide::End;
+use quorate_node::testnet::{self, Options, Testnet};
+use quorate_node::transport::{Limits, PeerSocket, ReceiveHalf, SendHalf, dial};
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// What a question may wait for.
+#[derive(Default)]
+struct Gate {
+    open: Mutex<bool>,
+    opened: Condvar,
+    waiting: AtomicU64,
+}
+
+impl Gate {
+    fn open(&self) {
+        *self.open.lock().unwrap() = true;
+        self.opened.notify_all();
+    }
+
+    fn pass(&self) {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let open = self.open.lock().unwrap();
+        drop(self.opened.wait_while(open, |open| !*open).unwrap());
+    }
+}
+
+/// Counts commands. `poison` panics; `clock` makes each replica's state another one.
+struct Bad {
+    count: u64,
+    clock: Arc<AtomicU64>,
+    gate: Arc<Gate>,
+}
+
+impl StateMachine for Bad {
+    fn apply(&mut self, block: &Decided<'_>, replies: &mut Replies) {
+        for command in block.commands {
+            match *command {
+                b"poison" => panic!("cannot digest this"),
+                b"clock" => self.count += self.clock.fetch_add(1, Ordering::Relaxed) << 32,
+                _ => self.count += 1,
+            }
+            replies.push(b"done");
+        }
+    }
+
+    fn query(&self, question: &[u8]) -> Bytes {
+        match question {
+            b"wait" => self.gate.pass(),
+            b"poison" => panic!("cannot digest this question"),
+            _ => {}
+        }
+        Bytes::copy_from_slice(&self.count.to_le_bytes())
+    }
+
+    fn reader(&self) -> Option<Box<dyn Reader>> {
+        let (clock, gate) = (Arc::clone(&self.clock), Arc::clone(&self.gate));
+        Some(Box::new(Frozen(Self { count: self.count, clock, gate })))
+    }
+
+    fn root(&mut self) -> Digest {
+        Digest::of("bad application", &self.count.to_le_bytes())
+    }
+
+    fn snapshot(&self) -> Box<dyn Snapshot> {
+        Box::new(Count(self.count))
+    }
+
+    fn restore(&mut self, chunks: &mut dyn Iterator<Item = Bytes>) -> Result<(), RestoreError> {
+        let chunk = chunks.next().unwrap_or_default();
+        let bytes = chunk.as_ref().try_into();
+        let reason = "no count".to_owned();
+        let bytes = bytes.map_err(|_| RestoreError { chunk: 0, reason })?;
+        self.count = u64::from_le_bytes(bytes);
+        Ok(())
+    }
+}
+
+struct Frozen(Bad);
+
+impl Reader for Frozen {
+    fn answer(&self, question: &[u8]) -> Result<Bytes, KeepError> {
+        Ok(self.0.query(question))
+    }
+}
+
+struct Count(u64);
+
+impl Snapshot for Count {
+    fn chunks(&self, sink: &mut dyn FnMut(&[u8]) -> bool) {
+        sink(&self.0.to_le_bytes());
+    }
+}
+
+struct World {
+    testnet: Testnet,
+    clock: Arc<AtomicU64>,
+    gate: Arc<Gate>,
+    _folder: TempDir,
+}
+
+impl World {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let testnet = testnet::init(folder.path(), 4, &Options::default()).unwrap();
+        Self { testnet, clock: Arc::default(), gate: Arc::default(), _folder: folder }
+    }
+
+    async fn start(&self, replica: usize, skipped: &[&[u8]]) -> Running {
+        let loaded = load(&self.testnet.replicas[replica], &Overrides::default()).unwrap();
+        let keys = loaded.open_keys().unwrap();
+        let committee = loaded.cluster.committee().unwrap();
+        let skipped_commands: BTreeSet<_> = skipped.iter().map(|one| command_digest(one)).collect();
+        let remedies = Remedies { skipped_commands, ..Remedies::default() };
+        let setup = setup(&loaded, committee, keys, remedies);
+        let (listen, transport) = (&loaded.node.listen, loaded.cluster.transport);
+        let (peer, client) = (listen.peer.to_string(), listen.client.to_string());
+        // The tasks of a replica that has ended close their sockets when they are next looked at.
+        let peers = in_time(|| PeerSocket::bind(transport, &peer)).await;
+        let clients = in_time(|| TcpListener::bind(client.clone())).await;
+        let (clock, gate) = (Arc::clone(&self.clock), Arc::clone(&self.gate));
+        let fresh = move || Bad { count: 0, clock: Arc::clone(&clock), gate: Arc::clone(&gate) };
+        setup.start(peers, clients, Box::new(fresh)).unwrap()
+    }
+
+    async fn start_all(&self, skipped: &[&[u8]]) -> Vec<Running> {
+        let mut running = Vec::new();
+        for replica in 0..4 {
+            running.push(self.start(replica, skipped).await);
+        }
+        running
+    }
+
+    async fn client(&self) -> Client {
+        let cluster = &self.testnet.cluster;
+        let addresses = cluster.members.iter().map(|member| ReplicaAddress {
+            address: member.client_address.to_string(),
+            key: member.transport_key,
+        });
+        let config = ClientConfig {
+            replicas: addresses.collect(),
+            session: SessionConfig::new(cluster.chain_digest(), 4),
+            give_up_after: None,
+            incarnation: None,
+        };
+        let key = Arc::new(SecretKey::generate().unwrap());
+        tokio::time::timeout(DEADLINE, Client::connect(config, key)).await.unwrap().unwrap()
+    }
+
+    /// To the first replica, as a stranger.
+    async fn stranger(&self) -> (SendHalf, ReceiveHalf) {
+        let cluster = &self.testnet.cluster;
+        let member = &cluster.members[0];
+        let address = member.client_address.to_string();
+        let chain = cluster.chain_digest();
+        dial(&address, member.transport_key, chain, Limits::clients()).await.unwrap()
+    }
+}
+
+/// What `make` gives when it succeeds.
+async fn in_time<T, F: Future<Output = std::io::Result<T>>>(make: impl Fn() -> F) -> T {
+    let start = Instant::now();
+    loop {
+        match make().await {
+            Ok(made) => return made,
+            Err(error) => assert!(start.elapsed() < DEADLINE, "{error}"),
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+async fn submit(client: &Client, command: &'static [u8]) -> Bytes {
+    let submitted = client.submit(vec![Bytes::from_static(command)]);
+    let replies = tokio::time::timeout(DEADLINE, submitted).await.expect("in time").unwrap();
+    replies[0].clone()
+}
+
+async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < DEADLINE, "waited in vain until {what}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+fn ask(send: &SendHalf, id: u64, question: &'static [u8]) {
+    let question = Bytes::from_static(question);
+    send.try_send(Request::Query { id, question }.to_bytes().into()).unwrap();
+}
+
+async fn answer(receive: &mut ReceiveHalf) -> Response {
+    let message = tokio::time::timeout(DEADLINE, receive.receive()).await.expect("in time");
+    Response::from_bytes(message.expect("a message")).unwrap()
+}
+
+/// A question that takes for ever holds up neither the cluster nor its own replica, and is answered from
+/// the state as it was when it was asked.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_question_that_takes_long_keeps_the_replica_from_nothing() {
+    let world = World::new();
+    let replicas = world.start_all(&[]).await;
+    let client = world.client().await;
+    submit(&client, b"one").await;
+    let executed = replicas[0].metrics();
+    until("it is executed", || executed.committed_commands_total.get() == 1).await;
+    let (send, mut receive) = world.stranger().await;
+    ask(&send, 1, b"wait");
+    until("it is asked", || world.gate.waiting.load(Ordering::Relaxed) == 1).await;
+    for _ in 0..50 {
+        submit(&client, b"another").await;
+    }
+    until("the replica executes meanwhile", || executed.committed_commands_total.get() == 51).await;
+    ask(&send, 2, b"how many?");
+    world.gate.open();
+    let counts = [answer(&mut receive).await, answer(&mut receive).await];
+    for (response, (expected_id, expected)) in counts.into_iter().zip([(1, 1u64), (2, 51)]) {
+        let Response::Answer { id, answer } = response else { panic!("{response:?}") };
+        assert_eq!((id, answer.as_ref()), (expected_id, &expected.to_le_bytes()[..]));
+    }
+}
+
+/// Anybody may ask anything: a question at which the application panics is the asker's concern.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_question_at_which_the_application_panics_is_refused() {
+    let world = World::new();
+    let replicas = world.start_all(&[]).await;
+    let client = world.client().await;
+    let (send, mut receive) = world.stranger().await;
+    ask(&send, 1, b"poison");
+    let refused = answer(&mut receive).await;
+    let expected = Response::Unproven { id: 1, reason: Unproven::Unavailable };
+    assert_eq!(refused, expected);
+    ask(&send, 2, b"how many?");
+    assert!(matches!(answer(&mut receive).await, Response::Answer { id: 2, .. }));
+    submit(&client, b"one").await;
+    assert!(!replicas[0].has_ended());
+    assert_eq!(replicas[0].metrics().query_panics_total.get(), 1);
+}
+
+/// Nothing is committed any more, and every replica says why.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_application_that_is_not_deterministic_is_told() {
+    let world = World::new();
+    let replicas = world.start_all(&[]).await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let facts = Facts::new(ReplicaId(0), world.testnet.cluster.clone(), &replicas[0]);
+    tokio::spawn(http::serve(listener, facts));
+    let client = world.client().await;
+    submit(&client, b"one").await;
+    let differs = |replica: &Running| replica.metrics().state_root_differs_views.get();
+    assert!(replicas.iter().all(|replica| differs(replica) == 0));
+    submit(&client, b"clock").await;
+    // The state behind `clock` is carried by blocks that come later.
+    let next = client.submit(vec![Bytes::from_static(b"two")]);
+    // In more views than faulty replicas can lead.
+    until("all have noticed", || replicas.iter().all(|replica| differs(replica) > 1)).await;
+    assert!(replicas.iter().all(|replica| !replica.has_ended()));
+    let asked = tokio::task::spawn_blocking(move || ask_json(&address, "/status", DEADLINE));
+    let status = asked.await.unwrap().unwrap();
+    let why = status["not_ready"].as_str().expect("it is not ready").to_owned();
+    let height = replicas[0].metrics().state_root_differs_at.get();
+    assert!(why.contains(&format!("state root at height {height} differs")), "{why}");
+    assert_eq!(status["state"]["root_differs_at"], height);
+    assert_eq!(status["ready"], false);
+    drop(next);
+}
+
+/// Every replica stops at the command, and names it; without a remedy again after a restart. Told to skip
+/// it, they go on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_command_that_the_application_does_not_survive_is_named_and_can_be_skipped() {
+    let world = World::new();
+    let replicas = world.start_all(&[]).await;
+    let client = Arc::new(world.client().await);
+    submit(&client, b"one").await;
+    let waits = Arc::clone(&client);
+    let poisoned = tokio::spawn(async move { submit(&waits, b"poison").await });
+    until("all have ended", || replicas.iter().all(Running::has_ended)).await;
+    let named = format!("digest {}", command_digest(b"poison"));
+    let ended = |replica: Running| match replica.join() {
+        End::Application(reason) => {
+            assert!(reason.contains(&named) && reason.contains("session 1"), "{reason}");
+            assert!(
+                reason.contains("command 2 of") && reason.contains("cannot digest"),
+                "{reason}"
+            );
+        }
+        other => panic!("{other:?}"),
+    };
+    replicas.into_iter().for_each(ended);
+    let again = world.start_all(&[]).await;
+    until("all have ended again", || again.iter().all(Running::has_ended)).await;
+    again.into_iter().for_each(ended);
+    let replicas = world.start_all(&[b"poison"]).await;
+    assert_eq!(
+        poisoned.await.unwrap(),
+        Bytes::new(),
+        "a command that is skipped has an empty reply"
+    );
+    assert_eq!(submit(&client, b"two").await, "done");
+    assert!(replicas.iter().all(|replica| !replica.has_ended()));
+}
