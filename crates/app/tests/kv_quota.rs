@@ -120,8 +120,8 @@ fn a_checkpoint_knows_what_its_entries_take() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
-    /// Whatever is done: both storages count the same, as does one that was built of the content alone,
-    /// and never more than the limit.
+    /// Whatever is done: both storages count the same, as does one that was built of the content
+    /// alone, and never more than the limit.
     #[test]
     fn use_is_a_function_of_the_state(
         blocks in vec(vec(op(), 1..12), 1..8),

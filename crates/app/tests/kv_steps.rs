@@ -34,7 +34,8 @@ fn long_keys(store: &mut dyn StateMachine, count: u16) {
     }
 }
 
-/// Half the longest pattern: each look at a long key takes as many steps as the product of the lengths.
+/// Half the longest pattern: each look at a long key takes as many steps as the product of the
+/// lengths.
 fn hard() -> Vec<u8> {
     [b"*".to_vec(), vec![b'a'; 500], b"b".to_vec()].concat()
 }
@@ -149,8 +150,8 @@ fn a_key_that_takes_more_than_a_whole_call_is_told() {
     assert_error(&owned(&Reply::decode(&answer).unwrap()), "too much work");
 }
 
-/// The most costly block of each command: none does more than a block's steps, also if each is refused
-/// for another reason.
+/// The most costly block of each command: none does more than a block's steps, also if each is
+/// refused for another reason.
 #[test]
 fn work_that_ends_in_a_refusal_is_billed_too() {
     let mut store = KeyValue::new();
@@ -164,8 +165,8 @@ fn work_that_ends_in_a_refusal_is_billed_too() {
     assert_error(replies.last().unwrap(), "TRYAGAIN");
 }
 
-/// A hash of a megabyte is read, written and hashed as a whole by the store on disk, for a command of
-/// few bytes.
+/// A hash of a megabyte is read, written and hashed as a whole by the store on disk, for a command
+/// of few bytes.
 #[test]
 fn changes_to_many_large_values_share_the_steps_of_a_block() {
     let folders = InMemory::default();

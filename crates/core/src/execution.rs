@@ -252,8 +252,8 @@ impl<S: StateMachine> Execution<S> {
         Ok((replies, executed))
     }
 
-    /// From now on, commands with these [digests](command_digest) are not given to the application. Their reply
-    /// is empty. All replicas must do the same.
+    /// From now on, commands with these [digests](command_digest) are not given to the application.
+    /// Their reply is empty. All replicas must do the same.
     pub fn skip(&mut self, commands: BTreeSet<Digest>) {
         self.skipped = commands;
     }

@@ -280,7 +280,8 @@ pub enum Event {
         /// The reason.
         reason: Declined,
     },
-    /// A proposal carries another state root than this replica computed: one of the two states is wrong.
+    /// A proposal carries another state root than this replica computed: one of the two states is
+    /// wrong.
     RootDiffers {
         /// The proposal's view.
         view: View,

@@ -2,14 +2,15 @@
 //!
 //! Implement [`StateMachine`] and every replica will apply the same commands in the same order.
 //! It must be deterministic: no clock, no randomness, no map whose iteration order differs
-//! between processes. Each block carries the state root of an earlier one, and a replica votes for a
-//! block only if it computed the same root. A replica whose state differs from that of a quorum halts
-//! when the quorum's block is committed. Where no quorum agrees on a state, nothing is committed any
-//! more; each replica goes on running, and says of every proposal at which height the roots differ.
+//! between processes. Each block carries the state root of an earlier one, and a replica votes for
+//! a block only if it computed the same root. A replica whose state differs from that of a quorum
+//! halts when the quorum's block is committed. Where no quorum agrees on a state, nothing is
+//! committed any more; each replica goes on running, and says of every proposal at which height the
+//! roots differ.
 //!
-//! It must not panic. A replica whose application panics while it applies a block stops, and so does every
-//! other: they apply the same commands. The message names the command; a restart of all replicas can
-//! [skip it](crate::execution::Execution::skip).
+//! It must not panic. A replica whose application panics while it applies a block stops, and so
+//! does every other: they apply the same commands. The message names the command; a restart of all
+//! replicas can [skip it](crate::execution::Execution::skip).
 //!
 //! One thread calls it at a time, but not always the same one, and in a node it may be one that other
 //! work waits for: it must not wait for the network, nor block on an asynchronous runtime.
@@ -37,16 +38,16 @@ pub trait StateMachine: Send {
     fn apply(&mut self, block: &Decided<'_>, replies: &mut Replies);
 
     /// Answers a question from this replica's state alone, without ordering it: possibly stale,
-    /// and believed only by who asks f + 1 replicas or holds a proof. Anybody may ask, unsigned, so that
-    /// the work and the answer must be bounded whatever the question.
+    /// and believed only by who asks f + 1 replicas or holds a proof. Anybody may ask, unsigned, so
+    /// that the work and the answer must be bounded whatever the question.
     ///
     /// Questions go to a [reader](Self::reader) where there is one; without one, the thread that
     /// decides asks here, and everything else waits for the answer.
     fn query(&self, question: &[u8]) -> Bytes;
 
-    /// The state as it is now, to be asked by another thread while the application goes on. Cheap: no
-    /// copy of the state. `None` if this application has no such thing, or not at the moment. Asked
-    /// between blocks, the [root](Self::root) being computed.
+    /// The state as it is now, to be asked by another thread while the application goes on. Cheap:
+    /// no copy of the state. `None` if this application has no such thing, or not at the moment.
+    /// Asked between blocks, the [root](Self::root) being computed.
     fn reader(&self) -> Option<Box<dyn Reader>> {
         None
     }
@@ -271,7 +272,8 @@ impl Replies {
         self.ends.is_empty()
     }
 
-    /// The same replies with an empty one at each of these places, which ascend and count the added ones.
+    /// The same replies with an empty one at each of these places, which ascend and count the added
+    /// ones.
     #[must_use]
     pub(crate) fn with_empty_at(&self, places: &[usize]) -> Self {
         let mut whole = Self::default();

@@ -1,4 +1,5 @@
-//! Applications that behave badly, in whole replicas in one process: slow, not deterministic, panicking.
+//! Applications that behave badly, in whole replicas in one process: slow, not deterministic,
+//! panicking.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -217,8 +218,8 @@ async fn answer(receive: &mut ReceiveHalf) -> Response {
     Response::from_bytes(message.expect("a message")).unwrap()
 }
 
-/// A question that takes for ever holds up neither the cluster nor its own replica, and is answered from
-/// the state as it was when it was asked.
+/// A question that takes for ever holds up neither the cluster nor its own replica, and is answered
+/// from the state as it was when it was asked.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_question_that_takes_long_keeps_the_replica_from_nothing() {
     let world = World::new();
@@ -290,8 +291,8 @@ async fn an_application_that_is_not_deterministic_is_told() {
     drop(next);
 }
 
-/// Every replica stops at the command, and names it; without a remedy again after a restart. Told to skip
-/// it, they go on.
+/// Every replica stops at the command, and names it; without a remedy again after a restart. Told
+/// to skip it, they go on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_command_that_the_application_does_not_survive_is_named_and_can_be_skipped() {
     let world = World::new();

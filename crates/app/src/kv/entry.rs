@@ -42,7 +42,8 @@ pub(super) fn text(bytes: &[u8]) -> Option<Result<&[u8], OtherKind>> {
     written_value(bytes).and_then(written_text)
 }
 
-/// The hash in the entry of these bytes, behind its kind, without a copy; `None` if they are no entry.
+/// The hash in the entry of these bytes, behind its kind, without a copy; `None` if they are no
+/// entry.
 pub(super) fn hash(bytes: &[u8]) -> Option<Result<&[u8], OtherKind>> {
     written_value(bytes).and_then(written_hash)
 }

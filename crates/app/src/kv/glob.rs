@@ -64,8 +64,8 @@ impl Pattern {
     }
 
     /// Whether `text` matches. Each look of a part at a byte takes one of `steps`; `None` when none
-    /// is left. At most (parts + 1) × (bytes of the text + 1) are taken: every part but a star takes
-    /// exactly one byte, so only the last star passed ever has to take more.
+    /// is left. At most (parts + 1) × (bytes of the text + 1) are taken: every part but a star
+    /// takes exactly one byte, so only the last star passed ever has to take more.
     #[must_use]
     pub fn matches(&self, text: &[u8], steps: &mut u64) -> Option<bool> {
         let (mut at, mut byte_at) = (0, 0);

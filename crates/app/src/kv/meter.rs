@@ -2,8 +2,8 @@
 //!
 //! A *step* is about a nanosecond of work: a byte that is copied or hashed, or one look of a
 //! pattern's part at a byte. Work that is in proportion to the command's own bytes is not billed:
-//! limits of frames and blocks bound it. All other work is billed before it is done, by what it costs
-//! in the slower of the two storages, so that replicas with either do the same.
+//! limits of frames and blocks bound it. All other work is billed before it is done, by what it
+//! costs in the slower of the two storages, so that replicas with either do the same.
 
 use std::collections::{BTreeSet, VecDeque};
 

@@ -17,23 +17,26 @@
 //!
 //! # What commands may cost
 //! A command of a few bytes can ask for a reply of megabytes, or for a pattern to be held against
-//! every key. Work that is out of proportion to a command's own bytes is billed in *steps*, before it is
-//! done: a step is a byte that is copied or hashed, or one look of a pattern's part at a byte of a key.
+//! every key. Work that is out of proportion to a command's own bytes is billed in *steps*, before
+//! it is done: a step is a byte that is copied or hashed, or one look of a pattern's part at a byte
+//! of a key.
 //!
 //! - A command, or a query, has [`COMMAND_STEPS`]. One that would take more is refused.
-//! - The commands of one block share [`BLOCK_STEPS`]. One for which too few are left has no effect and
-//!   is answered with `TRYAGAIN`. So is one that might make the replies to one client's frame too many for
-//!   one message ([`FRAME_REPLY_BYTES`]): the outcome of the whole frame would be lost otherwise.
+//! - The commands of one block share [`BLOCK_STEPS`]. One for which too few are left has no effect
+//!   and is answered with `TRYAGAIN`. So is one that might make the replies to one client's frame
+//!   too many for one message ([`FRAME_REPLY_BYTES`]): the outcome of the whole frame would be lost
+//!   otherwise.
 //!
 //! Either storage bills the steps of the slower one, so that every replica does the same.
 //!
 //! # What the state may take
-//! Keys and values together take at most [a limit](KeyValue::limited_to) that the cluster agreed on.
-//! A key counts [`KEY_BYTES`] beside its own bytes and those of its value, a field of a hash [`FIELD_BYTES`]:
-//! about what they take in memory. A command that writes is refused with `OOM` if the state as it
-//! was before the block, all that the block has written so far, and what the command writes come to
-//! more. What a block overwrites or removes makes room for the next block, and `FLUSHALL` at once. As in
-//! Redis, commands that only remove are always executed, and overwriting counts as writing.
+//! Keys and values together take at most [a limit](KeyValue::limited_to) that the cluster agreed
+//! on. A key counts [`KEY_BYTES`] beside its own bytes and those of its value, a field of a hash
+//! [`FIELD_BYTES`]: about what they take in memory. A command that writes is refused with `OOM` if
+//! the state as it was before the block, all that the block has written so far, and what the
+//! command writes come to more. What a block overwrites or removes makes room for the next block,
+//! and `FLUSHALL` at once. As in Redis, commands that only remove are always executed, and
+//! overwriting counts as writing.
 
 pub mod command;
 pub mod decimal;
@@ -123,8 +126,8 @@ impl KeyValue<Disk> {
 }
 
 impl<M: Storage> KeyValue<M> {
-    /// The same store with a limit for what its keys and values take; see the [module](self). All replicas
-    /// must have the same one.
+    /// The same store with a limit for what its keys and values take; see the [module](self). All
+    /// replicas must have the same one.
     #[must_use]
     pub fn limited_to(self, limit_bytes: u64) -> Self {
         Self { limit_bytes, ..self }

@@ -11,8 +11,8 @@ use super::storage::{FoundHash, Listed, Storage};
 use super::value::place;
 use super::{MAX_KEYS_LISTED, MAX_REPLY_BYTES, MAX_SCAN_COUNT, Meter, Refused};
 
-/// Appends the reply to `command`, which is read-only; `at` is the place of the key that it is about, if
-/// it is about one.
+/// Appends the reply to `command`, which is read-only; `at` is the place of the key that it is
+/// about, if it is about one.
 pub(super) fn read<M: Storage>(
     map: &M,
     command: &Command<'_>,
@@ -165,8 +165,8 @@ fn keys<M: Storage>(
     Ok(())
 }
 
-/// Whether a key matches. Costs the look at it, its copy, and each look of a part of the pattern at one of
-/// its bytes.
+/// Whether a key matches. Costs the look at it, its copy, and each look of a part of the pattern at
+/// one of its bytes.
 fn look_at(
     entry: &Listed<'_>,
     pattern: Option<&Pattern>,

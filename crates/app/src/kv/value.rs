@@ -36,8 +36,8 @@ pub struct Fields {
 /// What a field costs beside its bytes: the two length prefixes in front of them.
 pub(super) const FIELD_OVERHEAD_BYTES: usize = 8;
 
-/// Bytes that a key counts for in the state's limit, beside its own and those of its value: its place in
-/// the map and its allocations.
+/// Bytes that a key counts for in the state's limit, beside its own and those of its value: its
+/// place in the map and its allocations.
 pub const KEY_BYTES: usize = 256;
 /// Bytes that a field of a hash counts for, beside its own and those of its value.
 pub const FIELD_BYTES: usize = 128;

@@ -12,8 +12,8 @@ use super::value::{
 };
 use super::{MAX_VALUE_BYTES, Meter, Refused};
 
-/// Executes `command`, which is not read-only, and appends its reply; `at` is the place of the key that it
-/// is about, if it is about one. Has no effect if it fails.
+/// Executes `command`, which is not read-only, and appends its reply; `at` is the place of the key
+/// that it is about, if it is about one. Has no effect if it fails.
 pub(super) fn write<M: Storage>(
     map: &mut M,
     command: &Command<'_>,

@@ -1,5 +1,5 @@
-//! What the fuzz targets of the applications do, run from seeds: `QUORATE_APP_FUZZ_INPUTS` sets how many
-//! inputs of each kind.
+//! What the fuzz targets of the applications do, run from seeds: `QUORATE_APP_FUZZ_INPUTS` sets how
+//! many inputs of each kind.
 
 #[path = "../support/folders.rs"]
 #[allow(dead_code)] // The other tests use the rest.

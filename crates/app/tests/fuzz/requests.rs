@@ -1,8 +1,8 @@
 //! Commands and queries made of arbitrary bytes, to a store in memory and one on disk.
 //!
-//! Neither ever panics; every answer and every query keeps its budget, and the state its limit; both
-//! stores give the same answers, take the same steps, and come to the same root, and so does a third that
-//! takes over their snapshot.
+//! Neither ever panics; every answer and every query keeps its budget, and the state its limit;
+//! both stores give the same answers, take the same steps, and come to the same root, and so does a
+//! third that takes over their snapshot.
 
 use bytes::Bytes;
 use quorate_app::kv::command::encode;

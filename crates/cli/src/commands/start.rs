@@ -36,8 +36,9 @@ pub struct Arguments {
     /// laboratory.enabled is set. docs/adversaries.md says what each does.
     #[arg(long, value_name = "SCHEDULE")]
     pub adversary: Option<String>,
-    /// Do not give the commands with this digest to the application, which panics on them; their reply is
-    /// empty. May be given several times. Give the same at every replica. docs/operations.md says when.
+    /// Do not give the commands with this digest to the application, which panics on them; their
+    /// reply is empty. May be given several times. Give the same at every replica.
+    /// docs/operations.md says when.
     #[arg(long, value_name = "DIGEST", value_parser = digest)]
     pub skip_command: Vec<Digest>,
     #[command(flatten)]

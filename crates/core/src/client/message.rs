@@ -21,8 +21,9 @@ pub enum Request {
         /// The frame.
         frame: SharedFrame,
     },
-    /// Ask the application without ordering the question. The answer is this replica's alone. Refused
-    /// with [`Response::Unproven`] where too many questions wait, or the state cannot be read.
+    /// Ask the application without ordering the question. The answer is this replica's alone.
+    /// Refused with [`Response::Unproven`] where too many questions wait, or the state cannot be
+    /// read.
     Query {
         /// Chosen by the client, repeated in the answer.
         id: u64,

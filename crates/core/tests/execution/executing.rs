@@ -55,8 +55,8 @@ fn a_wrong_number_of_replies_halts_for_good() {
     }
 }
 
-/// The command is named by the session and number that its client gave it, commands that were left out or
-/// executed before included; nothing executes after it.
+/// The command is named by the session and number that its client gave it, commands that were left
+/// out or executed before included; nothing executes after it.
 #[test]
 fn a_panic_names_its_command_and_is_final() {
     let skip = |commands: &[&[u8]]| commands.iter().map(|one| command_digest(one)).collect();

@@ -151,7 +151,8 @@ pub struct Reach {
     pub halted: Option<End>,
 }
 
-/// Proposals that carry another state root than this replica computed, since blocks were committed last.
+/// Proposals that carry another state root than this replica computed, since blocks were committed
+/// last.
 #[derive(Debug, Default)]
 pub struct OtherRoot {
     /// In which view the last one was.
@@ -163,8 +164,8 @@ pub struct OtherRoot {
 }
 
 impl OtherRoot {
-    /// Notes one more. Whether it is worth a line in the log: no height has two, and there is some time
-    /// between them.
+    /// Notes one more. Whether it is worth a line in the log: no height has two, and there is some
+    /// time between them.
     fn note(&mut self, view: View, height: Height) -> bool {
         if self.views == 0 || view != self.view {
             self.views += 1;

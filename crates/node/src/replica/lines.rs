@@ -1,8 +1,8 @@
 //! Questions that wait, a line for each connection, served by turns of cost.
 //!
-//! The next question is of the connection that has been served least. So a client that asks much, or asks
-//! for much, waits behind itself: others wait for one question of it at most. Where there is no room left,
-//! the longest line gives way.
+//! The next question is of the connection that has been served least. So a client that asks much,
+//! or asks for much, waits behind itself: others wait for one question of it at most. Where there
+//! is no room left, the longest line gives way.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -32,8 +32,8 @@ struct Line {
 }
 
 impl Lines {
-    /// Puts a question in its line. Gives back the one that there is no room for: this one, or the last of
-    /// the longest line.
+    /// Puts a question in its line. Gives back the one that there is no room for: this one, or the
+    /// last of the longest line.
     pub fn push(&mut self, question: Question) -> Vec<Question> {
         let of = question.connection;
         let floor = self.floor;

@@ -6,7 +6,8 @@
 //!  clients ─tls─► transport ─► requests ───► ┘     ▲        │
 //!                              (hash, verify)      │        ├─► verifier (batches of signatures)
 //!                                                  ├────────┴─► archive (blocks, snapshots)
-//!                                                  └──────────► proofs, queries (of a frozen state)
+//!                                                  └──────────► proofs, queries (of a frozen
+//! state)
 //! ```
 //!
 //! One thread decides; what costs time is done elsewhere and comes back as an input. Where it rests,

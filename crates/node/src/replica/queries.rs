@@ -74,7 +74,8 @@ impl Voice {
         self.say(question.connection, &Response::Unproven { id: question.id, reason });
     }
 
-    /// An application that panics on a question has changed nothing: the client alone is turned down.
+    /// An application that panics on a question has changed nothing: the client alone is turned
+    /// down.
     fn panicked(&self, question: &Question, said: &(dyn Any + Send)) {
         if self.metrics.query_panics_total.note() {
             tracing::error!(

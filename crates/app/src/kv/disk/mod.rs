@@ -290,7 +290,8 @@ impl Open {
         Ok(())
     }
 
-    /// What its entries take of the state's limit: what a checkpoint says of it, or counted one by one.
+    /// What its entries take of the state's limit: what a checkpoint says of it, or counted one by
+    /// one.
     fn used_bytes(&self) -> Result<u64, lazy_trie::Error> {
         let noted = self.view.get_ref(&USED)?.and_then(|noted| noted.try_into().ok());
         if let Some(noted) = noted {

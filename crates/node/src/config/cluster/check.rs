@@ -59,8 +59,8 @@ fn check_ids(members: &[(Member, Place)], findings: &mut Vec<Finding>) {
     }
 }
 
-/// A full state can be taken over: with proofs and sessions it takes less than twice what its keys and
-/// values count for.
+/// A full state can be taken over: with proofs and sessions it takes less than twice what its keys
+/// and values count for.
 fn check_state_fits(cluster: &Cluster, settings: &Settings, findings: &mut Vec<Finding>) {
     let limits = &cluster.limits;
     if limits.max_state_bytes > limits.max_snapshot_bytes / 2 {

@@ -10,7 +10,8 @@ fn question(connection: u64, id: u64, bytes: usize) -> Question {
     Question { connection: ConnectionId(connection), id, bytes: Bytes::from(vec![0; bytes]) }
 }
 
-/// Serves up to `count` questions, each of a connection's cost; says of which connections they were.
+/// Serves up to `count` questions, each of a connection's cost; says of which connections they
+/// were.
 fn serve(lines: &mut Lines, count: usize, cost: impl Fn(u64) -> u64) -> Vec<u64> {
     let mut served = Vec::new();
     while served.len() < count
@@ -29,7 +30,8 @@ fn nobody_waits_behind_a_client_that_asks_much() {
         assert!(lines.push(question(1, id, 10)).is_empty());
     }
     assert_eq!(serve(&mut lines, 5, |_| 1000), [1; 5]);
-    // Whoever comes now is behind one question of it at most, however many it asks that cost little.
+    // Whoever comes now is behind one question of it at most, however many it asks that cost
+    // little.
     for id in 0..10 {
         assert!(lines.push(question(2, id, 10)).is_empty());
     }
