@@ -14,6 +14,7 @@ use quorate_core::protocol::{Event, Protocol};
 use quorate_core::replica::drive::{self, Stage};
 use quorate_core::replica::message::PeerMessage;
 use quorate_core::replica::{Action, Halt, Input, Refused, Replica, Submitted};
+use quorate_core::sessions::Standing;
 use quorate_core::state_machine::{StateMachine, Usage};
 use quorate_core::wire::{Decode as _, Encode as _};
 use quorate_core::{Height, ReplicaId, Time, View};
@@ -317,7 +318,10 @@ where
             match one {
                 FromClient::Frame { connection, frame, relay, arrived } => {
                     self.reach.follower.taken(frame.get(), arrived);
-                    self.reach.routes.learn(frame.key(), connection);
+                    let sessions = self.replica.execution().sessions();
+                    let is_settled =
+                        || matches!(sessions.standing(frame.get()), Standing::Settled(_));
+                    self.reach.routes.learn(frame.key(), connection, is_settled);
                     frames.push(Submitted { frame, relay });
                 }
                 FromClient::Query(question) => self.queries.ask(question),
