@@ -12,14 +12,14 @@ SEED ?= 1000000
 NAME ?= batch-sizes
 # What `make sanitize-store` is built for.
 HOST ?= x86_64-unknown-linux-gnu
-# Which fuzz target `make fuzz-store` runs: operations, pages or log.
-TARGET ?= operations
+# Which fuzz target `make fuzz` runs.
+TARGET ?= all
 
 # The build that `make demo` waits for; bench, study and soak take the release.
 QUICK := --profile quick
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench bench-matrix attack bench-crypto bench-transport bench-store bench-store-full bench-store-threshold bench-store-test study studies-quick crash-store kill-store loom coverage pictures sim seeds soak twins mutants model spec audit format-check lint deny docs wasm unit fuzz-store sanitize-store header bindings
+.PHONY: help demo test bench bench-matrix attack bench-crypto bench-transport bench-store bench-store-full bench-store-threshold bench-store-test study studies-quick crash-store kill-store loom coverage pictures sim seeds soak twins mutants model spec audit format-check lint deny docs wasm unit fuzz sanitize-store header bindings
 
 help: ## Print this.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-21s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -74,10 +74,8 @@ crash-store: ## Lose the power of a store in 100,000 ways and more; ARGS="states
 kill-store: ## kill -9 a store under load 200 times.
 	QUORATE_STORE_KILLS=200 $(CARGO) test $(LOCKED) --package quorate-store --test lazy_trie kill
 
-# Flags that are not stable, as for sanitize-store.
-fuzz-store: ## Fuzz the store for MINUTES (TARGET=operations, pages or log); wants cargo-fuzz and a C++ compiler.
-	@$(CARGO) fuzz --version >/dev/null 2>&1 || { echo "cargo-fuzz is missing: cargo install cargo-fuzz" >&2; exit 1; }
-	cd crates/store && RUSTC_BOOTSTRAP=1 $(CARGO) fuzz run $(TARGET) -- -max_total_time=$$(( $(MINUTES) * 60 )) -max_len=2048 -len_control=0 $(ARGS)
+fuzz: ## Fuzz everything that reads what others send, MINUTES in all; TARGET=name for one; wants a C++ compiler.
+	ci/fuzz.sh $(TARGET) $$(( $(MINUTES) * 60 )) $(ARGS)
 
 # The flag is not stable, the runtime is shipped with every toolchain. SIGBUS is for the store's own handler.
 sanitize-store: ## The store's tests, and those of its C library, under the address sanitizer, leaks included; some minutes.
@@ -136,11 +134,8 @@ audit: ## Look for known vulnerabilities (fetches the advisory database).
 format-check: ## The formatting.
 	$(CARGO) fmt --all --check
 
-# The fuzz targets are a workspace of their own; to check them libFuzzer itself need not be built.
 lint: ## Clippy, warnings denied; in crates/core also the purity rules of its clippy.toml.
 	$(CARGO) clippy $(LOCKED) --workspace --all-targets -- -D warnings
-	CUSTOM_LIBFUZZER_PATH=/none/libFuzzer.a CARGO_TARGET_DIR=target/fuzz \
-		$(CARGO) clippy $(LOCKED) --manifest-path crates/store/fuzz/Cargo.toml -- -D warnings
 
 deny: ## Bans, licences and sources of the dependencies.
 	ci/deny.sh bans licenses sources

@@ -25,6 +25,8 @@ mod connection;
 mod counters;
 mod dial;
 mod framing;
+#[doc(hidden)]
+pub mod fuzz;
 mod handshake;
 mod hello;
 mod inbound;

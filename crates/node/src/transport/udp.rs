@@ -14,6 +14,7 @@ mod channel;
 mod datagrams;
 mod door;
 mod exchange;
+pub(super) mod fuzz;
 mod incoming;
 mod outgoing;
 mod packet;

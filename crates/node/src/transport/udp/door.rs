@@ -218,14 +218,17 @@ impl Door {
         if bytes.chunks(each).all(is_dtls) {
             self.to_session(from, bytes, each);
         } else {
-            for datagram in bytes.chunks(each) {
-                match is_dtls(datagram) {
-                    true => self.to_session(from, datagram, each),
-                    false => self.in_front(from, datagram),
-                }
-            }
+            bytes.chunks(each).for_each(|datagram| self.handle(from, datagram));
         }
         Poll::Ready(Ok(()))
+    }
+
+    /// Takes one datagram, of whatever kind.
+    pub(super) fn handle(&self, from: SocketAddr, datagram: &[u8]) {
+        match is_dtls(datagram) {
+            true => self.to_session(from, datagram, datagram.len()),
+            false => self.in_front(from, datagram),
+        }
     }
 
     fn to_session(&self, from: SocketAddr, bytes: &[u8], each: usize) {

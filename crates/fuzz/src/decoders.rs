@@ -1,0 +1,63 @@
+//! What peers, clients and disks send, read as each type: what is accepted is the one encoding of
+//! what it says, and takes memory in proportion.
+
+use bytes::Bytes;
+use quorate_core::block::Block;
+use quorate_core::certificate::{Qc, TimeOut, Vote};
+use quorate_core::client::message::{Request, Response};
+use quorate_core::client::proven::{Answer, Newest};
+use quorate_core::frame::Frame;
+use quorate_core::hotstuff::Message;
+use quorate_core::protocol::Safety;
+use quorate_core::replica::message::{FullBlock, Offer, PeerMessage};
+use quorate_core::wire::{Decode, Encode};
+
+use crate::allocation;
+use crate::input::Input;
+
+fn read<T: Decode + Encode>(bytes: &[u8]) {
+    let input = Bytes::copy_from_slice(bytes);
+    if let Ok(value) = allocation::within(64, bytes, || T::from_bytes(input)) {
+        assert_eq!(value.to_bytes(), bytes, "{} has two encodings", std::any::type_name::<T>());
+    }
+}
+
+const TYPES: &[fn(&[u8])] = &[
+    read::<Answer>,
+    read::<Block>,
+    read::<Frame>,
+    read::<FullBlock>,
+    read::<Newest>,
+    read::<Offer>,
+    read::<PeerMessage<Message>>,
+    read::<Qc>,
+    read::<Request>,
+    read::<Response>,
+    read::<Safety>,
+    read::<TimeOut>,
+    read::<Vote>,
+];
+
+/// Reads bytes as every type: any bytes, or a true encoding that is bent.
+pub fn run(input: &[u8]) {
+    let Some((kind, rest)) = input.split_first() else { return };
+    let mut bytes = rest.to_vec();
+    if kind & 1 == 1 {
+        let mut input = Input::new(rest);
+        let all = crate::client::encodings();
+        bytes.clone_from(&all[usize::from(kind >> 1) % all.len()]);
+        for _ in 0..input.byte() % 4 {
+            let at = input.below(bytes.len().max(1) as u64) as usize;
+            match input.byte() % 4 {
+                0 => bytes.truncate(at),
+                1 => bytes.extend(input.bytes(4)),
+                _ => {
+                    if let Some(byte) = bytes.get_mut(at) {
+                        *byte ^= input.byte();
+                    }
+                }
+            }
+        }
+    }
+    TYPES.iter().for_each(|read| read(&bytes));
+}

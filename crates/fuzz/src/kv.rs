@@ -1,0 +1,150 @@
+//! The key-value store: commands and questions of clients, chunks of peers.
+
+use bytes::Bytes;
+use quorate_app::kv::command::encode;
+use quorate_app::kv::{Command, KeyValue, MAX_REPLY_BYTES, Reply};
+use quorate_core::state_machine::{Decided, Replies, StateMachine};
+use quorate_core::{Height, View};
+
+use crate::allocation;
+use crate::input::Input;
+
+/// A store, and how many blocks it has executed.
+#[derive(Default)]
+pub struct Limited {
+    store: KeyValue,
+    blocks: u64,
+}
+
+/// Executes a block of commands: each has a reply that can be read and is within its limit.
+pub fn apply(to: &mut Limited, commands: &[&[u8]]) -> Vec<Bytes> {
+    to.blocks += 1;
+    let block = Decided { height: Height(to.blocks), view: View(to.blocks), commands };
+    let mut replies = Replies::default();
+    to.store.apply(&block, &mut replies);
+    assert_eq!(replies.len(), commands.len());
+    for reply in replies.iter() {
+        check_reply(reply);
+    }
+    replies.iter().map(Bytes::copy_from_slice).collect()
+}
+
+fn check_reply(reply: &[u8]) {
+    assert!(reply.len() <= MAX_REPLY_BYTES + 64, "{} bytes", reply.len());
+    if let Err(error) = Reply::decode(reply) {
+        panic!("a reply that cannot be read: {error}");
+    }
+}
+
+/// Bytes as commands and questions. One that is read can be executed; one that only reads changes
+/// nothing, and neither does a question; the same commands in one block or in several lead to the
+/// same state and the same replies.
+pub fn requests(input: &[u8]) {
+    let mut input = Input::new(input);
+    let mut commands: Vec<Vec<u8>> = Vec::new();
+    while !input.is_empty() && commands.len() < 64 {
+        commands.push(command(&mut input));
+    }
+    let (mut one, mut all) = (Limited::default(), Limited::default());
+    let mut replies = Vec::new();
+    for command in &commands {
+        let before = one.store.root();
+        // A command takes memory in proportion to what it sends and what there is, not to numbers in it.
+        let (allocated, mut reply) = allocation::of(|| apply(&mut one, &[command]));
+        assert!(allocated <= 1 << 20, "{allocated} bytes for a command of {}", command.len());
+        let reads = Command::decode(command).is_ok_and(|command| command.is_read_only());
+        if reads {
+            assert_eq!(one.store.root(), before, "a command that reads has changed the state");
+            let answer = one.store.query(command);
+            assert_eq!(answer, reply[0], "a question is answered otherwise than a command");
+        }
+        check_reply(&one.store.query(command));
+        replies.append(&mut reply);
+    }
+    let together: Vec<&[u8]> = commands.iter().map(Vec::as_slice).collect();
+    assert_eq!(apply(&mut all, &together), replies);
+    assert_eq!(all.store.root(), one.store.root());
+}
+
+/// A command that is likely to be read, or any bytes.
+fn command(input: &mut Input<'_>) -> Vec<u8> {
+    let mut out = Vec::new();
+    let key = [b'k', input.byte() % 4];
+    match input.byte() % 8 {
+        0 => encode::incr_by(&mut out, &key, input.number() as i64),
+        1 => {
+            let value = vec![b'a'; usize::from(input.byte())];
+            encode::append(&mut out, &key, &value);
+        }
+        2 => encode::db_size(&mut out),
+        3 => encode::flush_all(&mut out),
+        4 => encode::h_incr_by(&mut out, &key, b"field", input.number() as i64),
+        _ => {
+            let length = usize::from(input.byte());
+            return input.bytes(length);
+        }
+    }
+    let change = input.byte();
+    if change & 1 == 1 {
+        let at = usize::from(change >> 1) % out.len().max(1);
+        if let Some(byte) = out.get_mut(at) {
+            *byte ^= input.byte();
+        }
+    }
+    out
+}
+
+/// The chunks of a snapshot, changed, cut, doubled or in another order: refused, or the same state.
+/// What was refused leaves a store that can be restored again.
+pub fn snapshot(input: &[u8]) {
+    let mut input = Input::new(input);
+    let mut grown = Limited::default();
+    let mut commands = Vec::new();
+    for number in 0..u64::from(input.byte()) % 40 {
+        let mut out = Vec::new();
+        encode::append(&mut out, &number.to_le_bytes(), &[b'v'; 20]);
+        commands.push(out);
+    }
+    let commands: Vec<&[u8]> = commands.iter().map(Vec::as_slice).collect();
+    apply(&mut grown, &commands);
+    let mut honest = Vec::new();
+    grown.store.snapshot().chunks(&mut |chunk| {
+        honest.push(Bytes::copy_from_slice(chunk));
+        true
+    });
+    let mut chunks: Vec<Vec<u8>> = honest.iter().map(|chunk| chunk.to_vec()).collect();
+    for _ in 0..input.byte() % 4 {
+        let at = input.below(chunks.len().max(1) as u64) as usize;
+        let Some(chunk) = chunks.get_mut(at) else { break };
+        let place = input.below(chunk.len().max(1) as u64) as usize;
+        match input.byte() % 6 {
+            0 => drop(chunks.remove(at)),
+            1 => {
+                let copy = chunk.clone();
+                chunks.insert(at, copy);
+            }
+            2 => chunk.truncate(place),
+            3 => chunks.rotate_left(1),
+            4 => chunk.extend(input.bytes(8)),
+            _ => {
+                if let Some(byte) = chunk.get_mut(place) {
+                    *byte ^= input.byte();
+                }
+            }
+        }
+    }
+    let sent: usize = chunks.iter().map(Vec::len).sum();
+    let chunks: Vec<Bytes> = chunks.into_iter().map(Bytes::from).collect();
+    let root = grown.store.root();
+    let mut restored = KeyValue::new();
+    let (allocated, outcome) = allocation::of(|| restored.restore(&mut chunks.clone().into_iter()));
+    assert!(allocated <= 256 * sent as u64 + (256 << 10), "{allocated} bytes for {sent}");
+    if outcome.is_ok() && chunks == honest {
+        assert_eq!(restored.root(), root);
+    }
+    if chunks == honest {
+        assert!(outcome.is_ok(), "an honest snapshot is refused");
+    }
+    assert!(restored.restore(&mut honest.into_iter()).is_ok());
+    assert_eq!(restored.root(), root);
+}
