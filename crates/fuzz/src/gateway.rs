@@ -79,14 +79,14 @@ fn answer(batch: &Batch, store: &mut Limited) {
         starts.zip(&batch.ends).map(|(start, end)| &batch.encoded[start..*end]).collect();
     let replies = apply(store, &commands);
     let ordered = batch.answers.iter().filter_map(|answer| match answer {
-        Answer::Ordered(shape) => Some(*shape),
+        Answer::Ordered(shape, protocol) => Some((*shape, *protocol)),
         Answer::Local(_) => None,
     });
     let mut out = Vec::new();
     let mut written = 0;
-    for (shape, reply) in ordered.zip(&replies) {
+    for ((shape, protocol), reply) in ordered.zip(&replies) {
         let before = out.len();
-        write_reply(&mut out, reply, shape);
+        write_reply(&mut out, reply, shape, protocol);
         match shape {
             Shape::Silent => assert_eq!(out.len(), before, "a reply that is not to be sent"),
             _ => assert!(out.len() > before && out.ends_with(b"\r\n"), "{shape:?} does not end"),
