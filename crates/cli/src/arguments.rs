@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
@@ -178,4 +179,12 @@ pub enum SendTo {
     All,
     /// Every frame to one replica, which passes it on.
     One,
+}
+
+/// Reads a number of seconds, up to a year.
+pub fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
+    let fits = (0.0..=31_536_000.0).contains(&seconds);
+    fits.then(|| Duration::from_secs_f64(seconds))
+        .ok_or_else(|| "must be from 0 to 31536000 seconds".to_owned())
 }

@@ -6,6 +6,7 @@ mod cluster;
 mod commands;
 mod failure;
 mod local;
+mod logging;
 mod output;
 mod parent;
 mod scheduling;
@@ -43,6 +44,8 @@ enum Command {
     Testnet(commands::testnet::Command),
     /// Run a cluster with load in a temporary folder, and show what it does.
     Demo(commands::demo::Arguments),
+    /// Make the data folder of a new replica.
+    Init(commands::init::Arguments),
     /// Run one replica.
     Start(commands::start::Arguments),
     /// Let Redis clients use a cluster.
@@ -104,6 +107,7 @@ fn main() -> ExitCode {
         Command::Store(command) => commands::store::run(&command, cli.output),
         Command::Pull(arguments) => commands::pull::run(&arguments, cli.output),
         Command::Get(arguments) => commands::get::run(&arguments, cli.output),
+        Command::Init(arguments) => commands::init::run(&arguments, cli.output),
         Command::Start(arguments) => commands::start::run(&arguments, cli.output),
         Command::Gateway(arguments) => commands::gateway::run(&arguments, cli.output),
         Command::Load(arguments) => commands::load::run(&arguments, cli.output),

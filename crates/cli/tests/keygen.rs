@@ -106,7 +106,16 @@ fn people_read_the_public_key_or_lines_for_the_cluster_file() {
     let folder = tempfile::tempdir().unwrap();
     let made = quorate(folder.path(), "keygen a.key --signatures ecdsa-p256");
     let said = out(&made);
-    assert_eq!((said.len(), said.lines().count()), (67, 1));
+    let wanted = "consensus_key = \"\"\n".len() + 66;
+    assert_eq!((said.len(), said.lines().count()), (wanted, 1));
+    for (file, label) in [
+        ("transport.key", "transport_key"),
+        ("consensus.key", "consensus_key"),
+        ("other.key", "public_key"),
+    ] {
+        let said = out(&quorate(folder.path(), &format!("keygen {file}")));
+        assert!(said.starts_with(&format!("{label} = \"")) && said.ends_with("\"\n"), "{said}");
+    }
     let made = out(&quorate(folder.path(), "keygen b.key --signatures bls12-381"));
     let lines: Vec<_> = made.lines().collect();
     assert_eq!(lines.len(), 2);

@@ -111,13 +111,14 @@ fn apply(topology: &mut Topology, word: &str, rest: &str) -> Result<String, NetE
             let mut parts = rest.splitn(3, ' ');
             let (Some(from), Some(to), Some(link)) = (parts.next(), parts.next(), parts.next())
             else {
-                return Err(NetError::Refused(format!(
-                    "{word} wants two nodes and what is to be: {word} 0 1 delay=50ms"
-                )));
+                return Err(NetError::Refused(
+                    "set wants two nodes and what is to be: set 0 1 delay=50ms".to_owned(),
+                ));
             };
-            topology.change(from, to, link, word)?;
+            // Which of the two words it was is the command's own affair.
+            topology.change(from, to, link, "set")?;
             if word == "both" {
-                topology.change(to, from, link, word)?;
+                topology.change(to, from, link, "set")?;
             }
         }
         "partition" => {

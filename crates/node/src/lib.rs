@@ -4,6 +4,7 @@
 #[cfg(quorate_mutants)]
 compile_error!("known bugs are for the simulator: build without `--cfg quorate_mutants`");
 
+pub mod begin;
 pub mod client;
 pub mod config;
 pub mod gateway;

@@ -1,9 +1,9 @@
 //! The homes of a cluster on one machine: keys, configuration and empty data folders.
 //!
 //! ```text
-//! FOLDER/replica-0/config/{cluster.toml, node.toml, consensus.key, transport.key}   data/
+//! FOLDER/replica-0/config/{cluster.toml, node.toml, consensus.key, transport.key, begun}   data/
 //! FOLDER/replica-1/…
-//! FOLDER/client/config/{cluster.toml, client.key}
+//! FOLDER/client/config/cluster.toml
 //! ```
 
 pub mod keys;
@@ -16,15 +16,14 @@ use std::path::{Path, PathBuf};
 use quorate_core::ReplicaId;
 use quorate_core::committee::MAX_REPLICAS;
 use quorate_core::crypto::ClientSigner as _;
+use quorate_crypto::SecretKey;
 use quorate_crypto::key_file::{self, KeyFileError};
-use quorate_crypto::{ConsensusKey, SecretKey};
 
+use crate::begin::begin_in;
 use crate::config::{
     Application, Cluster, Combination, Cores, Durability, Finding, Home, HostPort, Member, Place,
     TransportName, combination, node_file_text, public_half,
 };
-use crate::protocol;
-use crate::replica::data::Owner;
 use keys::CommitteeSecrets;
 
 /// What kind of cluster to make.
@@ -136,21 +135,19 @@ pub fn init(folder: &Path, replicas: usize, options: &Options) -> Result<Testnet
         let home = Home::new(folder.join(format!("replica-{id}")));
         let data = home.root().join("data");
         make_folder(&home.config_folder())?;
-        make_folder(&data)?;
         write_new(&home.cluster_file(), &cluster_text)?;
         write_new(&home.node_file(), &node_text(id, *http, options))?;
         let file = home.config_folder().join("consensus.key");
         written(key_file::write_consensus(&file, consensus), &file)?;
         let file = home.config_folder().join("transport.key");
         written(key_file::write(&file, transport), &file)?;
-        begin_data(&data, &cluster, consensus)?;
+        begin_in(&home, &data, &cluster, consensus)
+            .map_err(|error| failed(&std::io::Error::other(error), &data))?;
         homes.push(home);
     }
     let client = Home::new(folder.join("client"));
     make_folder(&client.config_folder())?;
     write_new(&client.cluster_file(), &cluster_text)?;
-    let file = client.client_key_file();
-    written(key_file::write(&file, &new_key(folder)?), &file)?;
     let http_addresses = ports.iter().map(|[_, _, http]| HostPort::loopback(*http)).collect();
     let warned = options.combination.warned();
     let warnings = warned.map(|rule| rule.finding(flag(rule.key))).collect();
@@ -183,19 +180,6 @@ fn refuse_combination(replicas: usize, options: &Options) -> Result<(), TestnetE
         return Err(refused(what, "signatures", remedy));
     }
     Ok(())
-}
-
-/// Begins the log with the safety record of a replica that never voted. `start` never makes one:
-/// a record that is missing later was lost.
-fn begin_data(
-    data: &Path,
-    cluster: &Cluster,
-    consensus: &ConsensusKey,
-) -> Result<(), TestnetError> {
-    let failed = |error: String| failed(&std::io::Error::other(error), data);
-    let domain = protocol::domain(cluster).map_err(|error| failed(error.to_string()))?;
-    let owner = Owner::new(domain, public_half(consensus));
-    crate::replica::data::create(data, &owner).map_err(|error| failed(error.to_string()))
 }
 
 fn refuse_existing(folder: &Path) -> Result<(), TestnetError> {

@@ -16,7 +16,7 @@ use quorate_node::gateway::commands::table::COMMANDS;
 use quorate_node::gateway::commands::{Answer, Batch, Shared, Then, dispatch};
 use quorate_node::gateway::resp::Args;
 use quorate_node::gateway::server::Limits;
-use quorate_node::gateway::{ClusterError, MAX_COMMAND_BYTES, MAX_SUBMITTED_COMMANDS};
+use quorate_node::gateway::{ClusterError, FrameLimits, MAX_SUBMITTED_COMMANDS};
 use support::{Alone, Gateway, Pending, Scripted, element, request};
 
 fn integers(numbers: impl IntoIterator<Item = i64>) -> Vec<Bytes> {
@@ -62,7 +62,7 @@ async fn errors_of_the_cluster_are_told_and_stay_with_their_submission() {
         ),
         (
             Err(ClusterError::Unavailable),
-            "-CLUSTERDOWN the cluster cannot be reached: the command was not executed\r\n",
+            "-CLUSTERDOWN too few replicas answer: the command was not executed\r\n",
         ),
         (
             Err(ClusterError::Unknown),
@@ -253,7 +253,7 @@ proptest! {
     #[test]
     fn every_request_has_one_answer_and_what_is_ordered_is_a_command(words in vec(word(), 1..6)) {
         let address = "127.0.0.1:1".parse().expect("an address");
-        let shared = Arc::new(Shared::new(address, 1));
+        let shared = Arc::new(Shared::new(address, 1, FrameLimits::default()));
         let mut connection = shared.admit(address).expect("room");
         let ranges: Vec<_> = words
             .iter()
@@ -293,7 +293,7 @@ proptest! {
 #[test]
 fn a_command_that_no_longer_fits_the_frame_is_taken_out_again() {
     let address = "127.0.0.1:1".parse().expect("an address");
-    let shared = Arc::new(Shared::new(address, 1));
+    let shared = Arc::new(Shared::new(address, 1, FrameLimits::default()));
     let mut connection = shared.admit(address).expect("room");
     let (small, large) = (vec![b's'; 400], vec![b'l'; 1_048_500]);
     let mut batch = Batch::default();
@@ -307,19 +307,22 @@ fn a_command_that_no_longer_fits_the_frame_is_taken_out_again() {
     };
     run(&mut batch, &[b"SET", b"k", &small]);
     run(&mut batch, &[b"PING"]);
-    assert!(batch.split_overflow().is_none());
+    assert!(batch.split_overflow(FrameLimits::default().bytes).is_none());
     let keys: [&[u8]; 4] = [b"a", b"b", b"c", b"d"];
     let m_set: Vec<&[u8]> = std::iter::once(&b"MSET"[..])
         .chain(keys.into_iter().flat_map(|key| [key, &large]))
         .collect();
     run(&mut batch, &m_set);
     assert_eq!(batch.ends.len(), 2, "it fits a frame alone");
-    let overflow = batch.split_overflow().expect("too long together");
+    let overflow = batch.split_overflow(FrameLimits::default().bytes).expect("too long together");
     assert_eq!((batch.ends.len(), batch.answers.len()), (1, 2));
     assert_eq!(overflow.ends, [overflow.encoded.len()]);
     assert!(matches!(overflow.answers[..], [Answer::Ordered(..)]));
     for encoded in [&batch.encoded, &overflow.encoded] {
-        assert!(Command::decode(encoded).is_ok() && encoded.len() <= MAX_COMMAND_BYTES);
+        assert!(
+            Command::decode(encoded).is_ok()
+                && encoded.len() <= FrameLimits::default().command_bytes()
+        );
     }
 }
 

@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use quorate_core::crypto::ClientSigner as _;
-use quorate_crypto::key_file;
+use quorate_node::begin::{BeginError, begin};
 use quorate_node::config::{Application, Durability, Overrides, Place, load, load_cluster};
 use quorate_node::testnet::{Options, TestnetError, init};
 
@@ -41,9 +40,26 @@ fn every_home_loads_and_all_agree() {
     let (cluster, _) = load_cluster(&made.client.cluster_file()).unwrap();
     assert_eq!(cluster, made.cluster);
     assert_eq!(cluster.batch.max_commands, 100);
-    assert_eq!(mode(&made.client.client_key_file()), 0o600);
-    let client = key_file::read(&made.client.client_key_file()).unwrap().public_key();
-    assert!(cluster.members.iter().all(|member| member.consensus_key != client.0.into()));
+    // A client draws its key when it starts.
+    assert_eq!(std::fs::read_dir(made.client.config_folder()).unwrap().count(), 1);
+    for home in &made.replicas {
+        let loaded = load(home, &Overrides::default()).unwrap();
+        let again = begin(&loaded, &loaded.open_keys().unwrap());
+        assert!(matches!(again, Err(BeginError::Begun(file)) if file == home.begun_file()));
+        // Without its mark the data itself is in the way; without data, nothing is.
+        std::fs::remove_file(home.begun_file()).unwrap();
+        let again = begin(&loaded, &loaded.open_keys().unwrap());
+        let data = loaded.node.storage.folder.clone();
+        assert!(matches!(again, Err(BeginError::Data(folder)) if folder == data));
+        std::fs::remove_dir_all(&data).unwrap();
+        begin(&loaded, &loaded.open_keys().unwrap()).unwrap();
+        assert!(home.begun_file().exists() && data.join("wal").exists());
+        assert_eq!(mode(&data), 0o700);
+        // Lost data does not make it a new replica.
+        std::fs::remove_dir_all(&data).unwrap();
+        let again = begin(&loaded, &loaded.open_keys().unwrap());
+        assert!(matches!(again, Err(BeginError::Begun(_))) && !data.exists());
+    }
 }
 
 #[test]

@@ -1,34 +1,47 @@
 //! `quorate gateway`
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Args;
-use quorate_core::client::Fatal;
-use quorate_node::client::Client;
-use quorate_node::config::{Finding, HostPort, Place};
+use quorate_node::client::{Client, State};
+use quorate_node::config::{Cluster, Finding, HostPort, LogFormat, Place};
 use quorate_node::gateway::server::{Limits, serve};
+use quorate_node::gateway::{FrameLimits, SharedSession};
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::filter::LevelFilter;
 
-use crate::arguments::{HomeArgument, SendTo};
+use crate::arguments::{HomeArgument, SendTo, seconds};
 use crate::cluster::{client_config, cluster_of, fresh_key};
 use crate::failure::{Exit, Failure};
+use crate::logging;
 use crate::output::{Format, print, print_json_line};
 use crate::parent::ParentArgument;
 
 /// Answer the Redis protocol, and order what comes in through the cluster.
 #[derive(Debug, Args)]
 pub struct Arguments {
-    /// A client's home: its key and cluster.toml.
+    /// A client's home: its cluster.toml. Each run has a session and a key of its own.
     #[command(flatten)]
     pub home: HomeArgument,
     /// Where to listen; port 0: any free one, which is printed.
     #[arg(long, default_value = "127.0.0.1:6379", value_name = "ADDRESS")]
     pub listen: HostPort,
+    /// How long a command may wait for the cluster, in seconds. It is then answered with CLUSTERDOWN if
+    /// it is certain not to be executed, and with UNKNOWN if it may be.
+    #[arg(long, default_value = "10", value_name = "N", value_parser = seconds)]
+    pub give_up_after: Duration,
     #[command(flatten)]
     pub parent: ParentArgument,
 }
+
+/// Most bytes of replies that Redis clients have not taken yet, all together.
+const MAX_REPLY_BYTES: usize = 512 << 20;
+
+/// How often it is looked which replicas are reached.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 /// Runs `gateway`.
 pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
@@ -37,6 +50,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
     let cluster = cluster_of(&home)?;
     // A session of its own for each run: nothing of an earlier one is to be found again.
     let key = fresh_key(&home)?;
+    logging::to_stderr(LevelFilter::INFO, LogFormat::Text);
     let failed = |error: std::io::Error| failure(error.to_string(), &arguments.listen);
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
@@ -45,28 +59,61 @@ pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
         let address = listener.local_addr().map_err(failed)?;
         let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
-        let config = client_config(&cluster, SendTo::All);
-        let client = tokio::select! {
-            client = Client::connect(config, key) => {
-                client.map_err(|fatal: Fatal| failure(fatal.to_string(), &arguments.listen))?
-            }
-            _ = terminate.recv() => return Ok(()),
-            _ = interrupt.recv() => return Ok(()),
-            () = parent.wait() => return Ok(()),
-        };
+        let client = Client::start(client_config(&cluster, SendTo::All), key);
         match format {
             Format::Table => print(&format!("redis clients at {address}\n"))?,
             Format::Json => print_json_line(&json!({ "redis_address": address.to_string() }))?,
         }
+        tokio::spawn(tell_of_replicas(client.clone()));
         let stop = async {
             tokio::select! {
                 _ = terminate.recv() => {}
                 _ = interrupt.recv() => {}
                 () = parent.wait() => {}
+                // Nothing will be executed any more.
+                _ = client.ended() => {}
             }
         };
-        serve(listener, Arc::new(client), Limits::default(), stop).await.map_err(failed)
+        let session = Arc::new(session(client.clone(), &cluster, arguments.give_up_after));
+        serve(listener, session, Limits::default(), stop).await.map_err(failed)?;
+        match client.state() {
+            State::Ended(fatal) => Err(failure(fatal.to_string(), &arguments.listen)),
+            State::Opening | State::Open(_) => Ok(()),
+        }
     })
+}
+
+fn session(client: Client, cluster: &Cluster, give_up_after: Duration) -> SharedSession {
+    let limits = &cluster.limits;
+    let frame = FrameLimits::of_cluster(
+        limits.max_frame_commands as usize,
+        limits.max_frame_bytes as usize,
+    );
+    SharedSession::new(client, give_up_after, frame, MAX_REPLY_BYTES)
+}
+
+/// Logs which replicas are not reached and why, when that changes, and when the session is open.
+async fn tell_of_replicas(client: Client) {
+    let mut reached = vec![true; client.contacts().len()];
+    let mut was_open = false;
+    loop {
+        tokio::time::sleep(LOOK_EVERY).await;
+        let open = matches!(client.state(), State::Open(_));
+        match (was_open, open) {
+            (false, true) => tracing::info!("the cluster has opened a session for this gateway"),
+            (true, false) => tracing::warn!("the session has expired; another one is asked for"),
+            _ => {}
+        }
+        for (id, (contact, reached)) in client.contacts().iter().zip(&mut reached).enumerate() {
+            match (&contact.trouble, *reached) {
+                (Some(trouble), true) => tracing::warn!("replica {id} is not reached: {trouble}"),
+                (None, false) => tracing::info!("replica {id} is reached again"),
+                _ => {}
+            }
+            *reached = contact.trouble.is_none();
+        }
+        was_open = open;
+    }
 }
 
 fn failure(what: String, address: &HostPort) -> Failure {

@@ -61,9 +61,10 @@ pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
     let public_key = hex(&secret.public_key());
     let proof = secret.proof_of_possession().map(|proof| hex(&proof));
     match (format, proof) {
-        (Format::Table, None) => print(&format!("{public_key}\n")),
-        (Format::Table, Some(proof)) => {
-            print(&format!("consensus_key = \"{public_key}\"\nproof_of_possession = \"{proof}\"\n"))
+        (Format::Table, proof) => {
+            let proof = proof.map(|proof| format!("proof_of_possession = \"{proof}\"\n"));
+            let label = label(file, arguments.signatures);
+            print(&format!("{label} = \"{public_key}\"\n{}", proof.unwrap_or_default()))
         }
         (Format::Json, proof) => print_json(&json!({
             "file": file.display().to_string(),
@@ -71,6 +72,16 @@ pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
             "public_key": public_key,
             "proof_of_possession": proof,
         })),
+    }
+}
+
+/// What `cluster.toml` calls a key of this file: only those of Ed25519 are for more than votes.
+fn label(file: &Path, scheme: SchemeName) -> &'static str {
+    match file.file_stem().and_then(|stem| stem.to_str()) {
+        Some("transport") if scheme == SchemeName::Ed25519 => "transport_key",
+        Some("consensus") => "consensus_key",
+        _ if scheme == SchemeName::Ed25519 => "public_key",
+        _ => "consensus_key",
     }
 }
 

@@ -11,7 +11,7 @@ use quorate_lab::load::{self, Arrivals, LoadConfig, LoadReport, Mix, Workload as
 use quorate_node::config::{ByteSize, Cluster, Finding, Place};
 use serde_json::Value;
 
-use crate::arguments::{HomeArgument, SendTo};
+use crate::arguments::{HomeArgument, SendTo, seconds};
 use crate::cluster::{addresses, cluster_of, fresh_key, session};
 use crate::failure::{Exit, Failure};
 use crate::output::{Format, print, print_json_line, table};
@@ -91,14 +91,6 @@ fn rate(text: &str) -> Result<f64, String> {
     let rate: f64 = text.parse().map_err(|_| "not a number of commands a second".to_owned())?;
     let fits = rate.is_finite() && rate > 0.0;
     fits.then_some(rate).ok_or_else(|| "must be above 0".to_owned())
-}
-
-/// Up to a year.
-fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
-    let fits = (0.0..=31_536_000.0).contains(&seconds);
-    fits.then(|| Duration::from_secs_f64(seconds))
-        .ok_or_else(|| "must be from 0 to 31536000 seconds".to_owned())
 }
 
 /// What the commands of a load do.

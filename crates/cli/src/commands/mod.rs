@@ -7,6 +7,7 @@ pub mod demo;
 pub mod experiment;
 pub mod gateway;
 pub mod get;
+pub mod init;
 pub mod keygen;
 pub mod load;
 pub mod man;

@@ -5,17 +5,19 @@ use std::time::Duration;
 
 use clap::Args;
 use quorate_core::Digest;
-use quorate_node::config::{Finding, FlagSetting, Loaded, LogFormat, Place, load};
+use quorate_node::config::{Finding, FlagSetting, Loaded, Place, load};
 use quorate_node::launch::{LaunchError, Launched, Remedies, launch};
 use quorate_node::replica::StartError;
 use quorate_node::replica::data::DataError;
 use quorate_node::replica::decide::End;
+use quorate_store::lock::LockError;
 use quorate_store::snapshot::SnapshotError;
 use quorate_store::wal;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::arguments::{HomeArgument, SettingArguments};
 use crate::failure::{Exit, Failure};
+use crate::logging;
 use crate::output::{Format, print, print_json_line, warn};
 use crate::parent::{Gone, ParentArgument};
 use crate::scheduling::{self, NetworkCores};
@@ -105,14 +107,19 @@ pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
 fn log_to_stderr(loaded: &Loaded) {
     let level = loaded.node.log.level.name();
     let filter = level.parse().unwrap_or(tracing_subscriber::filter::LevelFilter::INFO);
-    let logs = tracing_subscriber::fmt().with_max_level(filter).with_writer(std::io::stderr);
-    match loaded.node.log.format {
-        LogFormat::Text => logs.with_target(false).init(),
-        LogFormat::Json => logs.json().init(),
-    }
+    logging::to_stderr(filter, loaded.node.log.format);
 }
 
 fn announce(launched: &Launched, loaded: &Loaded, format: Format) -> Result<(), Failure> {
+    tracing::info!(
+        "quorate {}: replica {} of {} in chain {} ({}), state recovered at height {}",
+        env!("CARGO_PKG_VERSION"),
+        loaded.node.replica,
+        loaded.cluster.members.len(),
+        loaded.cluster.chain,
+        loaded.cluster.chain_digest(),
+        launched.running.recovered_height()
+    );
     for note in launched.running.notes() {
         tracing::warn!("recovery: {note}");
     }
@@ -185,7 +192,13 @@ fn launch_failure(error: &LaunchError, loaded: &Loaded) -> Failure {
     let data = &loaded.node.storage.folder;
     let (exit, remedy) = match error {
         LaunchError::Start(StartError::Data(data)) => match data {
-            DataError::Locked(_) => (Exit::Locked, "stop the other process, or wait for its end"),
+            DataError::Locked(LockError::Io { .. }) => (
+                Exit::Failed,
+                "see to the folder's permissions and the disk (space, health), and start again",
+            ),
+            DataError::Locked(LockError::Held { .. }) => {
+                (Exit::Locked, "stop the other process, or wait for its end")
+            }
             DataError::Io { .. } => (Exit::Failed, "see to the folder's permissions and the disk"),
             DataError::Log { source: wal::Error::Io { .. }, .. }
             | DataError::Snapshot { source: SnapshotError::Io { .. }, .. } => {

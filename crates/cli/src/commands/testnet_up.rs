@@ -65,7 +65,10 @@ pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
             "{count} replicas run; redis-cli -p {}\n",
             address.rsplit(':').next().unwrap_or_default()
         ))?,
-        (Format::Table, None) => print(&format!("{count} replicas run\n"))?,
+        (Format::Table, None) => print(&format!(
+            "{count} replicas run; no gateway for Redis clients: application = \"ordering\" \
+             answers no commands, see quorate pull\n"
+        ))?,
     }
     let mut left = count;
     while left > 0 && !told.load(Ordering::Relaxed) {

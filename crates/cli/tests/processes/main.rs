@@ -7,6 +7,7 @@ mod needs;
 
 mod crashes;
 mod linearizability;
+mod owners;
 mod processor;
 mod proofs;
 mod recovery;

@@ -1,29 +1,43 @@
 //! Redis's own clients at the gateway, where they are installed.
 
+use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
+use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 
-use crate::cluster::{Cluster, quorate};
+use crate::cluster::{Cluster, quorate, wait_until};
 use crate::needs;
 
 struct Gateway {
     child: Child,
     port: String,
+    log: PathBuf,
 }
 
 impl Gateway {
-    fn start(cluster: &Cluster) -> Self {
+    fn start(cluster: &Cluster, arguments: &[&str]) -> Self {
+        let log = cluster.folder().join("client").join("gateway.log");
         let mut child = quorate()
             .args(["--output", "json", "gateway", "--listen", "127.0.0.1:0", "--home"])
             .arg(cluster.folder().join("client"))
+            .args(arguments)
             .stdout(Stdio::piped())
+            .stderr(File::create(&log).unwrap())
             .spawn()
             .unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let port = line.rsplit(':').next().unwrap().trim_matches(|c: char| !c.is_ascii_digit());
-        Self { child, port: port.to_owned() }
+        Self { child, port: port.to_owned(), log }
+    }
+
+    fn connect(&self) -> BufReader<TcpStream> {
+        BufReader::new(TcpStream::connect(format!("127.0.0.1:{}", self.port)).unwrap())
+    }
+
+    fn log_says(&self, words: &str) -> bool {
+        std::fs::read_to_string(&self.log).unwrap().contains(words)
     }
 
     fn run(&self, program: &str, arguments: &[&str]) -> Output {
@@ -45,13 +59,20 @@ impl Drop for Gateway {
     }
 }
 
+/// One command that is answered with one line.
+fn ask(connection: &mut BufReader<TcpStream>, command: &str) -> String {
+    connection.get_mut().write_all(format!("{command}\r\n").as_bytes()).unwrap();
+    let mut line = String::new();
+    connection.read_line(&mut line).unwrap();
+    line.trim_end().to_owned()
+}
+
 #[test]
 fn redis_clients_are_served() {
     let cluster = Cluster::start(&[], &[]);
-    let gateway = Gateway::start(&cluster);
-    let connect = || TcpStream::connect(format!("127.0.0.1:{}", gateway.port)).unwrap();
+    let gateway = Gateway::start(&cluster, &[]);
     // Pipelined: all answers, in order.
-    let mut pipelined = connect();
+    let mut pipelined = gateway.connect().into_inner();
     let mut commands = Vec::new();
     for number in 0..1000 {
         commands.extend(format!("SET p:{number} {number}\r\nGET p:{number}\r\n").into_bytes());
@@ -64,7 +85,7 @@ fn redis_clients_are_served() {
         assert_eq!(lines.next().unwrap().unwrap(), number.to_string());
     }
     // What is not the protocol ends its own connection alone.
-    let mut garbage = connect();
+    let mut garbage = gateway.connect().into_inner();
     garbage.write_all(b"*1\r\n$-7\r\n\x00\xff\r\n").unwrap();
     let mut answer = Vec::new();
     garbage.read_to_end(&mut answer).unwrap();
@@ -78,6 +99,7 @@ fn redis_clients_are_served() {
         assert_eq!(gateway.cli(&["HSET", "h", "a", "1", "b", "2"]), "2");
         assert_eq!(gateway.cli(&["HGETALL", "h"]), "a\n1\nb\n2");
         assert_eq!(gateway.cli(&["DEL", "k", "h"]), "2");
+        assert_eq!(gateway.cli(&["-3", "HGETALL", "h"]), "");
     }
     if needs::program("redis-benchmark", "redis-tools") {
         let arguments = ["-t", "set,get", "-n", "20000", "-c", "20", "-P", "16", "-q"];
@@ -88,4 +110,31 @@ fn redis_clients_are_served() {
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(!errors.contains("rror"), "{errors}");
     }
+}
+
+#[test]
+fn without_a_quorum_commands_are_answered_in_time_and_the_log_says_why() {
+    let mut cluster = Cluster::start(&[], &[]);
+    let gateway = Gateway::start(&cluster, &["--give-up-after", "2"]);
+    let mut client = gateway.connect();
+    wait_until("the gateway has a session", || ask(&mut client, "SET a 1") == "+OK");
+    cluster.kill(2);
+    cluster.kill(3);
+    // Two replicas took it in, and may execute it when the others are back.
+    let unknown = ask(&mut client, "SET b 1");
+    assert!(unknown.starts_with("-UNKNOWN ") && unknown.contains("may or may not"), "{unknown}");
+    wait_until("the log says so", || gateway.log_says("the cluster did not answer within 2s"));
+    wait_until("the log names a replica", || gateway.log_says("replica 3 is not reached: "));
+    cluster.kill_all();
+    drop(gateway);
+    // A gateway that begins while nobody is there.
+    let gateway = Gateway::start(&cluster, &["--give-up-after", "1"]);
+    let mut client = gateway.connect();
+    let down = ask(&mut client, "SET c 1");
+    assert!(down.starts_with("-CLUSTERDOWN ") && down.ends_with("was not executed"), "{down}");
+    wait_until("the log names a replica", || gateway.log_says("replica 0 is not reached: "));
+    assert!(!gateway.log_says("\x1b"), "colours are for terminals");
+    (0..4).for_each(|replica| cluster.start_replica(replica, &[]));
+    wait_until("the cluster is found", || ask(&mut client, "SET c 1") == "+OK");
+    assert_eq!(ask(&mut client, "EXISTS a c"), ":2");
 }

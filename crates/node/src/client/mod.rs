@@ -122,6 +122,20 @@ impl Client {
         }
     }
 
+    /// Waits until nothing more of this client will be executed: for ever, if all goes well.
+    pub async fn ended(&self) -> Fatal {
+        let mut state = self.state.clone();
+        loop {
+            if let State::Ended(fatal) = *state.borrow_and_update() {
+                return fatal;
+            }
+            if state.changed().await.is_err() {
+                // The task is gone with its runtime, and so will this one be.
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
     /// [`Client::start`], then [`Client::opened`].
     ///
     /// # Errors

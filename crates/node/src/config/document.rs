@@ -307,7 +307,17 @@ pub(super) fn unknown_key(
         Some(key) => format!("did you mean `{key}`?"),
         None => {
             let table = path.rsplit_once('.').map_or("", |(table, _)| table);
-            format!("remove it; the keys here are {}", keys_in(table, fields))
+            let here = keys_in(table, fields);
+            match here.is_empty() {
+                false => format!("remove it; the keys here are {here}"),
+                true => {
+                    let all: Vec<_> = fields.iter().map(|field| field.key).collect();
+                    format!(
+                        "remove it; there is no table `{table}`; the keys are {}",
+                        all.join(", ")
+                    )
+                }
+            }
         }
     };
     Finding::new(format!("unknown key `{path}`"), place, remedy)

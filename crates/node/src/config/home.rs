@@ -39,10 +39,10 @@ impl Home {
         self.config_folder().join("node.toml")
     }
 
-    /// A client's secret key.
+    /// There once the replica's data folder was made.
     #[must_use]
-    pub fn client_key_file(&self) -> PathBuf {
-        self.config_folder().join("client.key")
+    pub fn begun_file(&self) -> PathBuf {
+        self.config_folder().join("begun")
     }
 
     /// A path as a configuration file gives it: relative ones start at the home.

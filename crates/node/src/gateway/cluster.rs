@@ -1,25 +1,239 @@
 //! The gateway's cluster: one replicated session that all its connections share.
 
-use bytes::Bytes;
-use quorate_core::client::{ClientError, NotExecuted};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-use super::{Cluster, ClusterError, Submission};
+use bytes::Bytes;
+use quorate_core::client::{ClientError, NotExecuted, Packed, Unknown};
+use tokio::sync::oneshot;
+
+use super::{Cluster, ClusterError, FrameLimits, Submission};
 use crate::client::Client;
 
-impl Cluster for Client {
-    fn submit(&self, commands: Vec<Bytes>) -> Submission {
-        // It takes its place in the session here, before anything is awaited.
-        let replies = Self::submit(self, commands);
-        Box::pin(async move { replies.await.map_err(cluster_error) })
+/// A client session as the gateway's cluster. Each submission has an outcome within a time that is
+/// given, and all replies that connections have not taken yet have one limit.
+#[derive(Debug)]
+pub struct SharedSession {
+    client: Client,
+    give_up_after: Duration,
+    frame: FrameLimits,
+    replies: Arc<Unsent>,
+    unanswered: Arc<Unanswered>,
+}
+
+impl SharedSession {
+    /// A session by `client`. A submission without an answer after `give_up_after` is given up, and
+    /// `frame` is what the cluster takes in at a time. At most `max_reply_bytes` of replies wait to
+    /// be sent.
+    #[must_use]
+    pub fn new(
+        client: Client,
+        give_up_after: Duration,
+        frame: FrameLimits,
+        max_reply_bytes: usize,
+    ) -> Self {
+        let replies = Arc::new(Unsent { bytes: AtomicUsize::new(0), max_bytes: max_reply_bytes });
+        Self { client, give_up_after, frame, replies, unanswered: Arc::default() }
     }
 }
 
+impl Cluster for SharedSession {
+    fn submit(&self, commands: Vec<Bytes>) -> Submission {
+        let (sender, receiver) = oneshot::channel();
+        match Packed::commands(commands) {
+            Ok(batch) => {
+                let replies = Arc::clone(&self.replies);
+                let (unanswered, waited) = (Arc::clone(&self.unanswered), self.give_up_after);
+                // It takes its place in the session here, before anything is awaited.
+                self.client.submit_then(batch, Some(self.give_up_after), move |result| {
+                    if let Err(error) = result {
+                        unanswered.note(error, waited);
+                    }
+                    let result = result.map_err(cluster_error);
+                    // The connection may be gone.
+                    let _ = sender.send(result.and_then(|packed| replies.take_in(&packed)));
+                });
+            }
+            Err(_) => drop(sender.send(Err(ClusterError::DoesNotFit))),
+        }
+        // The session goes on for as long as something is under way.
+        let keep_alive = self.client.clone();
+        Box::pin(async move {
+            let replies = receiver.await.unwrap_or(Err(ClusterError::Unknown));
+            drop(keep_alive);
+            Ok(replies?.iter().collect())
+        })
+    }
+
+    fn frame_limits(&self) -> FrameLimits {
+        self.frame
+    }
+}
+
+/// How often it is logged that the cluster does not answer.
+const SAY_EVERY: Duration = Duration::from_secs(10);
+
+/// What was given up without an answer.
+#[derive(Debug, Default)]
+struct Unanswered {
+    /// When that was logged last, and how many submissions were given up since.
+    said: Mutex<(Option<Instant>, u64)>,
+}
+
+impl Unanswered {
+    fn note(&self, error: ClientError, waited: Duration) {
+        let of_time = matches!(
+            error,
+            ClientError::Retryable(NotExecuted::TimeUp) | ClientError::Ambiguous(Unknown::TimeUp)
+        );
+        if !of_time {
+            return;
+        }
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        said.1 += 1;
+        if said.0.is_none_or(|last| last.elapsed() >= SAY_EVERY) {
+            let count = said.1;
+            *said = (Some(Instant::now()), 0);
+            tracing::warn!(
+                "the cluster did not answer within {waited:?} ({count} times since this was said \
+                 last): see with quorate status that n - f replicas run and reach each other"
+            );
+        }
+    }
+}
+
+/// Replies that connections have not taken yet, all together.
+#[derive(Debug)]
+struct Unsent {
+    bytes: AtomicUsize,
+    max_bytes: usize,
+}
+
+impl Unsent {
+    /// Counts replies until the last of them is dropped; refuses what there is no room for.
+    fn take_in(self: &Arc<Self>, replies: &Packed) -> Result<Packed, ClusterError> {
+        let bytes = replies.body().len();
+        let before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let counted = Counted { body: replies.body().clone(), among: Arc::clone(self) };
+        if before.saturating_add(bytes) > self.max_bytes {
+            // The commands were executed; only the answer is lost.
+            return Err(ClusterError::Unknown);
+        }
+        let body = Bytes::from_owner(counted);
+        Packed::parse(body, replies.len()).ok_or(ClusterError::Unknown)
+    }
+}
+
+/// Bytes that are counted among the unsent for as long as they are held.
+struct Counted {
+    body: Bytes,
+    among: Arc<Unsent>,
+}
+
+impl AsRef<[u8]> for Counted {
+    fn as_ref(&self) -> &[u8] {
+        &self.body
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.among.bytes.fetch_sub(self.body.len(), Ordering::Relaxed);
+    }
+}
+
+/// What Redis clients are told. "Not executed" is said of errors that are certain of it, and no other.
 fn cluster_error(error: ClientError) -> ClusterError {
     match error {
         ClientError::Retryable(NotExecuted::Backlog | NotExecuted::NoRoomForSession) => {
             ClusterError::Busy
         }
-        ClientError::Retryable(_) | ClientError::Fatal(_) => ClusterError::Unavailable,
+        ClientError::Retryable(NotExecuted::DoesNotFit) => ClusterError::DoesNotFit,
+        ClientError::Retryable(NotExecuted::TimeUp | NotExecuted::Closed) => {
+            ClusterError::Unavailable
+        }
+        ClientError::Fatal(_) => ClusterError::TurnedDown,
         ClientError::Ambiguous(_) => ClusterError::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quorate_core::client::Fatal;
+    use quorate_core::client::message::{Refusal, Rejection};
+
+    use super::*;
+
+    /// The class of an error: may the command be sent again, by this gateway?
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum Class {
+        Retryable,
+        Fatal,
+        Ambiguous,
+    }
+
+    fn class_told(told: ClusterError) -> Class {
+        match told {
+            ClusterError::Busy | ClusterError::Unavailable | ClusterError::DoesNotFit => {
+                Class::Retryable
+            }
+            ClusterError::TurnedDown => Class::Fatal,
+            ClusterError::Unknown => Class::Ambiguous,
+        }
+    }
+
+    #[test]
+    fn no_error_of_the_client_changes_its_class_on_the_way() {
+        use ClusterError::{Busy, DoesNotFit, TurnedDown, Unavailable};
+        let retryable = [
+            (NotExecuted::Backlog, Busy),
+            (NotExecuted::NoRoomForSession, Busy),
+            (NotExecuted::DoesNotFit, DoesNotFit),
+            (NotExecuted::TimeUp, Unavailable),
+            (NotExecuted::Closed, Unavailable),
+        ];
+        let fatal = [
+            Fatal::Refused(Refusal::TooLarge),
+            Fatal::Rejected(Rejection::StaleIncarnation),
+            Fatal::Superseded,
+        ];
+        let ambiguous = [
+            Unknown::TimeUp,
+            Unknown::SessionEnded,
+            Unknown::ReplyForgotten,
+            Unknown::Malformed,
+            Unknown::Closed,
+        ];
+        let errors: Vec<(ClientError, ClusterError, Class)> = retryable
+            .into_iter()
+            .map(|(error, told)| (error.into(), told, Class::Retryable))
+            .chain(fatal.map(|error| (error.into(), TurnedDown, Class::Fatal)))
+            .chain(ambiguous.map(|error| (error.into(), ClusterError::Unknown, Class::Ambiguous)))
+            .collect();
+        for (error, expected, class) in errors {
+            let told = cluster_error(error);
+            assert_eq!((told, class_told(told)), (expected, class), "{error:?}");
+            // The words are what applications see.
+            let is_certain = told.to_string().contains("not executed");
+            assert_eq!(is_certain, class != Class::Ambiguous, "{told}");
+            assert_eq!(told.to_string().contains("send it again"), told == Busy, "{told}");
+        }
+    }
+
+    #[test]
+    fn replies_are_counted_until_they_are_dropped_and_refused_beyond_the_limit() {
+        let unsent = Arc::new(Unsent { bytes: AtomicUsize::new(0), max_bytes: 100 });
+        let replies = Packed::commands([[1; 40], [2; 40]]).expect("they fit");
+        let held: Vec<Bytes> = unsent.take_in(&replies).expect("room").iter().collect();
+        assert_eq!(unsent.bytes.load(Ordering::Relaxed), 88);
+        assert_eq!(unsent.take_in(&replies), Err(ClusterError::Unknown));
+        assert_eq!(unsent.bytes.load(Ordering::Relaxed), 88);
+        let last = held.into_iter().next_back();
+        assert_eq!(unsent.bytes.load(Ordering::Relaxed), 88);
+        drop(last);
+        assert_eq!(unsent.bytes.load(Ordering::Relaxed), 0);
+        assert!(unsent.take_in(&replies).is_ok());
+        assert_eq!(unsent.bytes.load(Ordering::Relaxed), 0);
     }
 }

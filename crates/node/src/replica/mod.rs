@@ -146,6 +146,7 @@ pub struct Running {
     counters: Arc<Counters>,
     peers: Arc<Peers>,
     notes: Vec<String>,
+    recovered: quorate_core::Height,
 }
 
 impl Setup {
@@ -179,7 +180,8 @@ impl Setup {
         let (opened, lock) = data.into_parts();
         let Opened { journal, states, mut execution, checkpoint, recovery, .. } = opened;
         execution.skip(self.skipped_commands);
-        let checkpoint = checkpoint.map(|checkpoint| (execution.height(), checkpoint));
+        let recovered = execution.height();
+        let checkpoint = checkpoint.map(|checkpoint| (recovered, checkpoint));
 
         let max_snapshot_bytes = self.settings.max_snapshot_bytes;
         let facts = self.protocol.rules.facts();
@@ -305,7 +307,7 @@ impl Setup {
             let (decider, end) = desk.run().unwrap_or_else(panicked);
             decider.end(end)
         })?;
-        Ok(Running { outside, decider, archived, metrics, counters, peers, notes })
+        Ok(Running { outside, decider, archived, metrics, counters, peers, notes, recovered })
     }
 }
 
@@ -363,6 +365,12 @@ impl Running {
     #[must_use]
     pub fn notes(&self) -> &[String] {
         &self.notes
+    }
+
+    /// The height of the state that it started from; the log may hold blocks behind it.
+    #[must_use]
+    pub fn recovered_height(&self) -> quorate_core::Height {
+        self.recovered
     }
 
     /// Whether it has ended by itself.

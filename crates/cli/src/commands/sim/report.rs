@@ -35,7 +35,6 @@ fn rows(campaign: &Campaign, report: &Report, elapsed: Duration) -> Vec<(&'stati
         ("views", views.to_string()),
         ("blocks committed", commits.to_string()),
         ("commands acknowledged", acknowledged.to_string()),
-        ("violations", report.violations.len().to_string()),
         ("trace of all", format!("{:016x}", report.trace)),
     ]
 }
@@ -52,7 +51,12 @@ pub(super) fn for_people(campaign: &Campaign, report: &Report, elapsed: Duration
     for Violation { seed, oracle, what, events } in &report.violations {
         text.push_str(&format!("seed {seed}: {oracle}: {what} (after {events} events)\n"));
     }
-    text
+    // Last, where it is seen behind all the counts.
+    text + &verdict(report)
+}
+
+fn verdict(report: &Report) -> String {
+    format!("{} violations in {} seeds\n", report.violations.len(), report.tally.seeds)
 }
 
 pub(super) fn markdown(campaign: &Campaign, report: &Report, elapsed: Duration) -> String {
@@ -64,6 +68,7 @@ pub(super) fn markdown(campaign: &Campaign, report: &Report, elapsed: Duration) 
     for (kind, count) in report.tally.faults.iter() {
         text.push_str(&format!("| {kind} | {count} |\n"));
     }
+    text.push_str(&format!("\n{}", verdict(report)));
     if !report.violations.is_empty() {
         text.push_str("\n| seed | oracle | what | events |\n|--:|---|---|--:|\n");
         for Violation { seed, oracle, what, events } in &report.violations {

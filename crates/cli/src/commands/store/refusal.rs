@@ -83,6 +83,14 @@ pub fn of(error: &Error, folder: &Path) -> Failure {
         Error::TooLarge { .. } => {
             (Exit::Usage, finding(error, folder, "keep it within the limit, or cut it into items"))
         }
+        Error::Options { field: "value_digest", .. } if is_replica_state(folder) => {
+            let what =
+                "this is the state of a replica, whose digests are the key-value application's";
+            let remedy = "read it through the cluster (quorate gateway, quorate get --verified), or \
+                          start the replica with storage.state = \"disk\"; docs/store.md, State of \
+                          a replica";
+            (Exit::Usage, finding(what, folder, remedy))
+        }
         Error::Options { reason, .. } => {
             let remedy = "open it as what it is, or name another folder";
             (Exit::Usage, finding(reason, folder, remedy))
@@ -96,6 +104,15 @@ pub fn of(error: &Error, folder: &Path) -> Failure {
         other => (Exit::Failed, finding(other, folder, "see docs/store.md")),
     };
     Failure::new(exit, finding)
+}
+
+/// Whether the folder is below `state` in a replica's data folder.
+fn is_replica_state(folder: &Path) -> bool {
+    let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    folder.ancestors().any(|above| {
+        above.file_name().is_some_and(|name| name == "state")
+            && above.parent().is_some_and(|data| data.join("wal").is_dir())
+    })
 }
 
 fn of_log(error: &wal::Error, folder: &Path) -> (Exit, Finding) {

@@ -15,12 +15,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use quorate_core::frame::MAX_BODY_BYTES;
-
-use super::MAX_COMMAND_BYTES;
 use super::reply::Shape;
 use super::resp::write::Protocol;
 use super::resp::{Args, write};
+use super::{FrameLimits, LENGTH_BYTES};
 use table::{Handler, Spec};
 use transaction::Transaction;
 
@@ -33,6 +31,8 @@ pub struct Shared {
     pub address: SocketAddr,
     /// Most connections at a time.
     pub max_clients: usize,
+    /// What one submission may hold.
+    pub frame: FrameLimits,
     /// Commands read so far.
     pub commands: AtomicU64,
     /// Connections accepted so far; the latest one's id.
@@ -45,11 +45,12 @@ pub struct Shared {
 impl Shared {
     /// A gateway that listens at `address`, without connections yet.
     #[must_use]
-    pub fn new(address: SocketAddr, max_clients: usize) -> Self {
+    pub fn new(address: SocketAddr, max_clients: usize, frame: FrameLimits) -> Self {
         Self {
             started: Instant::now(),
             address,
             max_clients,
+            frame,
             commands: AtomicU64::new(0),
             connections: AtomicU64::new(0),
             rejected: AtomicU64::new(0),
@@ -202,13 +203,13 @@ impl Batch {
         self.answers.is_empty()
     }
 
-    /// Takes the last command out again if that makes the rest fit one frame, which all together
-    /// do not. To be called before anything is appended behind it.
-    pub fn split_overflow(&mut self) -> Option<Self> {
+    /// Takes the last command out again if that makes the rest fit `most_bytes` of a frame, which all
+    /// together do not. To be called before anything is appended behind it.
+    pub fn split_overflow(&mut self, most_bytes: usize) -> Option<Self> {
         let frame_bytes = self.frame_bytes();
         let (last, before) = self.ends.split_last()?;
         let start = *before.last()?;
-        if frame_bytes <= MAX_BODY_BYTES {
+        if frame_bytes <= most_bytes {
             return None;
         }
         let ends = vec![last - start];
@@ -220,7 +221,7 @@ impl Batch {
 
     /// How many bytes of a frame the commands take up.
     fn frame_bytes(&self) -> usize {
-        self.encoded.len() + 4 * self.ends.len()
+        self.encoded.len() + LENGTH_BYTES * self.ends.len()
     }
 
     /// Appends an answer that is known already.
@@ -339,9 +340,10 @@ fn order(
 ) {
     let start = batch.encoded.len();
     let result = encode(args, &mut batch.encoded);
+    let most_bytes = connection.shared.frame.command_bytes();
     let complaint = match result {
-        Ok(_) if batch.encoded.len() - start > MAX_COMMAND_BYTES => {
-            Cow::Owned(format!("ERR command is longer than {MAX_COMMAND_BYTES} bytes"))
+        Ok(_) if batch.encoded.len() - start > most_bytes => {
+            Cow::Owned(format!("ERR command is longer than {most_bytes} bytes"))
         }
         Ok(shape) => {
             batch.ends.push(batch.encoded.len());

@@ -10,9 +10,7 @@
 
 use super::table::{COMMANDS, Spec, find};
 use super::{Batch, Connection, Then, fits, is_muted, refuse, run};
-use crate::gateway::MAX_SUBMITTED_COMMANDS;
 use crate::gateway::resp::{Args, write};
-use quorate_core::frame::MAX_BODY_BYTES;
 
 /// Most bytes of kept commands, with [`RANGE_BYTES`] for each argument.
 const MAX_KEPT_BYTES: usize = 8 << 20;
@@ -49,9 +47,9 @@ impl Kept {
         self.ends.push(self.ranges.len());
     }
 
-    fn has_room(&self, args: Args<'_>) -> bool {
+    fn has_room(&self, args: Args<'_>, most_commands: usize) -> bool {
         let more: usize = args.from(0).map(|arg| arg.len() + RANGE_BYTES).sum();
-        self.ends.len() < MAX_SUBMITTED_COMMANDS
+        self.ends.len() < most_commands
             && self.bytes.len() + self.ranges.len() * RANGE_BYTES + more <= MAX_KEPT_BYTES
     }
 }
@@ -74,6 +72,7 @@ impl Transaction {
 
 /// Keeps a command for EXEC.
 pub(super) fn keep(spec: &Spec, args: Args<'_>, connection: &mut Connection, batch: &mut Batch) {
+    let most_commands = connection.shared.frame.commands;
     let complaint = match &mut connection.transaction.kept {
         _ if !fits(spec, args) => {
             format!("ERR wrong number of arguments for '{}' command", spec.name)
@@ -81,8 +80,8 @@ pub(super) fn keep(spec: &Spec, args: Args<'_>, connection: &mut Connection, bat
         _ if ["auth", "client", "hello"].contains(&spec.name) => {
             format!("ERR {} is not allowed in a transaction", spec.name.to_ascii_uppercase())
         }
-        Some(kept) if !kept.spoiled && !kept.has_room(args) => format!(
-            "ERR a transaction has at most {MAX_SUBMITTED_COMMANDS} commands and {MAX_KEPT_BYTES} \
+        Some(kept) if !kept.spoiled && !kept.has_room(args, most_commands) => format!(
+            "ERR a transaction has at most {most_commands} commands and {MAX_KEPT_BYTES} \
              bytes"
         ),
         kept => {
@@ -157,9 +156,10 @@ pub(super) fn exec(connection: &mut Connection, batch: &mut Batch) {
             run(spec, args, connection, &mut together);
         }
     }
-    if together.frame_bytes() > MAX_BODY_BYTES {
+    let most_bytes = connection.shared.frame.bytes;
+    if together.frame_bytes() > most_bytes {
         let complaint = format!(
-            "EXECABORT Transaction discarded: its commands are longer than {MAX_BODY_BYTES} bytes"
+            "EXECABORT Transaction discarded: its commands are longer than {most_bytes} bytes"
         );
         return refuse(&complaint, connection, batch);
     }

@@ -15,7 +15,7 @@ use super::Limits;
 use crate::gateway::commands::{Answer, Batch, Connection, Then, dispatch};
 use crate::gateway::reply::{Shape, write_reply};
 use crate::gateway::resp::{Requests, write};
-use crate::gateway::{Cluster, ClusterError, MAX_SUBMITTED_COMMANDS, Submission};
+use crate::gateway::{Cluster, ClusterError, FrameLimits, Submission};
 
 /// A batch whose commands are longer than this is submitted before more is read into it.
 const BATCH_BYTES: usize = 256 << 10;
@@ -52,6 +52,7 @@ pub(super) async fn run(
         input,
         requests: Requests::default(),
         connection,
+        frame: cluster.frame_limits(),
         cluster,
         owing,
         room: Arc::new(Semaphore::new(bytes_cap)),
@@ -73,6 +74,7 @@ struct Reader<'a> {
     requests: Requests,
     connection: Connection,
     cluster: Arc<dyn Cluster>,
+    frame: FrameLimits,
     owing: mpsc::Sender<Owed>,
     /// Bytes that may yet be owed an answer.
     room: Arc<Semaphore>,
@@ -137,14 +139,14 @@ impl Reader<'_> {
                     }
                 }
                 let full = batch.behind.is_some()
-                    || batch.ends.len() >= MAX_SUBMITTED_COMMANDS
+                    || batch.ends.len() >= self.frame.commands
                     || batch.encoded.len() + batch.local.len() >= BATCH_BYTES;
                 if full {
                     break;
                 }
             }
             self.connection.count(commands);
-            let (overflow, behind) = (batch.split_overflow(), batch.behind.take());
+            let (overflow, behind) = (batch.split_overflow(self.frame.bytes), batch.behind.take());
             for batch in std::iter::once(batch).chain(overflow).chain(behind.map(|boxed| *boxed)) {
                 if !batch.is_empty() && !self.submit(batch).await {
                     return Then::Close;

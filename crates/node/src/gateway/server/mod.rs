@@ -62,7 +62,8 @@ pub async fn serve(
     limits: Limits,
     stop: impl Future<Output = ()>,
 ) -> io::Result<()> {
-    let shared = Arc::new(Shared::new(listener.local_addr()?, limits.max_clients));
+    let shared =
+        Arc::new(Shared::new(listener.local_addr()?, limits.max_clients, cluster.frame_limits()));
     let (stopping, stopped) = watch::channel(false);
     let mut connections = JoinSet::new();
     tokio::pin!(stop);

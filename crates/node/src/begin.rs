@@ -1,0 +1,82 @@
+//! The beginning of a replica: its data folder with the safety record of one that never voted.
+//!
+//! `start` never makes a safety record: one that is missing later was lost. To begin a second time
+//! after such a loss would let the replica vote against what it voted before, so a file beside the
+//! keys says that the replica was begun, and a second time is refused.
+
+use std::io::Write as _;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+use quorate_crypto::ConsensusKey;
+
+use crate::config::{Cluster, Home, Keys, Loaded, public_half};
+use crate::protocol;
+use crate::replica::data::{self, DataError, Owner};
+
+/// Why a replica was not begun. Nothing was written, except with [`BeginError::Io`].
+#[derive(Debug, thiserror::Error)]
+pub enum BeginError {
+    /// It was begun before.
+    #[error("{} says that this replica was begun before", .0.display())]
+    Begun(PathBuf),
+    /// There is data.
+    #[error("the data folder {} is not empty", .0.display())]
+    Data(PathBuf),
+    /// The committee cannot be made.
+    #[error("{0}")]
+    Committee(String),
+    /// The system refused.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// What was to be made.
+        path: PathBuf,
+        /// What it said.
+        source: std::io::Error,
+    },
+}
+
+/// Begins the replica of a configuration whose keys have been checked.
+///
+/// # Errors
+/// [`BeginError`].
+pub fn begin(loaded: &Loaded, keys: &Keys) -> Result<(), BeginError> {
+    begin_in(&loaded.home, &loaded.node.storage.folder, &loaded.cluster, &keys.consensus)
+}
+
+/// Begins the replica of `home`, with its data in `folder`.
+pub(crate) fn begin_in(
+    home: &Home,
+    folder: &Path,
+    cluster: &Cluster,
+    consensus: &ConsensusKey,
+) -> Result<(), BeginError> {
+    let mark = home.begun_file();
+    if mark.exists() {
+        return Err(BeginError::Begun(mark));
+    }
+    let refused = |source| BeginError::Io { path: folder.to_owned(), source };
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(refused)?;
+    if std::fs::read_dir(folder).map_err(refused)?.next().is_some() {
+        return Err(BeginError::Data(folder.to_owned()));
+    }
+    let domain =
+        protocol::domain(cluster).map_err(|error| BeginError::Committee(error.to_string()))?;
+    let owner = Owner::new(domain, public_half(consensus));
+    data::create(folder, &owner).map_err(|error| match error {
+        DataError::Io { path, source } => BeginError::Io { path, source },
+        other => refused(std::io::Error::other(other)),
+    })?;
+    let text = format!(
+        "# Written when this replica's data folder was made. Keep it beside the keys: while it is\n\
+         # here, no second one is made, which could vote against the first.\n\
+         chain_digest = \"{}\"\n",
+        cluster.chain_digest()
+    );
+    std::fs::File::create_new(&mark)
+        .and_then(|mut file| {
+            file.write_all(text.as_bytes())?;
+            file.sync_all()
+        })
+        .map_err(|source| BeginError::Io { path: mark, source })
+}
