@@ -19,7 +19,7 @@ TARGET ?= all
 QUICK := --profile quick
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench bench-matrix attack bench-crypto bench-transport bench-store bench-store-full bench-store-threshold bench-store-test study studies-quick crash-store kill-store loom coverage pictures sim seeds soak twins mutants model spec audit format-check lint deny docs wasm unit fuzz sanitize-store header bindings
+.PHONY: help demo test bench bench-matrix attack bench-crypto bench-transport bench-store bench-store-full bench-store-threshold bench-store-test study studies-quick crash-store kill-store loom coverage pictures sim seeds soak twins mutants model spec audit format-check lint deny docs wasm unit fuzz sanitize-store header bindings redis-clients
 
 help: ## Print this.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-21s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -118,6 +118,10 @@ spec: ## The TLA+ specification explored, and recorded runs of the core held aga
 	ci/tlc.sh
 	$(CARGO) run $(LOCKED) -p quorate-model --bin quorate-spec -- explore
 	$(CARGO) run $(LOCKED) -p quorate-model --bin quorate-spec -- traces $(ARGS)
+
+redis-clients: ## Fetch redis-py and node-redis into target/tools, for the gateway's tests.
+	python3 -m venv target/tools/redis-py && target/tools/redis-py/bin/pip install --quiet redis==8.1.0
+	mkdir -p target/tools/node-redis && cd target/tools/node-redis && npm install --silent --no-audit --no-fund redis@6.3.1
 
 # What a step had to skip on this machine it appends to the list, which is printed in the end.
 SKIPPED := $(CURDIR)/target/skipped.txt

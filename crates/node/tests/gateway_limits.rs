@@ -223,6 +223,86 @@ async fn a_gateway_that_stops_answers_what_was_submitted() {
     stopped.await.expect("no panic").expect("no error");
 }
 
+/// A connection in its place, from an address of the loopback network.
+async fn connect_from(gateway: &Gateway, address: [u8; 4]) -> support::Client {
+    let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
+    socket.bind((address, 0).into()).expect("an address");
+    support::Client { stream: socket.connect(gateway.address).await.expect("a connection") }
+}
+
+#[tokio::test]
+async fn an_address_with_many_connections_gives_way_to_others() {
+    let limits = Limits { max_clients: 3, ..Limits::default() };
+    let gateway = Gateway::start(Arc::new(Alone::default()), limits).await;
+    let mut many = Vec::new();
+    for _ in 0..3 {
+        let mut client = connect_from(&gateway, [127, 0, 0, 2]).await;
+        client.ask("PING", "+PONG\r\n").await;
+        many.push(client);
+    }
+    // Its own have no reason to go: none has been idle for long.
+    let mut refused = connect_from(&gateway, [127, 0, 0, 2]).await;
+    refused.expect("-ERR max number of clients reached\r\n").await;
+    // Another address gets a place, of the one that said nothing for longest.
+    many[0].ask("PING", "+PONG\r\n").await;
+    let mut other = connect_from(&gateway, [127, 0, 0, 3]).await;
+    other.ask("PING", "+PONG\r\n").await;
+    let served: Vec<_> = which_are_served(&mut many).await;
+    assert_eq!(served.iter().filter(|served| **served).count(), 2);
+    // Two and one: that is fair, and nobody else is sent away.
+    let mut refused = connect_from(&gateway, [127, 0, 0, 3]).await;
+    refused.expect("-ERR max number of clients reached\r\n").await;
+}
+
+/// Which of these are served.
+async fn which_are_served(clients: &mut [support::Client]) -> Vec<bool> {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let mut served = Vec::new();
+    for client in clients {
+        let mut answer = [0; 7];
+        let sent = client.stream.write_all(&request("PING")).await.is_ok();
+        served.push(sent && client.stream.read_exact(&mut answer).await.is_ok());
+    }
+    served
+}
+
+/// What a request takes while it arrives, and what is under way, has one limit for all.
+#[tokio::test]
+async fn requests_that_do_not_end_are_let_go_and_leave_their_room_to_others() {
+    let limits = Limits {
+        max_held_bytes: 1 << 20,
+        request_timeout: Duration::from_secs(3),
+        ..Limits::default()
+    };
+    let gateway = Gateway::start(Arc::new(Alone::default()), limits).await;
+    let value = vec![b'v'; 600 << 10];
+    let whole = support::request_of(&[b"SET", b"k", &value]);
+    let mut slow = Vec::new();
+    for _ in 0..3 {
+        let mut client = gateway.connect().await;
+        client.send(&whole[..whole.len() - 10]).await;
+        slow.push(client);
+    }
+    // Small requests are served meanwhile, a large one when there is room.
+    let mut client = gateway.connect().await;
+    client.ask("PING", "+PONG\r\n").await;
+    for client in slow {
+        assert!(ends(client).await, "a request that does not end is let go");
+    }
+    client.send(&whole).await;
+    client.expect("+OK\r\n").await;
+    // A client that says nothing between its requests is none of those.
+    client.ask("STRLEN k", ":614400\r\n").await;
+}
+
+async fn ends(mut client: support::Client) -> bool {
+    use tokio::io::AsyncReadExt as _;
+    let mut rest = Vec::new();
+    // The end may be a reset: more was sent than was read.
+    let ending = client.stream.read_to_end(&mut rest);
+    tokio::time::timeout(Duration::from_secs(60), ending).await.is_ok()
+}
+
 #[tokio::test]
 async fn a_gateway_that_stops_does_not_wait_for_ever() {
     let (cluster, mut submissions) = Scripted::new();

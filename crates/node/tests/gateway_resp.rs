@@ -145,7 +145,7 @@ fn inline_requests_are_split_as_redis_splits_them() {
 fn protocol_errors_are_redis_s() {
     let long = vec![b'1'; MAX_LINE_BYTES + 2];
     let with = |head: &[u8], tail: &[u8]| [head, tail].concat();
-    let too_long = format!("*1\r\n${}\r\n", MAX_BULK_BYTES + 1);
+    let too_long = format!("*1\r\n${}\r\n", (512 << 20) + 1);
     for (bytes, text) in [
         (b"*x\r\n".to_vec(), "Protocol error: invalid multibulk length"),
         (b"*\r\n".to_vec(), "Protocol error: invalid multibulk length"),
@@ -177,8 +177,33 @@ fn a_request_may_be_large_but_not_without_end() {
     assert_eq!((list.len(), error), (1, None));
     assert_eq!(list[0][2], value);
 
-    let words = [&value[..], &value, &value];
-    let (list, error) = read(&request_of(&words), &[100_000]);
-    assert_eq!((list.len(), error), (0, Some(ProtocolError::Request)));
+    // What is too long is passed over whole, and what is behind it is read.
+    let longer = [&value[..], b"7"].concat();
+    let words = vec![&value[..]; 9];
     assert!(words.concat().len() > MAX_REQUEST_BYTES);
+    for (bytes, refused) in [
+        (request_of(&[b"SET", b"k", &longer, b"NX"]), ProtocolError::Argument),
+        (request_of(&words), ProtocolError::Request),
+    ] {
+        assert!(!refused.ends_connection());
+        let bytes = [bytes, request_of(&[b"GET", b"k"])].concat();
+        for size in [usize::MAX, 100_000, 777] {
+            let (mut requests, mut found, mut held) = (Requests::default(), Vec::new(), 0);
+            for piece in bytes.chunks(size.min(bytes.len())) {
+                requests.space().put_slice(piece);
+                loop {
+                    match requests.next_request() {
+                        Ok(None) => break,
+                        Ok(Some(args)) => {
+                            found.push(Ok(args.from(0).map(<[u8]>::to_vec).collect()))
+                        }
+                        Err(error) => found.push(Err(error)),
+                    }
+                }
+                held = held.max(requests.space().len());
+            }
+            assert_eq!(found, [Err(refused), Ok(vec![b"GET".to_vec(), b"k".to_vec()])]);
+            assert!(held <= MAX_REQUEST_BYTES + 64, "{held} bytes are kept");
+        }
+    }
 }

@@ -280,7 +280,7 @@ async fn too_long_keys_values_and_commands_are_refused_and_the_connection_goes_o
     client.send(request_of(&[b"GET", &long_key])).await;
     client.expect("-ERR key is longer than 65536 bytes\r\n").await;
     client.send(request_of(&[b"SET", b"k", &long_value])).await;
-    client.expect("-ERR value is longer than 1048576 bytes\r\n").await;
+    client.expect("-ERR an argument is longer than 1048576 bytes\r\n").await;
     let value = &long_value[1..];
     client.send(request_of(&[b"MSET", b"a", value, b"b", value, b"c", value, b"d", value])).await;
     client.expect("-ERR command is longer than 4194300 bytes\r\n").await;
@@ -288,4 +288,53 @@ async fn too_long_keys_values_and_commands_are_refused_and_the_connection_goes_o
     client.expect("+OK\r\n").await;
     client.ask("STRLEN k", ":1048576\r\n").await;
     client.ask("DBSIZE", ":1\r\n").await;
+}
+
+/// As long as Redis takes by default, in one write: the client hears the reason, and goes on.
+#[tokio::test]
+async fn a_value_of_five_mebibytes_is_refused_with_the_reason() {
+    let gateway = Gateway::alone().await;
+    let mut client = gateway.connect().await;
+    let value = vec![b'v'; 5 << 20];
+    let refusal = "-ERR an argument is longer than 1048576 bytes\r\n";
+    client.send(request_of(&[b"SET", b"k", &value])).await;
+    client.expect(refusal).await;
+    client.ask("EXISTS k", ":0\r\n").await;
+    client
+        .ask(
+            "CONFIG GET proto-max-bulk-len",
+            "*2\r\n$18\r\nproto-max-bulk-len\r\n$7\r\n1048576\r\n",
+        )
+        .await;
+    client.ask("MULTI", "+OK\r\n").await;
+    client.ask("INCR n", "+QUEUED\r\n").await;
+    client.send(request_of(&[b"SET", b"k", &value])).await;
+    client.expect(refusal).await;
+    client.ask("EXEC", "-EXECABORT Transaction discarded because of previous errors.\r\n").await;
+    client.ask("EXISTS n k", ":0\r\n").await;
+    // A longer one ends the connection, once the client has heard the reason.
+    let mut client = gateway.connect().await;
+    client.send("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$536870913\r\n").await;
+    client.send(&value).await;
+    client.expect("-ERR Protocol error: invalid bulk length\r\n").await;
+    client.expect_end().await;
+}
+
+/// What a browser sends for a page: nothing of its body is executed.
+#[tokio::test]
+async fn a_web_page_that_posts_commands_is_cut_off() {
+    let gateway = Gateway::alone().await;
+    for head in
+        ["POST / HTTP/1.1\r\n", "post / HTTP/1.1\r\n", "GET / HTTP/1.1\r\nHost: localhost\r\n"]
+    {
+        let mut client = gateway.connect().await;
+        client.send(format!("{head}Content-Length: 11\r\n\r\nSET k owned\r\n")).await;
+        let mut answer = Vec::new();
+        // The end may be a reset: more was sent than was read.
+        let _ = client.stream.read_to_end(&mut answer).await;
+        let answer = String::from_utf8(answer).expect("text");
+        assert!(!answer.contains("+OK"), "{answer}");
+    }
+    let mut client = gateway.connect().await;
+    client.ask("EXISTS k", ":0\r\n").await;
 }

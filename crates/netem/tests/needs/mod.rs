@@ -50,6 +50,12 @@ pub fn program(name: &str, package: &str) -> bool {
     installed
 }
 
+/// Says that tests are skipped which CI may skip too.
+#[allow(dead_code)] // Each of the tests uses what it needs.
+pub fn optional(tests: &str, because: &str, enable: &str) {
+    skipped(tests, because, enable);
+}
+
 fn runs(program: &str, argument: &str) -> bool {
     Command::new(program).arg(argument).output().is_ok_and(|output| output.status.success())
 }

@@ -77,11 +77,10 @@ pub(super) fn about(_: Args<'_>, connection: &mut Connection, out: &mut Out) -> 
 
 fn line(client: &Client, connection: &Connection) -> Vec<u8> {
     let age = client.since.elapsed();
-    let active_ms = u128::from(client.active_ms.load(Ordering::Relaxed));
+    let idle_s = client.idle().as_secs();
     let mut line = format!("id={} addr={} ", client.id, client.address).into_bytes();
     line.extend_from_slice(format!("laddr={} name=", connection.shared.address).as_bytes());
     line.extend_from_slice(&lock(&client.name));
-    let idle_s = age.as_millis().saturating_sub(active_ms) / 1000;
     let protocol = if client.speaks_resp3.load(Ordering::Relaxed) { 3 } else { 2 };
     let rest = format!(" age={} idle={idle_s} flags=N db=0 resp={protocol}\n", age.as_secs());
     line.extend_from_slice(rest.as_bytes());

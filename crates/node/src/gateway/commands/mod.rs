@@ -10,16 +10,18 @@ mod transaction;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::future::Future;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::reply::Shape;
 use super::resp::write::Protocol;
-use super::resp::{Args, write};
+use super::resp::{Args, ProtocolError, write};
 use super::{FrameLimits, LENGTH_BYTES};
 use table::{Handler, Spec};
+use tokio::sync::Notify;
 use transaction::Transaction;
 
 /// What all connections share.
@@ -39,6 +41,8 @@ pub struct Shared {
     pub connections: AtomicU64,
     /// Connections turned away so far.
     pub rejected: AtomicU64,
+    /// Connections of web pages ended so far.
+    web_pages: AtomicU64,
     clients: Mutex<BTreeMap<u64, Arc<Client>>>,
 }
 
@@ -54,16 +58,24 @@ impl Shared {
             commands: AtomicU64::new(0),
             connections: AtomicU64::new(0),
             rejected: AtomicU64::new(0),
+            web_pages: AtomicU64::new(0),
             clients: Mutex::default(),
         }
     }
 
-    /// Takes in a new connection from `address`, unless there are too many.
+    /// Takes in a new connection from `address`. If there are too many, one that is idle gives way:
+    /// of the address with most connections if that has more than this one would have, else any that
+    /// was idle for [`GIVES_WAY_AFTER`]. `None` if there is no such.
     pub fn admit(self: &Arc<Self>, address: SocketAddr) -> Option<Connection> {
         let mut clients = lock(&self.clients);
         if clients.len() >= self.max_clients {
-            self.rejected.fetch_add(1, Ordering::Relaxed);
-            return None;
+            let Some(leaves) = gives_way(&clients, address.ip()) else {
+                self.rejected.fetch_add(1, Ordering::Relaxed);
+                return None;
+            };
+            if let Some(client) = clients.remove(&leaves) {
+                client.leave.notify_one();
+            }
         }
         let id = self.connections.fetch_add(1, Ordering::Relaxed) + 1;
         let client = Arc::new(Client {
@@ -73,6 +85,7 @@ impl Shared {
             name: Mutex::default(),
             active_ms: AtomicU64::new(0),
             speaks_resp3: AtomicBool::new(false),
+            leave: Notify::new(),
         });
         clients.insert(id, Arc::clone(&client));
         Some(Connection {
@@ -110,6 +123,34 @@ struct Client {
     /// When it last sent something, in milliseconds after `since`.
     active_ms: AtomicU64,
     speaks_resp3: AtomicBool,
+    /// Another one has its place.
+    leave: Notify,
+}
+
+impl Client {
+    fn idle(&self) -> Duration {
+        let active = Duration::from_millis(self.active_ms.load(Ordering::Relaxed));
+        self.since.elapsed().saturating_sub(active)
+    }
+}
+
+/// How long a connection must have been idle to give way to another one of its address.
+pub const GIVES_WAY_AFTER: Duration = Duration::from_secs(60);
+
+/// Which connection gives way to one from `newcomer`.
+fn gives_way(clients: &BTreeMap<u64, Arc<Client>>, newcomer: IpAddr) -> Option<u64> {
+    let mut counts: BTreeMap<IpAddr, usize> = BTreeMap::new();
+    for client in clients.values() {
+        *counts.entry(client.address.ip()).or_default() += 1;
+    }
+    let own = counts.get(&newcomer).copied().unwrap_or_default();
+    let (most, count) = counts.into_iter().max_by_key(|(_, count)| *count)?;
+    let unfair = count > own + 1;
+    let candidates = clients.iter().filter(|(_, client)| match unfair {
+        true => client.address.ip() == most,
+        false => client.idle() >= GIVES_WAY_AFTER,
+    });
+    candidates.max_by_key(|(_, client)| client.idle()).map(|(id, _)| *id)
 }
 
 /// One connection's state. Dropping it takes it off the list of clients.
@@ -134,9 +175,38 @@ enum Muting {
 }
 
 impl Connection {
+    /// Completes when another connection has this one's place.
+    pub(super) fn told_to_leave(&self) -> impl Future<Output = ()> + Send + use<> {
+        let client = Arc::clone(&self.client);
+        async move { client.leave.notified().await }
+    }
+
     fn speak(&mut self, protocol: Protocol) {
         self.protocol = protocol;
         self.client.speaks_resp3.store(protocol == Protocol::Resp3, Ordering::Relaxed);
+    }
+
+    fn end_command(&mut self) {
+        self.muting = match self.muting {
+            Muting::Next => Muting::Once,
+            Muting::Once => Muting::Off,
+            other => other,
+        };
+    }
+
+    /// A browser reaches this port too, and the body of what a page has it send could be commands:
+    /// no Redis client says `POST` or `Host:`.
+    fn note_web_page(&self) {
+        let before = self.shared.web_pages.fetch_add(1, Ordering::Relaxed);
+        if before.is_power_of_two() || before == 0 {
+            tracing::warn!(
+                "a connection from {} spoke HTTP and was ended ({} so far): a web page or a probe \
+                 takes this for a web server, see which program at that address sends to {}",
+                self.client.address,
+                before + 1,
+                self.shared.address
+            );
+        }
     }
 
     /// Notes that `commands` commands have arrived.
@@ -241,6 +311,10 @@ impl Batch {
 
 /// Answers a command, or appends it to what is to be ordered.
 pub fn dispatch(args: Args<'_>, connection: &mut Connection, batch: &mut Batch) -> Then {
+    if is_word("post", args.get(0)) || is_word("host:", args.get(0)) {
+        connection.note_web_page();
+        return Then::Close;
+    }
     let then = match table::find(table::COMMANDS, args.get(0)) {
         Some(spec) if connection.transaction.keeps(spec) => {
             transaction::keep(spec, args, connection, batch);
@@ -253,12 +327,24 @@ pub fn dispatch(args: Args<'_>, connection: &mut Connection, batch: &mut Batch) 
             Then::Continue
         }
     };
-    connection.muting = match connection.muting {
-        Muting::Next => Muting::Once,
-        Muting::Once => Muting::Off,
-        other => other,
-    };
+    connection.end_command();
     then
+}
+
+/// Answers bytes that are no request, or a request of which nothing was kept.
+pub fn refuse_request(
+    error: ProtocolError,
+    connection: &mut Connection,
+    batch: &mut Batch,
+) -> Then {
+    if error.ends_connection() {
+        batch.answer(|out| write::error(out, format!("ERR {error}")));
+        return Then::Close;
+    }
+    connection.transaction.spoil();
+    refuse(&format!("ERR {error}"), connection, batch);
+    connection.end_command();
+    Then::Continue
 }
 
 /// Whether the command takes so many arguments.

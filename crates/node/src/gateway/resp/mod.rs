@@ -8,15 +8,19 @@ pub mod write;
 
 use bytes::{Buf, BytesMut};
 use memchr::memchr;
+use quorate_app::kv::MAX_VALUE_BYTES;
 use quorate_app::kv::decimal::parse_integer;
 
 /// Longest line: an inline request, or a count or length (Redis: `PROTO_INLINE_MAX_SIZE`).
 pub const MAX_LINE_BYTES: usize = 64 << 10;
 /// Most arguments of a request.
 pub const MAX_ARGUMENTS: i64 = 1 << 20;
-/// Longest argument, bytes (Redis: `proto-max-bulk-len`).
-pub const MAX_BULK_BYTES: i64 = 4 << 20;
-/// Longest request, bytes (Redis: `client-query-buffer-limit`).
+/// Longest argument, bytes: no value may be longer (Redis: `proto-max-bulk-len`).
+pub const MAX_BULK_BYTES: i64 = MAX_VALUE_BYTES as i64;
+/// Longest argument that is passed over, so that its request can be refused and the connection goes
+/// on (what Redis takes in by default).
+const MAX_SKIPPED_BYTES: i64 = 512 << 20;
+/// Longest request, bytes; a longer one is passed over and refused (Redis: `client-query-buffer-limit`).
 pub const MAX_REQUEST_BYTES: usize = 8 << 20;
 
 /// How much to make room for when reading.
@@ -24,7 +28,7 @@ const READ_BYTES: usize = 16 << 10;
 /// A buffer larger than this is given back once it is empty.
 const KEPT_BYTES: usize = 256 << 10;
 
-/// Bytes that are no request. The connection is of no use afterwards.
+/// Bytes that are no request, or a request that is too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProtocolError {
     /// The line with the count of arguments does not end.
@@ -48,9 +52,20 @@ pub enum ProtocolError {
     /// An inline request with a quote that is not closed, or is followed by no space.
     #[error("Protocol error: unbalanced quotes in request")]
     Quotes,
-    /// The arguments together are too long.
-    #[error("Protocol error: request is larger than {MAX_REQUEST_BYTES} bytes")]
+    /// An argument is too long. All of its request was passed over.
+    #[error("an argument is longer than {MAX_BULK_BYTES} bytes")]
+    Argument,
+    /// The arguments together are too long. All of them were passed over.
+    #[error("request is larger than {MAX_REQUEST_BYTES} bytes")]
     Request,
+}
+
+impl ProtocolError {
+    /// Whether the connection is of no use afterwards.
+    #[must_use]
+    pub const fn ends_connection(self) -> bool {
+        !matches!(self, Self::Argument | Self::Request)
+    }
 }
 
 /// The arguments of one request, the name first. There is at least one.
@@ -118,6 +133,10 @@ pub struct Requests {
     ranges: Vec<(usize, usize)>,
     /// The arguments of an inline request, unquoted.
     inline: Vec<u8>,
+    /// Why nothing is kept of the request at hand.
+    refused: Option<ProtocolError>,
+    /// Bytes of the argument at hand that are yet to be passed over.
+    skipped: usize,
 }
 
 /// What reading on has led to.
@@ -140,10 +159,22 @@ impl Requests {
         &mut self.buffer
     }
 
+    /// How many bytes are kept of what has been received.
+    #[must_use]
+    pub fn buffered(&self) -> usize {
+        self.buffer.len() - self.done
+    }
+
+    /// Whether a request has begun to arrive, and not ended.
+    #[must_use]
+    pub fn is_partial(&self) -> bool {
+        self.missing > 0 || self.buffered() > 0
+    }
+
     /// The next complete request, or nothing if more bytes are needed for one.
     ///
     /// # Errors
-    /// [`ProtocolError`]: tell the client, and close.
+    /// [`ProtocolError`]: tell the client, and close if it [ends the connection](ProtocolError::ends_connection).
     pub fn next_request(&mut self) -> Result<Option<Args<'_>>, ProtocolError> {
         loop {
             if self.missing == 0 {
@@ -156,12 +187,12 @@ impl Requests {
                 Step::CompleteInline => &self.inline[..],
                 Step::Starved => {
                     self.release();
-                    if self.buffer.len() > MAX_REQUEST_BYTES {
-                        return Err(ProtocolError::Request);
-                    }
                     return Ok(None);
                 }
             };
+            if let Some(refused) = self.refused.take() {
+                return Err(refused);
+            }
             return Ok(Some(Args { bytes, ranges: &self.ranges }));
         }
     }
@@ -212,6 +243,9 @@ impl Requests {
 
     /// Reads an argument; says whether it is complete.
     fn argument(&mut self) -> Result<bool, ProtocolError> {
+        if self.skipped > 0 {
+            return Ok(self.skip());
+        }
         let length = match self.length {
             Some(length) => length,
             None => {
@@ -223,11 +257,22 @@ impl Requests {
                 let length = self.number(ProtocolError::LongLengthLine, ProtocolError::Length)?;
                 match length {
                     None => return Ok(false),
-                    Some(length @ 0..=MAX_BULK_BYTES) => length as usize,
+                    Some(length @ 0..=MAX_SKIPPED_BYTES) => length as usize,
                     Some(_) => return Err(ProtocolError::Length),
                 }
             }
         };
+        if length > MAX_VALUE_BYTES {
+            self.refused.get_or_insert(ProtocolError::Argument);
+        } else if self.at - self.done + length > MAX_REQUEST_BYTES {
+            self.refused.get_or_insert(ProtocolError::Request);
+        }
+        if self.refused.is_some() {
+            self.length = None;
+            self.ranges.clear();
+            self.skipped = length + 2;
+            return Ok(self.skip());
+        }
         // As in Redis, the two bytes behind an argument are passed over unseen.
         if self.buffer.len() - self.at < length + 2 {
             self.length = Some(length);
@@ -238,6 +283,17 @@ impl Requests {
         self.at += length + 2;
         self.missing -= 1;
         Ok(true)
+    }
+
+    /// Passes over what has arrived of an argument that is not kept; says whether that is all of it.
+    fn skip(&mut self) -> bool {
+        let arrived = (self.buffer.len() - self.at).min(self.skipped);
+        self.at += arrived;
+        self.skipped -= arrived;
+        self.done = self.at;
+        let complete = self.skipped == 0;
+        self.missing -= usize::from(complete);
+        complete
     }
 
     /// Reads the number behind the marker at `at`, up to the end of its line.

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -12,7 +12,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::time::timeout;
 
 use super::Limits;
-use crate::gateway::commands::{Answer, Batch, Connection, Then, dispatch};
+use super::budget::Budget;
+use crate::gateway::commands::{Answer, Batch, Connection, Then, dispatch, refuse_request};
 use crate::gateway::reply::{Shape, write_reply};
 use crate::gateway::resp::{Requests, write};
 use crate::gateway::{Cluster, ClusterError, FrameLimits, Submission};
@@ -21,6 +22,13 @@ use crate::gateway::{Cluster, ClusterError, FrameLimits, Submission};
 const BATCH_BYTES: usize = 256 << 10;
 /// Replies are sent when so many bytes of them have been gathered, or there are no more.
 const FLUSH_BYTES: usize = 64 << 10;
+
+/// Bytes of a request that are free: only more than that takes room from others.
+const FREE_INPUT_BYTES: usize = 32 << 10;
+/// How long a client may take no byte of what it is owed when the gateway is short of room.
+const PRESSED_PATIENCE: Duration = Duration::from_secs(5);
+/// How long a connection whose bytes were no request is read from after the answer.
+const LINGER: Duration = Duration::from_secs(2);
 
 /// Replies that are owed.
 struct Owed {
@@ -33,6 +41,7 @@ struct Owed {
     together: bool,
     /// Given back once the replies are sent.
     _permit: OwnedSemaphorePermit,
+    _held: OwnedSemaphorePermit,
 }
 
 /// Serves a connection to its end.
@@ -41,6 +50,7 @@ pub(super) async fn run(
     connection: Connection,
     cluster: Arc<dyn Cluster>,
     limits: Limits,
+    budget: Budget,
     stopped: watch::Receiver<bool>,
 ) {
     // Replies are gathered here already. Without the option they are only slower.
@@ -48,7 +58,7 @@ pub(super) async fn run(
     let (input, output) = stream.split();
     let (owing, owed) = mpsc::channel(limits.max_submissions.max(1));
     let bytes_cap = limits.max_submitted_bytes.clamp(1, Semaphore::MAX_PERMITS.min(1 << 30));
-    let reader = Reader {
+    let mut reader = Reader {
         input,
         requests: Requests::default(),
         connection,
@@ -57,16 +67,33 @@ pub(super) async fn run(
         owing,
         room: Arc::new(Semaphore::new(bytes_cap)),
         bytes_cap,
-        idle_timeout: limits.idle_timeout,
+        limits,
+        budget: budget.clone(),
+        input_held: None,
+        partial_since: None,
+        taken_in: 0,
+        broken: false,
     };
-    let writer = write_all_owed(owed, output, limits);
+    let writer = write_all_owed(owed, output, limits, budget);
     tokio::pin!(writer);
     tokio::select! {
         // The client takes no more: what it still has to say is of no use.
         _ = &mut writer => return,
         () = reader.run(stopped) => {}
     }
-    let _ = writer.await;
+    let Reader { mut input, owing, broken, .. } = reader;
+    // Nothing more will be owed.
+    drop(owing);
+    if writer.await.is_ok() && broken {
+        let _ = timeout(LINGER, discard(&mut input)).await;
+    }
+}
+
+/// A client that is still sending when its connection is closed is told of a reset instead of the
+/// answer. So what it sends is taken for a while, and not looked at.
+async fn discard(input: &mut ReadHalf<'_>) {
+    let mut bytes = vec![0; 16 << 10];
+    while input.read(&mut bytes).await.is_ok_and(|read| read > 0) {}
 }
 
 struct Reader<'a> {
@@ -79,21 +106,41 @@ struct Reader<'a> {
     /// Bytes that may yet be owed an answer.
     room: Arc<Semaphore>,
     bytes_cap: usize,
-    idle_timeout: Option<Duration>,
+    limits: Limits,
+    budget: Budget,
+    /// Room for what has arrived of a request, and for how many bytes.
+    input_held: Option<(OwnedSemaphorePermit, usize)>,
+    /// Since when a request has been arriving.
+    partial_since: Option<Instant>,
+    /// Requests that have arrived whole.
+    taken_in: u64,
+    /// What was sent last is no request.
+    broken: bool,
 }
 
 impl Reader<'_> {
     /// Reads until the client, the gateway or an error ends it.
-    async fn run(mut self, mut stopped: watch::Receiver<bool>) {
+    async fn run(&mut self, mut stopped: watch::Receiver<bool>) {
+        let leave = self.connection.told_to_leave();
+        tokio::pin!(leave);
         loop {
             tokio::select! {
+                // Another client has its place.
+                () = &mut leave => return,
                 // An error of the channel means that whoever could stop this is gone.
                 _ = stopped.wait_for(|stopped| *stopped) => return,
                 received = self.receive() => if !received {
                     return;
                 },
             }
+            let before = self.taken_in;
             if self.take_in().await == Then::Close {
+                return;
+            }
+            let goes_on = self.taken_in == before;
+            let since = self.partial_since.filter(|_| goes_on).unwrap_or_else(Instant::now);
+            self.partial_since = self.requests.is_partial().then_some(since);
+            if !self.hold_input().await {
                 return;
             }
         }
@@ -104,8 +151,14 @@ impl Reader<'_> {
         loop {
             // A client that is owed something waits with reason, and is idle only from then on.
             let is_owed = self.room.available_permits() < self.bytes_cap;
+            let (limit, is_owed) = match self.partial_since {
+                Some(since) => {
+                    (Some(self.limits.request_timeout.saturating_sub(since.elapsed())), false)
+                }
+                None => (self.limits.idle_timeout, is_owed),
+            };
             let reading = self.input.read_buf(self.requests.space());
-            let read = match self.idle_timeout {
+            let read = match limit {
                 None => reading.await,
                 Some(limit) => match timeout(limit, reading).await {
                     Ok(read) => read,
@@ -115,6 +168,34 @@ impl Reader<'_> {
             };
             return read.is_ok_and(|bytes| bytes > 0);
         }
+    }
+
+    /// Takes room for what has arrived of a large request, or gives it back; says whether there was
+    /// any in time.
+    async fn hold_input(&mut self) -> bool {
+        let bytes = self.requests.buffered();
+        if bytes <= FREE_INPUT_BYTES {
+            self.input_held = None;
+            return true;
+        }
+        // In large steps, so that a request that trickles in asks rarely.
+        let wanted = bytes.next_multiple_of(8 * FREE_INPUT_BYTES);
+        let has = self.input_held.as_ref().map_or(0, |(_, bytes)| *bytes);
+        if wanted <= has {
+            return true;
+        }
+        let taking = self.budget.take(wanted - has);
+        let Ok(Some(more)) = timeout(self.limits.request_timeout, taking).await else {
+            return false;
+        };
+        match &mut self.input_held {
+            Some((held, bytes)) => {
+                held.merge(more);
+                *bytes = wanted;
+            }
+            None => self.input_held = Some((more, wanted)),
+        }
+        true
     }
 
     /// Takes in all complete requests.
@@ -134,8 +215,9 @@ impl Reader<'_> {
                         break;
                     }
                     Err(error) => {
-                        batch.answer(|out| write::error(out, format!("ERR {error}")));
-                        then = Then::Close;
+                        commands += u64::from(!error.ends_connection());
+                        self.broken |= error.ends_connection();
+                        then = refuse_request(error, &mut self.connection, &mut batch);
                     }
                 }
                 let full = batch.behind.is_some()
@@ -146,6 +228,7 @@ impl Reader<'_> {
                 }
             }
             self.connection.count(commands);
+            self.taken_in += commands;
             let (overflow, behind) = (batch.split_overflow(self.frame.bytes), batch.behind.take());
             for batch in std::iter::once(batch).chain(overflow).chain(behind.map(|boxed| *boxed)) {
                 if !batch.is_empty() && !self.submit(batch).await {
@@ -163,13 +246,24 @@ impl Reader<'_> {
         let Batch { answers, local, encoded, ends, together, behind: _ } = batch;
         // The place among the replies is taken first: while there is none, nothing is submitted.
         let Ok(place) = self.owing.reserve().await else { return false };
+        // The request has arrived, and must not wait for room that it takes up itself.
+        self.input_held = None;
+        let Some(held) = self.budget.take(encoded.len() + local.len()).await else { return false };
         let bytes = (encoded.len() + local.len()).min(self.bytes_cap);
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         let room = Arc::clone(&self.room);
         let Ok(permit) = room.acquire_many_owned(bytes).await else { return false };
         let commands = ends.len();
         let submission = (commands > 0).then(|| self.cluster.submit(cut(encoded, &ends)));
-        place.send(Owed { answers, local, submission, commands, together, _permit: permit });
+        place.send(Owed {
+            answers,
+            local,
+            submission,
+            commands,
+            together,
+            _permit: permit,
+            _held: held,
+        });
         true
     }
 }
@@ -191,10 +285,11 @@ async fn write_all_owed(
     mut owed: mpsc::Receiver<Owed>,
     mut output: WriteHalf<'_>,
     limits: Limits,
+    budget: Budget,
 ) -> io::Result<()> {
     let mut out = Vec::with_capacity(4096);
     while let Some(owed) = owed.recv().await {
-        let Owed { mut answers, local, submission, commands, together, _permit } = owed;
+        let Owed { mut answers, local, submission, commands, together, _permit, _held } = owed;
         let replies = match submission {
             Some(submission) => submission.await,
             None => Ok(Vec::new()),
@@ -236,23 +331,39 @@ async fn write_all_owed(
                 },
             }
             if out.len() >= FLUSH_BYTES {
-                send(&mut output, &mut out, limits.stall_timeout).await?;
+                send(&mut output, &mut out, limits.stall_timeout, &budget).await?;
             }
         }
-        send(&mut output, &mut out, limits.stall_timeout).await?;
+        send(&mut output, &mut out, limits.stall_timeout, &budget).await?;
     }
     output.shutdown().await
 }
 
-/// Sends what was gathered. The client must take something within every `patience`.
-async fn send(output: &mut WriteHalf<'_>, out: &mut Vec<u8>, patience: Duration) -> io::Result<()> {
+/// Sends what was gathered. The client must take something within every `patience`, or sooner if
+/// the room that it takes up is wanted.
+async fn send(
+    output: &mut WriteHalf<'_>,
+    out: &mut Vec<u8>,
+    patience: Duration,
+    budget: &Budget,
+) -> io::Result<()> {
     let mut rest = &out[..];
+    let step = patience.min(PRESSED_PATIENCE);
+    let mut waited = Duration::ZERO;
     while !rest.is_empty() {
-        let written = timeout(patience, output.write(rest)).await??;
-        if written == 0 {
-            return Err(io::ErrorKind::WriteZero.into());
+        match timeout(step, output.write(rest)).await {
+            Ok(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => {
+                rest = &rest[written?..];
+                waited = Duration::ZERO;
+            }
+            Err(elapsed) => {
+                waited += step;
+                if waited >= patience || budget.is_short() {
+                    return Err(elapsed.into());
+                }
+            }
         }
-        rest = &rest[written..];
     }
     out.clear();
     if out.capacity() > 4 * FLUSH_BYTES {

@@ -1,5 +1,6 @@
 //! The gateway's sockets: connections are accepted, served side by side, and wound up.
 
+mod budget;
 mod connection;
 
 use std::future::Future;
@@ -13,17 +14,24 @@ use tokio::task::JoinSet;
 
 use super::Cluster;
 use super::commands::Shared;
+use budget::Budget;
 
 /// What connections may take up.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Most connections at a time; a further one is told so and closed.
+    /// Most connections at a time. A further one takes the place of an idle one, or is told so and
+    /// closed ([`Shared::admit`]).
     pub max_clients: usize,
     /// Most submissions of one connection that are not answered yet. The connection is not read
     /// from while there are so many.
     pub max_submissions: usize,
     /// Most bytes of commands in them. One command may exceed it, alone.
     pub max_submitted_bytes: usize,
+    /// Most bytes of requests that have not arrived whole, and of commands and the gateway's own
+    /// answers under way, of all connections together.
+    pub max_held_bytes: usize,
+    /// How long a request may take to arrive.
+    pub request_timeout: Duration,
     /// Most bytes of replies to one submission: a connection that is owed more is closed.
     pub max_output_bytes: usize,
     /// How long a client may take no byte of what it is owed.
@@ -40,9 +48,11 @@ impl Default for Limits {
             max_clients: 10_000,
             max_submissions: 16,
             max_submitted_bytes: 8 << 20,
+            max_held_bytes: 256 << 20,
+            request_timeout: Duration::from_secs(60),
             max_output_bytes: 256 << 20,
             stall_timeout: Duration::from_secs(60),
-            idle_timeout: None,
+            idle_timeout: Some(Duration::from_secs(3600)),
             stop_timeout: Duration::from_secs(10),
         }
     }
@@ -64,6 +74,7 @@ pub async fn serve(
 ) -> io::Result<()> {
     let shared =
         Arc::new(Shared::new(listener.local_addr()?, limits.max_clients, cluster.frame_limits()));
+    let budget = Budget::new(limits.max_held_bytes);
     let (stopping, stopped) = watch::channel(false);
     let mut connections = JoinSet::new();
     tokio::pin!(stop);
@@ -78,8 +89,9 @@ pub async fn serve(
                     None => turn_away(&stream),
                     Some(connection) => {
                         let (cluster, stopped) = (Arc::clone(&cluster), stopped.clone());
+                        let budget = budget.clone();
                         connections.spawn(connection::run(
-                            stream, connection, cluster, limits, stopped,
+                            stream, connection, cluster, limits, budget, stopped,
                         ));
                     }
                 },
