@@ -56,7 +56,8 @@ fn spoilers(cluster: &Cluster) -> Vec<bool> {
 ///    network healed. None is shortened any more once no commit came for a rotation of leaders and a
 ///    chain's length. Full waits are never too short in these runs.
 /// 3. **The election.** Round-robin and fixed leaders need nothing. Carousel is round-robin wherever
-///    the last view did not bring a commit. Reputation may draw a spoiler in any view as long as it
+///    the last view did not bring a commit, but for who is passed over: each spoiler may lose one view more
+///    than its turns until it is listed, and one in a second chance. Reputation may draw a spoiler in any view as long as it
 ///    weighs 1000 and the others, who had an outage, 1 or 10: without commits the window does not
 ///    move, so that ends only when all weigh the same, `PATIENCE` views after the last commit. With
 ///    either, a liar may show the last certificate to a single replica, which then sees another leader
@@ -80,7 +81,7 @@ pub fn views(cluster: &Cluster, healed: View) -> u64 {
     };
     let elected = match config.election {
         Election::Reputation if spoilt => PATIENCE + 1,
-        Election::Carousel if spoilt => 1,
+        Election::Carousel if spoilt => 2 + (replicas - 1) / 3,
         _ => 0,
     };
     let collected = config.pacemaker == Kind::Linear && spoilt;

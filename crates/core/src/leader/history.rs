@@ -7,7 +7,7 @@
 use crate::block::{BlockId, Header};
 use crate::crypto::Signers;
 use crate::tree::BlockTree;
-use crate::types::{Epoch, Height, ReplicaId};
+use crate::types::{Epoch, Height, ReplicaId, View};
 
 /// The committed prefix of the chain up to a certified block.
 ///
@@ -61,6 +61,22 @@ impl<'a> History<'a> {
             .take_while(move |Committed { block, .. }| {
                 block.height > Height(0) && block.epoch == epoch
             })
+    }
+
+    /// The blocks of `epoch` among the last `depth` blocks of the chain, committed or not, newest
+    /// first; without the genesis block.
+    pub fn extended(
+        &self,
+        depth: usize,
+        epoch: Epoch,
+    ) -> impl Iterator<Item = &'a Header> + use<'a> {
+        let is_of = move |block: &&Header| block.height > Height(0) && block.epoch == epoch;
+        self.chain().take(depth).take_while(is_of)
+    }
+
+    /// The view of the head; `None` if the head is not at hand.
+    pub fn head_view(&self) -> Option<View> {
+        self.tree.find(self.head).map(|block| block.view)
     }
 
     /// The blocks of the chain, the head first, as far down as they are at hand. One step costs

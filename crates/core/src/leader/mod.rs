@@ -16,6 +16,7 @@
 //! While replicas hold different high QCs they may name different leaders. That costs time, never
 //! safety; and it ends with the first certificate, of votes or of time-outs, that reaches all.
 
+mod blacklist;
 pub mod carousel;
 mod draw;
 pub mod fixed;
@@ -39,7 +40,8 @@ pub enum Election {
     Fixed(ReplicaId),
     /// Each replica in turn: `view mod n` ([`round_robin`]).
     RoundRobin,
-    /// Those who signed lately but did not propose lately ([`carousel`]).
+    /// Those who signed lately but did not propose lately, without those who failed last
+    /// ([`carousel`]).
     Carousel,
     /// By weight: those who propose and vote before those who fail ([`reputation`]).
     Reputation,

@@ -22,9 +22,10 @@ pub fn committee_of(chain: Digest, replicas: usize) -> Committee {
     Committee::new(chain, EPOCH, (0..replicas).map(key).collect()).expect("distinct keys")
 }
 
-/// A certificate as it comes over the wire. What the signatures are does not matter here.
+/// A certificate as it comes over the wire, of the last phase where there are several. What the
+/// signatures are does not matter here.
 pub fn certificate(view: View, block: BlockId, signers: &[ReplicaId]) -> Qc {
-    let mut bytes = Ballot { view, phase: 1, block }.to_bytes();
+    let mut bytes = Ballot { view, phase: 3, block }.to_bytes();
     bytes.push(1);
     (signers.len() as u32).encode(&mut bytes);
     for signer in signers {

@@ -28,7 +28,7 @@ fn no_election_looks_back_further_than_the_bound() {
         assert!((1..=MAX_WINDOW).contains(&carousel), "{carousel} of {replicas}");
         assert!((12..=MAX_WINDOW).contains(&reputation), "{reputation} of {replicas}");
     }
-    assert_eq!((Election::Carousel.window(4), Election::Reputation.window(4)), (6, 48));
+    assert_eq!((Election::Carousel.window(4), Election::Reputation.window(4)), (38, 48));
     assert_eq!((Election::Carousel.window(256), Election::Reputation.window(256)), (128, 128));
 }
 
