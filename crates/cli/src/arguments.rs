@@ -1,6 +1,5 @@
 //! Arguments that several commands share.
 
-use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -8,8 +7,8 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use quorate_core::ReplicaId;
 use quorate_node::config::{
-    Application, Combination, Durability, FlagSetting, Home, LeaderName, Overrides, PacemakerName,
-    ProtocolName, SchemeName, TransportName, VoteRoute,
+    Application, Choices, Combination, Durability, FlagSetting, Home, LeaderName, Overrides,
+    PacemakerName, ProtocolName, SchemeName, TransportName, VoteRoute,
 };
 use quorate_node::testnet;
 
@@ -68,32 +67,35 @@ impl SettingArguments {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Protocol")]
 pub struct ChoiceArguments {
-    /// The protocol that orders the blocks.
-    #[arg(long, value_name = "NAME", default_value = Combination::default().protocol.name())]
+    /// The protocol that orders the blocks. Default: hotstuff-two-chain.
+    #[arg(long, value_name = "NAME")]
     #[arg(value_parser = named(ProtocolName::NAMES, ProtocolName::named))]
-    protocol: ProtocolName,
-    /// How replicas leave a view whose leader does not lead.
-    #[arg(long, value_name = "NAME", default_value = Combination::default().pacemaker.name())]
+    protocol: Option<ProtocolName>,
+    /// How replicas leave a view whose leader does not lead. Default: timeout-certificates.
+    #[arg(long, value_name = "NAME")]
     #[arg(value_parser = named(PacemakerName::NAMES, PacemakerName::named))]
-    pacemaker: PacemakerName,
-    /// Who leads a view.
-    #[arg(long, value_name = "NAME", default_value = Combination::default().leader.name())]
+    pacemaker: Option<PacemakerName>,
+    /// Who leads a view. Default: carousel; round-robin with --signatures bls12-381-threshold.
+    #[arg(long, value_name = "NAME")]
     #[arg(value_parser = named(LeaderName::NAMES, LeaderName::named))]
-    leader: LeaderName,
+    leader: Option<LeaderName>,
     /// The replica that leads with --leader fixed. Default: 0.
     #[arg(long, value_name = "ID")]
     fixed_leader: Option<u16>,
-    /// What replicas sign votes and time-outs with.
-    #[arg(long, value_name = "SCHEME", default_value = Combination::default().signatures.as_str())]
+    /// What replicas sign votes and time-outs with. Default: ed25519.
+    #[arg(long, value_name = "SCHEME")]
     #[arg(value_parser = scheme())]
-    signatures: SchemeName,
-    /// To whom votes go; an option of hotstuff-two-chain.
-    #[arg(long, value_name = "NAME", default_value = Combination::default().votes.name())]
+    signatures: Option<SchemeName>,
+    /// To whom votes go; broadcast is an option of hotstuff-two-chain, and its default up to 50 replicas.
+    /// Default otherwise: next-leader.
+    #[arg(long, value_name = "NAME")]
     #[arg(value_parser = named(VoteRoute::NAMES, VoteRoute::named))]
-    votes: VoteRoute,
-    /// Vote once more for a block whose certificate is there; an option of --votes broadcast.
-    #[arg(long)]
-    second_vote: bool,
+    votes: Option<VoteRoute>,
+    /// Whether to vote once more for a block whose certificate is there; an option of --votes broadcast, and
+    /// the default with it.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true)]
+    #[arg(default_missing_value = "true")]
+    second_vote: Option<bool>,
     /// What replicas reach each other by: TLS over TCP, QUIC, or DTLS over UDP. Clients use TLS over TCP with any.
     #[arg(long, value_name = "NAME", default_value = TransportName::Tcp.name())]
     #[arg(value_parser = named(TransportName::NAMES, TransportName::named))]
@@ -104,16 +106,17 @@ pub struct ChoiceArguments {
 }
 
 impl ChoiceArguments {
-    /// The choices that make up the protocol.
-    pub fn combination(&self) -> Combination {
-        Combination {
+    /// The choices that make up the protocol of `replicas` replicas.
+    pub fn combination(&self, replicas: usize) -> Combination {
+        let choices = Choices {
             protocol: self.protocol,
             votes: self.votes,
             second_vote: self.second_vote,
             pacemaker: self.pacemaker,
             leader: self.leader,
             signatures: self.signatures,
-        }
+        };
+        choices.among(replicas)
     }
 
     /// What replicas reach each other by.
@@ -121,22 +124,20 @@ impl ChoiceArguments {
         self.transport
     }
 
-    /// A cluster of these choices, by default for the rest.
-    pub fn options(&self) -> testnet::Options {
+    /// The protocol of `replicas` replicas, and what differs from the default.
+    pub fn described(&self, replicas: usize) -> String {
+        described(&self.combination(replicas), self.transport)
+    }
+
+    /// A cluster of `replicas` replicas and these choices, by default for the rest.
+    pub fn options(&self, replicas: usize) -> testnet::Options {
         testnet::Options {
-            combination: self.combination(),
+            combination: self.combination(replicas),
             fixed_leader: self.fixed_leader.map(ReplicaId),
             transport: self.transport,
             laboratory: self.laboratory,
             ..testnet::Options::default()
         }
-    }
-}
-
-/// The protocol, and what differs from the default.
-impl fmt::Display for ChoiceArguments {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&described(&self.combination(), self.transport))
     }
 }
 

@@ -85,7 +85,7 @@ fn a_testnet_has_the_protocol_that_was_asked_for() {
     assert_eq!(code(&made), 0);
     assert!(
         out(&made).contains(
-            ", hotstuff-two-chain, votes broadcast, second votes, pacemaker linear, leader fixed, \
+            ", hotstuff-two-chain, pacemaker linear, leader fixed, \
              signatures none, transport quic\n"
         ),
         "{}",
@@ -120,9 +120,9 @@ fn a_testnet_has_the_protocol_that_was_asked_for() {
 fn choices_that_cannot_work_are_refused_with_their_flag() {
     let folder = tempfile::tempdir().unwrap();
     for (choices, flag) in [
-        ("--votes broadcast", "--votes"),
-        ("--second-vote", "--second-vote"),
-        ("--protocol hotstuff-two-chain --second-vote", "--second-vote"),
+        ("--protocol hotstuff-chained --votes broadcast", "--votes"),
+        ("--protocol hotstuff-chained --second-vote", "--second-vote"),
+        ("--votes next-leader --second-vote", "--second-vote"),
         ("--leader carousel --signatures bls12-381-threshold", "--leader"),
         ("--leader reputation --signatures bls12-381-threshold", "--leader"),
         ("--fixed-leader 1", "--fixed-leader"),

@@ -194,7 +194,7 @@ fn a_matrix_goes_on_with_one_dead_in_every_row_and_is_taken_up_again() {
     let second = matrix(&both, &["--markdown", "page.md"]);
     assert!(err(&second).starts_with("1 of 2 are in rows.jsonl already\n"), "{}", err(&second));
     let table = String::from_utf8(second.stdout).unwrap();
-    assert!(table.contains("\nhotstuff-two-chain, votes broadcast, second votes\n"), "{table}");
+    assert!(table.contains("\nhotstuff-two-chain\n"), "{table}");
     assert!(table.contains("\n2 combinations passed, 0 failed: 4 replicas, "), "{table}");
     let page = std::fs::read_to_string(folder.path().join("page.md")).unwrap();
     assert_eq!(page.matches(" | ok").count(), 2, "{page}");

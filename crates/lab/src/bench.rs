@@ -12,15 +12,17 @@ use std::time::Duration;
 
 use quorate_core::ReplicaId;
 use quorate_node::client::ClientConfig;
-use quorate_node::config::{ByteSize, Combination, Durability, LeaderName, TransportName};
+use quorate_node::config::{
+    ByteSize, Combination, Durability, HumanDuration, LeaderName, TransportName,
+};
 use quorate_node::testnet;
 use tokio::runtime::Runtime;
 
 use crate::counting::{Counting, CountingError, Size};
-use crate::experiment::{self, Name, Point, Settings, TrialError, Written};
+use crate::experiment::{self, Attack, Kill, Name, Point, Settings, TrialError, Written};
 use crate::local::{Fresh, LocalCluster, LocalError, ReplicaEnded};
 
-pub use row::Row;
+pub use row::{Ratio, Row};
 
 /// Commands in a full block.
 const BATCH: u32 = 400;
@@ -111,10 +113,46 @@ impl Bench {
                 (point.clients, point.outstanding, point.frame) = (1, 1, 1);
             })?);
         }
+        self.one_at_fault(&mut done)?;
         done(self.idle()?);
         // A cluster whose leader is fixed does nothing while that is dead.
         if self.combination.leader != LeaderName::Fixed {
             done(self.leader_kills(KILLS)?);
+        }
+        Ok(())
+    }
+
+    /// The same load with all replicas well, with one dead, and with one that signs and leads badly.
+    fn one_at_fault(&self, done: &mut impl FnMut(Row)) -> Result<(), BenchError> {
+        let load = |point: &mut Point| {
+            point.durability = Name(Durability::Sync);
+            point.payload = Written(ByteSize(128));
+            (point.clients, point.outstanding) = (CLIENTS, OUTSTANDING);
+        };
+        let healthy = self.loaded("all-alive", load)?;
+        done(healthy.clone());
+        // It does nothing while its fixed leader is dead or silent; and one of three replicas is needed.
+        if self.combination.leader == LeaderName::Fixed || self.replicas < 4 {
+            return Ok(());
+        }
+        let attack = |name: &str| Written(Attack(name.parse().ok()));
+        let faults: [(&'static str, Written<Kill>, Written<Attack>); 3] = [
+            (
+                "one-dead",
+                Written(Kill::Leader(HumanDuration(Duration::ZERO))),
+                Written(Attack(None)),
+            ),
+            ("silent-leader", Written(Kill::None), attack("silent-leader")),
+            ("slow-leader", Written(Kill::None), attack("slow-leader")),
+        ];
+        for (name, kill, adversary) in faults {
+            let mut row = self.loaded(name, |point| {
+                load(point);
+                (point.kill, point.adversary, point.liars) = (kill, adversary, 1);
+            })?;
+            let figures = row.figures.as_ref().zip(healthy.figures.as_ref());
+            row.against_healthy = figures.map(|(ours, well)| Ratio::of(ours, well));
+            done(row);
         }
         Ok(())
     }

@@ -1,11 +1,21 @@
 //! What people read when choices of a configuration do not go together: the whole text.
 
 use quorate_node::config::{
-    Cluster, Combination, ConfigError, FlagSetting, Home, LeaderName, Overrides, Place,
-    ProtocolName, SchemeName, VoteRoute, load,
+    Cluster, Combination, ConfigError, FlagSetting, Home, LeaderName, Overrides, PacemakerName,
+    Place, ProtocolName, SchemeName, VoteRoute, load,
 };
 use quorate_node::testnet::{self, Options, TestnetError};
 use tempfile::TempDir;
+
+/// Where no option of another protocol is set.
+const CHAINED: Combination = Combination {
+    protocol: ProtocolName::HotstuffChained,
+    votes: VoteRoute::NextLeader,
+    second_vote: false,
+    pacemaker: PacemakerName::TimeoutCertificates,
+    leader: LeaderName::RoundRobin,
+    signatures: SchemeName::Ed25519,
+};
 
 struct World {
     folder: TempDir,
@@ -16,7 +26,8 @@ struct World {
 /// Four replicas; the home is replica 1's.
 fn world() -> World {
     let folder = tempfile::tempdir().unwrap();
-    let made = testnet::init(folder.path(), 4, &Options::default()).unwrap();
+    let chained = Options { combination: CHAINED, ..Options::default() };
+    let made = testnet::init(folder.path(), 4, &chained).unwrap();
     World { home: made.replicas[1].clone(), cluster: made.cluster, folder }
 }
 
@@ -97,7 +108,7 @@ fn broadcast_votes_belong_to_the_two_chain() {
     let remedy = "set protocol = \"hotstuff-two-chain\", or leave out votes";
     for &protocol in ProtocolName::ALL {
         let votes = VoteRoute::Broadcast;
-        let choice = Combination { protocol, votes, ..Combination::default() };
+        let choice = Combination { protocol, votes, ..CHAINED };
         let world = world();
         world.set(&format!("protocol = \"{protocol}\""));
         world.set("votes = \"broadcast\"");
@@ -120,7 +131,7 @@ fn second_votes_belong_to_the_two_chain() {
     let remedy = "set protocol = \"hotstuff-two-chain\" and votes = \"broadcast\", or leave out \
                   second_vote";
     world.expect(what, "second_vote = ", remedy);
-    let choice = Combination { second_vote: true, ..Combination::default() };
+    let choice = Combination { second_vote: true, ..CHAINED };
     expect_refused(choice, what, "--second-vote", remedy);
 }
 
@@ -134,7 +145,7 @@ fn second_votes_need_broadcast_votes() {
     let remedy = "set votes = \"broadcast\", or leave out second_vote";
     world.expect(what, "second_vote = ", remedy);
     let protocol = ProtocolName::HotstuffTwoChain;
-    let choice = Combination { protocol, second_vote: true, ..Combination::default() };
+    let choice = Combination { protocol, second_vote: true, ..CHAINED };
     expect_refused(choice, what, "--second-vote", remedy);
     world.set("votes = \"broadcast\"");
     world.load(&[]).unwrap();
@@ -156,7 +167,7 @@ fn leaders_of_signers_need_certificates_that_name_them() {
         let expected = format!("{what}\n  where:  {place}\n  remedy: {remedy}\n");
         assert!(world.error_with(&[]).contains(&expected));
         let signatures = SchemeName::BlsThreshold;
-        let choice = Combination { leader, signatures, ..Combination::default() };
+        let choice = Combination { leader, signatures, ..CHAINED };
         expect_refused(choice, what, "--leader", remedy);
     }
 }
@@ -182,12 +193,12 @@ fn a_fixed_leader_is_one_of_the_replicas() {
     world.expect(what, "fixed_leader = ", remedy);
 
     let leader = LeaderName::Fixed;
-    let combination = Combination { leader, ..Combination::default() };
+    let combination = Combination { leader, ..CHAINED };
     let fixed_leader = Some(quorate_core::ReplicaId(4));
     let options = Options { combination, fixed_leader, ..Options::default() };
     let place = Place::Flag("--fixed-leader".to_owned());
     assert_eq!(refused(&options), (what.to_owned(), remedy.to_owned(), place.clone()));
-    let options = Options { combination: Combination::default(), ..options };
+    let options = Options { combination: CHAINED, ..options };
     assert_eq!(refused(&options).2, place);
 }
 
@@ -202,7 +213,7 @@ fn a_cluster_without_signatures_is_for_laboratories() {
     world.load(&[("laboratory.enabled", "true")]).unwrap();
 
     let signatures = SchemeName::None;
-    let combination = Combination { signatures, ..Combination::default() };
+    let combination = Combination { signatures, ..CHAINED };
     let options = Options { combination, ..Options::default() };
     let (what, remedy, place) = refused(&options);
     assert_eq!(what, "`signatures` is \"none\", and this is not for the laboratory");

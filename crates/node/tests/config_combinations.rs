@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use quorate_node::config::combination::{REFUSED, WARNED};
 use quorate_node::config::{
-    Combination, LeaderName, PacemakerName, ProtocolName, SchemeName, VoteRoute,
+    Choices, Combination, LeaderName, PacemakerName, ProtocolName, SchemeName, VoteRoute,
 };
 
 const BEGIN: &str = "<!-- generated from crates/node/src/config/combination.rs -->\n";
@@ -60,7 +60,14 @@ fn pacemakers() -> String {
     let mut text = head(&columns);
     for &protocol in ProtocolName::ALL {
         let of = |&pacemaker: &PacemakerName| {
-            verdict(std::iter::once(Combination { protocol, pacemaker, ..Combination::default() }))
+            verdict(std::iter::once(
+                Choices {
+                    protocol: Some(protocol),
+                    pacemaker: Some(pacemaker),
+                    ..Choices::default()
+                }
+                .among(4),
+            ))
         };
         let cells = PacemakerName::ALL.iter().map(of);
         text += &row(std::iter::once(format!("`{protocol}`")).chain(cells));

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use quorate_crypto::bls::threshold;
 use quorate_crypto::{ConsensusKey, key_file};
 use quorate_node::config::{
-    Cluster, Combination, Home, Loaded, Overrides, SchemeName, load, load_cluster,
+    Choices, Cluster, Home, Loaded, Overrides, SchemeName, load, load_cluster,
 };
 use quorate_node::testnet::{self, Options, Testnet};
 use tempfile::TempDir;
@@ -18,7 +18,7 @@ struct World {
 /// Replicas whose scheme is this.
 fn world(signatures: SchemeName, replicas: usize) -> World {
     let folder = tempfile::tempdir().unwrap();
-    let combination = Combination { signatures, ..Combination::default() };
+    let combination = Choices { signatures: Some(signatures), ..Choices::default() }.among(4);
     let options = Options { combination, laboratory: true, ..Options::default() };
     let made = testnet::init(folder.path(), replicas, &options).unwrap();
     World { folder, made }

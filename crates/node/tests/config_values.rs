@@ -9,10 +9,10 @@ use quorate_core::crypto::PublicKey;
 use quorate_core::{Epoch, ReplicaId};
 use quorate_crypto::ConsensusKey;
 use quorate_node::config::{
-    Application, ByteSize, Cluster, Combination, FlagSetting, Home, HostPort, HumanDuration,
-    Laboratory, LeaderName, LogLevel, Member, Node, Overrides, PacemakerName, Place, ProtocolName,
-    SchemeName, SentAncestors, TimeoutKind, TransportName, VoteRoute, VoteVerification, load,
-    load_cluster, node_file_text, public_half,
+    Application, ByteSize, Choices, Cluster, Combination, FlagSetting, Home, HostPort,
+    HumanDuration, Laboratory, LeaderName, LogLevel, Member, Node, Overrides, PacemakerName, Place,
+    ProtocolName, SchemeName, SentAncestors, TimeoutKind, TransportName, VoteRoute,
+    VoteVerification, load, load_cluster, node_file_text, public_half,
 };
 use quorate_node::testnet::{self, keys::generate};
 
@@ -274,18 +274,31 @@ fn session_limits_default_to_the_core_s() {
     assert_eq!(cluster(4).sessions, quorate_core::sessions::Limits::default());
 }
 
+/// What clusters were made of whose files left all choices out, before the default changed.
+const CHAINED: Combination = Combination {
+    protocol: ProtocolName::HotstuffChained,
+    votes: VoteRoute::NextLeader,
+    second_vote: false,
+    pacemaker: PacemakerName::TimeoutCertificates,
+    leader: LeaderName::RoundRobin,
+    signatures: SchemeName::Ed25519,
+};
+
 /// The chain's identity is part of every signature: it must not change from release to release.
 #[test]
 fn the_chain_digest_is_golden() {
+    let mut chained = cluster(4);
+    chained.set_combination(CHAINED);
     assert_eq!(
-        cluster(4).chain_digest().to_string(),
+        chained.chain_digest().to_string(),
         "6d40a49ebdb488c2e30315d24e9450beef7ff5fecd44b4ec2dc5b3b12528be9f"
     );
 }
 
 #[test]
 fn the_chain_digest_covers_what_was_agreed_on_and_nothing_else() {
-    let base = cluster(4);
+    let mut base = cluster(4);
+    base.set_combination(CHAINED);
     let mut moved = base.clone();
     moved.members[2].peer_address = HostPort::loopback(9999);
     moved.members[2].transport_key = PublicKey([200; 32]);
@@ -400,5 +413,40 @@ proptest! {
         let file = folder.path().join("cluster.toml");
         std::fs::write(&file, text).unwrap();
         prop_assert!(load_cluster(&file).is_err());
+    }
+}
+
+/// The fastest that is safe; and with every protocol, scheme and size something that goes together.
+#[test]
+fn what_is_left_open_goes_with_what_is_chosen() {
+    let default = Combination::default();
+    let fastest = (ProtocolName::HotstuffTwoChain, VoteRoute::Broadcast, true);
+    assert_eq!((default.protocol, default.votes, default.second_vote), fastest);
+    assert_eq!(default.leader, LeaderName::Carousel);
+    for replicas in [1, 4, 50, 51, 256] {
+        let votes = Choices::default().among(replicas).votes;
+        assert_eq!(votes == VoteRoute::Broadcast, replicas <= 50, "{replicas}");
+        for protocol in ProtocolName::ALL.iter().copied().map(Some).chain([None]) {
+            for signatures in SchemeName::ALL.iter().copied().map(Some).chain([None]) {
+                let choices = Choices { protocol, signatures, ..Choices::default() };
+                assert_eq!(choices.among(replicas).refusal(), None, "{choices:?}");
+            }
+        }
+    }
+    let second_vote = Some(true);
+    let asked = Choices { second_vote, ..Choices::default() }.among(256);
+    assert_eq!((asked.votes, asked.refusal()), (VoteRoute::Broadcast, None));
+}
+
+/// A file that leaves its choices out is not that of a cluster that was made with others: the digest tells.
+#[test]
+fn a_default_that_changed_is_another_chain() {
+    let mut older = cluster(4);
+    let digest = older.chain_digest();
+    older.set_combination(CHAINED);
+    assert_ne!(older.chain_digest(), digest);
+    for key in ["protocol", "votes", "second_vote", "pacemaker", "leader", "signatures"] {
+        let says = |line: &str| line.starts_with(&format!("{key} = "));
+        assert!(older.to_toml().lines().any(says), "{key} is always written");
     }
 }

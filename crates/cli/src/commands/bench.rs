@@ -66,9 +66,13 @@ fn measure(arguments: &Arguments, format: Format) -> Result<(), Failure> {
         program: program()?,
         folder: folder.path().to_owned(),
         replicas: arguments.replicas,
-        combination: arguments.choices.combination(),
+        combination: arguments.choices.combination(arguments.replicas),
         transport: arguments.choices.transport(),
-        fixed_leader: arguments.choices.options().fixed_leader.unwrap_or(ReplicaId(0)),
+        fixed_leader: arguments
+            .choices
+            .options(arguments.replicas)
+            .fixed_leader
+            .unwrap_or(ReplicaId(0)),
         measured: Duration::from_secs(measured),
         warm_up: Duration::from_secs(warm_up),
         idle: Duration::from_secs(5),
@@ -97,8 +101,10 @@ fn for_people(rows: &[Row], choices: &ChoiceArguments) -> String {
         "CLIENTS",
         "IN FLIGHT",
         "GOODPUT/S",
+        "OF HEALTHY",
         "MEAN MS",
         "P50 MS",
+        "TIMES HEALTHY",
         "P99 MS",
         "MAX MS",
         "BLOCK",
@@ -126,8 +132,11 @@ fn for_people(rows: &[Row], choices: &ChoiceArguments) -> String {
                 point.clients.to_string(),
                 if row.figures.is_some() { in_flight.to_string() } else { String::new() },
                 number(figure(|figures| figures.goodput), 0),
+                number(row.against_healthy.map(|ratio| 100.0 * ratio.goodput), 0)
+                    + if row.against_healthy.is_some() { " %" } else { "" },
                 number(figure(|figures| figures.mean_ms), 2),
                 number(figure(|figures| figures.p50_ms).or(median), 2),
+                number(row.against_healthy.map(|ratio| ratio.p50), 2),
                 number(figure(|figures| figures.p99_ms), 2),
                 number(figure(|figures| figures.max_ms).or(recoveries.last().copied()), 2),
                 number(figure(|figures| figures.commands_per_block), 0),
@@ -150,8 +159,11 @@ fn for_people(rows: &[Row], choices: &ChoiceArguments) -> String {
     }
     if let Some(row) = rows.first() {
         text.push_str(&format!(
-            "{} replicas, {choices}, batches of {}, {} cores shared by replicas, clients and measuring\n",
-            row.settings.point.replicas, row.settings.point.batch, row.cores
+            "{} replicas, {}, batches of {}, {} cores shared by replicas, clients and measuring\n",
+            row.settings.point.replicas,
+            choices.described(row.settings.point.replicas),
+            row.settings.point.batch,
+            row.cores
         ));
     }
     text

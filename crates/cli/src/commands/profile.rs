@@ -58,7 +58,7 @@ fn durability(text: &str) -> Result<Durability, String> {
 
 impl Arguments {
     fn settings(&self) -> Settings {
-        let options = self.choices.options();
+        let options = self.choices.options(self.replicas);
         let point = Point {
             fixed_leader: options.fixed_leader.map_or(0, |leader| leader.0),
             replicas: self.replicas,

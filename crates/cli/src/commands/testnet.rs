@@ -60,7 +60,7 @@ pub fn run(command: &Command, format: Format) -> Result<(), Failure> {
         application: arguments.application,
         batch_commands: arguments.batch,
         durability: arguments.durability,
-        ..arguments.choices.options()
+        ..arguments.choices.options(arguments.replicas)
     };
     let made = init(&arguments.folder, arguments.replicas, &options)?;
     warn(&made.warnings);

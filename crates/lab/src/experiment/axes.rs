@@ -75,21 +75,32 @@ macro_rules! axes {
     };
 }
 
+/// What a study runs that does not say: what the literature measures against. Chosen once, so that
+/// studies keep their meaning whatever clusters are made of by default.
+const BASE: Combination = Combination {
+    protocol: ProtocolName::HotstuffChained,
+    votes: VoteRoute::NextLeader,
+    second_vote: false,
+    pacemaker: PacemakerName::TimeoutCertificates,
+    leader: LeaderName::RoundRobin,
+    signatures: SchemeName::Ed25519,
+};
+
 axes!(
     /// The protocol that orders the blocks.
-    protocol: Name<ProtocolName> = Name(Combination::default().protocol),
+    protocol: Name<ProtocolName> = Name(BASE.protocol),
     /// To whom votes go.
-    votes: Name<VoteRoute> = Name(Combination::default().votes),
+    votes: Name<VoteRoute> = Name(BASE.votes),
     /// Whether a block is voted for once more when its certificate is there.
-    second_vote: bool = false,
+    second_vote: bool = BASE.second_vote,
     /// How a view is left whose leader does not lead.
-    pacemaker: Name<PacemakerName> = Name(Combination::default().pacemaker),
+    pacemaker: Name<PacemakerName> = Name(BASE.pacemaker),
     /// Who leads.
-    leader: Name<LeaderName> = Name(Combination::default().leader),
+    leader: Name<LeaderName> = Name(BASE.leader),
     /// The replica that leads, if that is fixed.
     fixed_leader: u16 = 0,
     /// What is signed with.
-    signatures: Name<SchemeName> = Name(Combination::default().signatures),
+    signatures: Name<SchemeName> = Name(BASE.signatures),
     /// What replicas reach each other by.
     transport: Name<TransportName> = Name(TransportName::Tcp),
     /// Replicas.

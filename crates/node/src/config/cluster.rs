@@ -13,7 +13,7 @@ use quorate_crypto::SchemeName;
 use super::choice::{
     Application, LeaderName, PacemakerName, ProtocolName, TransportName, VoteRoute,
 };
-use super::combination::Combination;
+use super::combination::{Choices, Combination};
 use super::finding::{Finding, Place};
 use super::quantity::{ByteSize, HostPort};
 use super::schema::{Settings, Value};
@@ -290,17 +290,27 @@ fn from_settings(settings: &Settings, members: Vec<Member>) -> Option<Cluster> {
     let integer = |key| u32::try_from(settings.integer(key)?).ok();
     let size = |key| u32::try_from(settings.size(key)?.0).ok();
     let replica = |key| Some(ReplicaId(u16::try_from(settings.integer(key)?).ok()?));
+    let choices = Choices {
+        protocol: settings.text("protocol").and_then(|name| ProtocolName::named(&name)),
+        votes: settings.text("votes").and_then(|name| VoteRoute::named(&name)),
+        second_vote: settings.bool("second_vote"),
+        pacemaker: settings.text("pacemaker").and_then(|name| PacemakerName::named(&name)),
+        leader: settings.text("leader").and_then(|name| LeaderName::named(&name)),
+        signatures: settings.text("signatures").and_then(|name| name.parse().ok()),
+    };
+    let Combination { protocol, votes, second_vote, pacemaker, leader, signatures } =
+        choices.among(members.len());
     Some(Cluster {
         chain: settings.text("chain")?,
         genesis: settings.bytes("genesis")?,
         epoch: Epoch(settings.integer("epoch")?),
-        protocol: ProtocolName::named(&settings.text("protocol")?)?,
-        votes: VoteRoute::named(&settings.text("votes")?)?,
-        second_vote: settings.bool("second_vote")?,
-        pacemaker: PacemakerName::named(&settings.text("pacemaker")?)?,
-        leader: LeaderName::named(&settings.text("leader")?)?,
+        protocol,
+        votes,
+        second_vote,
+        pacemaker,
+        leader,
         fixed_leader: replica("fixed_leader")?,
-        signatures: settings.text("signatures")?.parse().ok()?,
+        signatures,
         group_key: settings.bytes("group_key"),
         transport: TransportName::named(&settings.text("transport")?)?,
         application: Application::named(&settings.text("application")?)?,

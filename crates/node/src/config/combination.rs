@@ -27,30 +27,76 @@ pub struct Combination {
     pub signatures: SchemeName,
 }
 
-impl Default for Combination {
-    /// That of a `cluster.toml` which names none of them.
-    fn default() -> Self {
-        Self {
-            protocol: ProtocolName::HotstuffChained,
-            votes: VoteRoute::NextLeader,
-            second_vote: false,
-            pacemaker: PacemakerName::TimeoutCertificates,
-            leader: LeaderName::RoundRobin,
-            signatures: SchemeName::Ed25519,
+/// The same with some left open.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Choices {
+    /// See [`Combination::protocol`].
+    pub protocol: Option<ProtocolName>,
+    /// See [`Combination::votes`].
+    pub votes: Option<VoteRoute>,
+    /// See [`Combination::second_vote`].
+    pub second_vote: Option<bool>,
+    /// See [`Combination::pacemaker`].
+    pub pacemaker: Option<PacemakerName>,
+    /// See [`Combination::leader`].
+    pub leader: Option<LeaderName>,
+    /// See [`Combination::signatures`].
+    pub signatures: Option<SchemeName>,
+}
+
+/// Votes are broadcast by default among so many replicas. Each replica handles n of them a view then: a
+/// delay less while that is cheap. Beyond, n² messages a view cost more than the delay.
+pub const BROADCAST_TO: usize = 50;
+
+impl Choices {
+    /// Among `replicas` replicas, what is left open as by default: the fastest that is safe, and that goes with
+    /// what is chosen.
+    #[must_use]
+    pub fn among(&self, replicas: usize) -> Combination {
+        let protocol = self.protocol.unwrap_or(ProtocolName::HotstuffTwoChain);
+        let signatures = self.signatures.unwrap_or(SchemeName::Ed25519);
+        let is_two_chain = protocol == ProtocolName::HotstuffTwoChain;
+        let is_second = self.second_vote == Some(true);
+        let votes = self.votes.unwrap_or(match is_two_chain {
+            true if is_second || replicas <= BROADCAST_TO => VoteRoute::Broadcast,
+            _ => VoteRoute::NextLeader,
+        });
+        Combination {
+            protocol,
+            votes,
+            second_vote: self.second_vote.unwrap_or(is_two_chain && votes == VoteRoute::Broadcast),
+            pacemaker: self.pacemaker.unwrap_or(PacemakerName::TimeoutCertificates),
+            leader: self.leader.unwrap_or(match signatures {
+                // Its certificates name no signers.
+                SchemeName::BlsThreshold => LeaderName::RoundRobin,
+                _ => LeaderName::Carousel,
+            }),
+            signatures,
         }
     }
 }
 
-/// The protocol, and what differs from the default.
+impl Default for Combination {
+    /// That of a small cluster of which nothing else is said.
+    fn default() -> Self {
+        Choices::default().among(1)
+    }
+}
+
+/// The protocol, and what differs from the default with it.
 impl fmt::Display for Combination {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let usual = Self::default();
+        let (protocol, votes) = (Some(self.protocol), Some(self.votes));
+        let small = Choices { protocol, ..Choices::default() }.among(1);
+        let usual =
+            Choices { protocol, votes, signatures: Some(self.signatures), ..Choices::default() };
+        let usual = usual.among(1);
         f.write_str(self.protocol.name())?;
-        if self.votes != usual.votes {
+        if self.votes != small.votes {
             write!(f, ", votes {}", self.votes)?;
         }
-        if self.second_vote {
-            f.write_str(", second votes")?;
+        if self.second_vote != usual.second_vote {
+            f.write_str(if self.second_vote { ", second votes" } else { ", no second votes" })?;
         }
         if self.pacemaker != usual.pacemaker {
             write!(f, ", pacemaker {}", self.pacemaker)?;
@@ -58,7 +104,7 @@ impl fmt::Display for Combination {
         if self.leader != usual.leader {
             write!(f, ", leader {}", self.leader)?;
         }
-        if self.signatures != usual.signatures {
+        if self.signatures != small.signatures {
             write!(f, ", signatures {}", self.signatures)?;
         }
         Ok(())

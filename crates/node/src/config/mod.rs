@@ -29,7 +29,7 @@ pub use choice::{
     SentAncestors, StateStore, TimeoutKind, TransportName, VoteRoute, VoteVerification,
 };
 pub use cluster::{BatchLimits, Cluster, ClusterLimits, GROUP_KEY_BYTES, Member, PROOF_BYTES};
-pub use combination::Combination;
+pub use combination::{Choices, Combination};
 pub use finding::{ConfigError, Finding, Place};
 pub use home::Home;
 pub use load::{Effective, FlagSetting, Keys, Loaded, Overrides, load, load_cluster, public_half};

@@ -90,7 +90,7 @@ fn demonstrate(
     let options = testnet::Options {
         chain: "demo".to_owned(),
         durability: arguments.durability,
-        ..arguments.choices.options()
+        ..arguments.choices.options(arguments.replicas)
     };
     let net = testnet::init(folder, arguments.replicas, &options)?;
     warn(&net.warnings);
@@ -150,7 +150,7 @@ fn demonstrate(
 
 fn report(arguments: &Arguments, outcome: &show::Outcome, verdict: &Verdict) -> Value {
     let ms = |span: Option<Duration>| span.map(|span| span.as_secs_f64() * 1e3);
-    let choices = arguments.choices.combination();
+    let choices = arguments.choices.combination(arguments.replicas);
     json!({
         "protocol": choices.protocol.name(),
         "votes": choices.votes.name(),
@@ -173,6 +173,8 @@ fn report(arguments: &Arguments, outcome: &show::Outcome, verdict: &Verdict) -> 
         "p99_ms": verdict.p99_ms,
         "max_ms": verdict.max_ms,
         "killed": outcome.killed,
+        "throughput_before_kill": outcome.before,
+        "throughput_while_down": outcome.down,
         "recovery_ms": ms(outcome.recovery),
         "catch_up_ms": ms(outcome.catch_up),
     })
@@ -185,7 +187,7 @@ fn for_people(arguments: &Arguments, outcome: &show::Outcome, verdict: &Verdict)
         verdict.acknowledged,
         outcome.seconds,
         arguments.replicas,
-        arguments.choices,
+        arguments.choices.described(arguments.replicas),
         verdict.throughput,
         verdict.p50_ms,
         verdict.p99_ms,
@@ -194,6 +196,11 @@ fn for_people(arguments: &Arguments, outcome: &show::Outcome, verdict: &Verdict)
         verdict.wrong,
         verdict.ambiguous,
     );
+    if let (Some(before), Some(down)) = (outcome.before, outcome.down) {
+        text.push_str(&format!(
+            "throughput: {before:.0}/s before the leader was killed, {down:.0}/s while it was down\n"
+        ));
+    }
     if let Some(recovery) = outcome.recovery {
         text.push_str(&format!(
             "leader killed: a command submitted then was committed {:.0} ms later\n",

@@ -39,7 +39,7 @@ impl Screen {
         let head = format!(
             "quorate demo   {} replicas, {}, durability {}\n\n  redis-cli -p {redis_port}\n",
             arguments.replicas,
-            arguments.choices,
+            arguments.choices.described(arguments.replicas),
             arguments.durability.name(),
         );
         if live {

@@ -13,8 +13,9 @@ use super::screen::Key;
 
 /// How often figures are taken.
 const FIGURES_EVERY: Duration = Duration::from_secs(1);
-/// How long a killed leader stays down at least, so that it has something to catch up with.
-const DOWN_AT_LEAST: Duration = Duration::from_secs(1);
+/// How long a killed leader stays down at least, so that throughput without it is seen, and it has something to
+/// catch up with.
+const DOWN_AT_LEAST: Duration = Duration::from_secs(3);
 /// Messages that are kept for the screen.
 const NEWS: usize = 6;
 
@@ -27,6 +28,10 @@ pub struct Outcome {
     pub seconds: f64,
     /// The leader that was killed last.
     pub killed: Option<usize>,
+    /// Commands a second before the planned kill.
+    pub before: Option<f64>,
+    /// Commands a second from the planned kill to the restart.
+    pub down: Option<f64>,
     /// From a kill to the answer to a command submitted right then (the last kill).
     pub recovery: Option<Duration>,
     /// From the start of a restarted replica to its having all that the others had when it was
@@ -66,6 +71,19 @@ struct CatchingUp {
     height: u64,
 }
 
+/// What was acknowledged in some of the time.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tally {
+    acknowledged: u64,
+    seconds: f64,
+}
+
+impl Tally {
+    fn rate(self) -> Option<f64> {
+        (self.seconds > 0.0).then(|| self.acknowledged as f64 / self.seconds)
+    }
+}
+
 /// A demonstration.
 pub struct Show {
     cluster: LocalCluster,
@@ -80,6 +98,8 @@ pub struct Show {
     figures: Figures,
     figures_taken: Instant,
     height: u64,
+    before: Tally,
+    down: Tally,
     news: Vec<String>,
     outcome: Outcome,
 }
@@ -106,6 +126,8 @@ impl Show {
             catching_up: None,
             figures: Figures::default(),
             figures_taken: now,
+            before: Tally::default(),
+            down: Tally::default(),
             news: Vec::new(),
             outcome: Outcome::default(),
         }
@@ -201,8 +223,11 @@ impl Show {
     /// One step further: the plan, what is waited for, the figures.
     pub fn go_on(&mut self) -> Result<(), Error> {
         let half_way = self.length.is_some_and(|length| self.began.elapsed() >= length / 2);
-        if half_way && matches!(self.plan, Plan::Waiting) && self.kill_leader() {
-            self.plan = Plan::Down(Instant::now());
+        if half_way && matches!(self.plan, Plan::Waiting) {
+            self.take_figures();
+            if self.kill_leader() {
+                self.plan = Plan::Down(Instant::now());
+            }
         }
         // Without the leader that is fixed nothing is answered.
         let fixed = self.cluster.cluster().leader == LeaderName::Fixed;
@@ -210,6 +235,7 @@ impl Show {
             && (self.probe.is_none() || fixed)
             && since.elapsed() >= DOWN_AT_LEAST
         {
+            self.take_figures();
             self.restart_all()?;
             self.plan = Plan::Done;
         }
@@ -249,6 +275,16 @@ impl Show {
     fn take_figures(&mut self) {
         self.figures_taken = Instant::now();
         let interval = self.counting.interval();
+        let (up, size) = self.up();
+        let tally = match self.plan {
+            Plan::Waiting if up == size => Some(&mut self.before),
+            Plan::Down(_) => Some(&mut self.down),
+            _ => None,
+        };
+        if let Some(tally) = tally {
+            tally.acknowledged += interval.acknowledged;
+            tally.seconds += interval.seconds;
+        }
         let statuses: Vec<_> = (0..self.cluster.size()).map(|id| self.cluster.status(id)).collect();
         let heights =
             statuses.iter().flatten().filter_map(|status| status["committed_height"].as_u64());
@@ -267,6 +303,7 @@ impl Show {
     pub fn end(mut self, patience: Duration) -> Result<(Outcome, Verdict), Error> {
         // What is down is needed to answer for everything.
         self.restart_all()?;
+        (self.outcome.before, self.outcome.down) = (self.before.rate(), self.down.rate());
         self.outcome.seconds = self.began.elapsed().as_secs_f64();
         let verdict = self.runtime.block_on(self.counting.end(patience))?;
         self.cluster.stop();

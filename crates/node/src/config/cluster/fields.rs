@@ -41,21 +41,25 @@ pub(in crate::config) static SCHEMA: Schema = Schema {
         Field {
             key: "protocol",
             kind: Kind::Choice(ProtocolName::NAMES),
-            preset: Preset::Is("hotstuff-chained"),
+            preset: Preset::Is("hotstuff-two-chain"),
             comment: "The protocol that orders the blocks. docs/protocols/combinations.md says what goes\n\
                       with what.",
         },
         Field {
             key: "votes",
             kind: Kind::Choice(VoteRoute::NAMES),
-            preset: Preset::Is("next-leader"),
+            preset: Preset::Inherited(
+                "\"broadcast\" with hotstuff-two-chain and at most 50 replicas, else \"next-leader\"",
+            ),
             comment: "To whom votes go. \"broadcast\": to all, which saves a message delay and costs n times\n\
                       the messages. An option of hotstuff-two-chain.",
         },
         Field {
             key: "second_vote",
             kind: Kind::Bool,
-            preset: Preset::Is("false"),
+            preset: Preset::Inherited(
+                "true with hotstuff-two-chain and votes = \"broadcast\", else false",
+            ),
             comment: "Whether a replica that holds a block's certificate votes for it once more, so that the\n\
                       block commits in its own view. An option of hotstuff-two-chain with broadcast votes.",
         },
@@ -69,10 +73,12 @@ pub(in crate::config) static SCHEMA: Schema = Schema {
         Field {
             key: "leader",
             kind: Kind::Choice(LeaderName::NAMES),
-            preset: Preset::Is("round-robin"),
+            preset: Preset::Inherited(
+                "\"carousel\"; \"round-robin\" with signatures = \"bls12-381-threshold\"",
+            ),
             comment: "Who leads a view: each in turn; always the same, without progress after its death;\n\
-                      one of those who signed the last committed certificate; or one drawn by what each\n\
-                      did in the committed history.",
+                      one of those who signed the last committed certificate, without those who failed last;\n\
+                      or one drawn by what each did in the committed history.",
         },
         Field {
             key: "fixed_leader",
