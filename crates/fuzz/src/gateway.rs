@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::BufMut as _;
+use quorate_node::gateway::FrameLimits;
 use quorate_node::gateway::commands::{Answer, Batch, Shared, Then, dispatch as dispatch_one};
 use quorate_node::gateway::reply::{Shape, write_reply};
 use quorate_node::gateway::resp::Requests;
@@ -51,7 +52,7 @@ const LOCAL_BYTES: usize = 64 << 10;
 /// the cluster's replies become RESP that ends where it should.
 pub fn dispatch(input: &[u8]) {
     let address = SocketAddr::from(([127, 0, 0, 1], 6379));
-    let shared = Arc::new(Shared::new(address, 4));
+    let shared = Arc::new(Shared::new(address, 4, FrameLimits::default()));
     let Some(mut connection) = shared.admit(address) else { return };
     let mut requests = Requests::default();
     requests.space().put_slice(input);
