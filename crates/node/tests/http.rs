@@ -60,7 +60,7 @@ fn a_replica_is_alive_alone_and_ready_in_a_quorum() {
     let others = [world.start(1), world.start(2)];
     eventually("a quorum is reached", || get("/readyz").code == 200);
     let status = ask_json(&address, "/status", PATIENCE).unwrap();
-    assert_eq!(status["protocol"], "hotstuff-chained");
+    assert_eq!(status["protocol"], "hotstuff-two-chain");
     assert_eq!(status["replicas"], 4);
     assert_eq!(status["chain_digest"], world.net.cluster.chain_digest().to_string());
     assert_eq!((&status["abstaining"], &status["rejoining"]), (&false.into(), &false.into()));

@@ -103,8 +103,7 @@ fn a_start_goes_on_from_disk_and_may_change_sides() {
             cluster.kill(replica);
             let disk = (round == 0) == (replica == 1);
             cluster.start_replica(replica, if disk { &DISK } else { &[] });
-            let height = cluster.height(0);
-            cluster.wait_for_height(replica, height);
+            cluster.wait_until_equal(&ALL);
             assert!(!disk || cluster.data(replica).join("state").exists());
         }
         let writers = Writers::start(&cluster, 2, Shape { keys: u64::MAX, ..SHAPE });
@@ -169,8 +168,7 @@ fn a_state_that_is_gone_is_made_of_the_checkpoint_of_another() {
     }
     fs::remove_dir_all(cluster.data(2).join("state")).unwrap();
     ALL.into_iter().for_each(|replica| cluster.start_replica(replica, &[]));
-    let height = cluster.height(0);
-    cluster.wait_for_height(2, height);
+    cluster.wait_until_equal(&ALL);
     cluster.kill_all();
     ALL.into_iter().for_each(|replica| cluster.start_replica(replica, &[]));
     assert_written(&cluster, shape, &written);

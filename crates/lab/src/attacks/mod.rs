@@ -6,7 +6,7 @@
 //!
 //! The flood is a process of its own at a low priority: it shares the machine with its victims, so that processor
 //! time which the attacker spends would count as damage otherwise. It comes from an address of its own
-//! ([`target::SOURCE`]), as an attacker would.
+//! (`target::SOURCE`), as an attacker would.
 
 mod floods;
 mod gateway;
