@@ -42,7 +42,10 @@ fn the_demo_kills_the_leader_and_loses_nothing() {
         assert!(report[figure].as_f64().unwrap() > 0.0, "{figure}: {report}");
     }
     assert!(report["killed"].is_u64(), "{report}");
-    assert_eq!((&report["replicas"], &report["protocol"]), (&4.into(), &"hotstuff-two-chain".into()));
+    assert_eq!(
+        (&report["replicas"], &report["protocol"]),
+        (&4.into(), &"hotstuff-two-chain".into())
+    );
     assert!(err(&demo).contains("redis-cli -p "), "{}", err(&demo));
     // Nothing is left behind.
     assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0);

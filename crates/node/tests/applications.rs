@@ -277,7 +277,7 @@ async fn an_application_that_is_not_deterministic_is_told() {
     assert!(replicas.iter().all(|replica| differs(replica) == 0));
     submit(&client, b"clock").await;
     // The state behind `clock` is carried by blocks that come later.
-    let next = client.submit(vec![Bytes::from_static(b"two")]);
+    let next = tokio::spawn(async move { client.submit(vec![Bytes::from_static(b"two")]).await });
     // In more views than faulty replicas can lead.
     until("all have noticed", || replicas.iter().all(|replica| differs(replica) > 1)).await;
     assert!(replicas.iter().all(|replica| !replica.has_ended()));
@@ -288,7 +288,7 @@ async fn an_application_that_is_not_deterministic_is_told() {
     assert!(why.contains(&format!("state root at height {height} differs")), "{why}");
     assert_eq!(status["state"]["root_differs_at"], height);
     assert_eq!(status["ready"], false);
-    drop(next);
+    next.abort();
 }
 
 /// Every replica stops at the command, and names it; without a remedy again after a restart. Told
