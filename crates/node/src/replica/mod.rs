@@ -27,6 +27,7 @@ mod proofs;
 mod queries;
 mod requests;
 mod routes;
+mod standing;
 #[cfg(test)]
 mod tests;
 mod verifier;
@@ -68,6 +69,7 @@ use proofs::Proofs;
 use queries::Queries;
 use requests::Requests;
 use routes::Routes;
+use standing::Standings;
 use verifier::Verifier;
 
 /// Events of clients that may wait for the clients' stage.
@@ -295,6 +297,7 @@ impl Setup {
             outside: outside.clone(),
             metrics: Arc::clone(&metrics),
             events: client_events,
+            standings: Standings::default(),
             batch: Vec::new(),
             kept: None,
             worked: Instant::now(),
