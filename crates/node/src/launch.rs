@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::io::{self, Write as _};
 use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -245,7 +246,9 @@ impl Launched {
             "http_address": self.http_address.to_string(),
             "process": std::process::id(),
         });
-        std::fs::File::create(&new)?.write_all(format!("{text}\n").as_bytes())?;
+        let mut options = std::fs::OpenOptions::new();
+        let mut written = options.write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+        written.write_all(format!("{text}\n").as_bytes())?;
         std::fs::rename(&new, &file)
     }
 }
