@@ -141,8 +141,7 @@ async fn the_silent_keep_nobody_out() {
     until("the oldest gave way", || value(&door.counters.gave_way) == 28).await;
     door.serves_somebody().await;
     assert_eq!(early.try_receive(), None);
-    // The one that was served has left, which the listener learns a little later.
-    until("only the first is left", || door.listener.connections() == 1).await;
+    until("the one that was served is gone", || door.listener.connections() == 1).await;
     until_hung_up(silent.remove(0)).await;
 }
 
