@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::io::{self, Write as _};
 use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -20,6 +21,9 @@ use crate::transport::{Member, PeerSocket};
 /// Bodies of a proposal's frames up to this many bytes travel with it: sending them costs less
 /// than a round trip to ask for them.
 pub(crate) const INLINE_BYTES: usize = 16 << 10;
+
+/// Bytes of one file of a state on disk.
+const STATE_FILE_BYTES: u64 = 64 << 20;
 
 /// Why a replica did not come up.
 #[derive(Debug, thiserror::Error)]
@@ -106,6 +110,7 @@ pub fn setup(loaded: &Loaded, committee: Committee, keys: Keys, remedies: Remedi
         rejoin: remedies.rejoin,
         skipped_commands: remedies.skipped_commands,
         log_window_bytes: node.storage.log_window_bytes,
+        state_files: state_files(cluster, node),
         settings: settings(cluster, node),
         max_frame_commands: cluster.limits.max_frame_commands,
         max_frame_bytes: cluster.limits.max_frame_bytes as usize,
@@ -113,6 +118,16 @@ pub fn setup(loaded: &Loaded, committee: Committee, keys: Keys, remedies: Remedi
         adversary: node.laboratory.adversary.clone(),
         verifiers: std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 2).max(1)),
     }
+}
+
+/// Files that a state on disk has open at most: what is stored may take twice what keys and values count
+/// for, and a state that is fetched is made beside the one that there is.
+fn state_files(cluster: &Cluster, node: &Node) -> usize {
+    if cluster.application != Application::Kv || node.storage.state != StateStore::Disk {
+        return 0;
+    }
+    let regions = cluster.limits.max_state_bytes / STATE_FILE_BYTES + 1;
+    usize::try_from(4 * regions).unwrap_or(usize::MAX)
 }
 
 fn settings(cluster: &Cluster, node: &Node) -> replica::Settings {
@@ -231,7 +246,9 @@ impl Launched {
             "http_address": self.http_address.to_string(),
             "process": std::process::id(),
         });
-        std::fs::File::create(&new)?.write_all(format!("{text}\n").as_bytes())?;
+        let mut options = std::fs::OpenOptions::new();
+        let mut written = options.write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+        written.write_all(format!("{text}\n").as_bytes())?;
         std::fs::rename(&new, &file)
     }
 }

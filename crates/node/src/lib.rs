@@ -7,6 +7,7 @@ compile_error!("known bugs are for the simulator: build without `--cfg quorate_m
 pub mod begin;
 pub mod client;
 pub mod config;
+pub mod descriptors;
 pub mod gateway;
 pub mod http;
 pub mod launch;

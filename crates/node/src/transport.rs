@@ -49,6 +49,7 @@ use std::time::Duration;
 
 use quorate_core::limits::MAX_PEER_MESSAGE_BYTES;
 
+pub(crate) use accept::LEAVING;
 pub use clients::{ClientListener, ConnectionId, Event, Gate};
 pub use connection::{Connection, connect};
 pub use counters::Counters;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use quorate_node::client::{Client, State};
 use quorate_node::config::{Cluster, Finding, HostPort, LogFormat, Place};
+use quorate_node::descriptors;
 use quorate_node::gateway::server::{Limits, serve};
 use quorate_node::gateway::{FrameLimits, SharedSession};
 use serde_json::json;
@@ -48,9 +49,10 @@ pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
     let mut parent = arguments.parent.watch();
     let home = arguments.home.home();
     let cluster = cluster_of(&home)?;
+    logging::to_stderr(LevelFilter::INFO, LogFormat::Text);
+    let limits = limits(&cluster, &arguments.listen)?;
     // A session of its own for each run: nothing of an earlier one is to be found again.
     let key = fresh_key(&home)?;
-    logging::to_stderr(LevelFilter::INFO, LogFormat::Text);
     let failed = |error: std::io::Error| failure(error.to_string(), &arguments.listen);
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
@@ -75,12 +77,32 @@ pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
             }
         };
         let session = Arc::new(session(client.clone(), &cluster, arguments.give_up_after));
-        serve(listener, session, Limits::default(), stop).await.map_err(failed)?;
+        serve(listener, session, limits, stop).await.map_err(failed)?;
         match client.state() {
             State::Ended(fatal) => Err(failure(fatal.to_string(), &arguments.listen)),
             State::Opening | State::Open(_) => Ok(()),
         }
     })
+}
+
+/// As many Redis clients as the system has file descriptors for.
+fn limits(cluster: &Cluster, address: &HostPort) -> Result<Limits, Failure> {
+    let (limit, usual) = (descriptors::raise(), Limits::default());
+    let clients = descriptors::redis_clients(limit, cluster.members.len()).map_err(|error| {
+        let place = Place::Flag(format!("--listen {address}"));
+        let remedy = descriptors::REMEDY.to_owned();
+        Failure::new(Exit::Failed, Finding { what: error.to_string(), place, remedy })
+    })?;
+    if clients < usual.max_clients {
+        tracing::warn!(
+            limit,
+            clients,
+            usual = usual.max_clients,
+            "few open files are allowed: Redis clients beyond `clients` are refused; {}",
+            descriptors::REMEDY
+        );
+    }
+    Ok(Limits { max_clients: clients.min(usual.max_clients), ..usual })
 }
 
 fn session(client: Client, cluster: &Cluster, give_up_after: Duration) -> SharedSession {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use quorate_core::Digest;
 use quorate_node::config::{Finding, FlagSetting, Loaded, Place, load};
+use quorate_node::descriptors;
 use quorate_node::launch::{LaunchError, Launched, Remedies, launch};
 use quorate_node::replica::StartError;
 use quorate_node::replica::data::DataError;
@@ -217,6 +218,7 @@ fn launch_failure(error: &LaunchError, loaded: &Loaded) -> Failure {
                  --rejoin-after-data-loss",
             ),
         },
+        LaunchError::Start(StartError::Descriptors(_)) => (Exit::Failed, descriptors::REMEDY),
         LaunchError::Start(_) => (Exit::Failed, "see the system's limits"),
         LaunchError::Listen { .. } => (Exit::Failed, "choose another address in node.toml"),
     };

@@ -183,7 +183,11 @@ impl Cluster {
 
     /// Starts a replica that should refuse to run, and waits for its end.
     pub fn refused(&self, replica: usize, arguments: &[&str]) -> Refusal {
-        let mut command = self.command(replica, arguments);
+        self.refused_command(replica, self.command(replica, arguments))
+    }
+
+    /// As [`Cluster::refused`], of a command made elsewhere.
+    pub fn refused_command(&self, replica: usize, mut command: Command) -> Refusal {
         let mut child = command
             .stdin(Stdio::null())
             .stdout(Stdio::null())

@@ -6,6 +6,7 @@ mod cluster;
 mod needs;
 
 mod crashes;
+mod descriptors;
 mod linearizability;
 mod owners;
 mod processor;

@@ -1,8 +1,8 @@
 //! The data folder: one process, one owner, no damage passed over, no write that failed.
 
 use std::fs;
-use std::os::unix::fs::FileExt as _;
-use std::path::PathBuf;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rustix::process::Signal;
@@ -106,4 +106,42 @@ fn a_write_that_fails_stops_the_replica_and_not_the_cluster() {
     let written = writers.finish(&cluster);
     cluster.wait_until_equal(&[0, 1, 2, 3]);
     assert_written(&cluster, shape, &written);
+}
+
+/// Every file and folder below `folder`, itself included, that others than its owner may use.
+fn open_to_others(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let data = fs::metadata(folder).unwrap();
+    if data.mode() & 0o077 != 0 {
+        found.push(folder.to_owned());
+    }
+    if data.is_dir() {
+        let entries = fs::read_dir(folder).unwrap();
+        found.extend(entries.flat_map(|entry| open_to_others(&entry.unwrap().path())));
+    }
+    found
+}
+
+/// State and log hold what clients wrote; whoever starts a replica may have any umask.
+#[test]
+fn the_data_folder_is_its_owner_s_alone_whatever_the_umask() {
+    let settings = ["storage.state=disk", "storage.snapshot_every=50"];
+    let mut cluster = Cluster::new(&[], &settings);
+    for replica in 0..4 {
+        let started = cluster.command(replica, &[]);
+        let mut anyhow = Command::new("sh");
+        anyhow.args(["-c", "umask 0; exec \"$0\" \"$@\""]);
+        anyhow.arg(started.get_program()).args(started.get_args());
+        cluster.start_command(replica, anyhow);
+    }
+    let writers = Writers::start(&cluster, 2, SHAPE);
+    writers.wait_for(500);
+    let written = writers.finish(&cluster);
+    assert_written(&cluster, SHAPE, &written);
+    for replica in 0..4 {
+        cluster.signal(replica, Signal::TERM);
+        assert_eq!(cluster.ended(replica).code(), Some(0));
+        let open = open_to_others(&cluster.data(replica));
+        assert!(open.is_empty(), "{open:?}");
+    }
 }

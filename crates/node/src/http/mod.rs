@@ -25,6 +25,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
 use crate::config::Cluster;
+use crate::descriptors::Door;
 use crate::replica::Running;
 use crate::replica::metrics::Metrics;
 use crate::transport::places::{Caps, Places, Rule};
@@ -38,6 +39,8 @@ const CONNECTIONS: usize = 32;
 const CONNECTIONS_OF_ADDRESS: usize = 16;
 /// Connections that gave way and are not gone yet.
 const LEAVING: usize = 4;
+/// All of them together.
+pub(crate) const MOST_CONNECTIONS: usize = CONNECTIONS + LEAVING;
 /// Time for the head of a request, from the connection's or the last answer's moment.
 const HEAD_WITHIN: Duration = Duration::from_secs(5);
 /// How long a connection lives at most: one that does not read is gone then.
@@ -126,9 +129,10 @@ pub async fn serve(listener: TcpListener, facts: Arc<Facts>) {
     let caps = Caps { all: CONNECTIONS, of_network: CONNECTIONS_OF_ADDRESS };
     let places = Places::new(caps, Rule::OldestGivesWay);
     let mut connections = JoinSet::new();
+    let door = Door::new(listener);
     loop {
         let accepted = tokio::select! {
-            accepted = listener.accept(), if connections.len() < CONNECTIONS + LEAVING => accepted,
+            accepted = door.accept(), if connections.len() < MOST_CONNECTIONS => accepted,
             Some(_) = connections.join_next() => continue,
         };
         let Ok((stream, address)) = accepted else {

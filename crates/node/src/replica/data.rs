@@ -11,6 +11,7 @@
 //! one. A folder that was lost is therefore noticed: without its safety record a replica could
 //! vote against what it voted before, and is refused unless it rejoins explicitly.
 
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -115,8 +116,13 @@ impl<S> Data<S> {
     }
 }
 
+/// For its owner alone, whatever the umask.
+fn make_folder(folder: &Path) -> std::io::Result<()> {
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
+}
+
 fn make(folder: &Path) -> Result<FileDisk, DataError> {
-    std::fs::create_dir_all(folder)
+    make_folder(folder)
         .and_then(|()| FileDisk::open(folder))
         .map_err(|source| DataError::Io { path: folder.to_owned(), source })
 }
@@ -206,8 +212,7 @@ pub fn create(folder: &Path, owner: &Owner) -> Result<(), DataError> {
     if !is_blank(&wal) {
         return Err(DataError::NotLost(wal));
     }
-    std::fs::create_dir_all(folder)
-        .map_err(|source| DataError::Io { path: folder.to_owned(), source })?;
+    make_folder(folder).map_err(|source| DataError::Io { path: folder.to_owned(), source })?;
     let _lock = FolderLock::acquire(folder)?;
     let disk = Arc::new(make(&wal)?);
     quorate_journal::create(disk, log_options(owner, 0), owner).map_err(log_error(&wal))
@@ -253,8 +258,7 @@ pub fn open<S: StateMachine>(
     if options.rejoin && !is_blank(&shelf) {
         return Err(DataError::NotLost(shelf));
     }
-    std::fs::create_dir_all(folder)
-        .map_err(|source| DataError::Io { path: folder.to_owned(), source })?;
+    make_folder(folder).map_err(|source| DataError::Io { path: folder.to_owned(), source })?;
     let lock = FolderLock::acquire(folder)?;
     let disks = Disks { log: Arc::new(make(&wal)?), states: Arc::new(make(&shelf)?) };
     let durability = match options.durability {

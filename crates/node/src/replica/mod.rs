@@ -27,6 +27,7 @@ mod proofs;
 mod queries;
 mod requests;
 mod routes;
+mod standing;
 #[cfg(test)]
 mod tests;
 mod verifier;
@@ -50,6 +51,7 @@ use quorate_journal::Opened;
 use tokio::net::TcpListener;
 
 use crate::config::Durability;
+use crate::descriptors::{self, Files, Shares, TooFew};
 use crate::transport::{
     ClientListener, Counters, Gate, Identity, Limits, Member, Mesh, MeshError, PeerSocket, Peers,
     TlsError, Wake, inbound,
@@ -67,6 +69,7 @@ use proofs::Proofs;
 use queries::Queries;
 use requests::Requests;
 use routes::Routes;
+use standing::Standings;
 use verifier::Verifier;
 
 /// Events of clients that may wait for the clients' stage.
@@ -106,6 +109,8 @@ pub struct Setup {
     pub skipped_commands: BTreeSet<Digest>,
     /// Bytes that the log may take on disk.
     pub log_window_bytes: u64,
+    /// Files that the application keeps open.
+    pub state_files: usize,
     /// Bounds of blocks, relaying and snapshots.
     pub settings: replica::Settings,
     /// Most commands in a client's frame.
@@ -132,6 +137,9 @@ pub enum StartError {
     /// Its way to the other replicas.
     #[error(transparent)]
     Mesh(#[from] MeshError),
+    /// Its file descriptors.
+    #[error(transparent)]
+    Descriptors(#[from] TooFew),
     /// The system gave no thread or randomness.
     #[error("cannot start: {0}")]
     System(#[from] std::io::Error),
@@ -156,8 +164,43 @@ impl Setup {
         Owner::new(self.protocol.domain(self.committee.clone()), self.consensus_key.clone())
     }
 
+    /// Raises the process's limit of file descriptors, and divides it.
+    fn shares(&self, owner: &Owner) -> Result<Shares, TooFew> {
+        let segment_bytes = data::log_options(owner, self.log_window_bytes).segment_bytes;
+        let settings = &self.settings;
+        let snapshot_bytes = settings.snapshot_blocks.saturating_mul(settings.batch_bytes as u64);
+        let files = Files {
+            state: self.state_files,
+            ..Files::of_log(self.log_window_bytes, segment_bytes, snapshot_bytes)
+        };
+        let limit = descriptors::raise();
+        let shares = descriptors::divide(limit, self.members.len(), files)?;
+        let (clients, usual) = (shares.clients.connections, Limits::clients().connections);
+        if clients < usual {
+            tracing::warn!(
+                limit,
+                clients,
+                usual,
+                "few open files are allowed: clients beyond `clients` are refused at `listen.client`; {}",
+                descriptors::REMEDY
+            );
+        }
+        if shares.log < files.log_at_most {
+            tracing::warn!(
+                limit,
+                files = files.log_at_most,
+                room = shares.log,
+                "full blocks between two snapshots may fill more files of the log than there is room for; \
+                 make `storage.snapshot_every` smaller, or {}",
+                descriptors::REMEDY
+            );
+        }
+        Ok(shares)
+    }
+
     /// Recovers and starts the replica on the current tokio runtime, with sockets that listen
-    /// already. `fresh` makes the application in its first state.
+    /// already. `fresh` makes the application in its first state. The process's limit of open files is
+    /// raised as far as it may.
     ///
     /// # Errors
     /// [`StartError`]; nothing runs then.
@@ -168,6 +211,7 @@ impl Setup {
         fresh: Box<dyn Fn() -> S + Send>,
     ) -> Result<Running, StartError> {
         let owner = self.owner();
+        let shares = self.shares(&owner)?;
         let (durability, rejoin) = (self.durability, self.rejoin);
         let options = OpenOptions {
             durability,
@@ -202,7 +246,7 @@ impl Setup {
             chain,
             identity: identity.clone(),
             members: self.members,
-            limits: Limits::peers(),
+            limits: shares.peers,
             seed: u64::from(self.me.0),
         };
         let peers = Arc::new(Peers::start(
@@ -216,7 +260,7 @@ impl Setup {
         let requests_bell = Arc::new(Doorbell::default());
         let over = Over { over: Arc::default(), bell: Arc::clone(&requests_bell) };
         let helped_bell = Arc::clone(&requests_bell);
-        let gate = Gate { me: self.me, chain, identity, limits: Limits::clients() };
+        let gate = Gate { me: self.me, chain, identity, limits: shares.clients };
         let listener = Arc::new(ClientListener::start(
             gate,
             client_socket,
@@ -253,6 +297,7 @@ impl Setup {
             outside: outside.clone(),
             metrics: Arc::clone(&metrics),
             events: client_events,
+            standings: Standings::default(),
             batch: Vec::new(),
             kept: None,
             worked: Instant::now(),

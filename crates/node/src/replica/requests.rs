@@ -2,7 +2,8 @@
 //!
 //! One thread takes whatever frames are waiting, from all connections, so that under load the
 //! batches grow by themselves. A frame that comes alone is dealt with by whoever brings it
-//! ([`desk`](super::desk)).
+//! ([`desk`](super::desk)). Connections whose signatures do not hold pay for that themselves
+//! ([`standing`](super::standing)).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,10 +22,13 @@ use super::desk::Work;
 use super::inbox::{Batch, FromClient, LITTLE_BYTES, Outside, Question};
 use super::metrics::Metrics;
 use super::profile::REQUESTS;
+use super::standing::Standings;
 use crate::transport::{Arrivals, ClientListener, ConnectionId, Event};
 
 /// Most events taken up at once.
 const BATCH: usize = 256;
+/// Most frames verified together of a connection that has no standing.
+const APART: usize = 8;
 /// What comes so long after all else comes alone.
 const ALONE: Duration = Duration::from_micros(250);
 
@@ -48,6 +52,8 @@ pub struct Requests {
     pub metrics: Arc<Metrics>,
     /// What clients did.
     pub events: Arrivals<(ConnectionId, Event)>,
+    /// Whose signatures have held.
+    pub standings: Standings,
     /// Room for what is taken up; empty in between.
     pub batch: Vec<(ConnectionId, Event)>,
     /// Looked over, and not handed over yet.
@@ -121,16 +127,19 @@ impl Requests {
         for (connection, event) in events.drain(..) {
             match event {
                 Event::Opened => {}
-                Event::Closed => closed.push(FromClient::Closed(connection)),
+                Event::Closed => {
+                    closed.push(connection);
+                }
                 Event::Frame(bytes) => self.take(connection, bytes, &mut claimed, &mut ready),
             }
         }
         self.batch = events;
         self.verify(arrived, claimed, &mut ready);
+        closed.iter().for_each(|connection| self.standings.forget(*connection));
         self.worked = Instant::now();
         self.metrics.profile.stages[REQUESTS].record(self.worked - arrived);
         // Behind the frames that came before, or these would bring the connection back.
-        ready.append(&mut closed);
+        ready.extend(closed.into_iter().map(FromClient::Closed));
         (!ready.is_empty()).then_some(Batch { doings: ready, room })
     }
 
@@ -178,20 +187,59 @@ impl Requests {
         }
     }
 
-    fn verify(&self, arrived: Instant, claimed: Vec<Claimed>, ready: &mut Vec<FromClient>) {
+    /// Frames of connections in good standing are verified as one batch. The rest of a connection's
+    /// frames are verified apart, a few at a time, until too many of them do not hold.
+    fn verify(&mut self, arrived: Instant, mut claimed: Vec<Claimed>, ready: &mut Vec<FromClient>) {
+        // One behind the other, in their order: where the batch fails, bisection soon comes to the
+        // frames of one connection, and leaves those of others alone.
+        claimed.sort_by_key(|one| one.connection);
+        let mut together = Vec::with_capacity(claimed.len());
+        let mut apart: Vec<Vec<Claimed>> = Vec::new();
+        let mut frames = claimed.into_iter().peekable();
+        while let Some(connection) = frames.peek().map(|one| one.connection) {
+            let mut trusted = self.standings.trusted(connection);
+            let mut others = Vec::new();
+            while let Some(one) = frames.next_if(|one| one.connection == connection) {
+                if trusted > 0 {
+                    trusted -= 1;
+                    together.push(one);
+                } else {
+                    others.push(one);
+                }
+            }
+            apart.extend((!others.is_empty()).then_some(others));
+        }
+        self.settle(arrived, together, ready);
+        for frames in apart {
+            let mut frames = frames.into_iter();
+            loop {
+                let few: Vec<Claimed> = frames.by_ref().take(APART).collect();
+                let Some(connection) = few.first().map(|one| one.connection) else { break };
+                if self.standings.is_ended(connection) {
+                    break;
+                }
+                self.settle(arrived, few, ready);
+            }
+        }
+    }
+
+    /// Verifies `claimed` as one batch, and answers those that do not hold.
+    fn settle(&mut self, arrived: Instant, claimed: Vec<Claimed>, ready: &mut Vec<FromClient>) {
         let checks: Vec<Check> =
             claimed.iter().flat_map(|one| one.claim.checks().iter().cloned()).collect();
         let verdicts = self.scheme.verify(&checks);
         for (Claimed { connection, claim, relay }, verdict) in claimed.into_iter().zip(verdicts) {
             let frame = Arc::clone(claim.unverified());
-            match claim.settle(&[verdict]) {
-                Some(frame) => {
-                    ready.push(FromClient::Frame { connection, frame, relay, arrived });
-                }
-                None => {
-                    self.metrics.refuse("client_bad_signature");
-                    self.refuse(connection, &frame, Refusal::BadSignature);
-                }
+            if let Some(frame) = claim.settle(&[verdict]) {
+                self.standings.good(connection);
+                ready.push(FromClient::Frame { connection, frame, relay, arrived });
+                continue;
+            }
+            self.metrics.refuse("client_bad_signature");
+            self.refuse(connection, &frame, Refusal::BadSignature);
+            if self.standings.bad(connection) {
+                self.metrics.refuse("client_bad_signatures_ended");
+                self.listener.disconnect(connection);
             }
         }
     }

@@ -18,6 +18,7 @@ use super::carrier::{self, Carrier};
 use super::handshake::{Established, HandshakeError, greet, within};
 use super::hello::{Hello, Role};
 use super::tls::{self, Identity, TlsError};
+use crate::descriptors::Door;
 
 /// TLS reads 4 KiB at a time; this turns many small system calls into one.
 const PEER_READ_BYTES: usize = 64 << 10;
@@ -29,7 +30,7 @@ pub(super) type Stream = TlsStream<BufReader<TcpStream>>;
 
 /// Where TCP connections arrive.
 pub(super) struct Tcp {
-    listener: TcpListener,
+    door: Door,
     accepts: Arc<ServerConfig>,
 }
 
@@ -41,7 +42,10 @@ impl Tcp {
         identity: &Identity,
         allowed: Option<Vec<PublicKey>>,
     ) -> Result<Self, TlsError> {
-        Ok(Self { listener, accepts: Arc::new(tls::server_config(identity, allowed)?) })
+        Ok(Self {
+            door: Door::new(listener),
+            accepts: Arc::new(tls::server_config(identity, allowed)?),
+        })
     }
 }
 
@@ -51,7 +55,7 @@ impl Carrier for Tcp {
     type Way = Arc<ClientConfig>;
 
     async fn arrival(&self) -> io::Result<(Self::Arrival, IpAddr)> {
-        let (tcp, address) = self.listener.accept().await?;
+        let (tcp, address) = self.door.accept().await?;
         Ok(((tcp, Arc::clone(&self.accepts)), address.ip()))
     }
 

@@ -4,6 +4,7 @@
 //! the newest folder whose checkpoint has the note of who executes.
 
 use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -86,7 +87,8 @@ impl Folders for FileFolders {
     fn open(&self, number: u64) -> io::Result<Arc<dyn disk::Disk>> {
         let place = self.place(number);
         if !place.exists() {
-            std::fs::create_dir_all(&place)?;
+            // For its owner alone, whatever the umask.
+            std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&place)?;
             // What is synced within it must not go with its name, or with that of the folder around.
             for folder in [Some(self.path.as_path()), self.path.parent()].into_iter().flatten() {
                 std::fs::File::open(folder)?.sync_all()?;

@@ -14,6 +14,7 @@ use tokio::task::JoinSet;
 
 use super::Cluster;
 use super::commands::Shared;
+use crate::descriptors::Door;
 use budget::Budget;
 
 /// What connections may take up.
@@ -77,13 +78,14 @@ pub async fn serve(
     let budget = Budget::new(limits.max_held_bytes);
     let (stopping, stopped) = watch::channel(false);
     let mut connections = JoinSet::new();
+    let door = Door::new(listener);
     tokio::pin!(stop);
     loop {
         tokio::select! {
             () = &mut stop => break,
             // Reaped as they end, so that the set holds no more than are open.
             Some(_) = connections.join_next() => {}
-            accepted = listener.accept() => match accepted {
+            accepted = door.accept() => match accepted {
                 Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
                 Ok((stream, address)) => match shared.admit(address) {
                     None => turn_away(&stream),
@@ -98,7 +100,7 @@ pub async fn serve(
             },
         }
     }
-    drop(listener);
+    drop(door);
     let _ = stopping.send(true);
     let all_ended = async { while connections.join_next().await.is_some() {} };
     if tokio::time::timeout(limits.stop_timeout, all_ended).await.is_err() {

@@ -1,54 +1,156 @@
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use quorate_core::client::message::Request;
-use quorate_core::crypto::{ClientSigner as _, Scheme, Signer as _};
+use quorate_core::crypto::{Check, ClientSigner as _, Form, Scheme, Share, Signature, Signer as _};
 use quorate_core::frame::Frame;
 use quorate_core::wire::Encode as _;
 use quorate_core::{Digest, ReplicaId};
 use quorate_crypto::{Ed25519, SecretKey};
 
 use crate::replica::archive::Archive;
-use crate::replica::desk::Desk;
-use crate::replica::inbox::{FromClient, inbox};
+use crate::replica::desk::{Desk, Work as _};
+use crate::replica::inbox::{Batch, FromClient, Inbox, inbox};
+use crate::replica::metrics::Metrics;
 use crate::replica::requests::Requests;
-use crate::transport::{ClientListener, ConnectionId, Event, Gate, Identity, Limits, inbound};
+use crate::replica::standing::Standings;
+use crate::transport::{
+    ClientListener, ConnectionId, Event, Gate, Identity, Inbound, Limits, inbound,
+};
+
+const CHAIN: Digest = Digest([9; 32]);
+
+/// The stage, with somebody to send to it and the queues behind it.
+struct Stage {
+    stage: Requests,
+    sender: Inbound<(ConnectionId, Event)>,
+    queues: Inbox,
+    metrics: Arc<Metrics>,
+    failed: Arc<AtomicUsize>,
+}
+
+/// Counts the largest batch that failed.
+struct Counting {
+    scheme: Ed25519,
+    failed: Arc<AtomicUsize>,
+}
+
+impl Scheme for Counting {
+    fn verify(&self, checks: &[Check]) -> Vec<bool> {
+        let verdicts = self.scheme.verify(checks);
+        if verdicts.contains(&false) {
+            self.failed.fetch_max(checks.len(), Ordering::Relaxed);
+        }
+        verdicts
+    }
+
+    fn combine(&self, form: Form, shares: &[Share]) -> Option<Signature> {
+        self.scheme.combine(form, shares)
+    }
+}
+
+async fn stage(key: &SecretKey) -> Stage {
+    let socket = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (unused, _) = inbound(1, 1);
+    let identity = Identity::new(key).unwrap();
+    let gate = Gate { me: ReplicaId(0), chain: CHAIN, identity, limits: Limits::clients() };
+    let listener =
+        ClientListener::start(gate, socket, unused, Arc::new(|| {}), Arc::default()).unwrap();
+    let (_, outside, queues) = inbox();
+    let failed = Arc::<AtomicUsize>::default();
+    let scheme = Counting { scheme: Ed25519::new(&[]), failed: Arc::clone(&failed) };
+    let (sender, events) = inbound(1024, 1 << 20);
+    let metrics = Arc::<Metrics>::default();
+    let stage = Requests {
+        chain: CHAIN,
+        max_frame_commands: 1000,
+        max_frame_bytes: 1 << 20,
+        scheme: Arc::new(scheme),
+        listener: Arc::new(listener),
+        archive: Archive::new().0,
+        outside,
+        metrics: Arc::clone(&metrics),
+        events,
+        standings: Standings::default(),
+        batch: Vec::new(),
+        kept: None,
+        worked: std::time::Instant::now(),
+        over: Arc::new(true.into()),
+    };
+    Stage { stage, sender, queues, metrics, failed }
+}
+
+/// A frame of `key`, signed for `chain`.
+fn frame(key: &SecretKey, number: u64, chain: &Digest) -> Event {
+    let frame = Frame::open(key.public_key(), number, chain, |statement| key.sign(statement));
+    let request = Request::Submit { relay: false, frame: frame.into() };
+    Event::Frame(Bytes::from(request.to_bytes()))
+}
+
+/// One client that signs badly is answered, verified apart and let go, and the frames of others are
+/// never in a batch with its own again.
+#[tokio::test]
+async fn bad_signatures_cost_their_sender_and_end_its_connection() {
+    let key = SecretKey::generate().unwrap();
+    let Stage { mut stage, sender, queues, metrics, failed } = stage(&key).await;
+    let (good, bad) = (ConnectionId(1), ConnectionId(2));
+    let send = |connection, event| sender.try_send((connection, event), 0).unwrap();
+    let other = Digest([8; 32]);
+    let passed = || -> usize {
+        let frames = |batch: Batch| batch.doings.len();
+        queues.clients.try_iter().map(frames).sum()
+    };
+    for number in 1..=100 {
+        send(good, frame(&key, number, &CHAIN));
+    }
+    send(bad, frame(&key, 1, &CHAIN));
+    assert!(stage.single_turn().unwrap());
+    assert_eq!(passed(), 101);
+    // The first may be in the batch of all, as its connection was good.
+    for number in 1..=100 {
+        send(good, frame(&key, number, &CHAIN));
+        if number <= 50 {
+            send(bad, frame(&key, number, &other));
+        }
+    }
+    assert!(stage.single_turn().unwrap());
+    assert_eq!(passed(), 100);
+    assert_eq!(failed.swap(0, Ordering::Relaxed), 101);
+    let refused = metrics.refused();
+    assert_eq!(refused["client_bad_signatures_ended"], 1);
+    assert!(refused["client_bad_signature"] <= 9, "{refused:?}");
+    // It does not hear that it is to go: nothing of it is looked at any more.
+    for number in 1..=100 {
+        send(good, frame(&key, number, &CHAIN));
+        send(bad, frame(&key, number, &other));
+    }
+    assert!(stage.single_turn().unwrap());
+    assert_eq!((passed(), failed.load(Ordering::Relaxed)), (100, 0));
+    assert_eq!(metrics.refused(), refused);
+    // One bad frame of a connection that is new is nobody else's affair.
+    for number in 1..=100 {
+        send(good, frame(&key, number, &CHAIN));
+    }
+    send(ConnectionId(3), frame(&key, 1, &other));
+    send(ConnectionId(3), frame(&key, 1, &CHAIN));
+    assert!(stage.single_turn().unwrap());
+    assert_eq!((passed(), failed.load(Ordering::Relaxed)), (101, 2));
+    for connection in 1..=3 {
+        send(ConnectionId(connection), Event::Closed);
+    }
+    assert!(stage.single_turn().unwrap());
+    assert_eq!(stage.standings.len(), 0);
+}
 
 /// A client that sends and leaves at once: what it sent must not come behind its leaving, or the
 /// way to it would be kept for ever.
 #[tokio::test]
 async fn what_was_sent_comes_before_the_end_of_its_connection() {
     let key = SecretKey::generate().unwrap();
-    let chain = Digest::of("test", b"chain");
-    let socket = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let (unused, _) = inbound(1, 1);
-    let identity = Identity::new(&key).unwrap();
-    let gate = Gate { me: ReplicaId(0), chain, identity, limits: Limits::clients() };
-    let listener =
-        ClientListener::start(gate, socket, unused, Arc::new(|| {}), Arc::default()).unwrap();
-    let (_, outside, queues) = inbox();
-    let scheme: Arc<dyn Scheme> = Arc::new(Ed25519::new(&[]));
-    let (sender, events) = inbound(16, 1 << 20);
-    let stage = Requests {
-        chain,
-        max_frame_commands: 1000,
-        max_frame_bytes: 1 << 20,
-        scheme,
-        listener: Arc::new(listener),
-        archive: Archive::new().0,
-        outside,
-        metrics: Arc::default(),
-        events,
-        batch: Vec::new(),
-        kept: None,
-        worked: std::time::Instant::now(),
-        over: Arc::new(true.into()),
-    };
+    let Stage { stage, sender, queues, .. } = stage(&key).await;
     for connection in 1..=3 {
-        let frame =
-            Frame::open(key.public_key(), connection, &chain, |statement| key.sign(statement));
-        let request = Request::Submit { relay: false, frame: frame.into() };
-        for event in [Event::Opened, Event::Frame(Bytes::from(request.to_bytes())), Event::Closed] {
+        for event in [Event::Opened, frame(&key, connection, &CHAIN), Event::Closed] {
             sender.try_send((ConnectionId(connection), event), 0).unwrap();
         }
     }
