@@ -191,8 +191,8 @@ impl Network {
         self.running.links()
     }
 
-    /// Changes links, as [`Link::change`] reads `link`, from `from` to `to`: numbers, `clients`, or `*` for all. Packets under way arrive
-    /// as they would have.
+    /// Changes the links from `from` to `to`: numbers, `clients`, or `*` for all. `link` is read as
+    /// [`Link::change`](crate::Link::change) says. Packets under way arrive as they would have.
     ///
     /// # Errors
     /// No such node, not a link, or the emulator is gone; nothing is changed then.

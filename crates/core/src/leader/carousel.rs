@@ -12,7 +12,7 @@
 //! A crashed replica signs nothing, so it never leads while the views succeed each other
 //! (leader utilization). One that signs and lets its views fail would be drawn again and again, and 1
 //! would give it its turn besides. So both steps pass over the replicas on a
-//! [blacklist](super::blacklist): the at most f that failed last.
+//! blacklist (`blacklist.rs`): the at most f that failed last.
 //!
 //! **Chain quality.** Among any f·k + 1 successive blocks elected by 3 without a gap, one is of a
 //! correct leader. For let the views s … v be led by the f liars only. The blocks of s … v − k have
