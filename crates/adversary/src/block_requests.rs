@@ -1,7 +1,8 @@
-//! Requests for blocks, bodies, chunks and certificates, without end, for as much as an answer may hold.
+//! Requests for blocks, bodies, chunks and certificates, without end, for as much as an answer may
+//! hold.
 //!
-//! A request of a hundred bytes is answered with megabytes: one liar makes all others read their disks and fill
-//! their links (reliability.md: catch-up amplification, priority 1).
+//! A request of a hundred bytes is answered with megabytes: one liar makes all others read their
+//! disks and fill their links.
 //!
 //! Answered by one disk task a peer, answers of 4 MiB at most, and bounded queues towards a peer.
 

@@ -1,11 +1,11 @@
-//! Junk that costs its receivers a verification: frames in the names of clients it has seen, with signatures that
-//! do not hold, passed on as if a client had sent them.
+//! Junk that costs its receivers a verification: frames in the names of clients it has seen, with
+//! signatures that do not hold, passed on as if a client had sent them.
 //!
-//! One liar that signs nothing makes all others check signatures, and its junk stands in the same queue as their
-//! votes (reliability.md: invalid signatures that burn CPU, priority 1).
+//! One liar that signs nothing makes all others check signatures, and its junk stands in the same
+//! queue as their votes.
 //!
-//! Answered by bounds on the checks that a peer has under way, by turns between peers with the protocol's messages
-//! first, and by a penalty for signatures that do not hold.
+//! Answered by bounds on the checks that a peer has under way, by turns between peers with the
+//! protocol's messages first, and by a penalty for signatures that do not hold.
 
 use std::sync::Arc;
 

@@ -6,8 +6,9 @@
 //! the simulator and, in laboratory mode, in a real node (`quorate start --adversary NAME`).
 //!
 //! [`Layer`] is what a driver puts around a replica; [`Schedule`] says which adversary acts when;
-//! [`ALL`] and [`FLOODS`] name them. One file each; its head says what the attack is, where it happened, and which
-//! defence answers it. Everything is a pure function of a seed, the time and the messages.
+//! [`ALL`] and [`FLOODS`] name them. One file each; its head says what the attack is, where it
+//! happened, and which defence answers it. Everything is a pure function of a seed, the time and
+//! the messages.
 #![forbid(unsafe_code)]
 
 mod block_requests;
@@ -134,8 +135,8 @@ pub const ALL: [(&str, Make); 16] = [
     ("lying-replies", lying_replies::make),
 ];
 
-/// Adversaries that attack time and memory and nothing else, by their names. They are for real nodes: a
-/// simulated machine has all the time there is.
+/// Adversaries that attack time and memory and nothing else, by their names. They are for real
+/// nodes: a simulated machine has all the time there is.
 pub const FLOODS: [(&str, Make); 3] = [
     ("junk-to-verify", junk_to_verify::make),
     ("block-requests", block_requests::make),

@@ -7,8 +7,9 @@
 //! priority 1).
 //!
 //! Answered by using nothing that no certificate vouches for (a block by its child's justify, a
-//! snapshot by a root in a certified block, each chunk checked when it comes, where the application can), a deadline for every
-//! request, the next peer in turn, caps on what is kept, and for testimonies by the certificates they carry.
+//! snapshot by a root in a certified block, each chunk checked when it comes, where the application
+//! can), a deadline for every request, the next peer in turn, caps on what is kept, and for
+//! testimonies by the certificates they carry.
 
 use bytes::Bytes;
 use quorate_core::block::BlockId;

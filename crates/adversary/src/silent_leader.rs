@@ -6,8 +6,8 @@
 //! well.
 //!
 //! Answered by the time-out of the view, time-outs that carry votes (the certificate of the block
-//! before is made all the same), a shorter wait for a leader that failed, Carousel's blacklist of the
-//! leaders that failed last, and leaders elected by reputation.
+//! before is made all the same), a shorter wait for a leader that failed, Carousel's blacklist of
+//! the leaders that failed last, and leaders elected by reputation.
 
 use quorate_core::ReplicaId;
 use quorate_core::hotstuff::Message;

@@ -1,7 +1,7 @@
 //! Chunks of snapshots that nobody asked for, and bodies that nobody lacks.
 //!
-//! What is kept of an answer before it is known to be one fills memory, and a chunk taken for an answer of another
-//! transfer spoils that one (reliability.md: snapshots without end, priority 1).
+//! A replica that keeps answers unasked fills its memory. A chunk that it takes for part of another
+//! transfer spoils that transfer.
 //!
 //! Answered by taking answers from whoever was asked, for what was asked, alone.
 

@@ -86,13 +86,13 @@ pub struct ChoiceArguments {
     #[arg(long, value_name = "SCHEME")]
     #[arg(value_parser = scheme())]
     signatures: Option<SchemeName>,
-    /// To whom votes go; broadcast is an option of hotstuff-two-chain, and its default up to 50 replicas.
-    /// Default otherwise: next-leader.
+    /// To whom votes go; broadcast is an option of hotstuff-two-chain, and its default up to 50
+    /// replicas. Default otherwise: next-leader.
     #[arg(long, value_name = "NAME")]
     #[arg(value_parser = named(VoteRoute::NAMES, VoteRoute::named))]
     votes: Option<VoteRoute>,
-    /// Whether to vote once more for a block whose certificate is there; an option of --votes broadcast, and
-    /// the default with it.
+    /// Whether to vote once more for a block whose certificate is there; an option of --votes
+    /// broadcast, and the default with it.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "true")]
     second_vote: Option<bool>,

@@ -5,7 +5,8 @@ use std::io::IsTerminal as _;
 use quorate_node::config::LogFormat;
 use tracing_subscriber::filter::LevelFilter;
 
-/// Logs to standard error from now on. Only a terminal gets colours: in a file their codes are noise.
+/// Logs to standard error from now on. Only a terminal gets colours: in a file their codes are
+/// noise.
 pub fn to_stderr(level: LevelFilter, format: LogFormat) {
     let logs = tracing_subscriber::fmt()
         .with_max_level(level)

@@ -9,9 +9,10 @@ use crate::frame::FrameId;
 use crate::types::{Digest, Epoch, Height, ReplicaId, View};
 use crate::wire::{Decode, DecodeError, Encode, Reader, put_list};
 
-/// Identifies a block: the hash of its [`Header`], which has the digest of its frames. It covers the
-/// signers of its justify (leaders may be elected from them) but never a signature's bytes, so that
-/// a certificate whose signatures were exchanged for other valid ones does not make another block.
+/// Identifies a block: the hash of its [`Header`], which has the digest of its frames. It covers
+/// the signers of its justify (leaders may be elected from them) but never a signature's bytes, so
+/// that a certificate whose signatures were exchanged for other valid ones does not make another
+/// block.
 pub type BlockId = Digest;
 
 /// Most frames in one block.

@@ -16,14 +16,14 @@
 //! - A view is entered only by a certificate of the view before it, and entered at once however
 //!   far ahead it is: `view := max(high QC, high TC) + 1`. Stepping view by view would make a
 //!   replica that was away re-enter each one.
-//! - **A wait grows with each full wait that was lost in a row** ([`Timing`]): a network that needs x
-//!   times the base costs ⌈log₂ x⌉ views, at the default multiplier, and one more if it turned slow
-//!   of a sudden: the first one lost is excused if it was four times what views took lately, as then
-//!   it was a leader. A wait counts as lost if the view ended without a certificate after at least
-//!   half of it: q others end a view a moment before one's own timer would.
-//! - **A success takes back what was not needed**: the wait falls to the shortest that is four times
-//!   what views took lately (`measured`). So the climb is not forgotten on a slow network, and
-//!   after one lost view of a dead leader the wait is at once what it was before.
+//! - **A wait grows with each full wait that was lost in a row** ([`Timing`]): a network that needs
+//!   x times the base costs ⌈log₂ x⌉ views, at the default multiplier, and one more if it turned
+//!   slow of a sudden: the first one lost is excused if it was four times what views took lately,
+//!   as then it was a leader. A wait counts as lost if the view ended without a certificate after
+//!   at least half of it: q others end a view a moment before one's own timer would.
+//! - **A success takes back what was not needed**: the wait falls to the shortest that is four
+//!   times what views took lately (`measured`). So the climb is not forgotten on a slow network,
+//!   and after one lost view of a dead leader the wait is at once what it was before.
 //! - Where successes bring no commit for as long as a rotation of leaders, they take back nothing.
 //!   (If more than f leaders need a longer wait than the others, the waits would never reach them.)
 //! - **A suspected leader** (`suspects`) is waited for less: a fifth, but not less than twice what
@@ -32,10 +32,10 @@
 //!   before any view was measured, where more views than f + 1 were lost in a row, or where no
 //!   commit came for a rotation: then it is not the leaders.
 //! - A local time-out leaves the view as it is. The time-out is sent again until a certificate ends
-//!   the view, by a timer of its own: after as long as the view was waited for, then twice that, and
-//!   so on. It goes to those whose time-out of the view has not come, and to those who sent theirs
-//!   again; and at once to a peer whose channel opens. (Linear: to one collector after another; the
-//!   interval doubles after each round of them.)
+//!   the view, by a timer of its own: after as long as the view was waited for, then twice that,
+//!   and so on. It goes to those whose time-out of the view has not come, and to those who sent
+//!   theirs again; and at once to a peer whose channel opens. (Linear: to one collector after
+//!   another; the interval doubles after each round of them.)
 //! - q time-outs **of one view** make a certificate. One place a peer, its highest: no peer can
 //!   make this grow.
 //! - The timer runs only while there is work; an idle cluster is silent.
@@ -46,8 +46,8 @@
 //! correct replica gave up on a view, so this one joins the (f + 1)-th highest of them. (Purely local
 //! timers can stall for ever.)
 //!
-//! Deviation from DiemBFT v4, which counts the views since the last commit: with dead leaders evenly
-//! placed a three-chain commits once a rotation, and its waits would never come down.
+//! Deviation from DiemBFT v4, which counts the views since the last commit: with dead leaders
+//! evenly placed a three-chain commits once a rotation, and its waits would never come down.
 
 mod measured;
 mod suspects;
@@ -209,8 +209,9 @@ impl Pacemaker {
         self.attempts > 0
     }
 
-    /// Enters the view behind a certificate of `ended`, if that is a step forward. `awaited` are the
-    /// leader of the view entered and who collects its votes (the same, where that is nobody else).
+    /// Enters the view behind a certificate of `ended`, if that is a step forward. `awaited` are
+    /// the leader of the view entered and who collects its votes (the same, where that is nobody
+    /// else).
     pub fn certified(&mut self, now: Time, ended: View, how: End, awaited: [ReplicaId; 2]) -> bool {
         if ended < self.view {
             return false;
@@ -406,8 +407,8 @@ impl Pacemaker {
         mutant!("no-join", None, self.join(own)).map_or(Consequence::None, Consequence::Join)
     }
 
-    /// Whom to send a time-out of `view` again: those whose own has not come, and those who sent theirs
-    /// again since they were last asked for.
+    /// Whom to send a time-out of `view` again: those whose own has not come, and those who sent
+    /// theirs again since they were last asked for.
     pub fn unheard(&mut self, view: View) -> Vec<ReplicaId> {
         let mut unheard = Vec::new();
         for (index, place) in self.time_outs.iter_mut().enumerate() {
@@ -420,9 +421,9 @@ impl Pacemaker {
     }
 
     /// Notes a time-out of a view that is over. Whether its sender should be told: it is more than
-    /// one view behind, or has said so before, or this replica has given up its own view, or
-    /// has no work. (Time-outs that were on their way when q others ended the view are the rule; to answer each
-    /// would cost n² certificates a view change.)
+    /// one view behind, or has said so before, or this replica has given up its own view, or has no
+    /// work. (Time-outs that were on their way when q others ended the view are the rule; to answer
+    /// each would cost n² certificates a view change.)
     pub fn is_behind(&mut self, time_out: &TimeOut, high_qc: &Qc) -> bool {
         let Some(place) = self.time_outs.get_mut(time_out.replica.index()) else { return false };
         match place {

@@ -100,7 +100,8 @@ impl BlockTree {
         self.nodes.get(id).map(|node| &node.block)
     }
 
-    /// The header of the block `id`, if it is in the tree or among the last committed ones below it.
+    /// The header of the block `id`, if it is in the tree or among the last committed ones below
+    /// it.
     #[must_use]
     pub fn find(&self, id: &BlockId) -> Option<&Header> {
         match self.get(id) {

@@ -92,10 +92,10 @@ fn a_view_without_its_certificate_is_refused() {
     assert!(cluster.run_until(5_000_000, |cluster| !cluster.core(3).is_rejoining()));
 }
 
-/// Ten replicas: r9 loses its data, and counts toward f = 3 with two liars. Those say that they have
-/// seen nothing, three correct ones were cut off and have seen nothing, two of the correct ones that
-/// went on with r9 are slow to answer. Two of the seven that answer know how far it came, by
-/// time-outs that no certificate of votes tells of.
+/// Ten replicas: r9 loses its data, and counts toward f = 3 with two liars. Those say that they
+/// have seen nothing, three correct ones were cut off and have seen nothing, two of the correct
+/// ones that went on with r9 are slow to answer. Two of the seven that answer know how far it came,
+/// by time-outs that no certificate of votes tells of.
 #[test]
 fn liars_and_those_who_were_cut_off_do_not_hide_what_was_signed() {
     const VICTIM: usize = 9;

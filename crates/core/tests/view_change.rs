@@ -97,8 +97,8 @@ fn no_vote_is_cast_where_its_certificate_is_known() {
     assert!(!says(&lines, &[" r2 votes prepare b1"]), "{}", lines.join("\n"));
 }
 
-/// Two replicas beside each other are dead, and known not to answer. (From the ninth to the fifteenth
-/// rotation none of the two gets another chance.)
+/// Two replicas beside each other are dead, and known not to answer. (From the ninth to the
+/// fifteenth rotation none of the two gets another chance.)
 #[test]
 fn every_collector_that_is_complained_to_in_vain_is_waited_for_less() {
     let config =

@@ -1,5 +1,5 @@
-//! The store's C functions, in any order, with handles, NULLs and lengths as a program may pass them:
-//! statuses agree with a map, and every value is the one that was put.
+//! The store's C functions, in any order, with handles, NULLs and lengths as a program may pass
+//! them: statuses agree with a map, and every value is the one that was put.
 #![expect(unsafe_code, reason = "these are functions for C")]
 
 use std::collections::BTreeMap;

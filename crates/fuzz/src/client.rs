@@ -249,7 +249,8 @@ pub fn blocks(input: &[u8]) {
         let bytes = sent.concat();
         let taken = allocation::within(64, &bytes, || follower.take(&sent, &Mock));
         for full in taken.into_iter().flatten() {
-            // Signatures are no part of an identity: another that holds, or a client's, may stand there.
+            // Signatures are no part of an identity: another that holds, or a client's, may stand
+            // there.
             let ids = |full: &FullBlock| {
                 let frames: Vec<Digest> = full.frames.iter().map(|frame| frame.id()).collect();
                 (full.block.id(), frames)

@@ -1,5 +1,5 @@
-//! Configuration that somebody edited: it loads, and says the same when it is written and read again,
-//! or the error names the file, and what to do.
+//! Configuration that somebody edited: it loads, and says the same when it is written and read
+//! again, or the error names the file, and what to do.
 
 use std::path::Path;
 use std::sync::OnceLock;

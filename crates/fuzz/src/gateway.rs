@@ -44,8 +44,8 @@ pub fn resp(input: &[u8]) {
     assert!(held <= bytes.len(), "{held} of {}", bytes.len());
 }
 
-/// What a connection may be answered for one command that the gateway answers by itself: the longest
-/// is the documentation of all commands.
+/// What a connection may be answered for one command that the gateway answers by itself: the
+/// longest is the documentation of all commands.
 const LOCAL_BYTES: usize = 64 << 10;
 
 /// Commands of one connection: each has its answer, none is answered by more than its bound, and

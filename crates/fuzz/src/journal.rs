@@ -1,5 +1,5 @@
-//! A replica's data folder whose log and files hold anything, with checksums that are right: opening
-//! it is refused with a reason, or gives a replica that can be opened again.
+//! A replica's data folder whose log and files hold anything, with checksums that are right:
+//! opening it is refused with a reason, or gives a replica that can be opened again.
 
 use std::sync::Arc;
 

@@ -49,7 +49,8 @@ pub fn requests(input: &[u8]) {
     let mut replies = Vec::new();
     for command in &commands {
         let before = one.store.root();
-        // A command takes memory in proportion to what it sends and what there is, not to numbers in it.
+        // A command takes memory in proportion to what it sends and what there is, not to numbers
+        // in it.
         let (allocated, mut reply) = allocation::of(|| apply(&mut one, &[command]));
         assert!(allocated <= 1 << 20, "{allocated} bytes for a command of {}", command.len());
         let reads = Command::decode(command).is_ok_and(|command| command.is_read_only());

@@ -1,7 +1,7 @@
 //! Fuzz targets: functions of an input that panic when something does not hold.
 //!
-//! `cargo test -p quorate-fuzz` runs each on its files in `corpus/` and on inputs from seeds, on the
-//! stable toolchain. `make fuzz` runs them under libFuzzer, from the workspace in `/fuzz`.
+//! `cargo test -p quorate-fuzz` runs each on its files in `corpus/` and on inputs from seeds, on
+//! the stable toolchain. `make fuzz` runs them under libFuzzer, from the workspace in `/fuzz`.
 //!
 //! A target that is new goes into [`TARGETS`], with a file or two into `corpus/NAME`.
 

@@ -1,5 +1,5 @@
-//! A Byzantine replica in a cluster on virtual time. It sends what the input wants; the others agree,
-//! answer their client, and hold no more for it than a few messages.
+//! A Byzantine replica in a cluster on virtual time. It sends what the input wants; the others
+//! agree, answer their client, and hold no more for it than a few messages.
 
 use bytes::Bytes;
 use quorate_core::hotstuff::Message;

@@ -146,8 +146,8 @@ impl BlockIndex {
         FullBlock::from_bytes(self.read(height)?).ok()
     }
 
-    /// Encoded committed blocks above one height, up to another, without a gap: so many bytes, but two
-    /// blocks at least. If all of them fit, `tail` follows as far as it fits.
+    /// Encoded committed blocks above one height, up to another, without a gap: so many bytes, but
+    /// two blocks at least. If all of them fit, `tail` follows as far as it fits.
     #[must_use]
     pub fn chain(
         &self,

@@ -31,6 +31,8 @@ const PAYLOADS: [u64; 3] = [0, 128, 1024];
 /// Sessions, and frames of each in flight, of a throughput row: several full blocks in all.
 const CLIENTS: u32 = 8;
 const OUTSTANDING: u32 = 8;
+/// How long a cluster with an adversary may take until its load is ready, seconds.
+const SETTLE_S: f64 = 10.0;
 /// How often the leader is killed.
 const KILLS: usize = 5;
 
@@ -122,7 +124,8 @@ impl Bench {
         Ok(())
     }
 
-    /// The same load with all replicas well, with one dead, and with one that signs and leads badly.
+    /// The same load with all replicas well, with one dead, and with one that signs and leads
+    /// badly.
     fn one_at_fault(&self, done: &mut impl FnMut(Row)) -> Result<(), BenchError> {
         let load = |point: &mut Point| {
             point.durability = Name(Durability::Sync);
@@ -131,7 +134,8 @@ impl Bench {
         };
         let healthy = self.loaded("all-alive", load)?;
         done(healthy.clone());
-        // It does nothing while its fixed leader is dead or silent; and one of three replicas is needed.
+        // It does nothing while its fixed leader is dead or silent; and one of three replicas is
+        // needed.
         if self.combination.leader == LeaderName::Fixed || self.replicas < 4 {
             return Ok(());
         }
@@ -166,12 +170,14 @@ impl Bench {
             ..Point::of(self.combination)
         };
         set(&mut point);
+        // An adversary begins by the clock, so the load has to be ready before.
+        let settle = if point.adversary.0.0.is_some() { SETTLE_S } else { 0.0 };
         Settings {
             network: None,
             point,
             seconds: self.measured.as_secs_f64(),
             warm_up: self.warm_up.as_secs_f64(),
-            settle: 0.0,
+            settle,
             interval: 1.0,
         }
     }

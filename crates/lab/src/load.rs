@@ -53,8 +53,8 @@ pub struct LoadConfig {
     /// The sessions' chain, f, and whom frames are sent to. Its window and frame size give way to
     /// `outstanding` and the workload's.
     pub session: SessionConfig,
-    /// Of a route to one replica: what each session's replica is drawn from, evenly, so that a load has no
-    /// favourite; `None`: all have the route's. The same seed gives the same replicas.
+    /// Of a route to one replica: what each session's replica is drawn from, evenly, so that a load
+    /// has no favourite; `None`: all have the route's. The same seed gives the same replicas.
     pub contacts: Option<u64>,
     /// The sessions' keys: one session each.
     pub keys: Vec<Arc<dyn ClientSigner>>,

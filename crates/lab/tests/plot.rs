@@ -254,7 +254,8 @@ fn what_is_kept_of_a_study_draws_every_picture_again() {
     }
     assert_eq!(std::fs::read_to_string(to.join("runs.csv")).unwrap(), runs_csv(&rows));
     assert!(!to.join("old.svg").exists() && to.join("other.csv").exists());
-    // Heat maps show the first repeat that went well; of the others the intervals' latencies are not kept.
+    // Heat maps show the first repeat that went well; of the others the intervals' latencies are
+    // not kept.
     let over_time = |row: &Row| row.figures.as_ref().map(|one| one.latencies_over_time.len());
     let lengths: Vec<Option<usize>> = kept.iter().map(over_time).collect();
     assert_eq!(

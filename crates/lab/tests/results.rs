@@ -1,4 +1,5 @@
-//! The tables of results: each column has a name of its own, and what is in it is what its name says.
+//! The tables of results: each column has a name of its own, and what is in it is what its name
+//! says.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

@@ -1,9 +1,10 @@
-//! File descriptors: how many the process may have, and what each part of a replica may take of them.
+//! File descriptors: how many the process may have, and what each part of a replica may take of
+//! them.
 //!
-//! A replica that cannot open the next file of its log, or a snapshot's, must end. So connections never
-//! get what these need: the limit is divided before anything is accepted, and each listener keeps to its
-//! share. Beyond it connections give way or are refused. Where the system has none left all the same (the
-//! limit of the whole machine, say), a [`Door`] refuses those who wait.
+//! A replica that cannot open the next file of its log, or a snapshot's, must end. So connections
+//! never get what these need: the limit is divided before anything is accepted, and each listener
+//! keeps to its share. Beyond it connections give way or are refused. Where the system has none
+//! left all the same (the limit of the whole machine, say), a [`Door`] refuses those who wait.
 
 use std::fs::File;
 use std::future::poll_fn;
@@ -19,10 +20,11 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::http;
 use crate::transport::{LEAVING, Limits};
 
-/// For snapshots, locks, files made in advance, the runtime, standard streams and what is opened by the way.
+/// For snapshots, locks, files made in advance, the runtime, standard streams and what is opened by
+/// the way.
 const OWN: usize = 128;
-/// For each replica: its connection, one that takes its place, one that is dialled, the look-up of its
-/// name, and a snapshot that it reads.
+/// For each replica: its connection, one that takes its place, one that is dialled, the look-up of
+/// its name, and a snapshot that it reads.
 const OF_REPLICA: usize = 5;
 /// Without so many for connections a replica does not start.
 const LEAST: usize = 128;
@@ -61,8 +63,8 @@ pub struct Files {
 }
 
 impl Files {
-    /// Those of a log of `window_bytes` in segments of `segment_bytes`, of which `snapshot_bytes` at most
-    /// come between two snapshots.
+    /// Those of a log of `window_bytes` in segments of `segment_bytes`, of which `snapshot_bytes`
+    /// at most come between two snapshots.
     #[must_use]
     pub fn of_log(window_bytes: u64, segment_bytes: u64, snapshot_bytes: u64) -> Self {
         // One that is written to, and one of which the window begins in the middle.
@@ -125,13 +127,15 @@ pub fn divide(limit: usize, replicas: usize, files: Files) -> Result<Shares, Too
         limits.half_open = limits.half_open.min(left / 8);
         limits.half_open_per_address = limits.half_open_per_address.min(limits.half_open);
     }
-    // Half-open connections of peers have places of two kinds; each listener may have some on their way out.
+    // Half-open connections of peers have places of two kinds; each listener may have some on their
+    // way out.
     let others = 2 * peers.half_open + clients.half_open + 2 * LEAVING;
     clients.connections = clients.connections.min(left.saturating_sub(others));
     Ok(Shares { peers, clients, log: files.log + beyond })
 }
 
-/// How many Redis clients a gateway to `replicas` may have at a time where it may have `limit` descriptors.
+/// How many Redis clients a gateway to `replicas` may have at a time where it may have `limit`
+/// descriptors.
 ///
 /// # Errors
 /// [`TooFew`] if these are next to none.
@@ -145,7 +149,8 @@ pub fn redis_clients(limit: usize, replicas: usize) -> Result<usize, TooFew> {
     Ok(limit - kept)
 }
 
-/// A listener that refuses those who wait when no descriptor is left, instead of leaving them to wait.
+/// A listener that refuses those who wait when no descriptor is left, instead of leaving them to
+/// wait.
 #[derive(Debug)]
 pub struct Door {
     listener: TcpListener,
@@ -163,8 +168,8 @@ impl Door {
     /// The next connection. Dropping the future loses none.
     ///
     /// # Errors
-    /// What the system says. If it has no descriptor left, those who waited have been refused. The caller
-    /// should pause before it tries again.
+    /// What the system says. If it has no descriptor left, those who waited have been refused. The
+    /// caller should pause before it tries again.
     pub async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
         let accepted = self.listener.accept().await;
         let errno = accepted.as_ref().err().and_then(Errno::from_io_error);
@@ -179,7 +184,8 @@ impl Door {
             let mut held = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
             drop(held.take());
             for _ in 0..REFUSED_TOGETHER {
-                // Accepted and dropped at once. Somebody else may have taken the spare: then the next time.
+                // Accepted and dropped at once. Somebody else may have taken the spare: then the
+                // next time.
                 let Poll::Ready(Ok(_)) = self.listener.poll_accept(cx) else { break };
             }
             *held = spare();

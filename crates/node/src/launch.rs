@@ -120,8 +120,8 @@ pub fn setup(loaded: &Loaded, committee: Committee, keys: Keys, remedies: Remedi
     }
 }
 
-/// Files that a state on disk has open at most: what is stored may take twice what keys and values count
-/// for, and a state that is fetched is made beside the one that there is.
+/// Files that a state on disk has open at most: what is stored may take twice what keys and values
+/// count for, and a state that is fetched is made beside the one that there is.
 fn state_files(cluster: &Cluster, node: &Node) -> usize {
     if cluster.application != Application::Kv || node.storage.state != StateStore::Disk {
         return 0;

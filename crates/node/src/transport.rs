@@ -93,8 +93,9 @@ pub struct Limits {
     pub idle: Duration,
     /// A ping is sent when nothing else was for so long. Less than half of the other side's `idle`.
     pub ping_every: Duration,
-    /// Connections that are in the handshake, so that nobody knows yet whose they are. When there are so
-    /// many, the oldest gives way. Those from addresses of replicas have as many places of their own.
+    /// Connections that are in the handshake, so that nobody knows yet whose they are. When there
+    /// are so many, the oldest gives way. Those from addresses of replicas have as many places of
+    /// their own.
     pub half_open: usize,
     /// The same from one address.
     pub half_open_per_address: usize,

@@ -438,7 +438,8 @@ fn what_is_left_open_goes_with_what_is_chosen() {
     assert_eq!((asked.votes, asked.refusal()), (VoteRoute::Broadcast, None));
 }
 
-/// A file that leaves its choices out is not that of a cluster that was made with others: the digest tells.
+/// A file that leaves its choices out is not that of a cluster that was made with others: the
+/// digest tells.
 #[test]
 fn a_default_that_changed_is_another_chain() {
     let mut older = cluster(4);

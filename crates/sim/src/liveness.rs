@@ -52,16 +52,17 @@ fn spoilers(cluster: &Cluster) -> Vec<bool> {
 /// 1. **What was done before.** A replica does not vote in a view that it gave up, nor propose in
 ///    one that it had reserved when it was stopped: no later one than that behind `healed`.
 /// 2. **Waits that are too short** for a leader that failed before and is back, or for the views
-///    whose votes a dead one is to collect: a fifth of the base, or twice what views took before the
-///    network healed. None is shortened any more once no commit came for a rotation of leaders and a
-///    chain's length. Full waits are never too short in these runs.
-/// 3. **The election.** Round-robin and fixed leaders need nothing. Carousel is round-robin wherever
-///    the last view did not bring a commit, but for who is passed over: each spoiler may lose one view more
-///    than its turns until it is listed, and one in a second chance. Reputation may draw a spoiler in any view as long as it
-///    weighs 1000 and the others, who had an outage, 1 or 10: without commits the window does not
-///    move, so that ends only when all weigh the same, `PATIENCE` views after the last commit. With
-///    either, a liar may show the last certificate to a single replica, which then sees another leader
-///    in the next view than the others do, until time-outs tell all of it.
+///    whose votes a dead one is to collect: a fifth of the base, or twice what views took before
+///    the network healed. None is shortened any more once no commit came for a rotation of leaders
+///    and a chain's length. Full waits are never too short in these runs.
+/// 3. **The election.** Round-robin and fixed leaders need nothing. Carousel is round-robin
+///    wherever the last view did not bring a commit, but for who is passed over: each spoiler may
+///    lose one view more than its turns until it is listed, and one in a second chance. Reputation
+///    may draw a spoiler in any view as long as it weighs 1000 and the others, who had an outage, 1
+///    or 10: without commits the window does not move, so that ends only when all weigh the same,
+///    `PATIENCE` views after the last commit. With either, a liar may show the last certificate to
+///    a single replica, which then sees another leader in the next view than the others do, until
+///    time-outs tell all of it.
 /// 4. **A run of good leaders**, as long as the chain that commits (`views_of_a_run`). With the
 ///    linear pacemaker a liar that collects the complaints about a view may tell some of the
 ///    certificate, and the leader behind it does not hear a quorum: it is the second run.

@@ -210,8 +210,8 @@ impl Oracles {
         self.views.last().copied().unwrap_or(0)
     }
 
-    /// The views behind `after`, up to that of the highest block committed, that were lost: no block of
-    /// theirs was committed, or `witness` correct replicas gave them up.
+    /// The views behind `after`, up to that of the highest block committed, that were lost: no
+    /// block of theirs was committed, or `witness` correct replicas gave them up.
     pub fn lost_views(&self, after: u64, witness: usize) -> Vec<u64> {
         let given_up = |view: &u64| self.givers.get(view).is_some_and(|givers| *givers >= witness);
         let lost = |view: &u64| !self.views.contains(view) || given_up(view);

@@ -1,8 +1,8 @@
-//! How many views are lost, counted: while the waits still climb to what the network takes, when one
-//! proposal is lost, and in the steady state.
+//! How many views are lost, counted: while the waits still climb to what the network takes, when
+//! one proposal is lost, and in the steady state.
 //!
-//! A view is lost if no block of it is committed, or if f + 1 correct replicas gave it up (time-outs
-//! carry votes, so that a view that everybody gave up can have its block all the same).
+//! A view is lost if no block of it is committed, or if f + 1 correct replicas gave it up
+//! (time-outs carry votes, so that a view that everybody gave up can have its block all the same).
 
 use quorate_core::hotstuff::rules::{self, Chained, Rules, TwoChain};
 use quorate_core::pacemaker::Kind;

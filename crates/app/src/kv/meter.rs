@@ -30,7 +30,7 @@ const UNCOUNTED_BYTES: usize = MAX_COMMANDS * (SMALL_REPLY_BYTES + 4) + (128 << 
 /// be begun.
 const WINDOW_BYTES: usize = FRAME_REPLY_BYTES - MAX_REPLY_BYTES - UNCOUNTED_BYTES;
 
-/// What is left to the commands of a block, or to a query.
+/// The steps that remain to a block's commands, or to a query.
 ///
 /// The store does not see where frames begin and end. But a frame's commands stand together in a
 /// block, so what holds for every run of [`MAX_COMMANDS`] commands holds for every frame.
@@ -164,8 +164,8 @@ impl Meter {
         self.written += keys;
     }
 
-    /// The state is about to take up so many bytes more. What goes from it in this block makes room
-    /// for the next.
+    /// Takes `bytes` of room, which the state is about to take up. Bytes that this block frees make
+    /// room for the next block.
     pub(super) fn grow(&mut self, bytes: u64) -> Result<(), Refused> {
         self.room_bytes = self.room_bytes.checked_sub(bytes).ok_or(Refused::StateFull)?;
         Ok(())

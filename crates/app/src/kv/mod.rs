@@ -295,7 +295,7 @@ impl From<storage::OtherKind> for Refused {
 }
 
 impl Refused {
-    /// The same of `KEYS`, for which there is a way around.
+    /// The refusal of a `KEYS`: its message names `SCAN`, which does the same in parts.
     fn of_keys(self) -> Self {
         match self {
             Self::TooMuchWork => Self::TooManyKeys,

@@ -64,7 +64,8 @@ pub trait Storage: Send + sealed::Sealed + 'static {
     /// What is committed, for proofs. `None` if that is not all.
     #[doc(hidden)]
     fn prover(&self) -> Option<Box<dyn Prover>>;
-    /// What is committed, to be read while this goes on. `None` if that is not all.
+    /// The committed state as it is now, to be read by another thread. `None` while there are
+    /// changes that are not committed.
     #[doc(hidden)]
     fn frozen(&self) -> Option<Self>
     where
@@ -90,7 +91,7 @@ pub(super) mod sealed {
     pub trait Sealed {}
 }
 
-/// What is there is of the other kind.
+/// A key holds a value of the other kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OtherKind;
 

@@ -120,7 +120,7 @@ fn slices(list: &[Vec<u8>]) -> impl Iterator<Item = &[u8]> {
     list.iter().map(Vec::as_slice)
 }
 
-/// What is known of any reply.
+/// Properties that every reply has.
 fn check(reply: &[u8]) {
     assert!(reply.len() <= MAX_REPLY_BYTES + HEAD_BYTES, "a reply of {} bytes", reply.len());
     Reply::decode(reply).expect("a reply");

@@ -30,8 +30,8 @@ pub struct Arguments {
     /// Where to listen; port 0: any free one, which is printed.
     #[arg(long, default_value = "127.0.0.1:6379", value_name = "ADDRESS")]
     pub listen: HostPort,
-    /// How long a command may wait for the cluster, in seconds. It is then answered with CLUSTERDOWN if
-    /// it is certain not to be executed, and with UNKNOWN if it may be.
+    /// How long a command may wait for the cluster, in seconds. It is then answered with
+    /// CLUSTERDOWN if it is certain not to be executed, and with UNKNOWN if it may be.
     #[arg(long, default_value = "10", value_name = "N", value_parser = seconds)]
     pub give_up_after: Duration,
     #[command(flatten)]

@@ -119,8 +119,9 @@ impl HotStuff {
         self.untold = Some(Untold { ended: view, tc_from: from });
     }
 
-    /// Blames whom this replica waited for in vain in its view: the leader, or, if that had its vote,
-    /// who was to collect it. (A certificate of votes that came in time-outs is not the collector's.)
+    /// Blames whom this replica waited for in vain in its view: the leader, or, if that had its
+    /// vote, who was to collect it. (A certificate of votes that came in time-outs is not the
+    /// collector's.)
     fn blame_for(&mut self, view: View, how: End) {
         if view != self.pacemaker.view() || how == End::Certified && !self.pacemaker.gave_up() {
             return;

@@ -183,7 +183,8 @@ impl HotStuff {
 
     fn start(&mut self, now: Time, recovered: Recovered, fx: &mut Fx) {
         let Recovered { safety, root, root_committed, recent, blocks } = recovered;
-        // Views without a commit count from here, however far the chain has come before the snapshot.
+        // Views without a commit count from here, however far the chain has come before the
+        // snapshot.
         self.pacemaker.committed(root.view);
         self.tree = BlockTree::new(root, root_committed, recent);
         if let Some(safety) = safety {

@@ -9,25 +9,25 @@
 //! listed is read off a bounded piece of the chain, oldest block first:
 //!
 //! - **the proposer of a block led**: it is taken off the list;
-//! - **those before it in the order of its view were passed over**: they were listed then, and still
-//!   are. So the chain remembers a replica for as long as it stays on the list, though the view in
-//!   which it failed is long out of sight;
+//! - **those before it in the order of its view were passed over**: they were listed then, and
+//!   still are. So the chain remembers a replica for as long as it stays on the list, though the
+//!   view in which it failed is long out of sight;
 //! - **a view without a block failed**: who led it is computed from the list as it was then, and
-//!   joins the list. Up to 2f such views in a row put all their leaders on it, the last of whom stay.
-//!   (One liar can spoil two views, its own and the one whose votes it collects.) More of them
-//!   say that the network failed, and list nobody.
+//!   joins the list. Up to 2f such views in a row put all their leaders on it, the last of whom
+//!   stay. (One liar can spoil two views, its own and the one whose votes it collects.) More of
+//!   them say that the network failed, and list nobody.
 //!
 //! **Nobody's place on the list depends on the start of the piece.** Let A be the list by which a
 //! view was led and M that which a later election computes for the same view from a shorter piece:
 //! M ⊆ A. For M begins empty; a block takes the same replica off both and shows members of A only;
-//! and in a lost view the first candidate outside M is either the first outside A, who led, or in A.
-//! Hence a correct replica that is not listed and whose views succeed does not become listed, whatever
-//! liars let fail. (While more than f replicas are listed one after another, correct ones have failed
-//! too, the oldest place is given up, and M may have one more than A until those places are filled
-//! anew.)
+//! and in a lost view the first candidate outside M is either the first outside A, who led, or in
+//! A. Hence a correct replica that is not listed and whose views succeed does not become listed,
+//! whatever liars let fail. (While more than f replicas are listed one after another, correct ones
+//! have failed too, the oldest place is given up, and M may have one more than A until those places
+//! are filled anew.)
 //!
-//! **Second chances.** In every [`period`]-th view the list does not count: whoever is first leads, and
-//! is off the list if its block is certified. A liar that behaves then and fails in its next
+//! **Second chances.** In every [`period`]-th view the list does not count: whoever is first leads,
+//! and is off the list if its block is certified. A liar that behaves then and fails in its next
 //! view costs one view a chance, as one that never behaves does.
 
 use std::ops::Range;
@@ -72,8 +72,9 @@ impl Blacklist {
         self.listed.retain(|it| *it != proposer);
     }
 
-    /// The list in the view behind `lost`, views in a row that left no block, `order` saying who was
-    /// to lead each. After more than two rounds of them the list is empty: nothing but turns counts.
+    /// The list in the view behind `lost`, views in a row that left no block, `order` saying who
+    /// was to lead each. After more than two rounds of them the list is empty: nothing but turns
+    /// counts.
     pub(super) fn after(&self, lost: Range<u64>, order: impl Fn(View) -> Order) -> Self {
         let mut list = self.clone();
         if lost.end - lost.start > 2 * self.replicas as u64 {

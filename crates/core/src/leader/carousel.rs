@@ -9,23 +9,23 @@
 //!    of the newest committed blocks, downwards, until there are f of them;
 //! 3. the leader is one of active ∖ last authors, drawn with the number of the view.
 //!
-//! A crashed replica signs nothing, so it never leads while the views succeed each other
-//! (leader utilization). One that signs and lets its views fail would be drawn again and again, and 1
-//! would give it its turn besides. So both steps pass over the replicas on a
-//! blacklist (`blacklist.rs`): the at most f that failed last.
+//! A crashed replica signs nothing, so it never leads while the views succeed each other (leader
+//! utilization). One that signs and lets its views fail would be drawn again and again, and 1 would
+//! give it its turn besides. So both steps pass over the replicas on a blacklist (`blacklist.rs`):
+//! the at most f that failed last.
 //!
 //! **Chain quality.** Among any f·k + 1 successive blocks elected by 3 without a gap, one is of a
 //! correct leader. For let the views s … v be led by the f liars only. The blocks of s … v − k have
 //! at most f different proposers, so all of these are last authors in the election for v, and its
-//! leader proposed none of them. Each liar's views are therefore less than k apart, k at the most. The
-//! list takes candidates away and adds none, so this holds with it. Over many blocks the share of f
-//! liars is at most f of the n − f that are not listed: that needs f correct replicas on the
+//! leader proposed none of them. Each liar's views are therefore less than k apart, k at the most.
+//! The list takes candidates away and adds none, so this holds with it. Over many blocks the share
+//! of f liars is at most f of the n − f that are not listed: that needs f correct replicas on the
 //! list, and each of them got there by a view of its own that failed.
 //!
-//! **Leader utilization.** Once messages arrive in time, each liar loses one view and is listed; when
-//! all are, correct replicas lead until a second chance, which costs one view at most. So a
-//! faulty replica that signs costs a view in about 2,048, and a dead one none. The first gap takes at most
-//! f views, where plain turns may take more.
+//! **Leader utilization.** Once messages arrive in time, each liar loses one view and is listed;
+//! when all are, correct replicas lead until a second chance, which costs one view at most. So a
+//! faulty replica that signs costs a view in about 2,048, and a dead one none. The first gap takes
+//! at most f views, where plain turns may take more.
 //!
 //! Deviations:
 //! - The blacklist, in 1 and in 3.
@@ -50,16 +50,16 @@ const LONGEST_CHAIN: usize = 3;
 /// The phase of the certificate that commits where one view takes a block through several.
 const LAST_PHASE: u8 = 3;
 
-/// How far one election looks for last authors: k − 1 blocks to the committed head, and f·k from there,
-/// but to the committed head at least.
+/// How far one election looks for last authors: k − 1 blocks to the committed head, and f·k from
+/// there, but to the committed head at least.
 const fn reach(replicas: usize) -> usize {
     let faults = replicas.saturating_sub(1) / 3;
     at_most(LONGEST_CHAIN * (faults + 1), MAX_WINDOW * 3 / 4)
 }
 
-/// How many blocks tell who is listed. A replica that is listed is passed over in one of so many but for
-/// a few in a million, up to ten replicas or so; a greater committee forgets one now and then, for
-/// the price of a view.
+/// How many blocks tell who is listed. A replica that is listed is passed over in one of so many
+/// but for a few in a million, up to ten replicas or so; a greater committee forgets one now and
+/// then, for the price of a view.
 const fn remembered(replicas: usize) -> usize {
     at_most(8 * replicas, MAX_WINDOW - reach(replicas))
 }
@@ -87,9 +87,9 @@ pub fn leader(
 
 /// Who may lead `view` but for the blacklist, ascending; none if it is the turn of round-robin.
 ///
-/// If some, then not empty, and more than can be listed: of the q = n − f signers at most f are last
-/// authors, and because n ≥ 3f + 1 there remain q − f = n − 2f ≥ f + 1 > 0. (With n = 1 there are
-/// no last authors, and the one replica signed.)
+/// If some, then not empty, and more than can be listed: of the q = n − f signers at most f are
+/// last authors, and because n ≥ 3f + 1 there remain q − f = n − 2f ≥ f + 1 > 0. (With n = 1 there
+/// are no last authors, and the one replica signed.)
 #[must_use]
 pub fn candidates(
     view: View,
@@ -148,8 +148,8 @@ impl<'a> Chain<'a> {
         list
     }
 
-    /// Up to which height `block`'s justify lets its ancestors be committed, where that is not told by
-    /// their views alone: with k = 1 a certificate of an earlier phase commits nothing.
+    /// Up to which height `block`'s justify lets its ancestors be committed, where that is not told
+    /// by their views alone: with k = 1 a certificate of an earlier phase commits nothing.
     fn shown_by(&self, block: &Header) -> Option<Height> {
         let is_last = self.chain_length > 1 || block.justify.phase == LAST_PHASE;
         is_last.then_some(block.height)
@@ -167,8 +167,8 @@ impl<'a> Chain<'a> {
         Order { candidates, first: round_robin::leader(view, replicas).index() }
     }
 
-    /// The active replicas without the last authors, if the k blocks from that at `parent` downwards are of
-    /// the k views before `view`, so that the last of them is the committed head.
+    /// The active replicas without the last authors, if the k blocks from that at `parent`
+    /// downwards are of the k views before `view`, so that the last of them is the committed head.
     fn candidates(
         &self,
         view: View,

@@ -30,9 +30,9 @@ pub struct History<'a> {
 pub struct Committed<'a> {
     /// The block.
     pub block: &'a Header,
-    /// Who signed the certificate of the block that the chain carries: its child's justify. The head
-    /// has no child yet: its certificate is not part of the chain, and another replica may hold
-    /// another one, of other signers.
+    /// Who signed the certificate of the block that the chain carries: its child's justify. The
+    /// head has no child yet: its certificate is not part of the chain, and another replica may
+    /// hold another one, of other signers.
     pub certified_by: Option<&'a Signers>,
 }
 

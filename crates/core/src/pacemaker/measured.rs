@@ -44,8 +44,8 @@ impl Measured {
         (self.views == ENOUGH).then_some(self.typical)
     }
 
-    /// What a view takes by all that is known: typically or at the last, whichever is longer. `None`
-    /// before the first.
+    /// What a view takes by all that is known: typically or at the last, whichever is longer.
+    /// `None` before the first.
     pub(super) fn lately(&self) -> Option<Duration> {
         (self.views > 0).then(|| self.typical.max(self.last))
     }

@@ -1,7 +1,8 @@
 //! Proposals whose frames are not all here yet.
 //!
 //! With clients that send to all replicas a body is usually here before the block that orders it.
-//! When it is not, the proposer is asked for it, then the others in turn, less and less often. One proposal a peer waits, its latest: no peer can make this grow.
+//! When it is not, the proposer is asked for it, then the others in turn, less and less often. One
+//! proposal a peer waits, its latest: no peer can make this grow.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

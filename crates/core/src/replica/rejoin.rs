@@ -2,8 +2,8 @@
 //!
 //! A replica whose data folder was lost cannot know what it voted for. On an operator's explicit
 //! word it asks all others which view they are in, waits for q of them, and then abstains, durably,
-//! from votes, time-outs and proposals until a certificate stands [`ABSTAINED_VIEWS`] views and more
-//! beyond the highest view that any of them has shown. Until then it counts toward f.
+//! from votes, time-outs and proposals until a certificate stands [`ABSTAINED_VIEWS`] views and
+//! more beyond the highest view that any of them has shown. Until then it counts toward f.
 //!
 //! Each testimony carries the certificate by which its sender entered the view, so that nobody can
 //! name one that the cluster did not come to, and the highest counts, however many name lower ones.

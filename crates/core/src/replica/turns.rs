@@ -2,13 +2,13 @@
 //!
 //! A verifier takes what it is given in order, so little is given to it at a time and the rest
 //! waits here. What the replica itself asks goes first and is never counted. Then come messages of
-//! the protocol, then bodies, blocks and offers, then whatever is sent by a peer whose signature was
-//! bad lately; within each of these the peers take turns. Long lists of checks are cut, so that a
-//! vote waits for a few hundred checks, not for a whole answer with blocks.
+//! the protocol, then bodies, blocks and offers, then whatever is sent by a peer whose signature
+//! was bad lately; within each of these the peers take turns. Long lists of checks are cut, so that
+//! a vote waits for a few hundred checks, not for a whole answer with blocks.
 //!
-//! Each peer has an account of messages, checks and bytes. One message always fits an empty account.
-//! A peer whose signature was bad has [one message](DISTRUSTED_MESSAGES) at a time for a while; no
-//! correct replica passes on what it did not verify.
+//! Each peer has an account of messages, checks and bytes. One message always fits an empty
+//! account. A peer whose signature was bad has [one message](DISTRUSTED_MESSAGES) at a time for a
+//! while; no correct replica passes on what it did not verify.
 
 use std::collections::VecDeque;
 

@@ -24,8 +24,8 @@ pub(super) enum Pending<M> {
     Protocol { ask: u64, checks: Vec<Check> },
     /// A message of the protocol with the bodies that came with it.
     Message { from: ReplicaId, claim: Claim<M>, frames: Vec<Claim<SharedFrame>> },
-    /// Frames another replica sent. It passes on what it verified; what it was asked for may be of a
-    /// block, whose voters alone have verified it.
+    /// Frames another replica sent. It passes on what it verified; what it was asked for may be of
+    /// a block, whose voters alone have verified it.
     Frames { relayed_by: Option<ReplicaId>, frames: Vec<Claim<SharedFrame>> },
     /// Blocks that were fetched.
     Chain { from: ReplicaId, blocks: Vec<ClaimedBlock> },

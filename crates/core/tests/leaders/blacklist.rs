@@ -1,5 +1,5 @@
-//! Carousel's blacklist: what leaders that sign and let their views fail can cost, and that correct ones
-//! stay and come back.
+//! Carousel's blacklist: what leaders that sign and let their views fail can cost, and that correct
+//! ones stay and come back.
 
 use proptest::prelude::*;
 use quorate_core::ReplicaId;
@@ -11,8 +11,8 @@ use crate::sim::{Led, Sim};
 /// One view in so many is a second chance, among four, seven, ten replicas.
 const CHANCES: [(usize, u64); 3] = [(4, 512), (7, 292), (10, 204)];
 
-/// Runs `views` views in which everybody signs, with as many signatures as make a quorum, and the leaders
-/// propose for which `proposes` says so.
+/// Runs `views` views in which everybody signs, with as many signatures as make a quorum, and the
+/// leaders propose for which `proposes` says so.
 fn run(
     replicas: usize,
     chain_length: u64,
@@ -103,8 +103,8 @@ proptest! {
         ..ProptestConfig::with_cases(8)
     })]
 
-    /// However f liars choose the views that they let fail, they lose one each, and one a second chance;
-    /// and no correct replica is kept from leading.
+    /// However f liars choose the views that they let fail, they lose one each, and one a second
+    /// chance; and no correct replica is kept from leading.
     #[test]
     fn liars_cannot_spend_the_good_name_of_others(
         size in 0..CHANCES.len(),

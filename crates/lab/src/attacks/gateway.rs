@@ -1,5 +1,5 @@
-//! An honest load through a gateway: counters that each connection has for itself, so that every reply is known
-//! beforehand.
+//! An honest load through a gateway: counters that each connection has for itself, so that every
+//! reply is known beforehand.
 
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::net::TcpStream;

@@ -83,7 +83,8 @@ async fn arrive(config: ClientConfig) -> bool {
     client.submit(vec![command.into()]).await.is_ok()
 }
 
-/// Executors, one after the other: each pulls decided blocks from the first on, and believes what is proven.
+/// Executors, one after the other: each pulls decided blocks from the first on, and believes what
+/// is proven.
 pub(super) async fn pulls(
     replicas: Vec<ReplicaAddress>,
     cluster: Cluster,

@@ -1,12 +1,14 @@
-//! Floods by one client or one peer against a cluster of processes under honest load, one after the other.
+//! Floods by one client or one peer against a cluster of processes under honest load, one after the
+//! other.
 //!
-//! Each [`Flood`] is a file in `floods`; its head says what it attacks and what answers it. [`Attacks`] measures the
-//! honest throughput before, while the flood lasts, and after, and the memory of the processes attacked; it tries
-//! meanwhile what an attack of its kind would keep others from: new sessions, status, pulls, a replica's return.
+//! Each [`Flood`] is a file in `floods`; its head says what it attacks and what answers it.
+//! [`Attacks`] measures the honest throughput before, while the flood lasts, and after, and the
+//! memory of the processes attacked; it tries meanwhile what an attack of its kind would keep
+//! others from: new sessions, status, pulls, a replica's return.
 //!
-//! The flood is a process of its own at a low priority: it shares the machine with its victims, so that processor
-//! time which the attacker spends would count as damage otherwise. It comes from an address of its own
-//! (`target::SOURCE`), as an attacker would.
+//! The flood is a process of its own at a low priority: it shares the machine with its victims, so
+//! that processor time which the attacker spends would count as damage otherwise. It comes from an
+//! address of its own (`target::SOURCE`), as an attacker would.
 
 mod floods;
 mod gateway;

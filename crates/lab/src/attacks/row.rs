@@ -18,7 +18,8 @@ pub struct Phase {
     pub p50_ms: f64,
     /// 99th percentile.
     pub p99_ms: f64,
-    /// Most memory of an attacked process, in MiB: of a replica that is not the attacker, or of the gateway.
+    /// Most memory of an attacked process, in MiB: of a replica that is not the attacker, or of the
+    /// gateway.
     pub memory_mib: f64,
 }
 

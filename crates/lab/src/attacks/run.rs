@@ -283,7 +283,8 @@ impl<'a> Scene<'a> {
     /// Measures for so long.
     fn watch(&mut self, span: Duration, flooded: bool) -> Result<Phase, AttackError> {
         if flooded && self.flood.trial == Trial::Return {
-            // The throughput counts from its return on: what a dead replica costs is measured elsewhere.
+            // The throughput counts from its return on: what a dead replica costs is measured
+            // elsewhere.
             let left = Instant::now();
             self.cluster.restart(RETURNS)?;
             let ready = self.cluster.await_ready(PATIENCE);

@@ -18,8 +18,8 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-/// The address that floods come from: one of the loopback interface's that nobody else uses, so that a bound by
-/// address is a bound on the attacker.
+/// The address that floods come from: one of the loopback interface's that nobody else uses, so
+/// that a bound by address is a bound on the attacker.
 pub const SOURCE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 66);
 /// Pause before a connection that ended is made again.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -59,7 +59,8 @@ impl Target {
         Self { replicas, peers, http, gateway, session, done, prepared, begun }
     }
 
-    /// Says that everything is prepared, and waits until the flood is to begin. Every flood calls it once.
+    /// Says that everything is prepared, and waits until the flood is to begin. Every flood calls
+    /// it once.
     pub(super) async fn begin(&self) {
         self.prepared.add_permits(1);
         // An error means that the semaphore is closed, which nobody does.
@@ -91,13 +92,14 @@ impl Target {
     pub(super) async fn dial(&self, replica: usize, flow: Flow) -> Option<(SendHalf, ReceiveHalf)> {
         let at = self.replicas.get(replica)?;
         let front = relay(at.address.clone(), flow).await.ok()?;
-        // Little is queued here: what a flood counts has left, but for so many messages a connection.
+        // Little is queued here: what a flood counts has left, but for so many messages a
+        // connection.
         let limits = Limits { frame_bytes: 32 << 20, queue_messages: 64, ..Limits::clients() };
         transport::dial(&front.to_string(), at.key, self.session.chain, limits).await.ok()
     }
 
-    /// Floods every replica with `count` connections each, over which `act` does what it wants. What ends is made
-    /// again.
+    /// Floods every replica with `count` connections each, over which `act` does what it wants.
+    /// What ends is made again.
     pub(super) async fn swarm<Acting>(
         self: Arc<Self>,
         count: usize,
@@ -152,8 +154,8 @@ pub(super) async fn until_ended(stream: &mut TcpStream) {
     while stream.read(&mut passed).await.is_ok_and(|count| count > 0) {}
 }
 
-/// What a relay lets pass. A relay stands between TLS and the network: so what is cut off, or comes byte by byte, is a
-/// good connection's.
+/// What a relay lets pass. A relay stands between TLS and the network: so what is cut off, or comes
+/// byte by byte, is a good connection's.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flow {
     /// Bytes that reach the replica; none come behind them.

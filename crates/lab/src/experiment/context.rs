@@ -14,8 +14,9 @@ pub struct Context {
     pub version: String,
     /// The commit of the folder it ran in; `+` behind it: with changes. Empty if there is none.
     pub commit: String,
-    /// The first half of the BLAKE3 hash of the measured program, in hexadecimal: it tells programs apart
-    /// whatever the folder's commit is. Empty if the program could not be read, and in older results.
+    /// The first half of the BLAKE3 hash of the measured program, in hexadecimal: it tells programs
+    /// apart whatever the folder's commit is. Empty if the program could not be read, and in older
+    /// results.
     #[serde(default)]
     pub program: String,
     /// The processor, as the system names it.
@@ -53,7 +54,8 @@ impl Context {
 }
 
 impl Context {
-    /// Whether both measured the same program. Where it is not known, a commit without changes tells.
+    /// Whether both measured the same program. Where it is not known, a commit without changes
+    /// tells.
     #[must_use]
     pub fn has_program_of(&self, other: &Self) -> bool {
         if self.program.is_empty() || other.program.is_empty() {

@@ -42,9 +42,9 @@ pub enum KeepError {
     },
 }
 
-/// Writes to the folder `to` the study's file (`text`), the rows that its pictures are drawn from, the table
-/// of runs and the pictures. What was kept there under those names is replaced; tables of other names stay.
-/// `quorate experiment plot` draws the pictures of such a folder again.
+/// Writes to the folder `to` the study's file (`text`), the rows that its pictures are drawn from,
+/// the table of runs and the pictures. What was kept there under those names is replaced; tables of
+/// other names stay. `quorate experiment plot` draws the pictures of such a folder again.
 ///
 /// # Errors
 /// [`KeepError`]: nothing was changed then, but for [`KeepError::Io`].

@@ -117,8 +117,8 @@ impl Laboratory {
     /// `stop` ends it between two runs or in the middle of one, which then is not counted.
     ///
     /// # Errors
-    /// [`LaboratoryError`]: what was measured before stands. Runs of two programs are never put together: a
-    /// study that another program began is not gone on with.
+    /// [`LaboratoryError`]: what was measured before stands. Runs of two programs are never put
+    /// together: a study that another program began is not gone on with.
     pub fn run(
         &self,
         plan: &Plan,

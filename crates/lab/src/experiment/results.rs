@@ -140,8 +140,8 @@ pub fn runs_csv(rows: &[Row]) -> String {
     text
 }
 
-/// Everything of a row that is one plain value, but its point. A name is used once: what is the machine's
-/// has `machine_` before it, as replicas have a memory and runs a number of cores too.
+/// Everything of a row that is one plain value, but its point. A name is used once: what is the
+/// machine's has `machine_` before it, as replicas have a memory and runs a number of cores too.
 fn plain_columns(row: &Row) -> Vec<(String, String)> {
     let mut columns = Vec::new();
     let Ok(Value::Object(fields)) = serde_json::to_value(row) else { return columns };
@@ -184,8 +184,8 @@ fn plain(value: &Value) -> String {
     }
 }
 
-/// A table of intervals, one a line; `run` counts the lines of [`runs_csv`] from 0. Latencies are left out of
-/// an interval in which nothing was measured.
+/// A table of intervals, one a line; `run` counts the lines of [`runs_csv`] from 0. Latencies are
+/// left out of an interval in which nothing was measured.
 #[must_use]
 pub fn series_csv(rows: &[Row]) -> String {
     let mut text = String::new();

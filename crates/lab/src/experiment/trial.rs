@@ -325,7 +325,8 @@ impl Trial<'_> {
     }
 }
 
-/// Cores that others took, of `seconds` in which all processes together were busy so long, and ours so long.
+/// Cores that others took, of `seconds` in which all processes together were busy so long, and ours
+/// so long.
 fn foreign(busy: f64, ours: f64, seconds: f64) -> f64 {
     ((busy - ours) / seconds).max(0.0)
 }

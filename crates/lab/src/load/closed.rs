@@ -52,8 +52,9 @@ fn finish(
     !ended && !bench.stop.load(Ordering::Relaxed)
 }
 
-/// Counts a batch of `count` commands that was submitted then and came to an end now. What was submitted before
-/// measuring began counts as well: in a closed loop there is always something under way.
+/// Counts a batch of `count` commands that was submitted then and came to an end now. What was
+/// submitted before measuring began counts as well: in a closed loop there is always something
+/// under way.
 fn settle(record: &mut Record, submitted: Instant, now: Instant, (count, verdict): (u64, Verdict)) {
     record.finished(now, count, verdict);
     if record.is_measuring() && verdict == Verdict::Right {

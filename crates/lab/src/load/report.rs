@@ -98,8 +98,9 @@ impl Interval {
         }
     }
 
-    /// Whether a latency was measured in it. Without one they are all 0; what is measured never is. An open
-    /// loop answers commands that were to be submitted before measuring began: they count without a latency.
+    /// Whether a latency was measured in it. Without one they are all 0; what is measured never is.
+    /// An open loop answers commands that were to be submitted before measuring began: they count
+    /// without a latency.
     #[must_use]
     pub fn has_latencies(&self) -> bool {
         self.max_ms > 0.0

@@ -1,4 +1,5 @@
-//! What a load decides before it begins, and the numbers that come out of one, on a clock of the test's.
+//! What a load decides before it begins, and the numbers that come out of one, on a clock of the
+//! test's.
 
 use std::time::{Duration, Instant};
 
@@ -57,8 +58,8 @@ fn near(found: f64, expected: f64, what: &str) {
     assert!((found - expected).abs() <= expected * 1e-3, "{what}: {found} for {expected}");
 }
 
-/// A thousand commands a second for two seconds. In the first each is answered within a millisecond; in the
-/// second nothing is, until all are at its end.
+/// A thousand commands a second for two seconds. In the first each is answered within a
+/// millisecond; in the second nothing is, until all are at its end.
 #[test]
 fn a_stall_is_charged_to_every_command_that_was_to_be_submitted_in_it() {
     let begin = Instant::now();
@@ -88,7 +89,8 @@ fn a_stall_is_charged_to_every_command_that_was_to_be_submitted_in_it() {
     near(report.p99_ms, 980.0, "p99");
     near(report.p999_ms, 998.0, "p99.9");
     near(report.max_ms, 1000.0, "max");
-    // An answer at the very end of an interval is the next one's; those at the end of the time, the last one's.
+    // An answer at the very end of an interval is the next one's; those at the end of the time, the
+    // last one's.
     let series = |of: fn(&Interval) -> f64| report.series.iter().map(of).collect::<Vec<_>>();
     assert_eq!(series(|one| one.at), [0.0, 0.5, 1.0, 1.5]);
     assert_eq!(series(|one| one.seconds), [0.5; 4]);
@@ -155,7 +157,8 @@ fn only_what_ends_while_measured_counts_and_only_what_was_to_begin_then_has_a_la
     near(seconds[2], 0.02, "the last interval");
 }
 
-/// Timers are late: a rest that is shorter than a twentieth of an interval is the end of the one before.
+/// Timers are late: a rest that is shorter than a twentieth of an interval is the end of the one
+/// before.
 #[test]
 fn a_short_rest_is_the_end_of_the_interval_before() {
     let begin = Instant::now();

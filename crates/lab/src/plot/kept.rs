@@ -4,8 +4,8 @@ use super::charts::{MOST_MAPS, draws_heat_maps};
 use super::group;
 use crate::experiment::{Plan, Row, Study};
 
-/// The rows without what no picture of the study shows. That is the latencies of each interval of a run that
-/// has no heat map: by far the most of a row. All pictures and tables are the same.
+/// The rows without what no picture of the study shows. That is the latencies of each interval of a
+/// run that has no heat map: by far the most of a row. All pictures and tables are the same.
 #[must_use]
 pub fn kept(study: &Study, plan: &Plan, rows: &[Row]) -> Vec<Row> {
     let mut kept = rows.to_vec();

@@ -44,13 +44,13 @@ pub struct Choices {
     pub signatures: Option<SchemeName>,
 }
 
-/// Votes are broadcast by default among so many replicas. Each replica handles n of them a view then: a
-/// delay less while that is cheap. Beyond, n² messages a view cost more than the delay.
+/// Votes are broadcast by default among so many replicas. Each replica handles n of them a view
+/// then: a delay less while that is cheap. Beyond, n² messages a view cost more than the delay.
 pub const BROADCAST_TO: usize = 50;
 
 impl Choices {
-    /// Among `replicas` replicas, what is left open as by default: the fastest that is safe, and that goes with
-    /// what is chosen.
+    /// Among `replicas` replicas, what is left open as by default: the fastest that is safe, and
+    /// that goes with what is chosen.
     #[must_use]
     pub fn among(&self, replicas: usize) -> Combination {
         let protocol = self.protocol.unwrap_or(ProtocolName::HotstuffTwoChain);

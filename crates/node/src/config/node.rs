@@ -80,8 +80,8 @@ pub struct Listen {
 pub struct ViewTimeout {
     /// How the time changes.
     pub kind: TimeoutKind,
-    /// How long a view may take where none failed; with [`TimeoutKind::Adaptive`], at most, and until
-    /// enough views were timed.
+    /// How long a view may take where none failed; with [`TimeoutKind::Adaptive`], at most, and
+    /// until enough views were timed.
     pub base: Duration,
     /// By how much the next failed view may take longer. Nothing with [`TimeoutKind::Fixed`].
     pub multiplier: f64,

@@ -143,7 +143,8 @@ impl Drop for Counted {
     }
 }
 
-/// What Redis clients are told. "Not executed" is said of errors that are certain of it, and no other.
+/// What Redis clients are told. "Not executed" is said of errors that are certain of it, and no
+/// other.
 fn cluster_error(error: ClientError) -> ClusterError {
     match error {
         ClientError::Retryable(NotExecuted::Backlog | NotExecuted::NoRoomForSession) => {

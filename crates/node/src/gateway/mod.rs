@@ -27,8 +27,8 @@ pub trait Cluster: Send + Sync {
     /// submission takes its place when this function is called, not when the future is first
     /// polled, and it makes progress whether or not it is polled.
     ///
-    /// There are at most as many commands as [`Cluster::frame_limits`] allows, and together they fit
-    /// one frame.
+    /// There are at most as many commands as [`Cluster::frame_limits`] allows, and together they
+    /// fit one frame.
     ///
     /// The output is one encoded [`quorate_app::kv::Reply`] for each command, in order.
     fn submit(&self, commands: Vec<Bytes>) -> Submission;

@@ -33,8 +33,8 @@ use crate::transport::{Counters, Peers};
 
 pub use ask::{AskError, Reply, ask, ask_json};
 
-/// Connections served at once, in all and of one address. When there are so many the oldest gives way,
-/// so that nobody who keeps connections can keep `/livez` from being read.
+/// Connections served at once, in all and of one address. When there are so many the oldest gives
+/// way, so that nobody who keeps connections can keep `/livez` from being read.
 const CONNECTIONS: usize = 32;
 const CONNECTIONS_OF_ADDRESS: usize = 16;
 /// Connections that gave way and are not gone yet.

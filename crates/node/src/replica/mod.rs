@@ -199,8 +199,8 @@ impl Setup {
     }
 
     /// Recovers and starts the replica on the current tokio runtime, with sockets that listen
-    /// already. `fresh` makes the application in its first state. The process's limit of open files is
-    /// raised as far as it may.
+    /// already. `fresh` makes the application in its first state. The process's limit of open files
+    /// is raised as far as it may.
     ///
     /// # Errors
     /// [`StartError`]; nothing runs then.

@@ -1,8 +1,9 @@
 //! On which connections clients are answered.
 //!
-//! Whoever has seen a frame can send it again, and decided frames are there for everybody to pull. So a
-//! connection that sent nothing but settled frames is answered, as a client that lost an answer must be,
-//! but takes no place from those that brought frames which are still to be executed.
+//! Whoever has seen a frame can send it again, and decided frames are there for everybody to pull.
+//! So a connection that sent nothing but settled frames is answered, as a client that lost an
+//! answer must be, but takes no place from those that brought frames which are still to be
+//! executed.
 
 use std::collections::BTreeMap;
 

@@ -1,9 +1,9 @@
 //! Whose signatures have held: what a connection may cost others.
 //!
-//! One frame whose signature does not hold makes the batch that it is in fail, and the replica looks for
-//! it by bisection: work that is done for everybody's frames. So a connection has as many frames in the
-//! common batch as it has sent good ones, and none once one was bad: it is verified apart from then on,
-//! at its own cost. After [`MOST_BAD`] its end has come.
+//! One frame whose signature does not hold makes the batch that it is in fail, and the replica
+//! looks for it by bisection: work that is done for everybody's frames. So a connection has as many
+//! frames in the common batch as it has sent good ones, and none once one was bad: it is verified
+//! apart from then on, at its own cost. After [`MOST_BAD`] its end has come.
 
 use std::collections::BTreeMap;
 

@@ -18,8 +18,8 @@ const AFTER_FAILURE: Duration = Duration::from_millis(50);
 /// Connections that have given way and are not gone yet, at most: nobody is accepted meanwhile.
 pub(crate) const LEAVING: usize = 16;
 
-/// Where places are for those who arrive and are not known yet: strangers, and apart from them whoever
-/// comes from an address of the other replicas.
+/// Where places are for those who arrive and are not known yet: strangers, and apart from them
+/// whoever comes from an address of the other replicas.
 #[derive(Clone)]
 pub(super) struct HalfOpen {
     strangers: Places,
@@ -61,9 +61,9 @@ pub(super) async fn closed(closing: &mut watch::Receiver<bool>) {
     drop(closing.wait_for(|closing| *closing).await);
 }
 
-/// Accepts until `closing` and gives every connection to `serve`, with the place that it has until it
-/// is known; `stay` are those that may be served beyond that. Then waits for those there are, a little.
-/// Dropping the future ends them all.
+/// Accepts until `closing` and gives every connection to `serve`, with the place that it has until
+/// it is known; `stay` are those that may be served beyond that. Then waits for those there are, a
+/// little. Dropping the future ends them all.
 pub(super) async fn accept_all<C: Carrier, Serving>(
     carrier: C,
     half_open: HalfOpen,

@@ -52,8 +52,8 @@ counters! {
     idle,
     /// A connection was turned away because there are too many, in all or from its address.
     too_many_connections,
-    /// A connection gave way to a newer one: it was the oldest in the handshake, or the oldest of the
-    /// address that has the most.
+    /// A connection gave way to a newer one: it was the oldest in the handshake, or the oldest of
+    /// the address that has the most.
     gave_way,
     /// Accepting a connection failed: mostly, no file descriptors are left.
     accept_failed,

@@ -1,4 +1,5 @@
-//! Places for connections: a bounded number, bounded by address too, and shared fairly among addresses.
+//! Places for connections: a bounded number, bounded by address too, and shared fairly among
+//! addresses.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
@@ -25,11 +26,12 @@ impl From<IpAddr> for Network {
 /// Who gives way when there is no place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rule {
-    /// The oldest of the network with the most places, or of the newcomer's own network when that has
-    /// all it may have. The newcomer always gets a place: for those who are here for a moment only.
+    /// The oldest of the network with the most places, or of the newcomer's own network when that
+    /// has all it may have. The newcomer always gets a place: for those who are here for a moment
+    /// only.
     OldestGivesWay,
-    /// The oldest of a network that has more places than the newcomer's. Without such a network, the
-    /// newcomer is refused.
+    /// The oldest of a network that has more places than the newcomer's. Without such a network,
+    /// the newcomer is refused.
     HeavierGivesWay,
 }
 

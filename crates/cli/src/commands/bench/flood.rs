@@ -1,7 +1,7 @@
 //! `quorate bench flood`: the attacker's process of `bench attacks`.
 //!
-//! It says so on standard output when everything is prepared. A line of standard input lets it begin, the end of
-//! standard input ends it: it says how much it did.
+//! It says so on standard output when everything is prepared. A line of standard input lets it
+//! begin, the end of standard input ends it: it says how much it did.
 
 use std::io::{BufRead as _, Read as _};
 use std::sync::Arc;
@@ -18,7 +18,8 @@ use crate::cluster::{addresses, cluster_of, session};
 use crate::failure::Failure;
 use crate::output::print_json_line;
 
-/// How much lower its priority is than its victims': the processor time that an attacker spends is not theirs.
+/// How much lower its priority is than its victims': the processor time that an attacker spends is
+/// not theirs.
 const NICENESS: i32 = 10;
 
 /// Flood a cluster.

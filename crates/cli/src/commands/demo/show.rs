@@ -13,8 +13,8 @@ use super::screen::Key;
 
 /// How often figures are taken.
 const FIGURES_EVERY: Duration = Duration::from_secs(1);
-/// How long a killed leader stays down at least, so that throughput without it is seen, and it has something to
-/// catch up with.
+/// How long a killed leader stays down at least, so that throughput without it is seen, and it has
+/// something to catch up with.
 const DOWN_AT_LEAST: Duration = Duration::from_secs(3);
 /// Messages that are kept for the screen.
 const NEWS: usize = 6;

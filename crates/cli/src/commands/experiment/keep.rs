@@ -9,8 +9,8 @@ use super::plot::Results;
 use crate::failure::Failure;
 use crate::output::print;
 
-/// Put a study's results beside the documents: its file, its table of runs, its charts, and the rows that these
-/// are drawn from, so that `quorate experiment plot` draws them again.
+/// Put a study's results beside the documents: its file, its table of runs, its charts, and the
+/// rows that these are drawn from, so that `quorate experiment plot` draws them again.
 ///
 /// Refused are the results of --quick, and of more than one program.
 #[derive(Debug, Args)]

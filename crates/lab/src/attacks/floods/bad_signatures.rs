@@ -1,10 +1,10 @@
 //! Frames whose signatures do not hold, as fast as they are taken.
 //!
-//! Each costs a verification, and one among many makes a batch be halved until it is found; whoever sends them pays
-//! nothing.
+//! Each costs a verification, and one among many makes a batch be halved until it is found; whoever
+//! sends them pays nothing.
 //!
-//! Answered by ending the connection after a few, and by verifying a client's frames apart from the others' once it
-//! has sent one.
+//! Answered by ending the connection after a few, and by verifying a client's frames apart from the
+//! others' once it has sent one.
 
 use std::sync::Arc;
 

@@ -1,6 +1,7 @@
 //! `COMMAND DOCS` and `COMMAND` on a gateway, many in a row, by whoever does not read.
 //!
-//! Some bytes are answered with 20 KiB and more: a megabyte of questions was 1.2 GB of answers in memory.
+//! Some bytes are answered with 20 KiB and more: a megabyte of questions was 1.2 GB of answers in
+//! memory.
 //!
 //! Answered by a bound on what a connection is owed, before the answer is made.
 

@@ -1,10 +1,12 @@
-//! Connections that are opened and say nothing, by the thousand, at the port for clients and at that for replicas.
+//! Connections that are opened and say nothing, by the thousand, at the port for clients and at
+//! that for replicas.
 //!
-//! They take the places of handshakes under way, and file descriptors: nobody else comes in, a replica that was
-//! restarted does not find the others, and one that has no descriptor left cannot write its log.
+//! They take the places of handshakes under way, and file descriptors: nobody else comes in, a
+//! replica that was restarted does not find the others, and one that has no descriptor left cannot
+//! write its log.
 //!
-//! Answered by a deadline for handshakes, places by address before anybody is known, and descriptors that are
-//! reserved for log and snapshots.
+//! Answered by a deadline for handshakes, places by address before anybody is known, and
+//! descriptors that are reserved for log and snapshots.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -2,8 +2,8 @@
 //!
 //! Each costs a handshake and the reading of a frame that means nothing.
 //!
-//! Answered by ending the connection at the first message that cannot be read, and by bounds on handshakes under
-//! way.
+//! Answered by ending the connection at the first message that cannot be read, and by bounds on
+//! handshakes under way.
 
 use std::sync::Arc;
 

@@ -1,8 +1,10 @@
 //! Frames of 5 MiB of which all but the end is sent, on many connections.
 //!
-//! What has arrived of them is held until the rest comes: 8,192 connections would hold 40 GiB of each replica.
+//! What has arrived of them is held until the rest comes: 8,192 connections would hold 40 GiB of
+//! each replica.
 //!
-//! Answered by one budget for all connections, in which long frames are admitted only while there is room.
+//! Answered by one budget for all connections, in which long frames are admitted only while there
+//! is room.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
-//! Datagrams from ever other addresses, to replicas that reach each other over UDP: asks for tokens, and openings
-//! with tokens that nobody gave.
+//! Datagrams from ever other addresses, to replicas that reach each other over UDP: asks for
+//! tokens, and openings with tokens that nobody gave.
 //!
-//! Whatever is kept of an address before it has shown that it can be reached at it fills places with addresses that
-//! nobody has.
+//! Whatever is kept of an address before it has shown that it can be reached at it fills places
+//! with addresses that nobody has.
 //!
 //! Answered by tokens that are a hash of the address, and by keeping nothing before one is shown.
 

@@ -1,10 +1,11 @@
-//! Unsigned queries with patterns that match badly: `KEYS` and `SCAN MATCH` of `*a*a*…b` over long keys of `a`.
+//! Unsigned queries with patterns that match badly: `KEYS` and `SCAN MATCH` of `*a*a*…b` over long
+//! keys of `a`.
 //!
-//! A pattern of a kibibyte against a key of 64 KiB takes a fifth of a second where nobody bills it, on the thread
-//! that decides.
+//! A pattern of a kibibyte against a key of 64 KiB takes a fifth of a second where nobody bills it,
+//! on the thread that decides.
 //!
-//! Answered by billing pattern and key before they are compared, by an allowance a query and a share a client, and
-//! by reads apart from the deciding thread.
+//! Answered by billing pattern and key before they are compared, by an allowance a query and a
+//! share a client, and by reads apart from the deciding thread.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! Frames of honest clients, sent again: `pull` hands them to everybody.
 //!
-//! A replica that takes the sender of an old frame for its client sends the answers there, and forgets where the
-//! client is. (The load sees it: no answer comes to who waits for one.)
+//! A replica that takes the sender of an old frame for its client sends the answers there, and
+//! forgets where the client is. (The load sees it: no answer comes to who waits for one.)
 //!
 //! Answered by learning where a session's client is from frames that are new.
 

@@ -1,6 +1,7 @@
 //! Good connections whose frames come a byte every 200 ms.
 //!
-//! Each holds a place and the beginning of a frame for as long as the frame lasts, which is for ever.
+//! Each holds a place and the beginning of a frame for as long as the frame lasts, which is for
+//! ever.
 //!
 //! Answered by a deadline for the next whole frame, and places by address.
 

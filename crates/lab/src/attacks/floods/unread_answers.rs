@@ -2,7 +2,8 @@
 //!
 //! The answers wait at the replica: 8 MiB a connection.
 //!
-//! Answered by bounded queues towards a client, by one budget for all of them, and by letting go who does not read.
+//! Answered by bounded queues towards a client, by one budget for all of them, and by letting go
+//! who does not read.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -2,7 +2,8 @@
 //!
 //! A proof walks the tree, and wishes for roots make replicas certify blocks that hold nothing.
 //!
-//! Answered by caps on questions and their bytes, by connection and in all, and by forgetting wishes.
+//! Answered by caps on questions and their bytes, by connection and in all, and by forgetting
+//! wishes.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! A web page that its reader's browser sends to a gateway: a POST whose body is commands.
 //!
-//! A browser reaches what listens on its machine's loopback interface, and a server that takes lines for commands
-//! executes the body: here `FLUSHALL`, which the load would see.
+//! A browser reaches what listens on its machine's loopback interface, and a server that takes
+//! lines for commands executes the body: here `FLUSHALL`, which the load would see.
 //!
 //! Answered by ending a connection whose first words are those of HTTP.
 

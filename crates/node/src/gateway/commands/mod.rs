@@ -64,8 +64,8 @@ impl Shared {
     }
 
     /// Takes in a new connection from `address`. If there are too many, one that is idle gives way:
-    /// of the address with most connections if that has more than this one would have, else any that
-    /// was idle for [`GIVES_WAY_AFTER`]. `None` if there is no such.
+    /// of the address with most connections if that has more than this one would have, else any
+    /// that was idle for [`GIVES_WAY_AFTER`]. `None` if there is no such.
     pub fn admit(self: &Arc<Self>, address: SocketAddr) -> Option<Connection> {
         let mut clients = lock(&self.clients);
         if clients.len() >= self.max_clients {
@@ -273,8 +273,8 @@ impl Batch {
         self.answers.is_empty()
     }
 
-    /// Takes the last command out again if that makes the rest fit `most_bytes` of a frame, which all
-    /// together do not. To be called before anything is appended behind it.
+    /// Takes the last command out again if that makes the rest fit `most_bytes` of a frame, which
+    /// all together do not. To be called before anything is appended behind it.
     pub fn split_overflow(&mut self, most_bytes: usize) -> Option<Self> {
         let frame_bytes = self.frame_bytes();
         let (last, before) = self.ends.split_last()?;

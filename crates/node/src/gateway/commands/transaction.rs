@@ -1,9 +1,9 @@
 //! MULTI, EXEC and DISCARD: commands that are executed together.
 //!
-//! The commands behind MULTI are kept until EXEC submits them as one: they are ordered in one frame,
-//! and nothing of others is executed between them. As in Redis, a command that fails undoes nothing
-//! of the others, and a command that cannot be kept spoils the transaction: EXEC then executes
-//! nothing of it.
+//! The commands behind MULTI are kept until EXEC submits them as one: they are ordered in one
+//! frame, and nothing of others is executed between them. As in Redis, a command that fails undoes
+//! nothing of the others, and a command that cannot be kept spoils the transaction: EXEC then
+//! executes nothing of it.
 //!
 //! WATCH is refused. A client that sends WATCH, MULTI and EXEC without reading the answers must not
 //! write unguarded, so a refused WATCH spoils the next transaction as well.

@@ -20,7 +20,8 @@ pub const MAX_BULK_BYTES: i64 = MAX_VALUE_BYTES as i64;
 /// Longest argument that is passed over, so that its request can be refused and the connection goes
 /// on (what Redis takes in by default).
 const MAX_SKIPPED_BYTES: i64 = 512 << 20;
-/// Longest request, bytes; a longer one is passed over and refused (Redis: `client-query-buffer-limit`).
+/// Longest request, bytes; a longer one is passed over and refused (Redis:
+/// `client-query-buffer-limit`).
 pub const MAX_REQUEST_BYTES: usize = 8 << 20;
 
 /// How much to make room for when reading.
@@ -174,7 +175,8 @@ impl Requests {
     /// The next complete request, or nothing if more bytes are needed for one.
     ///
     /// # Errors
-    /// [`ProtocolError`]: tell the client, and close if it [ends the connection](ProtocolError::ends_connection).
+    /// [`ProtocolError`]: tell the client, and close if it [ends the
+    /// connection](ProtocolError::ends_connection).
     pub fn next_request(&mut self) -> Result<Option<Args<'_>>, ProtocolError> {
         loop {
             if self.missing == 0 {
@@ -285,7 +287,8 @@ impl Requests {
         Ok(true)
     }
 
-    /// Passes over what has arrived of an argument that is not kept; says whether that is all of it.
+    /// Passes over what has arrived of an argument that is not kept; says whether that is all of
+    /// it.
     fn skip(&mut self) -> bool {
         let arrived = (self.buffer.len() - self.at).min(self.skipped);
         self.at += arrived;

@@ -63,7 +63,8 @@ pub fn nil_array(out: &mut Vec<u8>, protocol: Protocol) {
     });
 }
 
-/// A map, whose `pairs` keys and values must follow in turn: an array of twice as many, or `%pairs`.
+/// A map, whose `pairs` keys and values must follow in turn: an array of twice as many, or
+/// `%pairs`.
 pub fn map(out: &mut Vec<u8>, protocol: Protocol, pairs: usize) {
     match protocol {
         Protocol::Resp2 => array(out, 2 * pairs),

@@ -24,8 +24,8 @@ impl Budget {
         Self { room: Arc::new(Semaphore::new(units)), units }
     }
 
-    /// Waits for room, which is given back when the permit is dropped. More than all there is counts
-    /// as all.
+    /// Waits for room, which is given back when the permit is dropped. More than all there is
+    /// counts as all.
     pub(super) async fn take(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
         let units = (bytes / UNIT_BYTES).min(self.units);
         let units = u32::try_from(units).unwrap_or(u32::MAX);

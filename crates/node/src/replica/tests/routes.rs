@@ -40,7 +40,8 @@ fn one_key_cannot_be_on_connections_without_end() {
     assert_eq!(routes.len(), (0, 0));
 }
 
-/// Old frames are there for everybody to pull: sent again, they must not take a client's answers away.
+/// Old frames are there for everybody to pull: sent again, they must not take a client's answers
+/// away.
 #[test]
 fn frames_that_are_settled_take_no_route_away() {
     let mut routes = Routes::default();

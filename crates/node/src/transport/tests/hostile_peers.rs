@@ -202,8 +202,8 @@ async fn garbage_for_a_hello_is_refused(transport: TransportName) {
     serves(&plan, &mut node).await;
 }
 
-/// Whoever is on the way to being known takes places, also from an address of replicas, and none for
-/// longer than until others want them.
+/// Whoever is on the way to being known takes places, also from an address of replicas, and none
+/// for longer than until others want them.
 async fn the_half_open_keep_no_replica_out(transport: TransportName) {
     let mut plan = Plan::new(transport, 2);
     (plan.limits.half_open, plan.limits.half_open_per_address) = (4, 4);
