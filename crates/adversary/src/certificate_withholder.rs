@@ -9,8 +9,8 @@
 //! Answered by time-outs that carry votes (every replica that gets them makes the certificate), by
 //! passing certificates on, and by vote rules that hold whoever knows which certificate.
 
-use quorate_core::certificate::Qc;
-use quorate_core::hotstuff::Message;
+use quorate_core::protocols::hotstuff::Message;
+use quorate_core::protocols::hotstuff::certificate::Qc;
 use quorate_core::replica::message::PeerMessage;
 use quorate_core::{ReplicaId, View};
 

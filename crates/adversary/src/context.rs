@@ -1,9 +1,9 @@
 //! What an adversary knows and may do at one moment.
 
-use quorate_core::block::{Block, BlockId};
-use quorate_core::certificate::{Domain, Qc, TimeOut, Vote};
-use quorate_core::crypto::{Form, Scheme, Share, Signature, Signer, Signers, Statement};
-use quorate_core::hotstuff::rules::Facts;
+use quorate_core::base::crypto::{Form, Scheme, Share, Signature, Signer, Signers, Statement};
+use quorate_core::ledger::block::{Block, BlockId};
+use quorate_core::protocols::hotstuff::certificate::{Domain, Qc, TimeOut, Vote};
+use quorate_core::protocols::hotstuff::rules::Facts;
 use quorate_core::{ReplicaId, Time, View};
 
 use crate::{Seen, forge};

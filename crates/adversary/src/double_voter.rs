@@ -9,7 +9,7 @@
 //! Answered by one vote a replica, view and phase in every collector: the first counts, the second is
 //! noted (`double_votes_total`) and counts for nothing.
 
-use quorate_core::hotstuff::Message;
+use quorate_core::protocols::hotstuff::Message;
 use quorate_core::replica::message::PeerMessage;
 use quorate_core::{Digest, ReplicaId, View};
 

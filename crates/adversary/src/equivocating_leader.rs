@@ -12,9 +12,9 @@
 //! fetches the certified one, and counts the equivocation.
 
 use quorate_core::ReplicaId;
-use quorate_core::block::{BlockId, SharedBlock};
-use quorate_core::frame::SharedFrame;
-use quorate_core::hotstuff::Message;
+use quorate_core::ledger::block::{BlockId, SharedBlock};
+use quorate_core::ledger::frame::SharedFrame;
+use quorate_core::protocols::hotstuff::Message;
 use quorate_core::replica::message::PeerMessage;
 
 use crate::{Adversary, Context, Peer, Rng, Sent, forge};

@@ -9,10 +9,10 @@
 //! Answered by one check for every certificate in every build ([`Qc::checks`], [`Tc::checks`]), before
 //! any signature is looked at, and by `Verified`, which only that check makes.
 
-use quorate_core::block::Block;
-use quorate_core::certificate::{Ballot, Domain, Proof, Qc, Tc};
-use quorate_core::crypto::{Form, Kind, Share, Signature, Signers, Statement};
-use quorate_core::hotstuff::Message;
+use quorate_core::base::crypto::{Form, Kind, Share, Signature, Signers, Statement};
+use quorate_core::ledger::block::Block;
+use quorate_core::protocols::hotstuff::Message;
+use quorate_core::protocols::hotstuff::certificate::{Ballot, Domain, Proof, Qc, Tc};
 use quorate_core::replica::message::PeerMessage;
 use quorate_core::{Digest, Duration, Epoch, ReplicaId, View};
 

@@ -9,8 +9,8 @@
 
 use std::sync::Arc;
 
-use quorate_core::crypto::Signature;
-use quorate_core::frame::{Frame, SharedFrame};
+use quorate_core::base::crypto::Signature;
+use quorate_core::ledger::frame::{Frame, SharedFrame};
 use quorate_core::replica::message::PeerMessage;
 use quorate_core::{Duration, Sequence};
 

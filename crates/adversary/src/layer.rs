@@ -1,9 +1,9 @@
 //! What a driver puts around a replica that is to be Byzantine.
 
-use quorate_core::certificate::Domain;
+use quorate_core::base::crypto::{Scheme, Signer};
 use quorate_core::client::message::Response;
-use quorate_core::crypto::{Scheme, Signer};
-use quorate_core::hotstuff::rules::Facts;
+use quorate_core::protocols::hotstuff::certificate::Domain;
+use quorate_core::protocols::hotstuff::rules::Facts;
 use quorate_core::{Duration, ReplicaId, Time};
 
 use crate::{Adversary, Context, Peer, Seen, Sent};

@@ -41,7 +41,7 @@ mod vote_withholder;
 use std::fmt::Debug;
 
 use quorate_core::client::message::Response;
-use quorate_core::hotstuff::Message;
+use quorate_core::protocols::hotstuff::Message;
 use quorate_core::replica::message::PeerMessage;
 use quorate_core::{Duration, ReplicaId};
 

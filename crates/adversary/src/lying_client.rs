@@ -12,9 +12,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use quorate_core::crypto::{ClientSigner, Signature, Statement};
-use quorate_core::frame::{Frame, MAX_COMMANDS, SharedFrame};
-use quorate_core::wire::Encode as _;
+use quorate_core::base::crypto::{ClientSigner, Signature, Statement};
+use quorate_core::base::wire::Encode as _;
+use quorate_core::ledger::frame::{Frame, MAX_COMMANDS, SharedFrame};
 use quorate_core::{Digest, Sequence, SessionId};
 
 /// A kind of lie.

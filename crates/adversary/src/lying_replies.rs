@@ -13,9 +13,9 @@
 
 use bytes::Bytes;
 use quorate_core::SessionId;
+use quorate_core::base::wire::{Decode as _, Encode as _};
 use quorate_core::client::message::{Outcome, Refusal, Rejection, Response};
 use quorate_core::client::proven::Answer;
-use quorate_core::wire::{Decode as _, Encode as _};
 
 use crate::{Adversary, Context};
 

@@ -12,9 +12,9 @@
 //! testimonies by the certificates they carry.
 
 use bytes::Bytes;
-use quorate_core::block::BlockId;
-use quorate_core::certificate::{Ballot, Qc};
-use quorate_core::crypto::Signature;
+use quorate_core::base::crypto::Signature;
+use quorate_core::ledger::block::BlockId;
+use quorate_core::protocols::hotstuff::certificate::{Ballot, Qc};
 use quorate_core::replica::message::{FullBlock, Offer, PeerMessage};
 use quorate_core::{Digest, Height, ReplicaId, View};
 
@@ -37,7 +37,9 @@ fn own_certificate(cx: &Context<'_>, view: View, block: BlockId) -> Option<Qc> {
     let signers = committee.replicas().take(committee.quorum());
     forge::qc(
         ballot,
-        &quorate_core::certificate::Proof::List(signers.map(|id| (id, signature)).collect()),
+        &quorate_core::protocols::hotstuff::certificate::Proof::List(
+            signers.map(|id| (id, signature)).collect(),
+        ),
     )
 }
 
@@ -69,8 +71,9 @@ impl LyingSync {
             0 => return None,
             1 => offer.block = forge::changed(&offer.block, |content| content.state_root.0[0] ^= 1),
             2 => {
-                let wrong =
-                    |content: &mut quorate_core::block::Content| content.state_root.0[0] ^= 1;
+                let wrong = |content: &mut quorate_core::ledger::block::Content| {
+                    content.state_root.0[0] ^= 1
+                };
                 offer.attesting = forge::changed(&offer.attesting, wrong);
             }
             3 => offer.recent.clear(),

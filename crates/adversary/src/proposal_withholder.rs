@@ -10,7 +10,7 @@
 //! certificate whose block is missing.
 
 use quorate_core::ReplicaId;
-use quorate_core::hotstuff::Message;
+use quorate_core::protocols::hotstuff::Message;
 use quorate_core::replica::message::PeerMessage;
 
 use crate::{Adversary, Context, Peer, Sent};

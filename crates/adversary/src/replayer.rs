@@ -10,9 +10,9 @@
 
 use std::collections::VecDeque;
 
-use quorate_core::certificate::{Ballot, TimeOut, Vote};
-use quorate_core::crypto::{Kind, Statement};
-use quorate_core::hotstuff::Message;
+use quorate_core::base::crypto::{Kind, Statement};
+use quorate_core::protocols::hotstuff::Message;
+use quorate_core::protocols::hotstuff::certificate::{Ballot, TimeOut, Vote};
 use quorate_core::replica::message::PeerMessage;
 use quorate_core::{Duration, ReplicaId, View};
 

@@ -8,8 +8,8 @@
 //! Answered by time-outs that adapt to what views usually take, and by rotation: it can slow its own
 //! views, no others. What is left is a stated cost (reliability.md: slow leader, priority 2).
 
-use quorate_core::block::BlockId;
-use quorate_core::hotstuff::Message;
+use quorate_core::ledger::block::BlockId;
+use quorate_core::protocols::hotstuff::Message;
 use quorate_core::replica::message::PeerMessage;
 use quorate_core::{Duration, ReplicaId, View};
 

@@ -12,8 +12,8 @@
 
 use std::collections::BTreeMap;
 
-use quorate_core::certificate::Qc;
-use quorate_core::hotstuff::Message;
+use quorate_core::protocols::hotstuff::Message;
+use quorate_core::protocols::hotstuff::certificate::Qc;
 use quorate_core::replica::message::PeerMessage;
 use quorate_core::{ReplicaId, View};
 

@@ -7,8 +7,8 @@
 //! Answered by joining the (f + 1)-th highest only, by one place a peer, and by answering an old
 //! time-out only if its sender is seen to be behind.
 
-use quorate_core::certificate::Qc;
-use quorate_core::hotstuff::Message;
+use quorate_core::protocols::hotstuff::Message;
+use quorate_core::protocols::hotstuff::certificate::Qc;
 use quorate_core::{Duration, View};
 
 use crate::{Adversary, Context, Rng, Sent};

@@ -9,7 +9,7 @@
 //! the chain shows of both proposers and voters.
 
 use quorate_core::ReplicaId;
-use quorate_core::hotstuff::Message;
+use quorate_core::protocols::hotstuff::Message;
 use quorate_core::replica::message::PeerMessage;
 
 use crate::{Adversary, Context, Peer, Sent};

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use quorate_app::kv::command::encode;
 use quorate_app::kv::disk::{FileFolders, Shelf};
 use quorate_app::kv::{Condition, KeyValue};
-use quorate_core::state_machine::{Checkpoint, Decided, Replies, StateMachine};
+use quorate_core::ledger::state_machine::{Checkpoint, Decided, Replies, StateMachine};
 use quorate_core::{Height, View};
 use quorate_store::lazy_trie;
 

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use quorate_app::kv::command::encode;
 use quorate_app::kv::disk::Shelf;
 use quorate_app::kv::{Condition, Disk, KeyValue, Scan};
-use quorate_core::state_machine::{Checkpoint, Keeper, Restorer as _, StateMachine};
+use quorate_core::ledger::state_machine::{Checkpoint, Keeper, Restorer as _, StateMachine};
 use support::folders::InMemory;
 use support::ops::{Op, encode_op, op};
 use support::{Owned, apply, apply_raw, chunks, encoded, one};

@@ -14,8 +14,8 @@ use quorate_app::kv::{
     MAX_REPLY_BYTES, MAX_VALUE_BYTES, Scan, ValueKind,
 };
 use quorate_core::Digest;
-use quorate_core::frame::MAX_COMMANDS;
-use quorate_core::state_machine::{MAX_CHUNK_BYTES, Restorer as _, StateMachine};
+use quorate_core::ledger::frame::MAX_COMMANDS;
+use quorate_core::ledger::state_machine::{MAX_CHUNK_BYTES, Restorer as _, StateMachine};
 use support::{Owned, apply, apply_raw, chunks, encoded, one, wrong_type};
 
 fn set(store: &mut KeyValue, key: &[u8], value: &[u8]) -> Owned {

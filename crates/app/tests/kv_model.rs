@@ -9,7 +9,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use quorate_app::kv::command::encode;
 use quorate_app::kv::{Command, Condition, ErrorKind, KeyValue, Reply};
-use quorate_core::state_machine::StateMachine;
+use quorate_core::ledger::state_machine::StateMachine;
 use support::ops::{Op, encode_op, name, op};
 use support::{Owned, apply_raw, chunks, error, one, owned, wrong_type};
 

@@ -7,7 +7,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use quorate_app::kv::command::encode;
 use quorate_app::kv::{Condition, FIELD_BYTES, KEY_BYTES, KeyValue};
-use quorate_core::state_machine::{Keeper, StateMachine, Usage};
+use quorate_core::ledger::state_machine::{Keeper, StateMachine, Usage};
 use support::folders::InMemory;
 use support::ops::{encode_op, op};
 use support::{Owned, apply, apply_raw, chunks, encoded, one};

@@ -9,7 +9,7 @@ use quorate_app::kv::command::encode;
 use quorate_app::kv::{
     BLOCK_STEPS, COMMAND_STEPS, Condition, KeyValue, MAX_VALUE_BYTES, Pattern, Reply, Scan,
 };
-use quorate_core::state_machine::StateMachine;
+use quorate_core::ledger::state_machine::StateMachine;
 use support::folders::InMemory;
 use support::{Owned, apply, encoded, one, owned};
 

@@ -6,8 +6,8 @@ mod support;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use quorate_app::ordering::{Ordering, Tally};
-use quorate_core::state_machine::StateMachine;
-use quorate_core::wire::Decode;
+use quorate_core::base::wire::Decode;
+use quorate_core::ledger::state_machine::StateMachine;
 use support::{apply_raw, chunks};
 
 fn blob_slices(blobs: &[Vec<u8>]) -> Vec<&[u8]> {

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use quorate_core::ReplicaId;
+use quorate_core::base::crypto::ClientSigner;
 use quorate_core::client::{Route, SessionConfig};
-use quorate_core::crypto::ClientSigner;
 use quorate_crypto::SecretKey;
 use quorate_node::client::{ClientConfig, ReplicaAddress};
 use quorate_node::config::{Cluster, Finding, Home, Place, load_cluster};

@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorate_core::crypto::ClientSigner;
+use quorate_core::base::crypto::ClientSigner;
 use quorate_crypto::SecretKey;
 use quorate_lab::load::{self, Arrivals, LoadConfig, LoadReport, Workload};
 use quorate_lab::local::{Echo, LocalCluster, Options};

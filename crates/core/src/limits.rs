@@ -9,15 +9,15 @@
 //! Sizes are those of the canonical encoding, in bytes. Certificates may name every replica, not
 //! q of them alone: nobody refuses a certificate for having more signers than it needs.
 
-use crate::block::MAX_FRAMES;
-use crate::certificate::Domain;
-use crate::committee::MAX_REPLICAS;
-use crate::crypto::Signature;
-use crate::frame::{MAX_BODY_BYTES, OVERHEAD_BYTES};
-use crate::leader::MAX_WINDOW;
+use crate::base::committee::MAX_REPLICAS;
+use crate::base::crypto::Signature;
+use crate::ledger::block::MAX_FRAMES;
+use crate::ledger::frame::{MAX_BODY_BYTES, OVERHEAD_BYTES};
+use crate::ledger::state_machine::MAX_CHUNK_BYTES;
+use crate::protocols::hotstuff::certificate::Domain;
+use crate::protocols::hotstuff::leader::MAX_WINDOW;
 use crate::replica::catch_up::BUDGET_BYTES;
 use crate::replica::message::MAX_BLOCKS_SENT;
-use crate::state_machine::MAX_CHUNK_BYTES;
 
 /// The most bytes of frames that a configuration may allow a block with several: an answer with
 /// two of the largest blocks still has to fit a peer's message.

@@ -1,7 +1,7 @@
 //! Message delays, counted: every link takes exactly δ and nothing else takes any time, so that
 //! the clock counts messages that wait for each other.
 //!
-//! What the table of the variants ([`Facts::message_delays`](quorate_core::hotstuff::rules::Facts))
+//! What the table of the variants ([`Facts::message_delays`](quorate_core::protocols::hotstuff::rules::Facts))
 //! means: leaders follow each other at once (steady load, or the empty blocks that follow a command
 //! in an idle cluster); counted from the leader's sending of the proposal to the commit at the
 //! **last** replica. The replica that makes the last certificate commits one delay earlier.
@@ -13,11 +13,11 @@ use std::collections::BTreeMap;
 
 use cluster::network::Link;
 use cluster::{Cluster, Config};
-use quorate_core::block::BlockId;
-use quorate_core::crypto::Form;
-use quorate_core::hotstuff::rules::{ALL, Rules, SECOND_VOTE_DELAYS, TwoChain};
-use quorate_core::leader::Election;
-use quorate_core::pacemaker::Kind;
+use quorate_core::base::crypto::Form;
+use quorate_core::ledger::block::BlockId;
+use quorate_core::protocols::hotstuff::leader::Election;
+use quorate_core::protocols::hotstuff::pacemaker::Kind;
+use quorate_core::protocols::hotstuff::rules::{ALL, Rules, SECOND_VOTE_DELAYS, TwoChain};
 use quorate_core::{Duration, ReplicaId, Time};
 
 /// δ in microseconds.

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use cluster::adversary::Liar;
 use cluster::keys::{CHAIN, Key};
 use cluster::{Cluster, Config, Peer, status_of};
-use quorate_core::block::{Block, Content};
-use quorate_core::certificate::{Malformed, Qc};
-use quorate_core::crypto::{ClientSigner as _, Signature};
-use quorate_core::frame::Frame;
-use quorate_core::hotstuff::Message;
-use quorate_core::protocol::Protocol;
+use quorate_core::base::crypto::{ClientSigner as _, Signature};
+use quorate_core::ledger::block::{Block, Content};
+use quorate_core::ledger::frame::Frame;
+use quorate_core::protocols::hotstuff::Message;
+use quorate_core::protocols::hotstuff::certificate::{Malformed, Qc};
+use quorate_core::protocols::protocol::Protocol;
 use quorate_core::replica::Refused;
 use quorate_core::replica::message::PeerMessage;
 use quorate_core::{Digest, Epoch, Height, ReplicaId, Sequence, SessionId, View};
@@ -158,7 +158,7 @@ fn more_to_verify_than_one_peer_may_ask_for() {
     let cluster = flooded(|number, to, cluster| {
         let high_qc = high_qc(cluster, to);
         let signed = liar(to).time_out(View(100 + number), &high_qc);
-        let time_out = quorate_core::certificate::TimeOut {
+        let time_out = quorate_core::protocols::hotstuff::certificate::TimeOut {
             signature: Signature::from([number as u8; 64]),
             ..signed
         };

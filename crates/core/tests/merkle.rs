@@ -2,7 +2,7 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use quorate_core::merkle::{EMPTY_ROOT, Hash, Leaf, MerkleMap};
+use quorate_core::base::merkle::{EMPTY_ROOT, Hash, Leaf, MerkleMap};
 use std::collections::BTreeMap;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,10 +4,12 @@ use quorate_sim as cluster;
 
 use cluster::adversary::Liar;
 use cluster::keys::{CHAIN, committee};
-use quorate_core::block::Block;
-use quorate_core::certificate::Domain;
-use quorate_core::certificate::Qc;
-use quorate_core::pacemaker::{Consequence, ENOUGH, End, Kind, Pacemaker, Timing, Waits};
+use quorate_core::ledger::block::Block;
+use quorate_core::protocols::hotstuff::certificate::Domain;
+use quorate_core::protocols::hotstuff::certificate::Qc;
+use quorate_core::protocols::hotstuff::pacemaker::{
+    Consequence, ENOUGH, End, Kind, Pacemaker, Timing, Waits,
+};
 use quorate_core::{Duration, Epoch, ReplicaId, Time, View};
 
 const N: usize = 7;

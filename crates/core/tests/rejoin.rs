@@ -6,16 +6,16 @@ use cluster::disk::Disk;
 use cluster::keys::Key;
 use cluster::network::Fate;
 use cluster::{Cluster, Config, Peer, status_of};
-use quorate_core::block::Block;
-use quorate_core::certificate::{Ballot, Malformed, Proof, Qc};
-use quorate_core::committee::ReplicaKey;
-use quorate_core::crypto::Signer as _;
-use quorate_core::hotstuff::Message;
-use quorate_core::protocol::Safety;
+use quorate_core::base::committee::ReplicaKey;
+use quorate_core::base::crypto::Signer as _;
+use quorate_core::base::wire::{Decode as _, Encode as _};
+use quorate_core::ledger::block::Block;
+use quorate_core::protocols::hotstuff::Message;
+use quorate_core::protocols::hotstuff::certificate::{Ballot, Malformed, Proof, Qc};
+use quorate_core::protocols::protocol::Safety;
 use quorate_core::replica::Refused;
 use quorate_core::replica::message::PeerMessage;
 use quorate_core::replica::rejoin::{ABSTAINED_VIEWS, Rejoin, Testimony};
-use quorate_core::wire::{Decode as _, Encode as _};
 use quorate_core::{Committee, Digest, Epoch, ReplicaId, View};
 
 fn committee(replicas: u8) -> Committee {

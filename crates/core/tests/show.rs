@@ -1,8 +1,8 @@
 //! Roots that somebody waits for: an idle cluster certifies the last state's root when it is asked to,
 //! and is silent again.
 
-use quorate_core::hotstuff::rules::ALL;
-use quorate_core::protocol::Protocol as _;
+use quorate_core::protocols::hotstuff::rules::ALL;
+use quorate_core::protocols::protocol::Protocol as _;
 use quorate_core::replica::Input;
 use quorate_core::replica::message::PeerMessage;
 use quorate_core::{Digest, Height};

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use quorate_core::Duration;
-use quorate_core::pacemaker::{LONGEST, Timing, Waits};
+use quorate_core::protocols::hotstuff::pacemaker::{LONGEST, Timing, Waits};
 
 const WAITS: Waits = Waits {
     base: Duration::from_millis(250),

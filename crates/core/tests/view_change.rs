@@ -5,8 +5,8 @@ use quorate_sim as cluster;
 use cluster::network::Fate;
 use cluster::trace::Trace;
 use cluster::{Cluster, Config, Peer};
-use quorate_core::hotstuff::rules::{self, Basic, Chained, HotStuff2};
-use quorate_core::pacemaker::Kind;
+use quorate_core::protocols::hotstuff::pacemaker::Kind;
+use quorate_core::protocols::hotstuff::rules::{self, Basic, Chained, HotStuff2};
 use quorate_core::replica::message::PeerMessage;
 
 const LONG: u64 = 10_000_000;

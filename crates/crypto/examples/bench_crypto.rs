@@ -9,11 +9,11 @@ use std::fmt::Write as _;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use quorate_core::certificate::{Ballot, Domain, Proof, Qc, Vote};
-use quorate_core::committee::{Committee, ReplicaKey};
-use quorate_core::crypto::{Check, Form, Scheme as _, Share, Signer as _};
-use quorate_core::types::{Digest, Epoch, ReplicaId, View};
-use quorate_core::wire::{Decode as _, Encode as _, Reader};
+use quorate_core::base::committee::{Committee, ReplicaKey};
+use quorate_core::base::crypto::{Check, Form, Scheme as _, Share, Signer as _};
+use quorate_core::base::types::{Digest, Epoch, ReplicaId, View};
+use quorate_core::base::wire::{Decode as _, Encode as _, Reader};
+use quorate_core::protocols::hotstuff::certificate::{Ballot, Domain, Proof, Qc, Vote};
 use quorate_crypto::bls::threshold;
 use quorate_crypto::committee_keys::{GroupKey, MemberKey};
 use quorate_crypto::{CommitteeScheme, ConsensusKey, SchemeName};

@@ -4,8 +4,8 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use quorate_core::crypto::{Check, ClientSigner, Scheme, Share, Signer, Statement};
-use quorate_core::types::{Digest, ReplicaId};
+use quorate_core::base::crypto::{Check, ClientSigner, Scheme, Share, Signer, Statement};
+use quorate_core::base::types::{Digest, ReplicaId};
 use quorate_crypto::{Ed25519, SecretKey};
 
 fn best_us(mut work: impl FnMut()) -> f64 {

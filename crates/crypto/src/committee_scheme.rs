@@ -1,7 +1,7 @@
-//! The signature scheme of a committee and its clients: what [`quorate_core::crypto::Scheme`] asks
+//! The signature scheme of a committee and its clients: what [`quorate_core::base::crypto::Scheme`] asks
 //! for, whichever scheme the committee has chosen.
 
-use quorate_core::crypto::{Check, Form, Scheme, Share, Signature, Signers};
+use quorate_core::base::crypto::{Check, Form, Scheme, Share, Signature, Signers};
 
 use crate::bls::{self, threshold};
 use crate::committee_keys::{CommitteeKeyError, GroupKey, KeyProblem, MemberKey};

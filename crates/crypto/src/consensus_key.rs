@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use quorate_core::crypto::{ClientSigner as _, Signature, Signer, Statement};
+use quorate_core::base::crypto::{ClientSigner as _, Signature, Signer, Statement};
 use zeroize::Zeroizing;
 
 use crate::bls::{self, possession, threshold};

@@ -1,4 +1,4 @@
-//! The arithmetic behind [`quorate_core::crypto`], and the files secret keys live in.
+//! The arithmetic behind [`quorate_core::base::crypto`], and the files secret keys live in.
 //!
 //! Clients sign with Ed25519. The replicas of a committee sign with the scheme it has chosen
 //! ([`SchemeName`]): [`ed25519`], [`ecdsa`] over one of two curves, [`bls`] with keys the replicas

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use quorate_core::crypto::Form;
+use quorate_core::base::crypto::Form;
 
 /// A signature scheme of replicas, as configuration and key files name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

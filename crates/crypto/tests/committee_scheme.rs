@@ -5,11 +5,11 @@ mod scheme;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use quorate_core::crypto::{
+use quorate_core::base::crypto::{
     Check, ClientSigner as _, Form, Kind, Scheme as _, Share, Signature, Signer as _, Signers,
     Statement,
 };
-use quorate_core::types::{Digest, Epoch, ReplicaId, View};
+use quorate_core::base::types::{Digest, Epoch, ReplicaId, View};
 use quorate_crypto::{SchemeName, SecretKey};
 use scheme::{Cluster, statement};
 

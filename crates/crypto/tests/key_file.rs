@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use quorate_core::crypto::ClientSigner as _;
+use quorate_core::base::crypto::ClientSigner as _;
 use quorate_crypto::bls::threshold;
 use quorate_crypto::key_file::{self, KeyFileError};
 use quorate_crypto::{ConsensusKey, SchemeName, SecretKey};

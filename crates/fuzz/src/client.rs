@@ -7,20 +7,20 @@ use bytes::Bytes;
 use quorate_app::kv::KeyValue;
 use quorate_app::kv::command::encode;
 use quorate_app::kv::proof::{Shown, verify};
-use quorate_core::block::{Block, Content};
-use quorate_core::certificate::{Ballot, Domain, Qc};
+use quorate_core::base::crypto::Signer as _;
+use quorate_core::base::wire::{Decode as _, Encode as _, put_bytes};
 use quorate_core::client::decided::Decided as Follower;
 use quorate_core::client::message::{Outcome, Refusal, Rejection, Request, Response};
 use quorate_core::client::proven::{Answer, Bound, Certified};
 use quorate_core::client::{Input as Told, Output, Packed, Session, SessionConfig};
-use quorate_core::crypto::Signer as _;
-use quorate_core::execution::StateSummary;
-use quorate_core::frame::Frame;
-use quorate_core::hotstuff::Message;
-use quorate_core::hotstuff::rules::{Chained, Rules as _};
+use quorate_core::ledger::block::{Block, Content};
+use quorate_core::ledger::execution::StateSummary;
+use quorate_core::ledger::frame::Frame;
+use quorate_core::ledger::state_machine::{Decided, Replies, StateMachine as _};
+use quorate_core::protocols::hotstuff::Message;
+use quorate_core::protocols::hotstuff::certificate::{Ballot, Domain, Qc};
+use quorate_core::protocols::hotstuff::rules::{Chained, Rules as _};
 use quorate_core::replica::message::{FullBlock, PeerMessage};
-use quorate_core::state_machine::{Decided, Replies, StateMachine as _};
-use quorate_core::wire::{Decode as _, Encode as _, put_bytes};
 use quorate_core::{Digest, Epoch, Height, ReplicaId, Sequence, SessionId, Time, View};
 use quorate_sim::keys::{CHAIN, Key, Mock, committee};
 
@@ -181,7 +181,7 @@ fn chain() -> &'static [FullBlock] {
                 .last()
                 .map_or_else(|| Block::genesis(CHAIN, Epoch(0)), |full| Block::clone(&full.block));
             let key = Key::of_client(1);
-            let public = quorate_core::crypto::ClientSigner::public_key(&key);
+            let public = quorate_core::base::crypto::ClientSigner::public_key(&key);
             let command = [view as u8; 5];
             let frame =
                 Frame::build(public, SessionId(1), Sequence(view), [&command[..]], &CHAIN, |s| {

@@ -2,15 +2,15 @@
 //! what it says, and takes memory in proportion.
 
 use bytes::Bytes;
-use quorate_core::block::Block;
-use quorate_core::certificate::{Qc, TimeOut, Vote};
+use quorate_core::base::wire::{Decode, Encode};
 use quorate_core::client::message::{Request, Response};
 use quorate_core::client::proven::{Answer, Newest};
-use quorate_core::frame::Frame;
-use quorate_core::hotstuff::Message;
-use quorate_core::protocol::Safety;
+use quorate_core::ledger::block::Block;
+use quorate_core::ledger::frame::Frame;
+use quorate_core::protocols::hotstuff::Message;
+use quorate_core::protocols::hotstuff::certificate::{Qc, TimeOut, Vote};
+use quorate_core::protocols::protocol::Safety;
 use quorate_core::replica::message::{FullBlock, Offer, PeerMessage};
-use quorate_core::wire::{Decode, Encode};
 
 use crate::allocation;
 use crate::input::Input;

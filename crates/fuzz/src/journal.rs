@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use quorate_app::kv::KeyValue;
-use quorate_core::certificate::Domain;
-use quorate_core::committee::ReplicaKey;
-use quorate_core::crypto::ClientSigner as _;
-use quorate_core::hotstuff::rules::{Chained, Rules as _};
-use quorate_core::sessions;
+use quorate_core::base::committee::ReplicaKey;
+use quorate_core::base::crypto::ClientSigner as _;
+use quorate_core::ledger::sessions;
+use quorate_core::protocols::hotstuff::certificate::Domain;
+use quorate_core::protocols::hotstuff::rules::{Chained, Rules as _};
 use quorate_journal::{BLOCK_RECORD, Disks, OFFER_FILE, OpenOptions, Owner, create, open};
 use quorate_sim::keys::{Key, committee};
 use quorate_store::disk::MemoryDisk;

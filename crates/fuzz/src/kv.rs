@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use quorate_app::kv::command::encode;
 use quorate_app::kv::{Command, KeyValue, MAX_REPLY_BYTES, Reply};
-use quorate_core::state_machine::{Decided, Replies, StateMachine};
+use quorate_core::ledger::state_machine::{Decided, Replies, StateMachine};
 use quorate_core::{Height, View};
 
 use crate::allocation;

@@ -2,10 +2,10 @@
 //! agree, answer their client, and hold no more for it than a few messages.
 
 use bytes::Bytes;
-use quorate_core::hotstuff::Message;
-use quorate_core::protocol::Protocol as _;
+use quorate_core::base::wire::{Decode as _, Encode as _};
+use quorate_core::protocols::hotstuff::Message;
+use quorate_core::protocols::protocol::Protocol as _;
 use quorate_core::replica::message::PeerMessage;
-use quorate_core::wire::{Decode as _, Encode as _};
 use quorate_core::{Digest, Height, View};
 use quorate_sim::adversary::Liar;
 use quorate_sim::{Cluster, Config, Peer, status_of};

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use quorate_core::crypto::{
+use quorate_core::base::crypto::{
     Check, ClientSigner as _, Form, Scheme as _, Share, Signature, Signer as _, Statement,
 };
 use quorate_core::{Digest, ReplicaId};

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use quorate_core::block::{Block, BlockId, SharedBlock};
+use quorate_core::base::wire::{Decode as _, Encode as _, Reader};
+use quorate_core::ledger::block::{Block, BlockId, SharedBlock};
 use quorate_core::replica::message::{FullBlock, MAX_BLOCKS_SENT};
-use quorate_core::wire::{Decode as _, Encode as _, Reader};
 use quorate_core::{Height, View};
 use quorate_store::wal::{LogReader, Position};
 

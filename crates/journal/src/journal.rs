@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use quorate_core::Height;
+use quorate_core::base::wire::Encode as _;
 use quorate_core::replica::{Record, drive};
-use quorate_core::wire::Encode as _;
 use quorate_store::wal::{self, Durability, Log, Position};
 
 use super::index::BlockIndex;

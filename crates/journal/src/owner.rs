@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use quorate_core::block::{Block, SharedBlock};
-use quorate_core::certificate::Domain;
-use quorate_core::committee::ReplicaKey;
+use quorate_core::base::committee::ReplicaKey;
+use quorate_core::ledger::block::{Block, SharedBlock};
+use quorate_core::protocols::hotstuff::certificate::Domain;
 use quorate_core::{Digest, limits};
 use quorate_store::wal;
 

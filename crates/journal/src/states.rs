@@ -6,12 +6,12 @@ use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use quorate_core::committee::MAX_REPLICAS;
-use quorate_core::execution::SnapshotHandle;
+use quorate_core::base::committee::MAX_REPLICAS;
+use quorate_core::base::wire::{Decode as _, DecodeError, Encode as _};
+use quorate_core::ledger::execution::SnapshotHandle;
+use quorate_core::ledger::state_machine::{Checkpoint, KeepError, MAX_CHUNK_BYTES, Snapshot as _};
 use quorate_core::replica::SnapshotMeta;
 use quorate_core::replica::message::Offer;
-use quorate_core::state_machine::{Checkpoint, KeepError, MAX_CHUNK_BYTES, Snapshot as _};
-use quorate_core::wire::{Decode as _, DecodeError, Encode as _};
 use quorate_core::{Digest, Height, limits};
 use quorate_store::atomic_file;
 use quorate_store::disk::Disk;

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mock::{Mock, Vice};
+use quorate_core::base::crypto::ClientSigner;
 use quorate_core::client::SessionConfig;
-use quorate_core::crypto::ClientSigner;
 use quorate_crypto::SecretKey;
 use quorate_lab::load::{self, Arrivals, LoadConfig, Workload};
 

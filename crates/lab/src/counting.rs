@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use quorate_app::kv::{command::encode, reply::Reply};
+use quorate_core::base::crypto::ClientSigner;
 use quorate_core::client::{ClientError, Packed};
-use quorate_core::crypto::ClientSigner;
 use quorate_crypto::SecretKey;
 use quorate_node::client::{Client, ClientConfig};
 

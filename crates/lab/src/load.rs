@@ -30,8 +30,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use quorate_core::ReplicaId;
+use quorate_core::base::crypto::ClientSigner;
 use quorate_core::client::{ClientError, Fatal, Packed, Route, SessionConfig};
-use quorate_core::crypto::ClientSigner;
 use quorate_node::client::{Client, ClientConfig, ReplicaAddress};
 
 pub use distribution::{Counts, Distribution};

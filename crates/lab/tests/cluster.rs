@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorate_core::ReplicaId;
+use quorate_core::base::crypto::ClientSigner;
 use quorate_core::client::{Route, SessionConfig};
-use quorate_core::crypto::ClientSigner;
 use quorate_crypto::SecretKey;
 use quorate_lab::load::{self, Arrivals, LoadConfig, Mix, Popularity, Workload};
 use quorate_node::client::ReplicaAddress;

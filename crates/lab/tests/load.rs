@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use mock::{Execute, Mock, Vice};
 use quorate_core::ReplicaId;
+use quorate_core::base::crypto::ClientSigner;
 use quorate_core::client::{Route, SessionConfig};
-use quorate_core::crypto::ClientSigner;
 use quorate_crypto::SecretKey;
 use quorate_lab::load::{self, Arrivals, LoadConfig, LoadError, LoadReport, Workload};
 

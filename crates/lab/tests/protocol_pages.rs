@@ -4,9 +4,9 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use quorate_core::certificate::{Qc, Tc};
-use quorate_core::hotstuff::rules;
-use quorate_core::wire::{Decode, Encode};
+use quorate_core::base::wire::{Decode, Encode};
+use quorate_core::protocols::hotstuff::certificate::{Qc, Tc};
+use quorate_core::protocols::hotstuff::rules;
 
 const BEGIN: &str = "<!-- generated from the rules";
 const END: &str = "<!-- end of the generated part -->";

@@ -1,6 +1,6 @@
 //! What `make model` runs: every variant in both models, then every mutant.
 
-use quorate_core::hotstuff::rules::{self, Rules};
+use quorate_core::protocols::hotstuff::rules::{self, Rules};
 
 use crate::driver::Driver;
 use crate::mutant::{self, Mutant};

@@ -1,11 +1,11 @@
 //! Wrong rules, put in on purpose: a checker that does not find them proves nothing.
 
-use quorate_core::block::{Block, BlockId, Header};
-use quorate_core::certificate::{Qc, Tc};
-use quorate_core::hotstuff::rules::{
+use quorate_core::ledger::block::{Block, BlockId, Header};
+use quorate_core::protocols::hotstuff::certificate::{Qc, Tc};
+use quorate_core::protocols::hotstuff::rules::{
     Basic, Chained, Facts, Fast, HotStuff2, Outcome, Rules, Simplified, TwoChain,
 };
-use quorate_core::tree::BlockTree;
+use quorate_core::protocols::hotstuff::tree::BlockTree;
 
 /// What is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

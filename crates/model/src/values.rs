@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use quorate_core::block::{Block, Content, SharedBlock};
-use quorate_core::certificate::{Ballot, Qc, Tc};
-use quorate_core::crypto::Signature;
-use quorate_core::wire::{Decode, Encode, put_list};
+use quorate_core::base::crypto::Signature;
+use quorate_core::base::wire::{Decode, Encode, put_list};
+use quorate_core::ledger::block::{Block, Content, SharedBlock};
+use quorate_core::protocols::hotstuff::certificate::{Ballot, Qc, Tc};
 use quorate_core::{Digest, Epoch, Height, ReplicaId, View};
 use quorate_sim::keys::CHAIN;
 

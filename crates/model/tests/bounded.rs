@@ -1,7 +1,7 @@
 //! A small part of `make model`: every variant to the depth at which conflicting certificates occur,
 //! and a mutant of each kind.
 
-use quorate_core::hotstuff::rules;
+use quorate_core::protocols::hotstuff::rules;
 use quorate_model::campaign::{self, Depth};
 use quorate_model::driver::Driver;
 use quorate_model::mutant;

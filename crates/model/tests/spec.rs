@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use quorate_core::hotstuff::rules;
+use quorate_core::protocols::hotstuff::rules;
 use quorate_model::spec::campaign::{Case, kinds, runs, wrong};
 use quorate_model::spec::data;
 use quorate_model::spec::file::Run;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use quorate_app::kv::KeyValue;
-use quorate_core::state_machine::{Decided, Replies, StateMachine};
+use quorate_core::ledger::state_machine::{Decided, Replies, StateMachine};
 use quorate_core::{Height, View};
 use quorate_node::gateway::server::{Limits, serve};
 use quorate_node::gateway::{Cluster, Submission};

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use quorate_app::{kv, ordering};
 use quorate_core::replica;
-use quorate_core::{Committee, Digest, mempool};
+use quorate_core::{Committee, Digest, ledger::mempool};
 use tokio::net::TcpListener;
 
 use crate::config::{Application, Cluster, HostPort, Keys, Loaded, Node, StateStore, public_half};

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use quorate_core::certificate::Domain;
-use quorate_core::committee::CommitteeError;
-use quorate_core::crypto::Scheme;
-use quorate_core::hotstuff::{Settings, rules};
-use quorate_core::leader::Election;
-use quorate_core::pacemaker::{Kind, Timing, Waits};
+use quorate_core::base::committee::CommitteeError;
+use quorate_core::base::crypto::Scheme;
+use quorate_core::protocols::hotstuff::certificate::Domain;
+use quorate_core::protocols::hotstuff::leader::Election;
+use quorate_core::protocols::hotstuff::pacemaker::{Kind, Timing, Waits};
+use quorate_core::protocols::hotstuff::{Settings, rules};
 use quorate_core::replica::Ancestors;
 
 use crate::config::{

@@ -7,13 +7,13 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use quorate_core::base::wire::{Decode as _, Encode as _};
 use quorate_core::client::SessionConfig;
 use quorate_core::client::message::{Request, Response, Unproven};
-use quorate_core::execution::command_digest;
-use quorate_core::state_machine::{
+use quorate_core::ledger::execution::command_digest;
+use quorate_core::ledger::state_machine::{
     Decided, KeepError, Reader, Replies, RestoreError, Snapshot, StateMachine,
 };
-use quorate_core::wire::{Decode as _, Encode as _};
 use quorate_core::{Digest, ReplicaId};
 use quorate_crypto::SecretKey;
 use quorate_node::client::{Client, ClientConfig, ReplicaAddress};

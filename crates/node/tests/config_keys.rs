@@ -55,8 +55,8 @@ impl World {
     }
 }
 
-fn key(bytes: &[u8]) -> quorate_core::committee::ReplicaKey {
-    quorate_core::committee::ReplicaKey::new(bytes).unwrap()
+fn key(bytes: &[u8]) -> quorate_core::base::committee::ReplicaKey {
+    quorate_core::base::committee::ReplicaKey::new(bytes).unwrap()
 }
 
 #[test]

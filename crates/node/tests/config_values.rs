@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use quorate_core::committee::ReplicaKey;
-use quorate_core::crypto::PublicKey;
+use quorate_core::base::committee::ReplicaKey;
+use quorate_core::base::crypto::PublicKey;
 use quorate_core::{Epoch, ReplicaId};
 use quorate_crypto::ConsensusKey;
 use quorate_node::config::{
@@ -271,7 +271,7 @@ fn every_line_of_a_generated_file_is_explained() {
 /// The defaults of the file are those of the core.
 #[test]
 fn session_limits_default_to_the_core_s() {
-    assert_eq!(cluster(4).sessions, quorate_core::sessions::Limits::default());
+    assert_eq!(cluster(4).sessions, quorate_core::ledger::sessions::Limits::default());
 }
 
 /// What clusters were made of whose files left all choices out, before the default changed.

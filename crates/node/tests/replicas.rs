@@ -6,14 +6,14 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use quorate_core::certificate::{Ballot, Domain, Qc, TimeOut, Vote};
+use quorate_core::base::crypto::{ClientSigner as _, Signature, Signer as _};
+use quorate_core::base::wire::{Decode as _, Encode as _};
 use quorate_core::client::SessionConfig;
 use quorate_core::client::message::{Outcome, Refusal, Rejection, Request, Response, Unproven};
-use quorate_core::crypto::{ClientSigner as _, Signature, Signer as _};
-use quorate_core::frame::Frame;
-use quorate_core::hotstuff::message::Message;
+use quorate_core::ledger::frame::Frame;
+use quorate_core::protocols::hotstuff::certificate::{Ballot, Domain, Qc, TimeOut, Vote};
+use quorate_core::protocols::hotstuff::message::Message;
 use quorate_core::replica::message::PeerMessage;
-use quorate_core::wire::{Decode as _, Encode as _};
 use quorate_core::{Digest, Height, ReplicaId, Sequence, View};
 use quorate_crypto::{ConsensusKey, SecretKey};
 use quorate_node::client::{Client, ClientConfig, ReplicaAddress};
@@ -174,7 +174,7 @@ impl Liar {
     fn flood_of_the_future(&self, round: u64) {
         let genesis = {
             let committee = self.domain.committee();
-            quorate_core::block::Block::genesis(committee.chain(), committee.epoch()).id()
+            quorate_core::ledger::block::Block::genesis(committee.chain(), committee.epoch()).id()
         };
         for view in (1_000_000 + 200 * round..).map(View).take(200) {
             let block = Digest::of("no block", &view.0.to_le_bytes());

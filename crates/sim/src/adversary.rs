@@ -1,8 +1,8 @@
 //! Byzantine replicas in the cluster, and what tests forge in a liar's name.
 
 use quorate_adversary::{Adversary, Deeds, Layer, Own, Sent, forge};
-use quorate_core::certificate::{Domain, Qc, TimeOut, Vote};
 use quorate_core::client::message::Response;
+use quorate_core::protocols::hotstuff::certificate::{Domain, Qc, TimeOut, Vote};
 use quorate_core::{Digest, Duration, ReplicaId, View};
 
 use super::events::Event;

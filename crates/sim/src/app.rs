@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use quorate_core::Digest;
-use quorate_core::state_machine::{Decided, Replies, RestoreError, Snapshot, StateMachine};
+use quorate_core::ledger::state_machine::{Decided, Replies, RestoreError, Snapshot, StateMachine};
 
 /// Commands in a chunk of a snapshot.
 const CHUNK_COMMANDS: usize = 16;

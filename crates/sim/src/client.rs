@@ -6,11 +6,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use quorate_core::base::crypto::{ClientSigner as _, PublicKey, Scheme, Verified};
+use quorate_core::base::types::Sequence;
 use quorate_core::client::message::Response;
 use quorate_core::client::{BatchId, Input, Output, Packed, Session, SessionConfig};
-use quorate_core::crypto::{ClientSigner as _, PublicKey, Scheme, Verified};
-use quorate_core::frame::SharedFrame;
-use quorate_core::types::Sequence;
+use quorate_core::ledger::frame::SharedFrame;
 use quorate_core::{Duration, ReplicaId, Time};
 
 use super::keys::{CHAIN, Key, Mock};

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use quorate_adversary::Layer;
-use quorate_core::block::BlockId;
-use quorate_core::crypto::PublicKey;
-use quorate_core::execution::{Execution, SnapshotHandle};
-use quorate_core::frame::SharedFrame;
-use quorate_core::hotstuff::{HotStuff, Message};
+use quorate_core::base::crypto::PublicKey;
+use quorate_core::base::wire::Encode as _;
+use quorate_core::ledger::block::BlockId;
+use quorate_core::ledger::execution::{Execution, SnapshotHandle};
+use quorate_core::ledger::frame::SharedFrame;
+use quorate_core::protocols::hotstuff::{HotStuff, Message};
 use quorate_core::replica::message::PeerMessage;
 use quorate_core::replica::{Halt, Input, Recovery, Refused, Replica, Settings, SnapshotMeta};
-use quorate_core::wire::Encode as _;
 use quorate_core::{Digest, Duration, ReplicaId, Time, View};
 use quorate_journal::OpenError;
 
@@ -535,8 +535,8 @@ impl Cluster {
 }
 
 /// Where the protocol of a replica stands.
-pub fn status_of(core: &Core) -> quorate_core::protocol::Status {
-    use quorate_core::protocol::Protocol;
+pub fn status_of(core: &Core) -> quorate_core::protocols::protocol::Status {
+    use quorate_core::protocols::protocol::Protocol;
     core.protocol().status()
 }
 

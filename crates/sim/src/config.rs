@@ -1,13 +1,13 @@
 //! What a cluster is made of.
 
 use quorate_core::Duration;
-use quorate_core::certificate::Domain;
-use quorate_core::crypto::{Check, Form, Scheme};
-use quorate_core::hotstuff;
-use quorate_core::hotstuff::rules::{Chained, Rules};
-use quorate_core::leader::Election;
-use quorate_core::mempool::Limits;
-use quorate_core::pacemaker::{Kind, Timing, Waits};
+use quorate_core::base::crypto::{Check, Form, Scheme};
+use quorate_core::ledger::mempool::Limits;
+use quorate_core::protocols::hotstuff;
+use quorate_core::protocols::hotstuff::certificate::Domain;
+use quorate_core::protocols::hotstuff::leader::Election;
+use quorate_core::protocols::hotstuff::pacemaker::{Kind, Timing, Waits};
+use quorate_core::protocols::hotstuff::rules::{Chained, Rules};
 use quorate_core::replica::Ancestors;
 
 use super::keys::{self, Mock};

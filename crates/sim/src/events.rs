@@ -6,10 +6,10 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use quorate_core::base::crypto::Signature;
 use quorate_core::client::message::Response;
-use quorate_core::crypto::Signature;
-use quorate_core::frame::SharedFrame;
-use quorate_core::hotstuff::Message;
+use quorate_core::ledger::frame::SharedFrame;
+use quorate_core::protocols::hotstuff::Message;
 use quorate_core::replica::Action;
 use quorate_core::replica::message::Offer;
 use quorate_core::{Height, Time};

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use quorate_core::committee::ReplicaKey;
-use quorate_core::crypto::{
+use quorate_core::base::committee::ReplicaKey;
+use quorate_core::base::crypto::{
     Check, ClientSigner, Form, PublicKey, Scheme, Share, Signature, Signer, Statement,
 };
 use quorate_core::{Committee, Digest, Epoch, ReplicaId};

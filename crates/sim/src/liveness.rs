@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use quorate_core::block::Block;
-use quorate_core::leader::reputation::PATIENCE;
-use quorate_core::leader::{Election, History};
-use quorate_core::pacemaker::Kind;
-use quorate_core::protocol::Protocol as _;
-use quorate_core::tree::BlockTree;
+use quorate_core::ledger::block::Block;
+use quorate_core::protocols::hotstuff::leader::reputation::PATIENCE;
+use quorate_core::protocols::hotstuff::leader::{Election, History};
+use quorate_core::protocols::hotstuff::pacemaker::Kind;
+use quorate_core::protocols::hotstuff::tree::BlockTree;
+use quorate_core::protocols::protocol::Protocol as _;
 use quorate_core::{Epoch, Height, View};
 
 use super::cluster::{Cluster, Core};

@@ -2,12 +2,12 @@
 
 use std::ops::Deref;
 
-use quorate_core::block::{BlockId, SharedBlock};
-use quorate_core::certificate::{Malformed, Qc, Tc};
-use quorate_core::crypto::{Claim, Verified};
-use quorate_core::hotstuff::{HotStuff, Message};
-use quorate_core::protocol::{Effects, Input, Ledger, Output, Protocol, Status};
-use quorate_core::tree::BlockTree;
+use quorate_core::base::crypto::{Claim, Verified};
+use quorate_core::ledger::block::{BlockId, SharedBlock};
+use quorate_core::protocols::hotstuff::certificate::{Malformed, Qc, Tc};
+use quorate_core::protocols::hotstuff::tree::BlockTree;
+use quorate_core::protocols::hotstuff::{HotStuff, Message};
+use quorate_core::protocols::protocol::{Effects, Input, Ledger, Output, Protocol, Status};
 use quorate_core::{ReplicaId, Time, View};
 
 use super::steps::Watch;

@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use quorate_core::block::{BlockId, SharedBlock};
-use quorate_core::certificate::Vote;
+use quorate_core::base::crypto::{PublicKey, Signature, Statement};
 use quorate_core::client::message::Outcome;
-use quorate_core::crypto::{PublicKey, Signature, Statement};
-use quorate_core::hotstuff::Message;
+use quorate_core::ledger::block::{BlockId, SharedBlock};
+use quorate_core::protocols::hotstuff::Message;
+use quorate_core::protocols::hotstuff::certificate::Vote;
 use quorate_core::{Digest, Height, Time};
 
 use super::strict::Strict;

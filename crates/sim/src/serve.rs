@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use quorate_core::crypto::Scheme;
-use quorate_core::hotstuff::Message;
+use quorate_core::base::crypto::Scheme;
+use quorate_core::base::wire::Encode as _;
+use quorate_core::protocols::hotstuff::Message;
 use quorate_core::replica::Action;
 use quorate_core::replica::message::{FullBlock, PeerMessage};
-use quorate_core::wire::Encode as _;
-use quorate_core::{Duration, Height, ReplicaId, protocol};
+use quorate_core::{Duration, Height, ReplicaId, protocols::protocol};
 
 use super::events::{Event, Parcel};
 use super::keys::Mock;

@@ -7,11 +7,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use quorate_core::block::{BlockId, Header};
-use quorate_core::certificate::{Ballot, Qc, Tc};
-use quorate_core::crypto::Statement;
-use quorate_core::hotstuff::{HotStuff, Message};
-use quorate_core::protocol::{Event, Input, Output, Protocol as _, Record, Safety};
+use quorate_core::base::crypto::Statement;
+use quorate_core::ledger::block::{BlockId, Header};
+use quorate_core::protocols::hotstuff::certificate::{Ballot, Qc, Tc};
+use quorate_core::protocols::hotstuff::{HotStuff, Message};
+use quorate_core::protocols::protocol::{Event, Input, Output, Protocol as _, Record, Safety};
 use quorate_core::{ReplicaId, View};
 
 use super::mutant::Fx;

@@ -5,13 +5,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use quorate_core::certificate::{Malformed, Qc, Tc};
-use quorate_core::execution::SnapshotError;
-use quorate_core::frame::FrameId;
-use quorate_core::hotstuff::Message;
-use quorate_core::leader::Election;
-use quorate_core::mempool::Limits;
-use quorate_core::protocol::{Protocol as _, Safety};
+use quorate_core::ledger::execution::SnapshotError;
+use quorate_core::ledger::frame::FrameId;
+use quorate_core::ledger::mempool::Limits;
+use quorate_core::protocols::hotstuff::Message;
+use quorate_core::protocols::hotstuff::certificate::{Malformed, Qc, Tc};
+use quorate_core::protocols::hotstuff::leader::Election;
+use quorate_core::protocols::protocol::{Protocol as _, Safety};
 use quorate_core::replica::Refused;
 use quorate_core::{Height, Time, View};
 

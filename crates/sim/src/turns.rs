@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use quorate_core::base::crypto::PublicKey;
+use quorate_core::base::wire::Decode as _;
 use quorate_core::client::message::Response;
-use quorate_core::crypto::PublicKey;
-use quorate_core::hotstuff::Message;
+use quorate_core::protocols::hotstuff::Message;
 use quorate_core::replica::drive::turn;
 use quorate_core::replica::{Action, Input, Submitted};
-use quorate_core::wire::Decode as _;
 use quorate_core::{Height, ReplicaId, Time};
 
 use super::Peer;

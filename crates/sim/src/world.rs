@@ -1,7 +1,7 @@
 //! What surrounds a replica in one turn of its loop.
 
-use quorate_core::crypto::{Check, Form, Scheme, Share, Signature, Signer, Statement};
-use quorate_core::hotstuff::Message;
+use quorate_core::base::crypto::{Check, Form, Scheme, Share, Signature, Signer, Statement};
+use quorate_core::protocols::hotstuff::Message;
 use quorate_core::replica::Action;
 use quorate_core::replica::drive::{Stage, World};
 use quorate_core::replica::message::PeerMessage;

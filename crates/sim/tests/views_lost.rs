@@ -4,8 +4,8 @@
 //! A view is lost if no block of it is committed, or if f + 1 correct replicas gave it up
 //! (time-outs carry votes, so that a view that everybody gave up can have its block all the same).
 
-use quorate_core::hotstuff::rules::{self, Chained, Rules, TwoChain};
-use quorate_core::pacemaker::Kind;
+use quorate_core::protocols::hotstuff::pacemaker::Kind;
+use quorate_core::protocols::hotstuff::rules::{self, Chained, Rules, TwoChain};
 use quorate_core::replica::message::PeerMessage;
 use quorate_sim::network::{Fate, Link};
 use quorate_sim::{Cluster, Config};

@@ -5,7 +5,7 @@
 //! that does nothing. Decoding copies and allocates nothing: lists are checked once, as a whole,
 //! and then walked where they lie.
 
-use quorate_core::wire::{DecodeError, put_bytes};
+use quorate_core::base::wire::{DecodeError, put_bytes};
 
 use super::{MAX_KEY_BYTES, MAX_PATTERN_BYTES, MAX_VALUE_BYTES};
 

@@ -13,11 +13,11 @@
 //! kind, keyed by the kind.
 
 use bytes::Bytes;
-use quorate_core::certificate::Domain;
+use quorate_core::base::crypto::Scheme;
+use quorate_core::base::merkle::Hash;
+use quorate_core::base::wire::{Decode as _, DecodeError, Reader, put_bytes};
 use quorate_core::client::proven::{Answer, Bound, NotProven};
-use quorate_core::crypto::Scheme;
-use quorate_core::merkle::Hash;
-use quorate_core::wire::{Decode as _, DecodeError, Reader, put_bytes};
+use quorate_core::protocols::hotstuff::certificate::Domain;
 use quorate_core::{Digest, Height};
 use quorate_store::lazy_trie::Hash as TrieHash;
 use quorate_store::merkle::{PROOF_LIMIT_BYTES, Proof, ProofError};

@@ -1,6 +1,6 @@
 //! The replies, and their one binary encoding: a tag of one byte and what belongs to it.
 
-use quorate_core::wire::{DecodeError, put_bytes};
+use quorate_core::base::wire::{DecodeError, put_bytes};
 
 /// A reply, borrowing from the bytes it was decoded from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,8 +12,8 @@
 //! The proof shows that the entries so far are those the map begins with ([`Prefix`]): each entry is where it belongs, and none is missing or too many.
 
 use quorate_core::Digest;
-use quorate_core::merkle::Hash;
-use quorate_core::state_machine::{MAX_CHUNK_BYTES, RestoreError};
+use quorate_core::base::merkle::Hash;
+use quorate_core::ledger::state_machine::{MAX_CHUNK_BYTES, RestoreError};
 use quorate_store::lazy_trie::Hash as TrieHash;
 use quorate_store::merkle::{PROOF_LIMIT_BYTES, Prefix, Proof, ProofError};
 

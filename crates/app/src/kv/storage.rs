@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use quorate_core::merkle::{Hash, MerkleMap};
-use quorate_core::state_machine::{KeepError, Keeper, ProveError, Prover, Snapshot};
+use quorate_core::base::merkle::{Hash, MerkleMap};
+use quorate_core::ledger::state_machine::{KeepError, Keeper, ProveError, Prover, Snapshot};
 
 use super::command::ValueKind;
 use super::entry;

@@ -9,7 +9,7 @@ use quorate_app::kv::command::encode;
 use quorate_app::kv::{
     COMMAND_STEPS, Command, Condition, KeyValue, MAX_REPLY_BYTES, Reply, Scan, ValueKind,
 };
-use quorate_core::state_machine::{Decided, Replies, StateMachine as _};
+use quorate_core::ledger::state_machine::{Decided, Replies, StateMachine as _};
 use quorate_core::{Height, View};
 
 use crate::folders::InMemory;

@@ -6,7 +6,7 @@ pub mod ops;
 
 use bytes::Bytes;
 use quorate_app::kv::{ErrorKind, Reply};
-use quorate_core::state_machine::{Decided, Replies, Snapshot, StateMachine};
+use quorate_core::ledger::state_machine::{Decided, Replies, Snapshot, StateMachine};
 use quorate_core::{Height, View};
 
 /// A [`Reply`] that owns what it says.

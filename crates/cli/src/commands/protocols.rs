@@ -1,6 +1,6 @@
 //! `quorate protocols`: what there is to choose from, by the constants the code runs by.
 
-use quorate_core::hotstuff::rules::{self, Rules as _, SECOND_VOTE_DELAYS, TwoChain};
+use quorate_core::protocols::hotstuff::rules::{self, Rules as _, SECOND_VOTE_DELAYS, TwoChain};
 use quorate_node::config::combination::REFUSED;
 use quorate_node::config::{LeaderName, PacemakerName, SchemeName, TransportName};
 use serde_json::json;

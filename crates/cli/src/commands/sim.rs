@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use quorate_adversary::Schedule;
-use quorate_core::hotstuff::rules::{self, Rules};
+use quorate_core::protocols::hotstuff::rules::{self, Rules};
 use quorate_node::config::{Finding, Place};
 use quorate_sim::campaign::{self, Campaign, Progress, Report, Violation};
 use quorate_sim::diagram;

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use quorate_core::Height;
+use quorate_core::base::wire::{Decode as _, Encode as _};
 use quorate_core::client::message::{Request, Response};
 use quorate_core::replica::message::FullBlock;
-use quorate_core::wire::{Decode as _, Encode as _};
 use quorate_node::transport::{Limits, ReceiveHalf, SendHalf, dial};
 
 use super::{Cluster, wait_until};
@@ -114,7 +114,7 @@ impl Cluster {
     }
 
     /// The last block with commands that `replica` has decided: its height and id.
-    fn last_full(&self, replica: usize) -> Option<(u64, quorate_core::block::BlockId)> {
+    fn last_full(&self, replica: usize) -> Option<(u64, quorate_core::ledger::block::BlockId)> {
         let last = self.height(replica);
         self.runtime.block_on(async {
             let mut probe = Probe::connect(self, replica).await?;

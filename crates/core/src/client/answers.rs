@@ -4,7 +4,7 @@ use super::error::{ClientError, Fatal, NotExecuted, Unknown};
 use super::message::{Outcome, Refusal, Rejection, Response};
 use super::packed::Packed;
 use super::session::{InFlight, Output, Phase, Session};
-use crate::types::{Duration, ReplicaId, Sequence, SessionId, Time};
+use crate::base::types::{Duration, ReplicaId, Sequence, SessionId, Time};
 
 /// Which frame an answer is about.
 enum Subject {

@@ -13,13 +13,13 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 
-use crate::block::{Block, BlockId};
-use crate::certificate::{Domain, Malformed};
-use crate::crypto::{Check, Scheme};
-use crate::hotstuff::rules::Facts;
+use crate::base::crypto::{Check, Scheme};
+use crate::base::types::{Height, View};
+use crate::base::wire::{Decode as _, DecodeError};
+use crate::ledger::block::{Block, BlockId};
+use crate::protocols::hotstuff::certificate::{Domain, Malformed};
+use crate::protocols::hotstuff::rules::Facts;
 use crate::replica::message::FullBlock;
-use crate::types::{Height, View};
-use crate::wire::{Decode as _, DecodeError};
 
 /// Most blocks that are held back: more in a row without three consecutive views do not come from
 /// a cluster that decides anything.

@@ -3,9 +3,9 @@
 use bytes::Bytes;
 
 use super::proven::{MAX_ANSWER_BYTES, MAX_QUESTION_BYTES};
-use crate::frame::{self, Frame, SharedFrame};
-use crate::types::{Height, Sequence, SessionId};
-use crate::wire::{Decode, DecodeError, Encode, Reader, put_bytes};
+use crate::base::types::{Height, Sequence, SessionId};
+use crate::base::wire::{Decode, DecodeError, Encode, Reader, put_bytes};
+use crate::ledger::frame::{self, Frame, SharedFrame};
 
 /// Most bytes of replies to one frame.
 pub const MAX_REPLY_BYTES: usize = 16 << 20;

@@ -1,6 +1,6 @@
 //! How many frames may be in flight, and how long to wait for an answer.
 
-use crate::types::{Duration, Time};
+use crate::base::types::{Duration, Time};
 
 /// The pace of one session. The patience follows RFC 6298 (smoothed round trip plus four
 /// deviations, doubled at every retry, round trips of frames sent twice not counted); the window

@@ -3,8 +3,8 @@
 
 use bytes::Bytes;
 
-use crate::frame::{MAX_BODY_BYTES, MAX_COMMANDS};
-use crate::wire::put_bytes;
+use crate::base::wire::put_bytes;
+use crate::ledger::frame::{MAX_BODY_BYTES, MAX_COMMANDS};
 
 /// Packed byte strings, walked once when they were made: the count agrees with the bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -35,13 +35,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::message::MAX_REPLY_BYTES;
-use crate::block::{Block, MAX_FRAMES, SharedBlock};
-use crate::certificate::{Domain, Malformed, Qc};
-use crate::committee::{Committee, MAX_REPLICAS};
-use crate::crypto::Scheme;
-use crate::execution::StateSummary;
-use crate::types::{Digest, Height, ReplicaId};
-use crate::wire::{Decode, DecodeError, Encode, Reader, put_bytes};
+use crate::base::committee::{Committee, MAX_REPLICAS};
+use crate::base::crypto::Scheme;
+use crate::base::types::{Digest, Height, ReplicaId};
+use crate::base::wire::{Decode, DecodeError, Encode, Reader, put_bytes};
+use crate::ledger::block::{Block, MAX_FRAMES, SharedBlock};
+use crate::ledger::execution::StateSummary;
+use crate::protocols::hotstuff::certificate::{Domain, Malformed, Qc};
 
 /// The version of the encodings.
 pub const VERSION: u8 = 1;

@@ -8,9 +8,9 @@ use super::message::{Refusal, Response};
 use super::pace::Pace;
 use super::packed::Packed;
 use super::votes::Votes;
-use crate::crypto::ClientSigner;
-use crate::frame::{Frame, MAX_BODY_BYTES, MAX_COMMANDS, SharedFrame};
-use crate::types::{Digest, Duration, ReplicaId, Sequence, SessionId, Time};
+use crate::base::crypto::ClientSigner;
+use crate::base::types::{Digest, Duration, ReplicaId, Sequence, SessionId, Time};
+use crate::ledger::frame::{Frame, MAX_BODY_BYTES, MAX_COMMANDS, SharedFrame};
 
 /// The caller's name for a batch it submits. Must be different for batches under way.
 pub type BatchId = u64;

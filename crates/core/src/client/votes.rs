@@ -1,8 +1,8 @@
 //! When an outcome is believed: f + 1 replicas say exactly the same, so a correct one does.
 
+use crate::base::types::{Digest, ReplicaId};
+use crate::base::wire::Encode;
 use crate::client::message::Outcome;
-use crate::types::{Digest, ReplicaId};
-use crate::wire::Encode;
 
 /// What replicas say became of one frame: at most one vote each, the last they sent.
 ///

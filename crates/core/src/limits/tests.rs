@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::block::{Block, Content, Header, SharedBlock};
-use crate::certificate::{Ballot, Proof, Qc, Tc, TimeOut, Vote};
-use crate::frame::Frame;
-use crate::hotstuff::Message;
-use crate::protocol::Safety;
+use crate::base::types::{Digest, Epoch, Height, ReplicaId, View};
+use crate::base::wire::{Decode as _, Encode as _};
+use crate::ledger::block::{Block, Content, Header, SharedBlock};
+use crate::ledger::frame::Frame;
+use crate::protocols::hotstuff::Message;
+use crate::protocols::hotstuff::certificate::{Ballot, Proof, Qc, Tc, TimeOut, Vote};
+use crate::protocols::protocol::Safety;
 use crate::replica::SnapshotMeta;
 use crate::replica::message::{FullBlock, Offer, PeerMessage, within};
-use crate::types::{Digest, Epoch, Height, ReplicaId, View};
-use crate::wire::{Decode as _, Encode as _};
 
 const SIZES: [usize; 5] = [1, 4, 63, 100, MAX_REPLICAS];
 
@@ -32,9 +32,9 @@ fn tc(replicas: usize, carries_all_qcs: bool) -> Tc {
     let entries: Vec<_> = (0..replicas as u16).map(|id| (ReplicaId(id), View(8))).collect();
     let qcs = if carries_all_qcs { replicas } else { 1 };
     let mut bytes = View(9).to_bytes();
-    crate::wire::put_list(&mut bytes, &entries);
-    crate::wire::put_list(&mut bytes, &vec![signature(); replicas]);
-    crate::wire::put_list(&mut bytes, &vec![qc(replicas, 8); qcs]);
+    crate::base::wire::put_list(&mut bytes, &entries);
+    crate::base::wire::put_list(&mut bytes, &vec![signature(); replicas]);
+    crate::base::wire::put_list(&mut bytes, &vec![qc(replicas, 8); qcs]);
     Tc::from_bytes(bytes.into()).expect("well formed")
 }
 
@@ -54,7 +54,7 @@ fn block(replicas: usize, height: u64, frames: usize) -> SharedBlock {
 fn frame(bytes: usize) -> Arc<Frame> {
     let command = vec![1; bytes - 4];
     let frame = Frame::build(
-        crate::crypto::PublicKey([1; 32]),
+        crate::base::crypto::PublicKey([1; 32]),
         crate::SessionId(1),
         crate::Sequence(1),
         [&command[..]],

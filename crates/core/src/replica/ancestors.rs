@@ -11,11 +11,11 @@ use super::catch_up::BUDGET_BYTES;
 use super::message::{FullBlock, PeerMessage, within};
 use super::verify::Pending;
 use super::{Action, Fx, Refused, Replica};
-use crate::certificate::Qc;
-use crate::crypto::Claim;
-use crate::protocol::Protocol;
-use crate::state_machine::StateMachine;
-use crate::types::{Height, ReplicaId, Time};
+use crate::base::crypto::Claim;
+use crate::base::types::{Height, ReplicaId, Time};
+use crate::ledger::state_machine::StateMachine;
+use crate::protocols::hotstuff::certificate::Qc;
+use crate::protocols::protocol::Protocol;
 
 /// Which uncommitted ancestors travel with a proposal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,7 +54,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         let floor = floor.max(tree.root().height);
         let full = |block: &Arc<_>| {
             let block = Arc::clone(block);
-            let frames = self.bodies.get(&crate::block::Block::id(&block))?.clone();
+            let frames = self.bodies.get(&crate::ledger::block::Block::id(&block))?.clone();
             Some(FullBlock { block, frames })
         };
         let mut blocks: Vec<FullBlock> =

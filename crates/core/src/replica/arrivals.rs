@@ -7,10 +7,10 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use crate::block::SharedBlock;
-use crate::crypto::Verified;
-use crate::frame::{FrameId, SharedFrame};
-use crate::types::{Duration, ReplicaId, Time};
+use crate::base::crypto::Verified;
+use crate::base::types::{Duration, ReplicaId, Time};
+use crate::ledger::block::SharedBlock;
+use crate::ledger::frame::{FrameId, SharedFrame};
 
 /// How long the first peer has to send bodies.
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -139,7 +139,7 @@ impl<M> Arrivals<M> {
     }
 
     /// Forgets proposals of views below `view`: nobody will vote for them here.
-    pub fn forget_below(&mut self, view: crate::types::View) {
+    pub fn forget_below(&mut self, view: crate::base::types::View) {
         for place in &mut self.by_peer {
             if place.as_ref().is_some_and(|arrival| arrival.block.view < view) {
                 *place = None;
@@ -151,9 +151,9 @@ impl<M> Arrivals<M> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::block::{Block, Content};
-    use crate::crypto::Claim;
-    use crate::types::{Digest, Epoch, View};
+    use crate::base::crypto::Claim;
+    use crate::base::types::{Digest, Epoch, View};
+    use crate::ledger::block::{Block, Content};
 
     /// Bodies that are four hundred milliseconds away come in four copies at most, not in eight.
     #[test]

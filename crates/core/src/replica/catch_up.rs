@@ -12,12 +12,12 @@ use std::cmp::Ordering;
 use bytes::Bytes;
 
 use super::message::{Offer, PeerMessage};
-use crate::block::BlockId;
-use crate::certificate::Qc;
-use crate::committee::Committee;
-use crate::execution::{Restoring, SnapshotError};
-use crate::state_machine::StateMachine;
-use crate::types::{Duration, Height, ReplicaId, Time};
+use crate::base::committee::Committee;
+use crate::base::types::{Duration, Height, ReplicaId, Time};
+use crate::ledger::block::BlockId;
+use crate::ledger::execution::{Restoring, SnapshotError};
+use crate::ledger::state_machine::StateMachine;
+use crate::protocols::hotstuff::certificate::Qc;
 
 /// How long the first peer has to send blocks. A view lasts not much longer, and a replica that
 /// lacks a block does not vote. Each peer that does not answer doubles it for the next ...

@@ -11,10 +11,10 @@
 //! 5. re-arm the timer: call again with [`Input::Timeout`] when [`Replica::deadline`] has passed.
 
 use super::{Action, Input, Record, Replica};
-use crate::crypto::{Check, Form, Share, Signature, Statement};
-use crate::protocol::Protocol;
-use crate::state_machine::StateMachine;
-use crate::types::Time;
+use crate::base::crypto::{Check, Form, Share, Signature, Statement};
+use crate::base::types::Time;
+use crate::ledger::state_machine::StateMachine;
+use crate::protocols::protocol::Protocol;
 
 /// What the loop is busy with: where the time of a command goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use super::message::Offer;
 use super::{Action, Fx, Halt, Replica, SnapshotMeta};
-use crate::block::{BlockId, SharedBlock};
+use crate::base::types::{Height, Time};
 use crate::client::message::Response;
-use crate::execution::ExecutionError;
-use crate::frame::SharedFrame;
+use crate::ledger::block::{BlockId, SharedBlock};
+use crate::ledger::execution::ExecutionError;
+use crate::ledger::frame::SharedFrame;
+use crate::ledger::state_machine::StateMachine;
 use crate::limits::MAX_ROOTS;
-use crate::protocol::{self, Protocol};
-use crate::state_machine::StateMachine;
-use crate::types::{Height, Time};
+use crate::protocols::protocol::{self, Protocol};
 
 impl<P: Protocol, S: StateMachine> Replica<P, S> {
     /// Whether committed blocks wait to be executed.

@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use crate::block::{BlockId, Header, SharedBlock};
-use crate::certificate::Malformed;
+use crate::base::crypto::{Check, Form, PublicKey, Share, Signature, Statement, Verified};
+use crate::base::types::{Digest, Duration, Height, ReplicaId};
 use crate::client::message::Response;
-use crate::crypto::{Check, Form, PublicKey, Share, Signature, Statement, Verified};
-use crate::execution::{ExecutionError, SnapshotError, SnapshotHandle};
-use crate::frame::SharedFrame;
-use crate::mempool;
-use crate::protocol::{Event, Safety};
+use crate::ledger::block::{BlockId, Header, SharedBlock};
+use crate::ledger::execution::{ExecutionError, SnapshotError, SnapshotHandle};
+use crate::ledger::frame::SharedFrame;
+use crate::ledger::mempool;
+use crate::protocols::hotstuff::certificate::Malformed;
+use crate::protocols::protocol::{Event, Safety};
 use crate::replica::Ancestors;
 use crate::replica::message::{FullBlock, Offer, PeerMessage};
-use crate::types::{Digest, Duration, Height, ReplicaId};
 
 /// What a replica is told at its making.
 #[derive(Clone, Debug)]
@@ -105,7 +105,7 @@ pub struct Submitted {
     pub relay: bool,
 }
 
-/// What survived the last run. The state of `snapshot` is already in the replica's [`Execution`](crate::execution::Execution).
+/// What survived the last run. The state of `snapshot` is already in the replica's [`Execution`](crate::ledger::execution::Execution).
 #[derive(Clone, Debug)]
 pub struct Recovery {
     /// The safety record; `None` only for a replica that never ran.

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::crypto::{Check, Share};
+use crate::base::crypto::{Check, Share};
 
 /// How many signatures of each replica are remembered: those of the views that are going on, and of
 /// some that are carried along. More only makes each look-up slower.

@@ -5,21 +5,21 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::SnapshotMeta;
-use crate::block::{Block, BlockId, Header, MAX_FRAMES, SharedBlock};
-use crate::certificate::{Qc, Tc};
-use crate::crypto::Signature;
-use crate::frame::{Frame, FrameId, SharedFrame};
+use crate::base::crypto::Signature;
+use crate::base::types::{Digest, Height, View};
+use crate::base::wire::{Decode, DecodeError, Encode, Reader, put_bytes, put_list};
+use crate::ledger::block::{Block, BlockId, Header, MAX_FRAMES, SharedBlock};
+use crate::ledger::frame::{Frame, FrameId, SharedFrame};
+use crate::ledger::state_machine::MAX_CHUNK_BYTES;
 use crate::limits::MAX_ROOTS;
-use crate::state_machine::MAX_CHUNK_BYTES;
-use crate::types::{Digest, Height, View};
-use crate::wire::{Decode, DecodeError, Encode, Reader, put_bytes, put_list};
+use crate::protocols::hotstuff::certificate::{Qc, Tc};
 
 /// Most frames in one message beside a proposal's.
 pub const MAX_FRAMES_SENT: usize = MAX_FRAMES;
 /// Most blocks in one answer to a fetch.
 pub const MAX_BLOCKS_SENT: usize = 1024;
 /// Most committed blocks below a snapshot's that are sent with it.
-const MAX_RECENT: usize = crate::leader::MAX_WINDOW;
+const MAX_RECENT: usize = crate::protocols::hotstuff::leader::MAX_WINDOW;
 
 /// A block with the bodies of its frames.
 #[derive(Clone, Debug, PartialEq, Eq)]

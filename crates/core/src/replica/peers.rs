@@ -9,16 +9,16 @@ use super::catch_up::{BUDGET_BYTES, Chunked};
 use super::message::{FullBlock, MAX_FRAMES_SENT, Offer, PeerMessage, within};
 use super::verify::{Pending, bytes_of};
 use super::{Action, Fx, Refused, Replica};
-use crate::block::{BlockId, SharedBlock};
-use crate::certificate::{Malformed, Qc};
-use crate::crypto::{Check, Share, Signature, Verified};
-use crate::execution::{Restoring, SnapshotError};
-use crate::frame::{FrameId, SharedFrame};
-use crate::mempool::Origin;
-use crate::protocol::{self, Protocol, Safety};
+use crate::base::crypto::{Check, Share, Signature, Verified};
+use crate::base::types::{Digest, Height, ReplicaId, Time};
+use crate::ledger::block::{BlockId, SharedBlock};
+use crate::ledger::execution::{Restoring, SnapshotError};
+use crate::ledger::frame::{FrameId, SharedFrame};
+use crate::ledger::mempool::Origin;
+use crate::ledger::state_machine::StateMachine;
+use crate::protocols::hotstuff::certificate::{Malformed, Qc};
+use crate::protocols::protocol::{self, Protocol, Safety};
 use crate::replica::rejoin::{Rejoin, Testimony};
-use crate::state_machine::StateMachine;
-use crate::types::{Digest, Height, ReplicaId, Time};
 
 impl<P: Protocol, S: StateMachine> Replica<P, S> {
     pub(super) fn on_peer(
@@ -314,7 +314,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
 
     fn genesis(&self) -> BlockId {
         let committee = self.domain.committee();
-        crate::block::Block::genesis(committee.chain(), committee.epoch()).id()
+        crate::ledger::block::Block::genesis(committee.chain(), committee.epoch()).id()
     }
 
     fn on_chunk(
@@ -420,7 +420,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     /// Sends the testimony that was signed, if it is one.
     pub(super) fn send_testimony(
         &mut self,
-        statement: &crate::crypto::Statement,
+        statement: &crate::base::crypto::Statement,
         signature: Signature,
         fx: &mut Fx<P::Message>,
     ) -> bool {

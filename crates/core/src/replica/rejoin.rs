@@ -16,10 +16,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::certificate::{Qc, Tc};
-use crate::committee::Committee;
-use crate::protocol::Safety;
-use crate::types::{Digest, Duration, ReplicaId, Time, View};
+use crate::base::committee::Committee;
+use crate::base::types::{Digest, Duration, ReplicaId, Time, View};
+use crate::protocols::hotstuff::certificate::{Qc, Tc};
+use crate::protocols::protocol::Safety;
 
 /// How many views beyond the highest testimony a replica without memory abstains.
 pub const ABSTAINED_VIEWS: u64 = 16;

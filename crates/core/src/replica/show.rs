@@ -8,9 +8,9 @@
 
 use super::message::PeerMessage;
 use super::{Action, Fx, Replica};
-use crate::protocol::{self, Protocol};
-use crate::state_machine::StateMachine;
-use crate::types::{Duration, Height, Time};
+use crate::base::types::{Duration, Height, Time};
+use crate::ledger::state_machine::StateMachine;
+use crate::protocols::protocol::{self, Protocol};
 
 /// How long a wish counts.
 const WISHED_FOR: Duration = Duration::from_secs(5);

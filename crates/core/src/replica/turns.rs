@@ -12,8 +12,8 @@
 
 use std::collections::VecDeque;
 
-use crate::crypto::Check;
-use crate::types::{Duration, ReplicaId, Time};
+use crate::base::crypto::Check;
+use crate::base::types::{Duration, ReplicaId, Time};
 
 /// Most messages of one peer under way.
 const MESSAGES: usize = 64;

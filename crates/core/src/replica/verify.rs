@@ -2,17 +2,17 @@
 
 use super::turns::{Class, Cost, Piece};
 use super::{Action, Fx, Refused, Replica};
-use crate::block::SharedBlock;
-use crate::certificate::Malformed;
-use crate::crypto::{Check, Claim, Verified};
-use crate::execution::Restoring;
-use crate::frame::SharedFrame;
-use crate::mempool::Origin;
-use crate::protocol::{self, Protocol};
+use crate::base::crypto::{Check, Claim, Verified};
+use crate::base::types::{ReplicaId, Time};
+use crate::ledger::block::SharedBlock;
+use crate::ledger::execution::Restoring;
+use crate::ledger::frame::SharedFrame;
+use crate::ledger::mempool::Origin;
+use crate::ledger::state_machine::StateMachine;
+use crate::protocols::hotstuff::certificate::Malformed;
+use crate::protocols::protocol::{self, Protocol};
 use crate::replica::message::{FullBlock, Offer};
 use crate::replica::rejoin::Testimony;
-use crate::state_machine::StateMachine;
-use crate::types::{ReplicaId, Time};
 
 /// A fetched block with its frames, resting on its justify.
 type ClaimedBlock = (Claim<SharedBlock>, Vec<SharedFrame>);

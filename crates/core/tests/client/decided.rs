@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use quorate_core::block::{Block, Content};
-use quorate_core::certificate::{Ballot, Domain, Malformed, Qc};
+use quorate_core::base::committee::ReplicaKey;
+use quorate_core::base::crypto::{Check, Form, PublicKey, Scheme, Share, Signature, Statement};
+use quorate_core::base::wire::{Decode as _, Encode as _};
 use quorate_core::client::decided::{Decided, NotDecided};
-use quorate_core::committee::ReplicaKey;
-use quorate_core::crypto::{Check, Form, PublicKey, Scheme, Share, Signature, Statement};
-use quorate_core::frame::Frame;
-use quorate_core::hotstuff::rules::{Chained, Rules as _};
+use quorate_core::ledger::block::{Block, Content};
+use quorate_core::ledger::frame::Frame;
+use quorate_core::protocols::hotstuff::certificate::{Ballot, Domain, Malformed, Qc};
+use quorate_core::protocols::hotstuff::rules::{Chained, Rules as _};
 use quorate_core::replica::message::FullBlock;
-use quorate_core::wire::{Decode as _, Encode as _};
 use quorate_core::{Committee, Digest, Epoch, Height, ReplicaId, Sequence, SessionId, View};
 
 pub(crate) const CHAIN: Digest = Digest([9; 32]);

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use proptest::prelude::*;
+use quorate_core::base::types::{Digest, ReplicaId, Sequence, SessionId, Time};
 use quorate_core::client::message::{Outcome, Refusal, Rejection, Response};
 use quorate_core::client::{ClientError, Input, Output, Packed, Route, Session, SessionConfig};
-use quorate_core::frame::SharedFrame;
-use quorate_core::types::{Digest, ReplicaId, Sequence, SessionId, Time};
+use quorate_core::ledger::frame::SharedFrame;
 
 use crate::MockSigner;
 

@@ -7,7 +7,7 @@ mod proven;
 mod script;
 mod transcripts;
 
-use quorate_core::crypto::{ClientSigner, PublicKey, Signature, Signer, Statement};
+use quorate_core::base::crypto::{ClientSigner, PublicKey, Signature, Signer, Statement};
 
 /// Signs with the statement's first bytes: the session never looks at signatures.
 struct MockSigner;

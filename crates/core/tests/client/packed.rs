@@ -1,9 +1,9 @@
 use bytes::Bytes;
+use quorate_core::base::crypto::{ClientSigner, Signer};
+use quorate_core::base::types::{Digest, Sequence, SessionId};
+use quorate_core::base::wire::Decode;
 use quorate_core::client::{DoesNotFit, Packed};
-use quorate_core::crypto::{ClientSigner, Signer};
-use quorate_core::frame::{Frame, MAX_BODY_BYTES, MAX_COMMANDS};
-use quorate_core::types::{Digest, Sequence, SessionId};
-use quorate_core::wire::Decode;
+use quorate_core::ledger::frame::{Frame, MAX_BODY_BYTES, MAX_COMMANDS};
 
 #[test]
 fn splits_share_the_bytes() {

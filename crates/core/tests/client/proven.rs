@@ -6,14 +6,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 use proptest::collection::vec;
 use proptest::prelude::*;
-use quorate_core::block::Block;
-use quorate_core::certificate::Malformed;
+use quorate_core::base::wire::{Decode as _, Encode as _};
 use quorate_core::client::message::{Request, Response, Unproven};
 use quorate_core::client::proven::{
     Answer, Certified, MAX_QUESTION_BYTES, Newest, NotProven, newest,
 };
-use quorate_core::execution::StateSummary;
-use quorate_core::wire::{Decode as _, Encode as _};
+use quorate_core::ledger::block::Block;
+use quorate_core::ledger::execution::StateSummary;
+use quorate_core::protocols::hotstuff::certificate::Malformed;
 use quorate_core::{Digest, Height, ReplicaId};
 
 use crate::decided::{CHAIN, Hashes, certificate, chain, committee, domain, genesis};

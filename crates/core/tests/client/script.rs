@@ -4,9 +4,9 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use quorate_core::base::types::{Digest, ReplicaId, Sequence, SessionId, Time};
 use quorate_core::client::message::{Outcome, Refusal, Rejection, Response};
 use quorate_core::client::{Input, Output, Packed, Session, SessionConfig};
-use quorate_core::types::{Digest, ReplicaId, Sequence, SessionId, Time};
 
 use crate::MockSigner;
 

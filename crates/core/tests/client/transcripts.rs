@@ -1,7 +1,7 @@
 use bytes::Bytes;
+use quorate_core::base::types::{Duration, ReplicaId, Sequence, SessionId};
 use quorate_core::client::message::{Outcome, Refusal, Rejection};
 use quorate_core::client::{Input, Packed, Route};
-use quorate_core::types::{Duration, ReplicaId, Sequence, SessionId};
 
 use crate::script::{MILLISECOND, Script, executed, opened, rejected, submit};
 

@@ -1,9 +1,9 @@
 //! Blocks in, roots and outcomes out.
 
 use quorate_core::client::message::Outcome;
-use quorate_core::execution::{Execution, ExecutionError, ROOT_WINDOW, command_digest};
-use quorate_core::sessions::{Limits, ReplyCountError};
-use quorate_core::state_machine::Replies;
+use quorate_core::ledger::execution::{Execution, ExecutionError, ROOT_WINDOW, command_digest};
+use quorate_core::ledger::sessions::{Limits, ReplyCountError};
+use quorate_core::ledger::state_machine::Replies;
 use quorate_core::{Digest, Height, Sequence, SessionId, View};
 
 use crate::fixtures::*;

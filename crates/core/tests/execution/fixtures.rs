@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use quorate_core::base::crypto::{PublicKey, Signature};
 use quorate_core::client::message::{Outcome, Rejection};
-use quorate_core::crypto::{PublicKey, Signature};
-use quorate_core::execution::{Executed, Execution};
-use quorate_core::frame::{Frame, SharedFrame};
-use quorate_core::sessions::Limits;
-use quorate_core::state_machine::{
+use quorate_core::ledger::execution::{Executed, Execution};
+use quorate_core::ledger::frame::{Frame, SharedFrame};
+use quorate_core::ledger::sessions::Limits;
+use quorate_core::ledger::state_machine::{
     Decided, MAX_CHUNK_BYTES, Replies, RestoreError, Snapshot, StateMachine,
 };
 use quorate_core::{Digest, Sequence, SessionId, View};

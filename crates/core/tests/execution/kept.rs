@@ -6,9 +6,9 @@ use bytes::Bytes;
 use quorate_core::Digest;
 use quorate_core::Height;
 use quorate_core::View;
-use quorate_core::execution::{Execution, KeptNote, ResumeError, SnapshotError, whole};
-use quorate_core::sessions::Limits;
-use quorate_core::state_machine::{
+use quorate_core::ledger::execution::{Execution, KeptNote, ResumeError, SnapshotError, whole};
+use quorate_core::ledger::sessions::Limits;
+use quorate_core::ledger::state_machine::{
     Checkpoint, Decided, KeepError, Keeper, Left, Replies, RestoreError, Snapshot, StateMachine,
 };
 

@@ -6,9 +6,9 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 use quorate_core::Time;
 use quorate_core::client::message::Refusal;
-use quorate_core::frame::{FrameId, SharedFrame};
-use quorate_core::mempool::{Admission, Cap, Limits, Mempool, Origin};
-use quorate_core::sessions::{self, Sessions};
+use quorate_core::ledger::frame::{FrameId, SharedFrame};
+use quorate_core::ledger::mempool::{Admission, Cap, Limits, Mempool, Origin};
+use quorate_core::ledger::sessions::{self, Sessions};
 
 use crate::fixtures::*;
 

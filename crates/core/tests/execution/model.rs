@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use quorate_core::base::crypto::PublicKey;
 use quorate_core::client::message::{Outcome, Rejection};
-use quorate_core::crypto::PublicKey;
-use quorate_core::frame::SharedFrame;
-use quorate_core::sessions::{ANSWER_OVERHEAD_BYTES, Limits};
+use quorate_core::ledger::frame::SharedFrame;
+use quorate_core::ledger::sessions::{ANSWER_OVERHEAD_BYTES, Limits};
 use quorate_core::{Sequence, SessionId};
 
 use crate::fixtures::journal_reply;

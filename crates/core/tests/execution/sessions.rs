@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use quorate_core::client::message::{MAX_REPLY_BYTES, Outcome, Rejection};
-use quorate_core::frame::{MAX_COMMANDS, SharedFrame};
-use quorate_core::sessions::{Limits, Sessions, Standing};
-use quorate_core::state_machine::{Replies, Snapshot};
+use quorate_core::ledger::frame::{MAX_COMMANDS, SharedFrame};
+use quorate_core::ledger::sessions::{Limits, Sessions, Standing};
+use quorate_core::ledger::state_machine::{Replies, Snapshot};
 use quorate_core::{Height, Sequence, SessionId};
 
 use crate::fixtures::*;
@@ -388,7 +388,7 @@ proptest! {
             prop_assert_eq!(&chunks, &chunks_of(&two.snapshot()));
             if at == restore_at {
                 let chunks = &mut chunks.into_iter();
-                let restored = quorate_core::execution::Execution::restore(
+                let restored = quorate_core::ledger::execution::Execution::restore(
                     Journal::default(), tight(), chunks, result.root);
                 two = restored.expect("a snapshot of an honest replica");
             }

@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use proptest::prelude::*;
-use quorate_core::block::Block;
-use quorate_core::certificate::Qc;
 use quorate_core::client::message::Rejection;
-use quorate_core::execution::{Execution, Header, Restoring, SnapshotError, StateSummary};
-use quorate_core::hotstuff::Message;
+use quorate_core::ledger::block::Block;
+use quorate_core::ledger::execution::{Execution, Header, Restoring, SnapshotError, StateSummary};
+use quorate_core::ledger::sessions::{Limits, Sessions};
+use quorate_core::ledger::state_machine::{MAX_CHUNK_BYTES, Snapshot};
+use quorate_core::protocols::hotstuff::Message;
+use quorate_core::protocols::hotstuff::certificate::Qc;
 use quorate_core::replica::catch_up::{CatchUp, Chunked};
 use quorate_core::replica::message::{Offer, PeerMessage};
-use quorate_core::sessions::{Limits, Sessions};
-use quorate_core::state_machine::{MAX_CHUNK_BYTES, Snapshot};
 use quorate_core::{Digest, Epoch, Height, ReplicaId, Time};
 
 use crate::fixtures::*;

@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use quorate_core::ReplicaId;
-use quorate_core::leader::Election;
+use quorate_core::protocols::hotstuff::leader::Election;
 
 use crate::chain::{all_but, ids};
 use crate::sim::{Led, Sim};

@@ -1,6 +1,6 @@
 //! Carousel: who may lead, that the dead do not, and how long liars can follow liars.
 
-use quorate_core::leader::{Election, History, carousel};
+use quorate_core::protocols::hotstuff::leader::{Election, History, carousel};
 use quorate_core::{ReplicaId, View};
 
 use crate::chain::{Chain, all_but, committee, ids};

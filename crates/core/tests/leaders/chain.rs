@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use quorate_core::block::{Block, BlockId, Content, SharedBlock};
-use quorate_core::certificate::{Ballot, Qc};
-use quorate_core::committee::ReplicaKey;
-use quorate_core::leader::{Election, History};
-use quorate_core::tree::BlockTree;
-use quorate_core::wire::{Decode, Encode};
+use quorate_core::base::committee::ReplicaKey;
+use quorate_core::base::wire::{Decode, Encode};
+use quorate_core::ledger::block::{Block, BlockId, Content, SharedBlock};
+use quorate_core::protocols::hotstuff::certificate::{Ballot, Qc};
+use quorate_core::protocols::hotstuff::leader::{Election, History};
+use quorate_core::protocols::hotstuff::tree::BlockTree;
 use quorate_core::{Committee, Digest, Epoch, Height, ReplicaId, View};
 
 pub const CHAIN: Digest = Digest([7; 32]);

@@ -2,8 +2,8 @@
 //! else.
 
 use proptest::prelude::*;
-use quorate_core::leader::{Election, History, MAX_WINDOW, Schedule};
-use quorate_core::tree::BlockTree;
+use quorate_core::protocols::hotstuff::leader::{Election, History, MAX_WINDOW, Schedule};
+use quorate_core::protocols::hotstuff::tree::BlockTree;
 use quorate_core::{Digest, Epoch, Height, ReplicaId, View};
 
 use crate::chain::{Chain, EPOCH, all_but, child, committee, ids};

@@ -1,8 +1,8 @@
 //! Reputation: the weights, the draw, who is blamed for a skipped view, and what comes of it over
 //! thousands of views.
 
-use quorate_core::leader::reputation::{PATIENCE, excluded, weights};
-use quorate_core::leader::{Election, History};
+use quorate_core::protocols::hotstuff::leader::reputation::{PATIENCE, excluded, weights};
+use quorate_core::protocols::hotstuff::leader::{Election, History};
 use quorate_core::{Committee, Digest, ReplicaId, View};
 
 use crate::chain::{Chain, all_but, committee, committee_of};

@@ -2,9 +2,9 @@
 //! each reason, in each form.
 
 use quorate_core::Digest;
-use quorate_core::certificate::{Domain, Malformed};
-use quorate_core::crypto::{Form, Signature};
-use quorate_core::hotstuff::rules::{Fast, Rules};
+use quorate_core::base::crypto::{Form, Signature};
+use quorate_core::protocols::hotstuff::certificate::{Domain, Malformed};
+use quorate_core::protocols::hotstuff::rules::{Fast, Rules};
 
 use crate::forge::{FORMS, RawProof, RawQc, RawTc, Verdict, domain};
 

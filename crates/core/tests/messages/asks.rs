@@ -1,11 +1,11 @@
 //! What the driver asks for, and the answers: late ones, wrong ones, and none at all.
 
 use quorate_core::Digest;
-use quorate_core::certificate::{Ballot, Vote};
-use quorate_core::crypto::{Form, Scheme, Signature};
-use quorate_core::hotstuff::rules::{Chained, TwoChain};
-use quorate_core::hotstuff::{Message, Settings};
-use quorate_core::protocol::{Event, Input, Output, Protocol};
+use quorate_core::base::crypto::{Form, Scheme, Signature};
+use quorate_core::protocols::hotstuff::certificate::{Ballot, Vote};
+use quorate_core::protocols::hotstuff::rules::{Chained, TwoChain};
+use quorate_core::protocols::hotstuff::{Message, Settings};
+use quorate_core::protocols::protocol::{Event, Input, Output, Protocol};
 use quorate_core::{Height, ReplicaId, View};
 
 use crate::cluster::keys::Mock;

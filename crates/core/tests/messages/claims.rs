@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use quorate_core::block::{Block, SharedBlock};
-use quorate_core::certificate::{Malformed, TimeOut, Vote};
-use quorate_core::crypto::Signature;
-use quorate_core::hotstuff::rules::{Basic, Chained, Rules, TwoChain};
-use quorate_core::hotstuff::{Message, Settings};
-use quorate_core::leader::Election;
-use quorate_core::protocol::Protocol;
+use quorate_core::base::crypto::Signature;
+use quorate_core::ledger::block::{Block, SharedBlock};
+use quorate_core::protocols::hotstuff::certificate::{Malformed, TimeOut, Vote};
+use quorate_core::protocols::hotstuff::leader::Election;
+use quorate_core::protocols::hotstuff::rules::{Basic, Chained, Rules, TwoChain};
+use quorate_core::protocols::hotstuff::{Message, Settings};
+use quorate_core::protocols::protocol::Protocol;
 use quorate_core::{Digest, Epoch, Height, ReplicaId, View};
 
 use crate::cluster::keys::CHAIN;

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use quorate_core::block::{Block, Content};
-use quorate_core::certificate::{Malformed, Vote};
-use quorate_core::crypto::{Form, Signature};
-use quorate_core::hotstuff::Message;
-use quorate_core::hotstuff::rules::{Fast, Rules, TwoChain};
-use quorate_core::protocol::Protocol;
+use quorate_core::base::crypto::{Form, Signature};
+use quorate_core::ledger::block::{Block, Content};
+use quorate_core::protocols::hotstuff::Message;
+use quorate_core::protocols::hotstuff::certificate::{Malformed, Vote};
+use quorate_core::protocols::hotstuff::rules::{Fast, Rules, TwoChain};
+use quorate_core::protocols::protocol::Protocol;
 use quorate_core::replica::Refused;
 use quorate_core::replica::message::PeerMessage;
 use quorate_core::{Digest, Epoch, Height, ReplicaId, View};

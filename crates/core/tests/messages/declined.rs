@@ -1,10 +1,10 @@
 //! What keeps a replica from voting for a proposal that is well formed and whose signatures hold.
 
-use quorate_core::certificate::Ballot;
-use quorate_core::hotstuff::rules::{ALL, Basic, Chained, SECOND_VOTE, TwoChain};
-use quorate_core::hotstuff::{Message, Settings};
-use quorate_core::leader::Election;
-use quorate_core::protocol::{Declined, Event, Input, Output, Protocol, Safety};
+use quorate_core::protocols::hotstuff::certificate::Ballot;
+use quorate_core::protocols::hotstuff::leader::Election;
+use quorate_core::protocols::hotstuff::rules::{ALL, Basic, Chained, SECOND_VOTE, TwoChain};
+use quorate_core::protocols::hotstuff::{Message, Settings};
+use quorate_core::protocols::protocol::{Declined, Event, Input, Output, Protocol, Safety};
 use quorate_core::{Digest, Height, ReplicaId, View};
 
 use crate::driven::{Replica, block, changed, events, genesis_qc, messages, proposal};

@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use quorate_core::block::{Block, Content, SharedBlock};
-use quorate_core::certificate::{Qc, TimeOut};
-use quorate_core::crypto::Statement;
-use quorate_core::frame::FrameId;
-use quorate_core::hotstuff::rules::Rules;
-use quorate_core::hotstuff::{HotStuff, Message, Settings};
-use quorate_core::protocol::{Event, Input, Ledger, Output, Protocol, Recovered, Safety};
+use quorate_core::base::crypto::Statement;
+use quorate_core::ledger::block::{Block, Content, SharedBlock};
+use quorate_core::ledger::frame::FrameId;
+use quorate_core::protocols::hotstuff::certificate::{Qc, TimeOut};
+use quorate_core::protocols::hotstuff::rules::Rules;
+use quorate_core::protocols::hotstuff::{HotStuff, Message, Settings};
+use quorate_core::protocols::protocol::{
+    Event, Input, Ledger, Output, Protocol, Recovered, Safety,
+};
 use quorate_core::{Digest, Epoch, Height, ReplicaId, Time, View};
 
 use crate::cluster::keys::{CHAIN, committee};

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use quorate_core::block::{Block, SharedBlock};
-use quorate_core::hotstuff::rules::{Fast, Rules};
-use quorate_core::hotstuff::{Message, Settings};
-use quorate_core::leader::{Election, History};
-use quorate_core::protocol::Protocol;
+use quorate_core::ledger::block::{Block, SharedBlock};
+use quorate_core::protocols::hotstuff::leader::{Election, History};
+use quorate_core::protocols::hotstuff::rules::{Fast, Rules};
+use quorate_core::protocols::hotstuff::{Message, Settings};
+use quorate_core::protocols::protocol::Protocol;
 use quorate_core::{Epoch, Height, View};
 
 use crate::cluster::keys::{CHAIN, committee};

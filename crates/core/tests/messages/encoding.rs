@@ -2,11 +2,11 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use quorate_core::block::Block;
-use quorate_core::hotstuff::Message;
-use quorate_core::protocol::Safety;
+use quorate_core::base::wire::{Decode, Encode};
+use quorate_core::ledger::block::Block;
+use quorate_core::protocols::hotstuff::Message;
+use quorate_core::protocols::protocol::Safety;
 use quorate_core::replica::message::{FullBlock, Offer, PeerMessage};
-use quorate_core::wire::{Decode, Encode};
 use quorate_core::{Digest, Epoch};
 
 use crate::strategies::{full_block, peer_message, safety};

@@ -1,9 +1,9 @@
 //! Certificates as their signers would make them, in fields that anybody can change.
 
-use quorate_core::block::Block;
-use quorate_core::certificate::{Ballot, Domain, Malformed, Qc, Tc, Vote};
-use quorate_core::crypto::{Check, Form, Scheme, Share, Signature, Signer, Statement};
-use quorate_core::wire::{Decode, Encode, put_list};
+use quorate_core::base::crypto::{Check, Form, Scheme, Share, Signature, Signer, Statement};
+use quorate_core::base::wire::{Decode, Encode, put_list};
+use quorate_core::ledger::block::Block;
+use quorate_core::protocols::hotstuff::certificate::{Ballot, Domain, Malformed, Qc, Tc, Vote};
 use quorate_core::{Digest, Epoch, ReplicaId, View};
 
 use crate::cluster::keys::{CHAIN, Key, Mock, committee};

@@ -1,9 +1,9 @@
 //! Quorum certificates: refused for each reason, in each form.
 
-use quorate_core::certificate::{Domain, Malformed, Qc};
-use quorate_core::committee::{Committee, ReplicaKey};
-use quorate_core::crypto::{ClientSigner as _, Form, Signature};
-use quorate_core::wire::Decode;
+use quorate_core::base::committee::{Committee, ReplicaKey};
+use quorate_core::base::crypto::{ClientSigner as _, Form, Signature};
+use quorate_core::base::wire::Decode;
+use quorate_core::protocols::hotstuff::certificate::{Domain, Malformed, Qc};
 use quorate_core::{Digest, Epoch, View};
 
 use crate::cluster::keys::{CHAIN, Key, committee};
@@ -271,7 +271,7 @@ fn time_outs_and_testimonies_are_no_votes() {
     let statements = [
         domain.time_out(View(5), View(3), &BLOCK),
         domain.testimony(View(5), &BLOCK),
-        quorate_core::crypto::Statement::frame(&CHAIN, &BLOCK),
+        quorate_core::base::crypto::Statement::frame(&CHAIN, &BLOCK),
     ];
     for statement in statements {
         let signatures = (0..3).map(|signer| (signer, sign(signer, &statement))).collect();

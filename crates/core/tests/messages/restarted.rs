@@ -1,10 +1,10 @@
 //! What a replica says of its own accord when it starts again.
 
 use quorate_core::View;
-use quorate_core::certificate::Ballot;
-use quorate_core::hotstuff::Settings;
-use quorate_core::hotstuff::rules::ALL;
-use quorate_core::protocol::Safety;
+use quorate_core::protocols::hotstuff::Settings;
+use quorate_core::protocols::hotstuff::certificate::Ballot;
+use quorate_core::protocols::hotstuff::rules::ALL;
+use quorate_core::protocols::protocol::Safety;
 
 use crate::driven::{Replica, block, genesis_qc, to_sign};
 use crate::forge::genesis;

@@ -1,11 +1,11 @@
 //! Second votes: words that commit a block where q of them are heard, and bear no signature.
 
-use quorate_core::block::SharedBlock;
-use quorate_core::certificate::{Ballot, Vote};
-use quorate_core::crypto::{Form, Signature};
-use quorate_core::hotstuff::rules::{SECOND_VOTE, TwoChain};
-use quorate_core::hotstuff::{Message, Settings};
-use quorate_core::protocol::{Event, Output, Protocol};
+use quorate_core::base::crypto::{Form, Signature};
+use quorate_core::ledger::block::SharedBlock;
+use quorate_core::protocols::hotstuff::certificate::{Ballot, Vote};
+use quorate_core::protocols::hotstuff::rules::{SECOND_VOTE, TwoChain};
+use quorate_core::protocols::hotstuff::{Message, Settings};
+use quorate_core::protocols::protocol::{Event, Output, Protocol};
 use quorate_core::{Digest, ReplicaId};
 
 use crate::driven::{Replica, block, events, genesis_qc, messages, proposal, to_sign};

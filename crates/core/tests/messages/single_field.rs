@@ -2,9 +2,9 @@
 //! encoding, and every field, at every size of a committee.
 
 use proptest::prelude::*;
-use quorate_core::certificate::{Domain, Qc, Tc};
-use quorate_core::crypto::{Form, Signature};
-use quorate_core::wire::{Decode, Encode};
+use quorate_core::base::crypto::{Form, Signature};
+use quorate_core::base::wire::{Decode, Encode};
+use quorate_core::protocols::hotstuff::certificate::{Domain, Qc, Tc};
 use quorate_core::{Digest, View};
 
 use crate::forge::{FORMS, RawProof, RawQc, RawTc, Verdict, bitmap, domain, genesis, sign};

@@ -1,8 +1,8 @@
 //! Time-out certificates: refused for each reason, in each form.
 
-use quorate_core::certificate::{Domain, Malformed, Tc};
-use quorate_core::crypto::{Form, Signature};
-use quorate_core::wire::Decode;
+use quorate_core::base::crypto::{Form, Signature};
+use quorate_core::base::wire::Decode;
+use quorate_core::protocols::hotstuff::certificate::{Domain, Malformed, Tc};
 use quorate_core::{Digest, View};
 
 use crate::forge::{FORMS, RawProof, RawQc, RawTc, Verdict, domain, genesis, sign};

@@ -1,8 +1,8 @@
 //! The votes at hand: a few places a peer, whatever it sends.
 
-use quorate_core::certificate::Vote;
-use quorate_core::crypto::Signature;
-use quorate_core::votes::VoteCollector;
+use quorate_core::base::crypto::Signature;
+use quorate_core::protocols::hotstuff::certificate::Vote;
+use quorate_core::protocols::hotstuff::votes::VoteCollector;
 use quorate_core::{Digest, ReplicaId, View};
 
 use crate::cluster::keys::committee;

@@ -3,12 +3,12 @@
 //! have come far since, and committed what the certificate knows nothing of (protocols.md section
 //! 2, pitfalls).
 
-use quorate_core::certificate::{Qc, Tc, TimeOut};
-use quorate_core::crypto::{Check, Scheme, Share, Signer};
-use quorate_core::hotstuff::rules::TwoChain;
-use quorate_core::hotstuff::{HotStuff, Message};
-use quorate_core::protocol::{Input, Ledger, Protocol};
-use quorate_core::wire::{Decode, Encode, put_list};
+use quorate_core::base::crypto::{Check, Scheme, Share, Signer};
+use quorate_core::base::wire::{Decode, Encode, put_list};
+use quorate_core::protocols::hotstuff::certificate::{Qc, Tc, TimeOut};
+use quorate_core::protocols::hotstuff::rules::TwoChain;
+use quorate_core::protocols::hotstuff::{HotStuff, Message};
+use quorate_core::protocols::protocol::{Input, Ledger, Protocol};
 use quorate_core::{ReplicaId, Time, View};
 
 use crate::cluster::keys::{Key, Mock, replica_seal};

@@ -10,8 +10,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use quorate_core::View;
-use quorate_core::crypto::{Check, Scheme};
-use quorate_core::hotstuff::rules::Rules;
+use quorate_core::base::crypto::{Check, Scheme};
+use quorate_core::protocols::hotstuff::rules::Rules;
 
 use crate::cluster::keys::Mock;
 use crate::cluster::mutant::Mutation;

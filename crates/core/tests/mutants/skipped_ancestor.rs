@@ -1,10 +1,10 @@
 //! A known fault of other frameworks: where an ancestor of a block to be committed is missing and
 //! cannot be had, the commit goes on without it (F6). The real driver waits for it.
 
-use quorate_core::block::SharedBlock;
-use quorate_core::hotstuff::rules::Chained;
-use quorate_core::hotstuff::{HotStuff, Message};
-use quorate_core::protocol::{Input, Ledger, Protocol};
+use quorate_core::ledger::block::SharedBlock;
+use quorate_core::protocols::hotstuff::rules::Chained;
+use quorate_core::protocols::hotstuff::{HotStuff, Message};
+use quorate_core::protocols::protocol::{Input, Ledger, Protocol};
 use quorate_core::{Duration, Time};
 
 use crate::cluster::mutant::{Fx, Mutation};

@@ -6,11 +6,11 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use quorate_core::certificate::Tc;
-use quorate_core::hotstuff::rules::Chained;
-use quorate_core::hotstuff::{HotStuff, Message};
-use quorate_core::pacemaker::{End, Kind, Pacemaker, Timing};
-use quorate_core::protocol::{Input, Ledger, Protocol};
+use quorate_core::protocols::hotstuff::certificate::Tc;
+use quorate_core::protocols::hotstuff::pacemaker::{End, Kind, Pacemaker, Timing};
+use quorate_core::protocols::hotstuff::rules::Chained;
+use quorate_core::protocols::hotstuff::{HotStuff, Message};
+use quorate_core::protocols::protocol::{Input, Ledger, Protocol};
 use quorate_core::{Duration, ReplicaId, Time, View};
 
 use crate::cluster::keys::committee;

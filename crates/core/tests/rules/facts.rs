@@ -2,7 +2,7 @@
 //! `tests/delays.rs`.)
 
 use quorate_core::View;
-use quorate_core::hotstuff::rules::{ALL, Fast, Rules, named};
+use quorate_core::protocols::hotstuff::rules::{ALL, Fast, Rules, named};
 
 use crate::model::{Model, qc, tc};
 

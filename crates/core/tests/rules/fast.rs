@@ -5,7 +5,7 @@
 //! of the block that a QC certifies if the two are of consecutive views.
 
 use proptest::prelude::*;
-use quorate_core::hotstuff::rules::{Fast, Rules};
+use quorate_core::protocols::hotstuff::rules::{Fast, Rules};
 
 use crate::hotstuff_2::locks_and_decides;
 use crate::model::{Model, cases, entered, entry, model, qc, tc};

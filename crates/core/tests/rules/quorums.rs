@@ -1,11 +1,11 @@
 //! Quorum arithmetic, for every size of a committee up to 32, counted out.
 
-use quorate_core::certificate::{Ballot, Domain, Malformed, Qc, Vote};
-use quorate_core::committee::{Committee, CommitteeError, ReplicaKey};
-use quorate_core::crypto::{Form, Signature, Signers};
-use quorate_core::pacemaker::{Consequence, End, Kind, Pacemaker, Timing};
-use quorate_core::votes::VoteCollector;
-use quorate_core::wire::{Decode, Encode};
+use quorate_core::base::committee::{Committee, CommitteeError, ReplicaKey};
+use quorate_core::base::crypto::{Form, Signature, Signers};
+use quorate_core::base::wire::{Decode, Encode};
+use quorate_core::protocols::hotstuff::certificate::{Ballot, Domain, Malformed, Qc, Vote};
+use quorate_core::protocols::hotstuff::pacemaker::{Consequence, End, Kind, Pacemaker, Timing};
+use quorate_core::protocols::hotstuff::votes::VoteCollector;
 use quorate_core::{Digest, Epoch, ReplicaId, Time, View};
 
 use crate::cluster::adversary::Liar;

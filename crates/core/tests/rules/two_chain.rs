@@ -8,7 +8,7 @@
 
 use proptest::prelude::*;
 use quorate_core::View;
-use quorate_core::hotstuff::rules::{Rules, TwoChain};
+use quorate_core::protocols::hotstuff::rules::{Rules, TwoChain};
 
 use crate::hotstuff_2::locks_and_decides;
 use crate::model::{Model, cases, entered, entry, model, qc, tc};

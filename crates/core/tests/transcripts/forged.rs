@@ -1,12 +1,12 @@
 //! Messages that a liar makes up.
 
-use quorate_core::block::{Block, Content};
-use quorate_core::certificate::{Ballot, Qc, Vote};
-use quorate_core::crypto::Signature;
-use quorate_core::hotstuff::Message;
-use quorate_core::protocol::Protocol;
+use quorate_core::base::crypto::Signature;
+use quorate_core::base::wire::{Decode, Encode};
+use quorate_core::ledger::block::{Block, Content};
+use quorate_core::protocols::hotstuff::Message;
+use quorate_core::protocols::hotstuff::certificate::{Ballot, Qc, Vote};
+use quorate_core::protocols::protocol::Protocol;
 use quorate_core::replica::message::PeerMessage;
-use quorate_core::wire::{Decode, Encode};
 use quorate_core::{Digest, Epoch, ReplicaId, View};
 
 use crate::cluster::Cluster;

@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use quorate_core::hotstuff::rules;
+use quorate_core::protocols::hotstuff::rules;
 use script::Script;
 
 /// What is shown of every protocol.

@@ -26,11 +26,11 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use quorate_core::View;
-use quorate_core::block::{Block, Content};
-use quorate_core::crypto::Form;
-use quorate_core::hotstuff::{Message, rules};
-use quorate_core::leader::Election;
-use quorate_core::pacemaker::Kind;
+use quorate_core::base::crypto::Form;
+use quorate_core::ledger::block::{Block, Content};
+use quorate_core::protocols::hotstuff::leader::Election;
+use quorate_core::protocols::hotstuff::pacemaker::Kind;
+use quorate_core::protocols::hotstuff::{Message, rules};
 use quorate_core::replica::message::PeerMessage;
 
 use crate::cluster::client::Targets;

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair as _};
-use quorate_core::crypto::{ClientSigner, PublicKey, Signature, Signer, Statement};
+use quorate_core::base::crypto::{ClientSigner, PublicKey, Signature, Signer, Statement};
 use zeroize::{ZeroizeOnDrop, Zeroizing};
 
 /// A secret key, beside what is derived from it once. Wiped when dropped (AWS-LC wipes what it

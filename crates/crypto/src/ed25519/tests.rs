@@ -5,8 +5,8 @@ use curve25519_dalek::edwards::CompressedEdwardsY;
 use curve25519_dalek::traits::IsIdentity;
 use curve25519_dalek::{EdwardsPoint, Scalar};
 use proptest::prelude::*;
-use quorate_core::crypto::{ClientSigner as _, PublicKey, Signer as _, Statement};
-use quorate_core::types::Digest;
+use quorate_core::base::crypto::{ClientSigner as _, PublicKey, Signer as _, Statement};
+use quorate_core::base::types::Digest;
 use sha2::{Digest as _, Sha512};
 
 use super::known_keys::GENERATION;

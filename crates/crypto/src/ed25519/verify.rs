@@ -3,7 +3,7 @@
 use curve25519_dalek::edwards::{CompressedEdwardsY, VartimeEdwardsPrecomputation};
 use curve25519_dalek::traits::{Identity, IsIdentity, VartimePrecomputedMultiscalarMul};
 use curve25519_dalek::{EdwardsPoint, Scalar, constants::ED25519_BASEPOINT_POINT};
-use quorate_core::crypto::{Check, Form, PublicKey, Scheme, Share, Signature};
+use quorate_core::base::crypto::{Check, Form, PublicKey, Scheme, Share, Signature};
 
 use super::known_keys::KnownKeys;
 use super::{challenge, challenge_bytes};

@@ -1,7 +1,7 @@
 //! A committee of any scheme, the same every time but for dealt keys.
 
-use quorate_core::crypto::{Check, Scheme as _, Share, Signer as _, Statement};
-use quorate_core::types::{Digest, ReplicaId};
+use quorate_core::base::crypto::{Check, Scheme as _, Share, Signer as _, Statement};
+use quorate_core::base::types::{Digest, ReplicaId};
 use quorate_crypto::bls::threshold;
 use quorate_crypto::committee_keys::{GroupKey, MemberKey};
 use quorate_crypto::{CommitteeScheme, ConsensusKey, SchemeName};

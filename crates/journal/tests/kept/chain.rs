@@ -5,16 +5,16 @@ use std::sync::Arc;
 
 use quorate_app::kv::command::encode;
 use quorate_app::kv::{Condition, KeyValue};
-use quorate_core::block::{Block, Content, SharedBlock};
-use quorate_core::certificate::{Domain, Qc};
+use quorate_core::base::committee::ReplicaKey;
+use quorate_core::base::crypto::{PublicKey, Signature, Statement};
 use quorate_core::client::message::Outcome;
-use quorate_core::committee::ReplicaKey;
-use quorate_core::crypto::{PublicKey, Signature, Statement};
-use quorate_core::execution::{Executed, Execution};
-use quorate_core::frame::{Frame, SharedFrame};
+use quorate_core::ledger::block::{Block, Content, SharedBlock};
+use quorate_core::ledger::execution::{Executed, Execution};
+use quorate_core::ledger::frame::{Frame, SharedFrame};
+use quorate_core::ledger::sessions::Limits;
+use quorate_core::protocols::hotstuff::certificate::{Domain, Qc};
 use quorate_core::replica::SnapshotMeta;
 use quorate_core::replica::message::{FullBlock, Offer};
-use quorate_core::sessions::Limits;
 use quorate_core::{Committee, Digest, Epoch, Height, ReplicaId, Sequence, SessionId, View};
 use quorate_journal::Owner;
 

@@ -13,9 +13,9 @@ use chain::Chain;
 use machine::Site;
 use quorate_app::kv::{KeyValue, Storage};
 use quorate_core::Height;
+use quorate_core::ledger::state_machine::StateMachine;
 use quorate_core::replica::Record;
 use quorate_core::replica::drive::Journal as _;
-use quorate_core::state_machine::StateMachine;
 use quorate_journal::{OFFER_FILE, OpenError, Opened};
 use quorate_store::disk::Fate;
 

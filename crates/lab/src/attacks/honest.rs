@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use quorate_app::kv::command::encode;
 use quorate_core::Height;
-use quorate_core::crypto::ClientSigner;
+use quorate_core::base::crypto::ClientSigner;
 use quorate_crypto::SecretKey;
 use quorate_node::client::pull::Puller;
 use quorate_node::client::{Client, ClientConfig, ReplicaAddress};

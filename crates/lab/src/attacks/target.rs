@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use quorate_core::base::wire::Encode as _;
 use quorate_core::client::SessionConfig;
 use quorate_core::client::message::Request;
-use quorate_core::wire::Encode as _;
 use quorate_node::client::ReplicaAddress;
 use quorate_node::transport::{self, Limits, ReceiveHalf, SendHalf};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};

@@ -5,13 +5,13 @@ use std::convert::Infallible;
 use std::fmt::{self, Write as _};
 use std::hash::{DefaultHasher, Hasher};
 
-use quorate_core::block::{BlockId, SharedBlock};
-use quorate_core::certificate::{Qc, TimeOut};
-use quorate_core::crypto::{Claim, Scheme, Signature, Signer, Statement, Verified};
-use quorate_core::frame::FrameId;
-use quorate_core::hotstuff::{HotStuff, Message};
-use quorate_core::protocol::{Input, Ledger, Output, Protocol, Recovered};
-use quorate_core::types::{Digest, Height, ReplicaId, Time, View};
+use quorate_core::base::crypto::{Claim, Scheme, Signature, Signer, Statement, Verified};
+use quorate_core::base::types::{Digest, Height, ReplicaId, Time, View};
+use quorate_core::ledger::block::{BlockId, SharedBlock};
+use quorate_core::ledger::frame::FrameId;
+use quorate_core::protocols::hotstuff::certificate::{Qc, TimeOut};
+use quorate_core::protocols::hotstuff::{HotStuff, Message};
+use quorate_core::protocols::protocol::{Input, Ledger, Output, Protocol, Recovered};
 use quorate_sim::keys::{Key, Mock};
 
 /// The fourth replica.

@@ -3,14 +3,14 @@
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use quorate_core::block::SharedBlock;
-use quorate_core::certificate::{Ballot, Domain, Qc, Tc, TimeOut};
-use quorate_core::crypto::{Form, Scheme, Share, Signature, Signer};
-use quorate_core::hotstuff::rules::Rules;
-use quorate_core::hotstuff::{HotStuff, Message, Settings};
-use quorate_core::leader::Election;
-use quorate_core::types::{Digest, ReplicaId, Time, View};
-use quorate_core::wire::{Decode, Encode, put_list};
+use quorate_core::base::crypto::{Form, Scheme, Share, Signature, Signer};
+use quorate_core::base::types::{Digest, ReplicaId, Time, View};
+use quorate_core::base::wire::{Decode, Encode, put_list};
+use quorate_core::ledger::block::SharedBlock;
+use quorate_core::protocols::hotstuff::certificate::{Ballot, Domain, Qc, Tc, TimeOut};
+use quorate_core::protocols::hotstuff::leader::Election;
+use quorate_core::protocols::hotstuff::rules::Rules;
+use quorate_core::protocols::hotstuff::{HotStuff, Message, Settings};
 use quorate_sim::keys::{Key, Mock, committee};
 
 use super::node::{Blocks, Node};

@@ -4,11 +4,11 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use quorate_core::View;
-use quorate_core::block::{BlockId, SharedBlock};
-use quorate_core::certificate::{Ballot, Qc};
-use quorate_core::hotstuff::rules::Rules;
-use quorate_core::tree::BlockTree;
-use quorate_core::types::Height;
+use quorate_core::base::types::Height;
+use quorate_core::ledger::block::{BlockId, SharedBlock};
+use quorate_core::protocols::hotstuff::certificate::{Ballot, Qc};
+use quorate_core::protocols::hotstuff::rules::Rules;
+use quorate_core::protocols::hotstuff::tree::BlockTree;
 
 use super::{Move, SharedQc, Step};
 use crate::values;

@@ -1,6 +1,6 @@
 //! Recording a run of the simulator.
 
-use quorate_core::hotstuff::rules::{self, Rules};
+use quorate_core::protocols::hotstuff::rules::{self, Rules};
 use quorate_sim::campaign;
 use quorate_sim::steps::{Step, Steps};
 use quorate_sim::swarm::{Plan, Trouble};

@@ -8,12 +8,12 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use quorate_core::base::wire::Encode;
 use quorate_core::client::message::Request;
 use quorate_core::client::{
     BatchId, ClientError, Input, NotExecuted, Output, Packed, Session, Unknown,
 };
-use quorate_core::frame::SharedFrame;
-use quorate_core::wire::Encode;
+use quorate_core::ledger::frame::SharedFrame;
 use quorate_core::{ReplicaId, Time};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, Sleep};

@@ -8,8 +8,8 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
+use quorate_core::base::wire::Decode;
 use quorate_core::client::message::{MAX_REPLY_BYTES, Response};
-use quorate_core::wire::Decode;
 use quorate_core::{Digest, ReplicaId};
 use tokio::time::{Instant, Sleep};
 

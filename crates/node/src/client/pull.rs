@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use quorate_core::base::committee::CommitteeError;
+use quorate_core::base::crypto::Scheme;
+use quorate_core::base::wire::{Decode as _, DecodeError, Encode as _};
 use quorate_core::client::decided::{Decided, NotDecided};
 use quorate_core::client::message::{MAX_REPLY_BYTES, Request, Response};
-use quorate_core::committee::CommitteeError;
-use quorate_core::crypto::Scheme;
 use quorate_core::replica::message::FullBlock;
-use quorate_core::wire::{Decode as _, DecodeError, Encode as _};
 use quorate_core::{Digest, Height, ReplicaId};
 
 use super::ReplicaAddress;

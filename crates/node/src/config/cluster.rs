@@ -4,10 +4,10 @@ mod check;
 mod fields;
 mod public_keys;
 
-use quorate_core::committee::{CommitteeError, ReplicaKey};
-use quorate_core::crypto::PublicKey;
-use quorate_core::wire::{Encode, put_bytes};
-use quorate_core::{Committee, Digest, Epoch, ReplicaId, sessions};
+use quorate_core::base::committee::{CommitteeError, ReplicaKey};
+use quorate_core::base::crypto::PublicKey;
+use quorate_core::base::wire::{Encode, put_bytes};
+use quorate_core::{Committee, Digest, Epoch, ReplicaId, ledger::sessions};
 use quorate_crypto::SchemeName;
 
 use super::choice::{

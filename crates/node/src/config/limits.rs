@@ -1,11 +1,11 @@
 //! Every room of fixed size against the largest thing that a configuration can ask for
 //! ([`quorate_core::limits`] says how large things become).
 
-use quorate_core::certificate::Domain;
-use quorate_core::committee::{MAX_REPLICAS, ReplicaKey};
-use quorate_core::frame::{MAX_BODY_BYTES, MAX_COMMANDS, OVERHEAD_BYTES};
+use quorate_core::base::committee::{MAX_REPLICAS, ReplicaKey};
+use quorate_core::ledger::frame::{MAX_BODY_BYTES, MAX_COMMANDS, OVERHEAD_BYTES};
+use quorate_core::ledger::state_machine::MAX_CHUNK_BYTES;
 use quorate_core::limits::{self, MAX_BATCH_BYTES, MAX_PEER_MESSAGE_BYTES};
-use quorate_core::state_machine::MAX_CHUNK_BYTES;
+use quorate_core::protocols::hotstuff::certificate::Domain;
 use quorate_core::{Committee, Digest, Epoch};
 use quorate_journal::{OFFER_LIMIT_BYTES, Owner};
 use quorate_store::snapshot::{METADATA_LIMIT_BYTES, MOST_CHUNK_BYTES};

@@ -8,12 +8,12 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use quorate_core::base::wire::Encode;
 use quorate_core::client::message::{MAX_REPLY_BYTES, Response};
-use quorate_core::execution::SnapshotHandle;
+use quorate_core::ledger::execution::SnapshotHandle;
+use quorate_core::ledger::state_machine::Checkpoint;
 use quorate_core::replica::SnapshotMeta;
 use quorate_core::replica::message::{FullBlock, MAX_BLOCKS_SENT, Offer, PeerMessage};
-use quorate_core::state_machine::Checkpoint;
-use quorate_core::wire::Encode;
 use quorate_core::{Height, ReplicaId};
 use quorate_journal::{BlockIndex, States};
 

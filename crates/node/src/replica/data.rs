@@ -18,10 +18,10 @@ use std::sync::Arc;
 use quorate_app::kv::KeyValue;
 use quorate_app::kv::disk::{FileFolders, Shelf};
 
-use quorate_core::execution::SnapshotError as StateError;
-use quorate_core::state_machine::{KeepError, StateMachine};
-use quorate_core::wire::DecodeError;
-use quorate_core::{limits, sessions};
+use quorate_core::base::wire::DecodeError;
+use quorate_core::ledger::execution::SnapshotError as StateError;
+use quorate_core::ledger::state_machine::{KeepError, StateMachine};
+use quorate_core::{ledger::sessions, limits};
 pub use quorate_journal::Owner;
 use quorate_journal::{Disks, OpenError, Opened};
 use quorate_store::disk::FileDisk;

@@ -8,15 +8,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use quorate_core::crypto::{Check, Form, Scheme, Share, Signature, Signer, Statement};
-use quorate_core::execution::ExecutionError;
-use quorate_core::protocol::{Event, Protocol};
+use quorate_core::base::crypto::{Check, Form, Scheme, Share, Signature, Signer, Statement};
+use quorate_core::base::wire::{Decode as _, Encode as _};
+use quorate_core::ledger::execution::ExecutionError;
+use quorate_core::ledger::sessions::Standing;
+use quorate_core::ledger::state_machine::{StateMachine, Usage};
+use quorate_core::protocols::protocol::{Event, Protocol};
 use quorate_core::replica::drive::{self, Stage};
 use quorate_core::replica::message::PeerMessage;
 use quorate_core::replica::{Action, Halt, Input, Refused, Replica, Submitted};
-use quorate_core::sessions::Standing;
-use quorate_core::state_machine::{StateMachine, Usage};
-use quorate_core::wire::{Decode as _, Encode as _};
 use quorate_core::{Height, ReplicaId, Time, View};
 use quorate_journal::{BlockIndex, Journal};
 
@@ -481,7 +481,7 @@ impl Reach {
 
 /// The name under which a refusal is counted.
 fn reason_name(reason: Refused) -> &'static str {
-    use quorate_core::certificate::Malformed;
+    use quorate_core::protocols::hotstuff::certificate::Malformed;
     match reason {
         Refused::Malformed(Malformed::UnknownSigner) => "unknown_signer",
         Refused::Malformed(Malformed::UnorderedSigners) => "unordered_signers",
@@ -500,7 +500,7 @@ fn reason_name(reason: Refused) -> &'static str {
     }
 }
 
-impl<M: quorate_core::wire::Encode + std::fmt::Debug> drive::World<M> for Reach {
+impl<M: quorate_core::base::wire::Encode + std::fmt::Debug> drive::World<M> for Reach {
     fn perform(&mut self, action: Action<M>) {
         match action {
             Action::Send { to, message } => self.links.send(to, message.to_bytes().into()),

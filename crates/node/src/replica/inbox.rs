@@ -6,8 +6,8 @@ use std::sync::mpsc as channel;
 use std::time::Instant;
 
 use bytes::Bytes;
-use quorate_core::crypto::Verified;
-use quorate_core::frame::SharedFrame;
+use quorate_core::base::crypto::Verified;
+use quorate_core::ledger::frame::SharedFrame;
 use quorate_core::limits::MAX_PEER_MESSAGE_BYTES;
 use quorate_core::{Height, ReplicaId};
 
@@ -40,7 +40,7 @@ pub enum Answer {
         /// Which ask.
         ask: u64,
         /// The signature, if the scheme could make one.
-        signature: Option<quorate_core::crypto::Signature>,
+        signature: Option<quorate_core::base::crypto::Signature>,
     },
     /// A snapshot is on disk.
     SnapshotWritten(Height),

@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use quorate_adversary::{Layer, Own, Peer, Schedule, Sent};
-use quorate_core::certificate::Domain;
+use quorate_core::base::crypto::{Scheme, Signer};
+use quorate_core::base::wire::{Decode as _, Encode as _};
 use quorate_core::client::message::Response;
-use quorate_core::crypto::{Scheme, Signer};
-use quorate_core::hotstuff::rules::Facts;
-use quorate_core::wire::{Decode as _, Encode as _};
+use quorate_core::protocols::hotstuff::certificate::Domain;
+use quorate_core::protocols::hotstuff::rules::Facts;
 use quorate_core::{ReplicaId, Time};
 
 use super::metrics::Metrics;

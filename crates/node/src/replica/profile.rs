@@ -8,10 +8,10 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use quorate_core::block::SharedBlock;
 use quorate_core::client::message::{Outcome, Response};
-use quorate_core::frame::{FrameId, SharedFrame};
-use quorate_core::protocol::Event;
+use quorate_core::ledger::block::SharedBlock;
+use quorate_core::ledger::frame::{FrameId, SharedFrame};
+use quorate_core::protocols::protocol::Event;
 use quorate_core::{Sequence, SessionId, View};
 
 use super::metrics::nanoseconds;

@@ -15,13 +15,13 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use quorate_core::base::wire::Encode as _;
 use quorate_core::client::message::{Response, Unproven};
 use quorate_core::client::proven::{Answer, Certified, Newest};
-use quorate_core::execution::View;
-use quorate_core::protocol::Protocol;
+use quorate_core::ledger::execution::View;
+use quorate_core::ledger::state_machine::{ProveError, StateMachine};
+use quorate_core::protocols::protocol::Protocol;
 use quorate_core::replica::Replica;
-use quorate_core::state_machine::{ProveError, StateMachine};
-use quorate_core::wire::Encode as _;
 use quorate_core::{Digest, Height};
 
 use super::inbox::{Outside, Question};

@@ -16,10 +16,10 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use quorate_core::Height;
+use quorate_core::base::wire::Encode as _;
 use quorate_core::client::message::{Response, Unproven};
-use quorate_core::execution::{Execution, panic_message};
-use quorate_core::state_machine::{Reader, StateMachine};
-use quorate_core::wire::Encode as _;
+use quorate_core::ledger::execution::{Execution, panic_message};
+use quorate_core::ledger::state_machine::{Reader, StateMachine};
 
 use super::inbox::{Outside, Question};
 use super::lines::Lines;

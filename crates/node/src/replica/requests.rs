@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use quorate_core::Digest;
+use quorate_core::base::crypto::{Check, Claim, Scheme};
+use quorate_core::base::wire::{Decode as _, Encode as _};
 use quorate_core::client::message::{Refusal, Request, Response};
-use quorate_core::crypto::{Check, Claim, Scheme};
-use quorate_core::frame::{Frame, OVERHEAD_BYTES, SharedFrame};
-use quorate_core::wire::{Decode as _, Encode as _};
+use quorate_core::ledger::frame::{Frame, OVERHEAD_BYTES, SharedFrame};
 
 use super::archive::{Archive, Task};
 use super::desk::Work;

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use quorate_core::crypto::PublicKey;
+use quorate_core::base::crypto::PublicKey;
 
 use crate::transport::ConnectionId;
 

@@ -4,7 +4,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use quorate_core::crypto::{Check, Form, Scheme, Share};
+use quorate_core::base::crypto::{Check, Form, Scheme, Share};
 
 use super::inbox::{Answer, Outside};
 

@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use quorate_core::crypto::PublicKey;
+use quorate_core::base::crypto::PublicKey;
 use tokio::io::{AsyncBufRead, AsyncWrite, ReadBuf};
 
 use super::Limits;

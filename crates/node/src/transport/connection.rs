@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use quorate_core::crypto::PublicKey;
+use quorate_core::base::crypto::PublicKey;
 use quorate_core::{Digest, ReplicaId};
 
 use super::Limits;

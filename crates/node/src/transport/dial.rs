@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use bytes::Bytes;
-use quorate_core::crypto::PublicKey;
+use quorate_core::base::crypto::PublicKey;
 use quorate_core::{Digest, ReplicaId};
 
 use super::connection::{Connection, connect};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 #[cfg(test)]
 use bytes::Bytes;
-use quorate_core::crypto::PublicKey;
+use quorate_core::base::crypto::PublicKey;
 use quorate_core::{Digest, ReplicaId};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _};
 

@@ -1,6 +1,6 @@
 //! The first frame in each direction: who is there, of which chain, speaking which version.
 
-use quorate_core::wire::{Decode as _, Encode as _, Reader};
+use quorate_core::base::wire::{Decode as _, Encode as _, Reader};
 use quorate_core::{Digest, ReplicaId};
 
 use bytes::Bytes;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use quorate_core::crypto::PublicKey;
+use quorate_core::base::crypto::PublicKey;
 use quorate_core::{Digest, ReplicaId};
 use tokio::sync::watch;
 use tokio::task::JoinSet;

@@ -26,7 +26,7 @@ use quinn::{
     Incoming, MtuDiscoveryConfig, ServerConfig, TokioRuntime, TransportConfig, VarInt,
 };
 use quorate_core::Digest;
-use quorate_core::crypto::PublicKey;
+use quorate_core::base::crypto::PublicKey;
 use rustls::pki_types::CertificateDer;
 
 use super::carrier::{Carrier, first_reached, free_socket};

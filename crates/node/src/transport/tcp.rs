@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use quorate_core::crypto::PublicKey;
+use quorate_core::base::crypto::PublicKey;
 use rustls::{ClientConfig, ConnectionCommon, ServerConfig};
 use tokio::io::{AsyncWrite as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};

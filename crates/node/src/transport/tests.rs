@@ -42,7 +42,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use quorate_core::crypto::PublicKey;
+use quorate_core::base::crypto::PublicKey;
 use quorate_core::{Digest, ReplicaId};
 use quorate_crypto::SecretKey;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use ::aws_lc_rs::signature;
 use quorate_core::Digest;
-use quorate_core::crypto::{ClientSigner as _, PublicKey};
+use quorate_core::base::crypto::{ClientSigner as _, PublicKey};
 use quorate_crypto::SecretKey;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{AlwaysResolvesClientRawPublicKeys, Resumption};

@@ -27,7 +27,7 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorate_core::crypto::PublicKey;
+use quorate_core::base::crypto::PublicKey;
 use tokio::sync::{Mutex, mpsc};
 use tokio::task::JoinSet;
 

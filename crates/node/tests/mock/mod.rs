@@ -5,12 +5,12 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
+use quorate_core::base::crypto::{ClientSigner, PublicKey, Scheme};
+use quorate_core::base::wire::{Decode, Encode};
 use quorate_core::client::Packed;
 use quorate_core::client::message::{Outcome, Refusal, Rejection, Request, Response};
-use quorate_core::crypto::{ClientSigner, PublicKey, Scheme};
-use quorate_core::frame::{Frame, SharedFrame};
-use quorate_core::state_machine::Replies;
-use quorate_core::wire::{Decode, Encode};
+use quorate_core::ledger::frame::{Frame, SharedFrame};
+use quorate_core::ledger::state_machine::Replies;
 use quorate_core::{Digest, ReplicaId, Sequence, SessionId};
 use quorate_crypto::{Ed25519, SecretKey};
 use quorate_node::client::ReplicaAddress;

@@ -3,11 +3,11 @@
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use quorate_core::crypto::Form;
-use quorate_core::hotstuff::rules::{self, Rules};
-use quorate_core::leader::Election;
-use quorate_core::pacemaker::Kind;
-use quorate_core::protocol::Protocol as _;
+use quorate_core::base::crypto::Form;
+use quorate_core::protocols::hotstuff::leader::Election;
+use quorate_core::protocols::hotstuff::pacemaker::Kind;
+use quorate_core::protocols::hotstuff::rules::{self, Rules};
+use quorate_core::protocols::protocol::Protocol as _;
 use quorate_core::replica::Ancestors;
 use quorate_sim::disk::{Disk, Fate};
 use quorate_sim::network::Link;

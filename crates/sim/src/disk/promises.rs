@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use quorate_core::Height;
-use quorate_core::protocol::Safety;
+use quorate_core::protocols::protocol::Safety;
 use quorate_core::replica::{Record, Recovery};
 use quorate_store::wal::Position;
 

@@ -1,7 +1,7 @@
 //! A disk that takes its time: what rests on a sync leaves later, and the replica waits for it.
 
 use quorate_core::Duration;
-use quorate_core::hotstuff::Message;
+use quorate_core::protocols::hotstuff::Message;
 use quorate_core::replica::Action;
 
 use crate::cluster::Cluster;

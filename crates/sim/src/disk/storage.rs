@@ -2,7 +2,7 @@
 
 use std::io::ErrorKind;
 
-use quorate_core::execution::SnapshotHandle;
+use quorate_core::ledger::execution::SnapshotHandle;
 use quorate_core::replica::message::Offer;
 use quorate_core::replica::{Input, SnapshotMeta};
 use quorate_core::{Height, ReplicaId};

@@ -2,10 +2,10 @@
 
 use quorate_adversary::{ALL, Schedule, named};
 use quorate_core::ReplicaId;
-use quorate_core::crypto::Form;
-use quorate_core::hotstuff::rules::{self, Rules};
-use quorate_core::leader::Election;
-use quorate_core::pacemaker::Kind;
+use quorate_core::base::crypto::Form;
+use quorate_core::protocols::hotstuff::leader::Election;
+use quorate_core::protocols::hotstuff::pacemaker::Kind;
+use quorate_core::protocols::hotstuff::rules::{self, Rules};
 use quorate_core::replica::Ancestors;
 
 use super::{Plan, Trouble};

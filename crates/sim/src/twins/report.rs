@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use quorate_core::block::BlockId;
-use quorate_core::certificate::{Ballot, Qc, Tc};
-use quorate_core::hotstuff::Message;
-use quorate_core::protocol::Event;
+use quorate_core::ledger::block::BlockId;
+use quorate_core::protocols::hotstuff::Message;
+use quorate_core::protocols::hotstuff::certificate::{Ballot, Qc, Tc};
+use quorate_core::protocols::protocol::Event;
 use quorate_core::{Time, View};
 
 use super::run::{Outcome, Plan, Seen, observe};

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 
-use quorate_core::block::BlockId;
+use quorate_core::ledger::block::BlockId;
 
 use super::Signatures;
 use super::scenario::{MAX_PREFIX, Scenario};

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use quorate_core::leader::Schedule;
+use quorate_core::protocols::hotstuff::leader::Schedule;
 
 /// The most slots a scenario may have: replicas, and the second copies of twins.
 pub const MAX_SLOTS: usize = 16;

@@ -1,10 +1,10 @@
 //! What runs in a scenario: a protocol and its parts.
 
 use quorate_core::Duration;
-use quorate_core::hotstuff::Settings;
-use quorate_core::hotstuff::rules::{self, Rules, TwoChain};
-use quorate_core::leader::{Election, Schedule};
-use quorate_core::pacemaker::{Kind, Timing};
+use quorate_core::protocols::hotstuff::Settings;
+use quorate_core::protocols::hotstuff::leader::{Election, Schedule};
+use quorate_core::protocols::hotstuff::pacemaker::{Kind, Timing};
+use quorate_core::protocols::hotstuff::rules::{self, Rules, TwoChain};
 
 use crate::mutant::Mutation;
 

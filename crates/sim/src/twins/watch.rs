@@ -4,8 +4,8 @@
 
 use std::fmt;
 
-use quorate_core::block::{BlockId, SharedBlock};
-use quorate_core::crypto::Statement;
+use quorate_core::base::crypto::Statement;
+use quorate_core::ledger::block::{BlockId, SharedBlock};
 
 /// Something that must not happen.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -17,12 +17,12 @@ use std::convert::Infallible;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use quorate_core::block::{Block, BlockId, SharedBlock};
-use quorate_core::certificate::Ballot;
-use quorate_core::crypto::{Signature, Statement};
-use quorate_core::hotstuff::{HotStuff, Message};
-use quorate_core::leader::Schedule;
-use quorate_core::protocol::{Event, Input, Ledger, Output, Protocol as _, Recovered};
+use quorate_core::base::crypto::{Signature, Statement};
+use quorate_core::ledger::block::{Block, BlockId, SharedBlock};
+use quorate_core::protocols::hotstuff::certificate::Ballot;
+use quorate_core::protocols::hotstuff::leader::Schedule;
+use quorate_core::protocols::hotstuff::{HotStuff, Message};
+use quorate_core::protocols::protocol::{Event, Input, Ledger, Output, Protocol as _, Recovered};
 use quorate_core::{Digest, Duration, Epoch, Height, ReplicaId, Time, View};
 
 use super::run::Plan;

@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 
 use quorate_adversary::named;
-use quorate_core::certificate::Malformed;
-use quorate_core::crypto::Form;
-use quorate_core::hotstuff::rules::{self, Rules};
-use quorate_core::leader::Election;
-use quorate_core::pacemaker::Kind;
+use quorate_core::base::crypto::Form;
+use quorate_core::protocols::hotstuff::certificate::Malformed;
+use quorate_core::protocols::hotstuff::leader::Election;
+use quorate_core::protocols::hotstuff::pacemaker::Kind;
+use quorate_core::protocols::hotstuff::rules::{self, Rules};
 use quorate_core::replica::Refused;
 use quorate_sim::network::Link;
 use quorate_sim::{Cluster, Config, status_of};

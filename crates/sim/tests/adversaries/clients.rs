@@ -1,10 +1,10 @@
 //! Lies to clients, and clients that lie.
 
 use quorate_adversary::lying_client::{Lie, LyingClient};
-use quorate_core::crypto::ClientSigner as _;
-use quorate_core::frame::Frame;
-use quorate_core::hotstuff::rules;
-use quorate_core::wire::Decode as _;
+use quorate_core::base::crypto::ClientSigner as _;
+use quorate_core::base::wire::Decode as _;
+use quorate_core::ledger::frame::Frame;
+use quorate_core::protocols::hotstuff::rules;
 use quorate_core::{Sequence, SessionId};
 use quorate_sim::keys::{CHAIN, Key};
 use quorate_sim::{Cluster, Config};
@@ -17,7 +17,7 @@ fn clients_believe_no_lie_that_f_replicas_tell() {
     for place in LIARS {
         for rules in rules::ALL {
             let what = format!("{}, {place:?}", rules.facts().name);
-            let pacemaker = quorate_core::pacemaker::Kind::TimeoutCertificates;
+            let pacemaker = quorate_core::protocols::hotstuff::pacemaker::Kind::TimeoutCertificates;
             let mut cluster = crate::matrix::cluster(rules, pacemaker, place, make);
             must_answer(&mut cluster, 20, &what);
             assert!(place.1.iter().all(|liar| cluster.deeds(*liar).answers >= 20), "{what}");
@@ -38,7 +38,7 @@ fn a_client_that_lies_harms_itself_alone() {
         must_answer(&mut cluster, 2, what);
         let key = Key::of_client(LIAR);
         let open = Frame::open(key.public_key(), 5, &CHAIN, |s| {
-            quorate_core::crypto::Signer::sign(&key, s)
+            quorate_core::base::crypto::Signer::sign(&key, s)
         });
         let open = std::sync::Arc::new(open);
         (0..4).for_each(|to| cluster.submit_to(to, open.clone()));

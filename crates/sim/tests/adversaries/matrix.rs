@@ -2,8 +2,8 @@
 //! seven of which two do.
 
 use quorate_adversary::{ALL, Make, named};
-use quorate_core::hotstuff::rules::{self, Rules};
-use quorate_core::pacemaker::Kind;
+use quorate_core::protocols::hotstuff::pacemaker::Kind;
+use quorate_core::protocols::hotstuff::rules::{self, Rules};
 use quorate_sim::network::Link;
 use quorate_sim::{Cluster, Config};
 

@@ -1,8 +1,8 @@
 //! Lies told to replicas that lack something: blocks, bodies, a snapshot, all memory.
 
 use quorate_adversary::named;
-use quorate_core::hotstuff::rules;
-use quorate_core::pacemaker::Kind;
+use quorate_core::protocols::hotstuff::pacemaker::Kind;
+use quorate_core::protocols::hotstuff::rules;
 use quorate_sim::disk::Disk;
 use quorate_sim::network::Link;
 use quorate_sim::{Cluster, Config};

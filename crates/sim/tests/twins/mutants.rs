@@ -2,12 +2,14 @@
 
 use std::sync::atomic::AtomicBool;
 
-use quorate_core::block::{Block, SharedBlock};
-use quorate_core::certificate::{Qc, Tc};
-use quorate_core::hotstuff::rules::{Basic, Chained, Facts, Fast, Outcome, Rules, TwoChain};
-use quorate_core::hotstuff::{HotStuff, Message};
-use quorate_core::protocol::{Input, Ledger, Protocol};
-use quorate_core::tree::BlockTree;
+use quorate_core::ledger::block::{Block, SharedBlock};
+use quorate_core::protocols::hotstuff::certificate::{Qc, Tc};
+use quorate_core::protocols::hotstuff::rules::{
+    Basic, Chained, Facts, Fast, Outcome, Rules, TwoChain,
+};
+use quorate_core::protocols::hotstuff::tree::BlockTree;
+use quorate_core::protocols::hotstuff::{HotStuff, Message};
+use quorate_core::protocols::protocol::{Input, Ledger, Protocol};
 use quorate_core::{Duration, Time, View};
 use quorate_sim::mutant::{Fx, Mutation};
 use quorate_sim::twins::campaign::{Progress, Source};
@@ -51,7 +53,11 @@ impl Rules for Bug {
 }
 
 /// The ancestor `steps` above `qc`'s block, whatever the views are.
-fn ancestor(tree: &BlockTree, qc: &Qc, steps: usize) -> Option<quorate_core::block::BlockId> {
+fn ancestor(
+    tree: &BlockTree,
+    qc: &Qc,
+    steps: usize,
+) -> Option<quorate_core::ledger::block::BlockId> {
     let mut block = tree.find(&qc.block())?;
     for _ in 0..steps {
         block = tree.find(&block.parent())?;

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use quorate_core::hotstuff::rules::{ALL, Chained};
+use quorate_core::protocols::hotstuff::rules::{ALL, Chained};
 use quorate_sim::twins::campaign::{Progress, Source};
 use quorate_sim::twins::space::Kind;
 use quorate_sim::twins::{

@@ -5,7 +5,7 @@ use crate::random::{
     Model, Random, assert_holds, assert_root, change, eight_more, root_of, small_options,
     write_some,
 };
-use quorate_core::merkle::{Leaf, MerkleMap};
+use quorate_core::base::merkle::{Leaf, MerkleMap};
 use quorate_store::disk::{CrashDisk, Disk, FileDisk, MemoryDisk};
 use quorate_store::lazy_trie::{Batch, Error, Hash, Options, Proofs, Store};
 use quorate_store::merkle::{EMPTY_ROOT, value_digest};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use quorate_core::state_machine::{Checkpoint, KeepError, Snapshot};
+use quorate_core::ledger::state_machine::{Checkpoint, KeepError, Snapshot};
 use quorate_store::lazy_trie::{self, Store};
 
 use super::frozen::Frozen;

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use quorate_core::state_machine::KeepError;
+use quorate_core::ledger::state_machine::KeepError;
 use quorate_store::disk::{self, DiskFile, FileDisk};
 use quorate_store::lazy_trie::{self, Durability, Proofs, Store};
 use quorate_store::lock::FolderLock;

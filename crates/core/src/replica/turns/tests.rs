@@ -1,9 +1,9 @@
 use super::*;
-use crate::crypto::{Share, Signature, Statement};
-use crate::types::{Digest, Epoch, View};
+use crate::base::crypto::{Share, Signature, Statement};
+use crate::base::types::{Digest, Epoch, View};
 
 fn checks(count: usize) -> Vec<Check> {
-    let kind = crate::crypto::Kind::Vote;
+    let kind = crate::base::crypto::Kind::Vote;
     let statement =
         Statement::new(&Digest::default(), Epoch(0), 1, kind, View(1), 1, &Digest::default());
     vec![

@@ -8,9 +8,9 @@
 
 use std::sync::Arc;
 
+use quorate_core::base::crypto::{ClientSigner as _, Signature};
 use quorate_core::client::message::Request;
-use quorate_core::crypto::{ClientSigner as _, Signature};
-use quorate_core::frame::Frame;
+use quorate_core::ledger::frame::Frame;
 use quorate_core::{Sequence, SessionId};
 use quorate_crypto::SecretKey;
 

@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use quorate_core::Height;
+use quorate_core::base::wire::Decode as _;
 use quorate_core::client::message::{Request, Response};
 use quorate_core::replica::message::FullBlock;
-use quorate_core::wire::Decode as _;
 
 use super::super::target::{Flow, message};
 use super::super::{Flood, Target};
@@ -58,7 +58,7 @@ async fn flood(target: Arc<Target>, replica: usize) {
     }
 }
 
-fn frames_of(block: Bytes) -> Vec<quorate_core::frame::SharedFrame> {
+fn frames_of(block: Bytes) -> Vec<quorate_core::ledger::frame::SharedFrame> {
     FullBlock::from_bytes(block).map(|block| block.frames).unwrap_or_default()
 }
 

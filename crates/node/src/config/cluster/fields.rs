@@ -1,7 +1,7 @@
 //! The keys of `cluster.toml`.
 
-use quorate_core::committee::MAX_REPLICAS;
-use quorate_core::{frame, limits};
+use quorate_core::base::committee::MAX_REPLICAS;
+use quorate_core::{ledger::frame, limits};
 
 use super::{GROUP_KEY_BYTES, PROOF_BYTES};
 use crate::config::choice::{

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use quorate_core::Height;
-use quorate_core::execution::whole;
-use quorate_core::state_machine::{Checkpoint, Snapshot};
+use quorate_core::ledger::execution::whole;
+use quorate_core::ledger::state_machine::{Checkpoint, Snapshot};
 use quorate_journal::{Spool, States};
 
 /// A chunk that is being made is waited for no longer than this: others wait meanwhile, ...

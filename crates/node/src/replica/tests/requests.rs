@@ -2,10 +2,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
+use quorate_core::base::crypto::{
+    Check, ClientSigner as _, Form, Scheme, Share, Signature, Signer as _,
+};
+use quorate_core::base::wire::Encode as _;
 use quorate_core::client::message::Request;
-use quorate_core::crypto::{Check, ClientSigner as _, Form, Scheme, Share, Signature, Signer as _};
-use quorate_core::frame::Frame;
-use quorate_core::wire::Encode as _;
+use quorate_core::ledger::frame::Frame;
 use quorate_core::{Digest, ReplicaId};
 use quorate_crypto::{Ed25519, SecretKey};
 

@@ -1,4 +1,4 @@
-use quorate_core::crypto::PublicKey;
+use quorate_core::base::crypto::PublicKey;
 
 use crate::replica::routes::Routes;
 use crate::transport::ConnectionId;

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use dimpl::crypto::Dtls13CipherSuite;
 use dimpl::{Config, Dtls, DtlsCertificate, Output};
 use quorate_core::Digest;
-use quorate_core::crypto::PublicKey;
+use quorate_core::base::crypto::PublicKey;
 use rcgen::{CertificateParams, KeyPair, PKCS_ECDSA_P256_SHA256};
 
 use super::super::tls::{self, Identity, TlsError};

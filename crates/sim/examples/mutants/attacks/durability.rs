@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use quorate_core::hotstuff::Message;
+use quorate_core::protocols::hotstuff::Message;
 use quorate_core::replica::message::PeerMessage;
 use quorate_sim::disk::Fate;
 use quorate_sim::network;

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use quorate_core::certificate::{Ballot, Vote};
-use quorate_core::crypto::{ClientSigner as _, Signature, Signer as _};
-use quorate_core::frame::{Frame, SharedFrame};
-use quorate_core::hotstuff::Message;
-use quorate_core::mempool::{Cap, Limits};
-use quorate_core::protocol::Protocol as _;
+use quorate_core::base::crypto::{ClientSigner as _, Signature, Signer as _};
+use quorate_core::ledger::frame::{Frame, SharedFrame};
+use quorate_core::ledger::mempool::{Cap, Limits};
+use quorate_core::protocols::hotstuff::Message;
+use quorate_core::protocols::hotstuff::certificate::{Ballot, Vote};
+use quorate_core::protocols::protocol::Protocol as _;
 use quorate_core::replica::message::PeerMessage;
 use quorate_core::{Digest, ReplicaId, Sequence, SessionId, View};
 use quorate_sim::keys::{CHAIN, Key};

@@ -1,6 +1,6 @@
 //! Nobody lies, and all must go on.
 
-use quorate_core::pacemaker::Kind;
+use quorate_core::protocols::hotstuff::pacemaker::Kind;
 use quorate_sim::client::Targets;
 use quorate_sim::network::Link;
 use quorate_sim::{Cluster, Config};

@@ -4,11 +4,11 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use quorate_core::block::{Block, Content};
-use quorate_core::certificate::{Qc, Tc};
-use quorate_core::crypto::Signer as _;
-use quorate_core::hotstuff::Message;
-use quorate_core::protocol::Protocol as _;
+use quorate_core::base::crypto::Signer as _;
+use quorate_core::ledger::block::{Block, Content};
+use quorate_core::protocols::hotstuff::Message;
+use quorate_core::protocols::hotstuff::certificate::{Qc, Tc};
+use quorate_core::protocols::protocol::Protocol as _;
 use quorate_core::replica::message::PeerMessage;
 use quorate_core::{Digest, View};
 use quorate_sim::disk::Disk;

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use quorate_core::block::{Block, Content};
-use quorate_core::certificate::{Ballot, Qc};
-use quorate_core::crypto::Signature;
-use quorate_core::execution::{Header, StateSummary};
+use quorate_core::base::crypto::Signature;
+use quorate_core::base::wire::{Decode as _, Encode as _, put_list};
+use quorate_core::ledger::block::{Block, Content};
+use quorate_core::ledger::execution::{Header, StateSummary};
+use quorate_core::ledger::state_machine::StateMachine as _;
+use quorate_core::protocols::hotstuff::certificate::{Ballot, Qc};
 use quorate_core::replica::Input;
 use quorate_core::replica::message::{FullBlock, Offer, PeerMessage};
-use quorate_core::state_machine::StateMachine as _;
-use quorate_core::wire::{Decode as _, Encode as _, put_list};
 use quorate_core::{Digest, Height, ReplicaId};
 use quorate_sim::app::Register;
 use quorate_sim::network::Fate;
@@ -83,7 +83,8 @@ pub fn chain(place: &mut Option<Cluster>) {
         let config = Config { rules, ..Config::default() };
         return_to_a_liar(place, config, |cluster| {
             let core = super::ahead(cluster);
-            let high_qc = quorate_core::protocol::Protocol::high_qc(core.protocol()).clone();
+            let high_qc =
+                quorate_core::protocols::protocol::Protocol::high_qc(core.protocol()).clone();
             Box::new(move |message| {
                 let PeerMessage::Chain(blocks) = message else { return Fate::Goes };
                 let Some(last) = blocks.last() else { return Fate::Goes };

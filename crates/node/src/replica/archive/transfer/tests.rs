@@ -3,7 +3,7 @@
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use super::*;
-use quorate_core::state_machine::KeepError;
+use quorate_core::ledger::state_machine::KeepError;
 use quorate_journal::States;
 use quorate_store::disk::MemoryDisk;
 

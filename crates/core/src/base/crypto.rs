@@ -1,0 +1,391 @@
+//! What the core knows of signatures: what is signed, and that somebody else does the arithmetic.
+//!
+//! The core never computes a signature. It says *what* is to be signed ([`Statement`]), *which*
+//! signatures must hold ([`Check`]) and which are to be joined ([`Share`]); a [`Scheme`] in
+//! `quorate-crypto` does it, on whatever thread the driver likes. What passed is wrapped in
+//! [`Verified`], which nothing else can make.
+//!
+//! Replicas are named by their ids: their keys are the scheme's affair, and differ in kind from one
+//! scheme to another. Clients sign with Ed25519 whatever the replicas use, and are named by their
+//! [`PublicKey`].
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::base::committee::MAX_REPLICAS;
+use crate::base::types::{Digest, Epoch, ReplicaId, View};
+use crate::base::wire::{Decode, DecodeError, Encode, Reader};
+
+/// A client's public key (Ed25519).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PublicKey(pub [u8; 32]);
+
+impl fmt::Debug for PublicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Digest(self.0).fmt(f)
+    }
+}
+
+impl Encode for PublicKey {
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.0);
+    }
+}
+
+impl Decode for PublicKey {
+    fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
+        Ok(Self(reader.array()?))
+    }
+}
+
+/// A signature, of whatever scheme made it: up to [`Signature::MAX_BYTES`] bytes. Ed25519 and ECDSA
+/// have 64, BLS12-381 has 48, and where nothing is signed there are none.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Signature {
+    length: u8,
+    /// Zero beyond `length`, so that equality is that of the signatures.
+    bytes: [u8; Self::MAX_BYTES],
+}
+
+impl Signature {
+    /// The longest signature of any scheme.
+    pub const MAX_BYTES: usize = 64;
+
+    /// The signature of schemes that sign nothing.
+    pub const NONE: Self = Self { length: 0, bytes: [0; Self::MAX_BYTES] };
+
+    /// A signature of these bytes; `None` if they are too many.
+    #[must_use]
+    pub fn new(signature: &[u8]) -> Option<Self> {
+        let mut bytes = [0; Self::MAX_BYTES];
+        bytes.get_mut(..signature.len())?.copy_from_slice(signature);
+        Some(Self { length: signature.len() as u8, bytes })
+    }
+
+    /// Its bytes.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.length)]
+    }
+}
+
+impl From<[u8; 64]> for Signature {
+    fn from(bytes: [u8; 64]) -> Self {
+        Self { length: 64, bytes }
+    }
+}
+
+impl fmt::Debug for Signature {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "sig {:02x}{:02x}", self.bytes[0], self.bytes[1])
+    }
+}
+
+impl Encode for Signature {
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.push(self.length);
+        out.extend_from_slice(self.as_bytes());
+    }
+}
+
+impl Decode for Signature {
+    fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
+        let length = usize::from(reader.u8()?);
+        if length > Self::MAX_BYTES {
+            return Err(DecodeError::Invalid { field: "length of a signature" });
+        }
+        let mut bytes = [0; Self::MAX_BYTES];
+        bytes[..length].copy_from_slice(&reader.take(length)?);
+        Ok(Self { length: length as u8, bytes })
+    }
+}
+
+/// A set of replicas: one bit each.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Signers {
+    words: [u64; MAX_REPLICAS / 64],
+}
+
+impl Signers {
+    /// Adds a replica. Says whether it is new; a place beyond [`MAX_REPLICAS`] never is.
+    pub fn insert(&mut self, replica: ReplicaId) -> bool {
+        let Some(word) = self.words.get_mut(replica.index() / 64) else { return false };
+        let bit = 1 << (replica.index() % 64);
+        let new = *word & bit == 0;
+        *word |= bit;
+        new
+    }
+
+    /// Whether a replica is among them.
+    #[must_use]
+    pub fn contains(&self, replica: ReplicaId) -> bool {
+        let word = self.words.get(replica.index() / 64).copied().unwrap_or(0);
+        word >> (replica.index() % 64) & 1 == 1
+    }
+
+    /// How many they are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.words.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.words.iter().all(|word| *word == 0)
+    }
+
+    /// The replicas, ascending. Costs what there are, not what there may be: certificates that
+    /// name their signers otherwise ask this of an empty set.
+    pub fn iter(&self) -> impl Iterator<Item = ReplicaId> + use<> {
+        self.words.into_iter().enumerate().flat_map(|(place, word)| {
+            let bits = std::iter::successors(Some(word), |rest| Some(rest & rest.wrapping_sub(1)));
+            let ids = bits.take_while(|rest| *rest != 0).map(u64::trailing_zeros);
+            ids.map(move |bit| ReplicaId(place as u16 * 64 + bit as u16))
+        })
+    }
+}
+
+impl FromIterator<ReplicaId> for Signers {
+    fn from_iter<I: IntoIterator<Item = ReplicaId>>(replicas: I) -> Self {
+        let mut signers = Self::default();
+        for replica in replicas {
+            signers.insert(replica);
+        }
+        signers
+    }
+}
+
+impl fmt::Debug for Signers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.iter()).finish()
+    }
+}
+
+impl Encode for Signers {
+    /// The number of bytes up to the last one that is not zero, and these bytes: bit i of byte k
+    /// is replica 8k + i.
+    fn encode(&self, out: &mut Vec<u8>) {
+        let bytes = self.words.map(u64::to_le_bytes);
+        let bytes = bytes.as_flattened();
+        let length = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+        out.push(length as u8);
+        out.extend_from_slice(&bytes[..length]);
+    }
+}
+
+impl Decode for Signers {
+    fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
+        let length = usize::from(reader.u8()?);
+        if length > MAX_REPLICAS / 8 {
+            return Err(DecodeError::Invalid { field: "length of a set of signers" });
+        }
+        let bytes = reader.take(length)?;
+        if bytes.last() == Some(&0) {
+            return Err(DecodeError::Invalid { field: "zero at the end of a set of signers" });
+        }
+        let mut words = [0; MAX_REPLICAS / 64];
+        for (at, byte) in bytes.iter().enumerate() {
+            words[at / 8] |= u64::from(*byte) << (8 * (at % 8));
+        }
+        Ok(Self { words })
+    }
+}
+
+/// What kind of thing a signature is about. Part of every signed message, so that none can be
+/// passed off as another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Kind {
+    /// A vote for a block.
+    Vote = 1,
+    /// A time-out of a view, with the view of the signer's high QC.
+    TimeOut = 2,
+    /// A client's frame of commands.
+    Frame = 3,
+    /// A replica's answer to another that lost its data folder (highest view it may have seen).
+    Testimony = 4,
+}
+
+/// The exact bytes of a signed message: domain, chain, epoch, protocol, kind, view, phase, content.
+/// The chain's identity covers the scheme, so that no signature serves under another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Statement {
+    bytes: [u8; Statement::LENGTH],
+}
+
+impl Statement {
+    /// Bytes in a statement.
+    pub const LENGTH: usize = 16 + 32 + 8 + 1 + 1 + 8 + 1 + 32;
+
+    /// Spells a statement out. `protocol` is the number of the protocol (0 for client frames);
+    /// `phase` tells the votes of one view apart where a protocol has several.
+    #[must_use]
+    pub fn new(
+        chain: &Digest,
+        epoch: Epoch,
+        protocol: u8,
+        kind: Kind,
+        view: View,
+        phase: u8,
+        content: &Digest,
+    ) -> Self {
+        let mut bytes = [0; Self::LENGTH];
+        bytes[..16].copy_from_slice(b"quorate/signed/1");
+        bytes[16..48].copy_from_slice(&chain.0);
+        bytes[48..56].copy_from_slice(&epoch.0.to_le_bytes());
+        bytes[56] = protocol;
+        bytes[57] = kind as u8;
+        bytes[58..66].copy_from_slice(&view.0.to_le_bytes());
+        bytes[66] = phase;
+        bytes[67..].copy_from_slice(&content.0);
+        Self { bytes }
+    }
+
+    /// What a client signs for a frame whose digest is `frame`. Bound to the chain alone: a
+    /// session outlives epochs.
+    #[must_use]
+    pub fn frame(chain: &Digest, frame: &Digest) -> Self {
+        Self::new(chain, Epoch(0), 0, Kind::Frame, View(0), 0, frame)
+    }
+
+    /// The bytes to sign or verify.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// Something that cryptography has to confirm.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Check {
+    /// A client signed this.
+    Client {
+        /// Who.
+        key: PublicKey,
+        /// What.
+        statement: Statement,
+        /// The signature.
+        signature: Signature,
+    },
+    /// A replica signed this.
+    Replica(Share),
+    /// Replicas signed these, and their signatures were joined into one.
+    Aggregate {
+        /// Who signed what: each statement once, each replica once.
+        parts: Arc<[(Statement, Signers)]>,
+        /// The joined signature.
+        signature: Signature,
+    },
+    /// A quorum signed this, and their signatures were joined into the committee's.
+    Threshold {
+        /// What.
+        statement: Statement,
+        /// The committee's signature.
+        signature: Signature,
+    },
+}
+
+/// A replica's signature of something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Share {
+    /// Who signed.
+    pub signer: ReplicaId,
+    /// What.
+    pub statement: Statement,
+    /// The signature.
+    pub signature: Signature,
+}
+
+/// How the signatures of a certificate are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Form {
+    /// Each by itself, beside its signer.
+    List,
+    /// Joined into one, beside the set of signers.
+    Aggregate,
+    /// Joined into the signature of the committee, which does not tell who signed.
+    Threshold,
+}
+
+/// A signature scheme of a committee, beside the one of its clients. Implementations live in
+/// `quorate-crypto`; tests may bring a mock.
+pub trait Scheme: Send + Sync {
+    /// Which of `checks` hold, in order. An implementation verifies them as one batch and looks
+    /// for the bad ones, by bisection, only if the batch fails. The verdict on each must not
+    /// depend on the others: single and batch verification agree on every input.
+    fn verify(&self, checks: &[Check]) -> Vec<bool>;
+
+    /// Joins signatures that hold, of different replicas: for [`Form::Threshold`] at least q, all of one
+    /// statement. `None` if the scheme knows no such joining, or one of them is none of its
+    /// signatures.
+    fn combine(&self, form: Form, shares: &[Share]) -> Option<Signature>;
+}
+
+/// Somebody who can sign: holds the secret key.
+pub trait Signer: Send + Sync {
+    /// Signs. Deterministic: the same statement gives the same signature, so that a message sent
+    /// again after a restart is the same message.
+    fn sign(&self, statement: &Statement) -> Signature;
+}
+
+/// A client that can sign.
+pub trait ClientSigner: Signer {
+    /// The public half of its key.
+    fn public_key(&self) -> PublicKey;
+}
+
+/// A value all of whose signatures were checked. Made only by [`Claim::settle`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verified<T>(T);
+
+impl<T> Verified<T> {
+    /// The value.
+    pub fn get(&self) -> &T {
+        &self.0
+    }
+
+    /// The value, by move.
+    pub fn into_inner(self) -> T {
+        self.0
+    }
+}
+
+impl<T> std::ops::Deref for Verified<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+/// A value that is well formed, beside the signatures it still rests on.
+#[derive(Clone, Debug)]
+pub struct Claim<T> {
+    value: T,
+    checks: Vec<Check>,
+}
+
+impl<T> Claim<T> {
+    /// A claim that `value` holds if all of `checks` do. For the modules that know which
+    /// signatures a value needs.
+    pub(crate) fn new(value: T, checks: Vec<Check>) -> Self {
+        Self { value, checks }
+    }
+
+    /// The signatures to be checked.
+    #[must_use]
+    pub fn checks(&self) -> &[Check] {
+        &self.checks
+    }
+
+    /// The value, not to be believed.
+    pub fn unverified(&self) -> &T {
+        &self.value
+    }
+
+    /// Closes the claim with one verdict a check. Anything but `true` for every check refuses it.
+    pub fn settle(self, verdicts: &[bool]) -> Option<Verified<T>> {
+        let all = verdicts.len() == self.checks.len() && verdicts.iter().all(|verdict| *verdict);
+        all.then_some(Verified(self.value))
+    }
+}

@@ -1,0 +1,497 @@
+//! What happens to a decided block: its frames pass the session table, the commands left go to
+//! the application, and the state both are in gets a root.
+//!
+//! The root of a state is H(height ‖ block id ‖ application's root ‖ session table's root), see
+//! [`StateSummary`]. Blocks carry the root of an ancestor's state, so replicas that disagree find out,
+//! and a snapshot is believed when its root is one that a quorum signed. So is what a [`View`] of the
+//! state proves to a client.
+
+mod kept;
+mod panics;
+mod restoring;
+mod view;
+
+use std::collections::{BTreeSet, VecDeque};
+
+use bytes::Bytes;
+
+use crate::base::crypto::PublicKey;
+use crate::base::types;
+use crate::base::types::{Digest, Height};
+use crate::base::wire::DecodeError;
+use crate::client::message::Outcome;
+use crate::ledger::frame::{Frame, SharedFrame};
+use crate::ledger::sessions::{
+    Limits, LimitsError, Plan, ReplyCountError, Sessions, SessionsSnapshot, Standing,
+};
+use crate::ledger::state_machine::{
+    Checkpoint, Decided, KeepError, Reader, Replies, RestoreError, Snapshot, StateMachine, Usage,
+};
+
+pub use kept::{KeptNote, ResumeError, whole};
+pub use panics::{Poison, command_digest, panic_message};
+pub use restoring::{Header, Restoring};
+pub use view::{StateSummary, View};
+
+/// Of how many of the latest states the roots are kept. A block names the state of an ancestor
+/// that may be this far behind what is executed here when the block is checked.
+pub const ROOT_WINDOW: usize = 1024;
+
+/// What a snapshot's first chunk begins with.
+const MAGIC: &[u8; 16] = b"quorate state 02";
+/// The same of what is beside a checkpoint of the application's.
+const BESIDE_MAGIC: &[u8; 16] = b"quorate beside02";
+
+/// The replicated state of one replica: an application behind its session table.
+#[derive(Debug)]
+pub struct Execution<S> {
+    application: S,
+    sessions: Sessions,
+    height: Height,
+    block_id: Digest,
+    /// The roots of the states up to `height`, the latest last.
+    roots: VecDeque<Digest>,
+    /// The latest of them, taken apart.
+    summary: StateSummary,
+    /// Bytes of the frames executed since the state was frozen last.
+    executed_bytes: u64,
+    /// Commands that are not given to the application.
+    skipped: BTreeSet<Digest>,
+    /// Why nothing executes any more.
+    halted: Option<ExecutionError>,
+}
+
+/// What executing a block came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Executed {
+    /// The block's height.
+    pub height: Height,
+    /// The root of the state behind it.
+    pub root: Digest,
+    /// What became of frames, in order, each with the key of the client that is to hear of it. A
+    /// frame that waits for earlier numbers has no outcome yet; frames of earlier blocks that
+    /// waited may have theirs here.
+    pub outcomes: Vec<(PublicKey, Outcome)>,
+    /// How many commands executed, retries not counted.
+    pub commands: u64,
+}
+
+/// A block that could not be executed. The replica must halt: its state is behind or of no use.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ExecutionError {
+    /// A block was left out, or executed again.
+    #[error("the block to execute has height {found}, the next height is {expected}")]
+    Height {
+        /// The height behind the latest state.
+        expected: Height,
+        /// The height of the block.
+        found: Height,
+    },
+    /// The application broke its contract. Going on would give clients the replies of others.
+    #[error(
+        "block at height {height}: {source}; the application has a bug, and every replica that runs it stops here"
+    )]
+    ReplyCount {
+        /// The height of the block.
+        height: Height,
+        /// What it did.
+        source: ReplyCountError,
+    },
+    /// The application panicked. Its state may be half changed, and is of no use.
+    #[error(
+        "the application panicked on the block at height {height}{}: {message}",
+        at.map(|at| format!(", on {at}")).unwrap_or_default()
+    )]
+    Panicked {
+        /// The height of the block.
+        height: Height,
+        /// The command at work, as far as the number of replies tells; `None`: behind the last.
+        at: Option<Poison>,
+        /// What the panic said.
+        message: String,
+    },
+    /// The state that outlives the process could not be read or written.
+    #[error("block at height {height}: {source}")]
+    Kept {
+        /// The height of the block.
+        height: Height,
+        /// What failed.
+        source: KeepError,
+    },
+}
+
+/// A snapshot that was not taken over.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SnapshotError {
+    /// The first chunk is no header.
+    #[error("header of the snapshot: {0}")]
+    Header(DecodeError),
+    /// A chunk is empty.
+    #[error("a chunk of the snapshot is empty")]
+    Empty,
+    /// It is larger than the cluster allows.
+    #[error("the snapshot has more than {limit_bytes} bytes (limits.max_snapshot_bytes)")]
+    TooLarge {
+        /// What is allowed.
+        limit_bytes: u64,
+    },
+    /// The snapshot is of another block's state.
+    #[error("the snapshot is of the state at height {found}, and not of the one that was offered")]
+    Other {
+        /// Of which height it is.
+        found: Height,
+    },
+    /// The session table could not be read. Chunks count from behind the header.
+    #[error("sessions in the snapshot: {0}")]
+    Sessions(RestoreError),
+    /// The application refused its part. Chunks count from behind the session table.
+    #[error("application's part of the snapshot: {0}")]
+    Application(RestoreError),
+    /// The snapshot is well formed, and of another state.
+    #[error("the snapshot has root {found}, {expected} was certified; fetch it from another peer")]
+    Root {
+        /// The root it should have.
+        expected: Digest,
+        /// The root it has.
+        found: Digest,
+    },
+}
+
+impl<S: StateMachine> Execution<S> {
+    /// The state behind the genesis block: no sessions, and `application` as it is.
+    ///
+    /// # Errors
+    /// [`LimitsError`] if the limits are of no use.
+    pub fn new(application: S, limits: Limits, genesis: Digest) -> Result<Self, LimitsError> {
+        Ok(Self::at(application, Sessions::new(limits)?, Height(0), genesis))
+    }
+
+    fn at(application: S, sessions: Sessions, height: Height, block_id: Digest) -> Self {
+        let roots = VecDeque::with_capacity(ROOT_WINDOW);
+        let (summary, executed_bytes, halted) = (StateSummary::default(), 0, None);
+        let skipped = BTreeSet::new();
+        let mut state = Self {
+            application,
+            sessions,
+            height,
+            block_id,
+            roots,
+            summary,
+            executed_bytes,
+            skipped,
+            halted,
+        };
+        state.keep_root();
+        state
+    }
+
+    /// Executes the decided block at the next height.
+    ///
+    /// # Errors
+    /// [`ExecutionError`]. After a wrong number of replies, or where the state could not be kept,
+    /// every further call fails in that way.
+    pub fn execute(
+        &mut self,
+        height: Height,
+        view: types::View,
+        block_id: Digest,
+        frames: &[SharedFrame],
+    ) -> Result<Executed, ExecutionError> {
+        if let Some(error) = &self.halted {
+            return Err(error.clone());
+        }
+        let expected = self.height.next();
+        if height != expected {
+            return Err(ExecutionError::Height { expected, found: height });
+        }
+        let plan = self.sessions.plan(height, frames);
+        let (replies, commands) = self.apply(height, view, &plan)?;
+        let outcomes = self.sessions.settle(plan, &replies).map_err(|source| {
+            let error = ExecutionError::ReplyCount { height, source };
+            self.halted = Some(error.clone());
+            error
+        })?;
+        (self.height, self.block_id) = (height, block_id);
+        self.executed_bytes +=
+            frames.iter().map(|frame| frame.encoded_bytes().len() as u64).sum::<u64>();
+        let finished = panics::guarded(|| self.check_kept().map(|()| self.keep_root()));
+        let finished = finished.map_err(|message| self.halt_panicked(height, None, message))?;
+        let root = finished.map_err(|source| self.halt_unkept(height, source))?;
+        Ok(Executed { height, root, outcomes, commands })
+    }
+
+    /// Has the application apply what is planned, and counts the commands.
+    fn apply(
+        &mut self,
+        height: Height,
+        view: types::View,
+        plan: &Plan,
+    ) -> Result<(Replies, u64), ExecutionError> {
+        let mut commands = Vec::with_capacity(plan.command_count());
+        let mut left_out = Vec::new();
+        for (at, command) in plan.commands().enumerate() {
+            if !self.skipped.is_empty() && self.skipped.contains(&command_digest(command)) {
+                left_out.push(at);
+            } else {
+                commands.push(command);
+            }
+        }
+        let mut replies = Replies::default();
+        let block = Decided { height, view, commands: &commands };
+        let application = &mut self.application;
+        if let Err(message) = panics::guarded(|| application.apply(&block, &mut replies)) {
+            // The one that has no reply yet was at work.
+            let at = commands.get(replies.len()).and_then(|command| {
+                let given = replies.with_empty_at(&left_out).len();
+                plan.place_of(given).map(|place| Poison::new(place, command))
+            });
+            return Err(self.halt_panicked(height, at, message));
+        }
+        let executed = (commands.len() + left_out.len()) as u64;
+        let replies = if left_out.is_empty() { replies } else { replies.with_empty_at(&left_out) };
+        Ok((replies, executed))
+    }
+
+    /// From now on, commands with these [digests](command_digest) are not given to the application.
+    /// Their reply is empty. All replicas must do the same.
+    pub fn skip(&mut self, commands: BTreeSet<Digest>) {
+        self.skipped = commands;
+    }
+
+    /// The same state with the commands to [skip](Self::skip) of `other`.
+    #[must_use]
+    pub fn skipping_as(mut self, other: &Self) -> Self {
+        self.skipped.clone_from(&other.skipped);
+        self
+    }
+
+    fn halt_panicked(
+        &mut self,
+        height: Height,
+        at: Option<Poison>,
+        message: String,
+    ) -> ExecutionError {
+        let error = ExecutionError::Panicked { height, at, message };
+        self.halted = Some(error.clone());
+        error
+    }
+
+    fn halt_unkept(&mut self, height: Height, source: KeepError) -> ExecutionError {
+        let error = ExecutionError::Kept { height, source };
+        self.halted = Some(error.clone());
+        error
+    }
+
+    /// Computes the root of the state as it is now.
+    fn keep_root(&mut self) -> Digest {
+        self.summary = StateSummary {
+            height: self.height,
+            block_id: self.block_id,
+            application: self.application.root(),
+            sessions: self.sessions.root(),
+        };
+        let root = self.summary.root();
+        if self.roots.len() == ROOT_WINDOW {
+            self.roots.pop_front();
+        }
+        self.roots.push_back(root);
+        root
+    }
+
+    /// The height of the latest state.
+    #[must_use]
+    pub fn height(&self) -> Height {
+        self.height
+    }
+
+    /// The block behind which the latest state stands.
+    #[must_use]
+    pub fn block_id(&self) -> Digest {
+        self.block_id
+    }
+
+    /// The root of the latest state.
+    #[must_use]
+    pub fn state_root(&self) -> Digest {
+        self.roots.back().copied().unwrap_or_default()
+    }
+
+    /// The root of the state at `height`, if that was executed here (not restored from a later
+    /// snapshot) and is among the latest [`ROOT_WINDOW`].
+    #[must_use]
+    pub fn root_at(&self, height: Height) -> Option<Digest> {
+        let back = self.height.0.checked_sub(height.0)?;
+        let from_end = usize::try_from(back).ok()?.checked_add(1)?;
+        self.roots.get(self.roots.len().checked_sub(from_end)?).copied()
+    }
+
+    /// The roots of the latest `count` states at most, the latest last.
+    #[must_use]
+    pub fn latest_roots(&self, count: usize) -> Vec<Digest> {
+        self.roots.iter().skip(self.roots.len().saturating_sub(count)).copied().collect()
+    }
+
+    /// After a restart from this replica's own snapshot: the roots of the states before it, the
+    /// latest last. Blocks right above a snapshot name states below it.
+    pub fn recall_roots(&mut self, earlier: &[Digest]) {
+        for root in earlier.iter().rev().take(ROOT_WINDOW - self.roots.len()) {
+            self.roots.push_front(*root);
+        }
+    }
+
+    /// The lowest height whose root is known.
+    #[must_use]
+    pub fn lowest_root(&self) -> Height {
+        Height((self.height.0 + 1).saturating_sub(self.roots.len() as u64))
+    }
+
+    /// The session table.
+    #[must_use]
+    pub fn sessions(&self) -> &Sessions {
+        &self.sessions
+    }
+
+    /// The application.
+    #[must_use]
+    pub fn application(&self) -> &S {
+        &self.application
+    }
+
+    /// How a frame stands with the latest state; see [`Sessions::standing`].
+    #[must_use]
+    pub fn standing(&self, frame: &Frame) -> Standing {
+        self.sessions.standing(frame)
+    }
+
+    /// The application's answer from the latest state, without ordering the question.
+    #[must_use]
+    pub fn query(&self, question: &[u8]) -> Bytes {
+        self.application.query(question)
+    }
+
+    /// The latest state, to be asked while execution goes on; see [`StateMachine::reader`].
+    #[must_use]
+    pub fn reader(&self) -> Option<Box<dyn Reader>> {
+        self.application.reader()
+    }
+
+    /// What the application's state takes; see [`StateMachine::usage`].
+    #[must_use]
+    pub fn usage(&self) -> Option<Usage> {
+        self.application.usage()
+    }
+
+    /// The latest state, for proofs of what it holds while execution goes on; `None` if the
+    /// application makes none. Copies nothing.
+    #[must_use]
+    pub fn view(&self) -> Option<View> {
+        let prover = self.application.prover()?;
+        Some(View { summary: self.summary, prover })
+    }
+
+    /// The latest state as a whole, to be written out while execution goes on. Copies nothing.
+    #[must_use]
+    pub fn snapshot(&self) -> SnapshotHandle {
+        self.handle(Part::Whole(self.application.snapshot()))
+    }
+
+    fn handle(&self, application: Part) -> SnapshotHandle {
+        SnapshotHandle { summary: self.summary, sessions: self.sessions.snapshot(), application }
+    }
+
+    /// The state that `chunks` hold, if it has the root `expected`; see [`Restoring`], which takes them one by one.
+    ///
+    /// # Errors
+    /// [`SnapshotError`]. `application` is then gone: its state would be unspecified.
+    pub fn restore(
+        application: S,
+        limits: Limits,
+        chunks: &mut dyn Iterator<Item = Bytes>,
+        expected: Digest,
+    ) -> Result<Self, SnapshotError> {
+        let mut restoring = Restoring::new(application, limits, expected);
+        for chunk in chunks {
+            restoring.take(chunk)?;
+        }
+        restoring.finish()
+    }
+
+    /// The same with a session table as at the start.
+    #[cfg(quorate_mutants)]
+    fn without_sessions(self) -> Self {
+        let limits = *self.sessions.limits();
+        Self { sessions: Sessions::new(limits).unwrap_or(self.sessions), ..self }
+    }
+}
+
+/// A frozen state: its chunks are a [`Header`], those of the session table and those of the application, unless that is kept as a checkpoint. Equal states
+/// have equal chunks.
+pub struct SnapshotHandle {
+    summary: StateSummary,
+    sessions: SessionsSnapshot,
+    application: Part,
+}
+
+/// The application's part of a frozen state.
+enum Part {
+    Whole(Box<dyn Snapshot>),
+    Kept(Box<dyn Checkpoint>),
+}
+
+impl SnapshotHandle {
+    /// The height of the state.
+    #[must_use]
+    pub fn height(&self) -> Height {
+        self.summary.height
+    }
+
+    /// The block behind which the state stands.
+    #[must_use]
+    pub fn block_id(&self) -> Digest {
+        self.summary.block_id
+    }
+
+    /// The root that a restored state must have.
+    #[must_use]
+    pub fn root(&self) -> Digest {
+        self.summary.root()
+    }
+}
+
+impl Snapshot for SnapshotHandle {
+    fn failure(&self) -> Option<KeepError> {
+        match &self.application {
+            Part::Whole(snapshot) => snapshot.failure(),
+            Part::Kept(_) => None,
+        }
+    }
+
+    fn chunks(&self, sink: &mut dyn FnMut(&[u8]) -> bool) {
+        let magic = if self.is_whole() { MAGIC } else { BESIDE_MAGIC };
+        let mut session_chunks = 0;
+        self.sessions.chunks(&mut |_| {
+            session_chunks += 1;
+            true
+        });
+        let header = Header { summary: self.summary, session_chunks };
+        let mut wants_more = sink(&header.encode(magic));
+        let mut parts: Vec<&dyn Snapshot> = vec![&self.sessions];
+        if let Part::Whole(application) = &self.application {
+            parts.push(application.as_ref());
+        }
+        for part in parts {
+            if wants_more {
+                part.chunks(&mut |chunk| {
+                    wants_more = sink(chunk);
+                    wants_more
+                });
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for SnapshotHandle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "snapshot of {:?}", self.summary)
+    }
+}

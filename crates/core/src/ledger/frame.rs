@@ -1,0 +1,262 @@
+//! A client's request frame: commands of one session, in order, signed once.
+//!
+//! The frame is the unit of everything on a command's way in: one signature, one hash, one entry
+//! in the mempool, one reference in a block. It is kept in the bytes it arrived in, so that it is
+//! neither copied nor encoded again on its way to other replicas and to the log.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::base::crypto::{Check, Claim, PublicKey, Signature, Statement};
+use crate::base::types::{Digest, Sequence, SessionId};
+use crate::base::wire::{Decode, DecodeError, Encode, Reader};
+use crate::client::Packed;
+
+/// Most commands in one frame.
+pub const MAX_COMMANDS: usize = 4096;
+/// Most bytes of commands (their length prefixes of four bytes included) in one frame.
+pub const MAX_BODY_BYTES: usize = 4 << 20;
+/// Bytes of a frame beside its commands.
+pub const OVERHEAD_BYTES: usize = 32 + 8 + 8 + 4 + 4 + 64;
+
+/// Identifies a frame: the hash of everything in it but the signature.
+pub type FrameId = Digest;
+
+/// A request frame. Well formed by construction: the counts agree with the body.
+///
+/// Layout: key 32, session u64, first u64, count u32, body length u32, body, signature 64. The
+/// body is `count` commands, each behind its length (u32).
+#[derive(Clone, PartialEq, Eq)]
+pub struct Frame {
+    encoded: Bytes,
+    key: PublicKey,
+    session: SessionId,
+    first: Sequence,
+    count: u32,
+    id: FrameId,
+}
+
+/// A frame that is shared between mempool, blocks and log.
+pub type SharedFrame = Arc<Frame>;
+
+const BODY_AT: usize = OVERHEAD_BYTES - 64;
+
+impl Frame {
+    /// A frame of `commands`, the first of which has number `first` in `session`, signed by
+    /// `sign`. Returns `None` if there are too many commands or bytes for one frame.
+    pub fn build<'a>(
+        key: PublicKey,
+        session: SessionId,
+        first: Sequence,
+        commands: impl IntoIterator<Item = &'a [u8]>,
+        chain: &Digest,
+        sign: impl FnOnce(&Statement) -> Signature,
+    ) -> Option<Self> {
+        let mut encoded = Self::head(key, session, first, 256);
+        let mut count = 0u32;
+        for command in commands {
+            crate::base::wire::put_bytes(&mut encoded, command);
+            count += 1;
+            if count as usize > MAX_COMMANDS || encoded.len() - BODY_AT > MAX_BODY_BYTES {
+                return None;
+            }
+        }
+        Some(Self::seal(encoded, key, session, first, count, chain, sign))
+    }
+
+    /// As [`Frame::build`], of commands that are packed already: they are copied, not walked.
+    pub fn of_packed<'a>(
+        key: PublicKey,
+        session: SessionId,
+        first: Sequence,
+        parts: impl Iterator<Item = &'a Packed> + Clone,
+        chain: &Digest,
+        sign: impl FnOnce(&Statement) -> Signature,
+    ) -> Option<Self> {
+        let (mut count, mut bytes) = (0usize, 0usize);
+        for part in parts.clone() {
+            count = count.saturating_add(part.len());
+            bytes = bytes.saturating_add(part.body().len());
+        }
+        if count > MAX_COMMANDS || bytes > MAX_BODY_BYTES {
+            return None;
+        }
+        let mut encoded = Self::head(key, session, first, bytes + OVERHEAD_BYTES);
+        for part in parts {
+            encoded.extend_from_slice(part.body());
+        }
+        Some(Self::seal(encoded, key, session, first, count as u32, chain, sign))
+    }
+
+    /// Everything before the body, in a buffer of `capacity` bytes; [`Frame::seal`] fills in the
+    /// count and the length.
+    fn head(key: PublicKey, session: SessionId, first: Sequence, capacity: usize) -> Vec<u8> {
+        let mut encoded = Vec::with_capacity(capacity);
+        key.encode(&mut encoded);
+        session.encode(&mut encoded);
+        first.encode(&mut encoded);
+        encoded.extend_from_slice(&[0; 8]);
+        encoded
+    }
+
+    fn seal(
+        mut encoded: Vec<u8>,
+        key: PublicKey,
+        session: SessionId,
+        first: Sequence,
+        count: u32,
+        chain: &Digest,
+        sign: impl FnOnce(&Statement) -> Signature,
+    ) -> Self {
+        let body = (encoded.len() - BODY_AT) as u32;
+        encoded[48..52].copy_from_slice(&count.to_le_bytes());
+        encoded[52..56].copy_from_slice(&body.to_le_bytes());
+        let id = Digest::of("quorate frame", &encoded);
+        // Always 64 bytes, behind which nothing follows: clients sign with Ed25519.
+        let end = encoded.len() + 64;
+        encoded.extend_from_slice(sign(&Statement::frame(chain, &id)).as_bytes());
+        encoded.resize(end, 0);
+        Self { encoded: encoded.into(), key, session, first, count, id }
+    }
+
+    /// A request to open a session for `key`. Of several with one key the highest `incarnation`
+    /// counts; the same one asked again is answered with the same session.
+    pub fn open(
+        key: PublicKey,
+        incarnation: u64,
+        chain: &Digest,
+        sign: impl FnOnce(&Statement) -> Signature,
+    ) -> Self {
+        match Self::build(key, SessionId(0), Sequence(incarnation), [], chain, sign) {
+            Some(frame) => frame,
+            None => unreachable!("an empty frame is within every limit"),
+        }
+    }
+
+    /// Whether this asks for a session to be opened; `first` is then the incarnation.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.session == SessionId(0)
+    }
+
+    /// The client's key.
+    #[must_use]
+    pub fn key(&self) -> PublicKey {
+        self.key
+    }
+
+    /// The session it belongs to; 0 for a request to open one.
+    #[must_use]
+    pub fn session(&self) -> SessionId {
+        self.session
+    }
+
+    /// The number of its first command.
+    #[must_use]
+    pub fn first(&self) -> Sequence {
+        self.first
+    }
+
+    /// How many commands it has.
+    #[must_use]
+    pub fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// The number behind its last command.
+    #[must_use]
+    pub fn end(&self) -> Sequence {
+        self.first.plus(u64::from(self.count))
+    }
+
+    /// Its identity: computed once, when it was built or decoded.
+    #[must_use]
+    pub fn id(&self) -> FrameId {
+        self.id
+    }
+
+    /// Bytes of its encoding.
+    #[must_use]
+    pub fn encoded_bytes(&self) -> &Bytes {
+        &self.encoded
+    }
+
+    /// The commands, in order.
+    pub fn commands(&self) -> impl Iterator<Item = &[u8]> {
+        Commands { body: &self.encoded[BODY_AT..self.encoded.len() - 64] }
+    }
+
+    fn signature(&self) -> Signature {
+        let mut bytes = [0; 64];
+        bytes.copy_from_slice(&self.encoded[self.encoded.len() - 64..]);
+        Signature::from(bytes)
+    }
+
+    /// This frame, resting on its client's signature.
+    #[must_use]
+    pub fn claim(self: Arc<Self>, chain: &Digest) -> Claim<SharedFrame> {
+        let check = Check::Client {
+            key: self.key,
+            statement: Statement::frame(chain, &self.id),
+            signature: self.signature(),
+        };
+        Claim::new(self, mutant!("frame-signature-unchecked", Vec::new(), vec![check]))
+    }
+}
+
+impl std::fmt::Debug for Frame {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "frame {:?} {:?} {:?}+{}", self.id, self.session, self.first, self.count)
+    }
+}
+
+struct Commands<'a> {
+    body: &'a [u8],
+}
+
+impl<'a> Iterator for Commands<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let (length, rest) = self.body.split_first_chunk::<4>()?;
+        let (command, rest) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+        self.body = rest;
+        Some(command)
+    }
+}
+
+impl Encode for Frame {
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.encoded);
+    }
+}
+
+impl Decode for Frame {
+    fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
+        let mut ahead = reader.clone();
+        let key = PublicKey::decode(&mut ahead)?;
+        let session = SessionId::decode(&mut ahead)?;
+        let first = Sequence::decode(&mut ahead)?;
+        let count = ahead.length("commands in a frame", MAX_COMMANDS)?;
+        let body = ahead.byte_string("bytes of commands in a frame", MAX_BODY_BYTES)?;
+        let commands = Commands { body: &body };
+        let (mut seen, mut bytes) = (0, 0);
+        for command in commands {
+            seen += 1;
+            bytes += 4 + command.len();
+        }
+        if seen != count || bytes != body.len() {
+            return Err(DecodeError::Invalid { field: "frame: its count disagrees with its body" });
+        }
+        if session == SessionId(0) && count != 0 || session != SessionId(0) && count == 0 {
+            return Err(DecodeError::Invalid { field: "frame: commands without a session" });
+        }
+        if first.0.checked_add(count as u64).is_none() || first == Sequence(0) {
+            return Err(DecodeError::Invalid { field: "frame: sequence number" });
+        }
+        let encoded = reader.take(OVERHEAD_BYTES + body.len())?;
+        let id = Digest::of("quorate frame", &encoded[..encoded.len() - 64]);
+        Ok(Self { encoded, key, session, first, count: count as u32, id })
+    }
+}

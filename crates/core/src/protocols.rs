@@ -1,0 +1,4 @@
+//! How replicas agree: [the trait](protocol) that the replica drives, and the protocols.
+
+pub mod hotstuff;
+pub mod protocol;

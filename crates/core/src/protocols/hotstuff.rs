@@ -1,0 +1,478 @@
+//! The HotStuff family.
+//!
+//! [`HotStuff`] is what all variants share: proposals, votes, certificates, the pacemaker and the
+//! safety record. What tells the variants apart is in [`rules`], one small file each. By file:
+//!
+//! - `claim`: what a message must be before its signatures are worth checking;
+//! - `leading`: who leads a view, and who collects votes;
+//! - `proposing`: when a leader proposes, and what;
+//! - `voting`: when a replica votes (with [`Rules::may_vote`](rules::Rules::may_vote));
+//! - `collecting`: how votes and time-outs become certificates;
+//! - `second_votes`: words that commit a block without a certificate of their own;
+//! - `certificates`: what a QC or TC leads to: high QC, lock, commit (with [`Rules::on_qc`](rules::Rules::on_qc));
+//! - `timeouts`: giving up on a view;
+//! - `new_views`: what is told, and what a leader waits for, after a view without a certificate.
+//!
+//! Deviations from the papers:
+//! - **Votes go to the leader of the next view**, which collects them before it enters that view
+//!   (in variants with several phases: to the leader of their view).
+//! - **Time-outs carry the sender's last vote**, and every replica that gets them completes the
+//!   certificate of a dead collector: with votes sent to the next leader only, four replicas with
+//!   one dead never see three consecutive certified views.
+//! - **An idle cluster is silent**: a leader proposes only while commands are pending, a
+//!   proposal is needed to tell the others of a commit, or somebody waits for the last state's root
+//!   to be certified; and timers run only while there is work. With second votes, which tell of commits
+//!   themselves, an empty block is put off for a moment.
+//! - **A block carries a state root** (of the block that its parent committed). A replica that
+//!   computed another one does not vote.
+
+pub mod certificate;
+mod certificates;
+mod claim;
+mod collecting;
+pub mod leader;
+mod leading;
+pub mod message;
+mod new_views;
+pub mod pacemaker;
+mod proposing;
+pub mod rules;
+mod second_votes;
+mod settings;
+mod timeouts;
+pub mod tree;
+pub mod votes;
+mod voting;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+pub use message::Message;
+pub use settings::Settings;
+
+use crate::base::committee::Committee;
+use crate::base::crypto::Claim;
+use crate::base::types::{Height, ReplicaId, Time, View};
+use crate::ledger::block::{Block, BlockId, Header, SharedBlock};
+use crate::protocols::hotstuff::certificate::{Ballot, Domain, Malformed, Qc, Tc, TimeOut, Vote};
+use crate::protocols::hotstuff::pacemaker::{End, Pacemaker};
+use crate::protocols::hotstuff::tree::BlockTree;
+use crate::protocols::hotstuff::votes::VoteCollector;
+use crate::protocols::protocol::{
+    Effects, Input, Ledger, Output, Protocol, Record, Recovered, Safety, Status,
+};
+use collecting::Ask;
+use new_views::{NewViews, Untold};
+use proposing::PutOff;
+use rules::Facts;
+
+type Fx = Effects<Output<Message>>;
+
+/// A replica's share in HotStuff. Cloned and compared (by what `Debug` writes) by model checkers only.
+#[derive(Clone, Debug)]
+pub struct HotStuff {
+    me: ReplicaId,
+    settings: Settings,
+    facts: &'static Facts,
+    domain: Domain,
+    genesis: BlockId,
+    tree: BlockTree,
+    /// Where the snapshot stood that it took over last: what the chain up to there shows to be
+    /// committed is not known here.
+    installed: Height,
+    safety: Safety,
+    /// The highest view it proposed in, or may have before it was restarted.
+    proposed: View,
+    /// What the record reserved before this step.
+    reserved_before: View,
+    /// The safety record must be written before this step's outputs leave.
+    must_write: bool,
+    pacemaker: Pacemaker,
+    /// The last elections held, where that takes long.
+    elections: VecDeque<leading::Held>,
+    votes: VoteCollector,
+    new_views: NewViews,
+    untold: Option<Untold>,
+    put_off: Option<PutOff>,
+    /// The highest certificate that commits its block by itself; where that is missing, as soon as it
+    /// comes. Later blocks need not show it, if their leaders did not have it. Not in the safety
+    /// record: nothing rests on it, and the chain will say the same in the end.
+    decided: Option<Qc>,
+    /// The same of second votes, which nobody can show to others.
+    told: Option<Ballot>,
+    /// Ballots whose votes are being signed.
+    to_sign: Vec<Ballot>,
+    /// Its last vote that can be part of a certificate, signed.
+    my_vote: Option<Vote>,
+    /// Its last time-out, signed, and the QC that goes with it.
+    my_time_out: Option<(TimeOut, Qc)>,
+    /// The time-out being signed, with the high QC that goes with it.
+    time_out_to_sign: Option<(View, Qc)>,
+    /// What is being verified or joined, by the number of the request.
+    asks: BTreeMap<u64, Ask>,
+    next_ask: u64,
+    /// By proposer: its last proposal's view and block, and the block itself while its parent is
+    /// missing. One place each, so that no peer can make this grow.
+    proposals: Vec<LastProposal>,
+    /// The block of this view that could not be voted for yet: a state root is still to come.
+    vote_waits: Option<(BlockId, Option<Tc>)>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct LastProposal {
+    view: View,
+    block: BlockId,
+    orphan: Option<(SharedBlock, Option<Tc>)>,
+}
+
+impl HotStuff {
+    /// The protocol of replica `me` of `committee`, before its [`Input::Start`].
+    #[must_use]
+    pub fn new(committee: Committee, me: ReplicaId, settings: Settings) -> Self {
+        let genesis = Arc::new(Block::genesis(committee.chain(), committee.epoch()));
+        let facts = settings.rules.facts();
+        let (kind, timing) = (settings.pacemaker, settings.timing);
+        let pacemaker = Pacemaker::new(&committee, kind, timing, facts.chain_length);
+        Self {
+            me,
+            facts,
+            genesis: genesis.id(),
+            safety: Safety::new(genesis.id()),
+            tree: BlockTree::new(genesis, Height(0), Vec::new()),
+            installed: Height(0),
+            proposed: View(0),
+            reserved_before: View(0),
+            must_write: false,
+            pacemaker,
+            elections: VecDeque::new(),
+            votes: VoteCollector::new(&committee),
+            new_views: NewViews::new(committee.size()),
+            untold: None,
+            put_off: None,
+            decided: None,
+            told: None,
+            to_sign: Vec::new(),
+            my_vote: None,
+            my_time_out: None,
+            time_out_to_sign: None,
+            asks: BTreeMap::new(),
+            next_ask: 0,
+            proposals: vec![LastProposal::default(); committee.size()],
+            vote_waits: None,
+            domain: settings.domain(committee),
+            settings,
+        }
+    }
+
+    /// What this protocol's signatures are bound to.
+    #[must_use]
+    pub fn domain(&self) -> &Domain {
+        &self.domain
+    }
+
+    /// The safety record as it is now.
+    #[must_use]
+    pub fn safety(&self) -> &Safety {
+        &self.safety
+    }
+
+    /// How many votes it holds, for checkers.
+    #[must_use]
+    pub fn held_votes(&self) -> usize {
+        self.votes.held()
+    }
+
+    fn abstains(&self, view: View) -> bool {
+        view <= self.safety.abstain_until
+    }
+
+    fn start(&mut self, now: Time, recovered: Recovered, fx: &mut Fx) {
+        let Recovered { safety, root, root_committed, recent, blocks } = recovered;
+        // Views without a commit count from here, however far the chain has come before the
+        // snapshot.
+        self.pacemaker.committed(root.view);
+        self.tree = BlockTree::new(root, root_committed, recent);
+        if let Some(safety) = safety {
+            self.safety = mutant!("safety-not-restored", self.safety.clone(), safety);
+        }
+        self.proposed = mutant!("proposed-view-forgotten", View(0), self.safety.reserved);
+        for block in blocks {
+            // What cannot enter was of a pruned fork, or its parent was never recorded here:
+            // then it will be fetched like any missing block.
+            let _ = self.enter_block(now, &block, fx);
+        }
+        let high_qc = self.safety.high_qc.clone();
+        self.apply_rules(&high_qc, fx);
+        self.enter_behind(now, self.ended_by(&high_qc), End::Certified, fx);
+        if let Some(view) = self.safety.high_tc.as_ref().map(Tc::view) {
+            self.enter_behind(now, view, End::GivenUp, fx);
+        }
+        // A power failure may have left the record without the block that was written with it. That vote never
+        // left, and must not (but for a second vote, which needs no block): a certificate of such votes would be for
+        // a block that nobody has. Nor does it when the block came later and the view was given up meanwhile.
+        if let Some(ballot) = self.safety.voted
+            && self.tree.find(&ballot.block).is_some()
+            && ballot.view > self.safety.timed_out
+        {
+            self.send_cast(ballot, fx);
+        }
+        self.wait_for_new_views(now);
+        self.repeat_proposal(fx);
+    }
+
+    /// Grows from a later committed block, whose state was taken over. What the chain up to it
+    /// commits is not known here, and will be as soon as a block above it commits one: until then
+    /// its children's state roots cannot be checked, and this replica does not vote.
+    fn install(
+        &mut self,
+        now: Time,
+        root: SharedBlock,
+        recent: Vec<Header>,
+        certificate: Qc,
+        fx: &mut Fx,
+    ) {
+        if root.height <= self.tree.root().height {
+            return;
+        }
+        self.pacemaker.committed(root.view);
+        self.installed = root.height;
+        self.elections.clear();
+        self.tree = BlockTree::new(root, Height(0), recent);
+        self.drop_old_orphans();
+        self.on_qc(now, certificate, fx);
+        // More may have been certified since the snapshot, and nobody else speaks in an idle cluster.
+        fx.output(Output::Broadcast(self.advance()));
+    }
+
+    /// Sends the proposal of the current view again, if this replica made one before it stopped, and
+    /// has the TC to show where one is needed. (Once a phase of the view has its certificate, that tells
+    /// of the block, and the TC is gone.)
+    fn repeat_proposal(&self, fx: &mut Fx) {
+        let Some(Ballot { view, block, .. }) = self.safety.voted else { return };
+        if view == self.pacemaker.view()
+            && let Some(block) = self.tree.get(&block)
+            && block.proposer == self.me
+        {
+            let tc = self.tc_to_enter(view, &block.justify);
+            if tc.is_none() && self.ended_by(&block.justify).next() != view {
+                return;
+            }
+            fx.output(Output::Broadcast(Message::Proposal { block: Arc::clone(block), tc }));
+        }
+    }
+
+    fn advance(&self) -> Message {
+        self.certificates(false)
+    }
+
+    /// The same for a peer that said something from which this replica sees that it is behind.
+    fn answer(&self) -> Message {
+        self.certificates(true)
+    }
+
+    fn certificates(&self, is_answer: bool) -> Message {
+        Message::Advance {
+            is_answer,
+            high_qc: self.safety.high_qc.clone(),
+            high_tc: self.safety.high_tc.clone(),
+            decided: self.news_of_decision().and_then(|_| self.decided.clone()),
+        }
+    }
+
+    /// The view of the highest certificate that decides, if the high QC does not show as much.
+    fn news_of_decision(&self) -> Option<View> {
+        let root = self.tree.root();
+        let decided = self.decided.as_ref().filter(|qc| qc.view() >= root.view)?;
+        (root.height > self.shown_by(&self.safety.high_qc)).then(|| decided.view())
+    }
+
+    /// Up to which height this replica's certificates show what it knows to be committed. They show
+    /// less where the one that committed it is of a fork that was left since, or was lost in a restart (a
+    /// snapshot is on disk without it). Then there is work until a later one shows as much: who
+    /// lacks it would ask in vain.
+    fn committed_for_all_to_see(&self) -> Height {
+        let root = self.tree.root().height;
+        if root == self.installed || self.news_of_decision().is_some() {
+            return root;
+        }
+        self.shown_by(&self.safety.high_qc).min(root)
+    }
+
+    /// Whether commands stand above the committed head in the chain that leaders extend. Those of
+    /// another fork are pending in the mempool, or were executed: they are nothing to wait for.
+    fn has_uncommitted_commands(&self) -> bool {
+        let floor = self.committed_for_all_to_see();
+        let head = self.safety.high_qc.block();
+        let mut above = self.tree.above(floor, &head);
+        above.any(|block| !block.is_empty())
+    }
+
+    fn on_message(
+        &mut self,
+        now: Time,
+        from: ReplicaId,
+        message: Message,
+        ledger: &mut dyn Ledger,
+        fx: &mut Fx,
+    ) {
+        match message {
+            Message::Proposal { block, tc } => self.on_proposal(now, &block, tc, ledger, fx),
+            Message::Vote(vote) if self.is_second(&vote) => self.on_second_vote(vote, fx),
+            Message::Vote(vote) => self.on_vote(now, vote, fx),
+            Message::Certificate(qc) => self.on_qc(now, qc, fx),
+            Message::TimeOut { time_out, high_qc, high_tc, last_vote } => {
+                self.on_certificates(now, from, high_qc.clone(), high_tc, fx);
+                if let Some(vote) = last_vote {
+                    self.on_vote(now, *vote, fx);
+                }
+                self.on_time_out(now, time_out, high_qc, fx);
+            }
+            Message::NewView { view, high_qc } => {
+                self.on_qc(now, high_qc, fx);
+                self.new_views.heard(from, view);
+            }
+            Message::Advance { high_qc, high_tc, decided, is_answer } => {
+                let theirs = decided.as_ref().map(Qc::view);
+                let rank = high_qc.rank();
+                if let Some(qc) = decided {
+                    self.on_qc(now, qc, fx);
+                }
+                let ended = high_tc.as_ref().map_or(self.ended_by(&high_qc), Tc::view);
+                self.on_certificates(now, from, high_qc, high_tc, fx);
+                let behind = ended.next().next() <= self.pacemaker.view();
+                let idle = self.pacemaker.deadline().is_none();
+                let lacks = behind && ended < self.best_ended()
+                    || idle && rank < self.safety.high_qc.rank()
+                    || self.news_of_decision() > theirs;
+                if lacks && !is_answer {
+                    fx.output(Output::Send { to: from, message: self.answer() });
+                }
+            }
+        }
+    }
+}
+
+impl Protocol for HotStuff {
+    type Message = Message;
+
+    fn claim(&self, from: ReplicaId, message: Message) -> Result<Claim<Message>, Malformed> {
+        self.claim_message(from, message)
+    }
+
+    fn claim_block(&self, block: SharedBlock) -> Result<Claim<SharedBlock>, Malformed> {
+        if block.epoch != self.domain.committee().epoch() {
+            return Err(Malformed::WrongEpoch);
+        }
+        let checks = block.justify.checks(&self.domain, &self.genesis)?;
+        Ok(Claim::new(block, mutant!("fetched-block-unchecked", Vec::new(), checks)))
+    }
+
+    fn carried_block(message: &Message) -> Option<&SharedBlock> {
+        match message {
+            Message::Proposal { block, .. } => Some(block),
+            _ => None,
+        }
+    }
+
+    fn held_block(message: &Message) -> Option<&BlockId> {
+        match message {
+            Message::Vote(vote) => Some(&vote.ballot.block),
+            Message::TimeOut { last_vote: Some(vote), .. } => Some(&vote.ballot.block),
+            _ => None,
+        }
+    }
+
+    fn step(&mut self, now: Time, input: Input<Message>, ledger: &mut dyn Ledger) -> Fx {
+        let mut fx = Fx::default();
+        self.reserved_before = self.safety.reserved;
+        match input {
+            Input::Start(recovered) => self.start(now, *recovered, &mut fx),
+            Input::Timeout => self.on_timer(now, &mut fx),
+            Input::Message { from, message } => {
+                self.on_message(now, from, message.into_inner(), ledger, &mut fx);
+            }
+            Input::Fetched(block) => self.on_fetched(now, &block.into_inner(), ledger, &mut fx),
+            Input::Checked { ask, verdicts } => self.on_checked(now, ask, &verdicts, &mut fx),
+            Input::Combined { ask, signature } => self.on_combined(now, ask, signature, &mut fx),
+            Input::Signed { statement, signature } => {
+                self.on_signed(now, &statement, signature, &mut fx);
+            }
+            Input::Installed { root, recent, certificate } => {
+                self.install(now, root, recent, certificate, &mut fx);
+            }
+            Input::Wake => {}
+            Input::Connected(peer) => {
+                fx.output(Output::Send { to: peer, message: self.advance() });
+                self.repeat_new_view(peer, &mut fx);
+                self.repeat_time_out(peer, &mut fx);
+            }
+        }
+        let root_certified = self.tree.root_carried(&self.safety.high_qc.block());
+        let waits = ledger.has_pending() || root_certified < ledger.root_wanted();
+        self.pacemaker.set_busy(now, waits || self.has_uncommitted_commands());
+        self.vote_if_it_waited(ledger, &mut fx);
+        self.vote_in_next_phase(&mut fx);
+        self.tell_of_tc(&mut fx);
+        self.propose_if_due(now, ledger, &mut fx);
+        if std::mem::take(&mut self.must_write) {
+            fx.record(Record::Safety(Arc::new(self.safety.clone())));
+        }
+        fx
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        let waits = [self.pacemaker.deadline(), self.new_views.deadline(), self.put_off_until()];
+        waits.into_iter().flatten().min()
+    }
+
+    fn holds(&self, block: &BlockId) -> bool {
+        let waits =
+            |last: &LastProposal| last.orphan.as_ref().is_some_and(|(o, _)| o.id() == *block);
+        self.tree.get(block).is_some() || self.proposals.iter().any(waits)
+    }
+
+    fn high_qc(&self) -> &Qc {
+        &self.safety.high_qc
+    }
+
+    fn high_tc(&self) -> Option<&Tc> {
+        self.safety.high_tc.as_ref()
+    }
+
+    fn missing(&self) -> Option<&Qc> {
+        let root = self.tree.root().view;
+        // Below the root nothing is needed, and above it every certified block descends from it.
+        let lacks = |qc: &&Qc| qc.view() > root && self.tree.find(&qc.block()).is_none();
+        let orphans = self.proposals.iter().filter_map(|last| last.orphan.as_ref());
+        let of_orphans = || orphans.map(|(orphan, _)| &orphan.justify).filter(lacks);
+        let high_qc = Some(&self.safety.high_qc).filter(lacks);
+        let decided = self.decided.as_ref().filter(lacks);
+        high_qc.or(decided).or_else(|| of_orphans().max_by_key(|qc| qc.view()))
+    }
+
+    fn look_back(&self) -> usize {
+        // A rule looks back three blocks from one above the root.
+        self.settings.election.window(self.domain.committee().size()).max(4)
+    }
+
+    fn status(&self) -> Status {
+        let view = self.pacemaker.view();
+        Status {
+            view,
+            leader: self.leader(view),
+            high_qc: self.safety.high_qc.view(),
+            lock: self.safety.lock.view(),
+            committed: self.tree.root().height,
+            uncommitted: self.tree.uncommitted(),
+            abstain_until: self.safety.abstain_until,
+        }
+    }
+
+    fn view(&self) -> View {
+        self.pacemaker.view()
+    }
+
+    fn tree(&self) -> &BlockTree {
+        &self.tree
+    }
+}

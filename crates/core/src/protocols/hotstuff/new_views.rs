@@ -1,0 +1,140 @@
+//! What is told after a view without a certificate, and what its successor's leader waits for.
+//!
+//! Time-outs carry votes, and those that make the time-out certificate often make the certificate
+//! of the view's block as well. So nothing is told before votes at hand are verified: the next
+//! leader is to extend the highest certificate that there is.
+//!
+//! With the linear pacemaker it is q NEW-VIEWs (the dissertation's Algorithm 2; its own counts):
+//! before it has them it may propose below an honest lock. Where the rules
+//! [wait for locks](super::rules::Facts::waits_for_locks) it is those of all replicas, or Δ.
+
+use super::{Fx, HotStuff, Message};
+use crate::base::types::{ReplicaId, Time, View};
+use crate::protocols::hotstuff::pacemaker::Kind;
+use crate::protocols::protocol::Output;
+
+/// The NEW-VIEWs at hand: one place a peer.
+#[derive(Clone, Debug)]
+pub(super) struct NewViews {
+    highest: Vec<View>,
+    /// Until when the leader of a view waits for locks. Every replica waits: with leaders by history,
+    /// a certificate that it learns in the view may make it the leader.
+    patience: Option<(View, Time)>,
+}
+
+/// A time-out certificate that was taken in, before others are told of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Untold {
+    /// The view that it ends.
+    pub(super) ended: View,
+    /// Who sent it; `None`: it was made here.
+    pub(super) tc_from: Option<ReplicaId>,
+}
+
+impl NewViews {
+    pub(super) fn new(replicas: usize) -> Self {
+        Self { highest: vec![View(0); replicas], patience: None }
+    }
+
+    /// `replica` has entered `view`.
+    pub(super) fn heard(&mut self, replica: ReplicaId, view: View) {
+        if let Some(place) = self.highest.get_mut(replica.index()) {
+            *place = view.max(*place);
+        }
+    }
+
+    fn count(&self, view: View) -> usize {
+        self.highest.iter().filter(|heard| **heard == view).count()
+    }
+
+    /// When the wait for locks ends.
+    pub(super) fn deadline(&self) -> Option<Time> {
+        self.patience.map(|(_, until)| until)
+    }
+
+    /// The wait for locks has ended, if it has.
+    pub(super) fn on_time(&mut self, now: Time) {
+        self.patience.take_if(|(_, until)| *until <= now);
+    }
+}
+
+impl HotStuff {
+    fn takes_new_views(&self) -> bool {
+        self.facts.waits_for_locks || self.settings.pacemaker == Kind::Linear
+    }
+
+    /// Whether the current view can be entered by a time-out certificate only.
+    pub(super) fn entered_by_tc(&self) -> bool {
+        self.ended_by(&self.safety.high_qc).next() < self.pacemaker.view()
+    }
+
+    /// Begins to wait in the view just entered: for what this replica has to hear if it leads the
+    /// view, or for a leader that does so.
+    pub(super) fn wait_for_new_views(&mut self, now: Time) {
+        let view = self.pacemaker.view();
+        self.new_views.patience = None;
+        if !self.takes_new_views() || !self.entered_by_tc() {
+            return;
+        }
+        self.new_views.heard(self.me, view);
+        if self.facts.waits_for_locks {
+            self.pacemaker.allow(now, self.settings.delta);
+            self.new_views.patience = Some((view, now.after(self.settings.delta)));
+        }
+    }
+
+    /// Tells of the last time-out certificate, as soon as no votes are being verified that may
+    /// make a higher certificate than this replica has.
+    pub(super) fn tell_of_tc(&mut self, fx: &mut Fx) {
+        if self.is_certifying() {
+            return;
+        }
+        let untold = self.untold.take();
+        let Some(Untold { ended, tc_from }) = mutant!("tc-not-forwarded", None, untold) else {
+            return;
+        };
+        let view = ended.next();
+        if view != self.pacemaker.view() {
+            return;
+        }
+        let leader = self.leader(view);
+        if leader != self.me && self.takes_new_views() && self.entered_by_tc() {
+            fx.output(Output::Send { to: leader, message: self.new_view() });
+        }
+        match (tc_from, self.pacemaker.collector(ended)) {
+            // The dissertation's NEXT-VIEW.
+            (None, Some(_)) => fx.output(Output::Broadcast(self.advance())),
+            // Forwarded once: were it held by one replica alone, the next leader could not enter.
+            _ if leader != self.me && tc_from != Some(leader) => {
+                fx.output(Output::Send { to: leader, message: self.advance() });
+            }
+            _ => {}
+        }
+    }
+
+    fn new_view(&self) -> Message {
+        let (view, high_qc) = (self.pacemaker.view(), self.safety.high_qc.clone());
+        Message::NewView { view, high_qc }
+    }
+
+    /// Tells the leader of the current view (again), if `peer` is it.
+    pub(super) fn repeat_new_view(&self, peer: ReplicaId, fx: &mut Fx) {
+        let view = self.pacemaker.view();
+        if self.takes_new_views() && self.entered_by_tc() && self.leader(view) == peer {
+            fx.output(Output::Send { to: peer, message: self.new_view() });
+        }
+    }
+
+    /// Whether enough replicas have told this one what it may have to extend.
+    pub(super) fn heard_enough(&self) -> bool {
+        if !self.takes_new_views() {
+            return true;
+        }
+        let (view, committee) = (self.pacemaker.view(), self.domain.committee());
+        let heard = self.new_views.count(view);
+        let patient = self.new_views.patience.is_some_and(|(waits, _)| waits == view);
+        let waits = mutant!("hotstuff-2-no-wait", false, patient);
+        let quorum = self.settings.pacemaker != Kind::Linear || heard >= committee.quorum();
+        quorum && (!waits || heard == committee.size())
+    }
+}

@@ -1,0 +1,564 @@
+//! The life of one replica: a protocol, and what surrounds it whatever the protocol is.
+//!
+//! - commands come in as signed frames, wait in the [mempool](crate::ledger::mempool), and are executed
+//!   behind the [session table](crate::ledger::sessions) once committed;
+//! - a block carries the identities of its frames: before the protocol sees a proposal, the
+//!   bodies are at hand ([`arrivals`]);
+//! - missing blocks are fetched, or a snapshot taken over ([`catch_up`]);
+//! - a replica that lost its data comes back without lying ([`rejoin`]).
+//!
+//! All of it is pure. [`drive`] is the loop that production, the simulator and tests share: step,
+//! persist, release, execute.
+
+mod ancestors;
+pub mod arrivals;
+pub mod catch_up;
+pub mod drive;
+mod execute;
+mod interface;
+mod known;
+pub mod message;
+mod peers;
+pub mod rejoin;
+mod show;
+mod turns;
+mod verify;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use crate::base::crypto::{Check, Share, Signature, Statement};
+use crate::base::types::{Digest, Height, ReplicaId, Time, View};
+use crate::client::message::{Refusal, Response};
+use crate::ledger::block::{BlockId, SharedBlock};
+use crate::ledger::execution::Execution;
+use crate::ledger::frame::{FrameId, SharedFrame};
+use crate::ledger::mempool::{Admission, Mempool, Origin};
+use crate::ledger::state_machine::StateMachine;
+use crate::protocols::hotstuff::certificate::Domain;
+use crate::protocols::protocol::{self, Effects, Ledger, Output, Protocol, Recovered};
+pub use ancestors::Ancestors;
+pub use interface::{
+    Action, Halt, Input, Record, Recovery, Refused, Settings, SnapshotMeta, Submitted,
+};
+
+use arrivals::Arrivals;
+use catch_up::CatchUp;
+use known::KnownSignatures;
+use message::{FullBlock, Offer, PeerMessage};
+use rejoin::Rejoin;
+use show::Wish;
+use turns::Turns;
+use verify::{Asked, Given, Pending};
+
+type Fx<M> = Effects<Action<M>, Record>;
+
+/// One replica.
+pub struct Replica<P: Protocol, S> {
+    settings: Settings,
+    domain: Domain,
+    protocol: P,
+    mempool: Mempool,
+    execution: Execution<S>,
+    /// Makes the application anew, for a snapshot to be restored into.
+    fresh: Box<dyn Fn() -> S + Send>,
+    /// The frames of the blocks that the protocol holds.
+    bodies: BTreeMap<BlockId, Vec<SharedFrame>>,
+    arrivals: Arrivals<P::Message>,
+    catch_up: CatchUp<S>,
+    rejoin: Option<Rejoin>,
+    known: KnownSignatures,
+    /// What waits for verdicts, by the number of the ask, ascending.
+    pending: VecDeque<Asked<P::Message>>,
+    /// Asks that turned out to need no verdict.
+    ready: VecDeque<u64>,
+    /// What the verifier has, by the number under which it was given, ascending.
+    given: VecDeque<Given>,
+    /// What the verifier is given next.
+    turns: Turns,
+    /// By replica: the highest block it is known to hold.
+    held_by: Vec<Height>,
+    next_ask: u64,
+    to_execute: VecDeque<SharedBlock>,
+    /// The height of the state whose root the last executed block carries, if it was found.
+    root_shown: Height,
+    /// The height of the last snapshot begun.
+    snapshot_at: Height,
+    /// One was asked for, and not begun.
+    snapshot_wanted: bool,
+    /// The newest snapshot, which may still be on its way to the disk.
+    snapshot: Option<SnapshotMeta>,
+    /// The height of the newest snapshot on disk.
+    snapshot_written: Height,
+    /// The committed block that carries the newest snapshot's root; its child certifies it.
+    attesting: Option<SharedBlock>,
+    /// The newest snapshot that a certified block attests, before it is on disk.
+    attested: Option<Offer>,
+    /// The one that is offered to peers.
+    offer: Option<Offer>,
+    /// Testimonies being signed: to whom, for which nonce, of which view.
+    testimonies: BTreeMap<Statement, (ReplicaId, Digest, View)>,
+    log_begins: Height,
+    /// The root that somebody waits for.
+    wish: Wish,
+    halted: bool,
+}
+
+impl<P: Protocol, S: StateMachine> Replica<P, S> {
+    /// A replica before its [`Input::Start`] (or [`Input::Rejoin`]).
+    ///
+    /// `execution` holds the state of the newest snapshot, or the state behind genesis; `fresh`
+    /// makes an application in its first state.
+    #[must_use]
+    pub fn new(
+        settings: Settings,
+        domain: Domain,
+        protocol: P,
+        execution: Execution<S>,
+        fresh: Box<dyn Fn() -> S + Send>,
+    ) -> Self {
+        let peers = domain.committee().size();
+        Self {
+            mempool: Mempool::new(settings.mempool),
+            arrivals: Arrivals::new(settings.me, peers),
+            catch_up: CatchUp::new(settings.max_snapshot_bytes),
+            domain,
+            protocol,
+            execution,
+            fresh,
+            bodies: BTreeMap::new(),
+            rejoin: None,
+            known: KnownSignatures::new(settings.certificate_cache, peers),
+            pending: VecDeque::new(),
+            ready: VecDeque::new(),
+            given: VecDeque::new(),
+            turns: Turns::new(peers),
+            held_by: vec![Height(0); peers],
+            next_ask: 0,
+            to_execute: VecDeque::new(),
+            root_shown: Height(0),
+            snapshot_at: Height(0),
+            snapshot_wanted: false,
+            snapshot: None,
+            snapshot_written: Height(0),
+            attesting: None,
+            attested: None,
+            offer: None,
+            testimonies: BTreeMap::new(),
+            log_begins: Height(0),
+            wish: Wish::default(),
+            halted: false,
+            settings,
+        }
+    }
+
+    /// The protocol, for status and transcripts.
+    #[must_use]
+    pub fn protocol(&self) -> &P {
+        &self.protocol
+    }
+
+    /// The replicated state, for status and checkers.
+    #[must_use]
+    pub fn execution(&self) -> &Execution<S> {
+        &self.execution
+    }
+
+    /// The frames that wait, for status and checkers.
+    #[must_use]
+    pub fn mempool(&self) -> &Mempool {
+        &self.mempool
+    }
+
+    /// Of how many blocks the frames are held, for status and checkers.
+    #[must_use]
+    pub fn held_blocks(&self) -> usize {
+        self.bodies.len()
+    }
+
+    /// How many verifications of peers' messages are under way, for checkers.
+    #[must_use]
+    pub fn held_verifications(&self) -> usize {
+        self.turns.messages()
+    }
+
+    /// How many verified signatures are remembered, for checkers.
+    #[must_use]
+    pub fn held_signatures(&self) -> usize {
+        self.known.len()
+    }
+
+    /// Whether this replica waits for testimonies, having lost its data.
+    #[must_use]
+    pub fn is_rejoining(&self) -> bool {
+        self.rejoin.is_some()
+    }
+
+    /// The earliest timer, if one is running.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Time> {
+        if self.halted {
+            return None;
+        }
+        if let Some(rejoin) = &self.rejoin {
+            return Some(rejoin.deadline());
+        }
+        let relay = self.mempool.oldest_unrelayed().map(|t| t.after(self.settings.relay_after));
+        let own = [self.protocol.deadline(), self.catch_up.deadline(), self.arrivals.deadline()];
+        own.into_iter().chain([relay]).flatten().min()
+    }
+
+    /// Takes one input. Nothing of what it leads to leaves before it is durable.
+    pub fn step(&mut self, now: Time, input: Input<P::Message>) -> Fx<P::Message> {
+        let mut fx = Fx::default();
+        if self.halted {
+            return fx;
+        }
+        match input {
+            Input::Frames(frames) if self.rejoin.is_some() => {
+                for Submitted { frame, .. } in frames {
+                    let response = refusal(&frame, Refusal::Unavailable);
+                    fx.output(Action::Respond { client: frame.key(), response });
+                }
+            }
+            Input::Start(recovery) => self.start(now, *recovery, &mut fx),
+            Input::Rejoin(nonce) => self.begin_rejoin(now, nonce, &mut fx),
+            Input::Peer { from, message } => self.on_peer(now, from, message, &mut fx),
+            Input::Frames(frames) => self.on_frames(now, frames, &mut fx),
+            Input::Timeout => self.on_timeout(now, &mut fx),
+            Input::Checked { ask, verdicts } => self.on_checked(now, ask, &verdicts, &mut fx),
+            Input::Signed { statement, signature } => {
+                self.on_signed(now, statement, signature, &mut fx);
+            }
+            Input::Combined { ask, signature } => {
+                self.consult(now, protocol::Input::Combined { ask, signature }, &mut fx);
+            }
+            Input::Connected(peer) => {
+                if self.rejoin.is_none() {
+                    self.catch_up.connected(peer);
+                    self.consult(now, protocol::Input::Connected(peer), &mut fx);
+                }
+            }
+            Input::SnapshotWritten(height) => self.on_snapshot_written(height, &mut fx),
+            Input::LogBegins(height) => self.log_begins = height,
+            Input::TakeSnapshot => self.want_snapshot(&mut fx),
+            Input::Show => self.show(now, &mut fx),
+        }
+        self.follow_up(now, &mut fx);
+        fx
+    }
+
+    /// What any input may have led to: verdicts that were known already, blocks to fetch.
+    fn follow_up(&mut self, now: Time, fx: &mut Fx<P::Message>) {
+        while let Some(ask) = self.ready.pop_front() {
+            self.settle(now, ask, fx);
+        }
+        if self.arrivals.deadline().is_some() {
+            self.arrivals.forget_below(self.view());
+        }
+        let committee = self.domain.committee();
+        self.catch_up.want(self.protocol.missing(), self.settings.me, committee);
+        if let Some((to, message)) = self.catch_up.due(now, self.protocol.tree().root().height) {
+            fx.output(Action::Send { to, message });
+        }
+    }
+
+    fn start(&mut self, now: Time, recovery: Recovery, fx: &mut Fx<P::Message>) {
+        let genesis = Arc::clone(self.protocol.tree().root());
+        let (root, root_committed, recent) = match &recovery.snapshot {
+            None => (genesis, Height(0), Vec::new()),
+            Some(meta) => (Arc::clone(&meta.block), meta.committed, meta.recent.clone()),
+        };
+        if let Some(meta) = &recovery.snapshot {
+            let earlier = meta.roots.split_last().map_or(&[][..], |(_, earlier)| earlier);
+            if self.execution.height() == meta.block.height {
+                self.execution.recall_roots(earlier);
+            }
+            self.snapshot_at = meta.block.height;
+            self.snapshot_written = meta.block.height;
+        }
+        self.snapshot = recovery.snapshot;
+        self.offer = recovery.offer;
+        let mut blocks = Vec::with_capacity(recovery.blocks.len());
+        for FullBlock { block, frames } in recovery.blocks {
+            if block.height > root.height {
+                self.bodies.insert(block.id(), frames);
+                blocks.push(block);
+            }
+        }
+        let safety = recovery.safety;
+        let recovered = Recovered { safety, root, root_committed, recent, blocks };
+        self.consult(now, protocol::Input::Start(Box::new(recovered)), fx);
+        self.drop_unheld_bodies();
+    }
+
+    fn on_frames(&mut self, now: Time, frames: Vec<Submitted>, fx: &mut Fx<P::Message>) {
+        let mut relayed = Vec::new();
+        for Submitted { frame, relay } in frames {
+            let frame = frame.into_inner();
+            let origin = if relay { Origin::Relayed } else { Origin::Client };
+            let response = match self.admit(now, &frame, origin) {
+                Admission::Added => {
+                    if relay {
+                        relayed.push(frame);
+                    }
+                    continue;
+                }
+                Admission::Known => {
+                    let before = self.relay_overdue_since(now);
+                    if relay && self.mempool.pass_on_again(&frame.id(), before, now) {
+                        relayed.push(frame);
+                    }
+                    continue;
+                }
+                Admission::Waiting => continue,
+                Admission::Answered(outcome) => Response::Outcome(outcome),
+                Admission::Refused(reason) => refusal(&frame, reason),
+            };
+            fx.output(Action::Respond { client: frame.key(), response });
+        }
+        if !relayed.is_empty() {
+            fx.output(Action::Broadcast(PeerMessage::Relay(relayed)));
+        }
+        self.release_arrivals(now, fx);
+        self.consult(now, protocol::Input::Wake, fx);
+    }
+
+    /// Takes a verified frame into the mempool, and to the proposals that wait for it.
+    fn admit(&mut self, now: Time, frame: &SharedFrame, origin: Origin) -> Admission {
+        self.arrivals.supply(frame);
+        self.mempool.insert(Arc::clone(frame), origin, now, self.execution.sessions())
+    }
+
+    fn on_timeout(&mut self, now: Time, fx: &mut Fx<P::Message>) {
+        if let Some(rejoin) = &self.rejoin {
+            if now >= rejoin.deadline() {
+                self.ask_testimonies(now, fx);
+            }
+            return;
+        }
+        self.relay_overdue(now, fx);
+        for (to, ids) in self.arrivals.overdue(now) {
+            fx.output(Action::Send { to, message: PeerMessage::NeedFrames(ids) });
+        }
+        self.consult(now, protocol::Input::Timeout, fx);
+    }
+
+    /// What came or was passed on before this instant was so at least `relay_after` ago.
+    fn relay_overdue_since(&self, now: Time) -> Time {
+        Time(now.0.saturating_sub(self.settings.relay_after.as_nanos() as u64) + 1)
+    }
+
+    /// Passes on what has waited long in no block: the leader may not have it, or be dead and the
+    /// others not know that there is work.
+    fn relay_overdue(&mut self, now: Time, fx: &mut Fx<P::Message>) {
+        let Some(oldest) = self.mempool.oldest_unrelayed() else { return };
+        if now < oldest.after(self.settings.relay_after) {
+            return;
+        }
+        let overdue = self.relay_overdue_since(now);
+        let in_blocks: BTreeSet<FrameId> = self.bodies.values().flatten().map(|f| f.id()).collect();
+        let mut batch = Vec::new();
+        let mut bytes = 0;
+        for frame in self.mempool.unrelayed_before(overdue, now) {
+            if in_blocks.contains(&frame.id()) {
+                continue;
+            }
+            bytes += frame.encoded_bytes().len();
+            batch.push(frame);
+            if bytes > RELAY_BYTES || batch.len() >= RELAY_FRAMES {
+                bytes = 0;
+                let full = std::mem::take(&mut batch);
+                fx.output(Action::Broadcast(PeerMessage::Relay(full)));
+            }
+        }
+        if !batch.is_empty() {
+            fx.output(Action::Broadcast(PeerMessage::Relay(batch)));
+        }
+    }
+
+    fn on_signed(
+        &mut self,
+        now: Time,
+        statement: Statement,
+        signature: Signature,
+        fx: &mut Fx<P::Message>,
+    ) {
+        if self.send_testimony(&statement, signature, fx) {
+            return;
+        }
+        let signer = self.settings.me;
+        self.known.insert(Check::Replica(Share { signer, statement, signature }));
+        self.consult(now, protocol::Input::Signed { statement, signature }, fx);
+    }
+
+    /// Steps the protocol and carries its effects into the replica's.
+    fn consult(&mut self, now: Time, input: protocol::Input<P::Message>, fx: &mut Fx<P::Message>) {
+        let mut desk = Desk {
+            mempool: &self.mempool,
+            execution: &self.execution,
+            settings: &self.settings,
+            root_wanted: self.wish.height(now),
+            batch: Vec::new(),
+        };
+        let effects = self.protocol.step(now, input, &mut desk);
+        let batch = desk.batch;
+        let (early, records, outputs) = effects.into_parts();
+        for record in &records {
+            if let protocol::Record::Block(block) = record {
+                self.keep_own_frames(block, &batch);
+            }
+        }
+        for output in early {
+            match output {
+                Output::Broadcast(message) => {
+                    if let Some(ancestors) = self.ancestors_for(&message) {
+                        fx.early(Action::Broadcast(ancestors));
+                    }
+                    let message = self.with_frames(message);
+                    fx.early(Action::Broadcast(message));
+                }
+                output => self.carry_out(now, output, fx),
+            }
+        }
+        for record in records {
+            match record {
+                protocol::Record::Safety(safety) => fx.record(Record::Safety(safety)),
+                protocol::Record::Block(block) => self.record_block(block, fx),
+            }
+        }
+        for output in outputs {
+            self.carry_out(now, output, fx);
+        }
+    }
+
+    /// The frames handed out for a block of its own are that block's bodies.
+    fn keep_own_frames(&mut self, block: &SharedBlock, batch: &[SharedFrame]) {
+        if block.proposer == self.settings.me && !self.bodies.contains_key(&block.id()) {
+            let batch = batch.to_vec();
+            let batch = mutant!("filtering-loses-commands", self.mempool.take_out(batch), batch);
+            self.bodies.insert(block.id(), batch);
+        }
+    }
+
+    fn record_block(&mut self, block: SharedBlock, fx: &mut Fx<P::Message>) {
+        match self.bodies.get(&block.id()) {
+            Some(frames) if frames.len() == block.frames.len() => {
+                let frames = frames.clone();
+                fx.record(Record::Block(FullBlock { block, frames }));
+            }
+            _ => self.halt(Halt::MissingFrames(block.id()), fx),
+        }
+    }
+
+    fn carry_out(&mut self, now: Time, output: Output<P::Message>, fx: &mut Fx<P::Message>) {
+        match output {
+            Output::Send { to, message } => {
+                let message = self.with_frames(message);
+                fx.output(Action::Send { to, message });
+            }
+            Output::Broadcast(message) => {
+                if let Some(ancestors) = self.ancestors_for(&message) {
+                    fx.output(Action::Broadcast(ancestors));
+                }
+                let message = self.with_frames(message);
+                fx.output(Action::Broadcast(message));
+            }
+            Output::Sign(statement) => fx.output(Action::Sign(statement)),
+            Output::Verify { ask, checks } => {
+                self.verify(now, Pending::Protocol { ask, checks }, None, fx)
+            }
+            Output::Combine { ask, form, shares } => {
+                fx.output(Action::Combine { ask, form, shares });
+            }
+            Output::Commit(blocks) => {
+                self.to_execute.extend(blocks.iter().cloned());
+                fx.output(Action::Committed(blocks));
+            }
+            Output::Event(event) => fx.output(Action::Event(event)),
+        }
+    }
+
+    /// A message with the bodies of its block's frames, as far as they are small.
+    fn with_frames(&self, message: P::Message) -> PeerMessage<P::Message> {
+        let mut frames = Vec::new();
+        if let Some(bodies) = P::carried_block(&message).and_then(|b| self.bodies.get(&b.id())) {
+            let mut bytes = 0;
+            for frame in bodies {
+                bytes += frame.encoded_bytes().len();
+                if bytes > self.settings.inline_bytes {
+                    break;
+                }
+                frames.push(Arc::clone(frame));
+            }
+        }
+        PeerMessage::Protocol { message, frames }
+    }
+
+    fn drop_unheld_bodies(&mut self) {
+        let (protocol, to_execute) = (&self.protocol, &self.to_execute);
+        self.bodies.retain(|id, _| {
+            protocol.holds(id) && protocol.tree().root().id() != *id
+                || to_execute.iter().any(|block| block.id() == *id)
+        });
+    }
+
+    fn halt(&mut self, halt: Halt, fx: &mut Fx<P::Message>) {
+        self.halted = true;
+        fx.output(Action::Halt(halt));
+    }
+}
+
+/// Most bytes and frames in one relay message.
+const RELAY_BYTES: usize = 256 << 10;
+const RELAY_FRAMES: usize = 256;
+
+fn refusal(frame: &SharedFrame, reason: Refusal) -> Response {
+    Response::Refused { session: frame.session(), first: frame.first(), reason }
+}
+
+/// What the protocol may read of the replica around it.
+struct Desk<'a, S> {
+    mempool: &'a Mempool,
+    execution: &'a Execution<S>,
+    settings: &'a Settings,
+    root_wanted: Option<Height>,
+    /// The frames handed out for a block.
+    batch: Vec<SharedFrame>,
+}
+
+impl<S: StateMachine> Ledger for Desk<'_, S> {
+    fn has_pending(&self) -> bool {
+        !self.mempool.is_empty()
+    }
+
+    fn payload(&mut self, ancestors: &[SharedBlock]) -> Vec<FrameId> {
+        let filters = mutant!("frames-proposed-twice", false, self.settings.filtering);
+        let ancestors = if filters { ancestors } else { &[] };
+        let taken: BTreeSet<FrameId> =
+            ancestors.iter().flat_map(|block| block.frames.iter().copied()).collect();
+        let Settings { batch_commands, batch_bytes, .. } = *self.settings;
+        self.batch = self.mempool.batch(&|id| taken.contains(id), batch_commands, batch_bytes);
+        self.batch.truncate(crate::ledger::block::MAX_FRAMES);
+        self.batch.iter().map(|frame| frame.id()).collect()
+    }
+
+    fn executed(&self) -> Height {
+        self.execution.height()
+    }
+
+    fn state_root(&self, height: Height) -> Option<Digest> {
+        self.execution.root_at(height)
+    }
+
+    fn root_wanted(&self) -> Option<Height> {
+        self.root_wanted
+    }
+}
+
+impl<P: Protocol, S> Replica<P, S> {
+    /// The highest view this replica has been in.
+    fn view(&self) -> View {
+        self.protocol.view()
+    }
+}

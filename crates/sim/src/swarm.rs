@@ -1,0 +1,275 @@
+//! Swarm testing: what a cluster is, what happens to it and when, all drawn from one seed.
+//!
+//! Each run has two phases, as TigerBeetle's simulator has. In the *storm* anything may go wrong,
+//! and safety must hold: the [oracles](crate::oracles) look on at every step. Then the network
+//! heals, who is down comes back, and *liveness* must hold: the next commit comes within so many
+//! [views](crate::liveness), every command is answered, all replicas come to one state, and, where
+//! nobody lies, the cluster falls silent.
+
+mod draw;
+mod storm;
+
+use quorate_adversary::Schedule;
+use quorate_core::Duration;
+use quorate_core::protocols::hotstuff::rules::Rules;
+
+use crate::cluster::Cluster;
+use crate::faults::Faults;
+use crate::liveness;
+use crate::network::Link;
+use crate::rng::Rng;
+use crate::trace::Trace;
+
+/// How long anything may take that must come at last, in microseconds of the world.
+const PATIENCE: u64 = 600_000_000;
+
+/// Events for each pair of replicas in each view or round, at most. Ordinary runs have one or two.
+const MOST_EVENTS: u64 = 10;
+/// The rounds of a storm, and what comes after it.
+const ROUNDS: u64 = 100;
+
+/// What goes wrong besides the network, crashes and disks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// Nothing: all are correct.
+    Faults,
+    /// Up to f replicas lie: they run twice with one key, forget what they signed, and do to what they
+    /// send what their adversaries do.
+    Liars,
+    /// Up to f replicas lose their data.
+    LostData,
+}
+
+impl Trouble {
+    /// All there are.
+    pub const ALL: [Self; 3] = [Self::Faults, Self::Liars, Self::LostData];
+
+    /// Its name on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Faults => "faults",
+            Self::Liars => "liars",
+            Self::LostData => "lost-data",
+        }
+    }
+
+    /// The one called `name`.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|trouble| trouble.name() == name)
+    }
+}
+
+/// What a run is to be; what is `None` is drawn from the seed.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// What goes wrong.
+    pub trouble: Option<Trouble>,
+    /// The protocol.
+    pub rules: Option<&'static dyn Rules>,
+    /// How many replicas.
+    pub replicas: Option<usize>,
+    /// How long the storm lasts, in seconds of the world.
+    pub storm_seconds: Option<u64>,
+    /// What liars do; the trouble is liars then.
+    pub adversary: Option<Schedule>,
+}
+
+/// What happened in a run.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    /// How many runs.
+    pub seeds: u64,
+    /// Time of the worlds, in nanoseconds.
+    pub simulated: u64,
+    /// Messages, timers, verdicts, answers.
+    pub events: u64,
+    /// Blocks committed: the height reached.
+    pub commits: u64,
+    /// The highest view reached.
+    pub views: u64,
+    /// Commands acknowledged.
+    pub acknowledged: u64,
+    /// Faults that happened, by kind.
+    pub faults: Faults,
+    /// Of all that happened in the last run.
+    pub hash: u64,
+}
+
+impl Tally {
+    /// Adds another one.
+    pub fn add(&mut self, other: &Self) {
+        self.seeds += other.seeds;
+        self.simulated += other.simulated;
+        self.events += other.events;
+        self.commits += other.commits;
+        self.views += other.views;
+        self.acknowledged += other.acknowledged;
+        self.faults.add(&other.faults);
+        self.hash = other.hash;
+    }
+
+    fn of(cluster: &Cluster) -> Self {
+        Self {
+            seeds: 1,
+            simulated: cluster.now.0,
+            events: cluster.steps,
+            commits: cluster.oracles.height(),
+            views: cluster.highest_view().0,
+            acknowledged: cluster.clients.iter().map(|client| client.acknowledged).sum(),
+            faults: cluster.faults.clone(),
+            hash: cluster.hash,
+        }
+    }
+}
+
+/// Runs one seed. `place` holds the cluster while it runs, so that whoever catches a violation can
+/// look at it.
+///
+/// # Panics
+/// At a violation: the text begins with the oracle's name.
+pub fn run(seed: u64, plan: &Plan, trace: Trace, place: &mut Option<Cluster>) -> Tally {
+    let mut rng = Rng::new(seed);
+    let liars = plan.adversary.as_ref().map(|_| Trouble::Liars);
+    let trouble = liars.or(plan.trouble).unwrap_or_else(|| {
+        rng.pick(&[
+            Trouble::Faults,
+            Trouble::Faults,
+            Trouble::Liars,
+            Trouble::Liars,
+            Trouble::LostData,
+        ])
+    });
+    let config = draw::config(&mut rng, seed, plan, trouble);
+    let cluster = place.insert(Cluster::traced(config, trace));
+    draw::clocks(cluster, &mut rng);
+    if trouble == Trouble::Liars && (plan.adversary.is_some() || rng.percent(70)) {
+        draw::lies(cluster, &mut rng, plan.adversary.as_ref());
+    }
+    if seed.is_multiple_of(4) {
+        cluster.watch_strictly();
+    }
+    storm::rage(cluster, &mut rng, plan, trouble);
+    let down = match trouble {
+        // In the end the liars lie on, or are silent.
+        Trouble::Liars if rng.percent(33) => {
+            (0..cluster.slots.len()).filter(|slot| cluster.slots[*slot].faulty).collect()
+        }
+        _ => Vec::new(),
+    };
+    heal(cluster, &down);
+    must_recover(cluster);
+    if trouble == Trouble::LostData {
+        must_speak_again(cluster);
+    }
+    if trouble != Trouble::Liars {
+        must_fall_silent(cluster);
+    }
+    must_have_said_little(cluster);
+    Tally::of(cluster)
+}
+
+/// The network heals, and everybody but `down` comes back.
+fn heal(cluster: &mut Cluster, down: &[usize]) {
+    let healed = Link { loss_percent: 0, straggle_percent: 0, ..cluster.config.link };
+    cluster.network.set_all(|link| *link = healed);
+    cluster.network.forget_traffic();
+    for slot in 0..cluster.slots.len() {
+        // Who was stopped goes on; who waits for its disk does not go on without it.
+        cluster.slots[slot].paused_until = cluster.slots[slot].syncs_until;
+        cluster.slots[slot].disk.heal();
+        if down.contains(&slot) {
+            if cluster.slots[slot].core.is_some() {
+                cluster.crash(slot);
+            }
+        } else if cluster.slots[slot].core.is_none() {
+            cluster.boot(slot);
+        }
+    }
+}
+
+fn request_all(cluster: &mut Cluster) {
+    for client in 0..cluster.clients.len() {
+        cluster.request(client, 1, 10);
+    }
+}
+
+/// Every command must be answered, and the next commit come in time.
+fn must_recover(cluster: &mut Cluster) {
+    request_all(cluster);
+    assert!(
+        cluster.run_until(PATIENCE, |cluster| {
+            liveness::found_together(cluster) || cluster.is_answered()
+        }),
+        "liveness: a replica does not get the blocks it lacks"
+    );
+    request_all(cluster);
+    // Views count from when nobody lacks a block: certificates that come up late may be for one, and
+    // liars who are asked for it do not answer.
+    let (mut found, height) = (cluster.highest_view(), cluster.oracles.height());
+    assert!(
+        cluster.run_until(PATIENCE, |cluster| {
+            if !liveness::found_together(cluster) {
+                found = cluster.highest_view();
+            }
+            cluster.oracles.height() > height
+        }),
+        "liveness: nothing is committed after the network healed"
+    );
+    let (views, allowed) = (cluster.highest_view().0 - found.0, liveness::views(cluster, found));
+    assert!(views <= allowed, "liveness: it took {views} views to commit, {allowed} are allowed");
+    assert!(
+        cluster.run_until_answered(PATIENCE),
+        "liveness: not everything is answered after the network healed"
+    );
+    assert!(
+        cluster.run_until(PATIENCE, Cluster::is_level),
+        "liveness: a replica does not catch up: {:?}",
+        cluster.correct().map(|core| core.execution().height()).collect::<Vec<_>>()
+    );
+    for client in &cluster.clients {
+        let executed = cluster.oracles.executed_of(client.id);
+        assert_eq!(
+            executed, client.acknowledged,
+            "acknowledged: c{} was told of more or fewer than were executed",
+            client.id
+        );
+    }
+}
+
+/// After enough views, who lost its data votes again.
+fn must_speak_again(cluster: &mut Cluster) {
+    for _ in 0..30 {
+        cluster.request(0, 1, 10);
+        assert!(cluster.run_until_answered(PATIENCE), "liveness: a command is not answered");
+    }
+    assert!(
+        cluster.correct().all(|core| !core.is_rejoining()),
+        "liveness: a replica that lost its data is not taken in again"
+    );
+}
+
+/// After all was answered nothing moves any more.
+fn must_fall_silent(cluster: &mut Cluster) {
+    let silent = |cluster: &Cluster| cluster.in_flight() == 0 && !cluster.has_timer();
+    assert!(cluster.run_until(PATIENCE, silent), "liveness: messages or timers without work");
+}
+
+/// What replicas say is in proportion to what there is to say: to all, in each view; and some more in
+/// each of the storm's rounds, when channels open and blocks are fetched. What a liar says unasked may
+/// be heard (by two twins), verified and answered, and no more. A message that leads to another for
+/// ever shows here, though all it does is to burn processors.
+fn must_have_said_little(cluster: &Cluster) {
+    let slots = cluster.slots.len() as u64;
+    let lies: u64 = (0..cluster.slots.len()).map(|slot| cluster.deeds(slot).unasked).sum();
+    let most = MOST_EVENTS * slots * slots * (cluster.highest_view().0 + ROUNDS) + 8 * lies;
+    assert!(cluster.steps <= most, "traffic: {} events, {most} are allowed", cluster.steps);
+}
+
+/// A duration of the world in words.
+#[must_use]
+pub fn simulated(nanos: u64) -> String {
+    let seconds = Duration::from_nanos(nanos).as_secs();
+    format!("{}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
+}
