@@ -1,7 +1,8 @@
 //! What an adversary knows and may do at one moment.
 
 use quorate_core::base::crypto::{Form, Scheme, Share, Signature, Signer, Signers, Statement};
-use quorate_core::ledger::block::{Block, BlockId};
+use quorate_core::ledger::block::BlockId;
+use quorate_core::protocols::hotstuff::block::Block;
 use quorate_core::protocols::hotstuff::certificate::{Domain, Qc, TimeOut, Vote};
 use quorate_core::protocols::hotstuff::rules::Facts;
 use quorate_core::{ReplicaId, Time, View};

@@ -12,9 +12,10 @@
 //! fetches the certified one, and counts the equivocation.
 
 use quorate_core::ReplicaId;
-use quorate_core::ledger::block::{BlockId, SharedBlock};
+use quorate_core::ledger::block::BlockId;
 use quorate_core::ledger::frame::SharedFrame;
 use quorate_core::protocols::hotstuff::Message;
+use quorate_core::protocols::hotstuff::block::SharedBlock;
 use quorate_core::replica::message::PeerMessage;
 
 use crate::{Adversary, Context, Peer, Rng, Sent, forge};

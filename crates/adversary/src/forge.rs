@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use quorate_core::base::crypto::{Signature, Signer};
 use quorate_core::base::wire::{Decode as _, Encode as _, put_list};
-use quorate_core::ledger::block::{Block, BlockId, Content, SharedBlock};
-use quorate_core::protocols::hotstuff::certificate::{
-    Ballot, Domain, Proof, Qc, Tc, TimeOut, Vote,
-};
+use quorate_core::ledger::block::BlockId;
+use quorate_core::protocols::hotstuff::block::{Block, Content, SharedBlock};
+use quorate_core::protocols::hotstuff::certificate::{Domain, Proof, Qc, Tc, TimeOut, Vote};
+use quorate_core::protocols::protocol::Ballot;
 use quorate_core::{ReplicaId, View};
 
 /// Bytes of a certificate before its [`Proof`]: those of its [`Ballot`].

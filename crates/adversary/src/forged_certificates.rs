@@ -10,9 +10,10 @@
 //! any signature is looked at, and by `Verified`, which only that check makes.
 
 use quorate_core::base::crypto::{Form, Kind, Share, Signature, Signers, Statement};
-use quorate_core::ledger::block::Block;
 use quorate_core::protocols::hotstuff::Message;
-use quorate_core::protocols::hotstuff::certificate::{Ballot, Domain, Proof, Qc, Tc};
+use quorate_core::protocols::hotstuff::block::Block;
+use quorate_core::protocols::hotstuff::certificate::{Domain, Proof, Qc, Tc};
+use quorate_core::protocols::protocol::Ballot;
 use quorate_core::replica::message::PeerMessage;
 use quorate_core::{Digest, Duration, Epoch, ReplicaId, View};
 

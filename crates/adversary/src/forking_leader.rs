@@ -11,8 +11,8 @@
 //! wait in the mempools (protocols.md section 1, "requeue what a pruned fork held").
 
 use quorate_core::ReplicaId;
-use quorate_core::ledger::block::{Block, SharedBlock};
 use quorate_core::protocols::hotstuff::Message;
+use quorate_core::protocols::hotstuff::block::{Block, SharedBlock};
 use quorate_core::replica::message::PeerMessage;
 
 use crate::{Adversary, Context, Peer, Sent, forge};

@@ -8,8 +8,8 @@
 //! limit on what of one peer waits for its verification (`flood`), and by joining no time-out that
 //! fewer than f + 1 sent.
 
-use quorate_core::ledger::block::Block;
 use quorate_core::protocols::hotstuff::Message;
+use quorate_core::protocols::hotstuff::block::Block;
 use quorate_core::{Digest, Duration, View};
 
 use crate::{Adversary, Context, Rng, Sent, forge};

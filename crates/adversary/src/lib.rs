@@ -41,7 +41,7 @@ mod vote_withholder;
 use std::fmt::Debug;
 
 use quorate_core::client::message::Response;
-use quorate_core::protocols::hotstuff::Message;
+use quorate_core::protocols::hotstuff::{Message, Types};
 use quorate_core::replica::message::PeerMessage;
 use quorate_core::{Duration, ReplicaId};
 
@@ -52,7 +52,7 @@ pub use schedule::{Schedule, ScheduleError, Window};
 pub use seen::Seen;
 
 /// What replicas send each other.
-pub type Peer = PeerMessage<Message>;
+pub type Peer = PeerMessage<Types>;
 
 /// A message that leaves.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -16,6 +16,7 @@ use quorate_core::SessionId;
 use quorate_core::base::wire::{Decode as _, Encode as _};
 use quorate_core::client::message::{Outcome, Refusal, Rejection, Response};
 use quorate_core::client::proven::Answer;
+use quorate_core::protocols::hotstuff::Types;
 
 use crate::{Adversary, Context};
 
@@ -39,13 +40,13 @@ impl LyingReplies {
     /// block, a state said to be newer, an old answer, a proof that leads elsewhere.
     fn lie_about_proof(&mut self, told: Bytes) -> Bytes {
         let first = self.first_answer.get_or_insert_with(|| told.clone()).clone();
-        let Ok(mut answer) = Answer::from_bytes(told.clone()) else { return told };
+        let Ok(mut answer) = Answer::<Types>::from_bytes(told.clone()) else { return told };
         let lie = self.proofs % LIES;
         self.proofs += 1;
         match lie {
             0 => answer.content = with_other_value(&answer.content),
             1 => answer.content = without_value(&answer.content),
-            2 => answer.shown.certificate = answer.shown.block.justify.clone(),
+            2 => answer.shown.evidence = answer.shown.block.justify.clone(),
             3 => answer.state.height = answer.state.height.next(),
             4 => return first,
             _ => answer.content = changed(&answer.content, answer.content.len().wrapping_sub(1)),

@@ -14,8 +14,12 @@
 use bytes::Bytes;
 use quorate_core::base::crypto::Signature;
 use quorate_core::ledger::block::BlockId;
-use quorate_core::protocols::hotstuff::certificate::{Ballot, Qc};
-use quorate_core::replica::message::{FullBlock, Offer, PeerMessage};
+use quorate_core::protocols::hotstuff::Types;
+use quorate_core::protocols::hotstuff::block::FullBlock;
+use quorate_core::protocols::hotstuff::certificate::Qc;
+use quorate_core::protocols::hotstuff::testimony::Testimony;
+use quorate_core::protocols::protocol::Ballot;
+use quorate_core::replica::message::{Offer, PeerMessage};
 use quorate_core::{Digest, Height, ReplicaId, View};
 
 use crate::{Adversary, Context, Peer, Rng, Sent, forge};
@@ -66,18 +70,18 @@ impl LyingSync {
         }
     }
 
-    fn offer(&mut self, mut offer: Box<Offer>) -> Option<Peer> {
+    fn offer(&mut self, mut offer: Box<Offer<Types>>) -> Option<Peer> {
         match self.rng.below(5) {
             0 => return None,
             1 => offer.block = forge::changed(&offer.block, |content| content.state_root.0[0] ^= 1),
             2 => {
-                let wrong = |content: &mut quorate_core::ledger::block::Content| {
+                let wrong = |content: &mut quorate_core::protocols::hotstuff::block::Content| {
                     content.state_root.0[0] ^= 1
                 };
-                offer.attesting = forge::changed(&offer.attesting, wrong);
+                offer.shown.block = forge::changed(&offer.shown.block, wrong);
             }
             3 => offer.recent.clear(),
-            _ => std::mem::swap(&mut offer.block, &mut offer.attesting),
+            _ => std::mem::swap(&mut offer.block, &mut offer.shown.block),
         }
         Some(PeerMessage::Behind(offer))
     }
@@ -110,7 +114,8 @@ impl LyingSync {
         let signature = cx.sign(&cx.domain.testimony(view, &content));
         let signature = if self.rng.percent(20) { Signature::NONE } else { signature };
         let high_qc = if self.rng.percent(80) { Qc::genesis(cx.genesis()) } else { high_qc };
-        PeerMessage::Testimony { nonce, view, high_qc, high_tc: None, signature }
+        let testimony = Testimony { view, high_qc, high_tc: None };
+        PeerMessage::Testimony { nonce, testimony, signature }
     }
 }
 
@@ -140,8 +145,8 @@ impl Adversary for LyingSync {
             PeerMessage::Chunk { height, chunk, last, bytes } => {
                 self.chunk(height, (chunk, last), bytes)
             }
-            PeerMessage::Testimony { nonce, high_qc, .. } => {
-                Some(self.testimony(cx, to, nonce, high_qc))
+            PeerMessage::Testimony { nonce, testimony, .. } => {
+                Some(self.testimony(cx, to, nonce, testimony.high_qc))
             }
             PeerMessage::Frames(_) if self.rng.percent(50) => None,
             PeerMessage::Frames(asked) => {

@@ -12,7 +12,8 @@ use std::collections::VecDeque;
 
 use quorate_core::base::crypto::{Kind, Statement};
 use quorate_core::protocols::hotstuff::Message;
-use quorate_core::protocols::hotstuff::certificate::{Ballot, TimeOut, Vote};
+use quorate_core::protocols::hotstuff::certificate::{TimeOut, Vote};
+use quorate_core::protocols::protocol::Ballot;
 use quorate_core::replica::message::PeerMessage;
 use quorate_core::{Duration, ReplicaId, View};
 

@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use quorate_core::base::crypto::Scheme;
-use quorate_core::ledger::block::{BlockId, SharedBlock};
+use quorate_core::ledger::block::BlockId;
 use quorate_core::ledger::frame::{FrameId, SharedFrame};
 use quorate_core::protocols::hotstuff::Message;
+use quorate_core::protocols::hotstuff::block::{FullBlock, SharedBlock};
 use quorate_core::protocols::hotstuff::certificate::{Domain, Qc, Tc, Vote};
-use quorate_core::replica::message::{FullBlock, PeerMessage};
+use quorate_core::replica::message::PeerMessage;
 use quorate_core::{ReplicaId, View};
 
 use crate::Peer;

@@ -8,8 +8,8 @@
 //! Answered by checking every field before its signature and signing all of them.
 
 use quorate_core::base::crypto::Signature;
-use quorate_core::ledger::block::{Block, SharedBlock};
 use quorate_core::protocols::hotstuff::Message;
+use quorate_core::protocols::hotstuff::block::{Block, SharedBlock};
 use quorate_core::protocols::hotstuff::certificate::Vote;
 use quorate_core::replica::message::PeerMessage;
 use quorate_core::{Digest, ReplicaId, View};

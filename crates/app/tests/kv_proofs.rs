@@ -15,12 +15,14 @@ use quorate_app::kv::{Condition, KeyValue};
 use quorate_core::base::committee::ReplicaKey;
 use quorate_core::base::crypto::{Check, Form, Scheme, Share, Signature, Statement};
 use quorate_core::base::wire::{Decode as _, Encode as _};
-use quorate_core::client::proven::{Answer, Bound, Certified, NotProven};
-use quorate_core::ledger::block::{Block, Content};
+use quorate_core::client::proven::{Answer, Bound, NotProven};
 use quorate_core::ledger::execution::StateSummary;
 use quorate_core::ledger::state_machine::StateMachine;
-use quorate_core::protocols::hotstuff::certificate::{Ballot, Domain, Malformed, Qc};
+use quorate_core::protocols::hotstuff::Types;
+use quorate_core::protocols::hotstuff::block::{Block, Content};
+use quorate_core::protocols::hotstuff::certificate::{Domain, Qc};
 use quorate_core::protocols::hotstuff::rules::{Chained, Rules as _};
+use quorate_core::protocols::protocol::{self, Ballot, Malformed};
 use quorate_core::{Committee, Digest, Epoch, Height, ReplicaId, View};
 use quorate_store::merkle::ProofError;
 use support::folders::InMemory;
@@ -91,17 +93,17 @@ fn block(domain: &Domain, state_root: Digest) -> Block {
 }
 
 /// A true answer of a replica with this store.
-fn answer(store: &mut dyn StateMachine, key: &[u8]) -> Answer {
+fn answer(store: &mut dyn StateMachine, key: &[u8]) -> Answer<Types> {
     let (application, sessions) = (store.root(), Digest([3; 32]));
     let state = StateSummary { height: HEIGHT, block_id: Digest([4; 32]), application, sessions };
     let domain = domain();
     let block = Arc::new(block(&domain, state.root()));
     let certificate = certificate(&domain, &block, &[0, 2, 3]);
     let content = store.prover().expect("it makes proofs").prove(key).unwrap();
-    Answer { chain: CHAIN, state, shown: Certified { block, certificate }, content }
+    Answer { chain: CHAIN, state, shown: protocol::Shown { block, evidence: certificate }, content }
 }
 
-fn check(key: &[u8], answer: &Answer) -> Result<Verified, Refusal> {
+fn check(key: &[u8], answer: &Answer<Types>) -> Result<Verified, Refusal> {
     verify(&domain(), &Hashes, key, answer.to_bytes().into(), BOUND)
 }
 
@@ -170,7 +172,7 @@ fn a_view_stays_what_it_was() {
 /// The root of the map, whether there is a value and its length stand before the value.
 const VALUE: usize = 32 + 1 + 4;
 
-fn with(answer: &Answer, change: impl FnOnce(&mut Vec<u8>)) -> Answer {
+fn with(answer: &Answer<Types>, change: impl FnOnce(&mut Vec<u8>)) -> Answer<Types> {
     let mut content = answer.content.to_vec();
     change(&mut content);
     Answer { content: content.into(), ..answer.clone() }
@@ -220,13 +222,16 @@ fn what_no_quorum_of_this_committee_signed_is_refused() {
     let mut store = KeyValue::new();
     filled(&mut store);
     let good = answer(&mut store, b"key 1");
-    let refused = |answer: &Answer| match check(b"key 1", answer) {
+    let refused = |answer: &Answer<Types>| match check(b"key 1", answer) {
         Err(Refusal::State(reason)) => reason,
         other => panic!("{other:?}"),
     };
     let signed = |domain: &Domain, signers: &[u16]| {
         let certificate = certificate(domain, &good.shown.block, signers);
-        Answer { shown: Certified { certificate, ..good.shown.clone() }, ..good.clone() }
+        Answer {
+            shown: protocol::Shown { evidence: certificate, ..good.shown.clone() },
+            ..good.clone()
+        }
     };
     let chain = Digest([8; 32]);
     let certificate_of = |reason| NotProven::Certificate(reason);
@@ -250,10 +255,10 @@ fn what_no_quorum_of_this_committee_signed_is_refused() {
     assert_eq!(refused(&other_chain), NotProven::OtherChain { expected: CHAIN, found: chain });
     // Of the block below, and of no block.
     let below = good.shown.block.justify.clone();
-    let shown = Certified { certificate: below, ..good.shown.clone() };
+    let shown = protocol::Shown { evidence: below, ..good.shown.clone() };
     assert_eq!(refused(&Answer { shown, ..good.clone() }), NotProven::OtherBlock);
     let genesis = Qc::genesis(good.shown.block.id());
-    let shown = Certified { certificate: genesis, ..good.shown.clone() };
+    let shown = protocol::Shown { evidence: genesis, ..good.shown.clone() };
     assert_eq!(refused(&Answer { shown, ..good.clone() }), certificate_of(Malformed::NotGenesis));
     // A state that the block does not show.
     let state = StateSummary { height: Height(8), ..good.state };

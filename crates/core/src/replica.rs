@@ -27,16 +27,19 @@ mod verify;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use crate::base::committee::Committee;
 use crate::base::crypto::{Check, Share, Signature, Statement};
 use crate::base::types::{Digest, Height, ReplicaId, Time, View};
 use crate::client::message::{Refusal, Response};
-use crate::ledger::block::{BlockId, SharedBlock};
+use crate::ledger::block::{BlockId, FullBlock};
 use crate::ledger::execution::Execution;
 use crate::ledger::frame::{FrameId, SharedFrame};
 use crate::ledger::mempool::{Admission, Mempool, Origin};
 use crate::ledger::state_machine::StateMachine;
-use crate::protocols::hotstuff::certificate::Domain;
-use crate::protocols::protocol::{self, Effects, Ledger, Output, Protocol, Recovered};
+use crate::protocols::protocol::{
+    self, BlockOf, Decision, Effects, Ledger, MessageOf, Output, Protocol, Recovered, TestimonyOf,
+    Types,
+};
 pub use ancestors::Ancestors;
 pub use interface::{
     Action, Halt, Input, Record, Recovery, Refused, Settings, SnapshotMeta, Submitted,
@@ -45,18 +48,18 @@ pub use interface::{
 use arrivals::Arrivals;
 use catch_up::CatchUp;
 use known::KnownSignatures;
-use message::{FullBlock, Offer, PeerMessage};
+use message::{Offer, PeerMessage};
 use rejoin::Rejoin;
 use show::Wish;
 use turns::Turns;
 use verify::{Asked, Given, Pending};
 
-type Fx<M> = Effects<Action<M>, Record>;
+type Fx<T> = Effects<Action<T>, Record<T>>;
 
 /// One replica.
 pub struct Replica<P: Protocol, S> {
     settings: Settings,
-    domain: Domain,
+    committee: Committee,
     protocol: P,
     mempool: Mempool,
     execution: Execution<S>,
@@ -64,12 +67,12 @@ pub struct Replica<P: Protocol, S> {
     fresh: Box<dyn Fn() -> S + Send>,
     /// The frames of the blocks that the protocol holds.
     bodies: BTreeMap<BlockId, Vec<SharedFrame>>,
-    arrivals: Arrivals<P::Message>,
-    catch_up: CatchUp<S>,
-    rejoin: Option<Rejoin>,
+    arrivals: Arrivals<P::Types>,
+    catch_up: CatchUp<P::Types, S>,
+    rejoin: Option<Rejoin<TestimonyOf<P>>>,
     known: KnownSignatures,
     /// What waits for verdicts, by the number of the ask, ascending.
-    pending: VecDeque<Asked<P::Message>>,
+    pending: VecDeque<Asked<P::Types>>,
     /// Asks that turned out to need no verdict.
     ready: VecDeque<u64>,
     /// What the verifier has, by the number under which it was given, ascending.
@@ -79,7 +82,7 @@ pub struct Replica<P: Protocol, S> {
     /// By replica: the highest block it is known to hold.
     held_by: Vec<Height>,
     next_ask: u64,
-    to_execute: VecDeque<SharedBlock>,
+    to_execute: VecDeque<Decision<P::Types>>,
     /// The height of the state whose root the last executed block carries, if it was found.
     root_shown: Height,
     /// The height of the last snapshot begun.
@@ -87,17 +90,15 @@ pub struct Replica<P: Protocol, S> {
     /// One was asked for, and not begun.
     snapshot_wanted: bool,
     /// The newest snapshot, which may still be on its way to the disk.
-    snapshot: Option<SnapshotMeta>,
+    snapshot: Option<SnapshotMeta<P::Types>>,
     /// The height of the newest snapshot on disk.
     snapshot_written: Height,
-    /// The committed block that carries the newest snapshot's root; its child certifies it.
-    attesting: Option<SharedBlock>,
     /// The newest snapshot that a certified block attests, before it is on disk.
-    attested: Option<Offer>,
+    attested: Option<Offer<P::Types>>,
     /// The one that is offered to peers.
-    offer: Option<Offer>,
-    /// Testimonies being signed: to whom, for which nonce, of which view.
-    testimonies: BTreeMap<Statement, (ReplicaId, Digest, View)>,
+    offer: Option<Offer<P::Types>>,
+    /// Testimonies being signed: to whom, for which nonce.
+    testimonies: BTreeMap<Statement, (ReplicaId, Digest, TestimonyOf<P>)>,
     log_begins: Height,
     /// The root that somebody waits for.
     wish: Wish,
@@ -112,17 +113,17 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     #[must_use]
     pub fn new(
         settings: Settings,
-        domain: Domain,
+        committee: Committee,
         protocol: P,
         execution: Execution<S>,
         fresh: Box<dyn Fn() -> S + Send>,
     ) -> Self {
-        let peers = domain.committee().size();
+        let peers = committee.size();
         Self {
             mempool: Mempool::new(settings.mempool),
-            arrivals: Arrivals::new(settings.me, peers),
+            arrivals: Arrivals::new(settings.me, peers, P::PIPELINE),
             catch_up: CatchUp::new(settings.max_snapshot_bytes),
-            domain,
+            committee,
             protocol,
             execution,
             fresh,
@@ -141,7 +142,6 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             snapshot_wanted: false,
             snapshot: None,
             snapshot_written: Height(0),
-            attesting: None,
             attested: None,
             offer: None,
             testimonies: BTreeMap::new(),
@@ -209,7 +209,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     }
 
     /// Takes one input. Nothing of what it leads to leaves before it is durable.
-    pub fn step(&mut self, now: Time, input: Input<P::Message>) -> Fx<P::Message> {
+    pub fn step(&mut self, now: Time, input: Input<P::Types>) -> Fx<P::Types> {
         let mut fx = Fx::default();
         if self.halted {
             return fx;
@@ -249,50 +249,50 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     }
 
     /// What any input may have led to: verdicts that were known already, blocks to fetch.
-    fn follow_up(&mut self, now: Time, fx: &mut Fx<P::Message>) {
+    fn follow_up(&mut self, now: Time, fx: &mut Fx<P::Types>) {
         while let Some(ask) = self.ready.pop_front() {
             self.settle(now, ask, fx);
         }
         if self.arrivals.deadline().is_some() {
             self.arrivals.forget_below(self.view());
         }
-        let committee = self.domain.committee();
-        self.catch_up.want(self.protocol.missing(), self.settings.me, committee);
-        if let Some((to, message)) = self.catch_up.due(now, self.protocol.tree().root().height) {
+        let missing = self.protocol.missing();
+        self.catch_up.want(missing.as_ref(), self.settings.me, &self.committee);
+        if let Some((to, message)) = self.catch_up.due(now, self.protocol.committed().height()) {
             fx.output(Action::Send { to, message });
         }
     }
 
-    fn start(&mut self, now: Time, recovery: Recovery, fx: &mut Fx<P::Message>) {
-        let genesis = Arc::clone(self.protocol.tree().root());
+    fn start(&mut self, now: Time, recovery: Recovery<P::Types>, fx: &mut Fx<P::Types>) {
+        let genesis = Arc::clone(self.protocol.committed());
         let (root, root_committed, recent) = match &recovery.snapshot {
             None => (genesis, Height(0), Vec::new()),
             Some(meta) => (Arc::clone(&meta.block), meta.committed, meta.recent.clone()),
         };
         if let Some(meta) = &recovery.snapshot {
             let earlier = meta.roots.split_last().map_or(&[][..], |(_, earlier)| earlier);
-            if self.execution.height() == meta.block.height {
+            if self.execution.height() == meta.block.height() {
                 self.execution.recall_roots(earlier);
             }
-            self.snapshot_at = meta.block.height;
-            self.snapshot_written = meta.block.height;
+            self.snapshot_at = meta.block.height();
+            self.snapshot_written = meta.block.height();
         }
         self.snapshot = recovery.snapshot;
         self.offer = recovery.offer;
         let mut blocks = Vec::with_capacity(recovery.blocks.len());
         for FullBlock { block, frames } in recovery.blocks {
-            if block.height > root.height {
+            if block.height() > root.height() {
                 self.bodies.insert(block.id(), frames);
                 blocks.push(block);
             }
         }
-        let safety = recovery.safety;
-        let recovered = Recovered { safety, root, root_committed, recent, blocks };
+        let memory = recovery.memory;
+        let recovered = Recovered { memory, root, root_committed, recent, blocks };
         self.consult(now, protocol::Input::Start(Box::new(recovered)), fx);
         self.drop_unheld_bodies();
     }
 
-    fn on_frames(&mut self, now: Time, frames: Vec<Submitted>, fx: &mut Fx<P::Message>) {
+    fn on_frames(&mut self, now: Time, frames: Vec<Submitted>, fx: &mut Fx<P::Types>) {
         let mut relayed = Vec::new();
         for Submitted { frame, relay } in frames {
             let frame = frame.into_inner();
@@ -330,7 +330,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         self.mempool.insert(Arc::clone(frame), origin, now, self.execution.sessions())
     }
 
-    fn on_timeout(&mut self, now: Time, fx: &mut Fx<P::Message>) {
+    fn on_timeout(&mut self, now: Time, fx: &mut Fx<P::Types>) {
         if let Some(rejoin) = &self.rejoin {
             if now >= rejoin.deadline() {
                 self.ask_testimonies(now, fx);
@@ -351,7 +351,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
 
     /// Passes on what has waited long in no block: the leader may not have it, or be dead and the
     /// others not know that there is work.
-    fn relay_overdue(&mut self, now: Time, fx: &mut Fx<P::Message>) {
+    fn relay_overdue(&mut self, now: Time, fx: &mut Fx<P::Types>) {
         let Some(oldest) = self.mempool.oldest_unrelayed() else { return };
         if now < oldest.after(self.settings.relay_after) {
             return;
@@ -382,7 +382,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         now: Time,
         statement: Statement,
         signature: Signature,
-        fx: &mut Fx<P::Message>,
+        fx: &mut Fx<P::Types>,
     ) {
         if self.send_testimony(&statement, signature, fx) {
             return;
@@ -393,7 +393,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     }
 
     /// Steps the protocol and carries its effects into the replica's.
-    fn consult(&mut self, now: Time, input: protocol::Input<P::Message>, fx: &mut Fx<P::Message>) {
+    fn consult(&mut self, now: Time, input: protocol::Input<P::Types>, fx: &mut Fx<P::Types>) {
         let mut desk = Desk {
             mempool: &self.mempool,
             execution: &self.execution,
@@ -423,7 +423,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         }
         for record in records {
             match record {
-                protocol::Record::Safety(safety) => fx.record(Record::Safety(safety)),
+                protocol::Record::Memory(memory) => fx.record(Record::Memory(memory)),
                 protocol::Record::Block(block) => self.record_block(block, fx),
             }
         }
@@ -432,18 +432,19 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         }
     }
 
-    /// The frames handed out for a block of its own are that block's bodies.
-    fn keep_own_frames(&mut self, block: &SharedBlock, batch: &[SharedFrame]) {
-        if block.proposer == self.settings.me && !self.bodies.contains_key(&block.id()) {
+    /// The frames that were handed out in a step are the bodies of the block that was made of them.
+    fn keep_own_frames(&mut self, block: &BlockOf<P::Types>, batch: &[SharedFrame]) {
+        let ours = block.frames().iter().copied().eq(batch.iter().map(|frame| frame.id()));
+        if ours && !self.bodies.contains_key(&block.id()) {
             let batch = batch.to_vec();
             let batch = mutant!("filtering-loses-commands", self.mempool.take_out(batch), batch);
             self.bodies.insert(block.id(), batch);
         }
     }
 
-    fn record_block(&mut self, block: SharedBlock, fx: &mut Fx<P::Message>) {
+    fn record_block(&mut self, block: BlockOf<P::Types>, fx: &mut Fx<P::Types>) {
         match self.bodies.get(&block.id()) {
-            Some(frames) if frames.len() == block.frames.len() => {
+            Some(frames) if frames.len() == block.frames().len() => {
                 let frames = frames.clone();
                 fx.record(Record::Block(FullBlock { block, frames }));
             }
@@ -451,7 +452,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         }
     }
 
-    fn carry_out(&mut self, now: Time, output: Output<P::Message>, fx: &mut Fx<P::Message>) {
+    fn carry_out(&mut self, now: Time, output: Output<P::Types>, fx: &mut Fx<P::Types>) {
         match output {
             Output::Send { to, message } => {
                 let message = self.with_frames(message);
@@ -471,16 +472,20 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             Output::Combine { ask, form, shares } => {
                 fx.output(Action::Combine { ask, form, shares });
             }
-            Output::Commit(blocks) => {
-                self.to_execute.extend(blocks.iter().cloned());
-                fx.output(Action::Committed(blocks));
+            Output::Commit(decisions) => {
+                let blocks: Vec<_> =
+                    decisions.iter().filter_map(Decision::block).cloned().collect();
+                self.to_execute.extend(decisions);
+                if !blocks.is_empty() {
+                    fx.output(Action::Committed(blocks));
+                }
             }
             Output::Event(event) => fx.output(Action::Event(event)),
         }
     }
 
     /// A message with the bodies of its block's frames, as far as they are small.
-    fn with_frames(&self, message: P::Message) -> PeerMessage<P::Message> {
+    fn with_frames(&self, message: MessageOf<P>) -> PeerMessage<P::Types> {
         let mut frames = Vec::new();
         if let Some(bodies) = P::carried_block(&message).and_then(|b| self.bodies.get(&b.id())) {
             let mut bytes = 0;
@@ -497,13 +502,10 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
 
     fn drop_unheld_bodies(&mut self) {
         let (protocol, to_execute) = (&self.protocol, &self.to_execute);
-        self.bodies.retain(|id, _| {
-            protocol.holds(id) && protocol.tree().root().id() != *id
-                || to_execute.iter().any(|block| block.id() == *id)
-        });
+        self.bodies.retain(|id, _| protocol.holds(id) || is_among(to_execute, id));
     }
 
-    fn halt(&mut self, halt: Halt, fx: &mut Fx<P::Message>) {
+    fn halt(&mut self, halt: Halt, fx: &mut Fx<P::Types>) {
         self.halted = true;
         fx.output(Action::Halt(halt));
     }
@@ -512,6 +514,11 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
 /// Most bytes and frames in one relay message.
 const RELAY_BYTES: usize = 256 << 10;
 const RELAY_FRAMES: usize = 256;
+
+/// Whether a block waits to be executed.
+fn is_among<T: Types>(to_execute: &VecDeque<Decision<T>>, id: &BlockId) -> bool {
+    to_execute.iter().filter_map(Decision::block).any(|block| block.id() == *id)
+}
 
 fn refusal(frame: &SharedFrame, reason: Refusal) -> Response {
     Response::Refused { session: frame.session(), first: frame.first(), reason }
@@ -532,11 +539,9 @@ impl<S: StateMachine> Ledger for Desk<'_, S> {
         !self.mempool.is_empty()
     }
 
-    fn payload(&mut self, ancestors: &[SharedBlock]) -> Vec<FrameId> {
+    fn payload(&mut self, ancestors: &mut dyn Iterator<Item = FrameId>) -> Vec<FrameId> {
         let filters = mutant!("frames-proposed-twice", false, self.settings.filtering);
-        let ancestors = if filters { ancestors } else { &[] };
-        let taken: BTreeSet<FrameId> =
-            ancestors.iter().flat_map(|block| block.frames.iter().copied()).collect();
+        let taken: BTreeSet<FrameId> = ancestors.filter(|_| filters).collect();
         let Settings { batch_commands, batch_bytes, .. } = *self.settings;
         self.batch = self.mempool.batch(&|id| taken.contains(id), batch_commands, batch_bytes);
         self.batch.truncate(crate::ledger::block::MAX_FRAMES);

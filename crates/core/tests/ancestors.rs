@@ -6,7 +6,6 @@ use std::cell::Cell;
 
 use cluster::{Cluster, Config, Peer};
 use quorate_core::protocols::hotstuff::Message;
-use quorate_core::protocols::protocol::Protocol as _;
 use quorate_core::replica::Ancestors;
 use quorate_core::replica::message::PeerMessage;
 use quorate_core::{Height, View};

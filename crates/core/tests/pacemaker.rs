@@ -4,9 +4,8 @@ use quorate_sim as cluster;
 
 use cluster::adversary::Liar;
 use cluster::keys::{CHAIN, committee};
-use quorate_core::ledger::block::Block;
-use quorate_core::protocols::hotstuff::certificate::Domain;
-use quorate_core::protocols::hotstuff::certificate::Qc;
+use quorate_core::protocols::hotstuff::block::Block;
+use quorate_core::protocols::hotstuff::certificate::{Domain, Qc};
 use quorate_core::protocols::hotstuff::pacemaker::{
     Consequence, ENOUGH, End, Kind, Pacemaker, Timing, Waits,
 };

@@ -9,13 +9,15 @@ use cluster::{Cluster, Config, Peer, status_of};
 use quorate_core::base::committee::ReplicaKey;
 use quorate_core::base::crypto::Signer as _;
 use quorate_core::base::wire::{Decode as _, Encode as _};
-use quorate_core::ledger::block::Block;
 use quorate_core::protocols::hotstuff::Message;
-use quorate_core::protocols::hotstuff::certificate::{Ballot, Malformed, Proof, Qc};
-use quorate_core::protocols::protocol::Safety;
+use quorate_core::protocols::hotstuff::block::Block;
+use quorate_core::protocols::hotstuff::certificate::{Proof, Qc};
+use quorate_core::protocols::hotstuff::safety::Safety;
+use quorate_core::protocols::hotstuff::testimony::{ABSTAINED_VIEWS, Testimony, recollect};
+use quorate_core::protocols::protocol::{Ballot, Malformed};
 use quorate_core::replica::Refused;
 use quorate_core::replica::message::PeerMessage;
-use quorate_core::replica::rejoin::{ABSTAINED_VIEWS, Rejoin, Testimony};
+use quorate_core::replica::rejoin::Rejoin;
 use quorate_core::{Committee, Digest, Epoch, ReplicaId, View};
 
 fn committee(replicas: u8) -> Committee {
@@ -39,7 +41,8 @@ fn hear(replicas: u8, views: &[u64]) -> Option<Safety> {
     for (i, view) in views.iter().enumerate() {
         assert_eq!(safety, None, "a quorum was not needed");
         let from = ReplicaId(1 + i as u16);
-        safety = rejoin.testimony(from, testimony(*view), Safety::new(Digest::default()));
+        let testimonies = rejoin.testimony(from, testimony(*view));
+        safety = testimonies.and_then(|all| recollect(&all, Safety::new(Digest::default())));
     }
     safety
 }
@@ -65,7 +68,8 @@ fn signed(cluster: &Cluster, from: usize, asker: u16, view: View) -> Peer {
     let signature = Key::of_replica(from).sign(&domain.testimony(view, &content));
     let committee = domain.committee();
     let high_qc = Qc::genesis(Block::genesis(committee.chain(), committee.epoch()).id());
-    PeerMessage::Testimony { nonce, view, high_qc, high_tc: None, signature }
+    let testimony = Testimony { view, high_qc, high_tc: None };
+    PeerMessage::Testimony { nonce, testimony, signature }
 }
 
 #[test]

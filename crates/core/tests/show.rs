@@ -2,7 +2,6 @@
 //! and is silent again.
 
 use quorate_core::protocols::hotstuff::rules::ALL;
-use quorate_core::protocols::protocol::Protocol as _;
 use quorate_core::replica::Input;
 use quorate_core::replica::message::PeerMessage;
 use quorate_core::{Digest, Height};

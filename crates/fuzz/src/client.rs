@@ -11,16 +11,17 @@ use quorate_core::base::crypto::Signer as _;
 use quorate_core::base::wire::{Decode as _, Encode as _, put_bytes};
 use quorate_core::client::decided::Decided as Follower;
 use quorate_core::client::message::{Outcome, Refusal, Rejection, Request, Response};
-use quorate_core::client::proven::{Answer, Bound, Certified};
+use quorate_core::client::proven::{Answer, Bound};
 use quorate_core::client::{Input as Told, Output, Packed, Session, SessionConfig};
-use quorate_core::ledger::block::{Block, Content};
 use quorate_core::ledger::execution::StateSummary;
 use quorate_core::ledger::frame::Frame;
 use quorate_core::ledger::state_machine::{Decided, Replies, StateMachine as _};
-use quorate_core::protocols::hotstuff::Message;
-use quorate_core::protocols::hotstuff::certificate::{Ballot, Domain, Qc};
+use quorate_core::protocols::hotstuff::Types;
+use quorate_core::protocols::hotstuff::block::{Block, Content, FullBlock};
+use quorate_core::protocols::hotstuff::certificate::{Domain, Qc};
 use quorate_core::protocols::hotstuff::rules::{Chained, Rules as _};
-use quorate_core::replica::message::{FullBlock, PeerMessage};
+use quorate_core::protocols::protocol::{self, Ballot};
+use quorate_core::replica::message::PeerMessage;
 use quorate_core::{Digest, Epoch, Height, ReplicaId, Sequence, SessionId, Time, View};
 use quorate_sim::keys::{CHAIN, Key, Mock, committee};
 
@@ -207,8 +208,8 @@ pub fn encodings() -> &'static [Vec<u8>] {
             all.push(full.block.to_bytes());
             all.push(full.block.justify.to_bytes());
             let frame = Arc::clone(&full.frames[0]);
-            all.push(PeerMessage::<Message>::Relay(vec![Arc::clone(&frame)]).to_bytes());
-            all.push(PeerMessage::<Message>::Chain(vec![full.clone(); 2]).to_bytes());
+            all.push(PeerMessage::<Types>::Relay(vec![Arc::clone(&frame)]).to_bytes());
+            all.push(PeerMessage::<Types>::Chain(vec![full.clone(); 2]).to_bytes());
             all.push(Request::Submit { relay: true, frame }.to_bytes());
         }
         all
@@ -290,7 +291,8 @@ fn answers() -> &'static [Proof] {
         let below = Block::new(Content { view: View(10), height: Height(10), ..(*parent).clone() });
         let made = [[b'k', 3], [b'k', 30]].into_iter().filter_map(|key| {
             let block = block(&below, 11, state.root(), Vec::new())?;
-            let shown = Certified { certificate: certificate(&block)?, block: Arc::new(block) };
+            let shown: protocol::Shown<Types> =
+                protocol::Shown { evidence: certificate(&block)?, block: Arc::new(block) };
             let content = store.prover()?.prove(&key).ok()?;
             let answer = Answer { chain: CHAIN, state, shown, content }.to_bytes();
             let value = (key[1] < 20).then(|| Shown::Text(b"value".to_vec()));

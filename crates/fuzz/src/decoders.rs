@@ -5,12 +5,12 @@ use bytes::Bytes;
 use quorate_core::base::wire::{Decode, Encode};
 use quorate_core::client::message::{Request, Response};
 use quorate_core::client::proven::{Answer, Newest};
-use quorate_core::ledger::block::Block;
 use quorate_core::ledger::frame::Frame;
-use quorate_core::protocols::hotstuff::Message;
+use quorate_core::protocols::hotstuff::Types;
+use quorate_core::protocols::hotstuff::block::{Block, FullBlock};
 use quorate_core::protocols::hotstuff::certificate::{Qc, TimeOut, Vote};
-use quorate_core::protocols::protocol::Safety;
-use quorate_core::replica::message::{FullBlock, Offer, PeerMessage};
+use quorate_core::protocols::hotstuff::safety::Safety;
+use quorate_core::replica::message::{Offer, PeerMessage};
 
 use crate::allocation;
 use crate::input::Input;
@@ -23,13 +23,13 @@ fn read<T: Decode + Encode>(bytes: &[u8]) {
 }
 
 const TYPES: &[fn(&[u8])] = &[
-    read::<Answer>,
+    read::<Answer<Types>>,
     read::<Block>,
     read::<Frame>,
     read::<FullBlock>,
-    read::<Newest>,
-    read::<Offer>,
-    read::<PeerMessage<Message>>,
+    read::<Newest<Types>>,
+    read::<Offer<Types>>,
+    read::<PeerMessage<Types>>,
     read::<Qc>,
     read::<Request>,
     read::<Response>,

@@ -9,6 +9,7 @@ use quorate_core::base::crypto::ClientSigner as _;
 use quorate_core::ledger::sessions;
 use quorate_core::protocols::hotstuff::certificate::Domain;
 use quorate_core::protocols::hotstuff::rules::{Chained, Rules as _};
+use quorate_core::protocols::hotstuff::{self, Types};
 use quorate_journal::{BLOCK_RECORD, Disks, OFFER_FILE, OpenOptions, Owner, create, open};
 use quorate_sim::keys::{Key, committee};
 use quorate_store::disk::MemoryDisk;
@@ -16,12 +17,12 @@ use quorate_store::wal::{self, Durability, Log};
 
 use crate::input::Input;
 
-fn owner() -> Owner {
+fn owner() -> Owner<Types> {
     let domain = Domain::new(committee(4), Chained.facts().number);
-    Owner::new(domain, ReplicaKey::from(Key::of_replica(0).public_key().0))
+    Owner::new(hotstuff::origin(&domain), ReplicaKey::from(Key::of_replica(0).public_key().0))
 }
 
-fn log_options(owner: &Owner) -> wal::Options {
+fn log_options(owner: &Owner<Types>) -> wal::Options {
     wal::Options {
         segment_bytes: 128 << 10,
         slot_bytes: 4096,

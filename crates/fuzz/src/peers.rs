@@ -3,8 +3,7 @@
 
 use bytes::Bytes;
 use quorate_core::base::wire::{Decode as _, Encode as _};
-use quorate_core::protocols::hotstuff::Message;
-use quorate_core::protocols::protocol::Protocol as _;
+use quorate_core::protocols::hotstuff::{Message, Types};
 use quorate_core::replica::message::PeerMessage;
 use quorate_core::{Digest, Height, View};
 use quorate_sim::adversary::Liar;
@@ -51,7 +50,7 @@ fn message(input: &mut Input<'_>, cluster: &Cluster, to: usize) -> Option<Peer> 
     let ahead = u64::from(input.byte());
     let view = View(status_of(core).view.0 + ahead.saturating_sub(3));
     let block = if ahead & 1 == 1 { high_qc.block() } else { Digest([ahead as u8; 32]) };
-    let made = match input.byte() % 8 {
+    let made: PeerMessage<Types> = match input.byte() % 8 {
         0 => PeerMessage::of(Message::Vote(liar.vote(view, 1, block))),
         1 => {
             let time_out = liar.time_out(view, &high_qc);

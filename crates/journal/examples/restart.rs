@@ -12,13 +12,13 @@ use quorate_app::kv::disk::{FileFolders, Shelf};
 use quorate_app::kv::{Condition, KeyValue};
 use quorate_core::base::committee::ReplicaKey;
 use quorate_core::base::crypto::{PublicKey, Signature, Statement};
-use quorate_core::ledger::block::{Block, Content};
 use quorate_core::ledger::frame::{Frame, SharedFrame};
 use quorate_core::ledger::sessions::Limits;
 use quorate_core::ledger::state_machine::StateMachine;
+use quorate_core::protocols::hotstuff::block::{Block, Content, FullBlock};
 use quorate_core::protocols::hotstuff::certificate::{Domain, Qc};
+use quorate_core::protocols::hotstuff::{self, Types};
 use quorate_core::replica::drive::Journal as _;
-use quorate_core::replica::message::FullBlock;
 use quorate_core::replica::{Record, SnapshotMeta};
 use quorate_core::{Committee, Digest, Epoch, Height, ReplicaId, Sequence, SessionId, View};
 use quorate_journal::{Disks, OpenOptions, Opened, Owner};
@@ -33,10 +33,10 @@ const COMMANDS: u64 = 1000;
 /// A quarter of the log's window, as it is if nothing else is said.
 const SNAPSHOT_BYTES: u64 = 256 << 20;
 
-fn owner() -> Result<Owner, Failure> {
+fn owner() -> Result<Owner<Types>, Failure> {
     let key = ReplicaKey::new(&[1; 32]).ok_or("no key")?;
     let committee = Committee::new(CHAIN, Epoch(0), vec![key.clone()])?;
-    Ok(Owner::new(Domain::new(committee, 1), key))
+    Ok(Owner::new(hotstuff::origin(&Domain::new(committee, 1)), key))
 }
 
 fn frame(height: u64) -> SharedFrame {
@@ -60,7 +60,7 @@ fn frame(height: u64) -> SharedFrame {
 
 struct Site<'a> {
     folder: &'a Path,
-    owner: Owner,
+    owner: Owner<Types>,
     log: wal::Options,
 }
 
@@ -74,7 +74,7 @@ impl Site<'_> {
         Ok(Disks { log: disk("wal")?, states: disk("snapshots")? })
     }
 
-    fn open<S: StateMachine>(&self, fresh: &dyn Fn() -> S) -> Result<Opened<S>, Failure> {
+    fn open<S: StateMachine>(&self, fresh: &dyn Fn() -> S) -> Result<Opened<Types, S>, Failure> {
         let options = OpenOptions {
             log: self.log.clone(),
             durability: Durability::Os,
@@ -85,7 +85,7 @@ impl Site<'_> {
     }
 
     /// Executes blocks that set so many keys; how long it took, without log and snapshots.
-    fn fill<S: StateMachine>(&self, opened: Opened<S>, keys: u64) -> Result<f64, Failure> {
+    fn fill<S: StateMachine>(&self, opened: Opened<Types, S>, keys: u64) -> Result<f64, Failure> {
         let Opened { mut journal, states, mut execution, .. } = opened;
         let (mut parent, mut seconds) = (self.owner.genesis().id(), 0.0);
         for height in 1..=1 + keys / COMMANDS {
@@ -101,7 +101,7 @@ impl Site<'_> {
             }));
             parent = block.id();
             let full = FullBlock { block: Arc::clone(&block), frames: frames.clone() };
-            journal.write(vec![Record::Block(full)])?;
+            journal.write(vec![Record::<Types>::Block(full)])?;
             journal.index().committed(std::slice::from_ref(&block));
             let begun = Instant::now();
             execution.execute(Height(height), block.view, parent, &frames)?;
@@ -111,7 +111,8 @@ impl Site<'_> {
                 journal.snapshot_begun_at = journal.log().end().0;
                 let roots = execution.latest_roots(64);
                 let committed = Height(height);
-                let meta = SnapshotMeta { block, committed, recent: Vec::new(), roots };
+                let meta: SnapshotMeta<Types> =
+                    SnapshotMeta { block, committed, recent: Vec::new(), roots };
                 states.write(&meta, execution.freeze()?)?;
             }
         }

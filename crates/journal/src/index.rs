@@ -5,8 +5,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use quorate_core::base::wire::{Decode as _, Encode as _, Reader};
-use quorate_core::ledger::block::{Block, BlockId, SharedBlock};
-use quorate_core::replica::message::{FullBlock, MAX_BLOCKS_SENT};
+use quorate_core::ledger::block::{Block, BlockId, Content, FullBlock, SharedBlock};
+use quorate_core::replica::message::MAX_BLOCKS_SENT;
 use quorate_core::{Height, View};
 use quorate_store::wal::{LogReader, Position};
 
@@ -56,20 +56,20 @@ impl BlockIndex {
     }
 
     /// Notes that blocks were committed, in order.
-    pub fn committed(&self, blocks: &[SharedBlock]) {
+    pub fn committed<C: Content>(&self, blocks: &[SharedBlock<C>]) {
         let mut places = self.places();
         let Some(last) = blocks.last() else { return };
         for block in blocks {
             let position = places.open.remove(&block.id()).map(|(_, position)| position);
             let next = Height(places.first.0 + places.committed.len() as u64);
-            if places.committed.is_empty() || block.height != next {
+            if places.committed.is_empty() || block.height() != next {
                 places.committed.clear();
-                places.first = block.height;
+                places.first = block.height();
             }
             places.committed.push_back(position);
         }
         places.head = Some(last.id());
-        places.open.retain(|_, (height, _)| *height > last.height);
+        places.open.retain(|_, (height, _)| *height > last.height());
     }
 
     /// Forgets what is not in the log any more.
@@ -114,7 +114,7 @@ impl BlockIndex {
     /// frames; of two children of one block the one of the higher view. They carry the
     /// certificates that prove the head committed.
     #[must_use]
-    pub fn tail(&self) -> Vec<(Height, Bytes)> {
+    pub fn tail<C: Content>(&self) -> Vec<(Height, Bytes)> {
         let (mut open, mut parent) = {
             let places = self.places();
             let Some(head) = places.head else { return Vec::new() };
@@ -126,8 +126,8 @@ impl BlockIndex {
         for (height, position) in open.into_iter().take(MAX_TAIL) {
             let Ok((_, payload)) = self.reader.read(position) else { continue };
             let bytes = Bytes::from(payload);
-            let Ok(block) = Block::decode(&mut Reader::new(bytes.clone())) else { continue };
-            found.push((height, block.view, block.id(), block.parent(), bytes));
+            let Ok(block) = Block::<C>::decode(&mut Reader::new(bytes.clone())) else { continue };
+            found.push((height, block.view(), block.id(), block.parent(), bytes));
         }
         let mut tail = Vec::new();
         let children = |parent| found.iter().filter(move |(_, _, _, of, _)| *of == parent);
@@ -142,19 +142,19 @@ impl BlockIndex {
 
     /// The committed block at `height` with its frames, if it can be read.
     #[must_use]
-    pub fn block(&self, height: Height) -> Option<FullBlock> {
+    pub fn block<C: Content>(&self, height: Height) -> Option<FullBlock<C>> {
         FullBlock::from_bytes(self.read(height)?).ok()
     }
 
     /// Encoded committed blocks above one height, up to another, without a gap: so many bytes, but
     /// two blocks at least. If all of them fit, `tail` follows as far as it fits.
     #[must_use]
-    pub fn chain(
+    pub fn chain<C: Content>(
         &self,
         above: Height,
         through: Height,
         budget_bytes: u32,
-        tail: &[FullBlock],
+        tail: &[FullBlock<C>],
     ) -> Vec<Bytes> {
         let mut blocks = Vec::new();
         let mut bytes = 0;

@@ -1,9 +1,10 @@
-//! The replica's log: blocks as records, the safety record in the log's slots, one sync a turn.
+//! The replica's log: blocks as records, the protocol's memory in the log's slots, one sync a turn.
 
 use std::sync::Arc;
 
 use quorate_core::Height;
 use quorate_core::base::wire::Encode as _;
+use quorate_core::protocols::protocol::Types;
 use quorate_core::replica::{Record, drive};
 use quorate_store::wal::{self, Durability, Log, Position};
 
@@ -59,11 +60,11 @@ impl Journal {
     }
 }
 
-impl drive::Journal for Journal {
+impl<T: Types> drive::Journal<T> for Journal {
     type Error = wal::Error;
 
-    fn write(&mut self, records: Vec<Record>) -> Result<(), wal::Error> {
-        let mut safety = None;
+    fn write(&mut self, records: Vec<Record<T>>) -> Result<(), wal::Error> {
+        let mut memory = None;
         for record in records {
             match record {
                 Record::Block(full) => {
@@ -74,15 +75,15 @@ impl drive::Journal for Journal {
                     parts.push(&self.encoded);
                     parts.extend(full.frames.iter().map(|frame| frame.encoded_bytes().as_ref()));
                     let position = self.log.append(BLOCK_RECORD, &parts)?;
-                    self.index.recorded(full.block.id(), full.block.height, position);
+                    self.index.recorded(full.block.id(), full.block.height(), position);
                 }
                 // Only the newest counts, and it covers the older ones.
-                Record::Safety(newest) => safety = Some(newest),
+                Record::Memory(newest) => memory = Some(newest),
             }
         }
-        let slot = safety.map(|safety| {
+        let slot = memory.map(|memory| {
             self.encoded.clear();
-            safety.encode(&mut self.encoded);
+            memory.encode(&mut self.encoded);
             self.encoded.as_slice()
         });
         self.log.commit(slot, self.durability)

@@ -10,6 +10,7 @@ use quorate_core::base::wire::DecodeError;
 use quorate_core::ledger::execution::{Execution, KeptNote, ResumeError};
 use quorate_core::ledger::sessions;
 use quorate_core::ledger::state_machine::{Checkpoint, KeepError, Left, StateMachine};
+use quorate_core::protocols::protocol::Types;
 use quorate_core::replica::SnapshotMeta;
 use quorate_core::{Digest, Height};
 use quorate_store::snapshot::SnapshotError;
@@ -19,8 +20,8 @@ use super::owner::Owner;
 use super::states::States;
 
 /// A state to go on from.
-pub(super) struct Resumed<S> {
-    pub(super) meta: SnapshotMeta,
+pub(super) struct Resumed<T: Types, S> {
+    pub(super) meta: SnapshotMeta<T>,
     pub(super) execution: Execution<S>,
     pub(super) checkpoint: Box<dyn Checkpoint>,
 }
@@ -51,13 +52,13 @@ impl Unfit {
 }
 
 /// Goes on from the newest checkpoint that can be gone on from, if the newest whole snapshot is not above it.
-pub(super) fn resume<S: StateMachine>(
+pub(super) fn resume<T: Types, S: StateMachine>(
     fresh: &dyn Fn() -> S,
     states: &States,
     limits: sessions::Limits,
     snapshot: Option<Height>,
     notes: &mut Vec<String>,
-) -> Result<Option<Resumed<S>>, OpenError> {
+) -> Result<Option<Resumed<T, S>>, OpenError> {
     loop {
         let mut application = fresh();
         let Some(keeper) = application.keeper() else { return Ok(None) };
@@ -83,18 +84,18 @@ pub(super) fn resume<S: StateMachine>(
     Ok(None)
 }
 
-fn read<S: StateMachine>(
+fn read<T: Types, S: StateMachine>(
     application: S,
     checkpoint: Box<dyn Checkpoint>,
     note: Bytes,
     (states, limits, snapshot): (&States, sessions::Limits, Option<Height>),
-) -> Result<Resumed<S>, Unfit> {
+) -> Result<Resumed<T, S>, Unfit> {
     let note = KeptNote::decode(note).map_err(Unfit::Note)?;
     if let Some(snapshot) = snapshot.filter(|snapshot| *snapshot > note.height) {
         return Err(Unfit::Below { height: note.height, snapshot });
     }
     let described = states.read_beside(note.height)?.ok_or(Unfit::Alone(note.height))?;
-    let meta = described.meta.map_err(Unfit::Description)?;
+    let meta: SnapshotMeta<T> = described.meta.map_err(Unfit::Description)?;
     if meta.block.id() != note.block_id {
         return Err(Unfit::Block(meta.block.id()));
     }
@@ -109,17 +110,17 @@ fn read<S: StateMachine>(
 ///
 /// # Errors
 /// [`OpenError`].
-pub fn write_whole<S: StateMachine>(
+pub fn write_whole<T: Types, S: StateMachine>(
     disks: &Disks,
-    owner: &Owner,
+    owner: &Owner<T>,
     limits: sessions::Limits,
     fresh: &dyn Fn() -> S,
     notes: &mut Vec<String>,
 ) -> Result<Option<Height>, OpenError> {
     let states = States::open(Arc::clone(&disks.states), owner.identity())?;
-    let newest = newest_of(&states, notes)?.map(|(meta, _)| meta.block.height);
-    let Some(kept) = resume(fresh, &states, limits, None, notes)? else { return Ok(None) };
-    let height = kept.meta.block.height;
+    let newest = newest_of::<T>(&states, notes)?.map(|(meta, _)| meta.block.height());
+    let Some(kept) = resume::<T, S>(fresh, &states, limits, None, notes)? else { return Ok(None) };
+    let height = kept.meta.block.height();
     if newest >= Some(height) {
         return Ok(newest);
     }

@@ -6,12 +6,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use quorate_core::base::wire::{Decode as _, DecodeError, Encode as _};
-use quorate_core::ledger::block::{BlockId, SharedBlock};
+use quorate_core::ledger::block::BlockId;
 use quorate_core::ledger::execution::{Execution, Restoring, SnapshotError as StateError};
 use quorate_core::ledger::sessions;
 use quorate_core::ledger::state_machine::{Checkpoint, KeepError, StateMachine};
-use quorate_core::protocols::protocol::Safety;
-use quorate_core::replica::message::FullBlock;
+use quorate_core::protocols::protocol::{BlockOf, FullBlockOf, Types};
 use quorate_core::replica::{Recovery, SnapshotMeta};
 use quorate_store::disk::Disk;
 use quorate_store::snapshot::{SnapshotError, SnapshotReader};
@@ -105,7 +104,7 @@ impl OpenError {
 }
 
 /// Data that was opened.
-pub struct Opened<S> {
+pub struct Opened<T: Types, S> {
     /// Where records become durable.
     pub journal: Journal,
     /// Where snapshots are.
@@ -115,7 +114,7 @@ pub struct Opened<S> {
     /// The checkpoint, if it is of one.
     pub checkpoint: Option<Box<dyn Checkpoint>>,
     /// What to start the replica with; `None` if it has to rejoin.
-    pub recovery: Option<Recovery>,
+    pub recovery: Option<Recovery<T>>,
     /// What an operator may want to know of the recovery.
     pub notes: Vec<String>,
 }
@@ -124,21 +123,25 @@ pub struct Opened<S> {
 ///
 /// # Errors
 /// What the log says.
-pub fn create(log: Arc<dyn Disk>, options: wal::Options, owner: &Owner) -> Result<(), wal::Error> {
+pub fn create<T: Types>(
+    log: Arc<dyn Disk>,
+    options: wal::Options,
+    owner: &Owner<T>,
+) -> Result<(), wal::Error> {
     let (mut log, _) = Log::open(log, options)?;
-    log.commit(Some(&Safety::new(owner.genesis().id()).to_bytes()), Durability::Sync)
+    log.commit(Some(&owner.origin.memory.to_bytes()), Durability::Sync)
 }
 
 /// Opens data and recovers what it holds. Never begins any, but for a replica that rejoins.
 ///
 /// # Errors
 /// [`OpenError`].
-pub fn open<S: StateMachine>(
+pub fn open<T: Types, S: StateMachine>(
     disks: &Disks,
-    owner: &Owner,
+    owner: &Owner<T>,
     options: OpenOptions,
     fresh: &dyn Fn() -> S,
-) -> Result<Opened<S>, OpenError> {
+) -> Result<Opened<T, S>, OpenError> {
     let OpenOptions { log, durability, rejoin, sessions } = options;
     let is_blank =
         |disk: &dyn Disk| disk.list().map(|names| names.is_empty()).map_err(OpenError::List);
@@ -151,18 +154,18 @@ pub fn open<S: StateMachine>(
     let (log, recovered) = Log::open(Arc::clone(&disks.log), log)?;
     let mut notes = notes_of(&recovered);
     let states = States::open(Arc::clone(&disks.states), owner.identity())?;
-    let safety = match recovered.slot {
+    let memory = match recovered.slot {
         // Nothing was recorded: the log was begun just now, or by a rejoin that was cut short.
         None if rejoin => None,
         None => return Err(OpenError::Missing),
         Some(_) if rejoin => return Err(OpenError::NotLost { snapshots: false }),
         Some(bytes) => Some(
-            Safety::from_bytes(bytes.into())
+            T::Memory::from_bytes(bytes.into())
                 .map_err(|source| OpenError::Record { position: 0, source })?,
         ),
     };
-    let newest = newest_of(&states, &mut notes)?;
-    let snapshot = newest.as_ref().map(|(meta, _)| meta.block.height);
+    let newest = newest_of::<T>(&states, &mut notes)?;
+    let snapshot = newest.as_ref().map(|(meta, _)| meta.block.height());
     // What was kept without a log that leads on from it is of no use.
     let kept = match rejoin {
         true => None,
@@ -185,10 +188,10 @@ pub fn open<S: StateMachine>(
     };
     let head = snapshot.as_ref().map_or_else(|| owner.genesis(), |meta| Arc::clone(&meta.block));
     let journal = Journal::new(log, durability);
-    let blocks = replay(&journal, &head)?;
+    let blocks = replay::<T>(&journal, &head)?;
     // Of an older state there is nothing any more.
     let offer = states.offer().filter(|offer| states.serves(offer, snapshot.as_ref()));
-    let recovery = safety.map(|safety| Recovery { safety: Some(safety), snapshot, offer, blocks });
+    let recovery = memory.map(|memory| Recovery { memory: Some(memory), snapshot, offer, blocks });
     Ok(Opened { journal, states, execution, checkpoint, recovery, notes })
 }
 
@@ -206,10 +209,10 @@ fn notes_of(recovered: &wal::Recovered) -> Vec<String> {
 }
 
 /// The newest whole snapshot, if there is one.
-pub(super) fn newest_of(
+pub(super) fn newest_of<T: Types>(
     states: &States,
     notes: &mut Vec<String>,
-) -> Result<Option<(SnapshotMeta, SnapshotReader)>, OpenError> {
+) -> Result<Option<(SnapshotMeta<T>, SnapshotReader)>, OpenError> {
     let newest = states.newest()?;
     notes.extend(newest.damaged.iter().map(|error| format!("a snapshot was passed over: {error}")));
     let Some(reader) = newest.reader else { return Ok(None) };
@@ -219,9 +222,9 @@ pub(super) fn newest_of(
 }
 
 /// The state of a snapshot, or the one behind genesis.
-fn restore<S: StateMachine>(
-    newest: Option<&(SnapshotMeta, SnapshotReader)>,
-    owner: &Owner,
+fn restore<T: Types, S: StateMachine>(
+    newest: Option<&(SnapshotMeta<T>, SnapshotReader)>,
+    owner: &Owner<T>,
     limits: sessions::Limits,
     fresh: &dyn Fn() -> S,
 ) -> Result<Execution<S>, OpenError> {
@@ -236,17 +239,20 @@ fn restore<S: StateMachine>(
 
 /// Reads the recorded blocks above the one whose state was recovered (`head`), in the order they were recorded, and indexes all: those below are committed as far as
 /// they are its ancestors, and peers that are behind may need them.
-fn replay(journal: &Journal, head: &SharedBlock) -> Result<Vec<FullBlock>, OpenError> {
+fn replay<T: Types>(
+    journal: &Journal,
+    head: &BlockOf<T>,
+) -> Result<Vec<FullBlockOf<T>>, OpenError> {
     let mut above = Vec::new();
     let mut below: BTreeMap<BlockId, (Position, BlockId)> = BTreeMap::new();
     let index: &BlockIndex = journal.index();
     let log = journal.log();
     log.replay::<OpenError>(log.first_position(), |position, kind, payload| {
         if kind == BLOCK_RECORD {
-            let full = FullBlock::from_bytes(Bytes::copy_from_slice(payload))
+            let full = FullBlockOf::<T>::from_bytes(Bytes::copy_from_slice(payload))
                 .map_err(|source| OpenError::Record { position: position.0, source })?;
-            let (id, height) = (full.block.id(), full.block.height);
-            if height > head.height {
+            let (id, height) = (full.block.id(), full.block.height());
+            if height > head.height() {
                 index.recorded(id, height, position);
                 above.push(full);
             } else {
@@ -261,6 +267,6 @@ fn replay(journal: &Journal, head: &SharedBlock) -> Result<Vec<FullBlock>, OpenE
         committed.push_front(position);
         next = Some(parent);
     }
-    index.recovered(head.height, committed);
+    index.recovered(head.height(), committed);
     Ok(above)
 }

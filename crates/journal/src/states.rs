@@ -10,6 +10,7 @@ use quorate_core::base::committee::MAX_REPLICAS;
 use quorate_core::base::wire::{Decode as _, DecodeError, Encode as _};
 use quorate_core::ledger::execution::SnapshotHandle;
 use quorate_core::ledger::state_machine::{Checkpoint, KeepError, MAX_CHUNK_BYTES, Snapshot as _};
+use quorate_core::protocols::protocol::Types;
 use quorate_core::replica::SnapshotMeta;
 use quorate_core::replica::message::Offer;
 use quorate_core::{Digest, Height, limits};
@@ -64,12 +65,12 @@ impl States {
     ///
     /// # Errors
     /// [`StatesError`].
-    pub fn write(
+    pub fn write<T: Types>(
         &self,
-        meta: &SnapshotMeta,
+        meta: &SnapshotMeta<T>,
         handle: SnapshotHandle,
     ) -> Result<Option<Box<dyn Checkpoint>>, StatesError> {
-        let number = meta.block.height.0;
+        let number = meta.block.height().0;
         let files = if handle.is_whole() { &self.snapshots } else { &self.beside };
         let writer = files.write(number, &meta.to_bytes(), MAX_CHUNK_BYTES as u32)?;
         Self::write_chunks(writer, &handle)?;
@@ -124,7 +125,10 @@ impl States {
     }
 
     /// What is beside the checkpoint at a height, if anything is.
-    pub(crate) fn read_beside(&self, height: Height) -> Result<Option<Described>, SnapshotError> {
+    pub(crate) fn read_beside<T: Types>(
+        &self,
+        height: Height,
+    ) -> Result<Option<Described<T>>, SnapshotError> {
         if !self.beside()?.contains(&height.0) {
             return Ok(None);
         }
@@ -143,7 +147,7 @@ impl States {
     ///
     /// # Errors
     /// [`StatesError`].
-    pub fn keep_offer(&self, offer: &Offer) -> Result<(), StatesError> {
+    pub fn keep_offer<T: Types>(&self, offer: &Offer<T>) -> Result<(), StatesError> {
         let offered = offer.to_bytes();
         let mut bytes = self.digest(&offered).0.to_vec();
         bytes.extend_from_slice(&offered);
@@ -152,7 +156,7 @@ impl States {
         let mut kept = [0; 2];
         for (files, kept) in kinds.iter().zip(&mut kept) {
             let mut numbers = files.numbers()?;
-            numbers.retain(|number| *number >= offer.block.height.0);
+            numbers.retain(|number| *number >= offer.block.height().0);
             *kept = numbers.len();
         }
         if kept != [0; 2] {
@@ -165,7 +169,7 @@ impl States {
     /// The newest offer, if one was kept. A damaged one is as good as none: another is made when the next snapshot is
     /// attested.
     #[must_use]
-    pub fn offer(&self) -> Option<Offer> {
+    pub fn offer<T: Types>(&self) -> Option<Offer<T>> {
         let bytes = atomic_file::read_from(&*self.disk, OFFER_FILE, OFFER_LIMIT_BYTES).ok()?;
         let (digest, offered) = bytes.split_at_checked(DIGEST_BYTES)?;
         if self.digest(offered).0 != digest {
@@ -175,9 +179,13 @@ impl States {
     }
 
     /// Whether peers can be sent what is offered: there is a snapshot, or it is the state that was recovered.
-    pub(crate) fn serves(&self, offer: &Offer, recovered: Option<&SnapshotMeta>) -> bool {
-        let offered = offer.block.height;
-        recovered.is_some_and(|meta| meta.block.height == offered)
+    pub(crate) fn serves<T: Types>(
+        &self,
+        offer: &Offer<T>,
+        recovered: Option<&SnapshotMeta<T>>,
+    ) -> bool {
+        let offered = offer.block.height();
+        recovered.is_some_and(|meta| meta.block.height() == offered)
             || self.snapshots.numbers().is_ok_and(|numbers| numbers.contains(&offered.0))
     }
 
@@ -190,8 +198,8 @@ impl States {
 }
 
 /// What is beside a checkpoint.
-pub(crate) struct Described {
-    pub(crate) meta: Result<SnapshotMeta, DecodeError>,
+pub(crate) struct Described<T: Types> {
+    pub(crate) meta: Result<SnapshotMeta<T>, DecodeError>,
     pub(crate) chunks: Vec<Bytes>,
 }
 

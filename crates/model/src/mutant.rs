@@ -1,6 +1,7 @@
 //! Wrong rules, put in on purpose: a checker that does not find them proves nothing.
 
-use quorate_core::ledger::block::{Block, BlockId, Header};
+use quorate_core::ledger::block::BlockId;
+use quorate_core::protocols::hotstuff::block::{Block, Header};
 use quorate_core::protocols::hotstuff::certificate::{Qc, Tc};
 use quorate_core::protocols::hotstuff::rules::{
     Basic, Chained, Facts, Fast, HotStuff2, Outcome, Rules, Simplified, TwoChain,

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use quorate_core::base::crypto::Signature;
 use quorate_core::base::wire::{Decode, Encode, put_list};
-use quorate_core::ledger::block::{Block, Content, SharedBlock};
-use quorate_core::protocols::hotstuff::certificate::{Ballot, Qc, Tc};
+use quorate_core::protocols::hotstuff::block::{Block, Content, SharedBlock};
+use quorate_core::protocols::hotstuff::certificate::{Qc, Tc};
+use quorate_core::protocols::protocol::Ballot;
 use quorate_core::{Digest, Epoch, Height, ReplicaId, View};
 use quorate_sim::keys::CHAIN;
 

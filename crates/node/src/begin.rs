@@ -8,6 +8,7 @@ use std::io::Write as _;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
+use quorate_core::protocols::hotstuff;
 use quorate_crypto::ConsensusKey;
 
 use crate::config::{Cluster, Home, Keys, Loaded, public_half};
@@ -62,7 +63,7 @@ pub(crate) fn begin_in(
     }
     let domain =
         protocol::domain(cluster).map_err(|error| BeginError::Committee(error.to_string()))?;
-    let owner = Owner::new(domain, public_half(consensus));
+    let owner = Owner::new(hotstuff::origin(&domain), public_half(consensus));
     data::create(folder, &owner).map_err(|error| match error {
         DataError::Io { path, source } => BeginError::Io { path, source },
         other => refused(std::io::Error::other(other)),

@@ -160,12 +160,13 @@ pub struct Running {
 impl Setup {
     /// Who its data folder belongs to.
     #[must_use]
-    pub fn owner(&self) -> Owner {
-        Owner::new(self.protocol.domain(self.committee.clone()), self.consensus_key.clone())
+    pub fn owner(&self) -> Owner<hotstuff::Types> {
+        let domain = self.protocol.domain(self.committee.clone());
+        Owner::new(hotstuff::origin(&domain), self.consensus_key.clone())
     }
 
     /// Raises the process's limit of file descriptors, and divides it.
-    fn shares(&self, owner: &Owner) -> Result<Shares, TooFew> {
+    fn shares(&self, owner: &Owner<hotstuff::Types>) -> Result<Shares, TooFew> {
         let segment_bytes = data::log_options(owner, self.log_window_bytes).segment_bytes;
         let settings = &self.settings;
         let snapshot_bytes = settings.snapshot_blocks.saturating_mul(settings.batch_bytes as u64);
@@ -229,9 +230,10 @@ impl Setup {
 
         let max_snapshot_bytes = self.settings.max_snapshot_bytes;
         let facts = self.protocol.rules.facts();
-        let domain = owner.domain.clone();
+        let domain = self.protocol.domain(self.committee.clone());
         let protocol = HotStuff::new(self.committee.clone(), self.me, self.protocol);
-        let replica = Replica::new(self.settings, owner.domain, protocol, execution, fresh);
+        let replica =
+            Replica::new(self.settings, self.committee.clone(), protocol, execution, fresh);
         let scheme = self.scheme;
 
         let (peer_inbound, outside, inbox) = inbox::inbox();

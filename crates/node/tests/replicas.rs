@@ -11,8 +11,10 @@ use quorate_core::base::wire::{Decode as _, Encode as _};
 use quorate_core::client::SessionConfig;
 use quorate_core::client::message::{Outcome, Refusal, Rejection, Request, Response, Unproven};
 use quorate_core::ledger::frame::Frame;
-use quorate_core::protocols::hotstuff::certificate::{Ballot, Domain, Qc, TimeOut, Vote};
+use quorate_core::protocols::hotstuff::Types;
+use quorate_core::protocols::hotstuff::certificate::{Domain, Qc, TimeOut, Vote};
 use quorate_core::protocols::hotstuff::message::Message;
+use quorate_core::protocols::protocol::Ballot;
 use quorate_core::replica::message::PeerMessage;
 use quorate_core::{Digest, Height, ReplicaId, Sequence, View};
 use quorate_crypto::{ConsensusKey, SecretKey};
@@ -162,11 +164,11 @@ impl Liar {
     }
 
     fn say(&self, message: Message) {
-        let message = PeerMessage::Protocol { message, frames: Vec::new() };
+        let message: PeerMessage<Types> = PeerMessage::Protocol { message, frames: Vec::new() };
         self.peers.broadcast(&message.to_bytes().into());
     }
 
-    fn say_other(&self, message: &PeerMessage<Message>) {
+    fn say_other(&self, message: &PeerMessage<Types>) {
         self.peers.broadcast(&message.to_bytes().into());
     }
 
@@ -174,7 +176,11 @@ impl Liar {
     fn flood_of_the_future(&self, round: u64) {
         let genesis = {
             let committee = self.domain.committee();
-            quorate_core::ledger::block::Block::genesis(committee.chain(), committee.epoch()).id()
+            quorate_core::protocols::hotstuff::block::Block::genesis(
+                committee.chain(),
+                committee.epoch(),
+            )
+            .id()
         };
         for view in (1_000_000 + 200 * round..).map(View).take(200) {
             let block = Digest::of("no block", &view.0.to_le_bytes());
@@ -209,7 +215,7 @@ impl Liar {
             self.say_other(&PeerMessage::FetchChunk { height: Height(round), chunk: u32::MAX });
             self.say_other(&PeerMessage::NeedFrames(vec![Digest::of("no frame", b""); 1000]));
             self.say_other(&PeerMessage::AskTestimony { nonce: Digest::of("nonce", b"") });
-            let whole = PeerMessage::<Message>::Chain(Vec::new()).to_bytes();
+            let whole = PeerMessage::<Types>::Chain(Vec::new()).to_bytes();
             self.peers.broadcast(&Bytes::copy_from_slice(&whole[..whole.len() - 1]));
             self.peers.broadcast(&Bytes::from_static(&[200, 1, 2, 3]));
             self.peers.broadcast(&Bytes::from(vec![3; 20_000]));

@@ -8,10 +8,10 @@ use quorate_core::base::wire::Encode as _;
 use quorate_core::ledger::block::BlockId;
 use quorate_core::ledger::execution::{Execution, SnapshotHandle};
 use quorate_core::ledger::frame::SharedFrame;
-use quorate_core::protocols::hotstuff::{HotStuff, Message};
+use quorate_core::protocols::hotstuff::{HotStuff, Types};
 use quorate_core::replica::message::PeerMessage;
 use quorate_core::replica::{Halt, Input, Recovery, Refused, Replica, Settings, SnapshotMeta};
-use quorate_core::{Digest, Duration, ReplicaId, Time, View};
+use quorate_core::{Digest, Duration, Height, ReplicaId, Time, View};
 use quorate_journal::OpenError;
 
 use super::app::Register;
@@ -33,7 +33,7 @@ use super::turns::Desk;
 /// A replica of production, with HotStuff (or a mutant of it) and the register.
 pub type Core = Replica<Driver, Register>;
 /// What replicas say to each other.
-pub type Peer = PeerMessage<Message>;
+pub type Peer = PeerMessage<Types>;
 
 /// A running replica, or the place of one that crashed.
 pub struct Slot {
@@ -66,7 +66,7 @@ pub struct Slot {
     /// Its application computes another state from this command on.
     pub breaks_at: Option<usize>,
     /// The snapshot on its way to the disk.
-    pub(crate) writing: Option<(Box<SnapshotMeta>, SnapshotHandle)>,
+    pub(crate) writing: Option<(Box<SnapshotMeta<Types>>, SnapshotHandle)>,
     /// Messages sent, for tests of silence and storms.
     pub sent: u64,
     /// What bends what it sends.
@@ -205,9 +205,9 @@ impl Cluster {
         let steps = self.trace.steps.as_ref().filter(|_| !self.slots[slot].faulty);
         let protocol = Driver::new(driver, (self.config.mutation)(id))
             .watched(steps.map(|steps| steps.of(id)));
-        let domain = self.config.domain();
+        let committee = keys::committee(self.config.replicas);
         let fresh = Box::new(Register::default);
-        Replica::new(self.settings(id), domain, protocol, execution, fresh)
+        Replica::new(self.settings(id), committee, protocol, execution, fresh)
     }
 
     /// Opens a slot's disk.
@@ -215,7 +215,7 @@ impl Cluster {
         &mut self,
         slot: usize,
         rejoin: bool,
-    ) -> Result<(Execution<Register>, Option<Recovery>), OpenError> {
+    ) -> Result<(Execution<Register>, Option<Recovery<Types>>), OpenError> {
         let site = self.config.site(self.slots[slot].id);
         let place = &mut self.slots[slot];
         let breaks_at = place.breaks_at;
@@ -534,10 +534,39 @@ impl Cluster {
     }
 }
 
-/// Where the protocol of a replica stands.
-pub fn status_of(core: &Core) -> quorate_core::protocols::protocol::Status {
+/// Where a replica stands in HotStuff.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// The current view.
+    pub view: View,
+    /// Its leader.
+    pub leader: ReplicaId,
+    /// The view of the high QC.
+    pub high_qc: View,
+    /// The view of the lock.
+    pub lock: View,
+    /// The committed height.
+    pub committed: Height,
+    /// Blocks above it.
+    pub uncommitted: usize,
+    /// The view up to which it abstains, if it does.
+    pub abstain_until: View,
+}
+
+/// Where a replica stands.
+pub fn status_of(core: &Core) -> Standing {
     use quorate_core::protocols::protocol::Protocol;
-    core.protocol().status()
+    let protocol = core.protocol();
+    let status = protocol.status();
+    Standing {
+        view: status.view,
+        leader: status.leader.unwrap_or_default(),
+        high_qc: protocol.high_qc().view(),
+        lock: protocol.safety().lock.view(),
+        committed: status.committed,
+        uncommitted: status.uncommitted,
+        abstain_until: status.abstain_until,
+    }
 }
 
 /// A duration in microseconds.

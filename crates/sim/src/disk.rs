@@ -19,11 +19,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use quorate_core::base::wire::Decode as _;
-use quorate_core::ledger::block::SharedBlock;
 use quorate_core::ledger::execution::{Execution, SnapshotHandle};
-use quorate_core::replica::drive;
-use quorate_core::replica::message::{FullBlock, Offer};
-use quorate_core::replica::{Record, Recovery, SnapshotMeta};
+use quorate_core::protocols::hotstuff::Types;
+use quorate_core::protocols::hotstuff::block::{FullBlock, SharedBlock};
+use quorate_core::replica::message::Offer;
+use quorate_core::replica::{Record, Recovery, SnapshotMeta, drive};
 use quorate_core::{Height, ledger::sessions};
 use quorate_journal::{Disks, Journal, OpenError, OpenOptions, Owner, States, StatesError};
 use quorate_store::disk::{Disk as _, Fired, Machine, PowerDisk};
@@ -63,14 +63,14 @@ struct Open {
 
 /// Whose disk it is, and how it is laid out.
 pub(crate) struct Site {
-    pub owner: Owner,
+    pub owner: Owner<Types>,
     pub log: wal::Options,
 }
 
-impl drive::Journal for Disk {
+impl drive::Journal<Types> for Disk {
     type Error = wal::Error;
 
-    fn write(&mut self, records: Vec<Record>) -> Result<(), wal::Error> {
+    fn write(&mut self, records: Vec<Record<Types>>) -> Result<(), wal::Error> {
         self.writes += 1;
         let Some(open) = &mut self.open else {
             return Err(wal::Error::Poisoned { reason: "nothing is open".into() });
@@ -96,7 +96,7 @@ impl Disk {
         site: &Site,
         rejoin: bool,
         fresh: &dyn Fn() -> Register,
-    ) -> Result<(Execution<Register>, Option<Recovery>), OpenError> {
+    ) -> Result<(Execution<Register>, Option<Recovery<Types>>), OpenError> {
         let machine = &self.machine;
         let (log, states) = self
             .folders
@@ -213,7 +213,7 @@ impl Disk {
     /// Writes a snapshot out.
     pub(crate) fn write_snapshot(
         &mut self,
-        meta: &SnapshotMeta,
+        meta: &SnapshotMeta<Types>,
         handle: SnapshotHandle,
     ) -> Result<(), StatesError> {
         let Some(open) = &self.open else { return Ok(()) };
@@ -223,7 +223,11 @@ impl Disk {
     }
 
     /// Keeps an offer; with `retire` the log goes as far as its snapshot makes that possible.
-    pub(crate) fn keep_offer(&mut self, offer: &Offer, retire: bool) -> Result<(), KeepError> {
+    pub(crate) fn keep_offer(
+        &mut self,
+        offer: &Offer<Types>,
+        retire: bool,
+    ) -> Result<(), KeepError> {
         let Some(open) = &mut self.open else { return Ok(()) };
         open.states.keep_offer(offer)?;
         if retire {

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use quorate_core::base::crypto::Signature;
 use quorate_core::client::message::Response;
 use quorate_core::ledger::frame::SharedFrame;
-use quorate_core::protocols::hotstuff::Message;
+use quorate_core::protocols::hotstuff::Types;
 use quorate_core::replica::Action;
 use quorate_core::replica::message::Offer;
 use quorate_core::{Height, Time};
@@ -29,8 +29,8 @@ pub(crate) enum Event {
     Verified { to: usize, life: u64, ask: u64, verdicts: Vec<bool> },
     Combined { to: usize, life: u64, ask: u64, signature: Option<Signature> },
     SnapshotWritten { to: usize, life: u64, height: Height },
-    Offered { to: usize, life: u64, offer: Box<Offer> },
-    Released { from: usize, life: u64, actions: Vec<Action<Message>> },
+    Offered { to: usize, life: u64, offer: Box<Offer<Types>> },
+    Released { from: usize, life: u64, actions: Vec<Action<Types>> },
     Answer { from: usize, client: usize, response: Response },
     Wake { client: usize },
     Tick { slot: usize },

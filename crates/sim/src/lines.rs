@@ -1,7 +1,7 @@
 //! The lines of a trace.
 
 use quorate_core::Time;
-use quorate_core::protocols::hotstuff::certificate::Malformed;
+use quorate_core::protocols::protocol::Malformed;
 use quorate_core::replica::Refused;
 
 /// Something that happened to a replica.

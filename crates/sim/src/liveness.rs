@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use quorate_core::ledger::block::Block;
+use quorate_core::protocols::hotstuff::block::Block;
 use quorate_core::protocols::hotstuff::leader::reputation::PATIENCE;
 use quorate_core::protocols::hotstuff::leader::{Election, History};
 use quorate_core::protocols::hotstuff::pacemaker::Kind;
 use quorate_core::protocols::hotstuff::tree::BlockTree;
-use quorate_core::protocols::protocol::Protocol as _;
 use quorate_core::{Epoch, Height, View};
 
 use super::cluster::{Cluster, Core};

@@ -2,18 +2,23 @@
 
 use std::ops::Deref;
 
-use quorate_core::base::crypto::{Claim, Verified};
-use quorate_core::ledger::block::{BlockId, SharedBlock};
-use quorate_core::protocols::hotstuff::certificate::{Malformed, Qc, Tc};
-use quorate_core::protocols::hotstuff::tree::BlockTree;
-use quorate_core::protocols::hotstuff::{HotStuff, Message};
-use quorate_core::protocols::protocol::{Effects, Input, Ledger, Output, Protocol, Status};
-use quorate_core::{ReplicaId, Time, View};
+use quorate_core::base::crypto::{Check, Claim, Statement, Verified};
+use quorate_core::ledger::block::BlockId;
+use quorate_core::protocols::hotstuff::block::SharedBlock;
+use quorate_core::protocols::hotstuff::certificate::Qc;
+use quorate_core::protocols::hotstuff::safety::Safety;
+use quorate_core::protocols::hotstuff::testimony::Testimony;
+use quorate_core::protocols::hotstuff::{HotStuff, Message, Types};
+use quorate_core::protocols::protocol::{
+    Ancestry, Capability, Effects, Input, Ledger, Malformed, Missing, Output, Protocol, Record,
+    Shown, SnapshotBase, Status,
+};
+use quorate_core::{Digest, Height, ReplicaId, Time, View};
 
 use super::steps::Watch;
 
 /// What a step led to.
-pub type Fx = Effects<Output<Message>>;
+pub type Fx = Effects<Output<Types>, Record<Types>>;
 
 /// The bug.
 pub trait Mutation {
@@ -22,7 +27,7 @@ pub trait Mutation {
         &mut self,
         driver: &mut HotStuff,
         now: Time,
-        input: Input<Message>,
+        input: Input<Types>,
         ledger: &mut dyn Ledger,
     ) -> Fx;
 }
@@ -62,25 +67,19 @@ impl Deref for Driver {
 }
 
 impl Protocol for Driver {
-    type Message = Message;
+    type Types = Types;
+
+    const CAPABILITIES: &'static [Capability] = HotStuff::CAPABILITIES;
 
     fn claim(&self, from: ReplicaId, message: Message) -> Result<Claim<Message>, Malformed> {
         self.driver.claim(from, message)
-    }
-
-    fn claim_block(&self, block: SharedBlock) -> Result<Claim<SharedBlock>, Malformed> {
-        self.driver.claim_block(block)
     }
 
     fn carried_block(message: &Message) -> Option<&SharedBlock> {
         HotStuff::carried_block(message)
     }
 
-    fn held_block(message: &Message) -> Option<&BlockId> {
-        HotStuff::held_block(message)
-    }
-
-    fn step(&mut self, now: Time, input: Input<Message>, ledger: &mut dyn Ledger) -> Fx {
+    fn step(&mut self, now: Time, input: Input<Types>, ledger: &mut dyn Ledger) -> Fx {
         let brought = self.watch.as_ref().map(|watch| watch.takes(&self.driver, &input));
         let fx = match &mut self.mutation {
             None => self.driver.step(now, input, ledger),
@@ -96,26 +95,6 @@ impl Protocol for Driver {
         self.driver.deadline()
     }
 
-    fn holds(&self, block: &BlockId) -> bool {
-        self.driver.holds(block)
-    }
-
-    fn high_qc(&self) -> &Qc {
-        self.driver.high_qc()
-    }
-
-    fn high_tc(&self) -> Option<&Tc> {
-        self.driver.high_tc()
-    }
-
-    fn missing(&self) -> Option<&Qc> {
-        self.driver.missing()
-    }
-
-    fn look_back(&self) -> usize {
-        self.driver.look_back()
-    }
-
     fn status(&self) -> Status {
         self.driver.status()
     }
@@ -124,7 +103,83 @@ impl Protocol for Driver {
         self.driver.view()
     }
 
-    fn tree(&self) -> &BlockTree {
-        self.driver.tree()
+    fn committed(&self) -> &SharedBlock {
+        self.driver.committed()
+    }
+
+    fn uncommitted(&self) -> usize {
+        self.driver.uncommitted()
+    }
+
+    fn holds(&self, block: &BlockId) -> bool {
+        self.driver.holds(block)
+    }
+
+    fn height_of(&self, block: &BlockId) -> Option<Height> {
+        self.driver.height_of(block)
+    }
+
+    fn path(&self, tip: &BlockId) -> Vec<SharedBlock> {
+        self.driver.path(tip)
+    }
+
+    fn missing(&self) -> Option<Missing> {
+        self.driver.missing()
+    }
+
+    fn claim_block(&self, block: SharedBlock) -> Result<Claim<SharedBlock>, Malformed> {
+        self.driver.claim_block(block)
+    }
+
+    fn look_back(&self) -> usize {
+        self.driver.look_back()
+    }
+
+    fn snapshot_base(&self, block: &BlockId) -> Option<SnapshotBase<Types>> {
+        self.driver.snapshot_base(block)
+    }
+
+    fn claim_evidence(&self, block: &BlockId, evidence: &Qc) -> Result<Vec<Check>, Malformed> {
+        self.driver.claim_evidence(block, evidence)
+    }
+
+    fn attested_root(shown: &Shown<Types>) -> Digest {
+        HotStuff::attested_root(shown)
+    }
+
+    fn testimony(&self) -> Testimony {
+        self.driver.testimony()
+    }
+
+    fn testimony_statement(&self, testimony: &Testimony, content: &Digest) -> Statement {
+        self.driver.testimony_statement(testimony, content)
+    }
+
+    fn claim_testimony(&self, testimony: &Testimony) -> Result<Vec<Check>, Malformed> {
+        self.driver.claim_testimony(testimony)
+    }
+
+    fn recollect(&self, testimonies: &[Testimony]) -> Option<Safety> {
+        self.driver.recollect(testimonies)
+    }
+
+    fn certified(&self, root: &Digest, height: Height) -> Option<Shown<Types>> {
+        self.driver.certified(root, height)
+    }
+
+    fn newest_certified(&self) -> Option<Shown<Types>> {
+        self.driver.newest_certified()
+    }
+
+    fn certified_state(&self) -> Option<Height> {
+        self.driver.certified_state()
+    }
+
+    fn held_block(message: &Message) -> Option<&BlockId> {
+        HotStuff::held_block(message)
+    }
+
+    fn ancestors(&self, proposal: &SharedBlock, floor: Height) -> Option<Ancestry<Types>> {
+        self.driver.ancestors(proposal, floor)
     }
 }

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use quorate_core::base::crypto::{PublicKey, Signature, Statement};
 use quorate_core::client::message::Outcome;
-use quorate_core::ledger::block::{BlockId, SharedBlock};
+use quorate_core::ledger::block::BlockId;
 use quorate_core::protocols::hotstuff::Message;
+use quorate_core::protocols::hotstuff::block::SharedBlock;
 use quorate_core::protocols::hotstuff::certificate::Vote;
 use quorate_core::{Digest, Height, Time};
 

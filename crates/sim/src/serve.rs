@@ -5,9 +5,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use quorate_core::base::crypto::Scheme;
 use quorate_core::base::wire::Encode as _;
-use quorate_core::protocols::hotstuff::Message;
+use quorate_core::protocols::hotstuff::Types;
+use quorate_core::protocols::hotstuff::block::FullBlock;
 use quorate_core::replica::Action;
-use quorate_core::replica::message::{FullBlock, PeerMessage};
+use quorate_core::replica::message::PeerMessage;
 use quorate_core::{Duration, Height, ReplicaId, protocols::protocol};
 
 use super::events::{Event, Parcel};
@@ -33,7 +34,7 @@ impl Letter {
 }
 
 impl Cluster {
-    pub(super) fn perform(&mut self, slot: usize, action: Action<Message>) {
+    pub(super) fn perform(&mut self, slot: usize, action: Action<Types>) {
         match action {
             Action::Send { to, message } => self.send(slot, Some(to), message),
             Action::Broadcast(message) => self.send(slot, None, message),

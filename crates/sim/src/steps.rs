@@ -8,10 +8,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use quorate_core::base::crypto::Statement;
-use quorate_core::ledger::block::{BlockId, Header};
-use quorate_core::protocols::hotstuff::certificate::{Ballot, Qc, Tc};
-use quorate_core::protocols::hotstuff::{HotStuff, Message};
-use quorate_core::protocols::protocol::{Event, Input, Output, Protocol as _, Record, Safety};
+use quorate_core::ledger::block::BlockId;
+use quorate_core::protocols::hotstuff::block::Header;
+use quorate_core::protocols::hotstuff::certificate::{Qc, Tc};
+use quorate_core::protocols::hotstuff::safety::Safety;
+use quorate_core::protocols::hotstuff::{HotStuff, Message, Types};
+use quorate_core::protocols::protocol::{Ballot, Decision, Event, Input, Output, Record};
 use quorate_core::{ReplicaId, View};
 
 use super::mutant::Fx;
@@ -190,10 +192,10 @@ impl Recording {
         self.steps.push(step);
     }
 
-    fn does(&mut self, replica: usize, driver: &HotStuff, output: &Output<Message>) {
+    fn does(&mut self, replica: usize, driver: &HotStuff, output: &Output<Types>) {
         match output {
-            Output::Commit(blocks) => {
-                for block in blocks {
+            Output::Commit(decisions) => {
+                for block in decisions.iter().filter_map(Decision::block) {
                     let block = self.name(&block.id());
                     self.steps.push(Step::Commit { replica, block });
                 }
@@ -257,7 +259,7 @@ pub struct Brought {
 
 impl Watch {
     /// Before the driver takes an input.
-    pub fn takes(&self, driver: &HotStuff, input: &Input<Message>) -> Brought {
+    pub fn takes(&self, driver: &HotStuff, input: &Input<Types>) -> Brought {
         let mut brought = Brought { root: driver.tree().root().id(), ..Brought::default() };
         match input {
             Input::Start(recovered) => {
@@ -276,9 +278,9 @@ impl Watch {
                 brought.blocks.push(block.header().clone());
                 brought.fetched = Some(block.justify.clone());
             }
-            Input::Installed { root, recent, certificate } => {
+            Input::Installed { root, recent, evidence } => {
                 brought.blocks.extend(recent.iter().chain([root.header()]).cloned());
-                brought.certificates.push(certificate.clone());
+                brought.certificates.push(evidence.clone());
                 brought.installed = Some(root.id());
             }
             Input::Signed { statement, .. } => {

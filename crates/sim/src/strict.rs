@@ -9,9 +9,10 @@ use quorate_core::ledger::execution::SnapshotError;
 use quorate_core::ledger::frame::FrameId;
 use quorate_core::ledger::mempool::Limits;
 use quorate_core::protocols::hotstuff::Message;
-use quorate_core::protocols::hotstuff::certificate::{Malformed, Qc, Tc};
+use quorate_core::protocols::hotstuff::certificate::{Qc, Tc};
 use quorate_core::protocols::hotstuff::leader::Election;
-use quorate_core::protocols::protocol::{Protocol as _, Safety};
+use quorate_core::protocols::hotstuff::safety::Safety;
+use quorate_core::protocols::protocol::Malformed;
 use quorate_core::replica::Refused;
 use quorate_core::{Height, Time, View};
 

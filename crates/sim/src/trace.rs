@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use quorate_core::ledger::block::BlockId;
 use quorate_core::protocols::hotstuff::Message;
-use quorate_core::protocols::hotstuff::certificate::{Ballot, Qc, Tc};
-use quorate_core::protocols::protocol::Event;
+use quorate_core::protocols::hotstuff::certificate::{Qc, Tc};
+use quorate_core::protocols::protocol::{Ballot, Event};
 use quorate_core::replica::Refused;
 use quorate_core::replica::message::PeerMessage;
 use quorate_core::{Time, View};
@@ -213,8 +213,8 @@ impl Trace {
                 format!("sends chunk {chunk} of the snapshot of height {height}{last}")
             }
             PeerMessage::AskTestimony { .. } => "asks for a testimony".into(),
-            PeerMessage::Testimony { view, high_qc, .. } => {
-                format!("testifies view {view}, {}", self.qc(high_qc))
+            PeerMessage::Testimony { testimony, .. } => {
+                format!("testifies view {}, {}", testimony.view, self.qc(&testimony.high_qc))
             }
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use quorate_core::base::crypto::PublicKey;
 use quorate_core::base::wire::Decode as _;
 use quorate_core::client::message::Response;
-use quorate_core::protocols::hotstuff::Message;
+use quorate_core::protocols::hotstuff::Types;
 use quorate_core::replica::drive::turn;
 use quorate_core::replica::{Action, Input, Submitted};
 use quorate_core::{Height, ReplicaId, Time};
@@ -20,9 +20,9 @@ use super::world::Outside;
 /// What a turn needs room for, kept from one to the next; empty between them.
 #[derive(Default)]
 pub(crate) struct Desk {
-    inputs: Vec<Input<Message>>,
-    early: Vec<Action<Message>>,
-    actions: Vec<Action<Message>>,
+    inputs: Vec<Input<Types>>,
+    early: Vec<Action<Types>>,
+    actions: Vec<Action<Types>>,
 }
 
 impl Cluster {
@@ -113,7 +113,7 @@ impl Cluster {
     }
 
     /// One turn of a replica's loop, then what it wants done, then the oracles.
-    pub fn turn(&mut self, slot: usize, input: Input<Message>) {
+    pub fn turn(&mut self, slot: usize, input: Input<Types>) {
         let (now, line) = (self.now, self.trace.length());
         let place = &mut self.slots[slot];
         let Some(mut core) = place.core.take() else { return };

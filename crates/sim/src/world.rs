@@ -1,7 +1,7 @@
 //! What surrounds a replica in one turn of its loop.
 
 use quorate_core::base::crypto::{Check, Form, Scheme, Share, Signature, Signer, Statement};
-use quorate_core::protocols::hotstuff::Message;
+use quorate_core::protocols::hotstuff::{Message, Types};
 use quorate_core::replica::Action;
 use quorate_core::replica::drive::{Stage, World};
 use quorate_core::replica::message::PeerMessage;
@@ -16,14 +16,14 @@ pub struct Outside<'a> {
     pub at_once: bool,
     pub verify: fn(&[Check]) -> Vec<bool>,
     /// What need not wait for the records of this turn.
-    pub early: Vec<Action<Message>>,
+    pub early: Vec<Action<Types>>,
     pub is_early: bool,
     /// What rests on them.
-    pub actions: Vec<Action<Message>>,
+    pub actions: Vec<Action<Types>>,
 }
 
-impl World<Message> for Outside<'_> {
-    fn perform(&mut self, action: Action<Message>) {
+impl World<Types> for Outside<'_> {
+    fn perform(&mut self, action: Action<Types>) {
         if let Action::Broadcast(PeerMessage::Protocol { message: Message::Vote(vote), .. }) =
             &action
             && let Some(oracles) = &mut self.watched

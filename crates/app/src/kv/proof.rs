@@ -17,6 +17,7 @@ use quorate_core::base::crypto::Scheme;
 use quorate_core::base::merkle::Hash;
 use quorate_core::base::wire::{Decode as _, DecodeError, Reader, put_bytes};
 use quorate_core::client::proven::{Answer, Bound, NotProven};
+use quorate_core::protocols::hotstuff::Types;
 use quorate_core::protocols::hotstuff::certificate::Domain;
 use quorate_core::{Digest, Height};
 use quorate_store::lazy_trie::Hash as TrieHash;
@@ -137,7 +138,7 @@ pub fn verify(
     answer: Bytes,
     bound: Bound,
 ) -> Result<Verified, Refusal> {
-    let answer = Answer::from_bytes(answer).map_err(NotProven::from)?;
+    let answer = Answer::<Types>::from_bytes(answer).map_err(NotProven::from)?;
     let proven = answer.verify(domain, scheme, bound)?;
     let claim = read(proven.content).map_err(Refusal::Unreadable)?;
     let forged = if claim.value.is_some() { Refusal::ForgedValue } else { Refusal::ForgedAbsence };

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use quorate_core::Height;
-use quorate_core::replica::message::FullBlock;
+use quorate_core::protocols::hotstuff::block::FullBlock;
 use quorate_node::client::pull::Puller;
 use quorate_node::config::{Finding, Place};
 use serde_json::{Value, json};

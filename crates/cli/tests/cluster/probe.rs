@@ -6,7 +6,7 @@ use bytes::Bytes;
 use quorate_core::Height;
 use quorate_core::base::wire::{Decode as _, Encode as _};
 use quorate_core::client::message::{Request, Response};
-use quorate_core::replica::message::FullBlock;
+use quorate_core::protocols::hotstuff::block::FullBlock;
 use quorate_node::transport::{Limits, ReceiveHalf, SendHalf, dial};
 
 use super::{Cluster, wait_until};

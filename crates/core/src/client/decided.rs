@@ -16,10 +16,11 @@ use bytes::Bytes;
 use crate::base::crypto::{Check, Scheme};
 use crate::base::types::{Height, View};
 use crate::base::wire::{Decode as _, DecodeError};
-use crate::ledger::block::{Block, BlockId};
-use crate::protocols::hotstuff::certificate::{Domain, Malformed};
+use crate::ledger::block::BlockId;
+use crate::protocols::hotstuff::block::{Block, FullBlock};
+use crate::protocols::hotstuff::certificate::Domain;
 use crate::protocols::hotstuff::rules::Facts;
-use crate::replica::message::FullBlock;
+use crate::protocols::protocol::Malformed;
 
 /// Most blocks that are held back: more in a row without three consecutive views do not come from
 /// a cluster that decides anything.

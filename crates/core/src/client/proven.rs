@@ -30,7 +30,6 @@
 //! heights), or anything against more than f faulty replicas.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use bytes::Bytes;
 
@@ -39,9 +38,12 @@ use crate::base::committee::{Committee, MAX_REPLICAS};
 use crate::base::crypto::Scheme;
 use crate::base::types::{Digest, Height, ReplicaId};
 use crate::base::wire::{Decode, DecodeError, Encode, Reader, put_bytes};
-use crate::ledger::block::{Block, MAX_FRAMES, SharedBlock};
+use crate::ledger::block::MAX_FRAMES;
 use crate::ledger::execution::StateSummary;
-use crate::protocols::hotstuff::certificate::{Domain, Malformed, Qc};
+use crate::protocols::hotstuff;
+use crate::protocols::hotstuff::block::Block;
+use crate::protocols::hotstuff::certificate::Domain;
+use crate::protocols::protocol::{Malformed, Shown, Types};
 
 /// The version of the encodings.
 pub const VERSION: u8 = 1;
@@ -53,35 +55,26 @@ pub const MAX_CONTENT_BYTES: usize = MAX_REPLY_BYTES / 4;
 pub const MAX_ANSWER_BYTES: usize =
     MAX_CONTENT_BYTES + 32 * MAX_FRAMES + 2 * 128 * MAX_REPLICAS + 1024;
 
-/// A block with its certificate.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Certified {
-    /// The block.
-    pub block: SharedBlock,
-    /// Of this block.
-    pub certificate: Qc,
-}
-
 /// What a replica says of its state.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct Answer<T: Types> {
     /// The chain it is of.
     pub chain: Digest,
     /// What the root of the state is made of.
     pub state: StateSummary,
-    /// A block that carries the root.
-    pub shown: Certified,
+    /// A certified block that carries the root.
+    pub shown: Shown<T>,
     /// What the application shows under its root, as it encodes that.
     pub content: Bytes,
 }
 
 /// The newest certified block that a replica knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Newest {
+pub struct Newest<T: Types> {
     /// The chain it is of.
     pub chain: Digest,
-    /// The block.
-    pub newest: Certified,
+    /// The block, with its certificate.
+    pub newest: Shown<T>,
 }
 
 /// How old a state may be.
@@ -148,19 +141,22 @@ pub enum NotProven {
     },
 }
 
-impl Certified {
-    fn verify(&self, domain: &Domain, scheme: &dyn Scheme) -> Result<(), NotProven> {
-        if self.certificate.block() != self.block.id() {
-            return Err(NotProven::OtherBlock);
-        }
-        let committee = domain.committee();
-        let genesis = Block::genesis(committee.chain(), committee.epoch()).id();
-        let checks = self.certificate.checks(domain, &genesis)?;
-        let verdicts = scheme.verify(&checks);
-        match verdicts.len() == checks.len() && verdicts.iter().all(|verdict| *verdict) {
-            true => Ok(()),
-            false => Err(NotProven::Signature),
-        }
+/// Whether a block is certified.
+fn verify_shown(
+    shown: &Shown<hotstuff::Types>,
+    domain: &Domain,
+    scheme: &dyn Scheme,
+) -> Result<(), NotProven> {
+    if shown.evidence.block() != shown.block.id() {
+        return Err(NotProven::OtherBlock);
+    }
+    let committee = domain.committee();
+    let genesis = Block::genesis(committee.chain(), committee.epoch()).id();
+    let checks = shown.evidence.checks(domain, &genesis)?;
+    let verdicts = scheme.verify(&checks);
+    match verdicts.len() == checks.len() && verdicts.iter().all(|verdict| *verdict) {
+        true => Ok(()),
+        false => Err(NotProven::Signature),
     }
 }
 
@@ -169,7 +165,7 @@ fn same_chain(domain: &Domain, found: Digest) -> Result<(), NotProven> {
     if found == expected { Ok(()) } else { Err(NotProven::OtherChain { expected, found }) }
 }
 
-impl Answer {
+impl Answer<hotstuff::Types> {
     /// Whether the answer is of a state of this chain that is recent enough. What its content says is
     /// for the application's own verification to find out.
     ///
@@ -182,7 +178,7 @@ impl Answer {
         bound: Bound,
     ) -> Result<Proven, NotProven> {
         same_chain(domain, self.chain)?;
-        self.shown.verify(domain, scheme)?;
+        verify_shown(&self.shown, domain, scheme)?;
         let height = self.state.height;
         if self.shown.block.state_root != self.state.root() {
             return Err(NotProven::Root(height));
@@ -197,14 +193,14 @@ impl Answer {
     }
 }
 
-impl Newest {
+impl Newest<hotstuff::Types> {
     /// The height of the block, if it is certified.
     ///
     /// # Errors
     /// [`NotProven`], never [`NotProven::Root`] or [`NotProven::Stale`].
     pub fn verify(&self, domain: &Domain, scheme: &dyn Scheme) -> Result<Height, NotProven> {
         same_chain(domain, self.chain)?;
-        self.newest.verify(domain, scheme)?;
+        verify_shown(&self.newest, domain, scheme)?;
         Ok(self.newest.block.height)
     }
 }
@@ -218,19 +214,6 @@ pub fn newest(committee: &Committee, shown: &BTreeMap<ReplicaId, Height>) -> Opt
     members().map(|(_, height)| *height).max().filter(|_| enough)
 }
 
-impl Encode for Certified {
-    fn encode(&self, out: &mut Vec<u8>) {
-        self.block.encode(out);
-        self.certificate.encode(out);
-    }
-}
-
-impl Decode for Certified {
-    fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
-        Ok(Self { block: Arc::new(Block::decode(reader)?), certificate: Qc::decode(reader)? })
-    }
-}
-
 fn version(reader: &mut Reader) -> Result<(), DecodeError> {
     match reader.u8()? {
         VERSION => Ok(()),
@@ -238,7 +221,7 @@ fn version(reader: &mut Reader) -> Result<(), DecodeError> {
     }
 }
 
-impl Encode for Answer {
+impl<T: Types> Encode for Answer<T> {
     fn encode(&self, out: &mut Vec<u8>) {
         out.push(VERSION);
         self.chain.encode(out);
@@ -248,19 +231,19 @@ impl Encode for Answer {
     }
 }
 
-impl Decode for Answer {
+impl<T: Types> Decode for Answer<T> {
     fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
         version(reader)?;
         Ok(Self {
             chain: Digest::decode(reader)?,
             state: StateSummary::decode(reader)?,
-            shown: Certified::decode(reader)?,
+            shown: Shown::decode(reader)?,
             content: reader.byte_string("content of an answer", MAX_CONTENT_BYTES)?,
         })
     }
 }
 
-impl Encode for Newest {
+impl<T: Types> Encode for Newest<T> {
     fn encode(&self, out: &mut Vec<u8>) {
         out.push(VERSION);
         self.chain.encode(out);
@@ -268,9 +251,9 @@ impl Encode for Newest {
     }
 }
 
-impl Decode for Newest {
+impl<T: Types> Decode for Newest<T> {
     fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
         version(reader)?;
-        Ok(Self { chain: Digest::decode(reader)?, newest: Certified::decode(reader)? })
+        Ok(Self { chain: Digest::decode(reader)?, newest: Shown::decode(reader)? })
     }
 }

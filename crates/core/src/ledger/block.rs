@@ -1,82 +1,78 @@
-//! Blocks: the nodes of the tree that the protocol grows.
+//! Blocks: batches of commands in one order, each on its parent.
+//!
+//! A block is what its protocol writes into it ([`Content`]), sealed under its identity. The replica
+//! reads of it what every protocol's blocks have: a height, a parent and frames. The rest (views,
+//! certificates, a state root) is the protocol's own.
 
 use std::fmt;
 use std::sync::Arc;
 
-use crate::base::crypto::Signers;
-use crate::base::types::{Digest, Epoch, Height, ReplicaId, View};
+use crate::base::types::{Digest, Height, View};
 use crate::base::wire::{Decode, DecodeError, Encode, Reader, put_list};
-use crate::ledger::frame::FrameId;
-use crate::protocols::hotstuff::certificate::{Ballot, Qc};
+use crate::ledger::frame::{Frame, FrameId, SharedFrame};
 
-/// Identifies a block: the hash of its [`Header`], which has the digest of its frames. It covers
-/// the signers of its justify (leaders may be elected from them) but never a signature's bytes, so
-/// that a certificate whose signatures were exchanged for other valid ones does not make another
-/// block.
+/// Identifies a block: the hash of its [`Header`], which has the digest of its frames.
 pub type BlockId = Digest;
 
 /// Most frames in one block.
 pub const MAX_FRAMES: usize = 4096;
 
+/// What a protocol writes into a block.
+pub trait Content: Clone + PartialEq + Eq + Encode + Decode + Send + Sync + 'static {
+    /// What the block's identity covers, and all that counts of the block once it is committed and
+    /// executed.
+    type Summary: Summary;
+
+    /// The summary of this content.
+    fn summary(&self) -> Self::Summary;
+
+    /// The request frames, in the order of execution. Bodies travel apart.
+    fn frames(&self) -> &[FrameId];
+
+    /// About the bytes of its encoding.
+    fn size_bytes(&self) -> usize;
+}
+
+/// A block without its frames and without signatures.
+pub trait Summary: Clone + PartialEq + Eq + Encode + Decode + Send + Sync + 'static {
+    /// The block it extends. HotStuff derives it from the certificate that the block carries;
+    /// written out beside that, it would be one field more to compare.
+    fn parent(&self) -> BlockId;
+
+    /// Its parent's height plus one.
+    fn height(&self) -> Height;
+
+    /// The view it was proposed in; 0 where the protocol has none.
+    fn view(&self) -> View;
+
+    /// [`payload_of`] the block's frames.
+    fn payload(&self) -> Digest;
+}
+
+/// The digest of a list of frames.
+#[must_use]
+pub fn payload_of(frames: &[FrameId]) -> Digest {
+    let mut bytes = Vec::with_capacity(4 + 32 * frames.len());
+    put_list(&mut bytes, frames);
+    Digest::of("quorate block payload", &bytes)
+}
+
 /// A block. Immutable; its identity was computed when it was made or decoded.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Block {
-    content: Content,
-    header: Header,
+pub struct Block<C: Content> {
+    content: C,
+    header: Header<C::Summary>,
 }
 
 /// A block, shared.
-pub type SharedBlock = Arc<Block>;
+pub type SharedBlock<C> = Arc<Block<C>>;
 
-/// What a block says.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Content {
-    /// The committee it belongs to.
-    pub epoch: Epoch,
-    /// The view it was proposed in.
-    pub view: View,
-    /// Its parent's height plus one.
-    pub height: Height,
-    /// Who proposed it.
-    pub proposer: ReplicaId,
-    /// The certificate of its parent: **the parent is always the block of the justify**.
-    pub justify: Qc,
-    /// The state root after the block that the *parent* committed (see
-    /// [`crate::protocols::hotstuff::tree::BlockTree::committed_by`]): old enough to be known to everyone who votes.
-    pub state_root: Digest,
-    /// The request frames, in the order of execution. Bodies travel apart.
-    pub frames: Vec<FrameId>,
-}
-
-impl Block {
+impl<C: Content> Block<C> {
     /// Seals `content` under its identity.
     #[must_use]
-    pub fn new(content: Content) -> Self {
-        let header = Header::new(Summary {
-            epoch: content.epoch,
-            view: content.view,
-            height: content.height,
-            proposer: content.proposer,
-            justify: content.justify.ballot(),
-            signers: content.justify.signers().collect(),
-            state_root: content.state_root,
-            payload: payload_of(&content.frames),
-        });
+    pub fn new(content: C) -> Self {
+        let header = Header::new(content.summary());
         Self { content, header }
-    }
-
-    /// The first block of `chain`: view 0, height 0, certified by definition.
-    #[must_use]
-    pub fn genesis(chain: Digest, epoch: Epoch) -> Self {
-        Self::new(Content {
-            epoch,
-            view: View(0),
-            height: Height(0),
-            proposer: ReplicaId(0),
-            justify: Qc::genesis(chain),
-            state_root: Digest::default(),
-            frames: Vec::new(),
-        })
     }
 
     /// Its identity.
@@ -87,78 +83,56 @@ impl Block {
 
     /// What counts of it once it is committed and executed.
     #[must_use]
-    pub fn header(&self) -> &Header {
+    pub fn header(&self) -> &Header<C::Summary> {
         &self.header
     }
 
     /// The block it extends.
     #[must_use]
     pub fn parent(&self) -> BlockId {
-        self.content.justify.block()
+        self.header.parent()
+    }
+
+    /// Its parent's height plus one.
+    #[must_use]
+    pub fn height(&self) -> Height {
+        self.header.summary.height()
+    }
+
+    /// The view it was proposed in; 0 where the protocol has none.
+    #[must_use]
+    pub fn view(&self) -> View {
+        self.header.summary.view()
+    }
+
+    /// Its frames, in the order of execution.
+    #[must_use]
+    pub fn frames(&self) -> &[FrameId] {
+        self.content.frames()
     }
 
     /// Whether it carries no command.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.content.frames.is_empty()
+        self.frames().is_empty()
     }
 }
 
-/// A block without its frames and without signatures: what elections look back on, and what a
-/// replica that was away is sent of its past.
+/// What is kept of a block that was committed and executed: elections look back on it, and a replica
+/// that was away is sent it of its past.
 ///
 /// It hashes to the block's identity, so a header is believed as far as the block above it is: the
 /// parent that a certified block names has this header and no other.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Header {
-    summary: Summary,
+pub struct Header<S> {
+    summary: S,
     id: BlockId,
 }
 
-/// What a header says.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Summary {
-    /// The committee the block belongs to.
-    pub epoch: Epoch,
-    /// The view it was proposed in.
-    pub view: View,
-    /// Its parent's height plus one.
-    pub height: Height,
-    /// Who proposed it.
-    pub proposer: ReplicaId,
-    /// What the certificate of its parent is for.
-    pub justify: Ballot,
-    /// Who signed that certificate; nobody where its form does not tell.
-    pub signers: Signers,
-    /// The state root it carries.
-    pub state_root: Digest,
-    /// The digest of its list of frames.
-    pub payload: Digest,
-}
-
-impl Encode for Summary {
-    fn encode(&self, out: &mut Vec<u8>) {
-        self.epoch.encode(out);
-        self.view.encode(out);
-        self.height.encode(out);
-        self.proposer.encode(out);
-        self.justify.encode(out);
-        self.signers.encode(out);
-        self.state_root.encode(out);
-        self.payload.encode(out);
-    }
-}
-
-fn payload_of(frames: &[FrameId]) -> Digest {
-    let mut bytes = Vec::with_capacity(4 + 32 * frames.len());
-    put_list(&mut bytes, frames);
-    Digest::of("quorate block payload", &bytes)
-}
-
-impl Header {
+impl<S: Summary> Header<S> {
     /// Seals `summary` under its identity.
     #[must_use]
-    pub fn new(summary: Summary) -> Self {
+    pub fn new(summary: S) -> Self {
         let id = Digest::of("quorate block header", &summary.to_bytes());
         Self { summary, id }
     }
@@ -172,85 +146,133 @@ impl Header {
     /// The block it extends.
     #[must_use]
     pub fn parent(&self) -> BlockId {
-        self.summary.justify.block
+        self.summary.parent()
     }
 
     /// Whether the block carries no command.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.summary.payload == payload_of(&[])
+        self.summary.payload() == payload_of(&[])
+    }
+
+    fn write(&self, what: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (id, parent) = (self.id, self.parent());
+        write!(
+            f,
+            "{what} {id:?} {:?} {:?} on {parent:?}",
+            self.summary.view(),
+            self.summary.height()
+        )
     }
 }
 
-impl std::ops::Deref for Header {
-    type Target = Summary;
-    fn deref(&self) -> &Summary {
+impl<S> std::ops::Deref for Header<S> {
+    type Target = S;
+    fn deref(&self) -> &S {
         &self.summary
     }
 }
 
-impl fmt::Debug for Header {
+impl<S: Summary> fmt::Debug for Header<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "header {:?} {:?} {:?} on {:?}", self.id, self.view, self.height, self.parent())
+        self.write("header", f)
     }
 }
 
-impl std::ops::Deref for Block {
-    type Target = Content;
-    fn deref(&self) -> &Content {
+impl<C: Content> std::ops::Deref for Block<C> {
+    type Target = C;
+    fn deref(&self) -> &C {
         &self.content
     }
 }
 
-impl fmt::Debug for Block {
+impl<C: Content> fmt::Debug for Block<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "block {:?} {:?} {:?} on {:?}", self.id(), self.view, self.height, self.parent())
+        self.header.write("block", f)
     }
 }
 
-impl Encode for Block {
+impl<C: Content> Encode for Block<C> {
     fn encode(&self, out: &mut Vec<u8>) {
-        self.epoch.encode(out);
-        self.view.encode(out);
-        self.height.encode(out);
-        self.proposer.encode(out);
-        self.justify.encode(out);
-        self.state_root.encode(out);
-        put_list(out, &self.frames);
+        self.content.encode(out);
     }
 }
 
-impl Encode for Header {
+impl<C: Content> Decode for Block<C> {
+    fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
+        C::decode(reader).map(Self::new)
+    }
+}
+
+impl<S: Summary> Encode for Header<S> {
     fn encode(&self, out: &mut Vec<u8>) {
         self.summary.encode(out);
     }
 }
 
-impl Decode for Header {
+impl<S: Summary> Decode for Header<S> {
     fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
-        Ok(Self::new(Summary {
-            epoch: Epoch::decode(reader)?,
-            view: View::decode(reader)?,
-            height: Height::decode(reader)?,
-            proposer: ReplicaId::decode(reader)?,
-            justify: Ballot::decode(reader)?,
-            signers: Signers::decode(reader)?,
-            state_root: Digest::decode(reader)?,
-            payload: Digest::decode(reader)?,
-        }))
+        S::decode(reader).map(Self::new)
     }
 }
 
-impl Decode for Block {
-    fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
-        Ok(Self::new(Content {
-            epoch: Epoch::decode(reader)?,
-            view: View::decode(reader)?,
-            height: Height::decode(reader)?,
-            proposer: ReplicaId::decode(reader)?,
-            justify: Qc::decode(reader)?,
-            state_root: Digest::decode(reader)?,
-            frames: reader.list("frames in a block", MAX_FRAMES)?,
-        }))
+/// A block with the bodies of its frames.
+#[derive(Clone, PartialEq, Eq)]
+pub struct FullBlock<C: Content> {
+    /// The block.
+    pub block: SharedBlock<C>,
+    /// Its frames, in the block's order.
+    pub frames: Vec<SharedFrame>,
+}
+
+impl<C: Content> FullBlock<C> {
+    /// About the bytes of its encoding.
+    #[must_use]
+    pub fn size_bytes(&self) -> usize {
+        let frames: usize = self.frames.iter().map(|frame| frame.encoded_bytes().len()).sum();
+        self.block.size_bytes() + frames
     }
+}
+
+impl<C: Content> fmt::Debug for FullBlock<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { block, frames } = self;
+        f.debug_struct("FullBlock").field("block", block).field("frames", frames).finish()
+    }
+}
+
+impl<C: Content> Encode for FullBlock<C> {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.block.encode(out);
+        put_frames(out, &self.frames);
+    }
+}
+
+impl<C: Content> Decode for FullBlock<C> {
+    fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
+        let block = Arc::new(Block::<C>::decode(reader)?);
+        let frames = frames(reader)?;
+        let complete = block.frames().len() == frames.len()
+            && block.frames().iter().zip(&frames).all(|(id, frame)| *id == frame.id());
+        if !complete {
+            return Err(DecodeError::Invalid { field: "frames of a block: not those it names" });
+        }
+        Ok(Self { block, frames })
+    }
+}
+
+/// Writes a list of frames.
+pub fn put_frames(out: &mut Vec<u8>, frames: &[SharedFrame]) {
+    (frames.len() as u32).encode(out);
+    for frame in frames {
+        frame.encode(out);
+    }
+}
+
+/// Reads a list of at most [`MAX_FRAMES`] frames.
+///
+/// # Errors
+/// [`DecodeError`] if there are more, or one of them cannot be read.
+pub fn frames(reader: &mut Reader) -> Result<Vec<SharedFrame>, DecodeError> {
+    Ok(reader.list::<Frame>("frames", MAX_FRAMES)?.into_iter().map(Arc::new).collect())
 }

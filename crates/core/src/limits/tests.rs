@@ -5,13 +5,14 @@ use std::sync::Arc;
 use super::*;
 use crate::base::types::{Digest, Epoch, Height, ReplicaId, View};
 use crate::base::wire::{Decode as _, Encode as _};
-use crate::ledger::block::{Block, Content, Header, SharedBlock};
 use crate::ledger::frame::Frame;
-use crate::protocols::hotstuff::Message;
-use crate::protocols::hotstuff::certificate::{Ballot, Proof, Qc, Tc, TimeOut, Vote};
-use crate::protocols::protocol::Safety;
+use crate::protocols::hotstuff::block::{Block, Content, FullBlock, Header, SharedBlock};
+use crate::protocols::hotstuff::certificate::{Proof, Qc, Tc, TimeOut, Vote};
+use crate::protocols::hotstuff::safety::Safety;
+use crate::protocols::hotstuff::{Message, Types};
+use crate::protocols::protocol::{Ballot, Shown};
 use crate::replica::SnapshotMeta;
-use crate::replica::message::{FullBlock, Offer, PeerMessage, within};
+use crate::replica::message::{Offer, PeerMessage, within};
 
 const SIZES: [usize; 5] = [1, 4, 63, 100, MAX_REPLICAS];
 
@@ -110,19 +111,18 @@ fn safety_records_are_as_long_as_said() {
 #[test]
 fn what_is_kept_beside_a_snapshot_does_not_grow_with_its_blocks_frames() {
     for n in SIZES {
-        let meta = SnapshotMeta {
+        let meta = SnapshotMeta::<Types> {
             block: block(n, 5, MAX_FRAMES),
             committed: Height(3),
             recent: recent(n),
             roots: vec![Digest::default(); MAX_ROOTS],
         };
         assert_eq!(meta.to_bytes().len(), snapshot_meta_bytes(n));
-        assert_eq!(SnapshotMeta::from_bytes(meta.to_bytes().into()).as_ref(), Ok(&meta));
-        let offer = Offer {
+        assert_eq!(SnapshotMeta::<Types>::from_bytes(meta.to_bytes().into()).as_ref(), Ok(&meta));
+        let offer = Offer::<Types> {
             block: block(n, 5, MAX_FRAMES),
             recent: recent(n),
-            attesting: block(n, 6, MAX_FRAMES),
-            certificate: qc(n, 6),
+            shown: Shown { block: block(n, 6, MAX_FRAMES), evidence: qc(n, 6) },
         };
         assert_eq!(offer.to_bytes().len(), offer_bytes(n));
     }
@@ -147,7 +147,7 @@ fn a_header_hashes_to_its_block() {
 
 #[test]
 fn answers_and_proposals_fit_a_peers_message() {
-    let fits = |message: PeerMessage<Message>, said: usize| {
+    let fits = |message: PeerMessage<Types>, said: usize| {
         let length = message.to_bytes().len();
         assert!(length <= said && said <= MAX_PEER_MESSAGE_BYTES, "{length} {said}");
     };

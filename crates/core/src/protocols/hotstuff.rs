@@ -26,6 +26,7 @@
 //! - **A block carries a state root** (of the block that its parent committed). A replica that
 //!   computed another one does not vote.
 
+pub mod block;
 pub mod certificate;
 mod certificates;
 mod claim;
@@ -37,8 +38,10 @@ mod new_views;
 pub mod pacemaker;
 mod proposing;
 pub mod rules;
+pub mod safety;
 mod second_votes;
 mod settings;
+pub mod testimony;
 mod timeouts;
 pub mod tree;
 pub mod votes;
@@ -48,25 +51,58 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 pub use message::Message;
+use safety::Safety;
 pub use settings::Settings;
+use testimony::Testimony;
 
 use crate::base::committee::Committee;
-use crate::base::crypto::Claim;
-use crate::base::types::{Height, ReplicaId, Time, View};
-use crate::ledger::block::{Block, BlockId, Header, SharedBlock};
-use crate::protocols::hotstuff::certificate::{Ballot, Domain, Malformed, Qc, Tc, TimeOut, Vote};
+use crate::base::crypto::{Check, Claim, Statement};
+use crate::base::types::{Digest, Height, ReplicaId, Time, View};
+use crate::ledger::block::BlockId;
+use crate::protocols::hotstuff::block::{Block, Header, SharedBlock};
+use crate::protocols::hotstuff::certificate::{Domain, Qc, Tc, TimeOut, Vote};
 use crate::protocols::hotstuff::pacemaker::{End, Pacemaker};
 use crate::protocols::hotstuff::tree::BlockTree;
 use crate::protocols::hotstuff::votes::VoteCollector;
 use crate::protocols::protocol::{
-    Effects, Input, Ledger, Output, Protocol, Record, Recovered, Safety, Status,
+    self, Ancestry, Capability, Effects, Input, Ledger, Missing, Origin, Output, Protocol, Record,
+    Recovered, Shown, SnapshotBase, Status,
 };
+use crate::protocols::protocol::{Ballot, Malformed};
 use collecting::Ask;
 use new_views::{NewViews, Untold};
 use proposing::PutOff;
 use rules::Facts;
 
-type Fx = Effects<Output<Message>>;
+/// How many blocks below the newest certified one a state root is looked for.
+const SHOWN_WITHIN: usize = 64;
+
+type Fx = Effects<Output<Types>, Record<Types>>;
+
+/// The words of HotStuff.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Types {}
+
+impl protocol::Types for Types {
+    type Content = block::Content;
+    type Message = Message;
+    type Memory = Safety;
+    type Evidence = Qc;
+    type Testimony = Testimony;
+}
+
+/// What the data of a replica begins with whose signatures are bound to `domain`.
+#[must_use]
+pub fn origin(domain: &Domain) -> Origin<Types> {
+    let committee = domain.committee();
+    let genesis = Arc::new(Block::genesis(committee.chain(), committee.epoch()));
+    Origin {
+        committee: committee.clone(),
+        memory: Safety::new(genesis.id()),
+        genesis,
+        memory_bytes: crate::limits::safety_bytes(domain),
+    }
+}
 
 /// A replica's share in HotStuff. Cloned and compared (by what `Debug` writes) by model checkers only.
 #[derive(Clone, Debug)]
@@ -182,12 +218,44 @@ impl HotStuff {
         self.votes.held()
     }
 
+    /// The highest quorum certificate known.
+    #[must_use]
+    pub fn high_qc(&self) -> &Qc {
+        &self.safety.high_qc
+    }
+
+    /// The highest time-out certificate known, if it is above the highest quorum certificate: the
+    /// higher of the two is the one by which the current view was entered.
+    #[must_use]
+    pub fn high_tc(&self) -> Option<&Tc> {
+        self.safety.high_tc.as_ref()
+    }
+
+    /// The committed head and what is known above it.
+    #[must_use]
+    pub fn tree(&self) -> &BlockTree {
+        &self.tree
+    }
+
+    /// The certificate of a block that this replica lacks and needs, if there is one.
+    #[must_use]
+    pub fn missing_of(&self) -> Option<&Qc> {
+        let root = self.tree.root().view;
+        // Below the root nothing is needed, and above it every certified block descends from it.
+        let lacks = |qc: &&Qc| qc.view() > root && self.tree.find(&qc.block()).is_none();
+        let orphans = self.proposals.iter().filter_map(|last| last.orphan.as_ref());
+        let of_orphans = || orphans.map(|(orphan, _)| &orphan.justify).filter(lacks);
+        let high_qc = Some(&self.safety.high_qc).filter(lacks);
+        let decided = self.decided.as_ref().filter(lacks);
+        high_qc.or(decided).or_else(|| of_orphans().max_by_key(|qc| qc.view()))
+    }
+
     fn abstains(&self, view: View) -> bool {
         view <= self.safety.abstain_until
     }
 
-    fn start(&mut self, now: Time, recovered: Recovered, fx: &mut Fx) {
-        let Recovered { safety, root, root_committed, recent, blocks } = recovered;
+    fn start(&mut self, now: Time, recovered: Recovered<Types>, fx: &mut Fx) {
+        let Recovered { memory: safety, root, root_committed, recent, blocks } = recovered;
         // Views without a commit count from here, however far the chain has come before the
         // snapshot.
         self.pacemaker.committed(root.view);
@@ -353,18 +421,13 @@ impl HotStuff {
 }
 
 impl Protocol for HotStuff {
-    type Message = Message;
+    type Types = Types;
+
+    const CAPABILITIES: &'static [Capability] =
+        &[Capability::VerifiedReads, Capability::Pull, Capability::Rejoin];
 
     fn claim(&self, from: ReplicaId, message: Message) -> Result<Claim<Message>, Malformed> {
         self.claim_message(from, message)
-    }
-
-    fn claim_block(&self, block: SharedBlock) -> Result<Claim<SharedBlock>, Malformed> {
-        if block.epoch != self.domain.committee().epoch() {
-            return Err(Malformed::WrongEpoch);
-        }
-        let checks = block.justify.checks(&self.domain, &self.genesis)?;
-        Ok(Claim::new(block, mutant!("fetched-block-unchecked", Vec::new(), checks)))
     }
 
     fn carried_block(message: &Message) -> Option<&SharedBlock> {
@@ -374,15 +437,7 @@ impl Protocol for HotStuff {
         }
     }
 
-    fn held_block(message: &Message) -> Option<&BlockId> {
-        match message {
-            Message::Vote(vote) => Some(&vote.ballot.block),
-            Message::TimeOut { last_vote: Some(vote), .. } => Some(&vote.ballot.block),
-            _ => None,
-        }
-    }
-
-    fn step(&mut self, now: Time, input: Input<Message>, ledger: &mut dyn Ledger) -> Fx {
+    fn step(&mut self, now: Time, input: Input<Types>, ledger: &mut dyn Ledger) -> Fx {
         let mut fx = Fx::default();
         self.reserved_before = self.safety.reserved;
         match input {
@@ -397,7 +452,7 @@ impl Protocol for HotStuff {
             Input::Signed { statement, signature } => {
                 self.on_signed(now, &statement, signature, &mut fx);
             }
-            Input::Installed { root, recent, certificate } => {
+            Input::Installed { root, recent, evidence: certificate } => {
                 self.install(now, root, recent, certificate, &mut fx);
             }
             Input::Wake => {}
@@ -415,7 +470,7 @@ impl Protocol for HotStuff {
         self.tell_of_tc(&mut fx);
         self.propose_if_due(now, ledger, &mut fx);
         if std::mem::take(&mut self.must_write) {
-            fx.record(Record::Safety(Arc::new(self.safety.clone())));
+            fx.record(Record::Memory(Arc::new(self.safety.clone())));
         }
         fx
     }
@@ -425,46 +480,17 @@ impl Protocol for HotStuff {
         waits.into_iter().flatten().min()
     }
 
-    fn holds(&self, block: &BlockId) -> bool {
-        let waits =
-            |last: &LastProposal| last.orphan.as_ref().is_some_and(|(o, _)| o.id() == *block);
-        self.tree.get(block).is_some() || self.proposals.iter().any(waits)
-    }
-
-    fn high_qc(&self) -> &Qc {
-        &self.safety.high_qc
-    }
-
-    fn high_tc(&self) -> Option<&Tc> {
-        self.safety.high_tc.as_ref()
-    }
-
-    fn missing(&self) -> Option<&Qc> {
-        let root = self.tree.root().view;
-        // Below the root nothing is needed, and above it every certified block descends from it.
-        let lacks = |qc: &&Qc| qc.view() > root && self.tree.find(&qc.block()).is_none();
-        let orphans = self.proposals.iter().filter_map(|last| last.orphan.as_ref());
-        let of_orphans = || orphans.map(|(orphan, _)| &orphan.justify).filter(lacks);
-        let high_qc = Some(&self.safety.high_qc).filter(lacks);
-        let decided = self.decided.as_ref().filter(lacks);
-        high_qc.or(decided).or_else(|| of_orphans().max_by_key(|qc| qc.view()))
-    }
-
-    fn look_back(&self) -> usize {
-        // A rule looks back three blocks from one above the root.
-        self.settings.election.window(self.domain.committee().size()).max(4)
-    }
-
     fn status(&self) -> Status {
         let view = self.pacemaker.view();
+        let details =
+            vec![("high_qc", self.safety.high_qc.view().0), ("lock", self.safety.lock.view().0)];
         Status {
             view,
-            leader: self.leader(view),
-            high_qc: self.safety.high_qc.view(),
-            lock: self.safety.lock.view(),
+            leader: Some(self.leader(view)),
             committed: self.tree.root().height,
             uncommitted: self.tree.uncommitted(),
             abstain_until: self.safety.abstain_until,
+            details,
         }
     }
 
@@ -472,7 +498,137 @@ impl Protocol for HotStuff {
         self.pacemaker.view()
     }
 
-    fn tree(&self) -> &BlockTree {
-        &self.tree
+    fn committed(&self) -> &SharedBlock {
+        self.tree.root()
+    }
+
+    fn uncommitted(&self) -> usize {
+        self.tree.uncommitted()
+    }
+
+    fn holds(&self, block: &BlockId) -> bool {
+        let waits =
+            |last: &LastProposal| last.orphan.as_ref().is_some_and(|(o, _)| o.id() == *block);
+        let is_above = self.tree.get(block).is_some() && self.tree.root().id() != *block;
+        is_above || self.proposals.iter().any(waits)
+    }
+
+    fn height_of(&self, block: &BlockId) -> Option<Height> {
+        self.tree.find(block).map(|header| header.height)
+    }
+
+    fn path(&self, tip: &BlockId) -> Vec<SharedBlock> {
+        let root = self.tree.root().height;
+        let down = self.tree.path_down(tip).take_while(|block| block.height > root);
+        let mut path: Vec<_> = down.cloned().collect();
+        path.reverse();
+        path
+    }
+
+    fn missing(&self) -> Option<Missing> {
+        let qc = self.missing_of()?;
+        Some(Missing { block: qc.block(), holders: qc.signers().collect() })
+    }
+
+    fn claim_block(&self, block: SharedBlock) -> Result<Claim<SharedBlock>, Malformed> {
+        if block.epoch != self.domain.committee().epoch() {
+            return Err(Malformed::WrongEpoch);
+        }
+        let checks = block.justify.checks(&self.domain, &self.genesis)?;
+        Ok(Claim::new(block, mutant!("fetched-block-unchecked", Vec::new(), checks)))
+    }
+
+    fn look_back(&self) -> usize {
+        // A rule looks back three blocks from one above the root.
+        self.settings.election.window(self.domain.committee().size()).max(4)
+    }
+
+    fn snapshot_base(&self, id: &BlockId) -> Option<SnapshotBase<Types>> {
+        let block = Arc::clone(self.tree.get(id)?);
+        let committed = self.tree.committed_by(id)?;
+        let below = std::iter::successors(self.tree.find(&block.parent()), |header| {
+            self.tree.find(&header.parent())
+        });
+        let mut recent: Vec<_> = below.take(self.look_back()).cloned().collect();
+        recent.reverse();
+        Some(SnapshotBase { block, committed, recent })
+    }
+
+    fn claim_evidence(&self, block: &BlockId, evidence: &Qc) -> Result<Vec<Check>, Malformed> {
+        if evidence.block() != *block {
+            return Err(Malformed::Contradiction);
+        }
+        evidence.checks(&self.domain, &self.genesis)
+    }
+
+    fn attested_root(shown: &Shown<Types>) -> Digest {
+        shown.block.state_root
+    }
+
+    fn testimony(&self) -> Testimony {
+        Testimony {
+            view: self.pacemaker.view(),
+            high_qc: self.safety.high_qc.clone(),
+            high_tc: self.safety.high_tc.clone(),
+        }
+    }
+
+    fn testimony_statement(&self, testimony: &Testimony, content: &Digest) -> Statement {
+        self.domain.testimony(testimony.view, content)
+    }
+
+    fn claim_testimony(&self, testimony: &Testimony) -> Result<Vec<Check>, Malformed> {
+        if testimony.view > testimony.proven() {
+            return Err(Malformed::Contradiction);
+        }
+        let mut checks = testimony.high_qc.checks(&self.domain, &self.genesis)?;
+        if let Some(high_tc) = &testimony.high_tc {
+            checks.extend(high_tc.checks(&self.domain, &self.genesis)?);
+        }
+        Ok(checks)
+    }
+
+    fn recollect(&self, testimonies: &[Testimony]) -> Option<Safety> {
+        testimony::recollect(testimonies, Safety::new(self.genesis))
+    }
+
+    fn certified(&self, root: &Digest, height: Height) -> Option<Shown<Types>> {
+        let mut evidence = self.safety.high_qc.clone();
+        for _ in 0..SHOWN_WITHIN {
+            let block = self.tree.block(&evidence.block())?;
+            if block.state_root == *root {
+                return Some(Shown { block: Arc::clone(block), evidence });
+            }
+            if block.height <= height {
+                break;
+            }
+            evidence = block.justify.clone();
+        }
+        None
+    }
+
+    fn newest_certified(&self) -> Option<Shown<Types>> {
+        let evidence = self.safety.high_qc.clone();
+        let block = Arc::clone(self.tree.block(&evidence.block())?);
+        Some(Shown { block, evidence })
+    }
+
+    fn certified_state(&self) -> Option<Height> {
+        self.tree.root_carried(&self.safety.high_qc.block())
+    }
+
+    fn held_block(message: &Message) -> Option<&BlockId> {
+        match message {
+            Message::Vote(vote) => Some(&vote.ballot.block),
+            Message::TimeOut { last_vote: Some(vote), .. } => Some(&vote.ballot.block),
+            _ => None,
+        }
+    }
+
+    fn ancestors(&self, proposal: &SharedBlock, floor: Height) -> Option<Ancestry<Types>> {
+        let mut below: Vec<_> =
+            self.tree.blocks_above(floor, &proposal.parent()).cloned().collect();
+        below.reverse();
+        Some(Ancestry { blocks: below, evidence: proposal.justify.clone() })
     }
 }

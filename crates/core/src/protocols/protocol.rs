@@ -4,20 +4,81 @@
 //! signatures are made and checked by whoever drives it, payload comes from the replica's
 //! [`Ledger`], missing blocks are fetched by the replica's catch-up. It owns its timers and says
 //! when the next one is due.
+//!
+//! Its words are its own ([`Types`]): what it writes into blocks, what replicas say to each other,
+//! what it must remember, what convinces somebody who was not there. The replica carries them,
+//! keeps them and asks the protocol what to believe; it looks into none of them.
 
+mod effects;
+mod event;
+
+use std::fmt;
 use std::sync::Arc;
 
+use crate::base::committee::Committee;
 use crate::base::crypto::{Check, Claim, Form, Share, Signature, Statement, Verified};
 use crate::base::types::{Digest, Height, ReplicaId, Time, View};
 use crate::base::wire::{Decode, DecodeError, Encode, Reader};
-use crate::ledger::block::{BlockId, Header, SharedBlock};
+use crate::ledger::block::{self, BlockId, Content, Header, SharedBlock};
 use crate::ledger::frame::FrameId;
-use crate::protocols::hotstuff::certificate::{Ballot, Malformed, Qc, Tc};
+pub use effects::Effects;
+pub use event::{Declined, Event};
+
+/// The most that [`Protocol::look_back`] may ask for, blocks.
+pub const MAX_LOOK_BACK: usize = 128;
+
+/// A word of a protocol: it can be sent, kept and compared.
+pub trait Word:
+    Clone + fmt::Debug + PartialEq + Eq + Encode + Decode + Send + Sync + 'static
+{
+}
+
+impl<T: Clone + fmt::Debug + PartialEq + Eq + Encode + Decode + Send + Sync + 'static> Word for T {}
+
+/// The words of a protocol.
+pub trait Types: Clone + fmt::Debug + PartialEq + Eq + Send + Sync + 'static {
+    /// What it writes into blocks.
+    type Content: Content;
+    /// What its replicas say to each other.
+    type Message: Word;
+    /// All that a replica must never forget, written as one before anything that rests on it leaves.
+    type Memory: Word;
+    /// What convinces somebody who was not there of a block, or of a state root.
+    type Evidence: Word;
+    /// What a replica says of itself to one that lost its memory.
+    type Testimony: Word;
+}
+
+/// A block of a protocol's.
+pub type BlockOf<T> = SharedBlock<<T as Types>::Content>;
+/// A header of a protocol's.
+pub type HeaderOf<T> = Header<<<T as Types>::Content as Content>::Summary>;
+/// A block with its frames.
+pub type FullBlockOf<T> = block::FullBlock<<T as Types>::Content>;
+
+/// What a replica's data begins with.
+#[derive(Clone, Debug)]
+pub struct Origin<T: Types> {
+    /// Who takes part.
+    pub committee: Committee,
+    /// The block before the first one.
+    pub genesis: BlockOf<T>,
+    /// The memory of a replica that never said anything.
+    pub memory: T::Memory,
+    /// The most bytes that a memory can come to.
+    pub memory_bytes: usize,
+}
 
 /// A protocol of one replica.
 pub trait Protocol {
-    /// What replicas say to each other in it.
-    type Message: Clone + std::fmt::Debug + Encode + Decode;
+    /// Its words.
+    type Types: Types;
+
+    /// How many proposals of one proposer may be under way at once.
+    const PIPELINE: usize = 1;
+
+    /// What it can do of what not every protocol can.
+    const CAPABILITIES: &'static [Capability];
 
     /// Looks a message over before anything costly is done for it: well formed, from somebody who
     /// may send it, and not too old. What remains are the signatures it rests on.
@@ -27,60 +88,322 @@ pub trait Protocol {
     fn claim(
         &self,
         from: ReplicaId,
-        message: Self::Message,
-    ) -> Result<Claim<Self::Message>, Malformed>;
-
-    /// A fetched block, resting on its justify.
-    ///
-    /// # Errors
-    /// [`Malformed`] if it can be no block of this chain.
-    fn claim_block(&self, block: SharedBlock) -> Result<Claim<SharedBlock>, Malformed>;
+        message: MessageOf<Self>,
+    ) -> Result<Claim<MessageOf<Self>>, Malformed>;
 
     /// The block a message carries, whose payload must be at hand before the message is stepped.
-    fn carried_block(message: &Self::Message) -> Option<&SharedBlock>;
-
-    /// The block that the sender of a message must hold to say it, if there is one.
-    fn held_block(message: &Self::Message) -> Option<&BlockId>;
+    fn carried_block(message: &MessageOf<Self>) -> Option<&BlockOf<Self::Types>>;
 
     /// Takes one input.
     fn step(
         &mut self,
         now: Time,
-        input: Input<Self::Message>,
+        input: Input<Self::Types>,
         ledger: &mut dyn Ledger,
-    ) -> Effects<Output<Self::Message>>;
+    ) -> Effects<Output<Self::Types>, Record<Self::Types>>;
 
     /// The earliest timer, if one is running.
     fn deadline(&self) -> Option<Time>;
 
-    /// Whether the protocol keeps this block, in its tree or until its parent comes.
-    fn holds(&self, block: &BlockId) -> bool;
-
-    /// The highest quorum certificate known.
-    fn high_qc(&self) -> &Qc;
-
-    /// The highest time-out certificate known, if it is above the highest quorum certificate: the
-    /// higher of the two is the one by which the current view was entered.
-    fn high_tc(&self) -> Option<&Tc>;
-
-    /// The certificate of a block that this replica lacks and needs, if there is one: the block is
-    /// to be fetched, from its voters.
-    fn missing(&self) -> Option<&Qc>;
-
-    /// How many committed blocks below a snapshot's are to be kept beside it: what rules and
-    /// elections look back on.
-    fn look_back(&self) -> usize;
-
     /// Where the protocol stands.
     fn status(&self) -> Status;
 
-    /// The current view.
+    /// The current view; 0 in protocols without views.
     fn view(&self) -> View {
         self.status().view
     }
 
-    /// The committed head and what is known above it, for peers that lack blocks.
-    fn tree(&self) -> &crate::protocols::hotstuff::tree::BlockTree;
+    // Blocks, for the replica's mempool and catch-up.
+
+    /// The last committed block; genesis before the first input.
+    fn committed(&self) -> &BlockOf<Self::Types>;
+
+    /// How many blocks are held above it.
+    fn uncommitted(&self) -> usize;
+
+    /// Whether the block may still be committed here: its frames are to be kept. It is one of those
+    /// above the committed one, or waits for its parent.
+    fn holds(&self, block: &BlockId) -> bool;
+
+    /// Whether the block is here, or was committed here lately.
+    fn knows(&self, block: &BlockId) -> bool {
+        self.height_of(block).is_some()
+    }
+
+    /// The blocks above the committed one on the way up to `tip`, oldest first; none if `tip` is not
+    /// here.
+    fn path(&self, tip: &BlockId) -> Vec<BlockOf<Self::Types>>;
+
+    /// The block that this replica lacks and needs, if there is one: it is to be fetched.
+    fn missing(&self) -> Option<Missing>;
+
+    /// A fetched block, resting on what it says of its parent.
+    ///
+    /// # Errors
+    /// [`Malformed`] if it can be no block of this chain.
+    fn claim_block(
+        &self,
+        block: BlockOf<Self::Types>,
+    ) -> Result<Claim<BlockOf<Self::Types>>, Malformed>;
+
+    // Snapshots.
+
+    /// How many committed blocks below a snapshot's are to be kept beside it: what rules and
+    /// elections look back on. At most [`MAX_LOOK_BACK`].
+    fn look_back(&self) -> usize;
+
+    /// What is to be kept beside a snapshot of the state after `block`. `None` if that is not the
+    /// committed head.
+    fn snapshot_base(&self, block: &BlockId) -> Option<SnapshotBase<Self::Types>>;
+
+    /// What has to hold for the evidence to convince of its block.
+    ///
+    /// # Errors
+    /// [`Malformed`] if it convinces nobody.
+    fn claim_evidence(
+        &self,
+        block: &BlockId,
+        evidence: &EvidenceOf<Self>,
+    ) -> Result<Vec<Check>, Malformed>;
+
+    /// The state root that a quorum stands for if the evidence convinces of the block.
+    fn attested_root(shown: &Shown<Self::Types>) -> Digest;
+
+    // Coming back without memory.
+
+    /// What this replica says to one that lost its memory.
+    fn testimony(&self) -> TestimonyOf<Self>;
+
+    /// What a testimony signs; `content` binds it to the question.
+    fn testimony_statement(&self, testimony: &TestimonyOf<Self>, content: &Digest) -> Statement;
+
+    /// What a testimony rests on besides its sender's signature.
+    ///
+    /// # Errors
+    /// [`Malformed`] if it is to be refused unread.
+    fn claim_testimony(&self, testimony: &TestimonyOf<Self>) -> Result<Vec<Check>, Malformed>;
+
+    /// What a replica that lost its memory is to remember from now on, by the testimonies of a
+    /// quorum: that it may have said whatever the cluster can have heard from it. `None` if the
+    /// protocol has no way back for it.
+    fn recollect(&self, testimonies: &[TestimonyOf<Self>]) -> Option<MemoryOf<Self>>;
+
+    // What a protocol may lack.
+
+    /// A certified block that attests `root`, the root of the state at `height`, with what convinces
+    /// a client of it. `None` as long as there is none, and for ever in a protocol without
+    /// [verified reads](Capability::VerifiedReads).
+    fn certified(&self, root: &Digest, height: Height) -> Option<Shown<Self::Types>> {
+        let _ = (root, height);
+        None
+    }
+
+    /// The newest certified block, if the protocol has verified reads.
+    fn newest_certified(&self) -> Option<Shown<Self::Types>> {
+        None
+    }
+
+    /// The height of the latest state whose root the newest certified block attests.
+    fn certified_state(&self) -> Option<Height> {
+        None
+    }
+
+    /// The block that the sender of a message must hold to say it, if there is one.
+    fn held_block(message: &MessageOf<Self>) -> Option<&BlockId> {
+        let _ = message;
+        None
+    }
+
+    /// The height of a block that is here, or was committed here lately.
+    fn height_of(&self, block: &BlockId) -> Option<Height>;
+
+    /// The blocks of the chain below a proposal that are above `floor`: for sending ancestors along.
+    fn ancestors(
+        &self,
+        proposal: &BlockOf<Self::Types>,
+        floor: Height,
+    ) -> Option<Ancestry<Self::Types>> {
+        let _ = (proposal, floor);
+        None
+    }
+}
+
+/// A protocol's message.
+pub type MessageOf<P> = <<P as Protocol>::Types as Types>::Message;
+/// A protocol's memory.
+pub type MemoryOf<P> = <<P as Protocol>::Types as Types>::Memory;
+/// A protocol's evidence.
+pub type EvidenceOf<P> = <<P as Protocol>::Types as Types>::Evidence;
+/// A protocol's testimony.
+pub type TestimonyOf<P> = <<P as Protocol>::Types as Types>::Testimony;
+
+/// What not every protocol can do. A configuration or a client that asks for what the chosen one
+/// lacks is refused with the reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Capability {
+    /// Reads of one replica that the client can check.
+    VerifiedReads,
+    /// Decided blocks that an executor can check without being a replica.
+    Pull,
+    /// Starting again after the data was lost.
+    Rejoin,
+}
+
+/// Why a message was refused before any signature was looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
+pub enum Malformed {
+    /// A signer outside the committee.
+    #[error("a signer is not a member of the committee")]
+    UnknownSigner,
+    /// A signer counted twice, or out of order.
+    #[error("signers are not in strictly ascending order")]
+    UnorderedSigners,
+    /// Fewer than q signers.
+    #[error("fewer signers than a quorum")]
+    NoQuorum,
+    /// A certificate of view 0 that is not the genesis certificate.
+    #[error("not the genesis certificate")]
+    NotGenesis,
+    /// Fields that contradict each other.
+    #[error("fields contradict each other")]
+    Contradiction,
+    /// A certificate in a form that the committee's scheme does not make.
+    #[error("a certificate of another signature scheme")]
+    WrongForm,
+    /// A vote or certificate of a phase that the protocol does not have.
+    #[error("of a phase that the protocol does not have")]
+    WrongPhase,
+    /// Sent by somebody who may not send it.
+    #[error("the sender may not send this")]
+    WrongSender,
+    /// Of another epoch.
+    #[error("of another epoch")]
+    WrongEpoch,
+    /// Too old to matter.
+    #[error("too old to matter")]
+    Stale,
+}
+
+/// A block that this replica lacks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missing {
+    /// The block.
+    pub block: BlockId,
+    /// Who must have it; empty where that is not known, and all replicas are asked.
+    pub holders: Vec<ReplicaId>,
+}
+
+/// A block with what convinces others of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shown<T: Types> {
+    /// The block.
+    pub block: BlockOf<T>,
+    /// Its evidence.
+    pub evidence: T::Evidence,
+}
+
+impl<T: Types> Encode for Shown<T> {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.block.encode(out);
+        self.evidence.encode(out);
+    }
+}
+
+impl<T: Types> Decode for Shown<T> {
+    fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
+        Ok(Self {
+            block: Arc::new(block::Block::decode(reader)?),
+            evidence: T::Evidence::decode(reader)?,
+        })
+    }
+}
+
+/// Blocks that travel ahead of a proposal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ancestry<T: Types> {
+    /// Each the parent of the next.
+    pub blocks: Vec<BlockOf<T>>,
+    /// What convinces of the last one.
+    pub evidence: T::Evidence,
+}
+
+/// What is kept beside a snapshot of the state after a committed block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SnapshotBase<T: Types> {
+    /// The block.
+    pub block: BlockOf<T>,
+    /// What the chain up to the block commits by itself.
+    pub committed: Height,
+    /// The headers of the committed blocks right below it, oldest first.
+    pub recent: Vec<HeaderOf<T>>,
+}
+
+/// A state root that a quorum stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attested<T: Types> {
+    /// The root, of the state behind some block below this one.
+    pub root: Digest,
+    /// The committed block that attests it.
+    pub block: BlockOf<T>,
+    /// What convinces others of the block, once that is known.
+    pub evidence: Option<T::Evidence>,
+}
+
+/// What a protocol has decided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision<T: Types> {
+    /// Execute this block next.
+    Block(BlockOf<T>),
+    /// A quorum stands for this state root: it must be one that was computed here.
+    Root(Attested<T>),
+}
+
+impl<T: Types> Decision<T> {
+    /// The block, if it is one.
+    #[must_use]
+    pub fn block(&self) -> Option<&BlockOf<T>> {
+        match self {
+            Self::Block(block) => Some(block),
+            Self::Root(_) => None,
+        }
+    }
+}
+
+/// What a vote is for: one place in the order of a replica's votes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ballot {
+    /// The block's view.
+    pub view: View,
+    /// The phase, from 1. Protocols with one phase a view use 1.
+    pub phase: u8,
+    /// The block.
+    pub block: BlockId,
+}
+
+impl Ballot {
+    /// What votes are ordered by: a replica casts one for each, in increasing order.
+    #[must_use]
+    pub fn rank(&self) -> (View, u8) {
+        (self.view, self.phase)
+    }
+}
+
+impl Encode for Ballot {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.view.encode(out);
+        out.push(self.phase);
+        self.block.encode(out);
+    }
+}
+
+impl Decode for Ballot {
+    fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
+        Ok(Self {
+            view: View::decode(reader)?,
+            phase: reader.u8()?,
+            block: Digest::decode(reader)?,
+        })
+    }
 }
 
 /// What a protocol reads of the replica around it.
@@ -88,9 +411,9 @@ pub trait Ledger {
     /// Whether frames wait that no executed block holds.
     fn has_pending(&self) -> bool;
 
-    /// The frames to propose, oldest first, without those that `ancestors` (the blocks below the
-    /// new one that are not [executed](Self::executed) yet, committed or not) hold.
-    fn payload(&mut self, ancestors: &[SharedBlock]) -> Vec<FrameId>;
+    /// The frames to propose, oldest first, without those of `ancestors` (the blocks below the new
+    /// one that are not [executed](Self::executed) yet, committed or not).
+    fn payload(&mut self, ancestors: &mut dyn Iterator<Item = FrameId>) -> Vec<FrameId>;
 
     /// Up to which height blocks were executed: their frames are pending no more.
     fn executed(&self) -> Height;
@@ -107,9 +430,9 @@ pub trait Ledger {
 
 /// What a protocol is told.
 #[derive(Clone, Debug)]
-pub enum Input<M> {
+pub enum Input<T: Types> {
     /// The first input: what survived the last run.
-    Start(Box<Recovered>),
+    Start(Box<Recovered<T>>),
     /// The deadline has passed.
     Timeout,
     /// A message whose signatures hold and whose block's payload is here.
@@ -117,10 +440,10 @@ pub enum Input<M> {
         /// Its sender, known by its channel.
         from: ReplicaId,
         /// The message.
-        message: Verified<M>,
+        message: Verified<T::Message>,
     },
     /// A block that was fetched, with its justify checked and its payload at hand.
-    Fetched(Verified<SharedBlock>),
+    Fetched(Verified<BlockOf<T>>),
     /// The verdicts on an [`Output::Verify`].
     Checked {
         /// Which one.
@@ -145,11 +468,11 @@ pub enum Input<M> {
     /// A snapshot of a later state was taken over: grow from its block from now on.
     Installed {
         /// The committed block whose state it is.
-        root: SharedBlock,
+        root: BlockOf<T>,
         /// The headers of the committed blocks right below it, oldest first.
-        recent: Vec<Header>,
-        /// The certificate of a block above it, by which the state was believed.
-        certificate: Qc,
+        recent: Vec<HeaderOf<T>>,
+        /// The evidence by which the state was believed.
+        evidence: T::Evidence,
     },
     /// Work may have arrived, or blocks been executed.
     Wake,
@@ -159,80 +482,41 @@ pub enum Input<M> {
 
 /// What survived the last run.
 #[derive(Clone, Debug)]
-pub struct Recovered {
-    /// The safety record; `None` only for a replica that never ran.
-    pub safety: Option<Safety>,
+pub struct Recovered<T: Types> {
+    /// The memory; `None` only for a replica that never ran.
+    pub memory: Option<T::Memory>,
     /// The committed block everything else grows from: genesis, or a snapshot's.
-    pub root: SharedBlock,
-    /// What the chain up to `root` commits by itself (see `BlockTree::committed_by`).
+    pub root: BlockOf<T>,
+    /// What the chain up to `root` commits by itself (see [`SnapshotBase::committed`]).
     pub root_committed: Height,
     /// The headers of the committed blocks right below it, oldest first.
-    pub recent: Vec<Header>,
-    /// Blocks above it in the order they were recorded, with their certificates checked when they
+    pub recent: Vec<HeaderOf<T>>,
+    /// Blocks above it in the order they were recorded, with what they rest on checked when they
     /// were.
-    pub blocks: Vec<SharedBlock>,
-}
-
-/// The safety record: all that a replica must never forget. Written as one, before anything that
-/// rests on it leaves.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Safety {
-    /// The last vote.
-    pub voted: Option<Ballot>,
-    /// The lock.
-    pub lock: Qc,
-    /// The highest QC.
-    pub high_qc: Qc,
-    /// The highest time-out certificate, if it is above the high QC.
-    pub high_tc: Option<Tc>,
-    /// The highest view given up: no vote in it or below.
-    pub timed_out: View,
-    /// The highest view in which this replica may have proposed. Written with the vote of the view
-    /// before, so that the proposal itself need not wait for the disk: after a restart nothing is
-    /// proposed in this view or below, whatever was.
-    pub reserved: View,
-    /// After data was lost: no vote, time-out or proposal up to this view, for what was said in
-    /// them is not known (protocols.md section 10).
-    pub abstain_until: View,
-}
-
-impl Safety {
-    /// The record of a replica that never said anything.
-    #[must_use]
-    pub fn new(genesis: BlockId) -> Self {
-        Self {
-            voted: None,
-            lock: Qc::genesis(genesis),
-            high_qc: Qc::genesis(genesis),
-            high_tc: None,
-            timed_out: View(0),
-            reserved: View(0),
-            abstain_until: View(0),
-        }
-    }
+    pub blocks: Vec<BlockOf<T>>,
 }
 
 /// Something that must be durable before what rests on it leaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Record {
+pub enum Record<T: Types> {
     /// A block; its frames are written with it.
-    Block(SharedBlock),
-    /// The safety record as it is now.
-    Safety(Arc<Safety>),
+    Block(BlockOf<T>),
+    /// The memory as it is now.
+    Memory(Arc<T::Memory>),
 }
 
 /// What a protocol wants done, once its records are durable.
 #[derive(Clone, Debug)]
-pub enum Output<M> {
+pub enum Output<T: Types> {
     /// Send to one replica.
     Send {
         /// To whom.
         to: ReplicaId,
         /// What.
-        message: M,
+        message: T::Message,
     },
     /// Send to every other replica.
-    Broadcast(M),
+    Broadcast(T::Message),
     /// Sign this and answer with [`Input::Signed`].
     Sign(Statement),
     /// Verify these as one batch and answer with [`Input::Checked`].
@@ -251,259 +535,25 @@ pub enum Output<M> {
         /// The signatures.
         shares: Vec<Share>,
     },
-    /// These blocks are committed, in this order, after all that were before.
-    Commit(Vec<SharedBlock>),
+    /// This is decided, in this order, after all that was before.
+    Commit(Vec<Decision<T>>),
     /// Something happened that people and checkers may want to know.
     Event(Event),
-}
-
-/// What happened. One typed event feeds logs, metrics and transcripts.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
-    /// A view was entered.
-    Entered(View),
-    /// This replica proposed a block.
-    Proposed {
-        /// Its view.
-        view: View,
-        /// It.
-        block: BlockId,
-        /// How many frames it carries.
-        frames: usize,
-    },
-    /// This replica voted.
-    Voted(Ballot),
-    /// A proposal was not voted for.
-    Declined {
-        /// Its view.
-        view: View,
-        /// The reason.
-        reason: Declined,
-    },
-    /// A proposal carries another state root than this replica computed: one of the two states is
-    /// wrong.
-    RootDiffers {
-        /// The proposal's view.
-        view: View,
-        /// Who proposed it.
-        proposer: ReplicaId,
-        /// The height of the state.
-        height: Height,
-        /// The root computed here.
-        ours: Digest,
-        /// The proposal's.
-        theirs: Digest,
-    },
-    /// q votes made a certificate here.
-    Certified(Ballot),
-    /// This replica gave up on a view.
-    TimedOut(View),
-    /// q time-outs made a certificate here, or one arrived.
-    GaveUp(View),
-    /// Blocks up to here are committed.
-    Committed {
-        /// The height.
-        height: Height,
-        /// The view of the head.
-        view: View,
-        /// The head.
-        block: BlockId,
-    },
-    /// Blocks of abandoned forks were pruned.
-    Pruned(usize),
-    /// Two different blocks of one view by one proposer were seen.
-    Equivocation {
-        /// By whom.
-        proposer: ReplicaId,
-        /// In which view.
-        view: View,
-    },
-    /// Votes for two blocks in one view and phase came from one replica.
-    DoubleVote {
-        /// Whose.
-        voter: ReplicaId,
-        /// Of which view.
-        view: View,
-    },
-    /// A vote's signature did not hold.
-    BadVote {
-        /// Whose.
-        voter: ReplicaId,
-        /// Of which view.
-        view: View,
-    },
-}
-
-/// Why a proposal got no vote.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Declined {
-    /// It is not of the current view.
-    NotCurrent,
-    /// Its view has a certificate, of the phase that the vote would be for or a later one.
-    Certified,
-    /// This replica voted in its view or a later one.
-    AlreadyVoted,
-    /// This replica gave up on its view.
-    TimedOut,
-    /// The vote rule says no: it conflicts with the lock.
-    Unsafe,
-    /// Its state root is not this replica's.
-    StateRoot,
-    /// Its proposer does not lead its view in the chain that it extends.
-    NotLeader,
-    /// This replica lost its data and abstains still.
-    Abstaining,
 }
 
 /// Where a protocol stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
-    /// The current view.
+    /// The current view; 0 in protocols without views.
     pub view: View,
-    /// Its leader.
-    pub leader: ReplicaId,
-    /// The view of the high QC.
-    pub high_qc: View,
-    /// The view of the lock.
-    pub lock: View,
+    /// Its leader, where there is one.
+    pub leader: Option<ReplicaId>,
     /// The committed height.
     pub committed: Height,
     /// Blocks above it.
     pub uncommitted: usize,
     /// The view up to which this replica abstains, if it does.
     pub abstain_until: View,
-}
-
-/// The effects of a step: records, and what may only happen once these are durable.
-///
-/// **Durability is a type**: the outputs can be had in no other way than by
-/// [`persist`](Effects::persist)ing the records. What rests on records of *earlier* effects alone
-/// may go [before](Effects::take_early), as long as those are durable: merged behind records that
-/// are not, it waits with everything else.
-#[derive(Clone, Debug)]
-#[must_use = "effects do nothing unless they are persisted"]
-pub struct Effects<O, R = Record> {
-    early: Vec<O>,
-    records: Vec<R>,
-    outputs: Vec<O>,
-}
-
-impl<O, R> Default for Effects<O, R> {
-    fn default() -> Self {
-        Self { early: Vec::new(), records: Vec::new(), outputs: Vec::new() }
-    }
-}
-
-impl<O, R> Effects<O, R> {
-    pub(crate) fn record(&mut self, record: R) {
-        self.records.push(record);
-    }
-
-    pub(crate) fn output(&mut self, output: O) {
-        self.outputs.push(output);
-    }
-
-    /// An output that rests on records of earlier effects alone.
-    pub(crate) fn early(&mut self, output: O) {
-        if self.records.is_empty() {
-            self.early.push(output);
-        } else {
-            self.outputs.push(output);
-        }
-    }
-
-    /// The parts, for the replica that carries a protocol's effects into its own: what may go
-    /// early, the records, the rest.
-    pub(crate) fn into_parts(self) -> (Vec<O>, Vec<R>, Vec<O>) {
-        (self.early, self.records, self.outputs)
-    }
-
-    /// What need not wait for these records.
-    #[must_use]
-    pub fn take_early(&mut self) -> Vec<O> {
-        std::mem::take(&mut self.early)
-    }
-
-    /// Appends what a later step wants.
-    pub fn merge(&mut self, later: Self) {
-        // The usual case: nothing is to be moved.
-        if self.is_empty() {
-            *self = later;
-            return;
-        }
-        for output in later.early {
-            self.early(output);
-        }
-        self.records.extend(later.records);
-        self.outputs.extend(later.outputs);
-    }
-
-    /// Whether there is nothing to write and nothing to do.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.early.is_empty() && self.records.is_empty() && self.outputs.is_empty()
-    }
-
-    /// Whether there is something to write.
-    #[must_use]
-    pub fn has_records(&self) -> bool {
-        !self.records.is_empty()
-    }
-
-    /// Hands the records to `write`, which returns only when they are durable, and then the
-    /// outputs to the caller.
-    ///
-    /// # Errors
-    /// What `write` says. The outputs are gone then: a replica that cannot remember must not
-    /// speak.
-    pub fn persist<E>(self, write: impl FnOnce(Vec<R>) -> Result<(), E>) -> Result<Vec<O>, E> {
-        if !self.records.is_empty() {
-            mutant!("write-error-ignored", drop(write(self.records)), write(self.records)?);
-        }
-        if self.early.is_empty() {
-            return Ok(self.outputs);
-        }
-        let mut outputs = self.early;
-        outputs.extend(self.outputs);
-        Ok(outputs)
-    }
-}
-
-impl<M> Effects<Output<M>, Record> {
-    pub(crate) fn event(&mut self, event: Event) {
-        self.outputs.push(Output::Event(event));
-    }
-}
-
-/// Of the safety record. Blocks have had their identity from their headers since version 3.
-const SAFETY_VERSION: u8 = 3;
-
-impl Encode for Safety {
-    fn encode(&self, out: &mut Vec<u8>) {
-        out.push(SAFETY_VERSION);
-        self.voted.encode(out);
-        self.lock.encode(out);
-        self.high_qc.encode(out);
-        self.high_tc.encode(out);
-        self.timed_out.encode(out);
-        self.reserved.encode(out);
-        self.abstain_until.encode(out);
-    }
-}
-
-impl Decode for Safety {
-    fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
-        if reader.u8()? != SAFETY_VERSION {
-            return Err(DecodeError::Invalid { field: "version of the safety record" });
-        }
-        Ok(Self {
-            voted: reader.option("last vote")?,
-            lock: Qc::decode(reader)?,
-            high_qc: Qc::decode(reader)?,
-            high_tc: reader.option("high TC")?,
-            timed_out: View::decode(reader)?,
-            reserved: View::decode(reader)?,
-            abstain_until: View::decode(reader)?,
-        })
-    }
+    /// More numbers of this protocol, by name.
+    pub details: Vec<(&'static str, u64)>,
 }

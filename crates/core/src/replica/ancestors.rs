@@ -1,21 +1,19 @@
-//! Sending ancestors along with a proposal: for the laboratory, to learn what the chain costs (D4, D10).
+//! Sending ancestors along with a proposal: for the laboratory, to learn what the chain costs.
 //!
 //! The dissertation's blocks carry the chain below them, truncated by what the slowest replica is
 //! known to have. Here a block names its parent, and who lacks that one asks for it; these switches
 //! send the blocks themselves as well, so that the three can be compared. What arrives is believed
 //! as fetched blocks are: each is certified by its child's justify, the last one by the proposal's.
 
-use std::sync::Arc;
-
 use super::catch_up::BUDGET_BYTES;
-use super::message::{FullBlock, PeerMessage, within};
+use super::message::{PeerMessage, within};
 use super::verify::Pending;
 use super::{Action, Fx, Refused, Replica};
 use crate::base::crypto::Claim;
 use crate::base::types::{Height, ReplicaId, Time};
+use crate::ledger::block::FullBlock;
 use crate::ledger::state_machine::StateMachine;
-use crate::protocols::hotstuff::certificate::Qc;
-use crate::protocols::protocol::Protocol;
+use crate::protocols::protocol::{Ancestry, BlockOf, EvidenceOf, FullBlockOf, MessageOf, Protocol};
 
 /// Which uncommitted ancestors travel with a proposal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,40 +30,39 @@ pub enum Ancestors {
 impl<P: Protocol, S: StateMachine> Replica<P, S> {
     /// Notes what the sender of a message must hold to say it. It speaks for itself: a lie costs
     /// nobody but its sender.
-    pub(super) fn note_held(&mut self, from: ReplicaId, message: &P::Message) {
+    pub(super) fn note_held(&mut self, from: ReplicaId, message: &MessageOf<P>) {
         if self.settings.ancestors != Ancestors::Missing {
             return;
         }
-        let block = P::held_block(message).and_then(|id| self.protocol.tree().find(id));
-        if let (Some(block), Some(held)) = (block, self.held_by.get_mut(from.index())) {
-            *held = block.height.max(*held);
+        let height = P::held_block(message).and_then(|id| self.protocol.height_of(id));
+        if let (Some(height), Some(held)) = (height, self.held_by.get_mut(from.index())) {
+            *held = height.max(*held);
         }
     }
 
     /// The ancestors to send ahead of a message, if it is a proposal and they are asked for.
-    pub(super) fn ancestors_for(&self, message: &P::Message) -> Option<PeerMessage<P::Message>> {
+    pub(super) fn ancestors_for(&self, message: &MessageOf<P>) -> Option<PeerMessage<P::Types>> {
         let block = P::carried_block(message)?;
-        let tree = self.protocol.tree();
         let floor = match self.settings.ancestors {
             Ancestors::None => return None,
             Ancestors::All => Height(0),
             Ancestors::Missing => self.slowest()?,
         };
-        let floor = floor.max(tree.root().height);
-        let full = |block: &Arc<_>| {
-            let block = Arc::clone(block);
-            let frames = self.bodies.get(&crate::ledger::block::Block::id(&block))?.clone();
+        let floor = floor.max(self.protocol.committed().height());
+        let Ancestry { blocks, evidence } = self.protocol.ancestors(block, floor)?;
+        // Those from the first on whose frames, and all later ones' frames, are here.
+        let full = |block: BlockOf<P::Types>| {
+            let frames = self.bodies.get(&block.id())?.clone();
             Some(FullBlock { block, frames })
         };
-        let mut blocks: Vec<FullBlock> =
-            tree.blocks_above(floor, &block.parent()).map_while(full).collect();
+        let mut blocks: Vec<_> = blocks.into_iter().rev().map_while(full).collect();
         blocks.reverse();
-        let certificate = block.justify.clone();
-        let fits = |blocks: &Vec<FullBlock>| {
-            blocks.last().is_some_and(|last| last.block.id() == certificate.block())
+        let parent = block.parent();
+        let fits = |blocks: &Vec<FullBlockOf<P::Types>>| {
+            blocks.last().is_some_and(|last| last.block.id() == parent)
         };
         let blocks = Some(within(blocks, BUDGET_BYTES)).filter(fits)?;
-        Some(PeerMessage::Ancestors { blocks, certificate })
+        Some(PeerMessage::Ancestors { blocks, evidence })
     }
 
     /// The height that every other replica is known to hold.
@@ -79,26 +76,25 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         &mut self,
         now: Time,
         from: ReplicaId,
-        mut blocks: Vec<FullBlock>,
-        certificate: &Qc,
-        fx: &mut Fx<P::Message>,
+        mut blocks: Vec<FullBlockOf<P::Types>>,
+        evidence: &EvidenceOf<P>,
+        fx: &mut Fx<P::Types>,
     ) {
         let linked = blocks.windows(2).all(|pair| match pair {
             [parent, child] => child.block.parent() == parent.block.id(),
             _ => true,
         });
-        let last = blocks.last().map(|last| last.block.id());
-        if !linked || last != Some(certificate.block()) {
+        let Some(last) = blocks.last().filter(|_| linked).map(|last| last.block.id()) else {
             fx.output(Action::Refused { from, reason: Refused::Unfit });
             return;
-        }
-        blocks.retain(|full| self.protocol.tree().find(&full.block.id()).is_none());
+        };
+        blocks.retain(|full| !self.protocol.knows(&full.block.id()));
         if blocks.is_empty() {
             return;
         }
         let bytes = blocks.iter().map(FullBlock::size_bytes).sum();
         let claimed = self.chain_claims(blocks).and_then(|mut blocks| {
-            let more = self.certificate_checks(certificate)?;
+            let more = self.protocol.claim_evidence(&last, evidence)?;
             if let Some((claim, frames)) = blocks.pop() {
                 let checks = claim.checks().iter().cloned().chain(more).collect();
                 blocks.push((Claim::new(claim.unverified().clone(), checks), frames));

@@ -1,16 +1,17 @@
 //! Proposals whose frames are not all here yet.
 //!
 //! With clients that send to all replicas a body is usually here before the block that orders it.
-//! When it is not, the proposer is asked for it, then the others in turn, less and less often. One
-//! proposal a peer waits, its latest: no peer can make this grow.
+//! When it is not, the proposer is asked for it, then the others in turn, less and less often. A
+//! peer's latest proposals wait, as many as its protocol has under way at once: no peer can make
+//! this grow.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use crate::base::crypto::Verified;
-use crate::base::types::{Duration, ReplicaId, Time};
-use crate::ledger::block::SharedBlock;
+use crate::base::types::{Duration, Height, ReplicaId, Time, View};
 use crate::ledger::frame::{FrameId, SharedFrame};
+use crate::protocols::protocol::{BlockOf, Types};
 
 /// How long the first peer has to send bodies.
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -21,16 +22,18 @@ const MAX_DOUBLINGS: u32 = 5;
 
 /// The proposals that wait.
 #[derive(Debug)]
-pub struct Arrivals<M> {
+pub struct Arrivals<T: Types> {
     me: ReplicaId,
-    by_peer: Vec<Option<Arrival<M>>>,
-    complete: VecDeque<Complete<M>>,
+    /// How many of a peer's proposals wait at most.
+    pipeline: usize,
+    by_peer: Vec<Vec<Arrival<T>>>,
+    complete: VecDeque<Complete<T>>,
 }
 
 #[derive(Debug)]
-struct Arrival<M> {
-    message: Verified<M>,
-    block: SharedBlock,
+struct Arrival<T: Types> {
+    message: Verified<T::Message>,
+    block: BlockOf<T>,
     bodies: BTreeMap<FrameId, Option<SharedFrame>>,
     missing: usize,
     /// How often bodies were asked for.
@@ -38,24 +41,28 @@ struct Arrival<M> {
     deadline: Time,
 }
 
-impl<M> Arrival<M> {
-    fn into_complete(self, from: ReplicaId) -> Complete<M> {
+impl<T: Types> Arrival<T> {
+    fn place(&self) -> (View, Height) {
+        (self.block.view(), self.block.height())
+    }
+
+    fn into_complete(self, from: ReplicaId) -> Complete<T> {
         let bodies = &self.bodies;
         let body = |id: &FrameId| bodies.get(id).cloned().flatten();
-        let frames = self.block.frames.iter().filter_map(body).collect();
+        let frames = self.block.frames().iter().filter_map(body).collect();
         (from, self.message, self.block, frames)
     }
 }
 
 /// A proposal that is complete: its sender, itself, its block, its bodies in order.
-pub type Complete<M> = (ReplicaId, Verified<M>, SharedBlock, Vec<SharedFrame>);
+pub type Complete<T> = (ReplicaId, Verified<<T as Types>::Message>, BlockOf<T>, Vec<SharedFrame>);
 
-impl<M> Arrivals<M> {
-    /// No proposals, of `peers` replicas, one of which is `me`.
+impl<T: Types> Arrivals<T> {
+    /// No proposals, of `peers` replicas, one of which is `me`. Up to `pipeline` of each may wait.
     #[must_use]
-    pub fn new(me: ReplicaId, peers: usize) -> Self {
-        let by_peer = std::iter::repeat_with(|| None).take(peers).collect();
-        Self { me, by_peer, complete: VecDeque::new() }
+    pub fn new(me: ReplicaId, peers: usize, pipeline: usize) -> Self {
+        let by_peer = std::iter::repeat_with(Vec::new).take(peers).collect();
+        Self { me, pipeline, by_peer, complete: VecDeque::new() }
     }
 
     /// Takes in a proposal; `find` says which bodies are here. Returns the ids of those that are
@@ -64,12 +71,12 @@ impl<M> Arrivals<M> {
         &mut self,
         now: Time,
         from: ReplicaId,
-        message: Verified<M>,
-        block: SharedBlock,
+        message: Verified<T::Message>,
+        block: BlockOf<T>,
         find: impl Fn(&FrameId) -> Option<SharedFrame>,
     ) -> Vec<FrameId> {
         let bodies: BTreeMap<FrameId, Option<SharedFrame>> =
-            block.frames.iter().map(|id| (*id, find(id))).collect();
+            block.frames().iter().map(|id| (*id, find(id))).collect();
         let lacking: Vec<FrameId> =
             bodies.iter().filter(|(_, body)| body.is_none()).map(|(id, _)| *id).collect();
         let (missing, deadline) = (lacking.len(), now.after(PATIENCE));
@@ -78,32 +85,35 @@ impl<M> Arrivals<M> {
             self.complete.push_back(arrival.into_complete(from));
             return lacking;
         }
-        match self.by_peer.get_mut(from.index()) {
-            Some(Some(held)) if held.block.view > arrival.block.view => Vec::new(),
-            Some(place) => {
-                *place = Some(arrival);
-                lacking
+        let Some(waiting) = self.by_peer.get_mut(from.index()) else { return Vec::new() };
+        if waiting.len() >= self.pipeline {
+            let oldest = waiting.iter().enumerate().min_by_key(|(_, held)| held.place());
+            match oldest.map(|(at, held)| (at, held.place())) {
+                Some((at, place)) if place <= arrival.place() => drop(waiting.remove(at)),
+                _ => return Vec::new(),
             }
-            None => Vec::new(),
         }
+        waiting.push(arrival);
+        lacking
     }
 
     /// A body has come, from whomever.
     pub fn supply(&mut self, frame: &SharedFrame) {
         for (from, waiting) in self.by_peer.iter_mut().enumerate() {
-            let Some(arrival) = waiting else { continue };
-            if let Some(place @ None) = arrival.bodies.get_mut(&frame.id()) {
-                *place = Some(Arc::clone(frame));
-                arrival.missing -= 1;
+            for arrival in waiting.iter_mut() {
+                if let Some(place @ None) = arrival.bodies.get_mut(&frame.id()) {
+                    *place = Some(Arc::clone(frame));
+                    arrival.missing -= 1;
+                }
             }
-            if let Some(arrival) = waiting.take_if(|arrival| arrival.missing == 0) {
+            for arrival in waiting.extract_if(.., |arrival| arrival.missing == 0) {
                 self.complete.push_back(arrival.into_complete(ReplicaId(from as u16)));
             }
         }
     }
 
     /// Takes out a proposal that is complete now.
-    pub fn take_complete(&mut self) -> Option<Complete<M>> {
+    pub fn take_complete(&mut self) -> Option<Complete<T>> {
         self.complete.pop_front()
     }
 
@@ -111,10 +121,9 @@ impl<M> Arrivals<M> {
     pub fn overdue(&mut self, now: Time) -> Vec<(ReplicaId, Vec<FrameId>)> {
         let peers = self.by_peer.len();
         let mut due = Vec::new();
-        for (from, place) in self.by_peer.iter_mut().enumerate() {
-            let Some(arrival) = place.as_mut().filter(|arrival| now >= arrival.deadline) else {
-                continue;
-            };
+        let waiting = self.by_peer.iter_mut().enumerate();
+        let each = waiting.flat_map(|(from, waiting)| waiting.iter_mut().map(move |a| (from, a)));
+        for (from, arrival) in each.filter(|(_, arrival)| now >= arrival.deadline) {
             let ids = arrival.bodies.iter().filter(|(_, b)| b.is_none()).map(|(id, _)| *id);
             let mut turn = || {
                 let to = ReplicaId(((from + arrival.asked as usize) % peers) as u16);
@@ -139,11 +148,9 @@ impl<M> Arrivals<M> {
     }
 
     /// Forgets proposals of views below `view`: nobody will vote for them here.
-    pub fn forget_below(&mut self, view: crate::base::types::View) {
-        for place in &mut self.by_peer {
-            if place.as_ref().is_some_and(|arrival| arrival.block.view < view) {
-                *place = None;
-            }
+    pub fn forget_below(&mut self, view: View) {
+        for waiting in &mut self.by_peer {
+            waiting.retain(|arrival| arrival.block.view() >= view);
         }
     }
 }
@@ -152,8 +159,9 @@ impl<M> Arrivals<M> {
 mod tests {
     use super::*;
     use crate::base::crypto::Claim;
-    use crate::base::types::{Digest, Epoch, View};
-    use crate::ledger::block::{Block, Content};
+    use crate::base::types::{Digest, Epoch};
+    use crate::protocols::hotstuff::block::{Block, Content};
+    use crate::protocols::hotstuff::{Message, Types};
 
     /// Bodies that are four hundred milliseconds away come in four copies at most, not in eight.
     #[test]
@@ -162,8 +170,9 @@ mod tests {
         let content =
             Content { view: View(1), frames: vec![Digest([1; 32])], ..Content::clone(&genesis) };
         let block = Arc::new(Block::new(content));
-        let message = Claim::new((), Vec::new()).settle(&[]).expect("nothing to check");
-        let mut arrivals = Arrivals::new(ReplicaId(0), 10);
+        let message = Message::Proposal { block: Arc::clone(&block), tc: None };
+        let message = Claim::new(message, Vec::new()).settle(&[]).expect("nothing to check");
+        let mut arrivals = Arrivals::<Types>::new(ReplicaId(0), 10, 1);
         let mut asked = arrivals.add(Time(0), ReplicaId(1), message, block, |_| None).len();
         let mut now = Time(0);
         while let Some(deadline) = arrivals.deadline().filter(|d| *d <= Time(400_000_000)) {

@@ -17,7 +17,7 @@ use crate::base::types::{Duration, Height, ReplicaId, Time};
 use crate::ledger::block::BlockId;
 use crate::ledger::execution::{Restoring, SnapshotError};
 use crate::ledger::state_machine::StateMachine;
-use crate::protocols::hotstuff::certificate::Qc;
+use crate::protocols::protocol::{Missing, Types};
 
 /// How long the first peer has to send blocks. A view lasts not much longer, and a replica that
 /// lacks a block does not vote. Each peer that does not answer doubles it for the next ...
@@ -34,9 +34,9 @@ const CHUNKS_IN_TIME: u32 = 16;
 pub const BUDGET_BYTES: u32 = 4 << 20;
 /// What is wanted, and from whom.
 #[derive(Debug)]
-pub struct CatchUp<S> {
+pub struct CatchUp<T: Types, S> {
     want: Option<Want>,
-    transfer: Option<Transfer<S>>,
+    transfer: Option<Transfer<T, S>>,
     /// A snapshot of more bytes is not taken over.
     max_snapshot_bytes: u64,
 }
@@ -61,9 +61,9 @@ struct Want {
 }
 
 #[derive(Debug)]
-struct Transfer<S> {
+struct Transfer<T: Types, S> {
     peer: ReplicaId,
-    offer: Box<Offer>,
+    offer: Box<Offer<T>>,
     /// What was taken of it, ...
     restoring: Box<Restoring<S>>,
     /// ... so many chunks, ...
@@ -81,7 +81,7 @@ struct Transfer<S> {
 
 /// What a chunk led to.
 #[derive(Debug)]
-pub enum Chunked<S> {
+pub enum Chunked<T: Types, S> {
     /// Not asked for.
     Unasked,
     /// It was taken before: its sender was asked twice.
@@ -91,7 +91,7 @@ pub enum Chunked<S> {
     /// The snapshot was given up: it is larger than the cluster's limit, or not of the state that was offered, or cannot be taken.
     Unfit(SnapshotError),
     /// That was the last of what was offered.
-    Complete(Box<Offer>, Box<Restoring<S>>),
+    Complete(Box<Offer<T>>, Box<Restoring<S>>),
 }
 
 impl Want {
@@ -101,41 +101,41 @@ impl Want {
     }
 }
 
-impl<S: StateMachine> CatchUp<S> {
+impl<T: Types, S: StateMachine> CatchUp<T, S> {
     /// Nothing is wanted yet.
     #[must_use]
     pub fn new(max_snapshot_bytes: u64) -> Self {
         Self { want: None, transfer: None, max_snapshot_bytes }
     }
 
-    /// Says which certificate's block is wanted by now, if any is. A later one replaces an
-    /// earlier one; what was asked for until then is still taken.
-    /// Its voters are asked for it; where the certificate does not name them, all replicas are.
-    pub fn want(&mut self, missing: Option<&Qc>, me: ReplicaId, committee: &Committee) {
-        let Some(qc) = missing else {
+    /// Says which block is wanted by now, if any is. A later one replaces an earlier one; what was
+    /// asked for until then is still taken. Those who must have it are asked for it; where they are
+    /// not known, all replicas are.
+    pub fn want(&mut self, missing: Option<&Missing>, me: ReplicaId, committee: &Committee) {
+        let Some(missing) = missing else {
             return *self = Self::new(self.max_snapshot_bytes);
         };
-        let voters = || {
-            let mut voters: Vec<ReplicaId> = qc.signers().collect();
-            if voters.is_empty() {
-                voters.extend(committee.replicas());
+        let holders = || {
+            let mut holders = missing.holders.clone();
+            if holders.is_empty() {
+                holders.extend(committee.replicas());
             }
-            voters.retain(|voter| *voter != me);
-            voters
+            holders.retain(|holder| *holder != me);
+            holders
         };
         match &mut self.want {
-            Some(want) if want.tip == qc.block() => {}
+            Some(want) if want.tip == missing.block => {}
             Some(want) => {
-                want.tip = qc.block();
+                want.tip = missing.block;
                 if want.deadline.is_none() {
-                    (want.from, want.turn) = (voters(), 0);
+                    (want.from, want.turn) = (holders(), 0);
                 }
             }
             None => {
                 self.want = Some(Want {
-                    tip: qc.block(),
+                    tip: missing.block,
                     asked: None,
-                    from: voters(),
+                    from: holders(),
                     turn: 0,
                     fruitless: 0,
                     reached: Height(0),
@@ -196,7 +196,7 @@ impl<S: StateMachine> CatchUp<S> {
     }
 
     /// What to send now, if anything is due; `root` is the committed height.
-    pub fn due<M>(&mut self, now: Time, root: Height) -> Option<(ReplicaId, PeerMessage<M>)> {
+    pub fn due(&mut self, now: Time, root: Height) -> Option<(ReplicaId, PeerMessage<T>)> {
         if let Some(transfer) = &mut self.transfer {
             if now < transfer.deadline {
                 return None;
@@ -206,7 +206,7 @@ impl<S: StateMachine> CatchUp<S> {
                 transfer.repeats += 1;
                 (transfer.in_time, transfer.repeated) = (0, true);
                 transfer.deadline = now.after(CHUNK_PATIENCE * (1 << transfer.repeats));
-                let (height, chunk) = (transfer.offer.block.height, transfer.chunks);
+                let (height, chunk) = (transfer.offer.block.height(), transfer.chunks);
                 return Some((peer, PeerMessage::FetchChunk { height, chunk }));
             }
             self.transfer = None;
@@ -241,14 +241,14 @@ impl<S: StateMachine> CatchUp<S> {
     }
 
     /// Takes up an offer that was verified; its state goes to `restoring`.
-    pub fn accept<M>(
+    pub fn accept(
         &mut self,
         now: Time,
         peer: ReplicaId,
-        offer: Box<Offer>,
+        offer: Box<Offer<T>>,
         restoring: Restoring<S>,
-    ) -> PeerMessage<M> {
-        let height = offer.block.height;
+    ) -> PeerMessage<T> {
+        let height = offer.block.height();
         self.transfer = Some(Transfer {
             peer,
             offer,
@@ -267,7 +267,7 @@ impl<S: StateMachine> CatchUp<S> {
     #[must_use]
     pub fn next_chunk(&self) -> Option<(ReplicaId, Height, u32)> {
         let transfer = self.transfer.as_ref()?;
-        Some((transfer.peer, transfer.offer.block.height, transfer.chunks))
+        Some((transfer.peer, transfer.offer.block.height(), transfer.chunks))
     }
 
     /// Takes in a chunk.
@@ -277,9 +277,9 @@ impl<S: StateMachine> CatchUp<S> {
         peer: ReplicaId,
         (height, chunk, last): (Height, u32, bool),
         bytes: Bytes,
-    ) -> Chunked<S> {
+    ) -> Chunked<T, S> {
         let Some(transfer) = &mut self.transfer else { return Chunked::Unasked };
-        if (peer, height) != (transfer.peer, transfer.offer.block.height) {
+        if (peer, height) != (transfer.peer, transfer.offer.block.height()) {
             return Chunked::Unasked;
         }
         match chunk.cmp(&transfer.chunks) {

@@ -14,7 +14,7 @@ use super::{Action, Input, Record, Replica};
 use crate::base::crypto::{Check, Form, Share, Signature, Statement};
 use crate::base::types::Time;
 use crate::ledger::state_machine::StateMachine;
-use crate::protocols::protocol::Protocol;
+use crate::protocols::protocol::{Protocol, Types};
 
 /// What the loop is busy with: where the time of a command goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -31,7 +31,7 @@ pub enum Stage {
 }
 
 /// Where records become durable.
-pub trait Journal {
+pub trait Journal<T: Types> {
     /// Why a record could not be written.
     type Error;
 
@@ -39,14 +39,14 @@ pub trait Journal {
     ///
     /// # Errors
     /// Any error is final: the replica must stop, for it cannot know what the disk holds.
-    fn write(&mut self, records: Vec<Record>) -> Result<(), Self::Error>;
+    fn write(&mut self, records: Vec<Record<T>>) -> Result<(), Self::Error>;
 }
 
 /// Everything else a replica reaches.
-pub trait World<M> {
+pub trait World<T: Types> {
     /// Does what is asked: sends, responds, serves, notes. [`Action::Sign`] never comes here, nor
     /// does an [`Action::Verify`] or [`Action::Combine`] that was answered at once.
-    fn perform(&mut self, action: Action<M>);
+    fn perform(&mut self, action: Action<T>);
 
     /// The loop turns to `stage`. For those who measure.
     fn enter(&mut self, stage: Stage) {
@@ -67,13 +67,16 @@ pub trait World<M> {
 
 /// Writes what was put off.
 #[cfg(quorate_mutants)]
-fn write_late<J: Journal>(journal: &mut J, late: Vec<Record>) -> Result<(), J::Error> {
+fn write_late<T: Types, J: Journal<T>>(
+    journal: &mut J,
+    late: Vec<Record<T>>,
+) -> Result<(), J::Error> {
     if late.is_empty() { Ok(()) } else { journal.write(late) }
 }
 
 /// Puts off what is to be written.
 #[cfg(quorate_mutants)]
-fn late_write<E>(late: &mut Vec<Record>, records: Vec<Record>) -> Result<(), E> {
+fn late_write<T: Types, E>(late: &mut Vec<Record<T>>, records: Vec<Record<T>>) -> Result<(), E> {
     late.extend(records);
     Ok(())
 }
@@ -88,18 +91,18 @@ pub fn turn<P, S, J, W>(
     journal: &mut J,
     world: &mut W,
     now: Time,
-    inputs: &mut Vec<Input<P::Message>>,
+    inputs: &mut Vec<Input<P::Types>>,
 ) -> Result<(), J::Error>
 where
     P: Protocol,
     S: StateMachine,
-    J: Journal,
-    W: World<P::Message>,
+    J: Journal<P::Types>,
+    W: World<P::Types>,
 {
     #[cfg(quorate_mutants)]
     let mut late = Vec::new();
     loop {
-        let mut effects = super::Fx::<P::Message>::default();
+        let mut effects = super::Fx::<P::Types>::default();
         if !inputs.is_empty() {
             world.enter(Stage::Step);
         }

@@ -5,14 +5,13 @@ use std::sync::Arc;
 use crate::base::crypto::{Check, Form, PublicKey, Share, Signature, Statement, Verified};
 use crate::base::types::{Digest, Duration, Height, ReplicaId};
 use crate::client::message::Response;
-use crate::ledger::block::{BlockId, Header, SharedBlock};
+use crate::ledger::block::BlockId;
 use crate::ledger::execution::{ExecutionError, SnapshotError, SnapshotHandle};
 use crate::ledger::frame::SharedFrame;
 use crate::ledger::mempool;
-use crate::protocols::hotstuff::certificate::Malformed;
-use crate::protocols::protocol::{Event, Safety};
+use crate::protocols::protocol::{BlockOf, Event, FullBlockOf, HeaderOf, Malformed, Types};
 use crate::replica::Ancestors;
-use crate::replica::message::{FullBlock, Offer, PeerMessage};
+use crate::replica::message::{Offer, PeerMessage};
 
 /// What a replica is told at its making.
 #[derive(Clone, Debug)]
@@ -40,15 +39,15 @@ pub struct Settings {
     pub filtering: bool,
     /// Which uncommitted ancestors travel with a proposal.
     pub ancestors: Ancestors,
-    /// Signatures that were verified are not verified again (F3).
+    /// Signatures that were verified are not verified again.
     pub certificate_cache: bool,
 }
 
 /// What a replica is told.
 #[derive(Clone, Debug)]
-pub enum Input<M> {
+pub enum Input<T: Types> {
     /// First of all: what survived the last run.
-    Start(Box<Recovery>),
+    Start(Box<Recovery<T>>),
     /// First of all, for a replica that lost its data: a nonce never used before.
     Rejoin(Digest),
     /// A peer's message.
@@ -56,7 +55,7 @@ pub enum Input<M> {
         /// The peer, known by its channel.
         from: ReplicaId,
         /// The message.
-        message: PeerMessage<M>,
+        message: PeerMessage<T>,
     },
     /// Frames of clients, whose signatures hold.
     Frames(Vec<Submitted>),
@@ -107,51 +106,51 @@ pub struct Submitted {
 
 /// What survived the last run. The state of `snapshot` is already in the replica's [`Execution`](crate::ledger::execution::Execution).
 #[derive(Clone, Debug)]
-pub struct Recovery {
-    /// The safety record; `None` only for a replica that never ran.
-    pub safety: Option<Safety>,
+pub struct Recovery<T: Types> {
+    /// The protocol's memory; `None` only for a replica that never ran.
+    pub memory: Option<T::Memory>,
     /// The newest snapshot, if there is one.
-    pub snapshot: Option<SnapshotMeta>,
+    pub snapshot: Option<SnapshotMeta<T>>,
     /// The newest [offer](Action::Offered), whose snapshot may be an older one.
-    pub offer: Option<Offer>,
+    pub offer: Option<Offer<T>>,
     /// The recorded blocks, in the order they were recorded.
-    pub blocks: Vec<FullBlock>,
+    pub blocks: Vec<FullBlockOf<T>>,
 }
 
 /// What is kept beside a snapshot's chunks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SnapshotMeta {
+pub struct SnapshotMeta<T: Types> {
     /// The block whose state it is.
-    pub block: SharedBlock,
+    pub block: BlockOf<T>,
     /// What the chain up to that block commits by itself.
     pub committed: Height,
     /// The headers of the committed blocks right below it, oldest first.
-    pub recent: Vec<Header>,
+    pub recent: Vec<HeaderOf<T>>,
     /// The roots of the states up to and including this one, the latest last.
     pub roots: Vec<Digest>,
 }
 
 /// Something that must be durable before what rests on it leaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Record {
+pub enum Record<T: Types> {
     /// A block with its frames.
-    Block(FullBlock),
-    /// The safety record as it is now.
-    Safety(Arc<Safety>),
+    Block(FullBlockOf<T>),
+    /// The protocol's memory as it is now.
+    Memory(Arc<T::Memory>),
 }
 
 /// What a replica wants done, once its records are durable.
 #[derive(Debug)]
-pub enum Action<M> {
+pub enum Action<T: Types> {
     /// Send to one replica.
     Send {
         /// To whom.
         to: ReplicaId,
         /// What.
-        message: PeerMessage<M>,
+        message: PeerMessage<T>,
     },
     /// Send to every other replica.
-    Broadcast(PeerMessage<M>),
+    Broadcast(PeerMessage<T>),
     /// Sign and answer with [`Input::Signed`].
     Sign(Statement),
     /// Verify as one batch and answer with [`Input::Checked`].
@@ -178,7 +177,7 @@ pub enum Action<M> {
         response: Response,
     },
     /// These blocks are committed: from now on they can be asked for by height.
-    Committed(Vec<SharedBlock>),
+    Committed(Vec<BlockOf<T>>),
     /// A block was executed.
     Executed {
         /// How many commands, retries not counted.
@@ -195,7 +194,7 @@ pub enum Action<M> {
         /// About this many bytes.
         budget_bytes: u32,
         /// If all of that fits: these too.
-        tail: Vec<FullBlock>,
+        tail: Vec<FullBlockOf<T>>,
     },
     /// Send a chunk of a snapshot to a peer.
     ServeChunk {
@@ -207,11 +206,11 @@ pub enum Action<M> {
         chunk: u32,
     },
     /// Write this snapshot out while the replica goes on; then [`Input::SnapshotWritten`].
-    WriteSnapshot(Box<SnapshotMeta>, SnapshotHandle),
+    WriteSnapshot(Box<SnapshotMeta<T>>, SnapshotHandle),
     /// The snapshot of this offer is attested and on disk: replicas that are behind can be helped
     /// with it. Keep the offer beside it, for [`Recovery::offer`]. Only now may older snapshots go,
     /// and blocks at or below its height.
-    Offered(Box<Offer>),
+    Offered(Box<Offer<T>>),
     /// For logs, metrics and transcripts.
     Event(Event),
     /// A peer's message was refused.
@@ -267,6 +266,12 @@ pub enum Halt {
     /// A committed block cannot be executed.
     #[error(transparent)]
     Execution(ExecutionError),
+    /// It lost its data.
+    #[error(
+        "this protocol has no way back for a replica that lost its data; restore the data folder, or \
+         begin the cluster anew"
+    )]
+    NoWayBack,
     /// A committed block's frames are not here.
     #[error("the frames of the committed block {0} are missing; this is a bug")]
     MissingFrames(BlockId),

@@ -6,50 +6,40 @@ use bytes::Bytes;
 
 use super::SnapshotMeta;
 use crate::base::crypto::Signature;
-use crate::base::types::{Digest, Height, View};
+use crate::base::types::{Digest, Height};
 use crate::base::wire::{Decode, DecodeError, Encode, Reader, put_bytes, put_list};
-use crate::ledger::block::{Block, BlockId, Header, MAX_FRAMES, SharedBlock};
-use crate::ledger::frame::{Frame, FrameId, SharedFrame};
+use crate::ledger::block::{Block, BlockId, Content, FullBlock, MAX_FRAMES, frames, put_frames};
+use crate::ledger::frame::{FrameId, SharedFrame};
 use crate::ledger::state_machine::MAX_CHUNK_BYTES;
 use crate::limits::MAX_ROOTS;
-use crate::protocols::hotstuff::certificate::{Qc, Tc};
+use crate::protocols::protocol::{BlockOf, FullBlockOf, HeaderOf, MAX_LOOK_BACK, Shown, Types};
 
 /// Most frames in one message beside a proposal's.
 pub const MAX_FRAMES_SENT: usize = MAX_FRAMES;
 /// Most blocks in one answer to a fetch.
 pub const MAX_BLOCKS_SENT: usize = 1024;
 /// Most committed blocks below a snapshot's that are sent with it.
-const MAX_RECENT: usize = crate::protocols::hotstuff::leader::MAX_WINDOW;
-
-/// A block with the bodies of its frames.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FullBlock {
-    /// The block.
-    pub block: SharedBlock,
-    /// Its frames, in the block's order.
-    pub frames: Vec<SharedFrame>,
-}
+const MAX_RECENT: usize = MAX_LOOK_BACK;
 
 /// What a replica needs to take over a snapshot that a peer holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Offer {
+pub struct Offer<T: Types> {
     /// The block whose state it is.
-    pub block: SharedBlock,
+    pub block: BlockOf<T>,
     /// The headers of the committed blocks right below it, oldest first.
-    pub recent: Vec<Header>,
-    /// A block above whose `state_root` is the root of this state ...
-    pub attesting: SharedBlock,
-    /// ... and its certificate: a quorum had computed the same root.
-    pub certificate: Qc,
+    pub recent: Vec<HeaderOf<T>>,
+    /// A block that attests the root of this state, with its evidence: a quorum had computed the
+    /// same root.
+    pub shown: Shown<T>,
 }
 
 /// From one replica to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PeerMessage<M> {
+pub enum PeerMessage<T: Types> {
     /// A message of the protocol, with the bodies of some of its block's frames.
     Protocol {
         /// The message.
-        message: M,
+        message: T::Message,
         /// Bodies, in any order.
         frames: Vec<SharedFrame>,
     },
@@ -69,17 +59,17 @@ pub enum PeerMessage<M> {
         budget_bytes: u32,
     },
     /// Blocks that were asked for: each the parent of the next.
-    Chain(Vec<FullBlock>),
+    Chain(Vec<FullBlockOf<T>>),
     /// Blocks that nobody asked for, ahead of a proposal that extends them: each the parent of the
     /// next, and the last one certified here.
     Ancestors {
         /// Oldest first.
-        blocks: Vec<FullBlock>,
+        blocks: Vec<FullBlockOf<T>>,
         /// Of the last one.
-        certificate: Qc,
+        evidence: T::Evidence,
     },
     /// The blocks asked for are gone; this snapshot is offered instead.
-    Behind(Box<Offer>),
+    Behind(Box<Offer<T>>),
     /// Send a chunk of the snapshot at a height.
     FetchChunk {
         /// The snapshot.
@@ -103,18 +93,13 @@ pub enum PeerMessage<M> {
         /// Chosen anew, repeated in the testimony, so that an old one cannot be passed off.
         nonce: Digest,
     },
-    /// The answer, signed (protocols.md section 10).
+    /// The answer, signed.
     Testimony {
         /// The nonce.
         nonce: Digest,
-        /// The view this replica is in.
-        view: View,
-        /// Its high QC ...
-        high_qc: Qc,
-        /// ... and its high TC, if that is above it: one of them is of the view before `view`, or
-        /// of a later one.
-        high_tc: Option<Tc>,
-        /// Over the nonce and the view.
+        /// Where its sender stands.
+        testimony: T::Testimony,
+        /// Over the nonce, the asker and what the testimony says of itself.
         signature: Signature,
     },
     /// A client of the sender waits for the root of the state at this height: propose until a
@@ -123,9 +108,9 @@ pub enum PeerMessage<M> {
     Show(Height),
 }
 
-impl<M> PeerMessage<M> {
+impl<T: Types> PeerMessage<T> {
     /// A protocol's message alone.
-    pub fn of(message: M) -> Self {
+    pub fn of(message: T::Message) -> Self {
         Self::Protocol { message, frames: Vec::new() }
     }
 }
@@ -133,9 +118,9 @@ impl<M> PeerMessage<M> {
 /// The first blocks of `chain` that fit the budget; at least two, for the last block of an answer is
 /// certified by no other one in it, and is of no use to the asker unless it is the one wanted.
 #[must_use]
-pub fn within(chain: Vec<FullBlock>, budget_bytes: u32) -> Vec<FullBlock> {
+pub fn within<C: Content>(chain: Vec<FullBlock<C>>, budget_bytes: u32) -> Vec<FullBlock<C>> {
     let mut bytes = 0;
-    let fits = |(at, full): &(usize, FullBlock)| {
+    let fits = |(at, full): &(usize, FullBlock<C>)| {
         bytes += full.size_bytes();
         *at < 2 || bytes <= budget_bytes as usize
     };
@@ -143,66 +128,25 @@ pub fn within(chain: Vec<FullBlock>, budget_bytes: u32) -> Vec<FullBlock> {
     chain.take_while(fits).map(|(_, full)| full).collect()
 }
 
-impl FullBlock {
-    /// About the bytes of its encoding.
-    pub(super) fn size_bytes(&self) -> usize {
-        let frames: usize = self.frames.iter().map(|frame| frame.encoded_bytes().len()).sum();
-        128 + 66 * self.block.justify.signers().count() + 32 * self.block.frames.len() + frames
-    }
-}
-
-impl Encode for FullBlock {
-    fn encode(&self, out: &mut Vec<u8>) {
-        self.block.encode(out);
-        put_frames(out, &self.frames);
-    }
-}
-
-impl Decode for FullBlock {
-    fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
-        let block = Arc::new(Block::decode(reader)?);
-        let frames = frames(reader)?;
-        let complete = block.frames.len() == frames.len()
-            && block.frames.iter().zip(&frames).all(|(id, frame)| *id == frame.id());
-        if !complete {
-            return Err(DecodeError::Invalid { field: "frames of a block: not those it names" });
-        }
-        Ok(Self { block, frames })
-    }
-}
-
-fn put_frames(out: &mut Vec<u8>, frames: &[SharedFrame]) {
-    (frames.len() as u32).encode(out);
-    for frame in frames {
-        frame.encode(out);
-    }
-}
-
-fn frames(reader: &mut Reader) -> Result<Vec<SharedFrame>, DecodeError> {
-    Ok(reader.list::<Frame>("frames", MAX_FRAMES_SENT)?.into_iter().map(Arc::new).collect())
-}
-
-impl Encode for Offer {
+impl<T: Types> Encode for Offer<T> {
     fn encode(&self, out: &mut Vec<u8>) {
         self.block.encode(out);
         put_list(out, &self.recent);
-        self.attesting.encode(out);
-        self.certificate.encode(out);
+        self.shown.encode(out);
     }
 }
 
-impl Decode for Offer {
+impl<T: Types> Decode for Offer<T> {
     fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
         Ok(Self {
             block: Arc::new(Block::decode(reader)?),
             recent: reader.list("headers", MAX_RECENT)?,
-            attesting: Arc::new(Block::decode(reader)?),
-            certificate: Qc::decode(reader)?,
+            shown: Shown::decode(reader)?,
         })
     }
 }
 
-impl<M: Encode> Encode for PeerMessage<M> {
+impl<T: Types> Encode for PeerMessage<T> {
     fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Self::Protocol { message, frames } => {
@@ -232,10 +176,10 @@ impl<M: Encode> Encode for PeerMessage<M> {
                 out.push(6);
                 put_list(out, blocks);
             }
-            Self::Ancestors { blocks, certificate } => {
+            Self::Ancestors { blocks, evidence } => {
                 out.push(12);
                 put_list(out, blocks);
-                certificate.encode(out);
+                evidence.encode(out);
             }
             Self::Behind(offer) => {
                 out.push(7);
@@ -257,12 +201,10 @@ impl<M: Encode> Encode for PeerMessage<M> {
                 out.push(10);
                 nonce.encode(out);
             }
-            Self::Testimony { nonce, view, high_qc, high_tc, signature } => {
+            Self::Testimony { nonce, testimony, signature } => {
                 out.push(11);
                 nonce.encode(out);
-                view.encode(out);
-                high_qc.encode(out);
-                high_tc.encode(out);
+                testimony.encode(out);
                 signature.encode(out);
             }
             Self::Show(height) => {
@@ -273,10 +215,12 @@ impl<M: Encode> Encode for PeerMessage<M> {
     }
 }
 
-impl<M: Decode> Decode for PeerMessage<M> {
+impl<T: Types> Decode for PeerMessage<T> {
     fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
         match reader.u8()? {
-            1 => Ok(Self::Protocol { message: M::decode(reader)?, frames: frames(reader)? }),
+            1 => {
+                Ok(Self::Protocol { message: T::Message::decode(reader)?, frames: frames(reader)? })
+            }
             2 => Ok(Self::Relay(frames(reader)?)),
             3 => Ok(Self::NeedFrames(reader.list("frame ids", MAX_FRAMES_SENT)?)),
             4 => Ok(Self::Frames(frames(reader)?)),
@@ -301,14 +245,12 @@ impl<M: Decode> Decode for PeerMessage<M> {
             10 => Ok(Self::AskTestimony { nonce: Digest::decode(reader)? }),
             11 => Ok(Self::Testimony {
                 nonce: Digest::decode(reader)?,
-                view: View::decode(reader)?,
-                high_qc: Qc::decode(reader)?,
-                high_tc: reader.option("TC of a testimony")?,
+                testimony: T::Testimony::decode(reader)?,
                 signature: Signature::decode(reader)?,
             }),
             12 => Ok(Self::Ancestors {
                 blocks: reader.list("blocks", MAX_BLOCKS_SENT)?,
-                certificate: Qc::decode(reader)?,
+                evidence: T::Evidence::decode(reader)?,
             }),
             13 => Ok(Self::Show(Height::decode(reader)?)),
             _ => Err(DecodeError::Invalid { field: "peer message kind" }),
@@ -316,7 +258,7 @@ impl<M: Decode> Decode for PeerMessage<M> {
     }
 }
 
-impl Encode for SnapshotMeta {
+impl<T: Types> Encode for SnapshotMeta<T> {
     fn encode(&self, out: &mut Vec<u8>) {
         self.block.encode(out);
         self.committed.encode(out);
@@ -325,7 +267,7 @@ impl Encode for SnapshotMeta {
     }
 }
 
-impl Decode for SnapshotMeta {
+impl<T: Types> Decode for SnapshotMeta<T> {
     fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
         Ok(Self {
             block: Arc::new(Block::decode(reader)?),

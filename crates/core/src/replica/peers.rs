@@ -6,33 +6,34 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::catch_up::{BUDGET_BYTES, Chunked};
-use super::message::{FullBlock, MAX_FRAMES_SENT, Offer, PeerMessage, within};
+use super::message::{MAX_FRAMES_SENT, Offer, PeerMessage, within};
 use super::verify::{Pending, bytes_of};
-use super::{Action, Fx, Refused, Replica};
+use super::{Action, Fx, Halt, Refused, Replica, is_among};
 use crate::base::crypto::{Check, Share, Signature, Verified};
 use crate::base::types::{Digest, Height, ReplicaId, Time};
-use crate::ledger::block::{BlockId, SharedBlock};
+use crate::ledger::block::{BlockId, FullBlock};
 use crate::ledger::execution::{Restoring, SnapshotError};
 use crate::ledger::frame::{FrameId, SharedFrame};
 use crate::ledger::mempool::Origin;
 use crate::ledger::state_machine::StateMachine;
-use crate::protocols::hotstuff::certificate::{Malformed, Qc};
-use crate::protocols::protocol::{self, Protocol, Safety};
-use crate::replica::rejoin::{Rejoin, Testimony};
+use crate::protocols::protocol::{self, BlockOf, FullBlockOf, MessageOf, Protocol, TestimonyOf};
+use crate::replica::rejoin::Rejoin;
+
+/// A fetched block that may be believed, with its frames.
+type VerifiedBlock<T> = (Verified<BlockOf<T>>, Vec<SharedFrame>);
 
 impl<P: Protocol, S: StateMachine> Replica<P, S> {
     pub(super) fn on_peer(
         &mut self,
         now: Time,
         from: ReplicaId,
-        message: PeerMessage<P::Message>,
-        fx: &mut Fx<P::Message>,
+        message: PeerMessage<P::Types>,
+        fx: &mut Fx<P::Types>,
     ) {
-        if from == self.settings.me || self.domain.committee().key(from).is_none() {
+        if from == self.settings.me || !self.committee.contains(from) {
             return;
         }
-        if let PeerMessage::Testimony { nonce, view, high_qc, high_tc, signature } = message {
-            let testimony = Testimony { view, high_qc, high_tc };
+        if let PeerMessage::Testimony { nonce, testimony, signature } = message {
             return self.claim_testimony(now, (from, nonce), testimony, signature, fx);
         }
         if self.rejoin.is_some() {
@@ -55,8 +56,8 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
                 self.serve_chain(now, from, (tip, above, budget_bytes), fx);
             }
             PeerMessage::Chain(blocks) => self.on_chain(now, from, blocks, fx),
-            PeerMessage::Ancestors { blocks, certificate } => {
-                self.on_ancestors(now, from, blocks, &certificate, fx);
+            PeerMessage::Ancestors { blocks, evidence } => {
+                self.on_ancestors(now, from, blocks, &evidence, fx);
             }
             PeerMessage::Behind(offer) => self.on_offer(now, from, offer, fx),
             PeerMessage::FetchChunk { height, chunk } => {
@@ -76,9 +77,9 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         &mut self,
         now: Time,
         from: ReplicaId,
-        message: Verified<P::Message>,
+        message: Verified<MessageOf<P>>,
         frames: &[Verified<SharedFrame>],
-        fx: &mut Fx<P::Message>,
+        fx: &mut Fx<P::Types>,
     ) {
         for frame in frames {
             self.admit(now, frame, Origin::Proposal);
@@ -99,13 +100,13 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     }
 
     /// Hands the protocol the proposals whose bodies are all here.
-    pub(super) fn release_arrivals(&mut self, now: Time, fx: &mut Fx<P::Message>) {
+    pub(super) fn release_arrivals(&mut self, now: Time, fx: &mut Fx<P::Types>) {
         while let Some((from, message, block, frames)) = self.arrivals.take_complete() {
             let commands: usize = frames.iter().map(|frame| frame.count() as usize).sum();
             let bytes: usize = frames.iter().map(|frame| frame.encoded_bytes().len()).sum();
             let fits = frames.len() == 1
                 || commands <= self.settings.batch_commands && bytes <= self.settings.batch_bytes;
-            if frames.len() != block.frames.len() || frames.len() > 1 && !fits {
+            if frames.len() != block.frames().len() || frames.len() > 1 && !fits {
                 fx.output(Action::Refused { from, reason: Refused::Unfit });
                 continue;
             }
@@ -115,25 +116,23 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         }
     }
 
-    fn hold(&mut self, block: &SharedBlock, frames: Vec<SharedFrame>) {
+    fn hold(&mut self, block: &BlockOf<P::Types>, frames: Vec<SharedFrame>) {
         let frames = mutant!("filtering-loses-commands", self.mempool.take_out(frames), frames);
         self.bodies.entry(block.id()).or_insert(frames);
         // Blocks above the root, an orphan a proposer, and what is being executed. More than that
         // are those of orphans that later ones took the place of.
-        let held = self.protocol.tree().uncommitted() + self.domain.committee().size();
+        let held = self.protocol.uncommitted() + self.committee.size();
         if self.bodies.len() > held + self.to_execute.len() + 1 {
             let (protocol, to_execute) = (&self.protocol, &self.to_execute);
             self.bodies.retain(|id, _| {
-                *id == block.id()
-                    || protocol.holds(id)
-                    || to_execute.iter().any(|block| block.id() == *id)
+                *id == block.id() || protocol.holds(id) || is_among(to_execute, id)
             });
         }
     }
 
     /// Drops a block's bodies if the protocol had no use for it.
     fn let_go(&mut self, block: &BlockId) {
-        if !self.protocol.holds(block) && !self.to_execute.iter().any(|b| b.id() == *block) {
+        if !self.protocol.holds(block) && !is_among(&self.to_execute, block) {
             self.bodies.remove(block);
         }
     }
@@ -143,7 +142,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         now: Time,
         (from, relays): (ReplicaId, bool),
         frames: Vec<SharedFrame>,
-        fx: &mut Fx<P::Message>,
+        fx: &mut Fx<P::Types>,
     ) {
         let bytes = bytes_of(&frames);
         let frames = self.unknown_frames(frames);
@@ -153,7 +152,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         }
     }
 
-    fn serve_frames(&mut self, to: ReplicaId, ids: &[FrameId], fx: &mut Fx<P::Message>) {
+    fn serve_frames(&mut self, to: ReplicaId, ids: &[FrameId], fx: &mut Fx<P::Types>) {
         let in_blocks: BTreeMap<FrameId, &SharedFrame> =
             self.bodies.values().flatten().map(|frame| (frame.id(), frame)).collect();
         let held = |id: &FrameId| {
@@ -179,25 +178,21 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         now: Time,
         to: ReplicaId,
         (tip, above, budget_bytes): (BlockId, Height, u32),
-        fx: &mut Fx<P::Message>,
+        fx: &mut Fx<P::Types>,
     ) {
-        let tree = self.protocol.tree();
-        let root = tree.root().height;
+        let root = self.protocol.committed().height();
         if above < root && above.next() < self.log_begins {
             let Some(offer) = &self.offer else { return self.prepare_offer(now, fx) };
             let message = PeerMessage::Behind(Box::new(offer.clone()));
             fx.output(Action::Send { to, message });
             return;
         }
-        let mut tail: Vec<FullBlock> = tree
-            .path_down(&tip)
-            .take_while(|block| block.height > root.max(above))
-            .filter_map(|block| {
-                let frames = self.bodies.get(&block.id())?.clone();
-                Some(FullBlock { block: Arc::clone(block), frames })
-            })
-            .collect();
-        tail.reverse();
+        let full = |block: BlockOf<P::Types>| {
+            let frames = self.bodies.get(&block.id())?.clone();
+            Some(FullBlock { block, frames })
+        };
+        let path = self.protocol.path(&tip).into_iter();
+        let tail: Vec<_> = path.filter(|block| block.height() > above).filter_map(full).collect();
         let budget_bytes = budget_bytes.min(BUDGET_BYTES);
         if above >= root {
             if !tail.is_empty() {
@@ -213,8 +208,8 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         &mut self,
         now: Time,
         from: ReplicaId,
-        mut blocks: Vec<FullBlock>,
-        fx: &mut Fx<P::Message>,
+        mut blocks: Vec<FullBlockOf<P::Types>>,
+        fx: &mut Fx<P::Types>,
     ) {
         if !self.catch_up.awaits(from) {
             fx.output(Action::Refused { from, reason: Refused::Unasked });
@@ -250,18 +245,18 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         &mut self,
         now: Time,
         from: ReplicaId,
-        blocks: Vec<(Verified<SharedBlock>, Vec<SharedFrame>)>,
-        fx: &mut Fx<P::Message>,
+        blocks: Vec<VerifiedBlock<P::Types>>,
+        fx: &mut Fx<P::Types>,
     ) {
         let mut reached = None;
         for (block, frames) in blocks {
-            let (id, height) = (block.id(), block.height);
-            if self.protocol.tree().find(&id).is_none() {
+            let (id, height) = (block.id(), block.height());
+            if !self.protocol.knows(&id) {
                 self.hold(&block, frames);
                 self.consult(now, protocol::Input::Fetched(block), fx);
                 self.let_go(&id);
             }
-            if self.protocol.tree().find(&id).is_some() {
+            if self.protocol.knows(&id) {
                 reached = Some(height);
             }
         }
@@ -272,7 +267,13 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
 
     /// A snapshot is believed if a block of this chain, certified by a quorum, carries the root
     /// of its state; that chunks are of that state is checked when they come ([`Restoring`]).
-    fn on_offer(&mut self, now: Time, from: ReplicaId, offer: Box<Offer>, fx: &mut Fx<P::Message>) {
+    fn on_offer(
+        &mut self,
+        now: Time,
+        from: ReplicaId,
+        offer: Box<Offer<P::Types>>,
+        fx: &mut Fx<P::Types>,
+    ) {
         let asked = self.catch_up.takes_offers(from);
         let linked = offer
             .recent
@@ -281,11 +282,11 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             .collect::<Vec<_>>()
             .windows(2)
             .all(|pair| pair[1].parent() == pair[0].id());
-        let fits = offer.certificate.block() == offer.attesting.id()
-            && offer.attesting.height > offer.block.height
-            && offer.block.height > self.protocol.tree().root().height
+        let height = offer.block.height();
+        let fits = offer.shown.block.height() > height
+            && height > self.protocol.committed().height()
             // With fewer, this replica would elect other leaders than the rest.
-            && offer.recent.len() as u64 >= offer.block.height.0.min(self.protocol.look_back() as u64)
+            && offer.recent.len() as u64 >= height.0.min(self.protocol.look_back() as u64)
             && linked;
         if !asked || !fits {
             let reason = if asked { Refused::Unfit } else { Refused::Unasked };
@@ -295,10 +296,10 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             }
             return;
         }
-        let checks = self.certificate_checks(&offer.certificate);
+        let checks = self.protocol.claim_evidence(&offer.shown.block.id(), &offer.shown.evidence);
         match mutant!("snapshot-offer-unchecked", Ok(Vec::new()), checks) {
             Ok(checks) => {
-                let bytes = crate::limits::offer_bytes(self.domain.committee().size());
+                let bytes = crate::limits::offer_bytes(self.committee.size());
                 self.verify(now, Pending::Offer { from, offer, checks }, Some((from, bytes)), fx);
             }
             Err(reason) => {
@@ -308,22 +309,13 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         }
     }
 
-    pub(super) fn certificate_checks(&self, qc: &Qc) -> Result<Vec<Check>, Malformed> {
-        qc.checks(&self.domain, &self.genesis())
-    }
-
-    fn genesis(&self) -> BlockId {
-        let committee = self.domain.committee();
-        crate::ledger::block::Block::genesis(committee.chain(), committee.epoch()).id()
-    }
-
     fn on_chunk(
         &mut self,
         now: Time,
         from: ReplicaId,
         chunk: (Height, u32, bool),
         bytes: Bytes,
-        fx: &mut Fx<P::Message>,
+        fx: &mut Fx<P::Types>,
     ) {
         match self.catch_up.chunk(now, from, chunk, bytes) {
             Chunked::Unasked => {
@@ -347,11 +339,11 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         &mut self,
         now: Time,
         from: ReplicaId,
-        offer: Offer,
+        offer: Offer<P::Types>,
         restoring: Restoring<S>,
-        fx: &mut Fx<P::Message>,
+        fx: &mut Fx<P::Types>,
     ) {
-        let overtaken = offer.block.height <= self.protocol.tree().root().height;
+        let overtaken = offer.block.height() <= self.protocol.committed().height();
         if mutant!("snapshot-overtaken", false, overtaken) {
             // Blocks came faster than the snapshot. Its state would be one of the past.
             return self.catch_up.answered(from, None);
@@ -360,14 +352,15 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             Ok(execution) if execution.block_id() == offer.block.id() => {
                 self.execution = execution.skipping_as(&self.execution);
                 self.to_execute.clear();
-                self.catch_up.answered(from, Some(offer.block.height));
+                self.catch_up.answered(from, Some(offer.block.height()));
                 let settled = self.mempool.taken_over(self.execution.sessions());
                 self.answer(&settled, fx);
-                let Offer { block: root, recent, certificate, .. } = offer;
+                let Offer { block: root, recent, shown } = offer;
+                let evidence = shown.evidence;
                 // What is between its own log and the snapshot never was here.
-                self.log_begins = self.log_begins.max(root.height.next());
+                self.log_begins = self.log_begins.max(root.height().next());
                 self.root_shown = Height(0);
-                self.consult(now, protocol::Input::Installed { root, recent, certificate }, fx);
+                self.consult(now, protocol::Input::Installed { root, recent, evidence }, fx);
                 self.drop_unheld_bodies();
                 self.take_snapshot(fx);
             }
@@ -380,18 +373,18 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     }
 
     /// The state that a peer sends was given up; another peer is asked.
-    fn not_taken(&mut self, from: ReplicaId, reason: SnapshotError, fx: &mut Fx<P::Message>) {
+    fn not_taken(&mut self, from: ReplicaId, reason: SnapshotError, fx: &mut Fx<P::Types>) {
         self.catch_up.answered(from, None);
         fx.output(Action::Refused { from, reason: Refused::Unfit });
         fx.output(Action::NotTaken { from, reason });
     }
 
-    pub(super) fn begin_rejoin(&mut self, now: Time, nonce: Digest, fx: &mut Fx<P::Message>) {
-        self.rejoin = Some(Rejoin::new(nonce, self.domain.committee()));
+    pub(super) fn begin_rejoin(&mut self, now: Time, nonce: Digest, fx: &mut Fx<P::Types>) {
+        self.rejoin = Some(Rejoin::new(nonce, &self.committee));
         self.ask_testimonies(now, fx);
     }
 
-    pub(super) fn ask_testimonies(&mut self, now: Time, fx: &mut Fx<P::Message>) {
+    pub(super) fn ask_testimonies(&mut self, now: Time, fx: &mut Fx<P::Types>) {
         if let Some(rejoin) = &mut self.rejoin {
             rejoin.asked(now);
             fx.output(Action::Broadcast(PeerMessage::AskTestimony { nonce: rejoin.nonce() }));
@@ -405,13 +398,13 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     }
 
     /// Tells a replica that lost its data which views to keep away from.
-    fn testify(&mut self, to: ReplicaId, nonce: Digest, fx: &mut Fx<P::Message>) {
-        let view = self.protocol.view();
+    fn testify(&mut self, to: ReplicaId, nonce: Digest, fx: &mut Fx<P::Types>) {
+        let testimony = self.protocol.testimony();
         let content = Self::testimony_content(&nonce, to);
-        let statement = self.domain.testimony(view, &content);
-        self.testimonies.insert(statement, (to, nonce, view));
+        let statement = self.protocol.testimony_statement(&testimony, &content);
+        self.testimonies.insert(statement, (to, nonce, testimony));
         // A few askers at a time: the oldest unanswered ones give way.
-        while self.testimonies.len() > self.domain.committee().size() {
+        while self.testimonies.len() > self.committee.size() {
             self.testimonies.pop_first();
         }
         fx.output(Action::Sign(statement));
@@ -422,12 +415,10 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         &mut self,
         statement: &crate::base::crypto::Statement,
         signature: Signature,
-        fx: &mut Fx<P::Message>,
+        fx: &mut Fx<P::Types>,
     ) -> bool {
-        let Some((to, nonce, view)) = self.testimonies.remove(statement) else { return false };
-        let (high_qc, high_tc) =
-            (self.protocol.high_qc().clone(), self.protocol.high_tc().cloned());
-        let message = PeerMessage::Testimony { nonce, view, high_qc, high_tc, signature };
+        let Some((to, nonce, testimony)) = self.testimonies.remove(statement) else { return false };
+        let message = PeerMessage::Testimony { nonce, testimony, signature };
         fx.output(Action::Send { to, message });
         true
     }
@@ -436,9 +427,9 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         &mut self,
         now: Time,
         (from, nonce): (ReplicaId, Digest),
-        testimony: Testimony,
+        testimony: TestimonyOf<P>,
         signature: Signature,
-        fx: &mut Fx<P::Message>,
+        fx: &mut Fx<P::Types>,
     ) {
         let expected = self.rejoin.as_ref().map(Rejoin::nonce);
         let asked = mutant!("nonce-not-compared", expected.is_some(), expected == Some(nonce));
@@ -446,13 +437,10 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             return;
         }
         let content = Self::testimony_content(&nonce, self.settings.me);
-        let statement = self.domain.testimony(testimony.view, &content);
-        let checks = self.testimony_checks(&testimony).and_then(|mut checks| {
-            checks.push(self.domain.check(Share { signer: from, statement, signature })?);
-            Ok(checks)
-        });
-        match checks {
-            Ok(checks) => {
+        let statement = self.protocol.testimony_statement(&testimony, &content);
+        match self.protocol.claim_testimony(&testimony) {
+            Ok(mut checks) => {
+                checks.push(Check::Replica(Share { signer: from, statement, signature }));
                 let testimony = Box::new(testimony);
                 self.verify(
                     now,
@@ -467,41 +455,30 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         }
     }
 
-    fn testimony_checks(&self, testimony: &Testimony) -> Result<Vec<Check>, Malformed> {
-        if testimony.view > testimony.proven() {
-            return Err(Malformed::Contradiction);
-        }
-        let mut checks = self.certificate_checks(&testimony.high_qc)?;
-        if let Some(high_tc) = &testimony.high_tc {
-            checks.extend(high_tc.checks(&self.domain, &self.genesis())?);
-        }
-        Ok(checks)
-    }
-
     pub(super) fn on_testimony(
         &mut self,
         now: Time,
         from: ReplicaId,
-        testimony: Testimony,
-        fx: &mut Fx<P::Message>,
+        testimony: TestimonyOf<P>,
+        fx: &mut Fx<P::Types>,
     ) {
-        let genesis = self.protocol.tree().root().id();
         let Some(rejoin) = &mut self.rejoin else { return };
-        let Some(safety) = rejoin.testimony(from, testimony, Safety::new(genesis)) else {
-            return;
+        let Some(testimonies) = rejoin.testimony(from, testimony) else { return };
+        let Some(memory) = self.protocol.recollect(&testimonies) else {
+            return self.halt(Halt::NoWayBack, fx);
         };
         self.rejoin = None;
         let recovery = super::Recovery {
-            safety: Some(safety.clone()),
+            memory: Some(memory.clone()),
             snapshot: None,
             offer: None,
             blocks: Vec::new(),
         };
-        fx.record(super::Record::Safety(Arc::new(safety)));
+        fx.record(super::Record::Memory(Arc::new(memory)));
         self.start(now, recovery, fx);
         // Channels that opened meanwhile went by unused; and testimonies may be old when the last one comes.
         // Who knows more will say so.
-        let (me, replicas) = (self.settings.me, self.domain.committee().replicas());
+        let (me, replicas) = (self.settings.me, self.committee.replicas());
         for peer in replicas.filter(|peer| *peer != me).collect::<Vec<_>>() {
             self.consult(now, protocol::Input::Connected(peer), fx);
         }

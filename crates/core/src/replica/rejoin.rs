@@ -1,61 +1,28 @@
 //! Coming back without memory.
 //!
-//! A replica whose data folder was lost cannot know what it voted for. On an operator's explicit
-//! word it asks all others which view they are in, waits for q of them, and then abstains, durably,
-//! from votes, time-outs and proposals until a certificate stands [`ABSTAINED_VIEWS`] views and
-//! more beyond the highest view that any of them has shown. Until then it counts toward f.
-//!
-//! Each testimony carries the certificate by which its sender entered the view, so that nobody can
-//! name one that the cluster did not come to, and the highest counts, however many name lower ones.
-//! Why that is enough: what the replica may have signed in view v needed a certificate of view
-//! v − 1. Its q signers and the q that answer share at least f + 1 replicas, two more than the other
-//! liars there may be, so a correct one is among them that had signed in view v − 1, and shows the
-//! certificate that leads there: it gives up a view early only with others that do, whose time-outs
-//! bring their certificates along. (To count how many name a view, or to take the f-th highest, is
-//! not enough: correct replicas that were cut off know as little as liars pretend to.)
+//! A replica whose data folder was lost cannot know what it said. On an operator's explicit word it
+//! asks all others where they stand, waits for q of them, and has its protocol
+//! [recollect](crate::protocols::protocol::Protocol::recollect) what it must keep away from. Until
+//! its protocol lets it speak again it counts toward f.
 
 use std::collections::BTreeMap;
 
 use crate::base::committee::Committee;
-use crate::base::types::{Digest, Duration, ReplicaId, Time, View};
-use crate::protocols::hotstuff::certificate::{Qc, Tc};
-use crate::protocols::protocol::Safety;
-
-/// How many views beyond the highest testimony a replica without memory abstains.
-pub const ABSTAINED_VIEWS: u64 = 16;
-
-/// What another replica says of itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Testimony {
-    /// The view it is in.
-    pub view: View,
-    /// Its high QC.
-    pub high_qc: Qc,
-    /// Its high TC, if that is above the high QC.
-    pub high_tc: Option<Tc>,
-}
-
-impl Testimony {
-    /// The view that its certificates lead to, whatever it says.
-    #[must_use]
-    pub fn proven(&self) -> View {
-        self.high_tc.as_ref().map_or(View(0), Tc::view).max(self.high_qc.view()).next()
-    }
-}
+use crate::base::types::{Digest, Duration, ReplicaId, Time};
 
 /// The testimonies at hand.
 #[derive(Clone, Debug)]
-pub struct Rejoin {
+pub struct Rejoin<Y> {
     nonce: Digest,
     quorum: usize,
-    testimonies: BTreeMap<ReplicaId, Testimony>,
+    testimonies: BTreeMap<ReplicaId, Y>,
     deadline: Time,
 }
 
 /// How long to wait before asking again.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-impl Rejoin {
+impl<Y> Rejoin<Y> {
     /// Begins to collect answers to `nonce`, which must never have been used before.
     #[must_use]
     pub fn new(nonce: Digest, committee: &Committee) -> Self {
@@ -79,24 +46,13 @@ impl Rejoin {
         self.nonce
     }
 
-    /// Takes in an answer whose signature and certificates were checked. With q of them returns the
-    /// safety record to start with.
-    pub fn testimony(
-        &mut self,
-        from: ReplicaId,
-        testimony: Testimony,
-        fresh: Safety,
-    ) -> Option<Safety> {
+    /// Takes in an answer whose signature and claims were checked. Returns the answers once q have
+    /// come, in the order of the replicas' ids.
+    pub fn testimony(&mut self, from: ReplicaId, testimony: Y) -> Option<Vec<Y>> {
         self.testimonies.insert(from, testimony);
         if self.testimonies.len() < mutant!("rejoin-one-testimony", 1, self.quorum) {
             return None;
         }
-        let entered = self.testimonies.values().map(Testimony::proven).max()?;
-        let high_qc = self.testimonies.values().map(|t| &t.high_qc).max_by_key(|qc| qc.view())?;
-        let beyond = entered.plus(ABSTAINED_VIEWS);
-        let highest = mutant!("rejoin-without-abstaining", View(0), beyond);
-        // Its lost lock was no higher than the highest QC of those who voted above it.
-        let (lock, high_qc) = (high_qc.clone(), high_qc.clone());
-        Some(Safety { abstain_until: highest, lock, high_qc, ..fresh })
+        Some(std::mem::take(&mut self.testimonies).into_values().collect())
     }
 }

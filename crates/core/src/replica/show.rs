@@ -42,10 +42,9 @@ impl Wish {
 
 impl<P: Protocol, S: StateMachine> Replica<P, S> {
     /// Has the root of the latest state certified, unless that was done: here and elsewhere.
-    pub(super) fn show(&mut self, now: Time, fx: &mut Fx<P::Message>) {
+    pub(super) fn show(&mut self, now: Time, fx: &mut Fx<P::Types>) {
         let height = self.execution.height();
-        let certified = self.protocol.tree().root_carried(&self.protocol.high_qc().block());
-        if self.rejoin.is_some() || Some(height) <= certified {
+        if self.rejoin.is_some() || Some(height) <= self.protocol.certified_state() {
             return;
         }
         self.wish_for(now, height, fx);
@@ -53,17 +52,17 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
 
     /// Where an offer is wanted and there is none: the cluster was idle, or this replica stopped, before blocks had shown the root of the newest
     /// snapshot. A few are proposed for that; if they have shown later ones already, another is taken first.
-    pub(super) fn prepare_offer(&mut self, now: Time, fx: &mut Fx<P::Message>) {
+    pub(super) fn prepare_offer(&mut self, now: Time, fx: &mut Fx<P::Types>) {
         if self.may_replace_snapshot() {
             self.take_snapshot(fx);
         }
         if let Some(meta) = &self.snapshot {
-            let height = meta.block.height.plus(ATTESTED_WITHIN);
+            let height = meta.block.height().plus(ATTESTED_WITHIN);
             self.wish_for(now, height, fx);
         }
     }
 
-    fn wish_for(&mut self, now: Time, height: Height, fx: &mut Fx<P::Message>) {
+    fn wish_for(&mut self, now: Time, height: Height, fx: &mut Fx<P::Types>) {
         // Told lately: said again only to those who may have missed it.
         if self.wish.height(now) >= Some(height) && self.wish.until > now.after(WISHED_FOR / 2) {
             return;
@@ -73,7 +72,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         self.consult(now, protocol::Input::Wake, fx);
     }
 
-    pub(super) fn on_show(&mut self, now: Time, height: Height, fx: &mut Fx<P::Message>) {
+    pub(super) fn on_show(&mut self, now: Time, height: Height, fx: &mut Fx<P::Types>) {
         self.wish.raise(now, height.min(self.execution.height().plus(AHEAD)));
         self.consult(now, protocol::Input::Wake, fx);
     }

@@ -4,38 +4,37 @@ use super::turns::{Class, Cost, Piece};
 use super::{Action, Fx, Refused, Replica};
 use crate::base::crypto::{Check, Claim, Verified};
 use crate::base::types::{ReplicaId, Time};
-use crate::ledger::block::SharedBlock;
 use crate::ledger::execution::Restoring;
 use crate::ledger::frame::SharedFrame;
 use crate::ledger::mempool::Origin;
 use crate::ledger::state_machine::StateMachine;
-use crate::protocols::hotstuff::certificate::Malformed;
-use crate::protocols::protocol::{self, Protocol};
-use crate::replica::message::{FullBlock, Offer};
-use crate::replica::rejoin::Testimony;
+use crate::protocols::protocol::{
+    self, BlockOf, FullBlockOf, Malformed, MessageOf, Protocol, Types,
+};
+use crate::replica::message::Offer;
 
 /// A fetched block with its frames, resting on its justify.
-type ClaimedBlock = (Claim<SharedBlock>, Vec<SharedFrame>);
+type ClaimedBlock<T> = (Claim<BlockOf<T>>, Vec<SharedFrame>);
 
 /// A thing that waits.
 #[derive(Debug)]
-pub(super) enum Pending<M> {
+pub(super) enum Pending<T: Types> {
     /// The protocol's own batch.
     Protocol { ask: u64, checks: Vec<Check> },
     /// A message of the protocol with the bodies that came with it.
-    Message { from: ReplicaId, claim: Claim<M>, frames: Vec<Claim<SharedFrame>> },
+    Message { from: ReplicaId, claim: Claim<T::Message>, frames: Vec<Claim<SharedFrame>> },
     /// Frames another replica sent. It passes on what it verified; what it was asked for may be of
     /// a block, whose voters alone have verified it.
     Frames { relayed_by: Option<ReplicaId>, frames: Vec<Claim<SharedFrame>> },
     /// Blocks that were fetched.
-    Chain { from: ReplicaId, blocks: Vec<ClaimedBlock> },
+    Chain { from: ReplicaId, blocks: Vec<ClaimedBlock<T>> },
     /// A snapshot that is offered.
-    Offer { from: ReplicaId, offer: Box<Offer>, checks: Vec<Check> },
+    Offer { from: ReplicaId, offer: Box<Offer<T>>, checks: Vec<Check> },
     /// An answer to a replica that lost its data.
-    Testimony { from: ReplicaId, testimony: Box<Testimony>, checks: Vec<Check> },
+    Testimony { from: ReplicaId, testimony: Box<T::Testimony>, checks: Vec<Check> },
 }
 
-impl<M> Pending<M> {
+impl<T: Types> Pending<T> {
     /// How soon it is verified.
     fn class(&self) -> Class {
         match self {
@@ -48,7 +47,7 @@ impl<M> Pending<M> {
 
     /// The checks it waits for, in the order in which [`resume`](Replica::resume) hands out the verdicts.
     fn checks(&self) -> impl Iterator<Item = &Check> {
-        let (own, message, frames, blocks): (&[Check], _, &[_], &[ClaimedBlock]) = match self {
+        let (own, message, frames, blocks): (&[Check], _, &[_], &[ClaimedBlock<T>]) = match self {
             Self::Protocol { checks, .. }
             | Self::Offer { checks, .. }
             | Self::Testimony { checks, .. } => (checks, None, &[], &[]),
@@ -79,9 +78,9 @@ impl Verdicts<'_> {
 
 /// An ask: what waits for it, and which of its checks were known to hold already.
 #[derive(Debug)]
-pub(super) struct Asked<M> {
+pub(super) struct Asked<T: Types> {
     ask: u64,
-    pending: Pending<M>,
+    pending: Pending<T>,
     known: Vec<bool>,
     /// On the checks that were not known, as far as they came.
     verdicts: Vec<bool>,
@@ -109,9 +108,9 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     pub(super) fn verify(
         &mut self,
         now: Time,
-        pending: Pending<P::Message>,
+        pending: Pending<P::Types>,
         from: Option<(ReplicaId, usize)>,
-        fx: &mut Fx<P::Message>,
+        fx: &mut Fx<P::Types>,
     ) {
         let mut unknown = Vec::new();
         let judge = |check: &Check| {
@@ -147,13 +146,13 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     }
 
     /// Gives the verifier what is next, as far as it has little to do.
-    fn give_more(&mut self, now: Time, fx: &mut Fx<P::Message>) {
+    fn give_more(&mut self, now: Time, fx: &mut Fx<P::Types>) {
         while let Some(piece) = self.turns.next(now) {
             self.give(piece, true, fx);
         }
     }
 
-    fn give(&mut self, piece: Piece, counts: bool, fx: &mut Fx<P::Message>) {
+    fn give(&mut self, piece: Piece, counts: bool, fx: &mut Fx<P::Types>) {
         let Piece { ask: of, start, checks } = piece;
         let ask = self.next_number();
         self.given.push_back(Given { ask, of, start, checks: checks.len(), counts });
@@ -166,7 +165,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         now: Time,
         ask: u64,
         verdicts: &[bool],
-        fx: &mut Fx<P::Message>,
+        fx: &mut Fx<P::Types>,
     ) {
         let Ok(place) = self.given.binary_search_by_key(&ask, |given| given.ask) else { return };
         let Some(given) = self.given.remove(place) else { return };
@@ -186,7 +185,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     }
 
     /// All verdicts of an ask are there.
-    pub(super) fn settle(&mut self, now: Time, ask: u64, fx: &mut Fx<P::Message>) {
+    pub(super) fn settle(&mut self, now: Time, ask: u64, fx: &mut Fx<P::Types>) {
         let Ok(place) = self.pending.binary_search_by_key(&ask, |asked| asked.ask) else { return };
         let Some(asked) = self.pending.remove(place) else { return };
         let Asked { pending, known: mut all, verdicts, cost, .. } = asked;
@@ -204,7 +203,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     }
 
     /// A signature that a peer sent does not hold.
-    fn bad_signature(&mut self, now: Time, from: ReplicaId, fx: &mut Fx<P::Message>) {
+    fn bad_signature(&mut self, now: Time, from: ReplicaId, fx: &mut Fx<P::Types>) {
         self.turns.distrust(now, from);
         fx.output(Action::Refused { from, reason: Refused::BadSignature });
     }
@@ -212,9 +211,9 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     fn resume(
         &mut self,
         now: Time,
-        pending: Pending<P::Message>,
+        pending: Pending<P::Types>,
         verdicts: &[bool],
-        fx: &mut Fx<P::Message>,
+        fx: &mut Fx<P::Types>,
     ) {
         let mut verdicts = Verdicts { left: verdicts };
         match pending {
@@ -266,8 +265,8 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
                     // Another was taken up meanwhile.
                 } else if verdicts.left.iter().all(|verdict| *verdict) {
                     let limits = *self.execution.sessions().limits();
-                    let expected = offer.attesting.state_root;
-                    let block = (offer.block.height, offer.block.id());
+                    let expected = P::attested_root(&offer.shown);
+                    let block = (offer.block.height(), offer.block.id());
                     let restoring = Restoring::new((self.fresh)(), limits, expected).behind(block);
                     let message = self.catch_up.accept(now, from, offer, restoring);
                     fx.output(Action::Send { to: from, message });
@@ -288,7 +287,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
 
     /// The frames among `frames` that are not here, as claims; those that are need no check.
     pub(super) fn unknown_frames(&self, frames: Vec<SharedFrame>) -> Vec<Claim<SharedFrame>> {
-        let chain = self.domain.committee().chain();
+        let chain = self.committee.chain();
         frames
             .into_iter()
             .filter(|frame| !self.mempool.contains(&frame.id()))
@@ -299,8 +298,8 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     /// What the signatures of fetched blocks rest on.
     pub(super) fn chain_claims(
         &self,
-        blocks: Vec<FullBlock>,
-    ) -> Result<Vec<ClaimedBlock>, Malformed> {
+        blocks: Vec<FullBlockOf<P::Types>>,
+    ) -> Result<Vec<ClaimedBlock<P::Types>>, Malformed> {
         blocks
             .into_iter()
             .map(|full| Ok((self.protocol.claim_block(full.block)?, full.frames)))
@@ -312,9 +311,9 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         &mut self,
         now: Time,
         from: ReplicaId,
-        message: P::Message,
+        message: MessageOf<P>,
         frames: Vec<SharedFrame>,
-        fx: &mut Fx<P::Message>,
+        fx: &mut Fx<P::Types>,
     ) {
         match self.protocol.claim(from, message) {
             Err(reason) => {

@@ -7,11 +7,11 @@ use quorate_core::base::committee::ReplicaKey;
 use quorate_core::base::crypto::{Check, Form, PublicKey, Scheme, Share, Signature, Statement};
 use quorate_core::base::wire::{Decode as _, Encode as _};
 use quorate_core::client::decided::{Decided, NotDecided};
-use quorate_core::ledger::block::{Block, Content};
 use quorate_core::ledger::frame::Frame;
-use quorate_core::protocols::hotstuff::certificate::{Ballot, Domain, Malformed, Qc};
+use quorate_core::protocols::hotstuff::block::{Block, Content, FullBlock};
+use quorate_core::protocols::hotstuff::certificate::{Domain, Qc};
 use quorate_core::protocols::hotstuff::rules::{Chained, Rules as _};
-use quorate_core::replica::message::FullBlock;
+use quorate_core::protocols::protocol::{Ballot, Malformed};
 use quorate_core::{Committee, Digest, Epoch, Height, ReplicaId, Sequence, SessionId, View};
 
 pub(crate) const CHAIN: Digest = Digest([9; 32]);

@@ -8,23 +8,22 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use quorate_core::base::wire::{Decode as _, Encode as _};
 use quorate_core::client::message::{Request, Response, Unproven};
-use quorate_core::client::proven::{
-    Answer, Certified, MAX_QUESTION_BYTES, Newest, NotProven, newest,
-};
-use quorate_core::ledger::block::Block;
+use quorate_core::client::proven::{Answer, MAX_QUESTION_BYTES, Newest, NotProven, newest};
 use quorate_core::ledger::execution::StateSummary;
-use quorate_core::protocols::hotstuff::certificate::Malformed;
+use quorate_core::protocols::hotstuff::Types;
+use quorate_core::protocols::hotstuff::block::Block;
+use quorate_core::protocols::protocol::{Malformed, Shown};
 use quorate_core::{Digest, Height, ReplicaId};
 
 use crate::decided::{CHAIN, Hashes, certificate, chain, committee, domain, genesis};
 
-fn shown(block: &Block, signers: &[u16]) -> Newest {
+fn shown(block: &Block, signers: &[u16]) -> Newest<Types> {
     let certificate = certificate(block, signers);
-    Newest { chain: CHAIN, newest: Certified { block: Arc::new(block.clone()), certificate } }
+    Newest { chain: CHAIN, newest: Shown { block: Arc::new(block.clone()), evidence: certificate } }
 }
 
-fn verify(shown: &Newest) -> Result<Height, NotProven> {
-    let decoded = Newest::from_bytes(shown.to_bytes().into()).unwrap();
+fn verify(shown: &Newest<Types>) -> Result<Height, NotProven> {
+    let decoded = Newest::<Types>::from_bytes(shown.to_bytes().into()).unwrap();
     assert_eq!(decoded, *shown);
     decoded.verify(&domain(committee()), &Hashes)
 }
@@ -40,7 +39,7 @@ fn a_height_counts_with_its_certificate_alone() {
     assert_eq!(verify(&shown(&last.block, &[0, 1])), Err(few));
     // The certificate of a lower block does not lend itself to a higher one.
     let mut lent = good.clone();
-    lent.newest.certificate = certificate(&below.block, &[0, 1, 2]);
+    lent.newest.evidence = certificate(&below.block, &[0, 1, 2]);
     assert_eq!(verify(&lent), Err(NotProven::OtherBlock));
     let mut raised = (**last.block).clone();
     raised.height = Height(1000);
@@ -53,7 +52,7 @@ fn a_height_counts_with_its_certificate_alone() {
     assert_eq!(verify(&other), Err(foreign));
     let mut bytes = good.to_bytes();
     *bytes.last_mut().unwrap() ^= 1;
-    let bad = Newest::from_bytes(bytes.into()).unwrap();
+    let bad = Newest::<Types>::from_bytes(bytes.into()).unwrap();
     assert_eq!(bad.verify(&domain(committee()), &Hashes), Err(NotProven::Signature));
 }
 
@@ -97,8 +96,8 @@ proptest! {
         let input = Bytes::from([&[kind % 8][..], &bytes].concat());
         let _ = Request::from_bytes(input.clone());
         let _ = Response::from_bytes(input.clone());
-        let _ = Answer::from_bytes(input.clone());
-        let _ = Newest::from_bytes(input);
+        let _ = Answer::<Types>::from_bytes(input.clone());
+        let _ = Newest::<Types>::from_bytes(input);
     }
 
     /// One byte of what is well formed exchanged, or its end cut off.
@@ -109,16 +108,16 @@ proptest! {
         cut in any::<bool>(),
     ) {
         let block = &chain(&[1, 2])[1].block;
-        let shown = Certified { block: block.clone(), certificate: certificate(block, &[0, 1, 2]) };
+        let shown: Shown<Types> = Shown { block: block.clone(), evidence: certificate(block, &[0, 1, 2]) };
         let (state, content) = (StateSummary::default(), Bytes::from_static(b"content"));
         let mut bytes = Answer { chain: CHAIN, state, shown, content }.to_bytes();
         let at = at.index(bytes.len());
         if cut {
             bytes.truncate(at);
-            prop_assert!(Answer::from_bytes(bytes.into()).is_err());
+            prop_assert!(Answer::<Types>::from_bytes(bytes.into()).is_err());
         } else {
             bytes[at] = byte;
-            if let Ok(answer) = Answer::from_bytes(bytes.clone().into()) {
+            if let Ok(answer) = Answer::<Types>::from_bytes(bytes.clone().into()) {
                 prop_assert_eq!(answer.to_bytes(), bytes);
             }
         }

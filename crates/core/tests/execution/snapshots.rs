@@ -5,12 +5,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use proptest::prelude::*;
 use quorate_core::client::message::Rejection;
-use quorate_core::ledger::block::Block;
 use quorate_core::ledger::execution::{Execution, Header, Restoring, SnapshotError, StateSummary};
 use quorate_core::ledger::sessions::{Limits, Sessions};
 use quorate_core::ledger::state_machine::{MAX_CHUNK_BYTES, Snapshot};
-use quorate_core::protocols::hotstuff::Message;
+use quorate_core::protocols::hotstuff::Types;
+use quorate_core::protocols::hotstuff::block::Block;
 use quorate_core::protocols::hotstuff::certificate::Qc;
+use quorate_core::protocols::protocol::Shown;
 use quorate_core::replica::catch_up::{CatchUp, Chunked};
 use quorate_core::replica::message::{Offer, PeerMessage};
 use quorate_core::{Digest, Epoch, Height, ReplicaId, Time};
@@ -259,15 +260,14 @@ fn a_snapshot_without_end_is_given_up_at_the_limit() {
     let offer = Offer {
         block: Arc::clone(&block),
         recent: Vec::new(),
-        attesting: Arc::clone(&block),
-        certificate: Qc::genesis(block.id()),
+        shown: Shown { block: Arc::clone(&block), evidence: Qc::genesis(block.id()) },
     };
     let honest: usize = chunks.iter().map(Bytes::len).sum();
     let limit_bytes = honest + 10 * MAX_CHUNK_BYTES;
     let (now, peer) = (Time(0), ReplicaId(1));
     let mut catch_up = CatchUp::new(limit_bytes as u64);
     let restoring = Restoring::new(Journal::default(), Limits::default(), root);
-    let _: PeerMessage<Message> = catch_up.accept(now, peer, Box::new(offer), restoring);
+    let _: PeerMessage<Types> = catch_up.accept(now, peer, Box::new(offer), restoring);
     let endless = std::iter::repeat(Bytes::from(vec![7; MAX_CHUNK_BYTES]));
     let mut taken = 0;
     for (at, chunk) in chunks.into_iter().chain(endless).enumerate() {

@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use quorate_core::base::committee::ReplicaKey;
 use quorate_core::base::wire::{Decode, Encode};
-use quorate_core::ledger::block::{Block, BlockId, Content, SharedBlock};
-use quorate_core::protocols::hotstuff::certificate::{Ballot, Qc};
+use quorate_core::ledger::block::BlockId;
+use quorate_core::protocols::hotstuff::block::{Block, Content, SharedBlock};
+use quorate_core::protocols::hotstuff::certificate::Qc;
 use quorate_core::protocols::hotstuff::leader::{Election, History};
 use quorate_core::protocols::hotstuff::tree::BlockTree;
+use quorate_core::protocols::protocol::Ballot;
 use quorate_core::{Committee, Digest, Epoch, Height, ReplicaId, View};
 
 pub const CHAIN: Digest = Digest([7; 32]);

@@ -3,7 +3,8 @@
 //! A live leader's block is certified whoever leads next, as time-outs carry the last votes on,
 //! unless they are said not to; a dead leader leaves nothing.
 
-use quorate_core::ledger::block::{BlockId, Header, SharedBlock};
+use quorate_core::ledger::block::BlockId;
+use quorate_core::protocols::hotstuff::block::{Header, SharedBlock};
 use quorate_core::protocols::hotstuff::leader::{Election, History};
 use quorate_core::protocols::hotstuff::tree::BlockTree;
 use quorate_core::{Committee, Height, ReplicaId, View};

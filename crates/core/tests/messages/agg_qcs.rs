@@ -3,8 +3,9 @@
 
 use quorate_core::Digest;
 use quorate_core::base::crypto::{Form, Signature};
-use quorate_core::protocols::hotstuff::certificate::{Domain, Malformed};
+use quorate_core::protocols::hotstuff::certificate::Domain;
 use quorate_core::protocols::hotstuff::rules::{Fast, Rules};
+use quorate_core::protocols::protocol::Malformed;
 
 use crate::forge::{FORMS, RawProof, RawQc, RawTc, Verdict, domain};
 

@@ -2,10 +2,10 @@
 
 use quorate_core::Digest;
 use quorate_core::base::crypto::{Form, Scheme, Signature};
-use quorate_core::protocols::hotstuff::certificate::{Ballot, Vote};
+use quorate_core::protocols::hotstuff::certificate::Vote;
 use quorate_core::protocols::hotstuff::rules::{Chained, TwoChain};
-use quorate_core::protocols::hotstuff::{Message, Settings};
-use quorate_core::protocols::protocol::{Event, Input, Output, Protocol};
+use quorate_core::protocols::hotstuff::{Message, Settings, Types};
+use quorate_core::protocols::protocol::{Ballot, Event, Input, Output, Protocol};
 use quorate_core::{Height, ReplicaId, View};
 
 use crate::cluster::keys::Mock;
@@ -15,7 +15,7 @@ use crate::forge::{sign, vote};
 const BLOCK: Digest = Digest([3; 32]);
 
 /// The only thing that was asked for: its number, and what it is.
-fn ask(outputs: &[Output<Message>]) -> (u64, &Output<Message>) {
+fn ask(outputs: &[Output<Types>]) -> (u64, &Output<Types>) {
     let number = |output: &_| match output {
         Output::Verify { ask, .. } | Output::Combine { ask, .. } => Some(*ask),
         _ => None,
@@ -25,26 +25,26 @@ fn ask(outputs: &[Output<Message>]) -> (u64, &Output<Message>) {
     asks[0]
 }
 
-fn verify(outputs: &[Output<Message>]) -> (u64, Vec<bool>) {
+fn verify(outputs: &[Output<Types>]) -> (u64, Vec<bool>) {
     match ask(outputs) {
         (number, Output::Verify { checks, .. }) => (number, Mock.verify(checks)),
         (_, other) => panic!("not to be verified: {other:?}"),
     }
 }
 
-fn combine(outputs: &[Output<Message>]) -> (u64, Option<Signature>) {
+fn combine(outputs: &[Output<Types>]) -> (u64, Option<Signature>) {
     match ask(outputs) {
         (number, Output::Combine { form, shares, .. }) => (number, Mock.combine(*form, shares)),
         (_, other) => panic!("not to be joined: {other:?}"),
     }
 }
 
-fn certified(outputs: &[Output<Message>]) -> bool {
+fn certified(outputs: &[Output<Types>]) -> bool {
     events(outputs).iter().any(|event| matches!(event, Event::Certified(_)))
 }
 
 /// Replica 0, which collects the votes of view 3 (it leads view 4), has votes of 1, 2 and 3.
-fn collector(form: Form, bad: &[u16]) -> (Replica, Vec<Output<Message>>) {
+fn collector(form: Form, bad: &[u16]) -> (Replica, Vec<Output<Types>>) {
     let time_outs = if form == Form::Threshold { Form::Aggregate } else { form };
     let forms = Settings { vote_form: form, time_out_form: time_outs, ..Settings::new(&Chained) };
     let mut replica = Replica::new(forms);
@@ -65,7 +65,7 @@ fn a_list_is_certified_when_its_votes_were_verified() {
     let (ask, verdicts) = verify(&outputs);
     assert!(!certified(&outputs));
     assert!(certified(&replica.tell(Input::Checked { ask, verdicts })));
-    assert_eq!(replica.driver.status().high_qc, View(3));
+    assert_eq!(replica.driver.high_qc().view(), View(3));
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn joined_signatures_are_verified_as_one() {
         assert_eq!(verdicts, [true]);
         assert!(!certified(&outputs));
         assert!(certified(&replica.tell(Input::Checked { ask, verdicts })));
-        assert_eq!(replica.driver.status().high_qc, View(3));
+        assert_eq!(replica.driver.high_qc().view(), View(3));
     }
 }
 
@@ -99,7 +99,7 @@ fn a_joined_signature_that_does_not_hold_gives_its_forger_away() {
     // Its forger is not listened to in that view any more.
     let again = vote(replica.driver.domain(), 2, 3, 1, BLOCK);
     assert!(replica.take(2, Message::Vote(again)).is_empty());
-    assert_eq!(replica.driver.status().high_qc, View(0));
+    assert_eq!(replica.driver.high_qc().view(), View(0));
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn good_votes_that_could_not_be_joined_are_joined_again() {
     let (ask, again) = combine(&outputs);
     assert_eq!(again, signature);
     assert!(certified(&replica.tell(Input::Combined { ask, signature })));
-    assert_eq!(replica.driver.status().high_qc, View(3));
+    assert_eq!(replica.driver.high_qc().view(), View(3));
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn an_answer_without_verdicts_certifies_nothing() {
     assert_eq!(verdicts.len(), 3, "it asks again");
     let outputs = replica.tell(Input::Checked { ask, verdicts: Vec::new() });
     assert!(!certified(&outputs));
-    assert_eq!(replica.driver.status().high_qc, View(0));
+    assert_eq!(replica.driver.high_qc().view(), View(0));
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn answers_to_nothing_or_to_something_else_are_dropped() {
     let (mut replica, outputs) = collector(Form::Aggregate, &[]);
     let (ask, _) = combine(&outputs);
     assert!(replica.tell(Input::Checked { ask, verdicts: vec![true; 3] }).is_empty());
-    assert_eq!(replica.driver.status().high_qc, View(0));
+    assert_eq!(replica.driver.high_qc().view(), View(0));
 }
 
 /// Before the answer came another replica's certificate did.
@@ -208,7 +208,8 @@ fn a_snapshot_at_or_below_the_committed_head_changes_nothing() {
     for height in [1, 2] {
         let root = chain[height].clone();
         let certificate = replica.qc(4, 1, chain[4].id()).build();
-        let outputs = replica.tell(Input::Installed { root, recent: Vec::new(), certificate });
+        let outputs =
+            replica.tell(Input::Installed { root, recent: Vec::new(), evidence: certificate });
         assert!(outputs.is_empty(), "{outputs:?}");
     }
     assert_eq!(replica.driver.status(), before);

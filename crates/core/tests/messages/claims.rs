@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use quorate_core::base::crypto::Signature;
-use quorate_core::ledger::block::{Block, SharedBlock};
-use quorate_core::protocols::hotstuff::certificate::{Malformed, TimeOut, Vote};
+use quorate_core::protocols::hotstuff::block::{Block, SharedBlock};
+use quorate_core::protocols::hotstuff::certificate::{TimeOut, Vote};
 use quorate_core::protocols::hotstuff::leader::Election;
 use quorate_core::protocols::hotstuff::rules::{Basic, Chained, Rules, TwoChain};
 use quorate_core::protocols::hotstuff::{Message, Settings};
-use quorate_core::protocols::protocol::Protocol;
+use quorate_core::protocols::protocol::{Malformed, Protocol};
 use quorate_core::{Digest, Epoch, Height, ReplicaId, View};
 
 use crate::cluster::keys::CHAIN;
@@ -149,7 +149,7 @@ fn a_vote_comes_from_its_voter_in_a_phase_of_the_protocol_and_in_time() {
         assert_eq!(replica.judge(2, of(1, 5, 1)), unread(Malformed::WrongSender));
         // Before that of the high QC, or for it: it can help nobody.
         replica.chain(4, rules.facts().phases);
-        assert_eq!(replica.driver.status().high_qc, View(3));
+        assert_eq!(replica.driver.high_qc().view(), View(3));
         assert_eq!(replica.judge(1, of(1, 3, 1)), unread(Malformed::Stale));
         assert_eq!(replica.judge(1, of(1, 2, rules.facts().phases)), unread(Malformed::Stale));
         assert_eq!(replica.judge(1, of(1, 4, 1)), Verdict::Good);

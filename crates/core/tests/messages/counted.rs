@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use quorate_core::base::crypto::{Form, Signature};
-use quorate_core::ledger::block::{Block, Content};
 use quorate_core::protocols::hotstuff::Message;
-use quorate_core::protocols::hotstuff::certificate::{Malformed, Vote};
+use quorate_core::protocols::hotstuff::block::{Block, Content};
+use quorate_core::protocols::hotstuff::certificate::Vote;
 use quorate_core::protocols::hotstuff::rules::{Fast, Rules, TwoChain};
-use quorate_core::protocols::protocol::Protocol;
+use quorate_core::protocols::hotstuff::testimony::Testimony;
+use quorate_core::protocols::protocol::Malformed;
 use quorate_core::replica::Refused;
 use quorate_core::replica::message::PeerMessage;
 use quorate_core::{Digest, Epoch, Height, ReplicaId, View};
@@ -194,13 +195,12 @@ fn a_testimony_rests_on_a_certificate_that_can_be_built_upon() {
     cluster.run_for(10_000);
     let testimony = |phase| {
         let ballot = (height.view.0, phase, height.id());
-        PeerMessage::Testimony {
-            nonce: Digest([7; 32]),
+        let testimony = Testimony {
             view: height.view,
             high_qc: RawQc::signed(&domain, ballot, &[0, 1, 3]).build(),
             high_tc: None,
-            signature: Signature::NONE,
-        }
+        };
+        PeerMessage::Testimony { nonce: Digest([7; 32]), testimony, signature: Signature::NONE }
     };
     cluster.refused.clear();
     for (phase, reason) in [

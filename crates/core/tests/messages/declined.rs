@@ -1,17 +1,17 @@
 //! What keeps a replica from voting for a proposal that is well formed and whose signatures hold.
 
-use quorate_core::protocols::hotstuff::certificate::Ballot;
 use quorate_core::protocols::hotstuff::leader::Election;
 use quorate_core::protocols::hotstuff::rules::{ALL, Basic, Chained, SECOND_VOTE, TwoChain};
-use quorate_core::protocols::hotstuff::{Message, Settings};
-use quorate_core::protocols::protocol::{Declined, Event, Input, Output, Protocol, Safety};
+use quorate_core::protocols::hotstuff::safety::Safety;
+use quorate_core::protocols::hotstuff::{Message, Settings, Types};
+use quorate_core::protocols::protocol::{Ballot, Declined, Event, Input, Output, Protocol};
 use quorate_core::{Digest, Height, ReplicaId, View};
 
 use crate::driven::{Replica, block, changed, events, genesis_qc, messages, proposal};
 use crate::forge::{genesis, vote};
 
 /// Why it did not vote; `None` if it did. It did one of the two.
-fn declined(outputs: &[Output<Message>]) -> Option<Declined> {
+fn declined(outputs: &[Output<Types>]) -> Option<Declined> {
     let verdicts: Vec<Option<Declined>> = events(outputs)
         .into_iter()
         .filter_map(|event| match event {
@@ -24,7 +24,7 @@ fn declined(outputs: &[Output<Message>]) -> Option<Declined> {
     verdicts[0]
 }
 
-fn has_voted(outputs: &[Output<Message>]) -> bool {
+fn has_voted(outputs: &[Output<Types>]) -> bool {
     events(outputs).iter().any(|event| matches!(event, Event::Voted(_)))
 }
 

@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use quorate_core::base::crypto::Statement;
-use quorate_core::ledger::block::{Block, Content, SharedBlock};
 use quorate_core::ledger::frame::FrameId;
+use quorate_core::protocols::hotstuff::block::{Block, Content, SharedBlock};
 use quorate_core::protocols::hotstuff::certificate::{Qc, TimeOut};
 use quorate_core::protocols::hotstuff::rules::Rules;
-use quorate_core::protocols::hotstuff::{HotStuff, Message, Settings};
-use quorate_core::protocols::protocol::{
-    Event, Input, Ledger, Output, Protocol, Recovered, Safety,
-};
+use quorate_core::protocols::hotstuff::safety::Safety;
+use quorate_core::protocols::hotstuff::{HotStuff, Message, Settings, Types};
+use quorate_core::protocols::protocol::{Event, Input, Ledger, Output, Protocol, Recovered};
 use quorate_core::{Digest, Epoch, Height, ReplicaId, Time, View};
 
 use crate::cluster::keys::{CHAIN, committee};
@@ -29,7 +28,7 @@ impl Ledger for Surroundings {
         self.has_pending
     }
 
-    fn payload(&mut self, _: &[SharedBlock]) -> Vec<FrameId> {
+    fn payload(&mut self, _: &mut dyn Iterator<Item = FrameId>) -> Vec<FrameId> {
         Vec::new()
     }
 
@@ -65,12 +64,12 @@ impl Replica {
         settings: Settings,
         safety: Option<Safety>,
         blocks: Vec<SharedBlock>,
-    ) -> (Self, Vec<Output<Message>>) {
+    ) -> (Self, Vec<Output<Types>>) {
         let driver = HotStuff::new(committee(4), ReplicaId(0), settings);
         let around = Surroundings { has_pending: false, root: Some(Digest::default()) };
         let mut replica = Self { driver, around, now: Time(0) };
         let start = Recovered {
-            safety,
+            memory: safety,
             root: Arc::new(Block::genesis(CHAIN, Epoch(0))),
             root_committed: Height(0),
             recent: Vec::new(),
@@ -85,13 +84,13 @@ impl Replica {
     }
 
     /// What it wants done when it is told this.
-    pub fn tell(&mut self, input: Input<Message>) -> Vec<Output<Message>> {
+    pub fn tell(&mut self, input: Input<Types>) -> Vec<Output<Types>> {
         let effects = self.driver.step(self.now, input, &mut self.around);
         effects.persist(|_| Ok::<(), ()>(())).expect("a disk that works")
     }
 
     /// Takes a message for checked.
-    pub fn take(&mut self, from: u16, message: Message) -> Vec<Output<Message>> {
+    pub fn take(&mut self, from: u16, message: Message) -> Vec<Output<Types>> {
         let from = ReplicaId(from);
         let message = believed(&self.driver, from, message).expect("well formed");
         self.tell(Input::Message { from, message })
@@ -182,7 +181,7 @@ pub fn proposal(block: &SharedBlock) -> Message {
     Message::Proposal { block: Arc::clone(block), tc: None }
 }
 
-pub fn events(outputs: &[Output<Message>]) -> Vec<&Event> {
+pub fn events(outputs: &[Output<Types>]) -> Vec<&Event> {
     let mut events = Vec::new();
     for output in outputs {
         if let Output::Event(event) = output {
@@ -193,7 +192,7 @@ pub fn events(outputs: &[Output<Message>]) -> Vec<&Event> {
 }
 
 /// What it wants signed.
-pub fn to_sign(outputs: &[Output<Message>]) -> Vec<Statement> {
+pub fn to_sign(outputs: &[Output<Types>]) -> Vec<Statement> {
     let statement = |output: &_| match output {
         Output::Sign(statement) => Some(*statement),
         _ => None,
@@ -202,7 +201,7 @@ pub fn to_sign(outputs: &[Output<Message>]) -> Vec<Statement> {
 }
 
 /// What it says, to one replica or to all.
-pub fn messages(outputs: &[Output<Message>]) -> Vec<&Message> {
+pub fn messages(outputs: &[Output<Types>]) -> Vec<&Message> {
     let mut messages = Vec::new();
     for output in outputs {
         if let Output::Send { message, .. } | Output::Broadcast(message) = output {

@@ -3,10 +3,10 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use quorate_core::base::wire::{Decode, Encode};
-use quorate_core::ledger::block::Block;
-use quorate_core::protocols::hotstuff::Message;
-use quorate_core::protocols::protocol::Safety;
-use quorate_core::replica::message::{FullBlock, Offer, PeerMessage};
+use quorate_core::protocols::hotstuff::Types;
+use quorate_core::protocols::hotstuff::block::{Block, FullBlock};
+use quorate_core::protocols::hotstuff::safety::Safety;
+use quorate_core::replica::message::{Offer, PeerMessage};
 use quorate_core::{Digest, Epoch};
 
 use crate::strategies::{full_block, peer_message, safety};
@@ -49,17 +49,17 @@ proptest! {
     fn arbitrary_bytes_are_refused_or_read(kind in 0u8..14, bytes in vec(any::<u8>(), 0..400)) {
         let mut input = vec![kind];
         input.extend(&bytes);
-        let _ = PeerMessage::<Message>::from_bytes(input.into());
+        let _ = PeerMessage::<Types>::from_bytes(input.into());
         let _ = Safety::from_bytes(bytes.clone().into());
         let _ = FullBlock::from_bytes(bytes.clone().into());
-        let _ = Offer::from_bytes(bytes.into());
+        let _ = Offer::<Types>::from_bytes(bytes.into());
     }
 
     #[test]
     fn lengths_that_lie_allocate_nothing(kind in 1u8..12, claims in vec(any::<u32>(), 0..40)) {
         let mut input = vec![kind];
         claims.iter().for_each(|claim| claim.encode(&mut input));
-        let _ = PeerMessage::<Message>::from_bytes(input.into());
+        let _ = PeerMessage::<Types>::from_bytes(input.into());
     }
 }
 

@@ -2,8 +2,9 @@
 
 use quorate_core::base::crypto::{Check, Form, Scheme, Share, Signature, Signer, Statement};
 use quorate_core::base::wire::{Decode, Encode, put_list};
-use quorate_core::ledger::block::Block;
-use quorate_core::protocols::hotstuff::certificate::{Ballot, Domain, Malformed, Qc, Tc, Vote};
+use quorate_core::protocols::hotstuff::block::Block;
+use quorate_core::protocols::hotstuff::certificate::{Domain, Qc, Tc, Vote};
+use quorate_core::protocols::protocol::{Ballot, Malformed};
 use quorate_core::{Digest, Epoch, ReplicaId, View};
 
 use crate::cluster::keys::{CHAIN, Key, Mock, committee};

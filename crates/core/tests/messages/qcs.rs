@@ -3,7 +3,8 @@
 use quorate_core::base::committee::{Committee, ReplicaKey};
 use quorate_core::base::crypto::{ClientSigner as _, Form, Signature};
 use quorate_core::base::wire::Decode;
-use quorate_core::protocols::hotstuff::certificate::{Domain, Malformed, Qc};
+use quorate_core::protocols::hotstuff::certificate::{Domain, Qc};
+use quorate_core::protocols::protocol::Malformed;
 use quorate_core::{Digest, Epoch, View};
 
 use crate::cluster::keys::{CHAIN, Key, committee};

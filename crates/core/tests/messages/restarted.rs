@@ -2,9 +2,9 @@
 
 use quorate_core::View;
 use quorate_core::protocols::hotstuff::Settings;
-use quorate_core::protocols::hotstuff::certificate::Ballot;
 use quorate_core::protocols::hotstuff::rules::ALL;
-use quorate_core::protocols::protocol::Safety;
+use quorate_core::protocols::hotstuff::safety::Safety;
+use quorate_core::protocols::protocol::Ballot;
 
 use crate::driven::{Replica, block, genesis_qc, to_sign};
 use crate::forge::genesis;

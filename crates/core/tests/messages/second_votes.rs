@@ -1,11 +1,11 @@
 //! Second votes: words that commit a block where q of them are heard, and bear no signature.
 
 use quorate_core::base::crypto::{Form, Signature};
-use quorate_core::ledger::block::SharedBlock;
-use quorate_core::protocols::hotstuff::certificate::{Ballot, Vote};
+use quorate_core::protocols::hotstuff::block::SharedBlock;
+use quorate_core::protocols::hotstuff::certificate::Vote;
 use quorate_core::protocols::hotstuff::rules::{SECOND_VOTE, TwoChain};
-use quorate_core::protocols::hotstuff::{Message, Settings};
-use quorate_core::protocols::protocol::{Event, Output, Protocol};
+use quorate_core::protocols::hotstuff::{Message, Settings, Types};
+use quorate_core::protocols::protocol::{Ballot, Decision, Event, Output};
 use quorate_core::{Digest, ReplicaId};
 
 use crate::driven::{Replica, block, events, genesis_qc, messages, proposal, to_sign};
@@ -22,15 +22,17 @@ fn second(voter: u16, block: &SharedBlock) -> Message {
     Message::Vote(Vote { ballot, voter: ReplicaId(voter), signature: Signature::NONE })
 }
 
-fn committed(outputs: &[Output<Message>]) -> Vec<Digest> {
-    let blocks = |output: &_| match output {
-        Output::Commit(blocks) => blocks.iter().map(|block| block.id()).collect(),
+fn committed(outputs: &[Output<Types>]) -> Vec<Digest> {
+    let blocks = |output: &Output<Types>| match output {
+        Output::Commit(decisions) => {
+            decisions.iter().filter_map(Decision::block).map(|block| block.id()).collect()
+        }
         _ => Vec::new(),
     };
     outputs.iter().flat_map(blocks).collect()
 }
 
-fn asks(outputs: &[Output<Message>]) -> bool {
+fn asks(outputs: &[Output<Types>]) -> bool {
     outputs.iter().any(|output| matches!(output, Output::Verify { .. } | Output::Combine { .. }))
 }
 

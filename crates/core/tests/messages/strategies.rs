@@ -7,12 +7,14 @@ use proptest::option;
 use proptest::prelude::*;
 use quorate_core::base::crypto::{PublicKey, Signature, Signers};
 use quorate_core::base::wire::{Decode, Encode, put_list};
-use quorate_core::ledger::block::{Block, Content};
 use quorate_core::ledger::frame::{Frame, SharedFrame};
-use quorate_core::protocols::hotstuff::Message;
-use quorate_core::protocols::hotstuff::certificate::{Ballot, Qc, Tc, TimeOut, Vote};
-use quorate_core::protocols::protocol::Safety;
-use quorate_core::replica::message::{FullBlock, Offer, PeerMessage};
+use quorate_core::protocols::hotstuff::block::{Block, Content, FullBlock};
+use quorate_core::protocols::hotstuff::certificate::{Qc, Tc, TimeOut, Vote};
+use quorate_core::protocols::hotstuff::safety::Safety;
+use quorate_core::protocols::hotstuff::testimony::Testimony;
+use quorate_core::protocols::hotstuff::{Message, Types};
+use quorate_core::protocols::protocol::{Ballot, Shown};
+use quorate_core::replica::message::{Offer, PeerMessage};
 use quorate_core::{Digest, Epoch, Height, ReplicaId, Sequence, SessionId, View};
 
 use crate::cluster::keys::CHAIN;
@@ -155,18 +157,17 @@ pub fn message() -> impl Strategy<Value = Message> {
     ]
 }
 
-pub fn offer() -> impl Strategy<Value = Offer> {
+pub fn offer() -> impl Strategy<Value = Offer<Types>> {
     (full_block(), vec(full_block(), 0..4), full_block(), qc()).prop_map(
         |(block, recent, attesting, certificate)| Offer {
             block: block.block,
             recent: recent.into_iter().map(|full| full.block.header().clone()).collect(),
-            attesting: attesting.block,
-            certificate,
+            shown: Shown { block: attesting.block, evidence: certificate },
         },
     )
 }
 
-pub fn peer_message() -> impl Strategy<Value = PeerMessage<Message>> {
+pub fn peer_message() -> impl Strategy<Value = PeerMessage<Types>> {
     prop_oneof![
         (message(), vec(frame(), 0..3))
             .prop_map(|(message, frames)| PeerMessage::Protocol { message, frames }),
@@ -178,7 +179,7 @@ pub fn peer_message() -> impl Strategy<Value = PeerMessage<Message>> {
         }),
         vec(full_block(), 0..3).prop_map(PeerMessage::Chain),
         (vec(full_block(), 0..3), qc())
-            .prop_map(|(blocks, certificate)| PeerMessage::Ancestors { blocks, certificate }),
+            .prop_map(|(blocks, evidence)| PeerMessage::Ancestors { blocks, evidence }),
         offer().prop_map(|offer| PeerMessage::Behind(Box::new(offer))),
         any::<(u64, u32)>()
             .prop_map(|(height, chunk)| PeerMessage::FetchChunk { height: Height(height), chunk }),
@@ -194,7 +195,8 @@ pub fn peer_message() -> impl Strategy<Value = PeerMessage<Message>> {
         digest().prop_map(|nonce| PeerMessage::AskTestimony { nonce }),
         (digest(), any::<u64>(), qc(), option::of(tc()), signature()).prop_map(
             |(nonce, view, high_qc, high_tc, signature)| {
-                PeerMessage::Testimony { nonce, view: View(view), high_qc, high_tc, signature }
+                let testimony = Testimony { view: View(view), high_qc, high_tc };
+                PeerMessage::Testimony { nonce, testimony, signature }
             }
         ),
     ]

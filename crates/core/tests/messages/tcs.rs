@@ -2,7 +2,8 @@
 
 use quorate_core::base::crypto::{Form, Signature};
 use quorate_core::base::wire::Decode;
-use quorate_core::protocols::hotstuff::certificate::{Domain, Malformed, Tc};
+use quorate_core::protocols::hotstuff::certificate::{Domain, Tc};
+use quorate_core::protocols::protocol::Malformed;
 use quorate_core::{Digest, View};
 
 use crate::forge::{FORMS, RawProof, RawQc, RawTc, Verdict, domain, genesis, sign};

@@ -1,7 +1,7 @@
 //! Early Fast-HotStuff committed a block on a certificate of its child, whatever their views were.
 //! Four correct replicas are enough to commit two chains (protocols.md section 1, views 3 to 11).
 
-use quorate_core::ledger::block::Block;
+use quorate_core::protocols::hotstuff::block::Block;
 use quorate_core::protocols::hotstuff::certificate::{Qc, Tc};
 use quorate_core::protocols::hotstuff::rules::{Facts, Fast, Outcome, Rules};
 use quorate_core::protocols::hotstuff::tree::BlockTree;

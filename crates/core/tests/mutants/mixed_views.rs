@@ -7,7 +7,7 @@ use quorate_core::base::crypto::{Check, Scheme, Share, Signer};
 use quorate_core::base::wire::{Decode, Encode, put_list};
 use quorate_core::protocols::hotstuff::certificate::{Qc, Tc, TimeOut};
 use quorate_core::protocols::hotstuff::rules::TwoChain;
-use quorate_core::protocols::hotstuff::{HotStuff, Message};
+use quorate_core::protocols::hotstuff::{HotStuff, Message, Types};
 use quorate_core::protocols::protocol::{Input, Ledger, Protocol};
 use quorate_core::{ReplicaId, Time, View};
 
@@ -56,7 +56,7 @@ impl Mutation for Mixes {
         &mut self,
         driver: &mut HotStuff,
         now: Time,
-        input: Input<Message>,
+        input: Input<Types>,
         ledger: &mut dyn Ledger,
     ) -> Fx {
         if let Input::Message { from, message } = &input
@@ -72,7 +72,7 @@ impl Mutation for Mixes {
             let high_qc = driver.high_qc().clone();
             let message =
                 Message::Advance { high_qc, high_tc: Some(tc), decided: None, is_answer: false };
-            let from = driver.status().leader;
+            let from = driver.status().leader.expect("a leader");
             if let Some(message) = believed(driver, from, message) {
                 fx.merge(driver.step(now, Input::Message { from, message }, ledger));
             }

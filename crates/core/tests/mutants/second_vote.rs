@@ -2,7 +2,7 @@
 //! has said before that it has not, and a time-out certificate that leaves b out may rest on that.
 
 use quorate_core::View;
-use quorate_core::ledger::block::Block;
+use quorate_core::protocols::hotstuff::block::Block;
 use quorate_core::protocols::hotstuff::certificate::{Qc, Tc};
 use quorate_core::protocols::hotstuff::rules::{Facts, Outcome, Rules, TwoChain};
 use quorate_core::protocols::hotstuff::tree::BlockTree;

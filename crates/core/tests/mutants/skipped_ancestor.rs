@@ -1,9 +1,9 @@
 //! A known fault of other frameworks: where an ancestor of a block to be committed is missing and
 //! cannot be had, the commit goes on without it (F6). The real driver waits for it.
 
-use quorate_core::ledger::block::SharedBlock;
+use quorate_core::protocols::hotstuff::block::SharedBlock;
 use quorate_core::protocols::hotstuff::rules::Chained;
-use quorate_core::protocols::hotstuff::{HotStuff, Message};
+use quorate_core::protocols::hotstuff::{HotStuff, Message, Types};
 use quorate_core::protocols::protocol::{Input, Ledger, Protocol};
 use quorate_core::{Duration, Time};
 
@@ -27,7 +27,7 @@ impl Mutation for Skips {
         &mut self,
         driver: &mut HotStuff,
         now: Time,
-        input: Input<Message>,
+        input: Input<Types>,
         ledger: &mut dyn Ledger,
     ) -> Fx {
         if let Input::Message { message, .. } = &input
@@ -42,7 +42,7 @@ impl Mutation for Skips {
             let certificate = driver.high_qc().clone();
             let held = self.proposals.iter().find(|block| block.id() == certificate.block());
             if let Some(root) = held.cloned() {
-                let skip = Input::Installed { root, recent: Vec::new(), certificate };
+                let skip = Input::Installed { root, recent: Vec::new(), evidence: certificate };
                 fx.merge(driver.step(now, skip, ledger));
             }
         }

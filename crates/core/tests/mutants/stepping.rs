@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use quorate_core::protocols::hotstuff::certificate::Tc;
 use quorate_core::protocols::hotstuff::pacemaker::{End, Kind, Pacemaker, Timing};
 use quorate_core::protocols::hotstuff::rules::Chained;
-use quorate_core::protocols::hotstuff::{HotStuff, Message};
+use quorate_core::protocols::hotstuff::{HotStuff, Message, Types};
 use quorate_core::protocols::protocol::{Input, Ledger, Protocol};
 use quorate_core::{Duration, ReplicaId, Time, View};
 
@@ -42,7 +42,7 @@ impl Mutation for Archives {
         &mut self,
         driver: &mut HotStuff,
         now: Time,
-        input: Input<Message>,
+        input: Input<Types>,
         ledger: &mut dyn Ledger,
     ) -> Fx {
         if let Input::Message { message, .. } = &input
@@ -66,7 +66,7 @@ impl Mutation for Steps {
         &mut self,
         driver: &mut HotStuff,
         now: Time,
-        input: Input<Message>,
+        input: Input<Types>,
         ledger: &mut dyn Ledger,
     ) -> Fx {
         let Input::Message { from, message } = &input else {

@@ -4,8 +4,8 @@
 //! `lockedQC := precommitQC`, vote. Decide, with a commitQC: execute the node's branch.
 
 use proptest::prelude::*;
-use quorate_core::protocols::hotstuff::certificate::Ballot;
 use quorate_core::protocols::hotstuff::rules::{Basic, Outcome, Rules};
+use quorate_core::protocols::protocol::Ballot;
 use quorate_core::{Digest, View};
 
 use crate::chained::is_safe;

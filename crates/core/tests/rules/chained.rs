@@ -6,8 +6,8 @@
 //! a higher view than the lock.
 
 use proptest::prelude::*;
-use quorate_core::protocols::hotstuff::certificate::Ballot;
 use quorate_core::protocols::hotstuff::rules::{Chained, Outcome, Rules};
+use quorate_core::protocols::protocol::Ballot;
 use quorate_core::{Digest, View};
 
 use crate::model::{Model, cases, made_up, model, qc};

@@ -5,8 +5,8 @@
 //! of that of the other, decide the parent.
 
 use proptest::prelude::*;
-use quorate_core::protocols::hotstuff::certificate::Ballot;
 use quorate_core::protocols::hotstuff::rules::{HotStuff2, Outcome, Rules};
+use quorate_core::protocols::protocol::Ballot;
 use quorate_core::{Digest, View};
 
 use crate::model::{Model, cases, made_up, model, qc};

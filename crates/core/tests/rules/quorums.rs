@@ -3,9 +3,10 @@
 use quorate_core::base::committee::{Committee, CommitteeError, ReplicaKey};
 use quorate_core::base::crypto::{Form, Signature, Signers};
 use quorate_core::base::wire::{Decode, Encode};
-use quorate_core::protocols::hotstuff::certificate::{Ballot, Domain, Malformed, Qc, Vote};
+use quorate_core::protocols::hotstuff::certificate::{Domain, Qc, Vote};
 use quorate_core::protocols::hotstuff::pacemaker::{Consequence, End, Kind, Pacemaker, Timing};
 use quorate_core::protocols::hotstuff::votes::VoteCollector;
+use quorate_core::protocols::protocol::{Ballot, Malformed};
 use quorate_core::{Digest, Epoch, ReplicaId, Time, View};
 
 use crate::cluster::adversary::Liar;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use quorate_core::Height;
-use quorate_core::protocols::hotstuff::certificate::Ballot;
 use quorate_core::protocols::hotstuff::rules::{ALL, Basic, Chained, Rules, Simplified};
 use quorate_core::protocols::hotstuff::tree::BlockTree;
+use quorate_core::protocols::protocol::Ballot;
 use quorate_core::{Digest, View};
 
 use crate::model::{Model, cases, commits, insert, made_up, model, qc_of};

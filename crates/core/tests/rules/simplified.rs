@@ -5,8 +5,8 @@
 //! justify's view is not below the lock; whether the proposal extends the locked block is not asked.
 
 use proptest::prelude::*;
-use quorate_core::protocols::hotstuff::certificate::Ballot;
 use quorate_core::protocols::hotstuff::rules::{Chained, Outcome, Rules, Simplified};
+use quorate_core::protocols::protocol::Ballot;
 use quorate_core::{Digest, View};
 
 use crate::model::{Model, cases, made_up, model, qc};

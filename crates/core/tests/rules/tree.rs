@@ -5,10 +5,11 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use quorate_core::Height;
 use quorate_core::View;
-use quorate_core::ledger::block::{Block, Content, SharedBlock};
-use quorate_core::protocols::hotstuff::certificate::{Ballot, Qc};
+use quorate_core::protocols::hotstuff::block::{Block, Content, SharedBlock};
+use quorate_core::protocols::hotstuff::certificate::Qc;
 use quorate_core::protocols::hotstuff::rules::Chained;
 use quorate_core::protocols::hotstuff::tree::{BlockTree, Misfit};
+use quorate_core::protocols::protocol::Ballot;
 
 use crate::model::{Model, cases, made_up, model};
 

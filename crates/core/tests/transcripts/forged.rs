@@ -2,10 +2,10 @@
 
 use quorate_core::base::crypto::Signature;
 use quorate_core::base::wire::{Decode, Encode};
-use quorate_core::ledger::block::{Block, Content};
 use quorate_core::protocols::hotstuff::Message;
-use quorate_core::protocols::hotstuff::certificate::{Ballot, Qc, Vote};
-use quorate_core::protocols::protocol::Protocol;
+use quorate_core::protocols::hotstuff::block::{Block, Content};
+use quorate_core::protocols::hotstuff::certificate::{Qc, Vote};
+use quorate_core::protocols::protocol::Ballot;
 use quorate_core::replica::message::PeerMessage;
 use quorate_core::{Digest, Epoch, ReplicaId, View};
 

@@ -27,7 +27,7 @@ use std::sync::Arc;
 
 use quorate_core::View;
 use quorate_core::base::crypto::Form;
-use quorate_core::ledger::block::{Block, Content};
+use quorate_core::protocols::hotstuff::block::{Block, Content};
 use quorate_core::protocols::hotstuff::leader::Election;
 use quorate_core::protocols::hotstuff::pacemaker::Kind;
 use quorate_core::protocols::hotstuff::{Message, rules};

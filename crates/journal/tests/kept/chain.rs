@@ -8,13 +8,15 @@ use quorate_app::kv::{Condition, KeyValue};
 use quorate_core::base::committee::ReplicaKey;
 use quorate_core::base::crypto::{PublicKey, Signature, Statement};
 use quorate_core::client::message::Outcome;
-use quorate_core::ledger::block::{Block, Content, SharedBlock};
 use quorate_core::ledger::execution::{Executed, Execution};
 use quorate_core::ledger::frame::{Frame, SharedFrame};
 use quorate_core::ledger::sessions::Limits;
+use quorate_core::protocols::hotstuff::block::{Block, Content, FullBlock, SharedBlock};
 use quorate_core::protocols::hotstuff::certificate::{Domain, Qc};
+use quorate_core::protocols::hotstuff::{self, Types};
+use quorate_core::protocols::protocol::Shown;
 use quorate_core::replica::SnapshotMeta;
-use quorate_core::replica::message::{FullBlock, Offer};
+use quorate_core::replica::message::Offer;
 use quorate_core::{Committee, Digest, Epoch, Height, ReplicaId, Sequence, SessionId, View};
 use quorate_journal::Owner;
 
@@ -30,10 +32,10 @@ pub const LIMITS: Limits = Limits {
     window_bytes: 10_000,
 };
 
-pub fn owner() -> Owner {
+pub fn owner() -> Owner<Types> {
     let key = ReplicaKey::new(&[1; 32]).expect("a key");
     let committee = Committee::new(CHAIN, Epoch(0), vec![key.clone()]).expect("a committee");
-    Owner::new(Domain::new(committee, 1), key)
+    Owner::new(hotstuff::origin(&Domain::new(committee, 1)), key)
 }
 
 pub struct Chain {
@@ -204,16 +206,18 @@ impl Chain {
     }
 
     /// Of the state at a height, when the block two above it is there.
-    pub fn offer(&self, height: u64) -> Offer {
+    pub fn offer(&self, height: u64) -> Offer<Types> {
         Offer {
             block: Arc::clone(&self.block(height).block),
             recent: Vec::new(),
-            attesting: Arc::clone(&self.block(height + 1).block),
-            certificate: self.block(height + 2).block.justify.clone(),
+            shown: Shown {
+                block: Arc::clone(&self.block(height + 1).block),
+                evidence: self.block(height + 2).block.justify.clone(),
+            },
         }
     }
 
-    pub fn meta(&self, height: u64) -> SnapshotMeta {
+    pub fn meta(&self, height: u64) -> SnapshotMeta<Types> {
         let block = Arc::clone(&self.block(height).block);
         let roots = (height.saturating_sub(9)..=height).map(|height| self.root(height)).collect();
         SnapshotMeta { block, committed: Height(height), recent: Vec::new(), roots }

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use quorate_app::kv::disk::{Folders, Shelf};
 use quorate_app::kv::{Disk, KeyValue};
 use quorate_core::Height;
+use quorate_core::protocols::hotstuff::Types;
 use quorate_journal::{Disks, OpenError, OpenOptions, Opened};
 use quorate_store::disk::{self, Fate, Machine, PowerDisk};
 use quorate_store::lazy_trie::{self, WriteOut};
@@ -64,13 +65,13 @@ impl Site {
         site
     }
 
-    pub fn open(&self) -> Result<Opened<KeyValue<Disk>>, OpenError> {
+    pub fn open(&self) -> Result<Opened<Types, KeyValue<Disk>>, OpenError> {
         let shelf = self.shelf()?;
         quorate_journal::open(&self.disks(), &owner(), options(), &|| KeyValue::on_disk(&shelf))
     }
 
     /// The same for a replica that has its state in memory.
-    pub fn open_in_memory(&self) -> Result<Opened<KeyValue>, OpenError> {
+    pub fn open_in_memory(&self) -> Result<Opened<Types, KeyValue>, OpenError> {
         quorate_journal::open(&self.disks(), &owner(), options(), &KeyValue::new)
     }
 

@@ -14,6 +14,7 @@ use machine::Site;
 use quorate_app::kv::{KeyValue, Storage};
 use quorate_core::Height;
 use quorate_core::ledger::state_machine::StateMachine;
+use quorate_core::protocols::hotstuff::Types;
 use quorate_core::replica::Record;
 use quorate_core::replica::drive::Journal as _;
 use quorate_journal::{OFFER_FILE, OpenError, Opened};
@@ -40,11 +41,11 @@ struct Lived {
 
 /// Checks what was found; `None` if the power failed meanwhile.
 fn recover<S: StateMachine>(
-    opened: Result<Opened<S>, OpenError>,
+    opened: Result<Opened<Types, S>, OpenError>,
     site: &Site,
     chain: &Chain,
     lived: &mut Lived,
-) -> Option<Opened<S>> {
+) -> Option<Opened<Types, S>> {
     let opened = match opened {
         Ok(opened) => opened,
         Err(error) => {
@@ -74,7 +75,7 @@ fn recover<S: StateMachine>(
 
 /// Lives on to the end of the chain, or to the next power failure.
 fn live<S: Storage>(
-    opened: Opened<KeyValue<S>>,
+    opened: Opened<Types, KeyValue<S>>,
     chain: &Chain,
     lived: &mut Lived,
     mut each: impl FnMut(u64) -> ControlFlow<()>,
@@ -84,7 +85,7 @@ fn live<S: Storage>(
     for height in first..=BLOCKS {
         let full = chain.block(height);
         if height > lived.recorded {
-            if journal.write(vec![Record::Block(full.clone())]).is_err() {
+            if journal.write(vec![Record::<Types>::Block(full.clone())]).is_err() {
                 return;
             }
             lived.recorded = height;
@@ -230,7 +231,7 @@ fn without_its_state_a_replica_begins_at_the_first_block() {
     let opened = site.open().expect("it is taken over from others");
     assert_eq!(opened.execution.height(), Height(0));
     let recovery = opened.recovery.expect("what it voted for is not forgotten");
-    assert!(recovery.snapshot.is_none() && recovery.safety.is_some());
+    assert!(recovery.snapshot.is_none() && recovery.memory.is_some());
     assert!(opened.notes.iter().any(|note| note.contains("other replicas")), "{:?}", opened.notes);
     // The same if what was beside the state is gone.
     let site = lived_until(&chain, 40);

@@ -7,11 +7,12 @@ use std::hash::{DefaultHasher, Hasher};
 
 use quorate_core::base::crypto::{Claim, Scheme, Signature, Signer, Statement, Verified};
 use quorate_core::base::types::{Digest, Height, ReplicaId, Time, View};
-use quorate_core::ledger::block::{BlockId, SharedBlock};
+use quorate_core::ledger::block::BlockId;
 use quorate_core::ledger::frame::FrameId;
+use quorate_core::protocols::hotstuff::block::SharedBlock;
 use quorate_core::protocols::hotstuff::certificate::{Qc, TimeOut};
-use quorate_core::protocols::hotstuff::{HotStuff, Message};
-use quorate_core::protocols::protocol::{Input, Ledger, Output, Protocol, Recovered};
+use quorate_core::protocols::hotstuff::{HotStuff, Message, Types};
+use quorate_core::protocols::protocol::{Decision, Input, Ledger, Output, Protocol, Recovered};
 use quorate_sim::keys::{Key, Mock};
 
 /// The fourth replica.
@@ -28,7 +29,7 @@ impl Ledger for Work {
         true
     }
 
-    fn payload(&mut self, _: &[SharedBlock]) -> Vec<FrameId> {
+    fn payload(&mut self, _: &mut dyn Iterator<Item = FrameId>) -> Vec<FrameId> {
         vec![Digest::default()]
     }
 
@@ -73,7 +74,7 @@ impl Node {
         };
         let root = crate::values::genesis();
         let recovered = Recovered {
-            safety: None,
+            memory: None,
             root,
             root_committed: Height(0),
             recent: Vec::new(),
@@ -112,7 +113,7 @@ impl Node {
 
     /// The lowest block that it lacks of the chain it asks for.
     fn missing(&self, blocks: &Blocks) -> Option<SharedBlock> {
-        let of = self.protocol.missing()?.block();
+        let of = self.protocol.missing()?.block;
         let chain = std::iter::successors(blocks.get(&of), |block| blocks.get(&block.parent()));
         chain.take_while(|block| self.protocol.tree().find(&block.id()).is_none()).last().cloned()
     }
@@ -122,7 +123,7 @@ impl Node {
         self.feed(now, Input::Timeout);
     }
 
-    fn feed(&mut self, now: Time, input: Input<Message>) {
+    fn feed(&mut self, now: Time, input: Input<Types>) {
         let fx = self.protocol.step(now, input, &mut Work);
         let Ok(outputs) = fx.persist(|_| Ok::<(), Infallible>(()));
         for output in outputs {
@@ -140,7 +141,10 @@ impl Node {
                     let signature = Mock.combine(form, &shares);
                     self.feed(now, Input::Combined { ask, signature });
                 }
-                Output::Commit(blocks) => self.committed.extend(blocks.iter().map(|b| b.id())),
+                Output::Commit(decisions) => {
+                    let blocks = decisions.iter().filter_map(Decision::block);
+                    self.committed.extend(blocks.map(|block| block.id()));
+                }
                 Output::Broadcast(Message::TimeOut { time_out, high_qc, .. }) => {
                     self.gave_up = Some((time_out, high_qc));
                 }

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use quorate_core::base::crypto::{Form, Scheme, Share, Signature, Signer};
 use quorate_core::base::types::{Digest, ReplicaId, Time, View};
 use quorate_core::base::wire::{Decode, Encode, put_list};
-use quorate_core::ledger::block::SharedBlock;
-use quorate_core::protocols::hotstuff::certificate::{Ballot, Domain, Qc, Tc, TimeOut};
+use quorate_core::protocols::hotstuff::block::SharedBlock;
+use quorate_core::protocols::hotstuff::certificate::{Domain, Qc, Tc, TimeOut};
 use quorate_core::protocols::hotstuff::leader::Election;
 use quorate_core::protocols::hotstuff::rules::Rules;
 use quorate_core::protocols::hotstuff::{HotStuff, Message, Settings};
+use quorate_core::protocols::protocol::Ballot;
 use quorate_sim::keys::{Key, Mock, committee};
 
 use super::node::{Blocks, Node};

@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use quorate_core::View;
 use quorate_core::base::types::Height;
-use quorate_core::ledger::block::{BlockId, SharedBlock};
-use quorate_core::protocols::hotstuff::certificate::{Ballot, Qc};
+use quorate_core::ledger::block::BlockId;
+use quorate_core::protocols::hotstuff::block::SharedBlock;
+use quorate_core::protocols::hotstuff::certificate::Qc;
 use quorate_core::protocols::hotstuff::rules::Rules;
 use quorate_core::protocols::hotstuff::tree::BlockTree;
+use quorate_core::protocols::protocol::Ballot;
 
 use super::{Move, SharedQc, Step};
 use crate::values;

@@ -13,7 +13,7 @@ use quorate_core::base::crypto::Scheme;
 use quorate_core::base::wire::{Decode as _, DecodeError, Encode as _};
 use quorate_core::client::decided::{Decided, NotDecided};
 use quorate_core::client::message::{MAX_REPLY_BYTES, Request, Response};
-use quorate_core::replica::message::FullBlock;
+use quorate_core::protocols::hotstuff::block::FullBlock;
 use quorate_core::{Digest, Height, ReplicaId};
 
 use super::ReplicaAddress;

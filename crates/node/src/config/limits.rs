@@ -5,6 +5,7 @@ use quorate_core::base::committee::{MAX_REPLICAS, ReplicaKey};
 use quorate_core::ledger::frame::{MAX_BODY_BYTES, MAX_COMMANDS, OVERHEAD_BYTES};
 use quorate_core::ledger::state_machine::MAX_CHUNK_BYTES;
 use quorate_core::limits::{self, MAX_BATCH_BYTES, MAX_PEER_MESSAGE_BYTES};
+use quorate_core::protocols::hotstuff;
 use quorate_core::protocols::hotstuff::certificate::Domain;
 use quorate_core::{Committee, Digest, Epoch};
 use quorate_journal::{OFFER_LIMIT_BYTES, Owner};
@@ -76,7 +77,7 @@ fn slots_and_segments_of_the_log_take_every_record() {
         for domain in [Domain::new(committee.clone(), 1).with_all_qcs(), Domain::new(committee, 1)]
         {
             let safety = limits::safety_bytes(&domain) as u64;
-            let owner = Owner::new(domain, key(0));
+            let owner = Owner::new(hotstuff::origin(&domain), key(0));
             for window_bytes in [0, window_bytes, 1 << 30, 1 << 50] {
                 let log = log_options(&owner, window_bytes);
                 let record = limits::full_block_bytes(replicas, MAX_BATCH_BYTES) as u64;

@@ -12,8 +12,9 @@ use quorate_core::base::wire::Encode;
 use quorate_core::client::message::{MAX_REPLY_BYTES, Response};
 use quorate_core::ledger::execution::SnapshotHandle;
 use quorate_core::ledger::state_machine::Checkpoint;
+use quorate_core::protocols::protocol::{FullBlockOf, Types};
 use quorate_core::replica::SnapshotMeta;
-use quorate_core::replica::message::{FullBlock, MAX_BLOCKS_SENT, Offer, PeerMessage};
+use quorate_core::replica::message::{MAX_BLOCKS_SENT, Offer, PeerMessage};
 use quorate_core::{Height, ReplicaId};
 use quorate_journal::{BlockIndex, States};
 
@@ -34,7 +35,7 @@ const SWEEP: Duration = Duration::from_secs(2);
 const FOR_EVER: Duration = Duration::from_secs(1 << 20);
 
 /// Something to read or write.
-pub enum Task {
+pub enum Task<T: Types> {
     /// Committed blocks for a peer.
     Chain {
         /// To whom.
@@ -46,7 +47,7 @@ pub enum Task {
         /// About so many bytes.
         budget_bytes: u32,
         /// If all of that fits: these as well.
-        tail: Vec<FullBlock>,
+        tail: Vec<FullBlockOf<T>>,
     },
     /// A snapshot's chunk for a peer.
     Chunk {
@@ -58,9 +59,9 @@ pub enum Task {
         chunk: u32,
     },
     /// A snapshot to write, or a checkpoint to finish.
-    Snapshot(Box<SnapshotMeta>, Box<SnapshotHandle>),
+    Snapshot(Box<SnapshotMeta<T>>, Box<SnapshotHandle>),
     /// An offer to keep: replicas that are behind can be helped with its snapshot from now on.
-    Offer(Box<Offer>),
+    Offer(Box<Offer<T>>),
     /// Decided blocks for an executor.
     Pull {
         /// To whom.
@@ -75,9 +76,8 @@ pub enum Task {
 }
 
 /// The way to the archive's thread.
-#[derive(Clone)]
-pub struct Archive {
-    tasks: SyncSender<Task>,
+pub struct Archive<T: Types> {
+    tasks: SyncSender<Task<T>>,
     /// Those with a task under way: one each, so that none can keep this replica busy.
     busy: Arc<Mutex<BTreeSet<Asker>>>,
 }
@@ -89,7 +89,7 @@ enum Asker {
     Client(ConnectionId),
 }
 
-impl Task {
+impl<T: Types> Task<T> {
     fn asker(&self) -> Option<Asker> {
         match self {
             Self::Chain { to, .. } | Self::Chunk { to, .. } => Some(Asker::Peer(*to)),
@@ -117,17 +117,23 @@ pub struct Shelf {
     pub metrics: Arc<Metrics>,
 }
 
-impl Archive {
+impl<T: Types> Clone for Archive<T> {
+    fn clone(&self) -> Self {
+        Self { tasks: self.tasks.clone(), busy: Arc::clone(&self.busy) }
+    }
+}
+
+impl<T: Types> Archive<T> {
     /// A way in, and the end for the thread.
     #[must_use]
-    pub fn new() -> (Self, Receiver<Task>) {
+    pub fn new() -> (Self, Receiver<Task<T>>) {
         let (tasks, queue) = sync_channel(TASKS);
         (Self { tasks, busy: Arc::default() }, queue)
     }
 
     /// Hands a task over. One too many of its asker, or of all clients, is dropped: peers and
     /// clients ask again.
-    pub fn ask(&self, task: Task) {
+    pub fn ask(&self, task: Task<T>) {
         let Some(asker) = task.asker() else { return };
         let mut busy = self.busy();
         let pulls = || busy.iter().filter(|asker| matches!(asker, Asker::Client(_))).count();
@@ -140,7 +146,7 @@ impl Archive {
     }
 
     /// Hands over what is to be written, and must not be dropped.
-    pub fn write(&self, task: Task) {
+    pub fn write(&self, task: Task<T>) {
         // Without a thread there the replica is about to stop.
         let _ = self.tasks.send(task);
     }
@@ -158,10 +164,10 @@ impl Archive {
 
 impl Shelf {
     /// Works until nothing follows. `checkpoint` is the one that the state was recovered from, if it was one.
-    pub fn run(
+    pub fn run<T: Types>(
         &self,
-        archive: &Archive,
-        queue: &Receiver<Task>,
+        archive: &Archive<T>,
+        queue: &Receiver<Task<T>>,
         checkpoint: Option<(Height, Box<dyn Checkpoint>)>,
     ) {
         let mut transfers = Transfers::new(self.max_snapshot_bytes);
@@ -179,26 +185,26 @@ impl Shelf {
             match task {
                 Task::End => return,
                 Task::Chain { to, above, through, budget_bytes, tail } => {
-                    let message = self.chain(above, through, budget_bytes, &tail);
+                    let message = self.chain::<T>(above, through, budget_bytes, &tail);
                     archive.done(Asker::Peer(to));
                     self.send("chain", to, message);
                 }
                 Task::Chunk { to, height, chunk } => {
                     let found = transfers.chunk(&self.states, &checkpoints, height, chunk);
                     let message = found.map(|(bytes, last)| {
-                        PeerMessage::<NoMessage>::Chunk { height, chunk, last, bytes }.to_bytes()
+                        PeerMessage::<T>::Chunk { height, chunk, last, bytes }.to_bytes()
                     });
                     archive.done(Asker::Peer(to));
                     self.send("chunk", to, message);
                 }
                 Task::Pull { connection, from, budget_bytes } => {
-                    let response = self.pulled(from, budget_bytes);
+                    let response = self.pulled::<T>(from, budget_bytes);
                     archive.done(Asker::Client(connection));
                     // The executor may be gone; it asks again elsewhere.
                     let _ = self.listener.send(connection, response.to_bytes().into());
                 }
                 Task::Snapshot(meta, handle) => {
-                    let height = meta.block.height;
+                    let height = meta.block.height();
                     checkpoints.will_change();
                     let answer = match self.states.write(&meta, *handle) {
                         Ok(checkpoint) => {
@@ -212,7 +218,7 @@ impl Shelf {
                     }
                 }
                 Task::Offer(offer) => {
-                    let height = offer.block.height;
+                    let height = offer.block.height();
                     let answer = match self.states.keep_offer(&offer) {
                         Ok(()) => {
                             checkpoints.offered(height);
@@ -235,19 +241,19 @@ impl Shelf {
         }
     }
 
-    fn chain(
+    fn chain<T: Types>(
         &self,
         above: Height,
         through: Height,
         budget_bytes: u32,
-        tail: &[FullBlock],
+        tail: &[FullBlockOf<T>],
     ) -> Option<Vec<u8>> {
         let blocks = self.index.chain(above, through, budget_bytes, tail);
         if blocks.is_empty() {
             return None;
         }
         // A chain message, put together from blocks that are encoded already.
-        let head = PeerMessage::<NoMessage>::Chain(Vec::new()).to_bytes();
+        let head = PeerMessage::<T>::Chain(Vec::new()).to_bytes();
         let mut message = vec![head[0]];
         (blocks.len() as u32).encode(&mut message);
         for block in &blocks {
@@ -256,7 +262,7 @@ impl Shelf {
         Some(message)
     }
 
-    fn pulled(&self, from: Height, budget_bytes: u32) -> Response {
+    fn pulled<T: Types>(&self, from: Height, budget_bytes: u32) -> Response {
         let from = from.max(self.index.first());
         let budget = (budget_bytes as usize).min(MAX_REPLY_BYTES / 2);
         let mut blocks = Vec::new();
@@ -272,7 +278,7 @@ impl Shelf {
         }
         if bytes <= budget && blocks.len() < MAX_BLOCKS_SENT {
             // Up to the head: what proves it goes along. An idle cluster would never send it.
-            for (above, block) in self.index.tail() {
+            for (above, block) in self.index.tail::<T::Content>() {
                 bytes += block.len();
                 if above == height && bytes <= MAX_REPLY_BYTES {
                     blocks.push(block);
@@ -281,15 +287,5 @@ impl Shelf {
             }
         }
         Response::Blocks { from, blocks }
-    }
-}
-
-/// Stands in for a protocol's messages where none is sent.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum NoMessage {}
-
-impl Encode for NoMessage {
-    fn encode(&self, _: &mut Vec<u8>) {
-        match *self {}
     }
 }

@@ -21,6 +21,7 @@ use quorate_app::kv::disk::{FileFolders, Shelf};
 use quorate_core::base::wire::DecodeError;
 use quorate_core::ledger::execution::SnapshotError as StateError;
 use quorate_core::ledger::state_machine::{KeepError, StateMachine};
+use quorate_core::protocols::protocol::Types;
 use quorate_core::{ledger::sessions, limits};
 pub use quorate_journal::Owner;
 use quorate_journal::{Disks, OpenError, Opened};
@@ -103,15 +104,15 @@ pub enum DataError {
 }
 
 /// An open data folder.
-pub struct Data<S> {
+pub struct Data<T: Types, S> {
     /// What is in it.
-    pub opened: Opened<S>,
+    pub opened: Opened<T, S>,
     lock: FolderLock,
 }
 
-impl<S> Data<S> {
+impl<T: Types, S> Data<T, S> {
     /// The parts, for the threads that own them; the lock is held as long as its part lives.
-    pub(super) fn into_parts(self) -> (Opened<S>, FolderLock) {
+    pub(super) fn into_parts(self) -> (Opened<T, S>, FolderLock) {
         (self.opened, self.lock)
     }
 }
@@ -172,9 +173,9 @@ pub fn state_shelf(folder: &Path) -> Result<Arc<Shelf>, DataError> {
 ///
 /// # Errors
 /// [`DataError`], with the remedy; both are as they were.
-pub fn bring_into_memory(
+pub fn bring_into_memory<T: Types>(
     folder: &Path,
-    owner: &Owner,
+    owner: &Owner<T>,
     sessions: sessions::Limits,
 ) -> Result<Vec<String>, DataError> {
     let (wal, shelf, state) = (folder.join("wal"), folder.join("snapshots"), folder.join("state"));
@@ -207,7 +208,7 @@ pub fn bring_into_memory(
 ///
 /// # Errors
 /// [`DataError`]; what is there already is never written over.
-pub fn create(folder: &Path, owner: &Owner) -> Result<(), DataError> {
+pub fn create<T: Types>(folder: &Path, owner: &Owner<T>) -> Result<(), DataError> {
     let wal = folder.join("wal");
     if !is_blank(&wal) {
         return Err(DataError::NotLost(wal));
@@ -221,10 +222,10 @@ pub fn create(folder: &Path, owner: &Owner) -> Result<(), DataError> {
 /// The layout of a log that may take `window_bytes`: segments small enough that a few of them are
 /// little beside the window, and large enough for any record.
 #[must_use]
-pub fn log_options(owner: &Owner, window_bytes: u64) -> wal::Options {
+pub fn log_options<T: Types>(owner: &Owner<T>, window_bytes: u64) -> wal::Options {
     let segment_bytes = (window_bytes / 16).clamp(16 << 20, 64 << 20) & !0xFFF;
     let log = wal::Options { segment_bytes, ..wal::Options::new(owner.identity()) };
-    let replicas = owner.domain.committee().size();
+    let replicas = owner.origin.committee.size();
     owner.log_options(log, limits::full_block_bytes(replicas, limits::MAX_BATCH_BYTES))
 }
 
@@ -245,12 +246,12 @@ pub struct OpenOptions {
 ///
 /// # Errors
 /// [`DataError`], with the remedy.
-pub fn open<S: StateMachine>(
+pub fn open<T: Types, S: StateMachine>(
     folder: &Path,
-    owner: &Owner,
+    owner: &Owner<T>,
     options: OpenOptions,
     fresh: &dyn Fn() -> S,
-) -> Result<Data<S>, DataError> {
+) -> Result<Data<T, S>, DataError> {
     let (wal, shelf) = (folder.join("wal"), folder.join("snapshots"));
     if !options.rejoin && is_blank(&wal) {
         return Err(DataError::Missing(wal));

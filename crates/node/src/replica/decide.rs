@@ -13,7 +13,7 @@ use quorate_core::base::wire::{Decode as _, Encode as _};
 use quorate_core::ledger::execution::ExecutionError;
 use quorate_core::ledger::sessions::Standing;
 use quorate_core::ledger::state_machine::{StateMachine, Usage};
-use quorate_core::protocols::protocol::{Event, Protocol};
+use quorate_core::protocols::protocol::{Event, Protocol, Types};
 use quorate_core::replica::drive::{self, Stage};
 use quorate_core::replica::message::PeerMessage;
 use quorate_core::replica::{Action, Halt, Input, Refused, Replica, Submitted};
@@ -67,21 +67,21 @@ pub struct Decider<P: Protocol, S> {
     /// Its queues.
     pub inbox: Inbox,
     /// Everything it reaches.
-    pub reach: Reach,
+    pub reach: Reach<P::Types>,
     /// Clients that wait for proofs.
-    pub proofs: Proofs,
+    pub proofs: Proofs<P::Types>,
     /// Clients that wait for answers.
     pub queries: Queries,
     /// Bytes that the log may take on disk.
     pub log_window_bytes: u64,
     /// What it keeps from turn to turn.
-    pub turns: Turns<P::Message>,
+    pub turns: Turns<P::Types>,
 }
 
 /// What is kept from one turn to the next.
-pub struct Turns<M> {
+pub struct Turns<T: Types> {
     begin: Instant,
-    inputs: Vec<Input<M>>,
+    inputs: Vec<Input<T>>,
     /// What the messages that are at work take of the bytes that may wait.
     rooms: Vec<Room>,
     connected: Vec<ReplicaId>,
@@ -96,9 +96,9 @@ pub struct Turns<M> {
     is_full: bool,
 }
 
-impl<M> Turns<M> {
+impl<T: Types> Turns<T> {
     /// Before the first turn; `first` starts the replica.
-    pub fn new(first: Input<M>) -> Self {
+    pub fn new(first: Input<T>) -> Self {
         let now = Instant::now();
         Self {
             begin: now,
@@ -119,7 +119,7 @@ impl<M> Turns<M> {
 }
 
 /// What the replica's actions reach.
-pub struct Reach {
+pub struct Reach<T: Types> {
     /// The other replicas.
     pub links: Links,
     /// The clients.
@@ -133,7 +133,7 @@ pub struct Reach {
     /// Most signatures that are verified here if nothing else waits.
     pub inline_checks: usize,
     /// Reads and writes beside the log.
-    pub archive: Archive,
+    pub archive: Archive<T>,
     /// Where blocks are.
     pub index: Arc<BlockIndex>,
     /// What is counted.
@@ -183,7 +183,6 @@ impl OtherRoot {
 impl<P, S> Work for Decider<P, S>
 where
     P: Protocol + Send + 'static,
-    P::Message: Send,
     S: StateMachine + 'static,
 {
     type End = End;
@@ -391,7 +390,7 @@ where
         let metrics = &self.reach.metrics;
         let status = self.replica.protocol().status();
         metrics.view.set(status.view.0);
-        metrics.leader.set(u64::from(status.leader.0));
+        metrics.leader.set(status.leader.map_or(0, |leader| u64::from(leader.0)));
         metrics.committed_height.set(status.committed.0);
         metrics.executed_height.set(self.replica.execution().height().0);
         metrics.uncommitted_blocks.set(status.uncommitted as u64);
@@ -426,7 +425,7 @@ where
     }
 }
 
-impl Reach {
+impl<T: Types> Reach<T> {
     fn note(&mut self, event: &Event) {
         let metrics = &self.metrics;
         match event {
@@ -481,7 +480,7 @@ impl Reach {
 
 /// The name under which a refusal is counted.
 fn reason_name(reason: Refused) -> &'static str {
-    use quorate_core::protocols::hotstuff::certificate::Malformed;
+    use quorate_core::protocols::protocol::Malformed;
     match reason {
         Refused::Malformed(Malformed::UnknownSigner) => "unknown_signer",
         Refused::Malformed(Malformed::UnorderedSigners) => "unordered_signers",
@@ -500,8 +499,8 @@ fn reason_name(reason: Refused) -> &'static str {
     }
 }
 
-impl<M: quorate_core::base::wire::Encode + std::fmt::Debug> drive::World<M> for Reach {
-    fn perform(&mut self, action: Action<M>) {
+impl<T: Types> drive::World<T> for Reach<T> {
+    fn perform(&mut self, action: Action<T>) {
         match action {
             Action::Send { to, message } => self.links.send(to, message.to_bytes().into()),
             Action::Broadcast(message) => self.links.broadcast(&Bytes::from(message.to_bytes())),

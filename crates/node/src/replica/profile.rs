@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use quorate_core::client::message::{Outcome, Response};
-use quorate_core::ledger::block::SharedBlock;
+use quorate_core::ledger::block::{Content, SharedBlock};
 use quorate_core::ledger::frame::{FrameId, SharedFrame};
 use quorate_core::protocols::protocol::Event;
 use quorate_core::{Sequence, SessionId, View};
@@ -177,15 +177,15 @@ impl Follower {
     }
 
     /// These blocks were committed.
-    pub fn committed(&mut self, blocks: &[SharedBlock]) {
+    pub fn committed<C: Content>(&mut self, blocks: &[SharedBlock<C>]) {
         let Some(followed) = self.frame.as_mut().filter(|followed| followed.ordered.is_none())
         else {
             return;
         };
-        let Some(block) = blocks.iter().find(|block| block.frames.contains(&followed.id)) else {
+        let Some(block) = blocks.iter().find(|block| block.frames().contains(&followed.id)) else {
             return;
         };
-        match self.views.iter().find(|(view, ..)| *view == block.view) {
+        match self.views.iter().find(|(view, ..)| *view == block.view()) {
             Some((_, began, is_mine)) => {
                 followed.ordered = Some((*began, Instant::now(), *is_mine));
             }

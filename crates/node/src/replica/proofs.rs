@@ -17,10 +17,10 @@ use std::time::{Duration, Instant};
 
 use quorate_core::base::wire::Encode as _;
 use quorate_core::client::message::{Response, Unproven};
-use quorate_core::client::proven::{Answer, Certified, Newest};
+use quorate_core::client::proven::{Answer, Newest};
 use quorate_core::ledger::execution::View;
 use quorate_core::ledger::state_machine::{ProveError, StateMachine};
-use quorate_core::protocols::protocol::Protocol;
+use quorate_core::protocols::protocol::{Capability, Protocol, Shown, Types};
 use quorate_core::replica::Replica;
 use quorate_core::{Digest, Height};
 
@@ -38,8 +38,6 @@ const MAX_BATCHES: usize = 4;
 const WISH_AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// A view is kept for so many blocks.
 const KEPT_BLOCKS: u64 = 8;
-/// A view's root is looked for in so many certified blocks.
-const LOOK_BACK: usize = 64;
 
 /// Where a view stands.
 #[derive(Clone, Copy, Debug)]
@@ -57,15 +55,15 @@ impl Mark {
 }
 
 /// What the thread is to do.
-enum Job {
+enum Job<T: Types> {
     /// Answer from this view, if there is one here, or the last one.
-    Prove(Option<Box<(View, Certified)>>, Vec<Question>),
+    Prove(Option<Box<(View, Shown<T>)>>, Vec<Question>),
     /// Let the view go.
     Drop,
 }
 
 /// Clients that wait for proofs.
-pub struct Proofs {
+pub struct Proofs<T: Types> {
     chain: Digest,
     waiting: Vec<Question>,
     waiting_of: BTreeMap<ConnectionId, usize>,
@@ -78,7 +76,7 @@ pub struct Proofs {
     shown: Option<Mark>,
     /// When the root of the frozen view was wished for.
     wished: Option<Instant>,
-    jobs: Option<SyncSender<Job>>,
+    jobs: Option<SyncSender<Job<T>>>,
     thread: Option<JoinHandle<()>>,
     voice: Voice,
 }
@@ -103,7 +101,7 @@ impl Voice {
     }
 }
 
-impl Proofs {
+impl<T: Types> Proofs<T> {
     /// Starts the thread.
     ///
     /// # Errors
@@ -170,9 +168,13 @@ impl Proofs {
     /// whether the root of the latest state is to be [wished for](quorate_core::replica::Input::Show).
     pub fn go_on<P, S>(&mut self, replica: &Replica<P, S>, commands: u64) -> bool
     where
-        P: Protocol,
+        P: Protocol<Types = T>,
         S: StateMachine,
     {
+        if !P::CAPABILITIES.contains(&Capability::VerifiedReads) {
+            self.refuse_all(Unproven::NoProofs);
+            return false;
+        }
         self.tell_newest(replica.protocol());
         let height = replica.execution().height();
         if self.shown.is_some_and(|shown| !shown.is_current(height, commands))
@@ -208,31 +210,20 @@ impl Proofs {
     }
 
     /// Whether certified blocks have come to later states than the frozen one, or none is frozen.
-    fn is_passed_over<P: Protocol>(&self, protocol: &P) -> bool {
-        let carried = protocol.tree().root_carried(&protocol.high_qc().block());
-        self.frozen.as_ref().is_none_or(|(mark, _)| carried > Some(mark.height))
+    fn is_passed_over<P: Protocol<Types = T>>(&self, protocol: &P) -> bool {
+        let certified = protocol.certified_state();
+        self.frozen.as_ref().is_none_or(|(mark, _)| certified > Some(mark.height))
     }
 
     /// A certified block that carries the root of the frozen view.
-    fn certified<P: Protocol>(&self, protocol: &P) -> Option<(Mark, Certified)> {
+    fn certified<P: Protocol<Types = T>>(&self, protocol: &P) -> Option<(Mark, Shown<T>)> {
         let (mark, view) = self.frozen.as_ref()?;
-        let root = view.summary().root();
-        let mut certificate = protocol.high_qc().clone();
-        for _ in 0..LOOK_BACK {
-            let block = protocol.tree().block(&certificate.block())?;
-            if block.state_root == root {
-                return Some((*mark, Certified { block: Arc::clone(block), certificate }));
-            }
-            if block.height <= mark.height {
-                break;
-            }
-            certificate = block.justify.clone();
-        }
-        None
+        let shown = protocol.certified(&view.summary().root(), mark.height)?;
+        Some((*mark, shown))
     }
 
     /// Gives the thread what waits; with the frozen view, if that is certified.
-    fn hand_over(&mut self, found: Option<(Mark, Certified)>) {
+    fn hand_over(&mut self, found: Option<(Mark, Shown<T>)>) {
         let mark = found.as_ref().map(|(mark, _)| *mark);
         let view =
             found.zip(self.frozen.take()).map(|((_, certified), (_, view))| (view, certified));
@@ -255,17 +246,18 @@ impl Proofs {
         for question in self.waiting.drain(..) {
             self.voice.refuse(&question, reason);
         }
+        for (connection, id) in std::mem::take(&mut self.newest) {
+            self.voice.say(connection, Response::Unproven { id, reason });
+        }
         self.waiting_of.clear();
         self.waiting_bytes = 0;
     }
 
-    fn tell_newest<P: Protocol>(&mut self, protocol: &P) {
+    fn tell_newest<P: Protocol<Types = T>>(&mut self, protocol: &P) {
         if self.newest.is_empty() {
             return;
         }
-        let certificate = protocol.high_qc().clone();
-        let Some(block) = protocol.tree().block(&certificate.block()) else { return };
-        let newest = Certified { block: Arc::clone(block), certificate };
+        let Some(newest) = protocol.newest_certified() else { return };
         let newest = Newest { chain: self.chain, newest }.to_bytes();
         for (connection, id) in std::mem::take(&mut self.newest) {
             self.voice.say(connection, Response::Newest { id, newest: newest.clone().into() });
@@ -273,7 +265,7 @@ impl Proofs {
     }
 }
 
-impl Drop for Proofs {
+impl<T: Types> Drop for Proofs<T> {
     /// The view may have the application's files open, which the next process needs.
     fn drop(&mut self) {
         drop(self.jobs.take());
@@ -285,8 +277,8 @@ impl Drop for Proofs {
 }
 
 /// The thread: works until nobody can ask any more.
-fn prove_all(chain: Digest, voice: &Voice, queue: &Receiver<Job>) {
-    let mut shown: Option<Box<(View, Certified)>> = None;
+fn prove_all<T: Types>(chain: Digest, voice: &Voice, queue: &Receiver<Job<T>>) {
+    let mut shown: Option<Box<(View, Shown<T>)>> = None;
     while let Ok(job) = queue.recv() {
         let (newer, questions) = match job {
             Job::Prove(newer, questions) => (newer, questions),

@@ -16,6 +16,7 @@ use quorate_core::base::crypto::{Check, Claim, Scheme};
 use quorate_core::base::wire::{Decode as _, Encode as _};
 use quorate_core::client::message::{Refusal, Request, Response};
 use quorate_core::ledger::frame::{Frame, OVERHEAD_BYTES, SharedFrame};
+use quorate_core::protocols::protocol::Types;
 
 use super::archive::{Archive, Task};
 use super::desk::Work;
@@ -33,7 +34,7 @@ const APART: usize = 8;
 const ALONE: Duration = Duration::from_micros(250);
 
 /// What the stage works with.
-pub struct Requests {
+pub struct Requests<T: Types> {
     /// The chain that clients sign for.
     pub chain: Digest,
     /// Most commands in a frame, by the cluster's agreement.
@@ -45,7 +46,7 @@ pub struct Requests {
     /// Answers at once what is refused here.
     pub listener: Arc<ClientListener>,
     /// Serves pulls.
-    pub archive: Archive,
+    pub archive: Archive<T>,
     /// Where the rest goes.
     pub outside: Outside,
     /// What is counted.
@@ -75,7 +76,7 @@ struct Claimed {
 #[derive(Debug)]
 pub struct Gone;
 
-impl Work for Requests {
+impl<T: Types> Work for Requests<T> {
     type End = Gone;
 
     /// Waits where the deciding thread has enough to do.
@@ -112,7 +113,7 @@ impl Work for Requests {
     }
 }
 
-impl Requests {
+impl<T: Types> Requests<T> {
     /// Looks over what waits.
     fn work(&mut self) -> Option<Batch> {
         let mut events = std::mem::take(&mut self.batch);

@@ -4,9 +4,10 @@
 use std::sync::Arc;
 
 use quorate_core::base::crypto::Signer as _;
-use quorate_core::ledger::block::{Block, Content, SharedBlock};
 use quorate_core::protocols::hotstuff::Message;
-use quorate_core::protocols::hotstuff::certificate::{Ballot, Domain, Tc, Vote};
+use quorate_core::protocols::hotstuff::block::{Block, Content, SharedBlock};
+use quorate_core::protocols::hotstuff::certificate::{Domain, Tc, Vote};
+use quorate_core::protocols::protocol::Ballot;
 use quorate_core::replica::message::PeerMessage;
 use quorate_core::{ReplicaId, View};
 use quorate_sim::Peer;

@@ -7,7 +7,6 @@ use quorate_core::base::crypto::Form;
 use quorate_core::protocols::hotstuff::leader::Election;
 use quorate_core::protocols::hotstuff::pacemaker::Kind;
 use quorate_core::protocols::hotstuff::rules::{self, Rules};
-use quorate_core::protocols::protocol::Protocol as _;
 use quorate_core::replica::Ancestors;
 use quorate_sim::disk::{Disk, Fate};
 use quorate_sim::network::Link;

@@ -1,6 +1,7 @@
 //! How the logs of a cluster are laid out: small, so that little is copied and segments come and go.
 
 use quorate_core::ReplicaId;
+use quorate_core::protocols::hotstuff;
 use quorate_journal::Owner;
 use quorate_store::wal;
 
@@ -15,7 +16,7 @@ impl Config {
     pub(crate) fn site(&self, id: usize) -> Site {
         let domain = self.domain();
         let key = domain.committee().key(ReplicaId(id as u16)).cloned();
-        let owner = Owner::new(domain, key.expect("a replica of the committee"));
+        let owner = Owner::new(hotstuff::origin(&domain), key.expect("a replica of the committee"));
         let log = wal::Options {
             segment_bytes: 0,
             slot_bytes: 0,

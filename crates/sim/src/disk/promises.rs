@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use quorate_core::Height;
-use quorate_core::protocols::protocol::Safety;
+use quorate_core::protocols::hotstuff::Types;
+use quorate_core::protocols::hotstuff::safety::Safety;
 use quorate_core::replica::{Record, Recovery};
 use quorate_store::wal::Position;
 
@@ -23,9 +24,9 @@ pub(super) struct Promises {
 }
 
 /// The newest safety record among records.
-pub(super) fn newest(records: &[Record]) -> Option<Arc<Safety>> {
+pub(super) fn newest(records: &[Record<Types>]) -> Option<Arc<Safety>> {
     records.iter().rev().find_map(|record| match record {
-        Record::Safety(safety) => Some(Arc::clone(safety)),
+        Record::Memory(safety) => Some(Arc::clone(safety)),
         Record::Block(_) => None,
     })
 }
@@ -60,11 +61,11 @@ impl Promises {
     /// blocks, or a snapshot.
     pub(super) fn compare(
         &mut self,
-        found: Option<&Recovery>,
+        found: Option<&Recovery<Types>>,
         end: Position,
         damage: Option<Damage>,
     ) {
-        let safety = found.and_then(|found| found.safety.as_ref());
+        let safety = found.and_then(|found| found.memory.as_ref());
         if let Some(acknowledged) = &self.acknowledged {
             let known = safety == Some(&**acknowledged)
                 || self.attempted.as_deref().is_some_and(|attempted| safety == Some(attempted));

@@ -1,7 +1,7 @@
 //! A disk that takes its time: what rests on a sync leaves later, and the replica waits for it.
 
 use quorate_core::Duration;
-use quorate_core::protocols::hotstuff::Message;
+use quorate_core::protocols::hotstuff::Types;
 use quorate_core::replica::Action;
 
 use crate::cluster::Cluster;
@@ -17,12 +17,7 @@ impl Cluster {
     }
 
     /// What a turn wants done is done when its records are durable; until then the replica does nothing else.
-    pub(crate) fn release_later(
-        &mut self,
-        slot: usize,
-        micros: u64,
-        actions: Vec<Action<Message>>,
-    ) {
+    pub(crate) fn release_later(&mut self, slot: usize, micros: u64, actions: Vec<Action<Types>>) {
         self.faults.fired("slow sync");
         let place = &mut self.slots[slot];
         let until = self.now.after(Duration::from_micros(micros));
@@ -34,7 +29,7 @@ impl Cluster {
     }
 
     /// The records of a turn are durable.
-    pub(crate) fn release(&mut self, slot: usize, actions: &mut Vec<Action<Message>>) {
+    pub(crate) fn release(&mut self, slot: usize, actions: &mut Vec<Action<Types>>) {
         for action in actions.drain(..) {
             self.perform(slot, action);
         }

@@ -3,6 +3,7 @@
 use std::io::ErrorKind;
 
 use quorate_core::ledger::execution::SnapshotHandle;
+use quorate_core::protocols::hotstuff::Types;
 use quorate_core::replica::message::Offer;
 use quorate_core::replica::{Input, SnapshotMeta};
 use quorate_core::{Height, ReplicaId};
@@ -29,7 +30,7 @@ impl Cluster {
     pub(crate) fn begin_snapshot(
         &mut self,
         slot: usize,
-        meta: Box<SnapshotMeta>,
+        meta: Box<SnapshotMeta<Types>>,
         handle: SnapshotHandle,
     ) {
         let place = &mut self.slots[slot];
@@ -50,7 +51,7 @@ impl Cluster {
         }
     }
 
-    pub(crate) fn offered(&mut self, slot: usize, offer: &Offer) {
+    pub(crate) fn offered(&mut self, slot: usize, offer: &Offer<Types>) {
         let retire = self.config.retire;
         match self.slots[slot].disk.keep_offer(offer, retire) {
             Ok(()) => self.tell_log(slot),

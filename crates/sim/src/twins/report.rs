@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 
 use quorate_core::ledger::block::BlockId;
 use quorate_core::protocols::hotstuff::Message;
-use quorate_core::protocols::hotstuff::certificate::{Ballot, Qc, Tc};
-use quorate_core::protocols::protocol::Event;
+use quorate_core::protocols::hotstuff::certificate::{Qc, Tc};
+use quorate_core::protocols::protocol::{Ballot, Event};
 use quorate_core::{Time, View};
 
 use super::run::{Outcome, Plan, Seen, observe};

@@ -5,7 +5,8 @@
 use std::fmt;
 
 use quorate_core::base::crypto::Statement;
-use quorate_core::ledger::block::{BlockId, SharedBlock};
+use quorate_core::ledger::block::BlockId;
+use quorate_core::protocols::hotstuff::block::SharedBlock;
 
 /// Something that must not happen.
 #[derive(Clone, Debug, PartialEq, Eq)]

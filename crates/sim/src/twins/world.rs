@@ -18,11 +18,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use quorate_core::base::crypto::{Signature, Statement};
-use quorate_core::ledger::block::{Block, BlockId, SharedBlock};
-use quorate_core::protocols::hotstuff::certificate::Ballot;
+use quorate_core::ledger::block::BlockId;
+use quorate_core::protocols::hotstuff::block::{Block, SharedBlock};
 use quorate_core::protocols::hotstuff::leader::Schedule;
-use quorate_core::protocols::hotstuff::{HotStuff, Message};
-use quorate_core::protocols::protocol::{Event, Input, Ledger, Output, Protocol as _, Recovered};
+use quorate_core::protocols::hotstuff::{HotStuff, Message, Types};
+use quorate_core::protocols::protocol::{
+    Ballot, Decision, Event, Input, Ledger, Output, Protocol as _, Recovered,
+};
 use quorate_core::{Digest, Duration, Epoch, Height, ReplicaId, Time, View};
 
 use super::run::Plan;
@@ -137,7 +139,7 @@ impl Ledger for Book {
         true
     }
 
-    fn payload(&mut self, _: &[SharedBlock]) -> Vec<Digest> {
+    fn payload(&mut self, _: &mut dyn Iterator<Item = Digest>) -> Vec<Digest> {
         self.made += 1;
         let mut frame = [self.slot; 32];
         frame[..8].copy_from_slice(&self.made.to_le_bytes());
@@ -213,7 +215,7 @@ impl<'a, O: Observer> World<'a, O> {
         let genesis = Arc::new(Block::genesis(CHAIN, Epoch(0)));
         for slot in 0..self.slots.len() {
             let recovered = Recovered {
-                safety: None,
+                memory: None,
                 root: Arc::clone(&genesis),
                 root_committed: Height(0),
                 recent: Vec::new(),
@@ -318,7 +320,7 @@ impl<'a, O: Observer> World<'a, O> {
     }
 
     /// One turn of a replica's loop: what production does in `replica::drive::turn`.
-    fn turn(&mut self, slot: usize, input: Input<Message>) {
+    fn turn(&mut self, slot: usize, input: Input<Types>) {
         let expires = matches!(input, Input::Timeout);
         let mut inputs = VecDeque::from([input]);
         let mut gave_up = false;
@@ -347,7 +349,7 @@ impl<'a, O: Observer> World<'a, O> {
     }
 
     /// Does what a replica wants done; an answer that comes at once is returned.
-    fn perform(&mut self, slot: usize, output: Output<Message>) -> Option<Input<Message>> {
+    fn perform(&mut self, slot: usize, output: Output<Types>) -> Option<Input<Types>> {
         let place = &mut self.slots[slot];
         match output {
             Output::Send { to, message } => self.send(slot, Some(to), message),
@@ -365,15 +367,15 @@ impl<'a, O: Observer> World<'a, O> {
             }
             // Certificates are lists.
             Output::Combine { ask, .. } => return Some(Input::Combined { ask, signature: None }),
-            Output::Commit(blocks) => {
-                for block in blocks {
+            Output::Commit(decisions) => {
+                for block in decisions.iter().filter_map(Decision::block) {
                     let place = &mut self.slots[slot];
                     place.ledger.roots.push(block.id());
                     place.ledger.waiting = true;
                     place.committed = block.view;
                     self.committed.push((slot, block.id(), place.view));
                     if !place.faulty {
-                        self.watch.commits(place.id.index(), &block);
+                        self.watch.commits(place.id.index(), block);
                     }
                 }
             }
@@ -442,7 +444,7 @@ impl<'a, O: Observer> World<'a, O> {
     /// Asks for a block that is missing, unless one was asked who may still answer.
     fn look_for_block(&mut self, slot: usize) {
         let place = &mut self.slots[slot];
-        let missing = place.core.missing().map(|qc| qc.block());
+        let missing = place.core.missing().map(|missing| missing.block);
         match (missing, &place.fetch) {
             (None, None) => {}
             (None, Some(_)) => place.fetch = None,
@@ -457,8 +459,8 @@ impl<'a, O: Observer> World<'a, O> {
     /// Asks the next of those who voted for the block that is missing.
     fn ask_for_block(&mut self, slot: usize) {
         let place = &mut self.slots[slot];
-        let (Some(fetch), Some(qc)) = (&mut place.fetch, place.core.missing()) else { return };
-        let mut voters: Vec<ReplicaId> = qc.signers().collect();
+        let (Some(fetch), Some(missing)) = (&mut place.fetch, place.core.missing()) else { return };
+        let mut voters = missing.holders;
         voters.retain(|voter| *voter != place.id);
         let turn = fetch.asked % voters.len().max(1);
         fetch.asked += 1;
@@ -496,7 +498,7 @@ fn phase_of(message: &Message) -> Phase {
 }
 
 /// Whether this says (again) that a view is given up.
-fn gives_up(output: &Output<Message>) -> bool {
+fn gives_up(output: &Output<Types>) -> bool {
     let is_time_out = |statement: &Statement| statement.as_bytes()[57] == 2;
     match output {
         Output::Sign(statement) => is_time_out(statement),

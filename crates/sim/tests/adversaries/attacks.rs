@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 
 use quorate_adversary::named;
 use quorate_core::base::crypto::Form;
-use quorate_core::protocols::hotstuff::certificate::Malformed;
 use quorate_core::protocols::hotstuff::leader::Election;
 use quorate_core::protocols::hotstuff::pacemaker::Kind;
 use quorate_core::protocols::hotstuff::rules::{self, Rules};
+use quorate_core::protocols::protocol::Malformed;
 use quorate_core::replica::Refused;
 use quorate_sim::network::Link;
 use quorate_sim::{Cluster, Config, status_of};

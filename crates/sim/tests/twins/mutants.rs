@@ -2,13 +2,13 @@
 
 use std::sync::atomic::AtomicBool;
 
-use quorate_core::ledger::block::{Block, SharedBlock};
+use quorate_core::protocols::hotstuff::block::{Block, SharedBlock};
 use quorate_core::protocols::hotstuff::certificate::{Qc, Tc};
 use quorate_core::protocols::hotstuff::rules::{
     Basic, Chained, Facts, Fast, Outcome, Rules, TwoChain,
 };
 use quorate_core::protocols::hotstuff::tree::BlockTree;
-use quorate_core::protocols::hotstuff::{HotStuff, Message};
+use quorate_core::protocols::hotstuff::{HotStuff, Message, Types};
 use quorate_core::protocols::protocol::{Input, Ledger, Protocol};
 use quorate_core::{Duration, Time, View};
 use quorate_sim::mutant::{Fx, Mutation};
@@ -113,7 +113,7 @@ impl Mutation for Skips {
         &mut self,
         driver: &mut HotStuff,
         now: Time,
-        input: Input<Message>,
+        input: Input<Types>,
         ledger: &mut dyn Ledger,
     ) -> Fx {
         if let Input::Message { message, .. } = &input
@@ -128,7 +128,7 @@ impl Mutation for Skips {
             let certificate = driver.high_qc().clone();
             let held = self.proposals.iter().find(|block| block.id() == certificate.block());
             if let Some(root) = held.cloned() {
-                let skip = Input::Installed { root, recent: Vec::new(), certificate };
+                let skip = Input::Installed { root, recent: Vec::new(), evidence: certificate };
                 fx.merge(driver.step(now, skip, ledger));
             }
         }

@@ -14,6 +14,7 @@ use crate::base::crypto::{Check, Form, Kind, Share, Signature, Signers, Statemen
 use crate::base::types::{Digest, ReplicaId, View};
 use crate::base::wire::Encode;
 use crate::ledger::block::BlockId;
+use crate::protocols::protocol::{Ballot, Malformed};
 
 /// What distinguishes signatures of one protocol instance from all others, and what its
 /// certificates look like.
@@ -121,60 +122,6 @@ impl Domain {
         } else {
             Err(Malformed::UnknownSigner)
         }
-    }
-}
-
-/// Why a message was refused before any signature was looked at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
-pub enum Malformed {
-    /// A signer outside the committee.
-    #[error("a signer is not a member of the committee")]
-    UnknownSigner,
-    /// A signer counted twice, or out of order.
-    #[error("signers are not in strictly ascending order")]
-    UnorderedSigners,
-    /// Fewer than q signers.
-    #[error("fewer signers than a quorum")]
-    NoQuorum,
-    /// A certificate of view 0 that is not the genesis certificate.
-    #[error("not the genesis certificate")]
-    NotGenesis,
-    /// Fields that contradict each other.
-    #[error("fields contradict each other")]
-    Contradiction,
-    /// A certificate in a form that the committee's scheme does not make.
-    #[error("a certificate of another signature scheme")]
-    WrongForm,
-    /// A vote or certificate of a phase that the protocol does not have.
-    #[error("of a phase that the protocol does not have")]
-    WrongPhase,
-    /// Sent by somebody who may not send it.
-    #[error("the sender may not send this")]
-    WrongSender,
-    /// Of another epoch.
-    #[error("of another epoch")]
-    WrongEpoch,
-    /// Too old to matter.
-    #[error("too old to matter")]
-    Stale,
-}
-
-/// What a vote is for: one place in the order of a replica's votes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Ballot {
-    /// The block's view.
-    pub view: View,
-    /// The phase, from 1. Protocols with one phase a view use 1.
-    pub phase: u8,
-    /// The block.
-    pub block: BlockId,
-}
-
-impl Ballot {
-    /// What votes are ordered by: a replica casts one for each, in increasing order.
-    #[must_use]
-    pub fn rank(&self) -> (View, u8) {
-        (self.view, self.phase)
     }
 }
 

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use super::new_views::Untold;
 use super::{Fx, HotStuff, Message};
 use crate::base::types::{Duration, ReplicaId, Time, View};
-use crate::ledger::block::{BlockId, SharedBlock};
+use crate::ledger::block::BlockId;
+use crate::protocols::hotstuff::block::SharedBlock;
 use crate::protocols::hotstuff::certificate::{Qc, Tc};
 use crate::protocols::hotstuff::pacemaker::End;
 use crate::protocols::hotstuff::rules::Outcome;
 use crate::protocols::hotstuff::tree::Misfit;
-use crate::protocols::protocol::{Event, Output, Record};
+use crate::protocols::protocol::{Attested, Decision, Event, Output, Record};
 
 impl HotStuff {
     /// The highest view that `qc` puts an end to: its own, if it is of the last phase.
@@ -149,6 +150,7 @@ impl HotStuff {
 
     /// Commits `head` and its ancestors, if it is in the tree above the root.
     pub(super) fn commit(&mut self, head: &BlockId, fx: &mut Fx) {
+        let mut parent = Arc::clone(self.tree.root());
         let (committed, pruned) = self.tree.commit(head);
         let Some(head) = committed.last() else { return };
         self.pacemaker.committed(head.view);
@@ -157,7 +159,17 @@ impl HotStuff {
             fx.event(Event::Pruned(pruned.len()));
         }
         self.drop_old_orphans();
-        fx.output(Output::Commit(committed));
+        let mut decisions = Vec::with_capacity(3 * committed.len());
+        for block in committed {
+            // A block's justify certifies its parent, and with it the state root in the parent.
+            let (root, evidence) = (parent.state_root, Some(block.justify.clone()));
+            decisions.push(Decision::Root(Attested { root, block: parent, evidence }));
+            let (root, evidence) = (block.state_root, None);
+            let attested = Attested { root, block: Arc::clone(&block), evidence };
+            decisions.extend([Decision::Root(attested), Decision::Block(Arc::clone(&block))]);
+            parent = block;
+        }
+        fx.output(Output::Commit(decisions));
     }
 
     /// Orphans whose parent can only be at or below the committed head will find none.

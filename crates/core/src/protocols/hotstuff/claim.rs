@@ -3,7 +3,8 @@
 use super::{HotStuff, Message};
 use crate::base::crypto::{Check, Claim};
 use crate::base::types::{ReplicaId, View};
-use crate::protocols::hotstuff::certificate::{Malformed, Qc, Tc, Vote};
+use crate::protocols::hotstuff::certificate::{Qc, Tc, Vote};
+use crate::protocols::protocol::Malformed;
 
 impl HotStuff {
     pub(super) fn claim_message(

@@ -10,7 +10,8 @@
 use super::{Fx, HotStuff};
 use crate::base::crypto::{Check, Form, Share, Signature};
 use crate::base::types::{Time, View};
-use crate::protocols::hotstuff::certificate::{Ballot, Qc, Tc, TimeOut, Vote};
+use crate::protocols::hotstuff::certificate::{Qc, Tc, TimeOut, Vote};
+use crate::protocols::protocol::Ballot;
 use crate::protocols::protocol::{Event, Output};
 
 /// What is asked for.

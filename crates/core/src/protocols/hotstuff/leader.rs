@@ -30,7 +30,7 @@ use crate::base::committee::Committee;
 use crate::base::types::{ReplicaId, View};
 
 /// The furthest any election looks back from the block that a proposal extends, in blocks.
-pub const MAX_WINDOW: usize = 128;
+pub const MAX_WINDOW: usize = crate::protocols::protocol::MAX_LOOK_BACK;
 
 /// How leaders are chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

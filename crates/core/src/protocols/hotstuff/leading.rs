@@ -7,8 +7,9 @@
 use super::HotStuff;
 use crate::base::types::{Height, ReplicaId, View};
 use crate::ledger::block::BlockId;
-use crate::protocols::hotstuff::certificate::{Ballot, Qc};
+use crate::protocols::hotstuff::certificate::Qc;
 use crate::protocols::hotstuff::leader::History;
+use crate::protocols::protocol::Ballot;
 
 /// How many elections are kept: those of this view and the next, behind the last certificates.
 const ELECTIONS: usize = 8;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::base::types::View;
 use crate::base::wire::{Decode, DecodeError, Encode, Reader};
-use crate::ledger::block::{Block, SharedBlock};
+use crate::protocols::hotstuff::block::{Block, SharedBlock};
 use crate::protocols::hotstuff::certificate::{Qc, Tc, TimeOut, Vote};
 
 /// A message. Its sender is known by the channel it came through.

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use super::{Fx, HotStuff, LastProposal, Message};
 use crate::base::types::{Duration, Time, View};
-use crate::ledger::block::{Block, Content, SharedBlock};
+use crate::ledger::block::BlockId;
+use crate::ledger::frame::FrameId;
+use crate::protocols::hotstuff::block::{Block, Content, SharedBlock};
 use crate::protocols::hotstuff::certificate::{Qc, Tc};
 use crate::protocols::hotstuff::tree::Misfit;
 use crate::protocols::protocol::{Event, Ledger, Output, Record};
@@ -120,11 +122,8 @@ impl HotStuff {
         else {
             return;
         };
-        // A block that was committed in this very step still has its frames in the mempool.
-        let ancestors: Vec<SharedBlock> =
-            self.tree.blocks_above(ledger.executed(), &parent.id()).cloned().collect();
         let is_deep = self.tree.uncommitted() > MAX_UNCOMMITTED;
-        let frames = if is_deep { Vec::new() } else { ledger.payload(&ancestors) };
+        let frames = if is_deep { Vec::new() } else { self.payload_above(&parent.id(), ledger) };
         // Who waits for a root is told of its certificate by the block behind the one that carries it.
         let told = self.tree.root_certified(&parent.id()) >= ledger.root_wanted();
         let can_wait = told && frames.is_empty();
@@ -161,6 +160,13 @@ impl HotStuff {
         }
         fx.record(Record::Block(Arc::clone(&block)));
         self.consider_vote(&block, tc, ledger, fx);
+    }
+
+    /// The frames for a block on `parent`: none that a block below it holds. A block
+    /// that was committed in this very step still has its frames in the mempool.
+    fn payload_above(&self, parent: &BlockId, ledger: &mut dyn Ledger) -> Vec<FrameId> {
+        let ancestors = self.tree.blocks_above(ledger.executed(), parent);
+        ledger.payload(&mut ancestors.flat_map(|block| block.frames.iter().copied()))
     }
 
     /// Whether the empty block of `view` is put off, as second votes are telling all of what it would

@@ -22,7 +22,8 @@ pub use two_chain::{SECOND as SECOND_VOTE, SECOND_VOTE_DELAYS, TwoChain};
 use std::fmt::Debug;
 
 use crate::base::types::View;
-use crate::ledger::block::{Block, BlockId, Header};
+use crate::ledger::block::BlockId;
+use crate::protocols::hotstuff::block::{Block, Header};
 use crate::protocols::hotstuff::certificate::{Qc, Tc};
 use crate::protocols::hotstuff::tree::BlockTree;
 

@@ -10,7 +10,8 @@ use super::rules::SECOND_VOTE;
 use super::{Fx, HotStuff, Message};
 use crate::base::crypto::Signature;
 use crate::ledger::block::BlockId;
-use crate::protocols::hotstuff::certificate::{Ballot, Qc, Vote};
+use crate::protocols::hotstuff::certificate::{Qc, Vote};
+use crate::protocols::protocol::Ballot;
 use crate::protocols::protocol::{Event, Output};
 
 /// So many blocks may be committed by words above what the chain shows. Roots of so many states are

@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use crate::base::types::Height;
-use crate::ledger::block::{BlockId, Header, SharedBlock};
+use crate::ledger::block::BlockId;
+use crate::protocols::hotstuff::block::{Header, SharedBlock};
 use crate::protocols::hotstuff::certificate::Qc;
 
 /// The uncommitted blocks, and the committed head they grow from.

@@ -7,7 +7,8 @@
 
 use crate::base::committee::Committee;
 use crate::base::types::View;
-use crate::protocols::hotstuff::certificate::{Ballot, Vote};
+use crate::protocols::hotstuff::certificate::Vote;
+use crate::protocols::protocol::Ballot;
 
 /// Places for votes a peer has: the phases of the view being collected, the next view, and one
 /// beyond, for peers that are ahead.

@@ -3,8 +3,9 @@
 use super::{Fx, HotStuff, Message};
 use crate::base::crypto::{Signature, Statement};
 use crate::base::types::Time;
-use crate::ledger::block::SharedBlock;
-use crate::protocols::hotstuff::certificate::{Ballot, Qc, Tc, TimeOut, Vote};
+use crate::protocols::hotstuff::block::SharedBlock;
+use crate::protocols::hotstuff::certificate::{Qc, Tc, TimeOut, Vote};
+use crate::protocols::protocol::Ballot;
 use crate::protocols::protocol::{Declined, Event, Ledger, Output};
 
 /// The phase of the votes for proposals.

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use quorate_core::Height;
 use quorate_core::base::wire::Decode as _;
 use quorate_core::client::message::{Request, Response};
-use quorate_core::replica::message::FullBlock;
+use quorate_core::protocols::hotstuff::block::FullBlock;
 
 use super::super::target::{Flow, message};
 use super::super::{Flood, Target};

@@ -1,9 +1,10 @@
+use quorate_core::protocols::hotstuff::Types;
 use quorate_core::{Height, ReplicaId};
 
 use crate::replica::archive::{Archive, Task};
 use crate::transport::ConnectionId;
 
-fn pull(connection: u64) -> Task {
+fn pull(connection: u64) -> Task<Types> {
     Task::Pull { connection: ConnectionId(connection), from: Height(0), budget_bytes: u32::MAX }
 }
 

@@ -8,6 +8,7 @@ use quorate_core::base::crypto::{
 use quorate_core::base::wire::Encode as _;
 use quorate_core::client::message::Request;
 use quorate_core::ledger::frame::Frame;
+use quorate_core::protocols::hotstuff::Types;
 use quorate_core::{Digest, ReplicaId};
 use quorate_crypto::{Ed25519, SecretKey};
 
@@ -25,7 +26,7 @@ const CHAIN: Digest = Digest([9; 32]);
 
 /// The stage, with somebody to send to it and the queues behind it.
 struct Stage {
-    stage: Requests,
+    stage: Requests<Types>,
     sender: Inbound<(ConnectionId, Event)>,
     queues: Inbox,
     metrics: Arc<Metrics>,

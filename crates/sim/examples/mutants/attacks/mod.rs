@@ -12,7 +12,6 @@ mod sync;
 
 use quorate_core::View;
 use quorate_core::protocols::hotstuff::Message;
-use quorate_core::protocols::protocol::Protocol as _;
 use quorate_core::replica::message::PeerMessage;
 use quorate_sim::{Cluster, Config, Core, status_of};
 

@@ -5,9 +5,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use quorate_core::base::crypto::Signer as _;
-use quorate_core::ledger::block::{Block, Content};
 use quorate_core::protocols::hotstuff::Message;
+use quorate_core::protocols::hotstuff::block::{Block, Content};
 use quorate_core::protocols::hotstuff::certificate::{Qc, Tc};
+use quorate_core::protocols::hotstuff::testimony::Testimony;
 use quorate_core::protocols::protocol::Protocol as _;
 use quorate_core::replica::message::PeerMessage;
 use quorate_core::{Digest, View};
@@ -97,7 +98,8 @@ fn testimony(
     bytes.extend_from_slice(&(VICTIM as u16).to_le_bytes());
     let content = Digest::of("quorate testimony", &bytes);
     let signature = Key::of_replica(from).sign(&cluster.config.domain().testimony(view, &content));
-    PeerMessage::Testimony { nonce, view, high_qc, high_tc, signature }
+    let testimony = Testimony { view, high_qc, high_tc };
+    PeerMessage::Testimony { nonce, testimony, signature }
 }
 
 /// What a replica shows that has seen nothing yet.

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use quorate_core::base::crypto::Signature;
 use quorate_core::base::wire::{Decode as _, Encode as _, put_list};
-use quorate_core::ledger::block::{Block, Content};
 use quorate_core::ledger::execution::{Header, StateSummary};
 use quorate_core::ledger::state_machine::StateMachine as _;
-use quorate_core::protocols::hotstuff::certificate::{Ballot, Qc};
+use quorate_core::protocols::hotstuff::block::{Block, Content, FullBlock};
+use quorate_core::protocols::hotstuff::certificate::Qc;
+use quorate_core::protocols::protocol::{Ballot, Shown};
 use quorate_core::replica::Input;
-use quorate_core::replica::message::{FullBlock, Offer, PeerMessage};
+use quorate_core::replica::message::{Offer, PeerMessage};
 use quorate_core::{Digest, Height, ReplicaId};
 use quorate_sim::app::Register;
 use quorate_sim::network::Fate;
@@ -83,8 +84,7 @@ pub fn chain(place: &mut Option<Cluster>) {
         let config = Config { rules, ..Config::default() };
         return_to_a_liar(place, config, |cluster| {
             let core = super::ahead(cluster);
-            let high_qc =
-                quorate_core::protocols::protocol::Protocol::high_qc(core.protocol()).clone();
+            let high_qc = core.protocol().high_qc().clone();
             Box::new(move |message| {
                 let PeerMessage::Chain(blocks) = message else { return Fate::Goes };
                 let Some(last) = blocks.last() else { return Fate::Goes };
@@ -160,10 +160,11 @@ pub fn offer(place: &mut Option<Cluster>) {
                 let at = by_height.iter().find(|(height, _)| *height == offer.block.height);
                 let Some((_, (_, state_root))) = at else { return Fate::Goes };
                 let state_root = *state_root;
-                let content = Content { state_root, ..Content::clone(&offer.attesting) };
+                let content = Content { state_root, ..Content::clone(&offer.shown.block) };
                 let attesting = Arc::new(Block::new(content));
-                let ballot = Ballot { block: attesting.id(), ..offer.certificate.ballot() };
-                let offer = Offer { attesting, certificate: forged(ballot), ..(**offer).clone() };
+                let ballot = Ballot { block: attesting.id(), ..offer.shown.evidence.ballot() };
+                let shown = Shown { block: attesting, evidence: forged(ballot) };
+                let offer = Offer { shown, ..(**offer).clone() };
                 Fate::Bent(Box::new(PeerMessage::Behind(Box::new(offer))))
             }
             _ => Fate::Goes,

@@ -2,29 +2,12 @@
 
 use std::sync::Arc;
 
-use super::{Ballot, Proof, Qc, Tc, TcParts, TimeOut, Vote};
+use super::{Proof, Qc, Tc, TcParts, TimeOut, Vote};
 use crate::base::committee::MAX_REPLICAS;
 use crate::base::crypto::{Signature, Signers};
-use crate::base::types::{Digest, ReplicaId, View};
+use crate::base::types::{ReplicaId, View};
 use crate::base::wire::{Decode, DecodeError, Encode, Reader, put_list};
-
-impl Encode for Ballot {
-    fn encode(&self, out: &mut Vec<u8>) {
-        self.view.encode(out);
-        out.push(self.phase);
-        self.block.encode(out);
-    }
-}
-
-impl Decode for Ballot {
-    fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
-        Ok(Self {
-            view: View::decode(reader)?,
-            phase: reader.u8()?,
-            block: Digest::decode(reader)?,
-        })
-    }
-}
+use crate::protocols::protocol::Ballot;
 
 impl Encode for Vote {
     fn encode(&self, out: &mut Vec<u8>) {

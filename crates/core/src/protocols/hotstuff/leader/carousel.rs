@@ -43,7 +43,7 @@ use super::draw::Draw;
 use super::{History, MAX_WINDOW, at_most, round_robin};
 use crate::base::committee::Committee;
 use crate::base::types::{Height, ReplicaId, View};
-use crate::ledger::block::Header;
+use crate::protocols::hotstuff::block::Header;
 
 /// The longest chain that a commit takes in any variant.
 const LONGEST_CHAIN: usize = 3;

@@ -6,7 +6,8 @@
 
 use crate::base::crypto::Signers;
 use crate::base::types::{Epoch, Height, ReplicaId, View};
-use crate::ledger::block::{BlockId, Header};
+use crate::ledger::block::BlockId;
+use crate::protocols::hotstuff::block::Header;
 use crate::protocols::hotstuff::tree::BlockTree;
 
 /// The committed prefix of the chain up to a certified block.

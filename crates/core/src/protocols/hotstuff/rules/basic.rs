@@ -20,7 +20,7 @@
 //! chain of blocks tells what of it is committed.
 
 use super::{Facts, Outcome, Rules, extends_lock};
-use crate::ledger::block::Block;
+use crate::protocols::hotstuff::block::Block;
 use crate::protocols::hotstuff::certificate::{Qc, Tc};
 use crate::protocols::hotstuff::tree::BlockTree;
 

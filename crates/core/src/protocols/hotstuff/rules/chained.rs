@@ -15,7 +15,7 @@
 //! Links are by justify, so that "direct parent" needs no dummy blocks: consecutive views say it.
 
 use super::{Facts, Outcome, Rules, chain_of, extends_lock};
-use crate::ledger::block::Block;
+use crate::protocols::hotstuff::block::Block;
 use crate::protocols::hotstuff::certificate::{Qc, Tc};
 use crate::protocols::hotstuff::tree::BlockTree;
 

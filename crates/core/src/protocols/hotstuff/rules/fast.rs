@@ -19,7 +19,7 @@
 //! for by their signers and never built upon.
 
 use super::{Facts, Outcome, Rules, two_chain};
-use crate::ledger::block::Block;
+use crate::protocols::hotstuff::block::Block;
 use crate::protocols::hotstuff::certificate::{Qc, Tc};
 use crate::protocols::hotstuff::tree::BlockTree;
 

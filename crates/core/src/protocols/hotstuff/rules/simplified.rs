@@ -11,7 +11,7 @@
 //!   is of the view between them.
 
 use super::{Facts, Outcome, Rules, chain_of};
-use crate::ledger::block::Block;
+use crate::protocols::hotstuff::block::Block;
 use crate::protocols::hotstuff::certificate::{Qc, Tc};
 use crate::protocols::hotstuff::tree::BlockTree;
 

@@ -16,7 +16,7 @@
 
 use super::{Facts, Outcome, Rules, two_chain};
 use crate::base::types::View;
-use crate::ledger::block::Block;
+use crate::protocols::hotstuff::block::Block;
 use crate::protocols::hotstuff::certificate::{Qc, Tc};
 use crate::protocols::hotstuff::tree::BlockTree;
 
