@@ -19,7 +19,7 @@ TARGET ?= all
 QUICK := --profile quick
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench bench-matrix attack bench-crypto bench-transport bench-store bench-store-full bench-store-threshold bench-store-test study studies-quick crash-store kill-store loom coverage pictures sim seeds soak twins mutants model spec audit format-check lint deny docs wasm unit fuzz sanitize-store header bindings redis-clients
+.PHONY: help demo test bench bench-matrix attack bench-crypto bench-transport bench-store bench-store-full bench-store-threshold bench-store-test study studies-quick crash-store kill-store loom coverage pictures sim seeds soak twins mutants mutants-outside model spec audit format-check lint deny docs wasm unit fuzz sanitize-store header bindings redis-clients
 
 help: ## Print this.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-21s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -110,6 +110,9 @@ mutants: ## Put each known bug into the core and see that the simulator finds it
 	RUSTFLAGS="--cfg quorate_mutants" CARGO_TARGET_DIR=target/mutants $(CARGO) run $(LOCKED) --release \
 		--package quorate-sim --example mutants -- -o markdown $(ARGS) > target/mutants.md
 	mv target/mutants.md docs/mutants.md
+
+mutants-outside: ## Put each bug of ci/mutants.txt into the crates around the core and see that its test fails; some minutes; ARGS="name ..." for some.
+	ci/mutants.sh $(ARGS)
 
 model: ## Every execution within a bound: all variants and their mutants, some minutes; ARGS=--steps prints the ways.
 	$(CARGO) run $(LOCKED) --release -p quorate-model -- $(ARGS)

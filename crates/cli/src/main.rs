@@ -1,6 +1,9 @@
 //! The `quorate` command: one file a subcommand, nothing decided here that a library could.
 #![deny(unsafe_code)]
 
+#[cfg(quorate_mutants)]
+compile_error!("known bugs are for tests: build the program without `--cfg quorate_mutants`");
+
 mod arguments;
 mod cluster;
 mod commands;

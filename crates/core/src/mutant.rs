@@ -1,9 +1,12 @@
 //! Known bugs, put in on purpose: what proves that the test tools find them.
 //!
 //! `mutant!("name", wrong, right)` reads as `right`. Only where the compiler was told
-//! `--cfg quorate_mutants` (which `quorate-node` refuses to be built with) is there a choice: then
+//! `--cfg quorate_mutants` (which the program `quorate` refuses to be built with) is there a choice: then
 //! `wrong` is taken while the mutant of that name is chosen. `make mutants` builds this
 //! crate so and runs the simulator against each of `ALL`, one at a time.
+//!
+//! [`planted!`](crate::planted) is the same for the crates around the core. Their bugs are listed in
+//! `ci/mutants.txt`, each with the test that sees it, and `make mutants-outside` runs those tests.
 
 #[cfg(not(quorate_mutants))]
 macro_rules! mutant {
@@ -23,12 +26,42 @@ macro_rules! mutant {
     };
 }
 
+/// `planted!("name", wrong, right)` reads as `right`.
+#[cfg(not(quorate_mutants))]
+#[macro_export]
+macro_rules! planted {
+    ($name:literal, $wrong:expr, $right:expr $(,)?) => {
+        $right
+    };
+}
+
+/// `planted!("name", wrong, right)` reads as `wrong` where the environment's `QUORATE_MUTANT` is
+/// the name, and as `right` elsewhere.
+#[cfg(quorate_mutants)]
+#[macro_export]
+macro_rules! planted {
+    ($name:literal, $wrong:expr, $right:expr $(,)?) => {
+        if $crate::mutant::is_planted($name) { $wrong } else { $right }
+    };
+}
+
+/// Whether the environment asks for the mutant of that name, in a crate around this one.
+#[cfg(quorate_mutants)]
+#[must_use]
+#[expect(clippy::disallowed_methods, reason = "only tests of planted bugs are built so")]
+pub fn is_planted(name: &str) -> bool {
+    static PLANTED: OnceLock<String> = OnceLock::new();
+    PLANTED.get_or_init(|| std::env::var("QUORATE_MUTANT").unwrap_or_default()) == name
+}
+
 #[cfg(quorate_mutants)]
 mod list;
 
 #[cfg(quorate_mutants)]
 pub use list::{ALL, Mutant};
 
+#[cfg(quorate_mutants)]
+use std::sync::OnceLock;
 #[cfg(quorate_mutants)]
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -24,6 +24,7 @@ use zeroize::Zeroizing;
 use crate::consensus_key::ConsensusKey;
 use crate::ed25519::SecretKey;
 use crate::scheme_name::SchemeName;
+use quorate_core::planted;
 
 const FORMAT: &str = "quorate-secret-key/1";
 /// More than a key file ever holds, so that no more than this is read.
@@ -218,7 +219,12 @@ fn parse(
     };
     let no_header = || wrong(&format!("does not begin with `{FORMAT} {scheme} `"));
     let mut words = line.splitn(3, |byte| *byte == b' ');
-    if words.next() != Some(FORMAT.as_bytes()) {
+    let format = words.next().unwrap_or_default();
+    if planted!(
+        "key-file-of-any-version",
+        !format.starts_with(b"quorate-secret-key/"),
+        format != FORMAT.as_bytes(),
+    ) {
         return Err(no_header());
     }
     let name = words.next().and_then(|name| std::str::from_utf8(name).ok());

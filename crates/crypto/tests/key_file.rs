@@ -66,7 +66,9 @@ fn malformed_files_are_named_by_line() {
     let cases = [
         (String::new(), 1),
         ("\n".to_owned(), 1),
+        (GOOD.replace("/1", "/0"), 1),
         (GOOD.replace("/1", "/2"), 1),
+        (GOOD.replace("/1", "/10"), 1),
         (GOOD.replace("ed25519", "bls"), 1),
         (GOOD[..GOOD.len() - 1].to_owned(), 1),
         (format!("{GOOD}0"), 1),

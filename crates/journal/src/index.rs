@@ -7,7 +7,7 @@ use bytes::Bytes;
 use quorate_core::base::wire::{Decode as _, Encode as _, Reader};
 use quorate_core::ledger::block::{Block, BlockId, Content, FullBlock, SharedBlock};
 use quorate_core::replica::message::MAX_BLOCKS_SENT;
-use quorate_core::{Height, View};
+use quorate_core::{Height, View, planted};
 use quorate_store::wal::{LogReader, Position};
 
 /// Most blocks above the committed head that are looked at for its proof.
@@ -94,7 +94,8 @@ impl BlockIndex {
     #[must_use]
     pub fn needed_above(&self, height: Height) -> Option<Position> {
         let places = self.places();
-        let skip = (height.0 + 1).saturating_sub(places.first.0) as usize;
+        let next = planted!("log-cut-one-block-too-high", height.0 + 2, height.0 + 1);
+        let skip = next.saturating_sub(places.first.0) as usize;
         let committed = places.committed.iter().skip(skip).flatten();
         committed.chain(places.open.values().map(|(_, position)| position)).min().copied()
     }
@@ -163,7 +164,9 @@ impl BlockIndex {
             let Some(block) = self.read(height) else { break };
             bytes += block.len();
             // Two at least: the last block of an answer is certified by none in it.
-            if blocks.len() >= 2 && bytes > budget_bytes as usize {
+            let is_over =
+                planted!("chain-answers-without-budget", false, bytes > budget_bytes as usize,);
+            if blocks.len() >= 2 && is_over {
                 break;
             }
             blocks.push(block);
@@ -172,7 +175,7 @@ impl BlockIndex {
         if height > through {
             for full in tail.iter().take(MAX_BLOCKS_SENT - blocks.len()) {
                 let block = Bytes::from(full.to_bytes());
-                bytes += block.len();
+                bytes += planted!("chain-answers-with-a-free-tail", 0, block.len());
                 if blocks.len() >= 2 && bytes > budget_bytes as usize {
                     break;
                 }

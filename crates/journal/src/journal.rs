@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use quorate_core::Height;
 use quorate_core::base::wire::Encode as _;
 use quorate_core::protocols::protocol::Types;
 use quorate_core::replica::{Record, drive};
+use quorate_core::{Height, planted};
 use quorate_store::wal::{self, Durability, Log, Position};
 
 use super::index::BlockIndex;
@@ -54,7 +54,8 @@ impl Journal {
         let end = self.log.end();
         let needed = self.index.needed_above(height).unwrap_or(end);
         let floor = end.0.saturating_sub(window_bytes);
-        self.log.retire_before(Position(floor.min(needed.0)))?;
+        let end = planted!("log-cut-at-its-window", floor, floor.min(needed.0));
+        self.log.retire_before(Position(end))?;
         self.index.forget_before(self.log.first_position());
         Ok(())
     }

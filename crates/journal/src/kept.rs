@@ -12,7 +12,7 @@ use quorate_core::ledger::sessions;
 use quorate_core::ledger::state_machine::{Checkpoint, KeepError, Left, StateMachine};
 use quorate_core::protocols::protocol::Types;
 use quorate_core::replica::SnapshotMeta;
-use quorate_core::{Digest, Height};
+use quorate_core::{Digest, Height, planted};
 use quorate_store::snapshot::SnapshotError;
 
 use super::open::{Disks, OpenError, newest_of};
@@ -66,7 +66,11 @@ pub(super) fn resume<T: Types, S: StateMachine>(
         match read(application, checkpoint, note, (states, limits, snapshot)) {
             Ok(resumed) => return Ok(Some(resumed)),
             // It may be as good as ever.
-            Err(Unfit::Beside(error @ SnapshotError::Io { .. })) => return Err(error.into()),
+            Err(Unfit::Beside(error @ SnapshotError::Io { .. }))
+                if planted!("read-error-as-damage", false, true) =>
+            {
+                return Err(error.into());
+            }
             // Its state may be all there is: whoever wrote it can go on from it.
             Err(unfit) if unfit.is_of_another_version() => {
                 return Err(KeepError(format!(

@@ -7,6 +7,7 @@
 //! none twice. Increments whose fate the client library could not tell (none, as long as it is
 //! never told to give up) are counted apart and may be in or not.
 
+use quorate_core::planted;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -125,14 +126,13 @@ struct Record {
 }
 
 impl Record {
-    fn new() -> Self {
+    fn new(now: Instant) -> Self {
         let histogram = || {
             let Ok(histogram) = Histogram::new_with_bounds(1, 600_000_000, 3) else {
                 unreachable!("the bounds are constants that the histogram allows");
             };
             histogram
         };
-        let now = Instant::now();
         Self {
             began: now,
             all: histogram(),
@@ -146,8 +146,7 @@ impl Record {
         }
     }
 
-    fn acknowledge(&mut self, submitted: Instant, wrong: u64) {
-        let now = Instant::now();
+    fn acknowledge(&mut self, submitted: Instant, now: Instant, wrong: u64) {
         let latency = now.saturating_duration_since(submitted);
         let us = u64::try_from(latency.as_micros()).unwrap_or(u64::MAX);
         self.interval_gap = self.interval_gap.max(now.saturating_duration_since(self.last));
@@ -157,6 +156,24 @@ impl Record {
         self.interval_count += COUNTERS as u64;
         self.acknowledged += COUNTERS as u64;
         self.wrong += wrong;
+    }
+
+    /// What happened since this was asked last; another interval begins.
+    fn interval(&mut self, now: Instant) -> Interval {
+        let gap = self.interval_gap.max(now.saturating_duration_since(self.last));
+        let interval = Interval {
+            seconds: now.saturating_duration_since(self.interval_began).as_secs_f64(),
+            acknowledged: self.interval_count,
+            p50_ms: ms(self.interval.value_at_quantile(0.5)),
+            p99_ms: ms(self.interval.value_at_quantile(0.99)),
+            gap_ms: gap.as_secs_f64() * 1e3,
+        };
+        self.interval.reset();
+        self.interval_began = now;
+        self.interval_count = 0;
+        self.interval_gap = planted!("gaps-of-earlier-intervals", gap, Duration::ZERO);
+        self.last = now;
+        interval
     }
 }
 
@@ -197,7 +214,7 @@ impl Counting {
             sessions.push(connect(&config, patience).await?);
         }
         let prober = connect(&config, patience).await?;
-        let record = Arc::new(Mutex::new(Record::new()));
+        let record = Arc::new(Mutex::new(Record::new(Instant::now())));
         let stop = Arc::new(AtomicBool::new(false));
         let begin = |(number, client)| {
             let work = Work { number, client, record: record.clone(), stop: stop.clone() };
@@ -222,22 +239,7 @@ impl Counting {
     /// What happened since this was asked last, or since the beginning.
     #[must_use]
     pub fn interval(&self) -> Interval {
-        let mut record = lock(&self.record);
-        let now = Instant::now();
-        let gap = record.interval_gap.max(now.saturating_duration_since(record.last));
-        let interval = Interval {
-            seconds: now.saturating_duration_since(record.interval_began).as_secs_f64(),
-            acknowledged: record.interval_count,
-            p50_ms: ms(record.interval.value_at_quantile(0.5)),
-            p99_ms: ms(record.interval.value_at_quantile(0.99)),
-            gap_ms: gap.as_secs_f64() * 1e3,
-        };
-        record.interval.reset();
-        record.interval_began = now;
-        record.interval_count = 0;
-        record.interval_gap = Duration::ZERO;
-        record.last = now;
-        interval
+        lock(&self.record).interval(Instant::now())
     }
 
     /// Submits one command of a session of its own now. What is returned completes with the time
@@ -412,7 +414,7 @@ impl Work {
                 };
                 let wrong = replies.iter().filter(|reply| !right(reply)).count();
                 let missing = COUNTERS.saturating_sub(replies.len());
-                lock(&self.record).acknowledge(submitted, (wrong + missing) as u64);
+                lock(&self.record).acknowledge(submitted, Instant::now(), (wrong + missing) as u64);
                 true
             }
             Err(ClientError::Ambiguous(_)) => {
@@ -427,3 +429,6 @@ impl Work {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

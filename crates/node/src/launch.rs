@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use quorate_app::{kv, ordering};
 use quorate_core::replica;
-use quorate_core::{Committee, Digest, ledger::mempool};
+use quorate_core::{Committee, Digest, ledger::mempool, planted};
 use tokio::net::TcpListener;
 
 use crate::config::{Application, Cluster, HostPort, Keys, Loaded, Node, StateStore, public_half};
@@ -134,7 +134,11 @@ fn settings(cluster: &Cluster, node: &Node) -> replica::Settings {
     replica::Settings {
         me: node.replica,
         batch_commands: cluster.batch.max_commands as usize,
-        batch_bytes: cluster.batch.max_bytes as usize,
+        batch_bytes: planted!(
+            "blocks-as-large-as-frames",
+            cluster.limits.max_frame_bytes,
+            cluster.batch.max_bytes,
+        ) as usize,
         inline_bytes: INLINE_BYTES,
         relay_after: node.view_timeout.base / 2,
         snapshot_blocks: node.storage.snapshot_every_blocks,

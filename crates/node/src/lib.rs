@@ -1,9 +1,6 @@
 //! The real world around a replica: configuration, transports, clients, threads, clocks.
 #![forbid(unsafe_code)]
 
-#[cfg(quorate_mutants)]
-compile_error!("known bugs are for the simulator: build without `--cfg quorate_mutants`");
-
 pub mod begin;
 pub mod client;
 pub mod config;

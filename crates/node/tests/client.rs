@@ -146,6 +146,13 @@ async fn an_older_incarnation_is_told_to_stop() {
     assert_eq!(new.submit(command("new")).await.unwrap(), ["re:new"]);
 }
 
+/// Waits until a replica has received a frame with commands.
+async fn until_sent(mock: &Mock) {
+    while mock.received() == 0 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
 #[tokio::test]
 async fn nobody_waits_for_ever_when_the_client_is_gone() {
     let mock = Mock::start(&[Vice::None; 4], echo).await;
@@ -156,8 +163,10 @@ async fn nobody_waits_for_ever_when_the_client_is_gone() {
     let (sender, receiver) = tokio::sync::oneshot::channel();
     let batch = quorate_core::client::Packed::commands(["x"]).unwrap();
     client.submit_then(batch, None, |result| drop(sender.send(result)));
+    // It is sent: nobody can say that it is not executed.
+    until_sent(&mock).await;
     drop(client);
-    assert!(receiver.await.unwrap().is_err());
+    assert_eq!(receiver.await.unwrap(), Err(ClientError::Ambiguous(Unknown::Closed)));
 }
 
 #[tokio::test]

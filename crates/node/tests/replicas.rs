@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use quorate_core::base::crypto::{ClientSigner as _, Signature, Signer as _};
 use quorate_core::base::wire::{Decode as _, Encode as _};
-use quorate_core::client::SessionConfig;
 use quorate_core::client::message::{Outcome, Refusal, Rejection, Request, Response, Unproven};
+use quorate_core::client::{Route, SessionConfig};
 use quorate_core::ledger::frame::Frame;
 use quorate_core::protocols::hotstuff::Types;
 use quorate_core::protocols::hotstuff::certificate::{Domain, Qc, TimeOut, Vote};
@@ -19,7 +19,7 @@ use quorate_core::replica::message::PeerMessage;
 use quorate_core::{Digest, Height, ReplicaId, Sequence, View};
 use quorate_crypto::{ConsensusKey, SecretKey};
 use quorate_node::client::{Client, ClientConfig, ReplicaAddress};
-use quorate_node::config::{Cluster, Overrides, load};
+use quorate_node::config::{Cluster, FlagSetting, Overrides, load};
 use quorate_node::launch::{Launched, Remedies, launch};
 use quorate_node::testnet::{self, Options, Testnet};
 use quorate_node::transport::{
@@ -37,11 +37,15 @@ struct Replicas {
 }
 
 async fn start(count: usize) -> Replicas {
+    start_with(count, Overrides::default()).await
+}
+
+async fn start_with(count: usize, overrides: Overrides) -> Replicas {
     let folder = tempfile::tempdir().unwrap();
     let testnet = testnet::init(folder.path(), 4, &Options::default()).unwrap();
     let mut launched = Vec::new();
     for home in &testnet.replicas[..count] {
-        let loaded = load(home, &Overrides::default()).unwrap();
+        let loaded = load(home, &overrides).unwrap();
         let keys = loaded.open_keys().unwrap();
         let committee = loaded.cluster.committee().unwrap();
         launched.push(launch(&loaded, committee, keys, Remedies::default()).await.unwrap());
@@ -68,13 +72,20 @@ impl Replicas {
     }
 
     async fn client(&self) -> Client {
+        self.client_that(|_| {}).await
+    }
+
+    /// A client whose session is changed before it is opened.
+    async fn client_that(&self, change: impl FnOnce(&mut SessionConfig)) -> Client {
         let addresses = self.cluster().members.iter().map(|member| ReplicaAddress {
             address: member.client_address.to_string(),
             key: member.transport_key,
         });
+        let mut session = SessionConfig::new(self.cluster().chain_digest(), 4);
+        change(&mut session);
         let config = ClientConfig {
             replicas: addresses.collect(),
-            session: SessionConfig::new(self.cluster().chain_digest(), 4),
+            session,
             give_up_after: None,
             incarnation: None,
         };
@@ -126,6 +137,45 @@ async fn an_idle_cluster_is_silent() {
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(read(), before, "turns, proposals, time-outs, votes of an idle cluster");
     commit(&client, 5).await;
+}
+
+/// A client that sends to one replica says so, and that replica passes its commands on at once. Both
+/// would be made good for later, by timers that take half an hour or more here.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_command_for_one_replica_is_passed_on_at_once() {
+    const HOUR: Duration = Duration::from_secs(3600);
+    let setting = |key: &str, value: &str| FlagSetting {
+        flag: "--set".to_owned(),
+        key: key.to_owned(),
+        value: value.to_owned(),
+    };
+    let waits = [setting("view_timeout.base", "1h"), setting("view_timeout.max", "1h")];
+    let replicas = start_with(4, Overrides { flags: waits.into(), ..Overrides::default() }).await;
+    for first in (0..4).map(ReplicaId) {
+        let client = replicas
+            .client_that(|session| {
+                session.route = Route::One { first };
+                (session.retry_least, session.retry_most) = (HOUR, HOUR);
+            })
+            .await;
+        commit(&client, 3).await;
+    }
+}
+
+/// An executor asks again on the same connection as soon as it has its answer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_executor_is_answered_as_often_as_it_asks() {
+    let replicas = start(4).await;
+    commit(&replicas.client().await, 3).await;
+    let (send, mut receive) = replicas.dial(replicas.cluster().chain_digest()).await.unwrap();
+    for round in 0..5 {
+        let request = Request::Pull { from: Height(1), budget_bytes: 1 };
+        send.try_send(request.to_bytes().into()).unwrap();
+        let answer = tokio::time::timeout(DEADLINE, receive.receive()).await;
+        let answer = answer.unwrap_or_else(|_| panic!("no answer in round {round}")).unwrap();
+        let answer = Response::from_bytes(answer).unwrap();
+        assert!(matches!(answer, Response::Blocks { from: Height(1), .. }), "{answer:?}");
+    }
 }
 
 /// A member's key in the wrong hands: its channel is as good as any, what comes through it is not.

@@ -27,6 +27,7 @@ use super::curve::{
     G1, G2, combine_g1, combine_g2, hash, is_infinity_g1, is_infinity_g2, key_bytes,
     minus_generator, read_signature,
 };
+use quorate_core::planted;
 
 /// Bytes in a zᵢ.
 const COEFFICIENT_BYTES: usize = 16;
@@ -82,7 +83,7 @@ impl<'m> Batch<'m> {
     ) {
         let Some(point) = read_signature(signature) else { return };
         let mut binding = blake3::Hasher::new();
-        binding.update(signature);
+        binding.update(planted!("bls-batch-without-signatures", &[], signature));
         let first = self.parts.len();
         for (message, key) in parts {
             binding.update(&(message.len() as u64).to_le_bytes());
@@ -100,6 +101,11 @@ impl<'m> Batch<'m> {
             parts: first..self.parts.len(),
             binding: *binding.finalize().as_bytes(),
         });
+    }
+
+    #[cfg(test)]
+    pub(super) fn coefficients(&self) -> Vec<[u8; COEFFICIENT_BYTES]> {
+        coefficients(&self.claims)
     }
 
     /// Sets the verdicts of all claims that hold.

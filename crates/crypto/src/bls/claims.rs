@@ -53,6 +53,11 @@ impl<'c, 'm> Claims<'c, 'm> {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn coefficients(&self) -> Vec<[u8; 16]> {
+        self.batch.coefficients()
+    }
+
     /// Sets the verdicts of all claims that hold.
     pub fn settle(self, verdicts: &mut [bool]) {
         self.batch.settle(verdicts);

@@ -243,6 +243,26 @@ fn two_errors_that_cancel_out_are_both_found() {
     assert_eq!(verdicts(&Ed25519::default(), &inputs), [false, false]);
 }
 
+/// An attacker computes the coefficients as the verifier does, and fits errors to them that would
+/// cancel out: s₁ + z₂e and s₂ − e. Coefficients that cover the signatures have changed by then,
+/// however many times it tries.
+#[test]
+fn errors_that_are_fitted_to_the_coefficients_are_found() {
+    let scheme = Ed25519::default();
+    let good = [signed(1, b"one"), signed(2, b"two"), signed(3, b"three")];
+    let mut forged = good.clone();
+    for error in 1..20u64 {
+        let z = scheme.coefficients(&forged)[1];
+        let error = Scalar::from(error);
+        for ((of, from), off) in forged.iter_mut().zip(&good).zip([z * error, -error]) {
+            let s: [u8; 32] = from.2[32..].try_into().unwrap();
+            let wrong = Scalar::from_canonical_bytes(s).unwrap() + off;
+            of.2[32..].copy_from_slice(wrong.as_bytes());
+        }
+        assert_eq!(verdicts(&scheme, &forged), [false, false, true]);
+    }
+}
+
 /// A member that does not exist, or a signature of another length, does not disturb the others.
 #[test]
 fn what_cannot_be_read_does_not_hold() {

@@ -8,6 +8,7 @@ use quorate_core::base::crypto::{Check, Form, PublicKey, Scheme, Share, Signatur
 use super::known_keys::KnownKeys;
 use super::{challenge, challenge_bytes};
 use crate::committee_keys::KeyProblem;
+use quorate_core::planted;
 
 /// Signatures summed into one equation. More would push the tables of a sum (1.3 kB a point) out
 /// of the first-level cache: measured, 64 at once cost more a signature than 2 × 32.
@@ -123,7 +124,7 @@ impl Ed25519 {
         let hash = challenge_bytes(r_bytes, key, message);
         let mut binding = [0; 96];
         binding[..64].copy_from_slice(&hash);
-        binding[64..].copy_from_slice(&s_bytes);
+        binding[64..].copy_from_slice(planted!("ed25519-batch-without-s", &[0; 32], &s_bytes));
         let k = challenge(&hash);
         Some(Parsed { index, key, place, a, new, r, s, k, binding })
     }
@@ -285,5 +286,16 @@ fn coefficients(batch: &[Parsed<'_>]) -> Vec<Scalar> {
 impl Ed25519 {
     pub(super) fn known_keys(&self) -> usize {
         self.known.len()
+    }
+
+    /// The coefficients of a batch of anybody's signatures: each a key, a message and a signature.
+    pub(super) fn coefficients(&self, inputs: &[([u8; 32], Vec<u8>, [u8; 64])]) -> Vec<Scalar> {
+        let parsed: Vec<_> = inputs
+            .iter()
+            .filter_map(|(key, message, signature)| {
+                self.parse(0, Whose::Anybody(key), message, signature)
+            })
+            .collect();
+        coefficients(&parsed)
     }
 }

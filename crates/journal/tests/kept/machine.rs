@@ -66,8 +66,16 @@ impl Site {
     }
 
     pub fn open(&self) -> Result<Opened<Types, KeyValue<Disk>>, OpenError> {
-        let shelf = self.shelf()?;
-        quorate_journal::open(&self.disks(), &owner(), options(), &|| KeyValue::on_disk(&shelf))
+        self.open_with(Arc::new(self.states.clone()))
+    }
+
+    /// The same, with another way to the folder of the snapshots.
+    pub fn open_with(
+        &self,
+        states: Arc<dyn disk::Disk>,
+    ) -> Result<Opened<Types, KeyValue<Disk>>, OpenError> {
+        let (shelf, disks) = (self.shelf()?, Disks { states, ..self.disks() });
+        quorate_journal::open(&disks, &owner(), options(), &|| KeyValue::on_disk(&shelf))
     }
 
     /// The same for a replica that has its state in memory.

@@ -3,7 +3,9 @@
 //! One chain is executed in memory first. Then a replica with log, checkpoints and state on one machine lives through it, and is cut short
 //! again and again; each time it must come back with the state of its last checkpoint, and with the blocks above it, which lead to the same outcomes as before.
 
+mod blocks;
 mod chain;
+mod damage;
 mod machine;
 
 use std::ops::ControlFlow;

@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::axes::AXES;
 use super::row::Row;
+use quorate_core::planted;
 
 /// Bytes of a file that is read, at most.
 const MOST_BYTES: u64 = 1 << 30;
@@ -196,7 +197,8 @@ pub fn series_csv(rows: &[Row]) -> String {
     for (number, row) in rows.iter().enumerate() {
         for one in row.figures.iter().flat_map(|figures| &figures.series) {
             let goodput = one.commands as f64 / one.seconds.max(f64::MIN_POSITIVE);
-            let latencies = [one.p50_ms, one.p90_ms, one.p99_ms, one.max_ms];
+            let p90_ms = planted!("p99-in-the-column-of-p90", one.p99_ms, one.p90_ms);
+            let latencies = [one.p50_ms, p90_ms, one.p99_ms, one.max_ms];
             let cell = |ms: f64| if one.has_latencies() { ms.to_string() } else { String::new() };
             // Writing to a string does not fail.
             let _ = writeln!(

@@ -23,6 +23,7 @@ use crate::local::{
     Fresh, LocalCluster, LocalError, ProcessError, ReplicaEnded, Usage, folder_bytes,
 };
 use crate::profile::Profile;
+use quorate_core::planted;
 
 /// How long anything may take that is waited for.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -378,7 +379,7 @@ fn figures_of(report: LoadReport) -> Figures {
         mean_ms: report.mean_ms,
         deviation_ms: report.deviation_ms,
         p50_ms: report.p50_ms,
-        p90_ms: report.p90_ms,
+        p90_ms: planted!("figures-of-another-percentile", report.p99_ms, report.p90_ms),
         p99_ms: report.p99_ms,
         p999_ms: report.p999_ms,
         max_ms: report.max_ms,

@@ -11,6 +11,7 @@ use quorate_node::client::Client;
 use super::record::{Record, Verdict};
 use super::{Arrivals, Bench};
 use crate::random::Random;
+use quorate_core::planted;
 
 /// Arrivals closer together than this are submitted together.
 const TICK: Duration = Duration::from_micros(250);
@@ -119,9 +120,10 @@ fn submit(bench: &Arc<Bench>, client: &Client, intended: Arc<[Instant]>) {
 pub(super) fn settle(record: &mut Record, intended: &[Instant], now: Instant, verdict: Verdict) {
     record.finished(now, intended.len() as u64, verdict);
     if verdict == Verdict::Right {
-        for intended in intended {
-            if record.measures(*intended) {
-                record.latency(*intended, now, 1);
+        for at in intended {
+            if record.measures(*at) {
+                let since = planted!("latency-of-the-end-of-a-batch", now, *at);
+                record.latency(since, now, 1);
             }
         }
     }

@@ -6,6 +6,7 @@ use hdrhistogram::Histogram;
 
 use super::distribution::{Counts, Distribution, LONGEST_US, histogram};
 use super::report::{Interval, LoadReport};
+use quorate_core::planted;
 
 /// The counts of one load. Counts nothing before [`Record::begin`] and after [`Record::end`].
 pub(super) struct Record {
@@ -152,7 +153,8 @@ impl Record {
         report.seconds = seconds;
         report.submitted = self.submitted;
         report.commands = self.commands;
-        report.goodput = if seconds > 0.0 { self.commands as f64 / seconds } else { 0.0 };
+        let answered = planted!("goodput-of-what-was-submitted", self.submitted, self.commands);
+        report.goodput = if seconds > 0.0 { answered as f64 / seconds } else { 0.0 };
         report.note_latencies(&self.latencies);
         report.wrong = self.wrong;
         report.failed = self.failed;

@@ -4,6 +4,7 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use super::distribution::{Counts, Distribution, histogram};
+use quorate_core::planted;
 
 /// The figures of one load. Latencies are those of single commands, in milliseconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -159,7 +160,7 @@ impl LoadReport {
             submitted: sum(|report| report.submitted),
             commands,
             goodput: reports.iter().map(|report| report.goodput).sum(),
-            wrong: sum(|report| report.wrong),
+            wrong: planted!("wrong-of-one-process", first.wrong, sum(|report| report.wrong)),
             failed: sum(|report| report.failed),
             unanswered: sum(|report| report.unanswered),
             generator_us: spent.filter(|_| commands > 0).map(|us| us / commands as f64),

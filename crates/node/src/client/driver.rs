@@ -14,7 +14,7 @@ use quorate_core::client::{
     BatchId, ClientError, Input, NotExecuted, Output, Packed, Session, Unknown,
 };
 use quorate_core::ledger::frame::SharedFrame;
-use quorate_core::{ReplicaId, Time};
+use quorate_core::{ReplicaId, Time, planted};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, Sleep};
 
@@ -199,7 +199,7 @@ impl Drop for Driver {
             if let Output::Done { id, result } = output
                 && let Some(done) = self.under_way.remove(&id)
             {
-                done(result);
+                done(planted!("sent-and-not-executed", Err(NotExecuted::Closed.into()), result,));
             }
         }
         for (_, done) in self.under_way.drain() {

@@ -10,6 +10,7 @@ use tokio::sync::oneshot;
 
 use super::{Cluster, ClusterError, FrameLimits, Submission};
 use crate::client::Client;
+use quorate_core::planted;
 
 /// A client session as the gateway's cluster. Each submission has an outcome within a time that is
 /// given, and all replies that connections have not taken yet have one limit.
@@ -139,7 +140,8 @@ impl AsRef<[u8]> for Counted {
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        self.among.bytes.fetch_sub(self.body.len(), Ordering::Relaxed);
+        let bytes = planted!("replies-counted-for-ever", 0, self.body.len());
+        self.among.bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
 
@@ -155,7 +157,9 @@ fn cluster_error(error: ClientError) -> ClusterError {
             ClusterError::Unavailable
         }
         ClientError::Fatal(_) => ClusterError::TurnedDown,
-        ClientError::Ambiguous(_) => ClusterError::Unknown,
+        ClientError::Ambiguous(_) => {
+            planted!("ambiguous-as-unavailable", ClusterError::Unavailable, ClusterError::Unknown)
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use quorate_core::ledger::state_machine::Checkpoint;
 use quorate_core::protocols::protocol::{FullBlockOf, Types};
 use quorate_core::replica::SnapshotMeta;
 use quorate_core::replica::message::{MAX_BLOCKS_SENT, Offer, PeerMessage};
-use quorate_core::{Height, ReplicaId};
+use quorate_core::{Height, ReplicaId, planted};
 use quorate_journal::{BlockIndex, States};
 
 use super::inbox::{Answer, Outside};
@@ -154,7 +154,9 @@ impl<T: Types> Archive<T> {
     /// The task of `asker` is done. Told before the answer leaves: the next question may follow it
     /// at once.
     fn done(&self, asker: Asker) {
-        self.busy().remove(&asker);
+        if planted!("askers-busy-for-ever", false, true) {
+            self.busy().remove(&asker);
+        }
     }
 
     fn busy(&self) -> std::sync::MutexGuard<'_, BTreeSet<Asker>> {

@@ -17,7 +17,7 @@ use quorate_core::protocols::protocol::{Event, Protocol, Types};
 use quorate_core::replica::drive::{self, Stage};
 use quorate_core::replica::message::PeerMessage;
 use quorate_core::replica::{Action, Halt, Input, Refused, Replica, Submitted};
-use quorate_core::{Height, ReplicaId, Time, View};
+use quorate_core::{Height, ReplicaId, Time, View, planted};
 use quorate_journal::{BlockIndex, Journal};
 
 use super::archive::{Archive, Task};
@@ -315,12 +315,13 @@ where
         let mut frames = Vec::with_capacity(batch.len());
         for one in batch {
             match one {
-                FromClient::Frame { connection, frame, relay, arrived } => {
+                FromClient::Frame { connection, frame, relay: alone, arrived } => {
                     self.reach.follower.taken(frame.get(), arrived);
                     let sessions = self.replica.execution().sessions();
                     let is_settled =
                         || matches!(sessions.standing(frame.get()), Standing::Settled(_));
                     self.reach.routes.learn(frame.key(), connection, is_settled);
+                    let relay = planted!("relayed-by-nobody", false, alone);
                     frames.push(Submitted { frame, relay });
                 }
                 FromClient::Query(question) => self.queries.ask(question),

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use bytes::Bytes;
-use quorate_core::{Digest, ReplicaId};
+use quorate_core::{Digest, ReplicaId, planted};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::watch;
@@ -96,7 +96,14 @@ impl ClientListener {
             wake,
             next: AtomicU64::new(1),
             places: Places::new(
-                Caps { all: limits.connections, of_network: limits.connections_per_address },
+                Caps {
+                    all: limits.connections,
+                    of_network: planted!(
+                        "places-of-an-address-unbounded",
+                        limits.connections,
+                        limits.connections_per_address,
+                    ),
+                },
                 Rule::HeavierGivesWay,
             ),
             connections: RwLock::default(),

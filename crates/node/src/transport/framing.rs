@@ -1,6 +1,7 @@
 //! Frames: a length of four bytes (little-endian), then so many bytes. Length 0 is a ping.
 
 use bytes::{Buf as _, Bytes, BytesMut};
+use quorate_core::planted;
 
 /// Frames below this are copied out of the receive buffer. A slice would keep the whole buffer
 /// alive for as long as the frame is kept, which lets small frames pin a multiple of their size.
@@ -44,7 +45,7 @@ impl FrameReader {
     pub(super) fn next(&mut self) -> Result<Option<Bytes>, Oversized> {
         let Some(header) = self.buffer.first_chunk::<HEADER>() else { return Ok(None) };
         let length = u32::from_le_bytes(*header) as usize;
-        if length > self.max_bytes {
+        if planted!("frame-limit-one-short", length >= self.max_bytes, length > self.max_bytes) {
             return Err(Oversized);
         }
         let Some(payload) = self.buffer.get(HEADER..HEADER + length) else { return Ok(None) };

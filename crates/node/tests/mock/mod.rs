@@ -2,6 +2,7 @@
 //! with its own vice.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -51,6 +52,8 @@ struct Shared {
     chain: Digest,
     scheme: Ed25519,
     ledger: Mutex<Ledger>,
+    /// Frames with commands that came to any replica.
+    received: AtomicU64,
     replicas: Vec<Mutex<Replica>>,
     addresses: Vec<ReplicaAddress>,
 }
@@ -139,6 +142,7 @@ impl Mock {
             chain: Digest::of("test", b"chain"),
             scheme: Ed25519::new(&[]),
             ledger: Mutex::new(ledger),
+            received: AtomicU64::new(0),
             replicas: vices.iter().map(|vice| Mutex::new(replica(vice))).collect(),
             addresses,
         });
@@ -162,6 +166,12 @@ impl Mock {
     #[allow(dead_code)]
     pub fn executed(&self) -> u64 {
         lock(&self.shared.ledger).executed
+    }
+
+    /// How many frames with commands came to any replica, whatever became of them.
+    #[allow(dead_code)]
+    pub fn received(&self) -> u64 {
+        self.shared.received.load(Ordering::Relaxed)
     }
 
     #[allow(dead_code)]
@@ -210,6 +220,7 @@ impl Shared {
     fn receive(&self, replica: usize, request: Request, client: &To<'_>) -> bool {
         let Request::Submit { relay, frame } = request else { return false };
         assert!(self.is_signed(&frame), "the client signs what it sends");
+        self.received.fetch_add(u64::from(!frame.is_open()), Ordering::Relaxed);
         let vice = {
             let mut replica = lock(&self.replicas[replica]);
             replica.clients.insert(frame.key(), client.connection);

@@ -166,8 +166,8 @@ const HEAD: &str = "\
 # Known bugs, and what finds them
 
 Written by `make mutants`. Each row is a bug of the literature or of public code, put into the real
-core behind `--cfg quorate_mutants` (`crates/core/src/mutant.rs`; the node refuses to be built with
-it). It is on at every replica, and the tools look for it in rounds, on all cores, until an oracle
+core behind `--cfg quorate_mutants` (`crates/core/src/mutant.rs`; the program refuses to be built
+with it). It is on at every replica, and the tools look for it in rounds, on all cores, until an oracle
 cries out. `events` and `seconds` are those of all tools up to then. A bug in the rules of one variant
 is looked for in that variant. \"no panic\": the core itself stopped, which is a finding as well.
 

@@ -38,6 +38,34 @@ fn two_bad_shares_that_cancel_out_are_both_found() {
     assert_eq!(verdicts(&committee, &shares[..2]), [false, false]);
 }
 
+/// An attacker computes the coefficients as the verifier does, and fits errors to them that would
+/// cancel out: σ₁ + z₂eH(m) and σ₂ − eH(m). Coefficients that cover the signatures have changed by
+/// then, however many times it tries.
+#[test]
+fn errors_that_are_fitted_to_the_coefficients_are_found() {
+    let keys = [secret(1), secret(2), secret(3)];
+    let committee = committee(&keys);
+    let good: Vec<Signed> = keys.iter().map(|key| sign(key, b"m")).collect();
+    let mut forged = good.clone();
+    for _ in 0..8 {
+        let mut claims = committee.claims();
+        for (signer, share) in forged.iter().enumerate() {
+            claims.share(signer, signer, b"m", share);
+        }
+        let z = claims.coefficients()[1];
+        let mut scalar = [0; 32];
+        scalar[16..].copy_from_slice(&z);
+        scalar[16..].reverse();
+        let fitted = SecretKey::from_bytes(&scalar).unwrap();
+        let one = SecretKey::from_bytes(&[[0; 31].as_slice(), &[1]].concat().try_into().unwrap());
+        forged[0] = sum(&[&good[0], &sign(&fitted, b"m")]);
+        forged[1] = sum(&[&good[1], &sign(&opposite(&one.unwrap()), b"m")]);
+        let shares: Vec<(usize, &[u8], &[u8])> =
+            (0..).zip(&forged).map(|(signer, share)| (signer, &b"m"[..], &share[..])).collect();
+        assert_eq!(verdicts(&committee, &shares), [false, false, true]);
+    }
+}
+
 #[test]
 fn a_share_is_its_signers_and_its_statements_alone() {
     let keys = [secret(1), secret(2)];

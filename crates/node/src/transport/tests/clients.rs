@@ -86,7 +86,8 @@ async fn connections_are_capped_and_places_given_back() {
     let first = door.dial().await;
     let second = door.dial().await;
     let (_sender, mut refused) = door.dial().await;
-    assert_eq!(refused.receive().await, None);
+    let ended = tokio::time::timeout(PATIENCE, refused.receive()).await;
+    assert_eq!(ended.expect("it is turned away"), None);
     assert_eq!(value(&door.counters.too_many_connections), 1);
     drop(first);
     let mut closed = 0;

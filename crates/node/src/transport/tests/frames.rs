@@ -67,6 +67,14 @@ proptest! {
 }
 
 #[test]
+fn there_is_one_hello_of_a_client() {
+    let mut hello = Hello { chain: CHAIN, role: Role::Client }.encode().to_vec();
+    assert_eq!(Hello::read(hello.clone().into(), &CHAIN), Ok(Role::Client));
+    *hello.last_mut().unwrap() = 1;
+    assert_eq!(Hello::read(hello.into(), &CHAIN), Err(Refusal::Garbage));
+}
+
+#[test]
 fn an_announced_length_allocates_nothing() {
     let mut reader = FrameReader::new(1000);
     reader.extend(&1001u32.to_le_bytes());
@@ -119,6 +127,24 @@ fn a_full_outbox_drops_the_oldest_or_refuses() {
     assert_eq!(outbox.take(number, &mut FrameWriter::default(), waker), Taken::Overflowed);
     assert_eq!(outbox.connect(), number + 1);
     assert_eq!(outbox.take(number, &mut FrameWriter::default(), waker), Taken::Replaced);
+}
+
+/// What was taken out leaves its room, however long that goes on.
+#[test]
+fn an_outbox_that_is_emptied_has_all_its_room_again() {
+    let outbox = Outbox::new(Room { bytes: 1000, messages: 5 });
+    let number = outbox.connect();
+    let waker = std::task::Waker::noop();
+    for round in 0..100 {
+        let mut pushed = 0;
+        while outbox.push(Bytes::from(vec![round; 250])) == Ok(()) {
+            pushed += 1;
+        }
+        assert_eq!(pushed, 4, "in round {round}");
+        let mut writer = FrameWriter::default();
+        let expected = Taken::Some { frames: 4, bytes: 1000 };
+        assert_eq!(outbox.take(number, &mut writer, waker), expected);
+    }
 }
 
 /// Who polls the connection finds what it put in without being woken for it; anybody else wakes its task.

@@ -50,6 +50,22 @@ async fn an_oversized_frame_ends_the_connection() {
     }
 }
 
+/// As long as allowed is allowed, over a real connection, in both directions.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_longest_frame_is_taken() {
+    let mut door = door(Limits::clients()).await;
+    let longest = Bytes::from(vec![7; Limits::clients().frame_bytes]);
+    let (sender, mut receiver) = door.dial().await;
+    let (id, event) = next(&mut door.inbound).await;
+    assert_eq!(event, Event::Opened);
+    sender.send(longest.clone()).await.unwrap();
+    assert_eq!(next(&mut door.inbound).await, (id, Event::Frame(longest.clone())));
+    door.listener.send(id, longest.clone()).unwrap();
+    let received = tokio::time::timeout(PATIENCE, receiver.receive()).await.unwrap();
+    assert_eq!(received, Some(longest));
+    assert_eq!(value(&door.counters.oversized_frame), 0);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_frame_cut_off_is_never_delivered() {
     let mut door = door(Limits::clients()).await;
@@ -108,15 +124,19 @@ fn hello_of_three() -> Hello {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_version_is_refused_by_name_and_told_ours() {
     let mut door = door(Limits::clients()).await;
-    let mut stream = raw(&door.address.to_string(), identity(3).key(), None).await;
-    let mut hello = Hello { chain: CHAIN, role: Role::Client }.encode().to_vec();
-    hello[8..10].copy_from_slice(&(PROTOCOL_VERSION + 1).to_le_bytes());
-    // What else another version says is its own business.
-    hello.extend_from_slice(b"and more");
-    stream.write_all(&handshake::framed(hello.into())).await.unwrap();
-    let bytes = until_hung_up(stream).await;
-    assert_eq!(bytes, handshake::framed(hello_of_three().encode()));
-    until("counted", || value(&door.counters.wrong_version) == 1).await;
+    let others = [PROTOCOL_VERSION - 1, PROTOCOL_VERSION + 1, 0, u16::MAX];
+    for (refused, version) in (1..).zip(others) {
+        let mut stream = raw(&door.address.to_string(), identity(3).key(), None).await;
+        let mut hello = Hello { chain: CHAIN, role: Role::Client }.encode().to_vec();
+        hello[8..10].copy_from_slice(&version.to_le_bytes());
+        assert_eq!(Hello::read(hello.clone().into(), &CHAIN), Err(Refusal::Version(version)));
+        // What else another version says is its own business.
+        hello.extend_from_slice(b"and more");
+        stream.write_all(&handshake::framed(hello.into())).await.unwrap();
+        let bytes = until_hung_up(stream).await;
+        assert_eq!(bytes, handshake::framed(hello_of_three().encode()));
+        until("counted", || value(&door.counters.wrong_version) == refused).await;
+    }
     door.serves_somebody().await;
 }
 
