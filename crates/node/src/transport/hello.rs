@@ -1,7 +1,7 @@
 //! The first frame in each direction: who is there, of which chain, speaking which version.
 
 use quorate_core::base::wire::{Decode as _, Encode as _, Reader};
-use quorate_core::{Digest, ReplicaId};
+use quorate_core::{Digest, ReplicaId, planted};
 
 use bytes::Bytes;
 
@@ -82,7 +82,8 @@ impl Hello {
             return Err(Refusal::Garbage);
         }
         let version = reader.u16().map_err(|_| Refusal::Garbage)?;
-        if version != PROTOCOL_VERSION {
+        if planted!("older-hello-welcome", version > PROTOCOL_VERSION, version != PROTOCOL_VERSION,)
+        {
             return Err(Refusal::Version(version));
         }
         let theirs = Digest::decode(&mut reader).map_err(|_| Refusal::Garbage)?;
@@ -94,7 +95,8 @@ impl Hello {
         reader.finish().map_err(|_| Refusal::Garbage)?;
         match role {
             1 => Ok(Role::Peer(id)),
-            2 => Ok(Role::Client),
+            // A client has no number: there is one hello of a client, as of everybody.
+            2 if id == ReplicaId(0) => Ok(Role::Client),
             3 => Ok(Role::Server(id)),
             _ => Err(Refusal::Garbage),
         }
