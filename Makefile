@@ -19,7 +19,7 @@ TARGET ?= all
 QUICK := --profile quick
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench bench-matrix attack bench-crypto bench-transport bench-store bench-store-full bench-store-threshold bench-store-test study studies-quick crash-store kill-store loom coverage pictures sim seeds soak twins mutants mutants-outside model spec audit format-check lint deny docs wasm unit fuzz sanitize-store header bindings redis-clients
+.PHONY: help demo test bench bench-matrix attack bench-crypto bench-transport bench-store bench-store-full bench-store-threshold bench-store-test study studies-quick crash-store kill-store loom coverage pictures sim seeds soak twins mutants mutants-outside large model spec audit format-check lint deny docs wasm unit fuzz sanitize-store header bindings redis-clients
 
 help: ## Print this.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-21s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -113,6 +113,9 @@ mutants: ## Put each known bug into the core and see that the simulator finds it
 
 mutants-outside: ## Put each bug of ci/mutants.txt into the crates around the core and see that its test fails; some minutes; ARGS="name ..." for some.
 	ci/mutants.sh $(ARGS)
+
+large: ## Sixty-four replicas as processes start, commit and stop; some minutes on two cores.
+	QUORATE_TEST_REPLICAS=64 $(CARGO) test $(LOCKED) --package quorate --test processes -- committees
 
 model: ## Every execution within a bound: all variants and their mutants, some minutes; ARGS=--steps prints the ways.
 	$(CARGO) run $(LOCKED) --release -p quorate-model -- $(ARGS)

@@ -9,8 +9,11 @@ use quorate_core::ReplicaId;
 use quorate_core::base::crypto::ClientSigner as _;
 use quorate_core::base::wire::{Decode as _, Encode as _};
 use quorate_core::client::message::{Request, Response, Unproven};
-use quorate_core::client::proven::{Certified, Newest};
+use quorate_core::client::proven::Newest;
+use quorate_core::protocols::hotstuff::Types;
+use quorate_core::protocols::hotstuff::block::Block;
 use quorate_core::protocols::hotstuff::certificate::Qc;
+use quorate_core::protocols::protocol::Shown;
 use quorate_crypto::SecretKey;
 use quorate_node::client::ReplicaAddress;
 use quorate_node::client::verified::{AskError, ReadError, VerifiedReader};
@@ -58,9 +61,9 @@ fn genesis(cluster: &Cluster) -> Bytes {
     let chain = cluster.chain_digest();
     let domain = quorate_node::protocol::domain(cluster).unwrap();
     let epoch = domain.committee().epoch();
-    let block = Arc::new(quorate_core::ledger::block::Block::genesis(chain, epoch));
-    let certificate = Qc::genesis(block.id());
-    Newest { chain, newest: Certified { block, certificate } }.to_bytes().into()
+    let block = Arc::new(Block::genesis(chain, epoch));
+    let evidence = Qc::genesis(block.id());
+    Newest::<Types> { chain, newest: Shown { block, evidence } }.to_bytes().into()
 }
 
 async fn replica(cluster: &Cluster, id: usize, say: Say) -> ReplicaAddress {

@@ -73,10 +73,13 @@ pub struct Refusal {
 /// A block of ports that no other test has: the first is held as long as it is in use. Below the
 /// range that outgoing connections are given ports from.
 fn ports(count: u16) -> (TcpListener, u16) {
-    const BLOCK: u16 = 64;
-    let first_block = std::process::id() as u16 % 300;
-    for block in 0..300 {
-        let base = 12_000 + (first_block + block) % 300 * BLOCK;
+    // Many small blocks, and a few behind them for 64 replicas.
+    let (begin, block_ports, blocks) =
+        if count < 64 { (12_000, 64, 300) } else { (31_200, 194, 8) };
+    assert!(count < block_ports);
+    let first_block = std::process::id() as u16 % blocks;
+    for block in 0..blocks {
+        let base = begin + (first_block + block) % blocks * block_ports;
         let Ok(held) = TcpListener::bind(("127.0.0.1", base)) else { continue };
         if (1..=count).all(|port| TcpListener::bind(("127.0.0.1", base + port)).is_ok()) {
             return (held, base + 1);
@@ -89,12 +92,17 @@ impl Cluster {
     /// Four replicas' homes; nothing runs yet. `init` goes to `testnet init`, `settings` to every
     /// `start` as `--set`.
     pub fn new(init: &[&str], settings: &[&str]) -> Self {
+        Self::of(4, init, settings)
+    }
+
+    /// The same with `replicas` homes.
+    pub fn of(replicas: u16, init: &[&str], settings: &[&str]) -> Self {
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let folder = tempfile::tempdir().unwrap();
-        let (held, base) = ports(12);
-        let port = base.to_string();
+        let (held, base) = ports(3 * replicas);
+        let (port, replicas) = (base.to_string(), replicas.to_string());
         let made = quorate()
-            .args(["testnet", "init", "--port", &port])
+            .args(["testnet", "init", "--port", &port, "--replicas", &replicas])
             .args(init)
             .arg(folder.path())
             .output()

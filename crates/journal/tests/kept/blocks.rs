@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use quorate_core::Height;
 use quorate_core::base::wire::Encode as _;
+use quorate_core::protocols::hotstuff::Types;
+use quorate_core::protocols::hotstuff::block::FullBlock;
 use quorate_core::replica::Record;
 use quorate_core::replica::drive::Journal as _;
-use quorate_core::replica::message::FullBlock;
 use quorate_journal::Journal;
 use quorate_store::disk::MemoryDisk;
 use quorate_store::wal::{self, Durability, Log};
@@ -28,7 +29,9 @@ fn journal(chain: &Chain, committed: u64) -> Journal {
     let (log, _) = Log::open(Arc::new(MemoryDisk::new()), options).expect("a log");
     let mut journal = Journal::new(log, Durability::Sync);
     for height in 1..=BLOCKS {
-        journal.write(vec![Record::Block(chain.block(height).clone())]).expect("in memory");
+        journal
+            .write(vec![Record::<Types>::Block(chain.block(height).clone())])
+            .expect("in memory");
         if height <= committed {
             journal.index().committed(&[Arc::clone(&chain.block(height).block)]);
         }
