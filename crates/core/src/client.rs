@@ -12,13 +12,12 @@
 mod answers;
 pub mod decided;
 mod error;
-pub mod message;
 mod pace;
-mod packed;
 pub mod proven;
 mod session;
 mod votes;
 
+pub use crate::ledger::message;
+pub use crate::ledger::packed::{DoesNotFit, Packed};
 pub use error::{ClientError, Fatal, NotExecuted, Unknown};
-pub use packed::{DoesNotFit, Packed};
 pub use session::{BatchId, Input, Output, Route, Session, SessionConfig};

@@ -5,5 +5,8 @@ pub mod block;
 pub mod execution;
 pub mod frame;
 pub mod mempool;
+pub mod message;
+pub mod outcome;
+pub mod packed;
 pub mod sessions;
 pub mod state_machine;

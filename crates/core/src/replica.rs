@@ -30,11 +30,11 @@ use std::sync::Arc;
 use crate::base::committee::Committee;
 use crate::base::crypto::{Check, Share, Signature, Statement};
 use crate::base::types::{Digest, Height, ReplicaId, Time, View};
-use crate::client::message::{Refusal, Response};
 use crate::ledger::block::{BlockId, FullBlock};
 use crate::ledger::execution::Execution;
 use crate::ledger::frame::{FrameId, SharedFrame};
 use crate::ledger::mempool::{Admission, Mempool, Origin};
+use crate::ledger::message::{Refusal, Response};
 use crate::ledger::state_machine::StateMachine;
 use crate::protocols::protocol::{
     self, BlockOf, Decision, Effects, Ledger, MessageOf, Output, Protocol, Recovered, TestimonyOf,
@@ -42,7 +42,7 @@ use crate::protocols::protocol::{
 };
 pub use ancestors::Ancestors;
 pub use interface::{
-    Action, Halt, Input, Record, Recovery, Refused, Settings, SnapshotMeta, Submitted,
+    Action, Halt, Input, MAX_ROOTS, Record, Recovery, Refused, Settings, SnapshotMeta, Submitted,
 };
 
 use arrivals::Arrivals;

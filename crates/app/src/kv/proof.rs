@@ -29,9 +29,9 @@ use super::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
 /// Longest written value: the kind comes on top.
 const MAX_WRITTEN_BYTES: usize = MAX_VALUE_BYTES + 1;
 
-const _: () = assert!(MAX_KEY_BYTES <= quorate_core::client::proven::MAX_QUESTION_BYTES);
+const _: () = assert!(MAX_KEY_BYTES <= quorate_core::client::message::MAX_QUESTION_BYTES);
 const _: () = assert!(
-    MAX_WRITTEN_BYTES + PROOF_LIMIT_BYTES + 64 <= quorate_core::client::proven::MAX_CONTENT_BYTES
+    MAX_WRITTEN_BYTES + PROOF_LIMIT_BYTES + 64 <= quorate_core::client::message::MAX_CONTENT_BYTES
 );
 
 /// A value that was proven.

@@ -1,10 +1,10 @@
 //! What a session makes of what replicas say.
 
 use super::error::{ClientError, Fatal, NotExecuted, Unknown};
-use super::message::{Outcome, Refusal, Rejection, Response};
-use super::packed::Packed;
 use super::session::{InFlight, Output, Phase, Session};
 use crate::base::types::{Duration, ReplicaId, Sequence, SessionId, Time};
+use crate::ledger::message::{Outcome, Refusal, Rejection, Response};
+use crate::ledger::packed::Packed;
 
 /// Which frame an answer is about.
 enum Subject {

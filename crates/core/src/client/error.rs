@@ -1,6 +1,6 @@
 //! What a client may conclude when it gets no answer.
 
-use crate::client::message::{Refusal, Rejection};
+use crate::ledger::message::{Refusal, Rejection};
 
 /// Why commands have no replies. The three kinds differ in what the caller may do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -33,13 +33,12 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
-use super::message::MAX_REPLY_BYTES;
-use crate::base::committee::{Committee, MAX_REPLICAS};
+use crate::base::committee::Committee;
 use crate::base::crypto::Scheme;
 use crate::base::types::{Digest, Height, ReplicaId};
 use crate::base::wire::{Decode, DecodeError, Encode, Reader, put_bytes};
-use crate::ledger::block::MAX_FRAMES;
 use crate::ledger::execution::StateSummary;
+use crate::ledger::message::MAX_CONTENT_BYTES;
 use crate::protocols::hotstuff;
 use crate::protocols::hotstuff::block::Block;
 use crate::protocols::hotstuff::certificate::Domain;
@@ -47,13 +46,6 @@ use crate::protocols::protocol::{Malformed, Shown, Types};
 
 /// The version of the encodings.
 pub const VERSION: u8 = 1;
-/// Longest question to the application, bytes.
-pub const MAX_QUESTION_BYTES: usize = 64 << 10;
-/// Most bytes of what an application proves, with its proof.
-pub const MAX_CONTENT_BYTES: usize = MAX_REPLY_BYTES / 4;
-/// Most bytes of an answer: a block of frames' names, two certificates, and the content.
-pub const MAX_ANSWER_BYTES: usize =
-    MAX_CONTENT_BYTES + 32 * MAX_FRAMES + 2 * 128 * MAX_REPLICAS + 1024;
 
 /// What a replica says of its state.
 #[derive(Clone, Debug, PartialEq, Eq)]

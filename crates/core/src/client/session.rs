@@ -4,13 +4,13 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use super::error::{ClientError, Fatal, NotExecuted, Unknown};
-use super::message::{Refusal, Response};
 use super::pace::Pace;
-use super::packed::Packed;
 use super::votes::Votes;
 use crate::base::crypto::ClientSigner;
 use crate::base::types::{Digest, Duration, ReplicaId, Sequence, SessionId, Time};
 use crate::ledger::frame::{Frame, MAX_BODY_BYTES, MAX_COMMANDS, SharedFrame};
+use crate::ledger::message::{Refusal, Response};
+use crate::ledger::packed::Packed;
 
 /// The caller's name for a batch it submits. Must be different for batches under way.
 pub type BatchId = u64;

@@ -2,7 +2,7 @@
 
 use crate::base::types::{Digest, ReplicaId};
 use crate::base::wire::Encode;
-use crate::client::message::Outcome;
+use crate::ledger::message::Outcome;
 
 /// What replicas say became of one frame: at most one vote each, the last they sent.
 ///

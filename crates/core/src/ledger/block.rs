@@ -16,6 +16,9 @@ pub type BlockId = Digest;
 
 /// Most frames in one block.
 pub const MAX_FRAMES: usize = 4096;
+/// The most bytes of frames that a configuration may allow a block with several: an answer with
+/// two of the largest blocks still has to fit a peer's message.
+pub const MAX_BATCH_BYTES: usize = 4 << 20;
 
 /// What a protocol writes into a block.
 pub trait Content: Clone + PartialEq + Eq + Encode + Decode + Send + Sync + 'static {

@@ -19,8 +19,8 @@ use crate::base::crypto::PublicKey;
 use crate::base::types;
 use crate::base::types::{Digest, Height};
 use crate::base::wire::DecodeError;
-use crate::client::message::Outcome;
 use crate::ledger::frame::{Frame, SharedFrame};
+use crate::ledger::outcome::Outcome;
 use crate::ledger::sessions::{
     Limits, LimitsError, Plan, ReplyCountError, Sessions, SessionsSnapshot, Standing,
 };

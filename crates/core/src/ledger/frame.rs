@@ -11,7 +11,7 @@ use bytes::Bytes;
 use crate::base::crypto::{Check, Claim, PublicKey, Signature, Statement};
 use crate::base::types::{Digest, Sequence, SessionId};
 use crate::base::wire::{Decode, DecodeError, Encode, Reader};
-use crate::client::Packed;
+use crate::ledger::packed::Packed;
 
 /// Most commands in one frame.
 pub const MAX_COMMANDS: usize = 4096;

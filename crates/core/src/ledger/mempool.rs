@@ -31,8 +31,8 @@ use std::sync::Arc;
 
 use crate::base::crypto::PublicKey;
 use crate::base::types::{Sequence, SessionId, Time};
-use crate::client::message::{Outcome, Refusal};
 use crate::ledger::frame::{Frame, FrameId, SharedFrame};
+use crate::ledger::outcome::{Outcome, Refusal};
 use crate::ledger::sessions::{Sessions, Standing};
 
 /// How much may be held.

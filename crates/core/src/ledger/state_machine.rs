@@ -193,7 +193,7 @@ pub struct Usage {
 pub trait Prover: Send {
     /// What the state holds in answer to `question`, with its proof under the state's
     /// [root](StateMachine::root), in an encoding of the application's. At most
-    /// [`MAX_CONTENT_BYTES`](crate::client::proven::MAX_CONTENT_BYTES).
+    /// [`MAX_CONTENT_BYTES`](crate::ledger::message::MAX_CONTENT_BYTES).
     ///
     /// # Errors
     /// [`ProveError`].

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use super::*;
+use crate::base::crypto::Signature;
 use crate::base::types::{Digest, Epoch, Height, ReplicaId, View};
 use crate::base::wire::{Decode as _, Encode as _};
+use crate::ledger::block::MAX_FRAMES;
 use crate::ledger::frame::Frame;
 use crate::protocols::hotstuff::block::{Block, Content, FullBlock, Header, SharedBlock};
 use crate::protocols::hotstuff::certificate::{Proof, Qc, Tc, TimeOut, Vote};

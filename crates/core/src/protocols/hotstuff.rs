@@ -33,6 +33,7 @@ mod claim;
 mod collecting;
 pub mod leader;
 mod leading;
+pub mod limits;
 pub mod message;
 mod new_views;
 pub mod pacemaker;
@@ -100,7 +101,7 @@ pub fn origin(domain: &Domain) -> Origin<Types> {
         committee: committee.clone(),
         memory: Safety::new(genesis.id()),
         genesis,
-        memory_bytes: crate::limits::safety_bytes(domain),
+        memory_bytes: limits::safety_bytes(domain),
     }
 }
 

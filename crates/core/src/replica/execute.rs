@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use super::message::Offer;
-use super::{Action, Fx, Halt, Replica, SnapshotMeta};
+use super::{Action, Fx, Halt, MAX_ROOTS, Replica, SnapshotMeta};
 use crate::base::types::{Digest, Height, Time};
-use crate::client::message::Response;
 use crate::ledger::block::BlockId;
 use crate::ledger::execution::ExecutionError;
 use crate::ledger::frame::SharedFrame;
+use crate::ledger::message::Response;
 use crate::ledger::state_machine::StateMachine;
-use crate::limits::MAX_ROOTS;
 use crate::protocols::protocol::{
     self, Attested, BlockOf, Decision, Protocol, Shown, SnapshotBase,
 };

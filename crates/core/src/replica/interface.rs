@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use crate::base::crypto::{Check, Form, PublicKey, Share, Signature, Statement, Verified};
 use crate::base::types::{Digest, Duration, Height, ReplicaId};
-use crate::client::message::Response;
 use crate::ledger::block::BlockId;
 use crate::ledger::execution::{ExecutionError, SnapshotError, SnapshotHandle};
 use crate::ledger::frame::SharedFrame;
 use crate::ledger::mempool;
+use crate::ledger::message::Response;
 use crate::protocols::protocol::{BlockOf, Event, FullBlockOf, HeaderOf, Malformed, Types};
 use crate::replica::Ancestors;
 use crate::replica::message::{Offer, PeerMessage};
@@ -116,6 +116,9 @@ pub struct Recovery<T: Types> {
     /// The recorded blocks, in the order they were recorded.
     pub blocks: Vec<FullBlockOf<T>>,
 }
+
+/// Roots kept beside a snapshot: blocks right above it name states this far below.
+pub const MAX_ROOTS: usize = 64;
 
 /// What is kept beside a snapshot's chunks.
 #[derive(Clone, Debug, PartialEq, Eq)]

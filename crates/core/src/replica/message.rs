@@ -4,16 +4,17 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::SnapshotMeta;
+use super::{MAX_ROOTS, SnapshotMeta};
 use crate::base::crypto::Signature;
 use crate::base::types::{Digest, Height};
 use crate::base::wire::{Decode, DecodeError, Encode, Reader, put_bytes, put_list};
 use crate::ledger::block::{Block, BlockId, Content, FullBlock, MAX_FRAMES, frames, put_frames};
 use crate::ledger::frame::{FrameId, SharedFrame};
 use crate::ledger::state_machine::MAX_CHUNK_BYTES;
-use crate::limits::MAX_ROOTS;
 use crate::protocols::protocol::{BlockOf, FullBlockOf, HeaderOf, MAX_LOOK_BACK, Shown, Types};
 
+/// The longest message between two replicas.
+pub const MAX_PEER_MESSAGE_BYTES: usize = 16 << 20;
 /// Most frames in one message beside a proposal's.
 pub const MAX_FRAMES_SENT: usize = MAX_FRAMES;
 /// Most blocks in one answer to a fetch.

@@ -11,6 +11,7 @@ use super::verify::{Pending, bytes_of};
 use super::{Action, Fx, Halt, Refused, Replica, is_among};
 use crate::base::crypto::{Check, Share, Signature, Verified};
 use crate::base::types::{Digest, Height, ReplicaId, Time};
+use crate::base::wire::Encode as _;
 use crate::ledger::block::{BlockId, FullBlock};
 use crate::ledger::execution::{Restoring, SnapshotError};
 use crate::ledger::frame::{FrameId, SharedFrame};
@@ -299,7 +300,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         let checks = self.protocol.claim_evidence(&offer.shown.block.id(), &offer.shown.evidence);
         match mutant!("snapshot-offer-unchecked", Ok(Vec::new()), checks) {
             Ok(checks) => {
-                let bytes = crate::limits::offer_bytes(self.committee.size());
+                let bytes = offer.to_bytes().len();
                 self.verify(now, Pending::Offer { from, offer, checks }, Some((from, bytes)), fx);
             }
             Err(reason) => {

@@ -20,7 +20,7 @@ const MESSAGES: usize = 64;
 /// Most checks that these may need, one message aside.
 const CHECKS: usize = 8192;
 /// Most bytes that these may have, one message aside: the longest has as many.
-const BYTES: usize = crate::limits::MAX_PEER_MESSAGE_BYTES;
+const BYTES: usize = super::message::MAX_PEER_MESSAGE_BYTES;
 /// Most messages under way of a peer whose signature was bad.
 const DISTRUSTED_MESSAGES: usize = 1;
 /// How long a bad signature counts.

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::limits::{ANSWER_OVERHEAD_BYTES, Limits};
 use crate::base::types::{Digest, Sequence};
-use crate::client::message::MAX_REPLY_BYTES;
+use crate::ledger::outcome::MAX_REPLY_BYTES;
 
 /// Replies to commands that executed together, each behind its length (u32).
 #[derive(Clone, Debug, PartialEq, Eq)]

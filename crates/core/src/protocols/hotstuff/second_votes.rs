@@ -15,7 +15,7 @@ use crate::protocols::protocol::Ballot;
 use crate::protocols::protocol::{Event, Output};
 
 /// So many blocks may be committed by words above what the chain shows. Roots of so many states are
-/// kept, after a restart as well (`limits::MAX_ROOTS`), and elections look back so far. It is
+/// kept, after a restart as well (`replica::MAX_ROOTS`), and elections look back so far. It is
 /// reached only where for as long no two views in a row have certificates; then what is above waits
 /// for the chain, as it does without words.
 const MOST_AHEAD: u64 = 32;

@@ -2,13 +2,21 @@
 
 use bytes::Bytes;
 
-use super::proven::{MAX_ANSWER_BYTES, MAX_QUESTION_BYTES};
+use super::block::MAX_FRAMES;
+use super::frame::{self, Frame, SharedFrame};
+use super::outcome::reasons;
+pub use super::outcome::{MAX_REPLY_BYTES, Outcome, Refusal, Rejection};
+use crate::base::committee::MAX_REPLICAS;
 use crate::base::types::{Height, Sequence, SessionId};
 use crate::base::wire::{Decode, DecodeError, Encode, Reader, put_bytes};
-use crate::ledger::frame::{self, Frame, SharedFrame};
 
-/// Most bytes of replies to one frame.
-pub const MAX_REPLY_BYTES: usize = 16 << 20;
+/// Longest question to the application, bytes.
+pub const MAX_QUESTION_BYTES: usize = 64 << 10;
+/// Most bytes of what an application proves, with its proof.
+pub const MAX_CONTENT_BYTES: usize = MAX_REPLY_BYTES / 4;
+/// Most bytes of an answer: a block of frames' names, two certificates, and the content.
+pub const MAX_ANSWER_BYTES: usize =
+    MAX_CONTENT_BYTES + 32 * MAX_FRAMES + 2 * 128 * MAX_REPLICAS + 1024;
 
 /// From a client to a replica.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +45,7 @@ pub enum Request {
         /// Send no more than about this many bytes.
         budget_bytes: u32,
     },
-    /// Ask what this replica's state holds, and for the proof: an [answer](super::proven::Answer)
+    /// Ask what this replica's state holds, and for the proof: an [answer](crate::client::proven::Answer)
     /// that rests on a certificate, not on the replica's word.
     Prove {
         /// Chosen by the client, repeated in the answer.
@@ -81,14 +89,14 @@ pub enum Response {
         /// The blocks, encoded one after the other.
         blocks: Vec<Bytes>,
     },
-    /// An encoded [`Answer`](super::proven::Answer).
+    /// An encoded [`Answer`](crate::client::proven::Answer).
     Proven {
         /// The request's id.
         id: u64,
         /// The answer.
         answer: Bytes,
     },
-    /// An encoded [`Newest`](super::proven::Newest).
+    /// An encoded [`Newest`](crate::client::proven::Newest).
     Newest {
         /// The request's id.
         id: u64,
@@ -103,99 +111,6 @@ pub enum Response {
         reason: Unproven,
     },
 }
-
-/// What the replicated state made of a frame.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Outcome {
-    /// A session was opened (or had been, by the same request).
-    Opened {
-        /// The request's incarnation.
-        incarnation: u64,
-        /// The session's number.
-        session: SessionId,
-    },
-    /// Commands were executed (now or earlier: a retry gets the first answer).
-    Executed {
-        /// The session.
-        session: SessionId,
-        /// The number of the first command answered here.
-        first: Sequence,
-        /// How many are answered.
-        count: u32,
-        /// Their replies, in order, each behind its length (u32).
-        replies: Bytes,
-    },
-    /// The frame was ordered, and will never execute.
-    Rejected {
-        /// The frame's session (0: it was to open one).
-        session: SessionId,
-        /// Its first number (or incarnation).
-        first: Sequence,
-        /// Why.
-        reason: Rejection,
-    },
-}
-
-macro_rules! reasons {
-    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $code:literal,)* }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        #[repr(u8)]
-        pub enum $name {
-            $($(#[$variant_doc])* $variant = $code,)*
-        }
-
-        impl Encode for $name {
-            fn encode(&self, out: &mut Vec<u8>) {
-                out.push(*self as u8);
-            }
-        }
-
-        impl Decode for $name {
-            fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
-                match reader.u8()? {
-                    $($code => Ok(Self::$variant),)*
-                    _ => Err(DecodeError::Invalid { field: stringify!($name) }),
-                }
-            }
-        }
-    };
-}
-
-reasons!(
-    /// Why the replicated state turned a frame down. Final: the frame will never execute.
-    Rejection {
-        /// No such session, or it has expired. What the frame's commands did before that (if the
-        /// frame is a retry) is not known.
-        UnknownSession = 1,
-        /// The session belongs to another key.
-        ForeignSession = 2,
-        /// The numbers are further ahead of the session than its window.
-        BeyondWindow = 3,
-        /// The commands were executed so long ago that their answers are gone.
-        AnswerForgotten = 4,
-        /// There is no room for another session, and none is old enough to expire.
-        TooManySessions = 5,
-        /// A later incarnation of the same key has opened a session.
-        StaleIncarnation = 6,
-    }
-);
-
-reasons!(
-    /// Why one replica did not take a frame in. The same frame may be sent again.
-    Refusal {
-        /// The replica holds as many frames (of this session, or in all) as it may. Try later.
-        Busy = 1,
-        /// The signature does not hold.
-        BadSignature = 2,
-        /// The session belongs to another key.
-        ForeignSession = 3,
-        /// The frame is larger than the cluster's limits.
-        TooLarge = 4,
-        /// The replica is stopping or not ready yet.
-        Unavailable = 5,
-    }
-);
 
 reasons!(
     /// Why a replica sends no proof, or no answer to a query.
@@ -258,53 +173,6 @@ impl Decode for Request {
             }),
             6 => Ok(Self::Newest { id: reader.u64()? }),
             _ => Err(DecodeError::Invalid { field: "request kind" }),
-        }
-    }
-}
-
-impl Encode for Outcome {
-    fn encode(&self, out: &mut Vec<u8>) {
-        match self {
-            Self::Opened { incarnation, session } => {
-                out.push(1);
-                incarnation.encode(out);
-                session.encode(out);
-            }
-            Self::Executed { session, first, count, replies } => {
-                out.push(2);
-                session.encode(out);
-                first.encode(out);
-                count.encode(out);
-                put_bytes(out, replies);
-            }
-            Self::Rejected { session, first, reason } => {
-                out.push(3);
-                session.encode(out);
-                first.encode(out);
-                reason.encode(out);
-            }
-        }
-    }
-}
-
-impl Decode for Outcome {
-    fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
-        match reader.u8()? {
-            1 => {
-                Ok(Self::Opened { incarnation: reader.u64()?, session: SessionId::decode(reader)? })
-            }
-            2 => Ok(Self::Executed {
-                session: SessionId::decode(reader)?,
-                first: Sequence::decode(reader)?,
-                count: reader.u32()?,
-                replies: reader.byte_string("replies", MAX_REPLY_BYTES)?,
-            }),
-            3 => Ok(Self::Rejected {
-                session: SessionId::decode(reader)?,
-                first: Sequence::decode(reader)?,
-                reason: Rejection::decode(reader)?,
-            }),
-            _ => Err(DecodeError::Invalid { field: "outcome kind" }),
         }
     }
 }

@@ -1,0 +1,151 @@
+//! What became of a frame, as its client is told, and why it was turned down.
+
+use bytes::Bytes;
+
+use crate::base::types::{Sequence, SessionId};
+use crate::base::wire::{Decode, DecodeError, Encode, Reader, put_bytes};
+
+/// Most bytes of replies to one frame.
+pub const MAX_REPLY_BYTES: usize = 16 << 20;
+
+/// What the replicated state made of a frame.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// A session was opened (or had been, by the same request).
+    Opened {
+        /// The request's incarnation.
+        incarnation: u64,
+        /// The session's number.
+        session: SessionId,
+    },
+    /// Commands were executed (now or earlier: a retry gets the first answer).
+    Executed {
+        /// The session.
+        session: SessionId,
+        /// The number of the first command answered here.
+        first: Sequence,
+        /// How many are answered.
+        count: u32,
+        /// Their replies, in order, each behind its length (u32).
+        replies: Bytes,
+    },
+    /// The frame was ordered, and will never execute.
+    Rejected {
+        /// The frame's session (0: it was to open one).
+        session: SessionId,
+        /// Its first number (or incarnation).
+        first: Sequence,
+        /// Why.
+        reason: Rejection,
+    },
+}
+
+macro_rules! reasons {
+    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $code:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[repr(u8)]
+        pub enum $name {
+            $($(#[$variant_doc])* $variant = $code,)*
+        }
+
+        impl Encode for $name {
+            fn encode(&self, out: &mut Vec<u8>) {
+                out.push(*self as u8);
+            }
+        }
+
+        impl Decode for $name {
+            fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
+                match reader.u8()? {
+                    $($code => Ok(Self::$variant),)*
+                    _ => Err(DecodeError::Invalid { field: stringify!($name) }),
+                }
+            }
+        }
+    };
+}
+
+pub(super) use reasons;
+
+reasons!(
+    /// Why the replicated state turned a frame down. Final: the frame will never execute.
+    Rejection {
+        /// No such session, or it has expired. What the frame's commands did before that (if the
+        /// frame is a retry) is not known.
+        UnknownSession = 1,
+        /// The session belongs to another key.
+        ForeignSession = 2,
+        /// The numbers are further ahead of the session than its window.
+        BeyondWindow = 3,
+        /// The commands were executed so long ago that their answers are gone.
+        AnswerForgotten = 4,
+        /// There is no room for another session, and none is old enough to expire.
+        TooManySessions = 5,
+        /// A later incarnation of the same key has opened a session.
+        StaleIncarnation = 6,
+    }
+);
+
+reasons!(
+    /// Why one replica did not take a frame in. The same frame may be sent again.
+    Refusal {
+        /// The replica holds as many frames (of this session, or in all) as it may. Try later.
+        Busy = 1,
+        /// The signature does not hold.
+        BadSignature = 2,
+        /// The session belongs to another key.
+        ForeignSession = 3,
+        /// The frame is larger than the cluster's limits.
+        TooLarge = 4,
+        /// The replica is stopping or not ready yet.
+        Unavailable = 5,
+    }
+);
+
+impl Encode for Outcome {
+    fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Opened { incarnation, session } => {
+                out.push(1);
+                incarnation.encode(out);
+                session.encode(out);
+            }
+            Self::Executed { session, first, count, replies } => {
+                out.push(2);
+                session.encode(out);
+                first.encode(out);
+                count.encode(out);
+                put_bytes(out, replies);
+            }
+            Self::Rejected { session, first, reason } => {
+                out.push(3);
+                session.encode(out);
+                first.encode(out);
+                reason.encode(out);
+            }
+        }
+    }
+}
+
+impl Decode for Outcome {
+    fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
+        match reader.u8()? {
+            1 => {
+                Ok(Self::Opened { incarnation: reader.u64()?, session: SessionId::decode(reader)? })
+            }
+            2 => Ok(Self::Executed {
+                session: SessionId::decode(reader)?,
+                first: Sequence::decode(reader)?,
+                count: reader.u32()?,
+                replies: reader.byte_string("replies", MAX_REPLY_BYTES)?,
+            }),
+            3 => Ok(Self::Rejected {
+                session: SessionId::decode(reader)?,
+                first: Sequence::decode(reader)?,
+                reason: Rejection::decode(reader)?,
+            }),
+            _ => Err(DecodeError::Invalid { field: "outcome kind" }),
+        }
+    }
+}

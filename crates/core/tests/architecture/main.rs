@@ -1,0 +1,119 @@
+//! The arrows between the wings of the core, and the circles within them.
+//!
+//! `base` uses nothing, `ledger` uses `base`; a protocol uses these two and the trait of protocols,
+//! never another protocol; `replica` uses no concrete protocol; `client` does not use `replica`.
+//! Nothing uses `limits`, which puts together what all the others say of themselves.
+
+mod imports;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use imports::{Import, Source, circles, imports};
+
+const SEAM: &str = "protocols::protocol";
+
+fn core() -> Vec<Source> {
+    Source::all(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"))
+}
+
+/// The wing a file is in; each protocol is one of its own.
+fn wing(module: &str) -> &str {
+    let parts = if module.starts_with("protocols::") { 2 } else { 1 };
+    let ends = module.match_indices("::").nth(parts - 1);
+    ends.map_or(module, |(at, _)| &module[..at])
+}
+
+fn may_use(from: &str, to: &str) -> bool {
+    let (from, to) = (wing(from), wing(to));
+    let is_protocol = |wing: &str| wing.starts_with("protocols::");
+    match from {
+        _ if from == to => true,
+        // The root and the list of protocols say what there is.
+        "" | "limits" | "protocols" => true,
+        "base" => false,
+        "ledger" => to == "base",
+        "replica" => matches!(to, "base" | "ledger" | SEAM),
+        "client" => matches!(to, "base" | "ledger") || is_protocol(to),
+        SEAM => matches!(to, "base" | "ledger"),
+        _ if is_protocol(from) => matches!(to, "base" | "ledger" | SEAM),
+        _ => false,
+    }
+}
+
+/// What is imported against the arrows, as `file:line`.
+fn violations(sources: &[Source]) -> Vec<String> {
+    let mut found = imports(sources);
+    found.retain(|Import { from, to, .. }| !may_use(from, to));
+    let say = |Import { from, line, to }: Import| {
+        format!("src/{}.rs:{line}: {} may not use {to}", from.replace("::", "/"), wing(&from))
+    };
+    found.into_iter().map(say).collect()
+}
+
+#[test]
+fn no_wing_uses_one_above_it() {
+    let found = violations(&core());
+    assert!(found.is_empty(), "\n{}", found.join("\n"));
+}
+
+#[test]
+fn an_import_against_the_arrows_is_found() {
+    let names = [
+        "base",
+        "ledger",
+        "ledger::frame",
+        "protocols",
+        SEAM,
+        "protocols::one",
+        "protocols::two",
+        "replica",
+        "client",
+        "limits",
+    ];
+    let found = |module: &str, text: &str| {
+        let mut sources: Vec<_> = names.iter().map(|name| Source::new(name, "")).collect();
+        sources.push(Source::new("", ""));
+        sources.push(Source::new(module, text));
+        violations(&sources).len()
+    };
+    for (module, text) in [
+        ("base::a", "use crate::ledger::frame::Frame;"),
+        ("base::a", "fn f(frame: &crate::ledger::frame::Frame) {}"),
+        ("ledger::a", "use crate::{\n    base::B,\n    client::{self as c, D},\n};"),
+        ("ledger::a::b", "use super::super::super::replica::Replica;"),
+        ("protocols::one::a", "use crate::protocols::two::Two;"),
+        ("protocols::one", "use super::two::Two;"),
+        ("protocols::protocol::a", "use crate::protocols::one::One;"),
+        ("replica::a", "pub use crate::protocols::{protocol::Types, one::One};"),
+        ("client::a", "use crate::replica::Replica;"),
+        ("replica::a", "const LONGEST: usize = crate::limits::LONGEST;"),
+    ] {
+        assert!(found(module, text) > 0, "{module}: {text}");
+    }
+    for (module, text) in [
+        ("base::a", "// use crate::ledger::frame::Frame;"),
+        ("base::a", "#[cfg(test)]\nuse crate::ledger::frame::Frame;"),
+        ("protocols::one::a", "use super::One;\nuse crate::protocols::protocol::{self, Types};"),
+        ("client::a", "use crate::protocols::one::One;"),
+        ("limits", "use crate::replica::LONGEST;"),
+    ] {
+        assert_eq!(found(module, text), 0, "{module}: {text}");
+    }
+}
+
+/// The files that import each other in a circle, and why.
+const CIRCLES: [(&str, &[&str]); 0] = [];
+
+#[test]
+fn no_files_import_each_other_but_those_with_a_reason() {
+    let found = circles(&imports(&core()));
+    for circle in &found {
+        println!("{} files: {}", circle.len(), Vec::from_iter(circle.clone()).join(" "));
+    }
+    let known = |circle: &&BTreeSet<String>| {
+        !CIRCLES.iter().any(|(_, files)| circle.iter().all(|file| files.contains(&file.as_str())))
+    };
+    let new: Vec<_> = found.iter().filter(known).collect();
+    assert!(new.is_empty(), "new circles: {new:#?}");
+}
