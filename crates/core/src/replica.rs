@@ -21,6 +21,7 @@ pub mod message;
 mod peers;
 pub mod rejoin;
 mod show;
+mod snapshot;
 mod turns;
 mod verify;
 
@@ -41,9 +42,8 @@ use crate::protocols::protocol::{
     Types,
 };
 pub use ancestors::Ancestors;
-pub use interface::{
-    Action, Halt, Input, MAX_ROOTS, Record, Recovery, Refused, Settings, SnapshotMeta, Submitted,
-};
+pub use interface::{Action, Halt, Input, Record, Recovery, Refused, Settings, Submitted};
+pub use snapshot::{MAX_ROOTS, SnapshotMeta};
 
 use arrivals::Arrivals;
 use catch_up::CatchUp;

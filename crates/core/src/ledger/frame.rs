@@ -12,11 +12,8 @@ use crate::base::crypto::{Check, Claim, PublicKey, Signature, Statement};
 use crate::base::types::{Digest, Sequence, SessionId};
 use crate::base::wire::{Decode, DecodeError, Encode, Reader};
 use crate::ledger::packed::Packed;
+pub use crate::ledger::packed::{MAX_BODY_BYTES, MAX_COMMANDS};
 
-/// Most commands in one frame.
-pub const MAX_COMMANDS: usize = 4096;
-/// Most bytes of commands (their length prefixes of four bytes included) in one frame.
-pub const MAX_BODY_BYTES: usize = 4 << 20;
 /// Bytes of a frame beside its commands.
 pub const OVERHEAD_BYTES: usize = 32 + 8 + 8 + 4 + 4 + 64;
 

@@ -4,7 +4,11 @@
 use bytes::Bytes;
 
 use crate::base::wire::put_bytes;
-use crate::ledger::frame::{MAX_BODY_BYTES, MAX_COMMANDS};
+
+/// Most commands in one frame.
+pub const MAX_COMMANDS: usize = 4096;
+/// Most bytes of commands (their length prefixes of four bytes included) in one frame.
+pub const MAX_BODY_BYTES: usize = 4 << 20;
 
 /// Packed byte strings, walked once when they were made: the count agrees with the bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

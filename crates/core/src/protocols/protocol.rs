@@ -9,6 +9,7 @@
 //! what it must remember, what convinces somebody who was not there. The replica carries them,
 //! keeps them and asks the protocol what to believe; it looks into none of them.
 
+mod ballot;
 mod effects;
 mod event;
 
@@ -21,6 +22,7 @@ use crate::base::types::{Digest, Height, ReplicaId, Time, View};
 use crate::base::wire::{Decode, DecodeError, Encode, Reader};
 use crate::ledger::block::{self, BlockId, Content, Header, SharedBlock};
 use crate::ledger::frame::FrameId;
+pub use ballot::Ballot;
 pub use effects::Effects;
 pub use event::{Declined, Event};
 
@@ -369,43 +371,6 @@ impl<T: Types> Decision<T> {
     }
 }
 
-/// What a vote is for: one place in the order of a replica's votes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Ballot {
-    /// The block's view.
-    pub view: View,
-    /// The phase, from 1. Protocols with one phase a view use 1.
-    pub phase: u8,
-    /// The block.
-    pub block: BlockId,
-}
-
-impl Ballot {
-    /// What votes are ordered by: a replica casts one for each, in increasing order.
-    #[must_use]
-    pub fn rank(&self) -> (View, u8) {
-        (self.view, self.phase)
-    }
-}
-
-impl Encode for Ballot {
-    fn encode(&self, out: &mut Vec<u8>) {
-        self.view.encode(out);
-        out.push(self.phase);
-        self.block.encode(out);
-    }
-}
-
-impl Decode for Ballot {
-    fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
-        Ok(Self {
-            view: View::decode(reader)?,
-            phase: reader.u8()?,
-            block: Digest::decode(reader)?,
-        })
-    }
-}
-
 /// What a protocol reads of the replica around it.
 pub trait Ledger {
     /// Whether frames wait that no executed block holds.
@@ -556,4 +521,10 @@ pub struct Status {
     pub abstain_until: View,
     /// More numbers of this protocol, by name.
     pub details: Vec<(&'static str, u64)>,
+}
+
+impl<T: Types> Effects<Output<T>, Record<T>> {
+    pub(crate) fn event(&mut self, event: Event) {
+        self.output(Output::Event(event));
+    }
 }

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use super::message::PeerMessage;
+use super::snapshot::{Offer, SnapshotMeta};
 use crate::base::crypto::{Check, Form, PublicKey, Share, Signature, Statement, Verified};
 use crate::base::types::{Digest, Duration, Height, ReplicaId};
 use crate::ledger::block::BlockId;
@@ -9,9 +11,8 @@ use crate::ledger::execution::{ExecutionError, SnapshotError, SnapshotHandle};
 use crate::ledger::frame::SharedFrame;
 use crate::ledger::mempool;
 use crate::ledger::message::Response;
-use crate::protocols::protocol::{BlockOf, Event, FullBlockOf, HeaderOf, Malformed, Types};
+use crate::protocols::protocol::{BlockOf, Event, FullBlockOf, Malformed, Types};
 use crate::replica::Ancestors;
-use crate::replica::message::{Offer, PeerMessage};
 
 /// What a replica is told at its making.
 #[derive(Clone, Debug)]
@@ -115,22 +116,6 @@ pub struct Recovery<T: Types> {
     pub offer: Option<Offer<T>>,
     /// The recorded blocks, in the order they were recorded.
     pub blocks: Vec<FullBlockOf<T>>,
-}
-
-/// Roots kept beside a snapshot: blocks right above it name states this far below.
-pub const MAX_ROOTS: usize = 64;
-
-/// What is kept beside a snapshot's chunks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SnapshotMeta<T: Types> {
-    /// The block whose state it is.
-    pub block: BlockOf<T>,
-    /// What the chain up to that block commits by itself.
-    pub committed: Height,
-    /// The headers of the committed blocks right below it, oldest first.
-    pub recent: Vec<HeaderOf<T>>,
-    /// The roots of the states up to and including this one, the latest last.
-    pub roots: Vec<Digest>,
 }
 
 /// Something that must be durable before what rests on it leaves.

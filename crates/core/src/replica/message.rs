@@ -1,17 +1,15 @@
 //! What replicas say to each other: the protocol's messages, and what surrounds them.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 
-use super::{MAX_ROOTS, SnapshotMeta};
+pub use super::snapshot::Offer;
 use crate::base::crypto::Signature;
 use crate::base::types::{Digest, Height};
 use crate::base::wire::{Decode, DecodeError, Encode, Reader, put_bytes, put_list};
-use crate::ledger::block::{Block, BlockId, Content, FullBlock, MAX_FRAMES, frames, put_frames};
+use crate::ledger::block::{BlockId, Content, FullBlock, MAX_FRAMES, frames, put_frames};
 use crate::ledger::frame::{FrameId, SharedFrame};
 use crate::ledger::state_machine::MAX_CHUNK_BYTES;
-use crate::protocols::protocol::{BlockOf, FullBlockOf, HeaderOf, MAX_LOOK_BACK, Shown, Types};
+use crate::protocols::protocol::{FullBlockOf, Types};
 
 /// The longest message between two replicas.
 pub const MAX_PEER_MESSAGE_BYTES: usize = 16 << 20;
@@ -19,21 +17,6 @@ pub const MAX_PEER_MESSAGE_BYTES: usize = 16 << 20;
 pub const MAX_FRAMES_SENT: usize = MAX_FRAMES;
 /// Most blocks in one answer to a fetch.
 pub const MAX_BLOCKS_SENT: usize = 1024;
-/// Most committed blocks below a snapshot's that are sent with it.
-const MAX_RECENT: usize = MAX_LOOK_BACK;
-
-/// What a replica needs to take over a snapshot that a peer holds.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Offer<T: Types> {
-    /// The block whose state it is.
-    pub block: BlockOf<T>,
-    /// The headers of the committed blocks right below it, oldest first.
-    pub recent: Vec<HeaderOf<T>>,
-    /// A block that attests the root of this state, with its evidence: a quorum had computed the
-    /// same root.
-    pub shown: Shown<T>,
-}
-
 /// From one replica to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PeerMessage<T: Types> {
@@ -127,24 +110,6 @@ pub fn within<C: Content>(chain: Vec<FullBlock<C>>, budget_bytes: u32) -> Vec<Fu
     };
     let chain = chain.into_iter().take(MAX_BLOCKS_SENT).enumerate();
     chain.take_while(fits).map(|(_, full)| full).collect()
-}
-
-impl<T: Types> Encode for Offer<T> {
-    fn encode(&self, out: &mut Vec<u8>) {
-        self.block.encode(out);
-        put_list(out, &self.recent);
-        self.shown.encode(out);
-    }
-}
-
-impl<T: Types> Decode for Offer<T> {
-    fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
-        Ok(Self {
-            block: Arc::new(Block::decode(reader)?),
-            recent: reader.list("headers", MAX_RECENT)?,
-            shown: Shown::decode(reader)?,
-        })
-    }
 }
 
 impl<T: Types> Encode for PeerMessage<T> {
@@ -256,25 +221,5 @@ impl<T: Types> Decode for PeerMessage<T> {
             13 => Ok(Self::Show(Height::decode(reader)?)),
             _ => Err(DecodeError::Invalid { field: "peer message kind" }),
         }
-    }
-}
-
-impl<T: Types> Encode for SnapshotMeta<T> {
-    fn encode(&self, out: &mut Vec<u8>) {
-        self.block.encode(out);
-        self.committed.encode(out);
-        put_list(out, &self.recent);
-        put_list(out, &self.roots);
-    }
-}
-
-impl<T: Types> Decode for SnapshotMeta<T> {
-    fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
-        Ok(Self {
-            block: Arc::new(Block::decode(reader)?),
-            committed: Height::decode(reader)?,
-            recent: reader.list("headers", MAX_RECENT)?,
-            roots: reader.list("roots", MAX_ROOTS)?,
-        })
     }
 }

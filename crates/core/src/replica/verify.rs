@@ -1,5 +1,6 @@
 //! What waits for the verdicts on its signatures.
 
+use super::snapshot::Offer;
 use super::turns::{Class, Cost, Piece};
 use super::{Action, Fx, Refused, Replica};
 use crate::base::crypto::{Check, Claim, Verified};
@@ -11,7 +12,6 @@ use crate::ledger::state_machine::StateMachine;
 use crate::protocols::protocol::{
     self, BlockOf, FullBlockOf, Malformed, MessageOf, Protocol, Types,
 };
-use crate::replica::message::Offer;
 
 /// A fetched block with its frames, resting on its justify.
 type ClaimedBlock<T> = (Claim<BlockOf<T>>, Vec<SharedFrame>);

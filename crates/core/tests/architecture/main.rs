@@ -4,6 +4,8 @@
 //! never another protocol; `replica` uses no concrete protocol; `client` does not use `replica`.
 //! Nothing uses `limits`, which puts together what all the others say of themselves.
 
+#![allow(clippy::disallowed_methods, reason = "the sources are read from the disk")]
+
 mod imports;
 
 use std::collections::BTreeSet;
@@ -102,8 +104,31 @@ fn an_import_against_the_arrows_is_found() {
     }
 }
 
-/// The files that import each other in a circle, and why.
-const CIRCLES: [(&str, &[&str]); 0] = [];
+/// The files that import each other in a circle: why they do, the file above, those below it.
+const CIRCLES: [(&str, &str, &[&str]); 6] = [
+    (
+        "a map and its hashing are one structure",
+        "base::merkle",
+        &["hash", "iter", "node", "refresh"],
+    ),
+    (
+        "writing a state down and making it anew see all of it",
+        "ledger::execution",
+        &["kept", "restoring"],
+    ),
+    ("writing the table down sees all of it", "ledger::sessions", &["snapshot"]),
+    (
+        "chapters of one object",
+        "protocols::hotstuff",
+        &["collecting", "leading", "new_views", "proposing"],
+    ),
+    (
+        "the trait lists the variants that implement it",
+        "protocols::hotstuff::rules",
+        &["basic", "chained", "fast", "hotstuff_2", "simplified", "two_chain"],
+    ),
+    ("chapters of one object", "replica", &["ancestors", "interface", "show", "verify"]),
+];
 
 #[test]
 fn no_files_import_each_other_but_those_with_a_reason() {
@@ -111,9 +136,25 @@ fn no_files_import_each_other_but_those_with_a_reason() {
     for circle in &found {
         println!("{} files: {}", circle.len(), Vec::from_iter(circle.clone()).join(" "));
     }
-    let known = |circle: &&BTreeSet<String>| {
-        !CIRCLES.iter().any(|(_, files)| circle.iter().all(|file| files.contains(&file.as_str())))
+    let listed = |circle: &BTreeSet<String>| {
+        CIRCLES.iter().any(|(_, above, files)| {
+            let below = |file: &str| files.contains(&file.rsplit("::").next().unwrap_or_default());
+            circle.iter().all(|file| file == above || file.starts_with(above) && below(file))
+        })
     };
-    let new: Vec<_> = found.iter().filter(known).collect();
+    let new: Vec<_> = found.iter().filter(|circle| !listed(circle)).collect();
     assert!(new.is_empty(), "new circles: {new:#?}");
+}
+
+#[test]
+fn a_circle_is_found() {
+    let sources = [
+        Source::new("a", "mod b;\nuse b::B;"),
+        Source::new("a::b", "use crate::c::C;"),
+        Source::new("c", "fn f(a: super::a::A) {}"),
+        Source::new("d", "use crate::c::C;"),
+        Source::new("", ""),
+    ];
+    let circle: BTreeSet<String> = ["a", "a::b", "c"].map(String::from).into();
+    assert_eq!(circles(&imports(&sources)), [circle]);
 }

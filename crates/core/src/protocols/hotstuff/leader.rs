@@ -21,16 +21,14 @@ pub mod carousel;
 mod draw;
 pub mod fixed;
 pub mod history;
+mod order;
 pub mod reputation;
 pub mod round_robin;
 
-pub use history::{Committed, History};
+pub use history::{Committed, History, MAX_WINDOW};
 
 use crate::base::committee::Committee;
 use crate::base::types::{ReplicaId, View};
-
-/// The furthest any election looks back from the block that a proposal extends, in blocks.
-pub const MAX_WINDOW: usize = crate::protocols::protocol::MAX_LOOK_BACK;
 
 /// How leaders are chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,9 +156,4 @@ impl Election {
             _ => round_robin::leader(view, replicas),
         }
     }
-}
-
-/// The smaller of the two. (`Ord::min` is not a constant function.)
-const fn at_most(blocks: usize, most: usize) -> usize {
-    if blocks < most { blocks } else { most }
 }

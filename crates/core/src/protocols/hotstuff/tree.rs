@@ -11,6 +11,7 @@ use crate::base::types::Height;
 use crate::ledger::block::BlockId;
 use crate::protocols::hotstuff::block::{Header, SharedBlock};
 use crate::protocols::hotstuff::certificate::Qc;
+use crate::protocols::protocol::MAX_LOOK_BACK;
 
 /// The uncommitted blocks, and the committed head they grow from.
 #[derive(Clone, Debug)]
@@ -25,7 +26,7 @@ pub struct BlockTree {
 
 /// How many committed blocks below the root are kept at hand: what elections look back on, and as
 /// many more as a root may be ahead of what a chain shows to be committed.
-const RECENT: usize = crate::protocols::hotstuff::leader::MAX_WINDOW + 64;
+const RECENT: usize = MAX_LOOK_BACK + 64;
 
 /// A committed block below the root.
 #[derive(Clone, Debug)]

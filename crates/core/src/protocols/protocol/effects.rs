@@ -1,7 +1,5 @@
 //! What a step leads to, and that nothing of it leaves before it is durable.
 
-use crate::protocols::protocol::{Event, Output, Record, Types};
-
 /// The effects of a step: records, and what may only happen once these are durable.
 ///
 /// **Durability is a type**: the outputs can be had in no other way than by
@@ -94,11 +92,5 @@ impl<O, R> Effects<O, R> {
         let mut outputs = self.early;
         outputs.extend(self.outputs);
         Ok(outputs)
-    }
-}
-
-impl<T: Types> Effects<Output<T>, Record<T>> {
-    pub(crate) fn event(&mut self, event: Event) {
-        self.outputs.push(Output::Event(event));
     }
 }

@@ -1,8 +1,8 @@
 //! What happened in a protocol, for people and checkers.
 
+use super::ballot::Ballot;
 use crate::base::types::{Digest, Height, ReplicaId, View};
 use crate::ledger::block::BlockId;
-use crate::protocols::protocol::Ballot;
 
 /// What happened. One typed event feeds logs, metrics and transcripts.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -32,7 +32,7 @@
 
 use std::ops::Range;
 
-use super::carousel::Order;
+use super::order::Order;
 use crate::base::types::{ReplicaId, View};
 
 /// In every so-many-th view the list does not count: about one view in 2,048 for each replica.

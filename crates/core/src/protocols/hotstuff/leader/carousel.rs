@@ -40,7 +40,9 @@
 
 use super::blacklist::Blacklist;
 use super::draw::Draw;
-use super::{History, MAX_WINDOW, at_most, round_robin};
+use super::history::{History, MAX_WINDOW, at_most};
+use super::order::Order;
+use super::round_robin;
 use crate::base::committee::Committee;
 use crate::base::types::{Height, ReplicaId, View};
 use crate::protocols::hotstuff::block::Header;
@@ -99,26 +101,6 @@ pub fn candidates(
 ) -> Option<Vec<ReplicaId>> {
     let chain = Chain::of(committee, chain_length, history);
     chain.candidates(view, 0, Some(history.committed))
-}
-
-/// Those who may lead a view, in the order in which they are asked.
-#[derive(Debug)]
-pub(super) struct Order {
-    candidates: Vec<ReplicaId>,
-    first: usize,
-}
-
-impl Order {
-    /// The first choice, and then those behind it, around.
-    pub(super) fn candidates(&self) -> impl Iterator<Item = ReplicaId> {
-        let (before, from) = self.candidates.split_at(self.first.min(self.candidates.len()));
-        from.iter().chain(before).copied()
-    }
-
-    /// Whether `replica` is one of them.
-    pub(super) fn has(&self, replica: ReplicaId) -> bool {
-        self.candidates.contains(&replica)
-    }
 }
 
 /// The piece of the chain that an election looks at, newest block first.

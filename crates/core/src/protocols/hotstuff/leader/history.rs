@@ -9,6 +9,15 @@ use crate::base::types::{Epoch, Height, ReplicaId, View};
 use crate::ledger::block::BlockId;
 use crate::protocols::hotstuff::block::Header;
 use crate::protocols::hotstuff::tree::BlockTree;
+use crate::protocols::protocol::MAX_LOOK_BACK;
+
+/// The furthest any election looks back from the block that a proposal extends, in blocks.
+pub const MAX_WINDOW: usize = MAX_LOOK_BACK;
+
+/// The smaller of the two. (`Ord::min` is not a constant function.)
+pub(super) const fn at_most(blocks: usize, most: usize) -> usize {
+    if blocks < most { blocks } else { most }
+}
 
 /// The committed prefix of the chain up to a certified block.
 ///

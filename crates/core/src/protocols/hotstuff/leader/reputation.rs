@@ -49,7 +49,7 @@
 mod tests;
 
 use super::draw::Draw;
-use super::{History, MAX_WINDOW, at_most};
+use super::history::{History, MAX_WINDOW, at_most};
 use crate::base::committee::Committee;
 use crate::base::types::{ReplicaId, View};
 
