@@ -19,6 +19,7 @@
 //!   address, apart from each other while they are in the handshake and once they are known.
 
 mod accept;
+mod budget;
 mod carrier;
 mod clients;
 mod connection;
@@ -103,6 +104,9 @@ pub struct Limits {
     pub connections: usize,
     /// The same from one address.
     pub connections_per_address: usize,
+    /// Bytes that connections of clients may hold together, of frames that have not arrived whole
+    /// and of messages that have not left. Beyond, those that hold most end.
+    pub held_bytes: usize,
 }
 
 impl Limits {
@@ -120,6 +124,7 @@ impl Limits {
             half_open_per_address: 64,
             connections: 1024,
             connections_per_address: 1024,
+            held_bytes: usize::MAX,
         }
     }
 
@@ -138,6 +143,7 @@ impl Limits {
             half_open_per_address: 256,
             connections: 8192,
             connections_per_address: 4096,
+            held_bytes: 96 << 20,
         }
     }
 

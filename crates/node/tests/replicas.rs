@@ -414,3 +414,33 @@ async fn questions_for_proofs_are_bounded() {
     send.try_send(Request::Prove { id: 0, question }.to_bytes().into()).unwrap();
     assert!(receive.receive().await.is_none());
 }
+
+/// How this process's threads of this name are niced.
+#[cfg(target_os = "linux")]
+fn niceness(name: &str) -> Vec<i32> {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
+    let of_name = tasks.filter(|task| {
+        std::fs::read_to_string(task.path().join("comm")).is_ok_and(|comm| comm.trim() == name)
+    });
+    let stats = of_name.filter_map(|task| std::fs::read_to_string(task.path().join("stat")).ok());
+    // The 17th field behind the name, which is in brackets.
+    stats.filter_map(|stat| stat.rsplit(") ").next()?.split(' ').nth(16)?.parse().ok()).collect()
+}
+
+/// What strangers may ask for without a signature never competes with the deciding thread as an
+/// equal.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_strangers_ask_for_gives_way_to_the_thread_that_decides() {
+    let _replicas = start(1).await;
+    let decides = niceness("requests");
+    for name in ["queries", "proofs", "archive"] {
+        // A thread takes its priority as it starts. Those of other tests have the same.
+        let gives_way = async {
+            while niceness(name).is_empty() || niceness(name).iter().min() <= decides.iter().max() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(DEADLINE, gives_way).await.unwrap_or_else(|_| panic!("{name}"));
+    }
+}

@@ -108,7 +108,7 @@ impl Queries {
         let voice = Voice { listener: Arc::clone(listener), metrics: Arc::clone(metrics) };
         let (desk, speaks) = (Arc::clone(&shared), voice.clone());
         let run = outside.guard("queries", move || answer_all(&desk, &speaks));
-        let thread = Some(super::spawn("queries", run)?);
+        let thread = Some(super::spawn_low("queries", run)?);
         Ok(Self { shared, asked: Vec::new(), thread, voice })
     }
 

@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::accept::{HalfOpen, accept_all, closed};
+use super::budget::{Budget, Meter, Way};
 use super::carrier::Carrier;
 use super::counters::{Counters, count};
 use super::hello::{Hello, Refusal, Role};
@@ -67,6 +68,7 @@ struct Shared {
     next: AtomicU64,
     /// For those who passed the handshake.
     places: Places,
+    budget: Arc<Budget>,
     connections: RwLock<HashMap<ConnectionId, Arc<Outbox>>>,
 }
 
@@ -106,6 +108,7 @@ impl ClientListener {
                 },
                 Rule::HeavierGivesWay,
             ),
+            budget: Budget::new(limits.held_bytes),
             connections: RwLock::default(),
         });
         let (closing, closes) = watch::channel(false);
@@ -186,8 +189,11 @@ impl Shared {
         }
         drop(place);
         let id = ConnectionId(self.next.fetch_add(1, Ordering::Relaxed));
-        let outbox = Arc::new(Outbox::new(self.limits.room()));
-        let link = Link::new(established, outbox.clone(), &self.limits, self.counters.clone());
+        let (share, holds_too_much) = self.budget.share(settled.network());
+        let leaves = Meter::new(Arc::clone(&share), Way::Out);
+        let outbox = Arc::new(Outbox::metered(self.limits.room(), leaves));
+        let link = Link::new(established, outbox.clone(), &self.limits, self.counters.clone())
+            .metered(Meter::new(share, Way::In));
         self.connections.write().unwrap_or_else(PoisonError::into_inner).insert(id, outbox.clone());
         if *closes.borrow() {
             outbox.close();
@@ -198,6 +204,10 @@ impl Shared {
                     (id, Event::Frame(frame))
                 }) => {}
                 () = settled.lost() => count(&self.counters.closed),
+                _ = holds_too_much => {
+                    count(&self.counters.held_too_much);
+                    count(&self.counters.closed);
+                }
             }
         }
         outbox.fail();

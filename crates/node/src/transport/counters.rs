@@ -61,6 +61,8 @@ counters! {
     dial_failed,
     /// Messages dropped because a peer's queue was full or the peer was not connected.
     dropped_outbound,
+    /// Connections of clients ended because all together held too much, and they most.
+    held_too_much,
     /// Connections closed because their queue was full or the other side stopped reading.
     slow_client,
     /// Connections given up for a newer one of the same peer.

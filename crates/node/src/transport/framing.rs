@@ -41,6 +41,11 @@ impl FrameReader {
         self.buffer.capacity()
     }
 
+    /// What the beginning of a frame takes up that has not arrived whole.
+    pub(super) fn held(&self) -> usize {
+        if self.buffer.is_empty() { 0 } else { self.buffer.capacity() }
+    }
+
     /// The next whole frame, if there is one; empty for a ping.
     pub(super) fn next(&mut self) -> Result<Option<Bytes>, Oversized> {
         let Some(header) = self.buffer.first_chunk::<HEADER>() else { return Ok(None) };
@@ -55,7 +60,12 @@ impl FrameReader {
             return Ok(Some(frame));
         }
         self.buffer.advance(HEADER);
-        Ok(Some(self.buffer.split_to(length).freeze()))
+        let frame = self.buffer.split_to(length).freeze();
+        if self.buffer.is_empty() {
+            // The empty rest would keep the whole buffer alive until the next frame.
+            self.buffer = BytesMut::new();
+        }
+        Ok(Some(frame))
     }
 }
 

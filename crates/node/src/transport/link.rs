@@ -14,6 +14,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
+use super::budget::Meter;
 use super::carrier::Stream;
 use super::counters::{Counters, add, count};
 use super::framing::{FrameReader, FrameWriter};
@@ -59,6 +60,8 @@ pub(super) struct Link<S> {
     tick: Interval,
     /// Received, not yet handed on.
     frames: VecDeque<Bytes>,
+    /// Counts what was received and is not handed on yet.
+    meter: Meter,
     /// What to end with once `frames` is handed on.
     end: Option<End>,
     last_frame: Instant,
@@ -94,6 +97,7 @@ impl<S: Stream> Link<S> {
             lets_go: false,
             tick,
             frames: VecDeque::new(),
+            meter: Meter::default(),
             end: None,
             last_frame: Instant::now(),
             blocked: None,
@@ -105,6 +109,12 @@ impl<S: Stream> Link<S> {
     /// Lets go of an other side that does not read.
     pub(super) fn letting_go(mut self) -> Self {
         self.lets_go = true;
+        self
+    }
+
+    /// Has `meter` count what was received and is not handed on yet.
+    pub(super) fn metered(mut self, meter: Meter) -> Self {
+        self.meter = meter;
         self
     }
 
@@ -205,7 +215,13 @@ impl<S: Stream> Link<S> {
             }
         }
         wake();
+        self.weigh();
         Ok(())
+    }
+
+    fn weigh(&mut self) {
+        let frames: usize = self.frames.iter().map(Bytes::len).sum();
+        self.meter.set(frames + self.reader.held());
     }
 
     /// Writes what is to be written and, if asked to, reads. Ready when there are frames to hand
@@ -309,6 +325,7 @@ impl<S: Stream> Link<S> {
                 break;
             }
         }
+        self.weigh();
         if self.frames.is_empty() { Poll::Pending } else { Poll::Ready(Ok(())) }
     }
 

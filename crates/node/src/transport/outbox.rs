@@ -7,6 +7,7 @@ use std::task::Waker;
 
 use bytes::Bytes;
 
+use super::budget::Meter;
 use super::framing::FrameWriter;
 use quorate_core::planted;
 
@@ -33,6 +34,10 @@ pub(super) struct Outbox {
 struct State {
     queue: VecDeque<Bytes>,
     bytes: usize,
+    /// Bytes that were taken out last, and may not have left.
+    leaving: usize,
+    /// Counts both.
+    meter: Meter,
     /// Of the connection's task, when it has nothing left to write.
     waker: Option<Waker>,
     /// Of senders that wait for room.
@@ -80,6 +85,13 @@ impl Outbox {
     /// One that counts in `changes` when it is connected or no longer is.
     pub(super) fn telling(room: Room, changes: Arc<AtomicU64>) -> Self {
         Self { room, state: Mutex::default(), changes }
+    }
+
+    /// One whose messages `meter` counts.
+    pub(super) fn metered(room: Room, meter: Meter) -> Self {
+        let outbox = Self::new(room);
+        outbox.lock().meter = meter;
+        outbox
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -217,6 +229,8 @@ impl Outbox {
             bytes += message.len() as u64;
             writer.push(message);
         }
+        state.leaving = bytes as usize;
+        state.weigh();
         if frames == 0 {
             if state.closing {
                 return Taken::Finished;
@@ -247,6 +261,11 @@ impl State {
     fn push(&mut self, message: Bytes) {
         self.bytes += message.len();
         self.queue.push_back(message);
+        self.weigh();
+    }
+
+    fn weigh(&mut self) {
+        self.meter.set(self.bytes + self.leaving);
     }
 
     /// A message longer than the room is let through alone.

@@ -20,6 +20,11 @@ use crate::gateway::{Cluster, ClusterError, FrameLimits, Submission};
 
 /// A batch whose commands are longer than this is submitted before more is read into it.
 const BATCH_BYTES: usize = 256 << 10;
+/// A batch with longer answers of the gateway's own is handed on before more is read into it.
+const LOCAL_BATCH_BYTES: usize = 64 << 10;
+/// How much more of a connection's room such answers take than commands: a few bytes of a question
+/// make a thousand times as many of an answer.
+const LOCAL_WEIGHT: usize = 32;
 /// Replies are sent when so many bytes of them have been gathered, or there are no more.
 const FLUSH_BYTES: usize = 64 << 10;
 
@@ -41,7 +46,7 @@ struct Owed {
     together: bool,
     /// Given back once the replies are sent.
     _permit: OwnedSemaphorePermit,
-    _held: OwnedSemaphorePermit,
+    _held: [OwnedSemaphorePermit; 2],
 }
 
 /// Serves a connection to its end.
@@ -222,7 +227,8 @@ impl Reader<'_> {
                 }
                 let full = batch.behind.is_some()
                     || batch.ends.len() >= self.frame.commands
-                    || batch.encoded.len() + batch.local.len() >= BATCH_BYTES;
+                    || batch.encoded.len() >= BATCH_BYTES
+                    || batch.local.len() >= LOCAL_BATCH_BYTES;
                 if full {
                     break;
                 }
@@ -248,11 +254,13 @@ impl Reader<'_> {
         let Ok(place) = self.owing.reserve().await else { return false };
         // The request has arrived, and must not wait for room that it takes up itself.
         self.input_held = None;
-        let Some(held) = self.budget.take(encoded.len() + local.len()).await else { return false };
-        let bytes = (encoded.len() + local.len()).min(self.bytes_cap);
-        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        // Its own room first: while it waits for that, it takes none of what all share.
+        let bytes = encoded.len().saturating_add(local.len().saturating_mul(LOCAL_WEIGHT));
+        let bytes = u32::try_from(bytes.min(self.bytes_cap)).unwrap_or(u32::MAX);
         let room = Arc::clone(&self.room);
         let Ok(permit) = room.acquire_many_owned(bytes).await else { return false };
+        let Some(held) = self.budget.take(encoded.len()).await else { return false };
+        let Some(held_local) = self.budget.take_local(local.len()).await else { return false };
         let commands = ends.len();
         let submission = (commands > 0).then(|| self.cluster.submit(cut(encoded, &ends)));
         place.send(Owed {
@@ -262,7 +270,7 @@ impl Reader<'_> {
             commands,
             together,
             _permit: permit,
-            _held: held,
+            _held: [held, held_local],
         });
         true
     }

@@ -189,3 +189,61 @@ async fn a_sender_waits_for_room_and_hears_of_the_end() {
     tokio::time::timeout(PATIENCE, ended).await.expect("never ended");
     drop(receiver);
 }
+
+/// Beginnings of long frames are held until the rest comes: those who send nothing else end, and
+/// leave room for the others.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn long_frames_without_their_ends_share_one_budget() {
+    let limits = Limits { held_bytes: 2 << 20, ..Limits::clients() };
+    let mut door = door(limits).await;
+    let mut flood = Vec::new();
+    for _ in 0..8 {
+        let mut one = raw(&door.address.to_string(), identity(3).key(), None).await;
+        raw_hello(&mut one, Role::Client).await;
+        assert_eq!(next(&mut door.inbound).await.1, Event::Opened);
+        flood.push(one);
+    }
+    for one in &mut flood {
+        let mut beginning = (1u32 << 20).to_le_bytes().to_vec();
+        beginning.resize(512 << 10, 1);
+        // It may have ended by then.
+        let _ = one.write_all(&beginning).await;
+        let _ = one.flush().await;
+    }
+    // Each takes up half a MiB at the least, so that four at the most are left.
+    until("four have ended", || value(&door.counters.held_too_much) >= 4).await;
+    let mut ended = 0;
+    while ended < value(&door.counters.held_too_much) {
+        assert_eq!(next(&mut door.inbound).await.1, Event::Closed);
+        ended += 1;
+    }
+    door.serves_somebody().await;
+}
+
+/// Answers that are not read are held too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn answers_that_nobody_reads_share_one_budget() {
+    let limits = Limits { held_bytes: 4 << 20, ..Limits::clients() };
+    let mut door = door(limits).await;
+    let mut flood = Vec::new();
+    for _ in 0..8 {
+        let mut one = raw(&door.address.to_string(), identity(3).key(), None).await;
+        raw_hello(&mut one, Role::Client).await;
+        let (id, event) = next(&mut door.inbound).await;
+        assert_eq!(event, Event::Opened);
+        flood.push((one, id));
+    }
+    // Far less for each than its queue holds, and beyond what its socket takes.
+    let answer = Bytes::from(vec![0; 512 << 10]);
+    let mut sent = 0;
+    while value(&door.counters.held_too_much) == 0 {
+        for (_, id) in &flood {
+            let _ = door.listener.send(*id, answer.clone());
+        }
+        sent += 1;
+        assert!(sent < 1 << 14, "it has no end");
+        tokio::task::yield_now().await;
+    }
+    drop(flood);
+    door.serves_somebody().await;
+}
