@@ -384,7 +384,7 @@ fn spawn<T: Send + 'static>(
 }
 
 /// Less of a busy processor than other threads have, by a factor of about nine.
-const LOW_PRIORITY: i32 = 10;
+const LOWER_BY: i32 = 10;
 
 /// A thread for what strangers ask for: where the processor is busy it gives way to the thread that
 /// decides.
@@ -394,7 +394,7 @@ fn spawn_low<T: Send + 'static>(
 ) -> std::io::Result<JoinHandle<T>> {
     spawn(name, move || {
         // Of this thread alone, on Linux. Where it is refused, the thread is merely not less.
-        let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), LOW_PRIORITY);
+        let _ = rustix::process::nice(LOWER_BY);
         run()
     })
 }
