@@ -15,9 +15,9 @@ use quorate_core::protocols::hotstuff::certificate::{Proof, Qc};
 use quorate_core::protocols::hotstuff::safety::Safety;
 use quorate_core::protocols::hotstuff::testimony::{ABSTAINED_VIEWS, Testimony, recollect};
 use quorate_core::protocols::protocol::{Ballot, Malformed};
-use quorate_core::replica::Refused;
 use quorate_core::replica::message::PeerMessage;
 use quorate_core::replica::rejoin::Rejoin;
+use quorate_core::replica::{Input, Refused};
 use quorate_core::{Committee, Digest, Epoch, ReplicaId, View};
 
 fn committee(replicas: u8) -> Committee {
@@ -130,4 +130,44 @@ fn liars_and_those_who_were_cut_off_do_not_hide_what_was_signed() {
     }
     assert!(cluster.run_until(5_000_000, |cluster| !cluster.core(VICTIM).is_rejoining()));
     assert!(status_of(cluster.core(VICTIM)).abstain_until >= spoke_in);
+}
+
+/// An idle cluster makes no views, so that abstention counted in views does not end: the replica
+/// that came back stands for one that is faulty. It ends while there is work, and where somebody
+/// wishes for roots.
+#[test]
+fn abstention_in_an_idle_cluster_ends_with_the_views_that_somebody_asks_for() {
+    const BACK: usize = 3;
+    let abstains = |cluster: &Cluster| {
+        let status = status_of(cluster.core(BACK));
+        status.abstain_until >= status.view
+    };
+    let came_back = || {
+        let mut cluster = Cluster::new(Config::default());
+        cluster.request(0, 3, 10);
+        assert!(cluster.run_until_answered(5_000_000));
+        cluster.crash(BACK);
+        cluster.slots[BACK].disk = Disk::default();
+        cluster.rejoin(BACK, 7);
+        assert!(cluster.run_until(5_000_000, |cluster| !cluster.core(BACK).is_rejoining()));
+        cluster.run_for(600_000_000);
+        assert!(abstains(&cluster), "ten minutes without a view");
+        cluster
+    };
+    let mut cluster = came_back();
+    for _ in 0..2 * ABSTAINED_VIEWS {
+        cluster.request(0, 1, 10);
+        assert!(cluster.run_until_answered(5_000_000));
+    }
+    assert!(!abstains(&cluster), "there was work");
+    let mut cluster = came_back();
+    for _ in 0..2 * ABSTAINED_VIEWS {
+        cluster.turn(BACK, Input::Show);
+        cluster.run_for(2_000_000);
+    }
+    assert!(!abstains(&cluster), "it asked for views");
+    // Then another one may fail.
+    cluster.crash(0);
+    cluster.request(0, 1, 10);
+    assert!(cluster.run_until_answered(60_000_000));
 }

@@ -162,6 +162,25 @@ async fn a_command_for_one_replica_is_passed_on_at_once() {
     }
 }
 
+/// Views end the abstention of a replica that lost its data, and an idle cluster makes none: the
+/// replica asks for some. Until then it could not stand in for another one that fails.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replica_that_lost_its_data_does_not_abstain_for_ever_in_an_idle_cluster() {
+    let mut replicas = start(3).await;
+    commit(&replicas.client().await, 5).await;
+    let loaded = load(&replicas.testnet.replicas[3], &Overrides::default()).unwrap();
+    std::fs::remove_dir_all(&loaded.node.storage.folder).unwrap();
+    let (keys, committee) = (loaded.open_keys().unwrap(), loaded.cluster.committee().unwrap());
+    let lost = Remedies { rejoin: true, ..Remedies::default() };
+    let back = launch(&loaded, committee, keys, lost).await.unwrap();
+    until("it abstains", || back.running.metrics().abstain_until_view.get() > 0).await;
+    until("it abstains no more", || back.running.metrics().abstain_until_view.get() == 0).await;
+    // It votes: one of the others is not needed any more.
+    replicas.launched.push(back);
+    replicas.launched.remove(0).running.stop();
+    commit(&replicas.client().await, 3).await;
+}
+
 /// An executor asks again on the same connection as soon as it has its answer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_executor_is_answered_as_often_as_it_asks() {

@@ -16,7 +16,7 @@ use quorate_core::ledger::state_machine::{StateMachine, Usage};
 use quorate_core::protocols::protocol::{Event, Protocol, Types};
 use quorate_core::replica::drive::{self, Stage};
 use quorate_core::replica::message::PeerMessage;
-use quorate_core::replica::{Action, Halt, Input, Refused, Replica, Submitted};
+use quorate_core::replica::{Action, Halt, Input, Replica, Submitted};
 use quorate_core::{Height, ReplicaId, Time, View, planted};
 use quorate_journal::{BlockIndex, Journal};
 
@@ -24,7 +24,7 @@ use super::archive::{Archive, Task};
 use super::desk::Work;
 use super::inbox::{Answer, Batch, FromClient, Inbox, LITTLE_BYTES};
 use super::links::Links;
-use super::metrics::{Metrics, StageClock};
+use super::metrics::{Metrics, StageClock, reason_name};
 use super::profile::Follower;
 use super::proofs::Proofs;
 use super::queries::Queries;
@@ -40,6 +40,8 @@ const CLIENT_INPUTS: usize = 4;
 const ROOM_IN_SEGMENT: u64 = 16 * LITTLE_BYTES as u64;
 /// How often numbers that nothing waits for are published.
 const PUBLISH_EVERY: Duration = Duration::from_millis(100);
+/// A replica that abstains asks for views again after this.
+const VIEWS_AGAIN_AFTER: Duration = Duration::from_millis(500);
 /// State roots that differ are told again after this.
 const TOLD_AGAIN_AFTER: Duration = Duration::from_secs(10);
 
@@ -90,6 +92,8 @@ pub struct Turns<T: Types> {
     /// Something was done that the published numbers do not show, and they are not to be set before.
     unpublished: bool,
     publish_at: Time,
+    /// When views were asked for last, which end an abstention.
+    asked_for_views: Option<Instant>,
     /// The first turn is over.
     began: bool,
     /// The last turn took as much as it may: more may wait.
@@ -108,6 +112,7 @@ impl<T: Types> Turns<T> {
             channel_changes: 0,
             unpublished: false,
             publish_at: Time(0),
+            asked_for_views: None,
             began: false,
             is_full: false,
         }
@@ -381,9 +386,25 @@ where
     /// Sees to what is not for every turn.
     fn look_around(&mut self) {
         self.publish();
+        self.end_abstention();
         if self.log_is_large() {
             self.turns.inputs.push(Input::TakeSnapshot);
         }
+    }
+
+    /// Abstention ends with views, and an idle cluster makes none: so this replica asks for some, or
+    /// it would stand for a faulty one until there is work.
+    fn end_abstention(&mut self) {
+        let status = self.replica.protocol().status();
+        if status.abstain_until < status.view || self.replica.is_rejoining() {
+            return;
+        }
+        if self.turns.asked_for_views.is_none_or(|at| at.elapsed() >= VIEWS_AGAIN_AFTER) {
+            self.turns.asked_for_views = Some(Instant::now());
+            self.turns.inputs.push(Input::Show);
+        }
+        // To look again.
+        self.turns.unpublished = true;
     }
 
     fn publish(&mut self) {
@@ -476,27 +497,6 @@ impl<T: Types> Reach<T> {
             }
             _ => {}
         }
-    }
-}
-
-/// The name under which a refusal is counted.
-fn reason_name(reason: Refused) -> &'static str {
-    use quorate_core::protocols::protocol::Malformed;
-    match reason {
-        Refused::Malformed(Malformed::UnknownSigner) => "unknown_signer",
-        Refused::Malformed(Malformed::UnorderedSigners) => "unordered_signers",
-        Refused::Malformed(Malformed::NoQuorum) => "no_quorum",
-        Refused::Malformed(Malformed::NotGenesis) => "not_genesis",
-        Refused::Malformed(Malformed::Contradiction) => "contradiction",
-        Refused::Malformed(Malformed::WrongForm) => "wrong_form",
-        Refused::Malformed(Malformed::WrongPhase) => "wrong_phase",
-        Refused::Malformed(Malformed::WrongSender) => "wrong_sender",
-        Refused::Malformed(Malformed::WrongEpoch) => "wrong_epoch",
-        Refused::Malformed(Malformed::Stale) => "stale",
-        Refused::BadSignature => "bad_signature",
-        Refused::Unasked => "unasked",
-        Refused::Unfit => "unfit",
-        Refused::Flood => "flood",
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use quorate_core::replica::Refused;
 use quorate_core::replica::drive::Stage;
 
 use super::profile::{Histogram, Profile, STAGES};
@@ -208,4 +209,25 @@ impl StageClock {
 #[must_use]
 pub fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// The name under which a refusal is counted.
+pub fn reason_name(reason: Refused) -> &'static str {
+    use quorate_core::protocols::protocol::Malformed;
+    match reason {
+        Refused::Malformed(Malformed::UnknownSigner) => "unknown_signer",
+        Refused::Malformed(Malformed::UnorderedSigners) => "unordered_signers",
+        Refused::Malformed(Malformed::NoQuorum) => "no_quorum",
+        Refused::Malformed(Malformed::NotGenesis) => "not_genesis",
+        Refused::Malformed(Malformed::Contradiction) => "contradiction",
+        Refused::Malformed(Malformed::WrongForm) => "wrong_form",
+        Refused::Malformed(Malformed::WrongPhase) => "wrong_phase",
+        Refused::Malformed(Malformed::WrongSender) => "wrong_sender",
+        Refused::Malformed(Malformed::WrongEpoch) => "wrong_epoch",
+        Refused::Malformed(Malformed::Stale) => "stale",
+        Refused::BadSignature => "bad_signature",
+        Refused::Unasked => "unasked",
+        Refused::Unfit => "unfit",
+        Refused::Flood => "flood",
+    }
 }
