@@ -4,6 +4,7 @@
 //! A view is lost if no block of it is committed, or if f + 1 correct replicas gave it up
 //! (time-outs carry votes, so that a view that everybody gave up can have its block all the same).
 
+use quorate_core::protocols::hotstuff::leader::Election;
 use quorate_core::protocols::hotstuff::pacemaker::Kind;
 use quorate_core::protocols::hotstuff::rules::{self, Chained, Rules, TwoChain};
 use quorate_core::replica::message::PeerMessage;
@@ -176,4 +177,40 @@ fn one_proposal_lost_costs_one_view() {
             }
         }
     }
+}
+
+/// With leaders in turn and replica 1 dead, the views that are lost are its own, and those whose votes
+/// go to it.
+#[test]
+fn a_dead_leader_of_four_costs_its_own_views() {
+    const DEAD: u64 = 1;
+    for hop in [BASE / 10, BASE / 2, BASE] {
+        for config in variants(4, hop) {
+            let name = name(&config);
+            let mut cluster = Cluster::new(config);
+            cluster.crash(DEAD as usize);
+            work_until(&mut cluster, 24);
+            let from = cluster.oracles.committed_view();
+            work_until(&mut cluster, from + 40);
+            let lost = lost(&cluster, from);
+            let is_its = |view: &u64| view % 4 == DEAD || (view + 1) % 4 == DEAD;
+            assert!(lost.iter().all(is_its), "{name}: {lost:?} are lost behind {from}");
+        }
+    }
+}
+
+/// With Carousel, f dead replicas of 64 are left out of the election once blocks are committed.
+#[test]
+fn twenty_one_dead_of_sixty_four_lead_no_more() {
+    let election = Election::Carousel;
+    let config = config(64, &TwoChain, BASE / 3);
+    let config = Config { second_vote: true, broadcast_votes: true, election, ..config };
+    let mut cluster = Cluster::new(config);
+    (0..21).for_each(|dead| cluster.crash(3 * dead + 1));
+    work_until(&mut cluster, 0);
+    let first = cluster.oracles.committed_view();
+    work_until(&mut cluster, first + 64);
+    let from = cluster.oracles.committed_view();
+    work_until(&mut cluster, from + 64);
+    assert_eq!(lost(&cluster, from), Vec::<u64>::new());
 }
