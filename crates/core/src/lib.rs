@@ -20,7 +20,7 @@ pub mod limits;
 pub mod protocols;
 pub mod replica;
 
-pub use base::committee::Committee;
+pub use base::membership::Committee;
 pub use base::types::{
     Digest, Duration, Epoch, Height, ReplicaId, Sequence, SessionId, Time, View,
 };

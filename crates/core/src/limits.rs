@@ -9,7 +9,7 @@
 //! Sizes are those of the canonical encoding, in bytes. Certificates may name every replica, not
 //! q of them alone: nobody refuses a certificate for having more signers than it needs.
 
-use crate::base::committee::MAX_REPLICAS;
+use crate::base::membership::MAX_REPLICAS;
 pub use crate::ledger::block::MAX_BATCH_BYTES;
 use crate::ledger::frame::{MAX_BODY_BYTES, OVERHEAD_BYTES};
 use crate::ledger::state_machine::MAX_CHUNK_BYTES;

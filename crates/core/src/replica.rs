@@ -28,8 +28,8 @@ mod verify;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use crate::base::committee::Committee;
 use crate::base::crypto::{Check, Share, Signature, Statement};
+use crate::base::membership::{Committee, Membership};
 use crate::base::types::{Digest, Height, ReplicaId, Time, View};
 use crate::ledger::block::{BlockId, FullBlock};
 use crate::ledger::execution::Execution;
@@ -59,7 +59,7 @@ type Fx<T> = Effects<Action<T>, Record<T>>;
 /// One replica.
 pub struct Replica<P: Protocol, S> {
     settings: Settings,
-    committee: Committee,
+    membership: Membership,
     protocol: P,
     mempool: Mempool,
     execution: Execution<S>,
@@ -123,7 +123,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             mempool: Mempool::new(settings.mempool),
             arrivals: Arrivals::new(settings.me, peers, P::PIPELINE),
             catch_up: CatchUp::new(settings.max_snapshot_bytes),
-            committee,
+            membership: Membership::new(committee),
             protocol,
             execution,
             fresh,
@@ -257,7 +257,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             self.arrivals.forget_below(self.view());
         }
         let missing = self.protocol.missing();
-        self.catch_up.want(missing.as_ref(), self.settings.me, &self.committee);
+        self.catch_up.want(missing.as_ref(), self.settings.me, self.membership.latest());
         if let Some((to, message)) = self.catch_up.due(now, self.protocol.committed().height()) {
             fx.output(Action::Send { to, message });
         }

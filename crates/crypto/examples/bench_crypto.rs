@@ -9,8 +9,8 @@ use std::fmt::Write as _;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use quorate_core::base::committee::{Committee, ReplicaKey};
 use quorate_core::base::crypto::{Check, Form, Scheme as _, Share, Signer as _};
+use quorate_core::base::membership::{self, Committee, ReplicaKey};
 use quorate_core::base::types::{Digest, Epoch, ReplicaId, View};
 use quorate_core::base::wire::{Decode as _, Encode as _, Reader};
 use quorate_core::protocols::hotstuff::certificate::{Domain, Proof, Qc, Vote};
@@ -92,7 +92,7 @@ struct Bench {
 
 impl Bench {
     fn new(name: SchemeName, replicas: usize) -> Self {
-        let quorum = replicas - (replicas - 1) / 3;
+        let quorum = membership::quorum(replicas);
         let mut group = None;
         let keys: Vec<_> = if name.is_dealt() {
             let deal = threshold::deal(replicas, quorum).expect("randomness");

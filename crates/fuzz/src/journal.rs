@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use quorate_app::kv::KeyValue;
-use quorate_core::base::committee::ReplicaKey;
 use quorate_core::base::crypto::ClientSigner as _;
+use quorate_core::base::membership::ReplicaKey;
 use quorate_core::ledger::sessions;
 use quorate_core::protocols::hotstuff::certificate::Domain;
 use quorate_core::protocols::hotstuff::rules::{Chained, Rules as _};

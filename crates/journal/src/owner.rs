@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use quorate_core::Digest;
-use quorate_core::base::committee::ReplicaKey;
+use quorate_core::base::membership::ReplicaKey;
 use quorate_core::protocols::protocol::{BlockOf, Origin, Types};
 use quorate_store::wal;
 

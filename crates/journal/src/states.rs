@@ -6,7 +6,7 @@ use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use quorate_core::base::committee::MAX_REPLICAS;
+use quorate_core::base::membership::MAX_REPLICAS;
 use quorate_core::base::wire::{Decode as _, DecodeError, Encode as _};
 use quorate_core::ledger::execution::SnapshotHandle;
 use quorate_core::ledger::state_machine::{Checkpoint, KeepError, MAX_CHUNK_BYTES, Snapshot as _};

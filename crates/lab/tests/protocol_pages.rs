@@ -183,7 +183,7 @@ fn grouped(number: usize) -> String {
 #[test]
 fn certificates_have_the_sizes_that_are_stated() {
     let page = read(&root().join("docs/protocols/signatures.md"));
-    let quorums = [4_u16, 16, 100].map(|n| n - (n - 1) / 3);
+    let quorums = [4, 16, 100].map(|n| quorate_core::base::membership::quorum(n) as u16);
     let row = |size: &dyn Fn(usize, u16) -> usize| {
         let cells = (0..3).map(|scheme| quorums.map(|q| grouped(size(scheme, q))).join(", "));
         format!("| n = 4, 16, 100 | {} |", cells.collect::<Vec<_>>().join(" | "))

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use quorate_core::base::membership;
 use quorate_core::protocols::hotstuff::rules;
 use quorate_model::spec::campaign::{Case, kinds, runs, wrong};
 use quorate_model::spec::data;
@@ -63,7 +64,7 @@ fn runs_hold_every_kind_of_step_and_what_leads_to_it() {
 /// Nothing is signed that was not decided, and only what was certified is learnt, in every run: by a count that does
 /// not need TLC.
 fn told_before_it_is_used(run: &Run) -> bool {
-    let quorum = run.head.replicas - (run.head.replicas - 1) / 3;
+    let quorum = membership::quorum(run.head.replicas);
     let mut voters: BTreeMap<&str, BTreeSet<usize>> = BTreeMap::new();
     let mut decided = BTreeSet::new();
     run.steps.iter().all(|step| match step {

@@ -74,7 +74,7 @@ impl Facts {
         let n = cluster.members.len();
         Arc::new(Self {
             replica: replica.0,
-            quorum: n - n.saturating_sub(1) / 3,
+            quorum: quorate_core::base::membership::quorum(n),
             cluster,
             metrics: Arc::clone(running.metrics()),
             counters: Arc::clone(running.counters()),

@@ -40,8 +40,8 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use quorate_adversary::Schedule;
-use quorate_core::base::committee::ReplicaKey;
 use quorate_core::base::crypto::{Scheme, Signer};
+use quorate_core::base::membership::ReplicaKey;
 use quorate_core::ledger::state_machine::StateMachine;
 use quorate_core::protocols::hotstuff::{self, HotStuff};
 use quorate_core::replica::{self, Input, Replica};

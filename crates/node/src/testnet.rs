@@ -14,8 +14,8 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use quorate_core::ReplicaId;
-use quorate_core::base::committee::MAX_REPLICAS;
 use quorate_core::base::crypto::ClientSigner as _;
+use quorate_core::base::membership::MAX_REPLICAS;
 use quorate_crypto::SecretKey;
 use quorate_crypto::key_file::{self, KeyFileError};
 

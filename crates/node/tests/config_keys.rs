@@ -55,8 +55,8 @@ impl World {
     }
 }
 
-fn key(bytes: &[u8]) -> quorate_core::base::committee::ReplicaKey {
-    quorate_core::base::committee::ReplicaKey::new(bytes).unwrap()
+fn key(bytes: &[u8]) -> quorate_core::base::membership::ReplicaKey {
+    quorate_core::base::membership::ReplicaKey::new(bytes).unwrap()
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn a_testnet_of_every_scheme_loads_and_opens_its_keys() {
 fn shares_are_dealt_for_the_quorum_of_the_committee() {
     for replicas in [1, 2, 3, 4, 5, 6, 7, 10, 22] {
         let secrets = testnet::keys::generate(SchemeName::BlsThreshold, replicas).unwrap();
-        assert_eq!(secrets.quorum, replicas - (replicas - 1) / 3);
+        assert_eq!(secrets.quorum, quorate_core::base::membership::quorum(replicas));
         assert_eq!(secrets.replicas.len(), replicas);
         let keys: Vec<_> = secrets.replicas.iter().map(ConsensusKey::public_key).collect();
         let keys: Vec<_> = keys.iter().map(|key| &key[..]).collect();

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use quorate_core::base::committee::ReplicaKey;
 use quorate_core::base::crypto::PublicKey;
+use quorate_core::base::membership::ReplicaKey;
 use quorate_core::{Epoch, ReplicaId};
 use quorate_crypto::ConsensusKey;
 use quorate_node::config::{

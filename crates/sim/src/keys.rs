@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use quorate_core::base::committee::ReplicaKey;
 use quorate_core::base::crypto::{
     Check, ClientSigner, Form, PublicKey, Scheme, Share, Signature, Signer, Statement,
 };
+use quorate_core::base::membership::ReplicaKey;
 use quorate_core::{Committee, Digest, Epoch, ReplicaId};
 
 /// The chain that all signatures are bound to.

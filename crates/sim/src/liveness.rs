@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use quorate_core::base::membership::faults;
 use quorate_core::protocols::hotstuff::block::Block;
 use quorate_core::protocols::hotstuff::leader::reputation::PATIENCE;
 use quorate_core::protocols::hotstuff::leader::{Election, History};
@@ -81,7 +82,7 @@ pub fn views(cluster: &Cluster, healed: View) -> u64 {
     };
     let elected = match config.election {
         Election::Reputation if spoilt => PATIENCE + 1,
-        Election::Carousel if spoilt => 2 + (replicas - 1) / 3,
+        Election::Carousel if spoilt => 2 + faults(config.replicas) as u64,
         _ => 0,
     };
     let collected = config.pacemaker == Kind::Linear && spoilt;

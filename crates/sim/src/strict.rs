@@ -87,6 +87,7 @@ impl Strict {
         self.liars.insert(replica);
     }
 
+    /// Counted here, and not by the membership that it judges.
     fn quorum(&self) -> usize {
         self.replicas - (self.replicas - 1) / 3
     }

@@ -4,6 +4,7 @@
 //! A view is lost if no block of it is committed, or if f + 1 correct replicas gave it up
 //! (time-outs carry votes, so that a view that everybody gave up can have its block all the same).
 
+use quorate_core::base::membership;
 use quorate_core::protocols::hotstuff::leader::Election;
 use quorate_core::protocols::hotstuff::pacemaker::Kind;
 use quorate_core::protocols::hotstuff::rules::{self, Chained, Rules, TwoChain};
@@ -71,7 +72,7 @@ fn work_until(cluster: &mut Cluster, view: u64) {
 }
 
 fn lost(cluster: &Cluster, after: u64) -> Vec<u64> {
-    let witness = (cluster.config.replicas - 1) / 3 + 1;
+    let witness = membership::honest_witness(cluster.config.replicas);
     cluster.oracles.lost_views(after, witness)
 }
 

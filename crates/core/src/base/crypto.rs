@@ -12,7 +12,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::base::committee::MAX_REPLICAS;
+use crate::base::membership::MAX_REPLICAS;
 use crate::base::types::{Digest, Epoch, ReplicaId, View};
 use crate::base::wire::{Decode, DecodeError, Encode, Reader};
 

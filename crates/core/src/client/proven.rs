@@ -33,8 +33,8 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
-use crate::base::committee::Committee;
 use crate::base::crypto::Scheme;
+use crate::base::membership::Committee;
 use crate::base::types::{Digest, Height, ReplicaId};
 use crate::base::wire::{Decode, DecodeError, Encode, Reader, put_bytes};
 use crate::ledger::execution::StateSummary;

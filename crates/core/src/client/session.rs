@@ -7,6 +7,7 @@ use super::error::{ClientError, Fatal, NotExecuted, Unknown};
 use super::pace::Pace;
 use super::votes::Votes;
 use crate::base::crypto::ClientSigner;
+use crate::base::membership;
 use crate::base::types::{Digest, Duration, ReplicaId, Sequence, SessionId, Time};
 use crate::ledger::frame::{Frame, MAX_BODY_BYTES, MAX_COMMANDS, SharedFrame};
 use crate::ledger::message::{Refusal, Response};
@@ -55,13 +56,13 @@ pub struct SessionConfig {
 }
 
 impl SessionConfig {
-    /// The usual limits for a cluster of `replicas`, of which ⌊(n − 1) / 3⌋ may lie.
+    /// The usual limits for a cluster of `replicas`, of which [f](membership::faults) may lie.
     #[must_use]
     pub fn new(chain: Digest, replicas: usize) -> Self {
         Self {
             chain,
             replicas,
-            faults: replicas.saturating_sub(1) / 3,
+            faults: membership::faults(replicas),
             route: Route::All,
             window: 16,
             frame_commands: MAX_COMMANDS,

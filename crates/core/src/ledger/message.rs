@@ -6,7 +6,7 @@ use super::block::MAX_FRAMES;
 use super::frame::{self, Frame, SharedFrame};
 use super::outcome::reasons;
 pub use super::outcome::{MAX_REPLY_BYTES, Outcome, Refusal, Rejection};
-use crate::base::committee::MAX_REPLICAS;
+use crate::base::membership::MAX_REPLICAS;
 use crate::base::types::{Height, Sequence, SessionId};
 use crate::base::wire::{Decode, DecodeError, Encode, Reader, put_bytes};
 

@@ -56,8 +56,8 @@ use safety::Safety;
 pub use settings::Settings;
 use testimony::Testimony;
 
-use crate::base::committee::Committee;
 use crate::base::crypto::{Check, Claim, Statement};
+use crate::base::membership::Committee;
 use crate::base::types::{Digest, Height, ReplicaId, Time, View};
 use crate::ledger::block::BlockId;
 use crate::protocols::hotstuff::block::{Block, Header, SharedBlock};

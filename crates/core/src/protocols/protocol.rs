@@ -16,8 +16,8 @@ mod event;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::base::committee::Committee;
 use crate::base::crypto::{Check, Claim, Form, Share, Signature, Statement, Verified};
+use crate::base::membership::Committee;
 use crate::base::types::{Digest, Height, ReplicaId, Time, View};
 use crate::base::wire::{Decode, DecodeError, Encode, Reader};
 use crate::ledger::block::{self, BlockId, Content, Header, SharedBlock};

@@ -12,7 +12,7 @@ use std::cmp::Ordering;
 use bytes::Bytes;
 
 use super::message::{Offer, PeerMessage};
-use crate::base::committee::Committee;
+use crate::base::membership::Committee;
 use crate::base::types::{Duration, Height, ReplicaId, Time};
 use crate::ledger::block::BlockId;
 use crate::ledger::execution::{Restoring, SnapshotError};

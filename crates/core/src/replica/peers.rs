@@ -31,7 +31,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         message: PeerMessage<P::Types>,
         fx: &mut Fx<P::Types>,
     ) {
-        if from == self.settings.me || !self.committee.contains(from) {
+        if from == self.settings.me || !self.membership.latest().contains(from) {
             return;
         }
         if let PeerMessage::Testimony { nonce, testimony, signature } = message {
@@ -122,7 +122,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         self.bodies.entry(block.id()).or_insert(frames);
         // Blocks above the root, an orphan a proposer, and what is being executed. More than that
         // are those of orphans that later ones took the place of.
-        let held = self.protocol.uncommitted() + self.committee.size();
+        let held = self.protocol.uncommitted() + self.membership.latest().size();
         if self.bodies.len() > held + self.to_execute.len() + 1 {
             let (protocol, to_execute) = (&self.protocol, &self.to_execute);
             self.bodies.retain(|id, _| {
@@ -381,7 +381,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     }
 
     pub(super) fn begin_rejoin(&mut self, now: Time, nonce: Digest, fx: &mut Fx<P::Types>) {
-        self.rejoin = Some(Rejoin::new(nonce, &self.committee));
+        self.rejoin = Some(Rejoin::new(nonce, self.membership.latest()));
         self.ask_testimonies(now, fx);
     }
 
@@ -405,7 +405,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         let statement = self.protocol.testimony_statement(&testimony, &content);
         self.testimonies.insert(statement, (to, nonce, testimony));
         // A few askers at a time: the oldest unanswered ones give way.
-        while self.testimonies.len() > self.committee.size() {
+        while self.testimonies.len() > self.membership.latest().size() {
             self.testimonies.pop_first();
         }
         fx.output(Action::Sign(statement));
@@ -479,7 +479,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         self.start(now, recovery, fx);
         // Channels that opened meanwhile went by unused; and testimonies may be old when the last one comes.
         // Who knows more will say so.
-        let (me, replicas) = (self.settings.me, self.committee.replicas());
+        let (me, replicas) = (self.settings.me, self.membership.latest().replicas());
         for peer in replicas.filter(|peer| *peer != me).collect::<Vec<_>>() {
             self.consult(now, protocol::Input::Connected(peer), fx);
         }

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::base::committee::Committee;
+use crate::base::membership::Committee;
 use crate::base::types::{Digest, Duration, ReplicaId, Time};
 
 /// The testimonies at hand.

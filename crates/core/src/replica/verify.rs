@@ -287,7 +287,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
 
     /// The frames among `frames` that are not here, as claims; those that are need no check.
     pub(super) fn unknown_frames(&self, frames: Vec<SharedFrame>) -> Vec<Claim<SharedFrame>> {
-        let chain = self.committee.chain();
+        let chain = self.membership.latest().chain();
         frames
             .into_iter()
             .filter(|frame| !self.mempool.contains(&frame.id()))

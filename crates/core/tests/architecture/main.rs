@@ -2,7 +2,8 @@
 //!
 //! `base` uses nothing, `ledger` uses `base`; a protocol uses these two and the trait of protocols,
 //! never another protocol; `replica` uses no concrete protocol; `client` does not use `replica`.
-//! Nothing uses `limits`, which puts together what all the others say of themselves.
+//! Nothing uses `limits`, which puts together what all the others say of themselves. And quorums
+//! are counted in one place of all crates.
 
 #![allow(clippy::disallowed_methods, reason = "the sources are read from the disk")]
 
@@ -157,4 +158,35 @@ fn a_circle_is_found() {
     ];
     let circle: BTreeSet<String> = ["a", "a::b", "c"].map(String::from).into();
     assert_eq!(circles(&imports(&sources)), [circle]);
+}
+
+/// Where quorums are counted: the membership, and an oracle that shares no predicate with it.
+const COUNTING: [&str; 2] = ["core/src/base/membership.rs", "sim/src/strict.rs"];
+
+/// Whether somebody works out by himself how many may lie.
+fn counts(code: &str) -> bool {
+    code.match_indices("1) / 3").any(|(at, found)| {
+        !code[at + found.len()..].starts_with(|next: char| next.is_ascii_digit() || next == '_')
+    })
+}
+
+#[test]
+fn quorums_are_counted_in_one_place() {
+    assert!(counts("let f = (n - 1) / 3;") && counts("n - n.saturating_sub(1) / 3"));
+    assert!(!counts("(seconds - 1) / 3600") && !counts("name.len() / 3"));
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("beside the others");
+    let mut found = BTreeSet::new();
+    for entry in std::fs::read_dir(crates).expect("readable") {
+        let path = entry.expect("readable").path();
+        if !path.join("src").is_dir() {
+            continue;
+        }
+        let name = path.file_name().expect("a name").to_str().expect("UTF-8");
+        for source in Source::all(&path.join("src")) {
+            if counts(&source.code) {
+                found.insert(format!("{name}/src/{}.rs", source.module.replace("::", "/")));
+            }
+        }
+    }
+    assert_eq!(found, COUNTING.map(String::from).into(), "use base::membership");
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use quorate_core::base::committee::ReplicaKey;
 use quorate_core::base::crypto::{Check, Form, PublicKey, Scheme, Share, Signature, Statement};
+use quorate_core::base::membership::ReplicaKey;
 use quorate_core::base::wire::{Decode as _, Encode as _};
 use quorate_core::client::decided::{Decided, NotDecided};
 use quorate_core::ledger::frame::Frame;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use proptest::prelude::*;
+use quorate_core::base::membership;
 use quorate_core::base::types::{Digest, ReplicaId, Sequence, SessionId, Time};
 use quorate_core::client::message::{Outcome, Refusal, Rejection, Response};
 use quorate_core::client::{ClientError, Input, Output, Packed, Route, Session, SessionConfig};
@@ -96,7 +97,7 @@ impl World {
         config.window = window;
         config.frame_commands = 7;
         let session = Session::new(config, Arc::new(MockSigner), 1, Time(0));
-        let liars = (n - 1) / 3;
+        let liars = membership::faults(usize::from(n)) as u16;
         Self {
             session,
             now: Time(0),

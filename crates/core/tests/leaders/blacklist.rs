@@ -3,6 +3,7 @@
 
 use proptest::prelude::*;
 use quorate_core::ReplicaId;
+use quorate_core::base::membership;
 use quorate_core::protocols::hotstuff::leader::Election;
 
 use crate::chain::{all_but, ids};
@@ -19,7 +20,7 @@ fn run(
     views: u64,
     mut proposes: impl FnMut(u64, u16) -> bool,
 ) -> Vec<(Led, bool)> {
-    let faults = (replicas - 1) / 3;
+    let faults = membership::faults(replicas);
     let mut sim = Sim::new(replicas, Election::Carousel, chain_length);
     let led = |view: u64| {
         let absent: Vec<u16> =
@@ -42,7 +43,7 @@ fn lost(led: &[(Led, bool)]) -> usize {
 fn a_silent_signer_costs_a_view_and_then_its_second_chances() {
     for (replicas, chance) in CHANCES {
         for chain_length in 1..=3 {
-            let faults = (replicas as u16 - 1) / 3;
+            let faults = membership::faults(replicas) as u16;
             let led = run(replicas, chain_length, 20 * chance, |_, leader| leader >= faults);
             let (first, rest) = led.split_at(100);
             assert!(lost(first) <= usize::from(faults), "{} of {replicas}", lost(first));
@@ -56,7 +57,7 @@ fn a_silent_signer_costs_a_view_and_then_its_second_chances() {
 #[test]
 fn in_a_large_committee_f_silent_signers_cost_one_view_in_forty() {
     for replicas in [31, 64] {
-        let faults = (replicas as u16 - 1) / 3;
+        let faults = membership::faults(replicas) as u16;
         let led = run(replicas, 2, 2_000, |_, leader| leader >= faults);
         let lost = lost(&led[500..]);
         assert!(lost <= 1_500 / 40, "{lost} of {replicas}");
@@ -113,7 +114,7 @@ proptest! {
         seed: u64,
     ) {
         let (replicas, chance) = CHANCES[size];
-        let faults = (replicas - 1) / 3;
+        let faults = membership::faults(replicas);
         let views = 12 * chance;
         let led = run(replicas, chain_length, views, |view, leader| {
             let dice = (view ^ seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;

@@ -1,5 +1,6 @@
 //! Carousel: who may lead, that the dead do not, and how long liars can follow liars.
 
+use quorate_core::base::membership;
 use quorate_core::protocols::hotstuff::leader::{Election, History, carousel};
 use quorate_core::{ReplicaId, View};
 
@@ -85,7 +86,7 @@ fn the_last_authors_are_f_different_ones() {
 #[test]
 fn there_is_always_a_candidate() {
     for replicas in 1..=50usize {
-        let faults = (replicas - 1) / 3;
+        let faults = membership::faults(replicas);
         // The worst: the bare quorum signs, and the last authors are all in it.
         let signers: Vec<ReplicaId> = (faults..replicas).map(|id| ReplicaId(id as u16)).collect();
         let authors: Vec<u16> = (0..12 + 3 * faults as u16)
@@ -135,7 +136,7 @@ fn the_dead_never_lead_again_once_the_views_follow_each_other() {
 /// The longest run of blocks by the f liars 0 … f − 1, who sign everything and leave as many correct
 /// replicas out of every certificate as they can.
 fn longest_run_of_liars(replicas: usize, chain_length: u64) -> usize {
-    let faults = (replicas - 1) / 3;
+    let faults = membership::faults(replicas);
     let mut sim = Sim::new(replicas, Election::Carousel, chain_length);
     let (mut longest, mut run) = (0, 0);
     for view in 1..20_000usize {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use quorate_core::base::committee::ReplicaKey;
+use quorate_core::base::membership::ReplicaKey;
 use quorate_core::base::wire::{Decode, Encode};
 use quorate_core::ledger::block::BlockId;
 use quorate_core::protocols::hotstuff::block::{Block, Content, SharedBlock};

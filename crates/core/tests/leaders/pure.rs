@@ -2,6 +2,7 @@
 //! else.
 
 use proptest::prelude::*;
+use quorate_core::base::membership;
 use quorate_core::protocols::hotstuff::leader::{Election, History, MAX_WINDOW, Schedule};
 use quorate_core::protocols::hotstuff::tree::BlockTree;
 use quorate_core::{Digest, Epoch, Height, ReplicaId, View};
@@ -203,7 +204,7 @@ fn random_chain(replicas: usize) -> impl Strategy<Value = Chain> {
     let step = (
         prop_oneof![6 => Just(1u64), 2 => 2u64..5, 1 => 5u64..40],
         0..replicas as u16,
-        prop::sample::subsequence(all_but(replicas, &[]), replicas - (replicas - 1) / 3..=replicas),
+        prop::sample::subsequence(all_but(replicas, &[]), membership::quorum(replicas)..=replicas),
     );
     prop::collection::vec(step, 1..170).prop_map(|steps| {
         let (mut chain, mut view) = (Chain::new(), 0);

@@ -1,7 +1,7 @@
 //! Quorum certificates: refused for each reason, in each form.
 
-use quorate_core::base::committee::{Committee, ReplicaKey};
 use quorate_core::base::crypto::{ClientSigner as _, Form, Signature};
+use quorate_core::base::membership::{Committee, ReplicaKey};
 use quorate_core::base::wire::Decode;
 use quorate_core::protocols::hotstuff::certificate::{Domain, Qc};
 use quorate_core::protocols::protocol::Malformed;

@@ -3,6 +3,7 @@
 
 use proptest::prelude::*;
 use quorate_core::base::crypto::{Form, Signature};
+use quorate_core::base::membership;
 use quorate_core::base::wire::{Decode, Encode};
 use quorate_core::protocols::hotstuff::certificate::{Domain, Qc, Tc};
 use quorate_core::{Digest, View};
@@ -78,7 +79,7 @@ fn signing(all_qcs: bool) -> impl Strategy<Value = Signing> {
         if all_qcs {
             domain = domain.with_all_qcs();
         }
-        let quorum = n - (n - 1) / 3;
+        let quorum = membership::quorum(n);
         // Some quorum or more: places shuffled by multiplication, the first of them chosen.
         let mut places: Vec<u16> = (0..n as u16).collect();
         places.sort_by_key(|place| (u64::from(*place) + 1).wrapping_mul(order | 1) >> 7);

@@ -1,7 +1,7 @@
 //! Quorum arithmetic, for every size of a committee up to 32, counted out.
 
-use quorate_core::base::committee::{Committee, CommitteeError, ReplicaKey};
 use quorate_core::base::crypto::{Form, Signature, Signers};
+use quorate_core::base::membership::{Committee, CommitteeError, Membership, ReplicaKey};
 use quorate_core::base::wire::{Decode, Encode};
 use quorate_core::protocols::hotstuff::certificate::{Domain, Qc, Vote};
 use quorate_core::protocols::hotstuff::pacemaker::{Consequence, End, Kind, Pacemaker, Timing};
@@ -173,4 +173,29 @@ fn a_set_of_signers_lists_its_members_in_order() {
     }
     let outside: Signers = [ReplicaId(256), ReplicaId(u16::MAX)].into_iter().collect();
     assert_eq!(outside.iter().count(), 0);
+}
+
+#[test]
+fn a_chain_has_a_committee_for_each_epoch_that_has_begun() {
+    let of = |chain, epoch, n: u8| {
+        let keys = (1..=n).map(|byte| ReplicaKey::from([byte; 32])).collect();
+        Committee::new(chain, Epoch(epoch), keys).expect("different keys")
+    };
+    let mut membership = Membership::new(of(CHAIN, 3, 4));
+    assert_eq!(membership.committee(Epoch(3)), Some(&of(CHAIN, 3, 4)));
+    for unfit in [of(CHAIN, 3, 7), of(CHAIN, 5, 7), of(Digest::default(), 4, 7)] {
+        assert_eq!(membership.begin(unfit), None);
+    }
+    assert_eq!(membership.latest().size(), 4);
+    assert_eq!(membership.begin(of(CHAIN, 4, 7)), Some(&of(CHAIN, 4, 7)));
+    assert_eq!((membership.latest().quorum(), membership.latest().faults()), (5, 2));
+    let sizes = [2, 3, 4, 5].map(|at| membership.committee(Epoch(at)).map(Committee::size));
+    assert_eq!(sizes, [None, Some(4), Some(7), None]);
+}
+
+#[test]
+fn every_member_counts_once_and_nobody_else_at_all() {
+    let committee = committee(7);
+    let weights = (0..9).map(|id| committee.weight(ReplicaId(id)));
+    assert_eq!(weights.collect::<Vec<_>>(), [1, 1, 1, 1, 1, 1, 1, 0, 0]);
 }

@@ -1,6 +1,7 @@
 //! A committee of any scheme, the same every time but for dealt keys.
 
 use quorate_core::base::crypto::{Check, Scheme as _, Share, Signer as _, Statement};
+use quorate_core::base::membership;
 use quorate_core::base::types::{Digest, ReplicaId};
 use quorate_crypto::bls::threshold;
 use quorate_crypto::committee_keys::{GroupKey, MemberKey};
@@ -20,7 +21,7 @@ pub fn statement(number: u64) -> Statement {
 
 impl Cluster {
     pub fn new(name: SchemeName, members: usize) -> Self {
-        let quorum = members - (members - 1) / 3;
+        let quorum = membership::quorum(members);
         let mut group = None;
         let keys: Vec<_> = if name.is_dealt() {
             let deal = threshold::deal(members, quorum).unwrap();

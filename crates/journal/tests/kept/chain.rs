@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use quorate_app::kv::command::encode;
 use quorate_app::kv::{Condition, KeyValue};
-use quorate_core::base::committee::ReplicaKey;
 use quorate_core::base::crypto::{PublicKey, Signature, Statement};
+use quorate_core::base::membership::ReplicaKey;
 use quorate_core::client::message::Outcome;
 use quorate_core::ledger::execution::{Executed, Execution};
 use quorate_core::ledger::frame::{Frame, SharedFrame};

@@ -216,7 +216,7 @@ impl Point {
     /// How many replicas may fail in any way.
     #[must_use]
     pub fn tolerated(&self) -> usize {
-        self.replicas.saturating_sub(1) / 3
+        quorate_core::base::membership::faults(self.replicas)
     }
 
     /// The Byzantine replicas: evenly placed, so that rotation meets them evenly.

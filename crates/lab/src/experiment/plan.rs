@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
-use quorate_core::base::committee::MAX_REPLICAS;
+use quorate_core::base::membership::MAX_REPLICAS;
 use quorate_netem::NetError;
 use quorate_netem::topology::Description;
 use quorate_node::config::{ConfigError, Finding};

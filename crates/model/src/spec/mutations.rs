@@ -3,6 +3,7 @@
 
 mod history;
 
+use quorate_core::base::membership;
 use quorate_sim::steps::Step;
 
 use super::file::{GENESIS, Run};
@@ -199,8 +200,7 @@ fn time_outs_of_too_few(run: &Run, from: usize) -> Option<(Run, usize)> {
 }
 
 fn hides_a_certificate(run: &Run, from: usize) -> Option<(Run, usize)> {
-    let faults = (run.head.replicas - 1) / 3;
-    let needed = run.head.replicas - faults - run.head.faulty.len();
+    let needed = membership::quorum(run.head.replicas) - run.head.faulty.len();
     find(run, from, |at, before, step| {
         let Step::Tc { replica, view, high } = step else { return None };
         let high = high.checked_sub(1)?;

@@ -4,8 +4,8 @@ mod check;
 mod fields;
 mod public_keys;
 
-use quorate_core::base::committee::{CommitteeError, ReplicaKey};
 use quorate_core::base::crypto::PublicKey;
+use quorate_core::base::membership::{CommitteeError, ReplicaKey};
 use quorate_core::base::wire::{Encode, put_bytes};
 use quorate_core::{Committee, Digest, Epoch, ReplicaId, ledger::sessions};
 use quorate_crypto::SchemeName;

@@ -1,7 +1,7 @@
 //! Every room of fixed size against the largest thing that a configuration can ask for
 //! ([`quorate_core::limits`] says how large things become).
 
-use quorate_core::base::committee::{MAX_REPLICAS, ReplicaKey};
+use quorate_core::base::membership::{MAX_REPLICAS, ReplicaKey};
 use quorate_core::ledger::frame::{MAX_BODY_BYTES, MAX_COMMANDS, OVERHEAD_BYTES};
 use quorate_core::ledger::state_machine::MAX_CHUNK_BYTES;
 use quorate_core::limits::{self, MAX_BATCH_BYTES, MAX_PEER_MESSAGE_BYTES};

@@ -1,6 +1,6 @@
 //! The consensus keys of a whole committee, made at once.
 
-use quorate_core::base::committee::{CommitteeError, MAX_REPLICAS, ReplicaKey};
+use quorate_core::base::membership::{CommitteeError, MAX_REPLICAS, ReplicaKey};
 use quorate_core::{Committee, Digest, Epoch};
 use quorate_crypto::bls::threshold::{self, DealError};
 use quorate_crypto::consensus_key::GenerateError;

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use quorate_core::base::crypto::Form;
+use quorate_core::base::membership;
 use quorate_core::protocols::hotstuff::leader::Election;
 use quorate_core::protocols::hotstuff::pacemaker::Kind;
 use quorate_core::protocols::hotstuff::rules::{self, Rules};
@@ -253,7 +254,9 @@ pub fn faults(seed: u64, place: &mut Option<Cluster>) {
     let tells_all = cluster.config.pacemaker == Kind::TimeoutCertificates;
     let dead = rng.percent(40) && (4..8).contains(&replicas) && tells_all;
     let down: Vec<usize> = match dead {
-        true => (0..(replicas - 1) / 3).map(|_| rng.below(replicas) as usize).collect(),
+        true => (0..membership::faults(replicas as usize))
+            .map(|_| rng.below(replicas) as usize)
+            .collect(),
         false => Vec::new(),
     };
     for _ in 0..rng.between((10, 80)) {
@@ -275,7 +278,7 @@ pub fn liars(seed: u64, place: &mut Option<Cluster>) {
     let mut rng = Rng::new(seed ^ 0x11A5);
     let replicas = rng.pick(&[4, 4, 4, 5, 6, 7, 10]);
     let mut liars: Vec<usize> = (0..replicas).collect();
-    while liars.len() > (replicas - 1) / 3 {
+    while liars.len() > membership::faults(replicas) {
         liars.remove(rng.below(liars.len() as u64) as usize);
     }
     let config = Config { replicas, twins: liars, ..draw(&mut rng, seed) };
@@ -323,7 +326,7 @@ pub fn lost_data(seed: u64, place: &mut Option<Cluster>) {
     let config = Config { replicas, ..draw(&mut rng, seed) };
     let cluster = place.insert(Cluster::traced(config, trace()));
     cluster.watch_strictly();
-    let mut victims = (replicas - 1) / 3;
+    let mut victims = membership::faults(replicas);
     for _ in 0..rng.between((20, 80)) {
         let client = rng.below(cluster.clients.len() as u64) as usize;
         if rng.percent(60) {

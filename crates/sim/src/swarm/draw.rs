@@ -3,6 +3,7 @@
 use quorate_adversary::{ALL, Schedule, named};
 use quorate_core::ReplicaId;
 use quorate_core::base::crypto::Form;
+use quorate_core::base::membership::faults;
 use quorate_core::protocols::hotstuff::leader::Election;
 use quorate_core::protocols::hotstuff::pacemaker::Kind;
 use quorate_core::protocols::hotstuff::rules::{self, Rules};
@@ -29,7 +30,7 @@ pub(super) fn config(rng: &mut Rng, seed: u64, plan: &Plan, trouble: Trouble) ->
     };
     let replicas = plan.replicas.unwrap_or(drawn);
     let twins = match trouble {
-        Trouble::Liars => some(rng, replicas, (replicas - 1) / 3),
+        Trouble::Liars => some(rng, replicas, faults(replicas)),
         _ => Vec::new(),
     };
     let drawn = rng.pick(&rules::ALL);

@@ -1,6 +1,7 @@
 //! What goes wrong, and when.
 
 use quorate_core::Duration;
+use quorate_core::base::membership;
 
 use super::{Plan, Trouble, draw};
 use crate::cluster::Cluster;
@@ -15,7 +16,7 @@ pub(super) fn rage(cluster: &mut Cluster, rng: &mut Rng, plan: &Plan, trouble: T
         None => rng.between((10, 80)),
     };
     let ends = cluster.now.after(Duration::from_secs(plan.storm_seconds.unwrap_or(u64::MAX >> 32)));
-    let faults = (cluster.config.replicas - 1) / 3;
+    let faults = membership::faults(cluster.config.replicas);
     // What came to be drawn later has numbers of its own: older seeds stay what they were.
     let mut later = draw::later(cluster.config.seed);
     let mut victims = match trouble {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use quorate_core::base::membership;
 use quorate_core::protocols::hotstuff::leader::Schedule;
 
 /// The most slots a scenario may have: replicas, and the second copies of twins.
@@ -58,7 +59,7 @@ impl Shape {
         if replicas == 0 || replicas > MAX_SLOTS || twins > MAX_SLOTS - replicas {
             return Err(ShapeError::Slots { replicas, twins });
         }
-        let faults = (replicas - 1) / 3;
+        let faults = membership::faults(replicas);
         if twins > faults {
             return Err(ShapeError::Faults { replicas, twins, faults });
         }

@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use quorate_core::base::committee::ReplicaKey;
 use quorate_core::base::crypto::{Check, Scheme, Share, Signature, Signer, Statement};
+use quorate_core::base::membership::ReplicaKey;
 use quorate_core::{Committee, Epoch, ReplicaId};
 
 use crate::keys::CHAIN;

@@ -199,7 +199,7 @@ impl Show {
         self.probe = Some(receiver);
         self.outcome.killed = Some(leader);
         self.tell(format!("killed replica {leader}, the leader (SIGKILL)"));
-        let faults = self.cluster.size().saturating_sub(1) / 3;
+        let faults = quorate_core::base::membership::faults(self.cluster.size());
         let (up, size) = self.up();
         if size - up > faults {
             self.tell(format!("{} of {size} are down: nothing is committed until r", size - up));

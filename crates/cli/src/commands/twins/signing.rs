@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use clap::ValueEnum;
-use quorate_core::base::committee::ReplicaKey;
 use quorate_core::base::crypto::{ClientSigner as _, PublicKey, Signer};
+use quorate_core::base::membership::ReplicaKey;
 use quorate_crypto::{Ed25519, SecretKey};
 use quorate_node::config::{Finding, Place};
 use quorate_sim::twins::Signatures;

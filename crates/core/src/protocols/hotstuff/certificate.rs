@@ -9,8 +9,8 @@ mod encoding;
 
 use std::sync::Arc;
 
-use crate::base::committee::Committee;
 use crate::base::crypto::{Check, Form, Kind, Share, Signature, Signers, Statement};
+use crate::base::membership::Committee;
 use crate::base::types::{Digest, ReplicaId, View};
 use crate::base::wire::Encode;
 use crate::ledger::block::BlockId;
@@ -300,7 +300,7 @@ impl Qc {
 
 /// A quorum of distinct members, in strictly ascending order.
 fn quorum_of(domain: &Domain, signers: impl Iterator<Item = ReplicaId>) -> Result<(), Malformed> {
-    let mut count = 0;
+    let mut weight = 0;
     let mut last = None;
     for signer in signers {
         if mutant!("duplicate-signers", last > Some(signer), last >= Some(signer)) {
@@ -310,10 +310,10 @@ fn quorum_of(domain: &Domain, signers: impl Iterator<Item = ReplicaId>) -> Resul
             return Err(Malformed::UnknownSigner);
         }
         last = Some(signer);
-        count += 1;
+        weight += mutant!("unknown-signers", 1, domain.committee.weight(signer));
     }
     let quorum = domain.committee.quorum();
-    if mutant!("empty-certificate", (1..quorum).contains(&count), count < quorum) {
+    if mutant!("empty-certificate", (1..quorum).contains(&weight), weight < quorum) {
         return Err(Malformed::NoQuorum);
     }
     Ok(())

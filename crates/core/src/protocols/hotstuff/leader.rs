@@ -27,7 +27,7 @@ pub mod round_robin;
 
 pub use history::{Committed, History, MAX_WINDOW};
 
-use crate::base::committee::Committee;
+use crate::base::membership::Committee;
 use crate::base::types::{ReplicaId, View};
 
 /// How leaders are chosen.

@@ -55,7 +55,7 @@ mod timing;
 
 pub use timing::{ENOUGH, LONGEST, Timing, Waits};
 
-use crate::base::committee::Committee;
+use crate::base::membership::Committee;
 use crate::base::types::{Duration, ReplicaId, Time, View};
 use crate::protocols::hotstuff::certificate::{Qc, TimeOut};
 use measured::Measured;

@@ -1,8 +1,8 @@
 //! Which variant a replica runs, and with which parts.
 
 use super::rules::Rules;
-use crate::base::committee::Committee;
 use crate::base::crypto::Form;
+use crate::base::membership::Committee;
 use crate::base::types::Duration;
 use crate::protocols::hotstuff::certificate::Domain;
 use crate::protocols::hotstuff::leader::Election;

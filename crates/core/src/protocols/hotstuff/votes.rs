@@ -5,7 +5,7 @@
 //! the block, and before this replica has entered their view; each peer may hold a few places
 //! only, so that nothing a peer chooses makes this grow.
 
-use crate::base::committee::Committee;
+use crate::base::membership::Committee;
 use crate::base::types::View;
 use crate::protocols::hotstuff::certificate::Vote;
 use crate::protocols::protocol::Ballot;

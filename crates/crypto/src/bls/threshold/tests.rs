@@ -1,6 +1,7 @@
 //! Shares that make a signature, shares that do not, and keys that were not dealt together.
 
 use proptest::prelude::*;
+use quorate_core::base::membership;
 
 use super::dealer::share_out;
 use super::{Committee, Deal, DealError, SIGNATURE_DOMAIN, deal};
@@ -294,7 +295,7 @@ proptest! {
         seed in 0..1000u64,
         order in any::<prop::sample::Index>(),
     ) {
-        let quorum = members - (members - 1) / 3;
+        let quorum = membership::quorum(members);
         let deal = dealt(members, quorum, seed);
         let committee = read(&deal, quorum).unwrap();
         let first = order.index(members);

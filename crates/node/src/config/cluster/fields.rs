@@ -1,6 +1,6 @@
 //! The keys of `cluster.toml`.
 
-use quorate_core::base::committee::MAX_REPLICAS;
+use quorate_core::base::membership::MAX_REPLICAS;
 use quorate_core::{ledger::frame, limits};
 
 use super::{GROUP_KEY_BYTES, PROOF_BYTES};

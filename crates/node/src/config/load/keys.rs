@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use quorate_core::base::committee::ReplicaKey;
 use quorate_core::base::crypto::ClientSigner as _;
+use quorate_core::base::membership::ReplicaKey;
 use quorate_crypto::key_file::{self, KeyFileError};
 use quorate_crypto::{ConsensusKey, SecretKey};
 

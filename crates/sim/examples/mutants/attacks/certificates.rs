@@ -4,8 +4,8 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use quorate_core::base::committee::ReplicaKey;
 use quorate_core::base::crypto::{Signature, Signer as _};
+use quorate_core::base::membership::ReplicaKey;
 use quorate_core::base::wire::{Decode as _, Encode as _, put_list};
 use quorate_core::ledger::block::BlockId;
 use quorate_core::protocols::hotstuff::Message;

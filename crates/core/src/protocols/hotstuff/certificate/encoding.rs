@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::{Proof, Qc, Tc, TcParts, TimeOut, Vote};
-use crate::base::committee::MAX_REPLICAS;
 use crate::base::crypto::{Signature, Signers};
+use crate::base::membership::MAX_REPLICAS;
 use crate::base::types::{ReplicaId, View};
 use crate::base::wire::{Decode, DecodeError, Encode, Reader, put_list};
 use crate::protocols::protocol::Ballot;

@@ -43,7 +43,7 @@ use super::draw::Draw;
 use super::history::{History, MAX_WINDOW, at_most};
 use super::order::Order;
 use super::round_robin;
-use crate::base::committee::Committee;
+use crate::base::membership::{Committee, faults};
 use crate::base::types::{Height, ReplicaId, View};
 use crate::protocols::hotstuff::block::Header;
 
@@ -55,8 +55,7 @@ const LAST_PHASE: u8 = 3;
 /// How far one election looks for last authors: k − 1 blocks to the committed head, and f·k from
 /// there, but to the committed head at least.
 const fn reach(replicas: usize) -> usize {
-    let faults = replicas.saturating_sub(1) / 3;
-    at_most(LONGEST_CHAIN * (faults + 1), MAX_WINDOW * 3 / 4)
+    at_most(LONGEST_CHAIN * (faults(replicas) + 1), MAX_WINDOW * 3 / 4)
 }
 
 /// How many blocks tell who is listed. A replica that is listed is passed over in one of so many

@@ -4,7 +4,7 @@
 //! views to come; an election whose outcome must not be foreseen gets that from its history, not
 //! from here.
 
-use crate::base::committee::Committee;
+use crate::base::membership::Committee;
 use crate::base::types::{Digest, View};
 
 /// Three independent uniform numbers.

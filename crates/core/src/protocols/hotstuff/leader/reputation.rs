@@ -50,7 +50,7 @@ mod tests;
 
 use super::draw::Draw;
 use super::history::{History, MAX_WINDOW, at_most};
-use crate::base::committee::Committee;
+use crate::base::membership::Committee;
 use crate::base::types::{ReplicaId, View};
 
 /// After so many views without a commit all weigh the same.

@@ -1,9 +1,12 @@
-//! Who takes part, and the one place where quorums are counted.
+//! Who takes part in which epoch, and the one place where quorums are counted.
 //!
 //! With n replicas, f = ⌊(n − 1) / 3⌋ may lie and a quorum is q = n − f. (The papers write
 //! 2f + 1, which is the same for n = 3f + 1 and wrong for every other n: two sets of 2f + 1 out
 //! of 3f + 3 may share no correct replica.)
+//!
+//! Members have weights, and n is their sum. Every weight is 1.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -11,6 +14,24 @@ use crate::base::types::{Digest, Epoch, ReplicaId};
 
 /// The most replicas a committee may have: what the wire's caps are sized for.
 pub const MAX_REPLICAS: usize = 256;
+
+/// f = ⌊(n − 1) / 3⌋: how many of n may lie.
+#[must_use]
+pub const fn faults(n: usize) -> usize {
+    n.saturating_sub(1) / 3
+}
+
+/// q = n − f: any two quorums share a correct replica, and the correct ones alone make one.
+#[must_use]
+pub const fn quorum(n: usize) -> usize {
+    n - faults(n)
+}
+
+/// f + 1: at least one of these is correct.
+#[must_use]
+pub const fn honest_witness(n: usize) -> usize {
+    faults(n) + 1
+}
 
 /// A replica's public key, of whatever scheme the committee uses: the core compares keys and hashes
 /// them, and no more.
@@ -53,13 +74,23 @@ impl fmt::Debug for ReplicaKey {
     }
 }
 
+/// A replica in a committee.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Member {
+    key: ReplicaKey,
+    weight: usize,
+}
+
 /// The replicas of one epoch, in the order of their ids.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Committee {
     chain: Digest,
     epoch: Epoch,
     /// Shared: every part of a replica has a committee of its own.
-    keys: Arc<[ReplicaKey]>,
+    members: Arc<[Member]>,
+    /// The sum of the weights.
+    weight: usize,
+    quorum: usize,
 }
 
 /// Why a list of keys is no committee.
@@ -87,7 +118,9 @@ impl Committee {
                 return Err(CommitteeError::SharedKey(ReplicaId(j as u16), ReplicaId(i as u16)));
             }
         }
-        Ok(Self { chain, epoch, keys: keys.into() })
+        let members: Arc<[_]> = keys.into_iter().map(|key| Member { key, weight: 1 }).collect();
+        let weight = members.iter().map(|member| member.weight).sum();
+        Ok(Self { chain, epoch, members, weight, quorum: quorum(weight) })
     }
 
     /// The chain's identity: the digest of what all members agreed on at its start.
@@ -102,46 +135,97 @@ impl Committee {
         self.epoch
     }
 
-    /// n: how many replicas there are.
+    /// The same with another quorum: a bug put in on purpose.
+    #[cfg(quorate_mutants)]
+    #[must_use]
+    pub fn with_quorum(self, quorum: usize) -> Self {
+        Self { quorum, ..self }
+    }
+
+    /// How many replicas there are.
     #[must_use]
     pub fn size(&self) -> usize {
-        self.keys.len()
+        self.members.len()
     }
 
-    /// f = ⌊(n − 1) / 3⌋: how many may lie.
+    /// How much `replica` counts: 1, or 0 if there is no such replica.
+    #[must_use]
+    pub fn weight(&self, replica: ReplicaId) -> usize {
+        self.members.get(replica.index()).map_or(0, |member| member.weight)
+    }
+
+    /// [f](faults): how many may lie.
     #[must_use]
     pub fn faults(&self) -> usize {
-        (self.size() - 1) / 3
+        faults(self.weight)
     }
 
-    /// q = n − f: any two quorums share a correct replica, and the correct ones alone make one.
+    /// [q](quorum): any two quorums share a correct replica, and the correct ones alone make one.
     #[must_use]
     pub fn quorum(&self) -> usize {
-        let (n, f) = (self.size(), self.faults());
-        let right = || mutant!("quorum-2f-plus-1", 2 * f + 1, n - f);
-        mutant!("quorum-2f", 2 * f.max(1), mutant!("quorum-f-plus-1", f + 1, right()))
+        self.quorum
     }
 
-    /// f + 1: at least one of these is correct.
+    /// [f + 1](honest_witness): at least one of these is correct.
     #[must_use]
     pub fn honest_witness(&self) -> usize {
-        self.faults() + 1
+        honest_witness(self.weight)
     }
 
     /// The key of `replica`, if there is such a replica.
     #[must_use]
     pub fn key(&self, replica: ReplicaId) -> Option<&ReplicaKey> {
-        self.keys.get(replica.index())
+        self.members.get(replica.index()).map(|member| &member.key)
     }
 
     /// Whether there is such a replica.
     #[must_use]
     pub fn contains(&self, replica: ReplicaId) -> bool {
-        replica.index() < self.keys.len()
+        replica.index() < self.members.len()
     }
 
     /// All ids, ascending.
     pub fn replicas(&self) -> impl Iterator<Item = ReplicaId> + use<> {
-        (0..self.keys.len() as u16).map(ReplicaId)
+        (0..self.members.len() as u16).map(ReplicaId)
+    }
+}
+
+/// The committees of a chain, each from an epoch on. There is one until members change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Membership {
+    latest: Committee,
+    /// By epoch.
+    earlier: BTreeMap<Epoch, Committee>,
+}
+
+impl Membership {
+    /// Of a chain that has had one committee.
+    #[must_use]
+    pub fn new(first: Committee) -> Self {
+        Self { latest: first, earlier: BTreeMap::new() }
+    }
+
+    /// The committee of `epoch`, if it has begun.
+    #[must_use]
+    pub fn committee(&self, epoch: Epoch) -> Option<&Committee> {
+        if epoch == self.latest.epoch { Some(&self.latest) } else { self.earlier.get(&epoch) }
+    }
+
+    /// The committee of the latest epoch.
+    #[must_use]
+    pub fn latest(&self) -> &Committee {
+        &self.latest
+    }
+
+    /// The committee of the epoch that begins now. `None`, and nothing changes, unless it is of
+    /// this chain and its epoch follows the latest.
+    #[must_use]
+    pub fn begin(&mut self, next: Committee) -> Option<&Committee> {
+        if next.chain != self.latest.chain || next.epoch.0 != self.latest.epoch.0.checked_add(1)? {
+            return None;
+        }
+        let ended = std::mem::replace(&mut self.latest, next);
+        self.earlier.insert(ended.epoch, ended);
+        Some(&self.latest)
     }
 }
