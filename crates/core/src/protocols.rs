@@ -2,3 +2,4 @@
 
 pub mod hotstuff;
 pub mod protocol;
+pub mod sequencer;

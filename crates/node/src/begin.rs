@@ -8,11 +8,12 @@ use std::io::Write as _;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-use quorate_core::protocols::hotstuff;
+use quorate_core::Committee;
+use quorate_core::base::committee::ReplicaKey;
 use quorate_crypto::ConsensusKey;
 
 use crate::config::{Cluster, Home, Keys, Loaded, public_half};
-use crate::protocol;
+use crate::family::{Build, Family, Job};
 use crate::replica::data::{self, DataError, Owner};
 
 /// Why a replica was not begun. Nothing was written, except with [`BeginError::Io`].
@@ -61,13 +62,15 @@ pub(crate) fn begin_in(
     if std::fs::read_dir(folder).map_err(refused)?.next().is_some() {
         return Err(BeginError::Data(folder.to_owned()));
     }
-    let domain =
-        protocol::domain(cluster).map_err(|error| BeginError::Committee(error.to_string()))?;
-    let owner = Owner::new(hotstuff::origin(&domain), public_half(consensus));
-    data::create(folder, &owner).map_err(|error| match error {
-        DataError::Io { path, source } => BeginError::Io { path, source },
-        other => refused(std::io::Error::other(other)),
-    })?;
+    let committee =
+        cluster.committee().map_err(|error| BeginError::Committee(error.to_string()))?;
+    let key = public_half(consensus);
+    Family::agreed(cluster).run(Create { folder, committee, key }).map_err(
+        |error| match error {
+            DataError::Io { path, source } => BeginError::Io { path, source },
+            other => refused(std::io::Error::other(other)),
+        },
+    )?;
     let text = format!(
         "# Written when this replica's data folder was made. Keep it beside the keys: while it is\n\
          # here, no second one is made, which could vote against the first.\n\
@@ -80,4 +83,19 @@ pub(crate) fn begin_in(
             file.sync_all()
         })
         .map_err(|source| BeginError::Io { path: mark, source })
+}
+
+/// Begins a data folder.
+struct Create<'a> {
+    folder: &'a Path,
+    committee: Committee,
+    key: ReplicaKey,
+}
+
+impl Job for Create<'_> {
+    type Output = Result<(), DataError>;
+
+    fn run<B: Build>(self, build: B) -> Self::Output {
+        data::create(self.folder, &Owner::new(build.origin(&self.committee), self.key))
+    }
 }

@@ -13,8 +13,8 @@ use quorate_core::{Committee, Digest, ledger::mempool, planted};
 use tokio::net::TcpListener;
 
 use crate::config::{Application, Cluster, HostPort, Keys, Loaded, Node, StateStore, public_half};
+use crate::family::{self, Family};
 use crate::http::{self, Facts};
-use crate::protocol;
 use crate::replica::{Running, Setup, StartError, data};
 use crate::transport::{Member, PeerSocket};
 
@@ -91,9 +91,9 @@ pub fn setup(loaded: &Loaded, committee: Committee, keys: Keys, remedies: Remedi
     Setup {
         committee,
         me: node.replica,
-        protocol: protocol::tuned(cluster, node),
-        scheme: protocol::scheme(cluster),
-        inline_checks: protocol::inline_checks(cluster),
+        protocol: Family::tuned(cluster, node),
+        scheme: family::scheme(cluster),
+        inline_checks: family::inline_checks(cluster),
         consensus_key: public_half(&keys.consensus),
         signer: Arc::new(keys.consensus),
         transport_key: keys.transport,
@@ -143,7 +143,7 @@ fn settings(cluster: &Cluster, node: &Node) -> replica::Settings {
         relay_after: node.view_timeout.base / 2,
         snapshot_blocks: node.storage.snapshot_every_blocks,
         filtering: node.laboratory.filtering,
-        ancestors: protocol::ancestors(node.laboratory.ancestors),
+        ancestors: family::ancestors(node.laboratory.ancestors),
         certificate_cache: node.laboratory.certificate_cache,
         max_snapshot_bytes: cluster.limits.max_snapshot_bytes,
         mempool: mempool::Limits::default(),
@@ -185,7 +185,7 @@ pub async fn launch(
         Application::Kv => match loaded.node.storage.state {
             StateStore::Memory => {
                 if !rejoin {
-                    bring_into_memory(loaded, &setup)?;
+                    bring_into_memory(&setup)?;
                 }
                 setup.start(
                     peer,
@@ -220,10 +220,12 @@ pub async fn launch(
 }
 
 /// What an earlier process left on disk.
-fn bring_into_memory(loaded: &Loaded, setup: &Setup) -> Result<(), LaunchError> {
-    let folder = &loaded.node.storage.folder;
-    let notes = data::bring_into_memory(folder, &setup.owner(), loaded.cluster.sessions);
-    notes.map_err(StartError::Data)?.iter().for_each(|note| tracing::warn!("{note}"));
+fn bring_into_memory(setup: &Setup) -> Result<(), LaunchError> {
+    setup
+        .bring_into_memory()
+        .map_err(StartError::Data)?
+        .iter()
+        .for_each(|note| tracing::warn!("{note}"));
     Ok(())
 }
 

@@ -43,7 +43,7 @@ use quorate_adversary::Schedule;
 use quorate_core::base::crypto::{Scheme, Signer};
 use quorate_core::base::membership::ReplicaKey;
 use quorate_core::ledger::state_machine::StateMachine;
-use quorate_core::protocols::hotstuff::{self, HotStuff};
+use quorate_core::protocols::protocol::{Capability, Protocol as _, Types};
 use quorate_core::replica::{self, Input, Replica};
 use quorate_core::{Committee, Digest, ReplicaId, ledger::sessions};
 use quorate_crypto::SecretKey;
@@ -52,6 +52,7 @@ use tokio::net::TcpListener;
 
 use crate::config::Durability;
 use crate::descriptors::{self, Files, Shares, TooFew};
+use crate::family::{Build, Family, Job};
 use crate::transport::{
     ClientListener, Counters, Gate, Identity, Limits, Member, Mesh, MeshError, PeerSocket, Peers,
     TlsError, Wake, inbound,
@@ -84,7 +85,7 @@ pub struct Setup {
     /// This replica.
     pub me: ReplicaId,
     /// What it runs.
-    pub protocol: hotstuff::Settings,
+    pub protocol: Family,
     /// What signatures are checked with: clients' and replicas'.
     pub scheme: Arc<dyn Scheme>,
     /// Most signatures that the deciding thread checks itself when nothing else waits for it:
@@ -140,6 +141,12 @@ pub enum StartError {
     /// Its file descriptors.
     #[error(transparent)]
     Descriptors(#[from] TooFew),
+    /// The protocol cannot do without its data.
+    #[error("`--rejoin`: this protocol has no {}; restore the data folder", Capability::Rejoin)]
+    NoRejoin,
+    /// There is no adversary for the protocol.
+    #[error("`laboratory.adversary`: none is written for this protocol; leave it out")]
+    NoAdversary,
     /// The system gave no thread or randomness.
     #[error("cannot start: {0}")]
     System(#[from] std::io::Error),
@@ -159,14 +166,21 @@ pub struct Running {
 
 impl Setup {
     /// Who its data folder belongs to.
-    #[must_use]
-    pub fn owner(&self) -> Owner<hotstuff::Types> {
-        let domain = self.protocol.domain(self.committee.clone());
-        Owner::new(hotstuff::origin(&domain), self.consensus_key.clone())
+    fn owner<B: Build>(&self, build: &B) -> Owner<B::Types> {
+        Owner::new(build.origin(&self.committee), self.consensus_key.clone())
+    }
+
+    /// What an earlier process left of its state on disk comes into memory. What an operator may want
+    /// to know of that.
+    ///
+    /// # Errors
+    /// [`DataError`], with the remedy; the folder is as it was.
+    pub fn bring_into_memory(&self) -> Result<Vec<String>, DataError> {
+        self.protocol.clone().run(BringIntoMemory { setup: self })
     }
 
     /// Raises the process's limit of file descriptors, and divides it.
-    fn shares(&self, owner: &Owner<hotstuff::Types>) -> Result<Shares, TooFew> {
+    fn shares<T: Types>(&self, owner: &Owner<T>) -> Result<Shares, TooFew> {
         let segment_bytes = data::log_options(owner, self.log_window_bytes).segment_bytes;
         let settings = &self.settings;
         let snapshot_bytes = settings.snapshot_blocks.saturating_mul(settings.batch_bytes as u64);
@@ -211,7 +225,20 @@ impl Setup {
         client_socket: TcpListener,
         fresh: Box<dyn Fn() -> S + Send>,
     ) -> Result<Running, StartError> {
-        let owner = self.owner();
+        self.protocol.clone().run(Start { setup: self, peer_socket, client_socket, fresh })
+    }
+
+    fn start_as<B: Build, S: StateMachine + 'static>(
+        self,
+        build: B,
+        peer_socket: PeerSocket,
+        client_socket: TcpListener,
+        fresh: Box<dyn Fn() -> S + Send>,
+    ) -> Result<Running, StartError> {
+        if self.rejoin && !B::Protocol::CAPABILITIES.contains(&Capability::Rejoin) {
+            return Err(StartError::NoRejoin);
+        }
+        let owner = self.owner(&build);
         let shares = self.shares(&owner)?;
         let (durability, rejoin) = (self.durability, self.rejoin);
         let options = OpenOptions {
@@ -229,9 +256,8 @@ impl Setup {
         let checkpoint = checkpoint.map(|checkpoint| (recovered, checkpoint));
 
         let max_snapshot_bytes = self.settings.max_snapshot_bytes;
-        let facts = self.protocol.rules.facts();
-        let domain = self.protocol.domain(self.committee.clone());
-        let protocol = HotStuff::new(self.committee.clone(), self.me, self.protocol);
+        let hotstuff = build.as_hotstuff(&self.committee);
+        let protocol = build.protocol(self.committee.clone(), self.me);
         let replica =
             Replica::new(self.settings, self.committee.clone(), protocol, execution, fresh);
         let scheme = self.scheme;
@@ -275,6 +301,7 @@ impl Setup {
             None => Links::honest(Arc::clone(&peers)),
             Some(schedule) => {
                 let (signer, scheme) = (Arc::clone(&self.signer), Arc::clone(&scheme));
+                let (domain, facts) = hotstuff.ok_or(StartError::NoAdversary)?;
                 let keys = Keys { me: self.me, domain, facts, signer, scheme };
                 Links::byzantine(Arc::clone(&peers), schedule, keys, Arc::clone(&metrics))?
             }
@@ -355,6 +382,37 @@ impl Setup {
             decider.end(end)
         })?;
         Ok(Running { outside, decider, archived, metrics, counters, peers, notes, recovered })
+    }
+}
+
+/// Starts a replica of any family.
+struct Start<S> {
+    setup: Setup,
+    peer_socket: PeerSocket,
+    client_socket: TcpListener,
+    fresh: Box<dyn Fn() -> S + Send>,
+}
+
+impl<S: StateMachine + 'static> Job for Start<S> {
+    type Output = Result<Running, StartError>;
+
+    fn run<B: Build>(self, build: B) -> Self::Output {
+        let Self { setup, peer_socket, client_socket, fresh } = self;
+        setup.start_as(build, peer_socket, client_socket, fresh)
+    }
+}
+
+/// See [`Setup::bring_into_memory`].
+struct BringIntoMemory<'a> {
+    setup: &'a Setup,
+}
+
+impl Job for BringIntoMemory<'_> {
+    type Output = Result<Vec<String>, DataError>;
+
+    fn run<B: Build>(self, build: B) -> Self::Output {
+        let Setup { data, sessions, .. } = self.setup;
+        data::bring_into_memory(data, &self.setup.owner(&build), *sessions)
     }
 }
 

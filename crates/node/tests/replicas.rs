@@ -15,6 +15,7 @@ use quorate_core::protocols::hotstuff::Types;
 use quorate_core::protocols::hotstuff::certificate::{Domain, Qc, TimeOut, Vote};
 use quorate_core::protocols::hotstuff::message::Message;
 use quorate_core::protocols::protocol::Ballot;
+use quorate_core::protocols::protocol::Capability;
 use quorate_core::replica::message::PeerMessage;
 use quorate_core::{Digest, Height, ReplicaId, Sequence, View};
 use quorate_crypto::{ConsensusKey, SecretKey};
@@ -228,7 +229,7 @@ impl Liar {
         let counters: Arc<Counters> = Arc::default();
         let peers = Peers::start(mesh, socket, inbound, Arc::new(|| {}), counters).unwrap();
         until("all are connected to the liar", || peers.connected().len() == 3).await;
-        let domain = quorate_node::protocol::domain(cluster).unwrap();
+        let domain = quorate_node::family::provable(cluster, Capability::Pull).unwrap().0;
         Self { peers, domain, key: keys.consensus }
     }
 

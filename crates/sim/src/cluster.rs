@@ -8,7 +8,7 @@ use quorate_core::base::wire::Encode as _;
 use quorate_core::ledger::block::BlockId;
 use quorate_core::ledger::execution::{Execution, SnapshotHandle};
 use quorate_core::ledger::frame::SharedFrame;
-use quorate_core::protocols::hotstuff::{HotStuff, Types};
+use quorate_core::protocols::protocol::Protocol;
 use quorate_core::replica::message::PeerMessage;
 use quorate_core::replica::{Halt, Input, Recovery, Refused, Replica, Settings, SnapshotMeta};
 use quorate_core::{Digest, Duration, Height, ReplicaId, Time, View};
@@ -20,27 +20,30 @@ use super::clock::Clock;
 use super::config::Config;
 use super::disk::Disk;
 use super::events::{Event, Events, Parcel};
+use super::family::{Family, HotStuffs};
 use super::faults::Faults;
 use super::keys;
-use super::mutant::Driver;
-use super::network::{Meddler, Network};
+use super::network::{Drops, Meddler, Network};
 use super::oracles::Oracles;
 use super::rng::Rng;
 use super::strict::Strict;
 use super::trace::Trace;
 use super::turns::Desk;
 
-/// A replica of production, with HotStuff (or a mutant of it) and the register.
-pub type Core = Replica<Driver, Register>;
+/// A replica of production, with a protocol of the family and the register.
+pub type Core<F = HotStuffs> = Replica<<F as Family>::Protocol, Register>;
 /// What replicas say to each other.
-pub type Peer = PeerMessage<Types>;
+pub type Peer<F = HotStuffs> = PeerMessage<<F as Family>::Types>;
+
+/// What a disk holds: the state, and what to start with, unless the replica has to rejoin.
+type Found<F> = (Execution<Register>, Option<Recovery<<F as Family>::Types>>);
 
 /// A running replica, or the place of one that crashed.
-pub struct Slot {
+pub struct Slot<F: Family = HotStuffs> {
     /// Which replica runs here.
     pub id: usize,
     /// The replica; `None` while it is down.
-    pub core: Option<Box<Core>>,
+    pub core: Option<Box<Core<F>>>,
     /// What it takes for the time.
     pub clock: Clock,
     /// It does nothing until then, as a process that was stopped.
@@ -50,7 +53,7 @@ pub struct Slot {
     /// Its deadline, by the time of the world.
     pub(crate) deadline: Option<Time>,
     /// What it has written.
-    pub disk: Disk,
+    pub disk: Disk<F::Types>,
     /// Counts its lives: what was under way in an earlier one is lost.
     pub(crate) life: u64,
     /// It may do what it likes; the oracles do not look at it.
@@ -66,7 +69,7 @@ pub struct Slot {
     /// Its application computes another state from this command on.
     pub breaks_at: Option<usize>,
     /// The snapshot on its way to the disk.
-    pub(crate) writing: Option<(Box<SnapshotMeta<Types>>, SnapshotHandle)>,
+    pub(crate) writing: Option<(Box<SnapshotMeta<F::Types>>, SnapshotHandle)>,
     /// Messages sent, for tests of silence and storms.
     pub sent: u64,
     /// What bends what it sends.
@@ -74,13 +77,13 @@ pub struct Slot {
 }
 
 /// Replicas, clients and what is between them, on virtual time.
-pub struct Cluster {
+pub struct Cluster<F: Family = HotStuffs> {
     /// What it was made of.
     pub config: Config,
     /// The time of the world.
     pub now: Time,
     /// The replicas; behind them the second copies of those that run twice.
-    pub slots: Vec<Slot>,
+    pub slots: Vec<Slot<F>>,
     /// The links between slots.
     pub network: Network,
     /// Those who want commands executed.
@@ -90,8 +93,8 @@ pub struct Cluster {
     pub oracles: Oracles,
     /// Where all that is left to chance comes from.
     pub rng: Rng,
-    pub(crate) events: Events,
-    pub(crate) desk: Desk,
+    pub(crate) events: Events<F>,
+    pub(crate) desk: Desk<F>,
     /// Faults that happened, by kind.
     pub faults: Faults,
     /// How many things have happened: messages, timers, verdicts, answers.
@@ -107,9 +110,9 @@ pub struct Cluster {
     /// Refusals by reason.
     pub refused: BTreeMap<Refused, u64>,
     /// Says which messages are lost: from, to, message.
-    pub drops: Option<fn(usize, usize, &Peer) -> bool>,
+    pub drops: Option<Drops<F>>,
     /// Does something to the messages that are sent.
-    pub meddler: Option<Meddler>,
+    pub meddler: Option<Meddler<F>>,
     /// What correct replicas noted, by kind.
     pub noted: BTreeMap<&'static str, u64>,
     /// Messages of faulty replicas that no decoder takes.
@@ -119,13 +122,30 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// A cluster whose replicas have just started for the first time.
+    /// A cluster of HotStuff whose replicas have just started for the first time.
     pub fn new(config: Config) -> Self {
         Self::traced(config, Trace::default())
     }
 
-    /// A cluster that just started, with what it does written down in `trace`.
-    pub fn traced(config: Config, mut trace: Trace) -> Self {
+    /// A cluster of HotStuff that just started, with what it does written down in `trace`.
+    pub fn traced(config: Config, trace: Trace) -> Self {
+        Self::of(config, trace)
+    }
+
+    /// From now on the oracles look at what replicas hold as well, and at what they refuse.
+    pub fn watch_strictly(&mut self) {
+        let mut strict = Strict::new(&self.config);
+        for slot in self.slots.iter().filter(|slot| slot.faulty) {
+            strict.is_a_liar(slot.id);
+        }
+        self.oracles.strict = Some(strict);
+    }
+}
+
+impl<F: Family> Cluster<F> {
+    /// A cluster of a family whose replicas have just started for the first time, with what it does
+    /// written down in `trace`.
+    pub fn of(config: Config, mut trace: Trace) -> Self {
         let ids: Vec<usize> = (0..config.replicas).chain(config.twins.iter().copied()).collect();
         let slots = ids.iter().map(|id| Slot {
             id: *id,
@@ -146,9 +166,7 @@ impl Cluster {
             sent: 0,
             corrupt: None,
         });
-        let facts = config.rules.facts();
-        (trace.phases, trace.carries_all_qcs) = (facts.phases, facts.carries_all_qcs);
-        trace.tells_signers = config.election.needs_signers();
+        F::set_up(&mut trace, &config);
         let mut cluster = Self {
             now: Time(0),
             slots: slots.collect(),
@@ -197,26 +215,17 @@ impl Cluster {
         }
     }
 
-    fn make_core(&self, slot: usize, execution: Execution<Register>) -> Core {
+    fn make_core(&self, slot: usize, execution: Execution<Register>) -> Core<F> {
         let id = self.slots[slot].id;
-        let committee = keys::committee(self.config.replicas);
-        let me = ReplicaId(id as u16);
-        let driver = HotStuff::new(committee, me, self.config.protocol());
-        let steps = self.trace.steps.as_ref().filter(|_| !self.slots[slot].faulty);
-        let protocol = Driver::new(driver, (self.config.mutation)(id))
-            .watched(steps.map(|steps| steps.of(id)));
+        let protocol = F::protocol(self, slot);
         let committee = keys::committee(self.config.replicas);
         let fresh = Box::new(Register::default);
         Replica::new(self.settings(id), committee, protocol, execution, fresh)
     }
 
     /// Opens a slot's disk.
-    fn open_disk(
-        &mut self,
-        slot: usize,
-        rejoin: bool,
-    ) -> Result<(Execution<Register>, Option<Recovery<Types>>), OpenError> {
-        let site = self.config.site(self.slots[slot].id);
+    fn open_disk(&mut self, slot: usize, rejoin: bool) -> Result<Found<F>, OpenError> {
+        let site = self.config.site::<F>(self.slots[slot].id);
         let place = &mut self.slots[slot];
         let breaks_at = place.breaks_at;
         place.disk.open(&site, rejoin, &|| Register { breaks_at, ..Register::default() })
@@ -343,7 +352,7 @@ impl Cluster {
         place.paused_until = place.paused_until.max(until);
     }
 
-    pub(crate) fn schedule(&mut self, delay: u64, event: Event) {
+    pub(crate) fn schedule(&mut self, delay: u64, event: Event<F>) {
         self.events.push(self.now.after(micros(delay)), event);
     }
 
@@ -355,15 +364,6 @@ impl Cluster {
     pub fn turn_client_to(&mut self, client: usize, targets: Targets) {
         let sent = self.clients[client].turn_to(self.now, targets);
         self.submit(client, sent);
-    }
-
-    /// From now on the oracles look at what replicas hold as well, and at what they refuse.
-    pub fn watch_strictly(&mut self) {
-        let mut strict = Strict::new(&self.config);
-        for slot in self.slots.iter().filter(|slot| slot.faulty) {
-            strict.is_a_liar(slot.id);
-        }
-        self.oracles.strict = Some(strict);
     }
 
     /// A client wants `count` commands of `bytes` bytes executed.
@@ -455,7 +455,7 @@ impl Cluster {
 
     /// Messages and verdicts under way (clients' patience does not count).
     pub fn in_flight(&self) -> usize {
-        let waits = |event: &&Event| !matches!(event, Event::Wake { .. } | Event::Tick { .. });
+        let waits = |event: &&Event<F>| !matches!(event, Event::Wake { .. } | Event::Tick { .. });
         self.events.iter().filter(waits).count()
     }
 
@@ -487,7 +487,7 @@ impl Cluster {
 
     /// Runs until every client has all its answers.
     pub fn run_until_answered(&mut self, micros: u64) -> bool {
-        self.run_until(micros, Cluster::is_answered)
+        self.run_until(micros, Self::is_answered)
     }
 
     /// Whether every client has all its answers.
@@ -501,7 +501,7 @@ impl Cluster {
     }
 
     /// A message that somebody made up arrives now.
-    pub fn inject(&mut self, from: usize, to: usize, message: &Peer) {
+    pub fn inject(&mut self, from: usize, to: usize, message: &Peer<F>) {
         let parcel = Parcel::Bytes(message.to_bytes().into());
         let sent = self.now;
         self.schedule(0, Event::Deliver { to, from, sent, parcel });
@@ -509,12 +509,12 @@ impl Cluster {
 
     /// The highest view any correct replica is in.
     pub fn highest_view(&self) -> View {
-        let views = self.correct().map(|core| status_of(core).view);
+        let views = self.correct().map(|core| core.protocol().view());
         views.max().unwrap_or_default()
     }
 
     /// The correct replicas that run.
-    pub fn correct(&self) -> impl Iterator<Item = &Core> {
+    pub fn correct(&self) -> impl Iterator<Item = &Core<F>> {
         self.slots.iter().filter(|slot| !slot.faulty).filter_map(|slot| slot.core.as_deref())
     }
 
@@ -522,7 +522,7 @@ impl Cluster {
     ///
     /// # Panics
     /// If it is down.
-    pub fn core(&self, slot: usize) -> &Core {
+    pub fn core(&self, slot: usize) -> &Core<F> {
         self.slots[slot].core.as_deref().expect("the replica runs")
     }
 
@@ -555,7 +555,6 @@ pub struct Standing {
 
 /// Where a replica stands.
 pub fn status_of(core: &Core) -> Standing {
-    use quorate_core::protocols::protocol::Protocol;
     let protocol = core.protocol();
     let status = protocol.status();
     Standing {

@@ -20,8 +20,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use quorate_core::base::wire::Decode as _;
 use quorate_core::ledger::execution::{Execution, SnapshotHandle};
-use quorate_core::protocols::hotstuff::Types;
-use quorate_core::protocols::hotstuff::block::{FullBlock, SharedBlock};
+use quorate_core::protocols::hotstuff;
+use quorate_core::protocols::protocol::{BlockOf, FullBlockOf, Types};
 use quorate_core::replica::message::Offer;
 use quorate_core::replica::{Record, Recovery, SnapshotMeta, drive};
 use quorate_core::{Height, ledger::sessions};
@@ -34,15 +34,14 @@ use promises::Promises;
 pub(crate) use storage::cause_of;
 
 /// The disk of one replica, and what a running replica has open on it.
-#[derive(Default)]
-pub struct Disk {
+pub struct Disk<T: Types = hotstuff::Types> {
     machine: Machine,
     /// The log's folder and that of the snapshots.
     folders: Option<(PowerDisk, PowerDisk)>,
     open: Option<Open>,
     /// What the next power failure does to what is in flight, if it was asked for ahead.
     fate: Option<Fate>,
-    promises: Promises,
+    promises: Promises<T>,
     /// What has been done to it since the last recovery, if anything.
     damage: Option<Damage>,
     /// A copy made earlier.
@@ -62,15 +61,31 @@ struct Open {
 }
 
 /// Whose disk it is, and how it is laid out.
-pub(crate) struct Site {
-    pub owner: Owner<Types>,
+pub(crate) struct Site<T: Types> {
+    pub owner: Owner<T>,
     pub log: wal::Options,
 }
 
-impl drive::Journal<Types> for Disk {
+impl<T: Types> Default for Disk<T> {
+    fn default() -> Self {
+        Self {
+            machine: Machine::default(),
+            folders: None,
+            open: None,
+            fate: None,
+            promises: Promises::default(),
+            damage: None,
+            kept: None,
+            counted: Fired::default(),
+            writes: 0,
+        }
+    }
+}
+
+impl<T: Types> drive::Journal<T> for Disk<T> {
     type Error = wal::Error;
 
-    fn write(&mut self, records: Vec<Record<Types>>) -> Result<(), wal::Error> {
+    fn write(&mut self, records: Vec<Record<T>>) -> Result<(), wal::Error> {
         self.writes += 1;
         let Some(open) = &mut self.open else {
             return Err(wal::Error::Poisoned { reason: "nothing is open".into() });
@@ -82,7 +97,7 @@ impl drive::Journal<Types> for Disk {
     }
 }
 
-impl Disk {
+impl<T: Types> Disk<T> {
     /// Opens the disk as production does, and compares what is found with what was promised. A disk on which nothing was
     /// ever promised is begun first, unless the replica rejoins.
     ///
@@ -93,10 +108,10 @@ impl Disk {
     /// If something that was promised is gone though nothing was done to the disk that may cost it.
     pub(crate) fn open(
         &mut self,
-        site: &Site,
+        site: &Site<T>,
         rejoin: bool,
         fresh: &dyn Fn() -> Register,
-    ) -> Result<(Execution<Register>, Option<Recovery<Types>>), OpenError> {
+    ) -> Result<(Execution<Register>, Option<Recovery<T>>), OpenError> {
         let machine = &self.machine;
         let (log, states) = self
             .folders
@@ -166,7 +181,7 @@ impl Disk {
         self.fate = None;
     }
 
-    pub(crate) fn committed(&mut self, blocks: &[SharedBlock]) {
+    pub(crate) fn committed(&mut self, blocks: &[BlockOf<T>]) {
         if let Some(open) = &self.open {
             open.journal.index().committed(blocks);
         }
@@ -178,11 +193,11 @@ impl Disk {
         above: Height,
         through: Height,
         budget_bytes: u32,
-        tail: &[FullBlock],
-    ) -> Vec<FullBlock> {
+        tail: &[FullBlockOf<T>],
+    ) -> Vec<FullBlockOf<T>> {
         let Some(open) = &self.open else { return Vec::new() };
         let blocks = open.journal.index().chain(above, through, budget_bytes, tail);
-        blocks.into_iter().map_while(|bytes| FullBlock::from_bytes(bytes).ok()).collect()
+        blocks.into_iter().map_while(|bytes| FullBlockOf::<T>::from_bytes(bytes).ok()).collect()
     }
 
     /// From which height on committed blocks can be read, while a replica runs.
@@ -213,25 +228,21 @@ impl Disk {
     /// Writes a snapshot out.
     pub(crate) fn write_snapshot(
         &mut self,
-        meta: &SnapshotMeta<Types>,
+        meta: &SnapshotMeta<T>,
         handle: SnapshotHandle,
     ) -> Result<(), StatesError> {
         let Some(open) = &self.open else { return Ok(()) };
         open.states.write(meta, handle)?;
-        self.promises.has_snapshot(meta.block.height);
+        self.promises.has_snapshot(meta.block.height());
         Ok(())
     }
 
     /// Keeps an offer; with `retire` the log goes as far as its snapshot makes that possible.
-    pub(crate) fn keep_offer(
-        &mut self,
-        offer: &Offer<Types>,
-        retire: bool,
-    ) -> Result<(), KeepError> {
+    pub(crate) fn keep_offer(&mut self, offer: &Offer<T>, retire: bool) -> Result<(), KeepError> {
         let Some(open) = &mut self.open else { return Ok(()) };
         open.states.keep_offer(offer)?;
         if retire {
-            open.journal.retire(0, offer.block.height)?;
+            open.journal.retire(0, offer.block.height())?;
         }
         Ok(())
     }

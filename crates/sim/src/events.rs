@@ -9,34 +9,34 @@ use bytes::Bytes;
 use quorate_core::base::crypto::Signature;
 use quorate_core::client::message::Response;
 use quorate_core::ledger::frame::SharedFrame;
-use quorate_core::protocols::hotstuff::Types;
 use quorate_core::replica::Action;
 use quorate_core::replica::message::Offer;
 use quorate_core::{Height, Time};
 
 use super::Peer;
+use super::family::Family;
 
 /// A message under way: as it was sent, or as its bytes.
-pub(crate) enum Parcel {
-    Message(Arc<Peer>),
+pub(crate) enum Parcel<F: Family> {
+    Message(Arc<Peer<F>>),
     Bytes(Bytes),
 }
 
-pub(crate) enum Event {
-    Deliver { to: usize, from: usize, sent: Time, parcel: Parcel },
+pub(crate) enum Event<F: Family> {
+    Deliver { to: usize, from: usize, sent: Time, parcel: Parcel<F> },
     Connected { to: usize, peer: usize },
     Frame { to: usize, frame: SharedFrame, relay: bool },
     Verified { to: usize, life: u64, ask: u64, verdicts: Vec<bool> },
     Combined { to: usize, life: u64, ask: u64, signature: Option<Signature> },
     SnapshotWritten { to: usize, life: u64, height: Height },
-    Offered { to: usize, life: u64, offer: Box<Offer<Types>> },
-    Released { from: usize, life: u64, actions: Vec<Action<Types>> },
+    Offered { to: usize, life: u64, offer: Box<Offer<F::Types>> },
+    Released { from: usize, life: u64, actions: Vec<Action<F::Types>> },
     Answer { from: usize, client: usize, response: Response },
     Wake { client: usize },
     Tick { slot: usize },
 }
 
-impl Event {
+impl<F: Family> Event<F> {
     /// Whose turn it leads to.
     pub(crate) fn slot(&self) -> Option<usize> {
         match self {
@@ -72,16 +72,21 @@ impl Event {
 }
 
 /// The queue. Events stay where they are; what moves in the heap are their places.
-#[derive(Default)]
-pub(crate) struct Events {
+pub(crate) struct Events<F: Family> {
     heap: BinaryHeap<Reverse<(Time, u64, u32)>>,
-    places: Vec<Option<Event>>,
+    places: Vec<Option<Event<F>>>,
     free: Vec<u32>,
     scheduled: u64,
 }
 
-impl Events {
-    pub(crate) fn push(&mut self, at: Time, event: Event) {
+impl<F: Family> Default for Events<F> {
+    fn default() -> Self {
+        Self { heap: BinaryHeap::new(), places: Vec::new(), free: Vec::new(), scheduled: 0 }
+    }
+}
+
+impl<F: Family> Events<F> {
+    pub(crate) fn push(&mut self, at: Time, event: Event<F>) {
         let place = self.free.pop().unwrap_or_else(|| {
             self.places.push(None);
             self.places.len() as u32 - 1
@@ -96,13 +101,13 @@ impl Events {
         self.heap.peek().map(|Reverse((at, _, _))| *at)
     }
 
-    pub(crate) fn pop(&mut self) -> Option<Event> {
+    pub(crate) fn pop(&mut self) -> Option<Event<F>> {
         let Reverse((_, _, place)) = self.heap.pop()?;
         self.free.push(place);
         self.places[place as usize].take()
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Event> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Event<F>> {
         self.places.iter().flatten()
     }
 }

@@ -16,6 +16,7 @@ pub mod config;
 pub mod diagram;
 pub mod disk;
 mod events;
+pub mod family;
 pub mod faults;
 pub mod keys;
 pub mod lines;

@@ -3,15 +3,19 @@
 use quorate_core::Time;
 
 use super::Peer;
+use super::family::{Family, HotStuffs};
 use super::faults::Faults;
 use super::rng::Rng;
 
+/// Whether a message is lost: from, to, message.
+pub type Drops<F> = fn(usize, usize, &Peer<F>) -> bool;
+
 /// What becomes of a message: from, to, message.
-pub type Meddler = Box<dyn Fn(usize, usize, &Peer) -> Fate>;
+pub type Meddler<F = HotStuffs> = Box<dyn Fn(usize, usize, &Peer<F>) -> Fate<F>>;
 
 /// What becomes of a message.
 #[derive(Clone, Debug)]
-pub enum Fate {
+pub enum Fate<F: Family = HotStuffs> {
     /// It goes its way.
     Goes,
     /// It does not arrive.
@@ -19,7 +23,7 @@ pub enum Fate {
     /// It arrives so many microseconds later than it would.
     Late(u64),
     /// This one goes instead.
-    Bent(Box<Peer>),
+    Bent(Box<Peer<F>>),
 }
 
 /// One direction of a link. Times in microseconds.

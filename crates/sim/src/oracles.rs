@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use quorate_core::base::crypto::{PublicKey, Signature, Statement};
 use quorate_core::client::message::Outcome;
-use quorate_core::ledger::block::BlockId;
+use quorate_core::ledger::block::{self, BlockId, Content};
 use quorate_core::protocols::hotstuff::Message;
 use quorate_core::protocols::hotstuff::block::SharedBlock;
 use quorate_core::protocols::hotstuff::certificate::Vote;
@@ -127,8 +127,13 @@ impl Oracles {
 
     /// A correct replica, whose state is that of the height `executed`, commits. (Restarted, it
     /// commits again what it committed before.)
-    pub fn commits(&mut self, replica: usize, executed: Height, block: &SharedBlock) {
-        let height = block.height.0;
+    pub fn commits<C: Content>(
+        &mut self,
+        replica: usize,
+        executed: Height,
+        block: &block::SharedBlock<C>,
+    ) {
+        let height = block.height().0;
         let last = self.committed.entry(replica).or_default();
         let next = executed.0.max(*last) + 1;
         assert!(
@@ -136,7 +141,7 @@ impl Oracles {
             "agreement: r{replica} committed {height} with a gap: {next} is the next"
         );
         *last = height.max(*last);
-        self.views.insert(block.view.0);
+        self.views.insert(block.view().0);
         let before = *self.chain.entry(height).or_insert(block.id());
         assert_eq!(before, block.id(), "agreement: r{replica} committed another block at {height}");
         if height > 1 {

@@ -5,25 +5,25 @@ use std::sync::Arc;
 use bytes::Bytes;
 use quorate_core::base::crypto::Scheme;
 use quorate_core::base::wire::Encode as _;
-use quorate_core::protocols::hotstuff::Types;
-use quorate_core::protocols::hotstuff::block::FullBlock;
+use quorate_core::protocols::protocol::FullBlockOf;
 use quorate_core::replica::Action;
 use quorate_core::replica::message::PeerMessage;
 use quorate_core::{Duration, Height, ReplicaId, protocols::protocol};
 
 use super::events::{Event, Parcel};
+use super::family::Family;
 use super::keys::Mock;
 use super::network::Fate;
 use super::{Cluster, Peer};
 
 /// A message on its way to some: encoded once for all of them, if at all.
-pub(super) struct Letter {
-    message: Arc<Peer>,
+pub(super) struct Letter<F: Family> {
+    message: Arc<Peer<F>>,
     bytes: Option<Bytes>,
 }
 
-impl Letter {
-    pub(super) fn new(message: Peer) -> Self {
+impl<F: Family> Letter<F> {
+    pub(super) fn new(message: Peer<F>) -> Self {
         Self { message: Arc::new(message), bytes: None }
     }
 
@@ -33,8 +33,8 @@ impl Letter {
     }
 }
 
-impl Cluster {
-    pub(super) fn perform(&mut self, slot: usize, action: Action<Types>) {
+impl<F: Family> Cluster<F> {
+    pub(super) fn perform(&mut self, slot: usize, action: Action<F::Types>) {
         match action {
             Action::Send { to, message } => self.send(slot, Some(to), message),
             Action::Broadcast(message) => self.send(slot, None, message),
@@ -75,11 +75,7 @@ impl Cluster {
                 if !self.slots[slot].faulty {
                     *self.noted.entry(kind_of(&event)).or_default() += 1;
                 }
-                if let protocol::Event::Entered(view) = event
-                    && let Some(strict) = &mut self.oracles.strict
-                {
-                    strict.entered(self.slots[slot].id, view, self.now);
-                }
+                F::happened(&mut self.oracles, self.slots[slot].id, &event, self.now);
                 if let protocol::Event::Proposed { block, .. } = event {
                     self.proposed.push((self.now, slot, block));
                 }
@@ -110,12 +106,12 @@ impl Cluster {
     }
 
     /// Sends to one replica (to all its twins), or to all others.
-    pub(crate) fn send(&mut self, slot: usize, to: Option<ReplicaId>, message: Peer) {
+    pub(crate) fn send(&mut self, slot: usize, to: Option<ReplicaId>, message: Peer<F>) {
         let own = self.slots[slot].id;
         if !self.slots[slot].faulty
             && let PeerMessage::Protocol { message, .. } = &message
         {
-            self.oracles.sends(own, self.now, message);
+            F::sends(&mut self.oracles, own, self.now, message);
         }
         assert_ne!(to.map(ReplicaId::index), Some(own), "r{own} sends to itself: {message:?}");
         let mut letter = Letter::new(message);
@@ -141,17 +137,23 @@ impl Cluster {
         }
     }
 
-    fn post(&mut self, from: usize, to: usize, letter: &mut Letter) {
+    fn post(&mut self, from: usize, to: usize, letter: &mut Letter<F>) {
         self.slots[from].sent += 1;
         if self.slots[from].corrupt.is_some() {
-            self.post_bent(from, to, &letter.message);
+            F::post_bent(self, from, to, &letter.message);
         } else {
             self.convey(from, to, letter, Duration::ZERO);
         }
     }
 
     /// What the network makes of a message that leaves after having been held back for a while.
-    pub(super) fn convey(&mut self, from: usize, to: usize, letter: &mut Letter, held: Duration) {
+    pub(super) fn convey(
+        &mut self,
+        from: usize,
+        to: usize,
+        letter: &mut Letter<F>,
+        held: Duration,
+    ) {
         if self.drops.is_some_and(|drops| drops(from, to, &letter.message)) {
             return;
         }
@@ -189,7 +191,7 @@ impl Cluster {
         to: ReplicaId,
         (above, through): (Height, Height),
         budget_bytes: u32,
-        tail: Vec<FullBlock>,
+        tail: Vec<FullBlockOf<F::Types>>,
     ) {
         let blocks = self.slots[slot].disk.chain(above, through, budget_bytes, &tail);
         if !blocks.is_empty() {

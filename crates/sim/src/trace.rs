@@ -11,6 +11,7 @@ use quorate_core::replica::message::PeerMessage;
 use quorate_core::{Time, View};
 
 use super::Peer;
+use super::family::Family;
 use super::lines::{Kind, Line, apart, together};
 use super::steps::Steps;
 
@@ -142,7 +143,7 @@ impl Trace {
         format!("{kind}{}", self.name(&ballot.block))
     }
 
-    fn qc(&self, qc: &Qc) -> String {
+    pub(crate) fn qc(&self, qc: &Qc) -> String {
         self.certificate(&qc.ballot())
     }
 
@@ -165,16 +166,22 @@ impl Trace {
     }
 
     /// A message arrives.
-    pub fn delivered(&mut self, now: Time, sent: Time, from: usize, to: usize, message: &Peer) {
+    pub fn delivered<F: Family>(
+        &mut self,
+        now: Time,
+        sent: Time,
+        (from, to): (usize, usize),
+        message: &Peer<F>,
+    ) {
         if !self.on {
             return;
         }
-        let words = self.words(message);
+        let words = self.words::<F>(message);
         let kind = Kind::Delivery(from);
         self.lines.push(Line { at: now, sent: Some(sent), who: to, kind, words });
     }
 
-    fn words(&mut self, message: &Peer) -> String {
+    fn words<F: Family>(&mut self, message: &Peer<F>) -> String {
         match message {
             PeerMessage::Protocol { message, frames } => {
                 let bodies = if frames.is_empty() {
@@ -182,7 +189,7 @@ impl Trace {
                 } else {
                     format!(" + {} bodies", frames.len())
                 };
-                format!("{}{bodies}", self.protocol_words(message))
+                format!("{}{bodies}", F::words(self, message))
             }
             PeerMessage::Relay(frames) => format!("passes on {} frames", frames.len()),
             PeerMessage::Show(height) => format!("asks for a block with the root of {height:?}"),
@@ -193,7 +200,7 @@ impl Trace {
             }
             PeerMessage::Chain(blocks) => {
                 for full in blocks {
-                    self.learn(full.block.id(), full.block.view);
+                    self.learn(full.block.id(), full.block.view());
                 }
                 let names: Vec<_> = blocks.iter().map(|f| self.name(&f.block.id())).collect();
                 format!("sends blocks {}", names.join(" "))
@@ -203,7 +210,7 @@ impl Trace {
                 format!("sends ancestors {}", names.join(" "))
             }
             PeerMessage::Behind(offer) => {
-                format!("offers a snapshot of height {}", offer.block.height)
+                format!("offers a snapshot of height {}", offer.block.height())
             }
             PeerMessage::FetchChunk { height, chunk } => {
                 format!("asks for chunk {chunk} of the snapshot of height {height}")
@@ -213,13 +220,11 @@ impl Trace {
                 format!("sends chunk {chunk} of the snapshot of height {height}{last}")
             }
             PeerMessage::AskTestimony { .. } => "asks for a testimony".into(),
-            PeerMessage::Testimony { testimony, .. } => {
-                format!("testifies view {}, {}", testimony.view, self.qc(&testimony.high_qc))
-            }
+            PeerMessage::Testimony { testimony, .. } => F::testimony(self, testimony),
         }
     }
 
-    fn protocol_words(&mut self, message: &Message) -> String {
+    pub(crate) fn protocol_words(&mut self, message: &Message) -> String {
         match message {
             Message::Proposal { block, tc } => {
                 self.learn(block.id(), block.view);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use quorate_core::base::crypto::PublicKey;
 use quorate_core::base::wire::Decode as _;
 use quorate_core::client::message::Response;
-use quorate_core::protocols::hotstuff::Types;
 use quorate_core::replica::drive::turn;
+use quorate_core::replica::message::PeerMessage;
 use quorate_core::replica::{Action, Input, Submitted};
 use quorate_core::{Height, ReplicaId, Time};
 
@@ -15,18 +15,24 @@ use super::client;
 use super::cluster::Cluster;
 use super::disk::cause_of;
 use super::events::{Event, Parcel};
+use super::family::Family;
 use super::world::Outside;
 
 /// What a turn needs room for, kept from one to the next; empty between them.
-#[derive(Default)]
-pub(crate) struct Desk {
-    inputs: Vec<Input<Types>>,
-    early: Vec<Action<Types>>,
-    actions: Vec<Action<Types>>,
+pub(crate) struct Desk<F: Family> {
+    inputs: Vec<Input<F::Types>>,
+    early: Vec<Action<F::Types>>,
+    actions: Vec<Action<F::Types>>,
 }
 
-impl Cluster {
-    pub(crate) fn happen(&mut self, event: Event) {
+impl<F: Family> Default for Desk<F> {
+    fn default() -> Self {
+        Self { inputs: Vec::new(), early: Vec::new(), actions: Vec::new() }
+    }
+}
+
+impl<F: Family> Cluster<F> {
+    pub(crate) fn happen(&mut self, event: Event<F>) {
         if let Some(slot) = event.slot()
             && self.slots[slot].paused_until > self.now
         {
@@ -61,7 +67,7 @@ impl Cluster {
             Event::Released { from, life, mut actions } if self.slots[from].life == life => {
                 self.release(from, &mut actions);
             }
-            Event::Tick { slot } => self.tick(slot),
+            Event::Tick { slot } => F::tick(self, slot),
             Event::Answer { from, client, response } => self.answered(from, client, response),
             Event::Wake { client } if self.clients[client].wakes == Some(self.now) => {
                 self.clients[client].wakes = None;
@@ -72,13 +78,13 @@ impl Cluster {
         }
     }
 
-    fn deliver(&mut self, to: usize, from: usize, sent: Time, parcel: Parcel) {
+    fn deliver(&mut self, to: usize, from: usize, sent: Time, parcel: Parcel<F>) {
         if self.slots[to].core.is_none() && !self.trace.on {
             return;
         }
         let message = match parcel {
             Parcel::Message(message) => Arc::unwrap_or_clone(message),
-            Parcel::Bytes(bytes) => match Peer::from_bytes(bytes) {
+            Parcel::Bytes(bytes) => match Peer::<F>::from_bytes(bytes) {
                 Ok(message) => message,
                 Err(error) => {
                     let from = &self.slots[from];
@@ -92,12 +98,10 @@ impl Cluster {
                 }
             },
         };
-        self.trace.delivered(self.now, sent, from, to, &message);
-        self.overhear(to, from, &message);
-        if let Some(strict) = &mut self.oracles.strict
-            && let Peer::Protocol { message, .. } = &message
-        {
-            strict.delivered(self.slots[from].id, self.slots[to].id, message);
+        self.trace.delivered::<F>(self.now, sent, (from, to), &message);
+        F::overhear(self, to, from, &message);
+        if let PeerMessage::Protocol { message, .. } = &message {
+            F::delivered(&mut self.oracles, self.slots[from].id, self.slots[to].id, message);
         }
         let from = ReplicaId(self.slots[from].id as u16);
         self.turn(to, Input::Peer { from, message });
@@ -113,13 +117,13 @@ impl Cluster {
     }
 
     /// One turn of a replica's loop, then what it wants done, then the oracles.
-    pub fn turn(&mut self, slot: usize, input: Input<Types>) {
+    pub fn turn(&mut self, slot: usize, input: Input<F::Types>) {
         let (now, line) = (self.now, self.trace.length());
         let place = &mut self.slots[slot];
         let Some(mut core) = place.core.take() else { return };
         let Desk { mut inputs, early, actions } = std::mem::take(&mut self.desk);
         inputs.push(input);
-        let mut outside = Outside {
+        let mut outside = Outside::<F> {
             id: place.id,
             watched: (!place.faulty).then_some(&mut self.oracles),
             at_once: self.config.verify_delay.is_none(),
@@ -133,7 +137,6 @@ impl Cluster {
         let result = turn(&mut *core, &mut place.disk, &mut outside, local, &mut inputs);
         let (mut early, mut actions) = (outside.early, outside.actions);
         let writes = place.disk.writes - writes;
-        let lock = self.trace.is_used().then(|| core.protocol().safety().lock.clone());
         place.deadline = core.deadline().map(|deadline| place.clock.when(deadline));
         place.core = Some(core);
         self.release(slot, &mut early);
@@ -143,9 +146,7 @@ impl Cluster {
         }
         inputs.clear();
         self.desk = Desk { inputs, early, actions };
-        if let Some(lock) = lock {
-            self.trace.locked(now, slot, &lock, line);
-        }
+        F::turned(self, slot, line);
         self.examine(slot);
         if let Err(error) = result {
             self.storage_failed(slot, cause_of(&error), &error.to_string());
@@ -156,9 +157,7 @@ impl Cluster {
     fn examine(&mut self, slot: usize) {
         let place = &mut self.slots[slot];
         let Some(core) = place.core.as_ref().filter(|_| !place.faulty) else { return };
-        if let Some(strict) = &mut self.oracles.strict {
-            strict.holds(place.id, core);
-        }
+        F::holds(&mut self.oracles, place.id, core);
         let execution = core.execution();
         let commands = &execution.application().commands;
         for (index, command) in commands.iter().enumerate().skip(place.checked.1) {
@@ -179,7 +178,7 @@ impl Cluster {
         {
             self.oracles.answers(self.slots[from].id, self.clients[client].key(), outcome);
         }
-        for response in self.answered_instead(from, response) {
+        for response in F::answers(self, from, response) {
             let delay = self.rng.between(self.config.link.delay);
             self.schedule(delay, Event::Answer { from, client, response });
         }

@@ -1,34 +1,33 @@
 //! What surrounds a replica in one turn of its loop.
 
 use quorate_core::base::crypto::{Check, Form, Scheme, Share, Signature, Signer, Statement};
-use quorate_core::protocols::hotstuff::{Message, Types};
 use quorate_core::replica::Action;
 use quorate_core::replica::drive::{Stage, World};
 use quorate_core::replica::message::PeerMessage;
 
+use super::family::Family;
 use super::keys::{Key, Mock};
 use super::oracles::Oracles;
 
 /// The world of one turn: it signs, verifies, and keeps what is to be done.
-pub struct Outside<'a> {
+pub struct Outside<'a, F: Family> {
     pub id: usize,
     pub watched: Option<&'a mut Oracles>,
     pub at_once: bool,
     pub verify: fn(&[Check]) -> Vec<bool>,
     /// What need not wait for the records of this turn.
-    pub early: Vec<Action<Types>>,
+    pub early: Vec<Action<F::Types>>,
     pub is_early: bool,
     /// What rests on them.
-    pub actions: Vec<Action<Types>>,
+    pub actions: Vec<Action<F::Types>>,
 }
 
-impl World<Types> for Outside<'_> {
-    fn perform(&mut self, action: Action<Types>) {
-        if let Action::Broadcast(PeerMessage::Protocol { message: Message::Vote(vote), .. }) =
-            &action
+impl<F: Family> World<F::Types> for Outside<'_, F> {
+    fn perform(&mut self, action: Action<F::Types>) {
+        if let Action::Broadcast(PeerMessage::Protocol { message, .. }) = &action
             && let Some(oracles) = &mut self.watched
         {
-            oracles.votes(self.id, vote);
+            F::tells(oracles, self.id, message);
         }
         if self.is_early {
             self.early.push(action);
@@ -44,7 +43,7 @@ impl World<Types> for Outside<'_> {
 
     fn sign(&mut self, statement: &Statement) -> Signature {
         if let Some(oracles) = &mut self.watched {
-            oracles.signs(self.id, statement);
+            F::signs(oracles, self.id, statement);
         }
         Key::of_replica(self.id).sign(statement)
     }

@@ -251,6 +251,16 @@ pub enum Capability {
     Rejoin,
 }
 
+impl fmt::Display for Capability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::VerifiedReads => "verified reads",
+            Self::Pull => "blocks that prove that they are decided",
+            Self::Rejoin => "way back for a replica that lost its data",
+        })
+    }
+}
+
 /// Why a message was refused before any signature was looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
 pub enum Malformed {

@@ -14,11 +14,12 @@ use quorate_core::base::wire::{Decode as _, DecodeError, Encode as _};
 use quorate_core::client::decided::{Decided, NotDecided};
 use quorate_core::client::message::{MAX_REPLY_BYTES, Request, Response};
 use quorate_core::protocols::hotstuff::block::FullBlock;
+use quorate_core::protocols::protocol::Capability;
 use quorate_core::{Digest, Height, ReplicaId};
 
 use super::ReplicaAddress;
 use crate::config::Cluster;
-use crate::protocol;
+use crate::family::{self, Lacking};
 use crate::transport::{self, Connection, DialError, Limits, Refusal};
 
 /// Bytes asked for at once.
@@ -80,18 +81,17 @@ impl Puller {
     /// on.
     ///
     /// # Errors
-    /// [`CommitteeError`] if the members make no committee; never for a cluster that was loaded.
+    /// [`Lacking`] if the cluster's protocol proves nothing.
     pub fn new(
         replicas: Vec<ReplicaAddress>,
         cluster: &Cluster,
         from: Height,
-    ) -> Result<Self, CommitteeError> {
-        let domain = protocol::domain(cluster)?;
-        let facts = protocol::agreed(cluster).rules.facts();
+    ) -> Result<Self, Lacking> {
+        let (domain, facts) = family::provable(cluster, Capability::Pull)?;
         Ok(Self {
             replicas,
             chain: domain.committee().chain(),
-            scheme: protocol::scheme(cluster),
+            scheme: family::scheme(cluster),
             decided: Decided::new(domain, facts, from),
             asked: 0,
             connection: None,

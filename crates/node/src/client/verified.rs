@@ -20,13 +20,14 @@ use quorate_core::base::wire::{Decode as _, DecodeError, Encode as _};
 use quorate_core::client::message::{Request, Response, Unproven};
 use quorate_core::client::proven::{Bound, Newest, NotProven, newest};
 use quorate_core::protocols::hotstuff::certificate::Domain;
+use quorate_core::protocols::protocol::Capability;
 use quorate_core::{Digest, Height, ReplicaId, planted};
 use tokio::task::JoinSet;
 
 use super::ReplicaAddress;
 use super::pull::dial;
 use crate::config::Cluster;
-use crate::protocol;
+use crate::family::{self, Lacking};
 use crate::transport::Connection;
 
 /// How many blocks a state may be behind the newest one where the caller has no opinion. A state is shown by a
@@ -148,16 +149,17 @@ impl VerifiedReader {
     /// says which of them is asked first. Connects when it reads.
     ///
     /// # Errors
-    /// [`CommitteeError`] if the members make no committee; never for a cluster that was loaded.
+    /// [`Lacking`] if the cluster's protocol proves nothing.
     pub fn new(
         replicas: Vec<ReplicaAddress>,
         cluster: &Cluster,
         first: u32,
-    ) -> Result<Self, CommitteeError> {
+    ) -> Result<Self, Lacking> {
+        let (domain, _) = family::provable(cluster, Capability::VerifiedReads)?;
         Ok(Self {
             replicas,
-            domain: protocol::domain(cluster)?,
-            scheme: protocol::scheme(cluster),
+            domain,
+            scheme: family::scheme(cluster),
             connections: BTreeMap::new(),
             asking: JoinSet::new(),
             being_asked: Vec::new(),

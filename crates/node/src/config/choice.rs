@@ -61,6 +61,8 @@ choice!(
         /// HotStuff-2: the two-chain without proofs; after a failed view the leader waits for
         /// the highest certificate (Malkhi and Nayak 2023).
         Hotstuff2 = "hotstuff-2",
+        /// One leader orders and is believed: no fault is tolerated. For the laboratory.
+        LaboratorySequencer = "laboratory-sequencer",
     }
 );
 choice!(

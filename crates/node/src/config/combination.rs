@@ -161,7 +161,13 @@ pub static REFUSED: [Rule; 4] = [
 ];
 
 /// What works, and should be known before it is relied on.
-pub static WARNED: [Rule; 2] = [
+pub static WARNED: [Rule; 3] = [
+    Rule {
+        key: "protocol",
+        reason: "`protocol` is \"laboratory-sequencer\": replica 0 orders, all believe it, and no fault is tolerated",
+        remedy: "set protocol = \"hotstuff-two-chain\", unless this is an experiment",
+        applies: |choice| choice.protocol == ProtocolName::LaboratorySequencer,
+    },
     Rule {
         key: "leader",
         reason: "`leader` is \"fixed\": there is no progress after its death",
@@ -172,7 +178,7 @@ pub static WARNED: [Rule; 2] = [
         key: "signatures",
         reason: "`signatures` is \"none\": any replica may speak for all others",
         remedy: "use it where nothing is at stake, to learn what signatures cost",
-        applies: Combination::needs_laboratory,
+        applies: |choice| choice.signatures == SchemeName::None,
     },
 ];
 
@@ -220,7 +226,7 @@ impl Combination {
     /// Whether a replica takes part only with `laboratory.enabled` in its `node.toml`.
     #[must_use]
     pub fn needs_laboratory(&self) -> bool {
-        self.signatures == SchemeName::None
+        self.signatures == SchemeName::None || self.protocol == ProtocolName::LaboratorySequencer
     }
 
     fn is_two_chain(&self) -> bool {

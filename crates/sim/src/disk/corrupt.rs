@@ -3,11 +3,13 @@
 //! One damage from one recovery to the next, as one disk fault is what the formats promise to withstand: of the safety record
 //! there are two copies. A log that refuses to open is what they promise at worst; the replica rejoins then without its data.
 
+use quorate_core::protocols::protocol::Types;
 use quorate_store::disk::{Disk as _, PowerDisk, SECTOR_BYTES};
 
 use super::Disk;
 use super::layout::PAGE_BYTES;
 use crate::cluster::Cluster;
+use crate::family::Family;
 use crate::rng::Rng;
 
 /// What was done to a disk.
@@ -98,7 +100,7 @@ struct Spot<'a> {
     to: u64,
 }
 
-impl Disk {
+impl<T: Types> Disk<T> {
     fn spot(&self, rng: &mut Rng, place: Place, slot_bytes: u64) -> Option<Spot<'_>> {
         let (log, states) = self.folders.as_ref()?;
         let pick = |folder: &PowerDisk, suffix: &str, newest: bool, rng: &mut Rng| {
@@ -151,14 +153,14 @@ impl Spot<'_> {
     }
 }
 
-impl Cluster {
+impl<F: Family> Cluster<F> {
     /// Damages what is at rest on a slot's disk, whether its replica runs or not. Says whether that was possible: something
     /// must be there, and no earlier damage wait for a recovery to find it.
     pub fn corrupt(&mut self, slot: usize, corruption: Corruption) -> bool {
         if self.slots[slot].disk.damage.is_some() {
             return false;
         }
-        let slot_bytes = u64::from(self.config.site(self.slots[slot].id).log.slot_bytes);
+        let slot_bytes = u64::from(self.config.site::<F>(self.slots[slot].id).log.slot_bytes);
         let disk = &mut self.slots[slot].disk;
         let Some(spot) = disk.spot(&mut self.rng, corruption.place, slot_bytes) else {
             return false;
@@ -175,7 +177,7 @@ impl Cluster {
     /// in the same segment or, if `lost`, nowhere. Says whether that was possible, as [`corrupt`](Self::corrupt)
     /// does. It comes to nothing if the log goes on in another segment before.
     pub fn misdirect_write(&mut self, slot: usize, n: u64, lost: bool) -> bool {
-        let site = self.config.site(self.slots[slot].id);
+        let site = self.config.site::<F>(self.slots[slot].id);
         let disk = &self.slots[slot].disk;
         let (None, Some(open), Some((log, _))) = (disk.damage, &disk.open, &disk.folders) else {
             return false;

@@ -1,19 +1,21 @@
 //! What the disk refuses: syncs that fail, and writes where there is no room. Production stops then, and so does a
 //! replica here.
 
+use quorate_core::protocols::protocol::Types;
 use std::io::ErrorKind;
 
 use super::Disk;
 use crate::cluster::Cluster;
+use crate::family::Family;
 
-impl Disk {
+impl<T: Types> Disk<T> {
     /// Whether there is no room for anything.
     pub fn is_full(&self) -> bool {
         self.machine.is_full()
     }
 }
 
-impl Cluster {
+impl<F: Family> Cluster<F> {
     /// The next sync of a slot's disk fails with `EIO`, and what it was to confirm is on the disk or not.
     pub fn fail_sync(&mut self, slot: usize) {
         self.slots[slot].disk.machine.fail_sync_in(1);

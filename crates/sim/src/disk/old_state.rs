@@ -1,11 +1,13 @@
 //! An old copy of a disk is put back: what no replica can notice from inside.
 
+use quorate_core::protocols::protocol::Types;
 use quorate_store::disk::Machine;
 
 use super::Disk;
 use crate::cluster::Cluster;
+use crate::family::Family;
 
-impl Disk {
+impl<T: Types> Disk<T> {
     /// Copies what is there.
     fn keep(&mut self) {
         let apart = Machine::new();
@@ -24,7 +26,7 @@ impl Disk {
     }
 }
 
-impl Cluster {
+impl<F: Family> Cluster<F> {
     /// Makes a copy of a slot's disk as it is, as a backup would.
     pub fn keep_state(&mut self, slot: usize) {
         self.slots[slot].disk.keep();

@@ -1,11 +1,13 @@
 //! The power of a machine fails: what no sync had confirmed meets its fate.
 
+use quorate_core::protocols::protocol::Types;
 use quorate_store::disk::{Fate, Lost};
 
 use super::Disk;
 use crate::cluster::Cluster;
+use crate::family::Family;
 
-impl Disk {
+impl<T: Types> Disk<T> {
     /// Whether the power is off.
     pub(crate) fn is_off(&self) -> bool {
         self.machine.is_off()
@@ -24,7 +26,7 @@ impl Disk {
     }
 }
 
-impl Cluster {
+impl<F: Family> Cluster<F> {
     /// The power of a slot's machine fails now. The replica is down until it is booted.
     pub fn power_failure(&mut self, slot: usize, fate: Fate) {
         self.slots[slot].disk.fate = Some(fate);

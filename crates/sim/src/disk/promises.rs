@@ -3,20 +3,18 @@
 use std::sync::Arc;
 
 use quorate_core::Height;
-use quorate_core::protocols::hotstuff::Types;
-use quorate_core::protocols::hotstuff::safety::Safety;
+use quorate_core::protocols::protocol::Types;
 use quorate_core::replica::{Record, Recovery};
 use quorate_store::wal::Position;
 
 use super::corrupt::Damage;
 
 /// What was promised.
-#[derive(Default)]
-pub(super) struct Promises {
+pub(super) struct Promises<T: Types> {
     /// The safety record that was acknowledged last.
-    acknowledged: Option<Arc<Safety>>,
+    acknowledged: Option<Arc<T::Memory>>,
     /// One that was given to the log and not acknowledged: it may be found or not.
-    attempted: Option<Arc<Safety>>,
+    attempted: Option<Arc<T::Memory>>,
     /// Where the log ended then.
     end: Position,
     /// The height of the newest snapshot.
@@ -24,20 +22,27 @@ pub(super) struct Promises {
 }
 
 /// The newest safety record among records.
-pub(super) fn newest(records: &[Record<Types>]) -> Option<Arc<Safety>> {
+pub(super) fn newest<T: Types>(records: &[Record<T>]) -> Option<Arc<T::Memory>> {
     records.iter().rev().find_map(|record| match record {
         Record::Memory(safety) => Some(Arc::clone(safety)),
         Record::Block(_) => None,
     })
 }
 
-impl Promises {
+impl<T: Types> Default for Promises<T> {
+    fn default() -> Self {
+        let (end, snapshot) = (Position::default(), Height(0));
+        Self { acknowledged: None, attempted: None, end, snapshot }
+    }
+}
+
+impl<T: Types> Promises<T> {
     /// Nothing was promised yet.
     pub(super) fn is_empty(&self) -> bool {
         self.acknowledged.is_none()
     }
 
-    pub(super) fn wrote(&mut self, safety: Option<Arc<Safety>>, done: bool, end: Position) {
+    pub(super) fn wrote(&mut self, safety: Option<Arc<T::Memory>>, done: bool, end: Position) {
         if !done {
             self.attempted = safety.or(self.attempted.take());
             return;
@@ -61,7 +66,7 @@ impl Promises {
     /// blocks, or a snapshot.
     pub(super) fn compare(
         &mut self,
-        found: Option<&Recovery<Types>>,
+        found: Option<&Recovery<T>>,
         end: Position,
         damage: Option<Damage>,
     ) {
@@ -76,7 +81,7 @@ impl Promises {
             );
         }
         let snapshot = found.and_then(|found| found.snapshot.as_ref());
-        let snapshot = snapshot.map_or(Height(0), |meta| meta.block.height);
+        let snapshot = snapshot.map_or(Height(0), |meta| meta.block.height());
         if damage.is_none() {
             assert!(
                 end >= self.end,

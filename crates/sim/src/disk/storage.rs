@@ -3,7 +3,6 @@
 use std::io::ErrorKind;
 
 use quorate_core::ledger::execution::SnapshotHandle;
-use quorate_core::protocols::hotstuff::Types;
 use quorate_core::replica::message::Offer;
 use quorate_core::replica::{Input, SnapshotMeta};
 use quorate_core::{Height, ReplicaId};
@@ -14,6 +13,7 @@ use quorate_store::wal;
 use super::KeepError;
 use crate::cluster::Cluster;
 use crate::events::Event;
+use crate::family::Family;
 
 /// How long a snapshot takes to be written, in microseconds.
 const SNAPSHOT_MICROS: u64 = 5_000;
@@ -26,22 +26,22 @@ pub(crate) fn cause_of(error: &wal::Error) -> Option<ErrorKind> {
     }
 }
 
-impl Cluster {
+impl<F: Family> Cluster<F> {
     pub(crate) fn begin_snapshot(
         &mut self,
         slot: usize,
-        meta: Box<SnapshotMeta<Types>>,
+        meta: Box<SnapshotMeta<F::Types>>,
         handle: SnapshotHandle,
     ) {
         let place = &mut self.slots[slot];
-        let (life, height) = (place.life, meta.block.height);
+        let (life, height) = (place.life, meta.block.height());
         place.writing = Some((meta, handle));
         self.schedule(SNAPSHOT_MICROS, Event::SnapshotWritten { to: slot, life, height });
     }
 
     pub(crate) fn snapshot_written(&mut self, slot: usize, height: Height) {
         let place = &mut self.slots[slot];
-        let written = place.writing.take_if(|(meta, _)| meta.block.height == height);
+        let written = place.writing.take_if(|(meta, _)| meta.block.height() == height);
         let Some((meta, handle)) = written else { return };
         match place.disk.write_snapshot(&meta, handle) {
             Ok(()) => self.turn(slot, Input::SnapshotWritten(height)),
@@ -51,7 +51,7 @@ impl Cluster {
         }
     }
 
-    pub(crate) fn offered(&mut self, slot: usize, offer: &Offer<Types>) {
+    pub(crate) fn offered(&mut self, slot: usize, offer: &Offer<F::Types>) {
         let retire = self.config.retire;
         match self.slots[slot].disk.keep_offer(offer, retire) {
             Ok(()) => self.tell_log(slot),

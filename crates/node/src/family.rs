@@ -1,0 +1,233 @@
+//! The one place where a replica's protocol is made from configuration.
+//!
+//! A [`Family`] is chosen by `cluster.toml`; everything behind it is generic over the protocol. Code
+//! that needs the protocol's types is written once as a [`Job`], and [`Family::run`] does it for the
+//! family at hand.
+
+use std::sync::Arc;
+
+use quorate_core::base::committee::CommitteeError;
+use quorate_core::base::crypto::Scheme;
+use quorate_core::protocols::hotstuff::certificate::Domain;
+use quorate_core::protocols::hotstuff::leader::Election;
+use quorate_core::protocols::hotstuff::pacemaker::{Kind, Timing, Waits};
+use quorate_core::protocols::hotstuff::rules::Facts;
+use quorate_core::protocols::hotstuff::{self, HotStuff, Settings, rules};
+use quorate_core::protocols::protocol::{Capability, Origin, Protocol, Types};
+use quorate_core::protocols::sequencer::{self, Sequencer};
+use quorate_core::replica::Ancestors;
+use quorate_core::{Committee, ReplicaId};
+
+use crate::config::{
+    Cluster, LeaderName, Node, PacemakerName, SchemeName, SentAncestors, TimeoutKind, ViewTimeout,
+    VoteRoute, VoteVerification,
+};
+
+/// What a replica runs.
+#[derive(Clone, Debug)]
+pub enum Family {
+    /// A variant of HotStuff.
+    HotStuff(Settings),
+    /// One leader that all believe: for the laboratory.
+    Sequencer,
+}
+
+/// How the protocol of a family is made.
+pub trait Build: Send + 'static {
+    /// Its words.
+    type Types: Types;
+    /// What a replica runs.
+    type Protocol: Protocol<Types = Self::Types> + Send + 'static;
+
+    /// What a replica's data begins with.
+    fn origin(&self, committee: &Committee) -> Origin<Self::Types>;
+
+    /// The protocol of replica `me`.
+    fn protocol(self, committee: Committee, me: ReplicaId) -> Self::Protocol;
+
+    /// What its signatures are bound to and its rules, if it is of the HotStuff family: adversaries and
+    /// what clients check are written for that one alone.
+    fn as_hotstuff(&self, committee: &Committee) -> Option<(Domain, &'static Facts)> {
+        let _ = committee;
+        None
+    }
+}
+
+/// Something that is done for any family.
+pub trait Job {
+    /// What comes of it.
+    type Output;
+
+    /// Does it.
+    fn run<B: Build>(self, build: B) -> Self::Output;
+}
+
+impl Build for Settings {
+    type Types = hotstuff::Types;
+    type Protocol = HotStuff;
+
+    fn origin(&self, committee: &Committee) -> Origin<hotstuff::Types> {
+        hotstuff::origin(&self.domain(committee.clone()))
+    }
+
+    fn protocol(self, committee: Committee, me: ReplicaId) -> HotStuff {
+        HotStuff::new(committee, me, self)
+    }
+
+    fn as_hotstuff(&self, committee: &Committee) -> Option<(Domain, &'static Facts)> {
+        Some((self.domain(committee.clone()), self.rules.facts()))
+    }
+}
+
+/// Makes a [`Sequencer`].
+struct Sequencers;
+
+impl Build for Sequencers {
+    type Types = sequencer::Types;
+    type Protocol = Sequencer;
+
+    fn origin(&self, committee: &Committee) -> Origin<sequencer::Types> {
+        sequencer::origin(committee)
+    }
+
+    fn protocol(self, committee: Committee, me: ReplicaId) -> Sequencer {
+        Sequencer::new(committee, me)
+    }
+}
+
+/// A client asks for what the cluster's protocol cannot give.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Lacking {
+    /// The protocol lacks it.
+    #[error("`protocol = \"{protocol}\"` has no {wanted}; use one of the HotStuff family")]
+    Capability {
+        /// The protocol.
+        protocol: &'static str,
+        /// What was asked for.
+        wanted: Capability,
+    },
+    /// The members make no committee.
+    #[error(transparent)]
+    Committee(#[from] CommitteeError),
+}
+
+impl Family {
+    /// What all replicas of a cluster agreed on, with the timing left at its default.
+    ///
+    /// # Panics
+    /// Never: every name of configuration is that of a protocol (tested).
+    #[must_use]
+    pub fn agreed(cluster: &Cluster) -> Self {
+        let name = cluster.protocol.name();
+        match rules::named(name) {
+            Some(rules) => Self::HotStuff(hotstuff(cluster, rules)),
+            None if name == sequencer::NAME => Self::Sequencer,
+            None => unreachable!("every name of configuration is that of a protocol"),
+        }
+    }
+
+    /// The same with what each replica decides by itself.
+    #[must_use]
+    pub fn tuned(cluster: &Cluster, node: &Node) -> Self {
+        match Self::agreed(cluster) {
+            Self::HotStuff(settings) => Self::HotStuff(Settings {
+                timing: timing(&node.view_timeout),
+                delta: node.view_timeout.delta,
+                verify_each_vote: node.laboratory.verify_votes == VoteVerification::OneByOne,
+                ..settings
+            }),
+            Self::Sequencer => Self::Sequencer,
+        }
+    }
+
+    /// Does something for the family.
+    pub fn run<J: Job>(self, job: J) -> J::Output {
+        match self {
+            Self::HotStuff(settings) => job.run(settings),
+            Self::Sequencer => job.run(Sequencers),
+        }
+    }
+}
+
+/// What proofs of the replicas are checked by: what their signatures are bound to, and the rules.
+///
+/// # Errors
+/// [`Lacking`] if the cluster's protocol cannot do what the client wants.
+pub fn provable(
+    cluster: &Cluster,
+    wanted: Capability,
+) -> Result<(Domain, &'static Facts), Lacking> {
+    struct Provable(Capability, Committee);
+    impl Job for Provable {
+        type Output = Option<(Domain, &'static Facts)>;
+        fn run<B: Build>(self, build: B) -> Self::Output {
+            B::Protocol::CAPABILITIES.contains(&self.0).then(|| build.as_hotstuff(&self.1))?
+        }
+    }
+    let found = Family::agreed(cluster).run(Provable(wanted, cluster.committee()?));
+    found.ok_or(Lacking::Capability { protocol: cluster.protocol.name(), wanted })
+}
+
+fn hotstuff(cluster: &Cluster, rules: &'static dyn rules::Rules) -> Settings {
+    Settings {
+        pacemaker: match cluster.pacemaker {
+            PacemakerName::TimeoutCertificates => Kind::TimeoutCertificates,
+            PacemakerName::Linear => Kind::Linear,
+        },
+        election: match cluster.leader {
+            LeaderName::Fixed => Election::Fixed(cluster.fixed_leader),
+            LeaderName::RoundRobin => Election::RoundRobin,
+            LeaderName::Carousel => Election::Carousel,
+            LeaderName::Reputation => Election::Reputation,
+        },
+        vote_form: cluster.signatures.vote_form(),
+        time_out_form: cluster.signatures.time_out_form(),
+        broadcast_votes: cluster.votes == VoteRoute::Broadcast,
+        second_vote: cluster.second_vote,
+        ..Settings::new(rules)
+    }
+}
+/// Which uncommitted ancestors travel with a proposal.
+#[must_use]
+pub fn ancestors(sent: SentAncestors) -> Ancestors {
+    match sent {
+        SentAncestors::None => Ancestors::None,
+        SentAncestors::Missing => Ancestors::Missing,
+        SentAncestors::All => Ancestors::All,
+    }
+}
+
+fn timing(view_timeout: &ViewTimeout) -> Timing {
+    let ViewTimeout { base, max, .. } = *view_timeout;
+    let multiplier_percent = (view_timeout.multiplier * 100.0) as u32;
+    match view_timeout.kind {
+        TimeoutKind::Fixed => Timing::Fixed { base },
+        TimeoutKind::Exponential => Timing::Exponential { base, multiplier_percent, max },
+        TimeoutKind::Adaptive => {
+            Timing::Adaptive(Waits { base, multiplier_percent, max, ..Waits::default() })
+        }
+    }
+}
+
+/// What signatures are checked with: clients' and replicas'.
+///
+/// # Panics
+/// Never for a cluster that was loaded or made: its keys were checked.
+#[must_use]
+pub fn scheme(cluster: &Cluster) -> Arc<dyn Scheme> {
+    match cluster.scheme() {
+        Ok(scheme) => Arc::new(scheme),
+        Err(error) => unreachable!("the keys of a cluster are checked before it is used: {error}"),
+    }
+}
+
+/// Most signatures that are worth the deciding thread's time when nothing else waits: handing so
+/// many over would take as long.
+#[must_use]
+pub fn inline_checks(cluster: &Cluster) -> usize {
+    match cluster.signatures {
+        SchemeName::Ed25519 => 4,
+        SchemeName::None => usize::MAX,
+        _ => 0,
+    }
+}

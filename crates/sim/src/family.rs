@@ -1,0 +1,104 @@
+//! What the simulator has to know of a family of protocols: how one of its replicas is made, what
+//! judges it beyond what must hold of every protocol, and who lies in it.
+
+use quorate_core::Time;
+use quorate_core::base::crypto::Statement;
+use quorate_core::client::message::Response;
+use quorate_core::protocols::protocol::{Event, Origin, Protocol, Types};
+
+use super::cluster::{Cluster, Core, Peer};
+use super::config::Config;
+use super::oracles::Oracles;
+use super::trace::Trace;
+
+mod hotstuff;
+mod sequencer;
+
+pub use hotstuff::HotStuffs;
+pub use sequencer::Sequencers;
+
+/// A message of a family's protocol.
+pub type MessageOf<F> = <<F as Family>::Types as Types>::Message;
+/// A testimony of a family's protocol.
+pub type TestimonyOf<F> = <<F as Family>::Types as Types>::Testimony;
+
+/// A family of protocols.
+pub trait Family: Sized + 'static {
+    /// Its words.
+    type Types: Types;
+    /// What each replica runs.
+    type Protocol: Protocol<Types = Self::Types>;
+
+    /// What a replica's data begins with.
+    fn origin(config: &Config) -> Origin<Self::Types>;
+
+    /// The protocol of the replica in a slot.
+    fn protocol(cluster: &Cluster<Self>, slot: usize) -> Self::Protocol;
+
+    /// A message in words.
+    fn words(trace: &mut Trace, message: &MessageOf<Self>) -> String;
+
+    /// A testimony in words.
+    fn testimony(trace: &mut Trace, testimony: &TestimonyOf<Self>) -> String;
+
+    /// How a trace calls things in this cluster.
+    fn set_up(trace: &mut Trace, config: &Config) {
+        let _ = (trace, config);
+    }
+
+    /// A correct replica signs.
+    fn signs(oracles: &mut Oracles, replica: usize, statement: &Statement) {
+        let _ = (oracles, replica, statement);
+    }
+
+    /// A correct replica wants all others to be told.
+    fn tells(oracles: &mut Oracles, replica: usize, message: &MessageOf<Self>) {
+        let _ = (oracles, replica, message);
+    }
+
+    /// A correct replica sends.
+    fn sends(oracles: &mut Oracles, replica: usize, now: Time, message: &MessageOf<Self>) {
+        let _ = (oracles, replica, now, message);
+    }
+
+    /// A message has arrived.
+    fn delivered(oracles: &mut Oracles, from: usize, to: usize, message: &MessageOf<Self>) {
+        let _ = (oracles, from, to, message);
+    }
+
+    /// A replica says that something happened.
+    fn happened(oracles: &mut Oracles, replica: usize, event: &Event, now: Time) {
+        let _ = (oracles, replica, event, now);
+    }
+
+    /// What a correct replica holds between two turns.
+    fn holds(oracles: &mut Oracles, replica: usize, core: &Core<Self>) {
+        let _ = (oracles, replica, core);
+    }
+
+    /// A turn is over that began when the trace had so many lines.
+    fn turned(cluster: &mut Cluster<Self>, slot: usize, line: usize) {
+        let _ = (cluster, slot, line);
+    }
+
+    /// A message arrives at a replica that may be a liar.
+    fn overhear(cluster: &mut Cluster<Self>, to: usize, from: usize, message: &Peer<Self>) {
+        let _ = (cluster, to, from, message);
+    }
+
+    /// A liar sends.
+    fn post_bent(cluster: &mut Cluster<Self>, from: usize, to: usize, message: &Peer<Self>) {
+        let _ = (cluster, from, to, message);
+    }
+
+    /// What a replica that may be a liar answers a client instead.
+    fn answers(cluster: &mut Cluster<Self>, from: usize, response: Response) -> Vec<Response> {
+        let _ = (cluster, from);
+        vec![response]
+    }
+
+    /// The time of a liar has come.
+    fn tick(cluster: &mut Cluster<Self>, slot: usize) {
+        let _ = (cluster, slot);
+    }
+}

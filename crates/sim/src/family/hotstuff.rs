@@ -1,0 +1,111 @@
+//! The HotStuff family, with mutants, adversaries and oracles of its own.
+
+use quorate_core::base::crypto::Statement;
+use quorate_core::client::message::Response;
+use quorate_core::protocols::hotstuff::testimony::Testimony;
+use quorate_core::protocols::hotstuff::{self, HotStuff, Message};
+use quorate_core::protocols::protocol::{Event, Origin};
+use quorate_core::{ReplicaId, Time};
+
+use super::Family;
+use crate::cluster::{Cluster, Core, Peer};
+use crate::config::Config;
+use crate::keys;
+use crate::mutant::Driver;
+use crate::oracles::Oracles;
+use crate::trace::Trace;
+
+/// Replicas of HotStuff, or of a mutant of it.
+#[derive(Clone, Copy, Debug)]
+pub enum HotStuffs {}
+
+impl Family for HotStuffs {
+    type Types = hotstuff::Types;
+    type Protocol = Driver;
+
+    fn origin(config: &Config) -> Origin<hotstuff::Types> {
+        hotstuff::origin(&config.domain())
+    }
+
+    fn protocol(cluster: &Cluster, slot: usize) -> Driver {
+        let place = &cluster.slots[slot];
+        let committee = keys::committee(cluster.config.replicas);
+        let me = ReplicaId(place.id as u16);
+        let driver = HotStuff::new(committee, me, cluster.config.protocol());
+        let steps = cluster.trace.steps.as_ref().filter(|_| !place.faulty);
+        Driver::new(driver, (cluster.config.mutation)(place.id))
+            .watched(steps.map(|steps| steps.of(place.id)))
+    }
+
+    fn words(trace: &mut Trace, message: &Message) -> String {
+        trace.protocol_words(message)
+    }
+
+    fn testimony(trace: &mut Trace, testimony: &Testimony) -> String {
+        format!("testifies view {}, {}", testimony.view, trace.qc(&testimony.high_qc))
+    }
+
+    fn set_up(trace: &mut Trace, config: &Config) {
+        let facts = config.rules.facts();
+        (trace.phases, trace.carries_all_qcs) = (facts.phases, facts.carries_all_qcs);
+        trace.tells_signers = config.election.needs_signers();
+    }
+
+    fn signs(oracles: &mut Oracles, replica: usize, statement: &Statement) {
+        oracles.signs(replica, statement);
+    }
+
+    fn tells(oracles: &mut Oracles, replica: usize, message: &Message) {
+        if let Message::Vote(vote) = message {
+            oracles.votes(replica, vote);
+        }
+    }
+
+    fn sends(oracles: &mut Oracles, replica: usize, now: Time, message: &Message) {
+        oracles.sends(replica, now, message);
+    }
+
+    fn delivered(oracles: &mut Oracles, from: usize, to: usize, message: &Message) {
+        if let Some(strict) = &mut oracles.strict {
+            strict.delivered(from, to, message);
+        }
+    }
+
+    fn happened(oracles: &mut Oracles, replica: usize, event: &Event, now: Time) {
+        if let Event::Entered(view) = event
+            && let Some(strict) = &mut oracles.strict
+        {
+            strict.entered(replica, *view, now);
+        }
+    }
+
+    fn holds(oracles: &mut Oracles, replica: usize, core: &Core) {
+        if let Some(strict) = &mut oracles.strict {
+            strict.holds(replica, core);
+        }
+    }
+
+    fn turned(cluster: &mut Cluster, slot: usize, line: usize) {
+        if cluster.trace.is_used()
+            && let Some(core) = &cluster.slots[slot].core
+        {
+            cluster.trace.locked(cluster.now, slot, &core.protocol().safety().lock, line);
+        }
+    }
+
+    fn overhear(cluster: &mut Cluster, to: usize, from: usize, message: &Peer) {
+        cluster.overhear(to, from, message);
+    }
+
+    fn post_bent(cluster: &mut Cluster, from: usize, to: usize, message: &Peer) {
+        cluster.post_bent(from, to, message);
+    }
+
+    fn answers(cluster: &mut Cluster, from: usize, response: Response) -> Vec<Response> {
+        cluster.answered_instead(from, response)
+    }
+
+    fn tick(cluster: &mut Cluster, slot: usize) {
+        cluster.tick(slot);
+    }
+}
