@@ -142,7 +142,10 @@ pub enum StartError {
     #[error(transparent)]
     Descriptors(#[from] TooFew),
     /// The protocol cannot do without its data.
-    #[error("`--rejoin`: this protocol has no {}; restore the data folder", Capability::Rejoin)]
+    #[error(
+        "`--rejoin-after-data-loss`: this protocol has no {}; restore the data folder",
+        Capability::Rejoin
+    )]
     NoRejoin,
     /// There is no adversary for the protocol.
     #[error("`laboratory.adversary`: none is written for this protocol; leave it out")]

@@ -173,11 +173,12 @@ fn refuse_combination(replicas: usize, options: &Options) -> Result<(), TestnetE
     if let Some((what, remedy)) = refusal {
         return Err(refused(what, "fixed_leader", remedy));
     }
-    if options.combination.needs_laboratory() && !options.laboratory {
-        let scheme = options.combination.signatures;
-        let what = format!("`signatures` is \"{scheme}\", and this is not for the laboratory");
-        let remedy = "choose a scheme that signs, or add --laboratory where nothing is at stake";
-        return Err(refused(what, "signatures", remedy));
+    if let Some((key, value, instead)) = options.combination.laboratory()
+        && !options.laboratory
+    {
+        let what = format!("`{key}` is \"{value}\", and this is not for the laboratory");
+        let remedy = format!("{instead}, or add --laboratory where nothing is at stake");
+        return Err(refused(what, key, &remedy));
     }
     Ok(())
 }

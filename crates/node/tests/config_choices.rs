@@ -106,7 +106,7 @@ fn broadcast_votes_belong_to_the_two_chain() {
     let what = "`votes = \"broadcast\"` is an option of `protocol = \"hotstuff-two-chain\"`: in the \
                 others the next leader alone makes certificates";
     let remedy = "set protocol = \"hotstuff-two-chain\", or leave out votes";
-    for &protocol in ProtocolName::ALL {
+    for &protocol in Combination::protocols() {
         let votes = VoteRoute::Broadcast;
         let choice = Combination { protocol, votes, ..CHAINED };
         let world = world();
@@ -219,6 +219,25 @@ fn a_cluster_without_signatures_is_for_laboratories() {
     assert_eq!(what, "`signatures` is \"none\", and this is not for the laboratory");
     assert_eq!(remedy, "choose a scheme that signs, or add --laboratory where nothing is at stake");
     assert_eq!(place, Place::Flag("--signatures".to_owned()));
+}
+
+#[test]
+fn a_protocol_that_tolerates_no_fault_is_for_laboratories() {
+    let world = world();
+    world.set("protocol = \"laboratory-sequencer\"");
+    let what =
+        "`protocol` is \"laboratory-sequencer\", but `laboratory.enabled` is false in node.toml";
+    let remedy = "choose a protocol that tolerates faults; or, where nothing is at stake, set \
+                  laboratory.enabled = true";
+    world.expect(what, "protocol = ", remedy);
+    world.load(&[("laboratory.enabled", "true")]).unwrap();
+
+    let protocol = ProtocolName::LaboratorySequencer;
+    let combination = Combination { protocol, ..CHAINED };
+    let options = Options { combination, ..Options::default() };
+    let (what, _, place) = refused(&options);
+    assert_eq!(what, "`protocol` is \"laboratory-sequencer\", and this is not for the laboratory");
+    assert_eq!(place, Place::Flag("--protocol".to_owned()));
 }
 
 #[test]

@@ -38,7 +38,7 @@ fn head(cells: &[&str]) -> String {
 fn voting() -> String {
     let mut text =
         head(&["protocol", "votes to the next leader", "broadcast", "and a second vote"]);
-    for &protocol in ProtocolName::ALL {
+    for &protocol in Combination::protocols() {
         let with = |votes, second_vote| {
             let one = Combination { protocol, votes, second_vote, ..Combination::default() };
             verdict(std::iter::once(one))
@@ -58,7 +58,7 @@ fn pacemakers() -> String {
     let names: Vec<_> = PacemakerName::ALL.iter().map(|one| format!("`{one}`")).collect();
     let columns: Vec<_> = std::iter::once("protocol").chain(names.iter().map(|n| &**n)).collect();
     let mut text = head(&columns);
-    for &protocol in ProtocolName::ALL {
+    for &protocol in Combination::protocols() {
         let of = |&pacemaker: &PacemakerName| {
             verdict(std::iter::once(
                 Choices {
@@ -182,8 +182,15 @@ fn every_rule_stands_alone_somewhere() {
             .any(|one| one.refused().map(|rule| rule.reason).eq(std::iter::once(rule.reason)));
         assert!(alone, "{}", rule.reason);
     }
+    let protocol = ProtocolName::LaboratorySequencer;
+    let sequencer = Choices {
+        protocol: Some(protocol),
+        signatures: Some(SchemeName::Ed25519),
+        ..Choices::default()
+    };
     for rule in &WARNED {
         let alone = Combination::all()
+            .chain([sequencer.among(4)])
             .any(|one| one.warned().map(|rule| rule.reason).eq(std::iter::once(rule.reason)));
         assert!(alone, "{}", rule.reason);
     }

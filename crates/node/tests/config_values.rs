@@ -426,7 +426,7 @@ fn what_is_left_open_goes_with_what_is_chosen() {
     for replicas in [1, 4, 50, 51, 256] {
         let votes = Choices::default().among(replicas).votes;
         assert_eq!(votes == VoteRoute::Broadcast, replicas <= 50, "{replicas}");
-        for protocol in ProtocolName::ALL.iter().copied().map(Some).chain([None]) {
+        for protocol in Combination::protocols().copied().map(Some).chain([None]) {
             for signatures in SchemeName::ALL.iter().copied().map(Some).chain([None]) {
                 let choices = Choices { protocol, signatures, ..Choices::default() };
                 assert_eq!(choices.among(replicas).refusal(), None, "{choices:?}");

@@ -14,6 +14,7 @@ mod processor;
 mod proofs;
 mod recovery;
 mod redis;
+mod sequencer;
 mod stall;
 mod state;
 mod storage;

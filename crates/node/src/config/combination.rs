@@ -183,9 +183,14 @@ pub static WARNED: [Rule; 3] = [
 ];
 
 impl Combination {
+    /// The protocols whose parts can be chosen: all but the laboratory's sequencer, which has none.
+    pub fn protocols() -> impl Iterator<Item = &'static ProtocolName> {
+        ProtocolName::ALL.iter().filter(|name| **name != ProtocolName::LaboratorySequencer)
+    }
+
     /// Every combination there is, those that are refused among them.
     pub fn all() -> impl Iterator<Item = Self> {
-        let protocols = ProtocolName::ALL.iter();
+        let protocols = Self::protocols();
         let voting = protocols.flat_map(|&protocol| {
             VoteRoute::ALL.iter().flat_map(move |&votes| {
                 [false, true].map(|second_vote| (protocol, votes, second_vote))
@@ -226,7 +231,17 @@ impl Combination {
     /// Whether a replica takes part only with `laboratory.enabled` in its `node.toml`.
     #[must_use]
     pub fn needs_laboratory(&self) -> bool {
-        self.signatures == SchemeName::None || self.protocol == ProtocolName::LaboratorySequencer
+        self.laboratory().is_some()
+    }
+
+    /// What is for the laboratory alone, if anything: its key, its value and what to choose instead.
+    pub(crate) fn laboratory(&self) -> Option<(&'static str, &'static str, &'static str)> {
+        if self.protocol == ProtocolName::LaboratorySequencer {
+            let instead = "choose a protocol that tolerates faults";
+            return Some(("protocol", self.protocol.name(), instead));
+        }
+        (self.signatures == SchemeName::None)
+            .then(|| ("signatures", "none", "choose a scheme that signs"))
     }
 
     fn is_two_chain(&self) -> bool {

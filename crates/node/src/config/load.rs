@@ -125,7 +125,8 @@ pub fn load_cluster(file: &Path) -> Result<(Cluster, Vec<Finding>), ConfigError>
 struct ReadCluster {
     cluster: Cluster,
     member_places: Vec<Place>,
-    signatures_place: Place,
+    /// Where the keys are set that may be for the laboratory alone.
+    laboratory_places: [(&'static str, Place); 2],
     effective: Vec<Effective>,
 }
 
@@ -165,8 +166,9 @@ fn read_cluster(
             effective.extend(effective_of("cluster", list.fields, settings, &prefix));
         }
     }
-    let signatures_place = document.settings.source("signatures");
-    Some(ReadCluster { cluster, member_places, signatures_place, effective })
+    let laboratory_places =
+        ["protocol", "signatures"].map(|key| (key, document.settings.source(key)));
+    Some(ReadCluster { cluster, member_places, laboratory_places, effective })
 }
 
 fn effective_of(
@@ -254,7 +256,7 @@ fn finish(
     findings: &mut Vec<Finding>,
     warnings: &mut Vec<Finding>,
 ) -> Option<Loaded> {
-    let ReadCluster { cluster, member_places, signatures_place, mut effective } = read;
+    let ReadCluster { cluster, member_places, laboratory_places, mut effective } = read;
     let id = ReplicaId(u16::try_from(settings.integer("replica")?).ok()?);
     let (Some(member), Some(place)) = (cluster.member(id), member_places.get(id.index())) else {
         let last = cluster.members.len() - 1;
@@ -267,7 +269,11 @@ fn finish(
     };
     inherit_addresses(member, place, &mut settings);
     let node = node::from_settings(&settings, home)?;
-    node::check(&node, &settings, &cluster, signatures_place, findings, warnings);
+    let agreed = |key: &str| {
+        let place = laboratory_places.iter().find(|(known, _)| *known == key);
+        place.map_or(Place::Default, |(_, place)| place.clone())
+    };
+    node::check(&node, &settings, &cluster, agreed, findings, warnings);
     effective.extend(effective_of("node", node::SCHEMA.fields, &settings, ""));
     let key_places = KeyPlaces {
         member: place.clone(),

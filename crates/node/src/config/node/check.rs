@@ -7,12 +7,12 @@ use crate::config::finding::{Finding, Place};
 use crate::config::quantity::HumanDuration;
 use crate::config::schema::{Preset, Settings};
 
-/// Checks a node of `cluster`, whose scheme is named at `signatures`.
+/// Checks a node of `cluster`; `agreed` says where a key of `cluster.toml` is set.
 pub(in crate::config) fn check(
     node: &Node,
     settings: &Settings,
     cluster: &Cluster,
-    signatures: Place,
+    agreed: impl Fn(&str) -> Place,
     findings: &mut Vec<Finding>,
     warnings: &mut Vec<Finding>,
 ) {
@@ -29,14 +29,13 @@ pub(in crate::config) fn check(
         ));
     }
     check_laboratory(node, settings, findings, warnings);
-    if cluster.combination().needs_laboratory() && !node.laboratory.enabled {
+    if let Some((key, value, instead)) = cluster.combination().laboratory()
+        && !node.laboratory.enabled
+    {
         findings.push(Finding::new(
-            format!(
-                "`signatures` is \"{}\", but `laboratory.enabled` is false in node.toml",
-                cluster.signatures
-            ),
-            signatures,
-            "choose a scheme that signs; or, where nothing is at stake, set laboratory.enabled = true",
+            format!("`{key}` is \"{value}\", but `laboratory.enabled` is false in node.toml"),
+            agreed(key),
+            format!("{instead}; or, where nothing is at stake, set laboratory.enabled = true"),
         ));
     }
 }
