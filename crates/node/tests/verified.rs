@@ -59,8 +59,7 @@ fn transport_key(replica: usize) -> SecretKey {
 
 fn genesis(cluster: &Cluster) -> Bytes {
     let chain = cluster.chain_digest();
-    let domain = quorate_node::protocol::domain(cluster).unwrap();
-    let epoch = domain.committee().epoch();
+    let epoch = cluster.committee().unwrap().epoch();
     let block = Arc::new(Block::genesis(chain, epoch));
     let evidence = Qc::genesis(block.id());
     Newest::<Types> { chain, newest: Shown { block, evidence } }.to_bytes().into()

@@ -12,6 +12,7 @@ use quorate_core::replica::Ancestors;
 use quorate_node::config::{
     Durability, Loaded, Overrides, SentAncestors, StateStore, TimeoutKind, VoteVerification, load,
 };
+use quorate_node::family::Family;
 use quorate_node::launch::{Remedies, setup};
 use quorate_node::replica::Setup;
 use quorate_node::testnet::{self, Options};
@@ -45,7 +46,9 @@ fn every_setting_is_where_it_belongs() {
     let folder = tempfile::tempdir().unwrap();
     let loaded = loaded(folder.path());
     let setup = set_up(&loaded, Remedies::default());
-    let Setup { settings, protocol, .. } = &setup;
+    let Setup { settings, protocol: Family::HotStuff(protocol), .. } = &setup else {
+        panic!("HotStuff is the default");
+    };
     assert_eq!((setup.me, settings.me), (ReplicaId(2), ReplicaId(2)));
     assert_eq!((settings.batch_commands, settings.batch_bytes), (101, 102));
     assert_eq!((setup.max_frame_commands, setup.max_frame_bytes), (103, 104));
@@ -78,8 +81,12 @@ fn every_switch_turns_what_it_is_for() {
     let folder = tempfile::tempdir().unwrap();
     let mut loaded = loaded(folder.path());
     let switches = |loaded: &Loaded| {
-        let Setup { settings, protocol, adversary, state_files, .. } =
-            set_up(loaded, Remedies::default());
+        let Setup {
+            settings, protocol: Family::HotStuff(protocol), adversary, state_files, ..
+        } = set_up(loaded, Remedies::default())
+        else {
+            panic!("HotStuff is the default");
+        };
         (
             settings.filtering,
             settings.certificate_cache,

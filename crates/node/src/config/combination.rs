@@ -240,8 +240,11 @@ impl Combination {
             let instead = "choose a protocol that tolerates faults";
             return Some(("protocol", self.protocol.name(), instead));
         }
-        (self.signatures == SchemeName::None)
-            .then(|| ("signatures", "none", "choose a scheme that signs"))
+        (self.signatures == SchemeName::None).then_some((
+            "signatures",
+            "none",
+            "choose a scheme that signs",
+        ))
     }
 
     fn is_two_chain(&self) -> bool {
