@@ -9,7 +9,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use quorate_core::Committee;
-use quorate_core::base::committee::ReplicaKey;
+use quorate_core::base::membership::ReplicaKey;
 use quorate_crypto::ConsensusKey;
 
 use crate::config::{Cluster, Home, Keys, Loaded, public_half};

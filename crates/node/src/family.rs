@@ -6,8 +6,8 @@
 
 use std::sync::Arc;
 
-use quorate_core::base::committee::CommitteeError;
 use quorate_core::base::crypto::Scheme;
+use quorate_core::base::membership::CommitteeError;
 use quorate_core::protocols::hotstuff::certificate::Domain;
 use quorate_core::protocols::hotstuff::leader::Election;
 use quorate_core::protocols::hotstuff::pacemaker::{Kind, Timing, Waits};

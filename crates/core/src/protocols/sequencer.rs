@@ -19,8 +19,8 @@ use std::sync::Arc;
 
 pub use words::{Content, Message, Nothing, Summary, Types};
 
-use crate::base::committee::Committee;
 use crate::base::crypto::{Check, Claim, Kind, Statement};
+use crate::base::membership::Committee;
 use crate::base::types::{Digest, Duration, Height, ReplicaId, Time, View};
 use crate::ledger::block::{Block, BlockId};
 use crate::protocols::protocol::{
