@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use quorate_core::base::crypto::Scheme;
-use quorate_core::base::membership::CommitteeError;
 use quorate_core::base::wire::{Decode as _, DecodeError, Encode as _};
 use quorate_core::client::decided::{Decided, NotDecided};
 use quorate_core::client::message::{MAX_REPLY_BYTES, Request, Response};

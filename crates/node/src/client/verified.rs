@@ -15,7 +15,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use quorate_app::kv::proof::{self, Refusal, Verified};
 use quorate_core::base::crypto::Scheme;
-use quorate_core::base::membership::CommitteeError;
 use quorate_core::base::wire::{Decode as _, DecodeError, Encode as _};
 use quorate_core::client::message::{Request, Response, Unproven};
 use quorate_core::client::proven::{Bound, Newest, NotProven, newest};
