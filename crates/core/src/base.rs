@@ -5,5 +5,6 @@ pub mod crypto;
 pub mod hashes;
 pub mod membership;
 pub mod merkle;
+pub mod per_peer;
 pub mod types;
 pub mod wire;

@@ -30,6 +30,7 @@ use std::sync::Arc;
 
 use crate::base::crypto::{Check, Share, Signature, Statement};
 use crate::base::membership::{Committee, Membership};
+use crate::base::per_peer::PerPeer;
 use crate::base::types::{Digest, Height, ReplicaId, Time, View};
 use crate::ledger::block::{BlockId, FullBlock};
 use crate::ledger::execution::Execution;
@@ -80,7 +81,7 @@ pub struct Replica<P: Protocol, S> {
     /// What the verifier is given next.
     turns: Turns,
     /// By replica: the highest block it is known to hold.
-    held_by: Vec<Height>,
+    held_by: PerPeer<Height>,
     next_ask: u64,
     to_execute: VecDeque<Decision<P::Types>>,
     /// The height of the state whose root the last executed block carries, if it was found.
@@ -134,7 +135,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             ready: VecDeque::new(),
             given: VecDeque::new(),
             turns: Turns::new(peers),
-            held_by: vec![Height(0); peers],
+            held_by: PerPeer::new(peers),
             next_ask: 0,
             to_execute: VecDeque::new(),
             root_shown: Height(0),

@@ -58,6 +58,7 @@ use testimony::Testimony;
 
 use crate::base::crypto::{Check, Claim, Statement};
 use crate::base::membership::Committee;
+use crate::base::per_peer::PerPeer;
 use crate::base::types::{Digest, Height, ReplicaId, Time, View};
 use crate::ledger::block::BlockId;
 use crate::protocols::hotstuff::block::{Block, Header, SharedBlock};
@@ -150,7 +151,7 @@ pub struct HotStuff {
     next_ask: u64,
     /// By proposer: its last proposal's view and block, and the block itself while its parent is
     /// missing. One place each, so that no peer can make this grow.
-    proposals: Vec<LastProposal>,
+    proposals: PerPeer<LastProposal>,
     /// The block of this view that could not be voted for yet: a state root is still to come.
     vote_waits: Option<(BlockId, Option<Tc>)>,
 }
@@ -194,7 +195,7 @@ impl HotStuff {
             time_out_to_sign: None,
             asks: BTreeMap::new(),
             next_ask: 0,
-            proposals: vec![LastProposal::default(); committee.size()],
+            proposals: PerPeer::new(committee.size()),
             vote_waits: None,
             domain: settings.domain(committee),
             settings,

@@ -35,7 +35,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             return;
         }
         let height = P::held_block(message).and_then(|id| self.protocol.height_of(id));
-        if let (Some(height), Some(held)) = (height, self.held_by.get_mut(from.index())) {
+        if let (Some(height), Some(held)) = (height, self.held_by.get_mut(from)) {
             *held = height.max(*held);
         }
     }
@@ -67,8 +67,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
 
     /// The height that every other replica is known to hold.
     fn slowest(&self) -> Option<Height> {
-        let me = self.settings.me.index();
-        let others = self.held_by.iter().enumerate().filter(|(id, _)| *id != me);
+        let others = self.held_by.of_each().filter(|(id, _)| *id != self.settings.me);
         others.map(|(_, height)| *height).min()
     }
 

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use crate::base::crypto::Verified;
+use crate::base::per_peer::PerPeer;
 use crate::base::types::{Duration, Height, ReplicaId, Time, View};
 use crate::ledger::frame::{FrameId, SharedFrame};
 use crate::protocols::protocol::{BlockOf, Types};
@@ -26,7 +27,7 @@ pub struct Arrivals<T: Types> {
     me: ReplicaId,
     /// How many of a peer's proposals wait at most.
     pipeline: usize,
-    by_peer: Vec<Vec<Arrival<T>>>,
+    by_peer: PerPeer<Vec<Arrival<T>>>,
     complete: VecDeque<Complete<T>>,
 }
 
@@ -61,8 +62,7 @@ impl<T: Types> Arrivals<T> {
     /// No proposals, of `peers` replicas, one of which is `me`. Up to `pipeline` of each may wait.
     #[must_use]
     pub fn new(me: ReplicaId, peers: usize, pipeline: usize) -> Self {
-        let by_peer = std::iter::repeat_with(Vec::new).take(peers).collect();
-        Self { me, pipeline, by_peer, complete: VecDeque::new() }
+        Self { me, pipeline, by_peer: PerPeer::new(peers), complete: VecDeque::new() }
     }
 
     /// Takes in a proposal; `find` says which bodies are here. Returns the ids of those that are
@@ -85,7 +85,7 @@ impl<T: Types> Arrivals<T> {
             self.complete.push_back(arrival.into_complete(from));
             return lacking;
         }
-        let Some(waiting) = self.by_peer.get_mut(from.index()) else { return Vec::new() };
+        let Some(waiting) = self.by_peer.get_mut(from) else { return Vec::new() };
         if waiting.len() >= self.pipeline {
             let oldest = waiting.iter().enumerate().min_by_key(|(_, held)| held.place());
             match oldest.map(|(at, held)| (at, held.place())) {
@@ -99,7 +99,7 @@ impl<T: Types> Arrivals<T> {
 
     /// A body has come, from whomever.
     pub fn supply(&mut self, frame: &SharedFrame) {
-        for (from, waiting) in self.by_peer.iter_mut().enumerate() {
+        for (from, waiting) in self.by_peer.of_each_mut() {
             for arrival in waiting.iter_mut() {
                 if let Some(place @ None) = arrival.bodies.get_mut(&frame.id()) {
                     *place = Some(Arc::clone(frame));
@@ -107,7 +107,7 @@ impl<T: Types> Arrivals<T> {
                 }
             }
             for arrival in waiting.extract_if(.., |arrival| arrival.missing == 0) {
-                self.complete.push_back(arrival.into_complete(ReplicaId(from as u16)));
+                self.complete.push_back(arrival.into_complete(from));
             }
         }
     }
@@ -119,14 +119,14 @@ impl<T: Types> Arrivals<T> {
 
     /// What to ask for again, and whom: the proposer first, then each peer after it in turn.
     pub fn overdue(&mut self, now: Time) -> Vec<(ReplicaId, Vec<FrameId>)> {
-        let peers = self.by_peer.len();
+        let peers = self.by_peer.replicas();
         let mut due = Vec::new();
-        let waiting = self.by_peer.iter_mut().enumerate();
+        let waiting = self.by_peer.of_each_mut();
         let each = waiting.flat_map(|(from, waiting)| waiting.iter_mut().map(move |a| (from, a)));
         for (from, arrival) in each.filter(|(_, arrival)| now >= arrival.deadline) {
             let ids = arrival.bodies.iter().filter(|(_, b)| b.is_none()).map(|(id, _)| *id);
             let mut turn = || {
-                let to = ReplicaId(((from + arrival.asked as usize) % peers) as u16);
+                let to = ReplicaId(((from.index() + arrival.asked as usize) % peers) as u16);
                 arrival.asked = arrival.asked.saturating_add(1);
                 to
             };

@@ -13,6 +13,7 @@
 use std::collections::VecDeque;
 
 use crate::base::crypto::Check;
+use crate::base::per_peer::PerPeer;
 use crate::base::types::{Duration, ReplicaId, Time};
 
 /// Most messages of one peer under way.
@@ -76,7 +77,7 @@ struct Account {
 /// The peers' accounts, and what waits.
 #[derive(Debug)]
 pub(super) struct Turns {
-    accounts: Vec<Account>,
+    accounts: PerPeer<Account>,
     /// Whose turn it is, in each class.
     turn: [usize; CLASSES],
     at_work: usize,
@@ -85,8 +86,7 @@ pub(super) struct Turns {
 impl Turns {
     /// Nothing waits yet of so many replicas.
     pub(super) fn new(replicas: usize) -> Self {
-        let accounts = std::iter::repeat_with(Account::default).take(replicas).collect();
-        Self { accounts, turn: [0; CLASSES], at_work: 0 }
+        Self { accounts: PerPeer::new(replicas), turn: [0; CLASSES], at_work: 0 }
     }
 
     /// Messages under way.
@@ -96,7 +96,7 @@ impl Turns {
 
     /// Whether a message fits its sender's account, which it is then put on.
     pub(super) fn admit(&mut self, now: Time, cost: Cost) -> bool {
-        let Some(account) = self.accounts.get_mut(cost.peer.index()) else { return false };
+        let Some(account) = self.accounts.get_mut(cost.peer) else { return false };
         let most = if now < account.distrusted_until { DISTRUSTED_MESSAGES } else { MESSAGES };
         let is_full = account.messages >= most
             || account.messages > 0
@@ -112,7 +112,7 @@ impl Turns {
 
     /// A message is settled: its account is relieved of it.
     pub(super) fn settle(&mut self, cost: Cost) {
-        let Some(account) = self.accounts.get_mut(cost.peer.index()) else { return };
+        let Some(account) = self.accounts.get_mut(cost.peer) else { return };
         account.messages = account.messages.saturating_sub(1);
         account.checks = account.checks.saturating_sub(cost.checks);
         account.bytes = account.bytes.saturating_sub(cost.bytes);
@@ -120,14 +120,14 @@ impl Turns {
 
     /// A signature that `peer` sent does not hold.
     pub(super) fn distrust(&mut self, now: Time, peer: ReplicaId) {
-        if let Some(account) = self.accounts.get_mut(peer.index()) {
+        if let Some(account) = self.accounts.get_mut(peer) {
             account.distrusted_until = now.after(DISTRUSTED_FOR);
         }
     }
 
     /// Has the checks of a peer's message wait for their turn.
     pub(super) fn wait(&mut self, peer: ReplicaId, class: Class, ask: u64, checks: Vec<Check>) {
-        let Some(account) = self.accounts.get_mut(peer.index()) else { return };
+        let Some(account) = self.accounts.get_mut(peer) else { return };
         let waiting = &mut account.waiting[class as usize];
         if class == Class::Protocol || checks.len() <= PIECE {
             return waiting.push_back(Piece { ask, start: 0, checks });
@@ -139,14 +139,14 @@ impl Turns {
 
     /// What is given to the verifier now, if anything is.
     pub(super) fn next(&mut self, now: Time) -> Option<Piece> {
-        let peers = self.accounts.len();
+        let peers = self.accounts.replicas();
         for (class, most) in AT_WORK.iter().enumerate() {
             if self.at_work >= *most {
                 continue;
             }
             for step in 0..peers {
                 let peer = (self.turn[class] + step) % peers;
-                let account = &mut self.accounts[peer];
+                let Some(account) = self.accounts.get_mut(ReplicaId(peer as u16)) else { break };
                 let distrusted = now < account.distrusted_until;
                 let [protocol, other] = &mut account.waiting;
                 let piece = match (class, distrusted) {

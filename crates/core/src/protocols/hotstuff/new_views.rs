@@ -9,6 +9,7 @@
 //! [wait for locks](super::rules::Facts::waits_for_locks) it is those of all replicas, or Δ.
 
 use super::{Fx, HotStuff, Message};
+use crate::base::per_peer::PerPeer;
 use crate::base::types::{ReplicaId, Time, View};
 use crate::protocols::hotstuff::pacemaker::Kind;
 use crate::protocols::protocol::Output;
@@ -16,7 +17,7 @@ use crate::protocols::protocol::Output;
 /// The NEW-VIEWs at hand: one place a peer.
 #[derive(Clone, Debug)]
 pub(super) struct NewViews {
-    highest: Vec<View>,
+    highest: PerPeer<View>,
     /// Until when the leader of a view waits for locks. Every replica waits: with leaders by history,
     /// a certificate that it learns in the view may make it the leader.
     patience: Option<(View, Time)>,
@@ -33,12 +34,12 @@ pub(super) struct Untold {
 
 impl NewViews {
     pub(super) fn new(replicas: usize) -> Self {
-        Self { highest: vec![View(0); replicas], patience: None }
+        Self { highest: PerPeer::new(replicas), patience: None }
     }
 
     /// `replica` has entered `view`.
     pub(super) fn heard(&mut self, replica: ReplicaId, view: View) {
-        if let Some(place) = self.highest.get_mut(replica.index()) {
+        if let Some(place) = self.highest.get_mut(replica) {
             *place = view.max(*place);
         }
     }

@@ -56,6 +56,7 @@ mod timing;
 pub use timing::{ENOUGH, LONGEST, Timing, Waits};
 
 use crate::base::membership::Committee;
+use crate::base::per_peer::PerPeer;
 use crate::base::types::{Duration, ReplicaId, Time, View};
 use crate::protocols::hotstuff::certificate::{Qc, TimeOut};
 use measured::Measured;
@@ -146,7 +147,7 @@ pub struct Pacemaker {
     busy_since: Time,
     deadline: Option<Time>,
     /// By peer.
-    time_outs: Vec<Option<Heard>>,
+    time_outs: PerPeer<Option<Heard>>,
     suspects: Suspects,
     measured: Measured,
 }
@@ -179,7 +180,7 @@ impl Pacemaker {
             allowance: Duration::ZERO,
             busy_since: Time(0),
             deadline: None,
-            time_outs: vec![None; replicas],
+            time_outs: PerPeer::new(replicas),
             suspects: Suspects::new(replicas, faults),
             measured: Measured::new(replicas, faults),
         }
@@ -292,7 +293,7 @@ impl Pacemaker {
     /// One replica after another, as the timer runs out again and again.
     #[must_use]
     pub fn turn(&self) -> ReplicaId {
-        let turn = (self.view.0 + self.attempts) % self.time_outs.len().max(1) as u64;
+        let turn = (self.view.0 + self.attempts) % self.time_outs.replicas().max(1) as u64;
         ReplicaId(turn as u16)
     }
 
@@ -304,7 +305,7 @@ impl Pacemaker {
         if self.kind != Kind::Linear {
             return None;
         }
-        let replicas = self.time_outs.len() as u64;
+        let replicas = self.time_outs.replicas() as u64;
         let turns = (1..=replicas).map(|turn| ReplicaId((view.plus(turn).0 % replicas) as u16));
         let (failed, others): (Vec<_>, Vec<_>) =
             turns.partition(|id| self.suspects.has_failed(*id));
@@ -343,7 +344,7 @@ impl Pacemaker {
     fn pause(&self, attempts: u64) -> Duration {
         let doublings = match self.kind {
             Kind::TimeoutCertificates => attempts - 1,
-            Kind::Linear => (attempts - 1) / self.time_outs.len().max(1) as u64,
+            Kind::Linear => (attempts - 1) / self.time_outs.replicas().max(1) as u64,
         };
         let doubled = 1_u32.checked_shl(doublings.min(u64::from(u32::MAX)) as u32);
         let pause = self.waited.saturating_mul(doubled.unwrap_or(u32::MAX));
@@ -386,7 +387,7 @@ impl Pacemaker {
 
     /// Takes in a time-out (its own included) whose signature and QC were checked.
     pub fn time_out(&mut self, time_out: TimeOut, high_qc: Qc, own: View) -> Consequence {
-        let Some(place) = self.time_outs.get_mut(time_out.replica.index()) else {
+        let Some(place) = self.time_outs.get_mut(time_out.replica) else {
             return Consequence::None;
         };
         let held = place.as_ref().map(|held| held.time_out.view);
@@ -411,10 +412,10 @@ impl Pacemaker {
     /// theirs again since they were last asked for.
     pub fn unheard(&mut self, view: View) -> Vec<ReplicaId> {
         let mut unheard = Vec::new();
-        for (index, place) in self.time_outs.iter_mut().enumerate() {
+        for (replica, place) in self.time_outs.of_each_mut() {
             let again = place.as_mut().is_some_and(|held| std::mem::take(&mut held.again));
             if again || place.as_ref().is_none_or(|held| held.time_out.view < view) {
-                unheard.push(ReplicaId(index as u16));
+                unheard.push(replica);
             }
         }
         unheard
@@ -425,7 +426,7 @@ impl Pacemaker {
     /// work. (Time-outs that were on their way when q others ended the view are the rule; to answer
     /// each would cost n² certificates a view change.)
     pub fn is_behind(&mut self, time_out: &TimeOut, high_qc: &Qc) -> bool {
-        let Some(place) = self.time_outs.get_mut(time_out.replica.index()) else { return false };
+        let Some(place) = self.time_outs.get_mut(time_out.replica) else { return false };
         match place {
             Some(held) if held.time_out.view >= time_out.view => true,
             _ => {

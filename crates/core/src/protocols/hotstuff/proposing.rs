@@ -39,7 +39,7 @@ impl HotStuff {
         fx: &mut Fx,
     ) {
         self.on_certificates(now, block.proposer, block.justify.clone(), tc.clone(), fx);
-        let Some(last) = self.proposals.get_mut(block.proposer.index()) else { return };
+        let Some(last) = self.proposals.get_mut(block.proposer) else { return };
         let another = last.view == block.view && last.block != block.id();
         if mutant!("two-votes-in-view", false, another) {
             let (proposer, view) = (block.proposer, block.view);
@@ -52,7 +52,7 @@ impl HotStuff {
         match self.admit_block(now, block, fx) {
             Ok(()) | Err(Misfit::Known) => self.consider_vote(block, tc, ledger, fx),
             Err(Misfit::Orphan) => {
-                if let Some(last) = self.proposals.get_mut(block.proposer.index())
+                if let Some(last) = self.proposals.get_mut(block.proposer)
                     && last.block == block.id()
                 {
                     last.orphan = Some((Arc::clone(block), tc));
@@ -71,7 +71,7 @@ impl HotStuff {
     ) {
         // Fetched blocks are certified: a quorum got this one from its proposer, and this replica
         // another of the same view.
-        let last = self.proposals.get(block.proposer.index());
+        let last = self.proposals.get(block.proposer);
         if last.is_some_and(|last| last.view == block.view && last.block != block.id()) {
             let (proposer, view) = (block.proposer, block.view);
             fx.event(Event::Equivocation { proposer, view });

@@ -6,6 +6,7 @@
 //! only, so that nothing a peer chooses makes this grow.
 
 use crate::base::membership::Committee;
+use crate::base::per_peer::PerPeer;
 use crate::base::types::View;
 use crate::protocols::hotstuff::certificate::Vote;
 use crate::protocols::protocol::Ballot;
@@ -17,7 +18,7 @@ const PLACES: usize = 6;
 /// The votes at hand.
 #[derive(Clone, Debug)]
 pub struct VoteCollector {
-    peers: Vec<Peer>,
+    peers: PerPeer<Peer>,
     quorum: usize,
 }
 
@@ -33,13 +34,13 @@ impl VoteCollector {
     /// An empty collector for `committee`.
     #[must_use]
     pub fn new(committee: &Committee) -> Self {
-        Self { peers: vec![Peer::default(); committee.size()], quorum: committee.quorum() }
+        Self { peers: PerPeer::new(committee.size()), quorum: committee.quorum() }
     }
 
     /// Takes a vote in. Returns the votes for the same if they are q now: they are to be
     /// verified, and the bad ones [refused](Self::refuse).
     pub fn add(&mut self, vote: Vote) -> Option<Vec<Vote>> {
-        let peer = self.peers.get_mut(vote.voter.index())?;
+        let peer = self.peers.get_mut(vote.voter)?;
         if vote.view <= peer.ignored {
             return None;
         }
@@ -59,7 +60,7 @@ impl VoteCollector {
     /// Whether its voter's vote for another block in the same view and phase is at hand.
     #[must_use]
     pub fn contradict(&self, vote: &Vote) -> bool {
-        let held = self.peers.get(vote.voter.index()).map_or(&[][..], |peer| &peer.votes);
+        let held = self.peers.get(vote.voter).map_or(&[][..], |peer| &peer.votes);
         held.iter().any(|held| held.rank() == vote.rank() && held.block != vote.block)
     }
 
@@ -79,7 +80,7 @@ impl VoteCollector {
 
     /// Drops a vote whose signature failed and ignores its sender for that view.
     pub fn refuse(&mut self, vote: &Vote) {
-        if let Some(peer) = self.peers.get_mut(vote.voter.index()) {
+        if let Some(peer) = self.peers.get_mut(vote.voter) {
             peer.votes.retain(|held| held != vote);
             peer.ignored = peer.ignored.max(vote.view);
         }

@@ -8,6 +8,7 @@
 //! leader occupy two places each.)
 
 use super::timing::ENOUGH;
+use crate::base::per_peer::PerPeer;
 use crate::base::types::{Duration, ReplicaId};
 
 #[derive(Clone, Debug)]
@@ -16,19 +17,19 @@ pub(super) struct Measured {
     /// How many views were measured, at most [`ENOUGH`].
     views: usize,
     last: Duration,
-    places: Vec<Option<Duration>>,
+    places: PerPeer<Option<Duration>>,
     typical: Duration,
 }
 
 impl Measured {
     pub(super) fn new(replicas: usize, faults: usize) -> Self {
-        let places = vec![None; replicas];
+        let places = PerPeer::new(replicas);
         Self { faults, views: 0, last: Duration::ZERO, places, typical: Duration::ZERO }
     }
 
     /// A view of `leader` was certified `took` after it was entered.
     pub(super) fn note(&mut self, leader: ReplicaId, took: Duration) {
-        let Some(place) = self.places.get_mut(leader.index()) else { return };
+        let Some(place) = self.places.get_mut(leader) else { return };
         let fallen = place.map_or(took, |before| took.saturating_add(before) / 2);
         *place = Some(took.max(fallen));
         self.views = ENOUGH.min(self.views + 1);
