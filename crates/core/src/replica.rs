@@ -19,10 +19,13 @@ mod interface;
 mod known;
 pub mod message;
 mod peers;
+mod pending;
 pub mod rejoin;
 mod show;
 mod snapshot;
+mod snapshots;
 mod turns;
+mod verifications;
 mod verify;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -48,12 +51,12 @@ pub use snapshot::{MAX_ROOTS, SnapshotMeta};
 
 use arrivals::Arrivals;
 use catch_up::CatchUp;
-use known::KnownSignatures;
-use message::{Offer, PeerMessage};
+use message::PeerMessage;
+use pending::Pending;
 use rejoin::Rejoin;
 use show::Wish;
-use turns::Turns;
-use verify::{Asked, Given, Pending};
+use snapshots::Snapshots;
+use verifications::Verifications;
 
 type Fx<T> = Effects<Action<T>, Record<T>>;
 
@@ -71,33 +74,11 @@ pub struct Replica<P: Protocol, S> {
     arrivals: Arrivals<P::Types>,
     catch_up: CatchUp<P::Types, S>,
     rejoin: Option<Rejoin<TestimonyOf<P>>>,
-    known: KnownSignatures,
-    /// What waits for verdicts, by the number of the ask, ascending.
-    pending: VecDeque<Asked<P::Types>>,
-    /// Asks that turned out to need no verdict.
-    ready: VecDeque<u64>,
-    /// What the verifier has, by the number under which it was given, ascending.
-    given: VecDeque<Given>,
-    /// What the verifier is given next.
-    turns: Turns,
+    verifications: Verifications<P::Types>,
     /// By replica: the highest block it is known to hold.
     held_by: PerPeer<Height>,
-    next_ask: u64,
     to_execute: VecDeque<Decision<P::Types>>,
-    /// The height of the state whose root the last executed block carries, if it was found.
-    root_shown: Height,
-    /// The height of the last snapshot begun.
-    snapshot_at: Height,
-    /// One was asked for, and not begun.
-    snapshot_wanted: bool,
-    /// The newest snapshot, which may still be on its way to the disk.
-    snapshot: Option<SnapshotMeta<P::Types>>,
-    /// The height of the newest snapshot on disk.
-    snapshot_written: Height,
-    /// The newest snapshot that a certified block attests, before it is on disk.
-    attested: Option<Offer<P::Types>>,
-    /// The one that is offered to peers.
-    offer: Option<Offer<P::Types>>,
+    snapshots: Snapshots<P::Types>,
     /// Testimonies being signed: to whom, for which nonce.
     testimonies: BTreeMap<Statement, (ReplicaId, Digest, TestimonyOf<P>)>,
     log_begins: Height,
@@ -130,21 +111,10 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             fresh,
             bodies: BTreeMap::new(),
             rejoin: None,
-            known: KnownSignatures::new(settings.certificate_cache, peers),
-            pending: VecDeque::new(),
-            ready: VecDeque::new(),
-            given: VecDeque::new(),
-            turns: Turns::new(peers),
+            verifications: Verifications::new(settings.certificate_cache, peers),
             held_by: PerPeer::new(peers),
-            next_ask: 0,
             to_execute: VecDeque::new(),
-            root_shown: Height(0),
-            snapshot_at: Height(0),
-            snapshot_wanted: false,
-            snapshot: None,
-            snapshot_written: Height(0),
-            attested: None,
-            offer: None,
+            snapshots: Snapshots::default(),
             testimonies: BTreeMap::new(),
             log_begins: Height(0),
             wish: Wish::default(),
@@ -180,13 +150,13 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     /// How many verifications of peers' messages are under way, for checkers.
     #[must_use]
     pub fn held_verifications(&self) -> usize {
-        self.turns.messages()
+        self.verifications.messages()
     }
 
     /// How many verified signatures are remembered, for checkers.
     #[must_use]
     pub fn held_signatures(&self) -> usize {
-        self.known.len()
+        self.verifications.known()
     }
 
     /// Whether this replica waits for testimonies, having lost its data.
@@ -251,8 +221,8 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
 
     /// What any input may have led to: verdicts that were known already, blocks to fetch.
     fn follow_up(&mut self, now: Time, fx: &mut Fx<P::Types>) {
-        while let Some(ask) = self.ready.pop_front() {
-            self.settle(now, ask, fx);
+        while let Some(settled) = self.verifications.ready() {
+            self.resume(now, settled, fx);
         }
         if self.arrivals.deadline().is_some() {
             self.arrivals.forget_below(self.view());
@@ -275,11 +245,8 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             if self.execution.height() == meta.block.height() {
                 self.execution.recall_roots(earlier);
             }
-            self.snapshot_at = meta.block.height();
-            self.snapshot_written = meta.block.height();
         }
-        self.snapshot = recovery.snapshot;
-        self.offer = recovery.offer;
+        self.snapshots.recovered(recovery.snapshot, recovery.offer);
         let mut blocks = Vec::with_capacity(recovery.blocks.len());
         for FullBlock { block, frames } in recovery.blocks {
             if block.height() > root.height() {
@@ -389,7 +356,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             return;
         }
         let signer = self.settings.me;
-        self.known.insert(Check::Replica(Share { signer, statement, signature }));
+        self.verifications.learn(Check::Replica(Share { signer, statement, signature }));
         self.consult(now, protocol::Input::Signed { statement, signature }, fx);
     }
 

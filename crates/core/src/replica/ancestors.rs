@@ -7,7 +7,7 @@
 
 use super::catch_up::BUDGET_BYTES;
 use super::message::{PeerMessage, within};
-use super::verify::Pending;
+use super::pending::Pending;
 use super::{Action, Fx, Refused, Replica};
 use crate::base::crypto::Claim;
 use crate::base::types::{Height, ReplicaId, Time};

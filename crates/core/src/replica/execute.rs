@@ -1,11 +1,7 @@
 //! Executing what was committed, and keeping snapshots of it.
 
-use std::sync::Arc;
-
-use super::message::Offer;
 use super::{Action, Fx, Halt, MAX_ROOTS, Replica, SnapshotMeta};
 use crate::base::types::{Digest, Height, Time};
-use crate::ledger::block::BlockId;
 use crate::ledger::execution::ExecutionError;
 use crate::ledger::frame::SharedFrame;
 use crate::ledger::message::Response;
@@ -36,10 +32,9 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         }
         if !self.halted {
             let head = self.execution.height();
-            let due = head.0 >= self.snapshot_at.0.saturating_add(self.settings.snapshot_blocks)
-                || self.snapshot_wanted
+            let due = self.snapshots.is_due(head, self.settings.snapshot_blocks)
                 || self.execution.checkpoint_is_due();
-            if due && self.may_replace_snapshot() {
+            if due && self.snapshots.may_be_replaced() {
                 self.take_snapshot(&mut fx);
             }
             self.drop_unheld_bodies();
@@ -88,17 +83,8 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             }
             return;
         };
-        let Some(meta) = &self.snapshot else { return };
-        if !self.is_attested(meta.block.id())
-            && self.snapshot_at < block.height()
-            && meta.roots.last() == Some(&root)
-        {
-            self.attested = Some(Offer {
-                block: Arc::clone(&meta.block),
-                recent: meta.recent.clone(),
-                shown: Shown { block, evidence },
-            });
-            self.make_offer(fx);
+        if let Some(offer) = self.snapshots.attest(root, Shown { block, evidence }) {
+            fx.output(Action::Offered(Box::new(offer)));
         }
     }
 
@@ -107,41 +93,23 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     /// replica that took over a snapshot lately may not know the state it is of.
     fn computed(&mut self, root: Digest, below: Height) -> bool {
         let lowest = self.execution.lowest_root();
-        let from = self.root_shown.max(lowest).0;
+        let from = self.snapshots.shown().max(lowest).0;
         let mut heights = (from..below.0).rev().map(Height);
         match heights.find(|height| self.execution.root_at(*height) == Some(root)) {
             Some(height) => {
-                self.root_shown = height;
+                self.snapshots.show(height);
                 true
             }
-            None => lowest > self.root_shown,
+            None => lowest > self.snapshots.shown(),
         }
     }
 
-    /// Whether the newest snapshot is written, and was attested or never will be: later states are shown already.
-    /// Were each replaced before blocks could show it, none would ever be offered, and no log cut.
-    pub(super) fn may_replace_snapshot(&self) -> bool {
-        self.snapshot.as_ref().is_none_or(|meta| {
-            self.is_written(meta)
-                && (self.root_shown > meta.block.height() || self.is_attested(meta.block.id()))
-        })
-    }
-
-    fn is_written(&self, snapshot: &SnapshotMeta<P::Types>) -> bool {
-        self.snapshot_written >= snapshot.block.height()
-    }
-
-    /// Begins a snapshot whether blocks have shown the last one or not; if that is still being written, behind a later block.
+    /// Begins a snapshot whether blocks have shown the last one or not; if that is still being
+    /// written, behind a later block.
     pub(super) fn want_snapshot(&mut self, fx: &mut Fx<P::Types>) {
-        self.snapshot_wanted = true;
-        if self.snapshot.as_ref().is_none_or(|meta| self.is_written(meta)) {
+        if self.snapshots.want() {
             self.take_snapshot(fx);
         }
-    }
-
-    fn is_attested(&self, snapshot: BlockId) -> bool {
-        let mut offers = self.attested.iter().chain(&self.offer);
-        offers.any(|offer| offer.block.id() == snapshot)
     }
 
     /// Begins a snapshot of the state as it is.
@@ -160,22 +128,13 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
                 return self.halt(Halt::Execution(ExecutionError::Kept { height, source }), fx);
             }
         };
-        self.snapshot_at = block.height();
-        self.snapshot_wanted = false;
         let meta = SnapshotMeta { block, committed, recent, roots };
-        self.snapshot = Some(meta.clone());
+        self.snapshots.begin(meta.clone());
         fx.output(Action::WriteSnapshot(Box::new(meta), handle));
     }
 
     pub(super) fn on_snapshot_written(&mut self, height: Height, fx: &mut Fx<P::Types>) {
-        self.snapshot_written = self.snapshot_written.max(height);
-        self.make_offer(fx);
-    }
-
-    /// Offers the newest attested snapshot once it is on disk.
-    fn make_offer(&mut self, fx: &mut Fx<P::Types>) {
-        if let Some(offer) = self.attested.take_if(|o| o.block.height() <= self.snapshot_written) {
-            self.offer = Some(offer.clone());
+        if let Some(offer) = self.snapshots.wrote(height) {
             fx.output(Action::Offered(Box::new(offer)));
         }
     }

@@ -7,7 +7,8 @@ use bytes::Bytes;
 
 use super::catch_up::{BUDGET_BYTES, Chunked};
 use super::message::{MAX_FRAMES_SENT, Offer, PeerMessage, within};
-use super::verify::{Pending, bytes_of};
+use super::pending::Pending;
+use super::verify::bytes_of;
 use super::{Action, Fx, Halt, Refused, Replica, is_among};
 use crate::base::crypto::{Check, Share, Signature, Verified};
 use crate::base::types::{Digest, Height, ReplicaId, Time};
@@ -183,7 +184,9 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     ) {
         let root = self.protocol.committed().height();
         if above < root && above.next() < self.log_begins {
-            let Some(offer) = &self.offer else { return self.prepare_offer(now, fx) };
+            let Some(offer) = self.snapshots.offer() else {
+                return self.prepare_offer(now, fx);
+            };
             let message = PeerMessage::Behind(Box::new(offer.clone()));
             fx.output(Action::Send { to, message });
             return;
@@ -360,7 +363,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
                 let evidence = shown.evidence;
                 // What is between its own log and the snapshot never was here.
                 self.log_begins = self.log_begins.max(root.height().next());
-                self.root_shown = Height(0);
+                self.snapshots.show(Height(0));
                 self.consult(now, protocol::Input::Installed { root, recent, evidence }, fx);
                 self.drop_unheld_bodies();
                 self.take_snapshot(fx);

@@ -53,10 +53,10 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     /// Where an offer is wanted and there is none: the cluster was idle, or this replica stopped, before blocks had shown the root of the newest
     /// snapshot. A few are proposed for that; if they have shown later ones already, another is taken first.
     pub(super) fn prepare_offer(&mut self, now: Time, fx: &mut Fx<P::Types>) {
-        if self.may_replace_snapshot() {
+        if self.snapshots.may_be_replaced() {
             self.take_snapshot(fx);
         }
-        if let Some(meta) = &self.snapshot {
+        if let Some(meta) = self.snapshots.newest() {
             let height = meta.block.height().plus(ATTESTED_WITHIN);
             self.wish_for(now, height, fx);
         }

@@ -1,106 +1,15 @@
 //! What waits for the verdicts on its signatures.
 
-use super::snapshot::Offer;
-use super::turns::{Class, Cost, Piece};
+use super::pending::{ClaimedBlock, Pending, Verdicts};
+use super::verifications::Settled;
 use super::{Action, Fx, Refused, Replica};
-use crate::base::crypto::{Check, Claim, Verified};
+use crate::base::crypto::Claim;
 use crate::base::types::{ReplicaId, Time};
 use crate::ledger::execution::Restoring;
 use crate::ledger::frame::SharedFrame;
 use crate::ledger::mempool::Origin;
 use crate::ledger::state_machine::StateMachine;
-use crate::protocols::protocol::{
-    self, BlockOf, FullBlockOf, Malformed, MessageOf, Protocol, Types,
-};
-
-/// A fetched block with its frames, resting on its justify.
-type ClaimedBlock<T> = (Claim<BlockOf<T>>, Vec<SharedFrame>);
-
-/// A thing that waits.
-#[derive(Debug)]
-pub(super) enum Pending<T: Types> {
-    /// The protocol's own batch.
-    Protocol { ask: u64, checks: Vec<Check> },
-    /// A message of the protocol with the bodies that came with it.
-    Message { from: ReplicaId, claim: Claim<T::Message>, frames: Vec<Claim<SharedFrame>> },
-    /// Frames another replica sent. It passes on what it verified; what it was asked for may be of
-    /// a block, whose voters alone have verified it.
-    Frames { relayed_by: Option<ReplicaId>, frames: Vec<Claim<SharedFrame>> },
-    /// Blocks that were fetched.
-    Chain { from: ReplicaId, blocks: Vec<ClaimedBlock<T>> },
-    /// A snapshot that is offered.
-    Offer { from: ReplicaId, offer: Box<Offer<T>>, checks: Vec<Check> },
-    /// An answer to a replica that lost its data.
-    Testimony { from: ReplicaId, testimony: Box<T::Testimony>, checks: Vec<Check> },
-}
-
-impl<T: Types> Pending<T> {
-    /// How soon it is verified.
-    fn class(&self) -> Class {
-        match self {
-            Self::Protocol { .. } | Self::Message { .. } | Self::Testimony { .. } => {
-                Class::Protocol
-            }
-            Self::Frames { .. } | Self::Chain { .. } | Self::Offer { .. } => Class::Other,
-        }
-    }
-
-    /// The checks it waits for, in the order in which [`resume`](Replica::resume) hands out the verdicts.
-    fn checks(&self) -> impl Iterator<Item = &Check> {
-        let (own, message, frames, blocks): (&[Check], _, &[_], &[ClaimedBlock<T>]) = match self {
-            Self::Protocol { checks, .. }
-            | Self::Offer { checks, .. }
-            | Self::Testimony { checks, .. } => (checks, None, &[], &[]),
-            Self::Message { claim, frames, .. } => (&[], Some(claim), frames, &[]),
-            Self::Frames { frames, .. } => (&[], None, frames, &[]),
-            Self::Chain { blocks, .. } => (&[], None, &[], blocks),
-        };
-        own.iter()
-            .chain(message.into_iter().flat_map(Claim::checks))
-            .chain(frames.iter().flat_map(Claim::checks))
-            .chain(blocks.iter().flat_map(|(claim, _)| claim.checks()))
-    }
-}
-
-/// Verdicts that are still to be handed out, beside the checks they are on.
-pub(super) struct Verdicts<'a> {
-    left: &'a [bool],
-}
-
-impl Verdicts<'_> {
-    fn settle<T>(&mut self, claim: Claim<T>) -> Option<Verified<T>> {
-        let count = claim.checks().len().min(self.left.len());
-        let (own, later) = self.left.split_at(count);
-        self.left = later;
-        claim.settle(own)
-    }
-}
-
-/// An ask: what waits for it, and which of its checks were known to hold already.
-#[derive(Debug)]
-pub(super) struct Asked<T: Types> {
-    ask: u64,
-    pending: Pending<T>,
-    known: Vec<bool>,
-    /// On the checks that were not known, as far as they came.
-    verdicts: Vec<bool>,
-    /// How many are still to come.
-    left: usize,
-    cost: Option<Cost>,
-}
-
-/// A piece of an ask that the verifier has.
-#[derive(Debug)]
-pub(super) struct Given {
-    /// Its own number.
-    ask: u64,
-    /// The ask it is of.
-    of: u64,
-    start: usize,
-    checks: usize,
-    /// Whether it took somebody's turn.
-    counts: bool,
-}
+use crate::protocols::protocol::{self, FullBlockOf, Malformed, MessageOf, Protocol};
 
 impl<P: Protocol, S: StateMachine> Replica<P, S> {
     /// Has the checks of `pending` verified that are not known to hold; then it goes on. `from` is the
@@ -112,51 +21,10 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         from: Option<(ReplicaId, usize)>,
         fx: &mut Fx<P::Types>,
     ) {
-        let mut unknown = Vec::new();
-        let judge = |check: &Check| {
-            let known = self.known.contains(check);
-            if !known {
-                unknown.push(check.clone());
-            }
-            known
-        };
-        let known = pending.checks().map(judge).collect();
-        let cost = from.map(|(peer, bytes)| Cost { peer, checks: unknown.len(), bytes });
-        if let Some(cost) = cost
-            && !self.turns.admit(now, cost)
-        {
-            fx.output(Action::Refused { from: cost.peer, reason: Refused::Flood });
-            return;
+        let give = &mut |ask, checks| fx.output(Action::Verify { ask, checks });
+        if let Err(from) = self.verifications.ask(now, pending, from, give) {
+            fx.output(Action::Refused { from, reason: Refused::Flood });
         }
-        let ask = self.next_number();
-        let (class, left) = (pending.class(), unknown.len());
-        let verdicts = vec![false; left];
-        self.pending.push_back(Asked { ask, pending, known, verdicts, left, cost });
-        match cost {
-            _ if unknown.is_empty() => self.ready.push_back(ask),
-            Some(cost) => self.turns.wait(cost.peer, class, ask, unknown),
-            None => self.give(Piece { ask, start: 0, checks: unknown }, false, fx),
-        }
-        self.give_more(now, fx);
-    }
-
-    fn next_number(&mut self) -> u64 {
-        self.next_ask += 1;
-        self.next_ask - 1
-    }
-
-    /// Gives the verifier what is next, as far as it has little to do.
-    fn give_more(&mut self, now: Time, fx: &mut Fx<P::Types>) {
-        while let Some(piece) = self.turns.next(now) {
-            self.give(piece, true, fx);
-        }
-    }
-
-    fn give(&mut self, piece: Piece, counts: bool, fx: &mut Fx<P::Types>) {
-        let Piece { ask: of, start, checks } = piece;
-        let ask = self.next_number();
-        self.given.push_back(Given { ask, of, start, checks: checks.len(), counts });
-        fx.output(Action::Verify { ask, checks });
     }
 
     /// The verdicts on checks that were given to the verifier.
@@ -167,55 +35,22 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         verdicts: &[bool],
         fx: &mut Fx<P::Types>,
     ) {
-        let Ok(place) = self.given.binary_search_by_key(&ask, |given| given.ask) else { return };
-        let Some(given) = self.given.remove(place) else { return };
-        if given.counts {
-            self.turns.came_back(given.checks);
+        if let Some(settled) = self.verifications.checked(ask, verdicts) {
+            self.resume(now, settled, fx);
         }
-        let asked = self.pending.binary_search_by_key(&given.of, |asked| asked.ask).ok();
-        if let Some(asked) = asked.and_then(|place| self.pending.get_mut(place)) {
-            let own = asked.verdicts.iter_mut().skip(given.start).take(given.checks);
-            own.zip(verdicts).for_each(|(own, verdict)| *own = *verdict);
-            asked.left = asked.left.saturating_sub(given.checks);
-            if asked.left == 0 {
-                self.settle(now, given.of, fx);
-            }
-        }
-        self.give_more(now, fx);
-    }
-
-    /// All verdicts of an ask are there.
-    pub(super) fn settle(&mut self, now: Time, ask: u64, fx: &mut Fx<P::Types>) {
-        let Ok(place) = self.pending.binary_search_by_key(&ask, |asked| asked.ask) else { return };
-        let Some(asked) = self.pending.remove(place) else { return };
-        let Asked { pending, known: mut all, verdicts, cost, .. } = asked;
-        if let Some(cost) = cost {
-            self.turns.settle(cost);
-        }
-        let mut fresh = verdicts.iter();
-        for (holds, check) in all.iter_mut().zip(pending.checks()) {
-            if !*holds && fresh.next() == Some(&true) {
-                *holds = true;
-                self.known.insert(check.clone());
-            }
-        }
-        self.resume(now, pending, &all, fx);
+        self.verifications
+            .give_more(now, &mut |ask, checks| fx.output(Action::Verify { ask, checks }));
     }
 
     /// A signature that a peer sent does not hold.
     fn bad_signature(&mut self, now: Time, from: ReplicaId, fx: &mut Fx<P::Types>) {
-        self.turns.distrust(now, from);
+        self.verifications.distrust(now, from);
         fx.output(Action::Refused { from, reason: Refused::BadSignature });
     }
 
-    fn resume(
-        &mut self,
-        now: Time,
-        pending: Pending<P::Types>,
-        verdicts: &[bool],
-        fx: &mut Fx<P::Types>,
-    ) {
-        let mut verdicts = Verdicts { left: verdicts };
+    pub(super) fn resume(&mut self, now: Time, settled: Settled<P::Types>, fx: &mut Fx<P::Types>) {
+        let Settled { pending, verdicts } = settled;
+        let mut verdicts = Verdicts { left: &verdicts };
         match pending {
             Pending::Protocol { ask, .. } => {
                 let verdicts = verdicts.left.to_vec();
