@@ -5,6 +5,9 @@
 //! `wrong` is taken while the mutant of that name is chosen. `make mutants` builds this
 //! crate so and runs the simulator against each of `ALL`, one at a time.
 //!
+//! No mutant is in the membership, in HotStuff's rules or in the drive loop: there the simulator
+//! decorates them (`crates/sim/src/planted.rs`).
+//!
 //! [`planted!`](crate::planted) is the same for the crates around the core. Their bugs are listed in
 //! `ci/mutants.txt`, each with the test that sees it, and `make mutants-outside` runs those tests.
 
@@ -85,6 +88,13 @@ pub fn choose(name: Option<&str>) -> bool {
     let at = name.map(|name| ALL.iter().position(|mutant| mutant.name == name));
     CHOSEN.store(at.flatten().unwrap_or(NONE), Ordering::Relaxed);
     at != Some(None)
+}
+
+/// The name of the mutant that is on; empty if none is.
+#[cfg(quorate_mutants)]
+#[must_use]
+pub fn name() -> &'static str {
+    ALL.get(chosen()).map_or("", |mutant| mutant.name)
 }
 
 /// Whether a mutant is on.

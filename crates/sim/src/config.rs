@@ -13,6 +13,7 @@ use quorate_core::replica::Ancestors;
 use super::keys::{self, Mock};
 use super::mutant::Mutation;
 use super::network::Link;
+use super::planted;
 
 /// What a cluster is made of. Times in microseconds.
 #[derive(Clone, Debug)]
@@ -129,7 +130,7 @@ impl Config {
             broadcast_votes: self.broadcast_votes || self.second_vote,
             second_vote: self.second_vote,
             delta: Duration::from_micros(self.delta),
-            ..hotstuff::Settings::new(self.rules)
+            ..hotstuff::Settings::new(planted::rules(self.rules))
         }
     }
 

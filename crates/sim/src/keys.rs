@@ -137,7 +137,8 @@ impl Scheme for Mock {
 /// The committee of the first `n` replicas.
 pub fn committee(n: usize) -> Committee {
     let keys = (0..n).map(|id| ReplicaKey::from(Key::of_replica(id).public_key().0)).collect();
-    Committee::new(CHAIN, Epoch(0), keys).expect("a committee of distinct keys")
+    let committee = Committee::new(CHAIN, Epoch(0), keys).expect("a committee of distinct keys");
+    crate::planted::committee(committee)
 }
 
 /// Which client a public key belongs to.

@@ -24,6 +24,7 @@ pub mod liveness;
 pub mod mutant;
 pub mod network;
 pub mod oracles;
+mod planted;
 pub mod rng;
 mod serve;
 pub mod steps;

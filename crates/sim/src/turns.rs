@@ -5,7 +5,6 @@ use std::sync::Arc;
 use quorate_core::base::crypto::PublicKey;
 use quorate_core::base::wire::Decode as _;
 use quorate_core::client::message::Response;
-use quorate_core::replica::drive::turn;
 use quorate_core::replica::message::PeerMessage;
 use quorate_core::replica::{Action, Input, Submitted};
 use quorate_core::{Height, ReplicaId, Time};
@@ -16,6 +15,7 @@ use super::cluster::Cluster;
 use super::disk::cause_of;
 use super::events::{Event, Parcel};
 use super::family::Family;
+use super::planted::turn;
 use super::world::Outside;
 
 /// What a turn needs room for, kept from one to the next; empty between them.

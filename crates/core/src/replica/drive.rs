@@ -65,22 +65,6 @@ pub trait World<T: Types> {
     fn combine(&mut self, ask: u64, form: Form, shares: &[Share]) -> Option<Option<Signature>>;
 }
 
-/// Writes what was put off.
-#[cfg(quorate_mutants)]
-fn write_late<T: Types, J: Journal<T>>(
-    journal: &mut J,
-    late: Vec<Record<T>>,
-) -> Result<(), J::Error> {
-    if late.is_empty() { Ok(()) } else { journal.write(late) }
-}
-
-/// Puts off what is to be written.
-#[cfg(quorate_mutants)]
-fn late_write<T: Types, E>(late: &mut Vec<Record<T>>, records: Vec<Record<T>>) -> Result<(), E> {
-    late.extend(records);
-    Ok(())
-}
-
 /// One turn of the loop: takes all of `inputs`, and returns when everything they lead to is released and
 /// executed. The vector is the caller's, so that its room is used again.
 ///
@@ -99,8 +83,6 @@ where
     J: Journal<P::Types>,
     W: World<P::Types>,
 {
-    #[cfg(quorate_mutants)]
-    let mut late = Vec::new();
     loop {
         let mut effects = super::Fx::<P::Types>::default();
         if !inputs.is_empty() {
@@ -111,7 +93,7 @@ where
         }
         if effects.is_empty() {
             if !replica.has_to_execute() {
-                return mutant!("vote-before-persist", write_late(journal, late), Ok(()));
+                return Ok(());
             }
             world.enter(Stage::Execute);
             effects = replica.execute(now);
@@ -122,9 +104,7 @@ where
         if effects.has_records() {
             world.enter(Stage::Persist);
         }
-        let actions = effects.persist(|records| {
-            mutant!("vote-before-persist", late_write(&mut late, records), journal.write(records))
-        })?;
+        let actions = effects.persist(|records| journal.write(records))?;
         world.enter(Stage::Release);
         for action in actions {
             match action {

@@ -167,7 +167,7 @@ const HEAD: &str = "\
 
 Written by `make mutants`. Each row is a bug of the literature or of public code, put into the real
 core behind `--cfg quorate_mutants` (`crates/core/src/mutant.rs`; the program refuses to be built
-with it). It is on at every replica, and the tools look for it in rounds, on all cores, until an oracle
+with it). Bugs of rules, quorums and the drive loop are put around these (`crates/sim/src/planted`). It is on at every replica, and the tools look for it in rounds, on all cores, until an oracle
 cries out. `events` and `seconds` are those of all tools up to then. A bug in the rules of one variant
 is looked for in that variant. \"no panic\": the core itself stopped, which is a finding as well.
 

@@ -37,7 +37,8 @@ impl Signatures {
             ReplicaKey::from(bytes)
         };
         let committee = Committee::new(CHAIN, Epoch(0), (0..replicas).map(key).collect());
-        Self { committee: committee.expect("1 to 256 distinct keys"), keys: Keys::Mixed }
+        let committee = crate::planted::committee(committee.expect("1 to 256 distinct keys"));
+        Self { committee, keys: Keys::Mixed }
     }
 
     /// The signatures of a real scheme. `signers[i]` has the secret of the committee's replica i.

@@ -7,6 +7,7 @@ use quorate_core::protocols::hotstuff::pacemaker::{Kind, Timing};
 use quorate_core::protocols::hotstuff::rules::{self, Rules, TwoChain};
 
 use crate::mutant::Mutation;
+use crate::planted;
 
 /// How long a message is on its way, in nanoseconds.
 pub(super) const DELAY_NS: u64 = 1_000_000;
@@ -87,7 +88,7 @@ impl Variant {
             broadcast_votes: self.broadcast_votes || self.second_vote,
             second_vote: self.second_vote,
             delta: DELTA,
-            ..Settings::new(self.rules)
+            ..Settings::new(planted::rules(self.rules))
         }
     }
 }

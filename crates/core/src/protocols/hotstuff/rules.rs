@@ -126,13 +126,6 @@ fn justify_of(tree: &BlockTree, qc: &Qc) -> Option<Qc> {
     tree.block(&qc.block()).map(|block| block.justify.clone())
 }
 
-/// The flaw of early Fast-HotStuff: the parent is committed, whatever the views.
-#[cfg(quorate_mutants)]
-fn direct_parent(tree: &BlockTree, qc: &Qc) -> Outcome {
-    let [_, parent, _] = chain_of(tree, qc);
-    Outcome { lock: Some(qc.clone()), commit: parent.map(|parent| parent.id()) }
-}
-
 /// The two-chain rule of [`Fast`], [`TwoChain`] and [`HotStuff2`]: lock on the certificate itself;
 /// commit the parent of the certified block if the two are of consecutive views.
 fn two_chain(tree: &BlockTree, qc: &Qc) -> Outcome {

@@ -55,8 +55,7 @@ impl Rules for Basic {
 
     fn on_qc(&self, tree: &BlockTree, qc: &Qc) -> Outcome {
         let lock = (qc.phase() >= PRE_COMMIT).then(|| qc.clone());
-        let last = mutant!("basic-commit-at-pre-commit", PRE_COMMIT, COMMIT);
-        let commit = (qc.phase() >= last).then(|| tree.find(&qc.block())).flatten();
+        let commit = (qc.phase() >= COMMIT).then(|| tree.find(&qc.block())).flatten();
         Outcome { lock, commit: commit.map(|block| block.id()) }
     }
 }

@@ -41,8 +41,7 @@ impl Rules for Chained {
     }
 
     fn may_vote(&self, tree: &BlockTree, lock: &Qc, block: &Block, _: Option<&Tc>) -> bool {
-        let (justify, lock_view) = (block.justify.view(), lock.view());
-        let liveness = mutant!("lock-rule-inverted", justify < lock_view, justify > lock_view);
+        let liveness = block.justify.view() > lock.view();
         liveness || extends_lock(tree, lock, block)
     }
 
@@ -53,9 +52,6 @@ impl Rules for Chained {
             return Outcome { lock, commit: None };
         };
         let consecutive = b2.view == b1.view.next() && b1.view == b.view.next();
-        let commits = mutant!("chained-commit-any-views", true, consecutive);
-        let third = commits.then(|| b.id());
-        let commit = mutant!("chained-commit-two-chain", super::two_chain(tree, qc).commit, third);
-        Outcome { lock, commit }
+        Outcome { lock, commit: consecutive.then(|| b.id()) }
     }
 }

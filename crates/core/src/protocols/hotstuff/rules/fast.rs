@@ -49,13 +49,13 @@ impl Rules for Fast {
             None => block.view == block.justify.view().next(),
             Some(agg) => {
                 let highest = block.justify.ballot() == agg.high_qc().ballot();
-                block.view == agg.view().next() && mutant!("fast-agg-qc-ignored", true, highest)
+                block.view == agg.view().next() && highest
             }
         }
     }
 
     fn on_qc(&self, tree: &BlockTree, qc: &Qc) -> Outcome {
-        mutant!("fast-commit-any-views", super::direct_parent(tree, qc), two_chain(tree, qc))
+        two_chain(tree, qc)
     }
 
     /// A leader may know a newer QC than the AggQC does, but must extend what the AggQC says.

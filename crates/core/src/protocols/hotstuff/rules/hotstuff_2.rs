@@ -42,10 +42,10 @@ impl Rules for HotStuff2 {
     }
 
     fn may_vote(&self, _: &BlockTree, lock: &Qc, block: &Block, _: Option<&Tc>) -> bool {
-        mutant!("hotstuff-2-lock-ignored", true, block.justify.view() >= lock.view())
+        block.justify.view() >= lock.view()
     }
 
     fn on_qc(&self, tree: &BlockTree, qc: &Qc) -> Outcome {
-        mutant!("hotstuff-2-commit-any-views", super::direct_parent(tree, qc), two_chain(tree, qc))
+        two_chain(tree, qc)
     }
 }

@@ -52,7 +52,7 @@ impl Rules for TwoChain {
             None => block.view == block.justify.view().next(),
             Some(tc) => {
                 let highest = block.justify.view() >= tc.high_qc_view();
-                block.view == tc.view().next() && mutant!("two-chain-tc-ignored", true, highest)
+                block.view == tc.view().next() && highest
             }
         }
     }
@@ -60,10 +60,10 @@ impl Rules for TwoChain {
     /// Not after it gave up on the block's view or a later one: it did so with a lower high QC, and a
     /// time-out certificate that leaves the block out may rest on that.
     fn may_vote_again(&self, view: View, given_up: View) -> bool {
-        mutant!("second-vote-unguarded", true, given_up < view)
+        given_up < view
     }
 
     fn on_qc(&self, tree: &BlockTree, qc: &Qc) -> Outcome {
-        mutant!("two-chain-commit-any-views", super::direct_parent(tree, qc), two_chain(tree, qc))
+        two_chain(tree, qc)
     }
 }
