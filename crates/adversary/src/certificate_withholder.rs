@@ -1,8 +1,7 @@
 //! A collector that keeps the certificates it makes to itself, or tells one replica alone.
 //!
 //! What the flawed Fast-HotStuff and every protocol that commits on direct parents die of: a
-//! certificate that reaches one replica (protocols.md section 1, "qc4 reaches only replica 1";
-//! section 2, "a QC withheld by one leader", "a TC held by one replica"). Its proposals, phase
+//! certificate that reaches one replica. Its proposals, phase
 //! certificates and news go to one replica, in turn; its new-views and time-outs say no more than
 //! that it has an old certificate.
 //!

@@ -2,7 +2,7 @@
 //! block, now the one first and now the other.
 //!
 //! Amnesia by intent: what a replica does that signs before its record is durable, or runs twice
-//! with one key (reliability.md: priority 0, several products). The other block is the one another
+//! with one key. The other block is the one another
 //! proposal of that view named, if there was one: two double voters and an equivocating leader
 //! together would fork a protocol whose quorums share no correct replica (2f + 1 of 3f + 3).
 //!

@@ -6,7 +6,7 @@
 //! that the first is certified without those who saw the second.
 //!
 //! The attack every BFT protocol is made against; the framework Twins exists because its leaders were
-//! never tested equivocating (reliability.md: equivocation and withheld blocks, priority 1).
+//! never tested equivocating.
 //!
 //! Answered by one vote a view and quorums that share a correct replica; who saw the other block
 //! fetches the certified one, and counts the equivocation.

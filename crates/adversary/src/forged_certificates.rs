@@ -3,8 +3,7 @@
 //! everybody, another form, phase, view, block, epoch or genesis; time-out certificates of mixed views.
 //!
 //! Duplicate signers were checked in debug builds only, and an empty bitmap with the point at infinity
-//! verified, in public implementations (reliability.md: forged certificates, priority 0; protocols.md
-//! section 2, "counting time-outs of mixed views together").
+//! verified, in public implementations.
 //!
 //! Answered by one check for every certificate in every build ([`Qc::checks`], [`Tc::checks`]), before
 //! any signature is looked at, and by `Verified`, which only that check makes.

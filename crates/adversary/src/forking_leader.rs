@@ -8,7 +8,7 @@
 //! Answered by the entry rule (a view is entered by the certificate of the view before it or by a
 //! time-out certificate, so that a fork in the good case is malformed: `contradiction`), then by the
 //! vote rules; what is overwritten behind a time-out certificate was not committed, and its frames
-//! wait in the mempools (protocols.md section 1, "requeue what a pruned fork held").
+//! wait in the mempools.
 
 use quorate_core::ReplicaId;
 use quorate_core::protocols::hotstuff::Message;

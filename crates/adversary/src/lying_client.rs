@@ -3,8 +3,8 @@
 //! decoder.
 //!
 //! One liar's frames must cost the others nothing: a signature that only some replicas can check makes
-//! them disagree about what was requested (the big-MAC attack on PBFT; reliability.md: invalid
-//! signatures that burn CPU, priority 1), and numbers that nobody bounds fill the session table.
+//! them disagree about what was requested (the big-MAC attack on PBFT). Numbers that nobody bounds
+//! fill the session table.
 //!
 //! Answered by frames signed once and checked before they enter a mempool, by sessions that belong to
 //! one key, execute in order and wait in a bounded window, and by caps before anything is allocated.

@@ -2,8 +2,7 @@
 //! executed, another session, no room.
 //!
 //! All liars tell the same lie about the same frame, so that a client that counts to f believes it.
-//! PBFT's reads outvoted by a liar and replicas that are behind are of this kind (protocols.md
-//! section 4, Reads).
+//! PBFT's reads outvoted by a liar and replicas that are behind are of this kind.
 //!
 //! Asked for proofs of its state it lies in turn about all that they are made of, and calls the first
 //! certified block it was asked for the newest one for ever.

@@ -3,8 +3,7 @@
 //! root; chunks with a flipped byte, without end, or of nothing; testimonies of no view or the last
 //! one.
 //!
-//! Poisoned sync and `expect` on a peer's data (reliability.md: priority 1; corrupt or wrong snapshot,
-//! priority 1).
+//! Poisoned sync and `expect` on a peer's data.
 //!
 //! Answered by using nothing that no certificate vouches for (a block by its child's justify, a
 //! snapshot by a root in a certified block, each chunk checked when it comes, where the application

@@ -2,8 +2,7 @@
 //!
 //! Selective delivery: the others learn of the block from its certificate, and have to fetch it
 //! before they can vote again. Public implementations stalled on it for ever, as they asked the
-//! leader alone (protocols.md section 2, "a QC for a block not held"; reliability.md: withheld blocks,
-//! priority 1). Whom it leaves out changes from view to view. It sends no bodies and answers no
+//! leader alone. Whom it leaves out changes from view to view. It sends no bodies and answers no
 //! question for its blocks either.
 //!
 //! Answered by fetching from the voters of the certificate, one after the other, and by keeping a

@@ -1,7 +1,7 @@
 //! Old messages again: its own and others', to anybody, at any time; and old signatures under other
 //! views, phases, kinds, epochs and names.
 //!
-//! Replay across chain, epoch and phase (reliability.md: priority 0), and fields that do not match what
+//! Replay across chain, epoch and phase, and fields that do not match what
 //! was signed (priority 0).
 //!
 //! Answered by a statement that names chain, epoch, protocol, kind, view and phase; by the channel, which

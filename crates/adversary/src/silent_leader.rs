@@ -1,7 +1,6 @@
 //! A leader that says nothing in its views, and is a good replica otherwise.
 //!
-//! The plainest attack on liveness: each of its views is waited for in vain (reliability.md: leader
-//! censorship, priority 2; the dissertation's own open problem D14). With the votes of a view going
+//! The plainest attack on liveness: each of its views is waited for in vain. With the votes of a view going
 //! to the next leader, its silence costs two views: the block before its own loses its certificate as
 //! well.
 //!

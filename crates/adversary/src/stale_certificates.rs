@@ -1,7 +1,7 @@
 //! A replica that shows old certificates as if they were its newest: in proposals, time-outs,
 //! new-views, news and phase certificates.
 //!
-//! What a replica restored from an old backup would do (reliability.md: priority 0), and the attack on
+//! What a replica restored from an old backup would do, and the attack on
 //! leaders that believe the first q new-views to hold the highest certificate, or on time-out
 //! certificates that take the view for the word of one signer.
 //!

@@ -2,7 +2,7 @@
 //!
 //! Where fewer than f + 1 time-outs make others give up, f liars end every view before it began; where
 //! every old time-out is answered with certificates, one liar makes all others spend n times what it
-//! spends (reliability.md: catch-up amplification, priority 1).
+//! spends.
 //!
 //! Answered by joining the (f + 1)-th highest only, by one place a peer, and by answering an old
 //! time-out only if its sender is seen to be behind.

@@ -164,7 +164,7 @@ pub const ALL: [Mutant; 74] = [
     mutant(
         "two-votes-in-view",
         "a second vote in one view is cast",
-        "class of bug: double voting (protocols.md section 1: once a view and phase)",
+        "class of bug: double voting",
     ),
     mutant(
         "past-view-voted",
@@ -245,7 +245,7 @@ pub const ALL: [Mutant; 74] = [
     mutant(
         "tc-high-qc-unchecked",
         "a time-out certificate may carry a lower QC than its signers hold",
-        "class of bug: fields that do not match what was signed (reliability.md)",
+        "class of bug: fields that do not match what was signed",
     ),
     of(
         "hotstuff-fast",
@@ -312,7 +312,7 @@ pub const ALL: [Mutant; 74] = [
     mutant(
         "future-votes-unbounded",
         "votes of any number of future views are kept",
-        "memory exhaustion by future views: six independent BFT code bases (reliability.md)",
+        "memory exhaustion by future views: six independent BFT code bases",
     ),
     mutant(
         "verifications-unbounded",

@@ -1,4 +1,4 @@
-//! Signatures that were verified, so that none is verified twice (F3).
+//! Signatures that were verified, so that none is verified twice.
 //!
 //! A vote is seen several times: by its collector, in the certificate of the next proposal, in
 //! time-outs that carry that certificate. The cache works on single signatures rather than on

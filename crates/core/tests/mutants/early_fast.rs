@@ -1,5 +1,5 @@
 //! Early Fast-HotStuff committed a block on a certificate of its child, whatever their views were.
-//! Four correct replicas are enough to commit two chains (protocols.md section 1, views 3 to 11).
+//! Four correct replicas are enough to commit two chains.
 
 use quorate_core::protocols::hotstuff::block::Block;
 use quorate_core::protocols::hotstuff::certificate::{Qc, Tc};

@@ -1,7 +1,6 @@
 //! A time-out says: "I gave up on this view, and know no certificate above that one". It says so of
 //! one view. Counted together with those of other views, q of them prove nothing: their senders may
-//! have come far since, and committed what the certificate knows nothing of (protocols.md section
-//! 2, pitfalls).
+//! have come far since, and committed what the certificate knows nothing of.
 
 use quorate_core::base::crypto::{Check, Scheme, Share, Signer};
 use quorate_core::base::wire::{Decode, Encode, put_list};

@@ -1,5 +1,5 @@
 //! A known fault of other frameworks: where an ancestor of a block to be committed is missing and
-//! cannot be had, the commit goes on without it (F6). The real driver waits for it.
+//! cannot be had, the commit goes on without it. The real driver waits for it.
 
 use quorate_core::protocols::hotstuff::block::SharedBlock;
 use quorate_core::protocols::hotstuff::rules::Chained;

@@ -5,7 +5,7 @@
 //! but for names if a permutation of the replicas that keeps twins twins, and may exchange the two
 //! copies of one, turns *all* views of the one into those of the other. Of such scenarios the first
 //! in alphabetical order is kept. Nothing else is left out: pruning view by view would keep the
-//! same replicas in the minority always, and miss what needs them to change (protocols.md section 7).
+//! same replicas in the minority always, and miss what needs them to change.
 //!
 //! With G the group of these permutations, the scenarios of m views are
 //! (Σ over g in G of fix(g)^m) / |G|, where fix(g) counts the letters that g leaves as they are

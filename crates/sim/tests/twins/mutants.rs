@@ -101,7 +101,7 @@ static TWO_CHAIN_IN_A_HURRY: Bug = Bug {
 /// A second vote after the view was given up.
 static VOTES_AGAIN: Bug = Bug { votes_again: true, ..Bug::of(&TwoChain) };
 
-/// Gives up fetching a missing ancestor, and commits without it (F6).
+/// Gives up fetching a missing ancestor, and commits without it.
 #[derive(Default)]
 struct Skips {
     proposals: Vec<SharedBlock>,

@@ -88,7 +88,7 @@ impl Domain {
     }
 
     /// What a time-out of `view` signs, by a replica whose high QC is of `high_qc_view` and for
-    /// `high_qc_block` (protocols.md section 1, "Time-outs in the two-chain rule"). The block counts
+    /// `high_qc_block`. The block counts
     /// only where certificates carry every signer's QC: elsewhere they would have to name it.
     #[must_use]
     pub fn time_out(&self, view: View, high_qc_view: View, high_qc_block: &BlockId) -> Statement {

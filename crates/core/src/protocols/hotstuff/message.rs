@@ -34,7 +34,7 @@ pub enum Message {
         /// Its high TC, if that is above the high QC.
         high_tc: Option<Tc>,
         /// Its last vote, so that whoever leads next can complete the certificate that a dead
-        /// leader was to make (protocols.md, "Liveness of the three-chain").
+        /// leader was to make.
         last_vote: Option<Box<Vote>>,
     },
     /// The sender has entered a view by a time-out certificate, and tells its leader what it may

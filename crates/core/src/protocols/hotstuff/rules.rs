@@ -3,7 +3,7 @@
 //!
 //! Common to all and not asked here: a replica votes once a view and phase, in increasing order;
 //! never in a view that it gave up; and a block's parent is the block of its justify.
-//! (protocols.md section 1.)
+//!
 
 mod basic;
 mod chained;

@@ -25,7 +25,7 @@ pub struct Safety {
     /// proposed in this view or below, whatever was.
     pub reserved: View,
     /// After data was lost: no vote, time-out or proposal up to this view, for what was said in
-    /// them is not known (protocols.md section 10).
+    /// them is not known.
     pub abstain_until: View,
 }
 

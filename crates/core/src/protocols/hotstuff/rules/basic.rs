@@ -1,6 +1,6 @@
 //! Basic HotStuff: four phases, one block a view.
 //!
-//! Yin et al. 2019, Algorithms 1 and 2; the dissertation's basic HotStuff (D1). The leader of a view
+//! Yin et al. 2019, Algorithms 1 and 2; the dissertation's basic HotStuff. The leader of a view
 //! takes one block through three kinds of votes and tells all of each certificate:
 //!
 //! | phase | the leader sends | a replica | votes make |

@@ -1,7 +1,7 @@
 //! Chained HotStuff: the three-chain rule.
 //!
 //! Yin, Malkhi, Reiter, Golan Gueta, Abraham, *HotStuff: BFT consensus in the lens of blockchain*,
-//! Algorithms 4 and 5; the dissertation's Algorithm 1 (D1). With a certificate `qc` for b″, write
+//! Algorithms 4 and 5; the dissertation's Algorithm 1. With a certificate `qc` for b″, write
 //! b′ for the block b″ certifies and b for the block b′ certifies:
 //!
 //! - **vote** (`safeNode`): the proposal extends the locked block, or its justify is of a newer

@@ -12,7 +12,7 @@
 //! - **commit** p's parent if p.view = parent.view + 1.
 //!
 //! The early version committed on direct parents of *any* views and is unsafe: two branches can
-//! each see a "two-chain" over skipped views (protocols.md, the flaw over views 3 to 11). It exists
+//! each see a "two-chain" over skipped views. It exists
 //! as a mutant in the tests only.
 //!
 //! Deviation: a replica checks the highest QC and the signatures over all; the other QCs are vouched

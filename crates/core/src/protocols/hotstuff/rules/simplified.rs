@@ -1,6 +1,6 @@
 //! Simplified HotStuff: the three-chain without the "extends" test.
 //!
-//! Jehl, *Formal verification of HotStuff* (FORTE 2021), as the framework paper implements it (F1).
+//! Jehl, *Formal verification of HotStuff* (FORTE 2021), as the framework paper implements it.
 //! With a certificate for p, write g for p's grandparent:
 //!
 //! - **vote**: the justify's view is not below the lock's. Whether the proposal extends the locked

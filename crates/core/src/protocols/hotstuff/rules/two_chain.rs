@@ -10,7 +10,7 @@
 //! - **second vote** (an option, with votes broadcast): on seeing the certificate of b a replica
 //!   tells all that it has, and q such words commit b at three message delays. Never after it gave up
 //!   on the view of b or a later one with a lower high QC: a time-out certificate could leave b out.
-//!   (protocols.md section 1, Cautions.) These words bear no signature: whoever hears them knows by the
+//!   These words bear no signature: whoever hears them knows by the
 //!   channel whose they are, and nobody shows them to others, as the chain will show the same. The
 //!   empty block that does is put off for a moment (`proposing.rs`): most often commands take its place.
 
