@@ -161,11 +161,7 @@ pub const ALL: [Mutant; 74] = [
         "votes in a view it gave up",
         "protocols.md section 1: after a time-out of a view no vote in it",
     ),
-    mutant(
-        "two-votes-in-view",
-        "a second vote in one view is cast",
-        "class of bug: double voting",
-    ),
+    mutant("two-votes-in-view", "a second vote in one view is cast", "class of bug: double voting"),
     mutant(
         "past-view-voted",
         "votes for proposals of views it has left",
