@@ -1,7 +1,7 @@
 //! How large things can become: in one place, because whoever keeps or sends them needs a bound.
 //!
 //! Everything here is derived from the largest committee ([`MAX_REPLICAS`]), window
-//! ([`MAX_WINDOW`]), block ([`MAX_FRAMES`], [`MAX_BATCH_BYTES`]) and frame ([`MAX_BODY_BYTES`])
+//! ([`MAX_WINDOW`]), block ([`MAX_FRAMES`](crate::ledger::block::MAX_FRAMES), [`MAX_BATCH_BYTES`]) and frame ([`MAX_BODY_BYTES`])
 //! that a configuration may ask for. A room of fixed size elsewhere (slots of the log, metadata of
 //! snapshots, frames of the transport, queues) is made from these functions, or held against them
 //! by `node/src/config/limits.rs`.

@@ -39,7 +39,7 @@ impl<T: Types> Pending<T> {
         }
     }
 
-    /// The checks it waits for, in the order in which [`resume`](Replica::resume) hands out the verdicts.
+    /// The checks it waits for, in the order in which `resume` hands out the verdicts.
     pub(super) fn checks(&self) -> impl Iterator<Item = &Check> {
         let (own, message, frames, blocks): (&[Check], _, &[_], &[ClaimedBlock<T>]) = match self {
             Self::Protocol { checks, .. }
