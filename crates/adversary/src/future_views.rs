@@ -1,7 +1,8 @@
 //! A flood of votes, time-outs, new-views and proposals of views far ahead, all signed with the
 //! replica's own key.
 //!
-//! Six independent BFT code bases ran out of memory on it: maps keyed by a view that a peer chooses.
+//! Six independent BFT code bases ran out of memory on it: maps keyed by a view that a peer
+//! chooses.
 //!
 //! Answered by a few fixed places a peer for votes, one for time-outs, new-views and proposals each, a
 //! limit on what of one peer waits for its verification (`flood`), and by joining no time-out that

@@ -1,8 +1,8 @@
 //! A leader that says nothing in its views, and is a good replica otherwise.
 //!
-//! The plainest attack on liveness: each of its views is waited for in vain. With the votes of a view going
-//! to the next leader, its silence costs two views: the block before its own loses its certificate as
-//! well.
+//! The plainest attack on liveness: each of its views is waited for in vain. With the votes of a
+//! view going to the next leader, its silence costs two views: the block before its own loses its
+//! certificate as well.
 //!
 //! Answered by the time-out of the view, time-outs that carry votes (the certificate of the block
 //! before is made all the same), a shorter wait for a leader that failed, Carousel's blacklist of

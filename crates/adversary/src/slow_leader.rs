@@ -6,7 +6,7 @@
 //! (Aardvark, 2009: a slow primary takes PBFT down to a fraction of its throughput).
 //!
 //! Answered by time-outs that adapt to what views usually take, and by rotation: it can slow its own
-//! views, no others. What is left is a stated cost.
+//! views, no others. The rest is a stated cost.
 
 use quorate_core::ledger::block::BlockId;
 use quorate_core::protocols::hotstuff::Message;

@@ -1,5 +1,5 @@
-//! What is ordered, and what executing it means: frames of commands, blocks of frames, the mempool
-//! before a block and the session table, the state machine and its snapshots behind it.
+//! Commands in one order, and their execution: frames of commands, blocks of frames, the mempool
+//! before a block, and behind it the session table, the state machine and its snapshots.
 
 pub mod block;
 pub mod execution;

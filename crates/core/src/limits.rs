@@ -1,10 +1,10 @@
 //! How large things can become: in one place, because whoever keeps or sends them needs a bound.
 //!
 //! Everything here is derived from the largest committee ([`MAX_REPLICAS`]), window
-//! ([`MAX_WINDOW`]), block ([`MAX_FRAMES`](crate::ledger::block::MAX_FRAMES), [`MAX_BATCH_BYTES`]) and frame ([`MAX_BODY_BYTES`])
-//! that a configuration may ask for. A room of fixed size elsewhere (slots of the log, metadata of
-//! snapshots, frames of the transport, queues) is made from these functions, or held against them
-//! by `node/src/config/limits.rs`.
+//! ([`MAX_WINDOW`]), block ([`MAX_FRAMES`](crate::ledger::block::MAX_FRAMES), [`MAX_BATCH_BYTES`])
+//! and frame ([`MAX_BODY_BYTES`]) that a configuration may ask for. A room of fixed size elsewhere
+//! (slots of the log, metadata of snapshots, frames of the transport, queues) is made from these
+//! functions, or held against them by `node/src/config/limits.rs`.
 //!
 //! Sizes are those of the canonical encoding, in bytes. Certificates may name every replica, not
 //! q of them alone: nobody refuses a certificate for having more signers than it needs.

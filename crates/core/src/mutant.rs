@@ -1,15 +1,16 @@
 //! Known bugs, put in on purpose: what proves that the test tools find them.
 //!
 //! `mutant!("name", wrong, right)` reads as `right`. Only where the compiler was told
-//! `--cfg quorate_mutants` (which the program `quorate` refuses to be built with) is there a choice: then
-//! `wrong` is taken while the mutant of that name is chosen. `make mutants` builds this
-//! crate so and runs the simulator against each of `ALL`, one at a time.
+//! `--cfg quorate_mutants` (which the program `quorate` refuses to be built with) is there a
+//! choice: then `wrong` is taken while the mutant of that name is chosen. `make mutants` builds
+//! this crate so and runs the simulator against each of `ALL`, one at a time.
 //!
 //! No mutant is in the membership, in HotStuff's rules or in the drive loop: there the simulator
 //! decorates them (`crates/sim/src/planted.rs`).
 //!
-//! [`planted!`](crate::planted) is the same for the crates around the core. Their bugs are listed in
-//! `ci/mutants.txt`, each with the test that sees it, and `make mutants-outside` runs those tests.
+//! [`planted!`](crate::planted) is the same for the crates around the core. Their bugs are listed
+//! in `ci/mutants.txt`, each with the test that sees it, and `make mutants-outside` runs those
+//! tests.
 
 #[cfg(not(quorate_mutants))]
 macro_rules! mutant {

@@ -1,7 +1,7 @@
 //! The life of one replica: a protocol, and what surrounds it whatever the protocol is.
 //!
-//! - commands come in as signed frames, wait in the [mempool](crate::ledger::mempool), and are executed
-//!   behind the [session table](crate::ledger::sessions) once committed;
+//! - commands come in as signed frames, wait in the [mempool](crate::ledger::mempool), and are
+//!   executed behind the [session table](crate::ledger::sessions) once committed;
 //! - a block carries the identities of its frames: before the protocol sees a proposal, the
 //!   bodies are at hand ([`arrivals`]);
 //! - missing blocks are fetched, or a snapshot taken over ([`catch_up`]);

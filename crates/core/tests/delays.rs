@@ -1,9 +1,10 @@
 //! Message delays, counted: every link takes exactly δ and nothing else takes any time, so that
 //! the clock counts messages that wait for each other.
 //!
-//! What the table of the variants ([`Facts::message_delays`](quorate_core::protocols::hotstuff::rules::Facts))
-//! means: leaders follow each other at once (steady load, or the empty blocks that follow a command
-//! in an idle cluster); counted from the leader's sending of the proposal to the commit at the
+//! What the table of the variants
+//! ([`Facts::message_delays`](quorate_core::protocols::hotstuff::rules::Facts)) means: leaders
+//! follow each other at once (steady load, or the empty blocks that follow a command in an idle
+//! cluster); counted from the leader's sending of the proposal to the commit at the
 //! **last** replica. The replica that makes the last certificate commits one delay earlier.
 //! To a client it is two more: its request to the leader, and the answers of f + 1 replicas.
 

@@ -1,5 +1,5 @@
-//! The signature scheme of a committee and its clients: what [`quorate_core::base::crypto::Scheme`] asks
-//! for, whichever scheme the committee has chosen.
+//! The signature scheme of a committee and its clients: what [`quorate_core::base::crypto::Scheme`]
+//! asks for, whichever scheme the committee has chosen.
 
 use quorate_core::base::crypto::{Check, Form, Scheme, Share, Signature, Signers};
 

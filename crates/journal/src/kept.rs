@@ -1,4 +1,6 @@
-//! Going on from a checkpoint of the application's own (`quorate_core::ledger::state_machine::Keeper`), with the session table that was written beside it.
+//! Going on from a checkpoint of the application's own
+//! (`quorate_core::ledger::state_machine::Keeper`), with the session table that was written beside
+//! it.
 //!
 //! A checkpoint is a snapshot whose larger part is elsewhere: it stands behind one block, is durable before the log below goes, and what is above it is executed again. So one without
 //! what was beside it is of no use, as is the reverse, and that is noted. Both are gone together, with the log below: the state is then taken over from the other replicas.

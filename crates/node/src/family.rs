@@ -1,8 +1,8 @@
 //! The one place where a replica's protocol is made from configuration.
 //!
-//! A [`Family`] is chosen by `cluster.toml`; everything behind it is generic over the protocol. Code
-//! that needs the protocol's types is written once as a [`Job`], and [`Family::run`] does it for the
-//! family at hand.
+//! A [`Family`] is chosen by `cluster.toml`; everything behind it is generic over the protocol.
+//! Code that needs the protocol's types is written once as a [`Job`], and [`Family::run`] does it
+//! for the family at hand.
 
 use std::sync::Arc;
 
@@ -45,8 +45,8 @@ pub trait Build: Send + 'static {
     /// The protocol of replica `me`.
     fn protocol(self, committee: Committee, me: ReplicaId) -> Self::Protocol;
 
-    /// What its signatures are bound to and its rules, if it is of the HotStuff family: adversaries and
-    /// what clients check are written for that one alone.
+    /// What its signatures are bound to and its rules, if it is of the HotStuff family: adversaries
+    /// and what clients check are written for that one alone.
     fn as_hotstuff(&self, committee: &Committee) -> Option<(Domain, &'static Facts)> {
         let _ = committee;
         None

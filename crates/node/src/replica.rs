@@ -173,8 +173,8 @@ impl Setup {
         Owner::new(build.origin(&self.committee), self.consensus_key.clone())
     }
 
-    /// What an earlier process left of its state on disk comes into memory. What an operator may want
-    /// to know of that.
+    /// What an earlier process left of its state on disk comes into memory. What an operator may
+    /// want to know of that.
     ///
     /// # Errors
     /// [`DataError`], with the remedy; the folder is as it was.

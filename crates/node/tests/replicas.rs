@@ -140,8 +140,8 @@ async fn an_idle_cluster_is_silent() {
     commit(&client, 5).await;
 }
 
-/// A client that sends to one replica says so, and that replica passes its commands on at once. Both
-/// would be made good for later, by timers that take half an hour or more here.
+/// A client that sends to one replica says so, and that replica passes its commands on at once.
+/// Both would be made good for later, by timers that take half an hour or more here.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_command_for_one_replica_is_passed_on_at_once() {
     const HOUR: Duration = Duration::from_secs(3600);

@@ -1,5 +1,5 @@
-//! What every protocol owes the replica around it, whatever it tolerates besides. Each property is a
-//! function over a [`Family`]; the list at the end says which protocols are held to it. A new
+//! The properties that every protocol owes the replica around it, whatever it tolerates besides. Each property is
+//! a function over a [`Family`]; the list at the end says which protocols are held to it. A new
 //! protocol adds a line there, and nothing else.
 
 use quorate_core::protocols::hotstuff::leader::Election;

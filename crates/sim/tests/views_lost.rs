@@ -180,8 +180,8 @@ fn one_proposal_lost_costs_one_view() {
     }
 }
 
-/// With leaders in turn and replica 1 dead, the views that are lost are its own, and those whose votes
-/// go to it.
+/// With leaders in turn and replica 1 dead, the views that are lost are its own, and those whose
+/// votes go to it.
 #[test]
 fn a_dead_leader_of_four_costs_its_own_views() {
     const DEAD: u64 = 1;

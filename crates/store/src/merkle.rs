@@ -2,8 +2,9 @@
 //!
 //! # The root
 //! A function of the set of pairs `(k, d)` alone: `k` the hash of an item's key ([`Hash`](crate::lazy_trie::Hash)), `d` the BLAKE3 of
-//! its value. It is the definition of `quorate_core::base::merkle`, so that a map in memory and a store on disk with the same pairs have the same root.
-//! `H(K, m)` is BLAKE3 in keyed mode, of 64 bytes; the keys `K` are public and separate domains. Bits are counted from 0, the most
+//! its value. It is the definition of `quorate_core::base::merkle`, so that a map in memory and a
+//! store on disk with the same pairs have the same root. `H(K, m)` is BLAKE3 in keyed mode, of 64
+//! bytes; the keys `K` are public and separate domains. Bits are counted from 0, the most
 //! significant of the first byte.
 //! ```text
 //! digest({})         = 32 zero bytes

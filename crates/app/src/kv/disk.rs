@@ -4,8 +4,10 @@
 //! their places in the Merkle map, under its digests, so that the store's root is the map's; the note stands
 //! [aside](TrieHash::aside). The store has no log of its commits: the replica's has the blocks that they came of, from the last checkpoint on.
 //!
-//! Commands cannot fail, and neither can [`StateMachine::apply`](quorate_core::ledger::state_machine::StateMachine::apply): what the store says against
-//! reading is remembered, and told behind the block, before anything that came of it leaves.
+//! Commands cannot fail, and neither can
+//! [`StateMachine::apply`](quorate_core::ledger::state_machine::StateMachine::apply): what the
+//! store says against reading is remembered, and told behind the block, before anything that came
+//! of it leaves.
 
 mod changes;
 mod checkpoint;

@@ -1,5 +1,5 @@
-//! The second protocol that replicas can run, by real processes: ordering, restarts, and what it says
-//! to those who ask for what it lacks.
+//! The second protocol that replicas can run, by real processes: ordering, restarts, and what it
+//! says to those who ask for what it lacks.
 
 use crate::cluster::writers::{Shape, Writers, assert_written};
 use crate::cluster::{Cluster, quorate, wait_until};

@@ -1,4 +1,4 @@
-//! Who takes part in which epoch, and the one place where quorums are counted.
+//! The members of each epoch, and the one place where quorums are counted.
 //!
 //! With n replicas, f = ⌊(n − 1) / 3⌋ may lie and a quorum is q = n − f. (The papers write
 //! 2f + 1, which is the same for n = 3f + 1 and wrong for every other n: two sets of 2f + 1 out

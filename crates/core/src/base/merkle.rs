@@ -70,7 +70,8 @@ pub trait Leaf: Clone {
     fn digest(&self) -> Hash;
 
     /// Exactly the [digest](Self::digest) of each value; `digests` is as long. Some roots come from the one and some from the other. Here
-    /// for values whose hashes can be computed side by side, as [`Kind`](crate::base::hashes::Kind) does. Must not panic either.
+    /// for values whose hashes can be computed side by side, as [`Kind`](crate::base::hashes::Kind)
+    /// does. Must not panic either.
     fn digests(values: &[&Self], digests: &mut [Hash]) {
         for (value, digest) in values.iter().zip(digests) {
             *digest = value.digest();

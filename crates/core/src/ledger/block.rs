@@ -1,8 +1,8 @@
 //! Blocks: batches of commands in one order, each on its parent.
 //!
-//! A block is what its protocol writes into it ([`Content`]), sealed under its identity. The replica
-//! reads of it what every protocol's blocks have: a height, a parent and frames. The rest (views,
-//! certificates, a state root) is the protocol's own.
+//! A block is what its protocol writes into it ([`Content`]), sealed under its identity. The
+//! replica reads of it what every protocol's blocks have: a height, a parent and frames. The rest
+//! (views, certificates, a state root) is the protocol's own.
 
 use std::fmt;
 use std::sync::Arc;
@@ -121,8 +121,8 @@ impl<C: Content> Block<C> {
     }
 }
 
-/// What is kept of a block that was committed and executed: elections look back on it, and a replica
-/// that was away is sent it of its past.
+/// The part of a block that is kept once it is committed and executed. Elections look back on it,
+/// and a replica that was away is sent the headers of its past.
 ///
 /// It hashes to the block's identity, so a header is believed as far as the block above it is: the
 /// parent that a certified block names has this header and no other.

@@ -45,8 +45,9 @@ pub enum Request {
         /// Send no more than about this many bytes.
         budget_bytes: u32,
     },
-    /// Ask what this replica's state holds, and for the proof: an [answer](crate::client::proven::Answer)
-    /// that rests on a certificate, not on the replica's word.
+    /// Ask what this replica's state holds, and for the proof: an
+    /// [answer](crate::client::proven::Answer) that rests on a certificate, not on the replica's
+    /// word.
     Prove {
         /// Chosen by the client, repeated in the answer.
         id: u64,

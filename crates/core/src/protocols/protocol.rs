@@ -43,7 +43,8 @@ pub trait Types: Clone + fmt::Debug + PartialEq + Eq + Send + Sync + 'static {
     type Content: Content;
     /// What its replicas say to each other.
     type Message: Word;
-    /// All that a replica must never forget, written as one before anything that rests on it leaves.
+    /// All that a replica must never forget, written as one before anything that rests on it
+    /// leaves.
     type Memory: Word;
     /// What convinces somebody who was not there of a block, or of a state root.
     type Evidence: Word;
@@ -132,8 +133,8 @@ pub trait Protocol {
         self.height_of(block).is_some()
     }
 
-    /// The blocks above the committed one on the way up to `tip`, oldest first; none if `tip` is not
-    /// here.
+    /// The blocks above the committed one on the way up to `tip`, oldest first; none if `tip` is
+    /// not here.
     fn path(&self, tip: &BlockId) -> Vec<BlockOf<Self::Types>>;
 
     /// The block that this replica lacks and needs, if there is one: it is to be fetched.
@@ -192,9 +193,9 @@ pub trait Protocol {
 
     // What a protocol may lack.
 
-    /// A certified block that attests `root`, the root of the state at `height`, with what convinces
-    /// a client of it. `None` as long as there is none, and for ever in a protocol without
-    /// [verified reads](Capability::VerifiedReads).
+    /// A certified block that attests `root`, the root of the state at `height`, with what
+    /// convinces a client of it. `None` as long as there is none, and for ever in a protocol
+    /// without [verified reads](Capability::VerifiedReads).
     fn certified(&self, root: &Digest, height: Height) -> Option<Shown<Self::Types>> {
         let _ = (root, height);
         None
@@ -219,7 +220,8 @@ pub trait Protocol {
     /// The height of a block that is here, or was committed here lately.
     fn height_of(&self, block: &BlockId) -> Option<Height>;
 
-    /// The blocks of the chain below a proposal that are above `floor`: for sending ancestors along.
+    /// The blocks of the chain below a proposal that are above `floor`: for sending ancestors
+    /// along.
     fn ancestors(
         &self,
         proposal: &BlockOf<Self::Types>,
@@ -396,8 +398,8 @@ pub trait Ledger {
     /// The state root after the block at `height`, if it was executed and is not too old.
     fn state_root(&self, height: Height) -> Option<Digest>;
 
-    /// Up to which height somebody waits for a state root to be certified: worth a few blocks without
-    /// commands.
+    /// Up to which height somebody waits for a state root to be certified: worth a few blocks
+    /// without commands.
     fn root_wanted(&self) -> Option<Height> {
         None
     }

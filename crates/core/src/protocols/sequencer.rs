@@ -6,12 +6,13 @@
 //! when nobody agrees on anything.
 //!
 //! Replica 0 makes a block of the pending frames whenever the last one is executed, records it,
-//! commits it and tells the others. A follower that has the parent records the block and commits it;
-//! one that lacks it fetches what is missing. Followers say how far they are, and the leader repeats
-//! its head to those behind, less and less often. Nothing is signed. If the leader stops, so does the
-//! cluster; if it lies, or loses its data, replicas part.
+//! commits it and tells the others. A follower that has the parent records the block and commits
+//! it; one that lacks it fetches what is missing. Followers say how far they are, and the leader
+//! repeats its head to those behind, less and less often. Nothing is signed. If the leader stops,
+//! so does the cluster; if it lies, or loses its data, replicas part.
 //!
-//! The block of a height carries the root of the state behind its parent, as the leader computed it.
+//! The block of a height carries the root of the state behind its parent, as the leader computed
+//! it.
 
 mod words;
 

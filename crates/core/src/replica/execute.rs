@@ -89,8 +89,8 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     }
 
     /// Whether a root that is attested at a height is one that this replica computed. Along a chain
-    /// the roots attested are of ever later states, so only those from the last one found on count. A
-    /// replica that took over a snapshot lately may not know the state it is of.
+    /// the roots attested are of ever later states, so only those from the last one found on count.
+    /// A replica that took over a snapshot lately may not know the state it is of.
     fn computed(&mut self, root: Digest, below: Height) -> bool {
         let lowest = self.execution.lowest_root();
         let from = self.snapshots.shown().max(lowest).0;

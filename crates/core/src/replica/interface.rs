@@ -105,7 +105,8 @@ pub struct Submitted {
     pub relay: bool,
 }
 
-/// What survived the last run. The state of `snapshot` is already in the replica's [`Execution`](crate::ledger::execution::Execution).
+/// What survived the last run. The state of `snapshot` is already in the replica's
+/// [`Execution`](crate::ledger::execution::Execution).
 #[derive(Clone, Debug)]
 pub struct Recovery<T: Types> {
     /// The protocol's memory; `None` only for a replica that never ran.

@@ -97,8 +97,8 @@ impl<T: Types> Snapshots<T> {
         self.offered()
     }
 
-    /// A block shows that a quorum stands for a root. Returns the offer that this makes possible: of
-    /// the newest snapshot, if the root is that one's.
+    /// A block shows that a quorum stands for a root. Returns the offer that this makes possible:
+    /// of the newest snapshot, if the root is that one's.
     pub fn attest(&mut self, root: Digest, shown: Shown<T>) -> Option<Offer<T>> {
         let meta = self.newest.as_ref()?;
         if self.is_attested(meta.block.id())

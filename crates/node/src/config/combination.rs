@@ -234,7 +234,8 @@ impl Combination {
         self.laboratory().is_some()
     }
 
-    /// What is for the laboratory alone, if anything: its key, its value and what to choose instead.
+    /// What is for the laboratory alone, if anything: its key, its value and what to choose
+    /// instead.
     pub(crate) fn laboratory(&self) -> Option<(&'static str, &'static str, &'static str)> {
         if self.protocol == ProtocolName::LaboratorySequencer {
             let instead = "choose a protocol that tolerates faults";

@@ -392,8 +392,8 @@ where
         }
     }
 
-    /// Abstention ends with views, and an idle cluster makes none: so this replica asks for some, or
-    /// it would stand for a faulty one until there is work.
+    /// Abstention ends with views, and an idle cluster makes none: so this replica asks for some,
+    /// or it would stand for a faulty one until there is work.
     fn end_abstention(&mut self) {
         let status = self.replica.protocol().status();
         if status.abstain_until < status.view || self.replica.is_rejoining() {

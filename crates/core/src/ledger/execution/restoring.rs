@@ -1,7 +1,8 @@
 //! A snapshot on its way in, chunk by chunk.
 //!
 //! The first chunk is a header, whose content has the root that a quorum signed; so what follows can be told from anything else as it comes: the session
-//! table when it is whole, the application's chunks one by one, where the application [can](crate::ledger::state_machine::Restorer), or else at the end.
+//! table when it is whole, the application's chunks one by one, where the application
+//! [can](crate::ledger::state_machine::Restorer), or else at the end.
 
 use bytes::Bytes;
 

@@ -1,8 +1,8 @@
 //! HotStuff's blocks: the nodes of the tree that the protocol grows.
 //!
-//! A block's identity covers the signers of its justify (leaders may be elected from them) but never
-//! a signature's bytes, so that a certificate whose signatures were exchanged for other valid ones
-//! does not make another block.
+//! A block's identity covers the signers of its justify (leaders may be elected from them) but
+//! never a signature's bytes, so that a certificate whose signatures were exchanged for other valid
+//! ones does not make another block.
 
 use std::sync::Arc;
 
@@ -32,13 +32,13 @@ pub struct Content {
     pub view: View,
     /// Its parent's height plus one.
     pub height: Height,
-    /// Who proposed it.
+    /// Its proposer.
     pub proposer: ReplicaId,
     /// The certificate of its parent: **the parent is always the block of the justify**.
     pub justify: Qc,
     /// The state root after the block that the *parent* committed (see
-    /// [`BlockTree::committed_by`](super::tree::BlockTree::committed_by)): old enough to be known to
-    /// everyone who votes.
+    /// [`BlockTree::committed_by`](super::tree::BlockTree::committed_by)): old enough to be known
+    /// to everyone who votes.
     pub state_root: Digest,
     /// The request frames, in the order of execution. Bodies travel apart.
     pub frames: Vec<FrameId>,
@@ -94,11 +94,11 @@ pub struct Summary {
     pub view: View,
     /// Its parent's height plus one.
     pub height: Height,
-    /// Who proposed it.
+    /// Its proposer.
     pub proposer: ReplicaId,
     /// What the certificate of its parent is for.
     pub justify: Ballot,
-    /// Who signed that certificate; nobody where its form does not tell.
+    /// The signers of that certificate; empty where its form does not tell.
     pub signers: Signers,
     /// The state root it carries.
     pub state_root: Digest,

@@ -2,8 +2,8 @@
 //!
 //! Every certificate is checked the same way in every build: enough signers, each once, each a
 //! member, in the form the committee's scheme gives it, and every signature over the canonical bytes
-//! of what the certificate says. All but the last make a [`Claim`](crate::base::crypto::Claim); the last
-//! turns it into a [`Verified`](crate::base::crypto::Verified) one.
+//! of what the certificate says. All but the last make a [`Claim`](crate::base::crypto::Claim); the
+//! last turns it into a [`Verified`](crate::base::crypto::Verified) one.
 
 mod encoding;
 

@@ -1,18 +1,18 @@
 //! Coming back without memory.
 //!
-//! A replica whose data folder was lost cannot know what it voted for. It asks all others which view
-//! they are in, waits for q of them, and then abstains, durably, from votes, time-outs and proposals
-//! until a certificate stands [`ABSTAINED_VIEWS`] views and more beyond the highest view that any of
-//! them has shown.
+//! A replica whose data folder was lost cannot know what it voted for. It asks all others which
+//! view they are in, waits for q of them, and then abstains, durably, from votes, time-outs and
+//! proposals until a certificate stands [`ABSTAINED_VIEWS`] views and more beyond the highest view
+//! that any of them has shown.
 //!
 //! Each testimony carries the certificate by which its sender entered the view, so that nobody can
 //! name one that the cluster did not come to, and the highest counts, however many name lower ones.
 //! Why that is enough: what the replica may have signed in view v needed a certificate of view
-//! v − 1. Its q signers and the q that answer share at least f + 1 replicas, two more than the other
-//! liars there may be, so a correct one is among them that had signed in view v − 1, and shows the
-//! certificate that leads there: it gives up a view early only with others that do, whose time-outs
-//! bring their certificates along. (To count how many name a view, or to take the f-th highest, is
-//! not enough: correct replicas that were cut off know as little as liars pretend to.)
+//! v − 1. Its q signers and the q that answer share at least f + 1 replicas, two more than the
+//! other liars there may be, so a correct one is among them that had signed in view v − 1, and
+//! shows the certificate that leads there: it gives up a view early only with others that do, whose
+//! time-outs bring their certificates along. (To count how many name a view, or to take the f-th
+//! highest, is not enough: correct replicas that were cut off know as little as liars pretend to.)
 
 use crate::base::types::View;
 use crate::base::wire::{Decode, DecodeError, Encode, Reader};

@@ -40,7 +40,7 @@ pub struct History<'a> {
 pub struct Committed<'a> {
     /// The block.
     pub block: &'a Header,
-    /// Who signed the certificate of the block that the chain carries: its child's justify. The
+    /// The signers of the certificate of the block that the chain carries: its child's justify. The
     /// head has no child yet: its certificate is not part of the chain, and another replica may
     /// hold another one, of other signers.
     pub certified_by: Option<&'a Signers>,
