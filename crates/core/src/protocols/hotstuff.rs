@@ -160,7 +160,7 @@ struct LastProposal {
 }
 
 impl HotStuff {
-    /// The protocol of replica `me` of `committee`, before its [`Input::Start`].
+    /// The protocol of replica `me` of `committee`, before its [`Input::Start`](protocol::Input::Start).
     #[must_use]
     pub fn new(committee: Committee, me: ReplicaId, settings: Settings) -> Self {
         let genesis = Arc::new(Block::genesis(committee.chain(), committee.epoch()));
