@@ -366,7 +366,8 @@ impl Setup {
             log_window_bytes: self.log_window_bytes,
         };
         let busy = archive.clone();
-        let archived = spawn_low(
+        // As high as others: peers that are behind live on it, and so does the log's end.
+        let archived = spawn(
             "archive",
             outside.guard("archive", move || shelf.run(&busy, &tasks, checkpoint)),
         )?;

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use quorate_core::Height;
 use quorate_core::base::wire::{Decode as _, Encode as _};
 use quorate_core::client::message::{Request, Response};
+use quorate_core::ledger::block::BlockId;
 use quorate_core::protocols::hotstuff::block::FullBlock;
 use quorate_node::transport::{Limits, ReceiveHalf, SendHalf, dial};
 
@@ -14,6 +15,12 @@ use super::{Cluster, wait_until};
 const PATIENCE: Duration = Duration::from_secs(2);
 /// More empty blocks than a cluster ends with.
 const EMPTY_AT_THE_END: u64 = 200;
+
+/// What a replica can show of its log.
+struct Shown {
+    first: u64,
+    full: Option<(u64, BlockId)>,
+}
 
 /// A connection to one replica.
 pub struct Probe {
@@ -69,9 +76,15 @@ impl Probe {
 }
 
 impl Cluster {
-    /// The highest block that `replica` has decided and can show; 0 if it does not answer.
+    /// The highest block that `replica` has decided and can show, once it answers: under load it
+    /// may be late.
     pub fn height(&self, replica: usize) -> u64 {
-        self.span(replica).map_or(0, |(_, last)| last)
+        let mut height = None;
+        wait_until(&format!("replica {replica} says how far it is"), || {
+            height = self.span(replica).map(|(_, last)| last);
+            height.is_some()
+        });
+        height.unwrap_or_default()
     }
 
     /// The first and the last block that `replica` can show.
@@ -109,34 +122,45 @@ impl Cluster {
     /// Waits until `replica` has decided the block at `height`.
     pub fn wait_for_height(&self, replica: usize, height: u64) {
         wait_until(&format!("replica {replica} has decided height {height}"), || {
-            self.height(replica) >= height
+            self.span(replica).is_some_and(|(_, last)| last >= height)
         });
     }
 
-    /// The last block with commands that `replica` has decided: its height and id.
-    fn last_full(&self, replica: usize) -> Option<(u64, quorate_core::ledger::block::BlockId)> {
-        let last = self.height(replica);
+    /// The last block with commands that `replica` can show, and where what it shows begins; `None`
+    /// if it does not answer.
+    fn shown(&self, replica: usize) -> Option<Shown> {
+        let (first, last) = self.span(replica)?;
         self.runtime.block_on(async {
             let mut probe = Probe::connect(self, replica).await?;
-            for height in (last.saturating_sub(EMPTY_AT_THE_END)..=last).rev() {
+            for height in (first.max(last.saturating_sub(EMPTY_AT_THE_END))..=last).rev() {
                 let full = probe.pull(height, 1).await?.into_iter().next()?;
                 if !full.block.is_empty() {
-                    return Some((full.block.height.0, full.block.id()));
+                    return Some(Shown {
+                        first,
+                        full: Some((full.block.height.0, full.block.id())),
+                    });
                 }
             }
-            None
+            Some(Shown { first, full: None })
         })
     }
 
     /// Waits until `replicas` have decided the same and are in the same state, once nothing is
-    /// submitted any more. An idle cluster does not tell everybody of the last empty blocks.
+    /// submitted any more. An idle cluster does not tell everybody of the last empty blocks; and
+    /// who took over a snapshot of a state behind the last command has empty blocks alone to show.
     pub fn wait_until_equal(&self, replicas: &[usize]) {
         wait_until(&format!("replicas {replicas:?} are equal"), || {
-            let found: Vec<_> = replicas
-                .iter()
-                .map(|replica| Some((self.last_full(*replica)?, self.keys(*replica)?)))
-                .collect();
-            found.iter().all(Option::is_some) && found.windows(2).all(|pair| pair[0] == pair[1])
+            let found = |replica: &usize| Some((self.shown(*replica)?, self.keys(*replica)?));
+            let Some(found) = replicas.iter().map(found).collect::<Option<Vec<_>>>() else {
+                return false;
+            };
+            let last = found.iter().filter_map(|(shown, _)| shown.full).max();
+            let has_last = |shown: &Shown| match (shown.full, last) {
+                (None, Some((height, _))) => shown.first > height,
+                (full, last) => full == last,
+            };
+            found.iter().all(|(shown, _)| has_last(shown))
+                && found.windows(2).all(|pair| pair[0].1 == pair[1].1)
         });
     }
 
