@@ -15,26 +15,29 @@ pub mod arrivals;
 pub mod catch_up;
 pub mod drive;
 mod execute;
+mod fetch;
 mod interface;
 mod known;
 pub mod message;
+mod payload;
 mod peers;
 mod pending;
 pub mod rejoin;
 mod show;
 mod snapshot;
 mod snapshots;
+mod testimonies;
 mod turns;
 mod verifications;
 mod verify;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use crate::base::crypto::{Check, Share, Signature, Statement};
 use crate::base::membership::{Committee, Membership};
 use crate::base::per_peer::PerPeer;
-use crate::base::types::{Digest, Height, ReplicaId, Time, View};
+use crate::base::types::{Digest, Height, Time};
 use crate::ledger::block::{BlockId, FullBlock};
 use crate::ledger::execution::Execution;
 use crate::ledger::frame::{FrameId, SharedFrame};
@@ -52,8 +55,9 @@ pub use snapshot::{MAX_ROOTS, SnapshotMeta};
 use arrivals::Arrivals;
 use catch_up::CatchUp;
 use message::PeerMessage;
+use payload::Payload;
 use pending::Pending;
-use rejoin::Rejoin;
+use rejoin::Amnesia;
 use show::Wish;
 use snapshots::Snapshots;
 use verifications::Verifications;
@@ -65,23 +69,17 @@ pub struct Replica<P: Protocol, S> {
     settings: Settings,
     membership: Membership,
     protocol: P,
-    mempool: Mempool,
+    payload: Payload<P::Types>,
     execution: Execution<S>,
     /// Makes the application anew, for a snapshot to be restored into.
     fresh: Box<dyn Fn() -> S + Send>,
-    /// The frames of the blocks that the protocol holds.
-    bodies: BTreeMap<BlockId, Vec<SharedFrame>>,
-    arrivals: Arrivals<P::Types>,
     catch_up: CatchUp<P::Types, S>,
-    rejoin: Option<Rejoin<TestimonyOf<P>>>,
+    amnesia: Amnesia<TestimonyOf<P>>,
     verifications: Verifications<P::Types>,
     /// By replica: the highest block it is known to hold.
     held_by: PerPeer<Height>,
     to_execute: VecDeque<Decision<P::Types>>,
     snapshots: Snapshots<P::Types>,
-    /// Testimonies being signed: to whom, for which nonce.
-    testimonies: BTreeMap<Statement, (ReplicaId, Digest, TestimonyOf<P>)>,
-    log_begins: Height,
     /// The root that somebody waits for.
     wish: Wish,
     halted: bool,
@@ -101,22 +99,19 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         fresh: Box<dyn Fn() -> S + Send>,
     ) -> Self {
         let peers = committee.size();
+        let arrivals = Arrivals::new(settings.me, peers, P::PIPELINE);
         Self {
-            mempool: Mempool::new(settings.mempool),
-            arrivals: Arrivals::new(settings.me, peers, P::PIPELINE),
+            payload: Payload::new(Mempool::new(settings.mempool), arrivals),
             catch_up: CatchUp::new(settings.max_snapshot_bytes),
             membership: Membership::new(committee),
             protocol,
             execution,
             fresh,
-            bodies: BTreeMap::new(),
-            rejoin: None,
+            amnesia: Amnesia::none(),
             verifications: Verifications::new(settings.certificate_cache, peers),
             held_by: PerPeer::new(peers),
             to_execute: VecDeque::new(),
             snapshots: Snapshots::default(),
-            testimonies: BTreeMap::new(),
-            log_begins: Height(0),
             wish: Wish::default(),
             halted: false,
             settings,
@@ -138,13 +133,13 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     /// The frames that wait, for status and checkers.
     #[must_use]
     pub fn mempool(&self) -> &Mempool {
-        &self.mempool
+        &self.payload.mempool
     }
 
     /// Of how many blocks the frames are held, for status and checkers.
     #[must_use]
     pub fn held_blocks(&self) -> usize {
-        self.bodies.len()
+        self.payload.blocks()
     }
 
     /// How many verifications of peers' messages are under way, for checkers.
@@ -162,7 +157,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     /// Whether this replica waits for testimonies, having lost its data.
     #[must_use]
     pub fn is_rejoining(&self) -> bool {
-        self.rejoin.is_some()
+        self.amnesia.is_own()
     }
 
     /// The earliest timer, if one is running.
@@ -171,11 +166,12 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         if self.halted {
             return None;
         }
-        if let Some(rejoin) = &self.rejoin {
-            return Some(rejoin.deadline());
+        if let Some(deadline) = self.amnesia.deadline() {
+            return Some(deadline);
         }
-        let relay = self.mempool.oldest_unrelayed().map(|t| t.after(self.settings.relay_after));
-        let own = [self.protocol.deadline(), self.catch_up.deadline(), self.arrivals.deadline()];
+        let Payload { mempool, arrivals, .. } = &self.payload;
+        let relay = mempool.oldest_unrelayed().map(|t| t.after(self.settings.relay_after));
+        let own = [self.protocol.deadline(), self.catch_up.deadline(), arrivals.deadline()];
         own.into_iter().chain([relay]).flatten().min()
     }
 
@@ -186,7 +182,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             return fx;
         }
         match input {
-            Input::Frames(frames) if self.rejoin.is_some() => {
+            Input::Frames(frames) if self.amnesia.is_own() => {
                 for Submitted { frame, .. } in frames {
                     let response = refusal(&frame, Refusal::Unavailable);
                     fx.output(Action::Respond { client: frame.key(), response });
@@ -205,13 +201,13 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
                 self.consult(now, protocol::Input::Combined { ask, signature }, &mut fx);
             }
             Input::Connected(peer) => {
-                if self.rejoin.is_none() {
+                if !self.amnesia.is_own() {
                     self.catch_up.connected(peer);
                     self.consult(now, protocol::Input::Connected(peer), &mut fx);
                 }
             }
             Input::SnapshotWritten(height) => self.on_snapshot_written(height, &mut fx),
-            Input::LogBegins(height) => self.log_begins = height,
+            Input::LogBegins(height) => self.snapshots.cut_log(height),
             Input::TakeSnapshot => self.want_snapshot(&mut fx),
             Input::Show => self.show(now, &mut fx),
         }
@@ -224,8 +220,8 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         while let Some(settled) = self.verifications.ready() {
             self.resume(now, settled, fx);
         }
-        if self.arrivals.deadline().is_some() {
-            self.arrivals.forget_below(self.view());
+        if self.payload.arrivals.deadline().is_some() {
+            self.payload.arrivals.forget_below(self.protocol.view());
         }
         let missing = self.protocol.missing();
         self.catch_up.want(missing.as_ref(), self.settings.me, self.membership.latest());
@@ -250,7 +246,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         let mut blocks = Vec::with_capacity(recovery.blocks.len());
         for FullBlock { block, frames } in recovery.blocks {
             if block.height() > root.height() {
-                self.bodies.insert(block.id(), frames);
+                self.payload.recover(block.id(), frames);
                 blocks.push(block);
             }
         }
@@ -274,7 +270,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
                 }
                 Admission::Known => {
                     let before = self.relay_overdue_since(now);
-                    if relay && self.mempool.pass_on_again(&frame.id(), before, now) {
+                    if relay && self.payload.mempool.pass_on_again(&frame.id(), before, now) {
                         relayed.push(frame);
                     }
                     continue;
@@ -294,19 +290,18 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
 
     /// Takes a verified frame into the mempool, and to the proposals that wait for it.
     fn admit(&mut self, now: Time, frame: &SharedFrame, origin: Origin) -> Admission {
-        self.arrivals.supply(frame);
-        self.mempool.insert(Arc::clone(frame), origin, now, self.execution.sessions())
+        self.payload.admit(now, frame, origin, self.execution.sessions())
     }
 
     fn on_timeout(&mut self, now: Time, fx: &mut Fx<P::Types>) {
-        if let Some(rejoin) = &self.rejoin {
-            if now >= rejoin.deadline() {
+        if let Some(deadline) = self.amnesia.deadline() {
+            if now >= deadline {
                 self.ask_testimonies(now, fx);
             }
             return;
         }
         self.relay_overdue(now, fx);
-        for (to, ids) in self.arrivals.overdue(now) {
+        for (to, ids) in self.payload.arrivals.overdue(now) {
             fx.output(Action::Send { to, message: PeerMessage::NeedFrames(ids) });
         }
         self.consult(now, protocol::Input::Timeout, fx);
@@ -320,18 +315,14 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     /// Passes on what has waited long in no block: the leader may not have it, or be dead and the
     /// others not know that there is work.
     fn relay_overdue(&mut self, now: Time, fx: &mut Fx<P::Types>) {
-        let Some(oldest) = self.mempool.oldest_unrelayed() else { return };
+        let Some(oldest) = self.payload.mempool.oldest_unrelayed() else { return };
         if now < oldest.after(self.settings.relay_after) {
             return;
         }
         let overdue = self.relay_overdue_since(now);
-        let in_blocks: BTreeSet<FrameId> = self.bodies.values().flatten().map(|f| f.id()).collect();
         let mut batch = Vec::new();
         let mut bytes = 0;
-        for frame in self.mempool.unrelayed_before(overdue, now) {
-            if in_blocks.contains(&frame.id()) {
-                continue;
-            }
+        for frame in self.payload.unrelayed_before(overdue, now) {
             bytes += frame.encoded_bytes().len();
             batch.push(frame);
             if bytes > RELAY_BYTES || batch.len() >= RELAY_FRAMES {
@@ -363,7 +354,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     /// Steps the protocol and carries its effects into the replica's.
     fn consult(&mut self, now: Time, input: protocol::Input<P::Types>, fx: &mut Fx<P::Types>) {
         let mut desk = Desk {
-            mempool: &self.mempool,
+            mempool: &self.payload.mempool,
             execution: &self.execution,
             settings: &self.settings,
             root_wanted: self.wish.height(now),
@@ -374,7 +365,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         let (early, records, outputs) = effects.into_parts();
         for record in &records {
             if let protocol::Record::Block(block) = record {
-                self.keep_own_frames(block, &batch);
+                self.payload.keep_own(block, &batch);
             }
         }
         for output in early {
@@ -400,18 +391,8 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         }
     }
 
-    /// The frames that were handed out in a step are the bodies of the block that was made of them.
-    fn keep_own_frames(&mut self, block: &BlockOf<P::Types>, batch: &[SharedFrame]) {
-        let ours = block.frames().iter().copied().eq(batch.iter().map(|frame| frame.id()));
-        if ours && !self.bodies.contains_key(&block.id()) {
-            let batch = batch.to_vec();
-            let batch = mutant!("filtering-loses-commands", self.mempool.take_out(batch), batch);
-            self.bodies.insert(block.id(), batch);
-        }
-    }
-
     fn record_block(&mut self, block: BlockOf<P::Types>, fx: &mut Fx<P::Types>) {
-        match self.bodies.get(&block.id()) {
+        match self.payload.bodies(&block.id()) {
             Some(frames) if frames.len() == block.frames().len() => {
                 let frames = frames.clone();
                 fx.record(Record::Block(FullBlock { block, frames }));
@@ -454,23 +435,16 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
 
     /// A message with the bodies of its block's frames, as far as they are small.
     fn with_frames(&self, message: MessageOf<P>) -> PeerMessage<P::Types> {
-        let mut frames = Vec::new();
-        if let Some(bodies) = P::carried_block(&message).and_then(|b| self.bodies.get(&b.id())) {
-            let mut bytes = 0;
-            for frame in bodies {
-                bytes += frame.encoded_bytes().len();
-                if bytes > self.settings.inline_bytes {
-                    break;
-                }
-                frames.push(Arc::clone(frame));
-            }
-        }
+        let block = P::carried_block(&message);
+        let bodies =
+            block.map(|block| self.payload.small_bodies(&block.id(), self.settings.inline_bytes));
+        let frames = bodies.unwrap_or_default();
         PeerMessage::Protocol { message, frames }
     }
 
     fn drop_unheld_bodies(&mut self) {
         let (protocol, to_execute) = (&self.protocol, &self.to_execute);
-        self.bodies.retain(|id, _| protocol.holds(id) || is_among(to_execute, id));
+        self.payload.retain(|id| protocol.holds(id) || is_among(to_execute, id));
     }
 
     fn halt(&mut self, halt: Halt, fx: &mut Fx<P::Types>) {
@@ -526,12 +500,5 @@ impl<S: StateMachine> Ledger for Desk<'_, S> {
 
     fn root_wanted(&self) -> Option<Height> {
         self.root_wanted
-    }
-}
-
-impl<P: Protocol, S> Replica<P, S> {
-    /// The highest view this replica has been in.
-    fn view(&self) -> View {
-        self.protocol.view()
     }
 }

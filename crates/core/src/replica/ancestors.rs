@@ -52,7 +52,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         let Ancestry { blocks, evidence } = self.protocol.ancestors(block, floor)?;
         // Those from the first on whose frames, and all later ones' frames, are here.
         let full = |block: BlockOf<P::Types>| {
-            let frames = self.bodies.get(&block.id())?.clone();
+            let frames = self.payload.bodies(&block.id())?.clone();
             Some(FullBlock { block, frames })
         };
         let mut blocks: Vec<_> = blocks.into_iter().rev().map_while(full).collect();

@@ -45,7 +45,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     }
 
     fn execute_block(&mut self, block: &BlockOf<P::Types>, fx: &mut Fx<P::Types>) {
-        let Some(frames) = self.bodies.remove(&block.id()) else {
+        let Some(frames) = self.payload.take(&block.id()) else {
             return self.halt(Halt::MissingFrames(block.id()), fx);
         };
         match self.execution.execute(block.height(), block.view(), block.id(), &frames) {
@@ -55,7 +55,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
                     let response = Response::Outcome(outcome);
                     fx.output(Action::Respond { client, response });
                 }
-                let settled = self.mempool.committed(&frames, self.execution.sessions());
+                let settled = self.payload.mempool.committed(&frames, self.execution.sessions());
                 self.answer(&settled, fx);
             }
             Err(error) => self.halt(Halt::Execution(error), fx),

@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::base::crypto::Statement;
 use crate::base::membership::Committee;
 use crate::base::types::{Digest, Duration, ReplicaId, Time};
 
@@ -54,5 +55,75 @@ impl<Y> Rejoin<Y> {
             return None;
         }
         Some(std::mem::take(&mut self.testimonies).into_values().collect())
+    }
+}
+
+/// A testimony, to whom it goes, and the nonce that it repeats.
+pub(super) type Testimony<Y> = (ReplicaId, Digest, Y);
+
+/// Lost memories: this replica's own, and those of others, who ask it for testimonies.
+#[derive(Clone, Debug)]
+pub(super) struct Amnesia<Y> {
+    /// The testimonies that it waits for. `None`: it has its memory.
+    own: Option<Rejoin<Y>>,
+    /// Its testimonies that are being signed.
+    to_sign: BTreeMap<Statement, Testimony<Y>>,
+}
+
+impl<Y> Amnesia<Y> {
+    /// Nobody has lost its memory.
+    pub fn none() -> Self {
+        Self { own: None, to_sign: BTreeMap::new() }
+    }
+
+    /// Whether this replica is without memory.
+    pub fn is_own(&self) -> bool {
+        self.own.is_some()
+    }
+
+    /// When this replica asks again, if it is without memory.
+    pub fn deadline(&self) -> Option<Time> {
+        self.own.as_ref().map(Rejoin::deadline)
+    }
+
+    /// This replica is without memory, and asks with `nonce`.
+    pub fn begin(&mut self, nonce: Digest, committee: &Committee) {
+        self.own = Some(Rejoin::new(nonce, committee));
+    }
+
+    /// All are asked now. Returns the nonce to ask with.
+    pub fn ask(&mut self, now: Time) -> Option<Digest> {
+        let own = self.own.as_mut()?;
+        own.asked(now);
+        Some(own.nonce())
+    }
+
+    /// Whether this replica waits for an answer to `nonce`.
+    pub fn awaits(&self, nonce: Digest) -> bool {
+        let expected = self.own.as_ref().map(Rejoin::nonce);
+        mutant!("nonce-not-compared", expected.is_some(), expected == Some(nonce))
+    }
+
+    /// Takes in an answer, as [`Rejoin::testimony`] does.
+    pub fn heard(&mut self, from: ReplicaId, testimony: Y) -> Option<Vec<Y>> {
+        self.own.as_mut()?.testimony(from, testimony)
+    }
+
+    /// This replica has a memory again.
+    pub fn end(&mut self) {
+        self.own = None;
+    }
+
+    /// A testimony is being signed, one of at most `most`.
+    pub fn sign(&mut self, statement: Statement, testimony: Testimony<Y>, most: usize) {
+        self.to_sign.insert(statement, testimony);
+        while self.to_sign.len() > most {
+            self.to_sign.pop_first();
+        }
+    }
+
+    /// The testimony whose statement was signed, if it is that of one.
+    pub fn signed(&mut self, statement: &Statement) -> Option<Testimony<Y>> {
+        self.to_sign.remove(statement)
     }
 }

@@ -44,7 +44,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     /// Has the root of the latest state certified, unless that was done: here and elsewhere.
     pub(super) fn show(&mut self, now: Time, fx: &mut Fx<P::Types>) {
         let height = self.execution.height();
-        if self.rejoin.is_some() || Some(height) <= self.protocol.certified_state() {
+        if self.amnesia.is_own() || Some(height) <= self.protocol.certified_state() {
             return;
         }
         self.wish_for(now, height, fx);

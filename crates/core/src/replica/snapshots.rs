@@ -1,6 +1,7 @@
 //! The newest snapshot, on its way from the state to being offered to peers: it is *begun*, it is
 //! *written* when it is on disk, and it is *attested* when a quorum stands for its root. Only then
-//! may it be offered, and older ones go.
+//! may it be offered, and older ones go. The log may go up to it, and a peer that lacks more is
+//! served the snapshot.
 
 use std::sync::Arc;
 
@@ -26,13 +27,15 @@ pub(super) struct Snapshots<T: Types> {
     offer: Option<Offer<T>>,
     /// The height of the latest state whose root was attested and found among those computed here.
     shown: Height,
+    /// The height of the first block in the log.
+    log_begins: Height,
 }
 
 impl<T: Types> Default for Snapshots<T> {
     fn default() -> Self {
         let (begun, written, shown) = (Height(0), Height(0), Height(0));
-        let (newest, attested, offer) = (None, None, None);
-        Self { newest, begun, is_wanted: false, written, attested, offer, shown }
+        let (newest, attested, offer, log_begins) = (None, None, None, Height(0));
+        Self { newest, begun, is_wanted: false, written, attested, offer, shown, log_begins }
     }
 }
 
@@ -127,5 +130,22 @@ impl<T: Types> Snapshots<T> {
     /// The root of the state at a height was attested.
     pub fn show(&mut self, height: Height) {
         self.shown = height;
+    }
+
+    /// The log begins at a height from now on.
+    pub fn cut_log(&mut self, begins: Height) {
+        self.log_begins = begins;
+    }
+
+    /// Whether the log holds all that is committed above a height.
+    pub fn log_reaches(&self, above: Height) -> bool {
+        above.next() >= self.log_begins
+    }
+
+    /// This replica took over the state at a height. What is between its own log and that never was
+    /// here, and none of its states was attested yet.
+    pub fn took_over(&mut self, height: Height) {
+        self.log_begins = self.log_begins.max(height.next());
+        self.shown = Height(0);
     }
 }

@@ -125,7 +125,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         let chain = self.membership.latest().chain();
         frames
             .into_iter()
-            .filter(|frame| !self.mempool.contains(&frame.id()))
+            .filter(|frame| !self.payload.mempool.contains(&frame.id()))
             .map(|frame| frame.claim(&chain))
             .collect()
     }

@@ -1,0 +1,230 @@
+//! Fetching what this replica lacks, and serving others what they lack: blocks, or a snapshot.
+//! [`catch_up`](super::catch_up) says what is asked for, and of whom.
+
+use bytes::Bytes;
+
+use super::catch_up::{BUDGET_BYTES, Chunked};
+use super::message::{Offer, PeerMessage, within};
+use super::pending::Pending;
+use super::{Action, Fx, Refused, Replica};
+use crate::base::crypto::Verified;
+use crate::base::types::{Height, ReplicaId, Time};
+use crate::base::wire::Encode as _;
+use crate::ledger::block::{BlockId, FullBlock};
+use crate::ledger::execution::{Restoring, SnapshotError};
+use crate::ledger::frame::SharedFrame;
+use crate::ledger::state_machine::StateMachine;
+use crate::protocols::protocol::{self, BlockOf, FullBlockOf, Protocol};
+
+/// A fetched block that may be believed, with its frames.
+type VerifiedBlock<T> = (Verified<BlockOf<T>>, Vec<SharedFrame>);
+
+impl<P: Protocol, S: StateMachine> Replica<P, S> {
+    /// Committed blocks come from the log, later ones from the tree.
+    pub(super) fn serve_chain(
+        &mut self,
+        now: Time,
+        to: ReplicaId,
+        (tip, above, budget_bytes): (BlockId, Height, u32),
+        fx: &mut Fx<P::Types>,
+    ) {
+        let root = self.protocol.committed().height();
+        if above < root && !self.snapshots.log_reaches(above) {
+            let Some(offer) = self.snapshots.offer() else {
+                return self.prepare_offer(now, fx);
+            };
+            let message = PeerMessage::Behind(Box::new(offer.clone()));
+            fx.output(Action::Send { to, message });
+            return;
+        }
+        let full = |block: BlockOf<P::Types>| {
+            let frames = self.payload.bodies(&block.id())?.clone();
+            Some(FullBlock { block, frames })
+        };
+        let path = self.protocol.path(&tip).into_iter();
+        let tail: Vec<_> = path.filter(|block| block.height() > above).filter_map(full).collect();
+        let budget_bytes = budget_bytes.min(BUDGET_BYTES);
+        if above >= root {
+            if !tail.is_empty() {
+                let message = PeerMessage::Chain(within(tail, budget_bytes));
+                fx.output(Action::Send { to, message });
+            }
+        } else {
+            fx.output(Action::ServeChain { to, above, through: root, budget_bytes, tail });
+        }
+    }
+
+    pub(super) fn on_chain(
+        &mut self,
+        now: Time,
+        from: ReplicaId,
+        mut blocks: Vec<FullBlockOf<P::Types>>,
+        fx: &mut Fx<P::Types>,
+    ) {
+        if !self.catch_up.awaits(from) {
+            fx.output(Action::Refused { from, reason: Refused::Unasked });
+            return;
+        }
+        // Every block but the last is certified by its child's justify; the last only if it is
+        // one that was asked for.
+        let linked = blocks.windows(2).all(|pair| match pair {
+            [parent, child] => child.block.parent() == parent.block.id(),
+            _ => true,
+        });
+        if !linked {
+            self.catch_up.answered(from, None);
+            fx.output(Action::Refused { from, reason: Refused::Unfit });
+            return;
+        }
+        if blocks.last().is_some_and(|last| !self.catch_up.is_wanted(&last.block.id())) {
+            blocks.pop();
+        }
+        let bytes = blocks.iter().map(FullBlock::size_bytes).sum();
+        match self.chain_claims(blocks) {
+            Ok(blocks) => {
+                self.verify(now, Pending::Chain { from, blocks }, Some((from, bytes)), fx);
+            }
+            Err(reason) => {
+                self.catch_up.answered(from, None);
+                fx.output(Action::Refused { from, reason: Refused::Malformed(reason) });
+            }
+        }
+    }
+
+    pub(super) fn on_chain_verified(
+        &mut self,
+        now: Time,
+        from: ReplicaId,
+        blocks: Vec<VerifiedBlock<P::Types>>,
+        fx: &mut Fx<P::Types>,
+    ) {
+        let mut reached = None;
+        for (block, frames) in blocks {
+            let (id, height) = (block.id(), block.height());
+            if !self.protocol.knows(&id) {
+                self.hold(&block, frames);
+                self.consult(now, protocol::Input::Fetched(block), fx);
+                self.let_go(&id);
+            }
+            if self.protocol.knows(&id) {
+                reached = Some(height);
+            }
+        }
+        if self.catch_up.awaits(from) {
+            self.catch_up.answered(from, reached);
+        }
+    }
+
+    /// A snapshot is believed if a block of this chain, certified by a quorum, carries the root
+    /// of its state; that chunks are of that state is checked when they come ([`Restoring`]).
+    pub(super) fn on_offer(
+        &mut self,
+        now: Time,
+        from: ReplicaId,
+        offer: Box<Offer<P::Types>>,
+        fx: &mut Fx<P::Types>,
+    ) {
+        let asked = self.catch_up.takes_offers(from);
+        let linked = offer
+            .recent
+            .iter()
+            .chain([offer.block.header()])
+            .collect::<Vec<_>>()
+            .windows(2)
+            .all(|pair| pair[1].parent() == pair[0].id());
+        let height = offer.block.height();
+        let fits = offer.shown.block.height() > height
+            && height > self.protocol.committed().height()
+            // With fewer, this replica would elect other leaders than the rest.
+            && offer.recent.len() as u64 >= height.0.min(self.protocol.look_back() as u64)
+            && linked;
+        if !asked || !fits {
+            let reason = if asked { Refused::Unfit } else { Refused::Unasked };
+            fx.output(Action::Refused { from, reason });
+            if asked {
+                self.catch_up.answered(from, None);
+            }
+            return;
+        }
+        let checks = self.protocol.claim_evidence(&offer.shown.block.id(), &offer.shown.evidence);
+        match mutant!("snapshot-offer-unchecked", Ok(Vec::new()), checks) {
+            Ok(checks) => {
+                let bytes = offer.to_bytes().len();
+                self.verify(now, Pending::Offer { from, offer, checks }, Some((from, bytes)), fx);
+            }
+            Err(reason) => {
+                self.catch_up.answered(from, None);
+                fx.output(Action::Refused { from, reason: Refused::Malformed(reason) });
+            }
+        }
+    }
+
+    pub(super) fn on_chunk(
+        &mut self,
+        now: Time,
+        from: ReplicaId,
+        chunk: (Height, u32, bool),
+        bytes: Bytes,
+        fx: &mut Fx<P::Types>,
+    ) {
+        match self.catch_up.chunk(now, from, chunk, bytes) {
+            Chunked::Unasked => {
+                fx.output(Action::Refused { from, reason: Refused::Unasked });
+            }
+            Chunked::Again => {}
+            Chunked::Unfit(reason) => self.not_taken(from, reason, fx),
+            Chunked::More => {
+                if let Some((to, height, chunk)) = self.catch_up.next_chunk() {
+                    let message = PeerMessage::FetchChunk { height, chunk };
+                    fx.output(Action::Send { to, message });
+                }
+            }
+            Chunked::Complete(offer, restoring) => {
+                self.install(now, from, *offer, *restoring, fx);
+            }
+        }
+    }
+
+    fn install(
+        &mut self,
+        now: Time,
+        from: ReplicaId,
+        offer: Offer<P::Types>,
+        restoring: Restoring<S>,
+        fx: &mut Fx<P::Types>,
+    ) {
+        let overtaken = offer.block.height() <= self.protocol.committed().height();
+        if mutant!("snapshot-overtaken", false, overtaken) {
+            // Blocks came faster than the snapshot. Its state would be one of the past.
+            return self.catch_up.answered(from, None);
+        }
+        match restoring.finish() {
+            Ok(execution) if execution.block_id() == offer.block.id() => {
+                self.execution = execution.skipping_as(&self.execution);
+                self.to_execute.clear();
+                self.catch_up.answered(from, Some(offer.block.height()));
+                let settled = self.payload.mempool.taken_over(self.execution.sessions());
+                self.answer(&settled, fx);
+                let Offer { block: root, recent, shown } = offer;
+                let evidence = shown.evidence;
+                // What is between its own log and the snapshot never was here.
+                self.snapshots.took_over(root.height());
+                self.consult(now, protocol::Input::Installed { root, recent, evidence }, fx);
+                self.drop_unheld_bodies();
+                self.take_snapshot(fx);
+            }
+            Ok(other) => {
+                let found = other.height();
+                self.not_taken(from, SnapshotError::Other { found }, fx);
+            }
+            Err(error) => self.not_taken(from, error, fx),
+        }
+    }
+
+    /// The state that a peer sends was given up; another peer is asked.
+    fn not_taken(&mut self, from: ReplicaId, reason: SnapshotError, fx: &mut Fx<P::Types>) {
+        self.catch_up.answered(from, None);
+        fx.output(Action::Refused { from, reason: Refused::Unfit });
+        fx.output(Action::NotTaken { from, reason });
+    }
+}
