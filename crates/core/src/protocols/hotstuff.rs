@@ -9,6 +9,7 @@
 //! - `voting`: when a replica votes (with [`Rules::may_vote`](rules::Rules::may_vote));
 //! - `collecting`: how votes and time-outs become certificates;
 //! - `seam`: the answers to what the replica asks of its protocol;
+//! - `state`: what it remembers, in rooms with few fields;
 //! - `second_votes`: words that commit a block without a certificate of their own;
 //! - `certificates`: what a QC or TC leads to: high QC, lock, commit (with [`Rules::on_qc`](rules::Rules::on_qc));
 //! - `timeouts`: giving up on a view;
@@ -44,13 +45,13 @@ pub mod safety;
 mod seam;
 mod second_votes;
 mod settings;
+mod state;
 pub mod testimony;
 mod timeouts;
 pub mod tree;
 pub mod votes;
 mod voting;
 
-use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 pub use message::Message;
@@ -59,21 +60,17 @@ pub use settings::Settings;
 use testimony::Testimony;
 
 use crate::base::membership::Committee;
-use crate::base::per_peer::PerPeer;
 use crate::base::types::{Height, ReplicaId, Time, View};
 use crate::ledger::block::BlockId;
 use crate::protocols::hotstuff::block::{Block, Header, SharedBlock};
-use crate::protocols::hotstuff::certificate::{Domain, Qc, Tc, TimeOut, Vote};
+use crate::protocols::hotstuff::certificate::{Domain, Qc, Tc};
 use crate::protocols::hotstuff::pacemaker::{End, Pacemaker};
 use crate::protocols::hotstuff::tree::BlockTree;
-use crate::protocols::hotstuff::votes::VoteCollector;
 use crate::protocols::protocol::{
     self, Ballot, Effects, Ledger, Origin, Output, Record, Recovered,
 };
-use collecting::Ask;
-use new_views::{NewViews, Untold};
-use proposing::PutOff;
 use rules::Facts;
+use state::{Collecting, Decisions, Elections, NewViews, Proposals, Said};
 
 type Fx = Effects<Output<Types>, Record<Types>>;
 
@@ -107,56 +104,17 @@ pub fn origin(domain: &Domain) -> Origin<Types> {
 pub struct HotStuff {
     me: ReplicaId,
     settings: Settings,
-    facts: &'static Facts,
     domain: Domain,
     genesis: BlockId,
     tree: BlockTree,
-    /// Where the snapshot stood that it took over last: what the chain up to there shows to be
-    /// committed is not known here.
-    installed: Height,
     safety: Safety,
-    /// The highest view it proposed in, or may have before it was restarted.
-    proposed: View,
-    /// What the record reserved before this step.
-    reserved_before: View,
-    /// The safety record must be written before this step's outputs leave.
-    must_write: bool,
     pacemaker: Pacemaker,
-    /// The last elections held, where that takes long.
-    elections: VecDeque<leading::Held>,
-    votes: VoteCollector,
+    elections: Elections,
+    proposals: Proposals,
+    collecting: Collecting,
+    said: Said,
     new_views: NewViews,
-    untold: Option<Untold>,
-    put_off: Option<PutOff>,
-    /// The highest certificate that commits its block by itself; where that is missing, as soon as it
-    /// comes. Later blocks need not show it, if their leaders did not have it. Not in the safety
-    /// record: nothing rests on it, and the chain will say the same in the end.
-    decided: Option<Qc>,
-    /// The same of second votes, which nobody can show to others.
-    told: Option<Ballot>,
-    /// Ballots whose votes are being signed.
-    to_sign: Vec<Ballot>,
-    /// Its last vote that can be part of a certificate, signed.
-    my_vote: Option<Vote>,
-    /// Its last time-out, signed, and the QC that goes with it.
-    my_time_out: Option<(TimeOut, Qc)>,
-    /// The time-out being signed, with the high QC that goes with it.
-    time_out_to_sign: Option<(View, Qc)>,
-    /// What is being verified or joined, by the number of the request.
-    asks: BTreeMap<u64, Ask>,
-    next_ask: u64,
-    /// By proposer: its last proposal's view and block, and the block itself while its parent is
-    /// missing. One place each, so that no peer can make this grow.
-    proposals: PerPeer<LastProposal>,
-    /// The block of this view that could not be voted for yet: a state root is still to come.
-    vote_waits: Option<(BlockId, Option<Tc>)>,
-}
-
-#[derive(Clone, Debug, Default)]
-struct LastProposal {
-    view: View,
-    block: BlockId,
-    orphan: Option<(SharedBlock, Option<Tc>)>,
+    decisions: Decisions,
 }
 
 impl HotStuff {
@@ -164,35 +122,20 @@ impl HotStuff {
     #[must_use]
     pub fn new(committee: Committee, me: ReplicaId, settings: Settings) -> Self {
         let genesis = Arc::new(Block::genesis(committee.chain(), committee.epoch()));
-        let facts = settings.rules.facts();
         let (kind, timing) = (settings.pacemaker, settings.timing);
-        let pacemaker = Pacemaker::new(&committee, kind, timing, facts.chain_length);
+        let chain_length = settings.rules.facts().chain_length;
         Self {
             me,
-            facts,
             genesis: genesis.id(),
             safety: Safety::new(genesis.id()),
             tree: BlockTree::new(genesis, Height(0), Vec::new()),
-            installed: Height(0),
-            proposed: View(0),
-            reserved_before: View(0),
-            must_write: false,
-            pacemaker,
-            elections: VecDeque::new(),
-            votes: VoteCollector::new(&committee),
+            pacemaker: Pacemaker::new(&committee, kind, timing, chain_length),
+            elections: Elections::default(),
+            proposals: Proposals::new(committee.size()),
+            collecting: Collecting::new(&committee),
+            said: Said::default(),
             new_views: NewViews::new(committee.size()),
-            untold: None,
-            put_off: None,
-            decided: None,
-            told: None,
-            to_sign: Vec::new(),
-            my_vote: None,
-            my_time_out: None,
-            time_out_to_sign: None,
-            asks: BTreeMap::new(),
-            next_ask: 0,
-            proposals: PerPeer::new(committee.size()),
-            vote_waits: None,
+            decisions: Decisions::none(),
             domain: settings.domain(committee),
             settings,
         }
@@ -213,7 +156,7 @@ impl HotStuff {
     /// How many votes it holds, for checkers.
     #[must_use]
     pub fn held_votes(&self) -> usize {
-        self.votes.held()
+        self.collecting.votes.held()
     }
 
     /// The highest quorum certificate known.
@@ -241,11 +184,15 @@ impl HotStuff {
         let root = self.tree.root().view;
         // Below the root nothing is needed, and above it every certified block descends from it.
         let lacks = |qc: &&Qc| qc.view() > root && self.tree.find(&qc.block()).is_none();
-        let orphans = self.proposals.iter().filter_map(|last| last.orphan.as_ref());
-        let of_orphans = || orphans.map(|(orphan, _)| &orphan.justify).filter(lacks);
+        let of_orphans = || self.proposals.orphans().map(|orphan| &orphan.justify).filter(lacks);
         let high_qc = Some(&self.safety.high_qc).filter(lacks);
-        let decided = self.decided.as_ref().filter(lacks);
+        let decided = self.decisions.certificate().filter(lacks);
         high_qc.or(decided).or_else(|| of_orphans().max_by_key(|qc| qc.view()))
+    }
+
+    /// The constants of its variant.
+    fn facts(&self) -> &'static Facts {
+        self.settings.rules.facts()
     }
 
     fn abstains(&self, view: View) -> bool {
@@ -261,7 +208,7 @@ impl HotStuff {
         if let Some(safety) = safety {
             self.safety = mutant!("safety-not-restored", self.safety.clone(), safety);
         }
-        self.proposed = mutant!("proposed-view-forgotten", View(0), self.safety.reserved);
+        self.proposals.proposed = mutant!("proposed-view-forgotten", View(0), self.safety.reserved);
         for block in blocks {
             // What cannot enter was of a pruned fork, or its parent was never recorded here:
             // then it will be fetched like any missing block.
@@ -301,10 +248,10 @@ impl HotStuff {
             return;
         }
         self.pacemaker.committed(root.view);
-        self.installed = root.height;
-        self.elections.clear();
+        self.decisions.installed = root.height;
+        self.elections.forget();
         self.tree = BlockTree::new(root, Height(0), recent);
-        self.drop_old_orphans();
+        self.proposals.drop_old_orphans(self.tree.root());
         self.on_qc(now, certificate, fx);
         // More may have been certified since the snapshot, and nobody else speaks in an idle cluster.
         fx.output(Output::Broadcast(self.advance()));
@@ -341,14 +288,14 @@ impl HotStuff {
             is_answer,
             high_qc: self.safety.high_qc.clone(),
             high_tc: self.safety.high_tc.clone(),
-            decided: self.news_of_decision().and_then(|_| self.decided.clone()),
+            decided: self.news_of_decision().and_then(|_| self.decisions.certificate().cloned()),
         }
     }
 
     /// The view of the highest certificate that decides, if the high QC does not show as much.
     fn news_of_decision(&self) -> Option<View> {
         let root = self.tree.root();
-        let decided = self.decided.as_ref().filter(|qc| qc.view() >= root.view)?;
+        let decided = self.decisions.certificate().filter(|qc| qc.view() >= root.view)?;
         (root.height > self.shown_by(&self.safety.high_qc)).then(|| decided.view())
     }
 
@@ -358,7 +305,7 @@ impl HotStuff {
     /// lacks it would ask in vain.
     fn committed_for_all_to_see(&self) -> Height {
         let root = self.tree.root().height;
-        if root == self.installed || self.news_of_decision().is_some() {
+        if root == self.decisions.installed || self.news_of_decision().is_some() {
             return root;
         }
         self.shown_by(&self.safety.high_qc).min(root)

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::new_views::Untold;
+use super::state::Untold;
 use super::{Fx, HotStuff, Message};
 use crate::base::types::{Duration, ReplicaId, Time, View};
 use crate::ledger::block::BlockId;
@@ -17,7 +17,7 @@ impl HotStuff {
     /// The highest view that `qc` puts an end to: its own, if it is of the last phase.
     pub(super) fn ended_by(&self, qc: &Qc) -> View {
         match qc.view() {
-            view if view == View(0) || qc.phase() >= self.facts.phases => view,
+            view if view == View(0) || qc.phase() >= self.facts().phases => view,
             view => View(view.0 - 1),
         }
     }
@@ -47,22 +47,24 @@ impl HotStuff {
     pub(super) fn on_certified(&mut self, now: Time, qc: Qc, fx: &mut Fx) {
         fx.event(Event::Certified(qc.ballot()));
         // Others that make one, of votes in time-outs, tell of it when they tell of the time-outs.
-        if self.facts.phases > 1 && self.proposer_of(&qc.ballot()) == self.me {
+        if self.facts().phases > 1 && self.proposer_of(&qc.ballot()) == self.me {
             fx.output(Output::Broadcast(Message::Certificate(qc.clone())));
         }
         let next = qc.view().next();
-        let told = self.facts.phases > 1 || self.settings.broadcast_votes;
+        let told = self.facts().phases > 1 || self.settings.broadcast_votes;
         self.on_qc(now, qc, fx);
         // No proposal of its own will tell the others of this certificate.
-        if !told && next == self.pacemaker.view() && (self.abstains(next) || self.proposed >= next)
+        if !told
+            && next == self.pacemaker.view()
+            && (self.abstains(next) || self.proposals.proposed >= next)
         {
             fx.output(Output::Broadcast(self.advance()));
         }
     }
 
     pub(super) fn on_qc(&mut self, now: Time, qc: Qc, fx: &mut Fx) {
-        if self.decides(&qc) && self.decided.as_ref().is_none_or(|known| known.view() < qc.view()) {
-            self.decided = Some(qc.clone());
+        if self.decides(&qc) {
+            self.decisions.certify(&qc);
         }
         let ended = self.ended_by(&qc);
         let (rank, known) = (qc.rank(), self.safety.high_qc.rank());
@@ -83,7 +85,7 @@ impl HotStuff {
 
     /// Whether a certificate commits its block by itself: one of the last of several phases.
     pub(super) fn decides(&self, qc: &Qc) -> bool {
-        self.facts.phases > 1 && qc.phase() == self.facts.phases
+        self.facts().phases > 1 && qc.phase() == self.facts().phases
     }
 
     /// Enters the view behind a certificate of `ended`, if that is a step forward.
@@ -101,7 +103,7 @@ impl HotStuff {
         let entered = self.pacemaker.certified(now, ended, how, [leader, collector]);
         if entered {
             fx.event(Event::Entered(view));
-            self.votes.forget_below(ended);
+            self.collecting.votes.forget_below(ended);
             self.wait_for_new_views(now);
         }
         entered
@@ -117,7 +119,7 @@ impl HotStuff {
         self.safety.high_tc = Some(tc);
         fx.event(Event::GaveUp(view));
         self.enter_behind(now, view, End::GivenUp, fx);
-        self.untold = Some(Untold { ended: view, tc_from: from });
+        self.new_views.tell_later(Untold { ended: view, tc_from: from });
     }
 
     /// Blames whom this replica waited for in vain in its view: the leader, or, if that had its
@@ -158,7 +160,7 @@ impl HotStuff {
         if !pruned.is_empty() {
             fx.event(Event::Pruned(pruned.len()));
         }
-        self.drop_old_orphans();
+        self.proposals.drop_old_orphans(self.tree.root());
         let mut decisions = Vec::with_capacity(3 * committed.len());
         for block in committed {
             // A block's justify certifies its parent, and with it the state root in the parent.
@@ -170,16 +172,6 @@ impl HotStuff {
             parent = block;
         }
         fx.output(Output::Commit(decisions));
-    }
-
-    /// Orphans whose parent can only be at or below the committed head will find none.
-    pub(super) fn drop_old_orphans(&mut self) {
-        let root = self.tree.root().view;
-        for last in &mut self.proposals {
-            last.orphan.take_if(|(orphan, _)| {
-                orphan.justify.view() <= root && orphan.parent() != self.tree.root().id()
-            });
-        }
     }
 
     /// Enters a block whose justify was verified into the tree, with all that its justify and the
@@ -200,7 +192,8 @@ impl HotStuff {
             let high_qc = self.safety.high_qc.clone();
             self.apply_rules(&high_qc, fx);
         }
-        if let Some(decided) = self.decided.clone().filter(|qc| qc.block() == block.id()) {
+        let decided = self.decisions.certificate().filter(|qc| qc.block() == block.id());
+        if let Some(decided) = decided.cloned() {
             self.apply_rules(&decided, fx);
         }
         self.commit_if_told(&block.id(), fx);
@@ -217,11 +210,11 @@ impl HotStuff {
         self.admit_one(now, block, fx)?;
         let mut parents = vec![block.id()];
         while let Some(parent) = parents.pop() {
-            while let Some((child, tc)) = self.take_child_of(&parent) {
+            while let Some((child, tc)) = self.proposals.take_child_of(&parent) {
                 if self.admit_one(now, &child, fx).is_ok() {
                     parents.push(child.id());
                     if child.view == self.pacemaker.view() {
-                        self.vote_waits = Some((child.id(), tc));
+                        self.proposals.wait_for_root(child.id(), tc);
                     }
                 }
             }
@@ -233,11 +226,5 @@ impl HotStuff {
         self.enter_block(now, block, fx)?;
         fx.record(Record::Block(Arc::clone(block)));
         Ok(())
-    }
-
-    fn take_child_of(&mut self, parent: &BlockId) -> Option<(SharedBlock, Option<Tc>)> {
-        self.proposals
-            .iter_mut()
-            .find_map(|last| last.orphan.take_if(|(orphan, _)| orphan.parent() == *parent))
     }
 }

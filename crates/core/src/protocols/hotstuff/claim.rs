@@ -29,7 +29,7 @@ impl HotStuff {
             }
             Message::Vote(vote) => self.vote_checks(from, vote)?,
             Message::Certificate(qc) => {
-                if self.facts.phases == 1 {
+                if self.facts().phases == 1 {
                     return Err(Malformed::WrongPhase);
                 }
                 if qc.rank() <= self.safety.high_qc.rank() {
@@ -48,7 +48,7 @@ impl HotStuff {
                 {
                     return Err(Malformed::Contradiction);
                 }
-                if last_vote.is_some_and(|vote| !(1..=self.facts.phases).contains(&vote.phase)) {
+                if last_vote.is_some_and(|vote| !(1..=self.facts().phases).contains(&vote.phase)) {
                     return Err(Malformed::WrongPhase);
                 }
                 let mut checks = self.certificate_checks(high_qc, high_tc.as_ref())?;
@@ -81,7 +81,7 @@ impl HotStuff {
         if vote.voter != from {
             return Err(Malformed::WrongSender);
         }
-        let phases = self.facts.phases + u8::from(self.settings.second_vote);
+        let phases = self.facts().phases + u8::from(self.settings.second_vote);
         if !(1..=phases).contains(&vote.phase) {
             return Err(Malformed::WrongPhase);
         }

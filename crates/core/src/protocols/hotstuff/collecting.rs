@@ -7,64 +7,25 @@
 //!   good ones joined.
 //! - Time-outs were verified one by one when they came.
 
+use super::state::{Ask, Trust};
 use super::{Fx, HotStuff};
 use crate::base::crypto::{Check, Form, Share, Signature};
-use crate::base::types::{Time, View};
+use crate::base::types::Time;
 use crate::protocols::hotstuff::certificate::{Qc, Tc, TimeOut, Vote};
 use crate::protocols::protocol::Ballot;
 use crate::protocols::protocol::{Event, Output};
 
-/// What is asked for.
-#[derive(Clone, Debug)]
-pub(super) enum Ask {
-    /// To verify these votes, all for one ballot.
-    Votes(Ballot, Vec<Vote>),
-    /// To join these votes.
-    JoinVotes(Ballot, Vec<Vote>, Trust),
-    /// To verify the certificate of these votes, joined as they came.
-    Joined(Qc, Vec<Vote>),
-    /// To join these time-outs of one view, which were verified.
-    JoinTimeOuts(View, Vec<(TimeOut, Qc)>),
-}
-
-/// Whether votes were verified before they are joined.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Trust {
-    Verified,
-    AsTheyCame,
-}
-
-impl Ask {
-    /// The ballot whose certificate is on its way.
-    fn ballot(&self) -> Option<Ballot> {
-        match self {
-            Self::Votes(ballot, _) | Self::JoinVotes(ballot, ..) => Some(*ballot),
-            Self::Joined(qc, _) => Some(qc.ballot()),
-            Self::JoinTimeOuts(..) => None,
-        }
-    }
-}
-
 impl HotStuff {
-    fn ask(&mut self, ask: Ask) -> u64 {
-        let number = self.next_ask;
-        self.next_ask += 1;
-        self.asks.insert(number, ask);
-        number
-    }
-
     /// Whether votes are being verified or joined that may make a new high QC.
     pub(super) fn is_certifying(&self) -> bool {
         let high_qc = self.safety.high_qc.rank();
-        let mut ballots = self.asks.values().filter_map(Ask::ballot);
-        ballots.any(|ballot| ballot.rank() > high_qc)
+        self.collecting.under_way().any(|ballot| ballot.rank() > high_qc)
     }
 
     /// Whether a vote can help nobody any more.
     pub(super) fn is_late(&self, vote: &Vote) -> bool {
         if self.is_second(vote) {
-            let told = self.told.map(|told| told.view).unwrap_or_default();
-            vote.view <= self.tree.root().view.max(told)
+            vote.view <= self.tree.root().view.max(self.decisions.told_view())
         } else {
             vote.rank() <= self.safety.high_qc.rank()
         }
@@ -75,17 +36,17 @@ impl HotStuff {
         if self.is_late(&vote) {
             return;
         }
-        if self.votes.contradict(&vote) {
+        if self.collecting.votes.contradict(&vote) {
             fx.event(Event::DoubleVote { voter: vote.voter, view: vote.view });
             return;
         }
-        if let Some(votes) = self.votes.add(vote) {
+        if let Some(votes) = self.collecting.votes.add(vote) {
             self.certify(now, vote.ballot, votes, fx);
         }
     }
 
     fn certify(&mut self, now: Time, ballot: Ballot, mut votes: Vec<Vote>, fx: &mut Fx) {
-        if self.asks.values().any(|ask| ask.ballot() == Some(ballot)) {
+        if self.collecting.under_way().any(|of| of == ballot) {
             return;
         }
         if self.domain.vote_form() == Form::List {
@@ -101,7 +62,7 @@ impl HotStuff {
             .filter(|vote| vote.voter != self.me)
             .filter_map(|vote| vote.check(&self.domain).ok())
             .collect();
-        let ask = self.ask(Ask::Votes(ballot, votes));
+        let ask = self.collecting.ask(Ask::Votes(ballot, votes));
         if checks.is_empty() {
             self.on_checked(now, ask, &[], fx);
         } else {
@@ -111,7 +72,7 @@ impl HotStuff {
 
     /// The verdicts that were asked for.
     pub(super) fn on_checked(&mut self, now: Time, ask: u64, verdicts: &[bool], fx: &mut Fx) {
-        match self.asks.remove(&ask) {
+        match self.collecting.answered(ask) {
             Some(Ask::Votes(ballot, votes)) => self.on_votes(now, ballot, votes, verdicts, fx),
             Some(Ask::Joined(qc, votes)) => {
                 if verdicts == [true] {
@@ -141,7 +102,7 @@ impl HotStuff {
             if mutant!("vote-verdicts-ignored", true, holds) {
                 good.push(vote);
             } else {
-                self.votes.refuse(&vote);
+                self.collecting.votes.refuse(&vote);
                 fx.event(Event::BadVote { voter: vote.voter, view: vote.view });
             }
         }
@@ -153,7 +114,7 @@ impl HotStuff {
             // The lowest ids first: replicas that see the same votes make the same certificate.
             good.truncate(quorum);
             self.join_votes(now, ballot, good, Trust::Verified, fx);
-        } else if let Some(votes) = self.votes.quorum_for(&ballot) {
+        } else if let Some(votes) = self.collecting.votes.quorum_for(&ballot) {
             self.certify(now, ballot, votes, fx);
         }
     }
@@ -172,7 +133,7 @@ impl HotStuff {
             return self.on_certified(now, qc, fx);
         }
         let shares: Vec<Share> = votes.iter().map(|vote| vote.share(&self.domain)).collect();
-        let ask = self.ask(Ask::JoinVotes(ballot, votes, trust));
+        let ask = self.collecting.ask(Ask::JoinVotes(ballot, votes, trust));
         fx.output(Output::Combine { ask, form, shares });
     }
 
@@ -183,13 +144,12 @@ impl HotStuff {
             return self.on_tc_made(now, time_outs, None, fx);
         }
         let Some(view) = time_outs.first().map(|(time_out, _)| time_out.view) else { return };
-        let same = |ask: &Ask| matches!(ask, Ask::JoinTimeOuts(of, _) if *of == view);
-        if self.asks.values().any(same) {
+        if self.collecting.joins_time_outs_of(view) {
             return;
         }
         let share = |(time_out, qc): &(TimeOut, Qc)| time_out.share(&self.domain, qc);
         let shares: Vec<Share> = time_outs.iter().map(share).collect();
-        let ask = self.ask(Ask::JoinTimeOuts(view, time_outs));
+        let ask = self.collecting.ask(Ask::JoinTimeOuts(view, time_outs));
         fx.output(Output::Combine { ask, form, shares });
     }
 
@@ -201,7 +161,7 @@ impl HotStuff {
         signature: Option<Signature>,
         fx: &mut Fx,
     ) {
-        match (self.asks.remove(&ask), signature) {
+        match (self.collecting.answered(ask), signature) {
             (Some(Ask::JoinVotes(ballot, votes, trust)), Some(signature)) => {
                 let form = self.domain.vote_form();
                 let qc = Qc::of_votes(form, ballot, &votes, signature);
@@ -223,7 +183,7 @@ impl HotStuff {
 
     fn verify_joined(&mut self, qc: Qc, votes: Vec<Vote>, fx: &mut Fx) {
         if let Ok(checks) = qc.checks(&self.domain, &self.genesis) {
-            let ask = self.ask(Ask::Joined(qc, votes));
+            let ask = self.collecting.ask(Ask::Joined(qc, votes));
             fx.output(Output::Verify { ask, checks });
         }
     }

@@ -6,29 +6,9 @@
 
 use super::HotStuff;
 use crate::base::types::{Height, ReplicaId, View};
-use crate::ledger::block::BlockId;
 use crate::protocols::hotstuff::certificate::Qc;
 use crate::protocols::hotstuff::leader::History;
 use crate::protocols::protocol::Ballot;
-
-/// How many elections are kept: those of this view and the next, behind the last certificates.
-const ELECTIONS: usize = 8;
-
-/// An election that was held. It is a pure function of the chain up to the block, which is at hand: it
-/// would come to the same again.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Held {
-    block: BlockId,
-    phase: u8,
-    view: View,
-    leader: ReplicaId,
-}
-
-impl Held {
-    fn is_of(&self, qc: &Qc, view: View) -> bool {
-        (self.view, self.phase, self.block) == (view, qc.phase(), qc.block())
-    }
-}
 
 impl HotStuff {
     /// The leader of `view`, as far as this replica can tell now: behind the certificate that is to be
@@ -48,26 +28,21 @@ impl HotStuff {
         if !election.needs_signers() {
             return election.without_history(view, committee.size());
         }
-        let held = self.elections.iter().find(|held| held.is_of(qc, view));
-        held.map_or_else(|| self.elect(qc, view), |held| held.leader)
+        self.elections.leader(qc, view).unwrap_or_else(|| self.elect(qc, view))
     }
 
     /// Holds the election of `view` behind `qc` now, and keeps what came of it: that is asked again
     /// and again in a view, and looks through more than a hundred blocks.
     pub(super) fn hold_election(&mut self, qc: &Qc, view: View) {
         // Without the block, more may be known later.
-        let is_known = self.elections.iter().any(|held| held.is_of(qc, view));
         if !self.settings.election.needs_signers()
-            || is_known
+            || self.elections.leader(qc, view).is_some()
             || self.tree.get(&qc.block()).is_none()
         {
             return;
         }
         let leader = self.elect(qc, view);
-        if self.elections.len() == ELECTIONS {
-            self.elections.pop_front();
-        }
-        self.elections.push_back(Held { block: qc.block(), phase: qc.phase(), view, leader });
+        self.elections.keep(qc, view, leader);
     }
 
     fn elect(&self, qc: &Qc, view: View) -> ReplicaId {
@@ -76,7 +51,7 @@ impl HotStuff {
         let shown = self.shown_by(qc);
         let committed = mutant!("leader-from-own-commits", self.tree.root().height, shown);
         let history = History { tree: &self.tree, head: &head, committed };
-        election.leader(view, committee, self.facts.chain_length, &history)
+        election.leader(view, committee, self.facts().chain_length, &history)
     }
 
     /// Up to which height the chain of `qc` is committed by the certificates in it and `qc`.
@@ -102,7 +77,7 @@ impl HotStuff {
 
     /// Whether votes go to the leader of the next view.
     pub(super) fn collects_next(&self) -> bool {
-        self.facts.phases == 1 && !self.settings.broadcast_votes
+        self.facts().phases == 1 && !self.settings.broadcast_votes
     }
 
     /// Who collects the votes of `ballot`; `None`: everybody.
@@ -110,7 +85,7 @@ impl HotStuff {
         if self.settings.broadcast_votes {
             return None;
         }
-        Some(if self.facts.phases > 1 {
+        Some(if self.facts().phases > 1 {
             self.proposer_of(ballot)
         } else {
             mutant!("votes-to-current-leader", self.leader(ballot.view), self.leader_after(*ballot))

@@ -8,60 +8,15 @@
 //! before it has them it may propose below an honest lock. Where the rules
 //! [wait for locks](super::rules::Facts::waits_for_locks) it is those of all replicas, or Δ.
 
+use super::state::Untold;
 use super::{Fx, HotStuff, Message};
-use crate::base::per_peer::PerPeer;
-use crate::base::types::{ReplicaId, Time, View};
+use crate::base::types::{ReplicaId, Time};
 use crate::protocols::hotstuff::pacemaker::Kind;
 use crate::protocols::protocol::Output;
 
-/// The NEW-VIEWs at hand: one place a peer.
-#[derive(Clone, Debug)]
-pub(super) struct NewViews {
-    highest: PerPeer<View>,
-    /// Until when the leader of a view waits for locks. Every replica waits: with leaders by history,
-    /// a certificate that it learns in the view may make it the leader.
-    patience: Option<(View, Time)>,
-}
-
-/// A time-out certificate that was taken in, before others are told of it.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Untold {
-    /// The view that it ends.
-    pub(super) ended: View,
-    /// Who sent it; `None`: it was made here.
-    pub(super) tc_from: Option<ReplicaId>,
-}
-
-impl NewViews {
-    pub(super) fn new(replicas: usize) -> Self {
-        Self { highest: PerPeer::new(replicas), patience: None }
-    }
-
-    /// `replica` has entered `view`.
-    pub(super) fn heard(&mut self, replica: ReplicaId, view: View) {
-        if let Some(place) = self.highest.get_mut(replica) {
-            *place = view.max(*place);
-        }
-    }
-
-    fn count(&self, view: View) -> usize {
-        self.highest.iter().filter(|heard| **heard == view).count()
-    }
-
-    /// When the wait for locks ends.
-    pub(super) fn deadline(&self) -> Option<Time> {
-        self.patience.map(|(_, until)| until)
-    }
-
-    /// The wait for locks has ended, if it has.
-    pub(super) fn on_time(&mut self, now: Time) {
-        self.patience.take_if(|(_, until)| *until <= now);
-    }
-}
-
 impl HotStuff {
     fn takes_new_views(&self) -> bool {
-        self.facts.waits_for_locks || self.settings.pacemaker == Kind::Linear
+        self.facts().waits_for_locks || self.settings.pacemaker == Kind::Linear
     }
 
     /// Whether the current view can be entered by a time-out certificate only.
@@ -73,14 +28,14 @@ impl HotStuff {
     /// view, or for a leader that does so.
     pub(super) fn wait_for_new_views(&mut self, now: Time) {
         let view = self.pacemaker.view();
-        self.new_views.patience = None;
+        self.new_views.wait(None);
         if !self.takes_new_views() || !self.entered_by_tc() {
             return;
         }
         self.new_views.heard(self.me, view);
-        if self.facts.waits_for_locks {
+        if self.facts().waits_for_locks {
             self.pacemaker.allow(now, self.settings.delta);
-            self.new_views.patience = Some((view, now.after(self.settings.delta)));
+            self.new_views.wait(Some((view, now.after(self.settings.delta))));
         }
     }
 
@@ -90,7 +45,7 @@ impl HotStuff {
         if self.is_certifying() {
             return;
         }
-        let untold = self.untold.take();
+        let untold = self.new_views.take_untold();
         let Some(Untold { ended, tc_from }) = mutant!("tc-not-forwarded", None, untold) else {
             return;
         };
@@ -133,8 +88,7 @@ impl HotStuff {
         }
         let (view, committee) = (self.pacemaker.view(), self.domain.committee());
         let heard = self.new_views.count(view);
-        let patient = self.new_views.patience.is_some_and(|(waits, _)| waits == view);
-        let waits = mutant!("hotstuff-2-no-wait", false, patient);
+        let waits = mutant!("hotstuff-2-no-wait", false, self.new_views.waits_in(view));
         let quorum = self.settings.pacemaker != Kind::Linear || heard >= committee.quorum();
         quorum && (!waits || heard == committee.size())
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Fx, HotStuff, LastProposal, Message};
+use super::{Fx, HotStuff, Message};
 use crate::base::types::{Duration, Time, View};
 use crate::ledger::block::BlockId;
 use crate::ledger::frame::FrameId;
@@ -21,14 +21,6 @@ const PUT_OFF_PART: u32 = 32;
 /// ... at the most, as other replicas may wait less.
 const LONGEST_PUT_OFF: Duration = Duration::from_millis(10);
 
-/// An empty block that its leader puts off.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct PutOff {
-    view: View,
-    /// Until when; `None`: it is due.
-    until: Option<Time>,
-}
-
 impl HotStuff {
     pub(super) fn on_proposal(
         &mut self,
@@ -39,25 +31,16 @@ impl HotStuff {
         fx: &mut Fx,
     ) {
         self.on_certificates(now, block.proposer, block.justify.clone(), tc.clone(), fx);
-        let Some(last) = self.proposals.get_mut(block.proposer) else { return };
-        let another = last.view == block.view && last.block != block.id();
-        if mutant!("two-votes-in-view", false, another) {
+        let Some(last) = self.proposals.last_of(block.proposer) else { return };
+        if mutant!("two-votes-in-view", false, last.contradicts(block)) {
             let (proposer, view) = (block.proposer, block.view);
             fx.event(Event::Equivocation { proposer, view });
             return;
         }
-        if block.view > last.view {
-            *last = LastProposal { view: block.view, block: block.id(), orphan: None };
-        }
+        last.note(block);
         match self.admit_block(now, block, fx) {
             Ok(()) | Err(Misfit::Known) => self.consider_vote(block, tc, ledger, fx),
-            Err(Misfit::Orphan) => {
-                if let Some(last) = self.proposals.get_mut(block.proposer)
-                    && last.block == block.id()
-                {
-                    last.orphan = Some((Arc::clone(block), tc));
-                }
-            }
+            Err(Misfit::Orphan) => self.proposals.keep_orphan(block, tc),
             Err(Misfit::BelowRoot | Misfit::Contradiction) => {}
         }
     }
@@ -71,8 +54,8 @@ impl HotStuff {
     ) {
         // Fetched blocks are certified: a quorum got this one from its proposer, and this replica
         // another of the same view.
-        let last = self.proposals.get(block.proposer);
-        if last.is_some_and(|last| last.view == block.view && last.block != block.id()) {
+        let last = self.proposals.last_of(block.proposer);
+        if last.is_some_and(|last| last.contradicts(block)) {
             let (proposer, view) = (block.proposer, block.view);
             fx.event(Event::Equivocation { proposer, view });
         }
@@ -104,10 +87,18 @@ impl HotStuff {
     /// Proposes, if this replica leads the view, has not done so in it, and there is something to
     /// say: commands to order, a commit that the others have not been told of, or a state root that
     /// somebody waits for.
-    pub(super) fn propose_if_due(&mut self, now: Time, ledger: &mut dyn Ledger, fx: &mut Fx) {
+    ///
+    /// `reserved` is the highest view that the record on the disk has reserved for a proposal.
+    pub(super) fn propose_if_due(
+        &mut self,
+        now: Time,
+        reserved: View,
+        ledger: &mut dyn Ledger,
+        fx: &mut Fx,
+    ) {
         let view = self.pacemaker.view();
         // What costs least is asked first: elections by history walk down the chain.
-        if self.proposed >= view
+        if self.proposals.proposed >= view
             || self.safety.timed_out >= view
             || mutant!("abstention-ignored", false, self.abstains(view))
             || self.leader(view) != self.me
@@ -147,15 +138,15 @@ impl HotStuff {
         if self.enter_block(now, &block, fx).is_err() {
             return;
         }
-        self.proposed = view;
+        self.proposals.proposed = view;
         fx.event(Event::Proposed { view, block: block.id(), frames: block.frames.len() });
         let proposal =
             Output::Broadcast(Message::Proposal { block: Arc::clone(&block), tc: tc.clone() });
-        if mutant!("proposal-before-persist", true, self.reserved_before >= view) {
+        if mutant!("proposal-before-persist", true, reserved >= view) {
             fx.early(proposal);
         } else {
             self.safety.reserved = self.safety.reserved.max(view);
-            self.must_write = true;
+            self.said.write_first();
             fx.output(proposal);
         }
         fx.record(Record::Block(Arc::clone(&block)));
@@ -178,33 +169,14 @@ impl HotStuff {
             return false;
         }
         let pause = LONGEST_PUT_OFF.min(self.pacemaker.wait() / PUT_OFF_PART);
-        match self.put_off {
-            Some(put_off) if put_off.view == view => put_off.until.is_some(),
-            _ => {
-                self.put_off = Some(PutOff { view, until: Some(now.after(pause)) });
-                true
-            }
-        }
-    }
-
-    /// When the empty block that was put off is due.
-    pub(super) fn put_off_until(&self) -> Option<Time> {
-        let view = self.pacemaker.view();
-        self.put_off.filter(|put_off| put_off.view == view && self.proposed < view)?.until
-    }
-
-    /// The wait of the empty block that was put off has ended, if it has.
-    pub(super) fn end_putting_off(&mut self, now: Time) {
-        if let Some(put_off) = &mut self.put_off {
-            put_off.until.take_if(|until| *until <= now);
-        }
+        self.proposals.puts_off(view, now.after(pause))
     }
 
     /// Whether a child of `parent` would tell the others something: commands stand in its chain
     /// above what that chain shows to be committed. Where the leader of a view tells all of its last
     /// certificate, that has been told.
     fn has_news_of_commit(&self, parent: &SharedBlock, justify: &Qc) -> bool {
-        if self.facts.phases > 1 && justify.phase() == self.facts.phases {
+        if self.facts().phases > 1 && justify.phase() == self.facts().phases {
             return false;
         }
         let Some(shown) = self.tree.committed_by(&parent.id()) else { return false };

@@ -6,7 +6,7 @@ use super::block::SharedBlock;
 use super::certificate::Qc;
 use super::safety::Safety;
 use super::testimony::{self, Testimony};
-use super::{Fx, HotStuff, LastProposal, Message, Types};
+use super::{Fx, HotStuff, Message, Types};
 use crate::base::crypto::{Check, Claim, Statement};
 use crate::base::types::{Digest, Height, ReplicaId, Time, View};
 use crate::ledger::block::BlockId;
@@ -37,7 +37,7 @@ impl Protocol for HotStuff {
 
     fn step(&mut self, now: Time, input: Input<Types>, ledger: &mut dyn Ledger) -> Fx {
         let mut fx = Fx::default();
-        self.reserved_before = self.safety.reserved;
+        let reserved = self.safety.reserved;
         match input {
             Input::Start(recovered) => self.start(now, *recovered, &mut fx),
             Input::Timeout => self.on_timer(now, &mut fx),
@@ -66,15 +66,16 @@ impl Protocol for HotStuff {
         self.vote_if_it_waited(ledger, &mut fx);
         self.vote_in_next_phase(&mut fx);
         self.tell_of_tc(&mut fx);
-        self.propose_if_due(now, ledger, &mut fx);
-        if std::mem::take(&mut self.must_write) {
+        self.propose_if_due(now, reserved, ledger, &mut fx);
+        if self.said.take_must_write() {
             fx.record(Record::Memory(Arc::new(self.safety.clone())));
         }
         fx
     }
 
     fn deadline(&self) -> Option<Time> {
-        let waits = [self.pacemaker.deadline(), self.new_views.deadline(), self.put_off_until()];
+        let put_off = self.proposals.put_off_until(self.pacemaker.view());
+        let waits = [self.pacemaker.deadline(), self.new_views.deadline(), put_off];
         waits.into_iter().flatten().min()
     }
 
@@ -105,10 +106,8 @@ impl Protocol for HotStuff {
     }
 
     fn holds(&self, block: &BlockId) -> bool {
-        let waits =
-            |last: &LastProposal| last.orphan.as_ref().is_some_and(|(o, _)| o.id() == *block);
         let is_above = self.tree.get(block).is_some() && self.tree.root().id() != *block;
-        is_above || self.proposals.iter().any(waits)
+        is_above || self.proposals.orphans().any(|orphan| orphan.id() == *block)
     }
 
     fn height_of(&self, block: &BlockId) -> Option<Height> {

@@ -23,7 +23,7 @@ const MOST_AHEAD: u64 = 32;
 impl HotStuff {
     /// Whether votes for `ballot` are second votes: behind the last phase that has certificates.
     pub(super) fn is_second(&self, ballot: &Ballot) -> bool {
-        ballot.phase > self.facts.phases
+        ballot.phase > self.facts().phases
     }
 
     /// Says to all that this replica has seen the certificate of a block, if the rules allow it.
@@ -50,19 +50,19 @@ impl HotStuff {
         if self.is_late(&vote) {
             return;
         }
-        if self.votes.contradict(&vote) {
+        if self.collecting.votes.contradict(&vote) {
             fx.event(Event::DoubleVote { voter: vote.voter, view: vote.view });
             return;
         }
-        if self.votes.add(vote).is_some() {
-            self.told = Some(vote.ballot);
+        if self.collecting.votes.add(vote).is_some() {
+            self.decisions.tell(vote.ballot);
             self.commit_if_told(&vote.block, fx);
         }
     }
 
     /// Commits the block if it is here, and q second votes for it are the last that were heard.
     pub(super) fn commit_if_told(&mut self, block: &BlockId, fx: &mut Fx) {
-        let told = self.told.is_some_and(|told| told.block == *block);
+        let told = self.decisions.is_told(block);
         if let Some(height) = self.tree.get(block).map(|block| block.height).filter(|_| told) {
             let shown = self.tree.committed_by(block).unwrap_or(self.tree.root().height);
             if height.0 <= shown.0 + MOST_AHEAD {

@@ -10,7 +10,7 @@ impl HotStuff {
     /// A timer ran out: the wait for locks, that of an empty block, or that of the current view.
     pub(super) fn on_timer(&mut self, now: Time, fx: &mut Fx) {
         self.new_views.on_time(now);
-        self.end_putting_off(now);
+        self.proposals.on_time(now);
         if self.pacemaker.deadline().is_none_or(|deadline| now < deadline) {
             return;
         }
@@ -29,7 +29,7 @@ impl HotStuff {
             fx.event(Event::TimedOut(view));
         }
         let high_qc = self.safety.high_qc.clone();
-        match &self.my_time_out {
+        match self.said.time_out() {
             Some((sent, _)) if sent.view == view && sent.high_qc_view == high_qc.view() => {
                 let sent = *sent;
                 let unheard = self.pacemaker.unheard(view);
@@ -37,10 +37,10 @@ impl HotStuff {
                 mutant!("time-out-sent-once", (), again());
             }
             _ => {
-                self.must_write = mutant!("time-out-not-persisted", self.must_write, true);
+                mutant!("time-out-not-persisted", (), self.said.write_first());
                 let (qc_view, block) = (high_qc.view(), high_qc.block());
                 fx.output(Output::Sign(self.domain.time_out(view, qc_view, &block)));
-                self.time_out_to_sign = Some((view, high_qc));
+                self.said.sign_time_out(view, high_qc);
             }
         }
     }
@@ -69,14 +69,14 @@ impl HotStuff {
         to: &[ReplicaId],
         fx: &mut Fx,
     ) {
-        self.my_time_out = Some((time_out, high_qc.clone()));
+        self.said.keep_time_out(time_out, high_qc.clone());
         let message = self.time_out_message(time_out, high_qc.clone());
         match self.pacemaker.collector(time_out.view) {
             None => self.send_to_these(to, message, fx),
             Some(to) if to != self.me => return fx.output(Output::Send { to, message }),
             Some(_) => {}
         }
-        if let Some(vote) = self.my_vote {
+        if let Some(vote) = self.said.vote() {
             self.on_vote(now, vote, fx);
         }
         self.on_time_out(now, time_out, high_qc, fx);
@@ -96,7 +96,7 @@ impl HotStuff {
         let high_tc = self.safety.high_tc.clone().filter(|tc| tc.view() > self.ended_by(&high_qc));
         // A vote that has its certificate in the high QC is no help.
         let news = |vote: &Vote| vote.view <= time_out.view && vote.rank() > high_qc.rank();
-        let last_vote = mutant!("time-outs-without-votes", None, self.my_vote.filter(news));
+        let last_vote = mutant!("time-outs-without-votes", None, self.said.vote().filter(news));
         let last_vote = last_vote.map(Box::new);
         Message::TimeOut { time_out, high_qc, high_tc, last_vote }
     }
@@ -104,7 +104,7 @@ impl HotStuff {
     /// Says again that it gave up its view, to a peer whose channel opened: what was sent before is
     /// lost.
     pub(super) fn repeat_time_out(&self, peer: ReplicaId, fx: &mut Fx) {
-        let Some((time_out, high_qc)) = &self.my_time_out else { return };
+        let Some((time_out, high_qc)) = self.said.time_out() else { return };
         let wanted = self.pacemaker.collector(time_out.view).is_none_or(|to| to == peer);
         if wanted && time_out.view >= self.pacemaker.view() && self.pacemaker.deadline().is_some() {
             let message = self.time_out_message(*time_out, high_qc.clone());

@@ -22,20 +22,20 @@ impl HotStuff {
         fx: &mut Fx,
     ) {
         let ballot = Ballot { view: block.view, phase: FIRST, block: block.id() };
-        if let Some(vote) = self.my_vote.filter(|vote| vote.ballot == ballot) {
+        if let Some(vote) = self.said.vote().filter(|vote| vote.ballot == ballot) {
             self.send_vote(vote, fx);
             return;
         }
         match self.vote_verdict(block, tc.as_ref(), ledger) {
             Ok(true) => {
-                self.vote_waits = None;
+                self.proposals.take_waiting();
                 self.hold_election(&Qc::supposed(ballot), ballot.view.next());
                 if self.leads_after(ballot) {
                     self.safety.reserved = self.safety.reserved.max(ballot.view.next());
                 }
                 self.vote(ballot, fx);
             }
-            Ok(false) => self.vote_waits = Some((block.id(), tc)),
+            Ok(false) => self.proposals.wait_for_root(block.id(), tc),
             Err(reason) => {
                 if reason == Declined::StateRoot {
                     self.note_other_root(block, ledger, fx);
@@ -99,7 +99,7 @@ impl HotStuff {
     }
 
     pub(super) fn vote_if_it_waited(&mut self, ledger: &dyn Ledger, fx: &mut Fx) {
-        let Some((id, tc)) = self.vote_waits.take() else { return };
+        let Some((id, tc)) = self.proposals.take_waiting() else { return };
         if let Some(block) = self.tree.get(&id).cloned()
             && block.view == self.pacemaker.view()
         {
@@ -113,7 +113,7 @@ impl HotStuff {
         let high_qc = self.safety.high_qc.ballot();
         let ballot = Ballot { phase: high_qc.phase + 1, ..high_qc };
         let may = high_qc.view == self.pacemaker.view()
-            && (FIRST + 1..=self.facts.phases).contains(&ballot.phase)
+            && (FIRST + 1..=self.facts().phases).contains(&ballot.phase)
             && self.safety.voted.is_none_or(|voted| voted.rank() < ballot.rank())
             && self.safety.timed_out < ballot.view
             && !self.abstains(ballot.view)
@@ -126,7 +126,7 @@ impl HotStuff {
     /// Casts a vote: remembered first, then sent.
     pub(super) fn vote(&mut self, ballot: Ballot, fx: &mut Fx) {
         self.safety.voted = Some(ballot);
-        self.must_write = mutant!("vote-not-persisted", self.must_write, true);
+        mutant!("vote-not-persisted", (), self.said.write_first());
         fx.event(Event::Voted(ballot));
         self.send_cast(ballot, fx);
     }
@@ -136,7 +136,7 @@ impl HotStuff {
         if self.is_second(&ballot) {
             return self.tell_again(ballot, fx);
         }
-        self.to_sign.push(ballot);
+        self.said.sign_vote(ballot);
         fx.output(Output::Sign(self.domain.vote(ballot.view, ballot.phase, &ballot.block)));
     }
 
@@ -147,23 +147,22 @@ impl HotStuff {
         signature: Signature,
         fx: &mut Fx,
     ) {
-        let is_of = |b: &Ballot| *statement == self.domain.vote(b.view, b.phase, &b.block);
-        if let Some(at) = self.to_sign.iter().position(is_of) {
-            let vote = Vote { ballot: self.to_sign.remove(at), voter: self.me, signature };
-            self.on_own_vote(now, vote, fx);
-        } else if let Some((view, high_qc)) = self.time_out_to_sign.take() {
+        let domain = &self.domain;
+        let vote_of = |b: &Ballot| *statement == domain.vote(b.view, b.phase, &b.block);
+        let time_out_of = |view, high_qc: &Qc| {
+            *statement == domain.time_out(view, high_qc.view(), &high_qc.block())
+        };
+        if let Some(ballot) = self.said.signed_vote(vote_of) {
+            self.on_own_vote(now, Vote { ballot, voter: self.me, signature }, fx);
+        } else if let Some((view, high_qc)) = self.said.signed_time_out(time_out_of) {
             let high_qc_view = high_qc.view();
-            if *statement == self.domain.time_out(view, high_qc_view, &high_qc.block()) {
-                let time_out = TimeOut { view, high_qc_view, replica: self.me, signature };
-                self.tell_time_out(now, time_out, high_qc, fx);
-            } else {
-                self.time_out_to_sign = Some((view, high_qc));
-            }
+            let time_out = TimeOut { view, high_qc_view, replica: self.me, signature };
+            self.tell_time_out(now, time_out, high_qc, fx);
         }
     }
 
     fn on_own_vote(&mut self, now: Time, vote: Vote, fx: &mut Fx) {
-        self.my_vote = Some(vote);
+        self.said.keep_vote(vote);
         self.send_vote(vote, fx);
         if self.collector(&vote.ballot).is_none_or(|collector| collector == self.me) {
             self.on_vote(now, vote, fx);
