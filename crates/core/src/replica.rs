@@ -30,6 +30,7 @@ mod testimonies;
 mod turns;
 mod verifications;
 mod verify;
+mod wish;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -48,8 +49,9 @@ use crate::protocols::protocol::{
     self, BlockOf, Decision, Effects, Ledger, MessageOf, Output, Protocol, Recovered, TestimonyOf,
     Types,
 };
-pub use ancestors::Ancestors;
-pub use interface::{Action, Halt, Input, Record, Recovery, Refused, Settings, Submitted};
+pub use interface::{
+    Action, Ancestors, Halt, Input, Record, Recovery, Refused, Settings, Submitted,
+};
 pub use snapshot::{MAX_ROOTS, SnapshotMeta};
 
 use arrivals::Arrivals;
@@ -58,9 +60,9 @@ use message::PeerMessage;
 use payload::Payload;
 use pending::Pending;
 use rejoin::Amnesia;
-use show::Wish;
 use snapshots::Snapshots;
 use verifications::Verifications;
+use wish::Wish;
 
 type Fx<T> = Effects<Action<T>, Record<T>>;
 

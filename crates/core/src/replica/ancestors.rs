@@ -8,24 +8,12 @@
 use super::catch_up::BUDGET_BYTES;
 use super::message::{PeerMessage, within};
 use super::pending::Pending;
-use super::{Action, Fx, Refused, Replica};
+use super::{Action, Ancestors, Fx, Refused, Replica};
 use crate::base::crypto::Claim;
 use crate::base::types::{Height, ReplicaId, Time};
 use crate::ledger::block::FullBlock;
 use crate::ledger::state_machine::StateMachine;
 use crate::protocols::protocol::{Ancestry, BlockOf, EvidenceOf, FullBlockOf, MessageOf, Protocol};
-
-/// Which uncommitted ancestors travel with a proposal.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Ancestors {
-    /// None.
-    #[default]
-    None,
-    /// Those that some replica is not known to hold.
-    Missing,
-    /// All.
-    All,
-}
 
 impl<P: Protocol, S: StateMachine> Replica<P, S> {
     /// Notes what the sender of a message must hold to say it. It speaks for itself: a lie costs

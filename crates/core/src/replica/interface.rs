@@ -12,7 +12,6 @@ use crate::ledger::frame::SharedFrame;
 use crate::ledger::mempool;
 use crate::ledger::message::Response;
 use crate::protocols::protocol::{BlockOf, Event, FullBlockOf, Malformed, Types};
-use crate::replica::Ancestors;
 
 /// What a replica is told at its making.
 #[derive(Clone, Debug)]
@@ -42,6 +41,18 @@ pub struct Settings {
     pub ancestors: Ancestors,
     /// Signatures that were verified are not verified again.
     pub certificate_cache: bool,
+}
+
+/// Which uncommitted ancestors travel with a proposal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ancestors {
+    /// None.
+    #[default]
+    None,
+    /// Those that some replica is not known to hold.
+    Missing,
+    /// All.
+    All,
 }
 
 /// What a replica is told.

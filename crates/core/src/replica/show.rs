@@ -8,37 +8,17 @@
 
 use super::message::PeerMessage;
 use super::{Action, Fx, Replica};
-use crate::base::types::{Duration, Height, Time};
+use crate::base::types::{Height, Time};
 use crate::ledger::state_machine::StateMachine;
 use crate::protocols::protocol::{self, Protocol};
 
-/// How long a wish counts.
-const WISHED_FOR: Duration = Duration::from_secs(5);
 /// A peer may be so many blocks ahead with what it wishes for. What is above would have to be
 /// made for it alone.
 const AHEAD: u64 = 64;
 
-/// When so many blocks stand on a state, one of them that shows its root is committed, and so is the next, with its certificate.
+/// When so many blocks stand on a state, one of them that shows its root is committed, and so is the
+/// next, with its certificate.
 const ATTESTED_WITHIN: u64 = 16;
-
-/// What somebody waits for.
-#[derive(Debug, Default)]
-pub(super) struct Wish {
-    height: Option<Height>,
-    until: Time,
-}
-
-impl Wish {
-    /// Up to which height roots are wanted.
-    pub(super) fn height(&self, now: Time) -> Option<Height> {
-        self.height.filter(|_| now < self.until)
-    }
-
-    fn raise(&mut self, now: Time, height: Height) {
-        self.height = self.height(now).max(Some(height));
-        self.until = now.after(WISHED_FOR);
-    }
-}
 
 impl<P: Protocol, S: StateMachine> Replica<P, S> {
     /// Has the root of the latest state certified, unless that was done: here and elsewhere.
@@ -50,8 +30,9 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         self.wish_for(now, height, fx);
     }
 
-    /// Where an offer is wanted and there is none: the cluster was idle, or this replica stopped, before blocks had shown the root of the newest
-    /// snapshot. A few are proposed for that; if they have shown later ones already, another is taken first.
+    /// Where an offer is wanted and there is none: the cluster was idle, or this replica stopped,
+    /// before blocks had shown the root of the newest snapshot. A few are proposed for that. If they
+    /// have shown later ones already, another snapshot is taken first.
     pub(super) fn prepare_offer(&mut self, now: Time, fx: &mut Fx<P::Types>) {
         if self.snapshots.may_be_replaced() {
             self.take_snapshot(fx);
@@ -63,8 +44,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     }
 
     fn wish_for(&mut self, now: Time, height: Height, fx: &mut Fx<P::Types>) {
-        // Told lately: said again only to those who may have missed it.
-        if self.wish.height(now) >= Some(height) && self.wish.until > now.after(WISHED_FOR / 2) {
+        if self.wish.was_raised_lately(now, height) {
             return;
         }
         fx.output(Action::Broadcast(PeerMessage::Show(height)));
