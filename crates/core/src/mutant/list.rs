@@ -7,7 +7,7 @@ pub struct Mutant {
     pub name: &'static str,
     /// What is wrong.
     pub what: &'static str,
-    /// Where it is from.
+    /// Where it is from: a source that `docs/protocols/README.md` lists by this name, or another.
     pub source: &'static str,
     /// The one variant whose rules it is in.
     pub variant: Option<&'static str>,
@@ -51,7 +51,7 @@ pub const ALL: [Mutant; 74] = [
         "hotstuff-chained",
         "chained-commit-any-views",
         "chained: three certified blocks in a row commit, whatever their views",
-        "protocols.md section 1: a commit needs consecutive certified views",
+        "the HotStuff paper, Algorithm 3: the three blocks need not be of consecutive views",
     ),
     of(
         "hotstuff-simplified",
@@ -119,12 +119,12 @@ pub const ALL: [Mutant; 74] = [
         "hotstuff-two-chain",
         "second-vote-unguarded",
         "two-chain: the second vote is cast after giving up on the view",
-        "protocols.md section 1, Cautions; the guard that makes 3-delay commits safe",
+        "class of bug: the guard left out that makes a commit in three delays safe",
     ),
     mutant(
         "vote-before-persist",
         "outputs are released first and the records written after them",
-        "amnesia: reliability.md, threat 1: sent before it was durable",
+        "class of bug: amnesia, as words are sent before they are durable",
     ),
     mutant(
         "write-error-ignored",
@@ -134,32 +134,32 @@ pub const ALL: [Mutant; 74] = [
     mutant(
         "vote-not-persisted",
         "the safety record is not written with a vote",
-        "amnesia: reliability.md, threat 1",
+        "class of bug: amnesia, for votes",
     ),
     mutant(
         "time-out-not-persisted",
         "the safety record is not written with a time-out",
-        "amnesia, for time-outs: reliability.md, threat 1",
+        "class of bug: amnesia, for time-outs",
     ),
     mutant(
         "safety-not-restored",
         "the safety record is not taken over at a restart",
-        "amnesia: reliability.md, threats 1 and 2",
+        "class of bug: amnesia after a restart",
     ),
     mutant(
         "proposal-before-persist",
         "proposals always leave early, whether their view was reserved or not",
-        "amnesia, for proposals: equivocating leader after a crash",
+        "class of bug: amnesia, for proposals: a leader equivocates after a crash",
     ),
     mutant(
         "proposed-view-forgotten",
         "a restarted leader proposes again in its view",
-        "amnesia, for proposals",
+        "class of bug: amnesia, for proposals",
     ),
     mutant(
         "vote-after-time-out",
         "votes in a view it gave up",
-        "protocols.md section 1: after a time-out of a view no vote in it",
+        "Jolteon, section 3: after a time-out of a round there is no vote in it",
     ),
     mutant("two-votes-in-view", "a second vote in one view is cast", "class of bug: double voting"),
     mutant(
@@ -175,7 +175,7 @@ pub const ALL: [Mutant; 74] = [
     mutant(
         "leader-from-own-commits",
         "leaders are elected from what this replica happens to have committed",
-        "protocols.md section 3: election is a function of the committed prefix",
+        "class of bug: an election that is no function of the chain it is for",
     ),
     mutant("quorum-2f", "a quorum is 2f", "class of bug: off by one"),
     mutant(
@@ -186,12 +186,12 @@ pub const ALL: [Mutant; 74] = [
     mutant(
         "quorum-2f-plus-1",
         "a quorum is 2f + 1, also where n is not 3f + 1",
-        "protocols.md section 4: the papers' 2f + 1 taken literally",
+        "PBFT (Castro, Liskov 1999), section 4: its 2f + 1, which is for n = 3f + 1, taken literally",
     ),
     mutant(
         "duplicate-signers",
         "a signer may be listed twice in a certificate",
-        "reliability.md, threats: duplicate signers checked only in debug builds",
+        "class of bug: duplicate signers that only debug builds refuse",
     ),
     mutant(
         "unknown-signers",
@@ -201,7 +201,7 @@ pub const ALL: [Mutant; 74] = [
     mutant(
         "empty-certificate",
         "a certificate without signers is accepted",
-        "reliability.md, threats: empty bitmap with the point at infinity",
+        "class of bug: no signers, with the point at infinity as their signature",
     ),
     mutant(
         "genesis-unchecked",
@@ -221,22 +221,22 @@ pub const ALL: [Mutant; 74] = [
     mutant(
         "phase-not-signed",
         "a vote does not sign its phase",
-        "replay across phases: reliability.md, threats",
+        "class of bug: replay across phases",
     ),
     mutant(
         "chain-not-signed",
         "signatures are not bound to the chain",
-        "reliability.md, threats: replay across chain, epoch, phase",
+        "class of bug: replay across chains",
     ),
     mutant(
         "epoch-not-signed",
         "signatures are not bound to the epoch",
-        "replay across epochs: reliability.md, threats",
+        "class of bug: replay across epochs",
     ),
     mutant(
         "mixed-view-tc",
         "time-outs of this view and of later ones are counted together",
-        "protocols.md section 2, pitfalls: time-outs of mixed views counted together",
+        "class of bug: time-outs of several views counted together",
     ),
     mutant(
         "tc-high-qc-unchecked",
@@ -252,17 +252,17 @@ pub const ALL: [Mutant; 74] = [
     mutant(
         "view-stepping",
         "a certificate of a later view leads into the next view only",
-        "protocols.md section 2, pitfalls: stepping by one view",
+        "class of bug: a replica that was away enters each view in turn",
     ),
     mutant(
         "time-outs-without-votes",
         "time-outs do not carry the last vote",
-        "protocols.md section 1, liveness of the three-chain",
+        "class of bug: with one of four replicas dead no three views in a row are certified",
     ),
     mutant(
         "time-out-sent-once",
         "a time-out is not sent again",
-        "protocols.md section 2: resend for ever",
+        "class of bug: what is lost once is lost for good",
     ),
     mutant(
         "no-back-off",
@@ -272,12 +272,12 @@ pub const ALL: [Mutant; 74] = [
     mutant(
         "tc-not-forwarded",
         "who makes or gets a time-out certificate keeps it for itself",
-        "protocols.md section 2, pitfalls: a TC held by one replica",
+        "class of bug: a time-out certificate that one replica holds alone",
     ),
     mutant(
         "no-join",
         "f + 1 higher time-outs are not joined",
-        "protocols.md section 2, pitfalls: purely local timers",
+        "PBFT (Castro, Liskov 1999), section 4.5.2: f + 1 higher view changes are joined",
     ),
     of(
         "hotstuff-2",
@@ -288,62 +288,62 @@ pub const ALL: [Mutant; 74] = [
     mutant(
         "rejoin-without-abstaining",
         "a replica that lost its data votes at once",
-        "amnesia: protocols.md section 10",
+        "class of bug: amnesia after a loss of data",
     ),
     mutant(
         "abstention-ignored",
         "abstention holds for votes and not for proposals and time-outs",
-        "protocols.md section 10: votes, time-outs and proposals",
+        "class of bug: amnesia after a loss of data, in proposals and time-outs",
     ),
     mutant(
         "rejoin-one-testimony",
         "one testimony is enough to come back",
-        "protocols.md section 10: waits for q of them",
+        "Viewstamped Replication Revisited (Liskov, Cowling 2012), section 4.3: recovery waits for f + 1 answers",
     ),
     mutant(
         "nonce-not-compared",
         "testimonies of an earlier rejoin count",
-        "class of bug: replayed recovery responses",
+        "Viewstamped Replication Revisited, section 4.3: the nonce left out",
     ),
     mutant(
         "future-votes-unbounded",
         "votes of any number of future views are kept",
-        "memory exhaustion by future views: six independent BFT code bases",
+        "class of bug: memory exhaustion by messages of future views",
     ),
     mutant(
         "verifications-unbounded",
         "any number of a peer's messages waits for verification",
-        "memory exhaustion by unverified messages",
+        "class of bug: memory exhaustion by unverified messages",
     ),
     mutant(
         "mempool-unbounded",
         "the mempool takes in whatever comes",
-        "memory exhaustion by pending commands",
+        "class of bug: memory exhaustion by pending commands",
     ),
     mutant(
         "known-unbounded",
         "the cache of verified signatures never forgets",
-        "memory exhaustion by caches without eviction",
+        "class of bug: memory exhaustion by caches without eviction",
     ),
     mutant(
         "block-height-unchecked",
         "a block's height and view need not fit its parent's",
-        "reliability.md, threats: derive fields, do not copy them",
+        "class of bug: a field that could be derived is believed",
     ),
     mutant(
         "commit-skips-missing",
         "a block whose parent is missing enters all the same, and its commit leaves the gap",
-        "protocols.md section 2, pitfalls: missing ancestors at commit",
+        "class of bug: ancestors that are missing at a commit",
     ),
     mutant(
         "fetched-block-unchecked",
         "the justify of a fetched block is not verified",
-        "reliability.md, threats: poisoned sync",
+        "class of bug: poisoned synchronisation",
     ),
     mutant(
         "fetch-one-peer",
         "blocks are asked of the first peer only",
-        "reliability.md, threats: deadline per request, rotate",
+        "class of bug: a request without a deadline",
     ),
     mutant(
         "snapshot-overtaken",
@@ -353,17 +353,17 @@ pub const ALL: [Mutant; 74] = [
     mutant(
         "snapshot-root-unchecked",
         "a snapshot's state is not compared with the certified root",
-        "reliability.md, threats: corrupt or wrong snapshot",
+        "class of bug: a corrupt snapshot is believed",
     ),
     mutant(
         "snapshot-offer-unchecked",
         "the certificate of a snapshot's root is not verified",
-        "reliability.md, threats: corrupt or wrong snapshot",
+        "class of bug: a snapshot of another state is believed",
     ),
     mutant(
         "state-root-not-compared",
         "votes whatever state root a block carries",
-        "reliability.md, threats: state root agreed on",
+        "class of bug: states part, and nobody compares them",
     ),
     mutant(
         "sessions-lost-at-restart",
@@ -373,7 +373,7 @@ pub const ALL: [Mutant; 74] = [
     mutant(
         "session-order-not-enforced",
         "a frame executes before those numbered below it",
-        "protocols.md section 10: per session execution is contiguous",
+        "class of bug: a client's commands change places",
     ),
     mutant(
         "retry-executes-again",
@@ -393,7 +393,7 @@ pub const ALL: [Mutant; 74] = [
     mutant(
         "relay-never-done",
         "frames sent to one replica are not passed on",
-        "protocols.md section 2: idle and send-to-one",
+        "PBFT (Castro, Liskov 1999), section 4.1: a replica relays a client's request",
     ),
     mutant(
         "frame-signature-unchecked",

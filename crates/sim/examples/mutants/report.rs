@@ -141,7 +141,8 @@ fn markdown(rows: &[(&Mutant, Option<Caught>)], options: &Options, calm_events: 
     let _ = writeln!(text, "{}.", summary(rows));
     let _ = writeln!(
         text,
-        "With no mutant on, the same tools found nothing in {} s and {calm_events} events.\n",
+        "With no mutant on, the same tools found nothing in {0} s of all variants and {0} s of each that \
+         has bugs of its own: {calm_events} events.\n",
         options.seconds
     );
     text.push_str(
@@ -165,15 +166,19 @@ fn markdown(rows: &[(&Mutant, Option<Caught>)], options: &Options, calm_events: 
 const HEAD: &str = "\
 # Known bugs, and what finds them
 
-Written by `make mutants`. Each row is a bug of the literature or of public code, put into the real
-core behind `--cfg quorate_mutants` (`crates/core/src/mutant.rs`; the program refuses to be built
-with it). Bugs of rules, quorums and the drive loop are put around these (`crates/sim/src/planted`). It is on at every replica, and the tools look for it in rounds, on all cores, until an oracle
-cries out. `events` and `seconds` are those of all tools up to then. A bug in the rules of one variant
-is looked for in that variant. \"no panic\": the core itself stopped, which is a finding as well.
+Written by `make mutants`. A row is a bug of the literature or of public code, put into the real core
+behind `--cfg quorate_mutants` (`crates/core/src/mutant.rs`). The `quorate` program refuses to be
+built with it. Bugs of rules, quorums and the drive loop stand in decorators around them
+(`crates/sim/src/planted`). A bug is on at every replica. The tools look for it in rounds, on all
+cores, until an oracle fails. A bug in the rules of one variant is looked for in that variant.
+`events` and `seconds` count all tools up to then. \"no panic\": the core itself stopped, which is a
+finding as well.
 
-What this table does not say: `attacks`, `holders` and `views` were written, and the oracles sharpened,
-with these bugs at hand, so that all being caught is no measure of what the tools find unaided. Sources
-named `protocols.md` and `reliability.md` are the design documents; \"class of bug\" names no particular public bug.
+All bugs caught is no measure of what the tools find unaided: we wrote `attacks`, `holders` and
+`views`, and sharpened the oracles, with these bugs at hand.
+
+[Sources](protocols/README.md#sources) have their names from there. \"Class of bug\" names no single
+public bug.
 
 | tool | what it does |
 |---|---|
