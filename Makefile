@@ -40,7 +40,7 @@ bench-crypto: ## Measure the signature schemes on this machine: a table, or ARGS
 	$(CARGO) run $(LOCKED) --release -p quorate-crypto --example bench_crypto -- $(ARGS)
 
 bench-transport: ## What a message between two replicas costs, by its size, over TCP, QUIC and UDP.
-	$(CARGO) run $(LOCKED) --release --package quorate-node --example transport_cost -- $(ARGS)
+	$(CARGO) run $(LOCKED) --release --package quorate-transport --example transport_cost -- $(ARGS)
 
 study: ## Run a study of experiments/ in full (NAME=batch-sizes), resumable, and put its rows, table and charts into docs/studies.
 	$(CARGO) run $(LOCKED) --release --bin quorate -- experiment run experiments/$(NAME).toml $(ARGS)

@@ -8,9 +8,10 @@ use clap::{Args, ValueEnum};
 use quorate_core::ReplicaId;
 use quorate_node::config::{
     Application, Choices, Combination, Durability, FlagSetting, Home, LeaderName, Overrides,
-    PacemakerName, ProtocolName, SchemeName, TransportName, VoteRoute,
+    PacemakerName, ProtocolName, SchemeName, VoteRoute,
 };
 use quorate_node::testnet;
+use quorate_transport::TransportName;
 
 /// Which home.
 #[derive(Clone, Debug, Args)]

@@ -54,18 +54,18 @@ pub const TARGETS: &[Target] = &[
     target("journal", journal::run, 150, 200),
     target("kv-requests", kv::requests, 600, 300),
     target("kv-snapshot", kv::snapshot, 300, 100),
-    target("peer-hello", quorate_node::transport::fuzz::hello, 2000, 80),
+    target("peer-hello", quorate_transport::fuzz::hello, 2000, 80),
     target("peer-messages", peers::run, 30, 60),
     target("signatures", signatures::run, 120, 60),
     target("store-c", api::run, 100, 300),
     target("store-log", store_log::run, 600, 60),
     target("store-operations", store_operations::run, 150, 600),
     target("store-pages", store_pages::run, 1500, 60),
-    target("transport-frames", quorate_node::transport::fuzz::frames, 2000, 4000),
+    target("transport-frames", quorate_transport::fuzz::frames, 2000, 4000),
     target("twins-files", twins::run, 1000, 200),
-    target("udp-channel", quorate_node::transport::fuzz::channel, 60, 120),
-    target("udp-door", quorate_node::transport::fuzz::door, 150, 300),
-    target("udp-exchange", quorate_node::transport::fuzz::exchange, 400, 400),
+    target("udp-channel", quorate_transport::fuzz::channel, 60, 120),
+    target("udp-door", quorate_transport::fuzz::door, 150, 300),
+    target("udp-exchange", quorate_transport::fuzz::exchange, 400, 400),
 ];
 
 /// The target of a name.

@@ -12,10 +12,9 @@ use std::time::Duration;
 
 use quorate_core::ReplicaId;
 use quorate_node::client::ClientConfig;
-use quorate_node::config::{
-    ByteSize, Combination, Durability, HumanDuration, LeaderName, TransportName,
-};
+use quorate_node::config::{ByteSize, Combination, Durability, HumanDuration, LeaderName};
 use quorate_node::testnet;
+use quorate_transport::TransportName;
 use tokio::runtime::Runtime;
 
 use crate::counting::{Counting, CountingError, Size};

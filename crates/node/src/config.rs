@@ -26,7 +26,7 @@ pub mod schema;
 
 pub use choice::{
     Application, Cores, Durability, LeaderName, LogFormat, LogLevel, PacemakerName, ProtocolName,
-    SentAncestors, StateStore, TimeoutKind, TransportName, VoteRoute, VoteVerification,
+    SentAncestors, StateStore, TimeoutKind, VoteRoute, VoteVerification,
 };
 pub use cluster::{BatchLimits, Cluster, ClusterLimits, GROUP_KEY_BYTES, Member, PROOF_BYTES};
 pub use combination::{Choices, Combination};

@@ -4,21 +4,13 @@
 //! A replica that cannot open the next file of its log, or a snapshot's, must end. So connections
 //! never get what these need: the limit is divided before anything is accepted, and each listener
 //! keeps to its share. Beyond it connections give way or are refused. Where the system has none
-//! left all the same (the limit of the whole machine, say), a [`Door`] refuses those who wait.
+//! left all the same (the limit of the whole machine, say), a [`Door`](quorate_transport::Door)
+//! refuses those who wait.
 
-use std::fs::File;
-use std::future::poll_fn;
-use std::io;
-use std::net::SocketAddr;
-use std::sync::{Mutex, PoisonError};
-use std::task::Poll;
-
-use rustix::io::Errno;
+use quorate_transport::{LEAVING, Limits};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use tokio::net::{TcpListener, TcpStream};
 
 use crate::http;
-use crate::transport::{LEAVING, Limits};
 
 /// For snapshots, locks, files made in advance, the runtime, standard streams and what is opened by
 /// the way.
@@ -32,8 +24,6 @@ const LEAST: usize = 128;
 const OF_GATEWAY: usize = 64;
 /// Without so many for Redis clients a gateway does not start.
 const LEAST_OF_GATEWAY: usize = 16;
-/// Connections that one failure of [`Door::accept`] refuses at most.
-const REFUSED_TOGETHER: usize = 64;
 
 /// What to do about too few.
 pub const REMEDY: &str =
@@ -147,56 +137,6 @@ pub fn redis_clients(limit: usize, replicas: usize) -> Result<usize, TooFew> {
         return Err(TooFew { limit, needed, why });
     }
     Ok(limit - kept)
-}
-
-/// A listener that refuses those who wait when no descriptor is left, instead of leaving them to
-/// wait.
-#[derive(Debug)]
-pub struct Door {
-    listener: TcpListener,
-    /// Given up for a moment, so that those who wait can be accepted and let go.
-    spare: Mutex<Option<File>>,
-}
-
-impl Door {
-    /// Guards `listener`.
-    #[must_use]
-    pub fn new(listener: TcpListener) -> Self {
-        Self { listener, spare: Mutex::new(spare()) }
-    }
-
-    /// The next connection. Dropping the future loses none.
-    ///
-    /// # Errors
-    /// What the system says. If it has no descriptor left, those who waited have been refused. The
-    /// caller should pause before it tries again.
-    pub async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
-        let accepted = self.listener.accept().await;
-        let errno = accepted.as_ref().err().and_then(Errno::from_io_error);
-        if matches!(errno, Some(Errno::MFILE | Errno::NFILE)) {
-            self.refuse_those_who_wait().await;
-        }
-        accepted
-    }
-
-    async fn refuse_those_who_wait(&self) {
-        poll_fn(|cx| {
-            let mut held = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
-            drop(held.take());
-            for _ in 0..REFUSED_TOGETHER {
-                // Accepted and dropped at once. Somebody else may have taken the spare: then the
-                // next time.
-                let Poll::Ready(Ok(_)) = self.listener.poll_accept(cx) else { break };
-            }
-            *held = spare();
-            Poll::Ready(())
-        })
-        .await;
-    }
-}
-
-fn spare() -> Option<File> {
-    File::open("/dev/null").ok()
 }
 
 #[cfg(test)]

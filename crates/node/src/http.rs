@@ -21,15 +21,15 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use quorate_transport::Door;
+use quorate_transport::places::{Caps, Places, Rule};
+use quorate_transport::{Counters, Peers};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
 use crate::config::Cluster;
-use crate::descriptors::Door;
 use crate::replica::Running;
 use crate::replica::metrics::Metrics;
-use crate::transport::places::{Caps, Places, Rule};
-use crate::transport::{Counters, Peers};
 
 pub use ask::{AskError, Reply, ask, ask_json};
 

@@ -10,13 +10,13 @@ use std::sync::Arc;
 use quorate_app::{kv, ordering};
 use quorate_core::replica;
 use quorate_core::{Committee, Digest, ledger::mempool, planted};
+use quorate_transport::{Member, PeerSocket};
 use tokio::net::TcpListener;
 
 use crate::config::{Application, Cluster, HostPort, Keys, Loaded, Node, StateStore, public_half};
 use crate::family::{self, Family};
 use crate::http::{self, Facts};
 use crate::replica::{Running, Setup, StartError, data};
-use crate::transport::{Member, PeerSocket};
 
 /// Bodies of a proposal's frames up to this many bytes travel with it: sending them costs less
 /// than a round trip to ask for them.

@@ -11,4 +11,3 @@ pub mod http;
 pub mod launch;
 pub mod replica;
 pub mod testnet;
-pub mod transport;

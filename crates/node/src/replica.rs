@@ -48,15 +48,15 @@ use quorate_core::replica::{self, Input, Replica};
 use quorate_core::{Committee, Digest, ReplicaId, ledger::sessions};
 use quorate_crypto::SecretKey;
 use quorate_journal::Opened;
+use quorate_transport::{
+    ClientListener, Counters, Gate, Identity, Limits, Member, Mesh, MeshError, PeerSocket, Peers,
+    TlsError, Wake, inbound,
+};
 use tokio::net::TcpListener;
 
 use crate::config::Durability;
 use crate::descriptors::{self, Files, Shares, TooFew};
 use crate::family::{Build, Family, Job};
-use crate::transport::{
-    ClientListener, Counters, Gate, Identity, Limits, Member, Mesh, MeshError, PeerSocket, Peers,
-    TlsError, Wake, inbound,
-};
 use archive::{Archive, Shelf};
 use data::{DataError, OpenOptions, Owner};
 use decide::{Decider, End, OtherRoot, Reach, Turns};

@@ -18,11 +18,12 @@ use quorate_core::base::crypto::ClientSigner as _;
 use quorate_core::base::membership::MAX_REPLICAS;
 use quorate_crypto::SecretKey;
 use quorate_crypto::key_file::{self, KeyFileError};
+use quorate_transport::TransportName;
 
 use crate::begin::begin_in;
 use crate::config::{
     Application, Cluster, Combination, Cores, Durability, Finding, Home, HostPort, Member, Place,
-    TransportName, combination, node_file_text, public_half,
+    combination, node_file_text, public_half,
 };
 use keys::CommitteeSecrets;
 

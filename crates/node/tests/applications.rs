@@ -23,7 +23,7 @@ use quorate_node::launch::{Remedies, setup};
 use quorate_node::replica::Running;
 use quorate_node::replica::decide::End;
 use quorate_node::testnet::{self, Options, Testnet};
-use quorate_node::transport::{Limits, PeerSocket, ReceiveHalf, SendHalf, dial};
+use quorate_transport::{Limits, PeerSocket, ReceiveHalf, SendHalf, dial};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 

@@ -11,10 +11,11 @@ use quorate_crypto::ConsensusKey;
 use quorate_node::config::{
     Application, ByteSize, Choices, Cluster, Combination, FlagSetting, Home, HostPort,
     HumanDuration, Laboratory, LeaderName, LogLevel, Member, Node, Overrides, PacemakerName, Place,
-    ProtocolName, SchemeName, SentAncestors, TimeoutKind, TransportName, VoteRoute,
-    VoteVerification, load, load_cluster, node_file_text, public_half,
+    ProtocolName, SchemeName, SentAncestors, TimeoutKind, VoteRoute, VoteVerification, load,
+    load_cluster, node_file_text, public_half,
 };
 use quorate_node::testnet::{self, keys::generate};
+use quorate_transport::TransportName;
 
 fn member(id: u16) -> Member {
     let key = ConsensusKey::from_bytes(SchemeName::Ed25519, &[id as u8 + 1; 32]).unwrap();

@@ -23,7 +23,7 @@ use quorate_node::client::{Client, ClientConfig, ReplicaAddress};
 use quorate_node::config::{Cluster, FlagSetting, Overrides, load};
 use quorate_node::launch::{Launched, Remedies, launch};
 use quorate_node::testnet::{self, Options, Testnet};
-use quorate_node::transport::{
+use quorate_transport::{
     Counters, Identity, Limits, Member, Mesh, PeerSocket, Peers, ReceiveHalf, SendHalf, dial,
     inbound,
 };

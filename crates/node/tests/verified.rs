@@ -19,9 +19,7 @@ use quorate_node::client::ReplicaAddress;
 use quorate_node::client::verified::{AskError, ReadError, VerifiedReader};
 use quorate_node::config::Cluster;
 use quorate_node::testnet::{self, Options};
-use quorate_node::transport::{
-    ClientListener, ConnectionId, Event, Gate, Identity, Limits, inbound,
-};
+use quorate_transport::{ClientListener, ConnectionId, Event, Gate, Identity, Limits, inbound};
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 

@@ -2,7 +2,8 @@
 
 use quorate_core::protocols::hotstuff::rules::{self, Rules as _, SECOND_VOTE_DELAYS, TwoChain};
 use quorate_node::config::combination::REFUSED;
-use quorate_node::config::{LeaderName, PacemakerName, SchemeName, TransportName};
+use quorate_node::config::{LeaderName, PacemakerName, SchemeName};
+use quorate_transport::TransportName;
 use serde_json::json;
 
 use crate::failure::Failure;

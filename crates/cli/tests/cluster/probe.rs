@@ -8,7 +8,7 @@ use quorate_core::base::wire::{Decode as _, Encode as _};
 use quorate_core::client::message::{Request, Response};
 use quorate_core::ledger::block::BlockId;
 use quorate_core::protocols::hotstuff::block::FullBlock;
-use quorate_node::transport::{Limits, ReceiveHalf, SendHalf, dial};
+use quorate_transport::{Limits, ReceiveHalf, SendHalf, dial};
 
 use super::{Cluster, wait_until};
 

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use quorate_node::client::ClientConfig;
-use quorate_node::config::{Home, TransportName};
+use quorate_node::config::Home;
 use quorate_node::testnet;
+use quorate_transport::TransportName;
 use tokio::runtime::Runtime;
 
 use super::gateway::GatewayLoad;

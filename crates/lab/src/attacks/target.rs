@@ -12,7 +12,7 @@ use quorate_core::base::wire::Encode as _;
 use quorate_core::client::SessionConfig;
 use quorate_core::client::message::Request;
 use quorate_node::client::ReplicaAddress;
-use quorate_node::transport::{self, Limits, ReceiveHalf, SendHalf};
+use quorate_transport::{Limits, ReceiveHalf, SendHalf};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::Semaphore;
@@ -95,7 +95,7 @@ impl Target {
         // Little is queued here: what a flood counts has left, but for so many messages a
         // connection.
         let limits = Limits { frame_bytes: 32 << 20, queue_messages: 64, ..Limits::clients() };
-        transport::dial(&front.to_string(), at.key, self.session.chain, limits).await.ok()
+        quorate_transport::dial(&front.to_string(), at.key, self.session.chain, limits).await.ok()
     }
 
     /// Floods every replica with `count` connections each, over which `act` does what it wants.

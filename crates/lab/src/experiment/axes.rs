@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use quorate_core::ReplicaId;
 use quorate_node::config::{
     ByteSize, Combination, Durability, LeaderName, PacemakerName, ProtocolName, SchemeName,
-    TransportName, VoteRoute,
+    VoteRoute,
 };
 use quorate_node::testnet;
+use quorate_transport::TransportName;
 use serde::{Deserialize, Serialize};
 
 use super::network::NetworkName;

@@ -7,8 +7,9 @@ use std::str::FromStr;
 use quorate_adversary::Schedule;
 use quorate_node::config::{
     Application, ByteSize, Durability, HumanDuration, LeaderName, PacemakerName, ProtocolName,
-    SchemeName, TransportName, VoteRoute,
+    SchemeName, VoteRoute,
 };
+use quorate_transport::TransportName;
 use serde::de::value::SeqAccessDeserializer;
 use serde::de::{Error as _, IntoDeserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};

@@ -11,10 +11,10 @@ use bytes::Bytes;
 use quorate_core::base::wire::Decode;
 use quorate_core::client::message::{MAX_REPLY_BYTES, Response};
 use quorate_core::{Digest, ReplicaId};
+use quorate_transport::{Connection, DialError, Limits, Refusal};
 use tokio::time::{Instant, Sleep};
 
 use super::ReplicaAddress;
-use crate::transport::{self, Connection, DialError, Limits, Refusal};
 
 const REDIAL_LEAST: Duration = Duration::from_millis(50);
 const REDIAL_MOST: Duration = Duration::from_secs(2);
@@ -149,7 +149,7 @@ fn dial(replica: ReplicaId, address: ReplicaAddress, chain: Digest) -> Pin<Box<D
     };
     Box::pin(async move {
         let ReplicaAddress { address, key } = address;
-        let connection = transport::connect(&address, key, chain, limits).await?;
+        let connection = quorate_transport::connect(&address, key, chain, limits).await?;
         match connection.replica() == replica {
             true => Ok(connection),
             false => Err(DialError::Refused { address, refusal: Refusal::Role }),

@@ -15,11 +15,11 @@ use quorate_core::client::message::{MAX_REPLY_BYTES, Request, Response};
 use quorate_core::protocols::hotstuff::block::FullBlock;
 use quorate_core::protocols::protocol::Capability;
 use quorate_core::{Digest, Height, ReplicaId};
+use quorate_transport::{Connection, DialError, Limits, Refusal};
 
 use super::ReplicaAddress;
 use crate::config::Cluster;
 use crate::family::{self, Lacking};
-use crate::transport::{self, Connection, DialError, Limits, Refusal};
 
 /// Bytes asked for at once.
 const BUDGET_BYTES: u32 = 4 << 20;
@@ -161,7 +161,8 @@ pub(super) async fn dial(
 ) -> Result<Connection, DialError> {
     let limits =
         Limits { frame_bytes: MAX_REPLY_BYTES + ANSWER_OVERHEAD_BYTES, ..Limits::clients() };
-    let connection = transport::connect(&address.address, address.key, chain, limits).await?;
+    let connection =
+        quorate_transport::connect(&address.address, address.key, chain, limits).await?;
     match connection.replica() == replica {
         true => Ok(connection),
         false => Err(DialError::Refused { address: address.address, refusal: Refusal::Role }),

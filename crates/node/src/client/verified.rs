@@ -21,13 +21,13 @@ use quorate_core::client::proven::{Bound, Newest, NotProven, newest};
 use quorate_core::protocols::hotstuff::certificate::Domain;
 use quorate_core::protocols::protocol::Capability;
 use quorate_core::{Digest, Height, ReplicaId, planted};
+use quorate_transport::Connection;
 use tokio::task::JoinSet;
 
 use super::ReplicaAddress;
 use super::pull::dial;
 use crate::config::Cluster;
 use crate::family::{self, Lacking};
-use crate::transport::Connection;
 
 /// How many blocks a state may be behind the newest one where the caller has no opinion. A state is shown by a
 /// block a handful of heights above it, and blocks go on while a proof is on its way.

@@ -97,17 +97,6 @@ choice!(
         Reputation = "reputation",
     }
 );
-choice!(
-    /// What connections between replicas are made of. All show the same keys.
-    TransportName {
-        /// TLS 1.3 over TCP.
-        Tcp = "tcp",
-        /// QUIC (RFC 9000), over UDP; TLS 1.3 is part of it.
-        Quic = "quic",
-        /// DTLS 1.3 (RFC 9147) over UDP, with retransmission of Quorate's own.
-        Udp = "udp",
-    }
-);
 /// The names of the signature schemes.
 pub(super) static SCHEME_NAMES: [&str; SchemeName::ALL.len()] = {
     let mut names = [""; SchemeName::ALL.len()];

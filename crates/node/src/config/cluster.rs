@@ -9,10 +9,9 @@ use quorate_core::base::membership::{CommitteeError, ReplicaKey};
 use quorate_core::base::wire::{Encode, put_bytes};
 use quorate_core::{Committee, Digest, Epoch, ReplicaId, ledger::sessions};
 use quorate_crypto::SchemeName;
+use quorate_transport::TransportName;
 
-use super::choice::{
-    Application, LeaderName, PacemakerName, ProtocolName, TransportName, VoteRoute,
-};
+use super::choice::{Application, LeaderName, PacemakerName, ProtocolName, VoteRoute};
 use super::combination::{Choices, Combination};
 use super::finding::{Finding, Place};
 use super::quantity::{ByteSize, HostPort};

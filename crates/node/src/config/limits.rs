@@ -10,12 +10,12 @@ use quorate_core::protocols::hotstuff::certificate::Domain;
 use quorate_core::{Committee, Digest, Epoch};
 use quorate_journal::{OFFER_LIMIT_BYTES, Owner};
 use quorate_store::snapshot::{METADATA_LIMIT_BYTES, MOST_CHUNK_BYTES};
+use quorate_transport::Limits;
 
 use super::schema::{Kind, Schema};
 use super::{cluster, node};
 use crate::launch::INLINE_BYTES;
 use crate::replica::data::log_options;
-use crate::transport::Limits;
 
 /// The most that each key with a number may say.
 fn most(schema: &Schema) -> Vec<(&'static str, u64)> {

@@ -8,13 +8,13 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use quorate_transport::Door;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::Cluster;
 use super::commands::Shared;
-use crate::descriptors::Door;
 use budget::Budget;
 
 /// What connections may take up.

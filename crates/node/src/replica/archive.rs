@@ -17,11 +17,11 @@ use quorate_core::replica::SnapshotMeta;
 use quorate_core::replica::message::{MAX_BLOCKS_SENT, Offer, PeerMessage};
 use quorate_core::{Height, ReplicaId, planted};
 use quorate_journal::{BlockIndex, States};
+use quorate_transport::{ClientListener, ConnectionId};
 
 use super::inbox::{Answer, Outside};
 use super::links::Links;
 use super::metrics::Metrics;
-use crate::transport::{ClientListener, ConnectionId};
 use transfer::{Checkpoints, Transfers};
 
 /// Tasks that may wait: more than askers can have, so that what is to be written finds room.

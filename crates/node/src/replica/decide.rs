@@ -19,6 +19,7 @@ use quorate_core::replica::message::PeerMessage;
 use quorate_core::replica::{Action, Halt, Input, Replica, Submitted};
 use quorate_core::{Height, ReplicaId, Time, View, planted};
 use quorate_journal::{BlockIndex, Journal};
+use quorate_transport::{ClientListener, Room};
 
 use super::archive::{Archive, Task};
 use super::desk::Work;
@@ -30,7 +31,6 @@ use super::proofs::Proofs;
 use super::queries::Queries;
 use super::routes::Routes;
 use super::verifier::Verifier;
-use crate::transport::{ClientListener, Room};
 
 /// Most messages of peers in one turn.
 const PEER_INPUTS: usize = 256;

@@ -10,9 +10,9 @@ use quorate_core::base::crypto::Verified;
 use quorate_core::ledger::frame::SharedFrame;
 use quorate_core::limits::MAX_PEER_MESSAGE_BYTES;
 use quorate_core::{Height, ReplicaId};
+use quorate_transport::{Arrivals, ConnectionId, Inbound, Room, inbound};
 
 use super::doorbell::Doorbell;
-use crate::transport::{Arrivals, ConnectionId, Inbound, Room, inbound};
 
 /// Messages of peers that may wait.
 pub const PEER_MESSAGES: usize = 256;

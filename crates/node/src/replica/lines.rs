@@ -6,8 +6,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use quorate_transport::ConnectionId;
+
 use super::inbox::Question;
-use crate::transport::ConnectionId;
 
 /// Most questions that wait, in all and of one connection, and the bytes of all.
 pub const MAX_WAITING: usize = 512;

@@ -15,9 +15,9 @@ use quorate_core::client::message::Response;
 use quorate_core::protocols::hotstuff::certificate::Domain;
 use quorate_core::protocols::hotstuff::rules::Facts;
 use quorate_core::{ReplicaId, Time};
+use quorate_transport::Peers;
 
 use super::metrics::Metrics;
-use crate::transport::Peers;
 
 /// Most messages that an adversary may hold back: beyond, the oldest leave.
 const MAX_HELD: usize = 4096;

@@ -23,10 +23,10 @@ use quorate_core::ledger::state_machine::{ProveError, StateMachine};
 use quorate_core::protocols::protocol::{Capability, Protocol, Shown, Types};
 use quorate_core::replica::Replica;
 use quorate_core::{Digest, Height};
+use quorate_transport::{ClientListener, ConnectionId};
 
 use super::inbox::{Outside, Question};
 use super::links::Links;
-use crate::transport::{ClientListener, ConnectionId};
 
 /// Most questions that wait, in all and of one connection, and their bytes.
 const MAX_WAITING: usize = 512;

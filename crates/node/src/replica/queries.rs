@@ -20,11 +20,11 @@ use quorate_core::base::wire::Encode as _;
 use quorate_core::client::message::{Response, Unproven};
 use quorate_core::ledger::execution::{Execution, panic_message};
 use quorate_core::ledger::state_machine::{Reader, StateMachine};
+use quorate_transport::{ClientListener, ConnectionId};
 
 use super::inbox::{Outside, Question};
 use super::lines::Lines;
 use super::metrics::{Metrics, nanoseconds};
-use crate::transport::{ClientListener, ConnectionId};
 
 /// The questions that wait, and the thread that answers them.
 pub struct Queries {

@@ -17,6 +17,7 @@ use quorate_core::base::wire::{Decode as _, Encode as _};
 use quorate_core::client::message::{Refusal, Request, Response};
 use quorate_core::ledger::frame::{Frame, OVERHEAD_BYTES, SharedFrame};
 use quorate_core::protocols::protocol::Types;
+use quorate_transport::{Arrivals, ClientListener, ConnectionId, Event};
 
 use super::archive::{Archive, Task};
 use super::desk::Work;
@@ -24,7 +25,6 @@ use super::inbox::{Batch, FromClient, LITTLE_BYTES, Outside, Question};
 use super::metrics::Metrics;
 use super::profile::REQUESTS;
 use super::standing::Standings;
-use crate::transport::{Arrivals, ClientListener, ConnectionId, Event};
 
 /// Most events taken up at once.
 const BATCH: usize = 256;

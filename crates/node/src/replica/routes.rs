@@ -8,8 +8,7 @@
 use std::collections::BTreeMap;
 
 use quorate_core::base::crypto::PublicKey;
-
-use crate::transport::ConnectionId;
+use quorate_transport::ConnectionId;
 
 /// Most connections of one client key that brought frames to be executed.
 const CONNECTIONS_OF_KEY: usize = 4;

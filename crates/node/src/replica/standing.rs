@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::transport::ConnectionId;
+use quorate_transport::ConnectionId;
 
 /// Bad signatures after which a connection ends.
 const MOST_BAD: u8 = 4;

@@ -15,7 +15,7 @@ use quorate_core::ledger::state_machine::Replies;
 use quorate_core::{Digest, ReplicaId, Sequence, SessionId};
 use quorate_crypto::{Ed25519, SecretKey};
 use quorate_node::client::ReplicaAddress;
-use quorate_node::transport::{
+use quorate_transport::{
     ClientListener, ConnectionId, Counters, Event, Gate, Identity, Limits, inbound,
 };
 use tokio::net::TcpListener;

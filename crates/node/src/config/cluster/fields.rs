@@ -2,10 +2,11 @@
 
 use quorate_core::base::membership::MAX_REPLICAS;
 use quorate_core::{ledger::frame, limits};
+use quorate_transport::TransportName;
 
 use super::{GROUP_KEY_BYTES, PROOF_BYTES};
 use crate::config::choice::{
-    Application, LeaderName, PacemakerName, ProtocolName, SCHEME_NAMES, TransportName, VoteRoute,
+    Application, LeaderName, PacemakerName, ProtocolName, SCHEME_NAMES, VoteRoute,
 };
 use crate::config::schema::{Field, Kind, List, Preset, Schema};
 

@@ -1,8 +1,8 @@
 use quorate_core::protocols::hotstuff::Types;
 use quorate_core::{Height, ReplicaId};
+use quorate_transport::ConnectionId;
 
 use crate::replica::archive::{Archive, Task};
-use crate::transport::ConnectionId;
 
 fn pull(connection: u64) -> Task<Types> {
     Task::Pull { connection: ConnectionId(connection), from: Height(0), budget_bytes: u32::MAX }

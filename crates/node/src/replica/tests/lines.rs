@@ -1,10 +1,10 @@
 //! Who is served next, and who gives way.
 
 use bytes::Bytes;
+use quorate_transport::ConnectionId;
 
 use crate::replica::inbox::Question;
 use crate::replica::lines::{Lines, MAX_WAITING, MAX_WAITING_BYTES, MAX_WAITING_OF_ONE};
-use crate::transport::ConnectionId;
 
 fn question(connection: u64, id: u64, bytes: usize) -> Question {
     Question { connection: ConnectionId(connection), id, bytes: Bytes::from(vec![0; bytes]) }

@@ -11,6 +11,9 @@ use quorate_core::ledger::frame::Frame;
 use quorate_core::protocols::hotstuff::Types;
 use quorate_core::{Digest, ReplicaId};
 use quorate_crypto::{Ed25519, SecretKey};
+use quorate_transport::{
+    ClientListener, ConnectionId, Event, Gate, Identity, Inbound, Limits, inbound,
+};
 
 use crate::replica::archive::Archive;
 use crate::replica::desk::{Desk, Work as _};
@@ -18,9 +21,6 @@ use crate::replica::inbox::{Batch, FromClient, Inbox, inbox};
 use crate::replica::metrics::Metrics;
 use crate::replica::requests::Requests;
 use crate::replica::standing::Standings;
-use crate::transport::{
-    ClientListener, ConnectionId, Event, Gate, Identity, Inbound, Limits, inbound,
-};
 
 const CHAIN: Digest = Digest([9; 32]);
 

@@ -1,7 +1,7 @@
 use quorate_core::base::crypto::PublicKey;
+use quorate_transport::ConnectionId;
 
 use crate::replica::routes::Routes;
-use crate::transport::ConnectionId;
 
 fn key(number: u64) -> PublicKey {
     let mut bytes = [0; 32];

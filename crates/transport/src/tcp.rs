@@ -18,7 +18,7 @@ use super::carrier::{self, Carrier};
 use super::handshake::{Established, HandshakeError, greet, within};
 use super::hello::{Hello, Role};
 use super::tls::{self, Identity, TlsError};
-use crate::descriptors::Door;
+use crate::Door;
 
 /// TLS reads 4 KiB at a time; this turns many small system calls into one.
 const PEER_READ_BYTES: usize = 64 << 10;

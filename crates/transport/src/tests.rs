@@ -51,7 +51,7 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use super::hello::{Hello, PROTOCOL_VERSION, Role};
 use super::*;
-use crate::config::TransportName;
+use crate::TransportName;
 
 const CHAIN: Digest = Digest([7; 32]);
 const PATIENCE: Duration = Duration::from_secs(60);

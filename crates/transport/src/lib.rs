@@ -18,6 +18,8 @@
 //!   deadline; so has the next whole frame, pings included; connections are capped, in all and by
 //!   address, apart from each other while they are in the handshake and once they are known.
 
+#![forbid(unsafe_code)]
+
 mod accept;
 mod budget;
 mod carrier;
@@ -25,6 +27,7 @@ mod clients;
 mod connection;
 mod counters;
 mod dial;
+mod door;
 mod framing;
 #[doc(hidden)]
 pub mod fuzz;
@@ -32,9 +35,10 @@ mod handshake;
 mod hello;
 mod inbound;
 mod link;
+mod name;
 mod outbox;
 mod peers;
-pub(crate) mod places;
+pub mod places;
 mod quic;
 mod socket;
 mod tcp;
@@ -50,13 +54,15 @@ use std::time::Duration;
 
 use quorate_core::limits::MAX_PEER_MESSAGE_BYTES;
 
-pub(crate) use accept::LEAVING;
+pub use accept::LEAVING;
 pub use clients::{ClientListener, ConnectionId, Event, Gate};
 pub use connection::{Connection, connect};
 pub use counters::Counters;
 pub use dial::{DialError, ReceiveHalf, SendHalf, dial};
+pub use door::Door;
 pub use hello::{PROTOCOL_VERSION, Refusal};
 pub use inbound::{Arrivals, Inbound, Room, inbound};
+pub use name::TransportName;
 pub use outbox::SendError;
 pub use peers::{Member, Mesh, Peers};
 pub use places::Network;

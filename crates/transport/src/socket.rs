@@ -5,7 +5,7 @@ use std::net::{SocketAddr, UdpSocket};
 
 use tokio::net::TcpListener;
 
-use crate::config::TransportName;
+use crate::TransportName;
 
 /// The socket that other replicas reach this one at; which kind says what they reach it over.
 #[derive(Debug)]

@@ -16,7 +16,7 @@ use super::places::{Caps, Network, Place, Places, Rule};
 /// How long to wait when the system accepts nothing, for want of descriptors say.
 const AFTER_FAILURE: Duration = Duration::from_millis(50);
 /// Connections that have given way and are not gone yet, at most: nobody is accepted meanwhile.
-pub(crate) const LEAVING: usize = 16;
+pub const LEAVING: usize = 16;
 
 /// Where places are for those who arrive and are not known yet: strangers, and apart from them
 /// whoever comes from an address of the other replicas.

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::os::fd::AsRawFd as _;
 use std::time::Duration;
 
-use quorate_node::descriptors::Door;
+use quorate_transport::Door;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::TcpListener;
 

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::config::TransportName;
+use crate::TransportName;
 
 use super::accept::{Familiar, HalfOpen, accept_all, closed};
 use super::carrier::{Carrier, Stream};
@@ -147,9 +147,9 @@ impl Peers {
         }
     }
 
-    /// Sends `message` to all other replicas; it is shared, not copied. The one half way round is the first
-    /// that it is written to, so that no replica is everybody's first, and those that share this one's cores
-    /// ([`Cores::Share`](crate::config::Cores::Share)), and cannot read it yet, are not.
+    /// Sends `message` to all other replicas; it is shared, not copied. The replica half way round
+    /// gets it first, so that no replica is everybody's first. Replicas that share this one's cores
+    /// (`cores = "share"`) cannot read it yet, and are not first either.
     pub fn broadcast(&self, message: &Bytes) {
         let size = self.shared.outboxes.len();
         let opposite = self.shared.me.index() + size / 2;

@@ -25,7 +25,7 @@ impl From<IpAddr> for Network {
 
 /// Who gives way when there is no place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Rule {
+pub enum Rule {
     /// The oldest of the network with the most places, or of the newcomer's own network when that
     /// has all it may have. The newcomer always gets a place: for those who are here for a moment
     /// only.
@@ -37,16 +37,16 @@ pub(crate) enum Rule {
 
 /// How many places there are.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Caps {
+pub struct Caps {
     /// In all.
-    pub(crate) all: usize,
+    pub all: usize,
     /// Of one network.
-    pub(crate) of_network: usize,
+    pub of_network: usize,
 }
 
 /// Places for connections.
 #[derive(Clone)]
-pub(crate) struct Places {
+pub struct Places {
     caps: Caps,
     rule: Rule,
     taken: Arc<Mutex<Taken>>,
@@ -63,7 +63,7 @@ struct Taken {
 }
 
 /// A place, given back when dropped.
-pub(crate) struct Place {
+pub struct Place {
     network: Network,
     number: u64,
     taken: Arc<Mutex<Taken>>,
@@ -71,17 +71,19 @@ pub(crate) struct Place {
 }
 
 impl Places {
-    pub(crate) fn new(caps: Caps, rule: Rule) -> Self {
+    /// None taken.
+    #[must_use]
+    pub fn new(caps: Caps, rule: Rule) -> Self {
         Self { caps, rule, taken: Arc::default() }
     }
 
     /// How many there are.
-    pub(crate) fn all(&self) -> usize {
+    pub fn all(&self) -> usize {
         self.caps.all
     }
 
     /// A place for somebody from `network`, and whether somebody else gave way.
-    pub(crate) fn take(&self, network: Network) -> Option<(Place, bool)> {
+    pub fn take(&self, network: Network) -> Option<(Place, bool)> {
         let mut taken = locked(&self.taken);
         let here = taken.count(network);
         let mut gave_way = false;
@@ -141,12 +143,12 @@ impl Taken {
 
 impl Place {
     /// Whose place it is.
-    pub(crate) fn network(&self) -> Network {
+    pub fn network(&self) -> Network {
         self.network
     }
 
     /// Waits until it must be given to somebody else.
-    pub(crate) async fn lost(&mut self) {
+    pub async fn lost(&mut self) {
         // The sender says nothing; it goes.
         let _ = (&mut self.gives_way).await;
     }

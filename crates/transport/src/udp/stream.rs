@@ -166,7 +166,7 @@ impl Inside {
 }
 
 /// A connection. Dropping it ends it at once.
-pub(in crate::transport) struct Stream {
+pub(crate) struct Stream {
     way: Way,
     inside: Inside,
     /// What the other side says when it has forgotten this connection.

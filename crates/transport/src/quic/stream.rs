@@ -19,7 +19,7 @@ const CRYPTO_ERRORS: u64 = 0x100;
 type Heard = Pin<Box<dyn Future<Output = Result<Option<VarInt>, StoppedError>> + Send + Sync>>;
 
 /// A stream each way, and with it the connection. Dropping it ends that at once.
-pub(in crate::transport) struct Stream {
+pub(crate) struct Stream {
     send: SendStream,
     receive: RecvStream,
     pieces: [Bytes; PIECES],

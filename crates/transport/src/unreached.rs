@@ -6,7 +6,7 @@ use quorate_core::ReplicaId;
 use tokio::time::Instant;
 
 use super::handshake::HandshakeError;
-use crate::config::TransportName;
+use crate::TransportName;
 
 /// Replicas that are started one after the other are no news.
 const FIRST_AFTER: Duration = Duration::from_secs(5);

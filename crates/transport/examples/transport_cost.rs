@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use quorate_core::{Digest, ReplicaId};
 use quorate_crypto::SecretKey;
-use quorate_node::config::TransportName;
-use quorate_node::transport::{
-    Arrivals, Counters, Identity, Limits, Member, Mesh, PeerSocket, Peers, Wake, inbound,
+use quorate_transport::{
+    Arrivals, Counters, Identity, Limits, Member, Mesh, PeerSocket, Peers, TransportName, Wake,
+    inbound,
 };
 
 /// Sizes of messages, up to a quarter of the largest there may be.
