@@ -14,7 +14,7 @@ planted="$(grep -rzoh 'planted!(\s*"[a-z0-9-]*"' crates --include='*.rs' | tr -d
 diff <(echo "$planted") <(rows | cut -d'|' -f1 | sort) >&2 ||
     { echo "the bugs in the sources (<) are not those in ci/mutants.txt (>)" >&2; exit 1; }
 
-programs=(--package={quorate-crypto,quorate-journal,quorate-transport,quorate-node,quorate-lab} --lib --tests)
+programs=(--package={quorate-crypto,quorate-journal,quorate-transport,quorate-node,quorate-gateway,quorate-lab} --lib --tests)
 cargo test --locked --quiet --no-run "${programs[@]}"
 
 # run NAME PACKAGE PROGRAM TEST: prints what the test program said of itself.

@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::BufMut as _;
-use quorate_node::gateway::FrameLimits;
-use quorate_node::gateway::commands::{Answer, Batch, Shared, Then, dispatch as dispatch_one};
-use quorate_node::gateway::reply::{Shape, write_reply};
-use quorate_node::gateway::resp::Requests;
+use quorate_gateway::FrameLimits;
+use quorate_gateway::commands::{Answer, Batch, Shared, Then, dispatch as dispatch_one};
+use quorate_gateway::reply::{Shape, write_reply};
+use quorate_gateway::resp::Requests;
 
 use crate::kv::{Limited, apply};
 

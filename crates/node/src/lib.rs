@@ -6,7 +6,6 @@ pub mod client;
 pub mod config;
 pub mod descriptors;
 pub mod family;
-pub mod gateway;
 pub mod http;
 pub mod launch;
 pub mod replica;

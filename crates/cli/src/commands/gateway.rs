@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
+use quorate_gateway::server::{Limits, serve};
+use quorate_gateway::{FrameLimits, SharedSession};
 use quorate_node::client::{Client, State};
 use quorate_node::config::{Cluster, Finding, HostPort, LogFormat, Place};
 use quorate_node::descriptors;
-use quorate_node::gateway::server::{Limits, serve};
-use quorate_node::gateway::{FrameLimits, SharedSession};
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};

@@ -10,7 +10,7 @@
 
 use super::table::{COMMANDS, Spec, find};
 use super::{Batch, Connection, Then, fits, is_muted, refuse, run};
-use crate::gateway::resp::{Args, write};
+use crate::resp::{Args, write};
 
 /// Most bytes of kept commands, with [`RANGE_BYTES`] for each argument.
 const MAX_KEPT_BYTES: usize = 8 << 20;

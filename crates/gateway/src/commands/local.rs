@@ -6,8 +6,8 @@ use quorate_app::kv::decimal::parse_integer;
 use super::client::{clear_name, set_name};
 use super::transaction::Transaction;
 use super::{Connection, Muting, Then, info};
-use crate::gateway::resp::write::Protocol;
-use crate::gateway::resp::{Args, MAX_BULK_BYTES, write};
+use crate::resp::write::Protocol;
+use crate::resp::{Args, MAX_BULK_BYTES, write};
 
 type Out = Vec<u8>;
 

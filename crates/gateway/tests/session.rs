@@ -2,6 +2,7 @@
 //! or of another opinion. Nothing between the socket and the replicas' answers is left out.
 #![allow(missing_docs)]
 
+#[path = "../../node/tests/mock/mod.rs"]
 mod mock;
 mod support;
 
@@ -11,9 +12,9 @@ use std::time::Duration;
 use mock::{Mock, Vice};
 use quorate_core::client::SessionConfig;
 use quorate_crypto::SecretKey;
+use quorate_gateway::server::Limits;
+use quorate_gateway::{ClusterError, FrameLimits, SharedSession};
 use quorate_node::client::{Client, ClientConfig};
-use quorate_node::gateway::server::Limits;
-use quorate_node::gateway::{ClusterError, FrameLimits, SharedSession};
 use support::{Gateway, request, request_of};
 
 /// The application: answers OK to everything.

@@ -8,8 +8,8 @@ use bytes::Bytes;
 use quorate_app::kv::KeyValue;
 use quorate_core::ledger::state_machine::{Decided, Replies, StateMachine};
 use quorate_core::{Height, View};
-use quorate_node::gateway::server::{Limits, serve};
-use quorate_node::gateway::{Cluster, Submission};
+use quorate_gateway::server::{Limits, serve};
+use quorate_gateway::{Cluster, Submission};
 use tokio::net::TcpListener;
 
 struct Alone(Mutex<KeyValue>);

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use quorate_node::gateway::commands::table::{COMMANDS, Spec};
+use quorate_gateway::commands::table::{COMMANDS, Spec};
 
 const PAGE: &str = include_str!("../../../docs/redis.md");
 
@@ -31,7 +31,7 @@ fn the_page_tells_the_limits() {
         (kv::MAX_VALUE_BYTES, "| a value, a field | 1 MiB", 1 << 20),
         (kv::MAX_PATTERN_BYTES, "| a pattern | 1 KiB |", 1 << 10),
         (kv::MAX_KEYS_LISTED, "`KEYS` lists | 100,000;", 100_000),
-        (quorate_node::gateway::MAX_SUBMITTED_COMMANDS, "in a transaction | 1,024,", 1024),
+        (quorate_gateway::MAX_SUBMITTED_COMMANDS, "in a transaction | 1,024,", 1024),
     ];
     for (limit, words, number) in limits {
         assert!(limit == number && PAGE.contains(words), "{words}: {limit}");

@@ -1,9 +1,9 @@
 //! The table of commands: what COMMAND says of each, and what answers it.
 
 use super::{Complaint, Connection, Then, client, docs, local, ordered, transaction};
-use crate::gateway::reply::Shape;
-use crate::gateway::resp::Args;
-use crate::gateway::resp::write::Protocol;
+use crate::reply::Shape;
+use crate::resp::Args;
+use crate::resp::write::Protocol;
 
 /// A command or subcommand.
 #[derive(Debug)]

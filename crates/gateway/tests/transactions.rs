@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use quorate_app::kv::reply::encode;
-use quorate_node::gateway::server::Limits;
-use quorate_node::gateway::{ClusterError, MAX_SUBMITTED_COMMANDS};
+use quorate_gateway::server::Limits;
+use quorate_gateway::{ClusterError, MAX_SUBMITTED_COMMANDS};
 use support::{Gateway, Pending, Scripted, request, request_of};
 
 const ABORTED: &str = "-EXECABORT Transaction discarded because of previous errors.\r\n";

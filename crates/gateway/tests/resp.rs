@@ -6,8 +6,8 @@ mod support;
 use bytes::BufMut;
 use proptest::collection::vec;
 use proptest::prelude::*;
-use quorate_node::gateway::resp::write::Protocol;
-use quorate_node::gateway::resp::{
+use quorate_gateway::resp::write::Protocol;
+use quorate_gateway::resp::{
     MAX_BULK_BYTES, MAX_LINE_BYTES, MAX_REQUEST_BYTES, ProtocolError, Requests, write,
 };
 use support::{Element, element, request_of};

@@ -9,8 +9,8 @@ use quorate_app::kv::{
 };
 
 use super::{Complaint, NOT_AN_INTEGER, SYNTAX};
-use crate::gateway::reply::Shape;
-use crate::gateway::resp::Args;
+use crate::reply::Shape;
+use crate::resp::Args;
 
 type Encoded = Result<Shape, Complaint>;
 type Out = Vec<u8>;

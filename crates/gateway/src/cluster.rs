@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use quorate_core::client::{ClientError, NotExecuted, Packed, Unknown};
+use quorate_core::planted;
+use quorate_node::client::Client;
 use tokio::sync::oneshot;
 
 use super::{Cluster, ClusterError, FrameLimits, Submission};
-use crate::client::Client;
-use quorate_core::planted;
 
 /// A client session as the gateway's cluster. Each submission has an outcome within a time that is
 /// given, and all replies that connections have not taken yet have one limit.

@@ -12,11 +12,11 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use quorate_app::kv::Command;
 use quorate_app::kv::reply::encode;
-use quorate_node::gateway::commands::table::COMMANDS;
-use quorate_node::gateway::commands::{Answer, Batch, Shared, Then, dispatch};
-use quorate_node::gateway::resp::Args;
-use quorate_node::gateway::server::Limits;
-use quorate_node::gateway::{ClusterError, FrameLimits, MAX_SUBMITTED_COMMANDS};
+use quorate_gateway::commands::table::COMMANDS;
+use quorate_gateway::commands::{Answer, Batch, Shared, Then, dispatch};
+use quorate_gateway::resp::Args;
+use quorate_gateway::server::Limits;
+use quorate_gateway::{ClusterError, FrameLimits, MAX_SUBMITTED_COMMANDS};
 use support::{Alone, Gateway, Pending, Scripted, element, request};
 
 fn integers(numbers: impl IntoIterator<Item = i64>) -> Vec<Bytes> {
@@ -411,7 +411,7 @@ fn the_table_is_in_order_and_finds_every_command() {
     assert!(COMMANDS.is_sorted_by(|one, next| one.name < next.name));
     for spec in COMMANDS {
         let upper = spec.name.to_ascii_uppercase();
-        let found = quorate_node::gateway::commands::table::find(COMMANDS, upper.as_bytes());
+        let found = quorate_gateway::commands::table::find(COMMANDS, upper.as_bytes());
         assert_eq!(found.map(|found| found.name), Some(spec.name));
         assert!(!spec.summary.is_empty() && !spec.since.is_empty());
         let prefix = format!("{}|", spec.name);

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use super::{Client, Connection, Muting, Then, lock};
-use crate::gateway::resp::{Args, write};
+use crate::resp::{Args, write};
 
 type Out = Vec<u8>;
 

@@ -8,6 +8,8 @@
 //! The dialect is RESP2 as of Redis 7. What cannot be had (expiry, WATCH, publish and subscribe,
 //! scripts) is refused by an error that says so.
 
+#![forbid(unsafe_code)]
+
 mod cluster;
 pub mod commands;
 pub mod reply;

@@ -13,10 +13,10 @@ use tokio::time::timeout;
 
 use super::Limits;
 use super::budget::Budget;
-use crate::gateway::commands::{Answer, Batch, Connection, Then, dispatch, refuse_request};
-use crate::gateway::reply::{Shape, write_reply};
-use crate::gateway::resp::{Requests, write};
-use crate::gateway::{Cluster, ClusterError, FrameLimits, Submission};
+use crate::commands::{Answer, Batch, Connection, Then, dispatch, refuse_request};
+use crate::reply::{Shape, write_reply};
+use crate::resp::{Requests, write};
+use crate::{Cluster, ClusterError, FrameLimits, Submission};
 
 /// A batch whose commands are longer than this is submitted before more is read into it.
 const BATCH_BYTES: usize = 256 << 10;

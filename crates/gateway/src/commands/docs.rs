@@ -5,8 +5,8 @@ use quorate_app::kv::MAX_PATTERN_BYTES;
 use super::local::few;
 use super::table::{Argument, COMMANDS, Spec, find};
 use super::{Connection, Then};
-use crate::gateway::resp::write::Protocol;
-use crate::gateway::resp::{Args, write};
+use crate::resp::write::Protocol;
+use crate::resp::{Args, write};
 
 type Out = Vec<u8>;
 
