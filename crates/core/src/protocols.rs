@@ -1,5 +1,6 @@
 //! How replicas agree: [the trait](protocol) that the replica drives, and the protocols.
 
 pub mod hotstuff;
+pub mod pbft;
 pub mod protocol;
 pub mod sequencer;

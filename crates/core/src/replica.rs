@@ -223,7 +223,8 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             self.resume(now, settled, fx);
         }
         if self.payload.arrivals.deadline().is_some() {
-            self.payload.arrivals.forget_below(self.protocol.view());
+            let (view, committed) = (self.protocol.view(), self.protocol.committed().height());
+            self.payload.arrivals.forget_below(view, committed);
         }
         let missing = self.protocol.missing();
         self.catch_up.want(missing.as_ref(), self.settings.me, self.membership.latest());

@@ -11,6 +11,7 @@
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use quorate_sim::family::HotStuffs;
 use quorate_sim::swarm::{self, Plan, Trouble};
 use quorate_sim::trace::Trace;
 
@@ -62,7 +63,7 @@ fn lost_data_is_no_lie() {
 
 #[test]
 fn the_same_seed_is_the_same_run() {
-    let run = |seed| swarm::run(seed, &Plan::default(), Trace::default(), &mut None);
+    let run = |seed| swarm::run::<HotStuffs>(seed, &Plan::default(), Trace::default(), &mut None);
     for seed in 0..20 {
         let (one, two) = (run(seed), run(seed));
         assert_eq!((one.hash, one.events), (two.hash, two.events), "seed {seed}");

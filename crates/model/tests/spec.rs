@@ -13,6 +13,7 @@ use quorate_model::spec::mutations;
 use quorate_model::spec::run::{PROTOCOLS, plan, record};
 use quorate_model::spec::tlc::{Answer, answer};
 use quorate_sim::campaign;
+use quorate_sim::family::HotStuffs;
 use quorate_sim::steps::{Step, Steps};
 use quorate_sim::trace::Trace;
 
@@ -27,7 +28,9 @@ fn a_run_is_the_same_whether_its_steps_are_written_down_or_not() {
     for protocol in PROTOCOLS {
         for seed in [0, 2, 4] {
             let plan = plan(rules::named(protocol).expect("a variant"), seed);
-            let hash = |trace| campaign::run(seed, &plan, trace).0.expect("no violation").hash;
+            let hash = |trace| {
+                campaign::run::<HotStuffs>(seed, &plan, trace).0.expect("no violation").hash
+            };
             assert_eq!(hash(Trace::default()), hash(Trace::of_steps(&Steps::default())));
         }
     }

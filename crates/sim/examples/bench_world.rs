@@ -10,6 +10,7 @@ use std::time::Instant;
 use mimalloc::MiMalloc;
 use quorate_core::{Duration, Time};
 use quorate_sim::campaign::{Campaign, Progress, Report};
+use quorate_sim::family::HotStuffs;
 use quorate_sim::network::Link;
 use quorate_sim::swarm::Plan;
 use quorate_sim::{Cluster, Config};
@@ -81,7 +82,7 @@ fn drawn(seeds: u64) {
         plan: Plan::default(),
     };
     let processor = all_threads_ns();
-    let Report { tally, violations, trace, .. } = campaign.run(&Progress::default());
+    let Report { tally, violations, trace, .. } = campaign.run::<HotStuffs>(&Progress::default());
     let busy = (all_threads_ns() - processor) as f64 / 1e9;
     println!(
         "{seeds} seeds, {} violations, {} events, {} simulated seconds, trace of all {trace:016x}",

@@ -9,6 +9,7 @@ use super::events::Event;
 use super::keys::{Key, Mock};
 use super::serve::Letter;
 use super::{Cluster, Peer};
+use crate::family::Family;
 
 /// How long it is until a corrupt replica that was away is looked after again.
 const AWAY: Duration = Duration::from_millis(50);
@@ -38,6 +39,13 @@ impl Liar {
     }
 }
 
+impl<F: Family> Cluster<F> {
+    /// What the adversary at `slot` has done so far.
+    pub fn deeds(&self, slot: usize) -> Deeds {
+        self.slots[slot].corrupt.as_ref().map(Layer::deeds).unwrap_or_default()
+    }
+}
+
 impl Cluster {
     /// From now on the replica of `slot` is Byzantine: `adversary` stands between it and its links,
     /// and the oracles do not look at it.
@@ -51,11 +59,6 @@ impl Cluster {
         }
         self.slots[slot].corrupt = Some(layer);
         self.slots[slot].faulty = true;
-    }
-
-    /// What the adversary at `slot` has done so far.
-    pub fn deeds(&self, slot: usize) -> Deeds {
-        self.slots[slot].corrupt.as_ref().map(Layer::deeds).unwrap_or_default()
     }
 
     /// `ask` of the layer of a slot, if it has one.

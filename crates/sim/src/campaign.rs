@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::cluster::Cluster;
+use crate::family::Family;
 use crate::swarm::{self, Plan, Tally};
 use crate::trace::Trace;
 
@@ -101,7 +102,7 @@ impl Campaign {
     /// # Panics
     /// Never by itself: what panics in a world is a violation. The caller silences the panic hook if
     /// it does not want to see them.
-    pub fn run(&self, progress: &Progress) -> Report {
+    pub fn run<F: Family>(&self, progress: &Progress) -> Report {
         let next = AtomicU64::new(self.first);
         let began = Instant::now();
         std::thread::scope(|scope| {
@@ -114,7 +115,7 @@ impl Campaign {
                         if seed - self.first >= self.seeds {
                             return;
                         }
-                        self.run_one(seed, progress);
+                        self.run_one::<F>(seed, progress);
                     }
                 });
             }
@@ -125,8 +126,8 @@ impl Campaign {
         report
     }
 
-    fn run_one(&self, seed: u64, progress: &Progress) {
-        let (outcome, cluster) = run(seed, &self.plan, Trace::default());
+    fn run_one<F: Family>(&self, seed: u64, progress: &Progress) {
+        let (outcome, cluster) = run::<F>(seed, &self.plan, Trace::default());
         let trace = cluster.as_ref().map_or(0, Cluster::trace_hash);
         drop(cluster);
         let mut report = progress.lock();
@@ -144,7 +145,11 @@ impl Campaign {
 }
 
 /// Runs one seed, and hands over the cluster as it was in the end.
-pub fn run(seed: u64, plan: &Plan, trace: Trace) -> (Result<Tally, Violation>, Option<Cluster>) {
+pub fn run<F: Family>(
+    seed: u64,
+    plan: &Plan,
+    trace: Trace,
+) -> (Result<Tally, Violation>, Option<Cluster<F>>) {
     let mut place = None;
     let outcome = catch_unwind(AssertUnwindSafe(|| swarm::run(seed, plan, trace, &mut place)));
     let outcome = outcome.map_err(|panic| {

@@ -8,6 +8,7 @@ use quorate_core::protocols::hotstuff::certificate::Domain;
 use quorate_core::protocols::hotstuff::leader::Election;
 use quorate_core::protocols::hotstuff::pacemaker::{Kind, Timing, Waits};
 use quorate_core::protocols::hotstuff::rules::{Chained, Rules};
+use quorate_core::protocols::pbft;
 use quorate_core::replica::Ancestors;
 
 use super::keys::{self, Mock};
@@ -38,6 +39,8 @@ pub struct Config {
     pub delta: u64,
     /// How certificates of votes and of time-outs are kept.
     pub forms: (Form, Form),
+    /// How PBFT is run, where that is run.
+    pub pbft: pbft::Settings,
     /// Each of these replicas runs twice with one key: the second copies are slots `replicas ..`.
     pub twins: Vec<usize>,
     /// Where all that is left to chance comes from.
@@ -94,6 +97,7 @@ impl Default for Config {
             ancestors: Ancestors::None,
             delta: 50_000,
             forms: (Form::List, Form::List),
+            pbft: pbft::Settings::default(),
             twins: Vec::new(),
             seed: 1,
             clients: 1,

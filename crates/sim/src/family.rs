@@ -1,20 +1,24 @@
 //! What the simulator has to know of a family of protocols: how one of its replicas is made, what
 //! judges it beyond what must hold of every protocol, and who lies in it.
 
-use quorate_core::Time;
+use quorate_adversary::Schedule;
 use quorate_core::base::crypto::Statement;
 use quorate_core::client::message::Response;
 use quorate_core::protocols::protocol::{Event, Origin, Protocol, Types};
+use quorate_core::{Time, View};
 
 use super::cluster::{Cluster, Core, Peer};
 use super::config::Config;
 use super::oracles::Oracles;
+use super::rng::Rng;
 use super::trace::Trace;
 
 mod hotstuff;
+mod pbft;
 mod sequencer;
 
 pub use hotstuff::HotStuffs;
+pub use pbft::Pbfts;
 pub use sequencer::Sequencers;
 
 /// A message of a family's protocol.
@@ -96,6 +100,29 @@ pub trait Family: Sized + 'static {
         let _ = (cluster, from);
         vec![response]
     }
+
+    /// From now on the oracles look at what replicas hold as well, where there are such oracles.
+    fn watch_strictly(cluster: &mut Cluster<Self>) {
+        let _ = cluster;
+    }
+
+    /// What a swarm's cluster is made of besides, drawn from its seed.
+    fn draw(config: &mut Config) {
+        let _ = config;
+    }
+
+    /// Those that lie get an adversary each: the one that is wanted, or one that is drawn.
+    fn lies(cluster: &mut Cluster<Self>, rng: &mut Rng, wanted: Option<&Schedule>) {
+        let _ = (cluster, rng, wanted);
+    }
+
+    /// Whether all correct replicas have what it takes to commit, and a reason to.
+    fn found_together(cluster: &Cluster<Self>) -> bool {
+        cluster.correct().all(|core| !core.mempool().is_empty())
+    }
+
+    /// How many views after `healed` the next commit may take.
+    fn views(cluster: &Cluster<Self>, healed: View) -> u64;
 
     /// The time of a liar has come.
     fn tick(cluster: &mut Cluster<Self>, slot: usize) {

@@ -6,16 +6,17 @@
 //! [views](crate::liveness), every command is answered, all replicas come to one state, and, where
 //! nobody lies, the cluster falls silent.
 
-mod draw;
+pub(crate) mod draw;
 mod storm;
 
 use quorate_adversary::Schedule;
 use quorate_core::Duration;
 use quorate_core::protocols::hotstuff::rules::Rules;
+use quorate_core::protocols::protocol::{Capability, Protocol as _};
 
 use crate::cluster::Cluster;
+use crate::family::Family;
 use crate::faults::Faults;
-use crate::liveness;
 use crate::network::Link;
 use crate::rng::Rng;
 use crate::trace::Trace;
@@ -110,7 +111,7 @@ impl Tally {
         self.hash = other.hash;
     }
 
-    fn of(cluster: &Cluster) -> Self {
+    fn of<F: Family>(cluster: &Cluster<F>) -> Self {
         Self {
             seeds: 1,
             simulated: cluster.now.0,
@@ -129,7 +130,12 @@ impl Tally {
 ///
 /// # Panics
 /// At a violation: the text begins with the oracle's name.
-pub fn run(seed: u64, plan: &Plan, trace: Trace, place: &mut Option<Cluster>) -> Tally {
+pub fn run<F: Family>(
+    seed: u64,
+    plan: &Plan,
+    trace: Trace,
+    place: &mut Option<Cluster<F>>,
+) -> Tally {
     let mut rng = Rng::new(seed);
     let liars = plan.adversary.as_ref().map(|_| Trouble::Liars);
     let trouble = liars.or(plan.trouble).unwrap_or_else(|| {
@@ -141,14 +147,21 @@ pub fn run(seed: u64, plan: &Plan, trace: Trace, place: &mut Option<Cluster>) ->
             Trouble::LostData,
         ])
     });
-    let config = draw::config(&mut rng, seed, plan, trouble);
-    let cluster = place.insert(Cluster::traced(config, trace));
+    let trouble = match trouble {
+        Trouble::LostData if !F::Protocol::CAPABILITIES.contains(&Capability::Rejoin) => {
+            Trouble::Faults
+        }
+        trouble => trouble,
+    };
+    let mut config = draw::config(&mut rng, seed, plan, trouble);
+    F::draw(&mut config);
+    let cluster = place.insert(Cluster::of(config, trace));
     draw::clocks(cluster, &mut rng);
     if trouble == Trouble::Liars && (plan.adversary.is_some() || rng.percent(70)) {
-        draw::lies(cluster, &mut rng, plan.adversary.as_ref());
+        F::lies(cluster, &mut rng, plan.adversary.as_ref());
     }
     if seed.is_multiple_of(4) {
-        cluster.watch_strictly();
+        F::watch_strictly(cluster);
     }
     storm::rage(cluster, &mut rng, plan, trouble);
     let down = match trouble {
@@ -171,7 +184,7 @@ pub fn run(seed: u64, plan: &Plan, trace: Trace, place: &mut Option<Cluster>) ->
 }
 
 /// The network heals, and everybody but `down` comes back.
-fn heal(cluster: &mut Cluster, down: &[usize]) {
+fn heal<F: Family>(cluster: &mut Cluster<F>, down: &[usize]) {
     let healed = Link { loss_percent: 0, straggle_percent: 0, ..cluster.config.link };
     cluster.network.set_all(|link| *link = healed);
     cluster.network.forget_traffic();
@@ -189,19 +202,18 @@ fn heal(cluster: &mut Cluster, down: &[usize]) {
     }
 }
 
-fn request_all(cluster: &mut Cluster) {
+fn request_all<F: Family>(cluster: &mut Cluster<F>) {
     for client in 0..cluster.clients.len() {
         cluster.request(client, 1, 10);
     }
 }
 
 /// Every command must be answered, and the next commit come in time.
-fn must_recover(cluster: &mut Cluster) {
+fn must_recover<F: Family>(cluster: &mut Cluster<F>) {
     request_all(cluster);
     assert!(
-        cluster.run_until(PATIENCE, |cluster| {
-            liveness::found_together(cluster) || cluster.is_answered()
-        }),
+        cluster
+            .run_until(PATIENCE, |cluster| { F::found_together(cluster) || cluster.is_answered() }),
         "liveness: a replica does not get the blocks it lacks"
     );
     request_all(cluster);
@@ -210,14 +222,14 @@ fn must_recover(cluster: &mut Cluster) {
     let (mut found, height) = (cluster.highest_view(), cluster.oracles.height());
     assert!(
         cluster.run_until(PATIENCE, |cluster| {
-            if !liveness::found_together(cluster) {
+            if !F::found_together(cluster) {
                 found = cluster.highest_view();
             }
             cluster.oracles.height() > height
         }),
         "liveness: nothing is committed after the network healed"
     );
-    let (views, allowed) = (cluster.highest_view().0 - found.0, liveness::views(cluster, found));
+    let (views, allowed) = (cluster.highest_view().0 - found.0, F::views(cluster, found));
     assert!(views <= allowed, "liveness: it took {views} views to commit, {allowed} are allowed");
     assert!(
         cluster.run_until_answered(PATIENCE),
@@ -239,7 +251,7 @@ fn must_recover(cluster: &mut Cluster) {
 }
 
 /// After enough views, who lost its data votes again.
-fn must_speak_again(cluster: &mut Cluster) {
+fn must_speak_again<F: Family>(cluster: &mut Cluster<F>) {
     for _ in 0..30 {
         cluster.request(0, 1, 10);
         assert!(cluster.run_until_answered(PATIENCE), "liveness: a command is not answered");
@@ -251,8 +263,8 @@ fn must_speak_again(cluster: &mut Cluster) {
 }
 
 /// After all was answered nothing moves any more.
-fn must_fall_silent(cluster: &mut Cluster) {
-    let silent = |cluster: &Cluster| cluster.in_flight() == 0 && !cluster.has_timer();
+fn must_fall_silent<F: Family>(cluster: &mut Cluster<F>) {
+    let silent = |cluster: &Cluster<F>| cluster.in_flight() == 0 && !cluster.has_timer();
     assert!(cluster.run_until(PATIENCE, silent), "liveness: messages or timers without work");
 }
 
@@ -260,10 +272,11 @@ fn must_fall_silent(cluster: &mut Cluster) {
 /// each of the storm's rounds, when channels open and blocks are fetched. What a liar says unasked may
 /// be heard (by two twins), verified and answered, and no more. A message that leads to another for
 /// ever shows here, though all it does is to burn processors.
-fn must_have_said_little(cluster: &Cluster) {
+fn must_have_said_little<F: Family>(cluster: &Cluster<F>) {
     let slots = cluster.slots.len() as u64;
     let lies: u64 = (0..cluster.slots.len()).map(|slot| cluster.deeds(slot).unasked).sum();
-    let most = MOST_EVENTS * slots * slots * (cluster.highest_view().0 + ROUNDS) + 8 * lies;
+    let said = cluster.highest_view().0.max(cluster.oracles.height());
+    let most = MOST_EVENTS * slots * slots * (said + ROUNDS) + 8 * lies;
     assert!(cluster.steps <= most, "traffic: {} events, {most} are allowed", cluster.steps);
 }
 

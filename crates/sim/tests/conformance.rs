@@ -6,7 +6,8 @@ use quorate_core::protocols::hotstuff::leader::Election;
 use quorate_core::protocols::hotstuff::rules::{
     Basic, Chained, Fast, HotStuff2, Rules, Simplified, TwoChain,
 };
-use quorate_sim::family::{Family, HotStuffs, Sequencers};
+use quorate_core::protocols::pbft::{Authentication, Settings};
+use quorate_sim::family::{Family, HotStuffs, Pbfts, Sequencers};
 use quorate_sim::trace::Trace;
 use quorate_sim::{Cluster, Config};
 
@@ -123,6 +124,13 @@ fn default_choice() -> Config {
     Config { election: Election::Carousel, broadcast_votes, second_vote, ..hotstuff(&TwoChain) }
 }
 
+fn pbft(authentication: Authentication) -> Config {
+    // Few, so that checkpoints are met.
+    let settings =
+        Settings { authentication, window: 8, checkpoint_every: 4, ..Settings::default() };
+    Config { pbft: settings, ..Config::default() }
+}
+
 macro_rules! conformance {
     ($($name:ident: $family:ty, $config:expr;)*) => {$(
         mod $name {
@@ -169,5 +177,7 @@ conformance! {
     hotstuff_two_chain: HotStuffs, hotstuff(&TwoChain);
     hotstuff_two_chain_second_votes: HotStuffs, default_choice();
     hotstuff_2: HotStuffs, hotstuff(&HotStuff2);
+    pbft_with_signatures: Pbfts, pbft(Authentication::Signatures);
+    pbft_with_macs: Pbfts, pbft(Authentication::Macs);
     sequencer: Sequencers, Config::default();
 }

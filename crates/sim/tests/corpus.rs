@@ -1,6 +1,7 @@
 //! Seeds that once failed do not fail again; and the simulator does what it says of itself.
 
 use quorate_sim::campaign::{self, Campaign, Progress, judged};
+use quorate_sim::family::HotStuffs;
 use quorate_sim::swarm::{Plan, Trouble};
 use quorate_sim::trace::Trace;
 
@@ -25,7 +26,7 @@ fn seeds_that_once_failed_do_not_fail_again() {
     let corpus = corpus();
     assert!(corpus.len() > 5);
     for (seed, plan) in corpus {
-        let (outcome, _) = campaign::run(seed, &plan, Trace::default());
+        let (outcome, _) = campaign::run::<HotStuffs>(seed, &plan, Trace::default());
         assert_eq!(outcome.err(), None);
     }
 }
@@ -41,7 +42,7 @@ fn a_campaign_runs_each_seed_once_whatever_the_threads() {
             most_violations: 1,
             plan: Plan::default(),
         };
-        campaign.run(&Progress::default())
+        campaign.run::<HotStuffs>(&Progress::default())
     };
     let (one, three) = (of(1), of(3));
     assert_eq!(one.violations, []);
@@ -70,7 +71,7 @@ fn every_kind_of_fault_happens() {
         most_violations: 1,
         plan: Plan::default(),
     };
-    let faults = campaign.run(&Progress::default()).tally.faults;
+    let faults = campaign.run::<HotStuffs>(&Progress::default()).tally.faults;
     for kind in [
         "crash",
         "data lost",

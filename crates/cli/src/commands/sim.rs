@@ -11,10 +11,13 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use quorate_adversary::Schedule;
 use quorate_core::protocols::hotstuff::rules::{self, Rules};
+use quorate_core::protocols::pbft;
 use quorate_node::config::{Finding, Place};
 use quorate_sim::campaign::{self, Campaign, Progress, Report, Violation};
 use quorate_sim::diagram;
-use quorate_sim::swarm::{Plan, Trouble};
+use quorate_sim::family::{Family, HotStuffs, Pbfts};
+use quorate_sim::lines::Line;
+use quorate_sim::swarm::{Plan, Tally, Trouble};
 use quorate_sim::trace::Trace;
 
 use crate::failure::{Exit, Failure};
@@ -42,7 +45,7 @@ pub struct Arguments {
     /// Begin no seed after so many minutes (0.5 is half a minute).
     #[arg(long, value_name = "N", value_parser = minutes)]
     pub minutes: Option<f64>,
-    /// Only this protocol. Default: drawn.
+    /// Only this protocol. Default: one of the HotStuff family, drawn.
     #[arg(long, value_name = "NAME", value_parser = protocol())]
     pub protocol: Option<String>,
     /// Only so many replicas, 1 to 64. Default: drawn.
@@ -79,7 +82,8 @@ fn minutes(text: &str) -> Result<f64, String> {
 }
 
 fn protocol() -> clap::builder::PossibleValuesParser {
-    rules::ALL.map(|rules| rules.facts().name).into()
+    let named = rules::ALL.map(|rules| rules.facts().name);
+    named.into_iter().chain([pbft::NAME]).collect::<Vec<_>>().into()
 }
 
 fn trouble() -> clap::builder::PossibleValuesParser {
@@ -87,6 +91,10 @@ fn trouble() -> clap::builder::PossibleValuesParser {
 }
 
 impl Arguments {
+    fn is_pbft(&self) -> bool {
+        self.protocol.as_deref() == Some(pbft::NAME)
+    }
+
     fn plan(&self) -> Plan {
         let named = |name: &String| rules::ALL.into_iter().find(|it| it.facts().name == name);
         Plan {
@@ -142,7 +150,10 @@ fn search(arguments: &Arguments, format: Format) -> Result<(), Failure> {
     let progress = Progress::default();
     let began = Instant::now();
     let report = std::thread::scope(|scope| {
-        let running = scope.spawn(|| campaign.run(&progress));
+        let running = scope.spawn(|| match arguments.is_pbft() {
+            true => campaign.run::<Pbfts>(&progress),
+            false => campaign.run::<HotStuffs>(&progress),
+        });
         let live = std::io::stderr().is_terminal();
         let every = if live { EVERY.0 } else { EVERY.1 };
         let (mut told_at, mut told_of) = (Instant::now(), BTreeSet::new());
@@ -192,9 +203,16 @@ fn tell(report: &Report, elapsed: Duration, live: bool, told_of: &mut BTreeSet<u
     let _ = write!(std::io::stderr(), "{}{end}", report::live(report, elapsed));
 }
 
+fn traced<F: Family>(seed: u64, plan: &Plan) -> (Result<Tally, Violation>, Vec<Line>) {
+    let (outcome, cluster) = campaign::run::<F>(seed, plan, Trace::on());
+    (outcome, cluster.map_or_else(Vec::new, |mut cluster| cluster.trace.take_lines()))
+}
+
 fn replay(arguments: &Arguments, seed: u64) -> Result<(), Failure> {
-    let (outcome, cluster) = campaign::run(seed, &arguments.plan(), Trace::on());
-    let lines = cluster.map_or_else(Vec::new, |mut cluster| cluster.trace.take_lines());
+    let (outcome, lines) = match arguments.is_pbft() {
+        true => traced::<Pbfts>(seed, &arguments.plan()),
+        false => traced::<HotStuffs>(seed, &arguments.plan()),
+    };
     let words = match &outcome {
         Ok(_) => format!("seed {seed}: no violation"),
         Err(violation) => format!("seed {seed}: {}: {}", violation.oracle, violation.what),

@@ -80,6 +80,10 @@ pub trait Protocol {
     /// How many proposals of one proposer may be under way at once.
     const PIPELINE: usize = 1;
 
+    /// Whether a block proves that its parent may be believed. Where it does not, the protocol
+    /// takes in fetched blocks as they come, and believes them when it has a reason.
+    const VOUCHES_FOR_PARENTS: bool = true;
+
     /// What it can do of what not every protocol can.
     const CAPABILITIES: &'static [Capability];
 
@@ -154,6 +158,12 @@ pub trait Protocol {
     /// How many committed blocks below a snapshot's are to be kept beside it: what rules and
     /// elections look back on. At most [`MAX_LOOK_BACK`].
     fn look_back(&self) -> usize;
+
+    /// State roots are attested at heights that are multiples of this, and between them only where
+    /// nothing goes on: snapshots are of such states.
+    fn roots_every(&self) -> u64 {
+        1
+    }
 
     /// What is to be kept beside a snapshot of the state after `block`. `None` if that is not the
     /// committed head.
@@ -355,8 +365,10 @@ pub struct SnapshotBase<T: Types> {
 /// A state root that a quorum stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attested<T: Types> {
-    /// The root, of the state behind some block below this one.
+    /// The root.
     pub root: Digest,
+    /// The height of the state. `None`: it is some block's below this one.
+    pub state: Option<Height>,
     /// The committed block that attests it.
     pub block: BlockOf<T>,
     /// What convinces others of the block, once that is known.

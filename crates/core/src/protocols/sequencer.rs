@@ -93,7 +93,7 @@ impl Sequencer {
         }
         let attested = |evidence| {
             let block = Arc::clone(block);
-            Decision::Root(Attested { root: block.state_root, block, evidence })
+            Decision::Root(Attested { root: block.state_root, state: None, block, evidence })
         };
         let block_decided = Decision::Block(Arc::clone(block));
         fx.output(Output::Commit(vec![attested(None), attested(Some(Nothing)), block_decided]));

@@ -147,10 +147,13 @@ impl<T: Types> Arrivals<T> {
         self.by_peer.iter().flatten().map(|arrival| arrival.deadline).min()
     }
 
-    /// Forgets proposals of views below `view`: nobody will vote for them here.
-    pub fn forget_below(&mut self, view: View) {
+    /// Forgets proposals of views below `view`, and those that are not above the committed height:
+    /// nobody will vote for them here.
+    pub fn forget_below(&mut self, view: View, committed: Height) {
         for waiting in &mut self.by_peer {
-            waiting.retain(|arrival| arrival.block.view() >= view);
+            waiting.retain(|arrival| {
+                arrival.block.view() >= view && arrival.block.height() > committed
+            });
         }
     }
 }

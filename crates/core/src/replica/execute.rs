@@ -26,22 +26,34 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
                 break;
             }
             match decision {
-                Decision::Block(block) => self.execute_block(&block, &mut fx),
+                Decision::Block(block) => {
+                    self.execute_block(&block, &mut fx);
+                    let every = self.protocol.roots_every();
+                    if every > 1 && block.height().0.is_multiple_of(every) {
+                        self.snapshot_if_due(&mut fx);
+                    }
+                }
                 Decision::Root(attested) => self.on_attested(attested, &mut fx),
             }
         }
         if !self.halted {
-            let head = self.execution.height();
-            let due = self.snapshots.is_due(head, self.settings.snapshot_blocks)
-                || self.execution.checkpoint_is_due();
-            if due && self.snapshots.may_be_replaced() {
-                self.take_snapshot(&mut fx);
+            if self.protocol.roots_every() == 1 {
+                self.snapshot_if_due(&mut fx);
             }
             self.drop_unheld_bodies();
             self.consult(now, protocol::Input::Wake, &mut fx);
             self.follow_up(now, &mut fx);
         }
         fx
+    }
+
+    fn snapshot_if_due(&mut self, fx: &mut Fx<P::Types>) {
+        let head = self.execution.height();
+        let due = self.snapshots.is_due(head, self.settings.snapshot_blocks)
+            || self.execution.checkpoint_is_due();
+        if due && !self.halted && self.snapshots.may_be_replaced() {
+            self.take_snapshot(fx);
+        }
     }
 
     fn execute_block(&mut self, block: &BlockOf<P::Types>, fx: &mut Fx<P::Types>) {
@@ -75,9 +87,13 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     /// A quorum stands for a state root. If this replica did not compute it, it must stop; if it is
     /// that of the newest snapshot, others can be convinced of the snapshot.
     fn on_attested(&mut self, attested: Attested<P::Types>, fx: &mut Fx<P::Types>) {
-        let Attested { root, block, evidence } = attested;
+        let Attested { root, state, block, evidence } = attested;
         let Some(evidence) = evidence else {
-            if !self.computed(root, block.height()) {
+            let computed = match state {
+                Some(height) => self.computed_at(root, height),
+                None => self.computed(root, block.height()),
+            };
+            if !computed {
                 let (height, id) = (block.height(), block.id());
                 self.halt(Halt::StateRoot { height, block: id, theirs: root }, fx);
             }
@@ -104,10 +120,17 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         }
     }
 
+    /// Whether an attested root is the one that this replica computed at a height, as far as it
+    /// remembers.
+    fn computed_at(&mut self, root: Digest, height: Height) -> bool {
+        self.snapshots.show(height);
+        self.execution.root_at(height).is_none_or(|ours| ours == root)
+    }
+
     /// Begins a snapshot whether blocks have shown the last one or not; if that is still being
     /// written, behind a later block.
     pub(super) fn want_snapshot(&mut self, fx: &mut Fx<P::Types>) {
-        if self.snapshots.want() {
+        if self.snapshots.want() && self.protocol.roots_every() == 1 {
             self.take_snapshot(fx);
         }
     }

@@ -65,8 +65,8 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             fx.output(Action::Refused { from, reason: Refused::Unasked });
             return;
         }
-        // Every block but the last is certified by its child's justify; the last only if it is
-        // one that was asked for.
+        // Where blocks vouch for their parents, every block but the last may be believed; the last
+        // only if it is one that was asked for.
         let linked = blocks.windows(2).all(|pair| match pair {
             [parent, child] => child.block.parent() == parent.block.id(),
             _ => true,
@@ -76,7 +76,8 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             fx.output(Action::Refused { from, reason: Refused::Unfit });
             return;
         }
-        if blocks.last().is_some_and(|last| !self.catch_up.is_wanted(&last.block.id())) {
+        let is_wanted = |id: &BlockId| !P::VOUCHES_FOR_PARENTS || self.catch_up.is_wanted(id);
+        if blocks.last().is_some_and(|last| !is_wanted(&last.block.id())) {
             blocks.pop();
         }
         let bytes = blocks.iter().map(FullBlock::size_bytes).sum();
@@ -133,7 +134,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             .windows(2)
             .all(|pair| pair[1].parent() == pair[0].id());
         let height = offer.block.height();
-        let fits = offer.shown.block.height() > height
+        let fits = offer.shown.block.height() >= height
             && height > self.protocol.committed().height()
             // With fewer, this replica would elect other leaders than the rest.
             && offer.recent.len() as u64 >= height.0.min(self.protocol.look_back() as u64)

@@ -105,7 +105,7 @@ impl<T: Types> Snapshots<T> {
     pub fn attest(&mut self, root: Digest, shown: Shown<T>) -> Option<Offer<T>> {
         let meta = self.newest.as_ref()?;
         if self.is_attested(meta.block.id())
-            || self.begun >= shown.block.height()
+            || self.begun > shown.block.height()
             || meta.roots.last() != Some(&root)
         {
             return None;

@@ -2,6 +2,7 @@
 
 use quorate_core::protocols::hotstuff::rules::{self, Rules};
 use quorate_sim::campaign;
+use quorate_sim::family::HotStuffs;
 use quorate_sim::steps::{Step, Steps};
 use quorate_sim::swarm::{Plan, Trouble};
 use quorate_sim::trace::Trace;
@@ -40,7 +41,8 @@ pub fn record(protocol: &str, seed: u64) -> Result<Option<Run>, String> {
             format!("there is no specification of {protocol}: {}", PROTOCOLS.join(", "))
         })?;
     let steps = Steps::default();
-    let (outcome, cluster) = campaign::run(seed, &plan(rules, seed), Trace::of_steps(&steps));
+    let (outcome, cluster) =
+        campaign::run::<HotStuffs>(seed, &plan(rules, seed), Trace::of_steps(&steps));
     if let Err(violation) = outcome
         && !["liveness", "traffic"].contains(&violation.oracle)
     {

@@ -1,18 +1,22 @@
 //! The HotStuff family, with mutants, adversaries and oracles of its own.
 
+use quorate_adversary::Schedule;
 use quorate_core::base::crypto::Statement;
 use quorate_core::client::message::Response;
 use quorate_core::protocols::hotstuff::testimony::Testimony;
 use quorate_core::protocols::hotstuff::{self, HotStuff, Message};
 use quorate_core::protocols::protocol::{Event, Origin};
-use quorate_core::{ReplicaId, Time};
+use quorate_core::{ReplicaId, Time, View};
 
 use super::Family;
 use crate::cluster::{Cluster, Core, Peer};
 use crate::config::Config;
 use crate::keys;
+use crate::liveness;
 use crate::mutant::Driver;
 use crate::oracles::Oracles;
+use crate::rng::Rng;
+use crate::swarm::draw;
 use crate::trace::Trace;
 
 /// Replicas of HotStuff, or of a mutant of it.
@@ -103,6 +107,22 @@ impl Family for HotStuffs {
 
     fn answers(cluster: &mut Cluster, from: usize, response: Response) -> Vec<Response> {
         cluster.answered_instead(from, response)
+    }
+
+    fn watch_strictly(cluster: &mut Cluster) {
+        cluster.watch_strictly();
+    }
+
+    fn lies(cluster: &mut Cluster, rng: &mut Rng, wanted: Option<&Schedule>) {
+        draw::lies(cluster, rng, wanted);
+    }
+
+    fn found_together(cluster: &Cluster) -> bool {
+        liveness::found_together(cluster)
+    }
+
+    fn views(cluster: &Cluster, healed: View) -> u64 {
+        liveness::views(cluster, healed)
     }
 
     fn tick(cluster: &mut Cluster, slot: usize) {

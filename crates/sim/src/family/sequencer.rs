@@ -1,8 +1,8 @@
 //! The protocol without agreement: one leader orders.
 
-use quorate_core::ReplicaId;
 use quorate_core::protocols::protocol::Origin;
 use quorate_core::protocols::sequencer::{self, Message, Nothing, Sequencer};
+use quorate_core::{ReplicaId, View};
 
 use super::Family;
 use crate::cluster::Cluster;
@@ -35,6 +35,10 @@ impl Family for Sequencers {
             Message::Head(_, height) => format!("says that block {} is the last", height.0),
             Message::Have(height) => format!("has the blocks up to {}", height.0),
         }
+    }
+
+    fn views(_: &Cluster<Self>, _: View) -> u64 {
+        0
     }
 
     fn testimony(_: &mut Trace, _: &Nothing) -> String {

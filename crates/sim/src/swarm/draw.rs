@@ -13,6 +13,7 @@ use super::{Plan, Trouble};
 use crate::clock::Clock;
 use crate::cluster::Cluster;
 use crate::config::Config;
+use crate::family::Family;
 use crate::liveness::{SHORTENED, view_micros};
 use crate::network::Link;
 use crate::rng::Rng;
@@ -82,7 +83,7 @@ pub(super) fn later(seed: u64) -> Rng {
 
 /// Those that lie get an adversary each, which most of the time makes small changes to whatever they
 /// send; or the one that is wanted.
-pub(super) fn lies(cluster: &mut Cluster, rng: &mut Rng, wanted: Option<&Schedule>) {
+pub(crate) fn lies(cluster: &mut Cluster, rng: &mut Rng, wanted: Option<&Schedule>) {
     for slot in 0..cluster.slots.len() {
         if !cluster.slots[slot].faulty {
             continue;
@@ -148,7 +149,7 @@ fn link(rng: &mut Rng) -> Link {
 }
 
 /// Clocks of their own for all replicas.
-pub(super) fn clocks(cluster: &mut Cluster, rng: &mut Rng) {
+pub(super) fn clocks<F: Family>(cluster: &mut Cluster<F>, rng: &mut Rng) {
     if rng.percent(50) {
         return;
     }

@@ -6,11 +6,17 @@ use quorate_core::base::membership;
 use super::{Plan, Trouble, draw};
 use crate::cluster::Cluster;
 use crate::disk::{Corruption, Disk, Fate, Place};
+use crate::family::Family;
 use crate::network::Link;
 use crate::rng::Rng;
 
 /// A storm: clients ask, things go wrong, time goes by.
-pub(super) fn rage(cluster: &mut Cluster, rng: &mut Rng, plan: &Plan, trouble: Trouble) {
+pub(super) fn rage<F: Family>(
+    cluster: &mut Cluster<F>,
+    rng: &mut Rng,
+    plan: &Plan,
+    trouble: Trouble,
+) {
     let rounds = match plan.storm_seconds {
         Some(_) => u64::MAX,
         None => rng.between((10, 80)),
@@ -53,7 +59,7 @@ pub(super) fn rage(cluster: &mut Cluster, rng: &mut Rng, plan: &Plan, trouble: T
 
 /// A correct replica loses its disk, and says so; or something on it is damaged, which is found when it starts again, or
 /// repaired, or costs nothing.
-fn lose_data(cluster: &mut Cluster, rng: &mut Rng, slot: usize) {
+fn lose_data<F: Family>(cluster: &mut Cluster<F>, rng: &mut Rng, slot: usize) {
     if rng.percent(50) {
         if rng.percent(60) {
             cluster.misdirect_write(slot, 1 + rng.below(6), rng.percent(50));
@@ -71,7 +77,7 @@ fn lose_data(cluster: &mut Cluster, rng: &mut Rng, slot: usize) {
 }
 
 /// What was harmed is harmed again, most often where there is seldom something to harm; or it starts again, and finds it.
-fn damage_again(cluster: &mut Cluster, rng: &mut Rng, harmed: &[usize]) {
+fn damage_again<F: Family>(cluster: &mut Cluster<F>, rng: &mut Rng, harmed: &[usize]) {
     if harmed.is_empty() {
         return;
     }
@@ -91,14 +97,14 @@ fn damage_again(cluster: &mut Cluster, rng: &mut Rng, harmed: &[usize]) {
     }
 }
 
-fn liar(cluster: &Cluster, rng: &mut Rng) -> usize {
+fn liar<F: Family>(cluster: &Cluster<F>, rng: &mut Rng) -> usize {
     let faulty: Vec<usize> =
         (0..cluster.slots.len()).filter(|slot| cluster.slots[*slot].faulty).collect();
     rng.pick(&faulty)
 }
 
 /// A copy of a liar's disk is made, or one that was made is put back.
-fn set_back(cluster: &mut Cluster, rng: &mut Rng) {
+fn set_back<F: Family>(cluster: &mut Cluster<F>, rng: &mut Rng) {
     let slot = liar(cluster, rng);
     if rng.percent(50) || !cluster.restore_old_state(slot) {
         cluster.keep_state(slot);
@@ -106,7 +112,7 @@ fn set_back(cluster: &mut Cluster, rng: &mut Rng) {
 }
 
 /// A liar forgets all it ever said.
-fn forget(cluster: &mut Cluster, rng: &mut Rng) {
+fn forget<F: Family>(cluster: &mut Cluster<F>, rng: &mut Rng) {
     let slot = liar(cluster, rng);
     if cluster.slots[slot].core.is_some() {
         cluster.crash(slot);
@@ -117,7 +123,7 @@ fn forget(cluster: &mut Cluster, rng: &mut Rng) {
 }
 
 /// One random fault, or the end of one.
-fn disturb(cluster: &mut Cluster, rng: &mut Rng) {
+fn disturb<F: Family>(cluster: &mut Cluster<F>, rng: &mut Rng) {
     let slots = cluster.slots.len();
     let slot = rng.below(slots as u64) as usize;
     let runs = cluster.slots[slot].core.is_some();
@@ -162,7 +168,7 @@ fn disturb(cluster: &mut Cluster, rng: &mut Rng) {
 }
 
 /// The disk will lose its power, fail to sync, or be full for a while: none of it costs what was promised.
-fn trouble_disk(cluster: &mut Cluster, rng: &mut Rng, slot: usize) {
+fn trouble_disk<F: Family>(cluster: &mut Cluster<F>, rng: &mut Rng, slot: usize) {
     match rng.below(8) {
         0 => cluster.fail_sync(slot),
         1 => cluster.fill_disk(slot, rng.below(12)),
@@ -188,7 +194,7 @@ fn power_fate(rng: &mut Rng) -> Fate {
 }
 
 /// Two runs of leaders, either of which could commit if it were a quorum; twins sit on both sides.
-fn part_leaders(cluster: &mut Cluster, rng: &mut Rng) {
+fn part_leaders<F: Family>(cluster: &mut Cluster<F>, rng: &mut Rng) {
     let (replicas, from) = (cluster.config.replicas, rng.below(10) as usize);
     let ids: Vec<usize> = cluster.slots.iter().map(|slot| slot.id).collect();
     let half = |slot: usize| (ids[slot] + from) % replicas < replicas / 2;
@@ -200,7 +206,7 @@ fn part_leaders(cluster: &mut Cluster, rng: &mut Rng) {
 }
 
 /// All that one replica sends crawls, or goes as it used to again.
-fn congest(cluster: &mut Cluster, rng: &mut Rng, slot: usize) {
+fn congest<F: Family>(cluster: &mut Cluster<F>, rng: &mut Rng, slot: usize) {
     let usual = cluster.config.link;
     let crawl = Link { bytes_per_ms: 20, ..usual };
     let link = if rng.percent(60) { crawl } else { usual };
@@ -211,10 +217,10 @@ fn congest(cluster: &mut Cluster, rng: &mut Rng, slot: usize) {
 }
 
 /// One replica hears nobody, and after some time it does again.
-fn isolate_for_a_while(cluster: &mut Cluster, rng: &mut Rng, slot: usize) {
+fn isolate_for_a_while<F: Family>(cluster: &mut Cluster<F>, rng: &mut Rng, slot: usize) {
     cluster.faults.fired("timed isolation");
     let slots = cluster.slots.len();
-    let set = |cluster: &mut Cluster, cut: bool| {
+    let set = |cluster: &mut Cluster<F>, cut: bool| {
         for other in (0..slots).filter(|other| *other != slot) {
             cluster.network.link(slot, other).cut = cut;
             cluster.network.link(other, slot).cut = cut;

@@ -2,6 +2,7 @@
 
 use quorate_adversary::ALL;
 use quorate_sim::campaign;
+use quorate_sim::family::HotStuffs;
 use quorate_sim::swarm::Plan;
 use quorate_sim::trace::Trace;
 
@@ -22,7 +23,7 @@ fn storms_with_every_adversary() {
         let plan = Plan { adversary: Some(name.parse().expect("a schedule")), ..Plan::default() };
         let mut acknowledged = 0;
         for seed in from..to {
-            match campaign::run(seed, &plan, Trace::default()).0 {
+            match campaign::run::<HotStuffs>(seed, &plan, Trace::default()).0 {
                 Ok(tally) => {
                     assert!(tally.faults.of(name) > 0, "{name}, seed {seed}: nobody lied");
                     acknowledged += tally.acknowledged;

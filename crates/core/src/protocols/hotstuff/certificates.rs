@@ -165,9 +165,9 @@ impl HotStuff {
         for block in committed {
             // A block's justify certifies its parent, and with it the state root in the parent.
             let (root, evidence) = (parent.state_root, Some(block.justify.clone()));
-            decisions.push(Decision::Root(Attested { root, block: parent, evidence }));
+            decisions.push(Decision::Root(Attested { root, state: None, block: parent, evidence }));
             let (root, evidence) = (block.state_root, None);
-            let attested = Attested { root, block: Arc::clone(&block), evidence };
+            let attested = Attested { root, state: None, block: Arc::clone(&block), evidence };
             decisions.extend([Decision::Root(attested), Decision::Block(Arc::clone(&block))]);
             parent = block;
         }

@@ -1,0 +1,20 @@
+//! How large the protocol's words can become, in bytes of their canonical encoding.
+
+use super::words::MAX_PRE_PREPARED;
+use crate::base::crypto::Signature;
+
+const DIGEST_BYTES: usize = 32;
+const NUMBER_BYTES: usize = 8;
+const COUNT_BYTES: usize = 4;
+const SIGNED_BYTES: usize = 2 + 1 + Signature::MAX_BYTES;
+
+/// The most bytes of the memory of a replica in a committee of this size, with so many
+/// blocks between the water marks.
+#[must_use]
+pub const fn memory_bytes(replicas: usize, window: u64) -> usize {
+    let checkpoint = NUMBER_BYTES + 2 * DIGEST_BYTES;
+    let stable = 1 + checkpoint + COUNT_BYTES + replicas * SIGNED_BYTES;
+    let entry = 2 * NUMBER_BYTES + 2 * DIGEST_BYTES;
+    let entries = 2 * COUNT_BYTES + window as usize * (1 + MAX_PRE_PREPARED) * entry;
+    NUMBER_BYTES + 1 + stable + (1 + NUMBER_BYTES + DIGEST_BYTES) + entries
+}
