@@ -31,7 +31,7 @@ fn withstand(trouble: Trouble, usual: Range<u64>) {
     let mut failed = Vec::new();
     for seed in seeds(usual) {
         let mut place = None;
-        let run = || swarm::run(seed, &plan, trace(), &mut place);
+        let run = || swarm::run::<HotStuffs>(seed, &plan, trace(), &mut place);
         if catch_unwind(AssertUnwindSafe(run)).is_err() {
             eprintln!("seed {seed} fails: QUORATE_SEEDS={seed}..{} QUORATE_TRACE=1", seed + 1);
             if let Some(cluster) = place.as_mut().filter(|cluster| cluster.trace.on) {

@@ -13,6 +13,7 @@ use quorate_core::protocols::hotstuff::leader::Election;
 use quorate_core::protocols::hotstuff::pacemaker::{Kind, Timing, Waits};
 use quorate_core::protocols::hotstuff::rules::Facts;
 use quorate_core::protocols::hotstuff::{self, HotStuff, Settings, rules};
+use quorate_core::protocols::pbft::{self, Patience, Pbft};
 use quorate_core::protocols::protocol::{Capability, Origin, Protocol, Types};
 use quorate_core::protocols::sequencer::{self, Sequencer};
 use quorate_core::replica::Ancestors;
@@ -28,6 +29,8 @@ use crate::config::{
 pub enum Family {
     /// A variant of HotStuff.
     HotStuff(Settings),
+    /// PBFT.
+    Pbft(pbft::Settings),
     /// One leader that all believe: for the laboratory.
     Sequencer,
 }
@@ -79,6 +82,19 @@ impl Build for Settings {
     }
 }
 
+impl Build for pbft::Settings {
+    type Types = pbft::Types;
+    type Protocol = Pbft;
+
+    fn origin(&self, committee: &Committee) -> Origin<pbft::Types> {
+        pbft::origin(committee, self.window)
+    }
+
+    fn protocol(self, committee: Committee, me: ReplicaId) -> Pbft {
+        Pbft::new(committee, me, self)
+    }
+}
+
 /// Makes a [`Sequencer`].
 struct Sequencers;
 
@@ -121,6 +137,7 @@ impl Family {
         let name = cluster.protocol.name();
         match rules::named(name) {
             Some(rules) => Self::HotStuff(hotstuff(cluster, rules)),
+            None if name == pbft::NAME => Self::Pbft(pbft::Settings::default()),
             None if name == sequencer::NAME => Self::Sequencer,
             None => unreachable!("every name of configuration is that of a protocol"),
         }
@@ -136,6 +153,10 @@ impl Family {
                 verify_each_vote: node.laboratory.verify_votes == VoteVerification::OneByOne,
                 ..settings
             }),
+            Self::Pbft(settings) => {
+                let ViewTimeout { base, max, .. } = node.view_timeout;
+                Self::Pbft(pbft::Settings { patience: Patience { base, max }, ..settings })
+            }
             Self::Sequencer => Self::Sequencer,
         }
     }
@@ -144,6 +165,7 @@ impl Family {
     pub fn run<J: Job>(self, job: J) -> J::Output {
         match self {
             Self::HotStuff(settings) => job.run(settings),
+            Self::Pbft(settings) => job.run(settings),
             Self::Sequencer => job.run(Sequencers),
         }
     }

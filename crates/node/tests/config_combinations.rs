@@ -182,15 +182,14 @@ fn every_rule_stands_alone_somewhere() {
             .any(|one| one.refused().map(|rule| rule.reason).eq(std::iter::once(rule.reason)));
         assert!(alone, "{}", rule.reason);
     }
-    let protocol = ProtocolName::LaboratorySequencer;
-    let sequencer = Choices {
-        protocol: Some(protocol),
-        signatures: Some(SchemeName::Ed25519),
-        ..Choices::default()
+    let without_parts = |protocol| {
+        let signatures = Some(SchemeName::Ed25519);
+        Choices { protocol: Some(protocol), signatures, ..Choices::default() }.among(4)
     };
+    let others = [ProtocolName::Pbft, ProtocolName::LaboratorySequencer].map(without_parts);
     for rule in &WARNED {
         let alone = Combination::all()
-            .chain([sequencer.among(4)])
+            .chain(others)
             .any(|one| one.warned().map(|rule| rule.reason).eq(std::iter::once(rule.reason)));
         assert!(alone, "{}", rule.reason);
     }

@@ -61,6 +61,9 @@ choice!(
         /// HotStuff-2: the two-chain without proofs; after a failed view the leader waits for
         /// the highest certificate (Malkhi and Nayak 2023).
         Hotstuff2 = "hotstuff-2",
+        /// PBFT with a window of blocks under way at once (Castro and Liskov 1999): a stable primary,
+        /// three phases.
+        Pbft = "pbft",
         /// One leader orders and is believed: no fault is tolerated. For the laboratory.
         LaboratorySequencer = "laboratory-sequencer",
     }

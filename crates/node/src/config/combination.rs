@@ -161,7 +161,14 @@ pub static REFUSED: [Rule; 4] = [
 ];
 
 /// What works, and should be known before it is relied on.
-pub static WARNED: [Rule; 3] = [
+pub static WARNED: [Rule; 4] = [
+    Rule {
+        key: "protocol",
+        reason: "`protocol` is \"pbft\": a replica that lost its data cannot come back, and there are \
+                 no verified reads and no `pull`",
+        remedy: "set protocol = \"hotstuff-two-chain\" where these are needed",
+        applies: |choice| choice.protocol == ProtocolName::Pbft,
+    },
     Rule {
         key: "protocol",
         reason: "`protocol` is \"laboratory-sequencer\": replica 0 orders, all believe it, and no fault is tolerated",
@@ -183,9 +190,11 @@ pub static WARNED: [Rule; 3] = [
 ];
 
 impl Combination {
-    /// The protocols whose parts can be chosen: all but the laboratory's sequencer, which has none.
+    /// The protocols whose parts can be chosen: the HotStuff family. PBFT and the laboratory's
+    /// sequencer have no pacemaker, leaders or routes of votes to choose.
     pub fn protocols() -> impl Iterator<Item = &'static ProtocolName> {
-        ProtocolName::ALL.iter().filter(|name| **name != ProtocolName::LaboratorySequencer)
+        let without = [ProtocolName::Pbft, ProtocolName::LaboratorySequencer];
+        ProtocolName::ALL.iter().filter(move |name| !without.contains(name))
     }
 
     /// Every combination there is, those that are refused among them.

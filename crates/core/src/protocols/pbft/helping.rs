@@ -71,11 +71,11 @@ impl Pbft {
             if let Some(change) = self.changes.of(self.me) {
                 send(Message::ViewChange(Box::new(change.clone())));
             }
-        } else if theirs.view < self.view || theirs.is_changing {
-            if let Some((new_view, signature)) = self.changes.began(self.view) {
-                let (new_view, signature) = (Box::new(new_view.clone()), *signature);
-                send(Message::NewView { new_view, signature });
-            }
+        } else if let Some((new_view, signature)) = self.changes.began(self.view)
+            && (theirs.view < self.view || theirs.is_changing)
+        {
+            let (new_view, signature) = (Box::new(new_view.clone()), *signature);
+            send(Message::NewView { new_view, signature });
         }
         self.vote_again(peer, theirs.committed, fx);
     }
