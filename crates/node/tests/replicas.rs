@@ -454,7 +454,7 @@ fn niceness(name: &str) -> Vec<i32> {
 async fn what_strangers_ask_for_gives_way_to_the_thread_that_decides() {
     let _replicas = start(1).await;
     let least = niceness("requests").into_iter().max().unwrap_or(0).saturating_add(1).min(19);
-    for name in ["queries", "proofs", "archive"] {
+    for name in ["queries", "proofs"] {
         // A thread takes its priority as it starts. Those of other tests have the same.
         let gives_way = async {
             while niceness(name).into_iter().min() < Some(least) {

@@ -52,6 +52,7 @@
 //!   their view for it if that has lasted long.
 //! - q is n − f for every n, not 2f + 1.
 
+mod behind;
 mod chain;
 mod changes;
 mod checkpoints;
@@ -61,6 +62,7 @@ pub mod domain;
 mod helping;
 mod known;
 mod limits;
+mod order;
 mod ordering;
 mod seam;
 mod view_change;
@@ -83,13 +85,13 @@ use crate::ledger::block::{Block, BlockId};
 use crate::protocols::protocol::{
     BlockOf, Decision, Effects, Ledger, Origin, Output, Record, Recovered,
 };
+use behind::Behind;
 use chain::Chain;
 use changes::Changes;
 use checkpoints::Checkpoints;
 use clock::Clock;
-use helping::Behind;
 use known::Known;
-use ordering::Order;
+use order::Order;
 use window::Window;
 use words::{Checkpoint, Content, Memory, NewView, Stable, ViewChange, Vote};
 
@@ -143,7 +145,7 @@ pub struct Pbft {
     window: Window,
     known: Known,
     checkpoints: Checkpoints,
-    /// The highest stable checkpoint that a committed block says.
+    /// The highest stable checkpoint that a committed block names.
     said: Height,
     changes: Changes,
     clock: Clock,

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use super::behind::Behind;
 use super::words::{Message, Phase, Stable, Standing, Types};
 use super::{Fx, Pbft, Unsigned};
 use crate::base::types::{Duration, Height, ReplicaId, Time};
@@ -14,14 +15,6 @@ use crate::protocols::protocol::{BlockOf, Missing, Output, Record};
 const AT_ONCE: u64 = 16;
 /// How often a peer is helped at most.
 const HELPED_EVERY: Duration = Duration::from_millis(20);
-
-/// A block that this replica lacks.
-#[derive(Clone, Debug)]
-pub(super) struct Behind {
-    height: Height,
-    block: BlockId,
-    holders: Vec<ReplicaId>,
-}
 
 impl Pbft {
     /// Where this replica stands.

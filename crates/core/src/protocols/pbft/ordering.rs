@@ -1,6 +1,5 @@
 //! The three phases (section 4.2 of the paper), over a window of blocks that are under way at once.
 
-use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use super::words::{Content, Entry, Phase, Types, Vote};
@@ -10,39 +9,6 @@ use crate::ledger::block::{Block, BlockId};
 use crate::protocols::protocol::{
     Attested, Ballot, BlockOf, Decision, Event, Ledger, Output, Record,
 };
-
-/// How far the order has come in the current view.
-#[derive(Clone, Debug)]
-pub(super) struct Order {
-    /// The last block that was accepted here: the next one extends it.
-    pub tip: (Height, BlockId),
-    /// Up to here blocks are prepared, or known to be committed.
-    pub prepared: Height,
-    /// What the view began with and was not accepted yet.
-    pub chosen: VecDeque<Entry>,
-    /// Pre-prepared blocks whose parents were not accepted yet.
-    pub held: BTreeMap<Height, BlockOf<Types>>,
-}
-
-impl Order {
-    /// Begins above a block.
-    pub fn new(height: Height, block: BlockId) -> Self {
-        let (chosen, held) = (VecDeque::new(), BTreeMap::new());
-        Self { tip: (height, block), prepared: height, chosen, held }
-    }
-
-    /// Nothing up to this block is to be accepted any more.
-    fn skip_to(&mut self, height: Height, block: BlockId) {
-        if height > self.tip.0 {
-            self.tip = (height, block);
-        }
-        self.prepared = self.prepared.max(height);
-        while self.chosen.front().is_some_and(|entry| entry.height <= height) {
-            self.chosen.pop_front();
-        }
-        self.held = self.held.split_off(&height.next());
-    }
-}
 
 impl Pbft {
     /// The high water mark H of the paper.

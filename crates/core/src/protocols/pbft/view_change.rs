@@ -1,7 +1,7 @@
 //! View changes (section 4.4 of the paper; sets P and Q of its successor, section 4.5).
 
 use super::choice::Chosen;
-use super::ordering::Order;
+use super::order::Order;
 use super::words::{Entry, NewView, SignedChange, Stable, ViewChange};
 use super::{Fx, Pbft, Unsigned};
 use crate::base::crypto::Signature;
