@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::behind::Behind;
-use super::words::{Message, Phase, Stable, Standing, Types};
+use super::words::{Message, Phase, Stable, Standing, Types, Vote};
 use super::{Fx, Pbft, Unsigned};
 use crate::base::types::{Duration, Height, ReplicaId, Time};
 use crate::ledger::block::BlockId;
@@ -93,6 +93,16 @@ impl Pbft {
         }
     }
 
+    /// What f + 1 replicas prepare in this view: its primary ordered it. What was ordered in earlier
+    /// views alone may have been dropped.
+    fn ordered(&self) -> Vec<Vote> {
+        let (head, witness) =
+            (self.chain.head().height(), self.domain.committee().honest_witness());
+        let mut votes = self.window.agreed(Phase::Prepare, head, witness);
+        votes.retain(|vote| vote.view == self.view && !self.is_changing);
+        votes
+    }
+
     /// Whether others have what this replica lacks: the latest block that is known to be committed,
     /// or ordered.
     fn look_behind(&mut self) {
@@ -106,7 +116,7 @@ impl Pbft {
             return self.fetch(checkpoint.height, checkpoint.block, holders);
         }
         let committed = self.window.agreed(Phase::Commit, head, committee.quorum());
-        let ordered = self.window.agreed(Phase::Prepare, head, committee.honest_witness());
+        let ordered = self.ordered();
         let votes = committed.iter().chain(&ordered);
         let lacking = votes.filter(|vote| self.chain.path(&vote.block).is_none());
         if let Some(vote) = lacking.max_by_key(|vote| vote.height).copied() {
@@ -135,7 +145,7 @@ impl Pbft {
         let head = self.chain.head().height();
         let committee = self.domain.committee();
         let committed = self.window.agreed(Phase::Commit, head, committee.quorum());
-        let ordered = self.window.agreed(Phase::Prepare, head, committee.honest_witness());
+        let ordered = self.ordered();
         let vouched = |id: &BlockId| {
             let stable = self.checkpoints.stable();
             committed.iter().chain(&ordered).any(|vote| vote.block == *id)
