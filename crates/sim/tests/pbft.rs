@@ -1,8 +1,12 @@
 //! PBFT in clusters in which anything may go wrong.
 
+use quorate_core::protocols::pbft::Settings;
 use quorate_sim::campaign::{Campaign, Progress};
 use quorate_sim::family::Pbfts;
+use quorate_sim::network::Link;
 use quorate_sim::swarm::Plan;
+use quorate_sim::trace::Trace;
+use quorate_sim::{Cluster, Config};
 
 /// More by `quorate sim --protocol pbft`.
 #[test]
@@ -18,4 +22,18 @@ fn storms_pass() {
     let report = campaign.run::<Pbfts>(&Progress::default());
     assert_eq!(report.violations, []);
     assert!(report.tally.commits > 400 && report.tally.views > 400, "{:?}", report.tally);
+}
+
+/// Signed checkpoints get lost like all else. Said once alone, they would leave everybody at the
+/// high water mark.
+#[test]
+fn checkpoints_that_were_lost_are_said_again() {
+    let pbft = Settings { window: 2, checkpoint_every: 1, ..Settings::default() };
+    let link = Link { loss_percent: 60, ..Link::steady(1_000) };
+    let mut cluster =
+        Cluster::<Pbfts>::of(Config { pbft, link, ..Config::default() }, Trace::default());
+    for request in 0..200 {
+        cluster.request(0, 1, 10);
+        assert!(cluster.run_until_answered(600_000_000), "request {request} is not answered");
+    }
 }

@@ -83,6 +83,8 @@ impl Family for Pbfts {
 
     fn draw(config: &mut Config) {
         let mut rng = Rng::new(config.seed ^ 0x9BF7);
+        // Without it a primary fills its window with the same frames.
+        config.filtering = true;
         let authentication = rng.pick(&[Authentication::Signatures, Authentication::Macs]);
         let checkpoint_every = rng.pick(&[1, 4, 32]);
         let window = 2 * checkpoint_every + rng.pick(&[0, 3, 60]);

@@ -8,10 +8,6 @@ use crate::base::membership::Committee;
 use crate::base::per_peer::PerPeer;
 use crate::base::types::{Height, ReplicaId};
 
-/// Most checkpoints of one replica that are kept: more than a correct one makes before one of them
-/// is stable.
-const MOST: usize = 16;
-
 /// Where checkpoints stand.
 #[derive(Clone, Debug)]
 pub(super) struct Checkpoints {
@@ -51,18 +47,23 @@ impl Checkpoints {
         self.signed = self.signed.max(height);
     }
 
-    /// Takes in a signed one. Returns the proof if q replicas have signed the same by now.
+    /// Those that a replica signed above a height, ascending.
+    pub fn of(
+        &self,
+        replica: ReplicaId,
+        above: Height,
+    ) -> impl Iterator<Item = (Checkpoint, Signature)> {
+        self.votes.range(above.next()..).filter_map(move |(_, votes)| *votes.get(replica)?)
+    }
+
+    /// Takes in a signed one, of a height between the water marks. Returns the proof if q replicas have signed the same by now.
     pub fn add(
         &mut self,
         from: ReplicaId,
         checkpoint: Checkpoint,
         signature: Signature,
     ) -> Option<Stable> {
-        let held = |votes: &&PerPeer<Option<_>>| votes.get(from).is_some_and(Option::is_some);
-        let is_here = self.votes.get(&checkpoint.height).is_some_and(|votes| held(&votes));
-        if checkpoint.height <= self.low()
-            || !is_here && self.votes.values().filter(held).count() >= MOST
-        {
+        if checkpoint.height <= self.low() {
             return None;
         }
         let peers = self.committee.size();

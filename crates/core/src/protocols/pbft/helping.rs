@@ -57,6 +57,10 @@ impl Pbft {
         {
             send(Message::Stable(Box::new(stable.clone())));
         }
+        // Until q have the same, nobody can go beyond the high water mark.
+        for (checkpoint, signature) in self.checkpoints.of(self.me, theirs.stable) {
+            send(Message::Checkpoint { checkpoint, signature });
+        }
         if theirs.view > self.view {
             return send(self.standing());
         }
