@@ -1,7 +1,7 @@
 //! PBFT in clusters in which anything may go wrong.
 
 use quorate_core::protocols::pbft::Settings;
-use quorate_sim::campaign::{Campaign, Progress};
+use quorate_sim::campaign::{self, Campaign, Progress};
 use quorate_sim::family::Pbfts;
 use quorate_sim::network::Link;
 use quorate_sim::swarm::Plan;
@@ -35,5 +35,15 @@ fn checkpoints_that_were_lost_are_said_again() {
     for request in 0..200 {
         cluster.request(0, 1, 10);
         assert!(cluster.run_until_answered(600_000_000), "request {request} is not answered");
+    }
+}
+
+/// Seeds that once failed: a memory survived a power failure that the block beside it did not
+/// (13669, 13841, 15265); nobody could show a lone replica what its view began with (13223).
+#[test]
+fn seeds_that_once_failed_do_not_fail_again() {
+    for seed in [13_223, 13_669, 13_841, 15_265] {
+        let (outcome, _) = campaign::run::<Pbfts>(seed, &Plan::default(), Trace::default());
+        assert_eq!(outcome.err(), None);
     }
 }

@@ -236,13 +236,21 @@ impl Pbft {
         let Some(memory) = memory else { return self.resume() };
         (self.view, self.is_changing) = (memory.view, memory.is_changing);
         self.known = Known::recovered(&memory.prepared, &memory.pre_prepared);
+        if self.domain.committee().size() == 1 {
+            // Nobody else has a block that was lost before it was said; nor was it.
+            let root = self.chain.head().height();
+            let chain = &self.chain;
+            self.known.retain(|entry| entry.height <= root || chain.get(&entry.block).is_some());
+        }
         let stable = memory.stable.as_ref().map(|stable| stable.checkpoint);
         let stable = stable.map(|checkpoint| (checkpoint.height, checkpoint.block));
         if let Some(stable) = memory.stable {
             self.raise_stable(stable);
         }
-        let committed = stable.into_iter().chain(memory.committed).max();
-        let path = committed.and_then(|(_, id)| self.chain.path(&id)).unwrap_or_default();
+        // A memory may have survived a power failure that the last block did not.
+        let committed = stable.into_iter().chain(memory.committed);
+        let paths = committed.filter_map(|(_, id)| self.chain.path(&id));
+        let path = paths.max_by_key(Vec::len).unwrap_or_default();
         for block in &path {
             self.chain.commit(block);
         }

@@ -44,7 +44,13 @@ impl Pbft {
         fx: &mut Fx,
     ) {
         if theirs.is_changing {
-            self.have_mercy(now, theirs.view, fx);
+            // What began a view is forgotten with a restart: then nobody can be let in.
+            let is_shown = self.changes.began(self.view).is_some();
+            let view = match theirs.view == self.view && !is_shown {
+                true => self.view.next(),
+                false => theirs.view,
+            };
+            self.have_mercy(now, view, fx);
         }
         let Some(helped) = self.helped.get_mut(peer) else { return };
         if helped.is_some_and(|helped| now.since(helped) < HELPED_EVERY) {

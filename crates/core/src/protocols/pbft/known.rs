@@ -53,6 +53,12 @@ impl Known {
         at.find(|entry| entry.view == view).map(|entry| entry.block)
     }
 
+    /// Keeps these entries alone.
+    pub fn retain(&mut self, kept: impl Fn(&Entry) -> bool) {
+        self.prepared.retain(|_, entry| kept(entry));
+        self.pre_prepared.values_mut().for_each(|at| at.retain(|entry| kept(entry)));
+    }
+
     /// Whether a block is in one of the sets.
     pub fn contains(&self, block: &BlockId) -> bool {
         self.pre_prepared.values().flatten().any(|entry| entry.block == *block)

@@ -48,7 +48,8 @@ impl Pbft {
             && self.order.chosen.is_empty()
             && tip >= head
             && tip < self.high()
-            && under_way < self.settings.under_way;
+            && under_way < self.settings.under_way
+            && self.known.pre_prepared_in(self.view, tip.next()).is_none();
         let Some(path) = self.chain.path(&parent).filter(|_| may) else { return false };
         let executed = ledger.executed();
         let above = (executed.next().0..=head.0).filter_map(|height| self.chain.at(Height(height)));
@@ -105,9 +106,21 @@ impl Pbft {
             let next = tip.next();
             let block = match self.order.chosen.front() {
                 Some(entry) => self.chain.get(&entry.block).cloned(),
-                None => self.order.held.remove(&next).or_else(|| self.vouched_for(next)),
+                None => {
+                    self.order.held.remove(&next).or_else(|| self.vouched_for(next)).or_else(|| {
+                        self.known
+                            .pre_prepared_in(self.view, next)
+                            .and_then(|id| self.chain.get(&id).cloned())
+                    })
+                }
             };
-            let extends = |block: &BlockOf<Types>| block.parent() == parent && next <= self.high();
+            // What was pre-prepared in this view before a restart binds.
+            let bound = self.known.pre_prepared_in(self.view, next);
+            let extends = |block: &BlockOf<Types>| {
+                block.parent() == parent
+                    && next <= self.high()
+                    && bound.is_none_or(|bound| bound == block.id())
+            };
             let Some(block) = block.filter(extends) else { return };
             self.order.chosen.pop_front();
             self.accept(&block, fx);
