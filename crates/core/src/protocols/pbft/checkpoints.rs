@@ -56,7 +56,8 @@ impl Checkpoints {
         self.votes.range(above.next()..).filter_map(move |(_, votes)| *votes.get(replica)?)
     }
 
-    /// Takes in a signed one, of a height between the water marks. Returns the proof if q replicas have signed the same by now.
+    /// Takes in a signed one, of a height between the water marks. Returns the proof if q replicas
+    /// have signed the same by now.
     pub fn add(
         &mut self,
         from: ReplicaId,

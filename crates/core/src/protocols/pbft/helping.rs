@@ -85,7 +85,7 @@ impl Pbft {
 
     fn vote_again(&mut self, peer: ReplicaId, committed: Height, fx: &mut Fx) {
         let head = self.chain.head().height();
-        for height in (committed.next().0..).take(AT_ONCE as usize).map(Height) {
+        for height in (committed.next().0..=committed.plus(AT_ONCE).0).map(Height) {
             let ordered = self.known.pre_prepared_in(self.view, height);
             let is_mine = self.domain.primary(self.view) == self.me && height > head;
             if let Some(block) = ordered.and_then(|id| self.chain.get(&id))
@@ -103,8 +103,8 @@ impl Pbft {
         }
     }
 
-    /// What f + 1 replicas prepare in this view: its primary ordered it. What was ordered in earlier
-    /// views alone may have been dropped.
+    /// The blocks that f + 1 replicas prepare in this view: its primary ordered them. Those that
+    /// earlier views alone ordered may have been dropped.
     fn ordered(&self) -> Vec<Vote> {
         let (head, witness) =
             (self.chain.head().height(), self.domain.committee().honest_witness());
