@@ -1,6 +1,8 @@
 //! PBFT in clusters in which anything may go wrong.
 
-use quorate_core::protocols::pbft::Settings;
+use std::collections::BTreeMap;
+
+use quorate_core::protocols::pbft::{Authentication, MESSAGE_DELAYS, Settings};
 use quorate_sim::campaign::{self, Campaign, Progress};
 use quorate_sim::family::Pbfts;
 use quorate_sim::network::Link;
@@ -39,11 +41,74 @@ fn checkpoints_that_were_lost_are_said_again() {
 }
 
 /// Seeds that once failed: a memory survived a power failure that the block beside it did not
-/// (13669, 13841, 15265); nobody could show a lone replica what its view began with (13223).
+/// (13669, 13841, 15265); nobody could show a lone replica what its view began with (13223); a
+/// replica that started from a state above the stable checkpoint waited for blocks below that state,
+/// with which the view began and which nobody gives to who is beyond them (15859, 21316, 21590).
 #[test]
 fn seeds_that_once_failed_do_not_fail_again() {
-    for seed in [13_223, 13_669, 13_841, 15_265] {
+    for seed in [13_223, 13_669, 13_841, 15_265, 15_859, 21_316, 21_590] {
         let (outcome, _) = campaign::run::<Pbfts>(seed, &Plan::default(), Trace::default());
         assert_eq!(outcome.err(), None);
+    }
+}
+
+/// Every link takes δ and nothing else takes any time: a block is committed at every replica three
+/// delays behind its pre-prepare, however many are under way, and a client is answered in five.
+#[test]
+fn a_block_takes_three_delays_and_its_client_two_more() {
+    const DELTA: u64 = 10_000;
+    for (authentication, replicas) in [
+        (Authentication::Signatures, 4),
+        (Authentication::Macs, 4),
+        (Authentication::Macs, 5),
+        (Authentication::Macs, 7),
+    ] {
+        let pbft = Settings { authentication, ..Settings::default() };
+        let config = Config {
+            pbft,
+            replicas,
+            clients: 9,
+            link: Link::steady(DELTA),
+            client_patience: 3_600_000_000,
+            relay_after: 3_600_000_000,
+            ..Config::default()
+        };
+        let mut cluster = Cluster::<Pbfts>::of(config, Trace::default());
+        (0..9).for_each(|client| cluster.request(client, 1, 10));
+        assert!(cluster.run_until_answered(100 * DELTA), "no sessions");
+        cluster.run_for(10 * DELTA);
+        let deltas = |micros: u64| {
+            assert_eq!(micros % DELTA, 0, "something takes time");
+            micros / DELTA
+        };
+        // Alone.
+        let asked = cluster.now;
+        cluster.request(0, 1, 10);
+        assert!(cluster.run_until_answered(100 * DELTA), "no answer");
+        assert_eq!(deltas(cluster.now.since(asked).as_micros() as u64), MESSAGE_DELAYS + 2);
+        cluster.run_for(10 * DELTA);
+        // Eight, one behind the other, while none of them is committed.
+        cluster.proposed.clear();
+        cluster.committed.clear();
+        for client in 0..8 {
+            cluster.request(client, 1, 10);
+            cluster.run_for(1_000);
+        }
+        assert!(cluster.run_until_answered(100 * DELTA), "no answers");
+        cluster.run_for(10 * DELTA);
+        assert_eq!(cluster.proposed.len(), 8);
+        let first = cluster.committed.iter().map(|(at, ..)| *at).min();
+        assert!(cluster.proposed.iter().all(|(at, ..)| Some(*at) < first), "none waits");
+        let mut commits = BTreeMap::<_, Vec<u64>>::new();
+        for (at, _, block) in &cluster.committed {
+            let proposed = cluster.proposed.iter().find(|(_, _, proposed)| proposed == block);
+            let (sent, ..) = proposed.expect("every block was proposed");
+            let took = deltas(at.since(*sent).as_micros() as u64);
+            commits.entry(*block).or_default().push(took);
+        }
+        assert_eq!(commits.len(), 8);
+        for took in commits.into_values() {
+            assert_eq!(took, vec![MESSAGE_DELAYS; replicas]);
+        }
     }
 }

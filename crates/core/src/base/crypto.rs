@@ -205,6 +205,8 @@ pub enum Kind {
     Frame = 3,
     /// A replica's answer to another that lost its data folder (highest view it may have seen).
     Testimony = 4,
+    /// The owner of an output that a payment spends.
+    Payment = 16,
 }
 
 /// The exact bytes of a signed message: domain, chain, epoch, protocol, kind, view, phase, content.
@@ -247,6 +249,13 @@ impl Statement {
     #[must_use]
     pub fn frame(chain: &Digest, frame: &Digest) -> Self {
         Self::new(chain, Epoch(0), 0, Kind::Frame, View(0), 0, frame)
+    }
+
+    /// What the owner of an output signs for a payment whose digest is `payment`. Bound to the
+    /// chain alone: an output outlives epochs.
+    #[must_use]
+    pub fn payment(chain: &Digest, payment: &Digest) -> Self {
+        Self::new(chain, Epoch(0), 0, Kind::Payment, View(0), 0, payment)
     }
 
     /// The bytes to sign or verify.

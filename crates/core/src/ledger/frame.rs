@@ -184,7 +184,9 @@ impl Frame {
         Commands { body: &self.encoded[BODY_AT..self.encoded.len() - 64] }
     }
 
-    fn signature(&self) -> Signature {
+    /// The client's signature, not to be believed.
+    #[must_use]
+    pub fn signature(&self) -> Signature {
         let mut bytes = [0; 64];
         bytes.copy_from_slice(&self.encoded[self.encoded.len() - 64..]);
         Signature::from(bytes)

@@ -55,7 +55,6 @@
 mod behind;
 mod chain;
 mod changes;
-mod checkpoints;
 pub mod choice;
 mod clock;
 pub mod domain;
@@ -82,21 +81,30 @@ use crate::base::membership::Committee;
 use crate::base::per_peer::PerPeer;
 use crate::base::types::{Height, ReplicaId, Time, View};
 use crate::ledger::block::{Block, BlockId};
+use crate::protocols::checkpoint::{Checkpoint, Checkpoints, Stable};
 use crate::protocols::protocol::{
     BlockOf, Decision, Effects, Ledger, Origin, Output, Record, Recovered,
 };
 use behind::Behind;
 use chain::Chain;
 use changes::Changes;
-use checkpoints::Checkpoints;
 use clock::Clock;
 use known::Known;
 use order::Order;
 use window::Window;
-use words::{Checkpoint, Content, Memory, NewView, Stable, ViewChange, Vote};
+use words::{Content, Memory, NewView, ViewChange, Vote};
 
 /// Its name in configuration.
 pub const NAME: &str = "pbft";
+/// One-way message delays from a pre-prepare to its commit at every replica, while the primary is
+/// correct: pre-prepare, prepare, commit.
+pub const MESSAGE_DELAYS: u64 = 3;
+/// Kinds of votes in a view: prepares and commits.
+pub const PHASES: u8 = 2;
+/// What a view change costs.
+pub const VIEW_CHANGE: &str = "O(n²) broadcast view changes, then a new view of q";
+/// Where it is from.
+pub const SOURCE: &str = "Castro, Liskov 1999";
 
 type Fx = Effects<Output<Types>, Record<Types>>;
 
@@ -203,7 +211,7 @@ impl Pbft {
             chain: Chain::new(genesis),
             window: Window::new(committee.clone()),
             known: Known::default(),
-            checkpoints: Checkpoints::new(committee.clone()),
+            checkpoints: Checkpoints::new(committee.clone(), committee.quorum()),
             said: Height(0),
             changes: Changes::new(committee.clone()),
             clock: Clock::new(settings.patience),

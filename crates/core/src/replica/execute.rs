@@ -62,7 +62,8 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         };
         match self.execution.execute(block.height(), block.view(), block.id(), &frames) {
             Ok(executed) => {
-                fx.output(Action::Executed { commands: executed.commands });
+                let commands = executed.commands;
+                fx.output(Action::Executed { commands, frames: frames.clone() });
                 for (client, outcome) in executed.outcomes {
                     let response = Response::Outcome(outcome);
                     fx.output(Action::Respond { client, response });

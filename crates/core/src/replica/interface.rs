@@ -182,6 +182,8 @@ pub enum Action<T: Types> {
     Executed {
         /// How many commands, retries not counted.
         commands: u64,
+        /// Its frames: each is settled now, or waits in its session for one before it.
+        frames: Vec<SharedFrame>,
     },
     /// Send committed blocks to a peer, from the log.
     ServeChain {

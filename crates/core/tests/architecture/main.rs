@@ -1,7 +1,7 @@
 //! The arrows between the wings of the core, and the circles within them.
 //!
 //! `base` uses nothing, `ledger` uses `base`; a protocol uses these two and the trait of protocols,
-//! never another protocol; `replica` uses no concrete protocol; `client` does not use `replica`.
+//! never another protocol, only what is shared; `replica` uses no concrete protocol; `client` does not use `replica`.
 //! Nothing uses `limits`, which puts together what all the others say of themselves. And quorums
 //! are counted in one place of all crates.
 
@@ -15,6 +15,8 @@ use std::path::Path;
 use imports::{Import, Source, circles, imports};
 
 const SEAM: &str = "protocols::protocol";
+/// What several protocols are made of.
+const SHARED: &str = "protocols::checkpoint";
 
 fn core() -> Vec<Source> {
     Source::all(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"))
@@ -39,7 +41,7 @@ fn may_use(from: &str, to: &str) -> bool {
         "replica" => matches!(to, "base" | "ledger" | SEAM),
         "client" => matches!(to, "base" | "ledger") || is_protocol(to),
         SEAM => matches!(to, "base" | "ledger"),
-        _ if is_protocol(from) => matches!(to, "base" | "ledger" | SEAM),
+        _ if is_protocol(from) => matches!(to, "base" | "ledger" | SEAM) || to == SHARED,
         _ => false,
     }
 }

@@ -5,10 +5,11 @@
 //! checkpoints are proved by q signatures, so the highest one counts; and blocks have parents, so
 //! the choice ends where nothing is to be chosen, and no null requests fill gaps.
 
-use super::words::{Entry, SignedChange, Stable};
+use super::words::{Entry, SignedChange};
 use crate::base::membership::Committee;
 use crate::base::types::Height;
 use crate::ledger::block::BlockId;
+use crate::protocols::checkpoint::Stable;
 
 /// What a view begins with.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,11 +1,12 @@
 //! What signatures of PBFT are bound to, and which of them a message needs.
 
-use super::words::{Checkpoint, NewView, SignedChange, Stable, ViewChange, Vote};
+use super::words::{NewView, SignedChange, ViewChange, Vote};
 use crate::base::crypto::{Check, Kind, Share, Signature, Statement};
 use crate::base::membership::Committee;
 use crate::base::types::{Digest, Height, ReplicaId, View};
 use crate::base::wire::Encode as _;
 use crate::ledger::block::BlockId;
+use crate::protocols::checkpoint::{Checkpoint, Stable};
 use crate::protocols::protocol::Malformed;
 
 /// Tells this protocol's signatures from those of others.
@@ -133,17 +134,8 @@ impl Domain {
     /// # Errors
     /// [`Malformed`] if fewer than q members signed it, or its signers are not in order.
     pub fn stable(&self, stable: &Stable) -> Result<Vec<Check>, Malformed> {
-        let Stable { checkpoint, signatures } = stable;
-        let statement = self.checkpoint(checkpoint);
-        self.are_members_in_order(signatures.iter().map(|(signer, _)| *signer))?;
-        let weight: usize = signatures.iter().map(|(id, _)| self.committee.weight(*id)).sum();
-        if weight < self.committee.quorum() {
-            return Err(Malformed::NoQuorum);
-        }
-        let share = |(signer, signature): &(ReplicaId, Signature)| {
-            Check::Replica(Share { signer: *signer, statement, signature: *signature })
-        };
-        Ok(signatures.iter().map(share).collect())
+        let statement = self.checkpoint(&stable.checkpoint);
+        stable.checks(&self.committee, self.committee.quorum(), statement)
     }
 
     /// What has to hold of a view change whose entries fit a window of so many blocks.
@@ -172,26 +164,5 @@ impl Domain {
         let (statement, signature) = (self.view_change(change), *signature);
         checks.push(Check::Replica(Share { signer: *from, statement, signature }));
         Ok(checks)
-    }
-
-    /// Whether these are members in strictly ascending order.
-    ///
-    /// # Errors
-    /// [`Malformed`] says what they are instead.
-    pub fn are_members_in_order(
-        &self,
-        replicas: impl Iterator<Item = ReplicaId>,
-    ) -> Result<(), Malformed> {
-        let mut last = None;
-        for replica in replicas {
-            if !self.committee.contains(replica) {
-                return Err(Malformed::UnknownSigner);
-            }
-            if last.is_some_and(|last| last >= replica) {
-                return Err(Malformed::UnorderedSigners);
-            }
-            last = Some(replica);
-        }
-        Ok(())
     }
 }

@@ -5,10 +5,11 @@
 use std::sync::Arc;
 
 use super::behind::Behind;
-use super::words::{Message, Phase, Stable, Standing, Types, Vote};
+use super::words::{Message, Phase, Standing, Types, Vote};
 use super::{Fx, Pbft, Unsigned};
 use crate::base::types::{Duration, Height, ReplicaId, Time};
 use crate::ledger::block::BlockId;
+use crate::protocols::checkpoint::Stable;
 use crate::protocols::protocol::{BlockOf, Missing, Output, Record};
 
 /// Votes for so many blocks are said again at once.
@@ -174,9 +175,14 @@ impl Pbft {
         proven
     }
 
+    /// Whether a block is needed that is not here. What is committed here needs no block any more.
+    pub(super) fn lacks(&self, entry: &super::words::Entry) -> bool {
+        entry.height > self.chain.head().height() && self.chain.get(&entry.block).is_none()
+    }
+
     /// What is to be fetched.
     pub(super) fn lacking(&self) -> Option<Missing> {
-        let lacks = |entry: &&super::words::Entry| self.chain.get(&entry.block).is_none();
+        let lacks = |entry: &&super::words::Entry| self.lacks(entry);
         if let Some(last) = self.order.chosen.iter().rev().find(lacks) {
             return Some(Missing { block: last.block, holders: Vec::new() });
         }

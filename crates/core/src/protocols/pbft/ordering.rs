@@ -104,6 +104,14 @@ impl Pbft {
             }
             let (tip, parent) = self.order.tip;
             let next = tip.next();
+            let head = self.chain.head().height();
+            if let Some(entry) = self.order.chosen.front().copied().filter(|_| next <= head) {
+                // It is committed here, and the block itself may be gone: a replica that started
+                // from a state above the stable checkpoint cannot fetch what is below.
+                self.order.chosen.pop_front();
+                self.take(Entry { view: self.view, ..entry }, fx);
+                continue;
+            }
             let block = match self.order.chosen.front() {
                 Some(entry) => self.chain.get(&entry.block).cloned(),
                 None => {
@@ -140,15 +148,20 @@ impl Pbft {
     /// Pre-prepares a block in the current view, and says so.
     fn accept(&mut self, block: &BlockOf<Types>, fx: &mut Fx) {
         let (view, height, id) = (self.view, block.height(), block.id());
-        let entry = Entry { height, view, block: id, parent: block.parent() };
         if self.chain.get(&id).is_none() {
             fx.record(Record::Block(Arc::clone(block)));
         }
         self.chain.insert(Arc::clone(block));
+        self.take(Entry { height, view, block: id, parent: block.parent() }, fx);
+    }
+
+    /// Takes the next place in the order of the current view, and says so.
+    fn take(&mut self, entry: Entry, fx: &mut Fx) {
+        let Entry { height, view, block, .. } = entry;
         self.known.pre_prepare(entry);
         self.must_write = true;
-        self.order.tip = (height, id);
-        let prepare = Vote { phase: Phase::Prepare, view, height, block: id };
+        self.order.tip = (height, block);
+        let prepare = Vote { phase: Phase::Prepare, view, height, block };
         let primary = self.domain.primary(view);
         // The pre-prepare is the primary's own.
         self.window.add(primary, &prepare);

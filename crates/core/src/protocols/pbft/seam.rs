@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use super::words::{Checkpoint, Memory, Message, SignedChange, Stable, Testimony, Types};
+use super::words::{Memory, Message, SignedChange, Testimony, Types};
 use super::{Fx, Pbft};
 use crate::base::crypto::{Check, Claim, Share, Statement};
 use crate::base::types::{Digest, Height, ReplicaId, Time, View};
 use crate::ledger::block::BlockId;
+use crate::protocols::checkpoint::{Checkpoint, Stable, are_members_in_order};
 use crate::protocols::protocol::{
     BlockOf, Capability, Input, Ledger, Malformed, Missing, Protocol, Record, Shown, SnapshotBase,
     Status,
@@ -76,7 +77,7 @@ impl Pbft {
                     return Err(Malformed::Stale);
                 }
                 let senders = new_view.changes.iter().map(|signed| signed.from);
-                self.domain.are_members_in_order(senders)?;
+                are_members_in_order(self.domain.committee(), senders)?;
                 let signer = self.domain.primary(new_view.view);
                 let statement = self.domain.new_view(new_view);
                 let signature = *signature;

@@ -2,10 +2,11 @@
 
 use super::choice::Chosen;
 use super::order::Order;
-use super::words::{Entry, NewView, SignedChange, Stable, ViewChange};
+use super::words::{Entry, NewView, SignedChange, ViewChange};
 use super::{Fx, Pbft, Unsigned};
 use crate::base::crypto::Signature;
 use crate::base::types::{Height, Time, View};
+use crate::protocols::checkpoint::Stable;
 use crate::protocols::protocol::{Event, Ledger};
 
 /// A view is left for a single replica after so many first waits.
@@ -73,7 +74,7 @@ impl Pbft {
         if let Some(stable) = chosen.stable.clone() {
             self.raise_stable(stable);
         }
-        let lacks = |entry: &&Entry| self.chain.get(&entry.block).is_none();
+        let lacks = |entry: &&Entry| self.lacks(entry);
         if let Some(last) = chosen.blocks.iter().rev().find(lacks) {
             return self.fetch(last.height, last.block, Vec::new());
         }

@@ -6,6 +6,7 @@ use crate::base::crypto::Signature;
 use crate::base::types::{Digest, Epoch, Height, ReplicaId, View};
 use crate::ledger::block::{self, BlockId, payload_of};
 use crate::ledger::frame::FrameId;
+use crate::protocols::checkpoint::{Checkpoint, Stable};
 use crate::protocols::protocol::{self, BlockOf};
 
 /// The most blocks between a stable checkpoint and the high water mark.
@@ -90,27 +91,6 @@ impl block::Summary for Summary {
     fn payload(&self) -> Digest {
         self.payload
     }
-}
-
-/// The state behind a block (CHECKPOINT of the paper, section 4.3).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Checkpoint {
-    /// The block's height.
-    pub height: Height,
-    /// The block.
-    pub block: BlockId,
-    /// The root of the state behind it.
-    pub root: Digest,
-}
-
-/// A checkpoint that q replicas signed. Signed even where all else is authenticated by MACs: it
-/// convinces those who were not there.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stable {
-    /// What they signed.
-    pub checkpoint: Checkpoint,
-    /// Their signatures, ascending by their ids.
-    pub signatures: Vec<(ReplicaId, Signature)>,
 }
 
 /// A block at a place in the order, as a replica pre-prepared or prepared it.

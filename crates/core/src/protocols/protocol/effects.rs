@@ -70,6 +70,12 @@ impl<O, R> Effects<O, R> {
         self.early.is_empty() && self.records.is_empty() && self.outputs.is_empty()
     }
 
+    /// What is to be written, for those who must look at it before.
+    #[must_use]
+    pub fn records(&self) -> &[R] {
+        &self.records
+    }
+
     /// Whether there is something to write.
     #[must_use]
     pub fn has_records(&self) -> bool {

@@ -3,24 +3,15 @@
 use std::sync::Arc;
 
 use super::{
-    Checkpoint, Content, Entry, MAX_PRE_PREPARED, MAX_WINDOW, Memory, Message, NewView, Phase,
-    SignedChange, Stable, Standing, Summary, Testimony, ViewChange, Vote,
+    Content, Entry, MAX_PRE_PREPARED, MAX_WINDOW, Memory, Message, NewView, Phase, SignedChange,
+    Standing, Summary, Testimony, ViewChange, Vote,
 };
 use crate::base::crypto::Signature;
 use crate::base::membership::MAX_REPLICAS;
 use crate::base::types::{Digest, Epoch, Height, ReplicaId, View};
 use crate::base::wire::{Decode, DecodeError, Encode, Reader, put_list};
 use crate::ledger::block::{Block, MAX_FRAMES};
-
-fn put_opt_checkpoint(out: &mut Vec<u8>, checkpoint: Option<&Checkpoint>) {
-    match checkpoint {
-        None => out.push(0),
-        Some(checkpoint) => {
-            out.push(1);
-            checkpoint.encode(out);
-        }
-    }
-}
+use crate::protocols::checkpoint::{Checkpoint, Stable};
 
 impl Encode for Content {
     fn encode(&self, out: &mut Vec<u8>) {
@@ -52,7 +43,7 @@ impl Encode for Summary {
         self.view.encode(out);
         self.height.encode(out);
         self.parent.encode(out);
-        put_opt_checkpoint(out, self.stable.as_ref());
+        self.stable.encode(out);
         self.payload.encode(out);
     }
 }
@@ -67,53 +58,6 @@ impl Decode for Summary {
             stable: reader.option("checkpoint of a header")?,
             payload: Digest::decode(reader)?,
         })
-    }
-}
-
-impl Encode for Checkpoint {
-    fn encode(&self, out: &mut Vec<u8>) {
-        self.height.encode(out);
-        self.block.encode(out);
-        self.root.encode(out);
-    }
-}
-
-impl Decode for Checkpoint {
-    fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
-        Ok(Self {
-            height: Height::decode(reader)?,
-            block: Digest::decode(reader)?,
-            root: Digest::decode(reader)?,
-        })
-    }
-}
-
-/// A replica with its signature.
-struct Signed(ReplicaId, Signature);
-
-impl Decode for Signed {
-    fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
-        Ok(Self(ReplicaId::decode(reader)?, Signature::decode(reader)?))
-    }
-}
-
-impl Encode for Stable {
-    fn encode(&self, out: &mut Vec<u8>) {
-        self.checkpoint.encode(out);
-        (self.signatures.len() as u32).encode(out);
-        for (signer, signature) in &self.signatures {
-            signer.encode(out);
-            signature.encode(out);
-        }
-    }
-}
-
-impl Decode for Stable {
-    fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
-        let checkpoint = Checkpoint::decode(reader)?;
-        let signed: Vec<Signed> = reader.list("signatures of a checkpoint", MAX_REPLICAS)?;
-        let signatures = signed.into_iter().map(|Signed(signer, one)| (signer, one)).collect();
-        Ok(Self { checkpoint, signatures })
     }
 }
 

@@ -1,0 +1,142 @@
+//! The graph of pending vertices, with what decides about them.
+//!
+//! Transactions share the counters of their vertex as long as they have no rival and are in no
+//! other vertex: all of them then are in the same polls. So a poll costs a step for each pending
+//! ancestor, not for each transaction in it.
+//!
+//! Whether a vertex is strongly preferred is kept up to date ([`Slot::weak`]), not searched for.
+
+mod accepting;
+mod conflicts;
+mod counting;
+mod dropping;
+pub(super) mod inserting;
+mod parents;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::interface::{Conflict, Rule};
+use super::names::{InputId, TransactionId, VertexId};
+use super::slab::Slab;
+use super::state::{Fate, Slot, Spent, Tx};
+use super::vertex::{Transaction, Vertex};
+
+/// The graph.
+#[derive(Clone, Debug)]
+pub(super) struct Dag<T> {
+    pub(super) slots: Slab<Slot<T>>,
+    pub(super) vertices: BTreeMap<VertexId, u32>,
+    pub(super) txs: Slab<Tx>,
+    pub(super) transactions: BTreeMap<TransactionId, u32>,
+    pub(super) spent: BTreeMap<InputId, Spent>,
+    /// Eligible vertices without eligible children.
+    pub(super) frontier: BTreeSet<u32>,
+    /// Vertices with a transaction that waits for this one to be accepted.
+    waiting: BTreeMap<TransactionId, Vec<u32>>,
+    /// What leaves memory before the next step.
+    doomed: Vec<u32>,
+    stamp: u32,
+    /// Vertices that are pending.
+    pub(super) pending: usize,
+    /// The most pending spenders of one output.
+    spenders: usize,
+    /// Successful polls in a row that show that others prefer a rival, too: β₁.
+    trust: u32,
+}
+
+/// What a walk or an insertion decided, in this order.
+#[derive(Clone, Debug)]
+pub(super) enum Decision<T> {
+    Accepted(T, Rule),
+    Vertex(Arc<Vertex<T>>),
+    Rejected(TransactionId, Conflict),
+}
+
+impl<T: Transaction> Dag<T> {
+    pub(super) fn new(spenders: usize, trust: u32) -> Self {
+        Self {
+            slots: Slab::default(),
+            vertices: BTreeMap::new(),
+            txs: Slab::default(),
+            transactions: BTreeMap::new(),
+            spent: BTreeMap::new(),
+            frontier: BTreeSet::new(),
+            waiting: BTreeMap::new(),
+            doomed: Vec::new(),
+            stamp: 0,
+            pending: 0,
+            spenders,
+            trust,
+        }
+    }
+
+    pub(super) fn transaction(&self, tx: u32) -> &T {
+        let Tx { home, place, .. } = self.txs[tx];
+        &self.slots[home].vertex.transactions()[place as usize]
+    }
+
+    /// The vertices that have this transaction.
+    pub(super) fn homes(&self, tx: u32) -> Vec<u32> {
+        let Tx { home, tracked, .. } = &self.txs[tx];
+        tracked.as_ref().map_or_else(|| vec![*home], |tracked| tracked.vertices.clone())
+    }
+
+    pub(super) fn confidence(&self, tx: u32) -> u64 {
+        let Tx { home, tracked, .. } = &self.txs[tx];
+        let shared = || u64::from(self.slots[*home].chits);
+        tracked.as_ref().map_or_else(shared, |tracked| tracked.confidence)
+    }
+
+    /// Whether the vertex and all its ancestors are preferred.
+    pub(super) fn strongly_prefers(&self, vertex: u32) -> bool {
+        self.slots[vertex].weak == 0
+    }
+
+    fn next_stamp(&mut self) -> u32 {
+        self.stamp = self.stamp.wrapping_add(1);
+        self.stamp
+    }
+
+    /// The vertex and its ancestors that are not settled, children before their parents' other
+    /// children: each once.
+    fn ancestors(&mut self, vertex: u32) -> Vec<u32> {
+        let stamp = self.next_stamp();
+        let mut found = vec![vertex];
+        self.slots[vertex].stamp = stamp;
+        let mut at = 0;
+        while at < found.len() {
+            for place in 0..self.slots[found[at]].parents.len() {
+                let parent = self.slots[found[at]].parents[place];
+                let slot = &mut self.slots[parent];
+                if slot.stamp != stamp && !slot.settled {
+                    slot.stamp = stamp;
+                    found.push(parent);
+                }
+            }
+            at += 1;
+        }
+        found
+    }
+
+    /// Those of the vertex and its ancestors that have a transaction that is not preferred, at most
+    /// `most`: what a negative answer names.
+    pub(super) fn culprits(&mut self, vertex: u32, most: usize) -> Vec<VertexId> {
+        let mut found = Vec::new();
+        for at in self.ancestors(vertex) {
+            let slot = &self.slots[at];
+            let mut own = slot.transactions.iter().flatten();
+            if slot.weak > 0 && own.any(|tx| self.txs[*tx].disliked > 0) {
+                found.push(slot.vertex.id());
+                if found.len() == most {
+                    break;
+                }
+            }
+        }
+        found
+    }
+
+    pub(super) fn fate(&self, transaction: &TransactionId) -> Option<Fate> {
+        self.transactions.get(transaction).map(|tx| self.txs[*tx].fate)
+    }
+}

@@ -1,0 +1,135 @@
+//! What a node can be asked about: why a transaction is pending, and what is held.
+
+use super::dag::Dag;
+use super::interface::Past;
+use super::names::{TransactionId, VertexId};
+use super::state::{Fate, Slot, Spent};
+use super::vertex::Transaction;
+use super::why::{Reason, SetWhy, VertexWhy, Why};
+use super::{Avalanche, Held};
+
+impl<T: Transaction> Avalanche<T> {
+    /// Whether the vertex is in memory: its transactions were verified.
+    #[must_use]
+    pub fn knows(&self, vertex: &VertexId) -> bool {
+        self.dag.vertices.contains_key(vertex) || self.waiting.orphans.contains_key(vertex)
+    }
+
+    /// Whether the transaction is preferred to all its rivals; none if it is not known here.
+    #[must_use]
+    pub fn prefers(&self, transaction: &TransactionId) -> Option<bool> {
+        let tx = self.dag.transactions.get(transaction)?;
+        Some(self.dag.txs[*tx].disliked == 0)
+    }
+
+    /// The pending transactions, by name.
+    pub fn pending(&self) -> impl Iterator<Item = TransactionId> {
+        let pending = |tx: &u32| self.dag.txs[*tx].fate == Fate::Pending;
+        let all = self.dag.transactions.iter();
+        all.filter(move |(_, tx)| pending(tx)).map(|(id, _)| *id)
+    }
+
+    /// A transaction that is pending, or was decided lately.
+    #[must_use]
+    pub fn transaction(&self, id: &TransactionId) -> Option<&T> {
+        self.dag.transactions.get(id).map(|tx| self.dag.transaction(*tx))
+    }
+
+    /// What a node holds now.
+    #[must_use]
+    pub fn held(&self) -> Held {
+        Held {
+            vertices: self.dag.slots.len(),
+            pending: self.dag.pending,
+            transactions: self.dag.transactions.len(),
+            polls: self.polls.open.len(),
+            orphans: self.waiting.orphans.len(),
+            own: self.own.len(),
+        }
+    }
+
+    /// Why a transaction is pending; none if it is not.
+    #[must_use]
+    pub fn why(&self, transaction: &TransactionId, past: &dyn Past) -> Option<Why> {
+        let Some(tx) = self.dag.transactions.get(transaction).copied() else {
+            return self.own.has(transaction).then(|| self.why_unissued(*transaction));
+        };
+        let dag = &self.dag;
+        if dag.txs[tx].fate != Fate::Pending {
+            return None;
+        }
+        let (count, contested) = dag.standing(tx);
+        let numbers = self.settings.parameters;
+        let needed = if contested { numbers.decision } else { numbers.early };
+        let inputs = dag.transaction(tx).inputs().iter();
+        let sets: Vec<_> = inputs.filter_map(|input| set(dag, tx, input)).collect();
+        let homes = dag.homes(tx);
+        let vertices = homes.iter().map(|at| vertex(dag, &dag.slots[*at])).collect();
+        let preferred = dag.txs[tx].disliked == 0;
+        let confidence = dag.confidence(tx);
+        let slots = || homes.iter().map(|at| &dag.slots[*at]);
+        let rival = sets.iter().find(|set| set.preferred != *transaction);
+        let reason = if self.own.waits(transaction) {
+            Reason::Unissued
+        } else if let Some(set) = rival {
+            Reason::Rival { input: set.input, rival: set.preferred }
+        } else if slots().all(|slot| slot.weak > 0) {
+            Reason::Ancestors
+        } else if slots().all(|slot| slot.last_poll.is_none()) {
+            Reason::Unpolled
+        } else if count < needed {
+            Reason::Polls(needed - count)
+        } else if let Some(of) = dag.pending_dependency(tx, past) {
+            Reason::Dependency(of)
+        } else {
+            Reason::Parents
+        };
+        let transaction = *transaction;
+        Some(Why { transaction, confidence, preferred, count, needed, sets, vertices, reason })
+    }
+
+    fn why_unissued(&self, transaction: TransactionId) -> Why {
+        Why {
+            transaction,
+            confidence: 0,
+            preferred: true,
+            count: 0,
+            needed: self.settings.parameters.early,
+            sets: Vec::new(),
+            vertices: Vec::new(),
+            reason: Reason::Unissued,
+        }
+    }
+}
+
+fn set<T: Transaction>(dag: &Dag<T>, tx: u32, input: &super::InputId) -> Option<SetWhy> {
+    let named = |tx: u32| (dag.txs[tx].id, dag.confidence(tx));
+    let mut found = match dag.spent.get(input)? {
+        Spent::One(of) => SetWhy {
+            input: *input,
+            spenders: vec![named(*of)],
+            preferred: dag.txs[*of].id,
+            count: dag.slots[dag.txs[tx].home].count,
+            contested: false,
+        },
+        Spent::Set(set) => SetWhy {
+            input: *input,
+            spenders: set.spenders.iter().map(|of| named(*of)).collect(),
+            preferred: dag.txs[set.preferred].id,
+            count: set.count,
+            contested: set.contested,
+        },
+    };
+    found.spenders.sort_unstable();
+    Some(found)
+}
+
+fn vertex<T: Transaction>(dag: &Dag<T>, slot: &Slot<T>) -> VertexWhy {
+    let open = |at: &&u32| dag.slots[**at].fate != Fate::Accepted;
+    VertexWhy {
+        vertex: slot.vertex.id(),
+        strongly_preferred: slot.weak == 0,
+        pending_parents: slot.parents.iter().filter(open).map(|at| dag.id(*at)).collect(),
+        last_poll: slot.last_poll,
+    }
+}

@@ -1,0 +1,5 @@
+//! The Snow family: its rules by transcripts, its promises by small networks without a world.
+
+mod avalanche;
+mod colours;
+mod network;

@@ -1,0 +1,60 @@
+//! Small networks.
+
+use quorate_core::protocols::snow::parameters::Parameters;
+
+use super::super::setting::{Stake, World};
+use super::*;
+
+fn setting(adversary: Adversary, nodes: usize, faulty: usize) -> Setting {
+    let world = World::uniform(50_000_000);
+    let (numbers, stake) = (Parameters::PAPER, Stake::Equal);
+    Setting { nodes, faulty, adversary, numbers, stake, world, seed: 3 }
+}
+
+fn load(rate: u64) -> Load {
+    Load {
+        rate,
+        issuers: 5,
+        double_permille: 0,
+        load_ns: 4_000_000_000,
+        rest_ns: 20_000_000_000,
+        batch: 40,
+        counters: Counters::Glacier,
+    }
+}
+
+#[test]
+fn all_honest_payments_are_accepted_by_all() {
+    let report = run(&setting(Adversary::Opposite, 60, 0), load(200)).unwrap();
+    assert_eq!(report.violation, None);
+    assert_eq!((report.honest, report.honest_by_all), (800, 800), "{report:?}");
+    let again = run(&setting(Adversary::Opposite, 60, 0), load(200)).unwrap();
+    assert_eq!((report.messages, report.last_ns), (again.messages, again.last_ns));
+}
+
+#[test]
+fn of_double_spends_at_most_one_is_accepted_whatever_faulty_nodes_answer() {
+    for adversary in [Adversary::Opposite, Adversary::Split, Adversary::Withhold] {
+        let load = Load { double_permille: 100, load_ns: 2_000_000_000, ..load(40) };
+        let load = Load { rest_ns: 60_000_000_000, ..load };
+        let report = run(&setting(adversary, 40, 2), load).unwrap();
+        println!("{adversary:?} {report:?}");
+        assert_eq!(report.violation, None, "{adversary:?}");
+        assert!(report.contested > 2);
+        assert_eq!(report.honest_by_all, report.honest, "{adversary:?} {report:?}");
+    }
+}
+
+#[test]
+fn rogue_children_delay_a_payment_under_the_white_papers_counters_alone() {
+    let target = |counters| {
+        let load = Load { counters, load_ns: 8_000_000_000, rest_ns: 0, ..load(100) };
+        let report = run(&setting(Adversary::Liveness, 40, 1), load).unwrap();
+        assert_eq!(report.violation, None);
+        println!("{counters:?}: {report:?}");
+        report.attacked_ns.unwrap()
+    };
+    let (attacked, cured) = (target(Counters::WhitePaper), target(Counters::Glacier));
+    assert!(cured.is_some_and(|ns| ns < 4_000_000_000), "{cured:?}");
+    assert!(attacked.is_none_or(|ns| ns > 5_000_000_000), "{attacked:?}");
+}
