@@ -218,6 +218,11 @@ async fn run_on_this_thread(
         None => open::Pace::default(),
     };
     drain(&bench, config.patience).await;
+    let left = bench.under_way.load(Ordering::Relaxed);
+    if left > 0 {
+        let patience = config.patience;
+        warnings.push(format!("{left} frames were not answered within {patience:?} of the end"));
+    }
     open::count_unanswered(&bench);
     warnings.extend(pace.warning());
     Ok(report(config, &bench, used, warnings))
@@ -270,24 +275,56 @@ fn routes(config: &LoadConfig) -> impl Iterator<Item = Route> {
     })
 }
 
-/// Waits until every replica has answered every session, and the least time has passed. Opening
-/// the session was the first answer: one more shows that frames are answered.
+/// Waits until every replica that can be reached has answered every session, and the least time has
+/// passed. Opening the session was the first answer: one more shows that frames are answered.
 async fn warm_up(config: &LoadConfig, clients: &[Client]) -> Vec<String> {
     let began = Instant::now();
     tokio::time::sleep(config.warm_up).await;
     loop {
-        let mut silent = BTreeSet::new();
+        let mut missing = Missing::default();
         for client in clients {
-            let contacts = client.contacts().into_iter().enumerate();
-            silent.extend(contacts.filter(|(_, with)| with.heard < 2).map(|(replica, _)| replica));
+            let contacts = client.contacts().into_iter();
+            missing.note(contacts.map(|with| (with.heard >= 2, with.trouble.is_some())));
         }
-        if silent.is_empty() {
-            return Vec::new();
-        }
-        if began.elapsed() > config.patience + config.warm_up {
-            return vec![format!("replicas {silent:?} did not answer in the warm-up")];
+        if missing.silent.is_empty() || began.elapsed() > config.patience + config.warm_up {
+            return missing.warnings();
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Replicas that have not answered every session.
+#[derive(Debug, Default)]
+struct Missing {
+    /// They are connected, and worth waiting for.
+    silent: BTreeSet<usize>,
+    /// They cannot be reached, and are not.
+    unreached: BTreeSet<usize>,
+}
+
+impl Missing {
+    /// Notes of each replica whether it has answered a session, and whether it cannot be reached.
+    fn note(&mut self, replicas: impl Iterator<Item = (bool, bool)>) {
+        for (replica, (has_answered, is_unreached)) in replicas.enumerate() {
+            if is_unreached {
+                self.unreached.insert(replica);
+            } else if !has_answered {
+                self.silent.insert(replica);
+            }
+        }
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let Self { silent, unreached } = self;
+        let warnings = [
+            (
+                unreached,
+                format!("replicas {unreached:?} cannot be reached, and were not waited for"),
+            ),
+            (silent, format!("replicas {silent:?} did not answer in the warm-up")),
+        ];
+        let told = warnings.into_iter().filter(|(replicas, _)| !replicas.is_empty());
+        told.map(|(_, warning)| warning).collect()
     }
 }
 

@@ -126,6 +126,12 @@ pub async fn serve(listener: TcpListener, facts: Arc<Facts>) {
         .route("/profile", get(profile_json))
         .route("/version", get(version))
         .with_state(facts);
+    serve_router(listener, router, &counters).await;
+}
+
+/// Answers what `router` has, on `listener`, within the bounds of this module, until the task is
+/// dropped or aborted.
+pub async fn serve_router(listener: TcpListener, router: Router, counters: &Counters) {
     let caps = Caps { all: CONNECTIONS, of_network: CONNECTIONS_OF_ADDRESS };
     let places = Places::new(caps, Rule::OldestGivesWay);
     let mut connections = JoinSet::new();

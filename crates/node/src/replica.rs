@@ -27,6 +27,7 @@ mod proofs;
 mod queries;
 mod requests;
 mod routes;
+mod settled;
 mod standing;
 #[cfg(test)]
 mod tests;
@@ -39,7 +40,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use quorate_adversary::Schedule;
 use quorate_core::base::crypto::{Scheme, Signer};
 use quorate_core::base::membership::ReplicaKey;
 use quorate_core::ledger::state_machine::StateMachine;
@@ -54,10 +54,11 @@ use quorate_transport::{
 };
 use tokio::net::TcpListener;
 
+use crate::adversary::Schedule;
 use crate::config::Durability;
 use crate::descriptors::{self, Files, Shares, TooFew};
 use crate::family::{Build, Family, Job};
-use archive::{Archive, Shelf};
+use archive::{Archive, Puller, Shelf};
 use data::{DataError, OpenOptions, Owner};
 use decide::{Decider, End, OtherRoot, Reach, Turns};
 use desk::Desk;
@@ -70,6 +71,7 @@ use proofs::Proofs;
 use queries::Queries;
 use requests::Requests;
 use routes::Routes;
+use settled::{Allowance, Settled};
 use standing::Standings;
 use verifier::Verifier;
 
@@ -309,16 +311,23 @@ impl Setup {
                 Links::byzantine(Arc::clone(&peers), schedule, keys, Arc::clone(&metrics))?
             }
         };
-        let (archive, tasks) = Archive::new();
+        let settled = Arc::<Settled>::default();
+        let (archive, tasks, pulls) = Archive::new();
         let shelf = Shelf {
             index: Arc::clone(journal.index()),
             states,
             links: links.clone(),
-            listener: Arc::clone(&listener),
             outside: outside.clone(),
             max_snapshot_bytes,
             metrics: Arc::clone(&metrics),
         };
+        let busy = archive.busy();
+        let puller = Puller {
+            index: Arc::clone(&shelf.index),
+            listener: Arc::clone(&listener),
+            busy: busy.clone(),
+        };
+        spawn_low("pulls", outside.guard("pulls", move || puller.run::<B::Types>(&pulls)))?;
         let stage = Requests {
             chain,
             max_frame_commands: self.max_frame_commands,
@@ -330,6 +339,8 @@ impl Setup {
             metrics: Arc::clone(&metrics),
             events: client_events,
             standings: Standings::default(),
+            settled: Arc::clone(&settled),
+            allowance: Allowance::new(Instant::now()),
             batch: Vec::new(),
             kept: None,
             worked: Instant::now(),
@@ -341,6 +352,7 @@ impl Setup {
         };
         let decider = Decider {
             turns: Turns::new(first),
+            settled,
             proofs: Proofs::start(chain, &links, &listener, &outside)?,
             queries: Queries::start(&listener, &metrics, &outside)?,
             reach: Reach {
@@ -354,6 +366,7 @@ impl Setup {
                 index: Arc::clone(journal.index()),
                 metrics: Arc::clone(&metrics),
                 routes: Routes::default(),
+                executed: Vec::new(),
                 clock: StageClock::new(Arc::clone(&metrics)),
                 follower: Follower::default(),
                 idle: false,
@@ -365,7 +378,6 @@ impl Setup {
             inbox,
             log_window_bytes: self.log_window_bytes,
         };
-        let busy = archive.clone();
         // As high as others: peers that are behind live on it, and so does the log's end.
         let archived = spawn(
             "archive",

@@ -6,6 +6,11 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::Index;
+use proptest::strategy::ValueTree as _;
+use proptest::test_runner::TestRunner;
 use quorate_core::base::crypto::{ClientSigner as _, Signature, Signer as _};
 use quorate_core::base::wire::{Decode as _, Encode as _};
 use quorate_core::client::message::{Outcome, Refusal, Rejection, Request, Response, Unproven};
@@ -435,6 +440,93 @@ async fn questions_for_proofs_are_bounded() {
     assert!(receive.receive().await.is_none());
 }
 
+/// The same of questions for the newest certified block, which a single replica has not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn questions_for_the_newest_block_are_bounded() {
+    const OF_ONE: u64 = 32;
+    let replicas = start(1).await;
+    let chain = replicas.cluster().chain_digest();
+    for _ in 0..2 {
+        let (send, mut receive) = replicas.dial(chain).await.unwrap();
+        for id in 0..=OF_ONE {
+            send.try_send(Request::Newest { id }.to_bytes().into()).unwrap();
+        }
+        let answer = Response::from_bytes(receive.receive().await.unwrap()).unwrap();
+        let Response::Unproven { id: OF_ONE, reason: Unproven::Busy } = answer else {
+            panic!("{answer:?}")
+        };
+    }
+}
+
+/// Whatever a member's channel carries, the others go on: bytes drawn at random, and messages that
+/// are bent, cut short or lengthened. The channel is authentic; what it carries is not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whatever_a_member_s_channel_carries_the_others_go_on() {
+    let replicas = start(3).await;
+    let liar = Liar::start(&replicas).await;
+    let client = replicas.client().await;
+    commit(&client, 3).await;
+    let kind = any::<u8>().prop_map(|kind| kind % 16);
+    let junk =
+        (kind, vec(any::<u8>(), 0..200)).prop_map(|(kind, bytes)| [&[kind], &*bytes].concat());
+    let bend = (any::<Index>(), any::<u8>());
+    let bent = (any::<Index>(), vec(bend, 0..4), any::<Index>(), vec(any::<u8>(), 0..3)).prop_map(
+        |(which, bends, end, more)| {
+            let mut bytes = which.get(&whole_messages()).clone();
+            for (at, by) in bends {
+                let at = at.index(bytes.len());
+                bytes[at] ^= by;
+            }
+            bytes.truncate(1 + end.index(2 * bytes.len()));
+            bytes.extend_from_slice(&more);
+            bytes
+        },
+    );
+    let frames = vec(prop_oneof![junk, bent], 200);
+    let mut runner = TestRunner::deterministic();
+    for _ in 0..10 {
+        for frame in frames.new_tree(&mut runner).unwrap().current() {
+            liar.peers.broadcast(&frame.into());
+        }
+        commit(&client, 2).await;
+    }
+    until("some of it is refused", || replicas.refused("peer_malformed") > 100).await;
+    assert!(replicas.launched.iter().all(|one| !one.running.has_ended()));
+}
+
+/// One message of each kind.
+fn whole_messages() -> Vec<Vec<u8>> {
+    let (block, signature) = (Digest::of("no block", b""), Signature::from([7; 64]));
+    let ballot = Ballot { view: View(9), phase: 1, block };
+    let vote = Message::Vote(Vote { ballot, voter: ReplicaId(3), signature });
+    let time_out =
+        TimeOut { view: View(9), high_qc_view: View(0), replica: ReplicaId(3), signature };
+    let high_qc = Qc::genesis(block);
+    let time_out = Message::TimeOut { time_out, high_qc, high_tc: None, last_vote: None };
+    let of = |message| PeerMessage::Protocol { message, frames: Vec::new() };
+    let key = SecretKey::generate().unwrap();
+    let frame = Frame::open(key.public_key(), 1, &block, |statement| key.sign(statement));
+    let messages: Vec<PeerMessage<Types>> = vec![
+        of(vote),
+        of(time_out),
+        PeerMessage::Relay(vec![frame.clone().into()]),
+        PeerMessage::Frames(vec![frame.into()]),
+        PeerMessage::NeedFrames(vec![block; 3]),
+        PeerMessage::Chain(Vec::new()),
+        PeerMessage::FetchChain { tip: block, above: Height(0), budget_bytes: u32::MAX },
+        PeerMessage::FetchChunk { height: Height(1), chunk: 0 },
+        PeerMessage::Chunk {
+            height: Height(1),
+            chunk: 0,
+            last: true,
+            bytes: Bytes::from_static(b"chunk"),
+        },
+        PeerMessage::AskTestimony { nonce: block },
+        PeerMessage::Show(Height(1)),
+    ];
+    messages.iter().map(PeerMessage::to_bytes).collect()
+}
+
 /// How this process's threads of this name are niced.
 #[cfg(target_os = "linux")]
 fn niceness(name: &str) -> Vec<i32> {
@@ -454,7 +546,7 @@ fn niceness(name: &str) -> Vec<i32> {
 async fn what_strangers_ask_for_gives_way_to_the_thread_that_decides() {
     let _replicas = start(1).await;
     let least = niceness("requests").into_iter().max().unwrap_or(0).saturating_add(1).min(19);
-    for name in ["queries", "proofs"] {
+    for name in ["queries", "proofs", "pulls"] {
         // A thread takes its priority as it starts. Those of other tests have the same.
         let gives_way = async {
             while niceness(name).into_iter().min() < Some(least) {

@@ -112,6 +112,10 @@ impl FrameWriter {
         let staged = count.min(self.stage.len() - self.written);
         self.written += staged;
         self.large.advance(count - staged);
+        if self.large.is_empty() {
+            // An empty rest would keep the whole message alive until the next large one.
+            self.large = Bytes::new();
+        }
         if self.is_empty() {
             self.stage.clear();
             self.written = 0;

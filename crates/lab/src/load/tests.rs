@@ -303,3 +303,16 @@ fn blocks_count_as_filled_from_nine_tenths_on() {
         assert_eq!(!report.warnings.is_empty(), warns, "{commands}");
     }
 }
+
+#[test]
+fn a_replica_that_cannot_be_reached_is_named_and_not_waited_for() {
+    let mut missing = Missing::default();
+    missing.note([(true, false), (true, true), (false, false), (false, true)].into_iter());
+    assert_eq!(missing.silent.iter().copied().collect::<Vec<_>>(), [2]);
+    let told = [
+        "replicas {1, 3} cannot be reached, and were not waited for",
+        "replicas {2} did not answer in the warm-up",
+    ];
+    assert_eq!(missing.warnings(), told);
+    assert!(Missing::default().warnings().is_empty());
+}

@@ -5,7 +5,6 @@ mod check;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use quorate_adversary::Schedule;
 use quorate_core::ReplicaId;
 
 use super::choice::{
@@ -16,6 +15,7 @@ use super::finding::Place;
 use super::home::Home;
 use super::quantity::HostPort;
 use super::schema::{Field, Kind, NO_ADVERSARY, Preset, Schema, Settings};
+use crate::adversary::Schedule;
 
 pub(super) use check::check;
 

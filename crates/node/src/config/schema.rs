@@ -7,10 +7,9 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use quorate_adversary::{ALL as ADVERSARIES, Schedule};
-
 use super::finding::Place;
 use super::quantity::{ByteSize, HostPort, HumanDuration};
+use crate::adversary::{self, Schedule};
 
 /// The keys of a file.
 #[derive(Debug)]
@@ -224,14 +223,7 @@ impl fmt::Display for Kind {
                 f.write_str("a host and a port, such as \"127.0.0.1:7000\" (port 0: any free one)")
             }
             Self::Path => f.write_str("a path; relative ones start at the home"),
-            Self::Adversary => {
-                let [(first, _), (second, _), ..] = ADVERSARIES;
-                write!(
-                    f,
-                    "\"{NO_ADVERSARY}\", or adversaries and when they act, such as \
-                     \"{first}@10s..25s,{second}\""
-                )
-            }
+            Self::Adversary => f.write_str(&adversary::expected()),
         }
     }
 }

@@ -1,27 +1,35 @@
-//! What is read from and written to disk beside the log: blocks for peers and executors, snapshots and checkpoints.
-//! One thread, so that a peer that catches up takes no time of the deciding one.
+//! What is read from and written to disk beside the log: blocks for peers and executors, snapshots
+//! and checkpoints.
+//!
+//! One thread serves the peers, so that one that catches up takes no time of the deciding one; what
+//! a peer asks for again is [paced](pace). Another one, of a low priority, serves the executors
+//! ([`Puller`]).
 
+mod pace;
+mod pull;
 mod transfer;
 
 use std::collections::BTreeSet;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use quorate_core::base::wire::Encode;
-use quorate_core::client::message::{MAX_REPLY_BYTES, Response};
 use quorate_core::ledger::execution::SnapshotHandle;
 use quorate_core::ledger::state_machine::Checkpoint;
 use quorate_core::protocols::protocol::{FullBlockOf, Types};
 use quorate_core::replica::SnapshotMeta;
-use quorate_core::replica::message::{MAX_BLOCKS_SENT, Offer, PeerMessage};
+use quorate_core::replica::message::{Offer, PeerMessage};
 use quorate_core::{Height, ReplicaId, planted};
 use quorate_journal::{BlockIndex, States};
-use quorate_transport::{ClientListener, ConnectionId};
+use quorate_transport::ConnectionId;
 
 use super::inbox::{Answer, Outside};
 use super::links::Links;
 use super::metrics::Metrics;
+use pace::Paced;
+pub use pull::{Pull, Puller};
 use transfer::{Checkpoints, Transfers};
 
 /// Tasks that may wait: more than askers can have, so that what is to be written finds room.
@@ -62,38 +70,35 @@ pub enum Task<T: Types> {
     Snapshot(Box<SnapshotMeta<T>>, Box<SnapshotHandle>),
     /// An offer to keep: replicas that are behind can be helped with its snapshot from now on.
     Offer(Box<Offer<T>>),
-    /// Decided blocks for an executor.
-    Pull {
-        /// To whom.
-        connection: ConnectionId,
-        /// From which height on.
-        from: Height,
-        /// About so many bytes.
-        budget_bytes: u32,
-    },
     /// Nothing follows.
     End,
 }
 
-/// The way to the archive's thread.
+/// The way to the threads of the archive.
 pub struct Archive<T: Types> {
     tasks: SyncSender<Task<T>>,
-    /// Those with a task under way: one each, so that none can keep this replica busy.
-    busy: Arc<Mutex<BTreeSet<Asker>>>,
+    pulls: SyncSender<Pull>,
+    busy: Busy,
 }
+
+/// Those with a task under way: one each, so that none can keep this replica busy.
+#[derive(Clone, Default)]
+pub struct Busy(Arc<Mutex<BTreeSet<Asker>>>);
 
 /// Who asked for something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Asker {
+pub enum Asker {
+    /// A peer.
     Peer(ReplicaId),
+    /// A client.
     Client(ConnectionId),
 }
 
 impl<T: Types> Task<T> {
-    fn asker(&self) -> Option<Asker> {
+    /// Which peer asked for it.
+    fn asker(&self) -> Option<ReplicaId> {
         match self {
-            Self::Chain { to, .. } | Self::Chunk { to, .. } => Some(Asker::Peer(*to)),
-            Self::Pull { connection, .. } => Some(Asker::Client(*connection)),
+            Self::Chain { to, .. } | Self::Chunk { to, .. } => Some(*to),
             Self::Snapshot(..) | Self::Offer(_) | Self::End => None,
         }
     }
@@ -107,8 +112,6 @@ pub struct Shelf {
     pub states: States,
     /// The way to peers.
     pub links: Links,
-    /// The way to clients.
-    pub listener: Arc<ClientListener>,
     /// The way back.
     pub outside: Outside,
     /// No peer takes over a larger snapshot.
@@ -119,28 +122,41 @@ pub struct Shelf {
 
 impl<T: Types> Clone for Archive<T> {
     fn clone(&self) -> Self {
-        Self { tasks: self.tasks.clone(), busy: Arc::clone(&self.busy) }
+        Self { tasks: self.tasks.clone(), pulls: self.pulls.clone(), busy: self.busy.clone() }
     }
 }
 
 impl<T: Types> Archive<T> {
-    /// A way in, and the end for the thread.
+    /// A way in, and the ends for the two threads.
     #[must_use]
-    pub fn new() -> (Self, Receiver<Task<T>>) {
+    pub fn new() -> (Self, Receiver<Task<T>>, Receiver<Pull>) {
         let (tasks, queue) = sync_channel(TASKS);
-        (Self { tasks, busy: Arc::default() }, queue)
+        let (pulls, pull_queue) = sync_channel(PULLS);
+        (Self { tasks, pulls, busy: Busy::default() }, queue, pull_queue)
     }
 
-    /// Hands a task over. One too many of its asker, or of all clients, is dropped: peers and
-    /// clients ask again.
+    /// Who has a task under way.
+    #[must_use]
+    pub fn busy(&self) -> Busy {
+        self.busy.clone()
+    }
+
+    /// Hands a peer's task over. One too many is dropped: peers ask again.
     pub fn ask(&self, task: Task<T>) {
-        let Some(asker) = task.asker() else { return };
-        let mut busy = self.busy();
-        let pulls = || busy.iter().filter(|asker| matches!(asker, Asker::Client(_))).count();
-        if busy.contains(&asker) || matches!(asker, Asker::Client(_)) && pulls() >= PULLS {
-            return;
+        let Some(peer) = task.asker() else { return };
+        let mut busy = self.busy.askers();
+        if !busy.contains(&Asker::Peer(peer)) && self.tasks.try_send(task).is_ok() {
+            busy.insert(Asker::Peer(peer));
         }
-        if self.tasks.try_send(task).is_ok() {
+    }
+
+    /// Hands an executor's question over. One too many, of its connection or of all, is dropped:
+    /// clients ask again.
+    pub fn pull(&self, pull: Pull) {
+        let asker = Asker::Client(pull.connection);
+        let mut busy = self.busy.askers();
+        let pulls = busy.iter().filter(|asker| matches!(asker, Asker::Client(_))).count();
+        if !busy.contains(&asker) && pulls < PULLS && self.pulls.try_send(pull).is_ok() {
             busy.insert(asker);
         }
     }
@@ -150,33 +166,43 @@ impl<T: Types> Archive<T> {
         // Without a thread there the replica is about to stop.
         let _ = self.tasks.send(task);
     }
+}
 
+impl Busy {
     /// The task of `asker` is done. Told before the answer leaves: the next question may follow it
     /// at once.
     fn done(&self, asker: Asker) {
         if planted!("askers-busy-for-ever", false, true) {
-            self.busy().remove(&asker);
+            self.askers().remove(&asker);
         }
     }
 
-    fn busy(&self) -> std::sync::MutexGuard<'_, BTreeSet<Asker>> {
-        self.busy.lock().unwrap_or_else(PoisonError::into_inner)
+    fn askers(&self) -> MutexGuard<'_, BTreeSet<Asker>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Shelf {
-    /// Works until nothing follows. `checkpoint` is the one that the state was recovered from, if it was one.
+    /// Works until nothing follows. `checkpoint` is the one that the state was recovered from, if it
+    /// was one.
     pub fn run<T: Types>(
         &self,
-        archive: &Archive<T>,
+        busy: &Busy,
         queue: &Receiver<Task<T>>,
         checkpoint: Option<(Height, Box<dyn Checkpoint>)>,
     ) {
         let mut transfers = Transfers::new(self.max_snapshot_bytes);
         let mut checkpoints = Checkpoints::new(checkpoint);
+        let mut paced = Paced::default();
         loop {
-            let task = match queue.recv_timeout(if transfers.is_empty() { FOR_EVER } else { SWEEP })
-            {
+            let now = Instant::now();
+            if let Some((to, task)) = paced.due(now) {
+                let sent = self.serve(busy, to, &task, (&mut transfers, &checkpoints));
+                paced.served(to, &task, sent, now);
+                continue;
+            }
+            let sweep = if transfers.is_empty() { FOR_EVER } else { SWEEP };
+            let task = match queue.recv_timeout(paced.wait(now).unwrap_or(sweep).min(sweep)) {
                 Ok(task) => task,
                 Err(RecvTimeoutError::Timeout) => {
                     transfers.sweep();
@@ -184,110 +210,82 @@ impl Shelf {
                 }
                 Err(RecvTimeoutError::Disconnected) => return,
             };
-            match task {
+            let answer = match task {
                 Task::End => return,
-                Task::Chain { to, above, through, budget_bytes, tail } => {
-                    let message = self.chain::<T>(above, through, budget_bytes, &tail);
-                    archive.done(Asker::Peer(to));
-                    self.send("chain", to, message);
-                }
-                Task::Chunk { to, height, chunk } => {
-                    let found = transfers.chunk(&self.states, &checkpoints, height, chunk);
-                    let message = found.map(|(bytes, last)| {
-                        PeerMessage::<T>::Chunk { height, chunk, last, bytes }.to_bytes()
-                    });
-                    archive.done(Asker::Peer(to));
-                    self.send("chunk", to, message);
-                }
-                Task::Pull { connection, from, budget_bytes } => {
-                    let response = self.pulled::<T>(from, budget_bytes);
-                    archive.done(Asker::Client(connection));
-                    // The executor may be gone; it asks again elsewhere.
-                    let _ = self.listener.send(connection, response.to_bytes().into());
+                Task::Chain { .. } | Task::Chunk { .. } => {
+                    paced.add(task, now);
+                    continue;
                 }
                 Task::Snapshot(meta, handle) => {
                     let height = meta.block.height();
                     checkpoints.will_change();
-                    let answer = match self.states.write(&meta, *handle) {
+                    match self.states.write(&meta, *handle) {
                         Ok(checkpoint) => {
                             checkpoints.finished(height, checkpoint);
                             Answer::SnapshotWritten(height)
                         }
                         Err(error) => Answer::Fail(format!("snapshot at height {height}: {error}")),
-                    };
-                    if !self.outside.answer(answer) {
-                        return;
                     }
                 }
                 Task::Offer(offer) => {
                     let height = offer.block.height();
-                    let answer = match self.states.keep_offer(&offer) {
+                    match self.states.keep_offer(&offer) {
                         Ok(()) => {
                             checkpoints.offered(height);
                             Answer::OfferKept(height)
                         }
                         Err(error) => Answer::Fail(format!("offer at height {height}: {error}")),
-                    };
-                    if !self.outside.answer(answer) {
-                        return;
                     }
                 }
+            };
+            if !self.outside.answer(answer) {
+                return;
             }
         }
     }
 
-    fn send(&self, kind: &'static str, to: ReplicaId, message: Option<Vec<u8>>) {
+    /// Answers a peer. How many bytes it is sent, and in how many blocks.
+    fn serve<T: Types>(
+        &self,
+        busy: &Busy,
+        to: ReplicaId,
+        task: &Task<T>,
+        (transfers, checkpoints): (&mut Transfers, &Checkpoints),
+    ) -> (usize, usize) {
+        let mut blocks = 0;
+        let (kind, message) = match task {
+            Task::Chain { above, through, budget_bytes, tail, .. } => {
+                let found = self.index.chain(*above, *through, *budget_bytes, tail);
+                blocks = found.len();
+                ("chain", (blocks > 0).then(|| chain_message::<T>(&found)))
+            }
+            Task::Chunk { height, chunk, .. } => {
+                let (height, chunk) = (*height, *chunk);
+                let found = transfers.chunk(&self.states, checkpoints, height, chunk);
+                let message = found.map(|(bytes, last)| {
+                    PeerMessage::<T>::Chunk { height, chunk, last, bytes }.to_bytes()
+                });
+                ("chunk", message)
+            }
+            Task::Snapshot(..) | Task::Offer(_) | Task::End => return (0, 0),
+        };
+        busy.done(Asker::Peer(to));
+        let bytes = message.as_ref().map_or(0, Vec::len);
         if let Some(message) = message {
             self.metrics.sent(kind, message.len());
             self.links.send(to, message.into());
         }
+        (bytes, blocks)
     }
+}
 
-    fn chain<T: Types>(
-        &self,
-        above: Height,
-        through: Height,
-        budget_bytes: u32,
-        tail: &[FullBlockOf<T>],
-    ) -> Option<Vec<u8>> {
-        let blocks = self.index.chain(above, through, budget_bytes, tail);
-        if blocks.is_empty() {
-            return None;
-        }
-        // A chain message, put together from blocks that are encoded already.
-        let head = PeerMessage::<T>::Chain(Vec::new()).to_bytes();
-        let mut message = vec![head[0]];
-        (blocks.len() as u32).encode(&mut message);
-        for block in &blocks {
-            message.extend_from_slice(block);
-        }
-        Some(message)
+/// A chain message, put together from blocks that are encoded already.
+fn chain_message<T: Types>(blocks: &[Bytes]) -> Vec<u8> {
+    let head = PeerMessage::<T>::Chain(Vec::new()).to_bytes();
+    let mut message = vec![head[0]];
+    (blocks.len() as u32).encode(&mut message);
+    for block in blocks {
+        message.extend_from_slice(block);
     }
-
-    fn pulled<T: Types>(&self, from: Height, budget_bytes: u32) -> Response {
-        let from = from.max(self.index.first());
-        let budget = (budget_bytes as usize).min(MAX_REPLY_BYTES / 2);
-        let mut blocks = Vec::new();
-        let mut bytes = 0;
-        let mut height = from;
-        while let Some(block) = self.index.read(height) {
-            bytes += block.len();
-            if !blocks.is_empty() && bytes > budget || blocks.len() >= MAX_BLOCKS_SENT {
-                break;
-            }
-            blocks.push(block);
-            height = height.next();
-        }
-        if bytes <= budget && blocks.len() < MAX_BLOCKS_SENT {
-            // Up to the head: what proves it goes along. An idle cluster would never send it.
-            for (above, block) in self.index.tail::<T::Content>() {
-                bytes += block.len();
-                if above == height && bytes <= MAX_REPLY_BYTES {
-                    blocks.push(block);
-                    height = height.next();
-                }
-            }
-        }
-        Response::Blocks { from, blocks }
-    }
+    message
 }

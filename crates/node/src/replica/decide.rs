@@ -11,6 +11,7 @@ use bytes::Bytes;
 use quorate_core::base::crypto::{Check, Form, Scheme, Share, Signature, Signer, Statement};
 use quorate_core::base::wire::{Decode as _, Encode as _};
 use quorate_core::ledger::execution::ExecutionError;
+use quorate_core::ledger::frame::SharedFrame;
 use quorate_core::ledger::sessions::Standing;
 use quorate_core::ledger::state_machine::{StateMachine, Usage};
 use quorate_core::protocols::protocol::{Event, Protocol, Types};
@@ -30,6 +31,7 @@ use super::profile::Follower;
 use super::proofs::Proofs;
 use super::queries::Queries;
 use super::routes::Routes;
+use super::settled::Settled;
 use super::verifier::Verifier;
 
 /// Most messages of peers in one turn.
@@ -74,6 +76,8 @@ pub struct Decider<P: Protocol, S> {
     pub proofs: Proofs<P::Types>,
     /// Clients that wait for answers.
     pub queries: Queries,
+    /// What was executed lately.
+    pub settled: Arc<Settled>,
     /// Bytes that the log may take on disk.
     pub log_window_bytes: u64,
     /// What it keeps from turn to turn.
@@ -149,6 +153,8 @@ pub struct Reach<T: Types> {
     pub clock: StageClock,
     /// What a frame waits for.
     pub follower: Follower,
+    /// Frames of blocks that this turn executed.
+    pub executed: Vec<SharedFrame>,
     /// Nothing else waits for the deciding thread.
     pub idle: bool,
     /// Proposals that carry another state root than this replica computed.
@@ -260,6 +266,11 @@ where
             .map_err(|error| End::Storage(error.to_string()))?;
         if let Some(end) = self.reach.halted.take() {
             return Err(end);
+        }
+        if !self.reach.executed.is_empty() {
+            let sessions = self.replica.execution().sessions();
+            self.settled.note(&self.reach.executed, |session| sessions.next_number(session));
+            self.reach.executed.clear();
         }
         if !std::mem::replace(&mut self.turns.began, true) {
             self.turns.inputs.push(Input::LogBegins(self.reach.index.first()));
@@ -533,7 +544,10 @@ impl<T: Types> drive::World<T> for Reach<T> {
                 self.metrics.committed_blocks_total.add(blocks.len() as u64);
                 self.metrics.committed_full_blocks_total.add(full as u64);
             }
-            Action::Executed { commands } => self.metrics.committed_commands_total.add(commands),
+            Action::Executed { commands, frames } => {
+                self.metrics.committed_commands_total.add(commands);
+                self.executed.extend(frames);
+            }
             Action::ServeChain { to, above, through, budget_bytes, tail } => {
                 self.archive.ask(Task::Chain { to, above, through, budget_bytes, tail });
             }

@@ -148,7 +148,8 @@ impl<T: Types> Proofs<T> {
 
     /// Takes a question for the newest certified block in, unless too many wait.
     pub fn ask_newest(&mut self, connection: ConnectionId, id: u64) {
-        if self.newest.len() >= MAX_WAITING {
+        let of_one = self.newest.iter().filter(|(of, _)| *of == connection).count();
+        if of_one >= MAX_WAITING_OF_ONE || self.newest.len() >= MAX_WAITING {
             let response = Response::Unproven { id, reason: Unproven::Busy };
             return self.voice.say(connection, response);
         }

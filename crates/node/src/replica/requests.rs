@@ -19,11 +19,12 @@ use quorate_core::ledger::frame::{Frame, OVERHEAD_BYTES, SharedFrame};
 use quorate_core::protocols::protocol::Types;
 use quorate_transport::{Arrivals, ClientListener, ConnectionId, Event};
 
-use super::archive::{Archive, Task};
+use super::archive::{Archive, Pull};
 use super::desk::Work;
 use super::inbox::{Batch, FromClient, LITTLE_BYTES, Outside, Question};
 use super::metrics::Metrics;
 use super::profile::REQUESTS;
+use super::settled::{Allowance, Known, Settled};
 use super::standing::Standings;
 
 /// Most events taken up at once.
@@ -55,6 +56,10 @@ pub struct Requests<T: Types> {
     pub events: Arrivals<(ConnectionId, Event)>,
     /// Whose signatures have held.
     pub standings: Standings,
+    /// What was executed, and need not be verified.
+    pub settled: Arc<Settled>,
+    /// How many old frames may be verified.
+    pub allowance: Allowance,
     /// Room for what is taken up; empty in between.
     pub batch: Vec<(ConnectionId, Event)>,
     /// Looked over, and not handed over yet.
@@ -179,7 +184,7 @@ impl<T: Types> Requests<T> {
             }
             Ok(Request::Newest { id }) => ready.push(FromClient::Newest { connection, id }),
             Ok(Request::Pull { from, budget_bytes }) => {
-                self.archive.ask(Task::Pull { connection, from, budget_bytes });
+                self.archive.pull(Pull { connection, from, budget_bytes });
             }
             Err(_) => {
                 self.metrics.refuse("client_malformed");
@@ -188,9 +193,46 @@ impl<T: Types> Requests<T> {
         }
     }
 
+    /// Hands on those frames that were executed lately, and drops old ones beyond the allowance.
+    /// The rest is to be verified.
+    fn sift(
+        &mut self,
+        arrived: Instant,
+        claimed: Vec<Claimed>,
+        ready: &mut Vec<FromClient>,
+    ) -> Vec<Claimed> {
+        let known = self.settled.known(claimed.iter().map(|one| &**one.claim.unverified()));
+        let old = known.iter().filter(|known| **known == Known::Old).count();
+        let mut allowed = if old > 0 { self.allowance.take(old, arrived) } else { 0 };
+        let mut rest = Vec::with_capacity(claimed.len());
+        for (one, known) in claimed.into_iter().zip(known) {
+            match known {
+                Known::New => rest.push(one),
+                Known::Old if allowed > 0 => {
+                    allowed -= 1;
+                    rest.push(one);
+                }
+                // Its client asks again.
+                Known::Old => self.metrics.refuse("client_old_frame"),
+                Known::Executed => {
+                    let Claimed { connection, claim, relay } = one;
+                    let verdicts = vec![true; claim.checks().len()];
+                    ready.extend(claim.settle(&verdicts).map(|frame| FromClient::Frame {
+                        connection,
+                        frame,
+                        relay,
+                        arrived,
+                    }));
+                }
+            }
+        }
+        rest
+    }
+
     /// Frames of connections in good standing are verified as one batch. The rest of a connection's
     /// frames are verified apart, a few at a time, until too many of them do not hold.
-    fn verify(&mut self, arrived: Instant, mut claimed: Vec<Claimed>, ready: &mut Vec<FromClient>) {
+    fn verify(&mut self, arrived: Instant, claimed: Vec<Claimed>, ready: &mut Vec<FromClient>) {
+        let mut claimed = self.sift(arrived, claimed, ready);
         // One behind the other, in their order: where the batch fails, bisection soon comes to the
         // frames of one connection, and leaves those of others alone.
         claimed.sort_by_key(|one| one.connection);

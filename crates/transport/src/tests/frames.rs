@@ -187,3 +187,25 @@ fn connections_and_their_ends_are_counted() {
     outboxes[0].disconnect(first);
     assert_eq!((changes.load(Ordering::Acquire), outboxes[0].is_connected()), (3, false));
 }
+
+/// A peer is sent blocks of megabytes, and little in between: what was written is let go of.
+#[test]
+fn a_long_message_that_was_written_is_kept_no_longer() {
+    struct Counted(Arc<()>);
+    impl AsRef<[u8]> for Counted {
+        fn as_ref(&self) -> &[u8] {
+            assert!(Arc::strong_count(&self.0) > 1);
+            &[7; 1 << 20]
+        }
+    }
+    let kept = Arc::new(());
+    let mut writer = FrameWriter::default();
+    writer.push(Bytes::from_owner(Counted(Arc::clone(&kept))));
+    while !writer.is_empty() {
+        assert_eq!(Arc::strong_count(&kept), 2);
+        let (stage, large) = writer.parts();
+        let count = (stage.len() + large.len()).min(100_000);
+        writer.advance(count);
+    }
+    assert_eq!(Arc::strong_count(&kept), 1);
+}

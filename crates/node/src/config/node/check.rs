@@ -126,6 +126,13 @@ fn check_laboratory(
             "have no more than f of them in a cluster, and trust nothing that this one says",
         ));
     }
+    if node.laboratory.enabled && !cfg!(feature = "laboratory") {
+        return findings.push(Finding::new(
+            "`laboratory.enabled` is true, and this build has no laboratory",
+            settings.source("laboratory.enabled"),
+            "set it to false; or, for an experiment, build the program with the feature `laboratory`",
+        ));
+    }
     if node.laboratory.enabled {
         return warnings.push(Finding::new(
             "`laboratory.enabled` is true: this replica is for experiments",

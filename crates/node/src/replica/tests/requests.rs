@@ -3,13 +3,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use quorate_core::base::crypto::{
-    Check, ClientSigner as _, Form, Scheme, Share, Signature, Signer as _,
+    Check, ClientSigner as _, Form, Scheme, Share, Signature, Signer as _, Statement,
 };
 use quorate_core::base::wire::Encode as _;
 use quorate_core::client::message::Request;
-use quorate_core::ledger::frame::Frame;
+use quorate_core::ledger::frame::{Frame, SharedFrame};
 use quorate_core::protocols::hotstuff::Types;
-use quorate_core::{Digest, ReplicaId};
+use quorate_core::{Digest, ReplicaId, Sequence, SessionId};
 use quorate_crypto::{Ed25519, SecretKey};
 use quorate_transport::{
     ClientListener, ConnectionId, Event, Gate, Identity, Inbound, Limits, inbound,
@@ -20,6 +20,7 @@ use crate::replica::desk::{Desk, Work as _};
 use crate::replica::inbox::{Batch, FromClient, Inbox, inbox};
 use crate::replica::metrics::Metrics;
 use crate::replica::requests::Requests;
+use crate::replica::settled::{Allowance, Settled};
 use crate::replica::standing::Standings;
 
 const CHAIN: Digest = Digest([9; 32]);
@@ -31,17 +32,21 @@ struct Stage {
     queues: Inbox,
     metrics: Arc<Metrics>,
     failed: Arc<AtomicUsize>,
+    checked: Arc<AtomicUsize>,
+    settled: Arc<Settled>,
 }
 
-/// Counts the largest batch that failed.
+/// Counts the largest batch that failed, and all checks.
 struct Counting {
     scheme: Ed25519,
     failed: Arc<AtomicUsize>,
+    checked: Arc<AtomicUsize>,
 }
 
 impl Scheme for Counting {
     fn verify(&self, checks: &[Check]) -> Vec<bool> {
         let verdicts = self.scheme.verify(checks);
+        self.checked.fetch_add(checks.len(), Ordering::Relaxed);
         if verdicts.contains(&false) {
             self.failed.fetch_max(checks.len(), Ordering::Relaxed);
         }
@@ -62,7 +67,13 @@ async fn stage(key: &SecretKey) -> Stage {
         ClientListener::start(gate, socket, unused, Arc::new(|| {}), Arc::default()).unwrap();
     let (_, outside, queues) = inbox();
     let failed = Arc::<AtomicUsize>::default();
-    let scheme = Counting { scheme: Ed25519::new(&[]), failed: Arc::clone(&failed) };
+    let checked = Arc::<AtomicUsize>::default();
+    let scheme = Counting {
+        scheme: Ed25519::new(&[]),
+        failed: Arc::clone(&failed),
+        checked: Arc::clone(&checked),
+    };
+    let settled = Arc::<Settled>::default();
     let (sender, events) = inbound(1024, 1 << 20);
     let metrics = Arc::<Metrics>::default();
     let stage = Requests {
@@ -76,12 +87,14 @@ async fn stage(key: &SecretKey) -> Stage {
         metrics: Arc::clone(&metrics),
         events,
         standings: Standings::default(),
+        settled: Arc::clone(&settled),
+        allowance: Allowance::new(std::time::Instant::now()),
         batch: Vec::new(),
         kept: None,
         worked: std::time::Instant::now(),
         over: Arc::new(true.into()),
     };
-    Stage { stage, sender, queues, metrics, failed }
+    Stage { stage, sender, queues, metrics, failed, checked, settled }
 }
 
 /// A frame of `key`, signed for `chain`.
@@ -96,7 +109,7 @@ fn frame(key: &SecretKey, number: u64, chain: &Digest) -> Event {
 #[tokio::test]
 async fn bad_signatures_cost_their_sender_and_end_its_connection() {
     let key = SecretKey::generate().unwrap();
-    let Stage { mut stage, sender, queues, metrics, failed } = stage(&key).await;
+    let Stage { mut stage, sender, queues, metrics, failed, .. } = stage(&key).await;
     let (good, bad) = (ConnectionId(1), ConnectionId(2));
     let send = |connection, event| sender.try_send((connection, event), 0).unwrap();
     let other = Digest([8; 32]);
@@ -170,4 +183,61 @@ async fn what_was_sent_comes_before_the_end_of_its_connection() {
         }
     }
     assert_eq!(ended, [ConnectionId(1), ConnectionId(2), ConnectionId(3)]);
+}
+
+/// A frame of one command of `session`, signed for the chain.
+fn command(key: &SecretKey, session: u64, number: u64) -> SharedFrame {
+    let (session, first) = (SessionId(session), Sequence(number));
+    let sign = |statement: &_| key.sign(statement);
+    let command: [&[u8]; 1] = [b"set"];
+    Frame::build(key.public_key(), session, first, command, &CHAIN, sign).unwrap().into()
+}
+
+/// Decided frames are there for everybody to pull. Sent again, they cost no signature's check: those
+/// executed lately none, and older ones no more than their allowance.
+#[tokio::test]
+async fn frames_that_are_sent_again_cost_no_verification() {
+    let key = SecretKey::generate().unwrap();
+    let Stage { mut stage, sender, queues, metrics, checked, settled, .. } = stage(&key).await;
+    let mut round = |frames: &[SharedFrame]| {
+        for frame in frames {
+            let request = Request::Submit { relay: false, frame: frame.clone() };
+            let event = Event::Frame(Bytes::from(request.to_bytes()));
+            sender.try_send((ConnectionId(1), event), 0).unwrap();
+        }
+        while !stage.single_turn().unwrap() {}
+        let passed: usize = queues.clients.try_iter().map(|batch| batch.doings.len()).sum();
+        (passed, checked.swap(0, Ordering::Relaxed))
+    };
+    let frames: Vec<_> = (1..=200).map(|number| command(&key, 7, number)).collect();
+    assert_eq!(round(&frames), (200, 200));
+    let (executed, rest) = frames.split_at(100);
+    let next = |_| Some(Sequence(101));
+    settled.note(executed, next);
+    assert_eq!(round(executed), (100, 0));
+    // What waits for one before it is not settled, nor what was rejected.
+    settled.note(rest, next);
+    assert_eq!(round(rest), (100, 100));
+    settled.note(&[command(&key, 8, 1)], |_| None);
+    assert_eq!(round(&[command(&key, 8, 1)]), (1, 1));
+
+    // The same frame with another signature is another one.
+    let other = Digest([8; 32]);
+    let sign = |_: &_| key.sign(&Statement::frame(&other, &other));
+    let content: [&[u8]; 1] = [b"set"];
+    let forged =
+        Frame::build(key.public_key(), SessionId(7), Sequence(1), content, &CHAIN, sign).unwrap();
+    assert_eq!(forged.id(), executed[0].id());
+    let before = metrics.refused().get("client_bad_signature").copied();
+    assert_eq!(round(&[forged.into()]), (0, 1));
+    assert_ne!(metrics.refused().get("client_bad_signature").copied(), before);
+
+    // Old ones: the session is far beyond them, and they are known by their numbers alone.
+    settled.note(&[command(&key, 9, 5000)], |_| Some(Sequence(5001)));
+    let old: Vec<_> = (1..=1000).map(|number| command(&key, 9, number)).collect();
+    let (passed, checks) = round(&old);
+    assert_eq!(passed, checks);
+    // One was spent above; a slow machine earns some on the way.
+    assert!((255..1000).contains(&checks), "{checks}");
+    assert_eq!(metrics.refused()["client_old_frame"], 1000 - checks as u64);
 }
