@@ -15,6 +15,7 @@ mod gateway;
 mod input;
 mod journal;
 mod kv;
+mod payments;
 mod peers;
 #[path = "../../store/tests/lazy_trie/random.rs"]
 #[allow(dead_code, missing_docs)] // The tests of the store use the rest.
@@ -54,6 +55,7 @@ pub const TARGETS: &[Target] = &[
     target("journal", journal::run, 150, 200),
     target("kv-requests", kv::requests, 600, 300),
     target("kv-snapshot", kv::snapshot, 300, 100),
+    target("payments", payments::run, 2000, 400),
     target("peer-hello", quorate_transport::fuzz::hello, 2000, 80),
     target("peer-messages", peers::run, 30, 60),
     target("signatures", signatures::run, 120, 60),

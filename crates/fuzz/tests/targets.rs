@@ -73,6 +73,7 @@ targets! {
     journal = "journal",
     kv_requests = "kv-requests",
     kv_snapshot = "kv-snapshot",
+    payments = "payments",
     peer_hello = "peer-hello",
     peer_messages = "peer-messages",
     signatures = "signatures",
