@@ -121,11 +121,13 @@ impl ChoiceArguments {
     }
 
     /// What replicas reach each other by.
+    #[cfg(feature = "laboratory")]
     pub fn transport(&self) -> TransportName {
         self.transport
     }
 
     /// The protocol of `replicas` replicas, and what differs from the default.
+    #[cfg(feature = "laboratory")]
     pub fn described(&self, replicas: usize) -> String {
         described(&self.combination(replicas), self.transport)
     }

@@ -1,30 +1,49 @@
 //! One file a subcommand: its arguments and what it does with them.
 
+#[cfg(feature = "laboratory")]
 pub mod bench;
 pub mod completions;
 pub mod config;
+#[cfg(feature = "laboratory")]
 pub mod demo;
+#[cfg(feature = "laboratory")]
 pub mod experiment;
 pub mod gateway;
 pub mod get;
 pub mod init;
 pub mod keygen;
+#[cfg(feature = "laboratory")]
 pub mod load;
 pub mod man;
+#[cfg(feature = "laboratory")]
 pub mod net;
+pub mod pay;
+#[cfg(feature = "laboratory")]
 pub mod profile;
 pub mod protocols;
 pub mod pull;
+#[cfg(feature = "laboratory")]
 pub mod sim;
 pub mod start;
 pub mod status;
 pub mod store;
 pub mod testnet;
+#[cfg(feature = "laboratory")]
 pub mod testnet_up;
+#[cfg(feature = "laboratory")]
 pub mod twins;
 pub mod version;
+pub mod wallet;
+#[cfg(not(feature = "laboratory"))]
+mod without_laboratory;
 
-#[cfg(test)]
+#[cfg(not(feature = "laboratory"))]
+pub use without_laboratory::{
+    bench, demo, experiment, load, net, pay_bench, pay_demo, profile, sim, store_bench, testnet_up,
+    twins,
+};
+
+#[cfg(all(test, feature = "laboratory"))]
 mod tests {
     use clap::{Args, Command};
 

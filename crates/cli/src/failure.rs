@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::Path;
 use std::process::ExitCode;
 
+#[cfg(feature = "laboratory")]
 use quorate_netem::{NetError, leftovers};
 use quorate_node::config::{ConfigError, Finding, Place};
 use quorate_node::testnet::TestnetError;
@@ -96,6 +97,7 @@ impl From<ConfigError> for Failure {
     }
 }
 
+#[cfg(feature = "laboratory")]
 impl From<NetError> for Failure {
     fn from(error: NetError) -> Self {
         let exit = match error {

@@ -67,6 +67,12 @@ enum Command {
     /// Emulated networks on this machine: a namespace a node, and links with delay, loss and bandwidth.
     #[command(subcommand)]
     Net(commands::net::Command),
+    /// Payments by Avalanche: make a network, run its nodes, watch it at work.
+    #[command(subcommand)]
+    Pay(commands::pay::Command),
+    /// Keys, balances and payments of such a network.
+    #[command(subcommand)]
+    Wallet(commands::wallet::Command),
     /// Look for violations in simulated clusters in which anything may go wrong.
     Sim(commands::sim::Arguments),
     /// Twins testing: count, write and run scenarios.
@@ -106,6 +112,8 @@ fn main() -> ExitCode {
         Command::Profile(arguments) => commands::profile::run(&arguments, cli.output),
         Command::Experiment(command) => commands::experiment::run(&command, cli.output),
         Command::Net(command) => commands::net::run(&command, cli.output),
+        Command::Pay(command) => commands::pay::run(&command, cli.output),
+        Command::Wallet(command) => commands::wallet::run(&command, cli.output),
         Command::Twins(command) => commands::twins::run(&command, cli.output),
         Command::Store(command) => commands::store::run(&command, cli.output),
         Command::Pull(arguments) => commands::pull::run(&arguments, cli.output),

@@ -1,6 +1,7 @@
 //! `quorate sim`
 
 mod report;
+mod snow;
 
 use std::collections::BTreeSet;
 use std::io::{IsTerminal as _, Write as _};
@@ -8,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use quorate_adversary::Schedule;
 use quorate_core::protocols::hotstuff::rules::{self, Rules};
 use quorate_core::protocols::pbft;
@@ -35,7 +36,11 @@ const SHOWN: usize = 400;
 /// the seed. Safety is judged after every step, liveness after the network has healed. A violation
 /// prints its seed; the same seed of the same version does the same again.
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct Arguments {
+    /// Something else than clusters.
+    #[command(subcommand)]
+    what: Option<What>,
     /// The first seed.
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub seed: u64,
@@ -73,6 +78,12 @@ pub struct Arguments {
     /// Write the report to this file as a page in Markdown.
     #[arg(long, value_name = "FILE")]
     pub markdown: Option<PathBuf>,
+}
+
+/// What else can be simulated.
+#[derive(Debug, Subcommand)]
+enum What {
+    Snow(Box<snow::Arguments>),
 }
 
 fn minutes(text: &str) -> Result<f64, String> {
@@ -125,6 +136,9 @@ impl Arguments {
 
 /// Runs `sim`.
 pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
+    if let Some(What::Snow(arguments)) = &arguments.what {
+        return snow::run(arguments, format);
+    }
     // A violation is a panic inside a world: it is caught, counted and told once.
     std::panic::set_hook(Box::new(|_| {}));
     match arguments.replay {

@@ -1,5 +1,6 @@
 //! `quorate store`: the lazy-trie on disk, from outside. What can go wrong with one is in `refusal.rs`.
 
+#[cfg(feature = "laboratory")]
 mod bench;
 mod check;
 mod compact;
@@ -15,6 +16,8 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use quorate_store::lazy_trie::{Options, Recovery, Store};
 
+#[cfg(not(feature = "laboratory"))]
+use super::store_bench as bench;
 use crate::failure::Failure;
 use crate::output::Format;
 

@@ -70,9 +70,14 @@ pub struct Refusal {
     pub stderr: String,
 }
 
+/// The turn of those who start processes without a [`Cluster`].
+pub fn turn() -> MutexGuard<'static, ()> {
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// A block of ports that no other test has: the first is held as long as it is in use. Below the
 /// range that outgoing connections are given ports from.
-fn ports(count: u16) -> (TcpListener, u16) {
+pub fn ports(count: u16) -> (TcpListener, u16) {
     // Many small blocks, and a few behind them for 64 replicas.
     let (begin, block_ports, blocks) =
         if count < 64 { (12_000, 64, 300) } else { (31_200, 194, 8) };
@@ -97,7 +102,7 @@ impl Cluster {
 
     /// The same with `replicas` homes.
     pub fn of(replicas: u16, init: &[&str], settings: &[&str]) -> Self {
-        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let turn = turn();
         let folder = tempfile::tempdir().unwrap();
         let (held, base) = ports(3 * replicas);
         let (port, replicas) = (base.to_string(), replicas.to_string());

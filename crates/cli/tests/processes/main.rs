@@ -10,6 +10,7 @@ mod crashes;
 mod descriptors;
 mod linearizability;
 mod owners;
+mod payments;
 mod pbft;
 mod processor;
 mod proofs;

@@ -1,0 +1,93 @@
+//! Avalanche.
+
+use quorate_core::protocols::snow::avalanche::Counters;
+use quorate_core::protocols::snow::parameters::Invalid;
+use quorate_sim::snow::payments::{self, Load};
+use serde_json::json;
+
+use super::{Arguments, CountersName, Outcome, ms};
+
+pub(super) fn run(arguments: &Arguments) -> Result<Outcome, Invalid> {
+    let load = Load {
+        rate: arguments.rate,
+        issuers: arguments.issuers as usize,
+        double_permille: (arguments.double * 10.0) as u64,
+        load_ns: arguments.seconds * 1_000_000_000,
+        rest_ns: arguments.rest * 1_000_000_000,
+        batch: 40,
+        counters: match arguments.counters {
+            CountersName::WhitePaper => Counters::WhitePaper,
+            CountersName::Glacier => Counters::Glacier,
+        },
+    };
+    let setting = arguments.setting(arguments.seed);
+    let run = payments::run(&setting, load)?;
+    let nodes = setting.nodes as f64;
+    let simulated = run.simulated_ns as f64 / 1e9;
+    let each = |all: f64| all / nodes / simulated;
+    let busy = each(run.busy_ns as f64 / 1e9) * 100.0;
+    let attacked = match run.attacked_ns {
+        None => "no attack".to_owned(),
+        Some(None) => "not accepted by all while the run lasted".to_owned(),
+        Some(Some(ns)) => format!("accepted by all after {}", ms(ns)),
+    };
+    let rows = vec![
+        ("nodes, correct", format!("{}, {}", setting.nodes, setting.correct())),
+        ("payments submitted", run.submitted.to_string()),
+        (
+            "without a rival: accepted by all, of all",
+            format!("{}, {}", run.honest_by_all, run.honest),
+        ),
+        (
+            "outputs spent twice: one accepted by all, of all",
+            format!("{}, {}", run.contested_accepted, run.contested),
+        ),
+        ("outputs with two accepted spends", u8::from(run.violation.is_some()).to_string()),
+        ("payments a second accepted by all", format!("{:.0}", run.rate)),
+        ("first acceptance: 50, 90, 99 %", run.first_ns.map(ms).join(", ")),
+        ("last acceptance: 50, 90, 99 %", run.last_ns.map(ms).join(", ")),
+        ("payment under the liveness attack", attacked),
+        ("no-ops", run.no_ops.to_string()),
+        ("polls won, lost", format!("{}, {}", run.polls.0, run.polls.1)),
+        ("messages a node and second", format!("{:.0}", each(run.messages as f64))),
+        ("KB sent a node and second", format!("{:.0}", each(run.bytes as f64) / 1e3)),
+        ("processor of a node", format!("{busy:.0} %")),
+        (
+            "messages a second of this machine",
+            format!("{:.2} M", run.messages as f64 / run.seconds / 1e6),
+        ),
+    ];
+    let json = json!({
+        "protocol": "avalanche",
+        "nodes": setting.nodes,
+        "correct": setting.correct(),
+        "adversary": arguments.adversary,
+        "network": arguments.network,
+        "seed": arguments.seed,
+        "submitted": run.submitted,
+        "honest": run.honest,
+        "honest_accepted_by_all": run.honest_by_all,
+        "contested": run.contested,
+        "contested_accepted_by_all": run.contested_accepted,
+        "double_accepted": run.violation.is_some(),
+        "payments_per_second": run.rate,
+        "first_acceptance_ms": run.first_ns.map(|ns| ns as f64 / 1e6),
+        "last_acceptance_ms": run.last_ns.map(|ns| ns as f64 / 1e6),
+        "attacked_ms": run.attacked_ns.flatten().map(|ns| ns as f64 / 1e6),
+        "no_ops": run.no_ops,
+        "polls_won": run.polls.0,
+        "polls_lost": run.polls.1,
+        "messages": run.messages,
+        "bytes": run.bytes,
+        "busy_share": busy / 100.0,
+        "simulated_seconds": simulated,
+        "seconds": run.seconds,
+    });
+    let violation = run.violation.map(|found| {
+        format!(
+            "two spends of output {} were accepted, the second by node {}",
+            found.output, found.node
+        )
+    });
+    Ok(Outcome { rows, json, violation })
+}
