@@ -2,7 +2,7 @@
 //!
 //! - [`address`]: whom an output belongs to, with a checksum for people;
 //! - [`transaction`]: several inputs and outputs, one encoding each, signed with Ed25519;
-//! - [`verify`]: signatures in batches, apart from everything that decides;
+//! - [`mod@verify`]: signatures in batches, apart from everything that decides;
 //! - [`refusal`]: every reason why a transaction is not taken, by name;
 //! - [`ledger`]: what was accepted and what is unspent, on the lazy-trie store;
 //! - [`genesis`]: what there is in the beginning;
