@@ -22,6 +22,7 @@ use quorate_core::protocols::hotstuff::Types;
 use quorate_core::protocols::hotstuff::block::{Block, Content};
 use quorate_core::protocols::hotstuff::certificate::{Domain, Qc};
 use quorate_core::protocols::hotstuff::rules::{Chained, Rules as _};
+use quorate_core::protocols::hotstuff::verifier::Verifier;
 use quorate_core::protocols::protocol::{self, Ballot, Malformed};
 use quorate_core::{Committee, Digest, Epoch, Height, ReplicaId, View};
 use quorate_store::merkle::ProofError;
@@ -66,6 +67,10 @@ fn domain() -> Domain {
     domain_of(CHAIN, 4)
 }
 
+fn verifier() -> Verifier {
+    Verifier::new(domain(), Chained.facts())
+}
+
 fn certificate(domain: &Domain, of: &Block, signers: &[u16]) -> Qc {
     let statement = domain.vote(of.view, 1, &of.id());
     let mut bytes = Ballot { view: of.view, phase: 1, block: of.id() }.to_bytes();
@@ -104,7 +109,7 @@ fn answer(store: &mut dyn StateMachine, key: &[u8]) -> Answer<Types> {
 }
 
 fn check(key: &[u8], answer: &Answer<Types>) -> Result<Verified, Refusal> {
-    verify(&domain(), &Hashes, key, answer.to_bytes().into(), BOUND)
+    verify(&verifier(), &Hashes, key, answer.to_bytes().into(), BOUND)
 }
 
 fn filled(store: &mut dyn StateMachine) {
@@ -274,7 +279,7 @@ fn a_state_beyond_the_lag_is_stale_and_one_within_it_is_not() {
         for allowed in 0..20 {
             let bound = Bound { newest: Height(newest), max_lag_blocks: allowed };
             let lag = newest.saturating_sub(HEIGHT.0);
-            let found = verify(&domain(), &Hashes, b"key 1", bytes.clone(), bound);
+            let found = verify(&verifier(), &Hashes, b"key 1", bytes.clone(), bound);
             if lag <= allowed {
                 assert_eq!(found.unwrap().lag_blocks, lag);
             } else {
@@ -299,7 +304,7 @@ fn every_single_changed_bit_is_refused() {
             for bit in 0..8 {
                 let mut bytes = bytes.clone();
                 bytes[at] ^= 1 << bit;
-                let found = verify(&domain(), &Hashes, key, bytes.into(), BOUND);
+                let found = verify(&verifier(), &Hashes, key, bytes.into(), BOUND);
                 // Who signed the certificate *in* the block counts, and the bytes of its signatures do not.
                 let is_identical =
                     found.as_ref().is_ok_and(|found| *found == check(key, &good).unwrap());
@@ -310,7 +315,7 @@ fn every_single_changed_bit_is_refused() {
         }
         for length in 0..bytes.len() {
             let cut = Bytes::copy_from_slice(&bytes[..length]);
-            assert!(verify(&domain(), &Hashes, key, cut, BOUND).is_err(), "{length} bytes");
+            assert!(verify(&verifier(), &Hashes, key, cut, BOUND).is_err(), "{length} bytes");
         }
     }
 }
@@ -357,7 +362,7 @@ proptest! {
     /// Any bytes at all are refused, and nothing panics.
     #[test]
     fn anything_is_refused(bytes in vec(any::<u8>(), 0..600), content in vec(any::<u8>(), 0..200)) {
-        let found = verify(&domain(), &Hashes, b"key", bytes.into(), BOUND);
+        let found = verify(&verifier(), &Hashes, b"key", bytes.into(), BOUND);
         prop_assert!(found.is_err());
         let mut store = KeyValue::new();
         filled(&mut store);

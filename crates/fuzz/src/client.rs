@@ -20,6 +20,7 @@ use quorate_core::protocols::hotstuff::Types;
 use quorate_core::protocols::hotstuff::block::{Block, Content, FullBlock};
 use quorate_core::protocols::hotstuff::certificate::{Domain, Qc};
 use quorate_core::protocols::hotstuff::rules::{Chained, Rules as _};
+use quorate_core::protocols::hotstuff::verifier::Verifier;
 use quorate_core::protocols::protocol::{self, Ballot};
 use quorate_core::replica::message::PeerMessage;
 use quorate_core::{Digest, Epoch, Height, ReplicaId, Sequence, SessionId, Time, View};
@@ -150,6 +151,10 @@ fn domain() -> Domain {
     Domain::new(committee(REPLICAS), Chained.facts().number)
 }
 
+fn verifier() -> Verifier {
+    Verifier::new(domain(), Chained.facts())
+}
+
 fn certificate(of: &Block) -> Option<Qc> {
     if of.height == Height(0) {
         return Some(Qc::genesis(of.id()));
@@ -222,7 +227,7 @@ pub fn blocks(input: &[u8]) {
     let mut input = Input::new(input);
     let chain = chain();
     assert_eq!(chain.len(), 8);
-    let mut follower = Follower::new(domain(), Chained.facts(), Height(1));
+    let mut follower = Follower::new(verifier(), Height(1));
     let mut handed_out = 0;
     while !input.is_empty() {
         let first = match input.byte() {
@@ -327,8 +332,9 @@ pub fn proofs(input: &[u8]) {
     let honest = bent == *answer;
     let bound = Bound { newest: Height(12), max_lag_blocks: 5 };
     let bytes = bent.clone();
-    let proven =
-        allocation::within(64, &bytes, || verify(&domain(), &Mock, key, Bytes::from(bent), bound));
+    let proven = allocation::within(64, &bytes, || {
+        verify(&verifier(), &Mock, key, Bytes::from(bent), bound)
+    });
     match proven {
         Ok(proven) => assert_eq!((&proven.value, proven.height), (value, Height(7))),
         Err(error) => assert!(!honest, "a true answer is refused: {error}"),

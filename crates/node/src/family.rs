@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 use quorate_core::base::crypto::Scheme;
 use quorate_core::base::membership::CommitteeError;
+use quorate_core::client::decided::{Decided, Follow};
+use quorate_core::client::proven::Proofs;
 use quorate_core::protocols::hotstuff::certificate::Domain;
 use quorate_core::protocols::hotstuff::leader::Election;
 use quorate_core::protocols::hotstuff::pacemaker::{Kind, Timing, Waits};
@@ -17,7 +19,7 @@ use quorate_core::protocols::pbft::{self, Patience, Pbft};
 use quorate_core::protocols::protocol::{Capability, Origin, Protocol, Types};
 use quorate_core::protocols::sequencer::{self, Sequencer};
 use quorate_core::replica::Ancestors;
-use quorate_core::{Committee, ReplicaId};
+use quorate_core::{Committee, Height, ReplicaId};
 
 use crate::config::{
     Cluster, LeaderName, Node, PacemakerName, SchemeName, SentAncestors, TimeoutKind, ViewTimeout,
@@ -48,8 +50,11 @@ pub trait Build: Send + 'static {
     /// The protocol of replica `me`.
     fn protocol(self, committee: Committee, me: ReplicaId) -> Self::Protocol;
 
+    /// What the evidence of its replicas is checked by.
+    fn verifier(&self, committee: Committee) -> <Self::Protocol as Protocol>::Verifier;
+
     /// What its signatures are bound to and its rules, if it is of the HotStuff family: adversaries
-    /// and what clients check are written for that one alone.
+    /// are written for that one alone.
     fn as_hotstuff(&self, committee: &Committee) -> Option<(Domain, &'static Facts)> {
         let _ = committee;
         None
@@ -77,6 +82,10 @@ impl Build for Settings {
         HotStuff::new(committee, me, self)
     }
 
+    fn verifier(&self, committee: Committee) -> hotstuff::verifier::Verifier {
+        hotstuff::verifier::Verifier::new(self.domain(committee), self.rules.facts())
+    }
+
     fn as_hotstuff(&self, committee: &Committee) -> Option<(Domain, &'static Facts)> {
         Some((self.domain(committee.clone()), self.rules.facts()))
     }
@@ -93,6 +102,10 @@ impl Build for pbft::Settings {
     fn protocol(self, committee: Committee, me: ReplicaId) -> Pbft {
         Pbft::new(committee, me, self)
     }
+
+    fn verifier(&self, committee: Committee) -> pbft::Domain {
+        pbft::Domain::new(committee, self.authentication)
+    }
 }
 
 /// Makes a [`Sequencer`].
@@ -108,6 +121,10 @@ impl Build for Sequencers {
 
     fn protocol(self, committee: Committee, me: ReplicaId) -> Sequencer {
         Sequencer::new(committee, me)
+    }
+
+    fn verifier(&self, committee: Committee) -> sequencer::Believer {
+        sequencer::Believer(committee)
     }
 }
 
@@ -171,23 +188,40 @@ impl Family {
     }
 }
 
-/// What proofs of the replicas are checked by: what their signatures are bound to, and the rules.
+/// What a cluster's verified reads are checked by.
 ///
 /// # Errors
-/// [`Lacking`] if the cluster's protocol cannot do what the client wants.
-pub fn provable(
-    cluster: &Cluster,
-    wanted: Capability,
-) -> Result<(Domain, &'static Facts), Lacking> {
-    struct Provable(Capability, Committee);
-    impl Job for Provable {
-        type Output = Option<(Domain, &'static Facts)>;
+/// [`Lacking`] if the cluster's protocol has none.
+pub fn proofs(cluster: &Cluster) -> Result<Arc<dyn Proofs>, Lacking> {
+    struct Read(Committee);
+    impl Job for Read {
+        type Output = Option<Arc<dyn Proofs>>;
         fn run<B: Build>(self, build: B) -> Self::Output {
-            B::Protocol::CAPABILITIES.contains(&self.0).then(|| build.as_hotstuff(&self.1))?
+            let can = B::Protocol::CAPABILITIES.contains(&Capability::VerifiedReads);
+            can.then(|| Arc::new(build.verifier(self.0)) as _)
         }
     }
-    let found = Family::agreed(cluster).run(Provable(wanted, cluster.committee()?));
-    found.ok_or(Lacking::Capability { protocol: cluster.protocol.name(), wanted })
+    let (protocol, wanted) = (cluster.protocol.name(), Capability::VerifiedReads);
+    let found = Family::agreed(cluster).run(Read(cluster.committee()?));
+    found.ok_or(Lacking::Capability { protocol, wanted })
+}
+
+/// What follows the blocks that a cluster decides, from height `from` on.
+///
+/// # Errors
+/// [`Lacking`] if the blocks of the cluster's protocol prove nothing.
+pub fn follow(cluster: &Cluster, from: Height) -> Result<Box<dyn Follow>, Lacking> {
+    struct Pull(Committee, Height);
+    impl Job for Pull {
+        type Output = Option<Box<dyn Follow>>;
+        fn run<B: Build>(self, build: B) -> Self::Output {
+            let can = B::Protocol::CAPABILITIES.contains(&Capability::Pull);
+            can.then(|| Box::new(Decided::new(build.verifier(self.0), self.1)) as _)
+        }
+    }
+    let (protocol, wanted) = (cluster.protocol.name(), Capability::Pull);
+    let found = Family::agreed(cluster).run(Pull(cluster.committee()?, from));
+    found.ok_or(Lacking::Capability { protocol, wanted })
 }
 
 fn hotstuff(cluster: &Cluster, rules: &'static dyn rules::Rules) -> Settings {

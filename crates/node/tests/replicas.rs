@@ -20,12 +20,12 @@ use quorate_core::protocols::hotstuff::Types;
 use quorate_core::protocols::hotstuff::certificate::{Domain, Qc, TimeOut, Vote};
 use quorate_core::protocols::hotstuff::message::Message;
 use quorate_core::protocols::protocol::Ballot;
-use quorate_core::protocols::protocol::Capability;
 use quorate_core::replica::message::PeerMessage;
 use quorate_core::{Digest, Height, ReplicaId, Sequence, View};
 use quorate_crypto::{ConsensusKey, SecretKey};
 use quorate_node::client::{Client, ClientConfig, ReplicaAddress};
 use quorate_node::config::{Cluster, FlagSetting, Overrides, load};
+use quorate_node::family::Family;
 use quorate_node::launch::{Launched, Remedies, launch};
 use quorate_node::testnet::{self, Options, Testnet};
 use quorate_transport::{
@@ -234,7 +234,10 @@ impl Liar {
         let counters: Arc<Counters> = Arc::default();
         let peers = Peers::start(mesh, socket, inbound, Arc::new(|| {}), counters).unwrap();
         until("all are connected to the liar", || peers.connected().len() == 3).await;
-        let domain = quorate_node::family::provable(cluster, Capability::Pull).unwrap().0;
+        let Family::HotStuff(settings) = Family::agreed(cluster) else {
+            panic!("a cluster of the HotStuff family")
+        };
+        let domain = settings.domain(cluster.committee().unwrap());
         Self { peers, domain, key: keys.consensus }
     }
 

@@ -5,9 +5,9 @@ use std::ops::Deref;
 use quorate_core::base::crypto::{Check, Claim, Statement, Verified};
 use quorate_core::ledger::block::BlockId;
 use quorate_core::protocols::hotstuff::block::SharedBlock;
-use quorate_core::protocols::hotstuff::certificate::Qc;
 use quorate_core::protocols::hotstuff::safety::Safety;
 use quorate_core::protocols::hotstuff::testimony::Testimony;
+use quorate_core::protocols::hotstuff::verifier::Verifier;
 use quorate_core::protocols::hotstuff::{HotStuff, Message, Types};
 use quorate_core::protocols::protocol::{
     Ancestry, Capability, Effects, Input, Ledger, Malformed, Missing, Output, Protocol, Record,
@@ -68,6 +68,7 @@ impl Deref for Driver {
 
 impl Protocol for Driver {
     type Types = Types;
+    type Verifier = Verifier;
 
     const CAPABILITIES: &'static [Capability] = HotStuff::CAPABILITIES;
 
@@ -139,12 +140,8 @@ impl Protocol for Driver {
         self.driver.snapshot_base(block)
     }
 
-    fn claim_evidence(&self, block: &BlockId, evidence: &Qc) -> Result<Vec<Check>, Malformed> {
-        self.driver.claim_evidence(block, evidence)
-    }
-
-    fn attested_root(shown: &Shown<Types>) -> Digest {
-        HotStuff::attested_root(shown)
+    fn verifier(&self) -> Verifier {
+        self.driver.verifier()
     }
 
     fn testimony(&self) -> Testimony {

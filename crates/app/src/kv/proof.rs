@@ -15,10 +15,8 @@
 use bytes::Bytes;
 use quorate_core::base::crypto::Scheme;
 use quorate_core::base::merkle::Hash;
-use quorate_core::base::wire::{Decode as _, DecodeError, Reader, put_bytes};
-use quorate_core::client::proven::{Answer, Bound, NotProven};
-use quorate_core::protocols::hotstuff::Types;
-use quorate_core::protocols::hotstuff::certificate::Domain;
+use quorate_core::base::wire::{DecodeError, Reader, put_bytes};
+use quorate_core::client::proven::{Bound, NotProven, Proofs};
 use quorate_core::{Digest, Height};
 use quorate_store::lazy_trie::Hash as TrieHash;
 use quorate_store::merkle::{PROOF_LIMIT_BYTES, Proof, ProofError};
@@ -125,21 +123,20 @@ pub(super) fn root_of(map: &Hash) -> Digest {
     Digest::of("quorate kv root", map)
 }
 
-/// What `answer`, an encoded [`Answer`] of any one replica, proves of `key`: no word of the replica
-/// is believed. `domain` and `scheme` are of the client's own configuration, and so is
-/// `bound`, with the height of the newest certified block.
+/// What `answer`, an encoded [`Answer`](quorate_core::client::proven::Answer) of any one replica,
+/// proves of `key`: no word of the replica is believed. `proofs` and `scheme` are of the client's own
+/// configuration, and so is `bound`, with the height of the newest certified block.
 ///
 /// # Errors
 /// [`Refusal`]: the replica is faulty, behind, or of another chain. Ask another.
 pub fn verify(
-    domain: &Domain,
+    proofs: &dyn Proofs,
     scheme: &dyn Scheme,
     key: &[u8],
     answer: Bytes,
     bound: Bound,
 ) -> Result<Verified, Refusal> {
-    let answer = Answer::<Types>::from_bytes(answer).map_err(NotProven::from)?;
-    let proven = answer.verify(domain, scheme, bound)?;
+    let proven = proofs.state(answer, scheme, bound)?;
     let claim = read(proven.content).map_err(Refusal::Unreadable)?;
     let forged = if claim.value.is_some() { Refusal::ForgedValue } else { Refusal::ForgedAbsence };
     if root_of(&claim.root) != proven.application {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use quorate_core::Height;
-use quorate_core::protocols::hotstuff::block::FullBlock;
+use quorate_core::client::decided::DecidedBlock;
 use quorate_node::client::pull::Puller;
 use quorate_node::config::{Finding, Place};
 use serde_json::{Value, json};
@@ -80,27 +80,25 @@ pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
     Ok(())
 }
 
-fn show(full: &FullBlock, format: Format) -> Result<(), Failure> {
+fn show(block: &DecidedBlock, format: Format) -> Result<(), Failure> {
     match format {
         Format::Table => {
-            let block = &full.block;
-            let commands: u32 = full.frames.iter().map(|frame| frame.count()).sum();
+            let commands: u32 = block.frames.iter().map(|frame| frame.count()).sum();
             print(&format!(
                 "height {}  view {}  proposer {}  commands {commands}  {}\n",
                 block.height,
                 block.view,
-                block.proposer,
-                block.id()
+                block.proposer.map_or("-".to_owned(), |proposer| proposer.to_string()),
+                block.id
             ))
         }
-        Format::Json => print_json_line(&json_of(full)),
+        Format::Json => print_json_line(&json_of(block)),
     }
 }
 
 /// A block as an executor reads it: its commands in the order of execution, in hexadecimal.
-fn json_of(full: &FullBlock) -> Value {
-    let block = &full.block;
-    let frames: Vec<_> = full
+fn json_of(block: &DecidedBlock) -> Value {
+    let frames: Vec<_> = block
         .frames
         .iter()
         .map(|frame| {
@@ -116,9 +114,9 @@ fn json_of(full: &FullBlock) -> Value {
     json!({
         "height": block.height.0,
         "view": block.view.0,
-        "proposer": block.proposer.0,
-        "block": block.id().to_string(),
-        "parent": block.parent().to_string(),
+        "proposer": block.proposer.map(|proposer| proposer.0),
+        "block": block.id.to_string(),
+        "parent": block.parent.to_string(),
         "frames": frames,
     })
 }

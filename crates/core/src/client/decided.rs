@@ -1,29 +1,22 @@
 //! Decided blocks, for executors that take the order from replicas and believe none of them.
 //!
 //! A replica sends blocks ([`Response::Blocks`](super::message::Response::Blocks)); whether they
-//! are decided is proven by the blocks themselves. A block is committed when it is the head of a chain
-//! as long as the protocol's rules ask for ([`Facts::chain_length`]): each the parent of the next,
-//! of consecutive views, all with a quorum certificate of the last phase. The certificate of a block
-//! is the justify of the block behind it, so that the blocks behind prove it, and with it all below
-//! it. The newest blocks of an answer are proven by what follows, and held back until then.
+//! are decided is proven by the blocks themselves, as their protocol's [`Verifier`] reads them. The
+//! newest blocks of an answer are proven by what follows, and held back until then.
 //!
 //! What an answer can still do is to stop early: an executor asks several replicas.
-
-use std::collections::VecDeque;
 
 use bytes::Bytes;
 
 use crate::base::crypto::{Check, Scheme};
-use crate::base::types::{Height, View};
+use crate::base::types::{Height, ReplicaId, View};
 use crate::base::wire::{Decode as _, DecodeError};
 use crate::ledger::block::BlockId;
-use crate::protocols::hotstuff::block::{Block, FullBlock};
-use crate::protocols::hotstuff::certificate::Domain;
-use crate::protocols::hotstuff::rules::Facts;
-use crate::protocols::protocol::Malformed;
+use crate::ledger::frame::SharedFrame;
+use crate::protocols::protocol::{FullBlockOf, HeaderOf, Malformed, Verifier};
 
-/// Most blocks that are held back: more in a row without three consecutive views do not come from
-/// a cluster that decides anything.
+/// Most blocks that are held back: so many in a row that prove nothing do not come from a
+/// cluster that decides anything.
 const MAX_HELD_BACK: usize = 1 << 14;
 
 /// Why an answer is not believed. What was proven before stands; nothing of the answer is used.
@@ -37,23 +30,23 @@ pub enum NotDecided {
         /// What is wrong.
         error: DecodeError,
     },
-    /// A block is of another epoch, height or view than its place allows.
+    /// A block is of another height than its place allows.
     #[error("the block at height {0} does not belong there")]
     OutOfPlace(Height),
     /// A block does not extend the one before it. If that one was not proven yet it may have been
     /// given up: it is forgotten, and to be asked for again.
     #[error("the block at height {0} does not extend the one before it")]
     NotLinked(Height),
-    /// A certificate is not one of this committee.
-    #[error("the certificate in the block at height {height}: {reason}")]
-    Certificate {
-        /// The block that carries it.
+    /// A block, or the evidence that it carries, cannot be of this chain.
+    #[error("the block at height {height} is not one of this chain: {reason}")]
+    Block {
+        /// Its height.
         height: Height,
         /// What is wrong.
         reason: Malformed,
     },
-    /// A signature in a certificate does not hold.
-    #[error("a signature in the certificate in the block at height {0} does not hold")]
+    /// A signature in the evidence that a block carries does not hold.
+    #[error("a signature in the block at height {0} does not hold")]
     Signature(Height),
     /// Too many blocks without a proof.
     #[error("{MAX_HELD_BACK} blocks that prove nothing")]
@@ -62,34 +55,24 @@ pub enum NotDecided {
 
 /// Follows the decided blocks from one height on. No clock, no sockets.
 #[derive(Clone, Debug)]
-pub struct Decided {
-    facts: &'static Facts,
-    domain: Domain,
-    genesis: BlockId,
+pub struct Decided<V: Verifier> {
+    verifier: V,
     /// Below this height everything was handed out.
     proven_below: Height,
     /// The last block handed out; the genesis block if the first height wanted is 1.
-    last: Option<(BlockId, View)>,
-    /// Linked to each other and to `last`, each with a justify that was checked.
-    held_back: VecDeque<FullBlock>,
+    last: Option<HeaderOf<V::Types>>,
+    /// Linked to each other and to `last`, each with what it rests on checked.
+    held_back: Vec<FullBlockOf<V::Types>>,
 }
 
-impl Decided {
-    /// Of the chain that `domain`'s committee runs under the rules with these `facts`, from height
-    /// `from` on (at least 1: the genesis block is known to everybody).
+impl<V: Verifier> Decided<V> {
+    /// Of the chain whose evidence `verifier` checks, from height `from` on (at least 1: the
+    /// genesis block is known to everybody).
     #[must_use]
-    pub fn new(domain: Domain, facts: &'static Facts, from: Height) -> Self {
-        let committee = domain.committee();
-        let genesis = Block::genesis(committee.chain(), committee.epoch());
+    pub fn new(verifier: V, from: Height) -> Self {
         let from = from.max(Height(1));
-        Self {
-            facts,
-            domain,
-            genesis: genesis.id(),
-            proven_below: from,
-            last: (from == Height(1)).then(|| (genesis.id(), genesis.view)),
-            held_back: VecDeque::new(),
-        }
+        let last = (from == Height(1)).then(|| verifier.genesis().header().clone());
+        Self { verifier, proven_below: from, last, held_back: Vec::new() }
     }
 
     /// The height to ask for next.
@@ -113,7 +96,7 @@ impl Decided {
         &mut self,
         blocks: &[Bytes],
         scheme: &dyn Scheme,
-    ) -> Result<Vec<FullBlock>, NotDecided> {
+    ) -> Result<Vec<FullBlockOf<V::Types>>, NotDecided> {
         let taken = self.check(blocks, scheme);
         match taken {
             Ok(taken) => self.held_back.extend(taken),
@@ -126,39 +109,38 @@ impl Decided {
         Ok(self.hand_out())
     }
 
-    fn check(&self, blocks: &[Bytes], scheme: &dyn Scheme) -> Result<Vec<FullBlock>, NotDecided> {
+    fn check(
+        &self,
+        blocks: &[Bytes],
+        scheme: &dyn Scheme,
+    ) -> Result<Vec<FullBlockOf<V::Types>>, NotDecided> {
         if self.held_back.len() + blocks.len() > MAX_HELD_BACK {
             return Err(NotDecided::TooMany);
         }
-        let mut taken: Vec<FullBlock> = Vec::with_capacity(blocks.len());
+        let mut taken: Vec<FullBlockOf<V::Types>> = Vec::with_capacity(blocks.len());
         let mut height = self.wanted();
         let mut checks: Vec<Check> = Vec::new();
         let mut owners: Vec<Height> = Vec::new();
-        let mut before = match self.held_back.back() {
-            Some(full) => Some((full.block.id(), full.block.view)),
-            None => self.last,
-        };
         for bytes in blocks {
-            let full = FullBlock::from_bytes(bytes.clone())
+            let full = FullBlockOf::<V::Types>::from_bytes(bytes.clone())
                 .map_err(|error| NotDecided::Malformed { height, error })?;
             let block = &full.block;
-            let ascends = block.justify.view() < block.view;
-            if block.height != height || block.epoch != self.domain.committee().epoch() || !ascends
-            {
+            if block.height() != height {
                 return Err(NotDecided::OutOfPlace(height));
             }
-            if before.is_some_and(|(id, view)| {
-                block.parent() != id || block.justify.view() != view && id != self.genesis
-            }) {
+            let before = taken.last().or(self.held_back.last()).map(|full| full.block.header());
+            let is_linked = |parent: &HeaderOf<V::Types>| {
+                block.parent() == parent.id() && self.verifier.may_follow(parent, block)
+            };
+            if !before.or(self.last.as_ref()).is_none_or(is_linked) {
                 return Err(NotDecided::NotLinked(height));
             }
-            let certificate = block
-                .justify
-                .checks(&self.domain, &self.genesis)
-                .map_err(|reason| NotDecided::Certificate { height, reason })?;
-            owners.resize(owners.len() + certificate.len(), height);
-            checks.extend(certificate);
-            before = Some((block.id(), block.view));
+            let carried = self
+                .verifier
+                .claim_block(block)
+                .map_err(|reason| NotDecided::Block { height, reason })?;
+            owners.resize(owners.len() + carried.len(), height);
+            checks.extend(carried);
             taken.push(full);
             height = height.next();
         }
@@ -172,30 +154,70 @@ impl Decided {
         }
     }
 
-    /// The blocks up to the highest head of a chain that a further block certifies.
-    fn hand_out(&mut self) -> Vec<FullBlock> {
-        let depth = self.facts.chain_length as usize;
-        let view = |index: usize| self.held_back.get(index).map(|full| full.block.view);
-        let is_head = |index: usize| {
-            // The block behind the chain carries the last of its certificates.
-            let carriers = index + 1..=index + depth;
-            let certified = index + depth < self.held_back.len()
-                && self
-                    .held_back
-                    .range(carriers)
-                    .all(|full| full.block.justify.phase() == self.facts.phases);
-            let consecutive =
-                (index..index + depth - 1).all(|at| view(at).map(View::next) == view(at + 1));
-            certified && consecutive
-        };
-        let Some(head) = (0..self.held_back.len()).rev().find(|index| is_head(*index)) else {
-            return Vec::new();
-        };
-        let decided: Vec<_> = self.held_back.drain(..=head).collect();
+    /// The blocks that are proven by now.
+    fn hand_out(&mut self) -> Vec<FullBlockOf<V::Types>> {
+        let proven = self.verifier.decided(&self.held_back).min(self.held_back.len());
+        let decided: Vec<_> = self.held_back.drain(..proven).collect();
         if let Some(full) = decided.last() {
-            self.last = Some((full.block.id(), full.block.view));
-            self.proven_below = full.block.height.next();
+            self.last = Some(full.block.header().clone());
+            self.proven_below = full.block.height().next();
         }
         decided
+    }
+}
+
+/// A decided block, as an executor reads it, whatever the protocol.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DecidedBlock {
+    /// Its identity.
+    pub id: BlockId,
+    /// The block it extends.
+    pub parent: BlockId,
+    /// Its parent's height plus one.
+    pub height: Height,
+    /// The view it was proposed in; 0 where the protocol has none.
+    pub view: View,
+    /// Who proposed it, where the protocol has proposers.
+    pub proposer: Option<ReplicaId>,
+    /// Its frames, in the order of execution.
+    pub frames: Vec<SharedFrame>,
+}
+
+/// [`Decided`], of whatever protocol.
+pub trait Follow: Send {
+    /// See [`Decided::wanted`].
+    fn wanted(&self) -> Height;
+
+    /// See [`Decided::take`].
+    ///
+    /// # Errors
+    /// As there.
+    fn take(
+        &mut self,
+        blocks: &[Bytes],
+        scheme: &dyn Scheme,
+    ) -> Result<Vec<DecidedBlock>, NotDecided>;
+}
+
+impl<V: Verifier> Follow for Decided<V> {
+    fn wanted(&self) -> Height {
+        Self::wanted(self)
+    }
+
+    fn take(
+        &mut self,
+        blocks: &[Bytes],
+        scheme: &dyn Scheme,
+    ) -> Result<Vec<DecidedBlock>, NotDecided> {
+        let decided = Self::take(self, blocks, scheme)?;
+        let of = |FullBlockOf::<V::Types> { block, frames }| DecidedBlock {
+            id: block.id(),
+            parent: block.parent(),
+            height: block.height(),
+            view: block.view(),
+            proposer: self.verifier.proposer(&block),
+            frames,
+        };
+        Ok(decided.into_iter().map(of).collect())
     }
 }

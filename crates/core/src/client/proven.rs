@@ -1,33 +1,25 @@
 //! What one replica says of its state, believed for its proof and not for its word.
 //!
-//! # Why a certificate is enough
-//! A block carries the root of an ancestor's state. A correct replica gives its first vote to a block
-//! only if that root is the one it computed itself, by executing the blocks that it saw committed up
-//! to that height; a replica that has not come so far waits, and does not vote (`hotstuff/voting.rs`).
-//! (A vote of a later phase rests on a certificate of first votes.) So a quorum certificate of the block,
-//! **certified is enough, committed need not be**, has q − f ≥ 1 correct replicas that stand for: *the blocks up to
-//! this height are committed, and this is the root of the state behind them*. Whether the block that
-//! carries the root is committed itself, or given up, changes nothing about that.
-//!
-//! From the root on it is hashes: the root covers the state's height and the application's root
-//! ([`StateSummary`]), and that covers whatever the application proves.
+//! # What is believed
+//! An answer shows a block with its protocol's evidence, and the protocol's [`Verifier`] says which
+//! state root a quorum stands for by it. (HotStuff: the root in a certified block; PBFT: the root of
+//! a stable checkpoint. Each verifier has the argument.) From the root on it is hashes: the root
+//! covers the state's height and the application's root ([`StateSummary`]), and that covers whatever
+//! the application proves.
 //!
 //! # How old
-//! Reads of one replica are **bounded-stale**: it may show an old state, which was certified as well. How
-//! old is counted in blocks, against the newest certified block that any of q replicas shows
-//! ([`newest`]). No clock is involved, and no word is believed: a replica cannot show a height
-//! that has no certificate, and a single correct one that is up to date is enough to see it.
+//! Reads of one replica are **bounded-stale**: it may show an old state, which was attested as well.
+//! How old is counted in blocks, against the newest block with evidence that any of q replicas shows
+//! ([`newest`]). No clock is involved, and no word is believed: a replica cannot show a height that
+//! has no evidence, and a single correct one that is up to date is enough to see it.
 //!
-//! *Promised*: let the client's questions for the newest block leave at some instant, q replicas
-//! answer, and a verified state lag L blocks behind. Then the state holds everything that any correct replica had executed
-//! (and so everything that any client had been answered) before that instant, but for the last L
-//! blocks. For let a block at height h be committed before: q replicas voted for a block that extends it with its
-//! certificate in hand (or again for it, on that certificate), one correct one of them is among the q that
-//! answer, and the highest certificate it knows since is for a block not below h: none that conflicts with
-//! a committed block gets one.
+//! *Promised*, in HotStuff: let the client's questions for the newest block leave at some instant, q
+//! replicas answer, and a verified state lag L blocks behind. Then the state holds everything that
+//! any correct replica had executed (and so everything that any client had been answered) before
+//! that instant, but for the last L blocks.
 //!
-//! *Not promised*: that what is read is the newest, that two reads see states in order (compare their
-//! heights), or anything against more than f faulty replicas.
+//! *Not promised*: that what is read is the newest, that two reads see states in order (compare
+//! their heights), or anything against more than f faulty replicas.
 
 use std::collections::BTreeMap;
 
@@ -39,10 +31,7 @@ use crate::base::types::{Digest, Height, ReplicaId};
 use crate::base::wire::{Decode, DecodeError, Encode, Reader, put_bytes};
 use crate::ledger::execution::StateSummary;
 use crate::ledger::message::MAX_CONTENT_BYTES;
-use crate::protocols::hotstuff;
-use crate::protocols::hotstuff::block::Block;
-use crate::protocols::hotstuff::certificate::Domain;
-use crate::protocols::protocol::{Malformed, Shown, Types};
+use crate::protocols::protocol::{Malformed, Shown, Types, Verifier};
 
 /// The version of the encodings.
 pub const VERSION: u8 = 1;
@@ -110,7 +99,7 @@ pub enum NotProven {
     OtherBlock,
     /// The certificate is none of this committee's.
     #[error("the certificate is not one of this committee: {0}")]
-    Certificate(#[from] Malformed),
+    Certificate(Malformed),
     /// A signature in the certificate does not hold.
     #[error("a signature in the certificate does not hold")]
     Signature,
@@ -133,18 +122,17 @@ pub enum NotProven {
     },
 }
 
-/// Whether a block is certified.
-fn verify_shown(
-    shown: &Shown<hotstuff::Types>,
-    domain: &Domain,
+/// Whether the evidence convinces of its block.
+fn verify_shown<V: Verifier>(
+    verifier: &V,
+    shown: &Shown<V::Types>,
     scheme: &dyn Scheme,
 ) -> Result<(), NotProven> {
-    if shown.evidence.block() != shown.block.id() {
-        return Err(NotProven::OtherBlock);
-    }
-    let committee = domain.committee();
-    let genesis = Block::genesis(committee.chain(), committee.epoch()).id();
-    let checks = shown.evidence.checks(domain, &genesis)?;
+    let claimed = verifier.claim_evidence(&shown.block.id(), &shown.evidence);
+    let checks = claimed.map_err(|reason| match reason {
+        Malformed::Contradiction => NotProven::OtherBlock,
+        reason => NotProven::Certificate(reason),
+    })?;
     let verdicts = scheme.verify(&checks);
     match verdicts.len() == checks.len() && verdicts.iter().all(|verdict| *verdict) {
         true => Ok(()),
@@ -152,27 +140,27 @@ fn verify_shown(
     }
 }
 
-fn same_chain(domain: &Domain, found: Digest) -> Result<(), NotProven> {
-    let expected = domain.committee().chain();
+fn same_chain(committee: &Committee, found: Digest) -> Result<(), NotProven> {
+    let expected = committee.chain();
     if found == expected { Ok(()) } else { Err(NotProven::OtherChain { expected, found }) }
 }
 
-impl Answer<hotstuff::Types> {
+impl<T: Types> Answer<T> {
     /// Whether the answer is of a state of this chain that is recent enough. What its content says is
     /// for the application's own verification to find out.
     ///
     /// # Errors
     /// [`NotProven`]: whoever sent it is faulty, or behind.
-    pub fn verify(
+    pub fn verify<V: Verifier<Types = T>>(
         self,
-        domain: &Domain,
+        verifier: &V,
         scheme: &dyn Scheme,
         bound: Bound,
     ) -> Result<Proven, NotProven> {
-        same_chain(domain, self.chain)?;
-        verify_shown(&self.shown, domain, scheme)?;
+        same_chain(verifier.committee(), self.chain)?;
+        verify_shown(verifier, &self.shown, scheme)?;
         let height = self.state.height;
-        if self.shown.block.state_root != self.state.root() {
+        if V::attested_root(&self.shown) != self.state.root() {
             return Err(NotProven::Root(height));
         }
         let Bound { newest, max_lag_blocks: allowed } = bound;
@@ -185,15 +173,44 @@ impl Answer<hotstuff::Types> {
     }
 }
 
-impl Newest<hotstuff::Types> {
+impl<T: Types> Newest<T> {
     /// The height of the block, if it is certified.
     ///
     /// # Errors
     /// [`NotProven`], never [`NotProven::Root`] or [`NotProven::Stale`].
-    pub fn verify(&self, domain: &Domain, scheme: &dyn Scheme) -> Result<Height, NotProven> {
-        same_chain(domain, self.chain)?;
-        verify_shown(&self.newest, domain, scheme)?;
-        Ok(self.newest.block.height)
+    pub fn verify<V: Verifier<Types = T>>(
+        &self,
+        verifier: &V,
+        scheme: &dyn Scheme,
+    ) -> Result<Height, NotProven> {
+        same_chain(verifier.committee(), self.chain)?;
+        verify_shown(verifier, &self.newest, scheme)?;
+        Ok(self.newest.block.height())
+    }
+}
+
+/// A [`Verifier`] of whatever protocol, for encoded answers.
+pub trait Proofs: Send + Sync {
+    /// What an encoded [`Newest`] proves, as [`Newest::verify`] does.
+    ///
+    /// # Errors
+    /// As there; [`NotProven::Unreadable`] if it cannot be decoded.
+    fn newest(&self, answer: Bytes, scheme: &dyn Scheme) -> Result<Height, NotProven>;
+
+    /// What an encoded [`Answer`] proves, as [`Answer::verify`] does.
+    ///
+    /// # Errors
+    /// As there; [`NotProven::Unreadable`] if it cannot be decoded.
+    fn state(&self, answer: Bytes, scheme: &dyn Scheme, bound: Bound) -> Result<Proven, NotProven>;
+}
+
+impl<V: Verifier> Proofs for V {
+    fn newest(&self, answer: Bytes, scheme: &dyn Scheme) -> Result<Height, NotProven> {
+        Newest::from_bytes(answer)?.verify(self, scheme)
+    }
+
+    fn state(&self, answer: Bytes, scheme: &dyn Scheme, bound: Bound) -> Result<Proven, NotProven> {
+        Answer::from_bytes(answer)?.verify(self, scheme, bound)
     }
 }
 

@@ -9,6 +9,7 @@
 //! - `voting`: when a replica votes (with [`Rules::may_vote`](rules::Rules::may_vote));
 //! - `collecting`: how votes and time-outs become certificates;
 //! - `seam`: the answers to what the replica asks of its protocol;
+//! - `verifier`: what certificates prove to those who run no replica;
 //! - `state`: what it remembers, in rooms with few fields;
 //! - `second_votes`: words that commit a block without a certificate of their own;
 //! - `certificates`: what a QC or TC leads to: high QC, lock, commit (with [`Rules::on_qc`](rules::Rules::on_qc));
@@ -49,6 +50,7 @@ mod state;
 pub mod testimony;
 mod timeouts;
 pub mod tree;
+pub mod verifier;
 pub mod votes;
 mod voting;
 

@@ -64,6 +64,7 @@ mod limits;
 mod order;
 mod ordering;
 mod seam;
+mod verifier;
 mod view_change;
 mod window;
 pub mod words;
@@ -178,17 +179,9 @@ enum Unsigned {
 /// marks.
 #[must_use]
 pub fn origin(committee: &Committee, window: u64) -> Origin<Types> {
-    let genesis = Block::new(Content {
-        epoch: committee.epoch(),
-        view: View(0),
-        height: Height(0),
-        parent: committee.chain(),
-        stable: None,
-        frames: Vec::new(),
-    });
     Origin {
         committee: committee.clone(),
-        genesis: Arc::new(genesis),
+        genesis: Arc::new(Block::new(Content::genesis(committee))),
         memory: Memory { view: View(1), ..Memory::default() },
         memory_bytes: memory_bytes(committee.size(), window),
     }

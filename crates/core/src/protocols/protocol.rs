@@ -12,6 +12,9 @@
 mod ballot;
 mod effects;
 mod event;
+mod malformed;
+mod verifier;
+mod words;
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,45 +22,17 @@ use std::sync::Arc;
 use crate::base::crypto::{Check, Claim, Form, Share, Signature, Statement, Verified};
 use crate::base::membership::Committee;
 use crate::base::types::{Digest, Height, ReplicaId, Time, View};
-use crate::base::wire::{Decode, DecodeError, Encode, Reader};
-use crate::ledger::block::{self, BlockId, Content, Header, SharedBlock};
+use crate::ledger::block::BlockId;
 use crate::ledger::frame::FrameId;
 pub use ballot::Ballot;
 pub use effects::Effects;
 pub use event::{Declined, Event};
+pub use malformed::Malformed;
+pub use verifier::Verifier;
+pub use words::{BlockOf, FullBlockOf, HeaderOf, Shown, Types, Word};
 
 /// The most that [`Protocol::look_back`] may ask for, blocks.
 pub const MAX_LOOK_BACK: usize = 128;
-
-/// A word of a protocol: it can be sent, kept and compared.
-pub trait Word:
-    Clone + fmt::Debug + PartialEq + Eq + Encode + Decode + Send + Sync + 'static
-{
-}
-
-impl<T: Clone + fmt::Debug + PartialEq + Eq + Encode + Decode + Send + Sync + 'static> Word for T {}
-
-/// The words of a protocol.
-pub trait Types: Clone + fmt::Debug + PartialEq + Eq + Send + Sync + 'static {
-    /// What it writes into blocks.
-    type Content: Content;
-    /// What its replicas say to each other.
-    type Message: Word;
-    /// All that a replica must never forget, written as one before anything that rests on it
-    /// leaves.
-    type Memory: Word;
-    /// What convinces somebody who was not there of a block, or of a state root.
-    type Evidence: Word;
-    /// What a replica says of itself to one that lost its memory.
-    type Testimony: Word;
-}
-
-/// A block of a protocol's.
-pub type BlockOf<T> = SharedBlock<<T as Types>::Content>;
-/// A header of a protocol's.
-pub type HeaderOf<T> = Header<<<T as Types>::Content as Content>::Summary>;
-/// A block with its frames.
-pub type FullBlockOf<T> = block::FullBlock<<T as Types>::Content>;
 
 /// What a replica's data begins with.
 #[derive(Clone, Debug)]
@@ -76,6 +51,8 @@ pub struct Origin<T: Types> {
 pub trait Protocol {
     /// Its words.
     type Types: Types;
+    /// What its evidence is checked by.
+    type Verifier: Verifier<Types = Self::Types>;
 
     /// How many proposals of one proposer may be under way at once.
     const PIPELINE: usize = 1;
@@ -169,18 +146,8 @@ pub trait Protocol {
     /// committed head.
     fn snapshot_base(&self, block: &BlockId) -> Option<SnapshotBase<Self::Types>>;
 
-    /// What has to hold for the evidence to convince of its block.
-    ///
-    /// # Errors
-    /// [`Malformed`] if it convinces nobody.
-    fn claim_evidence(
-        &self,
-        block: &BlockId,
-        evidence: &EvidenceOf<Self>,
-    ) -> Result<Vec<Check>, Malformed>;
-
-    /// The state root that a quorum stands for if the evidence convinces of the block.
-    fn attested_root(shown: &Shown<Self::Types>) -> Digest;
+    /// What its evidence is checked by, here and by clients.
+    fn verifier(&self) -> Self::Verifier;
 
     // Coming back without memory.
 
@@ -273,41 +240,6 @@ impl fmt::Display for Capability {
     }
 }
 
-/// Why a message was refused before any signature was looked at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
-pub enum Malformed {
-    /// A signer outside the committee.
-    #[error("a signer is not a member of the committee")]
-    UnknownSigner,
-    /// A signer counted twice, or out of order.
-    #[error("signers are not in strictly ascending order")]
-    UnorderedSigners,
-    /// Fewer than q signers.
-    #[error("fewer signers than a quorum")]
-    NoQuorum,
-    /// A certificate of view 0 that is not the genesis certificate.
-    #[error("not the genesis certificate")]
-    NotGenesis,
-    /// Fields that contradict each other.
-    #[error("fields contradict each other")]
-    Contradiction,
-    /// A certificate in a form that the committee's scheme does not make.
-    #[error("a certificate of another signature scheme")]
-    WrongForm,
-    /// A vote or certificate of a phase that the protocol does not have.
-    #[error("of a phase that the protocol does not have")]
-    WrongPhase,
-    /// Sent by somebody who may not send it.
-    #[error("the sender may not send this")]
-    WrongSender,
-    /// Of another epoch.
-    #[error("of another epoch")]
-    WrongEpoch,
-    /// Too old to matter.
-    #[error("too old to matter")]
-    Stale,
-}
-
 /// A block that this replica lacks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missing {
@@ -315,31 +247,6 @@ pub struct Missing {
     pub block: BlockId,
     /// Who must have it; empty where that is not known, and all replicas are asked.
     pub holders: Vec<ReplicaId>,
-}
-
-/// A block with what convinces others of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shown<T: Types> {
-    /// The block.
-    pub block: BlockOf<T>,
-    /// Its evidence.
-    pub evidence: T::Evidence,
-}
-
-impl<T: Types> Encode for Shown<T> {
-    fn encode(&self, out: &mut Vec<u8>) {
-        self.block.encode(out);
-        self.evidence.encode(out);
-    }
-}
-
-impl<T: Types> Decode for Shown<T> {
-    fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
-        Ok(Self {
-            block: Arc::new(block::Block::decode(reader)?),
-            evidence: T::Evidence::decode(reader)?,
-        })
-    }
 }
 
 /// Blocks that travel ahead of a proposal.

@@ -14,10 +14,13 @@
 //! The block of a height carries the root of the state behind its parent, as the leader computed
 //! it.
 
+mod verifier;
 mod words;
 
 use std::sync::Arc;
 
+pub use verifier::Believer;
+use words::LEADER;
 pub use words::{Content, Message, Nothing, Summary, Types};
 
 use crate::base::crypto::{Check, Claim, Kind, Statement};
@@ -26,14 +29,12 @@ use crate::base::types::{Digest, Duration, Height, ReplicaId, Time, View};
 use crate::ledger::block::{Block, BlockId};
 use crate::protocols::protocol::{
     Attested, BlockOf, Capability, Decision, Effects, Event, Input, Ledger, Malformed, Missing,
-    Origin, Output, Protocol, Record, Recovered, Shown, SnapshotBase, Status,
+    Origin, Output, Protocol, Record, Recovered, SnapshotBase, Status,
 };
 
 /// Its name in configuration: nobody runs it by mistake.
 pub const NAME: &str = "laboratory-sequencer";
 
-/// Who orders.
-const LEADER: ReplicaId = ReplicaId(0);
 /// The first wait before the leader repeats its head; each further one is twice as long.
 const REPEAT_AFTER: Duration = Duration::from_millis(100);
 /// How often the leader repeats its head to followers that do not say that they have it.
@@ -59,15 +60,9 @@ pub struct Sequencer {
 /// What the data of a replica of `committee` begins with.
 #[must_use]
 pub fn origin(committee: &Committee) -> Origin<Types> {
-    let genesis = Block::new(Content {
-        parent: committee.chain(),
-        height: Height(0),
-        state_root: Digest::default(),
-        frames: Vec::new(),
-    });
     Origin {
         committee: committee.clone(),
-        genesis: Arc::new(genesis),
+        genesis: Arc::new(Block::new(Content::genesis(committee))),
         memory: Nothing,
         memory_bytes: 1,
     }
@@ -184,6 +179,7 @@ impl Sequencer {
 
 impl Protocol for Sequencer {
     type Types = Types;
+    type Verifier = Believer;
 
     const CAPABILITIES: &'static [Capability] = &[];
 
@@ -287,12 +283,8 @@ impl Protocol for Sequencer {
         Some(SnapshotBase { block, committed, recent: Vec::new() })
     }
 
-    fn claim_evidence(&self, _: &BlockId, _: &Nothing) -> Result<Vec<Check>, Malformed> {
-        Ok(Vec::new())
-    }
-
-    fn attested_root(shown: &Shown<Types>) -> Digest {
-        shown.block.state_root
+    fn verifier(&self) -> Believer {
+        Believer(self.committee.clone())
     }
 
     fn testimony(&self) -> Nothing {

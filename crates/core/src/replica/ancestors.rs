@@ -13,7 +13,9 @@ use crate::base::crypto::Claim;
 use crate::base::types::{Height, ReplicaId, Time};
 use crate::ledger::block::FullBlock;
 use crate::ledger::state_machine::StateMachine;
-use crate::protocols::protocol::{Ancestry, BlockOf, EvidenceOf, FullBlockOf, MessageOf, Protocol};
+use crate::protocols::protocol::{
+    Ancestry, BlockOf, EvidenceOf, FullBlockOf, MessageOf, Protocol, Verifier as _,
+};
 
 impl<P: Protocol, S: StateMachine> Replica<P, S> {
     /// Notes what the sender of a message must hold to say it. It speaks for itself: a lie costs
@@ -81,7 +83,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         }
         let bytes = blocks.iter().map(FullBlock::size_bytes).sum();
         let claimed = self.chain_claims(blocks).and_then(|mut blocks| {
-            let more = self.protocol.claim_evidence(&last, evidence)?;
+            let more = self.protocol.verifier().claim_evidence(&last, evidence)?;
             if let Some((claim, frames)) = blocks.pop() {
                 let checks = claim.checks().iter().cloned().chain(more).collect();
                 blocks.push((Claim::new(claim.unverified().clone(), checks), frames));

@@ -14,7 +14,7 @@ use crate::ledger::block::{BlockId, FullBlock};
 use crate::ledger::execution::{Restoring, SnapshotError};
 use crate::ledger::frame::SharedFrame;
 use crate::ledger::state_machine::StateMachine;
-use crate::protocols::protocol::{self, BlockOf, FullBlockOf, Protocol};
+use crate::protocols::protocol::{self, BlockOf, FullBlockOf, Protocol, Verifier as _};
 
 /// A fetched block that may be believed, with its frames.
 type VerifiedBlock<T> = (Verified<BlockOf<T>>, Vec<SharedFrame>);
@@ -147,7 +147,8 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             }
             return;
         }
-        let checks = self.protocol.claim_evidence(&offer.shown.block.id(), &offer.shown.evidence);
+        let checks =
+            self.protocol.verifier().claim_evidence(&offer.shown.block.id(), &offer.shown.evidence);
         match mutant!("snapshot-offer-unchecked", Ok(Vec::new()), checks) {
             Ok(checks) => {
                 let bytes = offer.to_bytes().len();

@@ -9,7 +9,9 @@ use crate::ledger::execution::Restoring;
 use crate::ledger::frame::SharedFrame;
 use crate::ledger::mempool::Origin;
 use crate::ledger::state_machine::StateMachine;
-use crate::protocols::protocol::{self, FullBlockOf, Malformed, MessageOf, Protocol};
+use crate::protocols::protocol::{
+    self, FullBlockOf, Malformed, MessageOf, Protocol, Verifier as _,
+};
 
 impl<P: Protocol, S: StateMachine> Replica<P, S> {
     /// Has the checks of `pending` verified that are not known to hold; then it goes on. `from` is the
@@ -100,7 +102,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
                     // Another was taken up meanwhile.
                 } else if verdicts.left.iter().all(|verdict| *verdict) {
                     let limits = *self.execution.sessions().limits();
-                    let expected = P::attested_root(&offer.shown);
+                    let expected = P::Verifier::attested_root(&offer.shown);
                     let block = (offer.block.height(), offer.block.id());
                     let restoring = Restoring::new((self.fresh)(), limits, expected).behind(block);
                     let message = self.catch_up.accept(now, from, offer, restoring);

@@ -11,16 +11,17 @@ use quorate_core::ledger::frame::Frame;
 use quorate_core::protocols::hotstuff::block::{Block, Content, FullBlock};
 use quorate_core::protocols::hotstuff::certificate::{Domain, Qc};
 use quorate_core::protocols::hotstuff::rules::{Chained, Rules as _};
+use quorate_core::protocols::hotstuff::verifier::Verifier;
 use quorate_core::protocols::protocol::{Ballot, Malformed};
 use quorate_core::{Committee, Digest, Epoch, Height, ReplicaId, Sequence, SessionId, View};
 
 pub(crate) const CHAIN: Digest = Digest([9; 32]);
 
-fn key(replica: u16) -> PublicKey {
+pub(crate) fn key(replica: u16) -> PublicKey {
     PublicKey([replica as u8 + 1; 32])
 }
 
-fn sign(key: PublicKey, statement: &Statement) -> Signature {
+pub(crate) fn sign(key: PublicKey, statement: &Statement) -> Signature {
     let digest = Digest::of("test signature", &[&key.0[..], statement.as_bytes()].concat());
     let mut bytes = [0; 64];
     bytes[..32].copy_from_slice(&digest.0);
@@ -57,8 +58,12 @@ pub(crate) fn domain(committee: Committee) -> Domain {
     Domain::new(committee, Chained.facts().number)
 }
 
-fn follow(committee: Committee, from: Height) -> Decided {
-    Decided::new(domain(committee), Chained.facts(), from)
+pub(crate) fn verifier(committee: Committee) -> Verifier {
+    Verifier::new(domain(committee), Chained.facts())
+}
+
+fn follow(committee: Committee, from: Height) -> Decided<Verifier> {
+    Decided::new(verifier(committee), from)
 }
 
 pub(crate) fn genesis() -> Block {
@@ -117,7 +122,7 @@ fn encoded(blocks: &[FullBlock]) -> Vec<Bytes> {
     blocks.iter().map(|full| full.to_bytes().into()).collect()
 }
 
-fn from(height: u64) -> Decided {
+fn from(height: u64) -> Decided<Verifier> {
     follow(committee(), Height(height))
 }
 
@@ -204,7 +209,7 @@ fn certificates_of_too_few_or_of_others_are_refused() {
     for (signers, reason) in cases {
         let second = child(&first.block, 2, signers);
         let refused = from(1).take(&encoded(&[first.clone(), second]), &Hashes);
-        assert_eq!(refused, Err(NotDecided::Certificate { height: Height(2), reason }));
+        assert_eq!(refused, Err(NotDecided::Block { height: Height(2), reason }));
     }
     // The certificates of another chain's committee with the same keys.
     let other = Committee::new(Digest([8; 32]), Epoch(0), keys()).unwrap();

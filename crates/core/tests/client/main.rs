@@ -1,5 +1,6 @@
 //! The client session against scripts and against lying replicas.
 
+mod checkpoints;
 mod decided;
 mod lying;
 mod packed;

@@ -16,7 +16,7 @@ use quorate_core::protocols::hotstuff::block::Block;
 use quorate_core::protocols::protocol::{Malformed, Shown};
 use quorate_core::{Digest, Height, ReplicaId};
 
-use crate::decided::{CHAIN, Hashes, certificate, chain, committee, domain, genesis};
+use crate::decided::{CHAIN, Hashes, certificate, chain, committee, genesis, verifier};
 
 fn shown(block: &Block, signers: &[u16]) -> Newest<Types> {
     let certificate = certificate(block, signers);
@@ -26,7 +26,7 @@ fn shown(block: &Block, signers: &[u16]) -> Newest<Types> {
 fn verify(shown: &Newest<Types>) -> Result<Height, NotProven> {
     let decoded = Newest::<Types>::from_bytes(shown.to_bytes().into()).unwrap();
     assert_eq!(decoded, *shown);
-    decoded.verify(&domain(committee()), &Hashes)
+    decoded.verify(&verifier(committee()), &Hashes)
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn a_height_counts_with_its_certificate_alone() {
     let mut bytes = good.to_bytes();
     *bytes.last_mut().unwrap() ^= 1;
     let bad = Newest::<Types>::from_bytes(bytes.into()).unwrap();
-    assert_eq!(bad.verify(&domain(committee()), &Hashes), Err(NotProven::Signature));
+    assert_eq!(bad.verify(&verifier(committee()), &Hashes), Err(NotProven::Signature));
 }
 
 #[test]

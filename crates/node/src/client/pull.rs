@@ -10,10 +10,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use quorate_core::base::crypto::Scheme;
 use quorate_core::base::wire::{Decode as _, DecodeError, Encode as _};
-use quorate_core::client::decided::{Decided, NotDecided};
+use quorate_core::client::decided::{DecidedBlock, Follow, NotDecided};
 use quorate_core::client::message::{MAX_REPLY_BYTES, Request, Response};
-use quorate_core::protocols::hotstuff::block::FullBlock;
-use quorate_core::protocols::protocol::Capability;
 use quorate_core::{Digest, Height, ReplicaId};
 use quorate_transport::{Connection, DialError, Limits, Refusal};
 
@@ -70,7 +68,7 @@ pub struct Puller {
     replicas: Vec<ReplicaAddress>,
     chain: Digest,
     scheme: Arc<dyn Scheme>,
-    decided: Decided,
+    decided: Box<dyn Follow>,
     asked: usize,
     connection: Option<Connection>,
 }
@@ -86,12 +84,11 @@ impl Puller {
         cluster: &Cluster,
         from: Height,
     ) -> Result<Self, Lacking> {
-        let (domain, facts) = family::provable(cluster, Capability::Pull)?;
         Ok(Self {
             replicas,
-            chain: domain.committee().chain(),
+            chain: cluster.committee()?.chain(),
             scheme: family::scheme(cluster),
-            decided: Decided::new(domain, facts, from),
+            decided: family::follow(cluster, from)?,
             asked: 0,
             connection: None,
         })
@@ -103,7 +100,7 @@ impl Puller {
     ///
     /// # Errors
     /// [`PullError`]; it may be called again.
-    pub async fn pull(&mut self) -> Result<Vec<FullBlock>, PullError> {
+    pub async fn pull(&mut self) -> Result<Vec<DecidedBlock>, PullError> {
         let pulled = self.ask_one().await;
         let useful = pulled.as_ref().is_ok_and(|blocks| !blocks.is_empty());
         if !useful {
@@ -113,7 +110,7 @@ impl Puller {
         pulled
     }
 
-    async fn ask_one(&mut self) -> Result<Vec<FullBlock>, PullError> {
+    async fn ask_one(&mut self) -> Result<Vec<DecidedBlock>, PullError> {
         let replica = ReplicaId(self.asked as u16);
         let silent = PullError::Silent(replica);
         let Some(address) = self.replicas.get(self.asked).cloned() else { return Err(silent) };

@@ -17,10 +17,8 @@ use quorate_app::kv::proof::{self, Refusal, Verified};
 use quorate_core::base::crypto::Scheme;
 use quorate_core::base::wire::{Decode as _, DecodeError, Encode as _};
 use quorate_core::client::message::{Request, Response, Unproven};
-use quorate_core::client::proven::{Bound, Newest, NotProven, newest};
-use quorate_core::protocols::hotstuff::certificate::Domain;
-use quorate_core::protocols::protocol::Capability;
-use quorate_core::{Digest, Height, ReplicaId, planted};
+use quorate_core::client::proven::{Bound, NotProven, Proofs, newest};
+use quorate_core::{Committee, Digest, Height, ReplicaId, planted};
 use quorate_transport::Connection;
 use tokio::task::JoinSet;
 
@@ -133,7 +131,8 @@ struct Asked {
 /// ```
 pub struct VerifiedReader {
     replicas: Vec<ReplicaAddress>,
-    domain: Domain,
+    committee: Committee,
+    proofs: Arc<dyn Proofs>,
     scheme: Arc<dyn Scheme>,
     connections: BTreeMap<ReplicaId, Connection>,
     /// Replicas being asked for what is newest; those that take long are left over for the next read.
@@ -154,10 +153,10 @@ impl VerifiedReader {
         cluster: &Cluster,
         first: u32,
     ) -> Result<Self, Lacking> {
-        let (domain, _) = family::provable(cluster, Capability::VerifiedReads)?;
         Ok(Self {
             replicas,
-            domain,
+            committee: cluster.committee()?,
+            proofs: family::proofs(cluster)?,
             scheme: family::scheme(cluster),
             connections: BTreeMap::new(),
             asking: JoinSet::new(),
@@ -211,7 +210,7 @@ impl VerifiedReader {
 
     /// The height of the newest certified block, of those that q replicas show.
     async fn newest(&mut self) -> Result<Height, ReadError> {
-        let committee = self.domain.committee().clone();
+        let committee = self.committee.clone();
         for replica in committee.replicas() {
             if !self.being_asked.contains(&replica) {
                 self.ask_newest(replica);
@@ -245,19 +244,21 @@ impl VerifiedReader {
     fn way(&mut self, replica: ReplicaId) -> Option<Way> {
         let address = self.replicas.get(replica.index())?.clone();
         let connection = self.connections.remove(&replica);
-        Some(Way { replica, address, chain: self.domain.committee().chain(), connection })
+        Some(Way { replica, address, chain: self.committee.chain(), connection })
     }
 
     fn ask_newest(&mut self, replica: ReplicaId) {
         let Some(way) = self.way(replica) else { return };
-        let (round, domain) = (self.round, self.domain.clone());
+        let (round, proofs) = (self.round, Arc::clone(&self.proofs));
         let scheme = Arc::clone(&self.scheme);
         self.being_asked.push(replica);
         self.asking.spawn(async move {
             let result = async {
                 let (connection, answer) = way.ask(&Request::Newest { id: round }, round).await?;
-                let newest = Newest::from_bytes(answer).map_err(AskError::Garbage)?;
-                let height = newest.verify(&domain, &*scheme).map_err(AskError::NotNewest)?;
+                let height = proofs.newest(answer, &*scheme).map_err(|reason| match reason {
+                    NotProven::Unreadable(error) => AskError::Garbage(error),
+                    reason => AskError::NotNewest(reason),
+                })?;
                 Ok((connection, height))
             };
             Asked { replica, round, result: result.await }
@@ -275,7 +276,7 @@ impl VerifiedReader {
         let request = Request::Prove { id: self.round, question: Bytes::copy_from_slice(key) };
         let (connection, answer) = way.ask(&request, self.round).await?;
         self.connections.insert(replica, connection);
-        proof::verify(&self.domain, &*self.scheme, key, answer, bound).map_err(AskError::Refused)
+        proof::verify(&*self.proofs, &*self.scheme, key, answer, bound).map_err(AskError::Refused)
     }
 }
 

@@ -3,16 +3,16 @@
 use std::sync::Arc;
 
 use super::block::SharedBlock;
-use super::certificate::Qc;
 use super::safety::Safety;
 use super::testimony::{self, Testimony};
+use super::verifier::Verifier;
 use super::{Fx, HotStuff, Message, Types};
 use crate::base::crypto::{Check, Claim, Statement};
 use crate::base::types::{Digest, Height, ReplicaId, Time, View};
 use crate::ledger::block::BlockId;
 use crate::protocols::protocol::{
     Ancestry, Capability, Input, Ledger, Malformed, Missing, Output, Protocol, Record, Shown,
-    SnapshotBase, Status,
+    SnapshotBase, Status, Verifier as _,
 };
 
 /// How many blocks below the newest certified one a state root is looked for.
@@ -20,6 +20,7 @@ const SHOWN_WITHIN: usize = 64;
 
 impl Protocol for HotStuff {
     type Types = Types;
+    type Verifier = Verifier;
 
     const CAPABILITIES: &'static [Capability] =
         &[Capability::VerifiedReads, Capability::Pull, Capability::Rejoin];
@@ -128,10 +129,7 @@ impl Protocol for HotStuff {
     }
 
     fn claim_block(&self, block: SharedBlock) -> Result<Claim<SharedBlock>, Malformed> {
-        if block.epoch != self.domain.committee().epoch() {
-            return Err(Malformed::WrongEpoch);
-        }
-        let checks = block.justify.checks(&self.domain, &self.genesis)?;
+        let checks = self.verifier().claim_block(&block)?;
         Ok(Claim::new(block, mutant!("fetched-block-unchecked", Vec::new(), checks)))
     }
 
@@ -151,15 +149,8 @@ impl Protocol for HotStuff {
         Some(SnapshotBase { block, committed, recent })
     }
 
-    fn claim_evidence(&self, block: &BlockId, evidence: &Qc) -> Result<Vec<Check>, Malformed> {
-        if evidence.block() != *block {
-            return Err(Malformed::Contradiction);
-        }
-        evidence.checks(&self.domain, &self.genesis)
-    }
-
-    fn attested_root(shown: &Shown<Types>) -> Digest {
-        shown.block.state_root
+    fn verifier(&self) -> Verifier {
+        Verifier::new(self.domain.clone(), self.facts())
     }
 
     fn testimony(&self) -> Testimony {

@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
+use super::domain::Domain;
 use super::words::{Memory, Message, SignedChange, Testimony, Types};
 use super::{Fx, Pbft};
 use crate::base::crypto::{Check, Claim, Share, Statement};
 use crate::base::types::{Digest, Height, ReplicaId, Time, View};
 use crate::ledger::block::BlockId;
-use crate::protocols::checkpoint::{Checkpoint, Stable, are_members_in_order};
+use crate::protocols::checkpoint::are_members_in_order;
 use crate::protocols::protocol::{
-    BlockOf, Capability, Input, Ledger, Malformed, Missing, Protocol, Record, Shown, SnapshotBase,
-    Status,
+    BlockOf, Capability, Input, Ledger, Malformed, Missing, Protocol, Record, SnapshotBase, Status,
+    Verifier as _,
 };
 
 impl Pbft {
@@ -30,21 +31,7 @@ impl Pbft {
             return Err(Malformed::WrongSender);
         }
         self.is_near(block.height())?;
-        self.claim_content(block)
-    }
-
-    /// What a block rests on by itself.
-    fn claim_content(&self, block: &BlockOf<Types>) -> Result<Vec<Check>, Malformed> {
-        if block.epoch != self.domain.committee().epoch() {
-            return Err(Malformed::WrongEpoch);
-        }
-        match &block.stable {
-            Some(stable) if stable.checkpoint.height >= block.height() => {
-                Err(Malformed::Contradiction)
-            }
-            Some(stable) => self.domain.stable(stable),
-            None => Ok(Vec::new()),
-        }
+        self.domain.claim_block(block)
     }
 
     fn claim_change(&self, signed: &SignedChange) -> Result<Vec<Check>, Malformed> {
@@ -101,6 +88,7 @@ impl Pbft {
 
 impl Protocol for Pbft {
     type Types = Types;
+    type Verifier = Domain;
 
     const PIPELINE: usize = 64;
 
@@ -193,7 +181,7 @@ impl Protocol for Pbft {
     }
 
     fn claim_block(&self, block: BlockOf<Types>) -> Result<Claim<BlockOf<Types>>, Malformed> {
-        let checks = self.claim_content(&block)?;
+        let checks = self.domain.claim_block(&block)?;
         Ok(Claim::new(block, checks))
     }
 
@@ -212,16 +200,8 @@ impl Protocol for Pbft {
         Some(SnapshotBase { block, committed, recent: Vec::new() })
     }
 
-    fn claim_evidence(&self, block: &BlockId, evidence: &Stable) -> Result<Vec<Check>, Malformed> {
-        if evidence.checkpoint.block != *block {
-            return Err(Malformed::Contradiction);
-        }
-        self.domain.stable(evidence)
-    }
-
-    fn attested_root(shown: &Shown<Types>) -> Digest {
-        let Checkpoint { root, .. } = shown.evidence.checkpoint;
-        root
+    fn verifier(&self) -> Domain {
+        self.domain.clone()
     }
 
     fn testimony(&self) -> Testimony {

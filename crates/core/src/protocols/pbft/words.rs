@@ -3,6 +3,7 @@
 mod encoding;
 
 use crate::base::crypto::Signature;
+use crate::base::membership::Committee;
 use crate::base::types::{Digest, Epoch, Height, ReplicaId, View};
 use crate::ledger::block::{self, BlockId, payload_of};
 use crate::ledger::frame::FrameId;
@@ -53,6 +54,21 @@ pub struct Summary {
     parent: BlockId,
     stable: Option<Checkpoint>,
     payload: Digest,
+}
+
+impl Content {
+    /// The block before a committee's first one.
+    #[must_use]
+    pub fn genesis(committee: &Committee) -> Self {
+        Self {
+            epoch: committee.epoch(),
+            view: View(0),
+            height: Height(0),
+            parent: committee.chain(),
+            stable: None,
+            frames: Vec::new(),
+        }
+    }
 }
 
 impl block::Content for Content {

@@ -2,11 +2,15 @@
 
 use std::sync::Arc;
 
-use crate::base::types::{Digest, Height, View};
+use crate::base::membership::Committee;
+use crate::base::types::{Digest, Height, ReplicaId, View};
 use crate::base::wire::{Decode, DecodeError, Encode, Reader, put_list};
 use crate::ledger::block::{self, Block, BlockId, MAX_FRAMES, payload_of};
 use crate::ledger::frame::FrameId;
 use crate::protocols::protocol::{self, BlockOf};
+
+/// Who orders.
+pub const LEADER: ReplicaId = ReplicaId(0);
 
 /// The words of this protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +44,19 @@ pub struct Summary {
     height: Height,
     state_root: Digest,
     payload: Digest,
+}
+
+impl Content {
+    /// The block before a committee's first one.
+    #[must_use]
+    pub fn genesis(committee: &Committee) -> Self {
+        Self {
+            parent: committee.chain(),
+            height: Height(0),
+            state_root: Digest::default(),
+            frames: Vec::new(),
+        }
+    }
 }
 
 impl block::Content for Content {
