@@ -34,7 +34,8 @@ pub use finding::{ConfigError, Finding, Place};
 pub use home::Home;
 pub use load::{Effective, FlagSetting, Keys, Loaded, Overrides, load, load_cluster, public_half};
 pub use node::{
-    KeyFiles, Laboratory, Listen, Log, Node, Processor, Storage, ViewTimeout, node_file_text,
+    Clients, KeyFiles, Laboratory, Listen, Log, Node, Processor, Storage, ViewTimeout,
+    node_file_text,
 };
 pub use quantity::{ByteSize, HostPort, HumanDuration, InvalidQuantity};
 pub use quorate_crypto::SchemeName;

@@ -115,6 +115,7 @@ pub fn setup(loaded: &Loaded, committee: Committee, keys: Keys, remedies: Remedi
         max_frame_commands: cluster.limits.max_frame_commands,
         max_frame_bytes: cluster.limits.max_frame_bytes as usize,
         sessions: cluster.sessions,
+        clients_held_bytes: node.clients.max_held_bytes,
         adversary: node.laboratory.adversary.clone(),
         verifiers: std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 2).max(1)),
     }

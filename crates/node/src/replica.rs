@@ -122,6 +122,8 @@ pub struct Setup {
     pub max_frame_bytes: usize,
     /// Bounds of sessions.
     pub sessions: sessions::Limits,
+    /// Bytes that all clients' connections may hold together.
+    pub clients_held_bytes: usize,
     /// Threads that verify.
     pub verifiers: usize,
     /// Who stands between it and its links, in a laboratory.
@@ -293,7 +295,8 @@ impl Setup {
         let requests_bell = Arc::new(Doorbell::default());
         let over = Over { over: Arc::default(), bell: Arc::clone(&requests_bell) };
         let helped_bell = Arc::clone(&requests_bell);
-        let gate = Gate { me: self.me, chain, identity, limits: shares.clients };
+        let limits = Limits { held_bytes: self.clients_held_bytes, ..shares.clients };
+        let gate = Gate { me: self.me, chain, identity, limits };
         let listener = Arc::new(ClientListener::start(
             gate,
             client_socket,

@@ -61,6 +61,7 @@ fn flags_come_before_the_environment_before_the_file_before_the_default() {
     assert_eq!(loaded.node.storage.snapshot_every_blocks, 6);
     assert_eq!(loaded.node.view_timeout.base, Duration::from_secs(1));
     assert_eq!(loaded.node.storage.log_window_bytes, 1 << 30);
+    assert_eq!(loaded.node.clients.max_held_bytes, quorate_transport::CLIENTS_HELD_BYTES);
     assert_eq!(loaded.node.listen.peer, loaded.cluster.members[0].peer_address);
     assert_eq!(loaded.node.keys.consensus, home.root().join("config/consensus.key"));
 

@@ -30,6 +30,7 @@ fn loaded(folder: &std::path::Path) -> Loaded {
     node.storage.durability = Durability::Os;
     (node.storage.log_window_bytes, node.storage.snapshot_every_blocks) = (108, 109);
     node.storage.state = StateStore::Disk;
+    node.clients.max_held_bytes = 113;
     let wait = &mut node.view_timeout;
     (wait.kind, wait.multiplier) = (TimeoutKind::Adaptive, 1.25);
     (wait.base, wait.max, wait.delta) = (110 * MS, 111 * MS, 112 * MS);
@@ -57,6 +58,7 @@ fn every_setting_is_where_it_belongs() {
     assert_eq!(setup.state_files, 4 * 17);
     assert_eq!(setup.sessions, loaded.cluster.sessions);
     assert_eq!(setup.sessions.max_sessions, 107);
+    assert_eq!(setup.clients_held_bytes, 113);
     assert_eq!(setup.durability, Durability::Os);
     assert_eq!((setup.log_window_bytes, settings.snapshot_blocks), (108, 109));
     let waits =

@@ -108,7 +108,7 @@ impl ClientListener {
                 },
                 Rule::HeavierGivesWay,
             ),
-            budget: Budget::new(limits.held_bytes),
+            budget: Budget::new(limits.held_bytes, limits.held_for),
             connections: RwLock::default(),
         });
         let (closing, closes) = watch::channel(false);
@@ -146,6 +146,12 @@ impl ClientListener {
     #[must_use]
     pub fn connections(&self) -> usize {
         self.shared.connections.read().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// Bytes that the connections hold now, as [`Limits::held_bytes`] counts them.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        self.shared.budget.bytes()
     }
 
     /// Accepts no more, sends what is queued, says farewell, and returns after five seconds at most.

@@ -61,8 +61,11 @@ counters! {
     dial_failed,
     /// Messages dropped because a peer's queue was full or the peer was not connected.
     dropped_outbound,
-    /// Connections of clients ended because all together held too much, and they most.
+    /// Connections of clients ended because all together held too much: they held most, or kept
+    /// what they held for too long while others waited.
     held_too_much,
+    /// Long frames of clients that had to wait until there was room for them.
+    waited_for_room,
     /// Connections closed because their queue was full or the other side stopped reading.
     slow_client,
     /// Connections given up for a newer one of the same peer.

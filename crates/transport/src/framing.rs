@@ -46,6 +46,12 @@ impl FrameReader {
         if self.buffer.is_empty() { 0 } else { self.buffer.capacity() }
     }
 
+    /// How long the frame is, its length included, whose beginning has arrived.
+    pub(super) fn announced(&self) -> Option<usize> {
+        let header = self.buffer.first_chunk::<HEADER>()?;
+        Some((u32::from_le_bytes(*header) as usize).saturating_add(HEADER))
+    }
+
     /// The next whole frame, if there is one; empty for a ping.
     pub(super) fn next(&mut self) -> Result<Option<Bytes>, Oversized> {
         let Some(header) = self.buffer.first_chunk::<HEADER>() else { return Ok(None) };

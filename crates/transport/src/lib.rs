@@ -15,7 +15,8 @@
 //!   does not read is let go.
 //! * **Receiving pushes back.** While the [queue](inbound()) is full, of messages or of bytes, the socket is not read.
 //! * **Nothing announced is believed.** Memory grows with what arrived. Handshake and hello have a
-//!   deadline; so has the next whole frame, pings included; connections are capped, in all and by
+//!   deadline; so has the next whole frame, pings included; all clients' connections share one
+//!   budget of memory, and a long frame waits for room in it; connections are capped, in all and by
 //!   address, apart from each other while they are in the handshake and once they are known.
 
 #![forbid(unsafe_code)]
@@ -84,6 +85,9 @@ pub enum MeshError {
     Socket(#[from] std::io::Error),
 }
 
+/// Bytes that connections of clients may hold together, unless somebody says otherwise.
+pub const CLIENTS_HELD_BYTES: usize = 96 << 20;
+
 /// What a connection may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -111,8 +115,12 @@ pub struct Limits {
     /// The same from one address.
     pub connections_per_address: usize,
     /// Bytes that connections of clients may hold together, of frames that have not arrived whole
-    /// and of messages that have not left. Beyond, those that hold most end.
+    /// and of messages that have not left. Long frames wait for room; beyond it, those that hold
+    /// most end.
     pub held_bytes: usize,
+    /// How long a connection of a client may keep what it holds, and give nothing back, while
+    /// others wait for room.
+    pub held_for: Duration,
 }
 
 impl Limits {
@@ -131,6 +139,7 @@ impl Limits {
             connections: 1024,
             connections_per_address: 1024,
             held_bytes: usize::MAX,
+            held_for: Duration::from_secs(2),
         }
     }
 
@@ -149,7 +158,8 @@ impl Limits {
             half_open_per_address: 256,
             connections: 8192,
             connections_per_address: 4096,
-            held_bytes: 96 << 20,
+            held_bytes: CLIENTS_HELD_BYTES,
+            held_for: Duration::from_secs(2),
         }
     }
 

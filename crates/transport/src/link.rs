@@ -12,7 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _};
 use tokio::sync::mpsc::error::TrySendError;
-use tokio::time::{Instant, Interval, MissedTickBehavior};
+use tokio::time::{Instant, Interval, MissedTickBehavior, Sleep};
 
 use super::budget::Meter;
 use super::carrier::Stream;
@@ -25,6 +25,10 @@ use super::{Limits, Wake};
 
 /// What is read before frames are handed on.
 const READ_BYTES: usize = 128 << 10;
+/// Frames of clients from this length on are read only when there is room for all of them.
+const LONG_FRAME_BYTES: usize = 256 << 10;
+/// A connection that waits for room so long has somebody else give way, if anybody has to.
+const PRESS_EVERY: Duration = Duration::from_millis(250);
 /// Time for the last bytes and the farewell of a connection that is closed on purpose.
 pub(super) const FAREWELL: Duration = Duration::from_secs(5);
 
@@ -62,6 +66,10 @@ pub(super) struct Link<S> {
     frames: VecDeque<Bytes>,
     /// Counts what was received and is not handed on yet.
     meter: Meter,
+    /// Whether there is room for the long frame that is being read.
+    is_admitted: bool,
+    /// It waits for that room.
+    waits: Option<Pin<Box<Sleep>>>,
     /// What to end with once `frames` is handed on.
     end: Option<End>,
     last_frame: Instant,
@@ -98,6 +106,8 @@ impl<S: Stream> Link<S> {
             tick,
             frames: VecDeque::new(),
             meter: Meter::default(),
+            is_admitted: false,
+            waits: None,
             end: None,
             last_frame: Instant::now(),
             blocked: None,
@@ -231,7 +241,7 @@ impl<S: Stream> Link<S> {
             return Poll::Ready(Err(end));
         }
         while self.tick.poll_tick(cx).is_ready() {
-            self.on_tick(read)?;
+            self.on_tick(read && self.waits.is_none())?;
         }
         self.poll_write(cx)?;
         if read { self.poll_read(cx) } else { Poll::Pending }
@@ -305,7 +315,7 @@ impl<S: Stream> Link<S> {
     /// Reads until nothing is left or enough is there to be handed on.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), End>> {
         let mut bytes = 0;
-        while self.frames.is_empty() || bytes < READ_BYTES {
+        while (self.frames.is_empty() || bytes < READ_BYTES) && self.poll_room(cx) {
             let result = match Pin::new(&mut self.stream).poll_fill_buf(cx) {
                 Poll::Pending => break,
                 Poll::Ready(Err(_) | Ok([])) => Err(End::Closed),
@@ -329,6 +339,30 @@ impl<S: Stream> Link<S> {
         if self.frames.is_empty() { Poll::Pending } else { Poll::Ready(Ok(())) }
     }
 
+    /// Whether there is room to read on. While there is none, the other side is pushed back.
+    fn poll_room(&mut self, cx: &mut Context<'_>) -> bool {
+        let announced = self.reader.announced().filter(|bytes| *bytes >= LONG_FRAME_BYTES);
+        let Some(bytes) = announced.filter(|_| !self.is_admitted) else { return true };
+        if self.meter.poll_admit(bytes, cx.waker()) {
+            self.is_admitted = true;
+            if self.waits.take().is_some() {
+                // The silence was ours.
+                self.last_frame = Instant::now();
+            }
+            return true;
+        }
+        let counters = &self.counters;
+        let wait = self.waits.get_or_insert_with(|| {
+            count(&counters.waited_for_room);
+            Box::pin(tokio::time::sleep(PRESS_EVERY))
+        });
+        while wait.as_mut().poll(cx).is_ready() {
+            self.meter.press();
+            wait.as_mut().reset(Instant::now() + PRESS_EVERY);
+        }
+        false
+    }
+
     /// Takes whole frames out of what was read.
     fn parse(&mut self) -> Result<(), End> {
         let (mut frames, mut bytes, mut any) = (0, 0, false);
@@ -347,6 +381,10 @@ impl<S: Stream> Link<S> {
             }
         };
         if any {
+            if std::mem::take(&mut self.is_admitted) {
+                self.weigh();
+                self.meter.release();
+            }
             self.last_frame = Instant::now();
             add(&self.counters.frames_in, frames);
             add(&self.counters.bytes_in, bytes);

@@ -30,6 +30,8 @@ pub struct Node {
     pub storage: Storage,
     /// Where to listen.
     pub listen: Listen,
+    /// What clients may take.
+    pub clients: Clients,
     /// When a leader is given up.
     pub view_timeout: ViewTimeout,
     /// How it shares the processors.
@@ -73,6 +75,13 @@ pub struct Listen {
     pub client: HostPort,
     /// For status and metrics over HTTP.
     pub http: HostPort,
+}
+
+/// What clients may take of this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Clients {
+    /// Bytes that all their connections may hold together.
+    pub max_held_bytes: usize,
 }
 
 /// When a leader is given up.
@@ -141,6 +150,7 @@ pub(super) static SCHEMA: Schema = Schema {
             "Where this process listens. An address that is not of the loopback interface opens\n\
              the port to others.",
         ),
+        ("clients", "What clients may take of this process."),
         ("view_timeout", "When a leader that does not lead is given up."),
         ("processor", "How this process shares the machine's processors."),
         ("log", "What is logged, to standard error."),
@@ -221,6 +231,14 @@ pub(super) static SCHEMA: Schema = Schema {
             preset: Preset::Is("127.0.0.1:0"),
             comment: "For status and metrics (/livez, /readyz, /status, /metrics). Nobody is asked\n\
                       who they are.",
+        },
+        Field {
+            key: "clients.max_held",
+            kind: Kind::Size { min: 16 << 20, max: 1 << 40 },
+            preset: Preset::Is("96MiB"),
+            comment: "Memory for what all clients' connections hold together: frames that have not arrived\n\
+                      whole, and answers that have not left. Without room, long frames wait; beyond it, the\n\
+                      connections that hold most end.",
         },
         Field {
             key: "view_timeout.kind",
@@ -365,6 +383,10 @@ pub(super) fn from_settings(settings: &Settings, home: &Home) -> Option<Node> {
             peer: settings.address("listen.peer")?,
             client: settings.address("listen.client")?,
             http: settings.address("listen.http")?,
+        },
+        clients: Clients {
+            max_held_bytes: usize::try_from(settings.size("clients.max_held")?.0)
+                .unwrap_or(usize::MAX),
         },
         view_timeout: ViewTimeout {
             kind: TimeoutKind::named(&settings.text("view_timeout.kind")?)?,

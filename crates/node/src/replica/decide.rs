@@ -439,6 +439,7 @@ where
         metrics.log_syncs_total.set(statistics.syncs);
         metrics.log_sync_nanoseconds_total.set(statistics.sync_ns);
         metrics.client_connections.set(self.reach.listener.connections() as u64);
+        metrics.client_held_bytes.set(self.reach.listener.held_bytes() as u64);
         if let Some(Usage { used_bytes, limit_bytes }) = self.replica.execution().usage() {
             metrics.state_bytes.set(used_bytes);
             metrics.state_limit_bytes.set(if limit_bytes == u64::MAX { 0 } else { limit_bytes });

@@ -104,6 +104,8 @@ numbers!(
     log_sync_nanoseconds_total,
     /// Connections of clients.
     client_connections,
+    /// Bytes that they hold: of frames that have not arrived whole, of answers that have not left.
+    client_held_bytes,
     /// Connected peers.
     connected_peers,
     /// The view up to which this replica abstains, 0 if it does not.

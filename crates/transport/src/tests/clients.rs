@@ -247,3 +247,78 @@ async fn answers_that_nobody_reads_share_one_budget() {
     drop(flood);
     door.serves_somebody().await;
 }
+
+/// Honest clients whose long frames come at the same time wait for one another, and none ends.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn long_frames_wait_for_room_and_all_arrive() {
+    const CLIENTS: usize = 8;
+    const LENGTH: usize = 1 << 20;
+    // Room for two, and patience with whoever is slow.
+    let held_for = Duration::from_secs(3600);
+    let limits = Limits { held_bytes: 5 << 19, held_for, ..Limits::clients() };
+    let mut door = door(limits).await;
+    let begun = Arc::new(AtomicU64::new(0));
+    let (go, goes) = tokio::sync::watch::channel(false);
+    let mut senders = Vec::new();
+    for _ in 0..CLIENTS {
+        let mut one = raw(&door.address.to_string(), identity(3).key(), None).await;
+        raw_hello(&mut one, Role::Client).await;
+        assert_eq!(next(&mut door.inbound).await.1, Event::Opened);
+        let (begun, mut goes) = (Arc::clone(&begun), goes.clone());
+        senders.push(tokio::spawn(async move {
+            let mut frame = (LENGTH as u32).to_le_bytes().to_vec();
+            frame.resize(4 + LENGTH, 1);
+            let (beginning, rest) = frame.split_at(LENGTH / 2);
+            one.write_all(beginning).await.unwrap();
+            one.flush().await.unwrap();
+            begun.fetch_add(1, Ordering::Relaxed);
+            goes.wait_for(|goes| *goes).await.unwrap();
+            one.write_all(rest).await.unwrap();
+            one.flush().await.unwrap();
+            one
+        }));
+    }
+    let waits = || value(&door.counters.waited_for_room);
+    until("all have begun", || begun.load(Ordering::Relaxed) + waits() >= CLIENTS as u64).await;
+    go.send(true).unwrap();
+    for _ in 0..CLIENTS {
+        let (_, Event::Frame(frame)) = next(&mut door.inbound).await else { panic!("one ended") };
+        assert_eq!(frame.len(), LENGTH);
+    }
+    assert_eq!(value(&door.counters.held_too_much), 0);
+    for sender in senders {
+        sender.await.unwrap();
+    }
+    until("all is given back", || door.listener.held_bytes() == 0).await;
+    door.serves_somebody().await;
+}
+
+/// Frames that are announced and do not come give way to one that does.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn frames_that_do_not_come_give_way_to_one_that_does() {
+    let limits =
+        Limits { held_bytes: 2 << 20, held_for: Duration::from_millis(1), ..Limits::clients() };
+    let mut door = door(limits).await;
+    let mut flood = Vec::new();
+    for _ in 0..64 {
+        let mut one = raw(&door.address.to_string(), identity(3).key(), None).await;
+        raw_hello(&mut one, Role::Client).await;
+        assert_eq!(next(&mut door.inbound).await.1, Event::Opened);
+        // Announced, with as little of it as there can be.
+        one.write_all(&(1_500_000u32).to_le_bytes()).await.unwrap();
+        one.flush().await.unwrap();
+        flood.push(one);
+    }
+    until("all but one wait", || value(&door.counters.waited_for_room) >= 63).await;
+    let (sender, _receiver) = door.dial().await;
+    let frame = Bytes::from(vec![7; 1 << 20]);
+    sender.send(frame.clone()).await.unwrap();
+    loop {
+        match next(&mut door.inbound).await.1 {
+            Event::Frame(arrived) => break assert_eq!(arrived, frame),
+            Event::Opened | Event::Closed => {}
+        }
+    }
+    assert!(value(&door.counters.held_too_much) > 0);
+    drop(flood);
+}
