@@ -13,7 +13,8 @@ use quorate_core::ledger::frame::Frame;
 use quorate_core::protocols::hotstuff::Message;
 use quorate_core::protocols::hotstuff::block::{Block, Content};
 use quorate_core::protocols::hotstuff::certificate::Qc;
-use quorate_core::protocols::protocol::Malformed;
+use quorate_core::protocols::hotstuff::leader::Election;
+use quorate_core::protocols::protocol::{Malformed, Protocol as _};
 use quorate_core::replica::Refused;
 use quorate_core::replica::message::PeerMessage;
 use quorate_core::{Digest, Epoch, Height, ReplicaId, Sequence, SessionId, View};
@@ -109,6 +110,68 @@ fn proposals_whose_bodies_nobody_has() {
         }));
         PeerMessage::of(Message::Proposal { block, tc: None })
     });
+}
+
+/// r3, which leads for ever, falls silent in an idle cluster. The others have its last block and, below
+/// it, an older one that is not committed yet.
+fn left_by_its_leader() -> Cluster {
+    let election = Election::Fixed(ReplicaId(LIAR as u16));
+    let mut cluster = Cluster::new(Config { election, ..Config::default() });
+    cluster.request(0, 3, 10);
+    assert!(cluster.run_until_answered(10_000_000));
+    cluster.run_for(1_000_000);
+    cluster
+}
+
+#[test]
+fn blocks_of_a_leaders_older_views() {
+    let mut cluster = left_by_its_leader();
+    cluster.crash(LIAR);
+    cluster.slots[LIAR].faulty = true;
+    let tree = cluster.core(0).protocol().tree();
+    let last = high_qc(&cluster, 0).block();
+    let older = Content::clone(tree.get(&last).expect("it is certified"));
+    assert!(older.height > tree.root().height);
+    for number in 0..200u64 {
+        let state_root = Digest::of("made up", &number.to_le_bytes());
+        let block = Arc::new(Block::new(Content { state_root, ..older.clone() }));
+        for to in 0..LIAR {
+            let block = Arc::clone(&block);
+            cluster.inject(LIAR, to, &PeerMessage::of(Message::Proposal { block, tc: None }));
+        }
+        cluster.run_for(10_000);
+    }
+    for core in cluster.correct() {
+        assert!(status_of(core).uncommitted < 20, "{}", status_of(core).uncommitted);
+    }
+}
+
+/// A proposal whose bodies never come tells of certificates all the same.
+#[test]
+fn certificates_do_not_wait_for_bodies() {
+    let mut cluster = left_by_its_leader();
+    let justify = high_qc(&cluster, LIAR);
+    assert!(high_qc(&cluster, 0).view() < justify.view());
+    let tree = cluster.core(LIAR).protocol().tree();
+    let parent = Content::clone(tree.get(&justify.block()).expect("its own block"));
+    cluster.crash(LIAR);
+    cluster.slots[LIAR].faulty = true;
+    let block = Arc::new(Block::new(Content {
+        view: justify.view().next(),
+        height: parent.height.next(),
+        frames: vec![Digest::of("nobody's frame", &[])],
+        justify: justify.clone(),
+        ..parent
+    }));
+    for to in 0..LIAR {
+        let block = Arc::clone(&block);
+        cluster.inject(LIAR, to, &PeerMessage::of(Message::Proposal { block, tc: None }));
+    }
+    cluster.run_for(10_000);
+    for to in 0..LIAR {
+        assert_eq!(high_qc(&cluster, to).view(), justify.view());
+        assert!(!cluster.core(to).protocol().holds(&block.id()), "it has no bodies");
+    }
 }
 
 #[test]

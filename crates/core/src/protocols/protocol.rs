@@ -338,6 +338,15 @@ pub enum Input<T: Types> {
         /// The message.
         message: Verified<T::Message>,
     },
+    /// A message whose signatures hold, and whose block's payload is not here yet. What it tells
+    /// beside the block need not wait; the message itself follows when the payload has come, if it
+    /// does.
+    Announced {
+        /// Its sender, known by its channel.
+        from: ReplicaId,
+        /// The message.
+        message: Verified<T::Message>,
+    },
     /// A block that was fetched, with its justify checked and its payload at hand.
     Fetched(Verified<BlockOf<T>>),
     /// The verdicts on an [`Output::Verify`].

@@ -86,7 +86,12 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             let carried = || frames.iter().find(|frame| frame.id() == *id).map(|f| Arc::clone(f));
             mempool.get(id).cloned().or_else(carried)
         };
+        let announced = message.clone();
         let lacking = arrivals.add(now, from, message, block, find);
+        if !lacking.is_empty() {
+            let input = protocol::Input::Announced { from, message: announced };
+            self.consult(now, input, fx);
+        }
         for ids in lacking.chunks(MAX_FRAMES_SENT) {
             let message = PeerMessage::NeedFrames(ids.to_vec());
             fx.output(Action::Send { to: from, message });

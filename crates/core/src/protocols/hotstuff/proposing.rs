@@ -37,12 +37,25 @@ impl HotStuff {
             fx.event(Event::Equivocation { proposer, view });
             return;
         }
-        last.note(block);
+        // Its proposer could make such blocks without end. One that is needed is certified: it is
+        // wanted, or will be fetched.
+        if last.is_beyond(block) && !self.is_wanted(&block.id()) {
+            return;
+        }
+        if let Some(last) = self.proposals.last_of(block.proposer) {
+            last.note(block);
+        }
         match self.admit_block(now, block, fx) {
             Ok(()) | Err(Misfit::Known) => self.consider_vote(block, tc, ledger, fx),
             Err(Misfit::Orphan) => self.proposals.keep_orphan(block, tc),
             Err(Misfit::BelowRoot | Misfit::Contradiction) => {}
         }
+    }
+
+    /// Whether this replica lacks the block and needs it, or has it.
+    fn is_wanted(&self, block: &BlockId) -> bool {
+        let is_missing = self.missing_of().is_some_and(|qc| qc.block() == *block);
+        is_missing || self.tree.get(block).is_some()
     }
 
     pub(super) fn on_fetched(

@@ -45,6 +45,11 @@ impl Protocol for HotStuff {
             Input::Message { from, message } => {
                 self.on_message(now, from, message.into_inner(), ledger, &mut fx);
             }
+            Input::Announced { from, message } => {
+                if let Message::Proposal { block, tc } = message.into_inner() {
+                    self.on_certificates(now, from, block.justify.clone(), tc, &mut fx);
+                }
+            }
             Input::Fetched(block) => self.on_fetched(now, &block.into_inner(), ledger, &mut fx),
             Input::Checked { ask, verdicts } => self.on_checked(now, ask, &verdicts, &mut fx),
             Input::Combined { ask, signature } => self.on_combined(now, ask, signature, &mut fx),

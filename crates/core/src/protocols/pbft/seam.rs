@@ -122,7 +122,11 @@ impl Protocol for Pbft {
             Input::Installed { root, evidence, .. } => self.install(root, evidence),
             Input::Connected(peer) => self.on_connected(peer, &mut fx),
             Input::Timeout if self.clock.repeats(now) => self.ask(&mut fx),
-            Input::Timeout | Input::Wake | Input::Checked { .. } | Input::Combined { .. } => {}
+            Input::Timeout
+            | Input::Wake
+            | Input::Announced { .. }
+            | Input::Checked { .. }
+            | Input::Combined { .. } => {}
         }
         self.advance(now, ledger, &mut fx);
         self.change_view(now, ledger, &mut fx);

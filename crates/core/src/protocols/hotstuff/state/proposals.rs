@@ -38,6 +38,11 @@ impl LastProposal {
         self.view == block.view && self.block != block.id()
     }
 
+    /// Whether its proposer went on to a later view, with another block.
+    pub fn is_beyond(&self, block: &Block) -> bool {
+        self.view > block.view
+    }
+
     /// A proposal came; an earlier one leaves this as it is.
     pub fn note(&mut self, block: &Block) {
         if block.view > self.view {
