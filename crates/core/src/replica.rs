@@ -114,7 +114,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             held_by: PerPeer::new(peers),
             to_execute: VecDeque::new(),
             snapshots: Snapshots::default(),
-            wish: Wish::default(),
+            wish: Wish::none(peers),
             halted: false,
             settings,
         }

@@ -114,3 +114,26 @@ fn a_peer_that_wishes_for_what_is_far_off_gets_a_few_blocks() {
     let after = cluster.core(0).execution().height();
     assert!(after.0 - before.0 < 100, "{before} to {after}");
 }
+
+/// One peer that wishes for more all the time keeps an idle cluster from rest, and makes it commit no
+/// more than a few blocks a second.
+#[test]
+fn a_peer_that_wishes_without_end_gets_a_few_blocks_a_second() {
+    let mut cluster = idle(Config::default());
+    let before = cluster.core(0).execution().height();
+    for _ in 0..200 {
+        for to in 0..3 {
+            cluster.inject(3, to, &PeerMessage::Show(Height(u64::MAX)));
+        }
+        cluster.run_for(50_000);
+    }
+    let after = cluster.core(0).execution().height();
+    assert!((64..240).contains(&(after.0 - before.0)), "{before} to {after} in ten seconds");
+    // What others wish for is made meanwhile.
+    let root = last_root(&cluster, 1);
+    cluster.turn(1, Input::Show);
+    cluster.run_for(1_000_000);
+    assert!(knows_certified(cluster.core(1), root));
+    cluster.run_for(2 * FORGOTTEN);
+    assert!(is_silent(&cluster));
+}

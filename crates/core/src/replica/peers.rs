@@ -62,7 +62,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             }
             PeerMessage::AskTestimony { nonce } => self.testify(from, nonce, fx),
             PeerMessage::Testimony { .. } => {}
-            PeerMessage::Show(height) => self.on_show(now, height, fx),
+            PeerMessage::Show(height) => self.on_show(now, from, height, fx),
         }
     }
 

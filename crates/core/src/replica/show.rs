@@ -8,13 +8,9 @@
 
 use super::message::PeerMessage;
 use super::{Action, Fx, Replica};
-use crate::base::types::{Height, Time};
+use crate::base::types::{Height, ReplicaId, Time};
 use crate::ledger::state_machine::StateMachine;
 use crate::protocols::protocol::{self, Protocol};
-
-/// A peer may be so many blocks ahead with what it wishes for. What is above would have to be
-/// made for it alone.
-const AHEAD: u64 = 64;
 
 /// When so many blocks stand on a state, one of them that shows its root is committed, and so is the
 /// next, with its certificate.
@@ -52,8 +48,14 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         self.consult(now, protocol::Input::Wake, fx);
     }
 
-    pub(super) fn on_show(&mut self, now: Time, height: Height, fx: &mut Fx<P::Types>) {
-        self.wish.raise(now, height.min(self.execution.height().plus(AHEAD)));
+    pub(super) fn on_show(
+        &mut self,
+        now: Time,
+        from: ReplicaId,
+        height: Height,
+        fx: &mut Fx<P::Types>,
+    ) {
+        self.wish.raise_for(now, from, height, self.execution.height());
         self.consult(now, protocol::Input::Wake, fx);
     }
 }
