@@ -61,6 +61,7 @@ fn put_load(cluster: &LocalCluster, seconds: u64) -> LoadReport {
         duration: Duration::from_secs(seconds),
         interval: Duration::from_secs(1),
         patience: PATIENCE,
+        notice: |_| {},
     });
     report.unwrap()
 }

@@ -47,6 +47,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             duration: Duration::from_secs(3),
             interval: Duration::from_secs(1),
             patience: Duration::from_secs(5),
+            notice: |_| {},
         })?;
         let cost = report.generator_us.unwrap_or(f64::NAN);
         println!(

@@ -43,6 +43,12 @@ pub use ycsb::{Expected, Mix, Records};
 use crate::random::Random;
 use record::{Record, Verdict};
 
+/// Silent replicas are waited for so long, unless more of them are than may be faulty; and so are
+/// the last answers of a short load.
+const BRIEFLY: Duration = Duration::from_secs(3);
+/// Waits up to this are nothing to tell of.
+const A_MOMENT: Duration = Duration::from_secs(1);
+
 /// What load to make.
 #[derive(Clone)]
 pub struct LoadConfig {
@@ -74,8 +80,11 @@ pub struct LoadConfig {
     /// How long each interval of the report's series is.
     pub interval: Duration,
     /// How long to wait for sessions to open, for every replica to answer, and in the end for
-    /// what is under way.
+    /// what is under way. As many silent replicas as may be faulty are waited for a few seconds
+    /// only, and what is under way in the end for no longer than was measured, or a few seconds.
     pub patience: Duration,
+    /// Is told what is waited for, if that takes more than a moment.
+    pub notice: fn(&str),
 }
 
 /// When commands are submitted.
@@ -217,10 +226,9 @@ async fn run_on_this_thread(
         Some(pacer) => pacer.join().await,
         None => open::Pace::default(),
     };
-    drain(&bench, config.patience).await;
+    let patience = drain(&bench, config).await;
     let left = bench.under_way.load(Ordering::Relaxed);
     if left > 0 {
-        let patience = config.patience;
         warnings.push(format!("{left} frames were not answered within {patience:?} of the end"));
     }
     open::count_unanswered(&bench);
@@ -278,18 +286,45 @@ fn routes(config: &LoadConfig) -> impl Iterator<Item = Route> {
 /// Waits until every replica that can be reached has answered every session, and the least time has
 /// passed. Opening the session was the first answer: one more shows that frames are answered.
 async fn warm_up(config: &LoadConfig, clients: &[Client]) -> Vec<String> {
-    let began = Instant::now();
     tokio::time::sleep(config.warm_up).await;
+    let mut wait = Wait::begin(config.notice);
     loop {
         let mut missing = Missing::default();
         for client in clients {
             let contacts = client.contacts().into_iter();
             missing.note(contacts.map(|with| (with.heard >= 2, with.trouble.is_some())));
         }
-        if missing.silent.is_empty() || began.elapsed() > config.patience + config.warm_up {
+        let silent = &missing.silent;
+        let most = missing.patience(config);
+        if silent.is_empty() || wait.is_over(most, || format!("answers of replicas {silent:?}")) {
             return missing.warnings();
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// A wait that has an end, and says what it is for.
+struct Wait {
+    began: Instant,
+    /// Whom to tell; nobody, once that was done.
+    notice: Option<fn(&str)>,
+}
+
+impl Wait {
+    fn begin(notice: fn(&str)) -> Self {
+        Self { began: Instant::now(), notice: Some(notice) }
+    }
+
+    /// Whether it has lasted for `most`. `what` is what it is for.
+    fn is_over(&mut self, most: Duration, what: impl FnOnce() -> String) -> bool {
+        let waited = self.began.elapsed();
+        if waited > A_MOMENT.min(most)
+            && let Some(notice) = self.notice.take()
+        {
+            let left = most.saturating_sub(waited).as_secs_f64().ceil();
+            notice(&format!("waiting for {}, {left} s more at most", what()));
+        }
+        waited > most
     }
 }
 
@@ -312,6 +347,13 @@ impl Missing {
                 self.silent.insert(replica);
             }
         }
+    }
+
+    /// How long to wait for those that are silent: the cluster does without as many as may be faulty.
+    fn patience(&self, config: &LoadConfig) -> Duration {
+        let missing = self.silent.union(&self.unreached).count();
+        let brief = missing <= config.session.faults;
+        if brief { config.patience.min(BRIEFLY) } else { config.patience }
     }
 
     fn warnings(&self) -> Vec<String> {
@@ -339,10 +381,15 @@ async fn await_beginning(
     Ok(())
 }
 
-/// Waits for the answers to what is under way.
-async fn drain(bench: &Bench, patience: Duration) {
-    let began = Instant::now();
-    while bench.under_way.load(Ordering::Relaxed) > 0 && began.elapsed() < patience {
+/// Waits for the answers to what is under way. How long it would have waited for them at most.
+async fn drain(bench: &Bench, config: &LoadConfig) -> Duration {
+    let most = config.patience.min(config.duration.max(BRIEFLY));
+    let mut wait = Wait::begin(config.notice);
+    loop {
+        let left = bench.under_way.load(Ordering::Relaxed);
+        if left == 0 || wait.is_over(most, || format!("the answers to {left} frames")) {
+            return most;
+        }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }

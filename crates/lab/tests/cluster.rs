@@ -73,6 +73,7 @@ fn a_cluster_answers_every_command_rightly() {
             duration: Duration::from_secs(1),
             interval: Duration::from_secs(1),
             patience: Duration::from_secs(30),
+            notice: |_| {},
         });
         let report = report.unwrap();
         assert!(report.commands > 0, "{report:?}");
@@ -103,6 +104,7 @@ fn every_answer_of_the_ycsb_workloads_is_right() {
             duration: Duration::from_millis(500),
             interval: Duration::from_millis(250),
             patience: Duration::from_secs(30),
+            notice: |_| {},
         });
         let report = report.unwrap();
         assert!(report.commands > 0, "{turn}: {report:?}");

@@ -40,6 +40,7 @@ fn config(cluster: &Cluster, workload: Workload, arrivals: Arrivals) -> LoadConf
         duration: Duration::from_millis(1200),
         interval: Duration::from_secs(1),
         patience: Duration::from_secs(20),
+        notice: |_| {},
     }
 }
 
@@ -81,6 +82,18 @@ fn a_closed_loop_of_puts_through_one_replica_that_is_silent() {
     let report = load::run(&config).unwrap();
     sound(&report);
     assert_eq!(report.payload, 128);
+    assert!(report.warnings.contains(&"replicas {0} did not answer in the warm-up".to_owned()));
+}
+
+/// Of four replicas one may be faulty: one that takes connections and says nothing is not waited for
+/// as long as there is patience.
+#[test]
+fn a_silent_replica_is_waited_for_briefly() {
+    let cluster = cluster(&[Vice::Silent, Vice::None, Vice::None, Vice::None], ok);
+    let mut config = config(&cluster, Workload::noop(10, b"+").unwrap(), Arrivals::Closed);
+    config.patience = Duration::from_secs(3600);
+    let report = load::run(&config).unwrap();
+    sound(&report);
     assert!(report.warnings.contains(&"replicas {0} did not answer in the warm-up".to_owned()));
 }
 

@@ -200,6 +200,7 @@ pub fn config(arguments: &Arguments, cluster: &Cluster) -> Result<LoadConfig, Fa
         duration: arguments.seconds,
         interval: arguments.interval,
         patience: Duration::from_secs(20),
+        notice: if arguments.told.is_some() { |_| {} } else { |what| eprintln!("{what}") },
     })
 }
 

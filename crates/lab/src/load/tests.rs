@@ -28,6 +28,7 @@ fn config(route: Route, contacts: Option<u64>) -> LoadConfig {
         duration: MS,
         interval: MS,
         patience: MS,
+        notice: |_| {},
     }
 }
 
