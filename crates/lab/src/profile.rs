@@ -71,11 +71,60 @@ impl Durations {
     }
 }
 
+/// What a stage did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Stage {
+    /// Its visits.
+    #[serde(flatten)]
+    pub visits: Durations,
+    /// Items that it dealt with.
+    pub items: u64,
+    /// The lengths of the queue that its visits found, added up.
+    pub waiting: u64,
+    /// The longest of them, since the replicas' start.
+    pub longest: u64,
+    /// Threads that may be in it at once, of a replica.
+    pub threads: u64,
+}
+
+impl Stage {
+    fn read(value: &Value) -> Self {
+        let number = |name: &str| value[name].as_u64().unwrap_or(0);
+        Self {
+            visits: Durations::read(value),
+            items: number("items"),
+            waiting: number("waiting"),
+            longest: number("longest"),
+            threads: number("threads"),
+        }
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.visits.add(&other.visits);
+        self.items += other.items;
+        self.waiting += other.waiting;
+        self.longest = self.longest.max(other.longest);
+        self.threads = self.threads.max(other.threads);
+    }
+
+    fn remove(&mut self, before: &Self) {
+        self.visits.remove(&before.visits);
+        self.items = self.items.saturating_sub(before.items);
+        self.waiting = self.waiting.saturating_sub(before.waiting);
+    }
+
+    /// The mean length of the queue that a visit found, what it took included; 0 if there was none.
+    #[must_use]
+    pub fn mean_waiting(&self) -> f64 {
+        self.waiting as f64 / self.visits.count().max(1) as f64
+    }
+}
+
 /// What some replicas told, put together.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Profile {
     /// By [`STAGES`]: each visit of a thread.
-    pub stages: BTreeMap<&'static str, Durations>,
+    pub stages: BTreeMap<&'static str, Stage>,
     /// By [`WAITS`]: frames that were followed at the replica that proposed their block.
     pub led: BTreeMap<&'static str, Durations>,
     /// The same at the others.
@@ -88,7 +137,10 @@ impl Profile {
     pub fn of(cluster: &LocalCluster) -> Self {
         let mut profile = Self::default();
         for told in cluster.up().filter_map(|id| cluster.ask(id, "/profile")) {
-            add(&mut profile.stages, &STAGES, &told["stages"]);
+            for name in STAGES {
+                let stage = Stage::read(&told["stages"][name]);
+                profile.stages.entry(name).or_default().add(&stage);
+            }
             add(&mut profile.led, &WAITS, &told["led"]);
             add(&mut profile.followed, &WAITS, &told["followed"]);
         }
@@ -98,11 +150,12 @@ impl Profile {
     /// What came on top since `before`.
     #[must_use]
     pub fn since(mut self, before: &Self) -> Self {
-        for (now, then) in [
-            (&mut self.stages, &before.stages),
-            (&mut self.led, &before.led),
-            (&mut self.followed, &before.followed),
-        ] {
+        for (name, stage) in &mut self.stages {
+            if let Some(then) = before.stages.get(name) {
+                stage.remove(then);
+            }
+        }
+        for (now, then) in [(&mut self.led, &before.led), (&mut self.followed, &before.followed)] {
             for (name, durations) in now {
                 if let Some(then) = then.get(name) {
                     durations.remove(then);
@@ -131,18 +184,26 @@ mod tests {
 
     #[test]
     fn what_was_before_is_taken_away_and_replicas_are_put_together() {
-        let told =
-            json!({ "persist": { "sum_ns": 9_000, "classes_ns": [[1_024, 1], [8_192, 1]] } });
-        let before = json!({ "persist": { "sum_ns": 1_000, "classes_ns": [[1_024, 1]] } });
+        let stage = |sum_ns: u64, classes: Value, items: u64, longest: u64| {
+            Stage::read(&json!({
+                "sum_ns": sum_ns, "classes_ns": classes,
+                "items": items, "waiting": 2 * items, "longest": longest, "threads": 3,
+            }))
+        };
+        let told = stage(9_000, json!([[1_024, 1], [8_192, 1]]), 10, 4);
         let mut now = Profile::default();
-        add(&mut now.stages, &["persist"], &told);
-        add(&mut now.stages, &["persist"], &told);
+        let persist = now.stages.entry("persist").or_default();
+        persist.add(&told);
+        persist.add(&told);
         let mut then = Profile::default();
-        add(&mut then.stages, &["persist"], &before);
+        then.stages.insert("persist", stage(1_000, json!([[1_024, 1]]), 5, 9));
         let since = now.since(&then);
         let persist = &since.stages["persist"];
-        assert_eq!((persist.count(), persist.seconds()), (3, 17e-6));
-        assert_eq!((persist.quantile_us(0.3), persist.quantile_us(0.5)), (1.024, 8.192));
+        let visits = &persist.visits;
+        assert_eq!((visits.count(), visits.seconds()), (3, 17e-6));
+        assert_eq!((visits.quantile_us(0.3), visits.quantile_us(0.5)), (1.024, 8.192));
+        assert_eq!((persist.items, persist.waiting, persist.mean_waiting()), (15, 30, 10.0));
+        assert_eq!((persist.longest, persist.threads), (4, 3));
     }
 
     #[test]

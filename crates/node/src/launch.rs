@@ -117,7 +117,8 @@ pub fn setup(loaded: &Loaded, committee: Committee, keys: Keys, remedies: Remedi
         sessions: cluster.sessions,
         clients_held_bytes: node.clients.max_held_bytes,
         adversary: node.laboratory.adversary.clone(),
-        verifiers: std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 2).max(1)),
+        requests: node.pipeline.requests(),
+        verifiers: node.pipeline.verify(),
     }
 }
 

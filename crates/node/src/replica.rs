@@ -18,6 +18,7 @@ pub mod data;
 pub mod decide;
 mod desk;
 mod doorbell;
+mod events;
 mod inbox;
 mod lines;
 mod links;
@@ -28,6 +29,7 @@ mod queries;
 mod requests;
 mod routes;
 mod settled;
+mod spread;
 mod standing;
 #[cfg(test)]
 mod tests;
@@ -60,18 +62,20 @@ use crate::descriptors::{self, Files, Shares, TooFew};
 use crate::family::{Build, Family, Job};
 use archive::{Archive, Puller, Shelf};
 use data::{DataError, OpenOptions, Owner};
-use decide::{Decider, End, OtherRoot, Reach, Turns};
+use decide::{Decider, End, Reach, Turns};
 use desk::Desk;
 use doorbell::Doorbell;
+use events::OtherRoot;
 use inbox::{Answer, Outside};
 use links::{Keys, Links};
 use metrics::{Metrics, StageClock};
-use profile::Follower;
+use profile::{Follower, Stage};
 use proofs::Proofs;
 use queries::Queries;
 use requests::Requests;
 use routes::Routes;
 use settled::{Allowance, Settled};
+use spread::Spread;
 use standing::Standings;
 use verifier::Verifier;
 
@@ -124,7 +128,9 @@ pub struct Setup {
     pub sessions: sessions::Limits,
     /// Bytes that all clients' connections may hold together.
     pub clients_held_bytes: usize,
-    /// Threads that verify.
+    /// Threads that hash and verify clients' frames.
+    pub requests: usize,
+    /// Threads that verify what the protocol asks about.
     pub verifiers: usize,
     /// Who stands between it and its links, in a laboratory.
     pub adversary: Option<Schedule>,
@@ -235,6 +241,27 @@ impl Setup {
         self.protocol.clone().run(Start { setup: self, peer_socket, client_socket, fresh })
     }
 
+    /// How many threads may be in each stage. On the runtime whose threads move the connections.
+    fn note_threads(&self, metrics: &Metrics) {
+        let network = tokio::runtime::Handle::current().metrics().num_workers();
+        let (requests, verifiers) = (self.requests.max(1), self.verifiers.max(1));
+        for stage in Stage::ALL {
+            let threads = match stage {
+                Stage::Receive | Stage::Send => network,
+                // The deciding one, and the clients'.
+                Stage::Decode => 2,
+                Stage::Hash => requests,
+                Stage::Verify => requests + verifiers,
+                Stage::Decide
+                | Stage::Persist
+                | Stage::Execute
+                | Stage::Encode
+                | Stage::Authenticate => 1,
+            };
+            metrics.profile.threads(stage).set(threads as u64);
+        }
+    }
+
     fn start_as<B: Build, S: StateMachine + 'static>(
         self,
         build: B,
@@ -247,6 +274,9 @@ impl Setup {
         }
         let owner = self.owner(&build);
         let shares = self.shares(&owner)?;
+        let counters = Arc::new(Counters::default());
+        let metrics = Arc::new(Metrics::beside(&counters));
+        self.note_threads(&metrics);
         let (durability, rejoin) = (self.durability, self.rejoin);
         let options = OpenOptions {
             durability,
@@ -272,8 +302,6 @@ impl Setup {
         let (peer_inbound, outside, inbox) = inbox::inbox();
         let bell = Arc::clone(&inbox.bell);
         let wake: Wake = Arc::new(move || bell.ring_and_help());
-        let counters = Arc::new(Counters::default());
-        let metrics = Arc::new(Metrics::default());
         let identity = Identity::new(&self.transport_key)?;
         let chain = self.committee.chain();
         let mesh = Mesh {
@@ -336,6 +364,7 @@ impl Setup {
             max_frame_commands: self.max_frame_commands,
             max_frame_bytes: self.max_frame_bytes,
             scheme: Arc::clone(&scheme),
+            spread: Spread::start("requests", self.requests, &outside)?,
             listener: Arc::clone(&listener),
             archive: archive.clone(),
             outside: outside.clone(),
@@ -361,7 +390,7 @@ impl Setup {
             reach: Reach {
                 links,
                 listener,
-                verifier: Verifier::start(self.verifiers, &scheme, &outside)?,
+                verifier: Verifier::start(self.verifiers, &scheme, &metrics, &outside)?,
                 scheme,
                 signer: self.signer,
                 inline_checks: self.inline_checks,

@@ -97,6 +97,11 @@ fn metrics_are_openmetrics() {
         "quorate_committed_commands_total",
         "quorate_log_sync_seconds_total",
         "quorate_stage_seconds_total{stage=\"persist\"}",
+        "quorate_stage_items_total{stage=\"receive\"}",
+        "quorate_stage_visits_total{stage=\"verify\"}",
+        "quorate_stage_waiting_total{stage=\"send\"}",
+        "quorate_stage_longest_queue{stage=\"decode\"}",
+        "quorate_stage_threads{stage=\"authenticate\"}",
         "quorate_transport_bytes_in_total",
         "quorate_transport_refused_total{reason=\"wrong_key\"}",
     ] {

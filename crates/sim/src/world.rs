@@ -36,7 +36,7 @@ impl<F: Family> World<F::Types> for Outside<'_, F> {
         }
     }
 
-    fn enter(&mut self, stage: Stage) {
+    fn enter(&mut self, stage: Stage, _: usize) {
         // Behind a sync nothing is early: it would overtake.
         self.is_early = stage != Stage::Release && self.actions.is_empty();
     }

@@ -1,6 +1,9 @@
 //! What the transport refused, dropped or closed, by reason.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::measure::Measure;
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
@@ -9,6 +12,12 @@ macro_rules! counters {
         #[derive(Debug, Default)]
         pub struct Counters {
             $($(#[$doc])* pub $name: AtomicU64,)*
+            /// What connections' tasks do to take frames from their sockets: reading, opening TLS's
+            /// records, cutting. Of QUIC and UDP only what the connection's task does, not what its
+            /// socket's does.
+            pub receive: Arc<Measure>,
+            /// What they do to bring frames to their sockets: sealing, writing.
+            pub send: Arc<Measure>,
         }
 
         impl Counters {

@@ -36,6 +36,7 @@ mod handshake;
 mod hello;
 mod inbound;
 mod link;
+pub mod measure;
 mod name;
 mod outbox;
 mod peers;

@@ -49,6 +49,15 @@ pub(super) enum End {
     Finished,
 }
 
+/// What one poll wrote.
+#[derive(Default)]
+struct Load {
+    frames: u64,
+    /// Frames that waited.
+    waiting: u64,
+    wrote: bool,
+}
+
 pub(super) struct Link<S> {
     stream: S,
     reader: FrameReader,
@@ -244,7 +253,18 @@ impl<S: Stream> Link<S> {
             self.on_tick(read && self.waits.is_none())?;
         }
         self.poll_write(cx)?;
-        if read { self.poll_read(cx) } else { Poll::Pending }
+        if !read {
+            return Poll::Pending;
+        }
+        let began = std::time::Instant::now();
+        let mut bytes = 0;
+        let polled = self.poll_read(cx, &mut bytes);
+        if bytes > 0 {
+            // Nothing is kept from poll to poll while reading: what is there came now.
+            let frames = self.frames.len() as u64;
+            self.counters.receive.visit(began.elapsed(), frames, frames);
+        }
+        polled
     }
 
     fn on_tick(&mut self, reading: bool) -> Result<(), End> {
@@ -263,12 +283,25 @@ impl<S: Stream> Link<S> {
 
     /// Writes until nothing is left or the socket takes no more.
     pub(super) fn poll_write(&mut self, cx: &mut Context<'_>) -> Result<(), End> {
+        let began = std::time::Instant::now();
+        let mut taken = Load::default();
+        let result = self.write_all(cx, &mut taken);
+        // A poll that finds nothing to write is no visit; one that goes on with what another took is.
+        if taken.wrote || taken.frames > 0 {
+            self.counters.send.visit(began.elapsed(), taken.frames, taken.waiting);
+        }
+        result
+    }
+
+    fn write_all(&mut self, cx: &mut Context<'_>, load: &mut Load) -> Result<(), End> {
         while !self.deaf {
             if self.writer.is_empty() {
                 match self.outbox.take(self.number, &mut self.writer, cx.waker()) {
-                    Taken::Some { frames, bytes } => {
+                    Taken::Some { frames, bytes, left } => {
                         add(&self.counters.frames_out, frames);
                         add(&self.counters.bytes_out, bytes);
+                        load.frames += frames;
+                        load.waiting = load.waiting.max(frames + left);
                     }
                     Taken::Nothing => return self.poll_flush(cx).map(|_| ()),
                     Taken::Finished if self.poll_flush(cx)? => return Err(End::Finished),
@@ -282,6 +315,7 @@ impl<S: Stream> Link<S> {
                 Poll::Ready(Ok(0) | Err(_)) => self.deaf = true,
                 Poll::Ready(Ok(count)) => {
                     self.writer.advance(count);
+                    load.wrote = true;
                     self.wrote = true;
                     self.blocked = None;
                 }
@@ -312,10 +346,9 @@ impl<S: Stream> Link<S> {
         }
     }
 
-    /// Reads until nothing is left or enough is there to be handed on.
-    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), End>> {
-        let mut bytes = 0;
-        while (self.frames.is_empty() || bytes < READ_BYTES) && self.poll_room(cx) {
+    /// Reads until nothing is left or enough is there to be handed on; `bytes` says how much it was.
+    fn poll_read(&mut self, cx: &mut Context<'_>, bytes: &mut usize) -> Poll<Result<(), End>> {
+        while (self.frames.is_empty() || *bytes < READ_BYTES) && self.poll_room(cx) {
             let result = match Pin::new(&mut self.stream).poll_fill_buf(cx) {
                 Poll::Pending => break,
                 Poll::Ready(Err(_) | Ok([])) => Err(End::Closed),
@@ -323,7 +356,7 @@ impl<S: Stream> Link<S> {
                     let count = chunk.len();
                     self.reader.extend(chunk);
                     Pin::new(&mut self.stream).consume(count);
-                    bytes += count;
+                    *bytes += count;
                     self.parse()
                 }
             };

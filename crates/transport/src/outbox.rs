@@ -54,8 +54,8 @@ struct State {
 /// What the connection finds when it asks for more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Taken {
-    /// So many frames of so many bytes were moved to the writer.
-    Some { frames: u64, bytes: u64 },
+    /// So many frames of so many bytes were moved to the writer, and so many are left.
+    Some { frames: u64, bytes: u64, left: u64 },
     /// Nothing is there; the waker is kept.
     Nothing,
     /// Nothing is there and nothing will come.
@@ -241,10 +241,11 @@ impl Outbox {
             }
             return Taken::Nothing;
         }
+        let left = state.queue.len() as u64;
         let senders = std::mem::take(&mut state.senders);
         drop(state);
         senders.into_iter().for_each(Waker::wake);
-        Taken::Some { frames, bytes }
+        Taken::Some { frames, bytes, left }
     }
 }
 

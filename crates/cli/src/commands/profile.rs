@@ -124,7 +124,7 @@ fn for_people(settings: &Settings, figures: &Figures, profile: &Profile) -> Stri
     }
     let _ = write!(
         out,
-        "\nThreads of all replicas: deciding, and checking clients' frames (requests)\n{}",
+        "\nThe stages of all replicas (items waiting: as a visit found them, what it took included)\n{}",
         stages(profile, figures, settings)
     );
     out
@@ -168,27 +168,45 @@ fn lives(waits: &BTreeMap<&'static str, Durations>, whole_us: f64) -> String {
 
 fn stages(profile: &Profile, figures: &Figures, settings: &Settings) -> String {
     let of = |name: &str| profile.stages.get(name).cloned().unwrap_or_default();
-    let whole: f64 = STAGES.iter().map(|name| of(name).seconds()).sum();
+    let whole: f64 = STAGES.iter().map(|name| of(name).visits.seconds()).sum();
     // Each replica does the work of every command.
     let commands = figures.goodput * settings.seconds * settings.point.replicas as f64;
-    let rows: Vec<[String; 7]> = STAGES
+    let rows: Vec<[String; 11]> = STAGES
         .iter()
         .map(|name| {
-            let visits = of(name);
+            let stage = of(name);
+            let visits = &stage.visits;
             let share = visits.seconds() / whole.max(f64::MIN_POSITIVE);
-            let cores = visits.seconds() / settings.seconds / settings.point.replicas as f64;
+            let threads = (stage.threads.max(1) * settings.point.replicas as u64) as f64;
+            let busy = visits.seconds() / settings.seconds / threads;
             [
                 (*name).to_owned(),
+                stage.threads.to_string(),
+                percent(busy),
                 format!("{:.3}", visits.seconds() * 1e6 / commands.max(1.0)),
-                percent(cores),
-                format!("{:.0}", visits.quantile_us(0.5)),
-                format!("{:.0}", visits.quantile_us(0.99)),
+                format!("{:.2}", stage.items as f64 / commands.max(1.0)),
+                format!("{:.1}", stage.mean_waiting()),
+                stage.longest.to_string(),
+                format!("{:.1}", visits.quantile_us(0.5)),
+                format!("{:.1}", visits.quantile_us(0.99)),
                 percent(share),
                 bar(share),
             ]
         })
         .collect();
-    let head = ["STAGE", "US/COMMAND", "OF A THREAD", "P50 US", "P99 US", "SHARE", ""];
+    let head = [
+        "STAGE",
+        "THREADS",
+        "BUSY",
+        "US/COMMAND",
+        "ITEMS/COMMAND",
+        "WAITING",
+        "LONGEST",
+        "P50 US",
+        "P99 US",
+        "SHARE",
+        "",
+    ];
     table(head, &rows)
 }
 

@@ -84,7 +84,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
     })?;
     log_to_stderr(&loaded);
     let cores = NetworkCores::of(&loaded);
-    let workers = (cores.count() / 2).max(1);
+    let workers = loaded.node.pipeline.network(cores.count());
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(workers)
         .thread_name("network")

@@ -11,7 +11,7 @@ use blake3::platform::{Platform, le_bytes_from_words_32, words_from_le_bytes_32}
 pub const BATCH: usize = 16;
 
 /// The longest message whose hash shares the vector unit with others: one chunk of BLAKE3.
-const LONGEST: usize = 1024;
+pub(crate) const LONGEST: usize = 1024;
 const BLOCK: usize = 64;
 
 // The flags of a message that is one chunk long at most (BLAKE3 specification, 2.2).

@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use crate::base::hashes;
 use crate::base::wire::{Decode, DecodeError, Encode, Reader};
 
 macro_rules! counter {
@@ -130,6 +131,33 @@ impl Digest {
         hasher.update(&[0]);
         hasher.update(bytes);
         Self(*hasher.finalize().as_bytes())
+    }
+
+    /// [`Digest::of`] each of `messages`. Short ones of one length are hashed side by side, in the lanes
+    /// of the vector unit; a long one fills them by itself.
+    #[must_use]
+    pub fn of_each(domain: &'static str, messages: &[&[u8]]) -> Vec<Self> {
+        let longest = hashes::LONGEST.saturating_sub(domain.len() + 1);
+        if messages.len() < 2 || messages.iter().any(|message| message.len() > longest) {
+            return messages.iter().map(|message| Self::of(domain, message)).collect();
+        }
+        let length: usize = messages.iter().map(|message| domain.len() + 1 + message.len()).sum();
+        let mut pieces = Vec::with_capacity(length);
+        for message in messages {
+            pieces.extend_from_slice(domain.as_bytes());
+            pieces.push(0);
+            pieces.extend_from_slice(message);
+        }
+        let mut rest = pieces.as_slice();
+        let split = |message: &&[u8]| {
+            let (piece, behind) = rest.split_at(domain.len() + 1 + message.len());
+            rest = behind;
+            piece
+        };
+        let pieces: Vec<&[u8]> = messages.iter().map(split).collect();
+        let mut digests = vec![[0; 32]; pieces.len()];
+        hashes::Kind::plain().of(&pieces, &mut digests);
+        digests.into_iter().map(Self).collect()
     }
 }
 

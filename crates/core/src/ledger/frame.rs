@@ -37,6 +37,9 @@ pub struct Frame {
 /// A frame that is shared between mempool, blocks and log.
 pub type SharedFrame = Arc<Frame>;
 
+/// What frames are hashed under.
+const DOMAIN: &str = "quorate frame";
+
 const BODY_AT: usize = OVERHEAD_BYTES - 64;
 
 impl Frame {
@@ -109,7 +112,7 @@ impl Frame {
         let body = (encoded.len() - BODY_AT) as u32;
         encoded[48..52].copy_from_slice(&count.to_le_bytes());
         encoded[52..56].copy_from_slice(&body.to_le_bytes());
-        let id = Digest::of("quorate frame", &encoded);
+        let id = Digest::of(DOMAIN, &encoded);
         // Always 64 bytes, behind which nothing follows: clients sign with Ed25519.
         let end = encoded.len() + 64;
         encoded.extend_from_slice(sign(&Statement::frame(chain, &id)).as_bytes());
@@ -233,6 +236,75 @@ impl Encode for Frame {
 
 impl Decode for Frame {
     fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
+        let unnamed = Unnamed::decode(reader)?;
+        let id = Digest::of(DOMAIN, unnamed.hashed());
+        Ok(unnamed.named(id))
+    }
+}
+
+/// A frame that is well formed, and whose identity is still to be computed: many of them are hashed
+/// [together](name_all).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unnamed {
+    encoded: Bytes,
+    key: PublicKey,
+    session: SessionId,
+    first: Sequence,
+    count: u32,
+}
+
+impl Unnamed {
+    /// What the identity is the hash of: everything but the signature.
+    fn hashed(&self) -> &[u8] {
+        &self.encoded[..self.encoded.len() - 64]
+    }
+
+    /// The session it belongs to; 0 for a request to open one.
+    #[must_use]
+    pub fn session(&self) -> SessionId {
+        self.session
+    }
+
+    /// The number of its first command.
+    #[must_use]
+    pub fn first(&self) -> Sequence {
+        self.first
+    }
+
+    /// How many commands it has.
+    #[must_use]
+    pub fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// Bytes of its encoding.
+    #[must_use]
+    pub fn encoded_bytes(&self) -> usize {
+        self.encoded.len()
+    }
+
+    /// Bytes to be hashed.
+    #[must_use]
+    pub fn hashed_bytes(&self) -> usize {
+        self.hashed().len()
+    }
+
+    fn named(self, id: FrameId) -> Frame {
+        let Self { encoded, key, session, first, count } = self;
+        Frame { encoded, key, session, first, count, id }
+    }
+}
+
+/// Gives each frame its identity, as [`Frame::decode`](Decode::decode) does to one.
+#[must_use]
+pub fn name_all(frames: Vec<Unnamed>) -> Vec<Frame> {
+    let hashed: Vec<&[u8]> = frames.iter().map(Unnamed::hashed).collect();
+    let ids = Digest::of_each(DOMAIN, &hashed);
+    frames.into_iter().zip(ids).map(|(frame, id)| frame.named(id)).collect()
+}
+
+impl Decode for Unnamed {
+    fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
         let mut ahead = reader.clone();
         let key = PublicKey::decode(&mut ahead)?;
         let session = SessionId::decode(&mut ahead)?;
@@ -255,7 +327,6 @@ impl Decode for Frame {
             return Err(DecodeError::Invalid { field: "frame: sequence number" });
         }
         let encoded = reader.take(OVERHEAD_BYTES + body.len())?;
-        let id = Digest::of("quorate frame", &encoded[..encoded.len() - 64]);
-        Ok(Self { encoded, key, session, first, count: count as u32, id })
+        Ok(Self { encoded, key, session, first, count: count as u32 })
     }
 }

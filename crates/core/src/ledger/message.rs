@@ -157,6 +157,32 @@ impl Encode for Request {
     }
 }
 
+/// A [`Request`] before anything of it was hashed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decoded {
+    /// [`Request::Submit`]; see [`name_all`](frame::name_all).
+    Submit {
+        /// As there.
+        relay: bool,
+        /// The frame, without its identity.
+        frame: frame::Unnamed,
+    },
+    /// Any other.
+    Other(Request),
+}
+
+impl Decode for Decoded {
+    fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
+        match reader.clone().u8()? {
+            kind @ (1 | 2) => {
+                reader.u8()?;
+                Ok(Self::Submit { relay: kind == 2, frame: frame::Unnamed::decode(reader)? })
+            }
+            _ => Ok(Self::Other(Request::decode(reader)?)),
+        }
+    }
+}
+
 impl Decode for Request {
     fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
         match reader.u8()? {

@@ -48,9 +48,10 @@ pub trait World<T: Types> {
     /// does an [`Action::Verify`] or [`Action::Combine`] that was answered at once.
     fn perform(&mut self, action: Action<T>);
 
-    /// The loop turns to `stage`. For those who measure.
-    fn enter(&mut self, stage: Stage) {
-        let _ = stage;
+    /// The loop turns to `stage`, with so many items for it: inputs, records, actions, decisions. For
+    /// those who measure.
+    fn enter(&mut self, stage: Stage, items: usize) {
+        let _ = (stage, items);
     }
 
     /// Signs. At once: a vote waits for nothing else.
@@ -86,26 +87,27 @@ where
     loop {
         let mut effects = super::Fx::<P::Types>::default();
         if !inputs.is_empty() {
-            world.enter(Stage::Step);
+            world.enter(Stage::Step, inputs.len());
         }
         for input in inputs.drain(..) {
             effects.merge(replica.step(now, input));
         }
         if effects.is_empty() {
-            if !replica.has_to_execute() {
+            let decisions = replica.to_execute();
+            if decisions == 0 {
                 return Ok(());
             }
-            world.enter(Stage::Execute);
+            world.enter(Stage::Execute, decisions);
             effects = replica.execute(now);
         }
         for action in effects.take_early() {
             world.perform(action);
         }
         if effects.has_records() {
-            world.enter(Stage::Persist);
+            world.enter(Stage::Persist, effects.records().len());
         }
         let actions = effects.persist(|records| journal.write(records))?;
-        world.enter(Stage::Release);
+        world.enter(Stage::Release, actions.len());
         for action in actions {
             match action {
                 Action::Sign(statement) => {

@@ -11,10 +11,10 @@ use crate::protocols::protocol::{
 };
 
 impl<P: Protocol, S: StateMachine> Replica<P, S> {
-    /// Whether committed blocks wait to be executed.
+    /// How many decisions of committed blocks wait to be executed.
     #[must_use]
-    pub fn has_to_execute(&self) -> bool {
-        !self.to_execute.is_empty() && !self.halted
+    pub fn to_execute(&self) -> usize {
+        if self.halted { 0 } else { self.to_execute.len() }
     }
 
     /// Executes the committed blocks. Called by the drive loop after votes and proposals have

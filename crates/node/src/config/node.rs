@@ -36,6 +36,8 @@ pub struct Node {
     pub view_timeout: ViewTimeout,
     /// How it shares the processors.
     pub processor: Processor,
+    /// How wide the stages are that may be.
+    pub pipeline: Pipeline,
     /// What is logged.
     pub log: Log,
     /// What is tried out.
@@ -127,6 +129,47 @@ pub struct Processor {
     pub network_cores: Cores,
 }
 
+/// How many threads the stages have that may have several; 0: as many as suit the machine. The
+/// [stages](crate::replica::profile::Stage) that are one thread say why.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pipeline {
+    /// Of the connections: receive and send.
+    pub network: usize,
+    /// Of clients' frames: hash and verify.
+    pub requests: usize,
+    /// Of the protocol's signatures: verify.
+    pub verify: usize,
+}
+
+impl Pipeline {
+    /// Threads of the connections, where they may run on so many cores: half of these, for the other
+    /// half is verifying and deciding.
+    #[must_use]
+    pub fn network(&self, cores: usize) -> usize {
+        or_half(self.network, cores)
+    }
+
+    /// Threads that hash and verify clients' frames.
+    #[must_use]
+    pub fn requests(&self) -> usize {
+        or_half(self.requests, cores())
+    }
+
+    /// Threads that verify the protocol's signatures.
+    #[must_use]
+    pub fn verify(&self) -> usize {
+        or_half(self.verify, cores())
+    }
+}
+
+fn or_half(threads: usize, cores: usize) -> usize {
+    if threads > 0 { threads } else { (cores / 2).max(1) }
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
 /// What is logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Log {
@@ -153,6 +196,11 @@ pub(super) static SCHEMA: Schema = Schema {
         ("clients", "What clients may take of this process."),
         ("view_timeout", "When a leader that does not lead is given up."),
         ("processor", "How this process shares the machine's processors."),
+        (
+            "pipeline",
+            "How many threads the stages have that may have several; 0: half as many as there are cores.\n\
+             `quorate profile` and /metrics tell what each stage takes, and how long its queue is.",
+        ),
         ("log", "What is logged, to standard error."),
         (
             "laboratory",
@@ -299,6 +347,25 @@ pub(super) static SCHEMA: Schema = Schema {
                       of 4 keeps to the first quarter, to one core at least, and is not moved about.",
         },
         Field {
+            key: "pipeline.network",
+            kind: Kind::Integer { min: 0, max: 256 },
+            preset: Preset::Is("0"),
+            comment: "Of the connections: receive and send. Of the cores, those of processor.network_cores.",
+        },
+        Field {
+            key: "pipeline.requests",
+            kind: Kind::Integer { min: 0, max: 256 },
+            preset: Preset::Is("0"),
+            comment: "Of clients' frames: hash and verify. A batch is divided among them and handed on whole,\n\
+                      so that each client's frames stay in their order.",
+        },
+        Field {
+            key: "pipeline.verify",
+            kind: Kind::Integer { min: 0, max: 256 },
+            preset: Preset::Is("0"),
+            comment: "Of what replicas sign: verify. Verdicts are handed on in the order of the messages.",
+        },
+        Field {
             key: "log.level",
             kind: Kind::Choice(LogLevel::NAMES),
             preset: Preset::Is("info"),
@@ -398,6 +465,11 @@ pub(super) fn from_settings(settings: &Settings, home: &Home) -> Option<Node> {
         processor: Processor {
             preempts: settings.bool("processor.preempts")?,
             network_cores: Cores::named(&settings.text("processor.network_cores")?)?,
+        },
+        pipeline: Pipeline {
+            network: settings.integer("pipeline.network")? as usize,
+            requests: settings.integer("pipeline.requests")? as usize,
+            verify: settings.integer("pipeline.verify")? as usize,
         },
         log: Log {
             level: LogLevel::named(&settings.text("log.level")?)?,

@@ -12,6 +12,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
+use quorate_transport::measure::Measure;
 
 use super::{Facts, VERSION};
 
@@ -66,16 +67,37 @@ impl Collector for Snapshot {
         let mut family =
             encoder.encode_descriptor("build_info", "What runs here", None, MetricType::Gauge)?;
         ConstGauge::new(1_i64).encode(family.encode_family(&labels)?)?;
-        labelled(
-            &mut encoder,
-            "stage",
-            "Time of the deciding thread, and of the one that checks clients' frames",
-            Some(&Unit::Seconds),
-            "stage",
-            facts.metrics.stage_nanoseconds().map(|(stage, spent)| (stage, seconds(spent))),
-        )?;
+        stages(&mut encoder, facts)?;
         traffic(&mut encoder, facts)
     }
+}
+
+/// The stages of the pipeline, as `/profile` and `quorate profile` name them.
+fn stages(encoder: &mut DescriptorEncoder<'_>, facts: &Facts) -> Result<(), fmt::Error> {
+    type Of = fn(&Measure) -> f64;
+    let counters: [(&str, &str, Option<&Unit>, Of); 4] = [
+        ("stage", "Time that threads were in a stage", Some(&Unit::Seconds), |stage| {
+            seconds(stage.visits.sum_ns())
+        }),
+        ("stage_visits", "Stretches of this time", None, |stage| stage.visits.count() as f64),
+        ("stage_items", "Items that a stage dealt with", None, |stage| stage.items() as f64),
+        (
+            "stage_waiting",
+            "Lengths of the queue that visits found, added up: by stage_visits, the mean",
+            None,
+            |stage| stage.waiting() as f64,
+        ),
+    ];
+    for (name, help, unit, of) in counters {
+        let values = facts.metrics.stages().map(|(stage, measure, _)| (stage, of(measure)));
+        labelled(encoder, name, help, unit, "stage", values)?;
+    }
+    let help = "The longest queue that a visit found";
+    let longest = facts.metrics.stages().map(|(name, stage, _)| (name, stage.longest()));
+    labelled_gauge(encoder, "stage_longest_queue", help, longest)?;
+    let help = "Threads that may be in a stage at once";
+    let threads = facts.metrics.stages().map(|(name, _, threads)| (name, threads));
+    labelled_gauge(encoder, "stage_threads", help, threads)
 }
 
 /// What went over the network, and what was turned away.
@@ -174,6 +196,20 @@ fn labelled<'a>(
     let mut family = encoder.encode_descriptor(name, help, unit, MetricType::Counter)?;
     for (which, value) in values {
         ConstCounter::new(value).encode(family.encode_family(&[(label, which)])?)?;
+    }
+    Ok(())
+}
+
+fn labelled_gauge<'a>(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    values: impl Iterator<Item = (&'a str, u64)>,
+) -> Result<(), fmt::Error> {
+    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+    for (stage, value) in values {
+        let value = i64::try_from(value).unwrap_or(i64::MAX);
+        ConstGauge::new(value).encode(family.encode_family(&[("stage", stage)])?)?;
     }
     Ok(())
 }

@@ -1,19 +1,36 @@
 //! `/profile`: where the time goes, as one JSON object of histograms. Each has the sum of its durations, and how many
-//! there are of each class by the class's upper bound; all grow from the start of the process on.
+//! there are of each class by the class's upper bound; all grow from the start of the process on. A stage also has the
+//! items that it dealt with, the lengths of the queue that its visits found (their sum, and the longest), and the
+//! threads that may be in it at once.
 
+use quorate_transport::measure::{Histogram, Measure};
 use serde_json::{Map, Value, json};
 
 use super::Facts;
-use crate::replica::profile::{Histogram, STAGES, WAITS};
+use crate::replica::profile::WAITS;
 
 /// The object.
 pub(super) fn of(facts: &Facts) -> Value {
     let profile = &facts.metrics.profile;
+    let stages = facts.metrics.stages();
+    let stages: Map<String, Value> =
+        stages.map(|(name, stage, threads)| (name.to_owned(), of_stage(stage, threads))).collect();
     json!({
         "replica": facts.replica,
-        "stages": by_name(STAGES, &profile.stages),
+        "stages": stages,
         "led": by_name(WAITS, &profile.led),
         "followed": by_name(WAITS, &profile.followed),
+    })
+}
+
+fn of_stage(stage: &Measure, threads: u64) -> Value {
+    json!({
+        "sum_ns": stage.visits.sum_ns(),
+        "classes_ns": stage.visits.classes(),
+        "items": stage.items(),
+        "waiting": stage.waiting(),
+        "longest": stage.longest(),
+        "threads": threads,
     })
 }
 

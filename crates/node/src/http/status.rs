@@ -14,8 +14,8 @@ pub(super) fn of(facts: &Facts) -> Value {
         .map(|(name, _, value)| (name.to_owned(), value.into()))
         .collect();
     let stages: Map<_, _> = metrics
-        .stage_nanoseconds()
-        .map(|(stage, spent)| (stage.to_owned(), json!(spent as f64 / 1e9)))
+        .stages()
+        .map(|(name, stage, _)| (name.to_owned(), json!(stage.visits.sum_ns() as f64 / 1e9)))
         .collect();
     let sent: Map<_, _> = metrics
         .sent_by_kind()

@@ -9,25 +9,26 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use quorate_core::base::crypto::{Check, Form, Scheme, Share, Signature, Signer, Statement};
-use quorate_core::base::wire::{Decode as _, Encode as _};
+use quorate_core::base::wire::{Decode as _, Encode};
 use quorate_core::ledger::execution::ExecutionError;
 use quorate_core::ledger::frame::SharedFrame;
 use quorate_core::ledger::sessions::Standing;
 use quorate_core::ledger::state_machine::{StateMachine, Usage};
-use quorate_core::protocols::protocol::{Event, Protocol, Types};
-use quorate_core::replica::drive::{self, Stage};
+use quorate_core::protocols::protocol::{Protocol, Types};
+use quorate_core::replica::drive;
 use quorate_core::replica::message::PeerMessage;
 use quorate_core::replica::{Action, Halt, Input, Replica, Submitted};
-use quorate_core::{Height, ReplicaId, Time, View, planted};
+use quorate_core::{Height, ReplicaId, Time, planted};
 use quorate_journal::{BlockIndex, Journal};
 use quorate_transport::{ClientListener, Room};
 
 use super::archive::{Archive, Task};
 use super::desk::Work;
+use super::events::OtherRoot;
 use super::inbox::{Answer, Batch, FromClient, Inbox, LITTLE_BYTES};
 use super::links::Links;
 use super::metrics::{Metrics, StageClock, reason_name};
-use super::profile::Follower;
+use super::profile::{Follower, Stage};
 use super::proofs::Proofs;
 use super::queries::Queries;
 use super::routes::Routes;
@@ -44,8 +45,6 @@ const ROOM_IN_SEGMENT: u64 = 16 * LITTLE_BYTES as u64;
 const PUBLISH_EVERY: Duration = Duration::from_millis(100);
 /// A replica that abstains asks for views again after this.
 const VIEWS_AGAIN_AFTER: Duration = Duration::from_millis(500);
-/// State roots that differ are told again after this.
-const TOLD_AGAIN_AFTER: Duration = Duration::from_secs(10);
 
 /// Why the deciding thread ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -163,34 +162,6 @@ pub struct Reach<T: Types> {
     pub halted: Option<End>,
 }
 
-/// Proposals that carry another state root than this replica computed, since blocks were committed
-/// last.
-#[derive(Debug, Default)]
-pub struct OtherRoot {
-    /// In which view the last one was.
-    view: View,
-    /// In how many views there were some.
-    views: u64,
-    /// Of which state a line of the log has told, and when.
-    told: Option<(Height, Instant)>,
-}
-
-impl OtherRoot {
-    /// Notes one more. Whether it is worth a line in the log: no height has two, and there is some
-    /// time between them.
-    fn note(&mut self, view: View, height: Height) -> bool {
-        if self.views == 0 || view != self.view {
-            self.views += 1;
-        }
-        self.view = view;
-        let new = self.told.is_none_or(|(of, at)| of != height && at.elapsed() >= TOLD_AGAIN_AFTER);
-        if new {
-            self.told = Some((height, Instant::now()));
-        }
-        new
-    }
-}
-
 impl<P, S> Work for Decider<P, S>
 where
     P: Protocol + Send + 'static,
@@ -200,7 +171,6 @@ where
 
     /// On what waits.
     fn turn(&mut self) -> Result<bool, End> {
-        self.reach.clock.decode();
         let stop = self.gather();
         self.note_connections();
         let time = self.turns.now();
@@ -212,7 +182,7 @@ where
             self.turns.unpublished = true;
             self.drive(time)?;
         } else {
-            self.reach.clock.rest();
+            self.reach.clock.rest_from_nothing();
         }
         self.turns.rooms.clear();
         if let Some(end) = stop {
@@ -281,6 +251,12 @@ where
     /// Takes what waits, and the room that it takes until the turn is over. Returns how to end, if that was asked.
     fn gather(&mut self) -> Option<End> {
         let mut peers = 0;
+        let waiting = self.inbox.peers.len();
+        if waiting > 0 {
+            self.reach.clock.visit(Stage::Decode, 0, waiting);
+        } else {
+            self.reach.clock.go_on(Stage::Decide);
+        }
         while peers < PEER_INPUTS
             && let Some(((from, bytes), room)) = self.inbox.peers.try_recv()
         {
@@ -291,6 +267,10 @@ where
                 Ok(message) => self.turns.inputs.push(Input::Peer { from, message }),
                 Err(_) => self.reach.metrics.refuse("peer_malformed"),
             }
+        }
+        if peers > 0 {
+            self.reach.clock.visit(Stage::Decode, peers, 0);
+            self.reach.clock.go_on(Stage::Decide);
         }
         while let Ok(answer) = self.inbox.answers.try_recv() {
             match answer {
@@ -460,63 +440,27 @@ where
 }
 
 impl<T: Types> Reach<T> {
-    fn note(&mut self, event: &Event) {
-        let metrics = &self.metrics;
-        match event {
-            Event::Proposed { .. } => metrics.proposals_total.add(1),
-            Event::Voted { .. } => metrics.votes_total.add(1),
-            Event::TimedOut(view) => {
-                metrics.timeouts_total.add(1);
-                tracing::debug!(%view, "gave up on a view");
-            }
-            Event::RootDiffers { view, proposer, height, ours, theirs } => {
-                metrics.state_root_differences_total.add(1);
-                if self.other_root.note(*view, *height) {
-                    tracing::warn!(
-                        %height, ours = %ours, proposed = %theirs, %proposer,
-                        "my state root differs from the proposal's at this height, and I do not vote for it: \
-                         the application is not deterministic, or its state is damaged at one of us. If \
-                         nothing is committed any more, compare this line at all replicas; see \
-                         \"State roots that differ\" in docs/operations.md"
-                    );
-                }
-                metrics.state_root_differs_at.set(height.0);
-                metrics.state_root_differs_views.set(self.other_root.views);
-            }
-            Event::Equivocation { proposer, view } => {
-                let is_worth_a_line = metrics.equivocations_total.note();
-                if is_worth_a_line {
-                    tracing::warn!(
-                        %proposer, %view,
-                        "a replica proposed two blocks in one view: it is faulty or runs twice; \
-                         check that no second process uses its key"
-                    );
-                }
-            }
-            Event::DoubleVote { voter, view } => {
-                let is_worth_a_line = metrics.double_votes_total.note();
-                if is_worth_a_line {
-                    tracing::warn!(
-                        %voter, %view,
-                        "a replica voted for two blocks in one view: it is faulty or runs twice; \
-                         check that no second process uses its key"
-                    );
-                }
-            }
-            Event::BadVote { voter, view } => {
-                metrics.refuse("bad_vote");
-                tracing::warn!(%voter, %view, "a vote's signature does not hold; its sender is ignored for the view");
-            }
-            _ => {}
-        }
+    /// The bytes of what is to be sent. What follows is sending it.
+    fn encoded(&mut self, message: &impl Encode) -> Bytes {
+        self.clock.visit(Stage::Encode, 1, 1);
+        let bytes = Bytes::from(message.to_bytes());
+        self.clock.go_on(Stage::Send);
+        bytes
     }
 }
 
 impl<T: Types> drive::World<T> for Reach<T> {
     fn perform(&mut self, action: Action<T>) {
+        self.clock.go_on(Stage::Decide);
         match action {
-            Action::Send { to, message } => self.links.send(to, message.to_bytes().into()),
-            Action::Broadcast(message) => self.links.broadcast(&Bytes::from(message.to_bytes())),
+            Action::Send { to, message } => {
+                let bytes = self.encoded(&message);
+                self.links.send(to, bytes);
+            }
+            Action::Broadcast(message) => {
+                let bytes = self.encoded(&message);
+                self.links.broadcast(&bytes);
+            }
             Action::Verify { ask, checks } => self.verifier.verify(ask, checks),
             Action::Combine { ask, form, shares } => self.verifier.combine(ask, form, shares),
             Action::Respond { client, response } => {
@@ -525,9 +469,10 @@ impl<T: Types> drive::World<T> for Reach<T> {
                 if connections.is_empty() {
                     return;
                 }
+                let connections = connections.to_vec();
                 for response in self.links.answers(response) {
-                    let bytes = Bytes::from(response.to_bytes());
-                    for connection in connections {
+                    let bytes = self.encoded(&response);
+                    for connection in &connections {
                         // A client that is gone or does not read asks again.
                         let _ = self.listener.send(*connection, bytes.clone());
                     }
@@ -588,16 +533,25 @@ impl<T: Types> drive::World<T> for Reach<T> {
         }
     }
 
-    fn enter(&mut self, stage: Stage) {
-        self.clock.enter(stage);
+    fn enter(&mut self, stage: drive::Stage, items: usize) {
+        self.clock.enter(stage, items);
     }
 
     fn sign(&mut self, statement: &Statement) -> Signature {
-        self.signer.sign(statement)
+        self.clock.visit(Stage::Authenticate, 1, 1);
+        let signature = self.signer.sign(statement);
+        self.clock.go_on(Stage::Decide);
+        signature
     }
 
     fn verify(&mut self, _: u64, checks: &[Check]) -> Option<Vec<bool>> {
-        (self.idle && checks.len() <= self.inline_checks).then(|| self.scheme.verify(checks))
+        if !self.idle || checks.len() > self.inline_checks {
+            return None;
+        }
+        self.clock.visit(Stage::Verify, checks.len(), checks.len());
+        let verdicts = self.scheme.verify(checks);
+        self.clock.go_on(Stage::Decide);
+        Some(verdicts)
     }
 
     fn combine(&mut self, _: u64, _: Form, _: &[Share]) -> Option<Option<Signature>> {

@@ -7,9 +7,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use quorate_core::replica::Refused;
-use quorate_core::replica::drive::Stage;
+use quorate_core::replica::drive;
+use quorate_transport::Counters;
+use quorate_transport::measure::Measure;
 
-use super::profile::{Histogram, Profile, STAGES};
+use super::profile::{Profile, Stage};
 
 /// A counter that only grows, or a gauge that is set.
 #[derive(Debug, Default)]
@@ -161,35 +163,67 @@ impl Metrics {
         self.sent.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Each of [`STAGES`] with the nanoseconds spent in it.
-    pub fn stage_nanoseconds(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        STAGES.into_iter().zip(self.profile.stages.iter().map(Histogram::sum_ns))
+    /// Those of a replica whose transport counts in `counters`.
+    #[must_use]
+    pub fn beside(counters: &Counters) -> Self {
+        Self { profile: Profile::beside(counters), ..Self::default() }
+    }
+
+    /// Every stage: its name, what it did, and how many threads may be in it at once.
+    pub fn stages(&self) -> impl Iterator<Item = (&'static str, &Measure, u64)> {
+        let of = |stage: Stage| {
+            (stage.name(), self.profile.stage(stage), self.profile.threads(stage).get())
+        };
+        Stage::ALL.into_iter().map(of)
     }
 }
 
-/// Measures where the deciding thread's time goes.
+/// Measures where the deciding thread's time goes. It reads the time when the stage changes, and only
+/// then.
 #[derive(Debug)]
 pub struct StageClock {
     metrics: Arc<Metrics>,
     since: Instant,
-    stage: Option<usize>,
+    stage: Option<Stage>,
+    /// Items of the visit, and the queue that it found; none: it goes on with an earlier one.
+    load: Option<(u64, u64)>,
 }
 
 impl StageClock {
     /// A clock whose times are counted in `metrics`.
     #[must_use]
     pub fn new(metrics: Arc<Metrics>) -> Self {
-        Self { metrics, since: Instant::now(), stage: None }
-    }
-
-    /// Decoding begins.
-    pub fn decode(&mut self) {
-        self.turn(Some(0));
+        Self { metrics, since: Instant::now(), stage: None, load: None }
     }
 
     /// A stage of the drive loop begins.
-    pub fn enter(&mut self, stage: Stage) {
-        self.turn(Some(1 + stage as usize));
+    pub fn enter(&mut self, stage: drive::Stage, items: usize) {
+        match stage {
+            drive::Stage::Step => self.visit(Stage::Decide, items, items),
+            drive::Stage::Persist => self.visit(Stage::Persist, items, items),
+            drive::Stage::Release => self.go_on(Stage::Decide),
+            drive::Stage::Execute => self.visit(Stage::Execute, items, items),
+        }
+    }
+
+    /// A stage begins with so many items, where so many waited.
+    pub fn visit(&mut self, stage: Stage, items: usize, waiting: usize) {
+        let (mut items, mut waiting) = (items as u64, waiting as u64);
+        if self.stage == Some(stage) {
+            let (before, longest) = self.load.unwrap_or_default();
+            items += before;
+            waiting = waiting.max(longest);
+        } else {
+            self.turn(Some(stage));
+        }
+        self.load = Some((items, waiting));
+    }
+
+    /// More of a stage whose items are counted elsewhere, or were before.
+    pub fn go_on(&mut self, stage: Stage) {
+        if self.stage != Some(stage) {
+            self.turn(Some(stage));
+        }
     }
 
     /// The thread rests.
@@ -197,13 +231,21 @@ impl StageClock {
         self.turn(None);
     }
 
-    fn turn(&mut self, stage: Option<usize>) {
+    /// The same, if there was nothing to do since the last call: that was no visit.
+    pub fn rest_from_nothing(&mut self) {
+        (self.stage, self.load) = (None, None);
+    }
+
+    fn turn(&mut self, stage: Option<Stage>) {
         let now = Instant::now();
-        let stages = &self.metrics.profile.stages;
-        if let Some(visits) = self.stage.and_then(|stage| stages.get(stage)) {
-            visits.record(now - self.since);
+        if let Some(ended) = self.stage {
+            let (measure, took) = (self.metrics.profile.stage(ended), now - self.since);
+            match self.load {
+                Some((items, waiting)) => measure.visit(took, items, waiting),
+                None => measure.visits.extend(took),
+            }
         }
-        (self.since, self.stage) = (now, stage);
+        (self.since, self.stage, self.load) = (now, stage, None);
     }
 }
 

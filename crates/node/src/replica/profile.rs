@@ -5,7 +5,7 @@
 //! the next begins when that one was answered, and counts as led where this replica proposed its block.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use quorate_core::client::message::{Outcome, Response};
@@ -13,78 +13,81 @@ use quorate_core::ledger::block::{Content, SharedBlock};
 use quorate_core::ledger::frame::{FrameId, SharedFrame};
 use quorate_core::protocols::protocol::Event;
 use quorate_core::{Sequence, SessionId, View};
+use quorate_transport::Counters;
+use quorate_transport::measure::{Histogram, Measure};
 
-use super::metrics::nanoseconds;
+use super::metrics::Number;
 
-/// Classes of durations in a doubling: what is in one is at most an eighth below its bound.
-const IN_A_DOUBLING: u32 = 8;
-/// Up to 2^40 ns, 18 minutes; longer ones count in the last.
-const DOUBLINGS: u32 = 40;
-const CLASSES: usize = (IN_A_DOUBLING * DOUBLINGS) as usize;
-
-/// How many durations there were of each class, and their sum.
-#[derive(Debug)]
-pub struct Histogram {
-    classes: [AtomicU64; CLASSES],
-    sum_ns: AtomicU64,
+/// A stage of the pipeline that every protocol's messages and every client's frames go through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(usize)]
+pub enum Stage {
+    /// Reading a socket, opening what the transport sealed, cutting frames. A task a connection, on
+    /// the threads of the network.
+    Receive,
+    /// Reading what a message says. Peers' messages: the deciding thread (and what they carry is hashed
+    /// with it), in the order of each channel. Clients' frames: one thread, as they are grouped there
+    /// by the standing of their connections.
+    Decode,
+    /// The identities of clients' frames, each byte once. As wide as `pipeline.requests`.
+    Hash,
+    /// Signatures: of clients' frames, as wide as `pipeline.requests`; of the protocol, as wide as
+    /// `pipeline.verify`, but for the few that the deciding thread checks when nothing else waits.
+    Verify,
+    /// The protocol, the mempool, the answers. One thread: it is the state machine, and one state has
+    /// one order of inputs.
+    Decide,
+    /// Records to the log, with one sync for all of a turn. One thread: nothing that rests on them
+    /// leaves before.
+    Persist,
+    /// Committed blocks. One thread, the deciding one: the next vote needs the state's root.
+    Execute,
+    /// Messages and answers into bytes, once for all who get them. One thread, the deciding one: it costs
+    /// less than handing the message over would.
+    Encode,
+    /// Signing what this replica says (the channels' own authentication is part of receive and send). One
+    /// thread, the deciding one: a vote waits for nothing else, and there is one a view and phase.
+    Authenticate,
+    /// Queueing, sealing, writing to the socket. A task a connection, on the threads of the network; to
+    /// queue and to wake that task is the deciding thread's.
+    Send,
 }
 
-impl Default for Histogram {
-    fn default() -> Self {
-        Self { classes: std::array::from_fn(|_| AtomicU64::new(0)), sum_ns: AtomicU64::new(0) }
-    }
-}
+impl Stage {
+    /// All, in the order in which a command meets them.
+    pub const ALL: [Self; STAGES.len()] = [
+        Self::Receive,
+        Self::Decode,
+        Self::Hash,
+        Self::Verify,
+        Self::Decide,
+        Self::Persist,
+        Self::Execute,
+        Self::Encode,
+        Self::Authenticate,
+        Self::Send,
+    ];
 
-impl Histogram {
-    /// Counts one.
-    pub fn record(&self, duration: Duration) {
-        let ns = nanoseconds(duration);
-        self.sum_ns.fetch_add(ns, Ordering::Relaxed);
-        if let Some(class) = self.classes.get(class_of(ns)) {
-            class.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    /// Their sum in nanoseconds.
+    /// Its name.
     #[must_use]
-    pub fn sum_ns(&self) -> u64 {
-        self.sum_ns.load(Ordering::Relaxed)
-    }
-
-    /// The upper bound of each class that has any, in nanoseconds, and how many.
-    #[must_use]
-    pub fn classes(&self) -> Vec<(u64, u64)> {
-        let counts = self.classes.iter().map(|class| class.load(Ordering::Relaxed));
-        let counts = counts.enumerate().filter(|(_, count)| *count > 0);
-        counts.map(|(class, count)| (bound_ns(class), count)).collect()
+    pub const fn name(self) -> &'static str {
+        STAGES[self as usize]
     }
 }
 
-/// Linear within a doubling.
-fn class_of(ns: u64) -> usize {
-    let eighths = u64::from(IN_A_DOUBLING);
-    if ns < eighths {
-        return ns as usize;
-    }
-    let doubling = ns.ilog2();
-    let within = (ns >> (doubling - IN_A_DOUBLING.ilog2())) - eighths;
-    let first = u64::from(doubling - IN_A_DOUBLING.ilog2() + 1) * eighths;
-    ((first + within) as usize).min(CLASSES - 1)
-}
-
-/// The first duration above the class.
-fn bound_ns(class: usize) -> u64 {
-    let (class, eighths) = (class as u64, u64::from(IN_A_DOUBLING));
-    match class / eighths {
-        0 => class + 1,
-        doubling => (eighths + class % eighths + 1) << (doubling - 1),
-    }
-}
-
-/// What threads do: the deciding one, and behind the last of its stages that of the clients' frames.
-pub const STAGES: [&str; 6] = ["decode", "step", "persist", "release", "execute", "requests"];
-/// The place of the clients' stage in [`STAGES`].
-pub(super) const REQUESTS: usize = 5;
+/// The names of [`Stage::ALL`].
+pub const STAGES: [&str; 10] = [
+    "receive",
+    "decode",
+    "hash",
+    "verify",
+    "decide",
+    "persist",
+    "execute",
+    "encode",
+    "authenticate",
+    "send",
+];
 
 /// What a frame waits for: the check of its signature and the deciding thread; a block; the block's commit; its
 /// execution and the answer on its way out.
@@ -93,8 +96,10 @@ pub const WAITS: [&str; 4] = ["requests", "mempool", "ordering", "execution"];
 /// All that is counted.
 #[derive(Debug, Default)]
 pub struct Profile {
-    /// By [`STAGES`].
-    pub stages: [Histogram; 6],
+    /// By [`Stage::ALL`]; the first and the last are the transport's.
+    stages: [Arc<Measure>; STAGES.len()],
+    /// Threads that may be in each at once.
+    threads: [Number; STAGES.len()],
     /// By [`WAITS`], of frames in blocks that this replica proposed.
     pub led: [Histogram; 4],
     /// The same of others' blocks.
@@ -102,12 +107,33 @@ pub struct Profile {
 }
 
 impl Profile {
+    /// Beside a transport that counts in `counters`.
+    #[must_use]
+    pub fn beside(counters: &Counters) -> Self {
+        let mut profile = Self::default();
+        profile.stages[Stage::Receive as usize] = Arc::clone(&counters.receive);
+        profile.stages[Stage::Send as usize] = Arc::clone(&counters.send);
+        profile
+    }
+
+    /// What a stage did.
+    #[must_use]
+    pub fn stage(&self, stage: Stage) -> &Measure {
+        &self.stages[stage as usize]
+    }
+
+    /// How many threads may be in it at once.
+    #[must_use]
+    pub fn threads(&self, stage: Stage) -> &Number {
+        &self.threads[stage as usize]
+    }
+
     /// Each stage's seconds, for the log.
     #[must_use]
     pub fn seconds(&self) -> String {
         let each = STAGES.iter().zip(&self.stages);
         let each =
-            each.map(|(stage, visits)| format!("{stage} {:.3}", visits.sum_ns() as f64 / 1e9));
+            each.map(|(name, stage)| format!("{name} {:.3}", stage.visits.sum_ns() as f64 / 1e9));
         each.collect::<Vec<_>>().join(", ")
     }
 }
@@ -217,32 +243,5 @@ impl Follower {
             }
         }
         self.frame = None;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_duration_is_in_the_class_whose_bound_is_next_above() {
-        for ns in (0..5_000).chain((0..40).map(|power| 1 << power)).chain([12_345_678, 999_999_999])
-        {
-            let class = class_of(ns);
-            let below = class.checked_sub(1).map_or(0, bound_ns);
-            assert!(below <= ns && ns < bound_ns(class), "{ns} in {below}..{}", bound_ns(class));
-            assert!(bound_ns(class) <= ns + ns / 8 + 1, "{ns} is far below {}", bound_ns(class));
-        }
-        assert_eq!(class_of(u64::MAX), CLASSES - 1);
-    }
-
-    #[test]
-    fn what_was_recorded_is_counted() {
-        let histogram = Histogram::default();
-        for ns in [5, 5, 1_000] {
-            histogram.record(Duration::from_nanos(ns));
-        }
-        assert_eq!(histogram.classes(), [(6, 2), (1_024, 1)]);
-        assert_eq!(histogram.sum_ns(), 1_010);
     }
 }

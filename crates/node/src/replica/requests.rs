@@ -1,7 +1,9 @@
-//! The clients' stage: decode, hash once, verify signatures as one batch, hand over.
+//! The clients' stages: decode, hash once, verify signatures as one batch, hand over.
 //!
 //! One thread takes whatever frames are waiting, from all connections, so that under load the
-//! batches grow by themselves. A frame that comes alone is dealt with by whoever brings it
+//! batches grow by themselves. It decodes; to hash and to verify it shares a batch with as many
+//! threads as `pipeline.requests` says. A batch is handed over whole, so each connection's frames
+//! stay in their order. A frame that comes alone is dealt with by whoever brings it
 //! ([`desk`](super::desk)). Connections whose signatures do not hold pay for that themselves
 //! ([`standing`](super::standing)).
 
@@ -11,20 +13,21 @@ use std::sync::mpsc::TrySendError;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use quorate_core::Digest;
 use quorate_core::base::crypto::{Check, Claim, Scheme};
 use quorate_core::base::wire::{Decode as _, Encode as _};
-use quorate_core::client::message::{Refusal, Request, Response};
-use quorate_core::ledger::frame::{Frame, OVERHEAD_BYTES, SharedFrame};
+use quorate_core::client::message::{self, Refusal, Request, Response};
+use quorate_core::ledger::frame::{OVERHEAD_BYTES, SharedFrame, Unnamed, name_all};
 use quorate_core::protocols::protocol::Types;
+use quorate_core::{Digest, Sequence, SessionId};
 use quorate_transport::{Arrivals, ClientListener, ConnectionId, Event};
 
 use super::archive::{Archive, Pull};
 use super::desk::Work;
 use super::inbox::{Batch, FromClient, LITTLE_BYTES, Outside, Question};
 use super::metrics::Metrics;
-use super::profile::REQUESTS;
+use super::profile::Stage;
 use super::settled::{Allowance, Known, Settled};
+use super::spread::Spread;
 use super::standing::Standings;
 
 /// Most events taken up at once.
@@ -44,6 +47,8 @@ pub struct Requests<T: Types> {
     pub max_frame_bytes: usize,
     /// Verifies.
     pub scheme: Arc<dyn Scheme>,
+    /// Threads that hash and verify.
+    pub spread: Spread,
     /// Answers at once what is refused here.
     pub listener: Arc<ClientListener>,
     /// Serves pulls.
@@ -68,6 +73,18 @@ pub struct Requests<T: Types> {
     pub worked: Instant,
     /// Set, and rung for, when the replica has ended.
     pub over: Arc<AtomicBool>,
+}
+
+/// Bytes of frames for each thread that hashes: fewer are done before another thread is awake.
+const HASHED_BY_ONE: usize = 64 << 10;
+/// Signatures for each thread that verifies: as many as cost least when they are summed together.
+const VERIFIED_BY_ONE: usize = 32;
+
+/// A frame that was read, and not hashed.
+struct Decoded {
+    connection: ConnectionId,
+    frame: Unnamed,
+    relay: bool,
 }
 
 /// A frame whose signature is being checked.
@@ -122,31 +139,64 @@ impl<T: Types> Requests<T> {
     /// Looks over what waits.
     fn work(&mut self) -> Option<Batch> {
         let mut events = std::mem::take(&mut self.batch);
+        let waiting = self.events.len() as u64;
         let room = self.events.try_recv_many(&mut events, BATCH);
         if events.is_empty() {
             return None;
         }
         let arrived = Instant::now();
         let mut ready = Vec::with_capacity(events.len());
-        let mut claimed = Vec::with_capacity(events.len());
-        let mut closed = Vec::new();
+        let mut decoded = Vec::with_capacity(events.len());
+        let (mut closed, taken) = (Vec::new(), events.len() as u64);
         for (connection, event) in events.drain(..) {
             match event {
                 Event::Opened => {}
                 Event::Closed => {
                     closed.push(connection);
                 }
-                Event::Frame(bytes) => self.take(connection, bytes, &mut claimed, &mut ready),
+                Event::Frame(bytes) => self.take(connection, bytes, &mut decoded, &mut ready),
             }
         }
         self.batch = events;
-        self.verify(arrived, claimed, &mut ready);
+        let mut since = arrived;
+        self.note(Stage::Decode, &mut since, taken, waiting.max(taken));
+        if !decoded.is_empty() {
+            let frames = decoded.len() as u64;
+            let claimed = self.hash(decoded);
+            self.note(Stage::Hash, &mut since, frames, frames);
+            self.verify(arrived, claimed, &mut ready);
+            self.note(Stage::Verify, &mut since, frames, frames);
+        }
         closed.iter().for_each(|connection| self.standings.forget(*connection));
-        self.worked = Instant::now();
-        self.metrics.profile.stages[REQUESTS].record(self.worked - arrived);
+        self.worked = since;
         // Behind the frames that came before, or these would bring the connection back.
         ready.extend(closed.into_iter().map(FromClient::Closed));
         (!ready.is_empty()).then_some(Batch { doings: ready, room })
+    }
+
+    /// A visit to `stage` that began at `since` is over; the next begins.
+    fn note(&self, stage: Stage, since: &mut Instant, items: u64, waiting: u64) {
+        let now = Instant::now();
+        self.metrics.profile.stage(stage).visit(now - *since, items, waiting);
+        *since = now;
+    }
+
+    /// Gives frames their identities, in their order.
+    fn hash(&self, decoded: Vec<Decoded>) -> Vec<Claimed> {
+        let (mut frames, mut others) = (Vec::new(), Vec::with_capacity(decoded.len()));
+        let mut bytes = 0;
+        for Decoded { connection, frame, relay } in decoded {
+            bytes += frame.hashed_bytes();
+            frames.push(frame);
+            others.push((connection, relay));
+        }
+        let least = (frames.len() * HASHED_BY_ONE).div_ceil(bytes.max(1));
+        let named = self.spread.map(frames, least, name_all).into_iter().map(SharedFrame::from);
+        let claim = |(frame, (connection, relay)): (SharedFrame, _)| {
+            let claim = frame.claim(&self.chain);
+            Claimed { connection, claim, relay }
+        };
+        named.zip(others).map(claim).collect()
     }
 
     fn ring(&self, is_little: bool) {
@@ -161,21 +211,24 @@ impl<T: Types> Requests<T> {
         &self,
         connection: ConnectionId,
         bytes: Bytes,
-        claimed: &mut Vec<Claimed>,
+        decoded: &mut Vec<Decoded>,
         ready: &mut Vec<FromClient>,
     ) {
-        match Request::from_bytes(bytes) {
-            Ok(Request::Submit { frame, .. })
+        let request = match message::Decoded::from_bytes(bytes) {
+            Ok(message::Decoded::Submit { relay, frame }) => {
+                let (session, first) = (frame.session(), frame.first());
                 if frame.count() > self.max_frame_commands
-                    || frame.encoded_bytes().len() > OVERHEAD_BYTES + self.max_frame_bytes =>
-            {
-                self.metrics.refuse("client_frame_too_large");
-                self.refuse(connection, &frame, Refusal::TooLarge);
+                    || frame.encoded_bytes() > OVERHEAD_BYTES + self.max_frame_bytes
+                {
+                    self.metrics.refuse("client_frame_too_large");
+                    return self.refuse(connection, session, first, Refusal::TooLarge);
+                }
+                return decoded.push(Decoded { connection, frame, relay });
             }
-            Ok(Request::Submit { relay, frame }) => {
-                let claim = frame.claim(&self.chain);
-                claimed.push(Claimed { connection, claim, relay });
-            }
+            Ok(message::Decoded::Other(request)) => Ok(request),
+            Err(error) => Err(error),
+        };
+        match request {
             Ok(Request::Query { id, question: bytes }) => {
                 ready.push(FromClient::Query(Question { connection, id, bytes }));
             }
@@ -186,7 +239,8 @@ impl<T: Types> Requests<T> {
             Ok(Request::Pull { from, budget_bytes }) => {
                 self.archive.pull(Pull { connection, from, budget_bytes });
             }
-            Err(_) => {
+            // The first byte tells frames apart, above.
+            Ok(Request::Submit { .. }) | Err(_) => {
                 self.metrics.refuse("client_malformed");
                 self.listener.disconnect(connection);
             }
@@ -270,7 +324,9 @@ impl<T: Types> Requests<T> {
     fn settle(&mut self, arrived: Instant, claimed: Vec<Claimed>, ready: &mut Vec<FromClient>) {
         let checks: Vec<Check> =
             claimed.iter().flat_map(|one| one.claim.checks().iter().cloned()).collect();
-        let verdicts = self.scheme.verify(&checks);
+        let scheme = Arc::clone(&self.scheme);
+        let verify = move |checks: Vec<Check>| scheme.verify(&checks);
+        let verdicts = self.spread.map(checks, VERIFIED_BY_ONE, verify);
         for (Claimed { connection, claim, relay }, verdict) in claimed.into_iter().zip(verdicts) {
             let frame = Arc::clone(claim.unverified());
             if let Some(frame) = claim.settle(&[verdict]) {
@@ -279,7 +335,8 @@ impl<T: Types> Requests<T> {
                 continue;
             }
             self.metrics.refuse("client_bad_signature");
-            self.refuse(connection, &frame, Refusal::BadSignature);
+            let (session, first) = (frame.session(), frame.first());
+            self.refuse(connection, session, first, Refusal::BadSignature);
             if self.standings.bad(connection) {
                 self.metrics.refuse("client_bad_signatures_ended");
                 self.listener.disconnect(connection);
@@ -287,8 +344,14 @@ impl<T: Types> Requests<T> {
         }
     }
 
-    fn refuse(&self, connection: ConnectionId, frame: &Frame, reason: Refusal) {
-        let response = Response::Refused { session: frame.session(), first: frame.first(), reason };
+    fn refuse(
+        &self,
+        connection: ConnectionId,
+        session: SessionId,
+        first: Sequence,
+        reason: Refusal,
+    ) {
+        let response = Response::Refused { session, first, reason };
         // The connection may be gone; there is nobody else to tell.
         let _ = self.listener.send(connection, response.to_bytes().into());
     }

@@ -7,3 +7,4 @@ mod inbox;
 mod lines;
 mod requests;
 mod routes;
+mod spread;

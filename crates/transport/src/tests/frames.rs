@@ -96,7 +96,7 @@ fn small_messages_share_a_write_and_large_ones_are_not_copied() {
     let waker = std::task::Waker::noop();
     let taken = outbox.take(number, &mut writer, waker);
     let frames = (STAGE_BYTES as u64).div_ceil(100);
-    assert_eq!(taken, Taken::Some { frames, bytes: 96 * frames });
+    assert_eq!(taken, Taken::Some { frames, bytes: 96 * frames, left: 10_000 - frames });
     assert_eq!(writer.parts().0.len() as u64, 100 * frames);
     assert!(writer.is_full());
     writer.advance(writer.parts().0.len());
@@ -119,7 +119,7 @@ fn a_full_outbox_drops_the_oldest_or_refuses() {
     assert_eq!(outbox.push_dropping(message(10, 5000)), 2);
     let mut writer = FrameWriter::default();
     let waker = std::task::Waker::noop();
-    let expected = Taken::Some { frames: 1, bytes: 5000 };
+    let expected = Taken::Some { frames: 1, bytes: 5000, left: 0 };
     assert_eq!(outbox.take(number, &mut writer, waker), expected);
     assert_eq!(outbox.push_or_break(message(1, 600)), Ok(()));
     assert_eq!(outbox.push_or_break(message(2, 600)), Err(SendError::Full));
@@ -142,7 +142,7 @@ fn an_outbox_that_is_emptied_has_all_its_room_again() {
         }
         assert_eq!(pushed, 4, "in round {round}");
         let mut writer = FrameWriter::default();
-        let expected = Taken::Some { frames: 4, bytes: 1000 };
+        let expected = Taken::Some { frames: 4, bytes: 1000, left: 0 };
         assert_eq!(outbox.take(number, &mut writer, waker), expected);
     }
 }
@@ -159,7 +159,10 @@ fn the_owner_of_a_connection_is_not_woken_by_what_it_sends() {
     assert_eq!(woken.0.load(Ordering::Relaxed), 0);
     assert_eq!(outbox.push(Bytes::from_static(b"theirs")), Ok(()));
     assert_eq!(woken.0.load(Ordering::Relaxed), 1);
-    assert_eq!(outbox.take(number, &mut writer, &waker), Taken::Some { frames: 2, bytes: 10 });
+    assert_eq!(
+        outbox.take(number, &mut writer, &waker),
+        Taken::Some { frames: 2, bytes: 10, left: 0 }
+    );
     assert_eq!(outbox.put_or_break(Bytes::from(vec![1; 101])), Ok(()), "alone it goes");
     assert_eq!(outbox.put_or_break(Bytes::from_static(b"more")), Err(SendError::Full));
     assert_eq!(outbox.put_or_break(Bytes::from_static(b"")), Err(SendError::Closed));

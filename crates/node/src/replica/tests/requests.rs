@@ -21,6 +21,7 @@ use crate::replica::inbox::{Batch, FromClient, Inbox, inbox};
 use crate::replica::metrics::Metrics;
 use crate::replica::requests::Requests;
 use crate::replica::settled::{Allowance, Settled};
+use crate::replica::spread::Spread;
 use crate::replica::standing::Standings;
 
 const CHAIN: Digest = Digest([9; 32]);
@@ -81,6 +82,7 @@ async fn stage(key: &SecretKey) -> Stage {
         max_frame_commands: 1000,
         max_frame_bytes: 1 << 20,
         scheme: Arc::new(scheme),
+        spread: Spread::start("requests", 1, &outside).unwrap(),
         listener: Arc::new(listener),
         archive: Archive::new().0,
         outside,

@@ -1,0 +1,93 @@
+//! What happens in the protocol, counted and told.
+
+use std::time::{Duration, Instant};
+
+use quorate_core::protocols::protocol::{Event, Types};
+use quorate_core::{Height, View};
+
+use super::decide::Reach;
+
+/// State roots that differ are told again after this.
+const TOLD_AGAIN_AFTER: Duration = Duration::from_secs(10);
+
+/// Proposals that carry another state root than this replica computed, since blocks were committed
+/// last.
+#[derive(Debug, Default)]
+pub struct OtherRoot {
+    /// In which view the last one was.
+    view: View,
+    /// In how many views there were some.
+    pub views: u64,
+    /// Of which state a line of the log has told, and when.
+    told: Option<(Height, Instant)>,
+}
+
+impl OtherRoot {
+    /// Notes one more. Whether it is worth a line in the log: no height has two, and there is some
+    /// time between them.
+    fn note(&mut self, view: View, height: Height) -> bool {
+        if self.views == 0 || view != self.view {
+            self.views += 1;
+        }
+        self.view = view;
+        let new = self.told.is_none_or(|(of, at)| of != height && at.elapsed() >= TOLD_AGAIN_AFTER);
+        if new {
+            self.told = Some((height, Instant::now()));
+        }
+        new
+    }
+}
+
+impl<T: Types> Reach<T> {
+    /// Something happened in the protocol.
+    pub fn note(&mut self, event: &Event) {
+        let metrics = &self.metrics;
+        match event {
+            Event::Proposed { .. } => metrics.proposals_total.add(1),
+            Event::Voted { .. } => metrics.votes_total.add(1),
+            Event::TimedOut(view) => {
+                metrics.timeouts_total.add(1);
+                tracing::debug!(%view, "gave up on a view");
+            }
+            Event::RootDiffers { view, proposer, height, ours, theirs } => {
+                metrics.state_root_differences_total.add(1);
+                if self.other_root.note(*view, *height) {
+                    tracing::warn!(
+                        %height, ours = %ours, proposed = %theirs, %proposer,
+                        "my state root differs from the proposal's at this height, and I do not vote for it: \
+                         the application is not deterministic, or its state is damaged at one of us. If \
+                         nothing is committed any more, compare this line at all replicas; see \
+                         \"State roots that differ\" in docs/operations.md"
+                    );
+                }
+                metrics.state_root_differs_at.set(height.0);
+                metrics.state_root_differs_views.set(self.other_root.views);
+            }
+            Event::Equivocation { proposer, view } => {
+                let is_worth_a_line = metrics.equivocations_total.note();
+                if is_worth_a_line {
+                    tracing::warn!(
+                        %proposer, %view,
+                        "a replica proposed two blocks in one view: it is faulty or runs twice; \
+                         check that no second process uses its key"
+                    );
+                }
+            }
+            Event::DoubleVote { voter, view } => {
+                let is_worth_a_line = metrics.double_votes_total.note();
+                if is_worth_a_line {
+                    tracing::warn!(
+                        %voter, %view,
+                        "a replica voted for two blocks in one view: it is faulty or runs twice; \
+                         check that no second process uses its key"
+                    );
+                }
+            }
+            Event::BadVote { voter, view } => {
+                metrics.refuse("bad_vote");
+                tracing::warn!(%voter, %view, "a vote's signature does not hold; its sender is ignored for the view");
+            }
+            _ => {}
+        }
+    }
+}
