@@ -9,6 +9,7 @@ use quorate_core::protocols::hotstuff::leader::Election;
 use quorate_core::protocols::hotstuff::pacemaker::{Kind, Timing, Waits};
 use quorate_core::protocols::hotstuff::rules::{Chained, Rules};
 use quorate_core::protocols::pbft;
+use quorate_core::protocols::snow::snowman;
 use quorate_core::replica::Ancestors;
 
 use super::keys::{self, Mock};
@@ -41,6 +42,8 @@ pub struct Config {
     pub forms: (Form, Form),
     /// How PBFT is run, where that is run.
     pub pbft: pbft::Settings,
+    /// How Snowman is run, where that is run.
+    pub snowman: snowman::Settings,
     /// Each of these replicas runs twice with one key: the second copies are slots `replicas ..`.
     pub twins: Vec<usize>,
     /// Where all that is left to chance comes from.
@@ -98,6 +101,7 @@ impl Default for Config {
             delta: 50_000,
             forms: (Form::List, Form::List),
             pbft: pbft::Settings::default(),
+            snowman: snowman::Settings::default(),
             twins: Vec::new(),
             seed: 1,
             clients: 1,

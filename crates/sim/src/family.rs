@@ -16,10 +16,12 @@ use super::trace::Trace;
 mod hotstuff;
 mod pbft;
 mod sequencer;
+mod snowman;
 
 pub use hotstuff::HotStuffs;
 pub use pbft::Pbfts;
 pub use sequencer::Sequencers;
+pub use snowman::Snowmans;
 
 /// A message of a family's protocol.
 pub type MessageOf<F> = <<F as Family>::Types as Types>::Message;
@@ -123,6 +125,13 @@ pub trait Family: Sized + 'static {
 
     /// How many views after `healed` the next commit may take.
     fn views(cluster: &Cluster<Self>, healed: View) -> u64;
+
+    /// Events for each pair of replicas in each view, block or round, at most. Ordinary runs have
+    /// one or two.
+    fn events_a_round(config: &Config) -> u64 {
+        let _ = config;
+        10
+    }
 
     /// The time of a liar has come.
     fn tick(cluster: &mut Cluster<Self>, slot: usize) {

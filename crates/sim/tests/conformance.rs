@@ -7,7 +7,8 @@ use quorate_core::protocols::hotstuff::rules::{
     Basic, Chained, Fast, HotStuff2, Rules, Simplified, TwoChain,
 };
 use quorate_core::protocols::pbft::{Authentication, Settings};
-use quorate_sim::family::{Family, HotStuffs, Pbfts, Sequencers};
+use quorate_core::protocols::snow::snowman::Settings as SnowmanSettings;
+use quorate_sim::family::{Family, HotStuffs, Pbfts, Sequencers, Snowmans};
 use quorate_sim::trace::Trace;
 use quorate_sim::{Cluster, Config};
 
@@ -131,6 +132,11 @@ fn pbft(authentication: Authentication) -> Config {
     Config { pbft: settings, ..Config::default() }
 }
 
+fn sampled() -> Config {
+    let settings = SnowmanSettings { checkpoint_every: 4, ..SnowmanSettings::default() };
+    Config { snowman: settings, ..Config::default() }
+}
+
 macro_rules! conformance {
     ($($name:ident: $family:ty, $config:expr;)*) => {$(
         mod $name {
@@ -179,5 +185,6 @@ conformance! {
     hotstuff_2: HotStuffs, hotstuff(&HotStuff2);
     pbft_with_signatures: Pbfts, pbft(Authentication::Signatures);
     pbft_with_macs: Pbfts, pbft(Authentication::Macs);
+    snowman: Snowmans, sampled();
     sequencer: Sequencers, Config::default();
 }

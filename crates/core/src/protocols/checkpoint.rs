@@ -161,6 +161,11 @@ impl Checkpoints {
         true
     }
 
+    /// Forgets signatures below a height that made none stable.
+    pub fn forget_below(&mut self, height: Height) {
+        self.votes = self.votes.split_off(&height);
+    }
+
     /// The stable one, once, when this replica has committed its block.
     pub fn reach(&mut self, committed: Height) -> Option<Stable> {
         let (reached, low) = (self.reached, self.low());

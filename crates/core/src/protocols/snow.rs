@@ -6,7 +6,7 @@
 //! Leaderless BFT Consensus through Metastability* (arXiv 1906.08936), called the white paper here.
 //! [`slush`] (section 2.2), [`snowflake`] (2.3) and [`snowball`] (2.4) decide between colours, two or
 //! more; [`snowflake_plus`] is the later form with several thresholds; [`avalanche`] is a payment
-//! system over a DAG (section 3).
+//! system over a DAG (section 3), [`snowman`] a chain for the replica.
 //!
 //! Each of the first four is a pure state that is told the outcome of every poll. [`sampling`] draws
 //! whom to ask, by stake, from a seed; [`poll`] counts the answers, and ends as soon as they decide.
@@ -25,3 +25,4 @@ pub mod slush;
 pub mod snowball;
 pub mod snowflake;
 pub mod snowflake_plus;
+pub mod snowman;

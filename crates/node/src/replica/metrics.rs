@@ -269,6 +269,7 @@ pub fn reason_name(reason: Refused) -> &'static str {
         Refused::Malformed(Malformed::WrongSender) => "wrong_sender",
         Refused::Malformed(Malformed::WrongEpoch) => "wrong_epoch",
         Refused::Malformed(Malformed::Stale) => "stale",
+        Refused::Malformed(Malformed::Unasked) => "answer_unasked",
         Refused::BadSignature => "bad_signature",
         Refused::Unasked => "unasked",
         Refused::Unfit => "unfit",

@@ -100,6 +100,12 @@ impl SnowflakePlus {
         }
     }
 
+    /// Polls in a row for this colour, of the condition that counted most.
+    #[must_use]
+    pub fn most_counted(&self) -> u32 {
+        self.counts.iter().map(|(_, count)| *count).max().unwrap_or(0)
+    }
+
     /// The decision.
     #[must_use]
     pub fn decided(&self) -> Option<Colour> {

@@ -1,0 +1,318 @@
+//! Snowman: a chain agreed on by sampling. **Its safety is probabilistic**: no quorum certifies a
+//! block, and two correct replicas may accept different ones, with a probability that k, α and β
+//! make small as long as few replicas lie. Frosty's analysis (arXiv 2404.14250) asks for fewer than
+//! a fifth. Progress wants (1 − α / k) of the stake silent at most.
+//!
+//! The chain is Snowman of AvalancheGo: one Snowflake+ ([`SnowflakePlus`], arXiv 2404.14250,
+//! section 5) for each choice between the children of a block . The source of the family is
+//! the white paper (arXiv 1906.08936); Snowball's confidence was dropped in later practice.
+//!
+//! # A poll
+//! While there is anything above the accepted block, a replica asks samples of k which chain they
+//! prefer ([`parameters`](super::parameters)), several at once. An answer names a tip, and counts
+//! for all of its ancestors. α seats for a child prefer it; β polls in a row accept it, and reject
+//! its siblings. Polls count in the order in which they began, and one ends as soon as the lowest
+//! choice is certain: what it leaves open above that one counts as unsuccessful.
+//!
+//! # Who proposes
+//! After Snowman++, the replicas take turns in an order drawn from the block to be extended: the
+//! first may propose at once, the next one a [`window`](Settings::window) later. Clocks are not
+//! shared, so the order is a courtesy: who does not keep to it makes a conflict, which polls
+//! resolve. A proposer waits for no block to be accepted: up to
+//! [`under_way`](Settings::under_way) are above the accepted one on the chain it prefers. With
+//! nothing to order nobody proposes, with nothing to decide nobody asks; who does not know yet what
+//! was accepted is told some times, less and less often, and then all is silent.
+//!
+//! # Durable first
+//! Blocks are recorded when they enter the tree. The memory, the accepted block and the preferred
+//! one, is written before an answer leaves that rests on it, or a decision. Counters are not: after a
+//! restart they begin anew.
+//!
+//! # Getting what is missing
+//! Who lacks a block that a peer names fetches it from those who named it, by its hash. Fetched
+//! blocks are candidates like others, and polls decide. Every
+//! [`checkpoint_every`](Settings::checkpoint_every) blocks replicas sign the root of their state;
+//! f + 1 equal ones make it *stable*: **one of them is correct, and accepted it**. Blocks carry stable
+//! checkpoints, and who is far behind accepts what is below one. A snapshot is believed by the
+//! same f + 1. That is no certificate: a quorum did not accept it, and it convinces of as much as one
+//! correct replica does.
+//!
+//! # Deviations
+//! - **Among no more than k others** every poll asks everybody, the own preference is one of the
+//!   seats (AvalancheGo samples itself, too), and α is q = n − f. Chance breaks no tie there: an
+//!   unsuccessful poll with enough answers makes a replica prefer, by the toss of a coin, what has
+//!   most seats, the lowest name among equals. Where q replicas prefer a block and none lies, at
+//!   most f seats are against it and f + 1 for it in any such poll, so none of them turns.
+//! - In larger committees the same rule applies where no child has half of the sample: many
+//!   proposers at once, as after a partition. Between two, Snowflake's own rule holds.
+//! - **Proposals are not signed.** Who made a block is known to those who have it from its proposer;
+//!   they take one of its children of each block. What others fetch is bounded by who named it.
+
+mod accepted;
+mod domain;
+mod fetching;
+mod pace;
+mod peers;
+mod polling;
+mod polls;
+mod proposing;
+mod seam;
+mod telling;
+mod tree;
+mod vouching;
+mod wanted;
+pub mod words;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+pub use words::{Message, Types};
+
+use super::parameters::Parameters;
+use super::random::Random;
+use super::sampling::{Electorate, Sampler};
+use crate::base::crypto::{Signature, Statement};
+use crate::base::membership::{Committee, MAX_REPLICAS};
+use crate::base::types::{Duration, Height, ReplicaId, Time};
+use crate::ledger::block::Block;
+use crate::protocols::checkpoint::{Checkpoint, Checkpoints, Stable};
+use crate::protocols::protocol::{
+    BlockOf, Decision, Effects, Event, HeaderOf, Ledger, Origin, Output, Record, Recovered,
+};
+use accepted::Accepted;
+use domain::Domain;
+use pace::{Pace, Turn};
+use peers::Peers;
+use polls::Polls;
+use tree::Tree;
+use wanted::Fetching;
+use words::{Content, Memory, Place};
+
+/// Its name in configuration.
+pub const NAME: &str = "snowman";
+/// Where it is from.
+pub const SOURCE: &str = "Team Rocket et al. 2019";
+/// Blocks above the accepted one that are taken from others, in blocks.
+const MAX_DEPTH: u64 = 128;
+/// Blocks in the tree from which on those are forgotten that nobody names.
+const MAX_BLOCKS: usize = 512;
+
+type Fx = Effects<Output<Types>, Record<Types>>;
+
+/// What a replica is told at its making. All but the seed is the cluster's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// k, α and β (β₂; there is no β₁).
+    pub parameters: Parameters,
+    /// Polls under way at once.
+    pub polls: usize,
+    /// How long a replica leaves to each of those whose turn to propose comes before its own.
+    pub window: Duration,
+    /// Blocks above the accepted one that a proposer builds on, in blocks.
+    pub under_way: u64,
+    /// Blocks from one checkpoint to the next.
+    pub checkpoint_every: u64,
+    /// Where samples and coins come from. Nobody else may know it.
+    pub seed: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            parameters: Parameters::LATER_PRACTICE,
+            polls: 4,
+            window: Duration::from_millis(100),
+            under_way: 8,
+            checkpoint_every: 32,
+            seed: 0,
+        }
+    }
+}
+
+/// A replica's share in the protocol.
+#[derive(Clone, Debug)]
+pub struct Snowman {
+    me: ReplicaId,
+    domain: Domain,
+    settings: Settings,
+    /// `None` where each poll asks everybody.
+    sampler: Option<Sampler>,
+    random: Random,
+    accepted: Accepted,
+    tree: Tree,
+    polls: Polls,
+    pace: Pace,
+    turn: Turn,
+    fetching: Fetching,
+    peers: Peers,
+    checkpoints: Checkpoints,
+    /// The highest stable checkpoint that an accepted block names.
+    said: Height,
+    /// Checkpoints that are being signed.
+    unsigned: BTreeMap<Statement, Checkpoint>,
+    /// When the own checkpoint was said again.
+    said_again: Option<Time>,
+    /// What is on disk.
+    written: Option<Memory>,
+}
+
+/// What the data of a replica of `committee` begins with.
+#[must_use]
+pub fn origin(committee: &Committee) -> Origin<Types> {
+    let genesis = genesis(committee);
+    let place = Place::of(&genesis);
+    Origin {
+        committee: committee.clone(),
+        memory: Memory { accepted: place, preferred: place.block, stable: None },
+        genesis,
+        memory_bytes: memory_bytes(committee.size()),
+    }
+}
+
+fn genesis(committee: &Committee) -> BlockOf<Types> {
+    Arc::new(Block::new(Content {
+        epoch: committee.epoch(),
+        height: Height(0),
+        parent: committee.chain(),
+        proposer: ReplicaId(0),
+        stable: None,
+        frames: Vec::new(),
+    }))
+}
+
+/// The most bytes of the memory of a replica in a committee of this size.
+#[must_use]
+pub const fn memory_bytes(replicas: usize) -> usize {
+    const { assert!(MAX_REPLICAS <= u16::MAX as usize) };
+    let (digest, number, count) = (32, 8, 4);
+    let signed = 2 + 1 + Signature::MAX_BYTES;
+    let checkpoint = number + 2 * digest;
+    (number + digest) + digest + 1 + checkpoint + count + replicas * signed
+}
+
+impl Snowman {
+    /// The protocol of replica `me` of `committee`, before its
+    /// [`Input::Start`](crate::protocols::protocol::Input::Start). Parameters that make no sense
+    /// are replaced by [those of later practice](Parameters::LATER_PRACTICE).
+    #[must_use]
+    pub fn new(committee: Committee, me: ReplicaId, settings: Settings) -> Self {
+        let wanted = settings.parameters.checked().unwrap_or(Parameters::LATER_PRACTICE);
+        let genesis = genesis(&committee);
+        let domain = Domain::new(committee.clone(), wanted);
+        let stakes: Vec<u64> = committee.replicas().map(|id| committee.weight(id) as u64).collect();
+        let sampler = Electorate::new(&stakes)
+            .and_then(|electorate| electorate.sampler(me, wanted.sample))
+            .ok()
+            .filter(|_| !domain.asks_all());
+        Self {
+            me,
+            settings,
+            sampler,
+            random: Random::new(settings.seed),
+            tree: Tree::new(genesis.id(), domain.parameters(), domain.asks_all()),
+            accepted: Accepted::new(genesis, &[]),
+            polls: Polls::new(committee.size(), domain.most_benched()),
+            pace: Pace::default(),
+            turn: Turn::default(),
+            fetching: Fetching::new(committee.size()),
+            peers: Peers::new(committee.size()),
+            checkpoints: Checkpoints::new(committee.clone(), committee.honest_witness()),
+            said: Height(0),
+            unsigned: BTreeMap::new(),
+            said_again: None,
+            written: None,
+            domain,
+        }
+    }
+
+    fn start(&mut self, recovered: Recovered<Types>, fx: &mut Fx) {
+        let Recovered { memory, root, recent, blocks, .. } = recovered;
+        self.accepted = Accepted::new(Arc::clone(&root), &recent);
+        self.tree = Tree::new(root.id(), self.domain.parameters(), self.domain.asks_all());
+        for block in &blocks {
+            self.tree.insert(block, 0);
+        }
+        let Some(memory) = memory else { return };
+        if let Some(stable) = memory.stable.clone() {
+            self.checkpoints.raise(stable);
+        }
+        // A memory may have survived a power failure that the last block did not: nothing that
+        // rested on them has left.
+        let path = self.tree.path(&memory.accepted.block).unwrap_or_default();
+        self.accept(path, fx);
+        self.tree.prefer(&memory.preferred);
+        self.written = Some(memory);
+    }
+
+    /// These are decided, in this order.
+    fn accept(&mut self, path: Vec<BlockOf<Types>>, fx: &mut Fx) {
+        let Some(last) = path.last().cloned() else { return };
+        let mut decisions = Vec::with_capacity(path.len());
+        for block in path {
+            let rejected = self.tree.accept(&block.id());
+            if rejected > 0 {
+                fx.event(Event::Pruned(rejected));
+            }
+            if let Some(stable) = &block.stable {
+                self.said = self.said.max(stable.checkpoint.height);
+                self.checkpoints.raise(stable.clone());
+            }
+            self.accepted.push(Arc::clone(&block));
+            decisions.push(Decision::Block(block));
+        }
+        let (height, view, block) = (last.height(), last.view(), last.id());
+        fx.output(Output::Commit(decisions));
+        fx.event(Event::Committed { height, view, block });
+        self.fetching.accepted(&self.accepted);
+    }
+
+    /// Takes a block into the tree, if it fits there. It is recorded.
+    fn take(&mut self, block: &BlockOf<Types>, fx: &mut Fx) -> bool {
+        if self.tree.len() >= MAX_BLOCKS {
+            let named = self.fetching.named();
+            self.tree.keep_ways_to(&named);
+        }
+        let has_room = self.tree.len() < MAX_BLOCKS;
+        if !has_room || !self.tree.insert(block, self.polls.next()) {
+            return false;
+        }
+        fx.record(Record::Block(Arc::clone(block)));
+        self.pace.hurry();
+        true
+    }
+
+    /// What must not be forgotten, as it is now.
+    fn memory(&self) -> Memory {
+        Memory {
+            accepted: Place::of(self.accepted.head()),
+            preferred: self.tree.tip(),
+            stable: self.checkpoints.stable().cloned(),
+        }
+    }
+
+    /// What any input may have led to.
+    fn follow_up(&mut self, now: Time, ledger: &mut dyn Ledger, fx: &mut Fx) {
+        self.believe(fx);
+        self.sign_checkpoints(now, ledger, fx);
+        self.propose(now, ledger, fx);
+        self.poll(now, fx);
+        self.attest(fx);
+        self.fetching.choose(now);
+        self.tell(now, ledger.has_pending(), fx);
+        let memory = self.memory();
+        if self.written.as_ref() != Some(&memory) {
+            fx.record(Record::Memory(Arc::new(memory.clone())));
+            self.written = Some(memory);
+        }
+    }
+
+    /// A state was taken over.
+    fn install(&mut self, root: BlockOf<Types>, recent: &[HeaderOf<Types>], evidence: Stable) {
+        if root.height() > self.accepted.head().height() {
+            self.checkpoints.raise(evidence);
+            self.tree.install(root.id());
+            self.accepted = Accepted::new(root, recent);
+            self.fetching.accepted(&self.accepted);
+        }
+    }
+}

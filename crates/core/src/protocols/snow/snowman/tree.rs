@@ -1,0 +1,294 @@
+//! The blocks above the accepted one, and the choices between them.
+//!
+//! Every block with children is a choice between these: a Snowflake of its own, whose colours are
+//! the children in the order of their arrival. An answer that names a block is one for each of its
+//! ancestors, too: a poll moves all choices on the way.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::words::Types;
+use crate::base::types::ReplicaId;
+use crate::ledger::block::BlockId;
+use crate::protocols::protocol::BlockOf;
+use crate::protocols::snow::parameters::Parameters;
+use crate::protocols::snow::poll::{Colour, Outcome};
+use crate::protocols::snow::random::Random;
+use crate::protocols::snow::snowflake_plus::{Condition, SnowflakePlus};
+
+/// The most children of a block that are remembered.
+const MAX_CHILDREN: usize = 1024;
+
+/// A choice between the children of a block.
+#[derive(Clone, Debug)]
+struct Choice {
+    /// By colour. `None`: it was forgotten.
+    children: Vec<Option<BlockId>>,
+    flake: SnowflakePlus,
+    /// The first poll that can have been about it.
+    since: u64,
+}
+
+impl Choice {
+    fn preferred(&self) -> Option<BlockId> {
+        let Colour(colour) = self.flake.colour()?;
+        *self.children.get(usize::from(colour))?
+    }
+}
+
+/// The blocks above the accepted one.
+#[derive(Clone, Debug)]
+pub(super) struct Tree {
+    root: BlockId,
+    blocks: BTreeMap<BlockId, BlockOf<Types>>,
+    choices: BTreeMap<BlockId, Choice>,
+    parameters: Parameters,
+    asks_all: bool,
+}
+
+/// What the answers of a poll say.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Answers<'a> {
+    /// The number of the poll.
+    pub poll: u64,
+    /// The blocks that were named, and for how many seats.
+    pub votes: &'a [(BlockId, u32)],
+    /// The seats that answered, with a block that is known or not.
+    pub seats: u32,
+    /// The seats that may answer still.
+    pub waiting: u32,
+}
+
+impl Tree {
+    /// No block above `root`. `asks_all` says that samples have everybody in them.
+    pub fn new(root: BlockId, parameters: Parameters, asks_all: bool) -> Self {
+        let (blocks, choices) = Default::default();
+        Self { root, blocks, choices, parameters, asks_all }
+    }
+
+    fn flake(&self, colour: Option<Colour>) -> SnowflakePlus {
+        let Parameters { quorum: seats, decision: polls, .. } = self.parameters;
+        // Which outcomes change a colour is decided below.
+        match SnowflakePlus::new(colour, 1, &[Condition { seats, polls }]) {
+            Ok(flake) => flake,
+            Err(invalid) => unreachable!("parameters are checked: {invalid}"),
+        }
+    }
+
+    /// How many blocks there are.
+    pub fn len(&self) -> usize {
+        self.blocks.len()
+    }
+
+    /// Whether there is nothing to decide.
+    pub fn is_empty(&self) -> bool {
+        self.blocks.is_empty()
+    }
+
+    /// The block of this name.
+    pub fn get(&self, id: &BlockId) -> Option<&BlockOf<Types>> {
+        self.blocks.get(id)
+    }
+
+    /// Whether a block can be put on this one.
+    pub fn reaches(&self, id: &BlockId) -> bool {
+        *id == self.root || self.blocks.contains_key(id)
+    }
+
+    /// The child of a block that this replica made.
+    pub fn child_by(&self, parent: &BlockId, proposer: ReplicaId) -> Option<BlockId> {
+        let mut children = self.choices.get(parent)?.children.iter().flatten();
+        children.find(|id| self.get(id).is_some_and(|block| block.proposer == proposer)).copied()
+    }
+
+    /// Takes in a block; polls from `poll` on are about it. `false`: its parent is not here, or it
+    /// is here already, or has too many siblings.
+    pub fn insert(&mut self, block: &BlockOf<Types>, poll: u64) -> bool {
+        let (id, parent) = (block.id(), block.parent());
+        if !self.reaches(&parent) || self.reaches(&id) {
+            return false;
+        }
+        if !self.choices.contains_key(&parent) {
+            let flake = self.flake(None);
+            self.choices.insert(parent, Choice { children: Vec::new(), flake, since: poll });
+        }
+        let Some(choice) = self.choices.get_mut(&parent) else { return false };
+        if choice.children.len() >= MAX_CHILDREN {
+            return false;
+        }
+        choice.flake.asked(Colour(choice.children.len() as u16));
+        choice.children.push(Some(id));
+        self.blocks.insert(id, Arc::clone(block));
+        true
+    }
+
+    /// The blocks from the root up to `tip`; `None` if one is not here.
+    pub fn path(&self, tip: &BlockId) -> Option<Vec<BlockOf<Types>>> {
+        let mut path = Vec::new();
+        let mut id = *tip;
+        while id != self.root {
+            let block = self.blocks.get(&id)?;
+            path.push(Arc::clone(block));
+            id = block.parent();
+        }
+        path.reverse();
+        Some(path)
+    }
+
+    /// The blocks that are preferred, from the root up.
+    pub fn preferred(&self) -> Vec<BlockOf<Types>> {
+        let mut path: Vec<BlockOf<Types>> = Vec::new();
+        let mut id = self.root;
+        while let Some(next) = self.choices.get(&id).and_then(Choice::preferred) {
+            let Some(block) = self.blocks.get(&next) else { break };
+            path.push(Arc::clone(block));
+            id = next;
+        }
+        path
+    }
+
+    /// The last block that is preferred.
+    pub fn tip(&self) -> BlockId {
+        self.preferred().last().map_or(self.root, |block| block.id())
+    }
+
+    /// Prefers the way up to `tip`, as before a restart.
+    pub fn prefer(&mut self, tip: &BlockId) {
+        for block in self.path(tip).unwrap_or_default() {
+            let (id, parent) = (block.id(), block.parent());
+            let children = self.choices.get(&parent).map(|choice| &choice.children);
+            let place = children.and_then(|all| all.iter().position(|child| *child == Some(id)));
+            let flake = self.flake(place.map(|place| Colour(place as u16)));
+            if let Some(choice) = self.choices.get_mut(&parent) {
+                choice.flake = flake;
+            }
+        }
+    }
+
+    /// The seats for each block and its ancestors.
+    fn tally(&self, votes: &[(BlockId, u32)]) -> BTreeMap<BlockId, u32> {
+        let mut tally = BTreeMap::new();
+        for (named, seats) in votes {
+            for block in self.path(named).unwrap_or_default() {
+                *tally.entry(block.id()).or_insert(0) += seats;
+            }
+        }
+        tally
+    }
+
+    /// The child with most seats, the lowest name among several.
+    fn best(&self, choice: &Choice, tally: &BTreeMap<BlockId, u32>) -> Option<Outcome> {
+        let colours = choice.children.iter().enumerate();
+        let named = colours.filter_map(|(colour, child)| {
+            let child = (*child)?;
+            Some((tally.get(&child).copied()?, Reverse(child), Colour(colour as u16)))
+        });
+        named.max().map(|(seats, _, colour)| Outcome { colour, seats })
+    }
+
+    /// Whether no further answer changes what the poll says of the lowest choice: the seats that
+    /// wait are too few, or not needed. What it then leaves open higher up counts as unsuccessful.
+    pub fn is_final(&self, answers: Answers<'_>) -> bool {
+        let Some(choice) = self.choices.get(&self.root) else { return true };
+        let best = self.best(choice, &self.tally(answers.votes)).map_or(0, |best| best.seats);
+        let quorum = self.parameters.quorum;
+        answers.waiting == 0 || best >= quorum || best + answers.waiting < quorum
+    }
+
+    /// A poll has ended. Says whether it was successful for the lowest choice.
+    pub fn polled(&mut self, answers: Answers<'_>, random: &mut Random) -> bool {
+        let tally = self.tally(answers.votes);
+        let quorum = self.parameters.quorum;
+        let mut successful = false;
+        let parents: Vec<BlockId> = self.choices.keys().copied().collect();
+        for parent in parents {
+            let Some(choice) = self.choices.get(&parent).filter(|it| answers.poll >= it.since)
+            else {
+                continue;
+            };
+            let best = self.best(choice, &tally);
+            let outcome = match best {
+                Some(best) if best.seats >= quorum => Some(best),
+                Some(best) if self.breaks_tie(choice, best, answers) => {
+                    (random.below(2) == 0).then_some(best)
+                }
+                _ => None,
+            };
+            successful |= parent == self.root && best.is_some_and(|best| best.seats >= quorum);
+            if let Some(choice) = self.choices.get_mut(&parent) {
+                choice.flake.polled(outcome);
+            }
+        }
+        successful
+    }
+
+    /// Whether an unsuccessful poll may change the preference: enough have answered, and no child
+    /// has most of the sample. Among everybody the own preference is one of the seats.
+    fn breaks_tie(&self, choice: &Choice, best: Outcome, answers: Answers<'_>) -> bool {
+        let Parameters { sample, quorum, .. } = self.parameters;
+        let may_be_split = self.asks_all || 2 * best.seats <= sample;
+        answers.seats >= quorum && may_be_split && choice.flake.colour() != Some(best.colour)
+    }
+
+    /// The child of the root that is decided.
+    pub fn decided(&self) -> Option<BlockOf<Types>> {
+        let choice = self.choices.get(&self.root)?;
+        let Colour(colour) = choice.flake.decided()?;
+        let child = (*choice.children.get(usize::from(colour))?)?;
+        self.blocks.get(&child).cloned()
+    }
+
+    /// A child of the root is accepted: the tree grows from it, and its siblings are rejected with
+    /// all on top of them. Returns how many blocks those are.
+    pub fn accept(&mut self, child: &BlockId) -> usize {
+        let before = self.blocks.len();
+        self.blocks.remove(child);
+        self.root = *child;
+        let mut kept = BTreeSet::new();
+        let mut open = vec![*child];
+        while let Some(id) = open.pop() {
+            let children = self.choices.get(&id).into_iter().flat_map(|it| &it.children);
+            for child in children.flatten() {
+                kept.insert(*child);
+                open.push(*child);
+            }
+        }
+        self.choices.retain(|id, _| id == child || kept.contains(id));
+        self.blocks.retain(|id, _| kept.contains(id));
+        before - 1 - self.blocks.len()
+    }
+
+    /// Forgets the blocks that are not on the way to any of these, and not preferred.
+    pub fn keep_ways_to(&mut self, tips: &[BlockId]) {
+        let ways = tips.iter().filter_map(|tip| self.path(tip)).flatten();
+        let kept: BTreeSet<_> = ways.chain(self.preferred()).map(|block| block.id()).collect();
+        self.blocks.retain(|id, _| kept.contains(id));
+        for choice in self.choices.values_mut() {
+            choice.children.iter_mut().for_each(|place| {
+                place.take_if(|child| !kept.contains(child));
+            });
+        }
+        let root = self.root;
+        self.choices.retain(|id, choice| {
+            (*id == root || kept.contains(id)) && choice.children.iter().any(Option::is_some)
+        });
+    }
+
+    /// A later state was taken over: grows from its block, with the blocks above it.
+    pub fn install(&mut self, root: BlockId) {
+        let tip = self.tip();
+        let mut above: Vec<_> = std::mem::take(&mut self.blocks).into_values().collect();
+        above.sort_by_key(|block| block.height());
+        *self = Self::new(root, self.parameters, self.asks_all);
+        for block in &above {
+            self.insert(block, 0);
+        }
+        self.prefer(&tip);
+    }
+
+    /// How many polls in a row the lowest choice has been the same.
+    pub fn counter(&self) -> u32 {
+        self.choices.get(&self.root).map_or(0, |choice| choice.flake.most_counted())
+    }
+}
