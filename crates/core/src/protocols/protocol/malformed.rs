@@ -31,4 +31,7 @@ pub enum Malformed {
     /// Too old to matter.
     #[error("too old to matter")]
     Stale,
+    /// An answer to a question that was not asked.
+    #[error("answers a question that was not asked")]
+    Unasked,
 }
