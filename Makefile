@@ -19,7 +19,7 @@ TARGET ?= all
 QUICK := --profile quick
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench bench-matrix attack bench-crypto bench-transport bench-store bench-store-full bench-store-threshold bench-store-test study studies-quick crash-store kill-store loom coverage pictures sim seeds soak twins mutants mutants-outside large model spec audit format-check lint deny docs wasm production unit fuzz sanitize-store header bindings redis-clients
+.PHONY: help demo test bench bench-matrix attack bench-crypto bench-transport bench-store bench-store-full bench-store-threshold bench-store-test study studies-quick crash-store kill-store loom coverage pictures sim seeds soak twins mutants mutants-outside large model spec audit format-check lint deny docs wasm snow-page production unit fuzz sanitize-store header bindings redis-clients
 
 help: ## Print this.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-21s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -134,7 +134,7 @@ SKIPPED := $(CURDIR)/target/skipped.txt
 
 test: ## Everything a change must pass; what this machine lacks is fetched into target/, or skipped and said.
 	@mkdir -p target && : > $(SKIPPED)
-	@$(MAKE) --no-print-directory QUORATE_SKIPPED=$(SKIPPED) format-check deny lint docs wasm production unit seeds
+	@$(MAKE) --no-print-directory QUORATE_SKIPPED=$(SKIPPED) format-check deny lint docs wasm snow-page production unit seeds
 	@echo "make test: passed$$(test ! -s $(SKIPPED) || echo ', all but these:')"
 	@sort -u $(SKIPPED)
 
@@ -152,6 +152,9 @@ deny: ## Bans, licences and sources of the dependencies.
 
 docs: ## The documentation, warnings denied.
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(LOCKED) --workspace --no-deps
+
+snow-page: ## The module of the demonstration page is what its sources give; ARGS=--write builds both anew.
+	ci/snow-page.sh $(ARGS)
 
 wasm: ## Proof that crates/core needs no operating system.
 	ci/wasm.sh

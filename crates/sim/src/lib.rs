@@ -27,7 +27,6 @@ pub mod oracles;
 mod planted;
 pub mod rng;
 mod serve;
-pub mod snow;
 pub mod steps;
 pub mod strict;
 pub mod swarm;

@@ -8,9 +8,9 @@ use quorate_core::protocols::snow::analysis::{Chain, bitcoin_log10};
 use quorate_core::protocols::snow::parameters::Parameters;
 use quorate_netem::preset::{Preset, WITHIN_PLACE_RTT_MS};
 use quorate_node::config::{Finding, Place};
-use quorate_sim::snow::chain;
-use quorate_sim::snow::colours::Kind;
-use quorate_sim::snow::setting::{Adversary, Setting, Stake, World};
+use quorate_snow::chain;
+use quorate_snow::colours::Kind;
+use quorate_snow::setting::{Adversary, Setting, Stake, World};
 use serde_json::{Value, json};
 
 use crate::failure::{Exit, Failure};

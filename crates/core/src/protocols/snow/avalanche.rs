@@ -53,6 +53,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use dag::{Dag, Decision};
 pub use interface::{Conflict, Effects, Input, NotTaken, Output, Past, Record, Rule};
+pub use knowledge::SeenVertex;
 pub use message::{Message, Vote};
 pub use names::{InputId, TransactionId, VertexId};
 use own::Own;

@@ -1,23 +1,26 @@
 //! Slush, Snowflake and Snowball.
 
+use std::time::Instant;
+
 use quorate_core::protocols::snow::parameters::Invalid;
-use quorate_sim::snow::colours::{self, Kind};
+use quorate_snow::colours::{self, Kind};
 use serde_json::json;
 
 use super::{Arguments, Outcome, ms};
 
 pub(super) fn run(arguments: &Arguments, kind: Kind) -> Result<Outcome, Invalid> {
-    let mut runs = Vec::new();
+    let (began, mut runs) = (Instant::now(), Vec::new());
     for seed in arguments.seed..arguments.seed.saturating_add(arguments.runs) {
         let setting = arguments.setting(seed);
         let first = (arguments.first * 10.0) as u64;
         let limit = arguments.seconds * 1_000_000_000;
         runs.push((seed, colours::run(&setting, kind, first, limit)?));
     }
+    let seconds = began.elapsed().as_secs_f64();
     let count = runs.len() as f64;
     let sum =
         |of: &dyn Fn(&colours::Report) -> f64| runs.iter().map(|(_, run)| of(run)).sum::<f64>();
-    let (messages, seconds) = (sum(&|run| run.messages as f64), sum(&|run| run.seconds));
+    let messages = sum(&|run| run.messages as f64);
     let apart: Vec<u64> =
         runs.iter().filter(|(_, run)| run.is_unsafe()).map(|(seed, _)| *seed).collect();
     let unfinished = runs.iter().filter(|(_, run)| run.decided < run.correct).count();

@@ -6,9 +6,45 @@ use super::names::{TransactionId, VertexId};
 use super::state::{Fate, Slot, Spent};
 use super::vertex::Transaction;
 use super::why::{Reason, SetWhy, VertexWhy, Why};
-use super::{Avalanche, Held};
+use super::{Avalanche, Held, Vertex};
+use crate::base::types::Time;
+
+/// A vertex in memory, as its node sees it now.
+#[derive(Clone, Copy, Debug)]
+pub struct SeenVertex<'a, T> {
+    /// The vertex.
+    pub vertex: &'a Vertex<T>,
+    /// All of its transactions are accepted.
+    pub accepted: bool,
+    /// It or an ancestor has a rejected transaction.
+    pub rejected: bool,
+    /// The node prefers it and all its ancestors.
+    pub strongly_preferred: bool,
+    /// Successful polls of it and its descendants.
+    pub confidence: u32,
+    /// Successful polls in a row.
+    pub count: u32,
+    /// When it came.
+    pub added: Time,
+}
 
 impl<T: Transaction> Avalanche<T> {
+    /// The vertices in memory, by name: those that are pending or were decided lately.
+    pub fn vertices(&self) -> impl Iterator<Item = SeenVertex<'_, T>> {
+        self.dag.vertices.values().map(|at| {
+            let slot = &self.dag.slots[*at];
+            SeenVertex {
+                vertex: &slot.vertex,
+                accepted: slot.fate == Fate::Accepted,
+                rejected: slot.fate == Fate::Rejected,
+                strongly_preferred: slot.weak == 0,
+                confidence: slot.chits,
+                count: slot.count,
+                added: slot.added,
+            }
+        })
+    }
+
     /// Whether the vertex is in memory: its transactions were verified.
     #[must_use]
     pub fn knows(&self, vertex: &VertexId) -> bool {

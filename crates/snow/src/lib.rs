@@ -6,10 +6,14 @@
 //! decide differently ([`colours`]), never are two spends of one output accepted anywhere
 //! ([`payments`]).
 //!
-//! Nothing is hashed or signed here beyond names: signatures are a cost.
+//! Nothing is hashed or signed here beyond names: signatures are a cost. Nothing here reads a clock,
+//! so that all of it runs in a browser as well ([`web`]).
 
 pub mod chain;
 pub mod colours;
 mod heap;
+#[cfg(not(target_arch = "wasm32"))]
+pub mod page;
 pub mod payments;
 pub mod setting;
+pub mod web;

@@ -2,8 +2,8 @@
 
 use quorate_core::protocols::snow::parameters::Parameters;
 
-use super::super::setting::{Stake, World};
 use super::*;
+use crate::setting::{Stake, World};
 
 fn setting(adversary: Adversary, nodes: usize, faulty: usize) -> Setting {
     let world = World::uniform(50_000_000);

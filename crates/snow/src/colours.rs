@@ -1,7 +1,6 @@
 //! Nodes that decide between two colours.
 
 use std::collections::VecDeque;
-use std::time::Instant;
 
 use quorate_core::ReplicaId;
 use quorate_core::protocols::snow::parameters::Invalid;
@@ -12,8 +11,8 @@ use quorate_core::protocols::snow::slush::Slush;
 use quorate_core::protocols::snow::snowball::Snowball;
 use quorate_core::protocols::snow::snowflake::Snowflake;
 
-use super::heap::Heap;
-use super::setting::{Adversary, Setting, quantile};
+use crate::heap::Heap;
+use crate::setting::{Adversary, Setting, quantile};
 
 /// Bytes of a question and of an answer, headers included.
 const BYTES: u64 = 64;
@@ -70,6 +69,17 @@ impl State {
             Self::Snowball(node) => node.decided(),
         }
     }
+
+    /// Polls in a row, and Snowball's confidence in either colour.
+    fn standing(&self) -> (u32, [u32; 2]) {
+        match self {
+            Self::Slush(_) => (0, [0; 2]),
+            Self::Snowflake(node) => (node.count(), [0; 2]),
+            Self::Snowball(node) => {
+                (node.count(), [0, 1].map(|colour| node.confidence(Colour(colour))))
+            }
+        }
+    }
 }
 
 struct Node {
@@ -110,8 +120,6 @@ pub struct Report {
     pub messages: u64,
     /// Simulated time.
     pub simulated_ns: u64,
-    /// Wall time.
-    pub seconds: f64,
     /// A hash of all events.
     pub trace: u64,
 }
@@ -124,8 +132,9 @@ impl Report {
     }
 }
 
-struct World<'a> {
-    setting: &'a Setting,
+/// A network, run as far as is wanted.
+pub struct Network {
+    setting: Setting,
     nodes: Vec<Node>,
     processors: Vec<u64>,
     links: Vec<u64>,
@@ -135,7 +144,26 @@ struct World<'a> {
     /// Correct nodes by colour.
     colours: [usize; 2],
     undecided: usize,
-    report: Report,
+    now: u64,
+    messages: u64,
+    trace: u64,
+}
+
+/// A node, looked at from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// What it answers with, if it is correct.
+    pub colour: Colour,
+    /// Whether it does what the adversary wants.
+    pub is_faulty: bool,
+    /// Successful polls in a row.
+    pub count: u32,
+    /// Snowball: successful polls for the colours 0 and 1.
+    pub confidence: [u32; 2],
+    /// Polls begun.
+    pub polls: u32,
+    /// When it decided, in nanoseconds.
+    pub decided_at: Option<u64>,
 }
 
 /// Runs until all correct nodes have decided, or `limit_ns` of simulated time are over. Of the correct
@@ -149,31 +177,18 @@ pub fn run(
     red_permille: u64,
     limit_ns: u64,
 ) -> Result<Report, Invalid> {
-    let began = Instant::now();
-    let mut world = World::new(setting, kind, red_permille)?;
-    for node in 0..setting.correct() {
-        world.ask(0, node);
-    }
-    let mut now = 0;
-    while world.undecided > 0 {
-        let Some((at, event)) = world.heap.next() else {
-            let Some(at) = world.timers.front().map(|(at, ..)| *at) else { break };
-            now = at;
-            world.expire(now);
-            continue;
-        };
-        now = now.max(at);
-        if now > limit_ns {
-            break;
-        }
-        world.expire(now);
-        world.happen(now, event);
-    }
-    Ok(world.finish(now, began))
+    let mut network = Network::new(setting.clone(), kind, red_permille)?;
+    network.advance(limit_ns);
+    Ok(network.report())
 }
 
-impl<'a> World<'a> {
-    fn new(setting: &'a Setting, kind: Kind, red_permille: u64) -> Result<Self, Invalid> {
+impl Network {
+    /// A network in which each correct node has begun its first poll. Of the correct nodes
+    /// `red_permille` begin with colour 0.
+    ///
+    /// # Errors
+    /// [`Invalid`] for numbers that cannot be used.
+    pub fn new(setting: Setting, kind: Kind, red_permille: u64) -> Result<Self, Invalid> {
         let numbers = setting.numbers.checked()?;
         let electorate = Electorate::new(&setting.stakes())?;
         let correct = setting.correct();
@@ -196,7 +211,7 @@ impl<'a> World<'a> {
         }
         let mut colours = [0; 2];
         nodes[..correct].iter().for_each(|node| colours[usize::from(node.state.colour().0)] += 1);
-        Ok(Self {
+        let mut network = Self {
             processors: vec![0; setting.nodes],
             links: vec![0; setting.nodes],
             heap: Heap::new(),
@@ -204,9 +219,66 @@ impl<'a> World<'a> {
             random: Random::new(setting.seed),
             colours,
             undecided: correct,
-            report: Report { correct, ..Report::default() },
+            now: 0,
+            messages: 0,
+            trace: 0,
             nodes,
             setting,
+        };
+        (0..correct).for_each(|node| network.ask(0, node));
+        Ok(network)
+    }
+
+    /// Runs until all correct nodes have decided, or this time has come.
+    pub fn advance(&mut self, until_ns: u64) {
+        while self.undecided > 0 {
+            let timer = self.timers.front().map_or(u64::MAX, |(at, ..)| *at);
+            let next = self.heap.peek().unwrap_or(u64::MAX).min(timer);
+            if next > until_ns || next == u64::MAX {
+                break;
+            }
+            self.now = self.now.max(next);
+            if timer == next {
+                self.expire();
+            } else if let Some((_, event)) = self.heap.next() {
+                self.happen(self.now, event);
+            }
+        }
+        if self.undecided > 0 && until_ns < u64::MAX {
+            self.now = self.now.max(until_ns);
+        }
+    }
+
+    /// Simulated nanoseconds so far.
+    #[must_use]
+    pub fn now_ns(&self) -> u64 {
+        self.now
+    }
+
+    /// Correct nodes that have not decided.
+    #[must_use]
+    pub fn undecided(&self) -> usize {
+        self.undecided
+    }
+
+    /// Correct nodes by their colour.
+    #[must_use]
+    pub fn colours(&self) -> [usize; 2] {
+        self.colours
+    }
+
+    /// The nodes by their number, the faulty ones last.
+    pub fn nodes(&self) -> impl Iterator<Item = Seen> {
+        self.nodes.iter().enumerate().map(|(at, node)| {
+            let (count, confidence) = node.state.standing();
+            Seen {
+                colour: node.state.colour(),
+                is_faulty: at >= self.setting.correct(),
+                count,
+                confidence,
+                polls: node.polls,
+                decided_at: node.decided_at,
+            }
         })
     }
 
@@ -246,25 +318,23 @@ impl<'a> World<'a> {
         self.timers.push_back((now + self.setting.world.timeout_ns, me as u16, number));
     }
 
-    fn expire(&mut self, now: u64) {
-        while self.timers.front().is_some_and(|(at, ..)| *at <= now) {
-            let Some((_, me, number)) = self.timers.pop_front() else { return };
-            let node = &mut self.nodes[usize::from(me)];
-            if node.number == number && node.decided_at.is_none() {
-                let silent = node.asked.iter().map(|asked| asked.seats).sum();
-                node.poll.silent(silent);
-                node.asked.clear();
-                self.end_if_decided(now, usize::from(me));
-            }
+    fn expire(&mut self) {
+        let Some((at, me, number)) = self.timers.pop_front() else { return };
+        let node = &mut self.nodes[usize::from(me)];
+        if node.number == number && node.decided_at.is_none() {
+            let silent = node.asked.iter().map(|asked| asked.seats).sum();
+            node.poll.silent(silent);
+            node.asked.clear();
+            self.end_if_decided(at, usize::from(me));
         }
     }
 
     fn happen(&mut self, now: u64, event: Event) {
-        self.report.messages += 1;
+        self.messages += 1;
         let world = &self.setting.world;
         let (Event::Query { to, from, number } | Event::Answer { to, from, number, .. }) = event;
-        let trace = self.report.trace ^ now ^ u64::from(to) << 48 ^ u64::from(number);
-        self.report.trace = trace.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23);
+        let trace = self.trace ^ now ^ u64::from(to) << 48 ^ u64::from(number);
+        self.trace = trace.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23);
         let me = usize::from(to);
         let done = now.max(self.processors[me]) + world.message_ns;
         self.processors[me] = done;
@@ -333,7 +403,10 @@ impl<'a> World<'a> {
         }
     }
 
-    fn finish(mut self, now: u64, began: Instant) -> Report {
+    /// What has come of it so far.
+    #[must_use]
+    pub fn report(&self) -> Report {
+        let mut report = Report { correct: self.setting.correct(), ..Report::default() };
         let eclipsed = self.setting.adversary == Adversary::Eclipse && self.setting.faulty > 0;
         let (mut times, mut polls) = (Vec::new(), 0);
         let mut victim = None;
@@ -346,18 +419,19 @@ impl<'a> World<'a> {
             if eclipsed && at == 0 {
                 victim = Some(colour);
             } else {
-                self.report.decisions[usize::from(colour.0)] += 1;
+                report.decisions[usize::from(colour.0)] += 1;
             }
         }
         times.sort_unstable();
-        let others = &self.report.decisions;
-        self.report.eclipsed_apart = victim.is_some_and(|of| others[usize::from(1 - of.0)] > 0);
-        self.report.decided = times.len();
-        self.report.polls = polls as f64 / times.len().max(1) as f64;
-        self.report.times_ns = [0.5, 0.99, 1.0].map(|share| quantile(&times, share));
-        self.report.simulated_ns = now;
-        self.report.seconds = began.elapsed().as_secs_f64();
-        self.report
+        let others = &report.decisions;
+        report.eclipsed_apart = victim.is_some_and(|of| others[usize::from(1 - of.0)] > 0);
+        report.decided = times.len();
+        report.polls = polls as f64 / times.len().max(1) as f64;
+        report.times_ns = [0.5, 0.99, 1.0].map(|share| quantile(&times, share));
+        report.simulated_ns = self.now;
+        report.messages = self.messages;
+        report.trace = self.trace;
+        report
     }
 }
 
@@ -365,8 +439,8 @@ impl<'a> World<'a> {
 mod tests {
     use quorate_core::protocols::snow::parameters::Parameters;
 
-    use super::super::setting::{Stake, World};
     use super::*;
+    use crate::setting::{Stake, World};
 
     fn setting(adversary: Adversary, faulty: usize) -> Setting {
         let numbers = Parameters { decision: 30, ..Parameters::PAPER };

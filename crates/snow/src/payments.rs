@@ -4,11 +4,12 @@
 //! nodes share one ledger: which of them accepted what. In it the oracle sees at once if two spends of
 //! one output are accepted, by whomever.
 
+mod attack;
 mod ledger;
 mod report;
+pub mod view;
 
-use std::collections::VecDeque;
-use std::time::Instant;
+use std::collections::{BTreeSet, VecDeque};
 
 pub use ledger::{Coin, Violation};
 use ledger::{Ledger, Seen};
@@ -21,8 +22,8 @@ use quorate_core::protocols::snow::sampling::Electorate;
 use quorate_core::{Duration, ReplicaId, Time};
 pub use report::Report;
 
-use super::heap::Heap;
-use super::setting::{Adversary, Setting};
+use crate::heap::Heap;
+use crate::setting::{Adversary, Setting};
 
 /// Bytes of a payment with one input and two outputs, and its signature.
 const PAYMENT_BYTES: u64 = 250;
@@ -58,8 +59,9 @@ enum Event {
     Tick,
 }
 
-struct Network<'a> {
-    setting: &'a Setting,
+/// A network, run as far as is wanted.
+pub struct Network {
+    setting: Setting,
     load: Load,
     nodes: Vec<Avalanche<Coin>>,
     ledger: Ledger,
@@ -67,9 +69,10 @@ struct Network<'a> {
     links: Vec<u64>,
     /// The deadline each node is waked at; the heap of timers may have others of it, which are stale.
     due: Vec<u64>,
-    timers: std::collections::BTreeSet<(u64, u16)>,
+    timers: BTreeSet<(u64, u16)>,
     heap: Heap<Event>,
     random: Random,
+    now: u64,
     submitted: u64,
     owed: u64,
     /// Rivals that wait for their turn: when, where, what.
@@ -78,42 +81,22 @@ struct Network<'a> {
     report: Report,
 }
 
-mod attack;
-
 /// Runs the load, and then the rest.
 ///
 /// # Errors
 /// [`Invalid`] for numbers that cannot be used.
 pub fn run(setting: &Setting, load: Load) -> Result<Report, Invalid> {
-    let began = Instant::now();
-    let mut network = Network::new(setting, load)?;
-    let end = load.load_ns + load.rest_ns;
-    network.heap.add(0, Event::Tick);
-    let mut now = 0;
-    loop {
-        let message = network.heap.peek();
-        let timer = network.timers.first().map(|(at, _)| *at);
-        let Some(next) = message.into_iter().chain(timer).min().filter(|next| *next <= end) else {
-            break;
-        };
-        now = next;
-        if timer == Some(next) {
-            if let Some((_, me)) = network.timers.pop_first() {
-                network.due[usize::from(me)] = u64::MAX;
-                network.step(now, usize::from(me), Input::Timeout);
-            }
-        } else if let Some((_, event)) = network.heap.next() {
-            network.happen(now, event);
-        }
-        if network.ledger.violation.is_some() {
-            break;
-        }
-    }
-    Ok(network.finish(now, began))
+    let mut network = Network::new(setting.clone(), load)?;
+    network.advance(load.load_ns.saturating_add(load.rest_ns));
+    Ok(network.report())
 }
 
-impl<'a> Network<'a> {
-    fn new(setting: &'a Setting, load: Load) -> Result<Self, Invalid> {
+impl Network {
+    /// A network before its first payment.
+    ///
+    /// # Errors
+    /// [`Invalid`] for numbers that cannot be used.
+    pub fn new(setting: Setting, load: Load) -> Result<Self, Invalid> {
         let electorate = Electorate::new(&setting.stakes())?;
         let mut settings = Settings::new(setting.numbers);
         settings.counters = load.counters;
@@ -126,15 +109,18 @@ impl<'a> Network<'a> {
             Avalanche::of(settings, ReplicaId(me as u16), &electorate, seed)
         };
         let attacked = setting.adversary == Adversary::Liveness && setting.faulty > 0;
+        let mut heap = Heap::new();
+        heap.add(0, Event::Tick);
         Ok(Self {
             nodes: (0..setting.nodes).map(node).collect::<Result<_, _>>()?,
             ledger: Ledger::new(setting.nodes, setting.correct()),
             processors: vec![0; setting.nodes],
             links: vec![0; setting.nodes],
             due: vec![u64::MAX; setting.nodes],
-            timers: std::collections::BTreeSet::new(),
-            heap: Heap::new(),
+            timers: BTreeSet::new(),
+            heap,
             random: Random::new(setting.seed),
+            now: 0,
             submitted: 0,
             owed: 0,
             rivals: VecDeque::new(),
@@ -143,6 +129,30 @@ impl<'a> Network<'a> {
             setting,
             load,
         })
+    }
+
+    /// Runs until this time, or until two spends of one output are accepted.
+    pub fn advance(&mut self, until_ns: u64) {
+        while self.ledger.violation.is_none() {
+            let message = self.heap.peek();
+            let timer = self.timers.first().map(|(at, _)| *at);
+            let Some(next) = message.into_iter().chain(timer).min().filter(|at| *at <= until_ns)
+            else {
+                break;
+            };
+            self.now = next;
+            if timer == Some(next) {
+                if let Some((_, me)) = self.timers.pop_first() {
+                    self.due[usize::from(me)] = u64::MAX;
+                    self.step(next, usize::from(me), Input::Timeout);
+                }
+            } else if let Some((_, event)) = self.heap.next() {
+                self.happen(next, event);
+            }
+        }
+        if self.ledger.violation.is_none() {
+            self.now = self.now.max(until_ns);
+        }
     }
 
     fn happen(&mut self, now: u64, event: Event) {
@@ -280,26 +290,24 @@ impl<'a> Network<'a> {
         }
     }
 
-    fn finish(mut self, now: u64, began: Instant) -> Report {
-        let mut no_ops = 0;
-        let (mut won, mut lost) = (0, 0);
+    /// What has come of it so far.
+    #[must_use]
+    pub fn report(&self) -> Report {
+        let mut report = self.report.clone();
         for node in &self.nodes {
             let counts = node.counts();
-            no_ops += counts.no_ops;
-            won += counts.polls_won;
-            lost += counts.polls_lost;
+            report.no_ops += counts.no_ops;
+            report.polls.0 += counts.polls_won;
+            report.polls.1 += counts.polls_lost;
         }
-        self.report.no_ops = no_ops;
-        self.report.polls = (won, lost);
-        self.report.submitted = self.submitted;
-        self.report.simulated_ns = now;
-        self.report.attacked_ns = self.attacked.as_ref().and_then(|attack| {
+        report.submitted = self.submitted;
+        report.simulated_ns = self.now;
+        report.attacked_ns = self.attacked.as_ref().and_then(|attack| {
             let target = attack.target.as_ref()?;
             Some(self.ledger.latency(target))
         });
-        self.ledger.tell(self.load.load_ns, &mut self.report);
-        self.report.seconds = began.elapsed().as_secs_f64();
-        self.report
+        self.ledger.tell(self.load.load_ns, &mut report);
+        report
     }
 }
 

@@ -9,7 +9,7 @@ use quorate_core::protocols::snow::avalanche::{
 };
 
 use super::Report;
-use crate::snow::setting::quantile;
+use crate::setting::quantile;
 
 /// A payment that spends one output of the genesis.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,8 +28,16 @@ impl Transaction for Coin {
     }
 }
 
+impl Coin {
+    /// Its number, in the order of submission.
+    #[must_use]
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+}
+
 /// The genesis is number 0.
-fn name(number: u32) -> TransactionId {
+pub(super) fn name(number: u32) -> TransactionId {
     let mut bytes = [0; 32];
     bytes[..4].copy_from_slice(&number.to_be_bytes());
     TransactionId(Digest(bytes))
@@ -116,6 +124,16 @@ impl Ledger {
         let Payment { output, submitted, .. } = self.payments[coin.number as usize];
         self.spends[output as usize].push(self.payments.len() as u32);
         self.add(output, submitted, false, true)
+    }
+
+    pub(super) fn output_of(&self, payment: u32) -> Option<u32> {
+        let found = self.payments.get(payment as usize).map(|payment| payment.output);
+        found.filter(|output| *output != u32::MAX)
+    }
+
+    pub(super) fn is_contested(&self, payment: u32) -> bool {
+        let output = self.output_of(payment).map(|output| output as usize);
+        output.and_then(|at| self.spends.get(at)).is_some_and(|spends| spends.len() > 1)
     }
 
     pub(super) fn write(&mut self, now: u64, node: usize, record: Record<Coin>) {

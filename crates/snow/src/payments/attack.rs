@@ -27,7 +27,7 @@ pub(super) struct Attack {
     number: u64,
 }
 
-impl Network<'_> {
+impl Network {
     /// One tick's work: a first spend, and the second one of a first that is a second old.
     pub(super) fn attack(&mut self, now: u64) {
         let Some(mut attack) = self.attacked.take() else { return };

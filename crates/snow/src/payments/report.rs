@@ -43,6 +43,4 @@ pub struct Report {
     pub busy_ns: u64,
     /// Simulated time.
     pub simulated_ns: u64,
-    /// Wall time.
-    pub seconds: f64,
 }
