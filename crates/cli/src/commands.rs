@@ -24,6 +24,8 @@ pub mod protocols;
 pub mod pull;
 #[cfg(feature = "laboratory")]
 pub mod sim;
+#[cfg(feature = "laboratory")]
+pub mod snow;
 pub mod start;
 pub mod status;
 pub mod store;
@@ -39,8 +41,8 @@ mod without_laboratory;
 
 #[cfg(not(feature = "laboratory"))]
 pub use without_laboratory::{
-    bench, demo, experiment, load, net, pay_bench, pay_demo, profile, sim, store_bench, testnet_up,
-    twins,
+    bench, demo, experiment, load, net, pay_bench, pay_demo, profile, sim, snow, store_bench,
+    testnet_up, twins,
 };
 
 #[cfg(all(test, feature = "laboratory"))]

@@ -75,6 +75,9 @@ enum Command {
     Wallet(commands::wallet::Command),
     /// Look for violations in simulated clusters in which anything may go wrong.
     Sim(commands::sim::Arguments),
+    /// The Snow family, shown: a page for browsers, and nodes that flip colours in a terminal.
+    #[command(subcommand)]
+    Snow(commands::snow::Command),
     /// Twins testing: count, write and run scenarios.
     #[command(subcommand)]
     Twins(commands::twins::Command),
@@ -114,6 +117,7 @@ fn main() -> ExitCode {
         Command::Net(command) => commands::net::run(&command, cli.output),
         Command::Pay(command) => commands::pay::run(&command, cli.output),
         Command::Wallet(command) => commands::wallet::run(&command, cli.output),
+        Command::Snow(command) => commands::snow::run(&command, cli.output),
         Command::Twins(command) => commands::twins::run(&command, cli.output),
         Command::Store(command) => commands::store::run(&command, cli.output),
         Command::Pull(arguments) => commands::pull::run(&arguments, cli.output),

@@ -58,6 +58,7 @@ refused! {
     pay_demo(Arguments: super::AnyArguments) = "pay demo",
     profile(Arguments: super::AnyArguments) = "profile",
     sim(Arguments: super::AnyArguments) = "sim",
+    snow(Command: super::AnyCommand) = "snow",
     store_bench(Arguments: super::AnyArguments) = "store bench",
     testnet_up(Arguments: super::AnyArguments) = "testnet up",
     twins(Command: super::AnyCommand) = "twins",
