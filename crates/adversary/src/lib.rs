@@ -25,6 +25,7 @@ mod layer;
 pub mod lying_client;
 mod lying_replies;
 mod lying_sync;
+pub mod pbft;
 mod proposal_withholder;
 mod replayer;
 mod rng;

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use quorate_adversary::Layer;
 use quorate_core::base::crypto::PublicKey;
 use quorate_core::base::wire::Encode as _;
 use quorate_core::ledger::block::BlockId;
@@ -14,6 +13,7 @@ use quorate_core::replica::{Halt, Input, Recovery, Refused, Replica, Settings, S
 use quorate_core::{Digest, Duration, Height, ReplicaId, Time, View};
 use quorate_journal::OpenError;
 
+use super::adversary::Around;
 use super::app::Register;
 use super::client::{Client, Sent, Targets};
 use super::clock::Clock;
@@ -73,7 +73,7 @@ pub struct Slot<F: Family = HotStuffs> {
     /// Messages sent, for tests of silence and storms.
     pub sent: u64,
     /// What bends what it sends.
-    pub(crate) corrupt: Option<Layer>,
+    pub(crate) corrupt: Option<Around>,
 }
 
 /// Replicas, clients and what is between them, on virtual time.

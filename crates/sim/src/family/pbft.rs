@@ -1,16 +1,25 @@
 //! PBFT.
 
+use quorate_adversary::Schedule;
+use quorate_adversary::pbft::ALL;
 use quorate_core::protocols::pbft::words::{Phase, Testimony};
-use quorate_core::protocols::pbft::{self, Authentication, Message, Patience, Pbft, Settings};
+use quorate_core::protocols::pbft::{
+    self, Authentication, Domain, Message, Patience, Pbft, Settings,
+};
 use quorate_core::protocols::protocol::Origin;
 use quorate_core::{Duration, ReplicaId, View};
 
 use super::Family;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Peer};
 use crate::config::Config;
 use crate::keys;
 use crate::rng::Rng;
 use crate::trace::Trace;
+
+/// What signatures are bound to.
+pub(crate) fn domain(config: &Config) -> Domain {
+    Domain::new(keys::committee(config.replicas), config.pbft.authentication)
+}
 
 /// Replicas of PBFT.
 #[derive(Clone, Copy, Debug)]
@@ -92,6 +101,29 @@ impl Family for Pbfts {
         let patience = Patience { base, max: base * 64 };
         let under_way = rng.pick(&[1, 2, 8, 64]);
         config.pbft = Settings { authentication, window, checkpoint_every, under_way, patience };
+    }
+
+    fn overhear(cluster: &mut Cluster<Self>, to: usize, _: usize, message: &Peer<Self>) {
+        cluster.overhear(to, message);
+    }
+
+    fn post_bent(cluster: &mut Cluster<Self>, from: usize, to: usize, message: &Peer<Self>) {
+        cluster.post_bent(from, to, message);
+    }
+
+    fn tick(cluster: &mut Cluster<Self>, slot: usize) {
+        cluster.tick(slot);
+    }
+
+    fn lies(cluster: &mut Cluster<Self>, _: &mut Rng, _: Option<&Schedule>) {
+        let mut rng = Rng::new(cluster.config.seed ^ 0x11A5);
+        for slot in 0..cluster.slots.len() {
+            let (name, make) = rng.pick(&ALL);
+            if cluster.slots[slot].faulty {
+                cluster.faults.fired(name);
+                cluster.make_liar(slot, make(rng.number()));
+            }
+        }
     }
 
     /// The view that is under way may be given up, and f primaries may be faulty.

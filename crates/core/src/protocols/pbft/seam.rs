@@ -27,8 +27,11 @@ impl Pbft {
         from: ReplicaId,
         block: &BlockOf<Types>,
     ) -> Result<Vec<Check>, Malformed> {
-        if from != self.domain.primary(block.view()) || block.view() < self.view {
+        if from != self.domain.primary(block.view()) {
             return Err(Malformed::WrongSender);
+        }
+        if block.view() < self.view {
+            return Err(Malformed::Stale);
         }
         self.is_near(block.height())?;
         self.domain.claim_block(block)
@@ -63,8 +66,14 @@ impl Pbft {
                 if new_view.view < self.view || new_view.view == self.view && !self.is_changing {
                     return Err(Malformed::Stale);
                 }
-                let senders = new_view.changes.iter().map(|signed| signed.from);
-                are_members_in_order(self.domain.committee(), senders)?;
+                let committee = self.domain.committee();
+                let senders = || new_view.changes.iter().map(|signed| signed.from);
+                are_members_in_order(committee, senders())?;
+                let weight: usize = senders().map(|sender| committee.weight(sender)).sum();
+                if weight < committee.quorum() {
+                    // Without q of them its primary alone could end any view.
+                    return Err(Malformed::NoQuorum);
+                }
                 let signer = self.domain.primary(new_view.view);
                 let statement = self.domain.new_view(new_view);
                 let signature = *signature;
