@@ -59,6 +59,7 @@ mod proposing;
 mod seam;
 mod telling;
 mod tree;
+mod verifier;
 mod vouching;
 mod wanted;
 pub mod words;
@@ -66,6 +67,7 @@ pub mod words;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+pub use domain::Domain;
 pub use words::{Message, Types};
 
 use super::parameters::Parameters;
@@ -74,13 +76,11 @@ use super::sampling::{Electorate, Sampler};
 use crate::base::crypto::{Signature, Statement};
 use crate::base::membership::{Committee, MAX_REPLICAS};
 use crate::base::types::{Duration, Height, ReplicaId, Time};
-use crate::ledger::block::Block;
 use crate::protocols::checkpoint::{Checkpoint, Checkpoints, Stable};
 use crate::protocols::protocol::{
     BlockOf, Decision, Effects, Event, HeaderOf, Ledger, Origin, Output, Record, Recovered,
 };
 use accepted::Accepted;
-use domain::Domain;
 use pace::{Pace, Turn};
 use peers::Peers;
 use polls::Polls;
@@ -159,7 +159,7 @@ pub struct Snowman {
 /// What the data of a replica of `committee` begins with.
 #[must_use]
 pub fn origin(committee: &Committee) -> Origin<Types> {
-    let genesis = genesis(committee);
+    let genesis = Content::genesis(committee);
     let place = Place::of(&genesis);
     Origin {
         committee: committee.clone(),
@@ -167,17 +167,6 @@ pub fn origin(committee: &Committee) -> Origin<Types> {
         genesis,
         memory_bytes: memory_bytes(committee.size()),
     }
-}
-
-fn genesis(committee: &Committee) -> BlockOf<Types> {
-    Arc::new(Block::new(Content {
-        epoch: committee.epoch(),
-        height: Height(0),
-        parent: committee.chain(),
-        proposer: ReplicaId(0),
-        stable: None,
-        frames: Vec::new(),
-    }))
 }
 
 /// The most bytes of the memory of a replica in a committee of this size.
@@ -197,7 +186,7 @@ impl Snowman {
     #[must_use]
     pub fn new(committee: Committee, me: ReplicaId, settings: Settings) -> Self {
         let wanted = settings.parameters.checked().unwrap_or(Parameters::LATER_PRACTICE);
-        let genesis = genesis(&committee);
+        let genesis = Content::genesis(&committee);
         let domain = Domain::new(committee.clone(), wanted);
         let stakes: Vec<u64> = committee.replicas().map(|id| committee.weight(id) as u64).collect();
         let sampler = Electorate::new(&stakes)

@@ -16,7 +16,7 @@ const CHECKPOINT: u8 = 3;
 
 /// A committee, and the sample that fits it.
 #[derive(Clone, Debug)]
-pub(super) struct Domain {
+pub struct Domain {
     committee: Committee,
     parameters: Parameters,
 }

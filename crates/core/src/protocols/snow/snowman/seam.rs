@@ -2,16 +2,17 @@
 
 use std::sync::Arc;
 
+use super::domain::Domain;
 use super::vouching::{ABOVE, BELOW};
 use super::words::{Memory, Message, Testimony, Types};
 use super::{Fx, MAX_DEPTH, Snowman};
 use crate::base::crypto::{Check, Claim, Statement};
 use crate::base::types::{Digest, Height, ReplicaId, Time, View};
 use crate::ledger::block::BlockId;
-use crate::protocols::checkpoint::{Checkpoint, Stable};
+use crate::protocols::checkpoint::Checkpoint;
 use crate::protocols::protocol::{
-    BlockOf, Capability, Input, Ledger, MAX_LOOK_BACK, Malformed, Missing, Protocol, Shown,
-    SnapshotBase, Status,
+    BlockOf, Capability, Input, Ledger, MAX_LOOK_BACK, Malformed, Missing, Protocol, SnapshotBase,
+    Status,
 };
 
 impl Snowman {
@@ -74,6 +75,7 @@ impl Snowman {
 
 impl Protocol for Snowman {
     type Types = Types;
+    type Verifier = Domain;
 
     const PIPELINE: usize = 16;
 
@@ -107,7 +109,10 @@ impl Protocol for Snowman {
             Input::Installed { root, recent, evidence } => self.install(root, &recent, evidence),
             Input::Connected(peer) => self.on_connected(peer, &mut fx),
             Input::Wake => self.turn.open(),
-            Input::Timeout | Input::Checked { .. } | Input::Combined { .. } => {}
+            Input::Announced { .. }
+            | Input::Timeout
+            | Input::Checked { .. }
+            | Input::Combined { .. } => {}
         }
         self.follow_up(now, ledger, &mut fx);
         fx
@@ -177,16 +182,8 @@ impl Protocol for Snowman {
         Some(SnapshotBase { block, committed, recent })
     }
 
-    fn claim_evidence(&self, block: &BlockId, evidence: &Stable) -> Result<Vec<Check>, Malformed> {
-        if evidence.checkpoint.block != *block {
-            return Err(Malformed::Contradiction);
-        }
-        self.domain.stable(evidence)
-    }
-
-    fn attested_root(shown: &Shown<Types>) -> Digest {
-        let Checkpoint { root, .. } = shown.evidence.checkpoint;
-        root
+    fn verifier(&self) -> Domain {
+        self.domain.clone()
     }
 
     fn testimony(&self) -> Testimony {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::base::crypto::Signature;
+use crate::base::membership::Committee;
 use crate::base::types::{Digest, Epoch, Height, ReplicaId, View};
 use crate::base::wire::{Decode, DecodeError, Encode, Reader, put_list};
 use crate::ledger::block::{self, Block, BlockId, MAX_FRAMES, payload_of};
@@ -39,6 +40,21 @@ pub struct Content {
     pub stable: Option<Stable>,
     /// The request frames, in the order of execution.
     pub frames: Vec<FrameId>,
+}
+
+impl Content {
+    /// The block before a committee's first one.
+    #[must_use]
+    pub fn genesis(committee: &Committee) -> BlockOf<Types> {
+        Arc::new(Block::new(Self {
+            epoch: committee.epoch(),
+            height: Height(0),
+            parent: committee.chain(),
+            proposer: ReplicaId(0),
+            stable: None,
+            frames: Vec::new(),
+        }))
+    }
 }
 
 /// What a block's identity covers: of the checkpoint what it says, not who signed it.
