@@ -3,9 +3,9 @@
 //! make small as long as few replicas lie. Frosty's analysis (arXiv 2404.14250) asks for fewer than
 //! a fifth. Progress wants (1 − α / k) of the stake silent at most.
 //!
-//! The chain is Snowman of AvalancheGo: one Snowflake+ ([`SnowflakePlus`], arXiv 2404.14250,
-//! section 5) for each choice between the children of a block . The source of the family is
-//! the white paper (arXiv 1906.08936); Snowball's confidence was dropped in later practice.
+//! The chain is Snowman of AvalancheGo: one Snowflake+ (arXiv 2404.14250, section 5; the module
+//! [`snowflake_plus`](super::snowflake_plus)) for each choice between the children of a block.
+//! The family is that of arXiv 1906.08936; later practice dropped Snowball's confidence.
 //!
 //! # A poll
 //! While there is anything above the accepted block, a replica asks samples of k which chain they
