@@ -52,8 +52,7 @@ pub mod why;
 use std::collections::{BTreeSet, VecDeque};
 
 use dag::{Dag, Decision};
-pub use interface::{Conflict, Effects, Input, NotTaken, Output, Past, Record, Rule};
-pub use knowledge::SeenVertex;
+pub use interface::{Conflict, Effects, Input, NotTaken, Output, Past, Record, Rule, SeenVertex};
 pub use message::{Message, Vote};
 pub use names::{InputId, TransactionId, VertexId};
 use own::Own;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::message::Message;
 use super::names::{InputId, TransactionId, VertexId};
 use super::vertex::{Vertex, Worth};
-use crate::base::types::ReplicaId;
+use crate::base::types::{ReplicaId, Time};
 use crate::protocols::protocol;
 
 /// What was accepted: the driver's ledger. The protocol keeps pending vertices and those decided
@@ -152,3 +152,22 @@ pub enum NotTaken {
 
 /// The effects of a step. The outputs are had by persisting the records.
 pub type Effects<T> = protocol::Effects<Output<T>, Record<T>>;
+
+/// A vertex in memory, as its node sees it now.
+#[derive(Clone, Copy, Debug)]
+pub struct SeenVertex<'a, T> {
+    /// The vertex.
+    pub vertex: &'a Vertex<T>,
+    /// All of its transactions are accepted.
+    pub accepted: bool,
+    /// It or an ancestor has a rejected transaction.
+    pub rejected: bool,
+    /// The node prefers it and all its ancestors.
+    pub strongly_preferred: bool,
+    /// Successful polls of it and its descendants.
+    pub confidence: u32,
+    /// Successful polls in a row.
+    pub count: u32,
+    /// When it came.
+    pub added: Time,
+}

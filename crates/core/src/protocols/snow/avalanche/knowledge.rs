@@ -1,32 +1,12 @@
 //! What a node can be asked about: why a transaction is pending, and what is held.
 
 use super::dag::Dag;
-use super::interface::Past;
+use super::interface::{Past, SeenVertex};
 use super::names::{TransactionId, VertexId};
 use super::state::{Fate, Slot, Spent};
 use super::vertex::Transaction;
 use super::why::{Reason, SetWhy, VertexWhy, Why};
-use super::{Avalanche, Held, Vertex};
-use crate::base::types::Time;
-
-/// A vertex in memory, as its node sees it now.
-#[derive(Clone, Copy, Debug)]
-pub struct SeenVertex<'a, T> {
-    /// The vertex.
-    pub vertex: &'a Vertex<T>,
-    /// All of its transactions are accepted.
-    pub accepted: bool,
-    /// It or an ancestor has a rejected transaction.
-    pub rejected: bool,
-    /// The node prefers it and all its ancestors.
-    pub strongly_preferred: bool,
-    /// Successful polls of it and its descendants.
-    pub confidence: u32,
-    /// Successful polls in a row.
-    pub count: u32,
-    /// When it came.
-    pub added: Time,
-}
+use super::{Avalanche, Held};
 
 impl<T: Transaction> Avalanche<T> {
     /// The vertices in memory, by name: those that are pending or were decided lately.
