@@ -216,7 +216,10 @@ async fn frames_that_are_sent_again_cost_no_verification() {
     let (executed, rest) = frames.split_at(100);
     let next = |_| Some(Sequence(101));
     settled.note(executed, next);
-    assert_eq!(round(executed), (100, 0));
+    // A few may have lost their place in the table to another: these are old ones.
+    let (passed, displaced) = round(executed);
+    assert_eq!(passed, 100);
+    assert!(displaced <= 6, "{displaced}");
     // What waits for one before it is not settled, nor what was rejected.
     settled.note(rest, next);
     assert_eq!(round(rest), (100, 100));
@@ -239,7 +242,7 @@ async fn frames_that_are_sent_again_cost_no_verification() {
     let old: Vec<_> = (1..=1000).map(|number| command(&key, 9, number)).collect();
     let (passed, checks) = round(&old);
     assert_eq!(passed, checks);
-    // One was spent above; a slow machine earns some on the way.
-    assert!((255..1000).contains(&checks), "{checks}");
+    // A few were spent above; a slow machine earns some on the way.
+    assert!((249..1000).contains(&checks), "{checks}");
     assert_eq!(metrics.refused()["client_old_frame"], 1000 - checks as u64);
 }
