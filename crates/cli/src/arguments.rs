@@ -7,8 +7,8 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use quorate_core::ReplicaId;
 use quorate_node::config::{
-    Application, Choices, Combination, Durability, FlagSetting, Home, LeaderName, Overrides,
-    PacemakerName, ProtocolName, SchemeName, VoteRoute,
+    Application, AuthenticationName, Choices, Combination, Durability, FlagSetting, Home,
+    LeaderName, Overrides, PacemakerName, ProtocolName, SchemeName, VoteRoute,
 };
 use quorate_node::testnet;
 use quorate_transport::TransportName;
@@ -87,6 +87,11 @@ pub struct ChoiceArguments {
     #[arg(long, value_name = "SCHEME")]
     #[arg(value_parser = scheme())]
     signatures: Option<SchemeName>,
+    /// By what it is known who says something; macs and macs-to-clients are options of pbft.
+    /// Default: macs-to-clients with pbft, else signatures.
+    #[arg(long, value_name = "NAME")]
+    #[arg(value_parser = named(AuthenticationName::NAMES, AuthenticationName::named))]
+    authentication: Option<AuthenticationName>,
     /// To whom votes go; broadcast is an option of hotstuff-two-chain, and its default up to 50
     /// replicas. Default otherwise: next-leader.
     #[arg(long, value_name = "NAME")]
@@ -116,6 +121,7 @@ impl ChoiceArguments {
             pacemaker: self.pacemaker,
             leader: self.leader,
             signatures: self.signatures,
+            authentication: self.authentication,
         };
         choices.among(replicas)
     }

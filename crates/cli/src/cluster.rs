@@ -7,7 +7,7 @@ use quorate_core::ReplicaId;
 use quorate_core::base::crypto::ClientSigner;
 use quorate_core::client::{Route, SessionConfig};
 use quorate_crypto::SecretKey;
-use quorate_node::client::{ClientConfig, ReplicaAddress};
+use quorate_node::client::{Authenticity, ClientConfig, ReplicaAddress};
 use quorate_node::config::{Cluster, Finding, Home, Place, load_cluster};
 
 use crate::arguments::SendTo;
@@ -59,6 +59,7 @@ pub fn client_config(cluster: &Cluster, send_to: SendTo) -> ClientConfig {
         replicas: addresses(cluster),
         session: session(cluster, send_to),
         give_up_after: None,
+        authenticity: Authenticity::of(cluster),
         incarnation: None,
     }
 }

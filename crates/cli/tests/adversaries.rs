@@ -11,6 +11,7 @@ use quorate_core::base::crypto::ClientSigner;
 use quorate_crypto::SecretKey;
 use quorate_lab::load::{self, Arrivals, LoadConfig, LoadReport, Workload};
 use quorate_lab::local::{Echo, LocalCluster, Options};
+use quorate_node::client::Authenticity;
 use quorate_node::{http, testnet};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -51,6 +52,7 @@ fn put_load(cluster: &LocalCluster, seconds: u64) -> LoadReport {
         protocol: "hotstuff-chained".into(),
         replicas: cluster.addresses(),
         session: cluster.session(),
+        authenticity: Authenticity::Channel,
         contacts: None,
         keys: keys.to_vec(),
         workload: Workload::noop(50, &[]).unwrap(),

@@ -14,7 +14,7 @@ use quorate_core::client::SessionConfig;
 use quorate_crypto::SecretKey;
 use quorate_gateway::server::Limits;
 use quorate_gateway::{ClusterError, FrameLimits, SharedSession};
-use quorate_node::client::{Client, ClientConfig};
+use quorate_node::client::{Authenticity, Client, ClientConfig};
 use support::{Gateway, request, request_of};
 
 /// The application: answers OK to everything.
@@ -25,8 +25,13 @@ fn ok(_: &[u8], reply: &mut Vec<u8>) {
 async fn gateway(mock: &Mock, give_up_after: Duration, frame: FrameLimits) -> (Gateway, Client) {
     let addresses = mock.addresses();
     let session = SessionConfig::new(mock.chain(), addresses.len());
-    let config =
-        ClientConfig { replicas: addresses, session, give_up_after: None, incarnation: None };
+    let config = ClientConfig {
+        replicas: addresses,
+        session,
+        give_up_after: None,
+        authenticity: Authenticity::Channel,
+        incarnation: None,
+    };
     let client = Client::start(config, Arc::new(SecretKey::generate().expect("a key")));
     let session = SharedSession::new(client.clone(), give_up_after, frame, 1 << 20);
     (Gateway::start(Arc::new(session), Limits::default()).await, client)

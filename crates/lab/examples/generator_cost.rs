@@ -13,6 +13,7 @@ use quorate_core::base::crypto::ClientSigner;
 use quorate_core::client::SessionConfig;
 use quorate_crypto::SecretKey;
 use quorate_lab::load::{self, Arrivals, LoadConfig, Workload};
+use quorate_node::client::Authenticity;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let runtime = tokio::runtime::Runtime::new()?;
@@ -37,6 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             protocol: "none".into(),
             replicas: mock.addresses(),
             session: SessionConfig::new(mock.chain(), 4),
+            authenticity: Authenticity::Channel,
             contacts: None,
             keys: keys.map(|key| Arc::new(key) as Arc<dyn ClientSigner>).collect(),
             workload,

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use quorate_core::ReplicaId;
-use quorate_node::client::ClientConfig;
+use quorate_node::client::{Authenticity, ClientConfig};
 use quorate_node::config::{ByteSize, Combination, Durability, HumanDuration, LeaderName};
 use quorate_node::testnet;
 use quorate_transport::TransportName;
@@ -236,6 +236,7 @@ fn count_on(
         replicas: cluster.addresses(),
         session: cluster.session(),
         give_up_after: None,
+        authenticity: Authenticity::of(cluster.cluster()),
         incarnation: None,
     };
     let counting = runtime.block_on(Counting::begin(config, size, patience))?;

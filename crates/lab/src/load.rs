@@ -32,7 +32,7 @@ use std::time::{Duration, Instant, SystemTime};
 use quorate_core::ReplicaId;
 use quorate_core::base::crypto::ClientSigner;
 use quorate_core::client::{ClientError, Fatal, Packed, Route, SessionConfig};
-use quorate_node::client::{Client, ClientConfig, ReplicaAddress};
+use quorate_node::client::{Authenticity, Client, ClientConfig, ReplicaAddress};
 
 pub use distribution::{Counts, Distribution};
 pub use popularity::{Keys, Popularity};
@@ -59,6 +59,8 @@ pub struct LoadConfig {
     /// The sessions' chain, f, and whom frames are sent to. Its window and frame size give way to
     /// `outstanding` and the workload's.
     pub session: SessionConfig,
+    /// By what outcomes are known to be the replicas'.
+    pub authenticity: Authenticity,
     /// Of a route to one replica: what each session's replica is drawn from, evenly, so that a load
     /// has no favourite; `None`: all have the route's. The same seed gives the same replicas.
     pub contacts: Option<u64>,
@@ -246,7 +248,13 @@ async fn connect(config: &LoadConfig) -> Result<Vec<Client>, LoadError> {
     let start = |(key, route): (&Arc<dyn ClientSigner>, Route)| {
         session.route = route;
         let replicas = config.replicas.clone();
-        let each = ClientConfig { session, replicas, give_up_after: None, incarnation: None };
+        let each = ClientConfig {
+            session,
+            replicas,
+            authenticity: config.authenticity.clone(),
+            give_up_after: None,
+            incarnation: None,
+        };
         Client::start(each, key.clone())
     };
     let clients = config.keys.iter().zip(routes(config)).map(start).collect::<Vec<_>>();

@@ -8,7 +8,7 @@ use quorate_core::base::crypto::ClientSigner;
 use quorate_core::client::{Route, SessionConfig};
 use quorate_crypto::SecretKey;
 use quorate_lab::load::{self, Arrivals, LoadConfig, Mix, Popularity, Workload};
-use quorate_node::client::ReplicaAddress;
+use quorate_node::client::{Authenticity, ReplicaAddress};
 use quorate_node::config::{self, Overrides};
 use quorate_node::launch::{Launched, Remedies, launch};
 use quorate_node::testnet::{self, Options};
@@ -63,6 +63,7 @@ fn a_cluster_answers_every_command_rightly() {
             protocol: "hotstuff-chained".into(),
             replicas: cluster.addresses.clone(),
             session: SessionConfig { route, ..cluster.session },
+            authenticity: Authenticity::Channel,
             contacts: None,
             keys: keys(1 + 2 * turn as u8),
             workload: Workload::noop(50, &[]).unwrap(),
@@ -94,6 +95,7 @@ fn every_answer_of_the_ycsb_workloads_is_right() {
             protocol: "hotstuff-chained".into(),
             replicas: cluster.addresses.clone(),
             session: cluster.session,
+            authenticity: Authenticity::Channel,
             contacts: None,
             keys: keys(101 + 2 * turn as u8),
             workload,

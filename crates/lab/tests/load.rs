@@ -12,6 +12,7 @@ use quorate_core::base::crypto::ClientSigner;
 use quorate_core::client::{Route, SessionConfig};
 use quorate_crypto::SecretKey;
 use quorate_lab::load::{self, Arrivals, LoadConfig, LoadError, LoadReport, Workload};
+use quorate_node::client::Authenticity;
 
 /// Replicas on threads of their own.
 struct Cluster {
@@ -30,6 +31,7 @@ fn config(cluster: &Cluster, workload: Workload, arrivals: Arrivals) -> LoadConf
         protocol: "mock".into(),
         replicas: cluster.mock.addresses(),
         session: SessionConfig::new(cluster.mock.chain(), cluster.mock.addresses().len()),
+        authenticity: Authenticity::Channel,
         contacts: None,
         keys: keys.collect(),
         workload,

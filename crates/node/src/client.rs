@@ -8,6 +8,7 @@
 //! # Errors
 //! [`ClientError`] says whether commands may be submitted again; see there.
 
+mod authenticity;
 mod blocking;
 mod driver;
 mod link;
@@ -27,6 +28,7 @@ use quorate_core::client::{
 use quorate_core::{ReplicaId, SessionId, Time};
 use tokio::sync::{mpsc, oneshot, watch};
 
+pub use authenticity::Authenticity;
 pub use blocking::BlockingClient;
 
 use driver::{Driver, Submission};
@@ -48,6 +50,8 @@ pub struct ClientConfig {
     pub replicas: Vec<ReplicaAddress>,
     /// The chain, the number of replicas, whom frames are sent to, and the limits.
     pub session: SessionConfig,
+    /// By what outcomes are known to be the replicas'.
+    pub authenticity: Authenticity,
     /// When [`Client::submit`] gives up. `None`: never.
     pub give_up_after: Option<Duration>,
     /// The incarnation to open the session under. `None`: the time since 1970 in nanoseconds.
@@ -70,6 +74,8 @@ pub enum State {
 pub struct ReplicaContact {
     /// How many outcomes the replica has sent, right or wrong.
     pub heard: u64,
+    /// How many of its messages were dropped because they were not authentic.
+    pub refused: u64,
     /// Why there is no connection; `None` if there is one, or the first is being made.
     pub trouble: Option<String>,
 }
@@ -103,8 +109,9 @@ impl Client {
             Link::new(replica, address, config.session.chain, contact.clone())
         });
         let incarnation = config.incarnation.unwrap_or_else(nanoseconds_since_1970);
+        let authenticity = (config.authenticity, signer.public_key());
         let session = Session::new(config.session, signer, incarnation, Time(0));
-        tokio::spawn(Driver::new(session, links.collect(), receiver, sender));
+        tokio::spawn(Driver::new(session, authenticity, links.collect(), receiver, sender));
         Self { submissions, state, contacts, give_up_after: config.give_up_after }
     }
 
@@ -208,6 +215,7 @@ impl Client {
     pub fn contacts(&self) -> Vec<ReplicaContact> {
         let contact = |contact: &Arc<Contact>| ReplicaContact {
             heard: contact.heard.load(Ordering::Relaxed),
+            refused: contact.refused.load(Ordering::Relaxed),
             trouble: contact.trouble().clone(),
         };
         self.contacts.iter().map(contact).collect()

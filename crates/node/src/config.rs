@@ -25,8 +25,9 @@ mod quantity;
 pub mod schema;
 
 pub use choice::{
-    Application, Cores, Durability, LeaderName, LogFormat, LogLevel, PacemakerName, ProtocolName,
-    SentAncestors, StateStore, TimeoutKind, VoteRoute, VoteVerification,
+    Application, AuthenticationName, Cores, Durability, LeaderName, LogFormat, LogLevel,
+    PacemakerName, ProtocolName, SentAncestors, StateStore, TimeoutKind, VoteRoute,
+    VoteVerification,
 };
 pub use cluster::{BatchLimits, Cluster, ClusterLimits, GROUP_KEY_BYTES, Member, PROOF_BYTES};
 pub use combination::{Choices, Combination};

@@ -15,15 +15,15 @@ use quorate_core::protocols::hotstuff::leader::Election;
 use quorate_core::protocols::hotstuff::pacemaker::{Kind, Timing, Waits};
 use quorate_core::protocols::hotstuff::rules::Facts;
 use quorate_core::protocols::hotstuff::{self, HotStuff, Settings, rules};
-use quorate_core::protocols::pbft::{self, Patience, Pbft};
+use quorate_core::protocols::pbft::{self, Authentication, Patience, Pbft};
 use quorate_core::protocols::protocol::{Capability, Origin, Protocol, Types};
 use quorate_core::protocols::sequencer::{self, Sequencer};
 use quorate_core::replica::Ancestors;
 use quorate_core::{Committee, Height, ReplicaId};
 
 use crate::config::{
-    Cluster, LeaderName, Node, PacemakerName, SchemeName, SentAncestors, TimeoutKind, ViewTimeout,
-    VoteRoute, VoteVerification,
+    AuthenticationName, Cluster, LeaderName, Node, PacemakerName, ProtocolName, SchemeName,
+    SentAncestors, TimeoutKind, ViewTimeout, VoteRoute, VoteVerification,
 };
 
 /// What a replica runs.
@@ -154,7 +154,15 @@ impl Family {
         let name = cluster.protocol.name();
         match rules::named(name) {
             Some(rules) => Self::HotStuff(hotstuff(cluster, rules)),
-            None if name == pbft::NAME => Self::Pbft(pbft::Settings::default()),
+            None if name == pbft::NAME => Self::Pbft(pbft::Settings {
+                authentication: match cluster.authentication {
+                    AuthenticationName::Signatures => Authentication::Signatures,
+                    AuthenticationName::Macs | AuthenticationName::MacsToClients => {
+                        Authentication::Macs
+                    }
+                },
+                ..pbft::Settings::default()
+            }),
             None if name == sequencer::NAME => Self::Sequencer,
             None => unreachable!("every name of configuration is that of a protocol"),
         }
@@ -263,6 +271,14 @@ fn timing(view_timeout: &ViewTimeout) -> Timing {
             Timing::Adaptive(Waits { base, multiplier_percent, max, ..Waits::default() })
         }
     }
+}
+
+/// Whether replicas sign the outcomes that they tell clients.
+#[must_use]
+pub fn signs_outcomes(cluster: &Cluster) -> bool {
+    // The other protocols have no choice: their outcomes are authenticated by the channel.
+    cluster.protocol == ProtocolName::Pbft
+        && cluster.authentication != AuthenticationName::MacsToClients
 }
 
 /// What signatures are checked with: clients' and replicas'.

@@ -93,6 +93,7 @@ pub fn setup(loaded: &Loaded, committee: Committee, keys: Keys, remedies: Remedi
         me: node.replica,
         protocol: Family::tuned(cluster, node),
         scheme: family::scheme(cluster),
+        signs_outcomes: family::signs_outcomes(cluster),
         inline_checks: family::inline_checks(cluster),
         consensus_key: public_half(&keys.consensus),
         signer: Arc::new(keys.consensus),

@@ -26,6 +26,7 @@ pub mod metrics;
 pub mod profile;
 mod proofs;
 mod queries;
+mod replies;
 mod requests;
 mod routes;
 mod settled;
@@ -72,6 +73,7 @@ use metrics::{Metrics, StageClock};
 use profile::{Follower, Stage};
 use proofs::Proofs;
 use queries::Queries;
+use replies::Replies;
 use requests::Requests;
 use routes::Routes;
 use settled::{Allowance, Settled};
@@ -94,6 +96,8 @@ pub struct Setup {
     pub protocol: Family,
     /// What signatures are checked with: clients' and replicas'.
     pub scheme: Arc<dyn Scheme>,
+    /// Whether it signs the outcomes that it tells clients.
+    pub signs_outcomes: bool,
     /// Most signatures that the deciding thread checks itself when nothing else waits for it:
     /// none, for schemes that take longer than handing them over does.
     pub inline_checks: usize,
@@ -252,11 +256,8 @@ impl Setup {
                 Stage::Decode => 2,
                 Stage::Hash => requests,
                 Stage::Verify => requests + verifiers,
-                Stage::Decide
-                | Stage::Persist
-                | Stage::Execute
-                | Stage::Encode
-                | Stage::Authenticate => 1,
+                Stage::Decide | Stage::Persist | Stage::Execute | Stage::Encode => 1,
+                Stage::Authenticate => 1 + usize::from(self.signs_outcomes),
             };
             metrics.profile.threads(stage).set(threads as u64);
         }
@@ -298,7 +299,6 @@ impl Setup {
         let replica =
             Replica::new(self.settings, self.committee.clone(), protocol, execution, fresh);
         let scheme = self.scheme;
-
         let (peer_inbound, outside, inbox) = inbox::inbox();
         let bell = Arc::clone(&inbox.bell);
         let wake: Wake = Arc::new(move || bell.ring_and_help());
@@ -382,6 +382,15 @@ impl Setup {
             Some(recovery) => Input::Start(Box::new(recovery)),
             None => Input::Rejoin(nonce()?),
         };
+        let replies = match self.signs_outcomes {
+            true => Some(Replies::start(
+                (self.committee.clone(), Arc::clone(&self.signer)),
+                Arc::clone(&listener),
+                Arc::clone(&metrics),
+                &outside,
+            )?),
+            false => None,
+        };
         let decider = Decider {
             turns: Turns::new(first),
             settled,
@@ -389,6 +398,7 @@ impl Setup {
             queries: Queries::start(&listener, &metrics, &outside)?,
             reach: Reach {
                 links,
+                replies,
                 listener,
                 verifier: Verifier::start(self.verifiers, &scheme, &metrics, &outside)?,
                 scheme,

@@ -16,7 +16,7 @@ use quorate_core::ledger::state_machine::{
 };
 use quorate_core::{Digest, ReplicaId};
 use quorate_crypto::SecretKey;
-use quorate_node::client::{Client, ClientConfig, ReplicaAddress};
+use quorate_node::client::{Authenticity, Client, ClientConfig, ReplicaAddress};
 use quorate_node::config::{Overrides, load};
 use quorate_node::http::{self, Facts, ask_json};
 use quorate_node::launch::{Remedies, setup};
@@ -166,6 +166,7 @@ impl World {
             replicas: addresses.collect(),
             session: SessionConfig::new(cluster.chain_digest(), 4),
             give_up_after: None,
+            authenticity: Authenticity::Channel,
             incarnation: None,
         };
         let key = Arc::new(SecretKey::generate().unwrap());

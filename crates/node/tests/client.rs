@@ -10,7 +10,7 @@ use mock::{Mock, Vice};
 use quorate_core::ReplicaId;
 use quorate_core::client::{ClientError, Fatal, NotExecuted, Route, SessionConfig, Unknown};
 use quorate_crypto::SecretKey;
-use quorate_node::client::{BlockingClient, Client, ClientConfig, State};
+use quorate_node::client::{Authenticity, BlockingClient, Client, ClientConfig, State};
 
 fn echo(command: &[u8], reply: &mut Vec<u8>) {
     reply.extend_from_slice(b"re:");
@@ -22,7 +22,13 @@ fn config(mock: &Mock, route: Route) -> ClientConfig {
     session.route = route;
     session.retry_least = Duration::from_millis(20);
     session.retry_most = Duration::from_millis(200);
-    ClientConfig { replicas: mock.addresses(), session, give_up_after: None, incarnation: None }
+    ClientConfig {
+        replicas: mock.addresses(),
+        session,
+        give_up_after: None,
+        authenticity: Authenticity::Channel,
+        incarnation: None,
+    }
 }
 
 async fn connect(mock: &Mock, route: Route) -> Client {

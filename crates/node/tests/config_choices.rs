@@ -1,8 +1,8 @@
 //! What people read when choices of a configuration do not go together: the whole text.
 
 use quorate_node::config::{
-    Cluster, Combination, ConfigError, FlagSetting, Home, LeaderName, Overrides, PacemakerName,
-    Place, ProtocolName, SchemeName, VoteRoute, load,
+    AuthenticationName, Cluster, Combination, ConfigError, FlagSetting, Home, LeaderName,
+    Overrides, PacemakerName, Place, ProtocolName, SchemeName, VoteRoute, load,
 };
 use quorate_node::testnet::{self, Options, TestnetError};
 use tempfile::TempDir;
@@ -15,6 +15,7 @@ const CHAINED: Combination = Combination {
     pacemaker: PacemakerName::TimeoutCertificates,
     leader: LeaderName::RoundRobin,
     signatures: SchemeName::Ed25519,
+    authentication: AuthenticationName::Signatures,
 };
 
 struct World {
@@ -120,6 +121,34 @@ fn broadcast_votes_belong_to_the_two_chain() {
             expect_refused(choice, what, "--votes", remedy);
         }
     }
+}
+
+#[test]
+fn macs_belong_to_pbft() {
+    let what = "`authentication = \"macs\"` and `\"macs-to-clients\"` are options of \
+                `protocol = \"pbft\"`: the others put votes into certificates, which have to convince \
+                replicas that the votes were not sent to, and a MAC convinces nobody but its receiver";
+    let remedy = "set protocol = \"pbft\", or leave out authentication";
+    for authentication in [AuthenticationName::Macs, AuthenticationName::MacsToClients] {
+        for &protocol in Combination::protocols() {
+            let choice = Combination { protocol, authentication, ..CHAINED };
+            expect_refused(choice, what, "--authentication", remedy);
+        }
+        let choice =
+            Combination { protocol: ProtocolName::Pbft, authentication, ..Combination::default() };
+        assert_ne!(choice.refusal(), Some(what));
+    }
+    let world = world();
+    world.set("authentication = \"macs\"");
+    world.expect(what, "authentication = ", remedy);
+    world.set("protocol = \"pbft\"");
+    world.load(&[]).unwrap();
+    world.set("authentication = \"mac\"");
+    world.expect(
+        "`authentication` is \"mac\"",
+        "authentication = ",
+        "expected one of \"signatures\", \"macs\", \"macs-to-clients\"",
+    );
 }
 
 #[test]

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 
 use quorate_node::config::combination::{REFUSED, WARNED};
 use quorate_node::config::{
-    Choices, Combination, LeaderName, PacemakerName, ProtocolName, SchemeName, VoteRoute,
+    AuthenticationName, Choices, Combination, LeaderName, PacemakerName, ProtocolName, SchemeName,
+    VoteRoute,
 };
 
 const BEGIN: &str = "<!-- generated from crates/node/src/config/combination.rs -->\n";
@@ -178,7 +179,10 @@ fn refused_is_exactly_what_cannot_work() {
 #[test]
 fn every_rule_stands_alone_somewhere() {
     for rule in &REFUSED {
+        let authentication = AuthenticationName::Macs;
+        let macs = Combination { authentication, ..Combination::default() };
         let alone = Combination::all()
+            .chain([macs])
             .any(|one| one.refused().map(|rule| rule.reason).eq(std::iter::once(rule.reason)));
         assert!(alone, "{}", rule.reason);
     }

@@ -9,10 +9,10 @@ use quorate_core::base::membership::ReplicaKey;
 use quorate_core::{Epoch, ReplicaId};
 use quorate_crypto::ConsensusKey;
 use quorate_node::config::{
-    Application, ByteSize, Choices, Cluster, Combination, FlagSetting, Home, HostPort,
-    HumanDuration, Laboratory, LeaderName, LogLevel, Member, Node, Overrides, PacemakerName, Place,
-    ProtocolName, SchemeName, SentAncestors, TimeoutKind, VoteRoute, VoteVerification, load,
-    load_cluster, node_file_text, public_half,
+    Application, AuthenticationName, ByteSize, Choices, Cluster, Combination, FlagSetting, Home,
+    HostPort, HumanDuration, Laboratory, LeaderName, LogLevel, Member, Node, Overrides,
+    PacemakerName, Place, ProtocolName, SchemeName, SentAncestors, TimeoutKind, VoteRoute,
+    VoteVerification, load, load_cluster, node_file_text, public_half,
 };
 use quorate_node::testnet::{self, keys::generate};
 use quorate_transport::TransportName;
@@ -135,6 +135,7 @@ fn a_combination_defaults_to_that_of_the_file() {
         pacemaker: PacemakerName::Linear,
         leader: LeaderName::Carousel,
         signatures: SchemeName::EcdsaP256,
+        authentication: AuthenticationName::Signatures,
     };
     other.set_combination(choice);
     assert_eq!(other.combination(), choice);
@@ -284,6 +285,7 @@ const CHAINED: Combination = Combination {
     pacemaker: PacemakerName::TimeoutCertificates,
     leader: LeaderName::RoundRobin,
     signatures: SchemeName::Ed25519,
+    authentication: AuthenticationName::Signatures,
 };
 
 /// The chain's identity is part of every signature: it must not change from release to release.
@@ -440,6 +442,30 @@ fn what_is_left_open_goes_with_what_is_chosen() {
     assert_eq!((asked.votes, asked.refusal()), (VoteRoute::Broadcast, None));
 }
 
+/// How replicas are believed is agreed on: clusters of PBFT that differ in it are different chains.
+#[test]
+fn authentication_is_part_of_the_chain_of_pbft() {
+    let mut digests = Vec::new();
+    for &authentication in AuthenticationName::ALL {
+        let mut cluster = cluster(4);
+        let choices = Choices {
+            protocol: Some(ProtocolName::Pbft),
+            authentication: Some(authentication),
+            ..Choices::default()
+        };
+        cluster.set_combination(choices.among(4));
+        assert_eq!(cluster.check(), None, "{authentication}");
+        digests.push(cluster.chain_digest());
+    }
+    digests.sort();
+    digests.dedup();
+    assert_eq!(digests.len(), 3);
+    let protocol = Some(ProtocolName::Pbft);
+    let usual = Choices { protocol, ..Choices::default() }.among(4);
+    assert_eq!(usual.authentication, AuthenticationName::MacsToClients);
+    assert_eq!(Combination::default().authentication, AuthenticationName::Signatures);
+}
+
 /// A file that leaves its choices out is not that of a cluster that was made with others: the
 /// digest tells.
 #[test]
@@ -448,7 +474,9 @@ fn a_default_that_changed_is_another_chain() {
     let digest = older.chain_digest();
     older.set_combination(CHAINED);
     assert_ne!(older.chain_digest(), digest);
-    for key in ["protocol", "votes", "second_vote", "pacemaker", "leader", "signatures"] {
+    for key in
+        ["protocol", "votes", "second_vote", "pacemaker", "leader", "signatures", "authentication"]
+    {
         let says = |line: &str| line.starts_with(&format!("{key} = "));
         assert!(older.to_toml().lines().any(says), "{key} is always written");
     }

@@ -23,7 +23,7 @@ use quorate_core::protocols::protocol::Ballot;
 use quorate_core::replica::message::PeerMessage;
 use quorate_core::{Digest, Height, ReplicaId, Sequence, View};
 use quorate_crypto::{ConsensusKey, SecretKey};
-use quorate_node::client::{Client, ClientConfig, ReplicaAddress};
+use quorate_node::client::{Authenticity, Client, ClientConfig, ReplicaAddress};
 use quorate_node::config::{Cluster, FlagSetting, Overrides, load};
 use quorate_node::family::Family;
 use quorate_node::launch::{Launched, Remedies, launch};
@@ -93,6 +93,7 @@ impl Replicas {
             replicas: addresses.collect(),
             session,
             give_up_after: None,
+            authenticity: Authenticity::Channel,
             incarnation: None,
         };
         let key = Arc::new(SecretKey::generate().unwrap());

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use quorate_lab::counting::{Counting, Size, Verdict};
 use quorate_lab::local::{Echo, LocalCluster, Options};
-use quorate_node::client::ClientConfig;
+use quorate_node::client::{Authenticity, ClientConfig};
 use quorate_node::config::{Durability, Finding, Place};
 use quorate_node::testnet;
 use serde_json::{Value, json};
@@ -111,6 +111,7 @@ fn demonstrate(
         replicas: cluster.addresses(),
         session: cluster.session(),
         give_up_after: None,
+        authenticity: Authenticity::of(cluster.cluster()),
         incarnation: None,
     };
     let counting = runtime.block_on(Counting::begin(config, SIZE, PATIENCE));

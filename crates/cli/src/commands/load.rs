@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use quorate_app::kv;
 use quorate_lab::load::{self, Arrivals, LoadConfig, LoadReport, Mix, Workload as Batches};
+use quorate_node::client::Authenticity;
 use quorate_node::config::{ByteSize, Cluster, Finding, Place};
 use serde_json::Value;
 
@@ -184,6 +185,7 @@ pub fn config(arguments: &Arguments, cluster: &Cluster) -> Result<LoadConfig, Fa
         protocol: cluster.protocol.name().to_owned(),
         replicas: addresses(cluster),
         session: session(cluster, arguments.send_to),
+        authenticity: Authenticity::of(cluster),
         contacts: Some(arguments.seed),
         keys,
         workload,

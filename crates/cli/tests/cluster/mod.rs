@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use quorate_core::client::SessionConfig;
 use quorate_crypto::SecretKey;
-use quorate_node::client::{Client, ClientConfig, ReplicaAddress};
+use quorate_node::client::{Authenticity, Client, ClientConfig, ReplicaAddress};
 use quorate_node::config::{Cluster as Agreed, Home, load_cluster};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
@@ -279,6 +279,7 @@ impl Cluster {
             replicas: addresses.collect(),
             session: SessionConfig::new(self.agreed.chain_digest(), self.size()),
             give_up_after: None,
+            authenticity: Authenticity::of(&self.agreed),
             incarnation: None,
         }
     }

@@ -205,6 +205,8 @@ pub enum Kind {
     Frame = 3,
     /// A replica's answer to another that lost its data folder (highest view it may have seen).
     Testimony = 4,
+    /// What became of a client's frame, as a replica tells the client.
+    Outcome = 5,
     /// The owner of an output that a payment spends.
     Payment = 16,
 }

@@ -28,8 +28,10 @@ impl Session {
                     self.refuse(now, from, &subject, reason, outputs);
                 }
             }
-            // Answers to what a session does not ask.
-            Response::Answer { .. }
+            // Signed outcomes are for the driver to verify; the rest answers what a session does not
+            // ask.
+            Response::Signed { .. }
+            | Response::Answer { .. }
             | Response::Blocks { .. }
             | Response::Proven { .. }
             | Response::Newest { .. }

@@ -6,6 +6,7 @@ use super::block::MAX_FRAMES;
 use super::frame::{self, Frame, SharedFrame};
 use super::outcome::reasons;
 pub use super::outcome::{MAX_REPLY_BYTES, Outcome, Refusal, Rejection};
+use crate::base::crypto::Signature;
 use crate::base::membership::MAX_REPLICAS;
 use crate::base::types::{Height, Sequence, SessionId};
 use crate::base::wire::{Decode, DecodeError, Encode, Reader, put_bytes};
@@ -67,6 +68,15 @@ pub enum Response {
     /// What became of a frame, by the replicated state: equal at every correct replica, and
     /// believed when f + 1 replicas say the same.
     Outcome(Outcome),
+    /// An outcome with the signature of the replica that says it
+    /// ([what it signs](Outcome::statement)): where the cluster agreed on signed outcomes. f + 1
+    /// equal ones of different replicas convince anybody.
+    Signed {
+        /// The outcome.
+        outcome: Outcome,
+        /// The replica's signature.
+        signature: Signature,
+    },
     /// This replica did not take the frame in. Its own word only: a hint, never an outcome.
     Refused {
         /// The frame's session (0: it was to open one).
@@ -214,6 +224,11 @@ impl Encode for Response {
                 out.push(1);
                 outcome.encode(out);
             }
+            Self::Signed { outcome, signature } => {
+                out.push(8);
+                outcome.encode(out);
+                signature.encode(out);
+            }
             Self::Refused { session, first, reason } => {
                 out.push(2);
                 session.encode(out);
@@ -283,6 +298,10 @@ impl Decode for Response {
                 newest: reader.byte_string("newest block", MAX_ANSWER_BYTES)?,
             }),
             7 => Ok(Self::Unproven { id: reader.u64()?, reason: Unproven::decode(reader)? }),
+            8 => Ok(Self::Signed {
+                outcome: Outcome::decode(reader)?,
+                signature: Signature::decode(reader)?,
+            }),
             _ => Err(DecodeError::Invalid { field: "response kind" }),
         }
     }

@@ -2,7 +2,9 @@
 
 use bytes::Bytes;
 
-use crate::base::types::{Sequence, SessionId};
+use crate::base::crypto::{Kind, PublicKey, Statement};
+use crate::base::membership::Committee;
+use crate::base::types::{Digest, Sequence, SessionId, View};
 use crate::base::wire::{Decode, DecodeError, Encode, Reader, put_bytes};
 
 /// Most bytes of replies to one frame.
@@ -102,6 +104,19 @@ reasons!(
         Unavailable = 5,
     }
 );
+
+impl Outcome {
+    /// What a replica of `committee` signs of it, where outcomes are signed. Bound to the key of
+    /// the client that it is told.
+    #[must_use]
+    pub fn statement(&self, committee: &Committee, client: &PublicKey) -> Statement {
+        let mut bytes = client.0.to_vec();
+        self.encode(&mut bytes);
+        let content = Digest::of("quorate signed outcome", &bytes);
+        let (chain, epoch) = (committee.chain(), committee.epoch());
+        Statement::new(&chain, epoch, 0, Kind::Outcome, View(0), 0, &content)
+    }
+}
 
 impl Encode for Outcome {
     fn encode(&self, out: &mut Vec<u8>) {

@@ -9,7 +9,7 @@ use quorate_core::Height;
 use quorate_core::base::crypto::ClientSigner;
 use quorate_crypto::SecretKey;
 use quorate_node::client::pull::Puller;
-use quorate_node::client::{Client, ClientConfig, ReplicaAddress};
+use quorate_node::client::{Authenticity, Client, ClientConfig, ReplicaAddress};
 use quorate_node::config::Cluster;
 
 use super::Target;
@@ -25,6 +25,7 @@ pub(super) async fn write_all(target: &Target, commands: Vec<Vec<u8>>) {
         replicas: target.replicas.clone(),
         session: target.session,
         give_up_after: Some(PATIENCE),
+        authenticity: Authenticity::Channel,
         incarnation: None,
     };
     let Ok(key) = SecretKey::generate() else { return };

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use quorate_node::client::ClientConfig;
+use quorate_node::client::{Authenticity, ClientConfig};
 use quorate_node::config::Home;
 use quorate_node::testnet;
 use quorate_transport::TransportName;
@@ -385,6 +385,7 @@ fn client_config(cluster: &LocalCluster) -> ClientConfig {
         replicas: cluster.addresses(),
         session: cluster.session(),
         give_up_after: None,
+        authenticity: Authenticity::of(cluster.cluster()),
         incarnation: None,
     }
 }

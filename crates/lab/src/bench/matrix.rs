@@ -231,7 +231,9 @@ fn note(place: &mut Option<Figures>, interval: Interval) -> Figures {
 
 /// The choices, one after the other: `hotstuff-fast-linear-fixed-ed25519`.
 fn folder_name(combination: &Combination) -> String {
-    let Combination { protocol, votes, second_vote, pacemaker, leader, signatures } = combination;
+    // Where parts can be chosen, authentication is no choice.
+    let Combination { protocol, votes, second_vote, pacemaker, leader, signatures, .. } =
+        combination;
     let second = if *second_vote { "second-" } else { "" };
     format!("{protocol}-{votes}-{second}{pacemaker}-{leader}-{}", signatures.as_str())
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use quorate_core::ReplicaId;
 use quorate_node::config::{
-    ByteSize, Combination, Durability, LeaderName, PacemakerName, ProtocolName, SchemeName,
-    VoteRoute,
+    AuthenticationName, ByteSize, Combination, Durability, LeaderName, PacemakerName, ProtocolName,
+    SchemeName, VoteRoute,
 };
 use quorate_node::testnet;
 use quorate_transport::TransportName;
@@ -85,6 +85,7 @@ const BASE: Combination = Combination {
     pacemaker: PacemakerName::TimeoutCertificates,
     leader: LeaderName::RoundRobin,
     signatures: SchemeName::Ed25519,
+    authentication: AuthenticationName::Signatures,
 };
 
 axes!(
@@ -102,6 +103,8 @@ axes!(
     fixed_leader: u16 = 0,
     /// What is signed with.
     signatures: Name<SchemeName> = Name(BASE.signatures),
+    /// By what it is known who says something.
+    authentication: Name<AuthenticationName> = Name(BASE.authentication),
     /// What replicas reach each other by.
     transport: Name<TransportName> = Name(TransportName::Tcp),
     /// Replicas.
@@ -188,8 +191,15 @@ impl Point {
     /// That combination, and the rest by default.
     #[must_use]
     pub fn of(combination: Combination) -> Self {
-        let Combination { protocol, votes, second_vote, pacemaker, leader, signatures } =
-            combination;
+        let Combination {
+            protocol,
+            votes,
+            second_vote,
+            pacemaker,
+            leader,
+            signatures,
+            authentication,
+        } = combination;
         Self {
             protocol: Name(protocol),
             votes: Name(votes),
@@ -197,6 +207,7 @@ impl Point {
             pacemaker: Name(pacemaker),
             leader: Name(leader),
             signatures: Name(signatures),
+            authentication: Name(authentication),
             ..Self::default()
         }
     }
@@ -211,6 +222,7 @@ impl Point {
             pacemaker: self.pacemaker.0,
             leader: self.leader.0,
             signatures: self.signatures.0,
+            authentication: self.authentication.0,
         }
     }
 

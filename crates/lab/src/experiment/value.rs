@@ -6,8 +6,8 @@ use std::str::FromStr;
 
 use quorate_adversary::Schedule;
 use quorate_node::config::{
-    Application, ByteSize, Durability, HumanDuration, LeaderName, PacemakerName, ProtocolName,
-    SchemeName, VoteRoute,
+    Application, AuthenticationName, ByteSize, Durability, HumanDuration, LeaderName,
+    PacemakerName, ProtocolName, SchemeName, VoteRoute,
 };
 use quorate_transport::TransportName;
 use serde::de::value::SeqAccessDeserializer;
@@ -88,7 +88,15 @@ macro_rules! named {
     };
 }
 
-named!(Durability, LeaderName, PacemakerName, ProtocolName, TransportName, VoteRoute);
+named!(
+    AuthenticationName,
+    Durability,
+    LeaderName,
+    PacemakerName,
+    ProtocolName,
+    TransportName,
+    VoteRoute
+);
 
 impl Named for SchemeName {
     fn names() -> Vec<&'static str> {

@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use quorate_core::Digest;
+use quorate_node::client::Authenticity;
 
 use super::open::{leave, settle};
 use super::record::{Record, Verdict};
@@ -18,6 +19,7 @@ fn config(route: Route, contacts: Option<u64>) -> LoadConfig {
         protocol: String::new(),
         replicas: Vec::new(),
         session,
+        authenticity: Authenticity::Channel,
         contacts,
         keys: Vec::new(),
         workload: Workload::noop(1, b"").unwrap(),

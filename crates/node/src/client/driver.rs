@@ -8,8 +8,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use quorate_core::base::crypto::PublicKey;
 use quorate_core::base::wire::Encode;
-use quorate_core::client::message::Request;
+use quorate_core::client::message::{Request, Response};
 use quorate_core::client::{
     BatchId, ClientError, Input, NotExecuted, Output, Packed, Session, Unknown,
 };
@@ -18,8 +19,8 @@ use quorate_core::{ReplicaId, Time, planted};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, Sleep};
 
-use super::State;
 use super::link::{Link, News};
+use super::{Authenticity, State};
 
 /// Who is to be told of a batch's result.
 pub(super) type Done = Box<dyn FnOnce(Result<Packed, ClientError>) + Send>;
@@ -37,6 +38,8 @@ const RESPONSES_PER_TURN: usize = 64;
 /// The task's future. Completes when every handle is gone.
 pub(super) struct Driver {
     session: Session,
+    /// By what outcomes are believed, and the key of the client that they are for.
+    authenticity: (Authenticity, PublicKey),
     links: Vec<Link>,
     submissions: mpsc::UnboundedReceiver<Submission>,
     state: watch::Sender<State>,
@@ -46,12 +49,15 @@ pub(super) struct Driver {
     timer: Pin<Box<Sleep>>,
     inputs: Vec<Input>,
     outputs: Vec<Output>,
+    /// What has come in and is not verified yet.
+    heard: Vec<(ReplicaId, Response)>,
 }
 
 impl Driver {
     /// Drives `session`, which begins at time 0, over a link to each replica.
     pub(super) fn new(
         session: Session,
+        authenticity: (Authenticity, PublicKey),
         links: Vec<Link>,
         submissions: mpsc::UnboundedReceiver<Submission>,
         state: watch::Sender<State>,
@@ -59,6 +65,7 @@ impl Driver {
         let start = Instant::now();
         Self {
             session,
+            authenticity,
             links,
             submissions,
             state,
@@ -68,6 +75,7 @@ impl Driver {
             timer: Box::pin(tokio::time::sleep_until(start)),
             inputs: Vec::new(),
             outputs: Vec::new(),
+            heard: Vec::new(),
         }
     }
 
@@ -93,12 +101,32 @@ impl Driver {
             let from = ReplicaId(replica as u16);
             for _ in 0..RESPONSES_PER_TURN {
                 let Poll::Ready(news) = link.poll(cx) else { break };
-                self.inputs.push(match news {
-                    News::Connected => Input::Connected(from),
-                    News::Disconnected => Input::Disconnected(from),
-                    News::Response(response) => Input::Response { from, response },
-                });
+                match news {
+                    News::Connected => self.inputs.push(Input::Connected(from)),
+                    News::Disconnected => self.inputs.push(Input::Disconnected(from)),
+                    News::Response(response) => self.heard.push((from, response)),
+                }
             }
+        }
+        self.take_heard();
+    }
+
+    /// Takes in what is authentic of what has come.
+    fn take_heard(&mut self) {
+        let (authenticity, key) = &self.authenticity;
+        let verdicts = authenticity.verify(key, &self.heard);
+        for ((from, response), is_authentic) in self.heard.drain(..).zip(verdicts) {
+            if !is_authentic {
+                if let Some(link) = self.links.get(from.index()) {
+                    link.refused();
+                }
+                continue;
+            }
+            let response = match response {
+                Response::Signed { outcome, .. } => Response::Outcome(outcome),
+                response => response,
+            };
+            self.inputs.push(Input::Response { from, response });
         }
     }
 

@@ -36,6 +36,8 @@ pub(super) enum News {
 pub(super) struct Contact {
     /// Outcomes received.
     pub(super) heard: AtomicU64,
+    /// Messages dropped because they were not authentic.
+    pub(super) refused: AtomicU64,
     /// Why there is no connection.
     trouble: Mutex<Option<String>>,
 }
@@ -110,10 +112,15 @@ impl Link {
 
     fn heard(&mut self, response: Response) -> News {
         self.redial_after = REDIAL_LEAST;
-        if let Response::Outcome(_) = response {
+        if let Response::Outcome(_) | Response::Signed { .. } = response {
             self.contact.heard.fetch_add(1, Ordering::Relaxed);
         }
         News::Response(response)
+    }
+
+    /// A message was not authentic, and is dropped.
+    pub(super) fn refused(&self) {
+        self.contact.refused.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Puts a message behind what is to be written when the link is polled next. A connection

@@ -69,6 +69,18 @@ choice!(
     }
 );
 choice!(
+    /// By what it is known who says something (Bravo, István and Sit, section IV-A). What has to
+    /// convince a third party is signed with any: clients' frames, checkpoints, view changes.
+    AuthenticationName {
+        /// All that replicas say is signed: to each other, and the outcomes that clients are told.
+        Signatures = "signatures",
+        /// What replicas say to each other is authenticated by the channel; outcomes are signed.
+        Macs = "macs",
+        /// Outcomes are authenticated by the channel as well.
+        MacsToClients = "macs-to-clients",
+    }
+);
+choice!(
     /// To whom votes go.
     VoteRoute {
         /// To the leader of the next view, who makes the certificate.

@@ -11,7 +11,9 @@ use quorate_core::{Committee, Digest, Epoch, ReplicaId, ledger::sessions};
 use quorate_crypto::SchemeName;
 use quorate_transport::TransportName;
 
-use super::choice::{Application, LeaderName, PacemakerName, ProtocolName, VoteRoute};
+use super::choice::{
+    Application, AuthenticationName, LeaderName, PacemakerName, ProtocolName, VoteRoute,
+};
 use super::combination::{Choices, Combination};
 use super::finding::{Finding, Place};
 use super::quantity::{ByteSize, HostPort};
@@ -48,6 +50,8 @@ pub struct Cluster {
     pub fixed_leader: ReplicaId,
     /// What is signed with.
     pub signatures: SchemeName,
+    /// By what it is known who says something.
+    pub authentication: AuthenticationName,
     /// The committee's public key; there is one exactly if the scheme
     /// [needs it](SchemeName::is_dealt).
     pub group_key: Option<[u8; GROUP_KEY_BYTES]>,
@@ -128,6 +132,10 @@ impl Cluster {
         bytes.extend_from_slice(&self.genesis);
         self.epoch.encode(&mut bytes);
         put_bytes(&mut bytes, self.protocol.name().as_bytes());
+        if self.protocol == ProtocolName::Pbft {
+            // With the others there is no choice.
+            put_bytes(&mut bytes, self.authentication.name().as_bytes());
+        }
         put_bytes(&mut bytes, self.votes.name().as_bytes());
         bytes.push(self.second_vote.into());
         put_bytes(&mut bytes, self.pacemaker.name().as_bytes());
@@ -162,15 +170,24 @@ impl Cluster {
             pacemaker: self.pacemaker,
             leader: self.leader,
             signatures: self.signatures,
+            authentication: self.authentication,
         }
     }
 
     /// Makes other choices.
     pub fn set_combination(&mut self, combination: Combination) {
-        let Combination { protocol, votes, second_vote, pacemaker, leader, signatures } =
-            combination;
+        let Combination {
+            protocol,
+            votes,
+            second_vote,
+            pacemaker,
+            leader,
+            signatures,
+            authentication,
+        } = combination;
         (self.protocol, self.votes, self.second_vote) = (protocol, votes, second_vote);
-        (self.pacemaker, self.leader, self.signatures) = (pacemaker, leader, signatures);
+        (self.pacemaker, self.leader) = (pacemaker, leader);
+        (self.signatures, self.authentication) = (signatures, authentication);
     }
 
     /// The committee, bound to the chain's identity.
@@ -226,6 +243,7 @@ impl Cluster {
             ("pacemaker", text(self.pacemaker.name())),
             ("leader", text(self.leader.name())),
             ("signatures", text(self.signatures.as_str())),
+            ("authentication", text(self.authentication.name())),
             ("transport", text(self.transport.name())),
             ("application", text(self.application.name())),
             ("batch.max_commands", integer(batch.max_commands)),
@@ -296,8 +314,11 @@ fn from_settings(settings: &Settings, members: Vec<Member>) -> Option<Cluster> {
         pacemaker: settings.text("pacemaker").and_then(|name| PacemakerName::named(&name)),
         leader: settings.text("leader").and_then(|name| LeaderName::named(&name)),
         signatures: settings.text("signatures").and_then(|name| name.parse().ok()),
+        authentication: settings
+            .text("authentication")
+            .and_then(|name| AuthenticationName::named(&name)),
     };
-    let Combination { protocol, votes, second_vote, pacemaker, leader, signatures } =
+    let Combination { protocol, votes, second_vote, pacemaker, leader, signatures, authentication } =
         choices.among(members.len());
     Some(Cluster {
         chain: settings.text("chain")?,
@@ -310,6 +331,7 @@ fn from_settings(settings: &Settings, members: Vec<Member>) -> Option<Cluster> {
         leader,
         fixed_leader: replica("fixed_leader")?,
         signatures,
+        authentication,
         group_key: settings.bytes("group_key"),
         transport: TransportName::named(&settings.text("transport")?)?,
         application: Application::named(&settings.text("application")?)?,

@@ -7,7 +7,7 @@ use std::fmt;
 use quorate_core::ReplicaId;
 use quorate_crypto::SchemeName;
 
-use super::choice::{LeaderName, PacemakerName, ProtocolName, VoteRoute};
+use super::choice::{AuthenticationName, LeaderName, PacemakerName, ProtocolName, VoteRoute};
 use super::finding::{Finding, Place};
 
 /// The choices that make up a protocol, each possible by itself.
@@ -25,6 +25,8 @@ pub struct Combination {
     pub leader: LeaderName,
     /// What is signed with.
     pub signatures: SchemeName,
+    /// By what it is known who says something.
+    pub authentication: AuthenticationName,
 }
 
 /// The same with some left open.
@@ -42,6 +44,8 @@ pub struct Choices {
     pub leader: Option<LeaderName>,
     /// See [`Combination::signatures`].
     pub signatures: Option<SchemeName>,
+    /// See [`Combination::authentication`].
+    pub authentication: Option<AuthenticationName>,
 }
 
 /// Votes are broadcast by default among so many replicas. Each replica handles n of them a view
@@ -72,6 +76,11 @@ impl Choices {
                 _ => LeaderName::Carousel,
             }),
             signatures,
+            authentication: self.authentication.unwrap_or(match protocol {
+                // Nothing is lost by it: what convinces third parties is signed all the same.
+                ProtocolName::Pbft => AuthenticationName::MacsToClients,
+                _ => AuthenticationName::Signatures,
+            }),
         }
     }
 }
@@ -107,6 +116,9 @@ impl fmt::Display for Combination {
         if self.signatures != small.signatures {
             write!(f, ", signatures {}", self.signatures)?;
         }
+        if self.authentication != usual.authentication {
+            write!(f, ", authentication {}", self.authentication)?;
+        }
         Ok(())
     }
 }
@@ -123,7 +135,7 @@ pub struct Rule {
 }
 
 /// What cannot work.
-pub static REFUSED: [Rule; 4] = [
+pub static REFUSED: [Rule; 5] = [
     Rule {
         key: "votes",
         reason: "`votes = \"broadcast\"` is an option of `protocol = \"hotstuff-two-chain\"`: in the others \
@@ -148,6 +160,17 @@ pub static REFUSED: [Rule; 4] = [
         },
     },
     Rule {
+        key: "authentication",
+        reason: "`authentication = \"macs\"` and `\"macs-to-clients\"` are options of `protocol = \"pbft\"`: \
+                 the others put votes into certificates, which have to convince replicas that the votes were \
+                 not sent to, and a MAC convinces nobody but its receiver",
+        remedy: "set protocol = \"pbft\", or leave out authentication",
+        applies: |choice| {
+            choice.authentication != AuthenticationName::Signatures
+                && choice.protocol != ProtocolName::Pbft
+        },
+    },
+    Rule {
         key: "leader",
         reason: "`leader = \"carousel\"` and `\"reputation\"` do not go with \
                  `signatures = \"bls12-381-threshold\"`: they elect leaders from the signers of \
@@ -161,14 +184,7 @@ pub static REFUSED: [Rule; 4] = [
 ];
 
 /// What works, and should be known before it is relied on.
-pub static WARNED: [Rule; 4] = [
-    Rule {
-        key: "protocol",
-        reason: "`protocol` is \"pbft\": a replica that lost its data cannot come back, and there are \
-                 no verified reads and no `pull`",
-        remedy: "set protocol = \"hotstuff-two-chain\" where these are needed",
-        applies: |choice| choice.protocol == ProtocolName::Pbft,
-    },
+pub static WARNED: [Rule; 3] = [
     Rule {
         key: "protocol",
         reason: "`protocol` is \"laboratory-sequencer\": replica 0 orders, all believe it, and no fault is tolerated",
@@ -215,6 +231,7 @@ impl Combination {
                         pacemaker,
                         leader,
                         signatures,
+                        authentication: AuthenticationName::Signatures,
                     })
                 })
             })

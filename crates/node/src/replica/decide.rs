@@ -31,6 +31,7 @@ use super::metrics::{Metrics, StageClock, reason_name};
 use super::profile::{Follower, Stage};
 use super::proofs::Proofs;
 use super::queries::Queries;
+use super::replies::Replies;
 use super::routes::Routes;
 use super::settled::Settled;
 use super::verifier::Verifier;
@@ -132,6 +133,8 @@ pub struct Reach<T: Types> {
     pub links: Links,
     /// The clients.
     pub listener: Arc<ClientListener>,
+    /// Signs what they are answered, where that was agreed on.
+    pub replies: Option<Replies>,
     /// The verifying threads.
     pub verifier: Verifier,
     /// Verifies here.
@@ -471,6 +474,10 @@ impl<T: Types> drive::World<T> for Reach<T> {
                 }
                 let connections = connections.to_vec();
                 for response in self.links.answers(response) {
+                    if let Some(replies) = &self.replies {
+                        replies.sign(client, connections.clone(), response);
+                        continue;
+                    }
                     let bytes = self.encoded(&response);
                     for connection in &connections {
                         // A client that is gone or does not read asks again.

@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use quorate_node::config::{Combination, LeaderName, PacemakerName, ProtocolName, VoteRoute};
+use quorate_node::config::{
+    AuthenticationName, Combination, LeaderName, PacemakerName, ProtocolName, VoteRoute,
+};
 use serde::{Deserialize, Serialize};
 
 /// What a combination was measured with, beside itself.
@@ -139,6 +141,8 @@ impl TryFrom<Names> for Combined {
                 .signatures
                 .parse()
                 .map_err(|_| no("signatures", &names.signatures))?,
+            // Where parts can be chosen, this is no choice.
+            authentication: AuthenticationName::Signatures,
         }))
     }
 }

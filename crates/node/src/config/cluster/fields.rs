@@ -6,7 +6,8 @@ use quorate_transport::TransportName;
 
 use super::{GROUP_KEY_BYTES, PROOF_BYTES};
 use crate::config::choice::{
-    Application, LeaderName, PacemakerName, ProtocolName, SCHEME_NAMES, VoteRoute,
+    Application, AuthenticationName, LeaderName, PacemakerName, ProtocolName, SCHEME_NAMES,
+    VoteRoute,
 };
 use crate::config::schema::{Field, Kind, List, Preset, Schema};
 
@@ -93,6 +94,15 @@ pub(in crate::config) static SCHEMA: Schema = Schema {
             preset: Preset::Is("ed25519"),
             comment: "What votes and time-outs are signed with. \"none\": with nothing; replicas take part\n\
                       only with laboratory.enabled in their node.toml.",
+        },
+        Field {
+            key: "authentication",
+            kind: Kind::Choice(AuthenticationName::NAMES),
+            preset: Preset::Inherited("\"macs-to-clients\" with pbft, else \"signatures\""),
+            comment: "By what it is known who says something. \"signatures\": all that replicas say is signed.\n\
+                      \"macs\": replicas believe each other's channels; what clients are told is signed.\n\
+                      \"macs-to-clients\": clients believe the channels as well. Requests, checkpoints and\n\
+                      view changes are signed with any. The latter two are options of pbft.",
         },
         Field {
             key: "group_key",
