@@ -7,6 +7,7 @@ use quorate_core::protocols::hotstuff::rules::{
     Basic, Chained, Fast, HotStuff2, Rules, Simplified, TwoChain,
 };
 use quorate_core::protocols::pbft::{Authentication, Settings};
+use quorate_core::protocols::protocol::{Capability, Protocol as _};
 use quorate_core::protocols::snow::snowman::Settings as SnowmanSettings;
 use quorate_sim::family::{Family, HotStuffs, Pbfts, Sequencers, Snowmans};
 use quorate_sim::trace::Trace;
@@ -104,6 +105,43 @@ fn takes_over_a_snapshot<F: Family>(config: Config) {
     assert!(begins.0 > 10, "its log begins at {begins:?}: it fetched every block");
 }
 
+/// A replica that lost its data comes back, where the protocol has a way: it abstains at first, even
+/// if it starts again meanwhile, and takes part in the end, so that another one may be down.
+fn comes_back_without_data<F: Family>(config: Config) {
+    if !F::Protocol::CAPABILITIES.contains(&Capability::Rejoin) {
+        return;
+    }
+    let mut cluster = start::<F>(config);
+    serve(&mut cluster, 10);
+    cluster.crash(3);
+    serve(&mut cluster, 3);
+    cluster.rejoin(3, 9);
+    let abstains = |cluster: &Cluster<F>| {
+        let core = cluster.slots[3].core.as_ref().expect("it runs");
+        let status = core.protocol().status();
+        core.is_rejoining() || status.abstain_until >= status.view
+    };
+    assert!(cluster.run_until(PATIENCE, |cluster| {
+        cluster.slots[3].core.as_ref().is_some_and(|core| !core.is_rejoining())
+    }));
+    assert!(abstains(&cluster), "it speaks at once");
+    cluster.crash(3);
+    cluster.boot(3);
+    assert!(abstains(&cluster), "it forgot that it abstains");
+    for _ in 0..100 {
+        serve(&mut cluster, 1);
+        cluster.run_for(1_000_000);
+        if !abstains(&cluster) {
+            break;
+        }
+    }
+    assert!(!abstains(&cluster), "it abstains for ever");
+    cluster.crash(1);
+    serve(&mut cluster, 5);
+    cluster.boot(1);
+    must_agree(&mut cluster);
+}
+
 /// With nothing to do nobody speaks, and no timer runs.
 fn falls_silent<F: Family>(config: Config) {
     let mut cluster = start::<F>(config);
@@ -165,6 +203,11 @@ macro_rules! conformance {
             #[test]
             fn takes_over_a_snapshot() {
                 super::takes_over_a_snapshot::<$family>($config);
+            }
+
+            #[test]
+            fn comes_back_without_data() {
+                super::comes_back_without_data::<$family>($config);
             }
 
             #[test]

@@ -6,7 +6,7 @@ use quorate_core::protocols::pbft::{Authentication, MESSAGE_DELAYS, Settings};
 use quorate_sim::campaign::{self, Campaign, Progress};
 use quorate_sim::family::Pbfts;
 use quorate_sim::network::Link;
-use quorate_sim::swarm::Plan;
+use quorate_sim::swarm::{Plan, Trouble};
 use quorate_sim::trace::Trace;
 use quorate_sim::{Cluster, Config};
 
@@ -24,6 +24,22 @@ fn storms_pass() {
     let report = campaign.run::<Pbfts>(&Progress::default());
     assert_eq!(report.violations, []);
     assert!(report.tally.commits > 400 && report.tally.views > 400, "{:?}", report.tally);
+}
+
+/// The same where up to f replicas lose their data.
+#[test]
+fn storms_in_which_data_is_lost_pass() {
+    let campaign = Campaign {
+        first: 0,
+        seeds: 150,
+        time: None,
+        threads: 2,
+        most_violations: 3,
+        plan: Plan { trouble: Some(Trouble::LostData), ..Plan::default() },
+    };
+    let report = campaign.run::<Pbfts>(&Progress::default());
+    assert_eq!(report.violations, []);
+    assert!(report.tally.faults.of("data lost") > 20, "{:?}", report.tally);
 }
 
 /// Signed checkpoints get lost like all else. Said once alone, they would leave everybody at the

@@ -1,11 +1,14 @@
 //! `quorate pull`
 
+mod verify;
+
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 use quorate_core::Height;
 use quorate_core::client::decided::DecidedBlock;
-use quorate_node::client::pull::Puller;
+use quorate_node::client::pull::{Proof, Puller};
 use quorate_node::config::{Finding, Place};
 use serde_json::{Value, json};
 
@@ -31,12 +34,19 @@ pub struct Arguments {
     /// Go on with blocks as they are decided, until told to stop.
     #[arg(long)]
     pub follow: bool,
+    /// Ask nobody: verify what `quorate pull -o json` printed to this file. What it says is compared
+    /// with what its certificates prove.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["from", "follow"])]
+    pub verify: Option<PathBuf>,
 }
 
 /// Runs `pull`.
 pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
     let home = arguments.home.home();
     let cluster = cluster_of(&home)?;
+    if let Some(file) = &arguments.verify {
+        return verify::run(file, &cluster, format);
+    }
     let failed = |what: String| {
         let remedy = "see that the replicas run, and that cluster.toml is theirs".to_owned();
         let place = Place::File(home.cluster_file());
@@ -77,7 +87,16 @@ pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
         without_news = 0;
         std::thread::sleep(PAUSE);
     }
-    Ok(())
+    match format {
+        Format::Table => Ok(()),
+        Format::Json => print_json_line(&json_of_proof(&puller.proof())),
+    }
+}
+
+/// What proves the last blocks: the blocks that follow, and the newest evidence.
+fn json_of_proof(proof: &Proof) -> Value {
+    let blocks: Vec<_> = proof.blocks.iter().map(|block| hex(block)).collect();
+    json!({ "proof": { "blocks": blocks, "newest": proof.newest.as_ref().map(|newest| hex(newest)) } })
 }
 
 fn show(block: &DecidedBlock, format: Format) -> Result<(), Failure> {
@@ -96,7 +115,8 @@ fn show(block: &DecidedBlock, format: Format) -> Result<(), Failure> {
     }
 }
 
-/// A block as an executor reads it: its commands in the order of execution, in hexadecimal.
+/// A block as an executor reads it: its commands in the order of execution, in hexadecimal; and all
+/// of it as replicas send it, with the evidence that it carries.
 fn json_of(block: &DecidedBlock) -> Value {
     let frames: Vec<_> = block
         .frames
@@ -118,5 +138,6 @@ fn json_of(block: &DecidedBlock) -> Value {
         "block": block.id.to_string(),
         "parent": block.parent.to_string(),
         "frames": frames,
+        "encoded": hex(&block.encoded),
     })
 }

@@ -8,9 +8,10 @@
 
 use bytes::Bytes;
 
+use super::proven::{Newest, NotProven};
 use crate::base::crypto::{Check, Scheme};
 use crate::base::types::{Height, ReplicaId, View};
-use crate::base::wire::{Decode as _, DecodeError};
+use crate::base::wire::{Decode as _, DecodeError, Encode as _};
 use crate::ledger::block::BlockId;
 use crate::ledger::frame::SharedFrame;
 use crate::protocols::protocol::{FullBlockOf, HeaderOf, Malformed, Verifier};
@@ -48,6 +49,9 @@ pub enum NotDecided {
     /// A signature in the evidence that a block carries does not hold.
     #[error("a signature in the block at height {0} does not hold")]
     Signature(Height),
+    /// What is said to be the newest evidence proves nothing.
+    #[error("the newest evidence: {0}")]
+    Newest(#[from] NotProven),
     /// Too many blocks without a proof.
     #[error("{MAX_HELD_BACK} blocks that prove nothing")]
     TooMany,
@@ -154,9 +158,31 @@ impl<V: Verifier> Decided<V> {
         }
     }
 
+    /// Takes in an encoded [`Newest`]: where evidence decides, it proves the blocks up to its own,
+    /// if that is one of those held back. Returns these.
+    ///
+    /// # Errors
+    /// [`NotDecided::Newest`]: whoever sent it is faulty.
+    pub fn prove(
+        &mut self,
+        newest: &Bytes,
+        scheme: &dyn Scheme,
+    ) -> Result<Vec<FullBlockOf<V::Types>>, NotDecided> {
+        let newest = Newest::<V::Types>::from_bytes(newest.clone()).map_err(NotProven::from)?;
+        newest.verify(&self.verifier, scheme)?;
+        let id = newest.newest.block.id();
+        let place = self.held_back.iter().position(|full| full.block.id() == id);
+        let proven = place.filter(|_| V::EVIDENCE_DECIDES).map_or(0, |place| place + 1);
+        Ok(self.drain(proven))
+    }
+
     /// The blocks that are proven by now.
     fn hand_out(&mut self) -> Vec<FullBlockOf<V::Types>> {
         let proven = self.verifier.decided(&self.held_back).min(self.held_back.len());
+        self.drain(proven)
+    }
+
+    fn drain(&mut self, proven: usize) -> Vec<FullBlockOf<V::Types>> {
         let decided: Vec<_> = self.held_back.drain(..proven).collect();
         if let Some(full) = decided.last() {
             self.last = Some(full.block.header().clone());
@@ -181,6 +207,8 @@ pub struct DecidedBlock {
     pub proposer: Option<ReplicaId>,
     /// Its frames, in the order of execution.
     pub frames: Vec<SharedFrame>,
+    /// All of it, as replicas send it: with what it carries of evidence.
+    pub encoded: Bytes,
 }
 
 /// [`Decided`], of whatever protocol.
@@ -197,6 +225,38 @@ pub trait Follow: Send {
         blocks: &[Bytes],
         scheme: &dyn Scheme,
     ) -> Result<Vec<DecidedBlock>, NotDecided>;
+
+    /// Whether blocks are held back that the newest evidence may prove.
+    fn wants_newest(&self) -> bool;
+
+    /// See [`Decided::prove`].
+    ///
+    /// # Errors
+    /// As there.
+    fn prove(
+        &mut self,
+        newest: &Bytes,
+        scheme: &dyn Scheme,
+    ) -> Result<Vec<DecidedBlock>, NotDecided>;
+
+    /// The blocks that are held back, encoded: they may prove those that were handed out.
+    fn held_back(&self) -> Vec<Bytes>;
+}
+
+impl<V: Verifier> Decided<V> {
+    fn told(&self, full: FullBlockOf<V::Types>) -> DecidedBlock {
+        let encoded = full.to_bytes().into();
+        let FullBlockOf::<V::Types> { block, frames } = full;
+        DecidedBlock {
+            id: block.id(),
+            parent: block.parent(),
+            height: block.height(),
+            view: block.view(),
+            proposer: self.verifier.proposer(&block),
+            frames,
+            encoded,
+        }
+    }
 }
 
 impl<V: Verifier> Follow for Decided<V> {
@@ -210,14 +270,23 @@ impl<V: Verifier> Follow for Decided<V> {
         scheme: &dyn Scheme,
     ) -> Result<Vec<DecidedBlock>, NotDecided> {
         let decided = Self::take(self, blocks, scheme)?;
-        let of = |FullBlockOf::<V::Types> { block, frames }| DecidedBlock {
-            id: block.id(),
-            parent: block.parent(),
-            height: block.height(),
-            view: block.view(),
-            proposer: self.verifier.proposer(&block),
-            frames,
-        };
-        Ok(decided.into_iter().map(of).collect())
+        Ok(decided.into_iter().map(|full| self.told(full)).collect())
+    }
+
+    fn wants_newest(&self) -> bool {
+        V::EVIDENCE_DECIDES && !self.held_back.is_empty()
+    }
+
+    fn prove(
+        &mut self,
+        newest: &Bytes,
+        scheme: &dyn Scheme,
+    ) -> Result<Vec<DecidedBlock>, NotDecided> {
+        let decided = Self::prove(self, newest, scheme)?;
+        Ok(decided.into_iter().map(|full| self.told(full)).collect())
+    }
+
+    fn held_back(&self) -> Vec<Bytes> {
+        self.held_back.iter().map(|full| full.to_bytes().into()).collect()
     }
 }

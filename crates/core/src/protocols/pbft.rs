@@ -51,7 +51,9 @@
 //! - **Mercy**: a replica that gave up alone can vote in no view that the others are in. They leave
 //!   their view for it if that has lasted long.
 //! - q is n − f for every n, not 2f + 1.
+//! - **A replica that lost its data comes back** by view changes instead of new keys ([`amnesia`]).
 
+pub mod amnesia;
 mod behind;
 mod chain;
 mod changes;
@@ -69,7 +71,7 @@ mod view_change;
 mod window;
 pub mod words;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 pub use clock::Patience;
@@ -159,6 +161,8 @@ pub struct Pbft {
     changes: Changes,
     clock: Clock,
     behind: Option<Behind>,
+    /// It lost its memory, and abstains until it enters this view or a later one.
+    awaits: Option<View>,
     helped: PerPeer<Option<Time>>,
     /// What is being signed, and to whom it goes; `None` is everybody.
     unsigned: BTreeMap<Statement, (Unsigned, Vec<Option<ReplicaId>>)>,
@@ -209,6 +213,7 @@ impl Pbft {
             changes: Changes::new(committee.clone()),
             clock: Clock::new(settings.patience),
             behind: None,
+            awaits: None,
             helped: PerPeer::new(committee.size()),
             unsigned: BTreeMap::new(),
             must_write: false,
@@ -227,6 +232,7 @@ impl Pbft {
             committed: Some((head.height(), head.id())),
             prepared,
             pre_prepared,
+            awaits: self.awaits,
         }
     }
 
@@ -236,6 +242,7 @@ impl Pbft {
         blocks.into_iter().for_each(|block| self.chain.insert(block));
         let Some(memory) = memory else { return self.resume() };
         (self.view, self.is_changing) = (memory.view, memory.is_changing);
+        self.awaits = memory.awaits;
         self.known = Known::recovered(&memory.prepared, &memory.pre_prepared);
         if self.domain.committee().size() == 1 {
             // Nobody else has a block that was lost before it was said; nor was it.
@@ -317,8 +324,9 @@ impl Pbft {
         }
     }
 
-    /// Signs the checkpoints that are due: every so many blocks, and where somebody waits for a
-    /// proof and nothing is under way, the last state.
+    /// Signs the checkpoints that are due: every so many blocks; where somebody waits for a proof,
+    /// of the state that is wanted, so that all sign the same one; and of the last state where a
+    /// later one is wanted and nothing is under way.
     fn sign_checkpoints(&mut self, ledger: &dyn Ledger, fx: &mut Fx) {
         let every = self.settings.checkpoint_every;
         let (executed, head) = (ledger.executed(), self.chain.head().height());
@@ -327,7 +335,9 @@ impl Pbft {
         let first = self.checkpoints.signed().max(self.checkpoints.low()).0 / every * every + every;
         let regular = (first..=executed.0).step_by(every as usize).map(Height);
         let asked = Some(head).filter(|_| is_idle && is_asked);
-        for height in regular.chain(asked) {
+        let wanted = ledger.root_wanted().filter(|wanted| *wanted <= executed);
+        let due: BTreeSet<Height> = regular.chain(wanted).chain(asked).collect();
+        for height in due {
             if height <= self.checkpoints.signed().max(self.checkpoints.low()) {
                 continue;
             }

@@ -16,6 +16,7 @@ use quorate_core::{Digest, Height, ReplicaId};
 use quorate_transport::{Connection, DialError, Limits, Refusal};
 
 use super::ReplicaAddress;
+use super::verified::ask;
 use crate::config::Cluster;
 use crate::family::{self, Lacking};
 
@@ -71,6 +72,10 @@ pub struct Puller {
     decided: Box<dyn Follow>,
     asked: usize,
     connection: Option<Connection>,
+    /// Numbers the questions for the newest evidence.
+    round: u64,
+    /// The evidence that proved the last blocks, if further blocks did not.
+    newest: Option<Bytes>,
 }
 
 impl Puller {
@@ -91,6 +96,8 @@ impl Puller {
             decided: family::follow(cluster, from)?,
             asked: 0,
             connection: None,
+            round: 0,
+            newest: None,
         })
     }
 
@@ -132,10 +139,73 @@ impl Puller {
         if !blocks.is_empty() && from > wanted {
             return Err(PullError::Gone { replica, wanted, first: from });
         }
-        let decided = self.decided.take(&blocks, &*self.scheme);
+        let believed = |reason| PullError::NotBelieved { replica, reason };
+        let mut decided = self.decided.take(&blocks, &*self.scheme).map_err(believed)?;
+        if decided.is_empty() && self.decided.wants_newest() {
+            // Nothing follows that would prove the last blocks of a cluster that rests.
+            self.round += 1;
+            let newest =
+                ask(&mut connection, &Request::Newest { id: self.round }, self.round).await;
+            if let Ok(newest) = newest {
+                decided = self.decided.prove(&newest, &*self.scheme).map_err(believed)?;
+                self.newest = (!decided.is_empty()).then_some(newest).or(self.newest.take());
+            }
+        }
         self.connection = Some(connection);
-        decided.map_err(|reason| PullError::NotBelieved { replica, reason })
+        Ok(decided)
     }
+
+    /// What proves the last blocks that were handed out, beside these themselves.
+    #[must_use]
+    pub fn proof(&self) -> Proof {
+        Proof { blocks: self.decided.held_back(), newest: self.newest.clone() }
+    }
+}
+
+/// What proves the last of some decided blocks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Proof {
+    /// The blocks that follow, encoded.
+    pub blocks: Vec<Bytes>,
+    /// An encoded [`Newest`](quorate_core::client::proven::Newest), where one was needed.
+    pub newest: Option<Bytes>,
+}
+
+/// Blocks that are verified at a time.
+const VERIFIED_AT_ONCE: usize = 256;
+
+/// Verifies encoded blocks, the first of the height `from`, without asking anybody. Returns those
+/// that are decided, in order.
+///
+/// # Errors
+/// [`VerifyError`] if they are not a chain of this cluster.
+pub fn verify(
+    cluster: &Cluster,
+    from: Height,
+    blocks: &[Bytes],
+    proof: &Proof,
+) -> Result<Vec<DecidedBlock>, VerifyError> {
+    let (scheme, mut decided) = (family::scheme(cluster), family::follow(cluster, from)?);
+    let all: Vec<_> = blocks.iter().chain(&proof.blocks).cloned().collect();
+    let mut proven = Vec::with_capacity(blocks.len());
+    for some in all.chunks(VERIFIED_AT_ONCE) {
+        proven.extend(decided.take(some, &*scheme)?);
+    }
+    if let Some(newest) = &proof.newest {
+        proven.extend(decided.prove(newest, &*scheme)?);
+    }
+    Ok(proven)
+}
+
+/// Why blocks are not verified.
+#[derive(Debug, thiserror::Error)]
+pub enum VerifyError {
+    /// The protocol proves nothing.
+    #[error(transparent)]
+    Lacking(#[from] Lacking),
+    /// They are no decided chain of the cluster.
+    #[error(transparent)]
+    NotDecided(#[from] NotDecided),
 }
 
 /// The next answer to a pull; anything else is passed over.

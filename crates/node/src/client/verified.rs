@@ -306,7 +306,11 @@ impl Way {
 }
 
 /// The answer to the request of this id; anything else is passed over.
-async fn ask(connection: &mut Connection, request: &Request, id: u64) -> Result<Bytes, AskError> {
+pub(super) async fn ask(
+    connection: &mut Connection,
+    request: &Request,
+    id: u64,
+) -> Result<Bytes, AskError> {
     connection.push(request.to_bytes().into()).map_err(|_| AskError::Closed)?;
     let proves = matches!(request, Request::Prove { .. });
     let answered = async {

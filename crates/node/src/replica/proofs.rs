@@ -176,8 +176,18 @@ impl<T: Types> Proofs<T> {
             self.refuse_all(Unproven::NoProofs);
             return false;
         }
-        self.tell_newest(replica.protocol());
         let height = replica.execution().height();
+        // Where roots are certified at intervals, whoever asks for the newest one wants the latest
+        // state's to be certified soon.
+        let is_late = !self.newest.is_empty()
+            && replica.protocol().roots_every() > 1
+            && replica.protocol().certified_state() < Some(height)
+            && self.wished.is_none_or(|since| since.elapsed() >= WISH_AGAIN_AFTER);
+        self.tell_newest(replica.protocol());
+        if is_late {
+            self.wished = Some(Instant::now());
+            return true;
+        }
         if self.shown.is_some_and(|shown| !shown.is_current(height, commands))
             && self.jobs.as_ref().is_some_and(|jobs| jobs.try_send(Job::Drop).is_ok())
         {

@@ -81,11 +81,14 @@ impl Family for Pbfts {
                 format!("shows the stable checkpoint {}", stable.checkpoint.height.0)
             }
             Message::Standing(standing) => format!(
-                "stands at view {}{}, committed {}, stable {}",
+                "stands at view {}{}, committed {}, stable {}{}",
                 standing.view.0,
                 if standing.is_changing { " to come" } else { "" },
                 standing.committed.0,
-                standing.stable.0
+                standing.stable.0,
+                standing
+                    .awaits
+                    .map_or(String::new(), |view| format!(", abstains until view {}", view.0))
             ),
         }
     }

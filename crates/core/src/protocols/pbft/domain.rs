@@ -106,7 +106,7 @@ impl Domain {
         self.statement(Kind::TimeOut, new_view.view, NEW_VIEW, &content)
     }
 
-    /// What a testimony signs.
+    /// What a testimony signs: `content` binds it to the question. Its checkpoint proves itself.
     #[must_use]
     pub fn testimony(&self, view: View, content: &Digest) -> Statement {
         self.statement(Kind::Testimony, view, 0, content)

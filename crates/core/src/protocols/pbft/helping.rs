@@ -22,7 +22,8 @@ impl Pbft {
     fn standing(&self) -> Message {
         let (view, is_changing) = (self.view, self.is_changing);
         let (stable, committed) = (self.checkpoints.low(), self.chain.head().height());
-        Message::Standing(Standing { view, is_changing, stable, committed })
+        let awaits = self.awaits;
+        Message::Standing(Standing { view, is_changing, stable, committed, awaits })
     }
 
     /// A peer that was away is told where this replica stands, and answers with what it missed.
@@ -52,6 +53,9 @@ impl Pbft {
                 false => theirs.view,
             };
             self.have_mercy(now, view, fx);
+        }
+        if let Some(awaited) = theirs.awaits {
+            self.have_mercy(now, awaited, fx);
         }
         let Some(helped) = self.helped.get_mut(peer) else { return };
         if helped.is_some_and(|helped| now.since(helped) < HELPED_EVERY) {

@@ -16,5 +16,6 @@ pub const fn memory_bytes(replicas: usize, window: u64) -> usize {
     let stable = 1 + checkpoint + COUNT_BYTES + replicas * SIGNED_BYTES;
     let entry = 2 * NUMBER_BYTES + 2 * DIGEST_BYTES;
     let entries = 2 * COUNT_BYTES + window as usize * (1 + MAX_PRE_PREPARED) * entry;
-    NUMBER_BYTES + 1 + stable + (1 + NUMBER_BYTES + DIGEST_BYTES) + entries
+    let awaits = 1 + NUMBER_BYTES;
+    NUMBER_BYTES + 1 + stable + (1 + NUMBER_BYTES + DIGEST_BYTES) + entries + awaits
 }

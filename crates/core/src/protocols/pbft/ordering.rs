@@ -17,7 +17,7 @@ impl Pbft {
     }
 
     fn is_primary(&self) -> bool {
-        self.domain.primary(self.view) == self.me && !self.is_changing
+        self.domain.primary(self.view) == self.me && !self.is_changing && self.awaits.is_none()
     }
 
     /// Takes every step that is possible by now.
@@ -158,9 +158,13 @@ impl Pbft {
     /// Takes the next place in the order of the current view, and says so.
     fn take(&mut self, entry: Entry, fx: &mut Fx) {
         let Entry { height, view, block, .. } = entry;
+        self.order.tip = (height, block);
+        if self.awaits.is_some() {
+            // It follows what the others order, and says nothing.
+            return;
+        }
         self.known.pre_prepare(entry);
         self.must_write = true;
-        self.order.tip = (height, block);
         let prepare = Vote { phase: Phase::Prepare, view, height, block };
         let primary = self.domain.primary(view);
         // The pre-prepare is the primary's own.

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use super::domain::Domain;
 use super::words::{Memory, Message, SignedChange, Testimony, Types};
-use super::{Fx, Pbft};
+use super::{Fx, Pbft, amnesia};
 use crate::base::crypto::{Check, Claim, Share, Statement};
 use crate::base::types::{Digest, Height, ReplicaId, Time, View};
 use crate::ledger::block::BlockId;
 use crate::protocols::checkpoint::are_members_in_order;
 use crate::protocols::protocol::{
-    BlockOf, Capability, Input, Ledger, Malformed, Missing, Protocol, Record, SnapshotBase, Status,
-    Verifier as _,
+    BlockOf, Capability, Input, Ledger, Malformed, Missing, Protocol, Record, Shown, SnapshotBase,
+    Status, Verifier as _,
 };
 
 impl Pbft {
@@ -101,7 +101,8 @@ impl Protocol for Pbft {
 
     const PIPELINE: usize = 64;
 
-    const CAPABILITIES: &'static [Capability] = &[];
+    const CAPABILITIES: &'static [Capability] =
+        &[Capability::VerifiedReads, Capability::Pull, Capability::Rejoin];
 
     const VOUCHES_FOR_PARENTS: bool = false;
 
@@ -155,7 +156,7 @@ impl Protocol for Pbft {
             leader: Some(self.domain.primary(self.view)),
             committed: self.chain.head().height(),
             uncommitted: self.uncommitted(),
-            abstain_until: View(0),
+            abstain_until: self.awaits.map_or(View(0), |view| View(view.0.saturating_sub(1))),
             details: vec![
                 ("stable_checkpoint", self.checkpoints.low().0),
                 ("prepared", self.order.prepared.0),
@@ -217,19 +218,36 @@ impl Protocol for Pbft {
         self.domain.clone()
     }
 
+    fn certified(&self, root: &Digest, height: Height) -> Option<Shown<Types>> {
+        let shown = self.newest_certified()?;
+        let checkpoint = &shown.evidence.checkpoint;
+        (checkpoint.root == *root && checkpoint.height == height).then_some(shown)
+    }
+
+    fn newest_certified(&self) -> Option<Shown<Types>> {
+        let evidence = self.checkpoints.stable()?.clone();
+        let block = self.chain.at(evidence.checkpoint.height).cloned()?;
+        Some(Shown { block, evidence })
+    }
+
+    fn certified_state(&self) -> Option<Height> {
+        let low = self.checkpoints.low();
+        self.chain.at(low).map(|_| low)
+    }
+
     fn testimony(&self) -> Testimony {
-        Testimony { view: self.view }
+        Testimony { view: self.view, stable: self.checkpoints.stable().cloned() }
     }
 
     fn testimony_statement(&self, testimony: &Testimony, content: &Digest) -> Statement {
         self.domain.testimony(testimony.view, content)
     }
 
-    fn claim_testimony(&self, _: &Testimony) -> Result<Vec<Check>, Malformed> {
-        Ok(Vec::new())
+    fn claim_testimony(&self, testimony: &Testimony) -> Result<Vec<Check>, Malformed> {
+        testimony.stable.as_ref().map_or(Ok(Vec::new()), |stable| self.domain.stable(stable))
     }
 
-    fn recollect(&self, _: &[Testimony]) -> Option<Memory> {
-        None
+    fn recollect(&self, testimonies: &[Testimony]) -> Option<Memory> {
+        amnesia::recollect(testimonies)
     }
 }

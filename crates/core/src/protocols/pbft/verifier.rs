@@ -18,6 +18,9 @@ use crate::protocols::protocol::{FullBlockOf, Malformed, Shown, Verifier};
 impl Verifier for Domain {
     type Types = Types;
 
+    /// q replicas signed the state behind the block.
+    const EVIDENCE_DECIDES: bool = true;
+
     fn committee(&self) -> &Committee {
         Domain::committee(self)
     }

@@ -28,6 +28,9 @@ impl Pbft {
 
     /// Says its view change: as it is now, what it rests on was written down before.
     pub(super) fn say_change(&mut self, fx: &mut Fx) {
+        if self.awaits.is_some() {
+            return;
+        }
         let (prepared, pre_prepared) = self.known.sets();
         let stable = self.checkpoints.stable().cloned();
         let change = ViewChange { view: self.view, stable, prepared, pre_prepared };
@@ -48,15 +51,17 @@ impl Pbft {
         if let Some(view) = self.changes.joined(self.view, self.me) {
             self.give_up(view, fx);
         }
-        let waits = self.is_changing || ledger.has_pending() || self.has_uncommitted();
-        let is_timed =
-            !self.is_changing && waits || self.is_changing && self.changes.has_quorum(self.view);
+        let abstains = self.awaits.is_some();
+        let waits = self.is_changing || ledger.has_pending() || self.has_uncommitted() || abstains;
+        let is_timed = !abstains
+            && (!self.is_changing && waits
+                || self.is_changing && self.changes.has_quorum(self.view));
         self.clock.set(now, waits || self.behind.is_some(), is_timed);
         if self.clock.has_run_out(now) {
             self.give_up(self.view.next(), fx);
             self.clock.set(now, true, false);
         }
-        if self.is_changing && self.domain.primary(self.view) == self.me {
+        if self.is_changing && !abstains && self.domain.primary(self.view) == self.me {
             self.begin_view(fx);
         }
     }
@@ -119,6 +124,7 @@ impl Pbft {
             self.raise_stable(stable);
         }
         (self.view, self.is_changing) = (new_view.view, false);
+        self.awaits.take_if(|awaited| *awaited <= new_view.view);
         let mut held = std::mem::take(&mut self.order.held);
         held.retain(|_, block| block.view() == self.view);
         self.order = Order { chosen: blocks.into(), held, ..Order::new(height, block) };
@@ -153,15 +159,17 @@ impl Pbft {
         is_next
     }
 
-    /// A replica that gave up alone cannot come back to the view that the others are in: its word
-    /// forbids. They leave an old view for it, seldom enough that a liar gains nothing by it.
+    /// A replica that gave up alone, or lost its memory, cannot speak in the view that the others
+    /// are in. They leave an old view for it, seldom enough that a liar gains nothing by it, and for
+    /// the next one: no correct replica gives up on more than one view that did not begin, nor
+    /// without a quorum.
     pub(super) fn have_mercy(&mut self, now: Time, view: View, fx: &mut Fx) {
         let most = self.view.plus(self.domain.committee().size() as u64);
         let is_old = self
             .entered
             .is_none_or(|entered| now.since(entered) >= self.settings.patience.base * MERCY);
         if !self.is_changing && view > self.view && view <= most && is_old {
-            self.give_up(view, fx);
+            self.give_up(self.view.next(), fx);
         }
     }
 }

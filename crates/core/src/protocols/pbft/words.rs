@@ -192,6 +192,8 @@ pub struct Standing {
     pub stable: Height,
     /// Its committed height.
     pub committed: Height,
+    /// It lost its memory, and does not speak before this view.
+    pub awaits: Option<View>,
 }
 
 /// What replicas say to each other.
@@ -248,11 +250,15 @@ pub struct Memory {
     pub prepared: Vec<Entry>,
     /// The set Q.
     pub pre_prepared: Vec<Entry>,
+    /// It lost what it knew before: until it enters this view or a later one, it abstains.
+    pub awaits: Option<View>,
 }
 
 /// What a replica says to one that lost its memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Testimony {
-    /// The view it is in.
+    /// The view it is in, or waits for.
     pub view: View,
+    /// Its stable checkpoint; none where that is the genesis block.
+    pub stable: Option<Stable>,
 }

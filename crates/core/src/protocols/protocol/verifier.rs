@@ -16,6 +16,10 @@ pub trait Verifier: Clone + fmt::Debug + Send + Sync + 'static {
     /// The protocol's words.
     type Types: Types;
 
+    /// Whether evidence that convinces of a block proves that the block is decided. Where it does
+    /// not, only further blocks prove that.
+    const EVIDENCE_DECIDES: bool = false;
+
     /// Who takes part.
     fn committee(&self) -> &Committee;
 

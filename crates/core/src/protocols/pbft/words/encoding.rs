@@ -174,6 +174,7 @@ impl Encode for Standing {
         out.push(u8::from(self.is_changing));
         self.stable.encode(out);
         self.committed.encode(out);
+        self.awaits.encode(out);
     }
 }
 
@@ -192,6 +193,7 @@ impl Decode for Standing {
             is_changing: flag(reader)?,
             stable: Height::decode(reader)?,
             committed: Height::decode(reader)?,
+            awaits: reader.option("view that is awaited")?,
         })
     }
 }
@@ -274,6 +276,7 @@ impl Encode for Memory {
         }
         put_list(out, &self.prepared);
         put_list(out, &self.pre_prepared);
+        self.awaits.encode(out);
     }
 }
 
@@ -287,18 +290,21 @@ impl Decode for Memory {
             _ => return Err(DecodeError::Invalid { field: "committed block of a memory" }),
         };
         let (prepared, pre_prepared) = entries(reader)?;
-        Ok(Self { view, is_changing, stable, committed, prepared, pre_prepared })
+        let awaits = reader.option("view that a memory awaits")?;
+        Ok(Self { view, is_changing, stable, committed, prepared, pre_prepared, awaits })
     }
 }
 
 impl Encode for Testimony {
     fn encode(&self, out: &mut Vec<u8>) {
         self.view.encode(out);
+        self.stable.encode(out);
     }
 }
 
 impl Decode for Testimony {
     fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
-        Ok(Self { view: View::decode(reader)? })
+        let view = View::decode(reader)?;
+        Ok(Self { view, stable: reader.option("stable checkpoint of a testimony")? })
     }
 }
