@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use quorate_core::ReplicaId;
 use quorate_node::config::{
     Application, AuthenticationName, Choices, Combination, Durability, FlagSetting, Home,
-    LeaderName, Overrides, PacemakerName, ProtocolName, SchemeName, VoteRoute,
+    LeaderName, Overrides, PacemakerName, ProtocolName, SamplingName, SchemeName, VoteRoute,
 };
 use quorate_node::testnet;
 use quorate_transport::TransportName;
@@ -83,6 +83,11 @@ pub struct ChoiceArguments {
     /// The replica that leads with --leader fixed. Default: 0.
     #[arg(long, value_name = "ID")]
     fixed_leader: Option<u16>,
+    /// How Snowman samples: later-practice (k = 20, alpha = 15, beta = 20) or paper (k = 10,
+    /// alpha = 8, beta = 150). An option of --protocol snowman. Default: later-practice.
+    #[arg(long, value_name = "NAME")]
+    #[arg(value_parser = named(SamplingName::NAMES, SamplingName::named))]
+    sampling: Option<SamplingName>,
     /// What replicas sign votes and time-outs with. Default: ed25519.
     #[arg(long, value_name = "SCHEME")]
     #[arg(value_parser = scheme())]
@@ -143,6 +148,7 @@ impl ChoiceArguments {
         testnet::Options {
             combination: self.combination(replicas),
             fixed_leader: self.fixed_leader.map(ReplicaId),
+            sampling: self.sampling,
             transport: self.transport,
             laboratory: self.laboratory,
             ..testnet::Options::default()

@@ -26,7 +26,7 @@ pub mod schema;
 
 pub use choice::{
     Application, AuthenticationName, Cores, Durability, LeaderName, LogFormat, LogLevel,
-    PacemakerName, ProtocolName, SentAncestors, StateStore, TimeoutKind, VoteRoute,
+    PacemakerName, ProtocolName, SamplingName, SentAncestors, StateStore, TimeoutKind, VoteRoute,
     VoteVerification,
 };
 pub use cluster::{BatchLimits, Cluster, ClusterLimits, GROUP_KEY_BYTES, Member, PROOF_BYTES};

@@ -18,12 +18,14 @@ use quorate_core::protocols::hotstuff::{self, HotStuff, Settings, rules};
 use quorate_core::protocols::pbft::{self, Authentication, Patience, Pbft};
 use quorate_core::protocols::protocol::{Capability, Origin, Protocol, Types};
 use quorate_core::protocols::sequencer::{self, Sequencer};
+use quorate_core::protocols::snow::parameters::Parameters;
+use quorate_core::protocols::snow::snowman::{self, Snowman};
 use quorate_core::replica::Ancestors;
 use quorate_core::{Committee, Height, ReplicaId};
 
 use crate::config::{
-    AuthenticationName, Cluster, LeaderName, Node, PacemakerName, ProtocolName, SchemeName,
-    SentAncestors, TimeoutKind, ViewTimeout, VoteRoute, VoteVerification,
+    AuthenticationName, Cluster, LeaderName, Node, PacemakerName, ProtocolName, SamplingName,
+    SchemeName, SentAncestors, TimeoutKind, ViewTimeout, VoteRoute, VoteVerification,
 };
 
 /// What a replica runs.
@@ -33,6 +35,8 @@ pub enum Family {
     HotStuff(Settings),
     /// PBFT.
     Pbft(pbft::Settings),
+    /// Snowman.
+    Snowman(snowman::Settings),
     /// One leader that all believe: for the laboratory.
     Sequencer,
 }
@@ -46,6 +50,17 @@ pub trait Build: Send + 'static {
 
     /// What a replica's data begins with.
     fn origin(&self, committee: &Committee) -> Origin<Self::Types>;
+
+    /// The same with the randomness of this replica, which nobody else may know, if it needs any.
+    ///
+    /// # Errors
+    /// The system gives none.
+    fn seeded(self) -> std::io::Result<Self>
+    where
+        Self: Sized,
+    {
+        Ok(self)
+    }
 
     /// The protocol of replica `me`.
     fn protocol(self, committee: Committee, me: ReplicaId) -> Self::Protocol;
@@ -108,6 +123,30 @@ impl Build for pbft::Settings {
     }
 }
 
+impl Build for snowman::Settings {
+    type Types = snowman::Types;
+    type Protocol = Snowman;
+
+    fn origin(&self, committee: &Committee) -> Origin<snowman::Types> {
+        snowman::origin(committee)
+    }
+
+    fn protocol(self, committee: Committee, me: ReplicaId) -> Snowman {
+        Snowman::new(committee, me, self)
+    }
+
+    /// Whoever could foretell its samples could prepare answers for them.
+    fn seeded(self) -> std::io::Result<Self> {
+        let mut seed = [0; 8];
+        getrandom::fill(&mut seed).map_err(|error| std::io::Error::other(error.to_string()))?;
+        Ok(Self { seed: u64::from_le_bytes(seed), ..self })
+    }
+
+    fn verifier(&self, committee: Committee) -> snowman::Domain {
+        snowman::Domain::new(committee, self.parameters)
+    }
+}
+
 /// Makes a [`Sequencer`].
 struct Sequencers;
 
@@ -163,6 +202,10 @@ impl Family {
                 },
                 ..pbft::Settings::default()
             }),
+            None if name == snowman::NAME => Self::Snowman(snowman::Settings {
+                parameters: parameters(cluster.sampling),
+                ..snowman::Settings::default()
+            }),
             None if name == sequencer::NAME => Self::Sequencer,
             None => unreachable!("every name of configuration is that of a protocol"),
         }
@@ -182,6 +225,7 @@ impl Family {
                 let ViewTimeout { base, max, .. } = node.view_timeout;
                 Self::Pbft(pbft::Settings { patience: Patience { base, max }, ..settings })
             }
+            Self::Snowman(settings) => Self::Snowman(settings),
             Self::Sequencer => Self::Sequencer,
         }
     }
@@ -191,6 +235,7 @@ impl Family {
         match self {
             Self::HotStuff(settings) => job.run(settings),
             Self::Pbft(settings) => job.run(settings),
+            Self::Snowman(settings) => job.run(settings),
             Self::Sequencer => job.run(Sequencers),
         }
     }
@@ -251,6 +296,14 @@ fn hotstuff(cluster: &Cluster, rules: &'static dyn rules::Rules) -> Settings {
         ..Settings::new(rules)
     }
 }
+
+fn parameters(sampling: SamplingName) -> Parameters {
+    match sampling {
+        SamplingName::LaterPractice => Parameters::LATER_PRACTICE,
+        SamplingName::Paper => Parameters::PAPER,
+    }
+}
+
 /// Which uncommitted ancestors travel with a proposal.
 #[must_use]
 pub fn ancestors(sent: SentAncestors) -> Ancestors {

@@ -295,7 +295,7 @@ impl Setup {
 
         let max_snapshot_bytes = self.settings.max_snapshot_bytes;
         let hotstuff = build.as_hotstuff(&self.committee);
-        let protocol = build.protocol(self.committee.clone(), self.me);
+        let protocol = build.seeded()?.protocol(self.committee.clone(), self.me);
         let replica =
             Replica::new(self.settings, self.committee.clone(), protocol, execution, fresh);
         let scheme = self.scheme;

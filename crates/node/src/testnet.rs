@@ -23,7 +23,7 @@ use quorate_transport::TransportName;
 use crate::begin::begin_in;
 use crate::config::{
     Application, Cluster, Combination, Cores, Durability, Finding, Home, HostPort, Member, Place,
-    combination, node_file_text, public_half,
+    SamplingName, combination, node_file_text, public_half,
 };
 use keys::CommitteeSecrets;
 
@@ -42,6 +42,8 @@ pub struct Options {
     pub combination: Combination,
     /// Who leads, if the leader is fixed; `None`: replica 0.
     pub fixed_leader: Option<ReplicaId>,
+    /// How Snowman samples; `None`: as by default. Refused with other protocols.
+    pub sampling: Option<SamplingName>,
     /// Whether the replicas are for experiments (`laboratory.enabled`).
     pub laboratory: bool,
     /// What replicas reach each other by.
@@ -62,6 +64,7 @@ impl Default for Options {
             hosts: Vec::new(),
             combination: Combination::default(),
             fixed_leader: None,
+            sampling: None,
             laboratory: false,
             transport: TransportName::Tcp,
             application: Application::Kv,
@@ -174,6 +177,11 @@ fn refuse_combination(replicas: usize, options: &Options) -> Result<(), TestnetE
     if let Some((what, remedy)) = refusal {
         return Err(refused(what, "fixed_leader", remedy));
     }
+    let refusal =
+        options.sampling.and_then(|_| combination::sampling_refusal(options.combination.protocol));
+    if let Some((what, remedy)) = refusal {
+        return Err(refused(what, "sampling", remedy));
+    }
     if let Some((key, value, instead)) = options.combination.laboratory()
         && !options.laboratory
     {
@@ -268,6 +276,7 @@ fn cluster_of(
     let mut cluster = Cluster::new(options.chain.clone(), genesis, members);
     cluster.set_combination(options.combination);
     cluster.fixed_leader = options.fixed_leader.unwrap_or(ReplicaId(0));
+    cluster.sampling = options.sampling.unwrap_or(cluster.sampling);
     cluster.group_key = secrets.group_key;
     cluster.transport = options.transport;
     cluster.application = options.application;

@@ -2,7 +2,7 @@
 
 use quorate_node::config::{
     AuthenticationName, Cluster, Combination, ConfigError, FlagSetting, Home, LeaderName,
-    Overrides, PacemakerName, Place, ProtocolName, SchemeName, VoteRoute, load,
+    Overrides, PacemakerName, Place, ProtocolName, SamplingName, SchemeName, VoteRoute, load,
 };
 use quorate_node::testnet::{self, Options, TestnetError};
 use tempfile::TempDir;
@@ -199,6 +199,24 @@ fn leaders_of_signers_need_certificates_that_name_them() {
         let choice = Combination { leader, signatures, ..CHAINED };
         expect_refused(choice, what, "--leader", remedy);
     }
+}
+
+#[test]
+fn snowman_alone_samples() {
+    let world = world();
+    world.set("sampling = \"paper\"");
+    let (what, remedy) = (
+        "`sampling` is set, but `protocol` is \"hotstuff-chained\"",
+        "set protocol = \"snowman\", or leave out sampling",
+    );
+    world.expect(what, "sampling = ", remedy);
+    world.set("protocol = \"snowman\"");
+    world.load(&[]).unwrap();
+
+    let options =
+        Options { combination: CHAINED, sampling: Some(SamplingName::Paper), ..Options::default() };
+    let place = Place::Flag("--sampling".to_owned());
+    assert_eq!(refused(&options), (what.to_owned(), remedy.to_owned(), place));
 }
 
 #[test]

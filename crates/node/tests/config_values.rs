@@ -11,8 +11,8 @@ use quorate_crypto::ConsensusKey;
 use quorate_node::config::{
     Application, AuthenticationName, ByteSize, Choices, Cluster, Combination, FlagSetting, Home,
     HostPort, HumanDuration, Laboratory, LeaderName, LogLevel, Member, Node, Overrides,
-    PacemakerName, Place, ProtocolName, SchemeName, SentAncestors, TimeoutKind, VoteRoute,
-    VoteVerification, load, load_cluster, node_file_text, public_half,
+    PacemakerName, Place, ProtocolName, SamplingName, SchemeName, SentAncestors, TimeoutKind,
+    VoteRoute, VoteVerification, load, load_cluster, node_file_text, public_half,
 };
 use quorate_node::testnet::{self, keys::generate};
 use quorate_transport::TransportName;
@@ -169,6 +169,13 @@ fn every_combination_reads_back() {
     let mut fixed = cluster(7);
     (fixed.leader, fixed.fixed_leader) = (LeaderName::Fixed, ReplicaId(6));
     read_back(&fixed);
+    for sampling in SamplingName::ALL {
+        let mut sampled = cluster(4);
+        let protocol = Some(ProtocolName::Snowman);
+        sampled.set_combination(Choices { protocol, ..Choices::default() }.among(4));
+        sampled.sampling = *sampling;
+        read_back(&sampled);
+    }
 }
 
 fn node_of(settings: &[(&str, &str)]) -> Node {
@@ -345,9 +352,15 @@ fn the_chain_digest_covers_what_was_agreed_on_and_nothing_else() {
         change(&mut changed);
         digests.push(changed.chain_digest());
     }
+    base.protocol = ProtocolName::Snowman;
+    let sampled = SamplingName::ALL.iter().map(|sampling| {
+        base.sampling = *sampling;
+        base.chain_digest()
+    });
+    digests.extend(sampled);
     digests.sort();
     digests.dedup();
-    assert_eq!(digests.len(), 1 + changes.len());
+    assert_eq!(digests.len(), 1 + changes.len() + SamplingName::ALL.len());
 }
 
 #[test]

@@ -13,10 +13,11 @@ use clap::{Args, Subcommand};
 use quorate_adversary::Schedule;
 use quorate_core::protocols::hotstuff::rules::{self, Rules};
 use quorate_core::protocols::pbft;
+use quorate_core::protocols::snow::snowman;
 use quorate_node::config::{Finding, Place};
 use quorate_sim::campaign::{self, Campaign, Progress, Report, Violation};
 use quorate_sim::diagram;
-use quorate_sim::family::{Family, HotStuffs, Pbfts};
+use quorate_sim::family::{Family, HotStuffs, Pbfts, Snowmans};
 use quorate_sim::lines::Line;
 use quorate_sim::swarm::{Plan, Tally, Trouble};
 use quorate_sim::trace::Trace;
@@ -94,7 +95,7 @@ fn minutes(text: &str) -> Result<f64, String> {
 
 fn protocol() -> clap::builder::PossibleValuesParser {
     let named = rules::ALL.map(|rules| rules.facts().name);
-    named.into_iter().chain([pbft::NAME]).collect::<Vec<_>>().into()
+    named.into_iter().chain([pbft::NAME, snowman::NAME]).collect::<Vec<_>>().into()
 }
 
 fn trouble() -> clap::builder::PossibleValuesParser {
@@ -102,10 +103,6 @@ fn trouble() -> clap::builder::PossibleValuesParser {
 }
 
 impl Arguments {
-    fn is_pbft(&self) -> bool {
-        self.protocol.as_deref() == Some(pbft::NAME)
-    }
-
     fn plan(&self) -> Plan {
         let named = |name: &String| rules::ALL.into_iter().find(|it| it.facts().name == name);
         Plan {
@@ -164,9 +161,10 @@ fn search(arguments: &Arguments, format: Format) -> Result<(), Failure> {
     let progress = Progress::default();
     let began = Instant::now();
     let report = std::thread::scope(|scope| {
-        let running = scope.spawn(|| match arguments.is_pbft() {
-            true => campaign.run::<Pbfts>(&progress),
-            false => campaign.run::<HotStuffs>(&progress),
+        let running = scope.spawn(|| match arguments.protocol.as_deref() {
+            Some(pbft::NAME) => campaign.run::<Pbfts>(&progress),
+            Some(snowman::NAME) => campaign.run::<Snowmans>(&progress),
+            _ => campaign.run::<HotStuffs>(&progress),
         });
         let live = std::io::stderr().is_terminal();
         let every = if live { EVERY.0 } else { EVERY.1 };
@@ -223,9 +221,10 @@ fn traced<F: Family>(seed: u64, plan: &Plan) -> (Result<Tally, Violation>, Vec<L
 }
 
 fn replay(arguments: &Arguments, seed: u64) -> Result<(), Failure> {
-    let (outcome, lines) = match arguments.is_pbft() {
-        true => traced::<Pbfts>(seed, &arguments.plan()),
-        false => traced::<HotStuffs>(seed, &arguments.plan()),
+    let (outcome, lines) = match arguments.protocol.as_deref() {
+        Some(pbft::NAME) => traced::<Pbfts>(seed, &arguments.plan()),
+        Some(snowman::NAME) => traced::<Snowmans>(seed, &arguments.plan()),
+        _ => traced::<HotStuffs>(seed, &arguments.plan()),
     };
     let words = match &outcome {
         Ok(_) => format!("seed {seed}: no violation"),

@@ -51,6 +51,18 @@ impl Gateway {
     }
 }
 
+impl Gateway {
+    fn serves_redis_cli(&self) {
+        assert_eq!(self.cli(&["SET", "k", "v"]), "OK");
+        assert_eq!(self.cli(&["GET", "k"]), "v");
+        assert_eq!(self.cli(&["INCR", "n"]), "1");
+        assert_eq!(self.cli(&["HSET", "h", "a", "1", "b", "2"]), "2");
+        assert_eq!(self.cli(&["HGETALL", "h"]), "a\n1\nb\n2");
+        assert_eq!(self.cli(&["DEL", "k", "h"]), "2");
+        assert_eq!(self.cli(&["-3", "GET", "n"]), "1");
+    }
+}
+
 impl Drop for Gateway {
     fn drop(&mut self) {
         // It may have ended already.
@@ -93,13 +105,7 @@ fn redis_clients_are_served() {
     pipelined.write_all(b"PING\r\n").unwrap();
     assert_eq!(lines.next().unwrap().unwrap(), "+PONG");
     if needs::program("redis-cli", "redis-tools") {
-        assert_eq!(gateway.cli(&["SET", "k", "v"]), "OK");
-        assert_eq!(gateway.cli(&["GET", "k"]), "v");
-        assert_eq!(gateway.cli(&["INCR", "n"]), "1");
-        assert_eq!(gateway.cli(&["HSET", "h", "a", "1", "b", "2"]), "2");
-        assert_eq!(gateway.cli(&["HGETALL", "h"]), "a\n1\nb\n2");
-        assert_eq!(gateway.cli(&["DEL", "k", "h"]), "2");
-        assert_eq!(gateway.cli(&["-3", "GET", "n"]), "1");
+        gateway.serves_redis_cli();
     }
     if needs::program("redis-benchmark", "redis-tools") {
         let arguments = ["-t", "set,get", "-n", "20000", "-c", "20", "-P", "16", "-q"];
@@ -110,6 +116,23 @@ fn redis_clients_are_served() {
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(!errors.contains("rror"), "{errors}");
     }
+}
+
+/// The chain that sampling agrees on is one to clients like any other.
+#[test]
+fn redis_clients_are_served_by_snowman() {
+    let mut cluster = Cluster::start(&["--protocol", "snowman"], &[]);
+    let gateway = Gateway::start(&cluster, &[]);
+    let mut client = gateway.connect();
+    assert_eq!(ask(&mut client, "SET a 1"), "+OK");
+    if needs::program("redis-cli", "redis-tools") {
+        gateway.serves_redis_cli();
+    }
+    // Three of four answer polls.
+    cluster.kill(1);
+    assert_eq!(ask(&mut client, "INCR a"), ":2");
+    cluster.start_replica(1, &[]);
+    assert_eq!(ask(&mut client, "INCR a"), ":3");
 }
 
 /// Libraries as applications have them, from where `make redis-clients` puts them.

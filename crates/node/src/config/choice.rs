@@ -64,6 +64,9 @@ choice!(
         /// PBFT with a window of blocks under way at once (Castro and Liskov 1999): a stable primary,
         /// three phases.
         Pbft = "pbft",
+        /// Snowman: a chain agreed on by sampling; its safety is probabilistic (Team Rocket et al.
+        /// 2019).
+        Snowman = "snowman",
         /// One leader orders and is believed: no fault is tolerated. For the laboratory.
         LaboratorySequencer = "laboratory-sequencer",
     }
@@ -78,6 +81,16 @@ choice!(
         Macs = "macs",
         /// Outcomes are authenticated by the channel as well.
         MacsToClients = "macs-to-clients",
+    }
+);
+choice!(
+    /// How large the samples of Snowman are, and how much agreement suffices: k, α and β
+    /// ([`quorate_core::protocols::snow::parameters`]).
+    SamplingName {
+        /// Those of AvalancheGo for Snowman: k = 20, α = 15, β = 20.
+        LaterPractice = "later-practice",
+        /// Those of the white paper: k = 10, α = 8, β = 150 (Team Rocket et al. 2019).
+        Paper = "paper",
     }
 );
 choice!(

@@ -12,7 +12,8 @@ use quorate_crypto::SchemeName;
 use quorate_transport::TransportName;
 
 use super::choice::{
-    Application, AuthenticationName, LeaderName, PacemakerName, ProtocolName, VoteRoute,
+    Application, AuthenticationName, LeaderName, PacemakerName, ProtocolName, SamplingName,
+    VoteRoute,
 };
 use super::combination::{Choices, Combination};
 use super::finding::{Finding, Place};
@@ -48,6 +49,8 @@ pub struct Cluster {
     pub leader: LeaderName,
     /// The leader, with [`LeaderName::Fixed`]; 0 without.
     pub fixed_leader: ReplicaId,
+    /// How many replicas Snowman asks, and how often; with other protocols it is not used.
+    pub sampling: SamplingName,
     /// What is signed with.
     pub signatures: SchemeName,
     /// By what it is known who says something.
@@ -141,6 +144,10 @@ impl Cluster {
         put_bytes(&mut bytes, self.pacemaker.name().as_bytes());
         put_bytes(&mut bytes, self.leader.name().as_bytes());
         self.fixed_leader.encode(&mut bytes);
+        if self.protocol == ProtocolName::Snowman {
+            // With the others there is no choice.
+            put_bytes(&mut bytes, self.sampling.name().as_bytes());
+        }
         put_bytes(&mut bytes, self.signatures.as_str().as_bytes());
         put_bytes(&mut bytes, self.group_key.as_ref().map_or(&[], |key| &key[..]));
         put_bytes(&mut bytes, self.application.name().as_bytes());
@@ -266,6 +273,9 @@ impl Cluster {
             let leader = Value::Integer(self.fixed_leader.0.into());
             settings.set("fixed_leader", leader, Place::Default);
         }
+        if self.protocol == ProtocolName::Snowman {
+            settings.set("sampling", text(self.sampling.name()), Place::Default);
+        }
         if let Some(key) = &self.group_key {
             settings.set("group_key", Value::Hex(key.to_vec()), Place::Default);
         }
@@ -330,6 +340,7 @@ fn from_settings(settings: &Settings, members: Vec<Member>) -> Option<Cluster> {
         pacemaker,
         leader,
         fixed_leader: replica("fixed_leader")?,
+        sampling: SamplingName::named(&settings.text("sampling")?)?,
         signatures,
         authentication,
         group_key: settings.bytes("group_key"),

@@ -184,7 +184,15 @@ pub static REFUSED: [Rule; 5] = [
 ];
 
 /// What works, and should be known before it is relied on.
-pub static WARNED: [Rule; 3] = [
+pub static WARNED: [Rule; 4] = [
+    Rule {
+        key: "protocol",
+        reason: "`protocol` is \"snowman\": its safety is probabilistic: two correct replicas may decide \
+                 differently, with a small probability while fewer than a fifth lie; a replica that lost \
+                 its data cannot come back, and there are no verified reads and no `pull`",
+        remedy: "set protocol = \"hotstuff-two-chain\" where a third may lie, or where these are needed",
+        applies: |choice| choice.protocol == ProtocolName::Snowman,
+    },
     Rule {
         key: "protocol",
         reason: "`protocol` is \"laboratory-sequencer\": replica 0 orders, all believe it, and no fault is tolerated",
@@ -206,10 +214,11 @@ pub static WARNED: [Rule; 3] = [
 ];
 
 impl Combination {
-    /// The protocols whose parts can be chosen: the HotStuff family. PBFT and the laboratory's
-    /// sequencer have no pacemaker, leaders or routes of votes to choose.
+    /// The protocols whose parts can be chosen: the HotStuff family. PBFT, Snowman and the
+    /// laboratory's sequencer have no pacemaker, leaders or routes of votes to choose.
     pub fn protocols() -> impl Iterator<Item = &'static ProtocolName> {
-        let without = [ProtocolName::Pbft, ProtocolName::LaboratorySequencer];
+        let without =
+            [ProtocolName::Pbft, ProtocolName::Snowman, ProtocolName::LaboratorySequencer];
         ProtocolName::ALL.iter().filter(move |name| !without.contains(name))
     }
 
@@ -300,5 +309,14 @@ pub fn fixed_leader_refusal(
     (fixed.index() >= replicas).then(|| {
         let what = format!("`fixed_leader` is {fixed}, but there are {replicas} replicas");
         (what, "name one of the replicas; their ids begin at 0")
+    })
+}
+
+/// What is wrong with parameters of samples that were named: nobody takes samples.
+#[must_use]
+pub fn sampling_refusal(protocol: ProtocolName) -> Option<(String, &'static str)> {
+    (protocol != ProtocolName::Snowman).then(|| {
+        let what = format!("`sampling` is set, but `protocol` is \"{protocol}\"");
+        (what, "set protocol = \"snowman\", or leave out sampling")
     })
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use quorate_crypto::SchemeName;
 
 use super::{Cluster, Member, from_settings, public_keys};
-use crate::config::combination::fixed_leader_refusal;
+use crate::config::combination::{fixed_leader_refusal, sampling_refusal};
 use crate::config::document::Document;
 use crate::config::finding::{Finding, Place};
 use crate::config::schema::Settings;
@@ -32,6 +32,7 @@ pub(in crate::config) fn from_document(
         findings.push(rule.finding(settings.source(rule.key)));
     }
     check_fixed_leader(&cluster, settings, findings);
+    check_sampling(&cluster, settings, findings);
     check_state_fits(&cluster, settings, findings);
     check_group_key(&cluster, file, settings, findings);
     for (place, member) in &document.list {
@@ -113,6 +114,16 @@ fn check_fixed_leader(cluster: &Cluster, settings: &Settings, findings: &mut Vec
     }
     let refusal = fixed_leader_refusal(cluster.leader, cluster.fixed_leader, cluster.members.len());
     if let Some((what, remedy)) = refusal {
+        findings.push(Finding::new(what, place, remedy));
+    }
+}
+
+fn check_sampling(cluster: &Cluster, settings: &Settings, findings: &mut Vec<Finding>) {
+    let place = settings.source("sampling");
+    if place == Place::Default {
+        return;
+    }
+    if let Some((what, remedy)) = sampling_refusal(cluster.protocol) {
         findings.push(Finding::new(what, place, remedy));
     }
 }

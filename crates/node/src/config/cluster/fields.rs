@@ -7,7 +7,7 @@ use quorate_transport::TransportName;
 use super::{GROUP_KEY_BYTES, PROOF_BYTES};
 use crate::config::choice::{
     Application, AuthenticationName, LeaderName, PacemakerName, ProtocolName, SCHEME_NAMES,
-    VoteRoute,
+    SamplingName, VoteRoute,
 };
 use crate::config::schema::{Field, Kind, List, Preset, Schema};
 
@@ -87,6 +87,14 @@ pub(in crate::config) static SCHEMA: Schema = Schema {
             kind: Kind::Integer { min: 0, max: MAX_REPLICAS as u64 - 1 },
             preset: Preset::Is("0"),
             comment: "The replica that leads with leader = \"fixed\". Without that it must be left out.",
+        },
+        Field {
+            key: "sampling",
+            kind: Kind::Choice(SamplingName::NAMES),
+            preset: Preset::Is("later-practice"),
+            comment: "How many replicas a poll of Snowman asks, and how many polls decide. \"later-practice\":\n\
+                      k = 20, alpha = 15, beta = 20; \"paper\": k = 10, alpha = 8, beta = 150. Among no more\n\
+                      than k others a poll asks all. With other protocols it must be left out.",
         },
         Field {
             key: "signatures",

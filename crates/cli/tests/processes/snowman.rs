@@ -1,0 +1,75 @@
+//! Snowman by real processes: kills under load, restarts of all, and what it says to those who ask
+//! for what it lacks.
+
+use crate::cluster::writers::{Shape, Writers, assert_written};
+use crate::cluster::{Cluster, quorate, wait_until};
+
+const SHAPE: Shape = Shape { frame: 10, value_bytes: 64, keys: u64::MAX };
+const ALL: [usize; 4] = [0, 1, 2, 3];
+
+fn start(sampling: &str) -> Cluster {
+    Cluster::start(&["--protocol", "snowman", "--sampling", sampling], &[])
+}
+
+fn assert_equal(cluster: &Cluster) {
+    wait_until("all replicas hold the same keys", || {
+        let keys = ALL.map(|replica| cluster.keys(replica));
+        keys[0].is_some() && keys.windows(2).all(|pair| pair[0] == pair[1])
+    });
+}
+
+#[test]
+fn replicas_die_under_load_and_come_back_and_nothing_is_lost() {
+    let mut cluster = start("later-practice");
+    let writers = Writers::start(&cluster, 4, SHAPE);
+    writers.wait_for(300);
+    for replica in [0, 2] {
+        cluster.kill(replica);
+        writers.wait_for(100);
+        cluster.start_replica(replica, &[]);
+        writers.wait_for(100);
+    }
+    // Counters begin anew, what was accepted stays.
+    cluster.kill_all();
+    ALL.into_iter().for_each(|replica| cluster.start_replica(replica, &[]));
+    writers.wait_for(100);
+    let written = writers.finish(&cluster);
+    assert_equal(&cluster);
+    assert_written(&cluster, SHAPE, &written);
+}
+
+/// With 150 polls in a row for each block it is slower, and does the same.
+#[test]
+fn the_papers_parameters_work_too() {
+    let mut cluster = start("paper");
+    let writers = Writers::start(&cluster, 2, SHAPE);
+    writers.wait_for(50);
+    cluster.kill(3);
+    writers.wait_for(50);
+    cluster.start_replica(3, &[]);
+    let written = writers.finish(&cluster);
+    assert_equal(&cluster);
+    assert_written(&cluster, SHAPE, &written);
+}
+
+#[test]
+fn what_it_lacks_is_refused_with_the_reason() {
+    let mut cluster = start("later-practice");
+    cluster.kill(3);
+    std::fs::remove_dir_all(cluster.data(3)).unwrap();
+    let rejoin = cluster.refused(3, &["--rejoin-after-data-loss"]);
+    let reason = "`--rejoin-after-data-loss`: this protocol has no way back for a replica that lost its data";
+    assert!(rejoin.stderr.contains(reason), "{}", rejoin.stderr);
+
+    let client = cluster.folder().join("client");
+    let home = client.to_str().unwrap();
+    for (arguments, lacks) in [
+        (&["get", "--verified", "key", "--home", home][..], "has no verified reads"),
+        (&["pull", "--home", home][..], "has no blocks that prove that they are decided"),
+    ] {
+        let output = quorate().args(arguments).output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        let is_told = stderr.contains(lacks) && stderr.contains("`protocol = \"snowman\"`");
+        assert!(!output.status.success() && is_told, "{arguments:?}: {stderr}");
+    }
+}
