@@ -7,9 +7,9 @@
 
 use bytes::Bytes;
 use quorate_core::Digest;
-use quorate_core::base::hashes::Kind;
 use quorate_core::base::wire::{Decode, DecodeError, Encode, Reader};
 use quorate_core::ledger::state_machine::{Decided, Replies, RestoreError, Snapshot, StateMachine};
+use quorate_merkle::hashes::Kind;
 
 /// What was ordered so far. The whole state, and the answer to any query.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -25,7 +25,7 @@ use quorate_core::protocols::hotstuff::rules::{Chained, Rules as _};
 use quorate_core::protocols::hotstuff::verifier::Verifier;
 use quorate_core::protocols::protocol::{self, Ballot, Malformed};
 use quorate_core::{Committee, Digest, Epoch, Height, ReplicaId, View};
-use quorate_store::merkle::ProofError;
+use quorate_merkle::ProofError;
 use support::folders::InMemory;
 use support::ops::{self, encode_op, op};
 use support::{Owned, apply_raw, one};

@@ -2,9 +2,7 @@
 //! the core sees them, and the members with their quorums.
 
 pub mod crypto;
-pub mod hashes;
 pub mod membership;
-pub mod merkle;
 pub mod per_peer;
 pub mod types;
 pub mod wire;

@@ -3,7 +3,7 @@
 //! Arguments: `--items n` (1000000), `--batch n` (1000), `--updates n` for each round (200000), `--rounds n` (4),
 //! `--digest-memory MiB` (256), `--durable os|sync` (os), `--folder path` (a temporary folder). Rounds include the checkpoint of what they changed.
 
-use quorate_store::lazy_trie::{Batch, Durability, Options, Proofs, Store};
+use quorate_store::lazy_trie::{Batch, Durability, Hash, Options, Proofs, Store};
 use quorate_store::merkle::Proof;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -164,7 +164,7 @@ fn measure_proofs(plan: &Plan, store: &Store) -> Result<(), Failure> {
         let proving = begun.elapsed().as_secs_f64() * 1e6 / PROOFS as f64;
         let begun = Instant::now();
         for (key, bytes) in keys.iter().zip(&proofs) {
-            let there = Proof::decode(bytes)?.verify(&root, key)?.is_some();
+            let there = Proof::decode(bytes)?.verify(&root, &Hash::of(key).0)?.is_some();
             if there != (first == 0) {
                 return Err("a proof of something else".into());
             }

@@ -36,7 +36,7 @@ fn items(snapshot: &Snapshot<'_>) -> Vec<(Hash, [u8; 32])> {
 
 fn prefix(items: &[(Hash, [u8; 32])]) -> Result<Prefix, ProofError> {
     let mut prefix = Prefix::default();
-    items.iter().try_for_each(|(hash, digest)| prefix.push(*hash, *digest))?;
+    items.iter().try_for_each(|(hash, digest)| prefix.push(hash.0, *digest))?;
     Ok(prefix)
 }
 

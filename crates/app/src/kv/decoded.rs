@@ -1,7 +1,7 @@
 //! Commands read ahead of being executed.
 
-use quorate_core::base::merkle::Hash;
 use quorate_core::base::wire::DecodeError;
+use quorate_merkle::Hash;
 
 use super::command::{Command, Condition};
 use super::value::place;

@@ -20,10 +20,10 @@ pub use shelf::{FileFolders, Folders, Shelf};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use quorate_core::base::merkle::{EMPTY_ROOT, Hash};
 use quorate_core::ledger::state_machine::{
     Checkpoint, KeepError, Keeper, Left, MAX_NOTE_BYTES, ProveError, Prover, Snapshot,
 };
+use quorate_merkle::{EMPTY_ROOT, Hash};
 use quorate_store::lazy_trie::{self, Batch, Hash as TrieHash, Store};
 
 use super::command::ValueKind;

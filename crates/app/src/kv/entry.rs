@@ -4,7 +4,7 @@
 //! field's name and value behind their lengths (u32), names ascending. What the map in memory hashes of a
 //! value stands here as one piece, so that [`digests`] need not take an entry apart.
 
-use quorate_core::base::merkle::Hash;
+use quorate_merkle::Hash;
 
 use super::command::ValueKind;
 use super::storage::OtherKind;

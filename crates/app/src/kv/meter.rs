@@ -7,8 +7,8 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use quorate_core::base::merkle::Hash;
 use quorate_core::ledger::frame::MAX_COMMANDS;
+use quorate_merkle::Hash;
 
 use super::{BLOCK_STEPS, COMMAND_STEPS, FRAME_REPLY_BYTES, MAX_REPLY_BYTES, Refused};
 

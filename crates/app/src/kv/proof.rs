@@ -14,12 +14,10 @@
 
 use bytes::Bytes;
 use quorate_core::base::crypto::Scheme;
-use quorate_core::base::merkle::Hash;
 use quorate_core::base::wire::{DecodeError, Reader, put_bytes};
 use quorate_core::client::proven::{Bound, NotProven, Proofs};
 use quorate_core::{Digest, Height};
-use quorate_store::lazy_trie::Hash as TrieHash;
-use quorate_store::merkle::{PROOF_LIMIT_BYTES, Proof, ProofError};
+use quorate_merkle::{Hash, PROOF_LIMIT_BYTES, Proof, ProofError};
 
 use super::value::{Value, place, read_value, value_digest};
 use super::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
@@ -143,7 +141,7 @@ pub fn verify(
         return Err(forged(ProofError::Root));
     }
     let proof = Proof::decode(&claim.proof).map_err(forged)?;
-    let there = proof.verify(&claim.root, &TrieHash(place(key))).map_err(forged)?;
+    let there = proof.verify(&claim.root, &place(key)).map_err(forged)?;
     if there != claim.value.as_deref().map(|written| value_digest(written).unwrap_or_default()) {
         return Err(forged(ProofError::Value));
     }

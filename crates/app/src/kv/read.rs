@@ -1,6 +1,6 @@
 //! The commands that leave the state as it is.
 
-use quorate_core::base::merkle::Hash;
+use quorate_merkle::Hash;
 
 use super::command::{Command, List, Scan};
 use super::decimal::Digits;

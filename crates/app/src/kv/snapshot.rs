@@ -12,10 +12,9 @@
 //! The proof shows that the entries so far are those the map begins with ([`Prefix`]): each entry is where it belongs, and none is missing or too many.
 
 use quorate_core::Digest;
-use quorate_core::base::merkle::Hash;
 use quorate_core::ledger::state_machine::{MAX_CHUNK_BYTES, RestoreError};
-use quorate_store::lazy_trie::Hash as TrieHash;
-use quorate_store::merkle::{PROOF_LIMIT_BYTES, Prefix, Proof, ProofError};
+use quorate_merkle::Hash;
+use quorate_merkle::{PROOF_LIMIT_BYTES, Prefix, Proof, ProofError};
 
 use super::proof::root_of;
 use super::value::{place, split_byte_string, written_text};
@@ -146,7 +145,7 @@ impl Taker {
         let mut digests = vec![Hash::default(); written.len()];
         entry::digests(&written, &mut digests);
         for ((place, _), digest) in entries.iter().zip(&digests) {
-            self.prefix.push(TrieHash(*place), *digest).map_err(refused)?;
+            self.prefix.push(*place, *digest).map_err(refused)?;
         }
         self.whole = if entries.is_empty() {
             if !proof.is_empty() || !self.prefix.is_all_of_none(&map) {

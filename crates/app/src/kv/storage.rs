@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use quorate_core::base::merkle::{Hash, MerkleMap};
 use quorate_core::ledger::state_machine::{KeepError, Keeper, ProveError, Prover, Snapshot};
+use quorate_merkle::{Hash, MerkleMap};
 
 use super::command::ValueKind;
 use super::entry;
@@ -278,7 +278,7 @@ impl Snapshot for Frozen {
     fn chunks(&self, sink: &mut dyn FnMut(&[u8]) -> bool) {
         let mut proving = self.map.clone();
         let root = proving.root();
-        let mut prove = |place: &Hash| Some(proving.prove(place));
+        let mut prove = |place: &Hash| Some(proving.prove(place).encode());
         let mut cutter = Cutter::new(&root, &mut prove, sink);
         let mut encoded = Vec::new();
         for (place, entry) in self.map.iter() {
@@ -300,7 +300,7 @@ struct Proving {
 impl Prover for Proving {
     fn prove(&mut self, key: &[u8]) -> Result<Bytes, ProveError> {
         let place = place(key);
-        let proof = self.map.prove(&place);
+        let proof = self.map.prove(&place).encode();
         let written = self.map.get(&place).map(|entry| {
             let mut written = Vec::new();
             write_value(&mut written, &entry.value);

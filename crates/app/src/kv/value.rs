@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use quorate_core::base::hashes::Kind;
-use quorate_core::base::merkle::{Hash, Leaf};
+use quorate_merkle::hashes::Kind;
+use quorate_merkle::{Hash, Leaf};
 
 use super::command::ValueKind;
 use super::storage::OtherKind;

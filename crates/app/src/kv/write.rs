@@ -1,6 +1,6 @@
 //! The commands that change the state.
 
-use quorate_core::base::merkle::Hash;
+use quorate_merkle::Hash;
 
 use super::command::{Command, Condition, List, Pairs};
 use super::decimal::{Digits, parse_integer};

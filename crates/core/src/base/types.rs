@@ -3,7 +3,8 @@
 
 use std::fmt;
 
-use crate::base::hashes;
+use quorate_merkle::hashes;
+
 use crate::base::wire::{Decode, DecodeError, Encode, Reader};
 
 macro_rules! counter {

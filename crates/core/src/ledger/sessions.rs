@@ -51,13 +51,13 @@ pub use limits::{ANSWER_OVERHEAD_BYTES, Limits, LimitsError};
 pub use snapshot::SessionsSnapshot;
 
 use crate::base::crypto::PublicKey;
-use crate::base::merkle::MerkleMap;
 use crate::base::types::{Digest, Height, Sequence, SessionId};
 use crate::base::wire::Encode;
 use crate::ledger::frame::{Frame, SharedFrame};
 use crate::ledger::outcome::{MAX_REPLY_BYTES, Outcome, Rejection};
 use crate::ledger::state_machine::Replies;
 use answers::Run;
+use quorate_merkle::MerkleMap;
 use session::Session;
 
 /// The table of live sessions.

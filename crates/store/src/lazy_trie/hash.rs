@@ -64,15 +64,12 @@ impl Hash {
 
     /// Bit `index` from the front.
     pub(crate) fn bit(&self, index: u8) -> bool {
-        let [byte, within] = [index / 8, index % 8];
-        self.0.get(usize::from(byte)).is_some_and(|byte| byte << within & 0x80 != 0)
+        quorate_merkle::bit(&self.0, index)
     }
 
     /// The first bit in which the two differ; `None` if they do not.
     pub(crate) fn parting(&self, other: &Hash) -> Option<u8> {
-        let pairs = self.0.iter().zip(&other.0).map(|(a, b)| a ^ b).enumerate();
-        let (byte, difference) = pairs.into_iter().find(|(_, difference)| *difference != 0)?;
-        Some(byte as u8 * 8 + difference.leading_zeros() as u8)
+        quorate_merkle::parting(&self.0, &other.0)
     }
 
     /// The first index from `from` on at which the digits differ.

@@ -5,7 +5,7 @@ use crate::random::{
     Model, Random, assert_holds, assert_root, change, eight_more, root_of, small_options,
     write_some,
 };
-use quorate_core::base::merkle::{Leaf, MerkleMap};
+use quorate_merkle::{Leaf, MerkleMap};
 use quorate_store::disk::{CrashDisk, Disk, FileDisk, MemoryDisk};
 use quorate_store::lazy_trie::{Batch, Error, Hash, Options, Proofs, Store};
 use quorate_store::merkle::{EMPTY_ROOT, value_digest};
@@ -245,7 +245,7 @@ fn old_versions_are_kept_as_long_as_was_asked() {
     for (hash, value) in then {
         let (proof, found) = held.get_proved(hash).unwrap();
         assert_eq!(found, Some(value.as_slice()));
-        proof.verify_value(&root_of(then), hash, found).unwrap();
+        proof.verify_value(&root_of(then), &hash.0, found).unwrap();
     }
     drop(held);
     assert_holds(&store, &model);
@@ -312,7 +312,7 @@ fn readers_beside_a_writer_see_roots_of_what_they_read() {
                     let key = random.below(400).to_le_bytes();
                     let (proof, value) = snapshot.get_proved(&key).unwrap();
                     let root = snapshot.root().unwrap();
-                    proof.verify_value(&root, &key, value).unwrap();
+                    proof.verify_value(&root, &Hash::of(&key).0, value).unwrap();
                     assert_eq!(value, snapshot.get_ref(&key).unwrap());
                 }
             });
@@ -359,7 +359,7 @@ fn what_is_aside_is_kept_and_not_under_the_root() {
         assert!(snapshot.iter().next().unwrap().unwrap().0.is_aside());
         // It is there, and of no set that a proof is about.
         let (proof, proved) = snapshot.get_proved(&Hash::aside(1 << 60)).unwrap();
-        assert_eq!(proof.verify(&store.root().unwrap(), &Hash::aside(1 << 60)).unwrap(), None);
+        assert_eq!(proof.verify(&store.root().unwrap(), &Hash::aside(1 << 60).0).unwrap(), None);
         assert_eq!(proved, None);
     };
     check(&store);
@@ -384,7 +384,7 @@ fn values_may_be_hashed_as_their_owner_says() {
     store.put(b"one", b"xyz").unwrap();
     assert_eq!(store.root().unwrap(), root);
     let proof = store.snapshot().unwrap().prove(b"two").unwrap();
-    assert_eq!(proof.verify(&root, b"two").unwrap(), Some([4; 32]));
+    assert_eq!(proof.verify(&root, &Hash::of(b"two").0).unwrap(), Some([4; 32]));
     assert_eq!(store.check().unwrap().damage, []);
     drop(store);
     let stranger = Options { value_digest: None, ..options.clone() };

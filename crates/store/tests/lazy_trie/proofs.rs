@@ -39,9 +39,9 @@ fn presence_and_absence_of_all_keys_can_be_proved() {
             assert!(bytes.len() <= PROOF_LIMIT_BYTES);
             let decoded = Proof::decode(&bytes).unwrap();
             assert_eq!(decoded, proof);
-            let proved = decoded.verify(&root, &hash).unwrap();
+            let proved = decoded.verify(&root, &hash.0).unwrap();
             assert_eq!(proved, expected.map(|value| value_digest(value)));
-            proof.verify_value(&root, &hash, value).unwrap();
+            proof.verify_value(&root, &hash.0, value).unwrap();
         }
     }
 }
@@ -53,10 +53,10 @@ fn every_mutation_of_a_proof_is_refused() {
     let present = *model.keys().nth(model.len() / 2).unwrap();
     for hash in [present, Hash::of(b"not there"), Hash([0; 32])] {
         let proof = snapshot.prove(&hash).unwrap();
-        proof.verify(&root, &hash).unwrap();
+        proof.verify(&root, &hash.0).unwrap();
         let bytes = proof.encode();
         let refused = |mutated: &[u8], what: &str| {
-            let accepted = Proof::decode(mutated).and_then(|proof| proof.verify(&root, &hash));
+            let accepted = Proof::decode(mutated).and_then(|proof| proof.verify(&root, &hash.0));
             assert!(accepted.is_err(), "{what}: {accepted:?}");
         };
         for at in 0..bytes.len() {
@@ -82,15 +82,15 @@ fn forged_values_forged_absences_and_stale_roots_are_refused() {
     let (old_root, old) = (root_of(&model), store.snapshot().unwrap());
     let (hash, value) = model.iter().next().map(|(h, v)| (*h, v.clone())).unwrap();
     let proof = old.prove(&hash).unwrap();
-    assert_eq!(proof.verify_value(&old_root, &hash, Some(b"forged")), Err(ProofError::Value));
-    assert_eq!(proof.verify_value(&old_root, &hash, None), Err(ProofError::Value));
-    assert_eq!(proof.verify_value(&old_root, &hash, Some(&value)), Ok(()));
+    assert_eq!(proof.verify_value(&old_root, &hash.0, Some(b"forged")), Err(ProofError::Value));
+    assert_eq!(proof.verify_value(&old_root, &hash.0, None), Err(ProofError::Value));
+    assert_eq!(proof.verify_value(&old_root, &hash.0, Some(&value)), Ok(()));
     // Of another key, there or not.
     for other in model.keys().skip(1).copied().chain([Hash::of(b"not there")]) {
-        assert_eq!(proof.verify(&old_root, &other), Err(ProofError::Root));
+        assert_eq!(proof.verify(&old_root, &other.0), Err(ProofError::Root));
         let absence = old.prove(&Hash::of(b"not there")).unwrap();
         if other != Hash::of(b"not there") {
-            assert!(absence.verify(&old_root, &other).is_err(), "{other:?} is there");
+            assert!(absence.verify(&old_root, &other.0).is_err(), "{other:?} is there");
         }
     }
     // The proof of another's presence, as if it were that of an absence.
@@ -99,21 +99,21 @@ fn forged_values_forged_absences_and_stale_roots_are_refused() {
         bytes.extend_from_slice(&other.0);
         bytes.extend_from_slice(&old.prove(other).unwrap().encode()[2..]);
         let forged = Proof::decode(&bytes).unwrap();
-        assert_eq!(forged.verify(&old_root, other), Err(ProofError::Key));
-        assert_eq!(forged.verify(&old_root, &hash), Err(ProofError::Key));
+        assert_eq!(forged.verify(&old_root, &other.0), Err(ProofError::Key));
+        assert_eq!(forged.verify(&old_root, &hash.0), Err(ProofError::Key));
     }
     let empty = Proof::decode(&[1, 0, 0, 0]).unwrap();
-    assert_eq!(empty.verify(&old_root, &hash), Err(ProofError::Root));
-    assert_eq!(empty.verify(&[0; 32], &hash), Ok(None));
+    assert_eq!(empty.verify(&old_root, &hash.0), Err(ProofError::Root));
+    assert_eq!(empty.verify(&[0; 32], &hash.0), Ok(None));
     // Another state.
     store.put(&hash, b"newer").unwrap();
     model.insert(hash, b"newer".to_vec());
     let root = root_of(&model);
     assert_eq!(store.root().unwrap(), root);
-    assert_eq!(proof.verify(&root, &hash), Err(ProofError::Root));
+    assert_eq!(proof.verify(&root, &hash.0), Err(ProofError::Root));
     let newer = store.snapshot().unwrap().prove(&hash).unwrap();
-    assert_eq!(newer.verify(&old_root, &hash), Err(ProofError::Root));
-    assert_eq!(newer.verify_value(&root, &hash, Some(b"newer")), Ok(()));
+    assert_eq!(newer.verify(&old_root, &hash.0), Err(ProofError::Root));
+    assert_eq!(newer.verify_value(&root, &hash.0, Some(b"newer")), Ok(()));
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn keys_made_to_be_neighbours_lengthen_their_own_paths_alone() {
     assert_eq!(store.root().unwrap(), root);
     let proof = store.snapshot().unwrap().prove(&last).unwrap();
     assert_eq!(proof.encode().len(), 2 + 32 + 2 + 256 * 33);
-    proof.verify_value(&root, &last, Some(b"the last")).unwrap();
+    proof.verify_value(&root, &last.0, Some(b"the last")).unwrap();
     assert_eq!(store.check().unwrap().damage, []);
     for (index, hash) in model.clone().keys().enumerate() {
         if index % 3 != 0 {
@@ -194,8 +194,8 @@ fn a_digest_that_is_not_its_items_is_found_with_file_and_offset() {
     }));
     // Nobody takes its proofs for those of the right root.
     let proof = store.snapshot().unwrap().prove(b"key").unwrap();
-    proof.verify_value(&root, b"key", Some(b"value")).unwrap();
-    assert_eq!(proof.verify(&store.root().unwrap(), b"key"), Err(ProofError::Root));
+    proof.verify_value(&root, &Hash::of(b"key").0, Some(b"value")).unwrap();
+    assert_eq!(proof.verify(&store.root().unwrap(), &Hash::of(b"key").0), Err(ProofError::Root));
     // Without the checksum it is not even read.
     let rotten = disk.fork();
     rotten.flip_bit("000000.space", found as u64, 0).unwrap();
@@ -229,7 +229,7 @@ fn no_flipped_bit_proves_anything_false() {
             match snapshot.get_proved(hash) {
                 Ok((proof, there)) => {
                     assert_eq!(there, Some(value.as_slice()));
-                    assert_eq!(proof.verify_value(&root, hash, there), Ok(()));
+                    assert_eq!(proof.verify_value(&root, &hash.0, there), Ok(()));
                 }
                 Err(Error::Damaged { file, .. }) => {
                     assert_eq!(file, "000000.space");
@@ -256,7 +256,7 @@ proptest! {
         for bytes in [bytes.clone(), [&[1, kind][..], &bytes].concat()] {
             if let Ok(proof) = Proof::decode(&bytes) {
                 prop_assert_eq!(proof.encode(), bytes);
-                prop_assert!(proof.verify(&root, b"key").is_err());
+                prop_assert!(proof.verify(&root, &Hash::of(b"key").0).is_err());
             }
         }
     }

@@ -20,7 +20,7 @@ fn assert_proves(snapshot: &Snapshot<'_>, model: &Model) {
     for hash in model.keys().copied().chain([Hash::of(b"not there")]) {
         let (proof, value) = snapshot.get_proved(&hash).unwrap();
         assert_eq!(value, model.get(&hash).map(Vec::as_slice));
-        proof.verify_value(&root, &hash, value).unwrap();
+        proof.verify_value(&root, &hash.0, value).unwrap();
     }
 }
 
@@ -113,7 +113,7 @@ fn what_waits_to_be_written_is_bounded() {
     let root = snapshot.root().unwrap();
     for number in (0..500_000u32).step_by(997) {
         let (proof, value) = snapshot.get_proved(&number.to_le_bytes()).unwrap();
-        proof.verify_value(&root, &number.to_le_bytes(), value).unwrap();
+        proof.verify_value(&root, &Hash::of(&number.to_le_bytes()).0, value).unwrap();
     }
 }
 
@@ -173,7 +173,7 @@ fn who_asks_for_proofs_beside_a_writer_gets_those_of_what_is_read() {
                     for _ in 0..20 {
                         let key = random.below(400).to_le_bytes();
                         let (proof, value) = snapshot.get_proved(&key).unwrap();
-                        proof.verify_value(&root, &key, value).unwrap();
+                        proof.verify_value(&root, &Hash::of(&key).0, value).unwrap();
                         assert_eq!(value, snapshot.get_ref(&key).unwrap());
                     }
                 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, btree_map};
 use std::ops::Range;
 
-use quorate_core::base::merkle::Hash;
+use quorate_merkle::Hash;
 
 use super::super::command::ValueKind;
 use super::super::entry;

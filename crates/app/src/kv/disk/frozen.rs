@@ -2,8 +2,8 @@
 
 use std::sync::OnceLock;
 
-use quorate_core::base::merkle::{EMPTY_ROOT, Hash};
 use quorate_core::ledger::state_machine::{KeepError, Snapshot};
+use quorate_merkle::{EMPTY_ROOT, Hash};
 use quorate_store::lazy_trie::{self, Hash as TrieHash};
 
 use super::super::snapshot::Cutter;

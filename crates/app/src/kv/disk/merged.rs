@@ -2,7 +2,7 @@
 
 use std::iter::Peekable;
 
-use quorate_core::base::merkle::Hash;
+use quorate_merkle::Hash;
 use quorate_store::lazy_trie::{self, Hash as TrieHash};
 
 use super::super::entry;

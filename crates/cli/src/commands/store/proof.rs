@@ -2,7 +2,7 @@
 
 use clap::Args;
 use quorate_node::config::{Finding, Place};
-use quorate_store::lazy_trie::{Name, Store};
+use quorate_store::lazy_trie::{Hash, Name, Store};
 use quorate_store::merkle::{Digest, Proof, ProofError};
 use serde_json::{Value, json};
 
@@ -75,7 +75,7 @@ pub fn verify(arguments: &Arguments, format: Format) -> Result<(), Failure> {
     })?;
     let proof = bytes_of(&arguments.proof, true, "--proof")?;
     Proof::decode(&proof)
-        .and_then(|proof| proof.verify_value(&root, &key, value.as_deref()))
+        .and_then(|proof| proof.verify_value(&root, &Hash::of(&key).0, value.as_deref()))
         .map_err(refused)?;
     match format {
         Format::Json => print_json(&json!({ "proven": true, "found": value.is_some() })),

@@ -7,7 +7,6 @@ use bytes::Bytes;
 use super::answers::Answers;
 use super::limits::Limits;
 use crate::base::crypto::PublicKey;
-use crate::base::merkle;
 use crate::base::types::{Digest, Height, Sequence, SessionId};
 use crate::base::wire::{Decode, DecodeError, Encode};
 use crate::ledger::frame::{Frame, FrameId, SharedFrame};
@@ -35,13 +34,13 @@ impl Session {
     }
 
     /// Its key in the table's Merkle map.
-    pub(super) fn place(id: SessionId) -> merkle::Hash {
+    pub(super) fn place(id: SessionId) -> quorate_merkle::Hash {
         Digest::of("quorate session place", &id.0.to_le_bytes()).0
     }
 }
 
-impl merkle::Leaf for Session {
-    fn digest(&self) -> merkle::Hash {
+impl quorate_merkle::Leaf for Session {
+    fn digest(&self) -> quorate_merkle::Hash {
         let mut bytes = Vec::with_capacity(128 + 32 * self.waiting.frames.len());
         self.id.encode(&mut bytes);
         self.key.encode(&mut bytes);

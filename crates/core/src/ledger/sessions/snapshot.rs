@@ -12,11 +12,11 @@ use super::limits::Limits;
 use super::session::{Session, unsigned_bytes, without_signature};
 use super::{LimitsError, Sessions};
 use crate::base::crypto::PublicKey;
-use crate::base::merkle::MerkleMap;
 use crate::base::types::{Digest, Height, Sequence, SessionId};
 use crate::base::wire::{Encode, put_bytes};
 use crate::ledger::frame::{MAX_BODY_BYTES, MAX_COMMANDS, OVERHEAD_BYTES};
 use crate::ledger::state_machine::{MAX_CHUNK_BYTES, RestoreError, Snapshot};
+use quorate_merkle::MerkleMap;
 
 /// A frozen session table.
 #[derive(Debug)]

@@ -49,5 +49,5 @@ pub(in super::super) fn prove<'a>(
     if item.is(name, hash) {
         return Ok((Proof { leaf: ProofLeaf::Own(value), path }, Some(item.value)));
     }
-    Ok((Proof { leaf: ProofLeaf::Other(item.hash(), value), path }, None))
+    Ok((Proof { leaf: ProofLeaf::Other(item.hash().0, value), path }, None))
 }

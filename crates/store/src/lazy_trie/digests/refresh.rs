@@ -8,8 +8,7 @@ use super::block::{HEAD_BYTES, bytes_of, head};
 use super::row::Marks;
 use super::thaw::{Side, Sides, Thaw, Thawed};
 use super::{Crown, MOST};
-use crate::merkle::{Digest, Domain, Message, TOGETHER, lanes, message};
-use blake3::platform::Platform;
+use crate::merkle::{BATCH, Digest, Domain, Message, lanes, message};
 
 /// Joins to be hashed, by their bits, and the blocks they are in.
 pub(super) struct Queues {
@@ -212,12 +211,11 @@ impl Queues {
         for at in 0..self.order.len() {
             self.add(blocks, self.order[at]);
         }
-        let platform = Platform::detect();
-        let mut messages: [Message; TOGETHER] = [[0; 64]; TOGETHER];
+        let mut messages: [Message; BATCH] = [[0; 64]; BATCH];
         while let Some(bit) = last_bit(&mut self.bits) {
             let jobs = &mut self.by_bit[usize::from(bit)];
             let domain = Domain::join(bit);
-            for group in jobs.chunks(TOGETHER) {
+            for group in jobs.chunks(BATCH) {
                 for (place, job) in messages.iter_mut().zip(group) {
                     let block = &blocks[job.block as usize];
                     let [left, right] = job.sides;
@@ -225,8 +223,7 @@ impl Queues {
                 }
                 // Lanes without a job hash what they have: that costs less than to hash the last ones one by one.
                 let places = messages.each_ref();
-                let hashes =
-                    domain.hash_together(platform, &places[..lanes(platform, group.len())]);
+                let hashes = domain.hash_together(&places[..lanes(group.len())]);
                 for (hash, job) in hashes.iter().zip(group) {
                     let block = &mut blocks[job.block as usize];
                     block.joins[usize::from(job.join)] = *hash;

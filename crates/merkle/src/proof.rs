@@ -1,7 +1,6 @@
 //! Proofs of presence and of absence.
 
-use super::{Digest, Domain, EMPTY_ROOT, message, value_digest};
-use crate::lazy_trie::{Hash, Name};
+use crate::{Domain, EMPTY_ROOT, Hash, bit, message, value_digest};
 
 /// The version of the encoding.
 pub const PROOF_VERSION: u8 = 1;
@@ -19,20 +18,22 @@ const ABSENT: u8 = 2;
 /// What shows that the set of a root has, or has not, a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proof {
-    pub(crate) leaf: Leaf,
-    /// From the leaf to the root: the bit at which two sets part, and the digest of the one without the leaf.
-    pub(crate) path: Vec<(u8, Digest)>,
+    /// Where a search for the key ends.
+    pub leaf: ProofLeaf,
+    /// From the leaf to the root: the bit at which two sets part, and the digest of the one without
+    /// the leaf.
+    pub path: Vec<(u8, Hash)>,
 }
 
 /// Where a search for the key ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Leaf {
+pub enum ProofLeaf {
     /// Nowhere.
     None,
     /// At the key, with the digest of its value.
-    Own(Digest),
+    Own(Hash),
     /// At another.
-    Other(Hash, Digest),
+    Other(Hash, Hash),
 }
 
 /// Why a proof is refused.
@@ -68,71 +69,67 @@ impl Proof {
     ///
     /// # Errors
     /// [`ProofError::Root`], [`ProofError::Key`].
-    pub fn verify<'a>(
-        &self,
-        root: &Digest,
-        name: impl Into<Name<'a>>,
-    ) -> Result<Option<Digest>, ProofError> {
-        let hash = name.into().hash();
+    pub fn verify(&self, root: &Hash, key: &Hash) -> Result<Option<Hash>, ProofError> {
         let (from, value) = match self.leaf {
-            Leaf::None if self.path.is_empty() && *root == EMPTY_ROOT => return Ok(None),
-            Leaf::None => return Err(ProofError::Root),
-            Leaf::Own(value) => (hash, value),
-            Leaf::Other(other, value) => {
-                let agree = self.path.iter().all(|(bit, _)| hash.bit(*bit) == other.bit(*bit));
-                if other == hash || !agree {
+            ProofLeaf::None if self.path.is_empty() && *root == EMPTY_ROOT => return Ok(None),
+            ProofLeaf::None => return Err(ProofError::Root),
+            ProofLeaf::Own(value) => (*key, value),
+            ProofLeaf::Other(other, value) => {
+                let agree = self.path.iter().all(|(at, _)| bit(key, *at) == bit(&other, *at));
+                if other == *key || !agree {
                     return Err(ProofError::Key);
                 }
                 (other, value)
             }
         };
-        let mut digest = Domain::LEAF.hash(&message(&from.0, &value));
+        let mut digest = Domain::leaf().hash(&message(&from, &value));
         let mut below = JOINS_LIMIT;
-        for (bit, side) in &self.path {
-            if usize::from(*bit) >= below {
+        for (at, side) in &self.path {
+            if usize::from(*at) >= below {
                 return Err(ProofError::Root);
             }
-            below = usize::from(*bit);
+            below = usize::from(*at);
             let halves =
-                if from.bit(*bit) { message(side, &digest) } else { message(&digest, side) };
-            digest = Domain::join(*bit).hash(&halves);
+                if bit(&from, *at) { message(side, &digest) } else { message(&digest, side) };
+            digest = Domain::join(*at).hash(&halves);
         }
         if digest != *root {
             return Err(ProofError::Root);
         }
-        Ok((from == hash).then_some(value))
+        Ok((from == *key).then_some(value))
     }
 
-    /// Whether the set with this root has exactly this value under a key, or, if `None`, nothing: where the BLAKE3 of a value stands for it.
+    /// Whether the set with this root has exactly this value under a key, or, if `None`, nothing:
+    /// where the BLAKE3 of a value stands for it.
     ///
     /// # Errors
     /// As [`Proof::verify`], and [`ProofError::Value`].
-    pub fn verify_value<'a>(
+    pub fn verify_value(
         &self,
-        root: &Digest,
-        name: impl Into<Name<'a>>,
+        root: &Hash,
+        key: &Hash,
         value: Option<&[u8]>,
     ) -> Result<(), ProofError> {
-        if self.verify(root, name)? == value.map(value_digest) {
+        if self.verify(root, key)? == value.map(value_digest) {
             return Ok(());
         }
         Err(ProofError::Value)
     }
 
-    /// The encoding; see the [module](super).
+    /// The encoding; see the [crate](crate).
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(68 + self.path.len() * JOIN_BYTES);
         bytes.push(PROOF_VERSION);
         match &self.leaf {
-            Leaf::None => bytes.push(EMPTY),
-            Leaf::Own(value) => {
+            ProofLeaf::None => bytes.push(EMPTY),
+            ProofLeaf::Own(value) => {
                 bytes.push(PRESENT);
                 bytes.extend_from_slice(value);
             }
-            Leaf::Other(other, value) => {
+            ProofLeaf::Other(other, value) => {
                 bytes.push(ABSENT);
-                bytes.extend_from_slice(&other.0);
+                bytes.extend_from_slice(other);
                 bytes.extend_from_slice(value);
             }
         }
@@ -156,16 +153,16 @@ impl Proof {
         }
         let [kind] = rest.take()?;
         let leaf = match kind {
-            EMPTY => Leaf::None,
-            PRESENT => Leaf::Own(rest.take()?),
-            ABSENT => Leaf::Other(Hash(rest.take()?), rest.take()?),
+            EMPTY => ProofLeaf::None,
+            PRESENT => ProofLeaf::Own(rest.take()?),
+            ABSENT => ProofLeaf::Other(rest.take()?, rest.take()?),
             _ => return Err(rest.wrong("a kind there is not")),
         };
         let count = usize::from(u16::from_le_bytes(rest.take()?));
         if count > JOINS_LIMIT || count * JOIN_BYTES != rest.bytes.len() {
             return Err(rest.wrong("a number of joins that its length does not have"));
         }
-        if leaf == Leaf::None && count > 0 {
+        if leaf == ProofLeaf::None && count > 0 {
             return Err(rest.wrong("joins of an empty set"));
         }
         let mut path = Vec::with_capacity(count);

@@ -11,7 +11,7 @@ use blake3::platform::{Platform, le_bytes_from_words_32, words_from_le_bytes_32}
 pub const BATCH: usize = 16;
 
 /// The longest message whose hash shares the vector unit with others: one chunk of BLAKE3.
-pub(crate) const LONGEST: usize = 1024;
+pub const LONGEST: usize = 1024;
 const BLOCK: usize = 64;
 
 // The flags of a message that is one chunk long at most (BLAKE3 specification, 2.2).
@@ -82,6 +82,11 @@ impl Kind {
     /// The hashes of messages of one block each, at most [`BATCH`]; the rest of the result is zero.
     pub(crate) fn of_blocks(&self, messages: &[&[u8; BLOCK]]) -> [[u8; 32]; BATCH] {
         self.chain(messages, CHUNK_END | ROOT)
+    }
+
+    /// How many messages are computed side by side.
+    pub(crate) fn lanes(&self) -> usize {
+        self.platform.simd_degree()
     }
 
     /// The hashes of messages of one length.

@@ -1,7 +1,8 @@
 //! Iteration in order of key.
 
+use super::MerkleMap;
 use super::node::{Child, Slot, first_difference, nibble, rank};
-use super::{Hash, MerkleMap};
+use crate::Hash;
 use std::slice;
 
 /// The pairs of a [`MerkleMap`] in ascending order of key; see [`MerkleMap::iter`].

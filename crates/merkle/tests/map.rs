@@ -2,7 +2,7 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use quorate_core::base::merkle::{EMPTY_ROOT, Hash, Leaf, MerkleMap};
+use quorate_merkle::{EMPTY_ROOT, Hash, Leaf, MerkleMap};
 use std::collections::BTreeMap;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -321,7 +321,9 @@ proptest! {
         map.insert(others[0], Value(1));
         for key in keys.iter().chain(&others) {
             let expected = model.get(key).map(Leaf::digest);
-            prop_assert_eq!(shown(&snapshot.prove(key), &root, key), expected);
+            let verified = snapshot.prove(key).verify(&root, key);
+            prop_assert_eq!(verified, Ok(expected));
+            prop_assert_eq!(shown(&snapshot.prove(key).encode(), &root, key), expected);
         }
     }
 }

@@ -4,38 +4,6 @@
 //! snapshot; later writes copy only the nodes they touch, and nothing is copied while no snapshot
 //! shares it. [`MerkleMap::root`] hashes only what changed since it was last called.
 //!
-//! # The root, specified
-//!
-//! The root is a function of the content alone: the set of pairs `(k, d)` of a key `k` and the
-//! digest `d` of its value ([`Leaf::digest`]). History, snapshots and the layout in memory do not
-//! enter. `H(K, m)` is BLAKE3 in keyed mode, always of exactly 64 bytes (one compression), and the
-//! keys `K` are public constants that separate domains. Bits are counted from 0 at the most
-//! significant bit of a key's first byte, so bit order is the lexicographic order of keys.
-//!
-//! ```text
-//! digest({})         = 32 zero bytes
-//! digest({(k, d)})   = H(LEAF,    k ‖ d)
-//! digest(S), |S| > 1 = H(JOIN(b), digest(S0) ‖ digest(S1))
-//!     b  = the first bit at which two keys of S differ
-//!     S0 = the pairs of S whose key has bit b clear;  S1 = those with bit b set
-//!
-//! LEAF    = the 32 ASCII bytes "quorate merkle map v1: leaf     "   (5 trailing spaces)
-//! JOIN(b) = the 31 ASCII bytes "quorate merkle map v1: join at " then the byte b
-//! ```
-//!
-//! This is a binary trie with its one-way paths left out: `n` pairs make `n` leaves and `n - 1`
-//! joins, and hashed keys make its depth about `log2(n)`. Keys mined to share long prefixes
-//! lengthen the paths to those keys only, to 256 joins at most.
-//!
-//! Binding: `H` does not collide, leaves carry whole keys and a join's key carries its bit, so equal
-//! roots mean equal content. The all-zero digest has no known preimage. What proofs can rest on:
-//!
-//! * *Presence* of `(k, d)`: the list of `(b, sibling digest)` from leaf to root, `b` strictly falling;
-//!   bit `b` of `k` says which side the sibling is on.
-//! * *Absence* of `k` (root not zero): the presence of some `(k', d')`, `k' ≠ k`, where at every bit
-//!   `b` of its path `k` and `k'` agree. That is the only leaf at which a search for `k` can end; `b` cannot be
-//!   forged, being part of the hash.
-//!
 //! # In memory
 //!
 //! Four levels of the binary trie make one node: a sorted array of its present slots (2 to 16),
@@ -43,10 +11,9 @@
 //! one before. A write marks slots dirty on its way down. The root then collects every stale hash of
 //! the map, in order of bit, so that each bit's joins go through the vector unit as one batch.
 
-mod hash;
 mod iter;
 mod node;
-mod proof;
+mod prove;
 mod refresh;
 
 pub use iter::Iter;
@@ -56,11 +23,7 @@ use refresh::Refresh;
 use std::fmt;
 use std::sync::Arc;
 
-/// A BLAKE3 hash: of a key (its place in the map), of a value, or of a set of pairs.
-pub type Hash = [u8; 32];
-
-/// The root of the map that holds nothing.
-pub const EMPTY_ROOT: Hash = [0; 32];
+use crate::Hash;
 
 /// A value of a [`MerkleMap`].
 pub trait Leaf: Clone {
@@ -70,7 +33,7 @@ pub trait Leaf: Clone {
     fn digest(&self) -> Hash;
 
     /// Exactly the [digest](Self::digest) of each value; `digests` is as long. Some roots come from the one and some from the other. Here
-    /// for values whose hashes can be computed side by side, as [`Kind`](crate::base::hashes::Kind)
+    /// for values whose hashes can be computed side by side, as [`Kind`](crate::hashes::Kind)
     /// does. Must not panic either.
     fn digests(values: &[&Self], digests: &mut [Hash]) {
         for (value, digest) in values.iter().zip(digests) {
@@ -80,7 +43,7 @@ pub trait Leaf: Clone {
 }
 
 /// An authenticated map from hashed keys to values, with constant-time snapshots; see the
-/// [module](self) for what its root means.
+/// [crate](crate) for what its root means.
 ///
 /// Keys must be outputs of a hash function: the map's depth relies on it, its correctness does not.
 ///
@@ -180,7 +143,7 @@ impl<V: Leaf> MerkleMap<V> {
         Some(Arc::try_unwrap(entry).unwrap_or_else(|shared| (*shared).clone()).value)
     }
 
-    /// The root of the content, as the [module](self) specifies it. Costs the hashes of what changed since
+    /// The root of the content, as the [crate](crate) specifies it. Costs the hashes of what changed since
     /// the last call; without change, nothing.
     pub fn root(&mut self) -> Hash {
         if self.writes > 0 {

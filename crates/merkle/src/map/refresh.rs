@@ -5,10 +5,10 @@
 //! joins from the last bit to the first, so that a batch holds hashes of many branches. A finished
 //! branch goes back to its slot when its parent's depth is reached.
 
-use super::hash::{Domain, Message};
+use super::Leaf;
 use super::node::{Branch, Child, Slot, join_slot, rank};
-use super::{Hash, Leaf};
-use crate::base::hashes::BATCH;
+use crate::hashes::BATCH;
+use crate::{Domain, EMPTY_ROOT, Hash, Message, message};
 use std::sync::Arc;
 
 /// Above so many writes the subtrees are refreshed one after the other, so that what is lifted out
@@ -62,11 +62,10 @@ impl<V: Leaf> Refresh<V> {
             child => std::mem::take(child),
         };
         (slot.digest, slot.child) = match child {
-            Child::Empty => (super::EMPTY_ROOT, Child::Empty),
+            Child::Empty => (EMPTY_ROOT, Child::Empty),
             Child::Leaf(entry) => {
                 let message = message(&entry.key, &entry.value.digest());
-                let [hash, ..] = Domain::leaf().hash(&[&message]);
-                (hash, Child::Leaf(entry))
+                (Domain::leaf().hash(&message), Child::Leaf(entry))
             }
             Child::Branch(branch) => {
                 let branch = if branch.dirty == 0 { branch } else { self.refreshed(branch) };
@@ -285,7 +284,7 @@ impl Batch {
 
     fn flush<V>(&mut self, nodes: &mut [Node<'_, V>]) {
         let messages = self.messages.each_ref();
-        let hashes = self.domain.hash(&messages[..self.count]);
+        let hashes = self.domain.hash_together(&messages[..self.count]);
         for (hash, &(node, slot)) in hashes.iter().zip(&self.places[..self.count]) {
             let slot = &mut nodes[node].slots[slot];
             match self.field {
@@ -295,13 +294,6 @@ impl Batch {
         }
         self.count = 0;
     }
-}
-
-fn message(left: &Hash, right: &Hash) -> Message {
-    let mut message = [0; 64];
-    message[..32].copy_from_slice(left);
-    message[32..].copy_from_slice(right);
-    message
 }
 
 /// The nibbles of a set, ascending.

@@ -1,6 +1,7 @@
 //! Nodes: four bits of the key each, shared between maps until one of them writes.
 
-use super::{EMPTY_ROOT, Hash, Leaf};
+use super::Leaf;
+use crate::{EMPTY_ROOT, Hash};
 use std::sync::Arc;
 
 /// One pair.
