@@ -1,8 +1,9 @@
 //! BLAKE3 hashes of several short messages side by side.
 //!
-//! The messages being independent, their compressions share vector registers, which the functions of the `blake3`
-//! crate cannot do for less than several kilobytes of one message: hence its lower layer, exempt from its promise of
-//! stability. Should that go, `blake3::hash` and `blake3::keyed_hash` in a loop are the same functions.
+//! The messages are independent, so their compressions share vector registers. The functions of the
+//! `blake3` crate do that only within one message of several kilobytes. So this uses the crate's
+//! lower layer, which is exempt from its promise of stability. Should that layer go,
+//! `blake3::hash` and `blake3::keyed_hash` in a loop are the same functions.
 
 use blake3::IncrementCounter;
 use blake3::platform::{Platform, le_bytes_from_words_32, words_from_le_bytes_32};
@@ -53,8 +54,9 @@ impl Kind {
         Self { words: words_from_le_bytes_32(key), flags: KEYED_HASH, platform: Platform::detect() }
     }
 
-    /// The hashes of `messages`; `hashes` must be as long. Of each [`BATCH`] those of one length, from 64 to 1,024 bytes, are
-    /// computed side by side: with AVX-512 five to ten times as fast as one by one.
+    /// The hashes of `messages`; `hashes` must be as long. Of each [`BATCH`] those of one length,
+    /// from 64 to 1,024 bytes, are computed side by side: with AVX-512 five to ten times as fast as
+    /// one by one.
     pub fn of(&self, messages: &[&[u8]], hashes: &mut [[u8; 32]]) {
         for (messages, hashes) in messages.chunks(BATCH).zip(hashes.chunks_mut(BATCH)) {
             self.of_batch(messages, hashes);
@@ -121,7 +123,8 @@ impl Kind {
         hashes
     }
 
-    /// The chaining values behind the whole blocks of messages of one length, `last` being set with the last block.
+    /// The chaining values behind the whole blocks of messages of one length; the last block has
+    /// the flags `last`.
     fn chain_blocks(&self, messages: &[&[u8]], last: u8) -> [[u8; 32]; BATCH] {
         macro_rules! of_blocks {
             ($($blocks:literal)*) => {

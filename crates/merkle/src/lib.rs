@@ -25,8 +25,8 @@
 //! joins, and hashed keys make its depth about `log2(n)`. Keys mined to share long prefixes
 //! lengthen the paths to those keys only, to 256 joins at most.
 //!
-//! Binding: `H` does not collide, leaves carry whole keys and a join's key carries its bit, so equal
-//! roots mean equal content. The all-zero digest has no known preimage.
+//! Binding: `H` does not collide, leaves carry whole keys and a join's key carries its bit, so
+//! equal roots mean equal content. The all-zero digest has no known preimage.
 //!
 //! # Proofs
 //!

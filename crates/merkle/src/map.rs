@@ -7,9 +7,10 @@
 //! # In memory
 //!
 //! Four levels of the binary trie make one node: a sorted array of its present slots (2 to 16),
-//! holding for each slot the child, its digest, and the digest of the join between that slot and the
-//! one before. A write marks slots dirty on its way down. The root then collects every stale hash of
-//! the map, in order of bit, so that each bit's joins go through the vector unit as one batch.
+//! holding for each slot the child, its digest, and the digest of the join between that slot and
+//! the one before. A write marks slots dirty on its way down. The root then collects every stale
+//! hash of the map, in order of bit, so that each bit's joins go through the vector unit as one
+//! batch.
 
 mod iter;
 mod node;
@@ -32,9 +33,9 @@ pub trait Leaf: Clone {
     /// whose refresh was unwound has lost what it was working on.
     fn digest(&self) -> Hash;
 
-    /// Exactly the [digest](Self::digest) of each value; `digests` is as long. Some roots come from the one and some from the other. Here
-    /// for values whose hashes can be computed side by side, as [`Kind`](crate::hashes::Kind)
-    /// does. Must not panic either.
+    /// Exactly the [digest](Self::digest) of each value; `digests` is as long. Some roots come from
+    /// the one and some from the other. Here for values whose hashes can be computed side by side,
+    /// as [`Kind`](crate::hashes::Kind) does. Must not panic either.
     fn digests(values: &[&Self], digests: &mut [Hash]) {
         for (value, digest) in values.iter().zip(digests) {
             *digest = value.digest();
@@ -48,7 +49,8 @@ pub trait Leaf: Clone {
 /// Keys must be outputs of a hash function: the map's depth relies on it, its correctness does not.
 ///
 /// A clone shares everything with its original. Call [`root`](Self::root) before cloning where the
-/// root is wanted at all: what is stale at the time of the clone, each of the two hashes for itself.
+/// root is wanted at all: what is stale at the time of the clone, each of the two hashes for
+/// itself.
 pub struct MerkleMap<V> {
     /// Its digest is the root, unless there were `writes`.
     top: Slot<V>,
@@ -90,8 +92,8 @@ impl<V> MerkleMap<V> {
         Iter::all(&self.top)
     }
 
-    /// The pairs whose key is `start` or above, in ascending order of key. Finding the first takes one or two
-    /// descents.
+    /// The pairs whose key is `start` or above, in ascending order of key. Finding the first takes
+    /// one or two descents.
     pub fn iter_from(&self, start: &Hash) -> Iter<'_, V> {
         Iter::from(&self.top, start)
     }
@@ -122,8 +124,8 @@ impl<V: Leaf> MerkleMap<V> {
         }
     }
 
-    /// The value under `key`, to be changed in place; if there is none, what `make` returns is put there
-    /// first. As with [`get_mut`](Self::get_mut), its digest counts as stale.
+    /// The value under `key`, to be changed in place; if there is none, what `make` returns is put
+    /// there first. As with [`get_mut`](Self::get_mut), its digest counts as stale.
     pub fn get_or_insert_with(&mut self, key: &Hash, make: impl FnOnce() -> V) -> &mut V {
         match self.vacancy(key) {
             Some(depth) => self.add(depth, Entry { key: *key, value: make() }),
@@ -143,8 +145,8 @@ impl<V: Leaf> MerkleMap<V> {
         Some(Arc::try_unwrap(entry).unwrap_or_else(|shared| (*shared).clone()).value)
     }
 
-    /// The root of the content, as the [crate](crate) specifies it. Costs the hashes of what changed since
-    /// the last call; without change, nothing.
+    /// The root of the content, as the [crate](crate) specifies it. Costs the hashes of what
+    /// changed since the last call; without change, nothing.
     pub fn root(&mut self) -> Hash {
         if self.writes > 0 {
             self.refresh.run(&mut self.top, self.writes);

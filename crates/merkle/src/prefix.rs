@@ -1,10 +1,12 @@
-//! That a list of pairs, in the order of their keys, is all that a set begins with.
+//! Whether a list of pairs, in the order of their keys, is all that a set begins with.
 //!
-//! A set that is sent in pieces can be checked piece by piece: behind each comes the [presence](crate) of its last pair, `(k, d)`. What was
-//! received so far are the pairs up to `k`. At each join above `k`'s leaf where `k` is on the right, the left side holds lesser keys only, so that its
-//! digest follows from what was received; the proof must have the same digest there, and no such join may be missing or too many. Where `k` is on
-//! the left, the other side is still to come, and its digest is the proof's. Since all this leads to the root, nothing up to `k` was changed, left out or made up, unless
-//! the hash collides.
+//! A set that is sent in pieces can be checked piece by piece. Behind each piece comes the
+//! [presence](crate) of its last pair, `(k, d)`; the pairs received so far are those up to `k`.
+//! Look at the joins above `k`'s leaf. Where `k` is on the right, the left side holds lesser keys
+//! only: its digest follows from the pairs received, and the proof must have the same one. No such
+//! join may be missing or too many. Where `k` is on the left, the other side is still to come, and
+//! its digest is the proof's. All this leads to the root, so nothing up to `k` was changed, left
+//! out or made up, unless the hash collides.
 
 use crate::{Domain, EMPTY_ROOT, Hash, Proof, ProofError, ProofLeaf, bit, message, parting};
 
@@ -12,7 +14,8 @@ use crate::{Domain, EMPTY_ROOT, Hash, Proof, ProofError, ProofLeaf, bit, message
 #[derive(Clone, Debug, Default)]
 pub struct Prefix {
     last: Option<Last>,
-    /// The joins above the last leaf where that is on the right, from the root on: the bit, and the digest of the left side.
+    /// The joins above the last leaf where that is on the right, from the root on: the bit, and the
+    /// digest of the left side.
     left: Vec<(u8, Hash)>,
 }
 
@@ -42,7 +45,8 @@ impl Prefix {
         Ok(())
     }
 
-    /// Whether the set with this root begins with just these pairs, which `proof`, of the last one, shows; and whether they are all of it.
+    /// Whether the set with this root begins with just these pairs, which `proof`, of the last one,
+    /// shows; and whether they are all of it.
     ///
     /// # Errors
     /// [`ProofError`]: they are not, or the proof is of something else.

@@ -26,8 +26,8 @@ pub(super) struct Slot<V> {
     pub(super) child: Child<V>,
     /// The child's digest, if the slot is not dirty.
     pub(super) digest: Hash,
-    /// The digest of the lowest join that holds both this slot and the one before, unless a dirty slot is
-    /// below it. Meaningless in a branch's first slot and at the top.
+    /// The digest of the lowest join that holds both this slot and the one before, unless a dirty
+    /// slot is below it. Meaningless in a branch's first slot and at the top.
     pub(super) join: Hash,
 }
 
@@ -87,8 +87,8 @@ pub(super) fn rank(present: u16, nibble: u8) -> usize {
 }
 
 impl<V> Child<V> {
-    /// The entry at which a search for `key` ends: that of `key` if there is one, else one that agrees with
-    /// `key` for as long as any does.
+    /// The entry at which a search for `key` ends: that of `key` if there is one, else one that
+    /// agrees with `key` for as long as any does.
     pub(super) fn closest(&self, key: &Hash) -> Option<&Entry<V>> {
         let mut child = self;
         loop {
@@ -106,7 +106,8 @@ impl<V> Child<V> {
 }
 
 impl<V: Leaf> Slot<V> {
-    /// The value at which a search for `key` ends, all slots on the way marked dirty. The key must be in the map.
+    /// The value at which a search for `key` ends, all slots on the way marked dirty. The key must
+    /// be in the map.
     pub(super) fn touch(&mut self, key: &Hash) -> Option<&mut V> {
         let mut child = &mut self.child;
         loop {

@@ -23,8 +23,8 @@ impl<V: Leaf> MerkleMap<V> {
 }
 
 impl<V> Branch<V> {
-    /// Where a search for `key` goes on, whether or not the key is below: the joins passed on the way
-    /// are added, each as its bit and the digest of its other side. Nothing here may be dirty.
+    /// Where a search for `key` goes on, whether or not the key is below: the joins passed on the
+    /// way are added, each as its bit and the digest of its other side. Nothing here may be dirty.
     fn pass(&self, key: &Hash, joins: &mut Vec<(u8, Hash)>) -> &Child<V> {
         let wanted = nibble(key, self.depth);
         let mut block = self.present;

@@ -49,8 +49,8 @@ impl<V> Default for Refresh<V> {
 }
 
 impl<V: Leaf> Refresh<V> {
-    /// Brings all digests below `slot` and its own up to date. `writes` is about how many leaves are
-    /// stale.
+    /// Brings all digests below `slot` and its own up to date. `writes` is about how many leaves
+    /// are stale.
     pub(super) fn run(&mut self, slot: &mut Slot<V>, writes: usize) {
         let child = match &mut slot.child {
             Child::Branch(branch) if branch.dirty != 0 => {
@@ -74,8 +74,8 @@ impl<V: Leaf> Refresh<V> {
         };
     }
 
-    /// Refreshes each branch below `branch` by itself. Their slots stay dirty in `branch`, whose own
-    /// joins are still to be done.
+    /// Refreshes each branch below `branch` by itself. Their slots stay dirty in `branch`, whose
+    /// own joins are still to be done.
     fn run_below(&mut self, branch: &mut Branch<V>, writes: usize) {
         for at in 0..branch.slots.len() {
             if matches!(&branch.slots[at].child, Child::Branch(below) if below.dirty != 0) {
