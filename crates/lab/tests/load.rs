@@ -159,13 +159,8 @@ fn a_cluster_that_is_not_there() {
 }
 
 #[test]
-fn the_report_is_written_and_doubts_blocks_that_are_not_full() {
-    let mut report = LoadReport::default();
-    report.note_blocks(395.0, 400);
-    assert!(report.warnings.is_empty());
-    report.note_blocks(100.0, 400);
-    assert_eq!(report.warnings.len(), 1);
-    let json = serde_json::to_value(&report).unwrap();
+fn the_report_is_written() {
+    let json = serde_json::to_value(LoadReport::default()).unwrap();
     for field in "batch payload n protocol goodput mean_ms p50_ms p99_ms max_ms warnings".split(' ')
     {
         assert!(json.get(field).is_some(), "{field}");

@@ -55,8 +55,6 @@ pub struct LoadReport {
     /// Processor time of the thread that does all the sessions' work, in microseconds a command;
     /// `None` where the system does not tell.
     pub generator_us: Option<f64>,
-    /// Average commands in a block, if the caller knows.
-    pub commands_per_block: Option<f64>,
     /// Interval by interval.
     pub series: Vec<Interval>,
     /// What makes the figures doubtful.
@@ -108,22 +106,7 @@ impl Interval {
     }
 }
 
-/// Below this share of a full batch blocks count as not filled.
-const FILLED: f64 = 0.9;
-
 impl LoadReport {
-    /// Notes how many commands a block had on average, as a replica's status says, where blocks
-    /// may have up to `block_commands`.
-    pub fn note_blocks(&mut self, commands_per_block: f64, block_commands: usize) {
-        self.commands_per_block = Some(commands_per_block);
-        if commands_per_block < FILLED * block_commands as f64 {
-            self.warnings.push(format!(
-                "the load is too small to fill blocks: {commands_per_block:.0} of \
-                 {block_commands} commands on average"
-            ));
-        }
-    }
-
     pub(super) fn note_latencies(&mut self, latencies: &Histogram<u64>) {
         let quantile = |quantile| ms(latencies.value_at_quantile(quantile));
         self.mean_ms = latencies.mean() / 1000.0;

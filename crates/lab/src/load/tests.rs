@@ -178,17 +178,17 @@ fn a_short_rest_is_the_end_of_the_interval_before() {
     }
 }
 
-/// Two reports of which no two numbers are alike.
-#[test]
-fn every_field_of_what_several_processes_counted_is_put_together() {
-    let interval = |at: f64, seconds: f64, commands: u64| Interval {
-        at,
-        seconds,
-        commands,
-        ..Interval::default()
-    };
-    let counts = |pairs: &[(u64, u64)]| Counts(pairs.to_vec());
-    let one = LoadReport {
+fn interval(at: f64, seconds: f64, commands: u64) -> Interval {
+    Interval { at, seconds, commands, ..Interval::default() }
+}
+
+fn counts(pairs: &[(u64, u64)]) -> Counts {
+    Counts(pairs.to_vec())
+}
+
+/// A report of which no two numbers are alike.
+fn one() -> LoadReport {
+    LoadReport {
         protocol: "p".to_owned(),
         n: 4,
         batch: 5,
@@ -211,15 +211,18 @@ fn every_field_of_what_several_processes_counted_is_put_together() {
         failed: 22,
         unanswered: 23,
         generator_us: Some(2.0),
-        commands_per_block: Some(25.5),
         series: vec![interval(0.0, 1.0, 26), interval(1.0, 0.5, 4)],
         warnings: vec!["a".to_owned(), "c".to_owned()],
         distribution: Distribution {
             whole: counts(&[(1000, 30)]),
             intervals: vec![counts(&[(1000, 26)]), counts(&[(1000, 4)])],
         },
-    };
-    let other = LoadReport {
+    }
+}
+
+/// Another one, of none of the same numbers.
+fn other() -> LoadReport {
+    LoadReport {
         protocol: "p".to_owned(),
         clients: 107,
         rate: Some(109.0),
@@ -231,7 +234,6 @@ fn every_field_of_what_several_processes_counted_is_put_together() {
         failed: 122,
         unanswered: 123,
         generator_us: Some(6.0),
-        commands_per_block: None,
         series: vec![interval(0.0, 1.25, 10)],
         warnings: vec!["b".to_owned(), "a".to_owned()],
         distribution: Distribution {
@@ -239,8 +241,12 @@ fn every_field_of_what_several_processes_counted_is_put_together() {
             intervals: vec![counts(&[(9000, 10)])],
         },
         ..LoadReport::default()
-    };
-    let both = LoadReport::together(&[one, other]).unwrap();
+    }
+}
+
+#[test]
+fn every_field_of_what_several_processes_counted_is_put_together() {
+    let both = LoadReport::together(&[one(), other()]).unwrap();
     let LoadReport { mean_ms, deviation_ms, p50_ms, p90_ms, p99_ms, p999_ms, max_ms, .. } = both;
     // Thirty of 1 ms and ten of 9 ms: mean 3, deviation √(¾ · 4 + ¼ · 36).
     near(mean_ms, 3.0, "mean");
@@ -278,7 +284,6 @@ fn every_field_of_what_several_processes_counted_is_put_together() {
         unanswered: 146,
         // 30 commands at 2 µs and ten at 6.
         generator_us: Some(3.0),
-        commands_per_block: Some(25.5),
         warnings: vec!["a".to_owned(), "b".to_owned(), "c".to_owned()],
         mean_ms,
         deviation_ms,
@@ -295,16 +300,6 @@ fn every_field_of_what_several_processes_counted_is_put_together() {
     let closed = LoadReport { rate: None, generator_us: None, ..expected.clone() };
     let mixed = LoadReport::together(&[expected, closed]).unwrap();
     assert_eq!((mixed.rate, mixed.generator_us), (None, None));
-}
-
-#[test]
-fn blocks_count_as_filled_from_nine_tenths_on() {
-    for (commands, warns) in [(400.0, false), (360.0, false), (359.9, true)] {
-        let mut report = LoadReport::default();
-        report.note_blocks(commands, 400);
-        assert_eq!(report.commands_per_block, Some(commands));
-        assert_eq!(!report.warnings.is_empty(), warns, "{commands}");
-    }
 }
 
 #[test]

@@ -38,7 +38,6 @@ fn every_figure_of_a_load_is_that_of_its_report() {
         failed: 118,
         unanswered: 119,
         generator_us: Some(120.5),
-        commands_per_block: Some(121.5),
         series: vec![interval],
         warnings: vec!["w".to_owned()],
         distribution: Distribution {
