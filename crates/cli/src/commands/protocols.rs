@@ -1,6 +1,7 @@
 //! `quorate protocols`: what there is to choose from, by the constants the code runs by.
 
 use quorate_core::protocols::hotstuff::rules::{self, Rules as _, SECOND_VOTE_DELAYS, TwoChain};
+use quorate_core::protocols::pbft;
 use quorate_node::config::combination::REFUSED;
 use quorate_node::config::{LeaderName, PacemakerName, SchemeName};
 use quorate_transport::TransportName;
@@ -45,6 +46,16 @@ fn as_table() -> String {
             rows.push(row("  second_vote".to_owned(), 2, SECOND_VOTE_DELAYS, needs));
         }
     }
+    rows.push([
+        pbft::NAME.to_owned(),
+        pbft::PHASES.to_string(),
+        "0".to_owned(),
+        pbft::MESSAGE_DELAYS.to_string(),
+        (pbft::MESSAGE_DELAYS + CLIENT_DELAYS).to_string(),
+        pbft::VIEW_CHANGE.to_owned(),
+        String::new(),
+        pbft::SOURCE.to_owned(),
+    ]);
     let mut text = table(head, &rows);
     text.push_str(
         "\nphases: kinds of votes in a view. QCs: certificates until a block is committed.\n\
@@ -70,7 +81,7 @@ fn parts() -> [(&'static str, Vec<&'static str>); 4] {
 }
 
 fn as_json() -> serde_json::Value {
-    let protocols: Vec<_> = rules::ALL
+    let mut protocols: Vec<_> = rules::ALL
         .iter()
         .map(|rules| {
             let facts = rules.facts();
@@ -87,6 +98,15 @@ fn as_json() -> serde_json::Value {
             })
         })
         .collect();
+    protocols.push(json!({
+        "name": pbft::NAME,
+        "phases": pbft::PHASES,
+        "certificates": 0,
+        "message_delays": pbft::MESSAGE_DELAYS,
+        "client_delays": pbft::MESSAGE_DELAYS + CLIENT_DELAYS,
+        "view_change": pbft::VIEW_CHANGE,
+        "source": pbft::SOURCE,
+    }));
     let refused: Vec<_> = REFUSED.iter().map(|rule| rule.reason).collect();
     let mut value = json!({
         "protocols": protocols,

@@ -93,7 +93,7 @@ pub trait Rules: Debug + Send + Sync + 'static {
     }
 }
 
-/// Every variant, in the order of the design document.
+/// Every variant, in the order in which programs list them.
 pub const ALL: [&dyn Rules; 6] = [&Basic, &Chained, &Simplified, &Fast, &TwoChain, &HotStuff2];
 
 /// The variant of this name.
