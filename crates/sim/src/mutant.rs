@@ -13,7 +13,7 @@ use quorate_core::protocols::protocol::{
     Ancestry, Capability, Effects, Input, Ledger, Malformed, Missing, Output, Protocol, Record,
     Shown, SnapshotBase, Status,
 };
-use quorate_core::{Digest, Height, ReplicaId, Time, View};
+use quorate_core::{Digest, Duration, Height, ReplicaId, Time, View};
 
 use super::steps::Watch;
 
@@ -49,6 +49,52 @@ impl Driver {
     #[must_use]
     pub fn watched(self, watch: Option<Watch>) -> Self {
         Self { watch, ..self }
+    }
+}
+
+/// Gives up fetching, and takes the newest certified block it holds for the committed head: as if
+/// all below were here.
+pub struct Skips {
+    /// How long it waits for a missing block.
+    patience: Duration,
+    proposals: Vec<SharedBlock>,
+    /// Since when blocks are missing.
+    missing_since: Option<Time>,
+}
+
+impl Skips {
+    /// One that waits for so long.
+    #[must_use]
+    pub fn after(patience: Duration) -> Self {
+        Self { patience, proposals: Vec::new(), missing_since: None }
+    }
+}
+
+impl Mutation for Skips {
+    fn step(
+        &mut self,
+        driver: &mut HotStuff,
+        now: Time,
+        input: Input<Types>,
+        ledger: &mut dyn Ledger,
+    ) -> Fx {
+        if let Input::Message { message, .. } = &input
+            && let Message::Proposal { block, .. } = message.get()
+        {
+            self.proposals.push(SharedBlock::clone(block));
+        }
+        let mut fx = driver.step(now, input, ledger);
+        if driver.missing().is_none() {
+            self.missing_since = None;
+        } else if now.since(*self.missing_since.get_or_insert(now)) >= self.patience {
+            let certificate = driver.high_qc().clone();
+            let held = self.proposals.iter().find(|block| block.id() == certificate.block());
+            if let Some(root) = held.cloned() {
+                let skip = Input::Installed { root, recent: Vec::new(), evidence: certificate };
+                fx.merge(driver.step(now, skip, ledger));
+            }
+        }
+        fx
     }
 }
 

@@ -1,57 +1,17 @@
 //! A known fault of other frameworks: where an ancestor of a block to be committed is missing and
 //! cannot be had, the commit goes on without it. The real driver waits for it.
 
-use quorate_core::protocols::hotstuff::block::SharedBlock;
+use quorate_core::Duration;
 use quorate_core::protocols::hotstuff::rules::Chained;
-use quorate_core::protocols::hotstuff::{HotStuff, Message, Types};
-use quorate_core::protocols::protocol::{Input, Ledger, Protocol};
-use quorate_core::{Duration, Time};
 
-use crate::cluster::mutant::{Fx, Mutation};
+use crate::cluster::mutant::{Mutation, Skips};
 use crate::script::{Bug, Unwatched, play};
 
 /// How long it waits for a missing block: longer than the others take to pass over its own view.
 const PATIENCE: Duration = Duration::from_millis(300);
 
-/// Gives up fetching, and takes the newest certified block it holds for the committed head: as if
-/// all below were here.
-#[derive(Default)]
-struct Skips {
-    proposals: Vec<SharedBlock>,
-    /// Since when blocks are missing.
-    missing_since: Option<Time>,
-}
-
-impl Mutation for Skips {
-    fn step(
-        &mut self,
-        driver: &mut HotStuff,
-        now: Time,
-        input: Input<Types>,
-        ledger: &mut dyn Ledger,
-    ) -> Fx {
-        if let Input::Message { message, .. } = &input
-            && let Message::Proposal { block, .. } = message.get()
-        {
-            self.proposals.push(SharedBlock::clone(block));
-        }
-        let mut fx = driver.step(now, input, ledger);
-        if driver.missing().is_none() {
-            self.missing_since = None;
-        } else if now.since(*self.missing_since.get_or_insert(now)) >= PATIENCE {
-            let certificate = driver.high_qc().clone();
-            let held = self.proposals.iter().find(|block| block.id() == certificate.block());
-            if let Some(root) = held.cloned() {
-                let skip = Input::Installed { root, recent: Vec::new(), evidence: certificate };
-                fx.merge(driver.step(now, skip, ledger));
-            }
-        }
-        fx
-    }
-}
-
 fn skips(id: usize) -> Option<Box<dyn Mutation>> {
-    if id == 3 { Some(Box::new(Skips::default())) } else { None }
+    if id == 3 { Some(Box::new(Skips::after(PATIENCE))) } else { None }
 }
 
 #[test]

@@ -2,16 +2,14 @@
 
 use std::sync::atomic::AtomicBool;
 
-use quorate_core::protocols::hotstuff::block::{Block, SharedBlock};
+use quorate_core::protocols::hotstuff::block::Block;
 use quorate_core::protocols::hotstuff::certificate::{Qc, Tc};
 use quorate_core::protocols::hotstuff::rules::{
     Basic, Chained, Facts, Fast, Outcome, Rules, TwoChain,
 };
 use quorate_core::protocols::hotstuff::tree::BlockTree;
-use quorate_core::protocols::hotstuff::{HotStuff, Message, Types};
-use quorate_core::protocols::protocol::{Input, Ledger, Protocol};
-use quorate_core::{Duration, Time, View};
-use quorate_sim::mutant::{Fx, Mutation};
+use quorate_core::{Duration, View};
+use quorate_sim::mutant::{Mutation, Skips};
 use quorate_sim::twins::campaign::{Progress, Source};
 use quorate_sim::twins::space::Kind;
 use quorate_sim::twins::{Campaign, Numbers, Plan, Shape, Signatures, Space, Variant, run, shrink};
@@ -65,7 +63,7 @@ fn ancestor(
     Some(block.id())
 }
 
-/// Early Fast-HotStuff: a direct parent, of any view (F6; the Twins paper, appendix F).
+/// Early Fast-HotStuff: a direct parent, of any view (the Twins paper, appendix F).
 static EARLY_FAST: Bug = Bug {
     on_qc: Some(|tree, qc| Outcome { lock: Some(qc.clone()), commit: ancestor(tree, qc, 1) }),
     ..Bug::of(&Fast)
@@ -101,43 +99,8 @@ static TWO_CHAIN_IN_A_HURRY: Bug = Bug {
 /// A second vote after the view was given up.
 static VOTES_AGAIN: Bug = Bug { votes_again: true, ..Bug::of(&TwoChain) };
 
-/// Gives up fetching a missing ancestor, and commits without it.
-#[derive(Default)]
-struct Skips {
-    proposals: Vec<SharedBlock>,
-    missing_since: Option<Time>,
-}
-
-impl Mutation for Skips {
-    fn step(
-        &mut self,
-        driver: &mut HotStuff,
-        now: Time,
-        input: Input<Types>,
-        ledger: &mut dyn Ledger,
-    ) -> Fx {
-        if let Input::Message { message, .. } = &input
-            && let Message::Proposal { block, .. } = message.get()
-        {
-            self.proposals.push(SharedBlock::clone(block));
-        }
-        let mut fx = driver.step(now, input, ledger);
-        if driver.missing().is_none() {
-            self.missing_since = None;
-        } else if now.since(*self.missing_since.get_or_insert(now)) >= Duration::from_millis(2) {
-            let certificate = driver.high_qc().clone();
-            let held = self.proposals.iter().find(|block| block.id() == certificate.block());
-            if let Some(root) = held.cloned() {
-                let skip = Input::Installed { root, recent: Vec::new(), evidence: certificate };
-                fx.merge(driver.step(now, skip, ledger));
-            }
-        }
-        fx
-    }
-}
-
 fn skips(_: usize) -> Option<Box<dyn Mutation>> {
-    Some(Box::new(Skips::default()))
+    Some(Box::new(Skips::after(Duration::from_millis(2))))
 }
 
 /// After how many scenarios of `views` views a bug is found, by which oracle.
