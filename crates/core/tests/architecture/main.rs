@@ -3,15 +3,16 @@
 //! `base` uses nothing, `ledger` uses `base`; a protocol uses these two and the trait of protocols,
 //! never another protocol, only what is shared; `replica` and `client` use no concrete protocol, and
 //! `client` does not use `replica`.
-//! Nothing uses `limits`, which puts together what all the others say of themselves. And quorums
-//! are counted in one place of all crates.
+//! Nothing uses `limits`, which puts together what all the others say of themselves. And in all
+//! crates quorums are counted in one place, files are short, and a module's file lies beside its
+//! folder.
 
 #![allow(clippy::disallowed_methods, reason = "the sources are read from the disk")]
 
 mod imports;
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use imports::{Import, Source, circles, imports};
 
@@ -199,4 +200,45 @@ fn membership_rules_and_drive_loop_have_no_mutants_in_them() {
         }
     }
     assert!(core.iter().any(|source| source.code.contains("mutant!")), "elsewhere there are");
+}
+
+/// A file of this many lines is split.
+const TOO_LONG: usize = 600;
+
+/// All Rust files below `folder`.
+fn rust_files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).expect("readable") {
+        let path = entry.expect("readable").path();
+        if path.is_dir() && !path.ends_with("target") {
+            found.extend(rust_files(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// `foo.rs` beside `foo/`. What several test programs share lies in `tests/foo/mod.rs`: Cargo would
+/// take `tests/foo.rs` for a program of its own.
+fn lies_beside_its_folder(path: &Path) -> bool {
+    let shared = path.ancestors().nth(2).is_some_and(|folder| folder.ends_with("tests"));
+    !path.ends_with("mod.rs") || shared
+}
+
+#[test]
+fn files_are_short_and_modules_lie_beside_their_folders() {
+    assert!(lies_beside_its_folder(Path::new("a/src/b.rs")));
+    assert!(lies_beside_its_folder(Path::new("a/tests/b/mod.rs")));
+    assert!(!lies_beside_its_folder(Path::new("a/src/b/mod.rs")));
+    assert!(!lies_beside_its_folder(Path::new("a/tests/b/c/mod.rs")));
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("the repository");
+    let folders = ["bench", "crates", "examples", "fuzz"];
+    let files: Vec<_> = folders.iter().flat_map(|name| rust_files(&root.join(name))).collect();
+    assert!(files.len() > 700, "{} files", files.len());
+    for path in files {
+        let lines = std::fs::read_to_string(&path).expect("UTF-8").lines().count();
+        assert!(lines < TOO_LONG, "{} has {lines} lines", path.display());
+        assert!(lies_beside_its_folder(&path), "{}", path.display());
+    }
 }
