@@ -32,6 +32,7 @@ mod routes;
 mod settled;
 mod spread;
 mod standing;
+mod start;
 #[cfg(test)]
 mod tests;
 mod verifier;
@@ -39,52 +40,28 @@ mod verifier;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::Instant;
 
 use quorate_core::base::crypto::{Scheme, Signer};
 use quorate_core::base::membership::ReplicaKey;
 use quorate_core::ledger::state_machine::StateMachine;
-use quorate_core::protocols::protocol::{Capability, Protocol as _, Types};
-use quorate_core::replica::{self, Input, Replica};
+use quorate_core::protocols::protocol::{Capability, Types};
+use quorate_core::replica;
 use quorate_core::{Committee, Digest, ReplicaId, ledger::sessions};
 use quorate_crypto::SecretKey;
-use quorate_journal::Opened;
-use quorate_transport::{
-    ClientListener, Counters, Gate, Identity, Limits, Member, Mesh, MeshError, PeerSocket, Peers,
-    TlsError, Wake, inbound,
-};
+use quorate_transport::{Counters, Limits, Member, MeshError, PeerSocket, Peers, TlsError};
 use tokio::net::TcpListener;
 
 use crate::adversary::Schedule;
 use crate::config::Durability;
 use crate::descriptors::{self, Files, Shares, TooFew};
 use crate::family::{Build, Family, Job};
-use archive::{Archive, Puller, Shelf};
-use data::{DataError, OpenOptions, Owner};
-use decide::{Decider, End, Reach, Turns};
-use desk::Desk;
-use doorbell::Doorbell;
-use events::OtherRoot;
+use data::{DataError, Owner};
+use decide::End;
 use inbox::{Answer, Outside};
-use links::{Keys, Links};
-use metrics::{Metrics, StageClock};
-use profile::{Follower, Stage};
-use proofs::Proofs;
-use queries::Queries;
-use replies::Replies;
-use requests::Requests;
-use routes::Routes;
-use settled::{Allowance, Settled};
-use spread::Spread;
-use standing::Standings;
-use verifier::Verifier;
-
-/// Events of clients that may wait for the clients' stage.
-const CLIENT_EVENTS: usize = 4096;
-/// Bytes of their frames, until the deciding thread has taken these.
-const CLIENT_BYTES: u32 = 64 << 20;
+use metrics::Metrics;
+use profile::Stage;
+use start::Start;
 
 /// All that a replica needs to run.
 pub struct Setup {
@@ -262,202 +239,6 @@ impl Setup {
             metrics.profile.threads(stage).set(threads as u64);
         }
     }
-
-    fn start_as<B: Build, S: StateMachine + 'static>(
-        self,
-        build: B,
-        peer_socket: PeerSocket,
-        client_socket: TcpListener,
-        fresh: Box<dyn Fn() -> S + Send>,
-    ) -> Result<Running, StartError> {
-        if self.rejoin && !B::Protocol::CAPABILITIES.contains(&Capability::Rejoin) {
-            return Err(StartError::NoRejoin);
-        }
-        let owner = self.owner(&build);
-        let shares = self.shares(&owner)?;
-        let counters = Arc::new(Counters::default());
-        let metrics = Arc::new(Metrics::beside(&counters));
-        self.note_threads(&metrics);
-        let (durability, rejoin) = (self.durability, self.rejoin);
-        let options = OpenOptions {
-            durability,
-            rejoin,
-            log_window_bytes: self.log_window_bytes,
-            sessions: self.sessions,
-        };
-        let mut data = data::open(&self.data, &owner, options, &fresh)?;
-        let notes = std::mem::take(&mut data.opened.notes);
-        let (opened, lock) = data.into_parts();
-        let Opened { journal, states, mut execution, checkpoint, recovery, .. } = opened;
-        execution.skip(self.skipped_commands);
-        let recovered = execution.height();
-        let checkpoint = checkpoint.map(|checkpoint| (recovered, checkpoint));
-
-        let max_snapshot_bytes = self.settings.max_snapshot_bytes;
-        let hotstuff = build.as_hotstuff(&self.committee);
-        let protocol = build.seeded()?.protocol(self.committee.clone(), self.me);
-        let replica =
-            Replica::new(self.settings, self.committee.clone(), protocol, execution, fresh);
-        let scheme = self.scheme;
-        let (peer_inbound, outside, inbox) = inbox::inbox();
-        let bell = Arc::clone(&inbox.bell);
-        let wake: Wake = Arc::new(move || bell.ring_and_help());
-        let identity = Identity::new(&self.transport_key)?;
-        let chain = self.committee.chain();
-        let mesh = Mesh {
-            me: self.me,
-            chain,
-            identity: identity.clone(),
-            members: self.members,
-            limits: shares.peers,
-            seed: u64::from(self.me.0),
-        };
-        let peers = Arc::new(Peers::start(
-            mesh,
-            peer_socket,
-            peer_inbound,
-            Arc::clone(&wake),
-            Arc::clone(&counters),
-        )?);
-        let (client_inbound, client_events) = inbound(CLIENT_EVENTS, CLIENT_BYTES);
-        let requests_bell = Arc::new(Doorbell::default());
-        let over = Over { over: Arc::default(), bell: Arc::clone(&requests_bell) };
-        let helped_bell = Arc::clone(&requests_bell);
-        let limits = Limits { held_bytes: self.clients_held_bytes, ..shares.clients };
-        let gate = Gate { me: self.me, chain, identity, limits };
-        let listener = Arc::new(ClientListener::start(
-            gate,
-            client_socket,
-            client_inbound,
-            Arc::new(move || helped_bell.ring_and_help()),
-            Arc::clone(&counters),
-        )?);
-
-        let links = match &self.adversary {
-            None => Links::honest(Arc::clone(&peers)),
-            Some(schedule) => {
-                let (signer, scheme) = (Arc::clone(&self.signer), Arc::clone(&scheme));
-                let (domain, facts) = hotstuff.ok_or(StartError::NoAdversary)?;
-                let keys = Keys { me: self.me, domain, facts, signer, scheme };
-                Links::byzantine(Arc::clone(&peers), schedule, keys, Arc::clone(&metrics))?
-            }
-        };
-        let settled = Arc::<Settled>::default();
-        let (archive, tasks, pulls) = Archive::new();
-        let shelf = Shelf {
-            index: Arc::clone(journal.index()),
-            states,
-            links: links.clone(),
-            outside: outside.clone(),
-            max_snapshot_bytes,
-            metrics: Arc::clone(&metrics),
-        };
-        let busy = archive.busy();
-        let puller = Puller {
-            index: Arc::clone(&shelf.index),
-            listener: Arc::clone(&listener),
-            busy: busy.clone(),
-        };
-        spawn_low("pulls", outside.guard("pulls", move || puller.run::<B::Types>(&pulls)))?;
-        let stage = Requests {
-            chain,
-            max_frame_commands: self.max_frame_commands,
-            max_frame_bytes: self.max_frame_bytes,
-            scheme: Arc::clone(&scheme),
-            spread: Spread::start("requests", self.requests, &outside)?,
-            listener: Arc::clone(&listener),
-            archive: archive.clone(),
-            outside: outside.clone(),
-            metrics: Arc::clone(&metrics),
-            events: client_events,
-            standings: Standings::default(),
-            settled: Arc::clone(&settled),
-            allowance: Allowance::new(Instant::now()),
-            batch: Vec::new(),
-            kept: None,
-            worked: Instant::now(),
-            over: Arc::clone(&over.over),
-        };
-        let first = match recovery {
-            Some(recovery) => Input::Start(Box::new(recovery)),
-            None => Input::Rejoin(nonce()?),
-        };
-        let replies = match self.signs_outcomes {
-            true => Some(Replies::start(
-                (self.committee.clone(), Arc::clone(&self.signer)),
-                Arc::clone(&listener),
-                Arc::clone(&metrics),
-                &outside,
-            )?),
-            false => None,
-        };
-        let decider = Decider {
-            turns: Turns::new(first),
-            settled,
-            proofs: Proofs::start(chain, &links, &listener, &outside)?,
-            queries: Queries::start(&listener, &metrics, &outside)?,
-            reach: Reach {
-                links,
-                replies,
-                listener,
-                verifier: Verifier::start(self.verifiers, &scheme, &metrics, &outside)?,
-                scheme,
-                signer: self.signer,
-                inline_checks: self.inline_checks,
-                archive: archive.clone(),
-                index: Arc::clone(journal.index()),
-                metrics: Arc::clone(&metrics),
-                routes: Routes::default(),
-                executed: Vec::new(),
-                clock: StageClock::new(Arc::clone(&metrics)),
-                follower: Follower::default(),
-                idle: false,
-                other_root: OtherRoot::default(),
-                halted: None,
-            },
-            replica,
-            journal,
-            inbox,
-            log_window_bytes: self.log_window_bytes,
-        };
-        // As high as others: peers that are behind live on it, and so does the log's end.
-        let archived = spawn(
-            "archive",
-            outside.guard("archive", move || shelf.run(&busy, &tasks, checkpoint)),
-        )?;
-        let stage = Desk::new(stage, requests_bell, true);
-        spawn(
-            "requests",
-            outside.guard("requests", move || stage.run().map_or_else(panicked, drop)),
-        )?;
-        // Where each turn syncs the disk, nobody else has the time.
-        let bell = Arc::clone(&decider.inbox.bell);
-        let desk = Desk::new(decider, bell, durability == Durability::Os);
-        let decider = spawn("decide", move || {
-            let _locked = lock;
-            let _over = over;
-            let (decider, end) = desk.run().unwrap_or_else(panicked);
-            decider.end(end)
-        })?;
-        Ok(Running { outside, decider, archived, metrics, counters, peers, notes, recovered })
-    }
-}
-
-/// Starts a replica of any family.
-struct Start<S> {
-    setup: Setup,
-    peer_socket: PeerSocket,
-    client_socket: TcpListener,
-    fresh: Box<dyn Fn() -> S + Send>,
-}
-
-impl<S: StateMachine + 'static> Job for Start<S> {
-    type Output = Result<Running, StartError>;
-
-    fn run<B: Build>(self, build: B) -> Self::Output {
-        let Self { setup, peer_socket, client_socket, fresh } = self;
-        setup.start_as(build, peer_socket, client_socket, fresh)
-    }
 }
 
 /// See [`Setup::bring_into_memory`].
@@ -471,24 +252,6 @@ impl Job for BringIntoMemory<'_> {
     fn run<B: Build>(self, build: B) -> Self::Output {
         let Setup { data, sessions, .. } = self.setup;
         data::bring_into_memory(data, &self.setup.owner(&build), *sessions)
-    }
-}
-
-/// Ends the thread whose turn panicked at somebody else's hands.
-fn panicked<T>() -> T {
-    panic!("a turn that another thread took panicked; see above")
-}
-
-/// Tells the clients' stage that the replica has ended, when it has.
-struct Over {
-    over: Arc<AtomicBool>,
-    bell: Arc<Doorbell>,
-}
-
-impl Drop for Over {
-    fn drop(&mut self) {
-        self.over.store(true, Ordering::Release);
-        self.bell.ring();
     }
 }
 
@@ -513,12 +276,6 @@ fn spawn_low<T: Send + 'static>(
         let _ = rustix::process::nice(LOWER_BY);
         run()
     })
-}
-
-fn nonce() -> std::io::Result<Digest> {
-    let mut bytes = [0; 32];
-    getrandom::fill(&mut bytes).map_err(|error| std::io::Error::other(error.to_string()))?;
-    Ok(Digest(bytes))
 }
 
 impl Running {

@@ -1,0 +1,341 @@
+//! How a replica's threads, queues and sockets are put together.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Receiver;
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use bytes::Bytes;
+use quorate_core::ledger::state_machine::{Checkpoint, StateMachine};
+use quorate_core::protocols::hotstuff::certificate::Domain;
+use quorate_core::protocols::hotstuff::rules::Facts;
+use quorate_core::protocols::protocol::{Capability, Protocol as _, Types};
+use quorate_core::replica::{Input, Replica};
+use quorate_core::{Digest, Height, ReplicaId};
+use quorate_journal::{BlockIndex, Opened, States};
+use quorate_transport::{
+    Arrivals, ClientListener, ConnectionId, Counters, Event, Gate, Identity, Inbound, Limits, Mesh,
+    PeerSocket, Peers, Wake, inbound,
+};
+use tokio::net::TcpListener;
+
+use super::archive::{Archive, Pull, Puller, Shelf, Task};
+use super::data::{self, Data, DataError, OpenOptions, Owner};
+use super::decide::{Decider, Reach, Turns};
+use super::desk::Desk;
+use super::doorbell::Doorbell;
+use super::events::OtherRoot;
+use super::inbox::{self, Outside};
+use super::links::{Keys, Links};
+use super::metrics::{Metrics, StageClock};
+use super::profile::Follower;
+use super::proofs::Proofs;
+use super::queries::Queries;
+use super::replies::Replies;
+use super::requests::Requests;
+use super::routes::Routes;
+use super::settled::{Allowance, Settled};
+use super::spread::Spread;
+use super::standing::Standings;
+use super::verifier::Verifier;
+use super::{Running, Setup, StartError, spawn, spawn_low};
+use crate::config::Durability;
+use crate::descriptors::Shares;
+use crate::family::{Build, Job};
+
+/// Events of clients that may wait for the clients' stage.
+const CLIENT_EVENTS: usize = 4096;
+/// Bytes of their frames, until the deciding thread has taken these.
+const CLIENT_BYTES: u32 = 64 << 20;
+
+/// Starts a replica of any family.
+pub(super) struct Start<S> {
+    pub setup: Setup,
+    pub peer_socket: PeerSocket,
+    pub client_socket: TcpListener,
+    pub fresh: Box<dyn Fn() -> S + Send>,
+}
+
+impl<S: StateMachine + 'static> Job for Start<S> {
+    type Output = Result<Running, StartError>;
+
+    fn run<B: Build>(self, build: B) -> Self::Output {
+        let Self { setup, peer_socket, client_socket, fresh } = self;
+        setup.start_as(build, peer_socket, client_socket, fresh)
+    }
+}
+
+/// What several threads of a replica share.
+struct Shared<T: Types> {
+    chain: Digest,
+    outside: Outside,
+    metrics: Arc<Metrics>,
+    links: Links,
+    listener: Arc<ClientListener>,
+    archive: Archive<T>,
+    index: Arc<BlockIndex>,
+    settled: Arc<Settled>,
+}
+
+/// The ways in and out.
+struct Doors {
+    peers: Arc<Peers>,
+    listener: Arc<ClientListener>,
+    /// What clients do.
+    events: Arrivals<(ConnectionId, Event)>,
+}
+
+impl Setup {
+    /// Every thread starts as soon as what it needs is there, the deciding one last.
+    fn start_as<B: Build, S: StateMachine + 'static>(
+        mut self,
+        build: B,
+        peer_socket: PeerSocket,
+        client_socket: TcpListener,
+        fresh: Box<dyn Fn() -> S + Send>,
+    ) -> Result<Running, StartError> {
+        if self.rejoin && !B::Protocol::CAPABILITIES.contains(&Capability::Rejoin) {
+            return Err(StartError::NoRejoin);
+        }
+        let owner = self.owner(&build);
+        let shares = self.shares(&owner)?;
+        let counters = Arc::new(Counters::default());
+        let metrics = Arc::new(Metrics::beside(&counters));
+        self.note_threads(&metrics);
+        let mut data = self.open(&owner, &fresh)?;
+        let notes = std::mem::take(&mut data.opened.notes);
+        let (opened, lock) = data.into_parts();
+        let Opened { journal, states, mut execution, checkpoint, recovery, .. } = opened;
+        execution.skip(std::mem::take(&mut self.skipped_commands));
+        let recovered = execution.height();
+        let checkpoint = checkpoint.map(|checkpoint| (recovered, checkpoint));
+
+        let (peer_inbound, outside, inbox) = inbox::inbox();
+        let over = Over::default();
+        let bells = [&inbox.bell, &over.bell];
+        let sockets = (peer_socket, client_socket);
+        let doors = self.open_doors(sockets, &shares, peer_inbound, bells, &counters)?;
+
+        let (archive, tasks, pulls) = Archive::new();
+        let shared = Shared {
+            chain: self.committee.chain(),
+            links: self.links(build.as_hotstuff(&self.committee), &doors.peers, &metrics)?,
+            index: Arc::clone(journal.index()),
+            settled: Arc::default(),
+            outside,
+            metrics,
+            listener: doors.listener,
+            archive,
+        };
+        let stage = self.requests_stage(&shared, doors.events, &over)?;
+        let archived = self.start_archive(&shared, states, (tasks, pulls), checkpoint)?;
+        let first = match recovery {
+            Some(recovery) => Input::Start(Box::new(recovery)),
+            None => Input::Rejoin(nonce()?),
+        };
+        let protocol = build.seeded()?.protocol(self.committee.clone(), self.me);
+        let (settings, committee) = (self.settings.clone(), self.committee.clone());
+        let replica = Replica::new(settings, committee, protocol, execution, fresh);
+        let decider = Decider {
+            turns: Turns::new(first),
+            settled: Arc::clone(&shared.settled),
+            proofs: Proofs::start(shared.chain, &shared.links, &shared.listener, &shared.outside)?,
+            queries: Queries::start(&shared.listener, &shared.metrics, &shared.outside)?,
+            reach: self.reach(&shared)?,
+            replica,
+            journal,
+            inbox,
+            log_window_bytes: self.log_window_bytes,
+        };
+        let stage = Desk::new(stage, Arc::clone(&over.bell), true);
+        let requests = move || stage.run().map_or_else(panicked, drop);
+        spawn("requests", shared.outside.guard("requests", requests))?;
+        // Where each turn syncs the disk, nobody else has the time.
+        let bell = Arc::clone(&decider.inbox.bell);
+        let desk = Desk::new(decider, bell, self.durability == Durability::Os);
+        let decider = spawn("decide", move || {
+            let _locked = lock;
+            let _over = over;
+            let (decider, end) = desk.run().unwrap_or_else(panicked);
+            decider.end(end)
+        })?;
+        let (Shared { outside, metrics, .. }, peers) = (shared, doors.peers);
+        Ok(Running { outside, decider, archived, metrics, counters, peers, notes, recovered })
+    }
+
+    fn open<T: Types, S: StateMachine>(
+        &self,
+        owner: &Owner<T>,
+        fresh: &dyn Fn() -> S,
+    ) -> Result<Data<T, S>, DataError> {
+        let options = OpenOptions {
+            durability: self.durability,
+            rejoin: self.rejoin,
+            log_window_bytes: self.log_window_bytes,
+            sessions: self.sessions,
+        };
+        data::open(&self.data, owner, options, fresh)
+    }
+
+    /// Lets the other replicas and the clients in. What they bring rings the bell of the deciding
+    /// thread, and that of the clients' thread.
+    fn open_doors(
+        &self,
+        (peer_socket, client_socket): (PeerSocket, TcpListener),
+        shares: &Shares,
+        peer_inbound: Inbound<(ReplicaId, Bytes)>,
+        bells: [&Arc<Doorbell>; 2],
+        counters: &Arc<Counters>,
+    ) -> Result<Doors, StartError> {
+        let [peers_ring, clients_ring] = bells.map(|bell| {
+            let bell = Arc::clone(bell);
+            let ring: Wake = Arc::new(move || bell.ring_and_help());
+            ring
+        });
+        let (me, chain) = (self.me, self.committee.chain());
+        let identity = Identity::new(&self.transport_key)?;
+        let mesh = Mesh {
+            me,
+            chain,
+            identity: identity.clone(),
+            members: self.members.clone(),
+            limits: shares.peers,
+            seed: u64::from(me.0),
+        };
+        let peers =
+            Peers::start(mesh, peer_socket, peer_inbound, peers_ring, Arc::clone(counters))?;
+        let (inbound, events) = inbound(CLIENT_EVENTS, CLIENT_BYTES);
+        let limits = Limits { held_bytes: self.clients_held_bytes, ..shares.clients };
+        let gate = Gate { me, chain, identity, limits };
+        let counters = Arc::clone(counters);
+        let listener = ClientListener::start(gate, client_socket, inbound, clients_ring, counters)?;
+        Ok(Doors { peers: Arc::new(peers), listener: Arc::new(listener), events })
+    }
+
+    /// Its links; in a laboratory, with an adversary before them.
+    fn links(
+        &self,
+        hotstuff: Option<(Domain, &'static Facts)>,
+        peers: &Arc<Peers>,
+        metrics: &Arc<Metrics>,
+    ) -> Result<Links, StartError> {
+        let peers = Arc::clone(peers);
+        let Some(schedule) = &self.adversary else { return Ok(Links::honest(peers)) };
+        let (signer, scheme) = (Arc::clone(&self.signer), Arc::clone(&self.scheme));
+        let (domain, facts) = hotstuff.ok_or(StartError::NoAdversary)?;
+        let keys = Keys { me: self.me, domain, facts, signer, scheme };
+        Ok(Links::byzantine(peers, schedule, keys, Arc::clone(metrics))?)
+    }
+
+    /// The threads that show peers and clients what is on disk.
+    fn start_archive<T: Types>(
+        &self,
+        shared: &Shared<T>,
+        states: States,
+        (tasks, pulls): (Receiver<Task<T>>, Receiver<Pull>),
+        checkpoint: Option<(Height, Box<dyn Checkpoint>)>,
+    ) -> io::Result<JoinHandle<()>> {
+        let busy = shared.archive.busy();
+        let shelf = Shelf {
+            index: Arc::clone(&shared.index),
+            states,
+            links: shared.links.clone(),
+            outside: shared.outside.clone(),
+            max_snapshot_bytes: self.settings.max_snapshot_bytes,
+            metrics: Arc::clone(&shared.metrics),
+        };
+        let puller = Puller {
+            index: Arc::clone(&shared.index),
+            listener: Arc::clone(&shared.listener),
+            busy: busy.clone(),
+        };
+        let pulls = move || puller.run::<T>(&pulls);
+        spawn_low("pulls", shared.outside.guard("pulls", pulls))?;
+        // As high as others: peers that are behind live on it, and so does the log's end.
+        let archive = move || shelf.run(&busy, &tasks, checkpoint);
+        spawn("archive", shared.outside.guard("archive", archive))
+    }
+
+    /// What the clients' thread works with.
+    fn requests_stage<T: Types>(
+        &self,
+        shared: &Shared<T>,
+        events: Arrivals<(ConnectionId, Event)>,
+        over: &Over,
+    ) -> io::Result<Requests<T>> {
+        Ok(Requests {
+            chain: shared.chain,
+            max_frame_commands: self.max_frame_commands,
+            max_frame_bytes: self.max_frame_bytes,
+            scheme: Arc::clone(&self.scheme),
+            spread: Spread::start("requests", self.requests, &shared.outside)?,
+            listener: Arc::clone(&shared.listener),
+            archive: shared.archive.clone(),
+            outside: shared.outside.clone(),
+            metrics: Arc::clone(&shared.metrics),
+            events,
+            standings: Standings::default(),
+            settled: Arc::clone(&shared.settled),
+            allowance: Allowance::new(Instant::now()),
+            batch: Vec::new(),
+            kept: None,
+            worked: Instant::now(),
+            over: Arc::clone(&over.over),
+        })
+    }
+
+    /// What the deciding thread reaches; starts the threads that verify and sign for it.
+    fn reach<T: Types>(&self, shared: &Shared<T>) -> io::Result<Reach<T>> {
+        let Shared { outside, metrics, listener, .. } = shared;
+        let replies = || {
+            let signs = (self.committee.clone(), Arc::clone(&self.signer));
+            Replies::start(signs, Arc::clone(listener), Arc::clone(metrics), outside)
+        };
+        Ok(Reach {
+            links: shared.links.clone(),
+            replies: if self.signs_outcomes { Some(replies()?) } else { None },
+            listener: Arc::clone(listener),
+            verifier: Verifier::start(self.verifiers, &self.scheme, metrics, outside)?,
+            scheme: Arc::clone(&self.scheme),
+            signer: Arc::clone(&self.signer),
+            inline_checks: self.inline_checks,
+            archive: shared.archive.clone(),
+            index: Arc::clone(&shared.index),
+            metrics: Arc::clone(metrics),
+            routes: Routes::default(),
+            executed: Vec::new(),
+            clock: StageClock::new(Arc::clone(metrics)),
+            follower: Follower::default(),
+            idle: false,
+            other_root: OtherRoot::default(),
+            halted: None,
+        })
+    }
+}
+
+/// Ends the thread whose turn panicked at somebody else's hands.
+fn panicked<T>() -> T {
+    panic!("a turn that another thread took panicked; see above")
+}
+
+/// Tells the clients' stage that the replica has ended, when it has.
+#[derive(Default)]
+struct Over {
+    over: Arc<AtomicBool>,
+    bell: Arc<Doorbell>,
+}
+
+impl Drop for Over {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Release);
+        self.bell.ring();
+    }
+}
+
+fn nonce() -> io::Result<Digest> {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes).map_err(|error| io::Error::other(error.to_string()))?;
+    Ok(Digest(bytes))
+}
