@@ -192,6 +192,27 @@ async fn listen(address: &str) -> Result<TcpListener, StartError> {
     listening.map_err(|source| StartError::Listen { address: address.to_owned(), source })
 }
 
+async fn listen_to_peers(address: &str) -> Result<PeerSocket, StartError> {
+    let listening = PeerSocket::bind(TransportName::Tcp, address).await;
+    listening.map_err(|source| StartError::Listen { address: address.to_owned(), source })
+}
+
+/// Who the others of a network are, and how they are reached.
+fn mesh(me: ReplicaId, identity: Identity, network: &Network) -> Mesh {
+    let member = |node: &crate::network::Node| Member {
+        key: node.transport_key,
+        address: node.peer_address.clone(),
+    };
+    Mesh {
+        me,
+        chain: network.chain(),
+        identity,
+        members: network.nodes.iter().map(member).collect(),
+        limits: Limits::peers(),
+        seed: u64::from(me.0),
+    }
+}
+
 /// Starts the node of a home, on the current tokio runtime.
 ///
 /// # Errors
@@ -204,9 +225,7 @@ pub async fn launch(options: &Options) -> Result<Running, StartError> {
     let of = network.nodes[me.index()].clone();
     let chain = network.chain();
     let protocol = decide::protocol(&network, me)?;
-    let peer_socket = PeerSocket::bind(TransportName::Tcp, &of.peer_address).await;
-    let peer_socket = peer_socket
-        .map_err(|source| StartError::Listen { address: of.peer_address.clone(), source })?;
+    let peer_socket = listen_to_peers(&of.peer_address).await?;
     let client_socket = listen(&of.client_address).await?;
     let http_socket = listen(&of.http_address).await?;
     let peer_address = peer_socket.local_addr()?;
@@ -222,18 +241,7 @@ pub async fn launch(options: &Options) -> Result<Running, StartError> {
     let counters = Arc::new(Counters::default());
     let nobody: Wake = Arc::new(|| {});
     let (peer_inbound, peer_arrivals) = inbound(PEER_FRAMES, PEER_BYTES);
-    let member = |node: &crate::network::Node| Member {
-        key: node.transport_key,
-        address: node.peer_address.clone(),
-    };
-    let mesh = Mesh {
-        me,
-        chain,
-        identity: identity.clone(),
-        members: network.nodes.iter().map(member).collect(),
-        limits: Limits::peers(),
-        seed: u64::from(me.0),
-    };
+    let mesh = mesh(me, identity.clone(), &network);
     let peers =
         Peers::start(mesh, peer_socket, peer_inbound, Arc::clone(&nobody), Arc::clone(&counters))?;
     let (client_inbound, client_events) = inbound(CLIENT_FRAMES, CLIENT_BYTES);

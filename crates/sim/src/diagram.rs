@@ -66,7 +66,6 @@ fn svg(lines: &[Line]) -> String {
         *height = y;
         y += ROW * lines;
     }
-    let x = |slot: usize| LEFT + slot * COLUMN;
     let mut svg = format!("<svg width=\"{}\" height=\"{}\">\n", x(columns) + 40, y + TOP);
     for slot in 0..columns {
         let at = x(slot);
@@ -79,7 +78,13 @@ fn svg(lines: &[Line]) -> String {
         let millis = at.0 as f64 / 1e6;
         let _ = writeln!(svg, "<text class=\"when\" x=\"0\" y=\"{}\">{millis:.3} ms</text>", y + 4);
     }
-    own.clear();
+    draw_lines(&mut svg, lines, &rows);
+    svg + "</svg>"
+}
+
+/// The events as dots with words, the deliveries as arrows; `rows` says how far down an instant is.
+fn draw_lines(svg: &mut String, lines: &[Line], rows: &BTreeMap<Time, usize>) {
+    let mut own: BTreeMap<(Time, usize), usize> = BTreeMap::new();
     for (index, line) in lines.iter().enumerate() {
         let (at, to) = (rows[&line.at], x(line.who));
         match line.kind {
@@ -115,7 +120,11 @@ fn svg(lines: &[Line]) -> String {
             Kind::Refusal(..) => {}
         }
     }
-    svg + "</svg>"
+}
+
+/// Where a replica's line of life is.
+fn x(slot: usize) -> usize {
+    LEFT + slot * COLUMN
 }
 
 /// By what a message is, in colours that all tell apart.

@@ -93,6 +93,39 @@ fn measure(arguments: &Arguments, format: Format) -> Result<(), Failure> {
     measured.map_err(|error| failure(&error, folder.path()))
 }
 
+/// A row's cells in the table for people.
+fn cells(row: &Row) -> [String; 17] {
+    let number = |value: Option<f64>, digits: usize| {
+        value.map_or_else(String::new, |value| format!("{value:.digits$}"))
+    };
+    let point = &row.settings.point;
+    let figure = |of: fn(&Figures) -> f64| row.figures.as_ref().map(of);
+    let mut recoveries = row.recoveries_ms.clone();
+    recoveries.sort_by(f64::total_cmp);
+    let median = recoveries.get(recoveries.len() / 2).copied();
+    let in_flight = point.clients * point.frames_in_flight() * point.frame_commands();
+    [
+        row.name.to_owned(),
+        point.durability.to_string(),
+        point.payload.0.0.to_string(),
+        point.clients.to_string(),
+        if row.figures.is_some() { in_flight.to_string() } else { String::new() },
+        number(figure(|figures| figures.goodput), 0),
+        number(row.against_healthy.map(|ratio| 100.0 * ratio.goodput), 0)
+            + if row.against_healthy.is_some() { " %" } else { "" },
+        number(figure(|figures| figures.mean_ms), 2),
+        number(figure(|figures| figures.p50_ms).or(median), 2),
+        number(row.against_healthy.map(|ratio| ratio.p50), 2),
+        number(figure(|figures| figures.p99_ms), 2),
+        number(figure(|figures| figures.max_ms).or(recoveries.last().copied()), 2),
+        number(figure(|figures| figures.commands_per_block), 0),
+        number(figure(|figures| figures.replica_us), 1),
+        number(row.processor_percent, 2),
+        number(figure(|figures| figures.memory_mib), 0),
+        number(figure(|figures| figures.disk_mib), 0),
+    ]
+}
+
 fn for_people(rows: &[Row], choices: &ChoiceArguments) -> String {
     let head = [
         "ROW",
@@ -113,40 +146,7 @@ fn for_people(rows: &[Row], choices: &ChoiceArguments) -> String {
         "MEMORY MIB",
         "DISK MIB",
     ];
-    let number = |value: Option<f64>, digits: usize| {
-        value.map_or_else(String::new, |value| format!("{value:.digits$}"))
-    };
-    let cells: Vec<_> = rows
-        .iter()
-        .map(|row| {
-            let point = &row.settings.point;
-            let figure = |of: fn(&Figures) -> f64| row.figures.as_ref().map(of);
-            let mut recoveries = row.recoveries_ms.clone();
-            recoveries.sort_by(f64::total_cmp);
-            let median = recoveries.get(recoveries.len() / 2).copied();
-            let in_flight = point.clients * point.frames_in_flight() * point.frame_commands();
-            [
-                row.name.to_owned(),
-                point.durability.to_string(),
-                point.payload.0.0.to_string(),
-                point.clients.to_string(),
-                if row.figures.is_some() { in_flight.to_string() } else { String::new() },
-                number(figure(|figures| figures.goodput), 0),
-                number(row.against_healthy.map(|ratio| 100.0 * ratio.goodput), 0)
-                    + if row.against_healthy.is_some() { " %" } else { "" },
-                number(figure(|figures| figures.mean_ms), 2),
-                number(figure(|figures| figures.p50_ms).or(median), 2),
-                number(row.against_healthy.map(|ratio| ratio.p50), 2),
-                number(figure(|figures| figures.p99_ms), 2),
-                number(figure(|figures| figures.max_ms).or(recoveries.last().copied()), 2),
-                number(figure(|figures| figures.commands_per_block), 0),
-                number(figure(|figures| figures.replica_us), 1),
-                number(row.processor_percent, 2),
-                number(figure(|figures| figures.memory_mib), 0),
-                number(figure(|figures| figures.disk_mib), 0),
-            ]
-        })
-        .collect();
+    let cells: Vec<_> = rows.iter().map(cells).collect();
     let mut text = table(head, &cells);
     for row in rows {
         let point = &row.settings.point;

@@ -8,13 +8,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use quorate_core::base::crypto::{Check, Form, Scheme, Share, Signature, Signer, Statement};
+use quorate_core::base::crypto::{
+    Check, Form, PublicKey, Scheme, Share, Signature, Signer, Statement,
+};
 use quorate_core::base::wire::{Decode as _, Encode};
 use quorate_core::ledger::execution::ExecutionError;
 use quorate_core::ledger::frame::SharedFrame;
+use quorate_core::ledger::message::Response;
 use quorate_core::ledger::sessions::Standing;
 use quorate_core::ledger::state_machine::{StateMachine, Usage};
-use quorate_core::protocols::protocol::{Protocol, Types};
+use quorate_core::protocols::protocol::{BlockOf, Protocol, Types};
 use quorate_core::replica::drive;
 use quorate_core::replica::message::PeerMessage;
 use quorate_core::replica::{Action, Halt, Input, Replica, Submitted};
@@ -450,6 +453,41 @@ impl<T: Types> Reach<T> {
         self.clock.go_on(Stage::Send);
         bytes
     }
+
+    /// Tells a client on every connection that it has.
+    fn respond(&mut self, client: PublicKey, response: Response) {
+        self.follower.answered(&response, &self.metrics.profile);
+        let connections = self.routes.of(&client);
+        if connections.is_empty() {
+            return;
+        }
+        let connections = connections.to_vec();
+        for response in self.links.answers(response) {
+            if let Some(replies) = &self.replies {
+                replies.sign(client, connections.clone(), response);
+                continue;
+            }
+            let bytes = self.encoded(&response);
+            for connection in &connections {
+                // A client that is gone or does not read asks again.
+                let _ = self.listener.send(*connection, bytes.clone());
+            }
+        }
+    }
+
+    /// Notes what is committed, for peers that ask for it and for people.
+    fn committed(&mut self, blocks: &[BlockOf<T>]) {
+        if !blocks.is_empty() && self.other_root.views > 0 {
+            self.other_root.views = 0;
+            self.metrics.state_root_differs_at.set(0);
+            self.metrics.state_root_differs_views.set(0);
+        }
+        self.index.committed(blocks);
+        self.follower.committed(blocks);
+        let full = blocks.iter().filter(|block| !block.is_empty()).count();
+        self.metrics.committed_blocks_total.add(blocks.len() as u64);
+        self.metrics.committed_full_blocks_total.add(full as u64);
+    }
 }
 
 impl<T: Types> drive::World<T> for Reach<T> {
@@ -466,37 +504,8 @@ impl<T: Types> drive::World<T> for Reach<T> {
             }
             Action::Verify { ask, checks } => self.verifier.verify(ask, checks),
             Action::Combine { ask, form, shares } => self.verifier.combine(ask, form, shares),
-            Action::Respond { client, response } => {
-                self.follower.answered(&response, &self.metrics.profile);
-                let connections = self.routes.of(&client);
-                if connections.is_empty() {
-                    return;
-                }
-                let connections = connections.to_vec();
-                for response in self.links.answers(response) {
-                    if let Some(replies) = &self.replies {
-                        replies.sign(client, connections.clone(), response);
-                        continue;
-                    }
-                    let bytes = self.encoded(&response);
-                    for connection in &connections {
-                        // A client that is gone or does not read asks again.
-                        let _ = self.listener.send(*connection, bytes.clone());
-                    }
-                }
-            }
-            Action::Committed(blocks) => {
-                if !blocks.is_empty() && self.other_root.views > 0 {
-                    self.other_root.views = 0;
-                    self.metrics.state_root_differs_at.set(0);
-                    self.metrics.state_root_differs_views.set(0);
-                }
-                self.index.committed(&blocks);
-                self.follower.committed(&blocks);
-                let full = blocks.iter().filter(|block| !block.is_empty()).count();
-                self.metrics.committed_blocks_total.add(blocks.len() as u64);
-                self.metrics.committed_full_blocks_total.add(full as u64);
-            }
+            Action::Respond { client, response } => self.respond(client, response),
+            Action::Committed(blocks) => self.committed(&blocks),
             Action::Executed { commands, frames } => {
                 self.metrics.committed_commands_total.add(commands);
                 self.executed.extend(frames);

@@ -1,5 +1,6 @@
 //! `quorate pay bench`
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -11,7 +12,7 @@ use quorate_crypto::SecretKey;
 use quorate_node::config::Durability;
 use quorate_payments::Address;
 use quorate_payments::setup::{self, Options};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::failed;
 use super::load::{Chain, Tally, pay};
@@ -52,6 +53,25 @@ pub struct Arguments {
     keep: bool,
 }
 
+/// What a network did while it was measured.
+struct Measured {
+    /// Payments accepted a second.
+    rate: f64,
+    p50_ms: f64,
+    p99_ms: f64,
+    refused: u64,
+    /// Payments that were neither accepted nor refused in time.
+    undecided: usize,
+    /// Whether all ledgers ended the same.
+    agree: bool,
+    /// What the first node counts.
+    numbers: Option<Value>,
+}
+
+fn wrong(folder: &Path, error: &dyn std::fmt::Display) -> Failure {
+    failed(Exit::Failed, error, folder, "see the logs in the nodes' homes (--keep)")
+}
+
 /// Runs `pay bench`.
 pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
     let made = tempfile::Builder::new().prefix("quorate-pay-").tempdir().map_err(|error| {
@@ -65,12 +85,19 @@ pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
         }
         false => Some(made),
     };
-    let wrong = |error: &dyn std::fmt::Display| {
-        failed(Exit::Failed, error, &folder, "see the logs in the nodes' homes (--keep)")
-    };
+    let measured = measure(arguments, &folder)?;
+    show(arguments, format, &measured)?;
+    if measured.refused == 0 && measured.undecided == 0 && measured.agree {
+        return Ok(());
+    }
+    Err(wrong(&folder, &"payments were refused or left undecided, or ledgers differ"))
+}
+
+/// Starts a network with its homes in `folder`, pays along chains of outputs, and measures.
+fn measure(arguments: &Arguments, folder: &Path) -> Result<Measured, Failure> {
     let keys =
         (0..KEYS).map(|_| SecretKey::generate().map(Arc::new)).collect::<Result<Vec<_>, _>>();
-    let keys = keys.map_err(|error| wrong(&error))?;
+    let keys = keys.map_err(|error| wrong(folder, &error))?;
     let addresses: Vec<_> = keys.iter().map(|key| Address::of(&key.public_key())).collect();
     let owner = |place: usize| (Some(addresses[place % KEYS]), 1_000_000_000);
     let options = Options {
@@ -79,9 +106,10 @@ pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
         genesis: (0..arguments.outstanding.max(1)).map(owner).collect(),
         parameters: setup::parameters_among(arguments.nodes),
     };
-    let net = setup::init(&folder, arguments.nodes, &options).map_err(|error| wrong(&error))?;
+    let made = setup::init(folder, arguments.nodes, &options);
+    let net = made.map_err(|error| wrong(folder, &error))?;
     let (runtime, _told) = runtime()?;
-    let nodes = Nodes::start(&net, &folder, arguments.durability.name())?;
+    let nodes = Nodes::start(&net, folder, arguments.durability.name())?;
 
     let network = Arc::new(net.network);
     let tally = Tally::new();
@@ -109,39 +137,40 @@ pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
     std::thread::sleep(arguments.seconds);
     let accepted = tally.accepted.load(Ordering::Relaxed) - before;
     let rate = accepted as f64 / measured.elapsed().as_secs_f64();
-    let (p50, p99) = (tally.quantile_ms(0.5), tally.quantile_ms(0.99));
+    let (p50_ms, p99_ms) = (tally.quantile_ms(0.5), tally.quantile_ms(0.99));
     let mut undecided = 0;
     for task in tasks {
-        let joined = runtime.block_on(task).map_err(|error| wrong(&error))?;
-        undecided += joined.map_err(|error| wrong(&error))?;
+        let joined = runtime.block_on(task).map_err(|error| wrong(folder, &error))?;
+        undecided += joined.map_err(|error| wrong(folder, &error))?;
     }
     let agree = nodes.await_agreement();
     let refused = tally.refused.load(Ordering::Relaxed);
     let numbers = nodes.status(0).map(|status| status["numbers"].clone());
+    Ok(Measured { rate, p50_ms, p99_ms, refused, undecided, agree, numbers })
+}
+
+fn show(arguments: &Arguments, format: Format, measured: &Measured) -> Result<(), Failure> {
+    let Measured { rate, p50_ms, p99_ms, refused, undecided, agree, numbers } = measured;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     match format {
         Format::Table => print(&format!(
-            "{} nodes, {cores} cores, durability {}: {rate:.0} payments/s accepted, p50 {p50:.0} ms, \
-             p99 {p99:.0} ms\nrefused: {refused}   undecided: {undecided}   ledgers agree: {agree}\n",
+            "{} nodes, {cores} cores, durability {}: {rate:.0} payments/s accepted, p50 {p50_ms:.0} ms, \
+             p99 {p99_ms:.0} ms\nrefused: {refused}   undecided: {undecided}   ledgers agree: {agree}\n",
             arguments.nodes,
             arguments.durability.name(),
-        ))?,
+        )),
         Format::Json => print_json(&json!({
             "nodes": arguments.nodes,
             "cores": cores,
             "durability": arguments.durability.name(),
             "outstanding": arguments.outstanding,
             "payments_per_second": rate,
-            "p50_ms": p50,
-            "p99_ms": p99,
+            "p50_ms": p50_ms,
+            "p99_ms": p99_ms,
             "refused": refused,
             "undecided": undecided,
             "agree": agree,
             "node_0": numbers,
-        }))?,
+        })),
     }
-    if refused == 0 && undecided == 0 && agree {
-        return Ok(());
-    }
-    Err(wrong(&"payments were refused or left undecided, or ledgers differ"))
 }

@@ -112,47 +112,73 @@ pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
     let twice = demo.await_twice(twice);
     let agree = demo.nodes.await_agreement();
     let value = runtime.block_on(demo.value()).map_err(|error| wrong(&error))?;
-    let accepted = tally.accepted.load(Ordering::Relaxed);
     let refused = tally.refused.load(Ordering::Relaxed);
-    let both = twice.accepted.iter().all(|nodes| *nodes > 0);
     let conserved = value == demo.network.genesis.supply();
-    let good = agree && !both && conserved && refused == 0 && undecided == 0;
-    match format {
-        Format::Table => print(&format!(
-            "{accepted} payments accepted in {:.0} s by {} nodes, p50 {:.0} ms, p99 {:.0} ms\n\
-             double spend: {} and {} of one output, accepted at {} and {} nodes: {}\n{}\
-             refused: {refused}   undecided: {undecided}   ledgers agree: {agree}   value conserved: {conserved}\n",
-            took.as_secs_f64(),
-            arguments.nodes,
-            tally.quantile_ms(0.5),
-            tally.quantile_ms(0.99),
-            short(&twice.ids[0]),
-            short(&twice.ids[1]),
-            twice.accepted[0],
-            twice.accepted[1],
-            match (both, twice.accepted.iter().any(|nodes| *nodes > 0)) {
-                (true, _) => "BOTH",
-                (_, true) => "one accepted",
-                _ => "none accepted",
-            },
-            twice.why.as_ref().map(|why| format!("why not yet: {why}\n")).unwrap_or_default(),
-        ))?,
-        Format::Json => print_json_line(&json!({
-            "nodes": arguments.nodes,
-            "accepted": accepted,
-            "refused": refused,
-            "undecided": undecided,
-            "p50_ms": tally.quantile_ms(0.5),
-            "p99_ms": tally.quantile_ms(0.99),
-            "double_spend_accepted_at": twice.accepted,
-            "agree": agree,
-            "conserved": conserved,
-        }))?,
-    }
-    if good {
+    let ended = Ended { took, twice, refused, undecided, agree, conserved };
+    ended.show(arguments.nodes, &tally, format)?;
+    if ended.is_good() {
         return Ok(());
     }
     Err(wrong(&"a payment was lost or spent twice, or ledgers differ"))
+}
+
+/// How the demonstration ended.
+struct Ended {
+    took: Duration,
+    twice: Twice,
+    refused: u64,
+    undecided: usize,
+    agree: bool,
+    /// Whether the wallets have together what there was in the beginning.
+    conserved: bool,
+}
+
+impl Ended {
+    /// Whether both payments of one output were accepted.
+    fn accepted_both(&self) -> bool {
+        self.twice.accepted.iter().all(|nodes| *nodes > 0)
+    }
+
+    fn is_good(&self) -> bool {
+        let nothing_lost = self.refused == 0 && self.undecided == 0 && self.conserved;
+        self.agree && !self.accepted_both() && nothing_lost
+    }
+
+    fn show(&self, nodes: usize, tally: &Tally, format: Format) -> Result<(), Failure> {
+        let Self { took, twice, refused, undecided, agree, conserved } = self;
+        let accepted = tally.accepted.load(Ordering::Relaxed);
+        match format {
+            Format::Table => print(&format!(
+                "{accepted} payments accepted in {:.0} s by {nodes} nodes, p50 {:.0} ms, p99 {:.0} ms\n\
+                 double spend: {} and {} of one output, accepted at {} and {} nodes: {}\n{}\
+                 refused: {refused}   undecided: {undecided}   ledgers agree: {agree}   value conserved: {conserved}\n",
+                took.as_secs_f64(),
+                tally.quantile_ms(0.5),
+                tally.quantile_ms(0.99),
+                short(&twice.ids[0]),
+                short(&twice.ids[1]),
+                twice.accepted[0],
+                twice.accepted[1],
+                match (self.accepted_both(), twice.accepted.iter().any(|nodes| *nodes > 0)) {
+                    (true, _) => "BOTH",
+                    (_, true) => "one accepted",
+                    _ => "none accepted",
+                },
+                twice.why.as_ref().map(|why| format!("why not yet: {why}\n")).unwrap_or_default(),
+            )),
+            Format::Json => print_json_line(&json!({
+                "nodes": nodes,
+                "accepted": accepted,
+                "refused": refused,
+                "undecided": undecided,
+                "p50_ms": tally.quantile_ms(0.5),
+                "p99_ms": tally.quantile_ms(0.99),
+                "double_spend_accepted_at": twice.accepted,
+                "agree": agree,
+                "conserved": conserved,
+            })),
+        }
+    }
 }
 
 fn short(id: &TransactionId) -> String {

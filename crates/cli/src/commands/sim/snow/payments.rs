@@ -4,13 +4,13 @@ use std::time::Instant;
 
 use quorate_core::protocols::snow::avalanche::Counters;
 use quorate_core::protocols::snow::parameters::Invalid;
-use quorate_snow::payments::{self, Load};
+use quorate_snow::payments::{self, Load, Violation};
 use serde_json::json;
 
 use super::{Arguments, CountersName, Outcome, ms};
 
-pub(super) fn run(arguments: &Arguments) -> Result<Outcome, Invalid> {
-    let load = Load {
+fn load(arguments: &Arguments) -> Load {
+    Load {
         rate: arguments.rate,
         issuers: arguments.issuers as usize,
         double_permille: (arguments.double * 10.0) as u64,
@@ -21,10 +21,18 @@ pub(super) fn run(arguments: &Arguments) -> Result<Outcome, Invalid> {
             CountersName::WhitePaper => Counters::WhitePaper,
             CountersName::Glacier => Counters::Glacier,
         },
-    };
+    }
+}
+
+fn in_words(found: &Violation) -> String {
+    let Violation { output, node, .. } = found;
+    format!("two spends of output {output} were accepted, the second by node {node}")
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<Outcome, Invalid> {
     let setting = arguments.setting(arguments.seed);
     let began = Instant::now();
-    let run = payments::run(&setting, load)?;
+    let run = payments::run(&setting, load(arguments))?;
     let seconds = began.elapsed().as_secs_f64();
     let nodes = setting.nodes as f64;
     let simulated = run.simulated_ns as f64 / 1e9;
@@ -87,11 +95,5 @@ pub(super) fn run(arguments: &Arguments) -> Result<Outcome, Invalid> {
         "simulated_seconds": simulated,
         "seconds": seconds,
     });
-    let violation = run.violation.map(|found| {
-        format!(
-            "two spends of output {} were accepted, the second by node {}",
-            found.output, found.node
-        )
-    });
-    Ok(Outcome { rows, json, violation })
+    Ok(Outcome { rows, json, violation: run.violation.as_ref().map(in_words) })
 }
