@@ -1,7 +1,6 @@
-//! What the transport costs between two replicas on this machine, for messages of every size (D9; the
-//! dissertation's figures 4.1 and 4.2), over TCP, QUIC and UDP: `make bench-transport`, with `ARGS=quic` for
-//! one of them. Both replicas and the two threads that use
-//! them share the machine's cores.
+//! Measures the cost of the transport between two replicas on this machine, for messages of each
+//! size, over TCP, QUIC and UDP. Run it with `make bench-transport`; `ARGS=quic` measures one
+//! transport. Both replicas and the two threads that use them share the machine's cores.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,10 +14,10 @@ use quorate_transport::{
     inbound,
 };
 
-/// Sizes of messages, up to a quarter of the largest there may be.
+/// Message lengths, up to a quarter of the longest allowed.
 const SIZES: [usize; 10] =
     [16, 64, 256, 1_000, 4_000, 16_000, 64_000, 256_000, 1_000_000, 4_000_000];
-/// How many bytes are sent of each size, roughly.
+/// The bytes sent of each length, roughly.
 const BYTES_A_SIZE: u64 = 2_000_000_000;
 
 type Inbound = Arrivals<(ReplicaId, Bytes)>;
@@ -70,8 +69,8 @@ async fn pair(transport: TransportName) -> Result<Pair, Box<dyn std::error::Erro
     })
 }
 
-/// A message goes back and forth between two threads outside of the runtime, as between the
-/// deciding threads of two replicas.
+/// A message goes back and forth between two threads outside the runtime, as between the deciding
+/// threads of two replicas.
 fn round_trips(peers: &[Arc<Peers>; 2], inbound: &mut [Inbound; 2], count: usize) -> Vec<Duration> {
     let [left, right] = inbound;
     std::thread::scope(|scope| {
@@ -96,7 +95,7 @@ fn round_trips(peers: &[Arc<Peers>; 2], inbound: &mut [Inbound; 2], count: usize
     })
 }
 
-/// As many messages as the queue takes without dropping, one way.
+/// As many messages as the queue takes without dropping, in one direction.
 fn throughput(pair: &mut Pair, size: usize, count: u64) -> f64 {
     let message = Bytes::from(vec![7; size]);
     let (peers, counters) = (&pair.peers, &pair.counters);

@@ -1,4 +1,4 @@
-//! Accepting connections, and no more of them than there is room for.
+//! Accepts connections, and bounds how many there are at once.
 
 use std::collections::HashSet;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -13,32 +13,33 @@ use super::counters::{Counters, count};
 use super::link::FAREWELL;
 use super::places::{Caps, Network, Place, Places, Rule};
 
-/// How long to wait when the system accepts nothing, for want of descriptors say.
+/// The pause after a failure of `accept`, for example when no file descriptor is left.
 const AFTER_FAILURE: Duration = Duration::from_millis(50);
-/// Connections that have given way and are not gone yet, at most: nobody is accepted meanwhile.
+/// The most connections that have been told to give way and have not ended yet. While there are
+/// this many, no further connection is accepted.
 pub const LEAVING: usize = 16;
 
-/// Where places are for those who arrive and are not known yet: strangers, and apart from them
-/// whoever comes from an address of the other replicas.
+/// The places for connections whose other side is not known yet. Connections from addresses of
+/// other replicas have places of their own, so that a flood of strangers cannot take them.
 #[derive(Clone)]
 pub(super) struct HalfOpen {
     strangers: Places,
     familiar: Option<(Familiar, Places)>,
 }
 
-/// The networks that other replicas are in, as far as their names were found.
+/// The networks of the other replicas, as far as their names could be resolved.
 pub(super) type Familiar = Arc<RwLock<HashSet<Network>>>;
 
 impl HalfOpen {
     pub(super) fn new(limits: &Limits, familiar: Option<Familiar>) -> Self {
         let (all, of_network) = (limits.half_open, limits.half_open_per_address);
         let places = |of_network| Places::new(Caps { all, of_network }, Rule::OldestGivesWay);
-        // All replicas may be behind one address.
+        // All replicas may share one address, so one network may take all of these places.
         let familiar = familiar.map(|familiar| (familiar, places(all)));
         Self { strangers: places(of_network), familiar }
     }
 
-    /// How many there are.
+    /// The number of places.
     pub(super) fn all(&self) -> usize {
         self.strangers.all() + self.familiar.as_ref().map_or(0, |(_, places)| places.all())
     }
@@ -55,15 +56,15 @@ fn contains(familiar: &Familiar, network: Network) -> bool {
     familiar.read().unwrap_or_else(PoisonError::into_inner).contains(&network)
 }
 
-/// Waits until the sender says `true`, or is gone.
+/// Waits until the sender says `true` or is dropped.
 pub(super) async fn closed(closing: &mut watch::Receiver<bool>) {
-    // Either way it is over; the value that is lent out must not be kept across an await.
+    // Both results mean the end. The borrowed value must not be held across an await.
     drop(closing.wait_for(|closing| *closing).await);
 }
 
-/// Accepts until `closing` and gives every connection to `serve`, with the place that it has until
-/// it is known; `stay` are those that may be served beyond that. Then waits for those there are, a
-/// little. Dropping the future ends them all.
+/// Accepts connections until `closing`, and hands each to `serve` with a place that it holds until
+/// its other side is known. At most `stay` connections may be served beyond that. Then waits a
+/// short time for the connections that are left. Dropping the future ends them all.
 pub(super) async fn accept_all<C: Carrier, Serving>(
     carrier: C,
     half_open: HalfOpen,
@@ -102,6 +103,6 @@ pub(super) async fn accept_all<C: Carrier, Serving>(
         while tasks.join_next().await.is_some() {}
         leaving.await;
     };
-    // Those that do not end by then are ended by dropping the set.
+    // Dropping the set ends the connections that are left by then.
     let _ = tokio::time::timeout(FAREWELL, all).await;
 }

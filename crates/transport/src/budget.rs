@@ -1,15 +1,16 @@
-//! Room for the bytes that all connections of clients hold together: frames that have not arrived
-//! whole, and answers that have not left.
+//! The memory budget that all client connections share. It counts frames that have not arrived
+//! completely, and answers that have not been sent.
 //!
-//! Each connection has limits of its own. Thousands of connections at their limits would still be
-//! more than a machine has, so they share one budget.
+//! Each connection has limits of its own. Thousands of connections at their limits would still need
+//! more memory than a machine has, so they share one budget.
 //!
-//! - A long frame takes its whole length before it is read on ([`Meter::poll_admit`]). Without room
-//!   its connection waits, and is not read. The network that holds least is next.
-//! - While somebody waits, a connection ends if it has given nothing back for long: of the network
-//!   that holds most, the one that has not for the longest time.
-//! - What cannot wait (answers, short frames) may exceed the budget. Then the connection that holds
-//!   most ends, of the network that holds most. A flood pays with its own connections.
+//! - A long frame reserves its whole length before the rest of it is read ([`Meter::poll_admit`]).
+//!   Without room its connection waits and is not read. The network that holds least is served
+//!   first.
+//! - While a connection waits, another one ends if it has released nothing for long: within the
+//!   network that holds most, the connection that released nothing for the longest time.
+//! - Answers and short frames cannot wait, so they may exceed the budget. Then the largest holder
+//!   ends, within the network that holds most. A flood pays with its own connections.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,19 +22,19 @@ use tokio::sync::oneshot;
 
 use super::places::Network;
 
-/// What room is counted in. A connection that holds less is free.
+/// The unit in which the budget counts. A connection that holds less is not counted.
 const UNIT_BYTES: usize = 16 << 10;
 
 /// Why a connection holds bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
-    /// They arrived.
+    /// Bytes that were received.
     In,
-    /// They are to leave.
+    /// Bytes that wait to be sent.
     Out,
 }
 
-/// The room.
+/// The budget that all connections share.
 #[derive(Debug)]
 pub(super) struct Budget {
     most: usize,
@@ -50,29 +51,29 @@ struct Held {
     networks: BTreeMap<Network, OfNetwork>,
     /// How many connections wait for room.
     waiting: usize,
-    /// When one last gave way to those who wait.
+    /// When a connection last ended to make room for waiting ones.
     gave_way: Option<Instant>,
 }
 
-/// The connections of one network, and what they hold together.
+/// The connections of one network, and the bytes that they hold together.
 #[derive(Debug, Default)]
 struct OfNetwork {
     all: usize,
     ranks: BTreeSet<(usize, Reverse<u64>)>,
-    /// Those that wait, in the order in which they began to.
+    /// The connections that wait, in the order in which they began to.
     waiting: BTreeMap<u64, u64>,
 }
 
 #[derive(Debug)]
 struct Holding {
     network: Network,
-    /// By [`Way`].
+    /// Bytes held, by [`Way`].
     bytes: [usize; 2],
     /// The length of the long frame that is being read.
     admitted: usize,
-    /// When it last gave something back, or began to hold something.
+    /// When the connection last released something, or began to hold something.
     since: Instant,
-    /// The room it waits for.
+    /// The room that the connection waits for.
     wish: Option<Wish>,
     /// Dropping it tells the connection to end.
     ends: Option<oneshot::Sender<()>>,
@@ -81,19 +82,20 @@ struct Holding {
 #[derive(Debug)]
 struct Wish {
     bytes: usize,
-    /// Its place among those of its network.
+    /// The connection's place in its network's queue.
     place: u64,
     waker: Waker,
 }
 
-/// A connection's part of the room, given back when dropped.
+/// A connection's share of the budget. Dropping it releases the share.
 #[derive(Debug)]
 pub(super) struct Share {
     budget: Arc<Budget>,
     number: u64,
 }
 
-/// What a connection holds one way. It asks the budget only when that changes by a unit.
+/// Counts what a connection holds in one direction. It updates the budget only when the count
+/// changes by a unit.
 #[derive(Debug, Default)]
 pub(super) struct Meter {
     share: Option<(Arc<Share>, Way)>,
@@ -101,12 +103,14 @@ pub(super) struct Meter {
 }
 
 impl Budget {
-    /// Room for so many bytes. While others wait, a connection may keep what it holds for so long.
+    /// A budget of `most` bytes. While others wait, a connection may keep what it holds for
+    /// `patience`.
     pub(super) fn new(most: usize, patience: Duration) -> Arc<Self> {
         Arc::new(Self { most, patience, held: Mutex::default() })
     }
 
-    /// A connection of `network` that holds nothing yet, and how it learns that it has to end.
+    /// Registers a connection of `network` that holds nothing yet. The receiver tells it when to
+    /// end.
     pub(super) fn share(self: &Arc<Self>, network: Network) -> (Arc<Share>, oneshot::Receiver<()>) {
         let (sender, ends) = oneshot::channel();
         let mut held = self.held();
@@ -124,7 +128,7 @@ impl Budget {
         (Arc::new(Share { budget: Arc::clone(self), number }), ends)
     }
 
-    /// What is held.
+    /// The bytes held now.
     pub(super) fn bytes(&self) -> usize {
         self.held().all
     }
@@ -147,7 +151,7 @@ impl Held {
         self.next
     }
 
-    /// Changes what `number` holds, unless it has to end.
+    /// Changes what connection `number` holds, unless it has been told to end.
     fn change(&mut self, number: u64, change: impl FnOnce(&mut Holding)) {
         let Some(holding) = self.connections.get_mut(&number) else { return };
         if holding.ends.is_none() {
@@ -159,7 +163,8 @@ impl Held {
         self.weigh(network, number, before, after);
     }
 
-    /// `number` holds so many bytes this way. Connections that have to end for it are told.
+    /// Sets the bytes that `number` holds in this direction. Tells connections to end if that
+    /// exceeds the budget.
     fn set(&mut self, number: u64, way: Way, bytes: usize, most: usize) {
         self.change(number, |holding| {
             let [arrived, leaves] = &mut holding.bytes;
@@ -195,13 +200,14 @@ impl Held {
         }
     }
 
-    /// Few networks hold anything that counts, so a look at each is cheap.
+    /// The network that holds most. Few networks hold anything that counts, so a scan is cheap.
     fn heaviest(&self) -> Option<u64> {
         let of = self.networks.values().max_by_key(|of| of.all)?;
         of.ranks.last().map(|(_, Reverse(number))| *number)
     }
 
-    /// Whether `number` may read a frame of so many bytes on. If not, it waits.
+    /// Whether `number` may read the rest of a frame of `bytes` bytes. If not, it is put in the
+    /// queue.
     fn admit(&mut self, number: u64, bytes: usize, most: usize, waker: &Waker) -> bool {
         let Some(holding) = self.connections.get_mut(&number) else { return false };
         if holding.ends.is_none() {
@@ -226,7 +232,8 @@ impl Held {
         self.connections.get(&number).is_some_and(|holding| holding.admitted > 0)
     }
 
-    /// Lets those who wait read on, as far as there is room. The network that holds least is first.
+    /// Lets waiting connections read on, as far as there is room, starting with the network that
+    /// holds least.
     fn admit_waiting(&mut self, most: usize) {
         while self.waiting > 0 {
             let waits = self.networks.values().filter(|of| !of.waiting.is_empty());
@@ -236,7 +243,7 @@ impl Held {
             let Some(Wish { bytes, .. }) = holding.wish else { return };
             let others = self.all - holding.weight();
             let [arrived, leaves] = holding.bytes;
-            // A frame longer than all of the room is read alone.
+            // A frame longer than the whole budget is read when no other is.
             if others > 0 && others + leaves + bytes.max(arrived) > most {
                 return;
             }
@@ -261,11 +268,11 @@ impl Held {
         Some(wish)
     }
 
-    /// The connection that has kept what it holds for the longest time ends, of the network that
-    /// holds most. Those that wait themselves come last.
+    /// Ends the connection that has kept what it holds for the longest time, within the network
+    /// that holds most. Connections that wait themselves come last.
     fn press(&mut self, patience: Duration, most: usize) {
         let now = Instant::now();
-        // One at a time, and a look at all of a network is not cheap.
+        // One connection at a time: a scan of a whole network is not cheap.
         let pause = patience / 32;
         if self.waiting == 0 || self.gave_way.is_some_and(|last| now < last + pause) {
             return;
@@ -282,7 +289,7 @@ impl Held {
         self.admit_waiting(most);
     }
 
-    /// Counts `number` as ended: its memory is free in a moment.
+    /// Counts `number` as ended: it will release its memory in a moment.
     fn give_up(&mut self, number: u64) {
         self.end_wait(number);
         self.change(number, |holding| (holding.bytes, holding.admitted) = ([0; 2], 0));
@@ -302,12 +309,12 @@ impl Drop for Share {
 }
 
 impl Meter {
-    /// Counts what `share` holds this way.
+    /// Counts what `share` holds in this direction.
     pub(super) fn new(share: Arc<Share>, way: Way) -> Self {
         Self { share: Some((share, way)), units: 0 }
     }
 
-    /// So many bytes are held now.
+    /// Sets the bytes held now.
     pub(super) fn set(&mut self, bytes: usize) {
         let Some((share, way)) = &self.share else { return };
         let units = bytes / UNIT_BYTES;
@@ -318,15 +325,15 @@ impl Meter {
         }
     }
 
-    /// Whether there is room to read a frame of so many bytes on. If not, `waker` is woken when
-    /// there is.
+    /// Whether there is room to read the rest of a frame of `bytes` bytes. If not, `waker` is woken
+    /// once there is.
     pub(super) fn poll_admit(&self, bytes: usize, waker: &Waker) -> bool {
         let Some((share, _)) = &self.share else { return true };
         let budget = &share.budget;
         budget.held().admit(share.number, bytes, budget.most, waker)
     }
 
-    /// Gives back the room of the frame that was admitted: it arrived.
+    /// Releases the reservation of the admitted frame, which has arrived.
     pub(super) fn release(&self) {
         let Some((share, _)) = &self.share else { return };
         let mut held = share.budget.held();
@@ -334,7 +341,7 @@ impl Meter {
         held.admit_waiting(share.budget.most);
     }
 
-    /// It has waited: somebody who only keeps what it holds gives way.
+    /// The connection has waited long: another one that releases nothing has to end.
     pub(super) fn press(&self) {
         let Some((share, _)) = &self.share else { return };
         let budget = &share.budget;
@@ -378,11 +385,11 @@ mod tests {
         assert_eq!(budget.bytes(), 1008 * KIB);
         flood[0].0.set(176 * KIB);
         let ended: Vec<bool> = flood.iter_mut().map(|(_, ends)| is_told(ends)).collect();
-        // Of two that hold as much the older ends: it has had more time.
+        // Both hold the same. The older one ends: it has had more time.
         assert_eq!(ended, [true, false, false, false]);
         assert!(!is_told(&mut honest_ends));
         assert_eq!(budget.bytes(), 880 * KIB);
-        // One that has to end counts no more, whatever it still does.
+        // A connection that was told to end no longer counts, whatever it still does.
         flood[0].0.set(1024 * KIB);
         assert_eq!(budget.bytes(), 880 * KIB);
         drop(flood);
@@ -416,7 +423,7 @@ mod tests {
         assert_eq!(budget.bytes(), 0);
     }
 
-    /// Two of `network` that hold half of 64 KiB each, having been admitted to.
+    /// Two admitted connections of `network` that hold half of 64 KiB each.
     fn halves(budget: &Arc<Budget>, network: Network) -> [(Meter, oneshot::Receiver<()>); 2] {
         [(); 2].map(|()| {
             let (share, ends) = budget.share(network);
@@ -440,10 +447,10 @@ mod tests {
             let (meter, bytes) = &waits[which];
             meter.poll_admit(*bytes, Waker::noop())
         };
-        // There is patience with those who hold.
+        // Holders are given time first.
         waits[0].0.press();
         assert_eq!([0, 1, 2].map(is_admitted), [false; 3]);
-        // The network that holds least is first; within one, the order is kept.
+        // The network that holds least is first; within one network the order of arrival is kept.
         first.release();
         assert_eq!([0, 1, 2].map(is_admitted), [false, false, true]);
         assert_eq!(budget.bytes(), 64 * KIB);

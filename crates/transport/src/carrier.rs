@@ -1,5 +1,6 @@
-//! What TCP with TLS, QUIC and UDP with DTLS have in common: somebody arrives or is dialled, is known by its key
-//! then, and there is a stream of bytes each way. What goes over the stream is the same for all.
+//! The interface that TCP with TLS, QUIC, and UDP with DTLS implement. Each accepts and dials
+//! connections, learns the key of the other side, and offers one stream of bytes in each direction.
+//! The layers above are the same for all of them.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -15,10 +16,10 @@ use super::handshake::{Established, HandshakeError};
 use super::hello::Hello;
 use super::tls::{Identity, TlsError};
 
-/// Bytes both ways. [`AsyncWrite::poll_shutdown`] is ready once the other side's system has all
-/// that was written, or will be given it whatever becomes of this end.
+/// A stream of bytes in both directions. [`AsyncWrite::poll_shutdown`] is ready once the other
+/// side's system has everything that was written, or will get it even if this end is gone.
 pub(super) trait Stream: AsyncBufRead + AsyncWrite + Unpin + Send + 'static {
-    /// Writes some of `stage` and of `large` behind it. How many bytes.
+    /// Writes a part of `stage`, and of `large` behind it. Returns the number of bytes written.
     fn poll_write_parts(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -27,30 +28,29 @@ pub(super) trait Stream: AsyncBufRead + AsyncWrite + Unpin + Send + 'static {
     ) -> Poll<io::Result<usize>>;
 }
 
-/// A way for participants to reach each other. The instance is where they arrive; dropping it, no
-/// more do.
+/// A transport. An instance accepts connections at one socket; dropping it stops that.
 pub(super) trait Carrier: Send + 'static {
-    /// What a connection is made of.
+    /// The stream of an established connection.
     type Stream: Stream;
-    /// Somebody at the door.
+    /// A connection that was accepted and not yet authenticated.
     type Arrival: Send + 'static;
-    /// What it takes to dial one other side.
+    /// Whatever is needed to dial one other side.
     type Way: Send + Sync + 'static;
 
-    /// Waits for somebody. Dropping the future loses nobody.
+    /// Waits for the next connection. Dropping the future loses none.
     fn arrival(&self) -> impl Future<Output = io::Result<(Self::Arrival, IpAddr)>> + Send;
 
-    /// Lets somebody in: TLS and hello, within the limit's time.
+    /// Authenticates an accepted connection: TLS and hello, within the time of the limits.
     fn receive(
         arrival: Self::Arrival,
         hello: Hello,
         limits: Limits,
     ) -> impl Future<Output = Result<Established<Self::Stream>, HandshakeError>> + Send;
 
-    /// The way to whoever shows `key`; it is shown `identity`.
+    /// Prepares to dial the holder of `key` and to show it `identity`.
     fn way(identity: &Identity, key: PublicKey) -> Result<Self::Way, TlsError>;
 
-    /// Dials `address` (`host:port`): TLS and hello, within the limit's time.
+    /// Dials `address` (`host:port`): TLS and hello, within the time of the limits.
     fn dial(
         way: &Self::Way,
         address: &str,
@@ -58,15 +58,16 @@ pub(super) trait Carrier: Send + 'static {
         limits: Limits,
     ) -> impl Future<Output = Result<Established<Self::Stream>, HandshakeError>> + Send;
 
-    /// Nobody arrives any more. The future waits until the other sides of connections that ended
-    /// know of it, as far as they answer.
+    /// Accepts no more. The future waits until the other sides of ended connections have noticed
+    /// the end, as far as they answer.
     fn close(self) -> impl Future<Output = ()> + Send;
 }
 
-/// Most addresses of a name that are tried.
+/// The most addresses of one name that are tried.
 const MAX_ADDRESSES: usize = 8;
 
-/// Reads what is buffered: [`tokio::io::AsyncRead::poll_read`] of streams that have a buffer of their own.
+/// Reads from the buffer: [`tokio::io::AsyncRead::poll_read`] for streams that have a buffer of
+/// their own.
 pub(super) fn poll_read_buffered<S: AsyncBufRead>(
     mut stream: Pin<&mut S>,
     cx: &mut Context<'_>,
@@ -79,8 +80,8 @@ pub(super) fn poll_read_buffered<S: AsyncBufRead>(
     Poll::Ready(Ok(()))
 }
 
-/// Tries the addresses that `address` (`host:port`) stands for, and takes the first that is reached. All together have the
-/// limit's time.
+/// Tries the addresses that `address` (`host:port`) resolves to, and returns the first that can be
+/// reached. All attempts together have the time of the limits.
 pub(super) async fn first_reached<T, Trying>(
     address: &str,
     limits: &Limits,
@@ -103,7 +104,7 @@ where
     Err(HandshakeError::Unreachable(last))
 }
 
-/// A UDP socket with any free port, for `address`.
+/// A UDP socket on any free port, for datagrams to `address`.
 pub(super) fn free_socket(address: SocketAddr) -> io::Result<UdpSocket> {
     let here: IpAddr = match address {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),

@@ -1,4 +1,4 @@
-//! The clients' side of a replica.
+//! The listener for clients.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,31 +24,31 @@ use super::tcp::Tcp;
 use super::tls::{Identity, TlsError};
 use super::{Limits, Wake};
 
-/// A connection of a client, never used again for another.
+/// Identifies a client's connection. It is never used again for another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(pub u64);
 
-/// What happens on a client's connection. `Opened` comes first and `Closed` last, once each.
+/// An event on a client's connection. `Opened` comes first and `Closed` last, once each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The client passed the handshake.
     Opened,
-    /// It sent a frame.
+    /// The client sent a frame.
     Frame(Bytes),
-    /// The connection has ended; what is sent to it now is refused.
+    /// The connection has ended. Messages sent to it from now on are refused.
     Closed,
 }
 
-/// What a client listener needs to know.
+/// The configuration of a client listener.
 #[derive(Clone, Debug)]
 pub struct Gate {
-    /// This replica.
+    /// The id of this replica.
     pub me: ReplicaId,
-    /// The chain clients must ask for.
+    /// The chain that clients must name.
     pub chain: Digest,
-    /// The key clients must have pinned.
+    /// The transport key, which clients must have pinned.
     pub identity: Identity,
-    /// What connections may use.
+    /// The limits of each connection.
     pub limits: Limits,
 }
 
@@ -66,15 +66,15 @@ struct Shared {
     inbound: Inbound<(ConnectionId, Event)>,
     wake: Wake,
     next: AtomicU64,
-    /// For those who passed the handshake.
+    /// The places of connections that passed the handshake.
     places: Places,
     budget: Arc<Budget>,
     connections: RwLock<HashMap<ConnectionId, Arc<Outbox>>>,
 }
 
 impl ClientListener {
-    /// Starts to accept clients on `listener`, on the current tokio runtime. What they do goes to
-    /// `inbound`; while that is full their sockets are not read.
+    /// Starts to accept clients on `listener`, on the current tokio runtime. Their events go to
+    /// `inbound`; while that queue is full their sockets are not read.
     ///
     /// # Errors
     /// [`TlsError`] if the identity cannot be used.
@@ -123,18 +123,18 @@ impl ClientListener {
         Ok(Self { shared, closing, accepting })
     }
 
-    /// Sends `message` to a client. Never blocks: it is queued. A client whose queue is full is
-    /// disconnected.
+    /// Sends `message` to a client. Never blocks: the message is queued. A client whose queue is
+    /// full is disconnected.
     ///
     /// # Errors
-    /// [`SendError::Full`] if that just happened, [`SendError::Closed`] if there is no such
+    /// [`SendError::Full`] if the queue was full, [`SendError::Closed`] if there is no such
     /// connection (any more).
     pub fn send(&self, to: ConnectionId, message: Bytes) -> Result<(), SendError> {
         let connections = self.shared.connections.read().unwrap_or_else(PoisonError::into_inner);
         connections.get(&to).ok_or(SendError::Closed)?.push_or_break(message)
     }
 
-    /// Ends a client's connection once what is queued is sent.
+    /// Ends a client's connection once everything queued is sent.
     pub fn disconnect(&self, connection: ConnectionId) {
         let connections = self.shared.connections.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(outbox) = connections.get(&connection) {
@@ -142,7 +142,7 @@ impl ClientListener {
         }
     }
 
-    /// Clients connected now.
+    /// The number of clients connected now.
     #[must_use]
     pub fn connections(&self) -> usize {
         self.shared.connections.read().unwrap_or_else(PoisonError::into_inner).len()
@@ -154,12 +154,13 @@ impl ClientListener {
         self.shared.budget.bytes()
     }
 
-    /// Accepts no more, sends what is queued, says farewell, and returns after five seconds at most.
+    /// Accepts no more connections, sends everything queued, closes the connections, and returns
+    /// after five seconds at most.
     pub async fn close(mut self) {
-        // Nobody listening is what is wanted.
+        // It fails if nobody listens any more, which is fine.
         let _ = self.closing.send(true);
         self.shared.close_all();
-        // A panic in there was reported by the runtime; there is nothing left to close.
+        // The runtime has reported a panic there. Nothing is left to close.
         let _ = (&mut self.accepting).await;
     }
 }
@@ -221,7 +222,7 @@ impl Shared {
         self.tell(id, Event::Closed).await;
     }
 
-    /// Whether anybody is there to be told.
+    /// Whether the owner of the queue is still there to receive the event.
     async fn tell(&self, id: ConnectionId, event: Event) -> bool {
         let told = match self.inbound.try_send((id, event), 0) {
             Ok(()) => true,

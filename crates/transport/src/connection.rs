@@ -1,5 +1,5 @@
-//! A client's connection without a task of its own: its owner polls it, so that what a replica
-//! answers reaches the owner without a hand-over between tasks.
+//! A client's connection without a task of its own. Its owner polls it, so that a replica's answers
+//! reach the owner without a switch between tasks.
 
 use std::fmt;
 use std::io::ErrorKind;
@@ -21,7 +21,7 @@ use super::outbox::{Outbox, SendError};
 use super::tcp::{self, Tcp};
 use super::tls::client_config;
 
-/// A connection that moves only while it is polled. Dropping it ends it.
+/// A connection that makes progress only while it is polled. Dropping it ends it.
 pub struct Connection {
     pub(super) link: Link<tcp::Stream>,
     pub(super) outbox: Arc<Outbox>,
@@ -31,7 +31,7 @@ pub struct Connection {
 /// Connects to the replica at `address` (`host:port`) that shows `key` and serves `chain`.
 ///
 /// # Errors
-/// [`DialError`] says what is wrong, and with whom.
+/// [`DialError`] names the problem and the replica.
 pub async fn connect(
     address: &str,
     key: PublicKey,
@@ -63,28 +63,30 @@ pub async fn connect(
 }
 
 impl Connection {
-    /// Who the replica says it is.
+    /// The id that the replica has given.
     #[must_use]
     pub fn replica(&self) -> ReplicaId {
         self.replica
     }
 
-    /// Queues `message`: it is written when the connection is polled next, which nobody is woken for.
-    /// Without room for it the connection ends.
+    /// Queues `message`. The next poll of the connection writes it; this call wakes no task. If
+    /// there is no room for the message, the connection ends.
     ///
     /// # Errors
-    /// [`SendError::Full`] if that just happened, [`SendError::Closed`] if it had before.
+    /// [`SendError::Full`] if there was no room, [`SendError::Closed`] if the connection had ended
+    /// before.
     pub fn push(&mut self, message: Bytes) -> Result<(), SendError> {
         self.outbox.put_or_break(message)
     }
 
-    /// Writes what is queued, as far as the socket takes it. That the connection has ended is for
-    /// [`poll_receive`](Self::poll_receive) to say.
+    /// Writes what is queued, as far as the socket takes it. [`poll_receive`](Self::poll_receive)
+    /// reports the end of the connection.
     pub fn write(&mut self, cx: &mut Context<'_>) {
         let _ = self.link.poll_write(cx);
     }
 
-    /// Writes what is queued, and reads: the next frame, or `None` once the connection has ended.
+    /// Writes what is queued, then reads. Returns the next frame, or `None` once the connection has
+    /// ended.
     pub fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         Poll::Ready(ready!(self.link.poll_frame(cx)).ok())
     }

@@ -1,4 +1,5 @@
-//! What the transport refused, dropped or closed, by reason.
+//! Counters of frames and connections, and of what the transport refused, dropped or closed, by
+//! reason.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,16 +8,16 @@ use super::measure::Measure;
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// Counts since the start, by reason. Shared by everything that belongs to one listener
-        /// or mesh; each is a plain atomic.
+        /// Counts since the start, by reason. All parts of one listener or mesh share them. Each is
+        /// a plain atomic.
         #[derive(Debug, Default)]
         pub struct Counters {
             $($(#[$doc])* pub $name: AtomicU64,)*
-            /// What connections' tasks do to take frames from their sockets: reading, opening TLS's
-            /// records, cutting. Of QUIC and UDP only what the connection's task does, not what its
-            /// socket's does.
+            /// The work of the connections' tasks to take frames from their sockets: read, open TLS
+            /// records, cut frames. For QUIC and UDP the work of the socket's own task is not
+            /// included.
             pub receive: Arc<Measure>,
-            /// What they do to bring frames to their sockets: sealing, writing.
+            /// The work of the same tasks to bring frames to their sockets: seal and write.
             pub send: Arc<Measure>,
         }
 
@@ -33,51 +34,53 @@ macro_rules! counters {
 counters! {
     /// Connections that passed the handshake and the hello.
     opened,
-    /// Those of them that have ended since, for whatever reason.
+    /// Of these, the connections that have ended, for any reason.
     closed,
-    /// Frames received, pings aside.
+    /// Frames received, without pings.
     frames_in,
     /// Bytes of those frames.
     bytes_in,
-    /// Frames handed to the socket, pings aside.
+    /// Frames handed to the socket, without pings.
     frames_out,
     /// Bytes of those frames.
     bytes_out,
-    /// A length above the cap was announced.
+    /// A frame announced a length above the limit.
     oversized_frame,
-    /// The TLS handshake or the hello failed: no TLS, no common version, garbage, hung up.
+    /// The TLS handshake or the hello failed: no TLS, no common version, malformed, or the other
+    /// side hung up.
     bad_handshake,
     /// The handshake or the hello took longer than allowed.
     handshake_timeout,
-    /// The other side has no key or not the one it should have.
+    /// The other side has no key, or not the expected one.
     wrong_key,
     /// The other side belongs to another chain.
     wrong_chain,
     /// The other side speaks another version of the protocol.
     wrong_version,
-    /// The other side is no such participant: a client where a replica is due, another replica.
+    /// The other side is another participant than expected: a client instead of a replica, or
+    /// another replica.
     wrong_role,
-    /// No whole frame arrived for too long.
+    /// No whole frame arrived within the idle time.
     idle,
-    /// A connection was turned away because there are too many, in all or from its address.
+    /// A connection was refused because there are too many, in all or from its address.
     too_many_connections,
     /// A connection gave way to a newer one: it was the oldest in the handshake, or the oldest of
     /// the address that has the most.
     gave_way,
-    /// Accepting a connection failed: mostly, no file descriptors are left.
+    /// Accepting a connection failed, usually because no file descriptor was left.
     accept_failed,
-    /// Dialling a peer failed before the handshake: it is down or cannot be reached.
+    /// Dialling a peer failed before the handshake: the peer is down or cannot be reached.
     dial_failed,
     /// Messages dropped because a peer's queue was full or the peer was not connected.
     dropped_outbound,
-    /// Connections of clients ended because all together held too much: they held most, or kept
-    /// what they held for too long while others waited.
+    /// Client connections that ended because all together held too much memory: they held most, or
+    /// kept what they held for too long while others waited.
     held_too_much,
-    /// Long frames of clients that had to wait until there was room for them.
+    /// Long frames of clients that had to wait for room.
     waited_for_room,
     /// Connections closed because their queue was full or the other side stopped reading.
     slow_client,
-    /// Connections given up for a newer one of the same peer.
+    /// Connections that a newer one of the same peer replaced.
     replaced,
 }
 

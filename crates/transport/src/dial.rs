@@ -16,40 +16,40 @@ use super::outbox::{Outbox, SendError};
 use super::tls::TlsError;
 use super::{Limits, Wake};
 
-/// Frames received and not yet asked for; the socket is not read beyond that.
+/// Received frames that may wait to be taken. Beyond that the socket is not read.
 const INBOUND_FRAMES: usize = 1024;
-/// Their bytes.
+/// The bytes of these frames.
 const INBOUND_BYTES: u32 = 32 << 20;
 
-/// Why a replica could not be reached.
+/// The reason why a replica could not be reached.
 #[derive(Debug, thiserror::Error)]
 pub enum DialError {
-    /// No TCP connection, or it broke in the handshake.
+    /// The TCP connection failed, or broke during the handshake.
     #[error("replica at {address}: {source}")]
     Io {
-        /// Whom.
+        /// The address dialled.
         address: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The replica has another key than the one given.
-    #[error("replica at {address}: has not the expected key; compare it with the cluster file")]
+    /// The replica has another key than the expected one.
+    #[error("replica at {address}: has another key than expected; compare the cluster file")]
     Key {
-        /// Whom.
+        /// The address dialled.
         address: String,
     },
-    /// It is not what was expected.
+    /// The replica is not the expected one.
     #[error("replica at {address}: {refusal}")]
     Refused {
-        /// Whom.
+        /// The address dialled.
         address: String,
-        /// What is wrong.
+        /// What does not match.
         refusal: Refusal,
     },
-    /// It took too long.
-    #[error("replica at {address}: no answer in time")]
+    /// The handshake took too long.
+    #[error("replica at {address}: the handshake did not finish in time")]
     TimedOut {
-        /// Whom.
+        /// The address dialled.
         address: String,
     },
     /// TLS could not be set up.
@@ -57,13 +57,14 @@ pub enum DialError {
     Tls(#[from] TlsError),
 }
 
-/// Sends to the replica. When it is dropped, what is queued is sent and the connection ends.
+/// The sending half of a connection. When it is dropped, everything queued is sent and the
+/// connection ends.
 pub struct SendHalf {
     outbox: Arc<Outbox>,
     replica: ReplicaId,
 }
 
-/// Receives from the replica. When it is dropped, the connection ends.
+/// The receiving half of a connection. When it is dropped, the connection ends.
 pub struct ReceiveHalf {
     frames: Arrivals<Bytes>,
     outbox: Arc<Outbox>,
@@ -73,7 +74,7 @@ pub struct ReceiveHalf {
 /// current tokio runtime.
 ///
 /// # Errors
-/// [`DialError`] says what is wrong, and with whom.
+/// [`DialError`] names the problem and the replica.
 ///
 /// # Panics
 /// Outside of a tokio runtime.
@@ -95,7 +96,7 @@ pub async fn dial(
 }
 
 impl SendHalf {
-    /// Who the replica says it is.
+    /// The id that the replica has given.
     #[must_use]
     pub fn replica(&self) -> ReplicaId {
         self.replica
@@ -109,7 +110,7 @@ impl SendHalf {
         self.outbox.push(message)
     }
 
-    /// Queues `message`, waiting for room.
+    /// Queues `message`, and waits for room if necessary.
     ///
     /// # Errors
     /// [`SendError::Closed`] if the connection has ended.
@@ -140,7 +141,7 @@ impl ReceiveHalf {
         self.frames.recv().await
     }
 
-    /// The next frame if it is there already.
+    /// The next frame, if it has arrived already.
     pub fn try_receive(&mut self) -> Option<Bytes> {
         self.frames.try_recv().map(|(frame, _)| frame)
     }

@@ -1,4 +1,4 @@
-//! Listening where the process may have no descriptor left.
+//! A TCP listener that keeps working when the process has no file descriptor left.
 
 use std::fs::File;
 use std::future::poll_fn;
@@ -10,20 +10,21 @@ use std::task::Poll;
 use rustix::io::Errno;
 use tokio::net::{TcpListener, TcpStream};
 
-/// Connections that one failure of [`Door::accept`] refuses at most.
+/// The most connections that one failure of [`Door::accept`] refuses.
 const REFUSED_TOGETHER: usize = 64;
 
-/// A listener that refuses those who wait when no descriptor is left, instead of leaving them to
+/// A listener that refuses waiting connections when no descriptor is left, instead of letting them
 /// wait.
 #[derive(Debug)]
 pub struct Door {
     listener: TcpListener,
-    /// Given up for a moment, so that those who wait can be accepted and let go.
+    /// A spare descriptor. It is closed for a moment, so that waiting connections can be accepted
+    /// and closed.
     spare: Mutex<Option<File>>,
 }
 
 impl Door {
-    /// Guards `listener`.
+    /// Wraps `listener`.
     #[must_use]
     pub fn new(listener: TcpListener) -> Self {
         Self { listener, spare: Mutex::new(spare()) }
@@ -32,8 +33,8 @@ impl Door {
     /// The next connection. Dropping the future loses none.
     ///
     /// # Errors
-    /// What the system says. If it has no descriptor left, those who waited have been refused. The
-    /// caller should pause before it tries again.
+    /// The system's error. If no descriptor was left, the waiting connections have been refused.
+    /// The caller should pause before it tries again.
     pub async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
         let accepted = self.listener.accept().await;
         let errno = accepted.as_ref().err().and_then(Errno::from_io_error);
@@ -48,8 +49,8 @@ impl Door {
             let mut held = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
             drop(held.take());
             for _ in 0..REFUSED_TOGETHER {
-                // Accepted and dropped at once. Somebody else may have taken the spare: then the
-                // next time.
+                // Accepted and closed at once. Another thread may have taken the spare descriptor;
+                // then the next call tries again.
                 let Poll::Ready(Ok(_)) = self.listener.poll_accept(cx) else { break };
             }
             *held = spare();

@@ -1,23 +1,25 @@
-//! Frames: a length of four bytes (little-endian), then so many bytes. Length 0 is a ping.
+//! Frames on a stream: a length of four bytes (little-endian), then that many bytes. Length 0 is a
+//! ping.
 
 use bytes::{Buf as _, Bytes, BytesMut};
 use quorate_core::planted;
 
-/// Frames below this are copied out of the receive buffer. A slice would keep the whole buffer
-/// alive for as long as the frame is kept, which lets small frames pin a multiple of their size.
+/// Frames below this length are copied out of the receive buffer. A slice would keep the whole
+/// buffer alive as long as the frame, so small frames could hold a multiple of their size.
 const COPY_BELOW_BYTES: usize = 2048;
-/// Payloads below this are copied behind each other into one write.
+/// Payloads below this length are copied one behind the other into one write.
 const STAGE_BELOW_BYTES: usize = 16 << 10;
-/// How much is staged before it is written.
+/// The bytes that are staged before a write.
 pub(super) const STAGE_BYTES: usize = 128 << 10;
 
 const HEADER: usize = 4;
 
-/// A frame longer than allowed was announced.
+/// The other side announced a frame longer than allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Oversized;
 
-/// Takes a byte stream apart. Its memory grows with what arrived, never with what was announced.
+/// Cuts a byte stream into frames. Its memory grows with the bytes that arrived, never with an
+/// announced length.
 pub(super) struct FrameReader {
     buffer: BytesMut,
     max_bytes: usize,
@@ -41,18 +43,18 @@ impl FrameReader {
         self.buffer.capacity()
     }
 
-    /// What the beginning of a frame takes up that has not arrived whole.
+    /// The bytes held of a frame that has not arrived completely.
     pub(super) fn held(&self) -> usize {
         if self.buffer.is_empty() { 0 } else { self.buffer.capacity() }
     }
 
-    /// How long the frame is, its length included, whose beginning has arrived.
+    /// The length, prefix included, of the frame whose beginning has arrived.
     pub(super) fn announced(&self) -> Option<usize> {
         let header = self.buffer.first_chunk::<HEADER>()?;
         Some((u32::from_le_bytes(*header) as usize).saturating_add(HEADER))
     }
 
-    /// The next whole frame, if there is one; empty for a ping.
+    /// The next whole frame, if there is one. A ping is an empty frame.
     pub(super) fn next(&mut self) -> Result<Option<Bytes>, Oversized> {
         let Some(header) = self.buffer.first_chunk::<HEADER>() else { return Ok(None) };
         let length = u32::from_le_bytes(*header) as usize;
@@ -75,14 +77,14 @@ impl FrameReader {
     }
 }
 
-/// Puts a byte stream together: small frames are copied behind each other, a large one follows
-/// without being copied.
+/// Joins frames into a byte stream. Small frames are copied one behind the other; a large one
+/// follows without a copy.
 #[derive(Default)]
 pub(super) struct FrameWriter {
     stage: Vec<u8>,
-    /// The payload whose header ends the stage.
+    /// The payload whose header is the end of the stage.
     large: Bytes,
-    /// How much of the stage is written.
+    /// The bytes of the stage that are written.
     written: usize,
 }
 
@@ -91,14 +93,14 @@ impl FrameWriter {
         self.written == self.stage.len() && self.large.is_empty()
     }
 
-    /// Whether no more frames should be added before a write.
+    /// Whether a write should come before the next frame is added.
     pub(super) fn is_full(&self) -> bool {
         self.stage.len() >= STAGE_BYTES || !self.large.is_empty()
     }
 
-    /// Adds a frame. Only while the writer is not full.
+    /// Adds a frame. The writer must not be full.
     pub(super) fn push(&mut self, payload: Bytes) {
-        // Longer ones cannot be read back by anybody: every reader's cap is below four bytes' worth.
+        // No reader accepts a longer one: every reader's limit is below 4 GiB.
         let length = u32::try_from(payload.len()).unwrap_or(u32::MAX);
         self.stage.extend_from_slice(&length.to_le_bytes());
         if payload.len() < STAGE_BELOW_BYTES {
@@ -108,7 +110,7 @@ impl FrameWriter {
         }
     }
 
-    /// What is to be written next: the rest of the stage, and what follows it.
+    /// The bytes to write next: the rest of the stage, and the payload behind it.
     pub(super) fn parts(&self) -> (&[u8], &Bytes) {
         (self.stage.get(self.written..).unwrap_or_default(), &self.large)
     }

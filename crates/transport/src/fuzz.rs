@@ -1,4 +1,4 @@
-//! Fuzz targets for what is private here. `crates/fuzz` lists them with all others.
+//! Fuzz targets for private items of this crate. `crates/fuzz` lists them with all others.
 
 use bytes::Bytes;
 use quorate_core::Digest;
@@ -8,7 +8,7 @@ use super::hello::{Hello, MAX_HELLO_BYTES};
 
 pub use super::udp::fuzz::{channel, door, exchange};
 
-/// Decisions drawn from an input; all zeros once it is used up.
+/// Decisions drawn from an input; all are zero once it is used up.
 pub(super) struct Draw<'a>(pub(super) &'a [u8]);
 
 impl Draw<'_> {
@@ -18,7 +18,7 @@ impl Draw<'_> {
         *byte
     }
 
-    /// Up to 65,535.
+    /// A number up to 65,535.
     pub(super) fn number(&mut self) -> usize {
         usize::from(u16::from_le_bytes([self.byte(), self.byte()]))
     }
@@ -30,8 +30,8 @@ impl Draw<'_> {
     }
 }
 
-/// Frames are the same in whatever pieces they arrive, and none is longer than the limit. Writing
-/// them gives the bytes that they were read from.
+/// Frames do not depend on the pieces in which they arrive, and none is longer than the limit.
+/// Written frames are the bytes that they were read from.
 pub fn frames(input: &[u8]) {
     const LONGEST: usize = 3000;
     let mut draw = Draw(input);
@@ -81,10 +81,10 @@ fn drain(writer: &mut FrameWriter, count: usize, out: &mut Vec<u8>) {
     writer.advance(taken);
 }
 
-/// A hello that is accepted is the one encoding of what it says, for this chain, and is short.
+/// An accepted hello is short, is for this chain, and is the only encoding of its content.
 pub fn hello(input: &[u8]) {
     let chain = Digest([7; 32]);
-    // Else hardly any input passes the first fields.
+    // Otherwise hardly any input passes the first fields.
     let mut bytes = input.to_vec();
     if let Some((b'!', rest)) = input.split_first() {
         bytes = Hello { chain, role: super::hello::Role::Client }.encode().to_vec();

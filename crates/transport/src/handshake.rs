@@ -1,4 +1,4 @@
-//! From a stream whose TLS handshake is done to a connection whose other side is known.
+//! The handshake after TLS: it turns a stream into a connection whose other side is known.
 
 use std::io;
 use std::time::Duration;
@@ -16,23 +16,23 @@ use super::framing::{FrameReader, FrameWriter};
 use super::hello::{Hello, MAX_HELLO_BYTES, Refusal, Role};
 use super::tls::{self, TlsError};
 
-/// How long it may take whoever is refused to receive our hello, so that it can name the reason.
+/// The time that a refused participant has to receive our hello, so that it can name the reason.
 pub(super) const PARTING: Duration = Duration::from_secs(1);
 
 /// A connection whose other side is known.
 pub(super) struct Established<S> {
     pub(super) stream: S,
-    /// Holds what arrived behind the hello.
+    /// Holds the bytes that arrived behind the hello.
     pub(super) reader: FrameReader,
     pub(super) role: Role,
-    /// What the other side showed.
+    /// The key that the other side showed.
     pub(super) key: Option<PublicKey>,
 }
 
-/// Why there is no connection.
+/// The reason why there is no connection.
 #[derive(Debug)]
 pub(super) enum HandshakeError {
-    /// Nobody answers there.
+    /// Nothing answers at the address.
     Unreachable(io::Error),
     Io(io::Error),
     Key,
@@ -64,7 +64,7 @@ impl From<TlsError> for HandshakeError {
     }
 }
 
-/// Does `work` within the time that the limits give a handshake.
+/// Does `work` within the handshake time of the limits.
 pub(super) async fn within<T>(
     limits: &Limits,
     work: impl Future<Output = Result<T, HandshakeError>>,
@@ -72,7 +72,7 @@ pub(super) async fn within<T>(
     tokio::time::timeout(limits.handshake, work).await.unwrap_or(Err(HandshakeError::TimedOut))
 }
 
-/// Says hello and reads the other side's. Ours goes first, so that each side can name what is
+/// Sends our hello and reads the other side's. Ours goes first, so that each side can name what is
 /// wrong with the other.
 pub(super) async fn greet<S: Stream>(
     mut stream: S,
@@ -92,7 +92,7 @@ pub(super) async fn greet<S: Stream>(
         }
         Err(error) => {
             if matches!(error, HandshakeError::Refused(_)) {
-                // Whether it hears us out is its own affair.
+                // The other side may hang up without reading it.
                 let _ = tokio::time::timeout(PARTING, stream.shutdown()).await;
             }
             Err(error)
@@ -127,7 +127,7 @@ impl Hello {
     }
 }
 
-/// The frame alone, for tests that write to the wire themselves.
+/// The hello as a frame, for tests that write to the wire themselves.
 #[cfg(test)]
 pub(super) fn framed(payload: Bytes) -> Vec<u8> {
     let mut writer = FrameWriter::default();

@@ -1,4 +1,4 @@
-//! The first frame in each direction: who is there, of which chain, speaking which version.
+//! The hello: the first frame in each direction. It names protocol version, chain and role.
 
 use quorate_core::base::wire::{Decode as _, Encode as _, Reader};
 use quorate_core::{Digest, ReplicaId, planted};
@@ -7,15 +7,15 @@ use bytes::Bytes;
 
 use super::counters::{Counters, count};
 
-/// The version of everything that follows the hello. A hello of another version is read no
-/// further than this.
+/// The version of everything that follows the hello. A hello of another version is read only up to
+/// this field.
 pub const PROTOCOL_VERSION: u16 = 2;
 
 const MAGIC: [u8; 8] = *b"quorate\x01";
-/// More than any hello has.
+/// The limit of a hello's length; every hello is shorter.
 pub(super) const MAX_HELLO_BYTES: usize = 256;
 
-/// What a participant is.
+/// The role of a participant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     /// A replica, to another replica.
@@ -32,19 +32,20 @@ pub(super) struct Hello {
     pub(super) role: Role,
 }
 
-/// Why the other side was refused.
+/// The reason why the other side was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// It does not speak this protocol at all.
+    /// The other side does not speak this protocol at all.
     #[error("does not speak Quorate's protocol")]
     Garbage,
-    /// It speaks another version.
+    /// The other side speaks another version of it.
     #[error("speaks version {0} of the protocol, not {PROTOCOL_VERSION}")]
     Version(u16),
-    /// It is part of another chain.
+    /// The other side belongs to another chain.
     #[error("belongs to chain {0}")]
     Chain(Digest),
-    /// It is not who is due here: a client on a replica's port, a replica of another number.
+    /// The other side is another participant than expected: a client on the port for replicas, or a
+    /// replica with another number.
     #[error("is another kind of participant, or another replica")]
     Role,
 }
@@ -75,7 +76,7 @@ impl Hello {
         out.into()
     }
 
-    /// Reads the other side's hello, which must be of `chain`.
+    /// Reads the other side's hello, which must name `chain`.
     pub(super) fn read(bytes: Bytes, chain: &Digest) -> Result<Role, Refusal> {
         let mut reader = Reader::new(bytes);
         if reader.array() != Ok(MAGIC) {
@@ -95,7 +96,7 @@ impl Hello {
         reader.finish().map_err(|_| Refusal::Garbage)?;
         match role {
             1 => Ok(Role::Peer(id)),
-            // A client has no number: there is one hello of a client, as of everybody.
+            // A client has no number, so this field must be 0. Each role has exactly one encoding.
             2 if id == ReplicaId(0) => Ok(Role::Client),
             3 => Ok(Role::Server(id)),
             _ => Err(Refusal::Garbage),

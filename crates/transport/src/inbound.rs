@@ -1,30 +1,32 @@
-//! Received messages on their way to whoever handles them: a queue bounded by messages and by bytes, as one message may be as long as thousands of others.
-//! Both bounds push back: while there is no room a socket is not read.
+//! A queue of received messages. It is bounded by messages and by bytes, because one message may be
+//! as long as thousands of others. Both bounds push back: while there is no room a socket is not
+//! read.
 
 use std::sync::Arc;
 
 use tokio::sync::mpsc::{self, error::TrySendError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// What messages that were taken out of a queue still take of its bytes, until it is dropped. Who keeps it for as long as it works with them bounds what waits and
-/// what is at work together.
+/// The share of a queue's bytes that messages still take after they left the queue. Dropping it
+/// releases the share. A consumer that keeps it while it works bounds waiting and working messages
+/// together.
 #[derive(Debug, Default)]
 pub struct Room(Option<OwnedSemaphorePermit>);
 
 impl Room {
-    /// How much it is.
+    /// The bytes held.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.0.as_ref().map_or(0, OwnedSemaphorePermit::num_permits)
     }
 
-    /// As much of it as a message of so many bytes takes, or the rest.
+    /// Splits off the part that a message of `bytes` bytes takes, or the rest if that is less.
     fn part(&mut self, bytes: usize) -> Self {
         let part = |room: &mut OwnedSemaphorePermit| room.split(bytes.min(room.num_permits()));
         Self(self.0.as_mut().and_then(part))
     }
 
-    /// Makes it one with that of another message of the same queue.
+    /// Adds the share of another message of the same queue.
     fn join(&mut self, other: Self) {
         match (&mut self.0, other.0) {
             (Some(room), Some(other)) => room.merge(other),
@@ -33,7 +35,7 @@ impl Room {
     }
 }
 
-/// Where messages are put into a queue.
+/// The sending end of a queue.
 #[derive(Debug)]
 pub struct Inbound<T> {
     messages: mpsc::Sender<(T, Room)>,
@@ -41,7 +43,7 @@ pub struct Inbound<T> {
     most_bytes: u32,
 }
 
-/// Where they are taken out of it.
+/// The receiving end of a queue.
 #[derive(Debug)]
 pub struct Arrivals<T> {
     messages: mpsc::Receiver<(T, Room)>,
@@ -49,7 +51,8 @@ pub struct Arrivals<T> {
     most_bytes: u32,
 }
 
-/// A queue of at most so many messages, of so many bytes together. A longer message takes all of them: it waits until it is alone, and is not refused.
+/// A queue of at most `messages` messages, of `bytes` bytes together. A longer message is not
+/// refused: it waits until it is alone, and takes all of the bytes.
 ///
 /// # Panics
 /// If `messages` is 0.
@@ -62,18 +65,18 @@ pub fn inbound<T>(messages: usize, bytes: u32) -> (Inbound<T>, Arrivals<T>) {
 }
 
 impl<T> Inbound<T> {
-    /// What a message takes of the bytes.
+    /// The bytes of the queue that a message takes.
     fn taken_by(&self, bytes: usize) -> u32 {
         u32::try_from(bytes).map_or(self.most_bytes, |bytes| bytes.min(self.most_bytes))
     }
 
-    /// Puts a message of so many bytes, if there is room.
+    /// Puts a message of `bytes` bytes, if there is room.
     ///
     /// # Errors
-    /// The message, if there is none or if nobody takes any more.
+    /// Returns the message if there is no room, or if the receiver is gone.
     pub fn try_send(&self, message: T, bytes: usize) -> Result<(), TrySendError<T>> {
         let room = Arc::clone(&self.bytes).try_acquire_many_owned(self.taken_by(bytes));
-        // There are no permits, and never none to come: it is not closed.
+        // The semaphore is never closed, so an error means that no permit is left.
         let Ok(room) = room else { return Err(TrySendError::Full(message)) };
         self.messages.try_send((message, Room(Some(room)))).map_err(|error| match error {
             TrySendError::Full((message, _)) => TrySendError::Full(message),
@@ -81,15 +84,17 @@ impl<T> Inbound<T> {
         })
     }
 
-    /// Waits for room for so many messages of so many bytes together; `None` if nobody takes any more.
+    /// Waits for room for `messages` messages of `bytes` bytes together. Returns `None` if the
+    /// receiver is gone.
     pub(super) async fn reserve(&self, messages: usize, bytes: usize) -> Option<Places<'_, T>> {
-        // In this order: who has places already waits for nothing.
+        // The order matters: the holder of places for messages then waits for nothing else.
         let room = Arc::clone(&self.bytes).acquire_many_owned(self.taken_by(bytes)).await.ok()?;
         let messages = self.messages.reserve_many(messages).await.ok()?;
         Some(Places { messages, room: Room(Some(room)) })
     }
 
-    /// How many of those that follow a message of so many bytes to reserve for with it, and the bytes of all: half the queue at the most.
+    /// How many of the following messages to reserve room for together with a message of `bytes`
+    /// bytes, and the bytes of all of them. At most half of the queue.
     pub(super) fn together(
         &self,
         first: usize,
@@ -106,14 +111,14 @@ impl<T> Inbound<T> {
     }
 }
 
-/// Room for messages that are put next.
+/// Reserved room for messages.
 pub(super) struct Places<'a, T> {
     messages: mpsc::PermitIterator<'a, (T, Room)>,
     room: Room,
 }
 
 impl<T> Places<'_, T> {
-    /// Puts one of the messages that were reserved for.
+    /// Puts a message into reserved room.
     pub(super) fn put(&mut self, message: T, bytes: usize) {
         if let Some(place) = self.messages.next() {
             place.send((message, self.room.part(bytes)));
@@ -122,12 +127,12 @@ impl<T> Places<'_, T> {
 }
 
 impl<T> Arrivals<T> {
-    /// The next message; `None` once nobody puts any more.
+    /// The next message, or `None` once all senders are gone.
     pub async fn recv(&mut self) -> Option<T> {
         self.messages.recv().await.map(|(message, _)| message)
     }
 
-    /// The same, for threads.
+    /// Like [`recv`](Self::recv), for threads.
     ///
     /// # Panics
     /// Within an asynchronous task.
@@ -135,12 +140,12 @@ impl<T> Arrivals<T> {
         self.messages.blocking_recv().map(|(message, _)| message)
     }
 
-    /// The next message and its room, if there is one already.
+    /// The next message and its room, if one waits.
     pub fn try_recv(&mut self) -> Option<(T, Room)> {
         self.messages.try_recv().ok()
     }
 
-    /// Takes the messages that are there, `most` at the most, and their room.
+    /// Takes waiting messages, at most `most`, and returns their room.
     pub fn try_recv_many(&mut self, messages: &mut Vec<T>, most: usize) -> Room {
         let mut all = Room::default();
         for _ in 0..most {
@@ -151,13 +156,13 @@ impl<T> Arrivals<T> {
         all
     }
 
-    /// Messages that wait.
+    /// The number of waiting messages.
     #[must_use]
     pub fn len(&self) -> usize {
         self.messages.len()
     }
 
-    /// The bytes of those that wait and of those that are at work.
+    /// The bytes of the messages that wait or are being worked on.
     #[must_use]
     pub fn bytes(&self) -> usize {
         (self.most_bytes as usize).saturating_sub(self.bytes.available_permits())

@@ -1,23 +1,27 @@
-//! Messages between replicas and with clients: length-prefixed frames, over TLS 1.3 on TCP, or,
-//! between replicas, over QUIC or over DTLS 1.3 on UDP where the cluster file says so.
+//! The transport of Quorate: length-prefixed frames between replicas and with clients. Clients
+//! connect over TLS 1.3 on TCP. Replicas use the same, or QUIC or DTLS 1.3 on UDP if the cluster
+//! file says so.
 //!
-//! * **Identity.** Each replica has an Ed25519 transport key, apart from the key it votes with.
-//!   TLS shows the key itself (RFC 7250), over UDP a proof does, and the other side compares it
-//!   with the one in the cluster file. Replicas authenticate each other; a client authenticates the replica, and what
-//!   it asks for is signed with its own key anyway.
-//! * **Hello.** The first frame each way says version, chain and role. Whoever does not fit is
-//!   refused, and [`Counters`] says why.
-//! * **One connection a pair.** The replica with the lower id dials and dials again, 50 ms to 2 s
-//!   apart; the other accepts. A newer connection of the same peer takes the older one's place.
-//! * **Sending never blocks.** A message is queued and the connection's task, which both reads and
-//!   writes, is woken; it writes all that is queued at once. A queue is bounded: towards a peer
-//!   the oldest message gives way (what matters is sent again by the protocol), a client that
-//!   does not read is let go.
-//! * **Receiving pushes back.** While the [queue](inbound()) is full, of messages or of bytes, the socket is not read.
-//! * **Nothing announced is believed.** Memory grows with what arrived. Handshake and hello have a
-//!   deadline; so has the next whole frame, pings included; all clients' connections share one
-//!   budget of memory, and a long frame waits for room in it; connections are capped, in all and by
-//!   address, apart from each other while they are in the handshake and once they are known.
+//! * **Identity.** Each replica has an Ed25519 transport key, separate from the key it votes with.
+//!   TLS shows the key itself (RFC 7250); over UDP a signed proof shows it. The other side compares
+//!   it with the key in the cluster file. Replicas authenticate each other. A client authenticates
+//!   the replica, and signs its own requests.
+//! * **Hello.** The first frame in each direction names version, chain and role. A participant that
+//!   does not match is refused, and [`Counters`] counts the reason.
+//! * **One connection for each pair.** The replica with the lower id dials, with pauses of 50 ms to
+//!   2 s between attempts; the other one accepts. A newer connection of a peer replaces the older
+//!   one.
+//! * **Sending never blocks.** A message is queued and wakes the connection's task, which both
+//!   reads and writes. The task writes everything queued at once. Queues are bounded. If a peer's
+//!   queue is full, the oldest message is dropped; the protocol sends again whatever matters. A
+//!   client that does not read is disconnected.
+//! * **Receiving pushes back.** While the [queue](inbound()) is full, in messages or in bytes, the
+//!   socket is not read.
+//! * **Announced lengths are not believed.** Memory grows only with the bytes that arrived.
+//!   Handshake and hello have a deadline, and so has the next whole frame (pings count). All client
+//!   connections share one memory budget, and a long frame waits for room in it. Connections are
+//!   bounded in number, in all and by address. Connections in the handshake have bounds of their
+//!   own.
 
 #![forbid(unsafe_code)]
 
@@ -71,61 +75,63 @@ pub use places::Network;
 pub use socket::PeerSocket;
 pub use tls::{Identity, TlsError};
 
-/// Called after messages were put into an inbound channel, or a connection came or went: wakes
-/// the thread that decides.
+/// A function called after messages were put into an inbound queue, or a connection came or went.
+/// It wakes the deciding thread.
 pub type Wake = Arc<dyn Fn() + Send + Sync>;
 
-/// Why a mesh was not started.
+/// The reason why a mesh was not started.
 #[derive(Debug, thiserror::Error)]
 pub enum MeshError {
-    /// The transport key.
+    /// The transport key cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// The socket for other replicas.
-    #[error("the socket for other replicas: {0}")]
+    /// The socket for other replicas cannot be used.
+    #[error("the socket for other replicas cannot be used: {0}")]
     Socket(#[from] std::io::Error),
 }
 
-/// Bytes that connections of clients may hold together, unless somebody says otherwise.
+/// The default for the bytes that client connections may hold together.
 pub const CLIENTS_HELD_BYTES: usize = 96 << 20;
 
-/// What a connection may use.
+/// The limits of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Longest frame accepted, in bytes.
     pub frame_bytes: usize,
-    /// Bytes that may wait to be sent to one other side. As many as are being written come on top.
+    /// Bytes that may wait to be sent to one other side. Bytes that are being written come on top.
     pub queue_bytes: usize,
     /// Messages that may wait to be sent to one other side.
     pub queue_messages: usize,
-    /// Time for TLS and hello together, and as much before it for TCP, QUIC or UDP.
+    /// The time for TLS and hello together. Setting up TCP, QUIC or UDP before it has the same time
+    /// again.
     pub handshake: Duration,
-    /// A connection on which no whole frame (pings count) arrived for so long is closed; one that
-    /// could not be written to for so long as well.
+    /// A connection is closed if no whole frame arrived for this long (pings count), or if nothing
+    /// could be written for this long.
     pub idle: Duration,
-    /// A ping is sent when nothing else was for so long. Less than half of the other side's `idle`.
+    /// A ping is sent when nothing else was sent for this long. Less than half of the other side's
+    /// `idle`.
     pub ping_every: Duration,
-    /// Connections that are in the handshake, so that nobody knows yet whose they are. When there
-    /// are so many, the oldest gives way. Those from addresses of replicas have as many places of
+    /// Connections in the handshake, whose other side is not known yet. At this number the oldest
+    /// one gives way. Connections from addresses of replicas have the same number of places of
     /// their own.
     pub half_open: usize,
-    /// The same from one address.
+    /// The same, from one address.
     pub half_open_per_address: usize,
     /// Connections of clients that passed the handshake.
     pub connections: usize,
-    /// The same from one address.
+    /// The same, from one address.
     pub connections_per_address: usize,
-    /// Bytes that connections of clients may hold together, of frames that have not arrived whole
-    /// and of messages that have not left. Long frames wait for room; beyond it, those that hold
-    /// most end.
+    /// Bytes that client connections may hold together: frames that have not arrived completely,
+    /// and messages that have not been sent. Long frames wait for room. Beyond the limit, the
+    /// connections that hold most end.
     pub held_bytes: usize,
-    /// How long a connection of a client may keep what it holds, and give nothing back, while
+    /// The time for which a client's connection may keep what it holds, and release nothing, while
     /// others wait for room.
     pub held_for: Duration,
 }
 
 impl Limits {
-    /// For the mesh: frames to 16 MiB, 64 MiB queued a peer.
+    /// The limits of the mesh: frames up to 16 MiB, 64 MiB queued for each peer.
     #[must_use]
     pub fn peers() -> Self {
         Self {
@@ -144,8 +150,8 @@ impl Limits {
         }
     }
 
-    /// For clients: frames to 5 MiB (the longest request frame is 4 MiB and a little), 8 MiB
-    /// queued a client.
+    /// The limits of clients: frames up to 5 MiB (the longest request frame is a little over 4
+    /// MiB), 8 MiB queued for each client.
     #[must_use]
     pub fn clients() -> Self {
         Self {

@@ -1,5 +1,5 @@
-//! One connection at work: a single task that reads and writes, so that neither direction costs
-//! a hand-over between tasks.
+//! One established connection: a single task that reads and writes, so that neither direction costs
+//! a switch between tasks.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -23,37 +23,39 @@ use super::inbound::Inbound;
 use super::outbox::{Outbox, Taken};
 use super::{Limits, Wake};
 
-/// What is read before frames are handed on.
+/// The bytes that are read before frames are handed on.
 const READ_BYTES: usize = 128 << 10;
-/// Frames of clients from this length on are read only when there is room for all of them.
+/// From this length on, the frame of a client is read only when there is room for all of it.
 const LONG_FRAME_BYTES: usize = 256 << 10;
-/// A connection that waits for room so long has somebody else give way, if anybody has to.
+/// After this long, a connection that waits for room asks the budget to end another one.
 const PRESS_EVERY: Duration = Duration::from_millis(250);
-/// Time for the last bytes and the farewell of a connection that is closed on purpose.
+/// The time to send the last bytes and the end of the stream, when a connection is closed on
+/// purpose.
 pub(super) const FAREWELL: Duration = Duration::from_secs(5);
 
 /// Why a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// The other side hung up, or the network did.
+    /// The other side hung up, or the network failed.
     Closed,
-    /// It announced too long a frame.
+    /// The other side announced too long a frame.
     Oversized,
-    /// No whole frame for too long.
+    /// No whole frame arrived for too long.
     Idle,
-    /// It does not read: the queue overflowed, or nothing could be written for too long.
+    /// The other side does not read: the queue overflowed, or nothing could be written for too
+    /// long.
     Slow,
-    /// A newer connection took over.
+    /// A newer connection replaced this one.
     Replaced,
-    /// Closed from here, everything sent.
+    /// Closed by this side, with everything sent.
     Finished,
 }
 
-/// What one poll wrote.
+/// The work of one poll of the writing side.
 #[derive(Default)]
 struct Load {
     frames: u64,
-    /// Frames that waited.
+    /// Frames that waited in the queue.
     waiting: u64,
     wrote: bool,
 }
@@ -63,35 +65,35 @@ pub(super) struct Link<S> {
     reader: FrameReader,
     writer: FrameWriter,
     outbox: Arc<Outbox>,
-    /// Which of the outbox's connections this is.
+    /// The number of this connection in its outbox.
     number: u64,
     counters: Arc<Counters>,
     idle: Duration,
-    /// Whether to let go of an other side that takes nothing for as long as `idle`. One that is
-    /// alive but busy is better kept among replicas: it pings while it does not read.
+    /// Whether to end the connection if the other side takes nothing for `idle`. Among replicas a
+    /// busy peer is better kept: it sends pings while it does not read.
     lets_go: bool,
     tick: Interval,
-    /// Received, not yet handed on.
+    /// Received frames that are not handed on yet.
     frames: VecDeque<Bytes>,
-    /// Counts what was received and is not handed on yet.
+    /// Counts received bytes that are not handed on yet.
     meter: Meter,
     /// Whether there is room for the long frame that is being read.
     is_admitted: bool,
-    /// It waits for that room.
+    /// The timer while the connection waits for that room.
     waits: Option<Pin<Box<Sleep>>>,
-    /// What to end with once `frames` is handed on.
+    /// The end to report once `frames` is handed on.
     end: Option<End>,
     last_frame: Instant,
-    /// Since when the socket takes nothing.
+    /// When the socket stopped taking bytes.
     blocked: Option<Instant>,
-    /// The socket takes nothing any more; there may be something left to read.
+    /// The socket takes no bytes any more. There may be something left to read.
     deaf: bool,
     /// Whether anything was written since the last tick.
     wrote: bool,
 }
 
 impl<S: Stream> Link<S> {
-    /// Takes `outbox` over from any older connection.
+    /// Takes `outbox` over from an older connection.
     pub(super) fn new(
         established: Established<S>,
         outbox: Arc<Outbox>,
@@ -125,27 +127,27 @@ impl<S: Stream> Link<S> {
         }
     }
 
-    /// Lets go of an other side that does not read.
+    /// Ends the connection if the other side does not read.
     pub(super) fn letting_go(mut self) -> Self {
         self.lets_go = true;
         self
     }
 
-    /// Has `meter` count what was received and is not handed on yet.
+    /// Lets `meter` count received bytes that are not handed on yet.
     pub(super) fn metered(mut self, meter: Meter) -> Self {
         self.meter = meter;
         self
     }
 
-    /// Moves frames both ways until the connection ends; received ones go to `inbound` as `tag`
-    /// makes of them.
+    /// Moves frames in both directions until the connection ends. `tag` turns a received frame into
+    /// the message that goes to `inbound`.
     pub(super) async fn run<T>(
         mut self,
         inbound: &Inbound<T>,
         wake: &Wake,
         tag: impl Fn(Bytes) -> T,
     ) -> End {
-        // What came right behind the hello.
+        // Frames may have arrived right behind the hello.
         self.end = self.parse().err();
         let end = loop {
             if let Err(end) = self.deliver(inbound, wake, &tag).await {
@@ -165,16 +167,16 @@ impl<S: Stream> Link<S> {
         count(&self.counters.closed);
         add(&self.counters.dropped_outbound, self.outbox.disconnect(self.number));
         if end == End::Finished {
-            // Whether the farewell arrives changes nothing.
+            // The connection ends whether the farewell arrives or not.
             let _ = tokio::time::timeout(FAREWELL, self.part()).await;
         }
         end
     }
 
-    /// For an owner that polls the connection: writes, and reads the next frame.
+    /// For an owner that polls the connection: writes, then reads the next frame.
     pub(super) fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Result<Bytes, End>> {
         if self.frames.is_empty() && self.end.is_none() {
-            // What came right behind the hello.
+            // Frames may have arrived right behind the hello.
             self.end = self.parse().err();
         }
         loop {
@@ -185,8 +187,8 @@ impl<S: Stream> Link<S> {
         }
     }
 
-    /// Ends the stream and waits for the other side to do so. A socket dropped with something
-    /// unread would take back what was sent last.
+    /// Ends the stream and waits until the other side does so too. If a socket is dropped with
+    /// unread bytes, the system resets the connection, and the last bytes sent are lost.
     async fn part(&mut self) -> io::Result<()> {
         self.stream.shutdown().await?;
         loop {
@@ -197,7 +199,7 @@ impl<S: Stream> Link<S> {
         }
     }
 
-    /// Hands received frames on. While there is no room this goes on writing, but not reading.
+    /// Hands received frames on. While there is no room, this goes on writing but does not read.
     async fn deliver<T>(
         &mut self,
         inbound: &Inbound<T>,
@@ -214,7 +216,7 @@ impl<S: Stream> Link<S> {
                 Err(TrySendError::Closed(_)) => return Err(End::Finished),
                 Err(TrySendError::Full(message)) => {
                     wake();
-                    // Room for many at once, so that neither side is woken for each message.
+                    // Room for many frames at once, so that neither side is woken for each message.
                     let following = self.frames.iter().map(Bytes::len);
                     let (others, all_bytes) = inbound.together(bytes, following);
                     tokio::select! {
@@ -228,7 +230,7 @@ impl<S: Stream> Link<S> {
                         }
                         Err(end) = poll_fn(|cx| self.poll_turn(cx, false)) => return Err(end),
                     }
-                    // The silence was ours.
+                    // The other side could not be heard because this side did not read.
                     self.last_frame = Instant::now();
                 }
             }
@@ -243,8 +245,7 @@ impl<S: Stream> Link<S> {
         self.meter.set(frames + self.reader.held());
     }
 
-    /// Writes what is to be written and, if asked to, reads. Ready when there are frames to hand
-    /// on, or the end.
+    /// Writes, and reads if asked to. Ready when there are frames to hand on, or at the end.
     fn poll_turn(&mut self, cx: &mut Context<'_>, read: bool) -> Poll<Result<(), End>> {
         if let Some(end) = self.end {
             return Poll::Ready(Err(end));
@@ -260,7 +261,7 @@ impl<S: Stream> Link<S> {
         let mut bytes = 0;
         let polled = self.poll_read(cx, &mut bytes);
         if bytes > 0 {
-            // Nothing is kept from poll to poll while reading: what is there came now.
+            // While reading, no frame is kept from one poll to the next. All of these came now.
             let frames = self.frames.len() as u64;
             self.counters.receive.visit(began.elapsed(), frames, frames);
         }
@@ -286,7 +287,8 @@ impl<S: Stream> Link<S> {
         let began = std::time::Instant::now();
         let mut taken = Load::default();
         let result = self.write_all(cx, &mut taken);
-        // A poll that finds nothing to write is no visit; one that goes on with what another took is.
+        // A poll that finds nothing to write is no visit. A poll that continues an unfinished write
+        // is one.
         if taken.wrote || taken.frames > 0 {
             self.counters.send.visit(began.elapsed(), taken.frames, taken.waiting);
         }
@@ -328,7 +330,7 @@ impl<S: Stream> Link<S> {
         Ok(())
     }
 
-    /// Whether everything has gone to the socket.
+    /// Whether the socket has taken everything.
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Result<bool, End> {
         match Pin::new(&mut self.stream).poll_flush(cx) {
             Poll::Ready(Ok(())) => {
@@ -346,7 +348,8 @@ impl<S: Stream> Link<S> {
         }
     }
 
-    /// Reads until nothing is left or enough is there to be handed on; `bytes` says how much it was.
+    /// Reads until nothing is left, or until there is enough to hand on. Adds the bytes read to
+    /// `bytes`.
     fn poll_read(&mut self, cx: &mut Context<'_>, bytes: &mut usize) -> Poll<Result<(), End>> {
         while (self.frames.is_empty() || *bytes < READ_BYTES) && self.poll_room(cx) {
             let result = match Pin::new(&mut self.stream).poll_fill_buf(cx) {
@@ -379,7 +382,7 @@ impl<S: Stream> Link<S> {
         if self.meter.poll_admit(bytes, cx.waker()) {
             self.is_admitted = true;
             if self.waits.take().is_some() {
-                // The silence was ours.
+                // The other side could not be heard because this side did not read.
                 self.last_frame = Instant::now();
             }
             return true;
@@ -396,7 +399,7 @@ impl<S: Stream> Link<S> {
         false
     }
 
-    /// Takes whole frames out of what was read.
+    /// Takes whole frames out of the bytes read.
     fn parse(&mut self) -> Result<(), End> {
         let (mut frames, mut bytes, mut any) = (0, 0, false);
         let result = loop {

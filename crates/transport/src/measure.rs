@@ -1,16 +1,17 @@
-//! How busy a stage of a replica's pipeline is: counted without a lock or an allocation, in relaxed
-//! atomics that any number of threads add to.
+//! Measures how busy a stage of a replica's pipeline is. It counts in relaxed atomics, without a
+//! lock or an allocation; any number of threads may add.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Classes of durations in a doubling: what is in one is at most an eighth below its bound.
+/// Classes of durations within a factor of two. A duration is at most an eighth below its class's
+/// bound.
 const IN_A_DOUBLING: u32 = 8;
-/// Up to 2^40 ns, 18 minutes; longer ones count in the last.
+/// The factors of two covered: up to 2^40 ns, 18 minutes. Longer durations count in the last class.
 const DOUBLINGS: u32 = 40;
 const CLASSES: usize = (IN_A_DOUBLING * DOUBLINGS) as usize;
 
-/// How many durations there were of each class, and their sum.
+/// A histogram of durations, with their sum.
 #[derive(Debug)]
 pub struct Histogram {
     classes: [AtomicU64; CLASSES],
@@ -24,7 +25,7 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// Counts one.
+    /// Counts one duration.
     pub fn record(&self, duration: Duration) {
         let ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         self.sum_ns.fetch_add(ns, Ordering::Relaxed);
@@ -33,25 +34,25 @@ impl Histogram {
         }
     }
 
-    /// Their sum in nanoseconds.
+    /// The sum of all durations in nanoseconds.
     #[must_use]
     pub fn sum_ns(&self) -> u64 {
         self.sum_ns.load(Ordering::Relaxed)
     }
 
-    /// Adds to the time of what was counted before.
+    /// Adds to the time of a duration that was counted before.
     pub fn extend(&self, duration: Duration) {
         let ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         self.sum_ns.fetch_add(ns, Ordering::Relaxed);
     }
 
-    /// How many there are.
+    /// The number of durations.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.classes.iter().map(|class| class.load(Ordering::Relaxed)).sum()
     }
 
-    /// The upper bound of each class that has any, in nanoseconds, and how many.
+    /// The upper bound in nanoseconds of each class that is not empty, and its count.
     #[must_use]
     pub fn classes(&self) -> Vec<(u64, u64)> {
         let counts = self.classes.iter().map(|class| class.load(Ordering::Relaxed));
@@ -60,7 +61,7 @@ impl Histogram {
     }
 }
 
-/// Linear within a doubling.
+/// The class of a duration: linear within a factor of two.
 fn class_of(ns: u64) -> usize {
     let eighths = u64::from(IN_A_DOUBLING);
     if ns < eighths {
@@ -72,7 +73,7 @@ fn class_of(ns: u64) -> usize {
     ((first + within) as usize).min(CLASSES - 1)
 }
 
-/// The first duration above the class.
+/// The shortest duration above the class.
 fn bound_ns(class: usize) -> u64 {
     let (class, eighths) = (class as u64, u64::from(IN_A_DOUBLING));
     match class / eighths {
@@ -81,11 +82,11 @@ fn bound_ns(class: usize) -> u64 {
     }
 }
 
-/// What one stage did. A *visit* is one stretch of a thread's time in it, for as many items as it finds or may
-/// take.
+/// The work of one stage. A *visit* is one stretch of a thread's time in the stage; it handles as
+/// many items as it finds or may take.
 #[derive(Debug, Default)]
 pub struct Measure {
-    /// How long visits took.
+    /// The durations of visits.
     pub visits: Histogram,
     items: AtomicU64,
     waiting: AtomicU64,
@@ -93,25 +94,25 @@ pub struct Measure {
 }
 
 impl Measure {
-    /// Counts a visit that dealt with so many items, of so many that waited when it began (those it took
-    /// among them).
+    /// Counts a visit that handled `items` items. `waiting` items waited when it began, these
+    /// included.
     pub fn visit(&self, took: Duration, items: u64, waiting: u64) {
         self.visits.record(took);
         self.items.fetch_add(items, Ordering::Relaxed);
         self.waiting.fetch_add(waiting, Ordering::Relaxed);
-        // Mostly it is not, and reading takes nobody's cache line.
+        // A new maximum is rare, and a read does not take the cache line from other threads.
         if waiting > self.longest.load(Ordering::Relaxed) {
             self.longest.fetch_max(waiting, Ordering::Relaxed);
         }
     }
 
-    /// Items dealt with so far.
+    /// Items handled so far.
     #[must_use]
     pub fn items(&self) -> u64 {
         self.items.load(Ordering::Relaxed)
     }
 
-    /// The lengths of the queue that visits found, added up: by their number, the mean length.
+    /// The sum of the queue lengths that visits found. Divided by the visits it is the mean length.
     #[must_use]
     pub fn waiting(&self) -> u64 {
         self.waiting.load(Ordering::Relaxed)

@@ -1,8 +1,8 @@
-//! The transports by name.
+//! The names of the transports.
 
 use std::fmt;
 
-/// The transport of connections between replicas. All show the same keys.
+/// The transport of connections between replicas. All transports use the same keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TransportName {
     /// TLS 1.3 over TCP.
@@ -17,17 +17,17 @@ impl TransportName {
     /// All of them, in the order of [`Self::NAMES`].
     pub const ALL: &'static [Self] = &[Self::Tcp, Self::Quic, Self::Udp];
 
-    /// All names, as configuration files spell them.
+    /// All names, as in configuration files.
     pub const NAMES: &'static [&'static str] =
         &[Self::Tcp.name(), Self::Quic.name(), Self::Udp.name()];
 
-    /// The one called `name`.
+    /// The transport called `name`.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|transport| transport.name() == name)
     }
 
-    /// Its name.
+    /// The name of the transport.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

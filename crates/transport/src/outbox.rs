@@ -1,4 +1,5 @@
-//! What waits to be sent to one other side. Any thread puts in; one connection takes out.
+//! The queue of messages to one other side. Any thread adds messages; one connection takes them
+//! out.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,12 +12,12 @@ use super::budget::Meter;
 use super::framing::FrameWriter;
 use quorate_core::planted;
 
-/// What is kept for a peer while it is not connected: the newest, so that one that comes back is
-/// met with what is said now instead of what was said while it was away.
+/// The bytes kept for a peer that is not connected. The newest messages are kept, because a
+/// returning peer needs the current ones.
 const DISCONNECTED_BYTES: usize = 64 << 10;
 const DISCONNECTED_MESSAGES: usize = 64;
 
-/// How much may wait.
+/// The limits of a queue.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Room {
     pub(super) bytes: usize,
@@ -26,7 +27,7 @@ pub(super) struct Room {
 pub(super) struct Outbox {
     room: Room,
     state: Mutex<State>,
-    /// Counts connections and their ends, of all outboxes that share it.
+    /// Counts connections and their ends, over all outboxes that share it.
     changes: Arc<AtomicU64>,
 }
 
@@ -34,31 +35,31 @@ pub(super) struct Outbox {
 struct State {
     queue: VecDeque<Bytes>,
     bytes: usize,
-    /// Bytes that were taken out last, and may not have left.
+    /// Bytes that were taken out last and may not have been sent.
     leaving: usize,
-    /// Counts both.
+    /// Counts queued and leaving bytes.
     meter: Meter,
-    /// Of the connection's task, when it has nothing left to write.
+    /// The waker of the connection's task, while it has nothing to write.
     waker: Option<Waker>,
-    /// Of senders that wait for room.
+    /// The wakers of senders that wait for room.
     senders: Vec<Waker>,
-    /// Counts the connections this outbox had. Only the latest may take out.
+    /// Counts the connections of this outbox. Only the latest one may take messages out.
     connection: u64,
     connected: bool,
-    /// No more is put in; the connection ends once all is taken out.
+    /// Nothing more may be added. The connection ends once all is taken out.
     closing: bool,
-    /// The connection is to end at once.
+    /// The connection must end at once.
     broken: bool,
 }
 
-/// What the connection finds when it asks for more.
+/// The answer to a connection that asks for more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Taken {
-    /// So many frames of so many bytes were moved to the writer, and so many are left.
+    /// `frames` frames of `bytes` bytes were moved to the writer, and `left` frames are left.
     Some { frames: u64, bytes: u64, left: u64 },
-    /// Nothing is there; the waker is kept.
+    /// The queue is empty. The waker is kept.
     Nothing,
-    /// Nothing is there and nothing will come.
+    /// The queue is empty, and nothing more will come.
     Finished,
     /// The queue overflowed.
     Overflowed,
@@ -66,13 +67,13 @@ pub(super) enum Taken {
     Replaced,
 }
 
-/// Why a message was not taken.
+/// The reason why a message was not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SendError {
-    /// Too much waits to be sent already.
-    #[error("too much waits to be sent already")]
+    /// Too many messages or bytes wait to be sent.
+    #[error("the send queue is full")]
     Full,
-    /// The connection has ended or is about to.
+    /// The connection has ended or is about to end.
     #[error("the connection has ended")]
     Closed,
 }
@@ -82,12 +83,12 @@ impl Outbox {
         Self::telling(room, Arc::default())
     }
 
-    /// One that counts in `changes` when it is connected or no longer is.
+    /// An outbox that counts in `changes` whenever it is connected or disconnected.
     pub(super) fn telling(room: Room, changes: Arc<AtomicU64>) -> Self {
         Self { room, state: Mutex::default(), changes }
     }
 
-    /// One whose messages `meter` counts.
+    /// An outbox whose messages `meter` counts.
     pub(super) fn metered(room: Room, meter: Meter) -> Self {
         let outbox = Self::new(room);
         outbox.lock().meter = meter;
@@ -98,7 +99,8 @@ impl Outbox {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts `message` in and drops the oldest if there is no room. How many were dropped.
+    /// Adds `message`, and drops the oldest messages if there is no room. Returns the number
+    /// dropped.
     pub(super) fn push_dropping(&self, message: Bytes) -> u64 {
         let mut state = self.lock();
         if state.closing {
@@ -115,7 +117,7 @@ impl Outbox {
         dropped
     }
 
-    /// Puts `message` in if there is room.
+    /// Adds `message` if there is room.
     pub(super) fn push(&self, message: Bytes) -> Result<(), SendError> {
         let mut state = self.lock();
         state.accept(&message, self.room)?;
@@ -128,7 +130,8 @@ impl Outbox {
         Ok(())
     }
 
-    /// Puts `message` in; without room, ends the connection: whoever does not read is let go.
+    /// Adds `message`. Without room it ends the connection: a client that does not read is
+    /// disconnected.
     pub(super) fn push_or_break(&self, message: Bytes) -> Result<(), SendError> {
         let result = self.push(message);
         if result == Err(SendError::Full) {
@@ -137,7 +140,8 @@ impl Outbox {
         result
     }
 
-    /// The same, for the task that polls the connection: it is not woken.
+    /// Like [`push_or_break`](Self::push_or_break), for the task that polls the connection: no
+    /// waker is called.
     pub(super) fn put_or_break(&self, message: Bytes) -> Result<(), SendError> {
         let mut state = self.lock();
         let result = state.accept(&message, self.room);
@@ -149,7 +153,7 @@ impl Outbox {
         result
     }
 
-    /// Whether there is room; if not, `waker` is woken when there may be.
+    /// Whether there is room. If not, `waker` is woken when there may be.
     pub(super) fn poll_room(&self, message: &Bytes, waker: &Waker) -> Result<(), SendError> {
         let mut state = self.lock();
         let result = state.accept(message, self.room);
@@ -159,12 +163,12 @@ impl Outbox {
         result
     }
 
-    /// Lets what is there be sent, then ends the connection.
+    /// Lets the queued messages be sent, then ends the connection.
     pub(super) fn close(&self) {
         self.stop(|state| state.closing = true);
     }
 
-    /// The connection has ended and none will follow.
+    /// The connection has ended, and no other will follow.
     pub(super) fn fail(&self) {
         self.stop(|state| {
             state.broken = true;
@@ -182,7 +186,7 @@ impl Outbox {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// A new connection takes over. Its number.
+    /// A new connection takes over. Returns its number.
     pub(super) fn connect(&self) -> u64 {
         let mut number = 0;
         self.stop(|state| {
@@ -194,7 +198,7 @@ impl Outbox {
         number
     }
 
-    /// Connection `number` has ended. How many messages are given up.
+    /// Connection `number` has ended. Returns the number of messages that are given up.
     pub(super) fn disconnect(&self, number: u64) -> u64 {
         let mut dropped = 0;
         self.stop(|state| {
@@ -269,7 +273,7 @@ impl State {
         self.meter.set(self.bytes + self.leaving);
     }
 
-    /// A message longer than the room is let through alone.
+    /// A message longer than the whole room is accepted when the queue is empty.
     fn accept(&self, message: &Bytes, room: Room) -> Result<(), SendError> {
         if self.closing || self.broken {
             return Err(SendError::Closed);

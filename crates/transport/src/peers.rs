@@ -1,4 +1,4 @@
-//! The mesh of replicas.
+//! The mesh: the connections between replicas.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -32,9 +32,9 @@ use super::{Limits, MeshError, Wake};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
-/// A connection that lasted so long was a good one: dialling starts over with the first pause.
+/// After a connection of this duration, dialling starts again with the shortest pause.
 const GOOD: Duration = Duration::from_secs(1);
-/// How often the names of the replicas that dial this one are looked up.
+/// The interval at which the names of the replicas that dial this one are resolved.
 const LOOK_UP_EVERY: Duration = Duration::from_secs(60);
 
 /// A replica as the others know it.
@@ -42,24 +42,24 @@ const LOOK_UP_EVERY: Duration = Duration::from_secs(60);
 pub struct Member {
     /// Its transport key.
     pub key: PublicKey,
-    /// `host:port`, looked up again whenever it is dialled.
+    /// `host:port`, resolved again for each attempt to dial.
     pub address: String,
 }
 
-/// What the mesh needs to know.
+/// The configuration of a mesh.
 #[derive(Clone, Debug)]
 pub struct Mesh {
-    /// This replica.
+    /// The id of this replica.
     pub me: ReplicaId,
     /// The chain all members belong to.
     pub chain: Digest,
-    /// This replica's transport key; its public half is the one of `members[me]`.
+    /// This replica's transport key. Its public half is the key of `members[me]`.
     pub identity: Identity,
     /// All replicas, this one included, in the order of their ids.
     pub members: Vec<Member>,
-    /// What connections may use.
+    /// The limits of each connection.
     pub limits: Limits,
-    /// Makes the pauses between attempts of different replicas differ.
+    /// Seeds the jitter of the pauses between attempts, so that replicas do not dial in step.
     pub seed: u64,
 }
 
@@ -85,7 +85,7 @@ struct Shared {
 
 impl Peers {
     /// Starts to accept at `socket` and to dial over its transport, on the current tokio runtime.
-    /// Messages of others go to `inbound`; while that is full their sockets are not read.
+    /// Messages of other replicas go to `inbound`; while that is full their sockets are not read.
     ///
     /// # Errors
     /// [`MeshError`] if the identity or the socket cannot be used.
@@ -134,8 +134,8 @@ impl Peers {
         }
     }
 
-    /// Sends `message` to replica `to`. Never blocks: it is queued, and if there is no room the
-    /// oldest messages for `to` are dropped and counted. While `to` is not connected only the
+    /// Sends `message` to replica `to`. Never blocks: the message is queued. If there is no room,
+    /// the oldest messages for `to` are dropped and counted. While `to` is not connected, only the
     /// newest few are kept. Messages to this replica itself are dropped.
     pub fn send(&self, to: ReplicaId, message: Bytes) {
         let dropped = match self.shared.outboxes.get(to.index()) {
@@ -147,13 +147,13 @@ impl Peers {
         }
     }
 
-    /// Sends `message` to all other replicas; it is shared, not copied. The replica half way round
-    /// gets it first, so that no replica is everybody's first. Replicas that share this one's cores
-    /// (`cores = "share"`) cannot read it yet, and are not first either.
+    /// Sends `message` to all other replicas. It is shared, not copied. The order starts with the
+    /// replica halfway around the ring of ids, so that no replica is always first. Replicas that
+    /// share this one's cores (`cores = "share"`) cannot read it yet, so they are not first either.
     pub fn broadcast(&self, message: &Bytes) {
         let size = self.shared.outboxes.len();
         let opposite = self.shared.me.index() + size / 2;
-        // The runtime takes up the task woken last before the others.
+        // The runtime runs the task woken last before the others.
         for step in 1..=size {
             let index = (opposite + step) % size;
             if index != self.shared.me.index() {
@@ -168,30 +168,30 @@ impl Peers {
         self.shared.outboxes.get(replica.index()).is_some_and(|outbox| outbox.is_connected())
     }
 
-    /// How often channels have opened or closed: [`connected`](Self::connected) says the same as
-    /// before while this does.
+    /// The number of times that connections have opened or closed. While it stays the same, so does
+    /// [`connected`](Self::connected).
     #[must_use]
     pub fn changes(&self) -> u64 {
         self.shared.changes.load(Ordering::Acquire)
     }
 
-    /// The others that are connected now, ascending.
+    /// The other replicas that are connected now, ascending.
     #[must_use]
     pub fn connected(&self) -> Vec<ReplicaId> {
         let ids = (0..self.shared.outboxes.len()).map(|index| ReplicaId(index as u16));
         ids.filter(|id| self.is_connected(*id)).collect()
     }
 
-    /// Accepts and dials no more, sends what is queued, says farewell, and returns after about
-    /// five seconds at most.
+    /// Accepts and dials no more, sends everything queued, closes the connections, and returns
+    /// after about five seconds at most.
     pub async fn close(self) {
-        // Nobody listening is what is wanted.
+        // It fails if nobody listens any more, which is fine.
         let _ = self.closing.send(true);
         self.shared.outboxes.iter().for_each(|outbox| outbox.close());
         let mut tasks =
             std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
         let all = async { while tasks.join_next().await.is_some() {} };
-        // Those that do not end by then are ended by dropping the set.
+        // Dropping the set ends the connections that are left by then.
         let _ = tokio::time::timeout(FAREWELL + FIRST_PAUSE, all).await;
     }
 }
@@ -218,13 +218,13 @@ impl Shared {
         let familiar = Familiar::default();
         tasks.spawn(self.clone().look_up(Arc::clone(&familiar), closes.clone()));
         let half_open = HalfOpen::new(&self.limits, Some(familiar));
-        // Of each of the others one, and one that it replaces.
+        // One connection for each other replica, and one that it replaces.
         let stay = 2 * self.members.len();
         tasks.spawn(accept_all(carrier, half_open, stay, self.counters.clone(), closes, serve));
         Ok(Peers { shared: self, closing, tasks: Mutex::new(tasks) })
     }
 
-    /// Keeps `familiar` the networks of those who dial this replica.
+    /// Keeps the networks of the replicas that dial this one in `familiar`.
     async fn look_up(self: Arc<Self>, familiar: Familiar, mut closes: watch::Receiver<bool>) {
         loop {
             for member in self.members.iter().take(self.me.index()) {
@@ -232,7 +232,7 @@ impl Shared {
                     found = tokio::net::lookup_host(&member.address) => found,
                     () = closed(&mut closes) => return,
                 };
-                // A name that is not found now keeps the networks that it had.
+                // A name that cannot be resolved now keeps its previous networks.
                 let networks =
                     found.into_iter().flatten().map(|address| Network::from(address.ip()));
                 familiar.write().unwrap_or_else(PoisonError::into_inner).extend(networks);
@@ -318,7 +318,7 @@ impl Shared {
         }
     }
 
-    /// Whether the key shown is `peer`'s, and `peer` one that dials this replica.
+    /// Whether `shown` is `peer`'s key, and `peer` is a replica that dials this one.
     fn is(&self, peer: ReplicaId, shown: Option<PublicKey>) -> bool {
         let member = self.members.get(peer.index());
         peer < self.me && shown.is_some() && shown == member.map(|member| member.key)
@@ -333,11 +333,11 @@ impl Shared {
     }
 }
 
-/// SplitMix64: enough to keep replicas from dialling in step.
+/// SplitMix64, which is good enough to keep replicas from dialling in step.
 struct Jitter(u64);
 
 impl Jitter {
-    /// Between a half and the whole of `pause`.
+    /// A duration between half of `pause` and all of it.
     fn spread(&mut self, pause: Duration) -> Duration {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;

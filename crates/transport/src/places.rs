@@ -1,4 +1,4 @@
-//! Places for connections: a bounded number, bounded by address too, and shared fairly among
+//! Places for connections: a bounded number, bounded for each address too, and shared fairly among
 //! addresses.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
-/// An address as places count it: an IPv4 address, or the /64 of an IPv6 address, within which one
-/// machine may take any address it likes.
+/// The unit by which places count addresses: an IPv4 address, or the /64 of an IPv6 address. One
+/// machine may take any address of its /64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Network(IpAddr);
 
@@ -23,28 +23,28 @@ impl From<IpAddr> for Network {
     }
 }
 
-/// Who gives way when there is no place.
+/// Decides which connection gives way when there is no place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// The oldest of the network with the most places, or of the newcomer's own network when that
-    /// has all it may have. The newcomer always gets a place: for those who are here for a moment
-    /// only.
+    /// The oldest connection gives way: of the network with the most places, or of the newcomer's
+    /// own network if that is at its limit. The newcomer always gets a place. This is for
+    /// connections that stay for a moment only.
     OldestGivesWay,
-    /// The oldest of a network that has more places than the newcomer's. Without such a network,
-    /// the newcomer is refused.
+    /// The oldest connection of a network that has more places than the newcomer's gives way.
+    /// Without such a network the newcomer is refused.
     HeavierGivesWay,
 }
 
-/// How many places there are.
+/// The number of places.
 #[derive(Clone, Copy, Debug)]
 pub struct Caps {
     /// In all.
     pub all: usize,
-    /// Of one network.
+    /// For one network.
     pub of_network: usize,
 }
 
-/// Places for connections.
+/// A set of places for connections.
 #[derive(Clone)]
 pub struct Places {
     caps: Caps,
@@ -56,13 +56,13 @@ pub struct Places {
 struct Taken {
     next: u64,
     all: usize,
-    /// By network, and by age within it. Dropping a sender tells the place's holder to go.
+    /// The holders by network, and by age within it. Dropping a sender tells the holder to go.
     holders: HashMap<Network, BTreeMap<u64, oneshot::Sender<()>>>,
-    /// Networks by how many places they have.
+    /// Networks ordered by the number of their places.
     ranks: BTreeSet<(usize, Network)>,
 }
 
-/// A place, given back when dropped.
+/// A place. Dropping it gives it back.
 pub struct Place {
     network: Network,
     number: u64,
@@ -71,18 +71,18 @@ pub struct Place {
 }
 
 impl Places {
-    /// None taken.
+    /// A set with all places free.
     #[must_use]
     pub fn new(caps: Caps, rule: Rule) -> Self {
         Self { caps, rule, taken: Arc::default() }
     }
 
-    /// How many there are.
+    /// The number of places in all.
     pub fn all(&self) -> usize {
         self.caps.all
     }
 
-    /// A place for somebody from `network`, and whether somebody else gave way.
+    /// Takes a place for a connection from `network`. Also says whether another one gave way.
     pub fn take(&self, network: Network) -> Option<(Place, bool)> {
         let mut taken = locked(&self.taken);
         let here = taken.count(network);
@@ -135,21 +135,21 @@ impl Taken {
         result
     }
 
-    /// The oldest of `network` gives way. Whether there was one.
+    /// Makes the oldest connection of `network` give way. Returns whether there was one.
     fn evict(&mut self, network: Network) -> bool {
         self.change(network, |holders| holders.pop_first().is_some())
     }
 }
 
 impl Place {
-    /// Whose place it is.
+    /// The network of the place's holder.
     pub fn network(&self) -> Network {
         self.network
     }
 
-    /// Waits until it must be given to somebody else.
+    /// Waits until the place must be given to another connection.
     pub async fn lost(&mut self) {
-        // The sender says nothing; it goes.
+        // The sender sends nothing: it is dropped.
         let _ = (&mut self.gives_way).await;
     }
 }
@@ -185,7 +185,7 @@ mod tests {
         assert_ne!(network("2001:db8::1"), network("2001:db8:0:1::1"));
     }
 
-    /// A flood from one address costs the flood its own places, and nobody else theirs.
+    /// A flood from one address takes its own places only.
     #[test]
     fn the_oldest_of_the_heaviest_network_gives_way() {
         let places = Places::new(Caps { all: 4, of_network: 3 }, Rule::OldestGivesWay);
@@ -198,7 +198,7 @@ mod tests {
         }
         assert!(!is_lost(&mut honest));
         assert_eq!(flood.iter_mut().map(is_lost).filter(|lost| !lost).count(), 3);
-        // All are taken: the flood's oldest makes room for a third address.
+        // All places are taken: the flood's oldest connection makes room for a third address.
         let (third, gave_way) = places.take(network("10.0.0.3")).unwrap();
         assert!(gave_way && is_lost(&mut flood[97]) && !is_lost(&mut flood[98]));
         assert!(!is_lost(&mut honest));

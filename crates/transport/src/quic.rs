@@ -1,14 +1,14 @@
-//! QUIC (RFC 9000): TLS 1.3 over UDP, with the same keys as over TCP.
+//! The QUIC transport (RFC 9000): TLS 1.3 over UDP, with the same keys as over TCP.
 //!
-//! * A connection carries one stream each way, so that messages keep their order as over TCP. The
-//!   one who dials opens it.
-//! * Who dials must first show that it receives at the address it sends from (section 8.1.2, a
-//!   retry): places are given to addresses that were not made up.
-//! * A replica that was killed says nothing. When it is back it answers packets of connections it
-//!   has forgotten with stateless resets (section 10.3), made with a key that it has again, so that
-//!   the other side dials anew at once instead of after [`Limits::idle`].
-//! * Whoever dials does so from a socket of its own: the buffer of the one socket that all arrive at
-//!   is no bottleneck to connections that this replica dialled.
+//! * A connection carries one stream in each direction, so messages keep their order as over TCP.
+//!   The dialling side opens it.
+//! * The dialling side must first show that it receives at the address it sends from (section
+//!   8.1.2, a retry). So forged addresses take no places.
+//! * A replica that was killed cannot close its connections. After a restart it answers packets of
+//!   forgotten connections with stateless resets (section 10.3), made with a key that survives the
+//!   restart. So the other side dials again at once instead of after [`Limits::idle`].
+//! * Each dialled connection has a socket of its own. So the buffer of the one socket for arriving
+//!   connections does not limit the connections that this replica dialled.
 
 mod stream;
 
@@ -37,37 +37,38 @@ use super::{Limits, MeshError};
 
 pub(super) use stream::Stream;
 
-/// What QUIC asks both sides to speak (ALPN). The version is in the hello.
+/// The protocol name that both sides negotiate (ALPN). The hello names the version.
 const SPOKEN: &[u8] = b"quorate";
-/// Longest datagram tried, in bytes. How much really fits is found out for each connection: 1452 on
-/// Ethernet, this on its jumbo frames and on one machine. Ten of them are given to the system at
-/// once, which takes 65,507 bytes and silently drops what is longer.
+/// The longest datagram tried, in bytes. Each connection probes which length fits: 1452 on
+/// Ethernet, this one on jumbo frames and within one machine. The system gets ten of them in one
+/// call. One call takes at most 65,507 bytes; the system silently drops a longer one.
 const MAX_DATAGRAM_BYTES: u16 = 6500;
-/// What the other side may send before it was read: as much as TCP's buffers grow to by default.
+/// The bytes that the other side may send before they are read. TCP's buffers grow to the same size
+/// by default.
 const RECEIVE_WINDOW_BYTES: u32 = 6 << 20;
-/// What may be on its way to the other side: as much.
+/// The bytes that may be on their way to the other side: the same number.
 const SEND_WINDOW_BYTES: u64 = 6 << 20;
-/// What may be on its way before anything was heard of: as many of our datagrams as RFC 9002 (section
-/// 7.2) allows of Ethernet's. With two of them, that something is over would wait behind the search for
-/// their length.
+/// The bytes that may be on their way before the first acknowledgement: ten datagrams, as RFC 9002
+/// (section 7.2) allows for datagrams of Ethernet's length. With a window of two, the end of a
+/// connection would have to wait for the probes of the datagram length.
 const FIRST_WINDOW_BYTES: u64 = 10 * MAX_DATAGRAM_BYTES as u64;
-/// What the system is asked to hold for a socket each way; it may give less.
+/// The socket buffer requested from the system in each direction. The system may grant less.
 const SOCKET_BYTES: usize = 4 << 20;
-/// The round trip assumed before one was measured. Three of them pass until a first packet without
-/// an answer is sent again: a replica that comes up is found as soon as over TCP.
+/// The round trip assumed before the first measurement. An unanswered first packet is sent again
+/// after three of them, so a starting replica is found as soon as over TCP.
 const FIRST_ROUND_TRIP: Duration = Duration::from_millis(100);
-/// Length of the number that tells a connection from others of the same socket.
+/// The length of a connection ID, which tells apart the connections of one socket.
 const NUMBER_BYTES: usize = 8;
-/// What is kept of somebody whose arrival was not looked at yet.
+/// The bytes kept of a connection that has not been accepted yet.
 const ARRIVAL_BYTES: u64 = 16 << 10;
 
-/// Where QUIC connections arrive.
+/// A QUIC endpoint that accepts connections.
 pub(super) struct Quic {
     endpoint: Endpoint,
 }
 
 impl Quic {
-    /// Those who connect to `socket` are shown `identity`, and must show a key among `allowed`.
+    /// Shows `identity` to those who connect to `socket`. They must show a key among `allowed`.
     pub(super) fn new(
         socket: UdpSocket,
         identity: &Identity,
@@ -109,7 +110,7 @@ impl Carrier for Quic {
                 let address = arrival.remote_address().ip().to_canonical();
                 return Ok((arrival, address));
             }
-            // It may always be asked to: it has not been yet.
+            // A retry is always allowed here: there has been none yet.
             let _ = arrival.retry();
         }
     }
@@ -158,7 +159,7 @@ impl Carrier for Quic {
     }
 }
 
-/// Dials the first address that `address` stands for and that answers.
+/// Dials the first of `address`'s addresses that answers.
 async fn connect(
     way: &ClientConfig,
     address: &str,
@@ -182,7 +183,7 @@ async fn connect_to(
     Ok((endpoint, connection))
 }
 
-/// An end of connections, on the current tokio runtime.
+/// Creates a QUIC endpoint on the current tokio runtime.
 fn endpoint(
     mut config: EndpointConfig,
     accepts: Option<ServerConfig>,
@@ -190,7 +191,7 @@ fn endpoint(
 ) -> io::Result<Endpoint> {
     config.max_udp_payload_size(MAX_DATAGRAM_BYTES).map_err(io::Error::other)?;
     socket.set_nonblocking(true)?;
-    // The system may allow less, which is less fast and no less right.
+    // The system may grant less. That is slower, and not wrong.
     if let Ok(state) = UdpSocketState::new((&socket).into()) {
         let _ = state.set_recv_buffer_size((&socket).into(), SOCKET_BYTES);
         let _ = state.set_send_buffer_size((&socket).into(), SOCKET_BYTES);
@@ -198,8 +199,8 @@ fn endpoint(
     Endpoint::new(config, accepts, socket, Arc::new(TokioRuntime))
 }
 
-/// Makes numbers of connections, and takes any number for one of its own: after a restart, those
-/// from before are to be answered as well. What the library has by default would ignore them.
+/// Generates connection IDs, and accepts every ID as one of its own. So packets of connections from
+/// before a restart are answered. The library's default would ignore them.
 #[derive(Clone)]
 struct Numbers {
     secret: [u8; 32],
@@ -247,7 +248,7 @@ fn transport() -> Arc<TransportConfig> {
         .congestion_controller_factory(Arc::new(congestion))
         .initial_rtt(FIRST_ROUND_TRIP)
         .mtu_discovery_config(Some(discovery))
-        // Pings and their absence are watched over the stream, as over TCP.
+        // The link sends pings on the stream and watches for their absence, as over TCP.
         .max_idle_timeout(None);
     Arc::new(config)
 }
@@ -258,12 +259,12 @@ fn shown(connection: &Connection) -> Option<PublicKey> {
     tls::key_of(shown.first()?)
 }
 
-/// Never: [`tls`] has the cipher suite that QUIC begins with.
+/// This cannot happen: [`tls`] includes the cipher suite of QUIC's initial packets.
 fn no_initial_suite(error: quinn::crypto::rustls::NoInitialCipherSuite) -> TlsError {
     TlsError::from(rustls::Error::General(error.to_string()))
 }
 
-/// A connection without anything on top, for tests that misbehave.
+/// A bare connection, for tests that misbehave.
 #[cfg(test)]
 pub(super) async fn raw(
     address: &str,

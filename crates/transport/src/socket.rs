@@ -1,4 +1,4 @@
-//! Where a replica hears the others.
+//! The socket on which a replica accepts connections of the others.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -7,7 +7,7 @@ use tokio::net::TcpListener;
 
 use crate::TransportName;
 
-/// The socket that other replicas reach this one at; which kind says what they reach it over.
+/// The socket for connections of other replicas. Its kind decides the transport.
 #[derive(Debug)]
 pub enum PeerSocket {
     /// TLS 1.3 over TCP.
@@ -22,7 +22,7 @@ impl PeerSocket {
     /// Binds `address` (`host:port`; port 0: any free one).
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub async fn bind(transport: TransportName, address: &str) -> io::Result<Self> {
         Ok(match transport {
             TransportName::Tcp => Self::Tcp(TcpListener::bind(address).await?),
@@ -35,7 +35,7 @@ impl PeerSocket {
         })
     }
 
-    /// What others reach it over.
+    /// The transport of this socket.
     #[must_use]
     pub fn transport(&self) -> TransportName {
         match self {
@@ -45,10 +45,10 @@ impl PeerSocket {
         }
     }
 
-    /// Where it is bound.
+    /// The local address.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         match self {
             Self::Tcp(listener) => listener.local_addr(),

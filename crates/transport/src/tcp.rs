@@ -1,4 +1,4 @@
-//! TLS 1.3 over TCP.
+//! The TCP transport, with TLS 1.3.
 
 use std::io::{self, IoSlice};
 use std::net::IpAddr;
@@ -20,22 +20,22 @@ use super::hello::{Hello, Role};
 use super::tls::{self, Identity, TlsError};
 use crate::Door;
 
-/// TLS reads 4 KiB at a time; this turns many small system calls into one.
+/// TLS reads 4 KiB at a time. This buffer turns many small system calls into one.
 const PEER_READ_BYTES: usize = 64 << 10;
 const CLIENT_READ_BYTES: usize = 16 << 10;
-/// Ciphertext that may wait for the socket: what one system call can take.
+/// Ciphertext that may wait for the socket: as much as one system call can take.
 const TLS_BUFFER_BYTES: usize = 256 << 10;
 
 pub(super) type Stream = TlsStream<BufReader<TcpStream>>;
 
-/// Where TCP connections arrive.
+/// A TCP listener that accepts connections.
 pub(super) struct Tcp {
     door: Door,
     accepts: Arc<ServerConfig>,
 }
 
 impl Tcp {
-    /// Those who connect to `listener` are shown `identity`, and must show a key among `allowed`,
+    /// Shows `identity` to those who connect to `listener`. They must show a key among `allowed`,
     /// or none.
     pub(super) fn new(
         listener: TcpListener,
@@ -99,7 +99,7 @@ impl Carrier for Tcp {
         .await
     }
 
-    /// The system tells the other sides.
+    /// The system informs the other sides.
     fn close(self) -> impl Future<Output = ()> + Send {
         drop(self);
         std::future::ready(())

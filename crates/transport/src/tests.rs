@@ -1,7 +1,7 @@
-//! Real sockets on the loopback interface. Nothing here measures time: a test waits until what
-//! must happen has happened, and fails if it never does.
+//! Tests with real sockets on the loopback interface. They do not measure time: a test waits for an
+//! event, and fails if it never comes.
 
-/// The same tests over each transport.
+/// Runs the same tests over each transport.
 macro_rules! over_each_transport {
     ($($name:ident),* $(,)?) => {
         mod tcp {
@@ -88,17 +88,17 @@ struct Node {
     counters: Arc<Counters>,
 }
 
-/// What it takes to start the replicas of a mesh, also more than once.
+/// The configuration of a mesh's replicas. It can start them more than once.
 struct Plan {
     members: Vec<Member>,
-    /// Kept open over restarts, so that nobody else gets the port in between.
+    /// Kept open over restarts, so that no other program gets the port in between.
     sockets: Vec<Kept>,
     limits: Limits,
     inbound: usize,
     inbound_bytes: u32,
 }
 
-/// A socket of replicas, over restarts.
+/// A socket of replicas that survives restarts.
 enum Kept {
     Tcp(std::net::TcpListener),
     Quic(std::net::UdpSocket),
@@ -172,7 +172,7 @@ impl Plan {
     }
 }
 
-/// A replica's door for clients under test.
+/// A replica's listener for clients under test.
 struct Door {
     listener: ClientListener,
     inbound: Arrivals<(ConnectionId, Event)>,
@@ -196,7 +196,7 @@ impl Door {
         dial(&self.address.to_string(), identity(3).key(), CHAIN, Limits::clients()).await.unwrap()
     }
 
-    /// A client comes, is heard and answered, and goes.
+    /// A client connects, exchanges messages and leaves.
     async fn serves_somebody(&mut self) {
         let (sender, mut receiver) = self.dial().await;
         let mut id = None;
@@ -212,7 +212,7 @@ impl Door {
     }
 }
 
-/// TLS without anything on top, to misbehave with.
+/// A bare TLS connection, for tests that misbehave.
 async fn raw(address: &str, server: PublicKey, identity: Option<Identity>) -> TlsStream<TcpStream> {
     let config = Arc::new(tls::client_config(identity.as_ref(), server).unwrap());
     let tcp = TcpStream::connect(address).await.unwrap();
@@ -222,7 +222,7 @@ async fn raw(address: &str, server: PublicKey, identity: Option<Identity>) -> Tl
 trait Bytewise: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Bytewise for S {}
 
-/// The same, as a replica to replica `server` and over either transport.
+/// The same, as a replica to replica `server`, and over any transport.
 async fn raw_peer(plan: &Plan, server: u8, me: u8) -> Box<dyn Bytewise> {
     let place = usize::from(server);
     let (address, key) = (&plan.members[place].address, plan.members[place].key);
@@ -242,7 +242,7 @@ async fn raw_hello(stream: &mut (impl AsyncWrite + Unpin), role: Role) {
     stream.write_all(&handshake::framed(hello.encode())).await.unwrap();
 }
 
-/// Reads until the other side ends the connection, in whatever way.
+/// Reads until the other side ends the connection in any way.
 async fn until_hung_up(mut stream: impl AsyncRead + Unpin) -> Vec<u8> {
     let mut bytes = Vec::new();
     let reading = async {

@@ -1,4 +1,4 @@
-//! TLS 1.3 with raw public keys (RFC 7250): the identity is the Ed25519 key itself. There is no
+//! TLS 1.3 with raw public keys (RFC 7250). The Ed25519 key itself is the identity. There is no
 //! certificate, hence no name, no authority and no expiry; the keys are pinned.
 
 use std::fmt;
@@ -28,14 +28,14 @@ use rustls::{
 };
 use zeroize::Zeroizing;
 
-/// DER in front of the 32 bytes of an Ed25519 public key (RFC 8410, section 4).
+/// The DER prefix of the 32 bytes of an Ed25519 public key (RFC 8410, section 4).
 const SPKI_PREFIX: [u8; 12] = [0x30, 0x2a, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 3, 0x21, 0];
-/// DER in front of the 32 bytes of an Ed25519 seed (RFC 8410, section 7).
+/// The DER prefix of the 32 bytes of an Ed25519 seed (RFC 8410, section 7).
 const PKCS8_PREFIX: [u8; 16] =
     [0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20];
 
-/// A transport key ready for TLS: what a replica proves to be on the wire. Not the key it votes
-/// with.
+/// A transport key ready for TLS. It proves the identity of a replica on the wire. It is not the
+/// key that the replica votes with.
 #[derive(Clone)]
 pub struct Identity {
     certified: Arc<CertifiedKey>,
@@ -43,13 +43,13 @@ pub struct Identity {
     restart_secret: Digest,
 }
 
-/// TLS could not be set up with the given key.
+/// The error when TLS cannot be set up with a given key.
 #[derive(Debug, thiserror::Error)]
-#[error("TLS with the given transport key: {0}")]
+#[error("the transport key cannot be used for TLS: {0}")]
 pub struct TlsError(#[from] Error);
 
 impl Identity {
-    /// Takes a transport key into use.
+    /// Prepares a transport key for TLS.
     ///
     /// # Errors
     /// [`TlsError`] if the TLS library refuses the key.
@@ -68,8 +68,9 @@ impl Identity {
         Ok(Self { certified: Arc::new(certified), key, restart_secret })
     }
 
-    /// Known to this replica alone, the same after a restart: what whoever asks for a connection of before is
-    /// told with that it is gone (QUIC's stateless resets, and UDP's).
+    /// A secret that only this replica knows, and that survives a restart. With it the replica
+    /// proves that a connection from before the restart is gone (stateless resets, in QUIC and in
+    /// UDP).
     pub(super) fn restart_secret(&self) -> &Digest {
         &self.restart_secret
     }
@@ -81,7 +82,7 @@ impl Identity {
         Ok(signer.sign(message)?)
     }
 
-    /// The public half: what others pin.
+    /// The public half, which others pin.
     #[must_use]
     pub fn key(&self) -> PublicKey {
         self.key
@@ -101,13 +102,13 @@ fn spki(key: &PublicKey) -> [u8; 44] {
     der
 }
 
-/// The key in what a peer presented, if it is an Ed25519 key.
+/// Extracts the key from the public key info that a peer showed, if it is an Ed25519 key.
 pub(super) fn key_of(presented: &[u8]) -> Option<PublicKey> {
     let key = presented.strip_prefix(SPKI_PREFIX.as_slice())?;
     Some(PublicKey(key.try_into().ok()?))
 }
 
-/// Whether `key` has signed `message`.
+/// Whether `signature` is `key`'s signature of `message`.
 pub(super) fn has_signed(key: &PublicKey, message: &[u8], signature: &[u8]) -> bool {
     let key = signature::UnparsedPublicKey::new(&signature::ED25519, &key.0);
     key.verify(message, signature).is_ok()
@@ -115,13 +116,14 @@ pub(super) fn has_signed(key: &PublicKey, message: &[u8], signature: &[u8]) -> b
 
 fn provider() -> Arc<CryptoProvider> {
     let mut provider = aws_lc_rs::default_provider();
-    // In the order of preference: the fastest where the processor has AES, then where it has not.
+    // In order of preference: the fastest for processors with AES instructions, then for those
+    // without.
     provider.cipher_suites =
         vec![cipher_suite::TLS13_AES_128_GCM_SHA256, cipher_suite::TLS13_CHACHA20_POLY1305_SHA256];
     Arc::new(provider)
 }
 
-/// Who accepts connections: shows `identity`; asks for a key among `allowed`, or for none.
+/// The accepting side: shows `identity`, and asks for a key among `allowed` or for none.
 pub(super) fn server_config(
     identity: &Identity,
     allowed: Option<Vec<PublicKey>>,
@@ -142,7 +144,7 @@ pub(super) fn server_config(
     Ok(config)
 }
 
-/// Who dials: wants exactly the key `server`; shows `identity`, or nothing.
+/// The dialling side: expects exactly the key `server`, and shows `identity` or nothing.
 pub(super) fn client_config(
     identity: Option<&Identity>,
     server: PublicKey,
@@ -164,12 +166,12 @@ pub(super) fn client_config(
     Ok(config)
 }
 
-/// Names nothing: the verifier goes by the key. TLS libraries want one anyway.
+/// A placeholder: TLS libraries require a name, but the verifier checks the key only.
 pub(super) fn no_name() -> ServerName<'static> {
     ServerName::IpAddress(std::net::Ipv4Addr::UNSPECIFIED.into())
 }
 
-/// Whether a handshake failed for the other side's key, or, as the other side says, for ours.
+/// Whether a handshake failed because of the other side's key or, as the other side reports, ours.
 pub(super) fn is_about_a_key(error: &std::io::Error) -> bool {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
     matches!(
@@ -187,7 +189,7 @@ pub(super) fn is_about_a_key(error: &std::io::Error) -> bool {
     )
 }
 
-/// The keys that are believed.
+/// The verifier that accepts exactly the pinned keys.
 #[derive(Debug)]
 struct Pins {
     keys: Vec<PublicKey>,
@@ -218,7 +220,7 @@ impl Pins {
     }
 }
 
-/// Never reached: only TLS 1.3 is offered.
+/// This cannot be reached: only TLS 1.3 is offered.
 fn no_tls12() -> Result<HandshakeSignatureValid, Error> {
     Err(PeerIncompatible::ServerDoesNotSupportTls12Or13.into())
 }

@@ -1,14 +1,16 @@
-//! UDP with DTLS 1.3 (RFC 9147), and retransmission of our own (the slides on UDP: `U1` to `U3`, `U6`).
+//! The UDP transport: DTLS 1.3 (RFC 9147), with retransmission of our own.
 //!
 //! ```text
-//! messages ─► exchange: pieces, packets, acknowledgements ─► channel: DTLS ─► datagrams ─► the other side's door
+//! messages ─► exchange: pieces, packets ─► channel: DTLS ─► datagrams ─► door
 //! ```
 //!
-//! What it has that TCP and QUIC have not: a message does not wait for a lost piece of another one. What it has
-//! not: a handshake in one round trip. It takes three: a token, DTLS, and who is there; connections between replicas last.
+//! Unlike over TCP and QUIC, a message does not wait for a lost piece of another message. On the
+//! other hand the handshake takes three round trips, not one: a token, DTLS, and the proof of the
+//! key. That matters little, because connections between replicas last.
 //!
-//! A module each: [`door`] knows who may come in, [`channel`] seals and opens, [`exchange`] sends again what was lost
-//! (with [`packet`], [`outgoing`], [`incoming`], [`path`]), [`stream`] is what links read and write.
+//! The modules: [`door`] decides who may connect. [`channel`] seals and opens packets. [`exchange`]
+//! sends lost pieces again (with [`packet`], [`outgoing`], [`incoming`] and [`path`]). [`stream`]
+//! is the stream that links read and write.
 
 mod channel;
 mod datagrams;
@@ -43,15 +45,15 @@ use super::{Limits, MeshError};
 
 pub(super) use self::stream::Stream;
 
-/// First pause until a token is asked for again; then twice as long, up to the longest.
+/// The first pause before a token is requested again. The pause doubles, up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_millis(400);
-/// Sessions that wait to be let in.
+/// Sessions that may wait to be accepted.
 const WAITING: usize = 64;
-/// What is answered to a key that is not let in.
+/// The answer to a key that is not allowed.
 const REFUSED: &[u8] = b"key";
 
-/// What shows who is here, and in what way.
+/// The proof of our identity for one side of a channel.
 struct Mine {
     identity: Identity,
     certificate: Certificate,
@@ -63,30 +65,30 @@ impl Mine {
     }
 }
 
-/// Where UDP sessions arrive.
+/// A UDP socket that accepts sessions.
 pub(super) struct Udp {
     arrivals: Mutex<mpsc::Receiver<Session>>,
     allowed: Arc<Vec<PublicKey>>,
     mine: Arc<Mine>,
-    /// The door, until nobody is behind it any more.
+    /// The task of the door. It ends once no session is left.
     serving: JoinSet<()>,
 }
 
-/// Somebody who has shown its address.
+/// A new session, whose address is verified.
 pub(super) struct Arrival {
     session: Session,
     allowed: Arc<Vec<PublicKey>>,
     mine: Arc<Mine>,
 }
 
-/// What it takes to dial.
+/// Whatever is needed to dial one other side.
 pub(super) struct Dials {
     mine: Mine,
     key: PublicKey,
 }
 
 impl Udp {
-    /// Those who come to `socket` are shown `identity`, and must show a key among `allowed`.
+    /// Shows `identity` to those who connect to `socket`. They must show a key among `allowed`.
     pub(super) fn new(
         socket: UdpSocket,
         identity: &Identity,
@@ -96,7 +98,7 @@ impl Udp {
         let (sender, arrivals) = mpsc::channel(WAITING);
         let datagrams = Arc::new(Datagrams::new(socket)?);
         let secret = *identity.restart_secret();
-        // As many as have a place, and some that are on their way to one or out of it.
+        // One for each place, and some more for sessions that are about to take or leave one.
         let sessions = 2 * limits.half_open + 2 * allowed.len() + 2 * WAITING;
         let door = Door::new(datagrams, secret, sessions, sender)?;
         let mut serving = JoinSet::new();
@@ -161,14 +163,14 @@ impl Carrier for Udp {
     }
 
     fn close(self) -> impl Future<Output = ()> + Send {
-        // Nobody else takes arrivals by now; those who are here go on hearing.
+        // No one else takes arrivals by now. The sessions that are open continue to receive.
         self.arrivals.into_inner().close();
         let serving = self.serving;
         async move { drop(serving) }
     }
 }
 
-/// Says hello over a connection whose other end has shown `key`.
+/// Exchanges hellos over a connection whose other end has proved `key`.
 async fn met(
     stream: Stream,
     key: PublicKey,
@@ -180,14 +182,14 @@ async fn met(
     Ok(established)
 }
 
-/// Somebody who has given a token.
+/// A connection attempt that has its token.
 struct Opened {
     datagrams: Arc<Datagrams>,
     address: SocketAddr,
     opening: Vec<u8>,
 }
 
-/// Opens the channel, and shows and is shown who is there.
+/// Opens the channel, and exchanges proofs of the keys.
 async fn proven(opened: Opened, way: &Dials) -> Result<Stream, HandshakeError> {
     let Opened { datagrams, address, opening } = opened;
     let received = Box::default();
@@ -207,13 +209,13 @@ async fn proven(opened: Opened, way: &Dials) -> Result<Stream, HandshakeError> {
     Ok(stream)
 }
 
-/// Asks the addresses that `address` stands for; the first that answers is it.
+/// Asks the addresses of `address` for a token. The first that answers is used.
 async fn connect(address: &str, limits: &Limits) -> Result<Opened, HandshakeError> {
     let asks = |address| async move { ask(address).await.map_err(HandshakeError::Unreachable) };
     first_reached(address, limits, asks).await
 }
 
-/// Asks until there is an answer.
+/// Asks for a token until there is an answer.
 async fn ask(address: SocketAddr) -> io::Result<Opened> {
     let datagrams = Arc::new(Datagrams::new(free_socket(address)?)?);
     datagrams.writable().await?;
@@ -232,7 +234,7 @@ async fn ask(address: SocketAddr) -> io::Result<Opened> {
     }
 }
 
-/// A connection without anything on top, for tests that misbehave.
+/// A bare connection, for tests that misbehave.
 #[cfg(test)]
 pub(super) async fn raw(
     address: &str,

@@ -1,4 +1,4 @@
-//! A peer that cannot be reached, told seldom and with what to do about it.
+//! Warnings about a peer that cannot be reached: rare, and with a remedy.
 
 use std::time::Duration;
 
@@ -8,18 +8,18 @@ use tokio::time::Instant;
 use super::handshake::HandshakeError;
 use crate::TransportName;
 
-/// Replicas that are started one after the other are no news.
+/// Replicas that start one after the other need no warning.
 const FIRST_AFTER: Duration = Duration::from_secs(5);
-/// Then each time twice as long passes, up to this.
+/// The interval between warnings doubles up to this limit.
 const AT_LEAST_EVERY: Duration = Duration::from_secs(600);
 
-/// What is to be said of one peer.
+/// The warnings about one peer.
 pub(super) struct Unreached {
     peer: ReplicaId,
     address: String,
     transport: TransportName,
     since: Option<Instant>,
-    /// How long after the first failure it is told next.
+    /// The time after the first failure at which the next warning is due.
     due: Duration,
 }
 
@@ -44,33 +44,33 @@ impl Unreached {
         }
     }
 
-    /// What is wrong and what to look at.
+    /// Names the problem and the remedy.
     pub(super) fn text(&self, error: &HandshakeError) -> String {
         let (what, remedy) = match error {
             HandshakeError::Unreachable(source) => (
                 format!("nothing answers over {} ({source})", self.spelled()),
                 format!(
-                    "is it started, does its cluster.toml say transport = \"{}\" as the one here, and do \
-                     firewalls let {} through?",
+                    "is it started, does its cluster.toml say transport = \"{}\" as the one here, \
+                     and do firewalls let {} through?",
                     self.transport,
                     self.packets(),
                 ),
             ),
             HandshakeError::Io(source) => (
                 format!("the handshake failed ({source})"),
-                "is it a replica that listens there, of a version that goes with this one?".to_owned(),
+                "does a replica of a compatible version listen there?".to_owned(),
             ),
             HandshakeError::Key => (
-                "it has another transport key than cluster.toml says, or takes this one's for wrong"
+                "it has another transport key than cluster.toml says, or does not accept this one's"
                     .to_owned(),
-                "compare transport_key of both in the cluster.toml of both".to_owned(),
+                "compare both transport keys in both cluster.toml files".to_owned(),
             ),
             HandshakeError::Refused(refusal) => {
                 (format!("it {refusal}"), "compare the cluster.toml of both".to_owned())
             }
             HandshakeError::TimedOut => (
-                "it answered, and did not finish the handshake in time".to_owned(),
-                "is it overloaded, or the network?".to_owned(),
+                "it answered but did not finish the handshake in time".to_owned(),
+                "is the replica or the network overloaded?".to_owned(),
             ),
         };
         format!("replica {} at {} is not reached: {what}; {remedy}", self.peer.0, self.address)

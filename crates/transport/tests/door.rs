@@ -1,4 +1,4 @@
-//! A process without descriptors, which is why this test has a process of its own.
+//! Tests of a process without free descriptors. It has a test binary, and so a process, of its own.
 
 use std::io::{ErrorKind, Read as _};
 use std::net::TcpStream;
@@ -9,7 +9,7 @@ use quorate_transport::Door;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::TcpListener;
 
-/// Far more than anything here takes.
+/// Far longer than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn set_limit(current: Option<u64>) {
@@ -25,7 +25,7 @@ async fn without_descriptors_those_who_wait_are_refused_and_later_ones_accepted(
     let mut waiting: Vec<TcpStream> =
         (0..3).map(|_| TcpStream::connect(address).unwrap()).collect();
     let before = getrlimit(Resource::Nofile).current;
-    // Descriptors are given out from the lowest: below this one all are taken.
+    // The system assigns the lowest free descriptor, so all below this one are taken.
     let next = std::fs::File::open("/dev/null").unwrap();
     set_limit(Some(next.as_raw_fd() as u64));
     drop(next);

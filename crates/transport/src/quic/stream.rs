@@ -1,4 +1,4 @@
-//! A connection's one stream each way.
+//! One QUIC connection with its stream in each direction, as the links use it.
 
 use std::io;
 use std::pin::{Pin, pin};
@@ -11,25 +11,25 @@ use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, ReadBuf};
 
 use super::super::carrier;
 
-/// Received pieces that are taken out of the connection at once.
+/// The received pieces that are taken out of the connection at once.
 const PIECES: usize = 32;
-/// TLS alerts are the transport's errors from here on (RFC 9001, section 4.8).
+/// From this code on, the transport's error codes are TLS alerts (RFC 9001, section 4.8).
 const CRYPTO_ERRORS: u64 = 0x100;
 
 type Heard = Pin<Box<dyn Future<Output = Result<Option<VarInt>, StoppedError>> + Send + Sync>>;
 
-/// A stream each way, and with it the connection. Dropping it ends that at once.
+/// A connection with one stream in each direction. Dropping it ends the connection at once.
 pub(crate) struct Stream {
     send: SendStream,
     receive: RecvStream,
     pieces: [Bytes; PIECES],
     /// The first piece that is not consumed.
     first: usize,
-    /// Those from here on are empty.
+    /// The pieces from here on are empty.
     filled: usize,
-    /// That the other side has everything. Waited for once all is written.
+    /// Resolves once the other side has everything. Polled after all is written.
     heard: Option<Heard>,
-    /// The socket, if it is this connection's alone.
+    /// The socket, if this connection is its only one.
     _endpoint: Option<Endpoint>,
 }
 
@@ -51,7 +51,8 @@ impl Stream {
     }
 }
 
-/// What the system would say of a TCP connection, so that nobody above needs to know QUIC's errors.
+/// Converts QUIC's errors into those of a TCP connection, so that the layers above need not know
+/// QUIC.
 pub(super) fn io_error(error: ConnectionError) -> io::Error {
     let code = match &error {
         ConnectionError::TransportError(error) => u64::from(error.code),
@@ -85,7 +86,7 @@ impl AsyncBufRead for Stream {
         if let Some(piece) = this.pieces.get_mut(this.first) {
             piece.advance(count);
             if piece.is_empty() {
-                // Gives the datagram's memory back.
+                // Releases the memory of the datagram.
                 *piece = Bytes::new();
                 this.first += 1;
             }
@@ -112,14 +113,14 @@ impl AsyncWrite for Stream {
         Pin::new(&mut self.send).poll_write(cx, bytes).map_err(io::Error::from)
     }
 
-    /// What was written is sent without being asked to.
+    /// QUIC sends written bytes by itself.
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.heard.is_none() {
-            // Ended already is ended as well.
+            // It fails if the stream has ended already, which is fine.
             let _ = self.send.finish();
             self.heard = Some(Box::pin(self.send.stopped()));
         }
@@ -149,7 +150,7 @@ impl carrier::Stream for Stream {
         match pin!(self.send.write_chunks(&mut large)).poll(cx) {
             Poll::Ready(Ok(written)) => Poll::Ready(Ok(staged + written.bytes)),
             Poll::Ready(Err(error)) if staged == 0 => Poll::Ready(Err(error.into())),
-            // The next call says so.
+            // The next call reports the error.
             Poll::Ready(Err(_)) => Poll::Ready(Ok(staged)),
             Poll::Pending if staged == 0 => Poll::Pending,
             Poll::Pending => Poll::Ready(Ok(staged)),

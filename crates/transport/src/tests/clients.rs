@@ -1,4 +1,4 @@
-//! The door for clients.
+//! Tests of the listener for clients.
 
 use super::*;
 
@@ -45,7 +45,7 @@ async fn clients_and_replicas_at_the_wrong_door_are_refused() {
     let plan = Plan::new(TransportName::Tcp, 2);
     let one = plan.start(1);
     let address = plan.members[1].address.clone();
-    // Without a key TLS itself fails, after the client's side of the handshake.
+    // Without a key TLS itself fails, after the client's part of the handshake.
     let limits = Limits::clients();
     assert!(dial(&address, identity(1).key(), CHAIN, limits).await.is_err());
     until("counted", || value(&one.counters.wrong_key) == 1).await;
@@ -94,7 +94,7 @@ async fn connections_are_capped_and_places_given_back() {
     while closed == 0 {
         closed += usize::from(next(&mut door.inbound).await.1 == Event::Closed);
     }
-    // The place is given back a moment after the event.
+    // The place becomes free a moment after the event.
     let mut inbound = door.inbound;
     let address = door.address.to_string();
     let third = loop {
@@ -111,7 +111,7 @@ async fn connections_are_capped_and_places_given_back() {
     drop((second, third));
 }
 
-/// From one address all come from the same, so that nobody gives way to anybody.
+/// All connections come from one address, so none gives way to another.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn connections_are_capped_in_all() {
     let mut limits = Limits::clients();
@@ -126,12 +126,12 @@ async fn connections_are_capped_in_all() {
     drop((first, second));
 }
 
-/// Those who say nothing take the places of the handshake, and none of those who have passed it.
+/// Silent connections take the places of the handshake, and none of the established ones.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_silent_keep_nobody_out() {
     let mut limits = Limits::clients();
     (limits.half_open, limits.half_open_per_address) = (4, 4);
-    // They would keep their places for ever.
+    // They would keep their places without end.
     limits.handshake = Duration::from_secs(3600);
     let mut door = door(limits).await;
     let (_sender, mut early) = door.dial().await;
@@ -190,7 +190,7 @@ async fn a_sender_waits_for_room_and_hears_of_the_end() {
     drop(receiver);
 }
 
-/// Beginnings of long frames are held until the rest comes: those who send nothing else end, and
+/// The budget counts the beginnings of long frames. Connections that send nothing else end, and
 /// leave room for the others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn long_frames_without_their_ends_share_one_budget() {
@@ -206,11 +206,11 @@ async fn long_frames_without_their_ends_share_one_budget() {
     for one in &mut flood {
         let mut beginning = (1u32 << 20).to_le_bytes().to_vec();
         beginning.resize(512 << 10, 1);
-        // It may have ended by then.
+        // The connection may have ended by then.
         let _ = one.write_all(&beginning).await;
         let _ = one.flush().await;
     }
-    // Each takes up half a MiB at the least, so that four at the most are left.
+    // Each holds at least half a MiB, so at most four are left.
     until("four have ended", || value(&door.counters.held_too_much) >= 4).await;
     let mut ended = 0;
     while ended < value(&door.counters.held_too_much) {
@@ -220,7 +220,7 @@ async fn long_frames_without_their_ends_share_one_budget() {
     door.serves_somebody().await;
 }
 
-/// Answers that are not read are held too.
+/// The budget also counts answers that are not read.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn answers_that_nobody_reads_share_one_budget() {
     let limits = Limits { held_bytes: 4 << 20, ..Limits::clients() };
@@ -233,7 +233,7 @@ async fn answers_that_nobody_reads_share_one_budget() {
         assert_eq!(event, Event::Opened);
         flood.push((one, id));
     }
-    // Far less for each than its queue holds, and beyond what its socket takes.
+    // Far less than one queue holds, and more than one socket takes.
     let answer = Bytes::from(vec![0; 512 << 10]);
     let mut sent = 0;
     while value(&door.counters.held_too_much) == 0 {
@@ -253,7 +253,7 @@ async fn answers_that_nobody_reads_share_one_budget() {
 async fn long_frames_wait_for_room_and_all_arrive() {
     const CLIENTS: usize = 8;
     const LENGTH: usize = 1 << 20;
-    // Room for two, and patience with whoever is slow.
+    // Room for two frames, and a long time for slow clients.
     let held_for = Duration::from_secs(3600);
     let limits = Limits { held_bytes: 5 << 19, held_for, ..Limits::clients() };
     let mut door = door(limits).await;
@@ -304,7 +304,7 @@ async fn frames_that_do_not_come_give_way_to_one_that_does() {
         let mut one = raw(&door.address.to_string(), identity(3).key(), None).await;
         raw_hello(&mut one, Role::Client).await;
         assert_eq!(next(&mut door.inbound).await.1, Event::Opened);
-        // Announced, with as little of it as there can be.
+        // Announced, with as few of its bytes as possible.
         one.write_all(&(1_500_000u32).to_le_bytes()).await.unwrap();
         one.flush().await.unwrap();
         flood.push(one);

@@ -1,4 +1,4 @@
-//! Framing and the outbox, without sockets.
+//! Tests of framing and of the outbox, without sockets.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -16,7 +16,7 @@ fn written(writer: &FrameWriter) -> Vec<u8> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// However writes and reads are cut, the same frames come out.
+    /// The frames do not depend on how writes and reads are cut.
     #[test]
     fn frames_survive_any_cutting(
         sizes in prop::collection::vec(prop_oneof![0..300usize, 1000..40_000usize], 0..20),
@@ -115,7 +115,7 @@ fn a_full_outbox_drops_the_oldest_or_refuses() {
     assert_eq!(dropped, 3);
     assert_eq!(outbox.push_dropping(message(8, 990)), 4);
     assert_eq!(outbox.push(message(9, 1)), Err(SendError::Full));
-    // One message longer than the room goes alone.
+    // One message longer than the room is sent alone.
     assert_eq!(outbox.push_dropping(message(10, 5000)), 2);
     let mut writer = FrameWriter::default();
     let waker = std::task::Waker::noop();
@@ -129,7 +129,7 @@ fn a_full_outbox_drops_the_oldest_or_refuses() {
     assert_eq!(outbox.take(number, &mut FrameWriter::default(), waker), Taken::Replaced);
 }
 
-/// What was taken out leaves its room, however long that goes on.
+/// Messages taken out release their room, in the long run too.
 #[test]
 fn an_outbox_that_is_emptied_has_all_its_room_again() {
     let outbox = Outbox::new(Room { bytes: 1000, messages: 5 });
@@ -147,7 +147,7 @@ fn an_outbox_that_is_emptied_has_all_its_room_again() {
     }
 }
 
-/// Who polls the connection finds what it put in without being woken for it; anybody else wakes its task.
+/// The task that polls the connection is not woken for its own messages. Any other sender wakes it.
 #[test]
 fn the_owner_of_a_connection_is_not_woken_by_what_it_sends() {
     let outbox = Outbox::new(Room { bytes: 100, messages: 5 });
@@ -178,7 +178,7 @@ impl std::task::Wake for Woken {
     }
 }
 
-/// Who looks at the count sees whether anything is to be looked at in the outboxes that share it.
+/// The count changes whenever an outbox that shares it changes.
 #[test]
 fn connections_and_their_ends_are_counted() {
     let changes = Arc::new(AtomicU64::new(0));
@@ -191,7 +191,7 @@ fn connections_and_their_ends_are_counted() {
     assert_eq!((changes.load(Ordering::Acquire), outboxes[0].is_connected()), (3, false));
 }
 
-/// A peer is sent blocks of megabytes, and little in between: what was written is let go of.
+/// A peer gets blocks of megabytes and little in between: written blocks are released.
 #[test]
 fn a_long_message_that_was_written_is_kept_no_longer() {
     struct Counted(Arc<()>);

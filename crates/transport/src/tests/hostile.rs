@@ -1,4 +1,4 @@
-//! Others that mean no good. Whatever they do, it is counted and everybody else is served.
+//! Tests with hostile clients. Their acts are counted, and the others are served.
 
 use super::*;
 
@@ -50,7 +50,7 @@ async fn an_oversized_frame_ends_the_connection() {
     }
 }
 
-/// As long as allowed is allowed, over a real connection, in both directions.
+/// A frame of the greatest length passes over a real connection, in both directions.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_longest_frame_is_taken() {
     let mut door = door(Limits::clients()).await;
@@ -130,7 +130,7 @@ async fn another_version_is_refused_by_name_and_told_ours() {
         let mut hello = Hello { chain: CHAIN, role: Role::Client }.encode().to_vec();
         hello[8..10].copy_from_slice(&version.to_le_bytes());
         assert_eq!(Hello::read(hello.clone().into(), &CHAIN), Err(Refusal::Version(version)));
-        // What else another version says is its own business.
+        // A hello of another version may continue in another format.
         hello.extend_from_slice(b"and more");
         stream.write_all(&handshake::framed(hello.into())).await.unwrap();
         let bytes = until_hung_up(stream).await;

@@ -1,5 +1,5 @@
-//! Replicas that mean no good, and whoever else finds the port of replicas. Whatever they do, it is
-//! counted and the others are served.
+//! Tests with hostile replicas, and with strangers on the port for replicas. Their acts are
+//! counted, and the others are served.
 
 use super::*;
 
@@ -18,12 +18,12 @@ over_each_transport!(
 
 const ZERO: Role = Role::Peer(ReplicaId(0));
 
-/// Replica 1, alone; whoever is hostile is replica 0.
+/// Replica 1, alone. Replica 0 is the hostile one.
 fn one(plan: &Plan) -> Node {
     plan.start(1)
 }
 
-/// Replica 0 in good order is served.
+/// A correct replica 0 is served.
 async fn serves(plan: &Plan, node: &mut Node) {
     let zero = plan.start(0);
     until("connected", || zero.peers.is_connected(ReplicaId(1))).await;
@@ -52,7 +52,7 @@ async fn random_bytes_harm_nobody(transport: TransportName) {
                 let _ = tcp.write_all(&bytes).await;
             }
             TransportName::Quic => {
-                // As it is, and as a first packet of the version that is spoken.
+                // As it is, and as a first packet of the right version.
                 for head in [&[][..], &[0xc0, 0, 0, 0, 1, 8]] {
                     let count = head.len().min(bytes.len());
                     bytes[..count].copy_from_slice(&head[..count]);
@@ -60,7 +60,7 @@ async fn random_bytes_harm_nobody(transport: TransportName) {
                 }
             }
             TransportName::Udp => {
-                // As it is, and as each kind there is: asks, openings, records.
+                // As it is, and as each kind of datagram: asks, openings, records.
                 for kind in [None, Some(1), Some(2), Some(3), Some(4), Some(22), Some(0x2f)] {
                     if let (Some(first), Some(kind)) = (bytes.first_mut(), kind) {
                         *first = kind;
@@ -85,7 +85,8 @@ async fn who_says_nothing_is_let_go(transport: TransportName) {
             drop(silent);
         }
         TransportName::Quic => {
-            // Nothing behind the TLS handshake, and no stream: of one without data nobody hears.
+            // Nothing after the TLS handshake, and no stream: the other side cannot see a stream
+            // without data.
             let limits = Limits { handshake: PATIENCE, ..plan.limits };
             let (address, zero) = (&member.address, identity(0));
             let silent = super::super::quic::raw(address, &zero, member.key, &limits).await.ok();
@@ -93,7 +94,7 @@ async fn who_says_nothing_is_let_go(transport: TransportName) {
             drop(silent);
         }
         TransportName::Udp => {
-            // Nothing behind the proof.
+            // Nothing after the proof.
             let limits = Limits { handshake: PATIENCE, ..plan.limits };
             let (address, zero) = (&member.address, identity(0));
             let silent = super::super::udp::raw(address, &zero, member.key, &limits).await.ok();
@@ -178,7 +179,7 @@ async fn another_version_is_refused_by_name_and_told_ours(transport: TransportNa
     let mut stream = raw_peer(&plan, 1, 0).await;
     let mut hello = Hello { chain: CHAIN, role: ZERO }.encode().to_vec();
     hello[8..10].copy_from_slice(&(PROTOCOL_VERSION + 1).to_le_bytes());
-    // What else another version says is its own business.
+    // A hello of another version may continue in another format.
     hello.extend_from_slice(b"and more");
     stream.write_all(&handshake::framed(hello.into())).await.unwrap();
     stream.flush().await.unwrap();
@@ -202,12 +203,12 @@ async fn garbage_for_a_hello_is_refused(transport: TransportName) {
     serves(&plan, &mut node).await;
 }
 
-/// Whoever is on the way to being known takes places, also from an address of replicas, and none
-/// for longer than until others want them.
+/// Connections in the handshake take places, also from an address of replicas. They give them up as
+/// soon as others need them.
 async fn the_half_open_keep_no_replica_out(transport: TransportName) {
     let mut plan = Plan::new(transport, 2);
     (plan.limits.half_open, plan.limits.half_open_per_address) = (4, 4);
-    // They would keep their places for ever.
+    // They would keep their places without end.
     plan.limits.handshake = Duration::from_secs(3600);
     let mut node = one(&plan);
     let mut held = Vec::new();
@@ -219,7 +220,7 @@ async fn the_half_open_keep_no_replica_out(transport: TransportName) {
     drop(held);
 }
 
-/// Replicas that are known hold no place that others need to become known.
+/// Established replicas hold no place of the handshake.
 async fn the_known_hold_no_place(transport: TransportName) {
     let mut plan = Plan::new(transport, 4);
     (plan.limits.half_open, plan.limits.half_open_per_address) = (1, 1);

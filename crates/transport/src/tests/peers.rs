@@ -1,4 +1,4 @@
-//! The mesh, over each transport.
+//! Tests of the mesh, over each transport.
 
 use super::*;
 
@@ -27,7 +27,7 @@ fn number(message: &Bytes) -> u32 {
     u32::from_le_bytes(message[..4].try_into().unwrap())
 }
 
-/// Every two of `nodes` are connected.
+/// All pairs of `nodes` are connected.
 async fn all_connected(nodes: &[Node]) {
     until("all connected", || {
         nodes.iter().all(|node| node.peers.connected().len() == nodes.len() - 1)
@@ -71,7 +71,7 @@ async fn an_impostor_is_refused_as_dialler_and_as_listener(transport: TransportN
     let plan = Plan::new(transport, 3);
     let mut zero = plan.start(0);
     let two = plan.start(2);
-    // Dials 2, is dialled by 0.
+    // It dials replica 2, and replica 0 dials it.
     let impostor = plan.start_as(1, identity(99), CHAIN);
     until("0 refuses 1", || value(&zero.counters.wrong_key) > 0).await;
     until("2 refuses 1", || value(&two.counters.wrong_key) > 0).await;
@@ -113,7 +113,8 @@ async fn a_restarted_replica_is_back_whichever_side_dials(transport: TransportNa
     }
 }
 
-/// The next messages of a peer. Over UDP each comes when it is whole, so they are put in the order of their numbers.
+/// The next messages of a peer. Over UDP each arrives when it is complete, so they are sorted by
+/// their numbers.
 async fn received(transport: TransportName, node: &mut Node, count: usize) -> Vec<Bytes> {
     let mut messages = Vec::new();
     for _ in 0..count {
@@ -173,14 +174,14 @@ async fn fill(transport: TransportName, mut plan: Plan) {
     let mut nodes = mesh(&plan).await;
     for n in 0..COUNT {
         nodes[0].peers.send(ReplicaId(1), numbered(n, SIZE));
-        // Lets the connections do what they can.
+        // Lets the connections make progress.
         if n % 16 == 0 {
             tokio::task::yield_now().await;
         }
     }
     let counters = nodes[0].counters.clone();
     assert!(value(&counters.dropped_outbound) > 0);
-    // 256 MB were sent; what is not dropped sits in socket buffers and bounded queues.
+    // 256 MB were sent. The rest sits in socket buffers and bounded queues.
     assert!(value(&counters.bytes_out) < 64 << 20, "{}", value(&counters.bytes_out));
     let mut last = None;
     let (mut received, mut newest) = (0, false);
@@ -251,11 +252,11 @@ async fn closing_sends_what_is_queued(transport: TransportName) {
 
 async fn a_replica_killed_without_a_word_is_back_at_once(transport: TransportName) {
     let mut plan = Plan::new(transport, 2);
-    // That nothing is heard is no way to notice.
+    // The idle time must not be how the replica notices.
     plan.limits.idle = Duration::from_secs(3600);
     plan.limits.ping_every = Duration::from_millis(20);
     for killed in [0u8, 1] {
-        // Its tasks end with its runtime, and nothing is sent any more.
+        // Its tasks end with its runtime, and it sends nothing any more.
         let dying = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()

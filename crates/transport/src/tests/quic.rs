@@ -1,4 +1,4 @@
-//! What is QUIC's alone.
+//! Tests of QUIC alone.
 
 use std::net::UdpSocket;
 
@@ -6,7 +6,7 @@ use super::super::carrier::Carrier as _;
 use super::super::quic::Quic;
 use super::*;
 
-/// What somebody sends first who dials replica 1.
+/// The first datagram of a connection to replica 1.
 async fn first_datagram() -> Vec<u8> {
     let sink = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
     let address = sink.local_addr().unwrap().to_string();
@@ -26,19 +26,19 @@ async fn first_datagram() -> Vec<u8> {
 async fn a_made_up_address_takes_no_place() {
     let mut plan = Plan::new(TransportName::Quic, 2);
     (plan.limits.half_open, plan.limits.half_open_per_address) = (1, 1);
-    // Whoever took the place would keep it until another comes, and that is counted.
+    // A forger that gets a place would keep it until it gives way, and that is counted.
     plan.limits.handshake = Duration::from_secs(3600);
     let node = plan.start(1);
     let datagram = first_datagram().await;
     assert!(datagram.len() >= 1200, "a first datagram has at least 1200 bytes");
-    // Somebody who does not receive what is answered.
+    // The forger does not receive the answer.
     let forger = UdpSocket::bind("127.0.0.1:0").unwrap();
     forger.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut answer = vec![0; 1 << 16];
     for _ in 0..10 {
         forger.send_to(&datagram, &plan.members[1].address).unwrap();
         let count = forger.recv(&mut answer).unwrap();
-        // A retry: of the third of four long kinds, and no more than was sent.
+        // A retry is the third of four long kinds, and is no longer than the datagram.
         assert_eq!(answer[0] >> 4, 0b1111);
         assert!(count < 200, "{count}");
     }

@@ -1,4 +1,4 @@
-//! What is said of a peer that cannot be reached.
+//! Tests of the warnings about a peer that cannot be reached.
 
 use std::io::ErrorKind;
 
@@ -12,7 +12,7 @@ use super::super::udp::Udp;
 use super::super::unreached::Unreached;
 use super::*;
 
-/// How dialling `address` over `C` fails.
+/// The error of dialling `address` over `C`.
 async fn failure<C: Carrier>(address: &str, key: u8, patience: Duration) -> HandshakeError {
     let limits = Limits { handshake: patience, ..Limits::peers() };
     let way = C::way(&identity(0), identity(key).key()).unwrap();
@@ -20,7 +20,7 @@ async fn failure<C: Carrier>(address: &str, key: u8, patience: Duration) -> Hand
     C::dial(&way, address, hello, limits).await.err().expect("no failure")
 }
 
-/// As where the other side uses another transport: the port is nobody else's either.
+/// As if the other side used another transport: nothing else uses the port.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_does_not_answer_over_the_transport_is_named_with_the_remedy() {
     let deaf = TcpSocket::new_v4().unwrap();

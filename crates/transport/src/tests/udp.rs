@@ -1,4 +1,4 @@
-//! What is UDP's alone.
+//! Tests of UDP alone.
 
 use std::net::UdpSocket;
 
@@ -6,7 +6,7 @@ use super::super::carrier::Carrier as _;
 use super::super::udp::Udp;
 use super::*;
 
-/// What somebody who dials replica 1 sends first, and what it sends behind the token it is given.
+/// The first datagram of a dialling side, and the one that follows its token.
 async fn first_datagrams(token: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let sink = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
     let address = sink.local_addr().unwrap().to_string();
@@ -36,10 +36,10 @@ async fn first_datagrams(token: &[u8]) -> (Vec<u8>, Vec<u8>) {
 async fn a_made_up_address_takes_no_place() {
     let mut plan = Plan::new(TransportName::Udp, 2);
     (plan.limits.half_open, plan.limits.half_open_per_address) = (1, 1);
-    // Whoever took the place would keep it until another comes, and that is counted.
+    // A forger that gets a place would keep it until it gives way, and that is counted.
     plan.limits.handshake = Duration::from_secs(3600);
     let node = plan.start(1);
-    // Somebody who does not receive what is answered, and so makes a token up.
+    // The forger does not receive the answer, so it invents a token.
     let (ask, open) = first_datagrams(&[7; 16]).await;
     let forger = UdpSocket::bind("127.0.0.1:0").unwrap();
     forger.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -56,20 +56,20 @@ async fn a_made_up_address_takes_no_place() {
     assert_eq!(value(&node.counters.gave_way), 0);
 }
 
-/// Otherwise anybody could end anybody's connections.
+/// Otherwise anybody could end the connections of others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn only_who_had_the_session_can_say_that_it_is_gone() {
     let plan = Plan::new(TransportName::Udp, 2);
     let node = plan.start(1);
     let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
     stranger.set_read_timeout(Some(PATIENCE)).unwrap();
-    // A record of a session that is not known.
+    // A record of an unknown session.
     let record = [0x2f; 100];
     stranger.send_to(&record, &plan.members[1].address).unwrap();
     let mut answer = [0; 100];
     let count = stranger.recv(&mut answer).unwrap();
     assert_eq!((count, answer[0]), (17, 4));
-    // To another address another mark is sent, so that of one is of no use against another.
+    // Each address has a mark of its own, so the mark of one is useless against another.
     let other = UdpSocket::bind("127.0.0.1:0").unwrap();
     other.set_read_timeout(Some(PATIENCE)).unwrap();
     other.send_to(&record, &plan.members[1].address).unwrap();

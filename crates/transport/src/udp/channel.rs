@@ -1,11 +1,13 @@
-//! What is sealed and opened: DTLS 1.3 (RFC 9147), and who is at the other end of it.
+//! A channel: it seals and opens packets with DTLS 1.3 (RFC 9147), and proves the key of each end.
 //!
-//! DTLS libraries want certificates with ECDSA keys, replicas have Ed25519 keys that the others know. So each
-//! process makes a certificate for itself, and the first message through the channel is a *proof*: the
-//! transport key, and its signature of both certificates. The handshake has shown that the other end has its certificate's
-//! key, so a proof is of use in channels between these two certificates alone.
+//! DTLS libraries require certificates with ECDSA keys, but replicas know each other by Ed25519
+//! keys. So each process makes a certificate for itself. The first message through the channel is a
+//! *proof*: the transport key, and its signature of both certificates. The handshake has shown that
+//! the other end holds its certificate's key, so a proof is valid only between these two
+//! certificates.
 //!
-//! Roles are fixed (`U2`): who dials is DTLS's client, and the replica with the lower id dials.
+//! The roles are fixed: the dialling side is the DTLS client, and the replica with the lower id
+//! dials.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,46 +24,46 @@ use super::super::tls::{self, Identity, TlsError};
 use super::door::OPENING_BYTES;
 use super::path::LEAST_BYTES;
 
-/// First pause until a part of the handshake is sent again.
+/// The first pause before a part of the handshake is sent again.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
-/// How often: the limit's time ends it earlier.
+/// The number of retries. The time limit ends the handshake earlier.
 const RETRIES: usize = 10;
-/// How long the library gives a handshake: who waits for it is less patient.
+/// The library's limit for a handshake. The caller's limit is shorter.
 const LONGEST_HANDSHAKE: Duration = Duration::from_secs(3600);
-/// The longest datagram of a handshake; ours are shorter.
+/// The limit of a datagram of a handshake; ours are shorter.
 const HANDSHAKE_BYTES: usize = 1300;
-/// Room for whatever the library hands out: of a handshake it puts at most 30 datagrams together, and panics where the
-/// certificate in them is longer than what it is given.
+/// The buffer for the library's output. The library joins at most 30 datagrams of a handshake, and
+/// panics if their certificate is longer than the buffer.
 const ROOM_BYTES: usize = 64 << 10;
 const _: () = assert!(ROOM_BYTES > 30 * HANDSHAKE_BYTES);
-/// Records that may wait to be sent. A datagram has the library answer at most 16 of its records, each by one; with fewer
-/// places it would give the connection up.
+/// Records that may wait to be sent. The library answers at most 16 records of a datagram, with one
+/// record each. With fewer places it would abort the connection.
 const WAITING_RECORDS: usize = 64;
 const KEY_BYTES: usize = 32;
 const SIGNATURE_BYTES: usize = 64;
-/// Length of a proof.
+/// The length of a proof.
 pub(super) const PROOF_BYTES: usize = KEY_BYTES + SIGNATURE_BYTES;
 
-/// Who is DTLS's client.
+/// The DTLS role of one side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
-    /// Whoever dials.
+    /// The dialling side.
     Client,
-    /// Whoever is dialled.
+    /// The accepting side.
     Server,
 }
 
-/// A key of this process's own, for DTLS.
+/// The certificate of this process, for DTLS.
 pub(super) struct Certificate {
     certificate: DtlsCertificate,
     config: Arc<Config>,
 }
 
 impl Certificate {
-    /// A new one.
+    /// Makes a new certificate.
     pub(super) fn new() -> Result<Self, TlsError> {
         let refused = |error: &dyn std::fmt::Display| {
-            TlsError::from(rustls::Error::General(format!("a certificate for DTLS: {error}")))
+            TlsError::from(rustls::Error::General(format!("no certificate for DTLS: {error}")))
         };
         let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(|e| refused(&e))?;
         let params = CertificateParams::default();
@@ -72,7 +74,7 @@ impl Certificate {
             .mtu(LEAST_BYTES - OPENING_BYTES)
             .max_queue_tx(WAITING_RECORDS)
             .dtls13_cipher_suites(&suites)
-            // Who dials has shown its address before (see the door).
+            // The dialling side has shown its address before (see the door).
             .use_server_cookie(false)
             .flight_start_rto(FIRST_PAUSE)
             .flight_retries(RETRIES)
@@ -91,11 +93,11 @@ impl Certificate {
     }
 }
 
-/// What came out of a channel.
+/// The output of a channel.
 pub(super) enum Yield<'a> {
-    /// A datagram to be sent.
+    /// A datagram to send.
     Sealed(&'a [u8]),
-    /// What the other side sent.
+    /// A packet that the other side sent.
     Opened(&'a [u8]),
 }
 
@@ -106,7 +108,7 @@ pub(super) struct Channel {
     mine: Digest,
     theirs: Option<Digest>,
     is_open: bool,
-    /// The other side has said that it closes it.
+    /// The other side has closed the channel.
     is_closed: bool,
     room: Vec<u8>,
     deadline: Option<Instant>,
@@ -117,8 +119,8 @@ impl Channel {
         let config = Arc::clone(&certificate.config);
         let mut dtls = Dtls::new_13(config, certificate.certificate.clone(), now);
         dtls.set_active(side == Side::Client);
-        // The library panics where it is not told the time before the first datagram. What this returns is said again
-        // by the next tick.
+        // The library panics if it does not know the time before the first datagram. The next tick
+        // reports the error of this call again.
         let _ = dtls.handle_timeout(now);
         Self {
             dtls,
@@ -147,13 +149,13 @@ impl Channel {
         self.deadline
     }
 
-    /// Takes note of the time.
+    /// Advances the time.
     pub(super) fn tick(&mut self, now: Instant) -> io::Result<()> {
         guarded(|| self.dtls.handle_timeout(now))
     }
 
-    /// Takes a datagram, if it is one that can be of the other side. What came of it is to be
-    /// [yielded](Self::yield_all).
+    /// Takes a datagram, if the other side can have sent it. [`yield_all`](Self::yield_all) hands
+    /// out the result.
     pub(super) fn open(&mut self, datagram: &[u8]) -> io::Result<()> {
         let may_be = match self.is_open {
             true => is_sealed(datagram),
@@ -162,17 +164,18 @@ impl Channel {
         if may_be { guarded(|| self.dtls.handle_packet(datagram)) } else { Ok(()) }
     }
 
-    /// Seals a packet, once the channel is open. The datagram is to be [yielded](Self::yield_all).
+    /// Seals a packet once the channel is open. [`yield_all`](Self::yield_all) hands out the
+    /// datagram.
     pub(super) fn seal(&mut self, packet: &[u8]) -> io::Result<()> {
         guarded(|| self.dtls.send_application_data(packet).map(|_| ()))
     }
 
-    /// Says that nothing more will come.
+    /// Announces the end of the channel to the other side.
     pub(super) fn close(&mut self) -> io::Result<()> {
         guarded(|| self.dtls.close())
     }
 
-    /// Hands out all that there is.
+    /// Hands out all output.
     pub(super) fn yield_all(&mut self, mut each: impl FnMut(Yield<'_>)) -> io::Result<()> {
         guarded(|| {
             loop {
@@ -195,7 +198,7 @@ impl Channel {
         })
     }
 
-    /// What the holder of a key signs: which side it is, and both certificates.
+    /// The statement that the holder of a key signs: its side, and both certificates.
     fn statement(&self, side: Side) -> Option<Vec<u8>> {
         let (theirs, mine) = (self.theirs?, self.mine);
         let (role, holder, other) = match side == self.side {
@@ -209,7 +212,7 @@ impl Channel {
         Some([role, &holder.0, &other.0].concat())
     }
 
-    /// Proves who is at this end.
+    /// The proof of the key at this end.
     pub(super) fn proof(&self, identity: &Identity) -> Result<Vec<u8>, TlsError> {
         let statement = self.statement(self.side).ok_or_else(|| {
             rustls::Error::General("the other side has shown no certificate".to_owned())
@@ -218,7 +221,7 @@ impl Channel {
         Ok([&identity.key().0[..], &signature].concat())
     }
 
-    /// Who is at the other end, if that is proven.
+    /// The key of the other end, if `proof` is valid.
     pub(super) fn proven(&self, proof: &[u8]) -> Option<PublicKey> {
         let (key, signature) = proof.split_first_chunk::<KEY_BYTES>()?;
         let other = if self.side == Side::Client { Side::Server } else { Side::Client };
@@ -227,8 +230,9 @@ impl Channel {
     }
 }
 
-/// Whether all records of a datagram look as those of an open channel do (RFC 9147, section 4: a unified header with a length).
-/// The library answers records of a handshake in plain text after it, which anybody can write.
+/// Whether all records of a datagram look like those of an open channel (RFC 9147, section 4: a
+/// unified header with a length). After the handshake the library still answers its plain-text
+/// records, and anybody can forge those.
 fn is_sealed(mut datagram: &[u8]) -> bool {
     const HEADER: u8 = 0b0010_1100;
     const EPOCH: u8 = 0b0000_0011;
@@ -242,8 +246,8 @@ fn is_sealed(mut datagram: &[u8]) -> bool {
     datagram.is_empty()
 }
 
-/// Whether something in a datagram of a handshake is an alert or an acknowledgement in plain text, with which whoever has
-/// neither key nor certificate could end it; or is no record.
+/// Whether a datagram of a handshake contains a malformed record, or a plain-text alert or
+/// acknowledgement. Anybody could end the handshake with these, without a key or a certificate.
 fn is_said_in_the_open(mut datagram: &[u8]) -> bool {
     const PLAIN_HEADER: usize = 13;
     const SEALED_HEADER: usize = 5;
@@ -262,12 +266,12 @@ fn is_said_in_the_open(mut datagram: &[u8]) -> bool {
     false
 }
 
-/// What the library does with what others send. It counts in places what can overflow, and asserts what others decide; a
-/// panic ends this connection and nothing else.
+/// Runs the library's code on input from others. The library has counters that can overflow, and
+/// asserts conditions that others control. A panic ends this connection and nothing else.
 fn guarded(work: impl FnOnce() -> Result<(), dimpl::Error>) -> io::Result<()> {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(result) => result.map_err(|error| broken(&error)),
-        Err(_) => Err(broken(&"the library has panicked")),
+        Err(_) => Err(broken(&"the DTLS library panicked")),
     }
 }
 
@@ -286,7 +290,7 @@ mod tests {
         Identity::new(&SecretKey::from_seed(&[number; 32])).unwrap()
     }
 
-    /// Two ends whose datagrams reach each other.
+    /// Two ends that exchange datagrams.
     fn pair(certificates: [&Certificate; 2]) -> [Channel; 2] {
         let now = Instant::now();
         let mut ends = [
@@ -299,7 +303,7 @@ mod tests {
         ends
     }
 
-    /// Carries datagrams over.
+    /// Delivers the datagrams.
     fn carry(ends: &mut [Channel; 2], from: usize) {
         let mut datagrams = Vec::new();
         let sealed = ends[from].yield_all(|out| {
@@ -328,16 +332,16 @@ mod tests {
         assert_eq!(server.proven(&stolen), None);
     }
 
-    /// Records of a handshake, which the library would answer for ever.
+    /// Records of a handshake, which the library would answer without end.
     #[test]
     fn what_anybody_can_write_neither_ends_an_open_channel_nor_is_answered() {
         let certificates = [(); 2].map(|()| Certificate::new().unwrap());
         let mut ends = pair([&certificates[0], &certificates[1]]);
         carry(&mut ends, 1);
-        // A Finished of an epoch that is over, sixteen times.
+        // A Finished message of a past epoch, sixteen times.
         let record = [&[22, 254, 253, 0, 0, 0, 0, 0, 0, 0, 0, 0, 13][..], &[20], &[0; 12]].concat();
         let forged = [&record.repeat(16)[..], &[21, 254, 253, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 2, 80]];
-        // Behind something that looks sealed as well.
+        // The same, behind a record that looks sealed.
         let behind = [&[0x2f, 0, 1, 0, 20][..], &[7; 20], &record.repeat(16)].concat();
         for end in &mut ends {
             for datagram in forged.iter().copied().chain([&behind[..]]) {
@@ -365,13 +369,13 @@ mod tests {
         assert!(panicked.unwrap_err().to_string().contains("panicked"));
     }
 
-    /// A datagram on its way: which one, flipped where, cut where.
+    /// A change to a datagram: which one, the byte and bits to flip, and the length to cut to.
     type Harm = (usize, usize, u8, usize);
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(200))]
 
-        /// Datagrams that are changed, cut, doubled and out of order end a channel or are passed over.
+        /// Datagrams that are changed, cut, duplicated or reordered end a channel or are ignored.
         #[test]
         fn harmed_datagrams_do_no_harm(
             harms in proptest::collection::vec(
@@ -396,7 +400,7 @@ mod tests {
                 if sealed.is_err() {
                     break;
                 }
-                // The newest as it is, and an old one harmed.
+                // The newest as it is, and an old one changed.
                 let newest = seen[from].last().cloned().unwrap_or_default();
                 let (back, at, flipped, cut) = harm;
                 let mut harmed = seen[from].iter().rev().nth(back).cloned().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! A UDP socket: several datagrams a system call, none of them fragmented on the way.
+//! A UDP socket that moves several datagrams in a system call and lets none be fragmented.
 
 use std::future::poll_fn;
 use std::io::{self, IoSliceMut};
@@ -8,21 +8,21 @@ use std::task::{Context, Poll, ready};
 use quinn::udp::{RecvMeta, Transmit, UdpSockRef, UdpSocketState};
 use tokio::io::Interest;
 
-/// What the system is asked to hold for a socket each way; it may give less.
+/// The socket buffer requested from the system in each direction. The system may grant less.
 const SOCKET_BYTES: usize = 4 << 20;
-/// What the system hands over at once: more than any datagram, or several of one sender behind each other.
+/// The buffer for one receive call: longer than any datagram, or several datagrams of one sender.
 const RECEIVED_BYTES: usize = 64 << 10;
-/// The longest that it takes at once.
+/// The most bytes that one send call takes.
 const SENT_BYTES: usize = 65_507;
 
-/// A socket.
+/// A UDP socket.
 #[derive(Debug)]
 pub(super) struct Datagrams {
     socket: tokio::net::UdpSocket,
     state: UdpSocketState,
 }
 
-/// What datagrams are received into.
+/// The buffer that datagrams are received into.
 pub(super) struct Received {
     bytes: Box<[u8]>,
 }
@@ -33,31 +33,31 @@ impl Default for Received {
     }
 }
 
-/// Datagrams of one sender.
+/// Datagrams of one sender, received in one call.
 pub(super) struct Burst<'a> {
     pub(super) from: SocketAddr,
     pub(super) bytes: &'a [u8],
-    /// The length of each but the last, which may be shorter.
+    /// The length of each datagram; the last one may be shorter.
     pub(super) each: usize,
 }
 
 impl Datagrams {
-    /// On the current tokio runtime.
+    /// Prepares `socket` on the current tokio runtime.
     pub(super) fn new(socket: UdpSocket) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         let state = UdpSocketState::new((&socket).into())?;
-        // The system may allow less, which is less fast and no less right.
+        // The system may grant less. That is slower, and not wrong.
         let _ = state.set_recv_buffer_size((&socket).into(), SOCKET_BYTES);
         let _ = state.set_send_buffer_size((&socket).into(), SOCKET_BYTES);
         Ok(Self { socket: tokio::net::UdpSocket::from_std(socket)?, state })
     }
 
-    /// Waits until the system takes something: of a new socket that is not known at once.
+    /// Waits until the socket is writable. The state of a new socket is not known at once.
     pub(super) async fn writable(&self) -> io::Result<()> {
         self.socket.writable().await
     }
 
-    /// What has come.
+    /// Receives datagrams.
     pub(super) fn poll_receive<'a>(
         &self,
         cx: &mut Context<'_>,
@@ -71,7 +71,8 @@ impl Datagrams {
             match self.socket.try_io(Interest::READABLE, read) {
                 Ok(_) => break meta[0],
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                // What the network says of something sent earlier: time-outs tell as well.
+                // The network's report about an earlier datagram. Time-outs handle that case as
+                // well.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {}
                 Err(error) => return Poll::Ready(Err(error)),
             }
@@ -80,7 +81,7 @@ impl Datagrams {
         Poll::Ready(Ok(Burst { from: meta.addr, bytes, each: meta.stride.max(1) }))
     }
 
-    /// Waits for a datagram of `from` that `understood` makes something of.
+    /// Waits for a datagram of `from` that `understood` accepts.
     pub(super) async fn answer<T>(
         &self,
         into: &mut Received,
@@ -100,13 +101,13 @@ impl Datagrams {
         }
     }
 
-    /// How many datagrams of a length go at once.
+    /// The number of datagrams of this length that one call sends.
     pub(super) fn together(&self, each: usize) -> usize {
         self.state.max_gso_segments().min(SENT_BYTES / each.max(1)).max(1)
     }
 
-    /// Sends datagrams of `each` bytes, the last of which may be shorter. What does not go is lost, as on any network;
-    /// `false` if there is no room for now.
+    /// Sends datagrams of `each` bytes; the last one may be shorter. A datagram that cannot be sent
+    /// is lost, as on any network. Returns `false` if there is no room for now.
     pub(super) fn send(&self, to: SocketAddr, bytes: &[u8], each: usize) -> bool {
         let segment_size = (bytes.len() > each).then_some(each);
         let sent =

@@ -1,6 +1,7 @@
-//! Where others arrive: one socket for all, told apart by their addresses.
+//! The door: one socket on which all sessions arrive, told apart by their addresses.
 //!
-//! In front of DTLS, and told from it by their first byte (DTLS's are 20 to 63: RFC 7983), are four kinds of datagrams:
+//! Four kinds of datagrams precede DTLS. Their first byte tells them from DTLS, whose first byte is
+//! 20 to 63 (RFC 7983):
 //!
 //! | first byte | | from | then |
 //! |---|---|---|---|
@@ -9,16 +10,18 @@
 //! | 3 | open | who dials | nonce, token, a datagram of DTLS |
 //! | 4 | gone | who is dialled | mark (16) |
 //!
-//! **No place for made-up addresses.** Whoever asks gets a token, a hash of its address with a secret, and less than
-//! it sent. Nothing is kept of it until it shows the token. (DTLS's own cookie would do as much; the library
-//! keeps a session for each that asks.)
+//! **No place for forged addresses.** The answer to an ask is a token: a hash of the address and a
+//! secret. The token is shorter than the ask. The door stores nothing until the address shows its
+//! token. (DTLS has a cookie for this, but the library keeps a session for each asking address.)
 //!
-//! **Gone.** After a restart, datagrams of sessions of before arrive. They are answered with their address's mark, which
-//! the other end of the session was told through it. Who sees what goes to that address can learn it; so it is believed only when
-//! nothing of the session was heard for a second.
+//! **Gone.** After a restart, datagrams of earlier sessions arrive. The door answers them with the
+//! address's mark. The other end received this mark through the session. An observer of the path to
+//! that address can learn it. So the other end believes a mark only if it heard nothing of the
+//! session for a second.
 //!
-//! **Anew.** An opening of another attempt from an address whose session is alive is passed over: otherwise who can read
-//! along could end it. A session is alive if something of it was opened lately.
+//! **Anew.** If an address has a live session, an opening of another attempt from it is ignored.
+//! Otherwise an observer of the path could end the session. A session is alive if one of its
+//! datagrams was opened lately.
 
 use std::collections::HashMap;
 use std::io;
@@ -38,30 +41,30 @@ const ASK: u8 = 1;
 const TOKEN: u8 = 2;
 const OPEN: u8 = 3;
 const GONE: u8 = 4;
-/// An ask is longer than what it is answered with.
+/// The length of an ask. It is longer than its answer.
 const ASK_BYTES: usize = 64;
 const NONCE_BYTES: usize = 8;
 const SECRET_BYTES: usize = 16;
-/// What stands in front of a datagram of DTLS until it was answered.
+/// The length of the prefix of a DTLS datagram until the other side has answered one.
 pub(super) const OPENING_BYTES: usize = 1 + NONCE_BYTES + SECRET_BYTES;
-/// A token holds in its period and the next.
+/// A token is valid in its period and the next one.
 const PERIOD: Duration = Duration::from_secs(16);
-/// The first bytes of DTLS.
+/// The possible first bytes of a DTLS datagram.
 const DTLS: std::ops::RangeInclusive<u8> = 20..=63;
-/// Shorter than any record of a session, and longer than what it is answered with.
+/// Shorter than any record of a session, and longer than the answer to it.
 const RECORD_BYTES: usize = 1 + SECRET_BYTES + 4;
-/// A session that nothing was heard of for so long may be replaced: links ping more often, and give up by then.
+/// A session that was silent for this long may be replaced. Links ping more often, and end by then.
 const ALIVE: Duration = Duration::from_secs(10);
-/// What waits for a session that does not read.
+/// The bytes that may wait for a session that does not read.
 const WAITING_BYTES: usize = 1 << 20;
 const WAITING_BURSTS: usize = 256;
 
-/// What tells one attempt to dial from another.
+/// Tells the attempts to dial apart.
 pub(super) type Nonce = [u8; NONCE_BYTES];
 /// A token or a mark.
 pub(super) type Secret = [u8; SECRET_BYTES];
 
-/// Asks for a token.
+/// The request for a token.
 pub(super) fn ask(nonce: Nonce) -> [u8; ASK_BYTES] {
     let mut datagram = [0; ASK_BYTES];
     datagram[0] = ASK;
@@ -69,14 +72,14 @@ pub(super) fn ask(nonce: Nonce) -> [u8; ASK_BYTES] {
     datagram
 }
 
-/// The token in an answer to [`ask`].
+/// Reads the token from an answer to [`ask`].
 pub(super) fn token(datagram: &[u8], nonce: Nonce) -> Option<Secret> {
     let (&kind, rest) = datagram.split_first()?;
     let (echo, token) = rest.split_first_chunk::<NONCE_BYTES>()?;
     (kind == TOKEN && *echo == nonce).then_some(token)?.try_into().ok()
 }
 
-/// What a datagram of DTLS begins with until the other side has answered one.
+/// The prefix of DTLS datagrams until the other side has answered one.
 pub(super) fn opening(nonce: Nonce, token: Secret) -> [u8; OPENING_BYTES] {
     let mut opening = [0; OPENING_BYTES];
     opening[0] = OPEN;
@@ -85,25 +88,25 @@ pub(super) fn opening(nonce: Nonce, token: Secret) -> [u8; OPENING_BYTES] {
     opening
 }
 
-/// Whether this is for the channel.
+/// Whether this datagram is for the channel.
 pub(super) fn is_dtls(datagram: &[u8]) -> bool {
     datagram.first().is_some_and(|first| DTLS.contains(first))
 }
 
-/// The mark, if this says that the session is gone.
+/// Reads the mark, if the datagram says that the session is gone.
 pub(super) fn gone(datagram: &[u8]) -> Option<Secret> {
     let (&kind, mark) = datagram.split_first()?;
     (kind == GONE).then_some(mark)?.try_into().ok()
 }
 
-/// Datagrams for one session.
+/// The queue of datagrams for one session.
 #[derive(Debug)]
 struct Waiting {
     bytes: Bytes,
     each: usize,
 }
 
-/// One that is known by its address.
+/// A session that the door knows by its address.
 #[derive(Debug)]
 struct Known {
     nonce: Nonce,
@@ -113,7 +116,7 @@ struct Known {
 }
 
 impl Known {
-    /// Passes datagrams on, if there is room.
+    /// Passes datagrams on if there is room.
     fn pass(&self, bytes: Bytes, each: usize) {
         let length = bytes.len();
         if self.waiting.fetch_add(length, Ordering::Relaxed) + length > WAITING_BYTES
@@ -130,28 +133,28 @@ fn locked(sessions: &Sessions) -> MutexGuard<'_, HashMap<SocketAddr, Known>> {
     sessions.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A session's part of the socket. Dropping it ends the session.
+/// A session's share of the socket. Dropping it ends the session.
 pub(super) struct Session {
     pub(super) datagrams: Arc<Datagrams>,
     pub(super) address: SocketAddr,
-    /// What the other side is to be told of.
+    /// The mark that the other side must be told.
     pub(super) mark: Secret,
     nonce: Nonce,
     receiver: mpsc::Receiver<Waiting>,
     waiting: Arc<AtomicUsize>,
-    /// When something was opened last, in milliseconds since `began`; 0: never.
+    /// The time at which something was opened last, in milliseconds since `began`; 0 means never.
     heard: Arc<AtomicU64>,
     began: Instant,
     sessions: Arc<Sessions>,
 }
 
 impl Session {
-    /// Something of the other side was opened.
+    /// Records that a datagram of the other side was opened.
     pub(super) fn note_heard(&self) {
         self.heard.store(milliseconds(self.began).max(1), Ordering::Relaxed);
     }
 
-    /// What has come, or `None` if a newer session of the same address took over.
+    /// The next datagrams, or `None` if a newer session of the same address took over.
     pub(super) fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<Option<(Bytes, usize)>> {
         let Some(Waiting { bytes, each }) = ready!(self.receiver.poll_recv(cx)) else {
             return Poll::Ready(None);
@@ -170,21 +173,22 @@ impl Drop for Session {
     }
 }
 
-/// The socket that others arrive at.
+/// The socket on which sessions arrive.
 pub(super) struct Door {
     datagrams: Arc<Datagrams>,
     sessions: Arc<Sessions>,
     most_sessions: usize,
-    /// For tokens: of this process.
+    /// The secret of tokens. Each process has its own.
     secret: Digest,
-    /// For marks: the same after a restart.
+    /// The secret of marks. It survives a restart.
     restart_secret: Digest,
     began: Instant,
     arrivals: mpsc::Sender<Session>,
 }
 
 impl Door {
-    /// What others send to `datagrams` goes to their sessions; new ones to `arrivals`.
+    /// Routes the datagrams that arrive at `datagrams` to their sessions. New sessions go to
+    /// `arrivals`.
     pub(super) fn new(
         datagrams: Arc<Datagrams>,
         restart_secret: Digest,
@@ -197,7 +201,7 @@ impl Door {
         Ok(Self { datagrams, sessions, most_sessions, secret, restart_secret, began, arrivals })
     }
 
-    /// Goes on until it is dropped.
+    /// Serves the socket until the future is dropped.
     pub(super) async fn serve(self) {
         let mut received = Received::default();
         loop {
@@ -205,7 +209,7 @@ impl Door {
                 self.receive(cx, &mut received).map(|burst| burst.is_ok())
             });
             if !burst.await {
-                // The system is short of something.
+                // The system is out of some resource.
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         }
@@ -214,7 +218,7 @@ impl Door {
     fn receive(&self, cx: &mut Context<'_>, received: &mut Received) -> Poll<io::Result<()>> {
         let burst = ready!(self.datagrams.poll_receive(cx, received))?;
         let Burst { from, bytes, each } = burst;
-        // What the system hands over at once is of one length, and not always of one kind.
+        // Datagrams received in one call have one length, but may be of several kinds.
         if bytes.chunks(each).all(is_dtls) {
             self.to_session(from, bytes, each);
         } else {
@@ -223,7 +227,7 @@ impl Door {
         Poll::Ready(Ok(()))
     }
 
-    /// Takes one datagram, of whatever kind.
+    /// Handles one datagram of any kind.
     pub(super) fn handle(&self, from: SocketAddr, datagram: &[u8]) {
         match is_dtls(datagram) {
             true => self.to_session(from, datagram, datagram.len()),
@@ -269,7 +273,8 @@ impl Door {
         }
     }
 
-    /// A datagram of somebody whose address is its own: of the attempt under way, or of a new one.
+    /// Handles an opening of a verified address: it belongs to the current attempt or starts a new
+    /// one.
     fn open(&self, address: SocketAddr, nonce: Nonce, sealed: Bytes) {
         let each = sealed.len();
         let mut sessions = locked(&self.sessions);
@@ -277,7 +282,7 @@ impl Door {
             Some(known) if known.nonce == nonce => return known.pass(sealed, each),
             Some(known) if self.is_alive(known) => return,
             None if sessions.len() >= self.most_sessions => return,
-            // It has begun anew.
+            // The other side has started again.
             _ => {}
         }
         let (sender, receiver) = mpsc::channel(WAITING_BURSTS);
@@ -297,7 +302,7 @@ impl Door {
         known.pass(sealed, each);
         sessions.insert(address, known);
         drop(sessions);
-        // If nobody takes them fast enough it will try again.
+        // If the queue is full, the other side tries again.
         drop(self.arrivals.try_send(session));
     }
 

@@ -1,5 +1,6 @@
-//! One connection's packets, both ways: what is sent, acknowledged, lost and sent again (after RFC 9002). Pure: what
-//! time it is comes from outside, as do packets; what to send is asked for.
+//! The packets of one connection in both directions: what to send, what is acknowledged, lost and
+//! sent again (after RFC 9002). The module is pure: the caller passes the time and received
+//! packets, and asks for packets to send.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -12,43 +13,43 @@ use super::outgoing::Outgoing;
 use super::packet::{self, Header, PIECE_BYTES, Packet, Part};
 use super::path::Path;
 
-/// What DTLS adds to a packet: header 5, kind 1, tag 16 (RFC 9147, section 4).
+/// The bytes that DTLS adds to a packet: header 5, kind 1, tag 16 (RFC 9147, section 4).
 pub(super) const RECORD_BYTES: usize = 22;
-/// A packet is lost if one sent so many later arrived (RFC 9002, section 6.1.1): until packets are seen to overtake
-/// each other by more.
+/// A packet is lost if the packet with this distance in numbers has arrived (RFC 9002, section
+/// 6.1.1). The distance grows when packets are seen to overtake each other by more.
 const REORDERED: u64 = 3;
-/// At most: DTLS here forgets what comes so much later.
+/// The limit of that distance: the DTLS library discards packets that arrive later than this.
 const MOST_REORDERED: u64 = 64;
-/// Asking somebody who takes nothing whether there is room by now.
+/// The pause before asking again whether the other side has room.
 const ASK_FOR_ROOM: Duration = Duration::from_millis(50);
-/// Packets after a time-out.
+/// The number of packets sent after a time-out.
 const PROBES: u8 = 2;
-/// The end takes that.
+/// The length of the end part.
 const END_BYTES: usize = 9;
 
-/// A packet that is to be acknowledged.
+/// A sent packet that must be acknowledged.
 #[derive(Debug)]
 struct Sent {
     at: Instant,
     bytes: usize,
-    /// Bytes of messages in it.
+    /// The bytes of messages in the packet.
     ranges: Vec<Range<u64>>,
-    /// The end is in it.
+    /// Whether the packet contains the end.
     end: bool,
-    /// It was sent to see whether so long a datagram arrives.
+    /// The datagram length that this packet probes, if it is a probe.
     tries: Option<usize>,
 }
 
-/// What became of a packet.
+/// The fate of a packet.
 #[derive(Debug)]
 enum Fate {
     Waited(Sent),
-    /// Taken for lost, and sent again: it may still arrive.
+    /// Considered lost, and sent again. It may still arrive.
     Lost(Sent),
     Arrived,
 }
 
-/// How far the end of what is sent from here has come.
+/// The progress of our end of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
     Not,
@@ -57,33 +58,34 @@ enum Ending {
     Acknowledged,
 }
 
-/// A connection's packets.
+/// The packets of a connection.
 #[derive(Debug)]
 pub(super) struct Exchange {
     path: Path,
     out: Outgoing,
     into: Incoming,
-    /// What was sent that is to be acknowledged, by number.
+    /// Packets that must be acknowledged, by number.
     sent: VecDeque<(u64, Fate)>,
     /// The number of the next packet.
     next: u64,
-    /// How many packets are waited for.
+    /// The number of packets whose acknowledgement is awaited.
     unheard: usize,
-    /// By how much packets overtake each other.
+    /// By how many numbers packets overtake each other.
     reordered: u64,
-    /// The highest number that arrived there.
+    /// The highest number that the other side has received.
     highest: Option<u64>,
-    /// Since when an acknowledgement is waited for.
+    /// The time since which an acknowledgement is awaited.
     asked_at: Instant,
-    /// Packets to send though the window is full.
+    /// Packets to send even if the window is full.
     probes: u8,
     ending: Ending,
-    /// A longer datagram is under way.
+    /// Whether a probe of a longer datagram is under way.
     trying: bool,
 }
 
 impl Exchange {
-    /// Messages come in order, `window` bytes of them. As many are sent until the other side says more.
+    /// A new exchange. Messages come in order, within a window of `window` bytes; the same number
+    /// is sent until the other side allows more.
     pub(super) fn new(now: Instant, window: usize) -> Self {
         let mut out = Outgoing::default();
         out.allow(window as u64);
@@ -103,12 +105,12 @@ impl Exchange {
         }
     }
 
-    /// From now on messages come each when it is whole, and may be of other lengths.
+    /// From now on each message is handed on when it is complete, and the limits are these.
     pub(super) fn open_up(&mut self, longest: usize, window: usize) -> Result<(), Misbehaved> {
         self.into.open_up(longest, window)
     }
 
-    /// Sends whatever is written, though the other side has not allowed it.
+    /// Sends everything written, even if the other side has not allowed it.
     #[cfg(test)]
     pub(super) fn disregard_limits(&mut self) {
         self.out.allow(u64::MAX);
@@ -124,44 +126,45 @@ impl Exchange {
         self.out.kept()
     }
 
-    /// Whether something waits that was never sent, or was lost.
+    /// Whether bytes wait that were never sent, or were lost.
     pub(super) fn has_more(&self) -> bool {
         self.out.has_more() || self.out.is_held()
     }
 
-    /// Nothing more will be written.
+    /// Declares that nothing more will be written.
     pub(super) fn finish(&mut self) {
         if self.ending == Ending::Not {
             self.ending = Ending::Wanted;
         }
     }
 
-    /// Whether the other side has everything and knows that it is all.
+    /// Whether the other side has everything, and knows that it is all.
     pub(super) fn is_finished(&self) -> bool {
         self.ending == Ending::Acknowledged && self.out.is_acknowledged()
     }
 
-    /// The next messages that came, each with its length in front; before [`Self::open_up`] one.
+    /// The next messages received, each with its length in front. Before [`Self::open_up`] it is
+    /// one.
     pub(super) fn take(&mut self) -> Option<Bytes> {
         self.into.take()
     }
 
-    /// Whether nothing more will come.
+    /// Whether no more messages will come.
     pub(super) fn has_ended(&self) -> bool {
         self.into.has_ended()
     }
 
-    /// Whether packets are to be acknowledged now.
+    /// Whether an acknowledgement must be sent now.
     pub(super) fn owes(&self, now: Instant) -> bool {
         self.into.due().is_some_and(|due| due <= now)
     }
 
-    /// Acknowledges at once what came.
+    /// Acknowledges received packets at once.
     pub(super) fn hurry(&mut self, now: Instant) {
         self.into.hurry(now);
     }
 
-    /// Takes a packet. What is none is passed over, as on any network.
+    /// Handles a received packet. A malformed packet is ignored, as on any network.
     pub(super) fn receive(&mut self, now: Instant, bytes: &[u8]) -> Result<(), Misbehaved> {
         let Some(packet) = Packet::read(bytes) else { return Ok(()) };
         let asks = packet.parts().next().is_some();
@@ -205,7 +208,8 @@ impl Exchange {
         Ok(())
     }
 
-    /// The packet at this place arrived. Which, and when it was sent, if that is news.
+    /// Handles the acknowledgement of the packet at `place`. Returns its number and the time it was
+    /// sent, if that is new.
     fn arrived(&mut self, place: usize) -> Option<(u64, Instant)> {
         let (number, fate) = self.sent.get_mut(place)?;
         let number = *number;
@@ -234,7 +238,7 @@ impl Exchange {
         Some((number, sent.at))
     }
 
-    /// Drops what nothing can be heard of any more.
+    /// Drops packets whose fate cannot change any more.
     fn forget(&mut self) {
         let recent = self.highest.map_or(0, |highest| highest.saturating_sub(MOST_REORDERED));
         let is_over = |(number, fate): &(u64, Fate)| match fate {
@@ -247,7 +251,7 @@ impl Exchange {
         }
     }
 
-    /// The packet that is waited for longest: its number, and what it was.
+    /// The oldest packet whose acknowledgement is awaited, with its number.
     fn oldest(&self) -> Option<(u64, &Sent)> {
         self.sent.iter().find_map(|(number, fate)| match fate {
             Fate::Waited(sent) => Some((*number, sent)),
@@ -255,7 +259,7 @@ impl Exchange {
         })
     }
 
-    /// The same, if a later one has overtaken it.
+    /// The same, if a later packet has overtaken it.
     fn overtaken(&self) -> Option<&Sent> {
         let highest = self.highest?;
         self.oldest().filter(|(number, _)| *number < highest).map(|(_, sent)| sent)
@@ -295,7 +299,7 @@ impl Exchange {
             self.ending = Ending::Wanted;
         }
         match sent.tries {
-            // That it was too long says nothing of the way.
+            // The datagram was too long. That is no sign of congestion.
             Some(bytes) => {
                 self.trying = false;
                 self.path.tried(bytes, false);
@@ -308,7 +312,7 @@ impl Exchange {
         }
     }
 
-    /// When an acknowledgement is asked for again.
+    /// The time at which to ask for an acknowledgement again.
     fn probe_at(&self) -> Option<Instant> {
         let after = self.path.probe_after();
         if self.unheard > 0 {
@@ -317,7 +321,7 @@ impl Exchange {
         self.out.is_held().then(|| self.asked_at + after.max(ASK_FOR_ROOM))
     }
 
-    /// When [`Self::transmit`] has something to send though nothing happens, if it has nothing now.
+    /// The time at which [`Self::transmit`] will have something to send, if it has nothing now.
     pub(super) fn deadline(&mut self, now: Instant) -> Option<Instant> {
         let lost = self.overtaken().map(|sent| sent.at + self.path.lost_after());
         let wants = self.out.has_more() || self.ending == Ending::Wanted;
@@ -326,13 +330,13 @@ impl Exchange {
         all.into_iter().flatten().min()
     }
 
-    /// What the time that has passed means.
+    /// Handles the passage of time.
     fn tick(&mut self, now: Instant) {
         self.find_lost(now);
         if self.probe_at().is_some_and(|at| at <= now) {
             self.path.timed_out(self.next);
             (self.asked_at, self.probes) = (now, PROBES);
-            // What has waited longest is what a probe is for.
+            // A probe repeats the bytes that have waited longest.
             let oldest = self.oldest().map(|(_, sent)| (sent.ranges.clone(), sent.end));
             if let Some((ranges, end)) = oldest {
                 ranges.into_iter().for_each(|range| self.out.lost(range));
@@ -343,7 +347,7 @@ impl Exchange {
         }
     }
 
-    /// Writes the next packet to be sent into `packet`. Whether there is one.
+    /// Writes the next packet into `packet`. Returns whether there was one.
     pub(super) fn transmit(&mut self, now: Instant, packet: &mut Vec<u8>) -> bool {
         self.tick(now);
         let ends = self.ending == Ending::Wanted && !self.has_more();
@@ -370,7 +374,7 @@ impl Exchange {
         } else if probes && sent.ranges.is_empty() && !sent.end {
             packet::ping(packet);
         } else if sent.ranges.is_empty() && !sent.end {
-            // Nobody acknowledges it: it is as if it were never sent, but for its number.
+            // It needs no acknowledgement, so only its number is remembered.
             return true;
         }
         self.probes = self.probes.saturating_sub(1);
@@ -382,12 +386,13 @@ impl Exchange {
         true
     }
 
-    /// Longer datagrams are tried one at a time, and not before this length works both ways.
+    /// Longer datagrams are probed one at a time, and only after the current length works both
+    /// ways.
     fn may_try(&self) -> bool {
         !self.trying && self.highest.is_some() && self.ending == Ending::Not
     }
 
-    /// Puts what there is to send into a packet.
+    /// Fills a packet with everything that is ready to send.
     fn fill(&mut self, packet: &mut Vec<u8>, sent: &mut Sent) {
         let length = self.path.datagram() - RECORD_BYTES;
         loop {

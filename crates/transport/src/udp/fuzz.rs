@@ -1,4 +1,4 @@
-//! Fuzz targets for what is private here.
+//! Fuzz targets for private items of the UDP transport.
 
 use std::collections::BTreeMap;
 use std::net::UdpSocket;
@@ -16,12 +16,12 @@ use super::exchange::Exchange;
 
 const WINDOW: usize = 1 << 20;
 const LONGEST: usize = 1 << 16;
-/// More steps than any input needs: what takes more does not end.
+/// More steps than any input needs. An input that takes more never ends.
 const STEPS: usize = 200_000;
 
-/// Two ends and a network that the input decides on. Every message arrives once and whole, in spite
-/// of loss, copies and delay. Packets that neither end made are refused or do nothing worse than to
-/// end the connection.
+/// Two ends, and a network that the input controls. Every message arrives once and complete, in
+/// spite of loss, duplication and delay. Forged packets are refused, are without effect, or end the
+/// connection.
 pub fn exchange(input: &[u8]) {
     let mut draw = Draw(input);
     let mut now = Instant::now();
@@ -31,7 +31,7 @@ pub fn exchange(input: &[u8]) {
             return;
         }
     }
-    // By receiver: what was sent to it and is to come.
+    // By receiver: the messages that were sent to it and have not arrived.
     let mut owed: [BTreeMap<Vec<u8>, usize>; 2] = Default::default();
     let (mut flying, mut packet, mut forged) = (Vec::<(usize, Vec<u8>)>::new(), Vec::new(), false);
     let mut steps = 0;
@@ -51,7 +51,7 @@ pub fn exchange(input: &[u8]) {
             }
             4 => now += Duration::from_micros(draw.number() as u64 * 16),
             5 => {
-                // One of those under way arrives; it may come again.
+                // One packet under way arrives. It may arrive again later.
                 let at = usize::from(draw.byte());
                 let Some((to, bytes)) = flying.get(at % flying.len().max(1)).cloned() else {
                     continue;
@@ -69,7 +69,7 @@ pub fn exchange(input: &[u8]) {
                 let length = usize::from(draw.byte());
                 let mut bytes = draw.bytes(length);
                 if let (true, Some((_, real))) = (choice & 128 != 0, flying.last()) {
-                    // As one of the other's, but for some bytes.
+                    // A packet of the other end, with some bytes changed.
                     let mut real = real.clone();
                     real.iter_mut().zip(bytes).for_each(|(byte, change)| *byte ^= change);
                     bytes = real;
@@ -118,7 +118,7 @@ fn message(length: usize, tag: u8) -> Vec<u8> {
     message
 }
 
-/// Takes what has come, which must be owed.
+/// Takes received messages, which must have been sent.
 fn take(ends: &mut [Exchange; 2], owed: &mut [BTreeMap<Vec<u8>, usize>; 2], forged: bool) {
     for (end, owed) in ends.iter_mut().zip(owed) {
         while let Some(mut bytes) = end.take() {
@@ -135,8 +135,8 @@ fn take(ends: &mut [Exchange; 2], owed: &mut [BTreeMap<Vec<u8>, usize>; 2], forg
     }
 }
 
-/// Whatever comes to the door is answered by less than it sent, and nobody gets a session who has
-/// not shown the token of its own address.
+/// The door's answers are shorter than the datagrams that cause them. Only an address that shows
+/// its own token gets a session.
 pub fn door(input: &[u8]) {
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
         return;
@@ -164,7 +164,7 @@ pub fn door(input: &[u8]) {
         let mut datagram = draw.bytes(length);
         let nonce = [choice >> 4; 8];
         if choice & 1 == 1 {
-            // One that asks as it should.
+            // A correct ask.
             door.handle(from, &door::ask(nonce));
             let Ok((length, _)) = visitor.recv_from(&mut answer) else { continue };
             let Some(token) = door::token(&answer[..length], nonce) else {
@@ -188,8 +188,8 @@ pub fn door(input: &[u8]) {
     }
 }
 
-/// Datagrams of a handshake and of what follows it that are lost, changed or made up: the library
-/// neither panics nor hands on a byte that the other side did not seal.
+/// Datagrams of and after a handshake are lost, changed or forged. The library neither panics nor
+/// hands on a byte that the other side did not seal.
 pub fn channel(input: &[u8]) {
     let mut draw = Draw(input);
     let now = Instant::now();

@@ -1,11 +1,13 @@
-//! Messages on their way in: put together from pieces, and handed on whole.
+//! Received messages: reassembled from pieces and handed on whole.
 //!
-//! **Each when it is whole.** A message does not wait for one before it of which a piece is missing: what is lost
-//! on a stream holds up everything behind it, here it holds up itself. Protocols take messages in any
-//! order. Until [`Incoming::open_up`] they come in order: hellos do.
+//! **No waiting between messages.** A complete message does not wait for an earlier one that lacks
+//! a piece. On a stream a lost piece delays everything behind it; here it delays its own message
+//! only. Protocols accept messages in any order. Until [`Incoming::open_up`] messages are handed on
+//! in order, because hellos require it.
 //!
-//! **Bounded.** The other side may have sent so many bytes more than were taken, and no more. Room for a message is zeroed
-//! pages that the system gives when they are written to, so that memory grows with what came.
+//! **Bounded.** The other side may be ahead of the reader by a fixed number of bytes. The memory
+//! for a message is zeroed pages. The system provides a page when it is written to, so memory grows
+//! with the bytes received.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -18,19 +20,20 @@ use super::packet::{MAX_RANGES, Place};
 use super::path::ACKNOWLEDGE_WITHIN;
 use super::ranges::Ranges;
 
-/// So many packets are acknowledged at once, if not earlier.
+/// At this number of packets an acknowledgement is due at once.
 const ACKNOWLEDGED_TOGETHER: u32 = 8;
-/// Most gaps, in all messages and between them: what a whole window has if a third of its pieces are lost.
+/// The most gaps in all messages and between them: as many as a full window has if a third of its
+/// pieces are lost.
 const MOST_GAPS: usize = 1 << 13;
-/// Messages below this are put behind each other, as long as there are fewer bytes of them than that.
+/// Messages below this length are joined, up to the same total length.
 const SMALL_BYTES: usize = 2 << 10;
 const TOGETHER_BYTES: usize = 64 << 10;
 
-/// What no participant that keeps to this protocol does.
+/// A violation of this protocol by the other side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Misbehaved(pub(super) &'static str);
 
-/// A message of which something is missing, or an earlier one.
+/// A message that is incomplete, or waits for an earlier one.
 #[derive(Debug)]
 struct Unfinished {
     bytes: Vec<u8>,
@@ -46,35 +49,37 @@ impl Unfinished {
 /// The receiving half of a connection.
 #[derive(Debug)]
 pub(super) struct Incoming {
-    /// Bytes that may have come and not been taken.
+    /// Bytes that may be received and not yet taken.
     window: u64,
-    /// The longest message, with its length.
+    /// The longest message, length prefix included.
     longest: usize,
     in_order: bool,
-    /// Of packets.
+    /// The numbers of received packets.
     numbers: Ranges,
     newest_at: Instant,
-    /// Packets to acknowledge, and until when.
+    /// Packets to acknowledge, and the deadline for that.
     unacknowledged: u32,
     due: Option<Instant>,
     unfinished: BTreeMap<u64, Unfinished>,
-    /// Gaps in those.
+    /// The number of gaps in incomplete messages.
     gaps: usize,
-    /// Bytes of messages that were whole.
+    /// The bytes of complete messages.
     done: Ranges,
     whole: VecDeque<Bytes>,
-    /// Small ones behind those: millions of the smallest must not take more than their bytes.
+    /// Small messages, joined. Millions of tiny messages must not take more memory than their
+    /// bytes.
     small: Vec<u8>,
     taken: u64,
-    /// The limit that was told last.
+    /// The limit that the other side was told last.
     told: u64,
     end: Option<u64>,
-    /// A message is too long: its length is the last that is handed on.
+    /// Whether a message is too long. Its length prefix is then the last thing handed on.
     oversized: bool,
 }
 
 impl Incoming {
-    /// Takes messages in order, `window` bytes before they are taken, and none longer than that.
+    /// A new receiving half. It takes messages in order, within a window of `window` bytes, which
+    /// also bounds their length.
     pub(super) fn new(now: Instant, window: usize) -> Self {
         Self {
             window: window as u64,
@@ -96,45 +101,46 @@ impl Incoming {
         }
     }
 
-    /// From now on each message when it is whole, of `longest` bytes at most; at least one must fit into `window`.
+    /// From now on each message is handed on when it is complete. It may have `longest` bytes;
+    /// `window` must have room for at least one.
     pub(super) fn open_up(&mut self, longest: usize, window: usize) -> Result<(), Misbehaved> {
         (self.longest, self.window, self.in_order) = (longest, window as u64, false);
         let starts: Vec<u64> = self.unfinished.keys().copied().collect();
         starts.into_iter().try_for_each(|start| self.hand_on(start))
     }
 
-    /// The numbers of packets that came, the newest first.
+    /// The numbers of received packets, the newest first.
     pub(super) fn numbers(&self) -> impl Iterator<Item = &Range<u64>> {
         self.numbers.newest()
     }
 
-    /// Up to where bytes may be sent here.
+    /// The position up to which the other side may send.
     pub(super) fn limit(&self) -> u64 {
         self.taken + self.window
     }
 
-    /// Whether the limit has moved so far that it should be told.
+    /// Whether the limit has moved far enough to tell the other side.
     pub(super) fn has_room_to_tell(&self) -> bool {
         self.limit() - self.told.min(self.limit()) >= self.window / 4
     }
 
-    /// When packets must be acknowledged.
+    /// The time by which packets must be acknowledged.
     pub(super) fn due(&self) -> Option<Instant> {
         self.due
     }
 
-    /// What came is to be acknowledged without waiting for more.
+    /// Requests an acknowledgement without waiting for more packets.
     pub(super) fn hurry(&mut self, now: Instant) {
         self.due = self.due.map(|due| due.min(now));
     }
 
-    /// All that came is acknowledged now. How long the newest has waited.
+    /// Marks all received packets as acknowledged. Returns how long the newest has waited.
     pub(super) fn acknowledge(&mut self, now: Instant) -> Duration {
         (self.unacknowledged, self.due, self.told) = (0, None, self.limit());
         now.saturating_duration_since(self.newest_at)
     }
 
-    /// Notes that a packet came; whether it is new. `asks`: it is to be acknowledged.
+    /// Records a received packet and returns whether it is new. `asks`: it must be acknowledged.
     pub(super) fn note(&mut self, now: Instant, number: u64, asks: bool) -> bool {
         if self.numbers.contains(number) {
             return false;
@@ -154,7 +160,7 @@ impl Incoming {
         true
     }
 
-    /// Takes a piece.
+    /// Handles a piece.
     pub(super) fn piece(&mut self, place: &Place, bytes: &[u8]) -> Result<(), Misbehaved> {
         let total = place.total as usize;
         if self.oversized || self.done.contains(place.start) {
@@ -164,7 +170,7 @@ impl Incoming {
             return Err(Misbehaved("a message shorter than its length"));
         }
         if total > self.longest {
-            // Whoever reads refuses it for its length.
+            // The reader refuses the message because of its length.
             if let Some(length) = bytes.get(..LENGTH_BYTES).filter(|_| place.at.start == 0) {
                 self.put(Bytes::copy_from_slice(length));
                 self.oversized = true;
@@ -207,8 +213,8 @@ impl Incoming {
         self.hand_on(place.start)
     }
 
-    /// Whether a message shares bytes with another one. Each is where the one before it ends, so that room for all is no more
-    /// than may come.
+    /// Whether a message shares bytes with another one. Messages may not overlap, so all of them
+    /// together need no more memory than the window.
     fn overlaps(&self, start: u64, total: u64) -> bool {
         let end = start + total;
         let before = self.unfinished.range(..end).next_back();
@@ -218,7 +224,8 @@ impl Incoming {
         unfinished || self.done.overlaps(&(start..end))
     }
 
-    /// Hands on the message that begins at `start`, and those that waited for it, if they are whole.
+    /// Hands on the message that begins at `start`, and those that waited for it, if they are
+    /// complete.
     fn hand_on(&mut self, mut start: u64) -> Result<(), Misbehaved> {
         while !self.in_order || start == self.done.prefix() {
             if !self.unfinished.get(&start).is_some_and(Unfinished::is_whole) {
@@ -234,7 +241,7 @@ impl Incoming {
         Ok(())
     }
 
-    /// Notes that a message is whole.
+    /// Checks a complete message and records it.
     fn check(&mut self, start: u64, message: &[u8]) -> Result<(), Misbehaved> {
         let length =
             message.first_chunk::<LENGTH_BYTES>().map(|length| u32::from_le_bytes(*length));
@@ -267,7 +274,7 @@ impl Incoming {
         self.end = Some(at);
     }
 
-    /// Whether everything that was sent was handed on, but for a message whose rest will never come.
+    /// Whether everything sent was handed on, except a message whose rest will never come.
     pub(super) fn has_ended(&self) -> bool {
         let handed_on = self.done.prefix();
         let rest = self.unfinished.get(&handed_on).map_or(0, |message| message.there.prefix());
@@ -276,7 +283,7 @@ impl Incoming {
             && (self.oversized || self.end == Some(handed_on + rest))
     }
 
-    /// The next messages, each with its length in front; in order: one.
+    /// The next messages, each with its length in front. In order mode it is one.
     pub(super) fn take(&mut self) -> Option<Bytes> {
         let messages = match self.whole.pop_front() {
             Some(message) => message,
@@ -297,7 +304,7 @@ mod tests {
         [&u32::from(length).to_le_bytes()[..], &body].concat()
     }
 
-    /// Part of that message, which begins at `start`.
+    /// A piece of the message that begins at `start`.
     fn put(into: &mut Incoming, start: u64, length: u8, at: Range<u32>) -> Result<(), Misbehaved> {
         let bytes = message(length)[at.start as usize..at.end as usize].to_vec();
         into.piece(&Place { start, total: u32::from(length) + 4, at }, &bytes)
@@ -331,7 +338,7 @@ mod tests {
             put(&mut into, 0, 10, 4..14).unwrap();
             let then = if allowed { vec![10] } else { vec![10, 20] };
             assert_eq!(taken(&mut into), then);
-            // Again is nothing new.
+            // A repeated piece changes nothing.
             put(&mut into, 14, 20, 0..24).unwrap();
             put(&mut into, 0, 10, 0..14).unwrap();
             assert_eq!(taken(&mut into), [0; 0]);
@@ -409,7 +416,7 @@ mod tests {
             let (end, there) = (start + u64::from(length) + 4, 10..24);
             let shares = start != there.start && start < there.end && end > there.start;
             let found = if shares { Err(Misbehaved("messages that overlap")) } else { Ok(()) };
-            // The same one of another length.
+            // The same message with another length.
             let same = Err(Misbehaved("two lengths of one message"));
             assert_eq!(result, if start == there.start { same } else { found }, "{start} {length}");
         }

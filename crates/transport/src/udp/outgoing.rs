@@ -1,4 +1,4 @@
-//! Messages on their way out: kept until they are acknowledged, sent again where they were lost.
+//! Messages to send: kept until they are acknowledged, and sent again where they were lost.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -8,31 +8,33 @@ use bytes::Bytes;
 use super::packet::Place;
 use super::ranges::Ranges;
 
-/// What tells how long a message is, in front of it and part of it: as on a stream.
+/// The length of the prefix that tells a message's length, as on a stream. It is part of the
+/// message.
 pub(super) const LENGTH_BYTES: usize = 4;
 
-/// What may come from somebody who has not said who it is, and so be sent until more is allowed.
+/// The bytes that each side may send before the other knows its identity.
 pub(super) const FIRST_WINDOW_BYTES: usize = 4 << 10;
 
-/// One message in the stream of all.
+/// One message, by its place in the stream of all messages.
 #[derive(Clone, Copy, Debug)]
 struct Message {
     start: u64,
     total: u32,
 }
 
-/// Finds where messages begin in what is written, however it is cut.
+/// Finds the beginnings of messages in the written bytes, however these are cut.
 #[derive(Debug, Default)]
 struct Cutter {
     length: [u8; LENGTH_BYTES],
-    /// Bytes of it that are there.
+    /// The number of bytes of the length prefix that are there.
     known: usize,
-    /// Bytes of the message behind it that are not.
+    /// The number of bytes of the message behind it that are missing.
     missing: usize,
 }
 
 impl Cutter {
-    /// Goes on with `bytes` at `offset`; tells `each` of messages that begin and their length is known.
+    /// Continues with `bytes` at `offset`. Calls `each` for every message whose length becomes
+    /// known.
     fn go_on(&mut self, mut offset: u64, mut bytes: &[u8], mut each: impl FnMut(Message)) {
         while !bytes.is_empty() {
             let skipped = self.missing.min(bytes.len());
@@ -57,24 +59,24 @@ impl Cutter {
 /// The sending half of a connection.
 #[derive(Debug, Default)]
 pub(super) struct Outgoing {
-    /// What is written and not acknowledged up to there, with where each begins.
+    /// Written bytes from the first unacknowledged one on, with the position of each chunk.
     written: VecDeque<(u64, Bytes)>,
-    /// Where the stream ends for now.
+    /// The current end of the stream.
     end: u64,
     cutter: Cutter,
-    /// Those that are not wholly acknowledged.
+    /// Messages that are not completely acknowledged.
     messages: VecDeque<Message>,
     /// The first byte that was never sent.
     next: u64,
-    /// The other side takes bytes up to here.
+    /// The other side accepts bytes up to here.
     limit: u64,
     acknowledged: Ranges,
-    /// What was lost.
+    /// Ranges that were lost.
     again: VecDeque<Range<u64>>,
 }
 
 impl Outgoing {
-    /// Takes bytes; messages may be cut anywhere.
+    /// Adds bytes; messages may be cut anywhere.
     pub(super) fn write(&mut self, bytes: Bytes) {
         if bytes.is_empty() {
             return;
@@ -86,12 +88,12 @@ impl Outgoing {
         self.written.push_back((start, bytes));
     }
 
-    /// Bytes that are kept.
+    /// The number of bytes kept.
     pub(super) fn kept(&self) -> usize {
         (self.end - self.acknowledged.prefix()) as usize
     }
 
-    /// Where the stream ends for now.
+    /// The current end of the stream.
     pub(super) fn end(&self) -> u64 {
         self.end
     }
@@ -101,19 +103,21 @@ impl Outgoing {
         self.acknowledged.prefix() == self.end
     }
 
-    /// The other side takes more. Packets may overtake each other: less is never meant.
+    /// The other side accepts more. The limit never shrinks: a lower one comes from an overtaken
+    /// packet.
     pub(super) fn allow(&mut self, limit: u64) {
         self.limit = self.limit.max(limit);
     }
 
-    /// Up to where bytes are there of messages whose length is.
+    /// The end of the bytes whose message has a known length.
     fn known(&self) -> u64 {
         let last = self.messages.back();
         last.map_or(0, |message| message.start + u64::from(message.total)).min(self.end)
     }
 
-    /// Up to where what was never sent may go now. A message that does not fit the first window is not begun in it: the other
-    /// side does not take any so long before it knows who is here.
+    /// The position up to which new bytes may be sent now. A message that does not fit the first
+    /// window is not begun in it: the other side accepts no long message before it knows our
+    /// identity.
     fn reach(&self) -> u64 {
         let Some(message) = self.message(self.next) else { return self.next };
         let end = message.start + u64::from(message.total);
@@ -121,21 +125,21 @@ impl Outgoing {
         if may_begin { self.known().min(self.limit).min(end) } else { self.next }
     }
 
-    /// Whether only the other side's limit keeps something from being sent.
+    /// Whether only the other side's limit prevents sending.
     pub(super) fn is_held(&self) -> bool {
         self.again.is_empty() && self.next < self.known() && self.next >= self.reach()
     }
 
-    /// Whether something is to be sent.
+    /// Whether there are bytes to send.
     pub(super) fn has_more(&self) -> bool {
         !self.again.is_empty() || self.next < self.reach()
     }
 
-    /// Takes what is to be sent next: at most `room` bytes of one message.
+    /// Takes the next place to send: at most `room` bytes of one message.
     pub(super) fn take(&mut self, room: usize) -> Option<Place> {
         let room = room.min(usize::from(u16::MAX)) as u64;
         while let Some(lost) = self.again.pop_front() {
-            // It may have arrived after all.
+            // A part of it may have arrived after all.
             let mut missing = self.acknowledged.missing(&lost).into_iter();
             let Some(first) = missing.next() else { continue };
             missing.rev().for_each(|later| self.again.push_front(later));
@@ -154,7 +158,7 @@ impl Outgoing {
         place
     }
 
-    /// The message that a byte of known ones belongs to.
+    /// The message that contains `byte`, if its length is known.
     fn message(&self, byte: u64) -> Option<Message> {
         let place = self.messages.partition_point(|message| message.start <= byte);
         let message = *self.messages.get(place.checked_sub(1)?)?;
@@ -167,7 +171,7 @@ impl Outgoing {
         Some(Place { start: message.start, total: message.total, at })
     }
 
-    /// Appends the bytes of a place.
+    /// Appends the bytes of `place` to `out`.
     pub(super) fn copy(&self, place: &Place, out: &mut Vec<u8>) {
         let Range { mut start, end } = place.range();
         let first = self.written.partition_point(|(at, bytes)| at + bytes.len() as u64 <= start);
@@ -183,7 +187,7 @@ impl Outgoing {
         }
     }
 
-    /// These bytes arrived.
+    /// Records that these bytes arrived.
     pub(super) fn arrived(&mut self, range: Range<u64>) {
         self.acknowledged.insert(range);
         let prefix = self.acknowledged.prefix();
@@ -196,7 +200,7 @@ impl Outgoing {
         }
     }
 
-    /// These bytes did not.
+    /// Records that these bytes were lost.
     pub(super) fn lost(&mut self, range: Range<u64>) {
         self.again.push_back(range);
     }

@@ -1,26 +1,34 @@
-//! A packet: what one datagram carries once DTLS is taken off.
+//! The encoding of a packet: the plain text that DTLS carries in one datagram.
 //!
-//! All little-endian: number u64 | limit u64 | delay u32 | count u8 | count × (first u64, last u64) | parts.
-//! *Number*: of this packet, ascending, never used again. *Limit*: up to where bytes of messages may be sent
-//! to whoever says so. *First* and *last*: numbers of packets that arrived there, the newest first; *delay*:
-//! microseconds since the newest of them came. A part begins with its kind:
+//! All numbers are little-endian: number u64 | limit u64 | delay u32 | count u8 | count × (first
+//! u64, last u64) | parts.
+//!
+//! - *Number*: the packet's own number, ascending and never used again.
+//! - *Limit*: the position up to which the receiver of this packet may send bytes of messages.
+//! - *First* and *last*: ranges of packet numbers that the sender received, the newest range first.
+//! - *Delay*: microseconds since the newest of them arrived.
+//!
+//! A part begins with its kind:
 //!
 //! | kind | | |
 //! |---|---|---|
-//! | 0 | padding | to the end of the packet |
-//! | 1 | piece | start u64, total u32: of the message, in the stream of all messages' bytes; at u32: of the piece, in the message; length u16; bytes |
-//! | 2 | end | u64: where the stream ends |
-//! | 3 | ping | nothing; to be acknowledged, as pieces and ends are |
+//! | 0 | padding | up to the end of the packet |
+//! | 1 | piece | start u64, total u32, at u32, length u16, bytes |
+//! | 2 | end | u64: the end of the stream |
+//! | 3 | ping | nothing; it must be acknowledged, as pieces and ends are |
+//!
+//! Of a piece, *start* is the position of its message in the stream of all messages' bytes, *total*
+//! is the message's length, and *at* is the position of the piece in the message.
 
 use std::ops::Range;
 
-/// Most ranges of numbers that a packet acknowledges.
+/// The most ranges that a packet acknowledges.
 pub(super) const MAX_RANGES: usize = 32;
-/// Number, limit, delay, count.
+/// The length of number, limit, delay and count.
 const HEADER_BYTES: usize = 8 + 8 + 4 + 1;
-/// One range.
+/// The length of one range.
 const RANGE_BYTES: usize = 16;
-/// Of a piece, in front of its bytes.
+/// The length of a piece's header.
 pub(super) const PIECE_BYTES: usize = 1 + 8 + 4 + 4 + 2;
 
 const PADDING: u8 = 0;
@@ -28,7 +36,7 @@ const PIECE: u8 = 1;
 const END: u8 = 2;
 const PING: u8 = 3;
 
-/// What is said of oneself in every packet.
+/// The sender's state in every packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) number: u64,
@@ -36,19 +44,19 @@ pub(super) struct Header {
     pub(super) delay_us: u32,
 }
 
-/// Where bytes of a message belong.
+/// The place of bytes in a message, and of the message in the stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Place {
-    /// Where the message begins, in the stream of all.
+    /// The beginning of the message in the stream of all messages.
     pub(super) start: u64,
     /// The message's length.
     pub(super) total: u32,
-    /// Which of its bytes.
+    /// The range within the message.
     pub(super) at: Range<u32>,
 }
 
 impl Place {
-    /// The same bytes in the stream of all.
+    /// The same bytes as a range of the stream of all messages.
     pub(super) fn range(&self) -> Range<u64> {
         self.start + u64::from(self.at.start)..self.start + u64::from(self.at.end)
     }
@@ -84,7 +92,7 @@ pub(super) fn begin<'a>(
     }
 }
 
-/// Begins a piece; its bytes are to follow.
+/// Begins a piece. The caller appends its bytes.
 pub(super) fn piece(out: &mut Vec<u8>, place: &Place) {
     out.push(PIECE);
     out.extend_from_slice(&place.start.to_le_bytes());
@@ -94,25 +102,25 @@ pub(super) fn piece(out: &mut Vec<u8>, place: &Place) {
     out.extend_from_slice(&u16::try_from(length).unwrap_or(u16::MAX).to_le_bytes());
 }
 
-/// Says where the stream ends.
+/// Adds the end of the stream.
 pub(super) fn end(out: &mut Vec<u8>, at: u64) {
     out.push(END);
     out.extend_from_slice(&at.to_le_bytes());
 }
 
-/// Asks for an acknowledgement.
+/// Adds a request for an acknowledgement.
 pub(super) fn ping(out: &mut Vec<u8>) {
     out.push(PING);
 }
 
-/// Fills up to a length.
+/// Pads the packet to a length.
 pub(super) fn pad(out: &mut Vec<u8>, length: usize) {
     if out.len() < length {
         out.resize(length, PADDING);
     }
 }
 
-/// A packet that is read.
+/// A received packet.
 #[derive(Debug)]
 pub(super) struct Packet<'a> {
     pub(super) header: Header,
@@ -121,7 +129,7 @@ pub(super) struct Packet<'a> {
 }
 
 impl<'a> Packet<'a> {
-    /// `None` if this is no packet: too short, or too many ranges.
+    /// Returns `None` if this is no packet: it is too short, or has too many ranges.
     pub(super) fn read(bytes: &'a [u8]) -> Option<Self> {
         let mut rest = bytes;
         let number = u64::from_le_bytes(take(&mut rest)?);
@@ -136,7 +144,8 @@ impl<'a> Packet<'a> {
         Some(Self { header: Header { number, limit, delay_us }, ranges, parts })
     }
 
-    /// The numbers that arrived there, the newest first as they are written; what is no range is left out.
+    /// The numbers that the sender received, the newest first as written. Malformed ranges are
+    /// skipped.
     pub(super) fn arrived(&self) -> impl Iterator<Item = Range<u64>> + use<'a> {
         let (ranges, _) = self.ranges.as_chunks::<RANGE_BYTES>();
         ranges.iter().filter_map(|range| {
@@ -147,7 +156,7 @@ impl<'a> Packet<'a> {
         })
     }
 
-    /// The parts. An `Err` ends them: there is something that is none.
+    /// The parts. An `Err` ends them: a part is malformed.
     pub(super) fn parts(&self) -> Parts<'a> {
         Parts { rest: self.parts }
     }
@@ -158,7 +167,7 @@ pub(super) struct Parts<'a> {
     rest: &'a [u8],
 }
 
-/// What is no packet.
+/// A malformed packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Malformed;
 
@@ -186,7 +195,8 @@ impl<'a> Iterator for Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    /// A piece within its message, and that within what can be numbered.
+    /// Reads a piece. It must lie within its message, and the message within the range of
+    /// positions.
     fn piece(&mut self) -> Option<Part<'a>> {
         let start = u64::from_le_bytes(take(&mut self.rest)?);
         let total = u32::from_le_bytes(take(&mut self.rest)?);

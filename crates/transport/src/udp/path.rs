@@ -1,67 +1,69 @@
-//! What is known of the way to the other side: its round trip (RFC 9002, section 5, and RFC 6298), how much
-//! may be under way, how fast, and how long a datagram may be.
+//! The state of the path to the other side: its round trip (RFC 9002, section 5, and RFC 6298), the
+//! bytes that may be under way, the sending rate, and the longest datagram.
 //!
-//! **How much.** The document that asks for UDP saw throughput collapse at a loss of 1 % (`U3`). A window that is
-//! halved for any loss does that by itself on long ways. So a lost packet is sent again, and the window is
-//! made smaller only where more than a tenth of a round was lost: that is a queue that is full,
-//! not noise. It grows by doubling until the first such round, then by a 32nd each round (after Kelly's
+//! **Window.** A window that is halved after every loss loses most of its throughput on long paths
+//! at a loss of 1 %. So a lost packet is sent again, and the window shrinks only if more than a
+//! tenth of a round was lost. Such a loss is a sign of a full queue, not of noise. The window
+//! doubles each round until the first such loss, then grows by a 32nd each round (after Kelly's
 //! Scalable TCP).
 
 use std::time::{Duration, Instant};
 
-/// Longest datagrams, in bytes, that are tried; the last takes 1,500 bytes of Ethernet with IPv6's 48 of header.
+/// The datagram lengths that are probed, in bytes. The second one fits the 1,500 bytes of Ethernet
+/// with 48 bytes of IPv6 and UDP headers.
 const TRIED_BYTES: [usize; 2] = [6500, 1452];
-/// Fits everywhere (RFC 9000, section 14).
+/// A length that fits everywhere (RFC 9000, section 14).
 pub(super) const LEAST_BYTES: usize = 1200;
-/// What may be under way at first. RFC 9002 (section 7.2) allows ten datagrams; these are ten of the longest.
+/// The first window. RFC 9002 (section 7.2) allows ten datagrams; these are ten of the longest.
 const FIRST_WINDOW_BYTES: usize = 65_000;
-/// And at the least.
+/// The smallest window.
 const LEAST_WINDOW_BYTES: usize = 10 * LEAST_BYTES;
-/// What a round may lose without the window being made smaller: one of so many.
+/// One lost packet in this many does not shrink the window.
 const NOISE: u64 = 10;
-/// The round trip before one was measured.
+/// The round trip assumed before the first measurement.
 const FIRST_ROUND_TRIP: Duration = Duration::from_millis(100);
-/// Finest timer there is.
+/// The granularity of the timer.
 const GRANULARITY: Duration = Duration::from_millis(1);
-/// Acknowledgements wait for company for so long.
+/// An acknowledgement waits this long for further packets.
 pub(super) const ACKNOWLEDGE_WITHIN: Duration = Duration::from_millis(2);
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(2);
-/// So many time-outs in a row are no delay any more.
+/// After this many time-outs in a row, the path has changed.
 const ANOTHER_WAY: u32 = 4;
-/// So many rounds that only lose the longer datagrams are no full queue.
+/// After this many rounds that lose only the longer datagrams, the cause is their length.
 const ONLY_LOST: u32 = 3;
-/// On shorter ways the timer is too coarse to spread datagrams over a round.
+/// On paths with shorter round trips the timer is too coarse for pacing.
 const PACED_FROM: Duration = Duration::from_millis(4);
 
-/// One way, as seen from here.
+/// The path to the other side, as seen from here.
 #[derive(Debug)]
 pub(super) struct Path {
-    /// Smoothed round trip, its variation, and the latest.
+    /// The smoothed round trip, its variation, and the latest sample.
     round_trip: Option<(Duration, Duration, Duration)>,
     /// Time-outs in a row.
     timeouts: u32,
     window: usize,
     under_way: usize,
-    /// The window still doubles.
+    /// Whether the window still doubles.
     searching: bool,
-    /// The window is what kept something back: in this round, in the last one.
+    /// Whether the window held anything back: in this round, in the previous one.
     filled: [bool; 2],
     /// The first packet number of the next round.
     round_ends: u64,
     /// Packets sent and lost in this round.
     sent: u64,
     lost: u64,
-    /// What may be sent at once, in bytes, and as of when. With parts of bytes: it may be asked for often.
+    /// The bytes that may be sent at once, and the time of that count. It has fractions of bytes
+    /// because it may be updated often.
     allowance: f64,
     allowed_at: Option<Instant>,
     datagram: usize,
-    /// Whether datagrams longer than the least were lost in this round, and arrived.
+    /// Whether datagrams longer than the least were lost in this round, and whether any arrived.
     long: [bool; 2],
-    /// Rounds in a row in which they were only lost.
+    /// The number of rounds in a row in which they were only lost.
     long_lost: u32,
-    /// What was sent before this packet says nothing of the way as it is now.
+    /// Packets sent before this one give no information on the path as it is now.
     learns_from: u64,
-    /// Which of the lengths is tried next.
+    /// The index of the next length to probe.
     tried: usize,
 }
 
@@ -91,7 +93,7 @@ impl Path {
         self.round_trip.map_or(FIRST_ROUND_TRIP, |(smoothed, _, _)| smoothed)
     }
 
-    /// Notes how long a packet and its acknowledgement took, of which `delay` passed on the other side.
+    /// Records a round trip. The other side waited for `delay` of it before it acknowledged.
     pub(super) fn measured(&mut self, taken: Duration, delay: Duration) {
         let taken =
             taken.saturating_sub(delay.min(ACKNOWLEDGE_WITHIN)).max(Duration::from_micros(1));
@@ -104,22 +106,23 @@ impl Path {
         });
     }
 
-    /// A packet older than this is lost if a later one arrived. RFC 9002 waits for an eighth of a round trip; here the variation
-    /// counts too, so that a way on which packets overtake each other is not taken for one that loses them.
+    /// A packet older than this is lost if a later one arrived. RFC 9002 waits for an eighth of a
+    /// round trip. Here the variation counts too, so that a path that reorders packets is not
+    /// mistaken for one that loses them.
     pub(super) fn lost_after(&self) -> Duration {
         let Some((smoothed, variation, latest)) = self.round_trip else { return FIRST_ROUND_TRIP };
         (smoothed.max(latest) * 9 / 8).max(smoothed + variation * 4).max(GRANULARITY)
     }
 
-    /// So long without any acknowledgement, and one is asked for.
+    /// An acknowledgement is requested if none came for this long.
     pub(super) fn probe_after(&self) -> Duration {
         let variation = self.round_trip.map_or(FIRST_ROUND_TRIP / 2, |(_, variation, _)| variation);
         let base = self.smoothed() + (variation * 4).max(GRANULARITY) + ACKNOWLEDGE_WITHIN;
         (base * (1 << self.timeouts.min(10))).min(LONGEST_TIMEOUT)
     }
 
-    /// An acknowledgement was asked for and did not come. After some of that in a row the way is another
-    /// than it was: it is learnt anew.
+    /// Records that a requested acknowledgement did not come. After several in a row the path has
+    /// changed, and is measured again.
     pub(super) fn timed_out(&mut self, next: u64) {
         self.timeouts += 1;
         if self.timeouts == ANOTHER_WAY {
@@ -135,13 +138,13 @@ impl Path {
         fits && self.resumes(now, bytes).is_none()
     }
 
-    /// When `bytes` may be sent that the window allows; `None`: now.
+    /// The time at which `bytes`, which fit the window, may be sent. `None` means now.
     pub(super) fn resumes(&mut self, now: Instant, bytes: usize) -> Option<Instant> {
         let round = self.smoothed();
         if round < PACED_FROM {
             return None;
         }
-        // A quarter faster than the window in a round, so that this is not what limits.
+        // A quarter faster than one window in a round, so that pacing is not the limit.
         let by_second = (self.window as f64 * 1.25 / round.as_secs_f64()).max(1.0);
         let burst = (by_second * 2.0 * GRANULARITY.as_secs_f64()).max(LEAST_WINDOW_BYTES as f64);
         let passed = self.allowed_at.map_or(Duration::MAX, |at| now.saturating_duration_since(at));
@@ -152,15 +155,15 @@ impl Path {
         (lacking > 0.0).then(|| now + pause.max(GRANULARITY))
     }
 
-    /// A packet was sent that is to be acknowledged.
+    /// Records that a packet was sent that must be acknowledged.
     pub(super) fn sent(&mut self, bytes: usize) {
         self.under_way += bytes;
         self.sent += 1;
-        // What went while nothing was paced is not held against what follows.
+        // Bytes sent without pacing must not delay the next ones for long.
         self.allowance = (self.allowance - bytes as f64).max(-(LEAST_WINDOW_BYTES as f64));
     }
 
-    /// Packet `number` arrived; the next one to be sent is `next`.
+    /// Records that packet `number` arrived. `next` is the next number to be sent.
     pub(super) fn arrived(&mut self, number: u64, bytes: usize, next: u64) {
         self.timeouts = 0;
         self.long[1] |= bytes > LEAST_BYTES;
@@ -184,7 +187,7 @@ impl Path {
             [false, false] => {}
         }
         if self.long_lost == ONLY_LOST {
-            // The way takes shorter ones by now, and acknowledges them.
+            // The path now carries shorter datagrams, and acknowledges them.
             let longer = TRIED_BYTES.iter().position(|bytes| *bytes == self.datagram);
             self.tried = longer.map_or(TRIED_BYTES.len(), |place| place + 1);
             (self.datagram, self.long_lost) = (LEAST_BYTES, 0);
@@ -194,34 +197,34 @@ impl Path {
         self.filled = [false, self.filled[0]];
     }
 
-    /// Packet `number` was lost.
+    /// Records that packet `number` was lost.
     pub(super) fn lost(&mut self, number: u64, bytes: usize) {
         self.under_way = self.under_way.saturating_sub(bytes);
         self.long[0] |= bytes > LEAST_BYTES;
         self.lost += u64::from(number >= self.learns_from);
     }
 
-    /// A packet that was taken for lost has arrived.
+    /// Records that a packet arrived after it was considered lost.
     pub(super) fn found(&mut self) {
         self.lost = self.lost.saturating_sub(1);
     }
 
-    /// A packet was lost for what it was, not for the way.
+    /// Records that a packet was lost because of its length. This is no sign of congestion.
     pub(super) fn withdrawn(&mut self, bytes: usize) {
         self.under_way = self.under_way.saturating_sub(bytes);
     }
 
-    /// How long a datagram may be, in bytes.
+    /// The length of datagrams, in bytes.
     pub(super) fn datagram(&self) -> usize {
         self.datagram
     }
 
-    /// A longer one that is worth a try.
+    /// A greater length to probe, if there is one.
     pub(super) fn to_try(&self) -> Option<usize> {
         TRIED_BYTES.get(self.tried).copied()
     }
 
-    /// What became of the try.
+    /// Records the result of the probe.
     pub(super) fn tried(&mut self, bytes: usize, arrived: bool) {
         if self.to_try() == Some(bytes) {
             self.tried = if arrived { TRIED_BYTES.len() } else { self.tried + 1 };
@@ -238,7 +241,7 @@ mod tests {
 
     const PACKET: usize = 1200;
 
-    /// Sends rounds of what the window allows, of which one in `one_in` is lost; the window at the end.
+    /// Sends rounds of full windows, and loses one packet in `one_in`. Returns the last window.
     fn rounds(path: &mut Path, count: usize, one_in: u64) -> usize {
         let mut next = path.round_ends;
         for _ in 0..count {
@@ -273,7 +276,7 @@ mod tests {
         assert!((before * 12..=before * 17).contains(&doubled), "{before} {doubled}");
         let through_noise = rounds(&mut path, 2, 20);
         assert!(through_noise > doubled * 3, "5 %: {doubled} {through_noise}");
-        // A round is judged when the next one is heard of.
+        // A round is judged when the next one is acknowledged.
         let full = rounds(&mut path, 4, 4);
         assert!(full < through_noise, "25 %: {through_noise} {full}");
         let later = rounds(&mut path, 8, u64::MAX);

@@ -1,4 +1,4 @@
-//! Sets of numbers, as ranges: what arrived, what was acknowledged.
+//! Sets of numbers as ranges: the received packets, the acknowledged bytes.
 
 use std::ops::Range;
 
@@ -7,17 +7,17 @@ use std::ops::Range;
 pub(super) struct Ranges(Vec<Range<u64>>);
 
 impl Ranges {
-    /// How many ranges there are.
+    /// The number of ranges.
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// The highest ranges first.
+    /// The ranges, the highest first.
     pub(super) fn newest(&self) -> impl Iterator<Item = &Range<u64>> {
         self.0.iter().rev()
     }
 
-    /// Where the first range that is not wholly below `number` is.
+    /// The index of the first range that is not completely below `number`.
     fn place(&self, number: u64) -> usize {
         self.0.partition_point(|range| range.end <= number)
     }
@@ -26,7 +26,7 @@ impl Ranges {
         self.0.get(self.place(number)).is_some_and(|range| range.start <= number)
     }
 
-    /// Whether some of these numbers are in here.
+    /// Whether some of these numbers are in the set.
     pub(super) fn overlaps(&self, range: &Range<u64>) -> bool {
         let first = self.0.get(self.place(range.start));
         !range.is_empty() && first.is_some_and(|first| first.start < range.end)
@@ -37,7 +37,7 @@ impl Ranges {
         self.0.first().filter(|range| range.start == 0).map_or(0, |range| range.end)
     }
 
-    /// The parts of `wanted` that are not in here, ascending.
+    /// The parts of `wanted` that are not in the set, ascending.
     pub(super) fn missing(&self, wanted: &Range<u64>) -> Vec<Range<u64>> {
         let (mut from, mut missing) = (wanted.start, Vec::new());
         let there = self.0.get(self.place(wanted.start)..).unwrap_or_default();
@@ -57,7 +57,7 @@ impl Ranges {
         if new.is_empty() {
             return;
         }
-        // Those that overlap or touch become one with it.
+        // Ranges that overlap or touch the new one are merged with it.
         let first = self.0.partition_point(|range| range.end < new.start);
         let last = self.0.partition_point(|range| range.start <= new.end);
         match self.0.get(first..last) {
@@ -73,7 +73,7 @@ impl Ranges {
         }
     }
 
-    /// Forgets the lowest ranges but `count`.
+    /// Removes the lowest ranges and keeps `count`.
     pub(super) fn keep_newest(&mut self, count: usize) {
         self.0.drain(..self.0.len().saturating_sub(count));
     }
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Against a set of numbers.
+        /// Compares with a set of single numbers.
         #[test]
         fn ranges_are_the_set_of_their_numbers(
             inserted in proptest::collection::vec((0u64..60, 0u64..8), 0..40),

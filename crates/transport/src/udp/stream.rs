@@ -1,5 +1,5 @@
-//! A connection: a socket, a [channel](Channel) on it, and an [exchange](Exchange) of messages through that. It
-//! moves while it is polled, in whatever way.
+//! A UDP connection: a socket, a [channel](Channel) on it, and an [exchange](Exchange) of messages
+//! through the channel. Any poll drives it.
 
 use std::future::poll_fn;
 use std::io;
@@ -21,30 +21,30 @@ use super::exchange::Exchange;
 use super::incoming::Misbehaved;
 use super::outgoing::{FIRST_WINDOW_BYTES, LENGTH_BYTES};
 
-/// More is not taken while so much is not acknowledged.
+/// While this many bytes are not acknowledged, no more are accepted.
 const KEPT_BYTES: usize = 8 << 20;
-/// What may be under way beside the longest message.
+/// The bytes that may be under way in addition to the longest message.
 const WINDOW_BYTES: usize = 8 << 20;
-/// What is received before something is sent.
+/// The most bursts received before something is sent.
 const BURSTS: usize = 32;
-/// Turns in a row.
+/// The most turns in a row.
 const TURNS: usize = 4;
-/// A session is not believed to be gone while something of it is heard.
+/// A session is believed to be gone only if nothing of it was heard for this long.
 const GONE_AFTER: Duration = Duration::from_secs(1);
-/// When the system has no room for more.
+/// The pause when the system has no room for more datagrams.
 const AFTER_FULL: Duration = Duration::from_millis(1);
 
-/// How datagrams get here.
+/// The source of datagrams.
 pub(super) enum Way {
-    /// A socket of this connection's own, in front of whose datagrams stands [`door::opening`] until
-    /// one of the other side has come.
+    /// A socket of this connection's own. Sent datagrams have the prefix [`door::opening`] until
+    /// the other side's first one has arrived.
     Own {
         datagrams: Arc<Datagrams>,
         address: SocketAddr,
         received: Box<Received>,
         opening: Vec<u8>,
     },
-    /// One that others use as well.
+    /// A socket that other connections share.
     Shared(Session),
 }
 
@@ -61,22 +61,22 @@ impl Way {
     }
 }
 
-/// Where datagrams go.
+/// The destination of datagrams.
 #[derive(Clone, Copy)]
 struct Target<'a> {
     datagrams: &'a Datagrams,
     address: SocketAddr,
-    /// What stands in front of them.
+    /// The prefix of datagrams.
     opening: &'a [u8],
 }
 
-/// Sealed datagrams on their way to the system, several at once.
+/// Sealed datagrams for the system, several in one call.
 #[derive(Default)]
 struct Outlet {
     bytes: Vec<u8>,
-    /// The length of the first; the last may be shorter.
+    /// The length of the first datagram; the last may be shorter.
     each: usize,
-    /// The last is shorter: no other can follow it.
+    /// The last datagram is shorter, so no other can follow it.
     is_closed: bool,
     /// The system has no room.
     is_full: bool,
@@ -95,7 +95,7 @@ impl Outlet {
             self.flush(target);
         }
         if self.is_full {
-            // As if the network had lost it.
+            // Treated as if the network had lost it.
             return;
         }
         if self.bytes.is_empty() {
@@ -123,13 +123,13 @@ struct Inside {
     exchange: Exchange,
     outlet: Outlet,
     packet: Vec<u8>,
-    /// Something of the other side was opened, and when.
+    /// Whether and when a datagram of the other side was opened.
     heard: bool,
     heard_at: Instant,
 }
 
 impl Inside {
-    /// Hands out what the channel has: datagrams to be sent, and packets.
+    /// Handles the channel's output: datagrams to send, and packets.
     fn yield_all(&mut self, target: Target<'_>, now: Instant) -> io::Result<()> {
         let Self { channel, exchange, outlet, heard, heard_at, .. } = self;
         let mut result = Ok(());
@@ -144,13 +144,13 @@ impl Inside {
         result.map_err(misbehaved)
     }
 
-    /// Takes a datagram.
+    /// Handles a datagram.
     fn receive(&mut self, target: Target<'_>, now: Instant, datagram: &[u8]) -> io::Result<()> {
         self.channel.open(datagram)?;
         self.yield_all(target, now)
     }
 
-    /// Sends what there is to send.
+    /// Sends everything that is ready.
     fn transmit(&mut self, target: Target<'_>, now: Instant) -> io::Result<()> {
         self.outlet.flush(target);
         while self.channel.is_open()
@@ -165,16 +165,16 @@ impl Inside {
     }
 }
 
-/// A connection. Dropping it ends it at once.
+/// A UDP connection. Dropping it ends it at once.
 pub(crate) struct Stream {
     way: Way,
     inside: Inside,
-    /// What the other side says when it has forgotten this connection.
+    /// The mark that the other side sends when it has forgotten this connection.
     mark: Option<Secret>,
     /// The rest of the message that is being read.
     reading: Bytes,
     timer: Pin<Box<Sleep>>,
-    /// Over, for a reason that may be told.
+    /// The error that ended the connection.
     failed: Option<(io::ErrorKind, String)>,
 }
 
@@ -198,7 +198,7 @@ impl Stream {
         }
     }
 
-    /// The channel, once it is open.
+    /// Waits until the channel is open.
     pub(super) async fn opened(&mut self) -> io::Result<&Channel> {
         poll_fn(|cx| {
             self.drive(cx);
@@ -211,7 +211,7 @@ impl Stream {
         Ok(&self.inside.channel)
     }
 
-    /// The next message, whole.
+    /// The next whole message.
     pub(super) async fn message(&mut self) -> io::Result<Bytes> {
         poll_fn(|cx| Pin::new(&mut *self).poll_fill_buf(cx).map_ok(|_| ())).await?;
         let mut message = std::mem::take(&mut self.reading);
@@ -228,17 +228,17 @@ impl Stream {
         self.inside.exchange.write([&length[..], message].concat().into());
     }
 
-    /// Ends it once the other side has everything.
+    /// Ends the connection once the other side has everything.
     pub(super) async fn finish(&mut self) -> io::Result<()> {
         poll_fn(|cx| Pin::new(&mut *self).poll_shutdown(cx)).await
     }
 
-    /// What the other side is to say when it has forgotten this connection.
+    /// Sets the mark that the other side sends when it has forgotten this connection.
     pub(super) fn expect(&mut self, mark: Secret) {
         self.mark = Some(mark);
     }
 
-    /// What the other side of a shared socket is told to expect.
+    /// The mark that the other side of a shared socket must be told.
     pub(super) fn mark(&self) -> Secret {
         match &self.way {
             Way::Own { .. } => Secret::default(),
@@ -246,7 +246,8 @@ impl Stream {
         }
     }
 
-    /// Who is at the other end is known: messages of `longest` bytes may come, and in any order.
+    /// The identity of the other end is known: it may now send messages of `longest` bytes, in any
+    /// order.
     pub(super) fn open_up(&mut self, longest: usize) {
         let longest = longest + LENGTH_BYTES;
         if let Err(error) = self.inside.exchange.open_up(longest, longest + WINDOW_BYTES) {
@@ -254,7 +255,7 @@ impl Stream {
         }
     }
 
-    /// Sends whatever is written, though the other side has not allowed it.
+    /// Sends everything written, even if the other side has not allowed it.
     #[cfg(test)]
     pub(super) fn disregard_limits(&mut self) {
         self.inside.exchange.disregard_limits();
@@ -264,7 +265,7 @@ impl Stream {
         self.failed.get_or_insert((error.kind(), error.to_string()));
     }
 
-    /// Why it is over, if it is.
+    /// The reason for the end, if the connection has ended.
     fn over(&self) -> Option<io::Result<()>> {
         if let Some((kind, text)) = &self.failed {
             return Some(Err(io::Error::new(*kind, text.clone())));
@@ -272,9 +273,9 @@ impl Stream {
         self.inside.channel.is_closed().then(|| Err(io::ErrorKind::UnexpectedEof.into()))
     }
 
-    /// Receives, sends, and sets the timer for what comes next.
+    /// Receives, sends, and sets the timer for the next turn.
     fn drive(&mut self, cx: &mut Context<'_>) {
-        // What is due again at once must not keep the thread.
+        // Turns that are due again at once must not occupy the thread.
         for _ in 0..TURNS {
             if self.failed.is_some() {
                 return;
@@ -291,7 +292,7 @@ impl Stream {
         cx.waker().wake_by_ref();
     }
 
-    /// When the next turn is due at the latest.
+    /// Takes one turn. Returns the time at which the next one is due at the latest.
     fn turn(&mut self, cx: &mut Context<'_>) -> io::Result<Option<Instant>> {
         let now = Instant::now();
         self.inside.channel.tick(now)?;
@@ -346,7 +347,7 @@ impl Stream {
                     }
                 }
             }
-            // More may have come than one acknowledgement names.
+            // More packets may have arrived than one acknowledgement names.
             if self.inside.exchange.owes(now) {
                 self.inside.transmit(self.way.target(), now)?;
             }
@@ -364,7 +365,8 @@ fn misbehaved(Misbehaved(what): Misbehaved) -> io::Error {
 }
 
 impl Drop for Stream {
-    /// Acknowledges what came, and says that it is over; if that is lost, time tells.
+    /// Acknowledges received packets and announces the end. If that is lost, the other side's
+    /// time-out ends the connection.
     fn drop(&mut self) {
         if self.failed.is_none() && self.inside.channel.is_open() {
             let (now, target) = (Instant::now(), self.way.target());
@@ -393,7 +395,7 @@ impl AsyncBufRead for Stream {
                 None if this.inside.exchange.has_ended() => {}
                 None => match this.over() {
                     None => return Poll::Pending,
-                    // It ends as connections do whose other side is gone.
+                    // The end is the same as after the loss of the other side.
                     Some(result) => result?,
                 },
             }
@@ -442,7 +444,7 @@ impl AsyncWrite for Stream {
         Poll::Ready(Ok(written))
     }
 
-    /// Sends what was written, as far as the other side and the way between take it now.
+    /// Sends written bytes, as far as the other side and the path accept them now.
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         this.drive(cx);

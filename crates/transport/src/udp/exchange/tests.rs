@@ -1,4 +1,4 @@
-//! Two ends and a network between them, on virtual time.
+//! Tests with two ends and a network between them, on virtual time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,14 +11,14 @@ use super::*;
 const WINDOW: usize = 8 << 20;
 const LONGEST: usize = 1 << 20;
 
-/// What the network does to packets. Shares are of 1000.
+/// The faults of the network. Shares are per 1000.
 #[derive(Clone, Copy, Debug)]
 struct Network {
     delay: Duration,
     jitter: Duration,
     lost: u64,
     doubled: u64,
-    /// Longer datagrams vanish.
+    /// Longer datagrams are lost.
     longest: usize,
 }
 
@@ -47,7 +47,7 @@ impl Random {
 struct World {
     now: Instant,
     ends: [Exchange; 2],
-    /// Under way: when, in what order, to whom.
+    /// Packets under way, by time and order of sending, with the receiver.
     flying: BTreeMap<(Instant, u64), (usize, Vec<u8>)>,
     order: u64,
     random: Random,
@@ -100,7 +100,7 @@ impl World {
         }
     }
 
-    /// Goes on until `done` or nothing happens any more. How long that took.
+    /// Runs until `done` or until nothing is left to happen. Returns the time that took.
     fn run(&mut self, done: impl Fn(&Self) -> bool) -> Duration {
         let begun = self.now;
         let mut packet = Vec::new();
@@ -142,7 +142,7 @@ impl World {
     }
 }
 
-/// Length, number, and bytes that follow from the number.
+/// A message of this length: its number, and bytes derived from the number.
 fn message(number: u64, length: usize) -> Bytes {
     let mut bytes = ((length.max(8)) as u32).to_le_bytes().to_vec();
     bytes.extend_from_slice(&number.to_le_bytes());
@@ -150,7 +150,7 @@ fn message(number: u64, length: usize) -> Bytes {
     bytes.into()
 }
 
-/// The number of a message, which must be what was written.
+/// The number of a message. The message must be as written.
 fn number(bytes: &Bytes) -> u64 {
     let number = u64::from_le_bytes(bytes[4..12].try_into().unwrap());
     assert_eq!(*bytes, message(number, bytes.len() - 4));
@@ -160,7 +160,8 @@ fn number(bytes: &Bytes) -> u64 {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever the network does, every message comes once and as it was, both ways, and the end is known.
+    /// Under any faults of the network, every message arrives once and unchanged in both
+    /// directions, and the end is known.
     #[test]
     fn every_message_comes_once(
         seed in any::<u64>(),
@@ -187,7 +188,7 @@ proptest! {
         }
     }
 
-    /// Packets of somebody who means harm end in an error or in nothing.
+    /// Forged packets cause an error or nothing.
     #[test]
     fn whatever_arrives_does_no_harm(
         packets in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..120), 0..20),
@@ -221,7 +222,7 @@ fn one_packet_lost_holds_up_its_own_message_alone() {
     assert_eq!(world.numbers(1), [1, 2, 3, 0]);
 }
 
-/// Seconds for 40 MB to arrive at 100 ms of round trip, proposals of 100 kB.
+/// The seconds until 40 MB have arrived, in proposals of 100 kB, at a round trip of 100 ms.
 fn seconds(lost: u64) -> f64 {
     let mut world = World::new(Network { lost, ..FAR }, 7);
     for number in 0..400 {
@@ -230,7 +231,7 @@ fn seconds(lost: u64) -> f64 {
     world.run(|world| world.got[1].len() == 400).as_secs_f64()
 }
 
-/// U3: with 1 % loss throughput must hold.
+/// With 1 % loss the throughput must hold.
 #[test]
 fn a_loss_of_a_hundredth_does_not_collapse_throughput_nor_does_one_of_a_twentieth() {
     let without = seconds(0);
@@ -249,14 +250,14 @@ fn datagrams_become_as_long_as_the_way_allows() {
             world.run(|world| world.got[1].len() as u64 == round + 1);
         }
         assert_eq!(world.longest, expected);
-        // The way becomes one of shorter datagrams.
+        // The path now carries only shorter datagrams.
         world.network.longest = 1200;
         world.write(0, 50, 50_000);
         world.run(|world| world.got[1].len() == 51);
     }
 }
 
-/// Small messages go on to arrive, so that time-outs do not tell.
+/// Small messages continue to arrive, so no time-out reveals the change.
 #[test]
 fn a_way_that_takes_shorter_datagrams_than_before_is_noticed_by_what_is_lost() {
     let mut world = World::new(GOOD, 3);
@@ -325,7 +326,7 @@ fn who_acknowledges_what_was_not_sent_is_found_out() {
     assert_eq!(found, Err(Misbehaved("it acknowledges what was not sent, or twice")));
 }
 
-/// What a packet costs to look at must not grow by saying the same again.
+/// The cost of handling a packet must not grow when it repeats itself.
 #[test]
 fn who_acknowledges_twice_in_one_packet_is_found_out() {
     let now = Instant::now();
@@ -337,7 +338,7 @@ fn who_acknowledges_twice_in_one_packet_is_found_out() {
     assert!(end.receive(now, &packet).is_err());
 }
 
-/// Packets that overtake each other are no loss.
+/// Reordered packets are not lost.
 #[test]
 fn a_way_on_which_packets_overtake_each_other_is_no_slower() {
     let seconds = |jitter| {
@@ -368,7 +369,7 @@ fn what_is_kept_does_not_grow_with_what_only_acknowledges() {
     assert_eq!(world.ends[0].sent.len(), 1);
 }
 
-/// A message may be on its way before the other side knows from whom.
+/// A long message may be written before the other side knows our identity.
 #[test]
 fn a_long_message_behind_a_hello_waits_until_it_is_taken() {
     let mut world = World::new(GOOD, 17);
