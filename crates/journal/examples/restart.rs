@@ -1,7 +1,10 @@
-//! How long a replica takes to come back with a state of so many keys, on disk and in memory, and what executing costs.
+//! Measures how long a replica takes to restart with a state of a given number of keys, on disk and
+//! in memory, and what execution costs.
 //!
-//! `cargo run --release -p quorate-journal --example restart -- [KEYS] [FOLDER]`: blocks of 1000 commands, each a set of a key of 23 bytes to
-//! 128 bytes, go through log, session table and application, snapshots or checkpoints being written as often as a replica does; then the data is opened again.
+//! `cargo run --release -p quorate-journal --example restart -- [KEYS] [FOLDER]` puts blocks of
+//! 1000 commands through log, session table and application. Each command sets a key of 23 bytes to
+//! 128 bytes. Snapshots or checkpoints are written as often as in a replica. Then the data is
+//! opened again.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -30,7 +33,7 @@ type Failure = Box<dyn std::error::Error>;
 
 const CHAIN: Digest = Digest([7; 32]);
 const COMMANDS: u64 = 1000;
-/// A quarter of the log's window, as it is if nothing else is said.
+/// A quarter of the log's default window.
 const SNAPSHOT_BYTES: u64 = 256 << 20;
 
 fn owner() -> Result<Owner<Types>, Failure> {
@@ -84,7 +87,7 @@ impl Site<'_> {
         Ok(quorate_journal::open(&self.disks()?, &self.owner, options, fresh)?)
     }
 
-    /// Executes blocks that set so many keys; how long it took, without log and snapshots.
+    /// Executes blocks that set `keys` keys. Returns the time, without log and snapshots.
     fn fill<S: StateMachine>(&self, opened: Opened<Types, S>, keys: u64) -> Result<f64, Failure> {
         let Opened { mut journal, states, mut execution, .. } = opened;
         let (mut parent, mut seconds) = (self.owner.genesis().id(), 0.0);
@@ -120,7 +123,8 @@ impl Site<'_> {
     }
 }
 
-/// Fills and opens again; says what it took. What the log has beyond the state is executed, as a replica does.
+/// Fills the data, opens it again and prints the times. As in a replica, blocks in the log above
+/// the state are executed.
 fn measure<S: StateMachine>(
     name: &str,
     folder: &Path,

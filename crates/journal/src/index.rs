@@ -1,4 +1,4 @@
-//! Where the recorded blocks are in the log.
+//! The block index: the positions of recorded blocks in the log.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use quorate_core::replica::message::MAX_BLOCKS_SENT;
 use quorate_core::{Height, View, planted};
 use quorate_store::wal::{LogReader, Position};
 
-/// Most blocks above the committed head that are looked at for its proof.
+/// The most blocks above the committed head that are searched for its proof.
 const MAX_TAIL: usize = 16;
 
 /// The index, shared between the deciding thread and the archive.
@@ -21,13 +21,13 @@ pub struct BlockIndex {
 
 #[derive(Default)]
 struct Places {
-    /// Blocks that are recorded and not known to be committed.
+    /// Recorded blocks that are not known to be committed.
     open: BTreeMap<BlockId, (Height, Position)>,
-    /// Committed blocks by height, the first of them at `first`; those fetched as part of a
-    /// snapshot have no place.
+    /// The positions of committed blocks by height; the first one has height `first`. Blocks
+    /// fetched as part of a snapshot have no position.
     committed: VecDeque<Option<Position>>,
     first: Height,
-    /// The last of them.
+    /// The last committed block.
     head: Option<BlockId>,
 }
 
@@ -42,20 +42,20 @@ impl BlockIndex {
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes where a block was recorded.
+    /// Records the position of a block.
     pub fn recorded(&self, id: BlockId, height: Height, position: Position) {
         self.places().open.insert(id, (height, position));
     }
 
-    /// Begins with the committed blocks that recovery found: without a gap up to the one at `head`, where the recovered
-    /// state is.
+    /// Sets the committed blocks that recovery found: without a gap up to `head`, the height of the
+    /// recovered state.
     pub fn recovered(&self, head: Height, committed: VecDeque<Position>) {
         let mut places = self.places();
         places.first = Height(head.0.saturating_sub(committed.len() as u64)).next();
         places.committed = committed.into_iter().map(Some).collect();
     }
 
-    /// Notes that blocks were committed, in order.
+    /// Records that blocks were committed, in order.
     pub fn committed<C: Content>(&self, blocks: &[SharedBlock<C>]) {
         let mut places = self.places();
         let Some(last) = blocks.last() else { return };
@@ -72,7 +72,7 @@ impl BlockIndex {
         places.open.retain(|_, (height, _)| *height > last.height());
     }
 
-    /// Forgets what is not in the log any more.
+    /// Removes blocks that are not in the log any more.
     pub fn forget_before(&self, position: Position) {
         let mut places = self.places();
         while let Some(first) = places.committed.front() {
@@ -112,8 +112,8 @@ impl BlockIndex {
     }
 
     /// Recorded blocks above the committed head, each the parent of the next, encoded with their
-    /// frames; of two children of one block the one of the higher view. They carry the
-    /// certificates that prove the head committed.
+    /// frames. If a block has two children, the one of the higher view is taken. They carry the
+    /// certificates that prove that the head is committed.
     #[must_use]
     pub fn tail<C: Content>(&self) -> Vec<(Height, Bytes)> {
         let (mut open, mut parent) = {
@@ -147,8 +147,8 @@ impl BlockIndex {
         FullBlock::from_bytes(self.read(height)?).ok()
     }
 
-    /// Encoded committed blocks above one height, up to another, without a gap: so many bytes, but
-    /// two blocks at least. If all of them fit, `tail` follows as far as it fits.
+    /// Encoded committed blocks above one height and up to another, without a gap: as many as fit
+    /// the budget, but at least two. If all of them fit, `tail` follows as far as it fits.
     #[must_use]
     pub fn chain<C: Content>(
         &self,
@@ -163,7 +163,7 @@ impl BlockIndex {
         while height <= through && blocks.len() < MAX_BLOCKS_SENT {
             let Some(block) = self.read(height) else { break };
             bytes += block.len();
-            // Two at least: the last block of an answer is certified by none in it.
+            // At least two: no block of an answer certifies its last block.
             let is_over =
                 planted!("chain-answers-without-budget", false, bytes > budget_bytes as usize,);
             if blocks.len() >= 2 && is_over {

@@ -1,4 +1,5 @@
-//! The replica's log: blocks as records, the protocol's memory in the log's slots, one sync a turn.
+//! The replica's log: blocks as records and the protocol's memory in the log's slots, with one sync
+//! a turn.
 
 use std::sync::Arc;
 
@@ -12,23 +13,23 @@ use super::index::BlockIndex;
 /// The kind of a block's record: an encoded `FullBlock`.
 pub const BLOCK_RECORD: u8 = 1;
 
-/// Where a replica's records become durable.
+/// The log that makes a replica's records durable.
 pub struct Journal {
     log: Log,
     durability: Durability,
     index: Arc<BlockIndex>,
-    /// Where the log ended when the last snapshot was begun.
+    /// The end of the log when the last snapshot was begun.
     pub snapshot_begun_at: u64,
-    /// What is being encoded; kept for its room.
+    /// The buffer for encoding, kept to reuse its memory.
     encoded: Vec<u8>,
 }
 
 impl Journal {
-    /// A journal in `log`, whose commits go as far as `durability` says.
+    /// A journal on `log`. Its commits are as durable as `durability` says.
     #[must_use]
     pub fn new(log: Log, durability: Durability) -> Self {
         let index = Arc::new(BlockIndex::new(log.reader()));
-        // What is in the log counts: restarts must not put the next snapshot off for ever.
+        // The log's content counts: otherwise restarts could put off the next snapshot without end.
         let snapshot_begun_at = log.first_position().0;
         Self { log, durability, index, snapshot_begun_at, encoded: Vec::new() }
     }
@@ -39,17 +40,17 @@ impl Journal {
         &self.log
     }
 
-    /// Where the blocks are in it.
+    /// The index of the blocks in the log.
     #[must_use]
     pub fn index(&self) -> &Arc<BlockIndex> {
         &self.index
     }
 
-    /// Retires segments so that the log keeps about `window_bytes`, and nothing that recovery
-    /// from a snapshot at `height` would miss.
+    /// Retires segments, so that the log keeps about `window_bytes` and everything that recovery
+    /// from a snapshot at `height` needs.
     ///
     /// # Errors
-    /// What the log says; final, like every error of it.
+    /// The log's error. Like every error of the log, it is final.
     pub fn retire(&mut self, window_bytes: u64, height: Height) -> Result<(), wal::Error> {
         let end = self.log.end();
         let needed = self.index.needed_above(height).unwrap_or(end);
@@ -78,7 +79,7 @@ impl<T: Types> drive::Journal<T> for Journal {
                     let position = self.log.append(BLOCK_RECORD, &parts)?;
                     self.index.recorded(full.block.id(), full.block.height(), position);
                 }
-                // Only the newest counts, and it covers the older ones.
+                // Only the newest memory counts: it covers the older ones.
                 Record::Memory(newest) => memory = Some(newest),
             }
         }

@@ -1,9 +1,11 @@
-//! Going on from a checkpoint of the application's own
-//! (`quorate_core::ledger::state_machine::Keeper`), with the session table that was written beside
-//! it.
+//! Restart from a checkpoint that the application keeps itself
+//! (`quorate_core::ledger::state_machine::Keeper`), with the session table written beside it.
 //!
-//! A checkpoint is a snapshot whose larger part is elsewhere: it stands behind one block, is durable before the log below goes, and what is above it is executed again. So one without
-//! what was beside it is of no use, as is the reverse, and that is noted. Both are gone together, with the log below: the state is then taken over from the other replicas.
+//! Such a checkpoint is a snapshot whose larger part is in the application's own store. It belongs
+//! to one block. It is durable before the log below that block is retired, and blocks above it are
+//! executed again. The checkpoint is useless without the part beside it, and the reverse. If either
+//! is missing, that is noted, and the replica takes the state from the other replicas, since the
+//! log below is gone.
 
 use std::sync::Arc;
 
@@ -21,14 +23,14 @@ use super::open::{Disks, OpenError, newest_of};
 use super::owner::Owner;
 use super::states::States;
 
-/// A state to go on from.
+/// A state from which the replica continues.
 pub(super) struct Resumed<T: Types, S> {
     pub(super) meta: SnapshotMeta<T>,
     pub(super) execution: Execution<S>,
     pub(super) checkpoint: Box<dyn Checkpoint>,
 }
 
-/// Why a checkpoint cannot be gone on from.
+/// The reason why a checkpoint cannot be used.
 #[derive(Debug, thiserror::Error)]
 enum Unfit {
     #[error("its note: {0}; it was written by another version")]
@@ -53,7 +55,7 @@ impl Unfit {
     }
 }
 
-/// Goes on from the newest checkpoint that can be gone on from, if the newest whole snapshot is not above it.
+/// Resumes from the newest usable checkpoint, unless the newest whole snapshot is above it.
 pub(super) fn resume<T: Types, S: StateMachine>(
     fresh: &dyn Fn() -> S,
     states: &States,
@@ -67,22 +69,23 @@ pub(super) fn resume<T: Types, S: StateMachine>(
         let Some(Left { checkpoint, note }) = keeper.turn_back()? else { break };
         match read(application, checkpoint, note, (states, limits, snapshot)) {
             Ok(resumed) => return Ok(Some(resumed)),
-            // It may be as good as ever.
+            // The data may be intact: the system failed to read it.
             Err(Unfit::Beside(error @ SnapshotError::Io { .. }))
                 if planted!("read-error-as-damage", false, true) =>
             {
                 return Err(error.into());
             }
-            // Its state may be all there is: whoever wrote it can go on from it.
+            // This state may be the only one. The version that wrote it can resume from it.
             Err(unfit) if unfit.is_of_another_version() => {
                 return Err(KeepError(format!(
-                    "{unfit}. Start the version that wrote it; or, if other replicas have the state, remove data/state and the files \
-                     data/snapshots/*.beside, and it is taken over from them"
+                    "{unfit}. Start the version that wrote it; or, if other replicas have \
+                     the state, remove data/state and data/snapshots/*.beside to fetch it from them"
                 ))
                 .into());
             }
             Err(Unfit::Below { height, snapshot }) => notes.push(format!(
-                "the kept state is of height {height}, below the snapshot at {snapshot}: it is made again from that"
+                "the kept state is of height {height}, below the snapshot at {snapshot}: \
+                 it is built again from the snapshot"
             )),
             Err(unfit) => notes.push(format!("the kept state is of no use: {unfit}")),
         }
@@ -111,8 +114,11 @@ fn read<T: Types, S: StateMachine>(
     Ok(Resumed { meta, execution, checkpoint })
 }
 
-/// Writes the state of the newest checkpoint as a whole snapshot, unless there is one that is not below it, for a replica that is to have its state in memory from now on: `fresh` are
-/// applications of the kind that keeps its own. The height of a snapshot that makes the checkpoint superfluous; `None` if the latter cannot be used, why being noted.
+/// Writes the state of the newest checkpoint as a whole snapshot, unless a snapshot of at least
+/// that height exists. This prepares a replica to hold its state in memory from now on. `fresh`
+/// creates applications of the kind that keeps its own checkpoints. Returns the height of a
+/// snapshot that replaces the checkpoint. Returns `None` if the checkpoint cannot be used, and
+/// notes the reason.
 ///
 /// # Errors
 /// [`OpenError`].

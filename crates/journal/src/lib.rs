@@ -1,13 +1,15 @@
-//! What a replica keeps on disk, and how it comes back from it: the same code in production and in the simulator.
+//! The durable data of a replica, and recovery from it. Production and the simulator run the same
+//! code.
 //!
 //! - [`Journal`]: blocks and the safety record in a write-ahead log, one sync a turn;
-//! - [`BlockIndex`]: where in it the blocks are, for peers and executors that ask;
-//! - `kept`: going on from a checkpoint that the application keeps itself;
-//! - [`States`]: snapshots of the replicated state, what is beside checkpoints, and the newest offer;
+//! - [`BlockIndex`]: the positions of the blocks in the log, for peers and executors that ask;
+//! - `kept`: restart from a checkpoint that the application keeps itself;
+//! - [`States`]: snapshots of the replicated state, the parts beside checkpoints, and the newest
+//!   offer;
 //! - [`Spool`]: chunks of a snapshot while peers ask for them;
-//! - [`create`] and [`open`]: how that is begun, and what of it is believed after a restart.
+//! - [`create`] and [`open`]: how data is begun, and how it is recovered after a restart.
 //!
-//! All of it works on two folders ([`Disks`]), whatever these are.
+//! All of it works on two folders ([`Disks`]) of any kind.
 #![forbid(unsafe_code)]
 
 mod index;

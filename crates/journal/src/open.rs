@@ -1,4 +1,4 @@
-//! How a replica's data is begun, and what of it is believed after a restart.
+//! Creation of a replica's data, and recovery after a restart.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -25,29 +25,29 @@ use super::states::{States, StatesError, each_chunk};
 /// The folders of a replica.
 #[derive(Clone)]
 pub struct Disks {
-    /// Of the log.
+    /// The folder of the log.
     pub log: Arc<dyn Disk>,
-    /// Of the snapshots and the offer.
+    /// The folder of the snapshots and the offer.
     pub states: Arc<dyn Disk>,
 }
 
-/// How data is opened.
+/// The options for opening data.
 #[derive(Clone, Debug)]
 pub struct OpenOptions {
-    /// How the log is laid out; its identity is the [owner's](Owner::identity).
+    /// The log's layout. Its identity is the [owner's](Owner::identity).
     pub log: wal::Options,
-    /// How far a commit of the log goes.
+    /// How durable a commit of the log is.
     pub durability: Durability,
-    /// The replica's data is gone, and the operator knows it.
+    /// Whether the replica rejoins after a loss of its data.
     pub rejoin: bool,
     /// The cluster's limits of sessions.
     pub sessions: sessions::Limits,
 }
 
-/// Why data cannot be used.
+/// The reason why data cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The log is damaged, foreign, or cannot be read.
+    /// The log is damaged, belongs to another owner, or cannot be read.
     #[error("log: {0}")]
     Log(#[from] wal::Error),
     /// The folder of the snapshots cannot be read.
@@ -56,27 +56,28 @@ pub enum OpenError {
     /// A folder cannot be listed.
     #[error("cannot list the folder: {0}")]
     List(io::Error),
-    /// There is no safety record: it is not known what this replica voted for.
+    /// There is no safety record: the votes of this replica are unknown.
     #[error("there is no safety record")]
     Missing,
-    /// There is data where a replica without data was to rejoin: in the log or, if `snapshots`, there.
-    #[error("there is data, and the replica was to rejoin without")]
+    /// The replica was told that its data is lost, but there is data: in the log or, if
+    /// `snapshots`, among the snapshots.
+    #[error("refusing to rejoin: the data folder is not empty")]
     NotLost {
-        /// Where it is.
+        /// Whether the data is in the folder of the snapshots.
         snapshots: bool,
     },
-    /// A record that passed its checksum makes no sense.
+    /// A record passed its checksum but cannot be decoded.
     #[error("record at {position}: {source}; it was written by another version")]
     Record {
         /// The record; 0 for the safety record.
         position: u64,
-        /// What is wrong.
+        /// The error of decoding.
         source: DecodeError,
     },
-    /// A snapshot that passed its checksums is not described as one.
+    /// A snapshot passed its checksums but its description cannot be decoded.
     #[error("newest snapshot: {0}; it was written by another version")]
     Description(DecodeError),
-    /// A snapshot that passed its checksums is of no use.
+    /// A snapshot passed its checksums but cannot be used.
     #[error("newest snapshot: {0}")]
     State(#[from] StateError),
     /// A state cannot be written.
@@ -91,7 +92,7 @@ pub enum OpenError {
 }
 
 impl OpenError {
-    /// What the system said, if that is what failed: the data may be as good as ever.
+    /// The system's error, if that is the cause. The data may then be intact.
     #[must_use]
     pub fn io(&self) -> Option<&io::Error> {
         match self {
@@ -103,26 +104,26 @@ impl OpenError {
     }
 }
 
-/// Data that was opened.
+/// Opened data.
 pub struct Opened<T: Types, S> {
-    /// Where records become durable.
+    /// The log.
     pub journal: Journal,
-    /// Where snapshots are.
+    /// The snapshots.
     pub states: States,
     /// The newest state: of a checkpoint, or of the newest snapshot.
     pub execution: Execution<S>,
-    /// The checkpoint, if it is of one.
+    /// The checkpoint, if the state comes from one.
     pub checkpoint: Option<Box<dyn Checkpoint>>,
-    /// What to start the replica with; `None` if it has to rejoin.
+    /// The recovered state to start the replica with; `None` if it has to rejoin.
     pub recovery: Option<Recovery<T>>,
-    /// What an operator may want to know of the recovery.
+    /// Notes on the recovery for the operator.
     pub notes: Vec<String>,
 }
 
-/// Begins the log of a replica that never ran: the safety record of one that said nothing.
+/// Creates the log of a replica that never ran. The safety record says that it signed nothing.
 ///
 /// # Errors
-/// What the log says.
+/// The log's error.
 pub fn create<T: Types>(
     log: Arc<dyn Disk>,
     options: wal::Options,
@@ -132,7 +133,7 @@ pub fn create<T: Types>(
     log.commit(Some(&owner.origin.memory.to_bytes()), Durability::Sync)
 }
 
-/// Opens data and recovers what it holds. Never begins any, but for a replica that rejoins.
+/// Opens data and recovers it. Creates none, except for a replica that rejoins.
 ///
 /// # Errors
 /// [`OpenError`].
@@ -155,7 +156,7 @@ pub fn open<T: Types, S: StateMachine>(
     let mut notes = notes_of(&recovered);
     let states = States::open(Arc::clone(&disks.states), owner.identity())?;
     let memory = match recovered.slot {
-        // Nothing was recorded: the log was begun just now, or by a rejoin that was cut short.
+        // Nothing was recorded: the log was created just now, or by an interrupted rejoin.
         None if rejoin => None,
         None => return Err(OpenError::Missing),
         Some(_) if rejoin => return Err(OpenError::NotLost { snapshots: false }),
@@ -166,7 +167,7 @@ pub fn open<T: Types, S: StateMachine>(
     };
     let newest = newest_of::<T>(&states, &mut notes)?;
     let snapshot = newest.as_ref().map(|(meta, _)| meta.block.height());
-    // What was kept without a log that leads on from it is of no use.
+    // Kept state is useless without a log that continues it.
     let kept = match rejoin {
         true => None,
         false => kept::resume(fresh, &states, sessions, snapshot, &mut notes)?,
@@ -178,7 +179,8 @@ pub fn open<T: Types, S: StateMachine>(
         (None, newest) => {
             if newest.is_none() && !states.beside()?.is_empty() {
                 notes.push(
-                    "there is no kept state, and no snapshot to make it from: what the log does not have from the first block on is taken over from the other replicas"
+                    "there is no kept state, and no snapshot to build it from: \
+                     the replica fetches missing blocks from the others"
                         .into(),
                 );
             }
@@ -189,7 +191,7 @@ pub fn open<T: Types, S: StateMachine>(
     let head = snapshot.as_ref().map_or_else(|| owner.genesis(), |meta| Arc::clone(&meta.block));
     let journal = Journal::new(log, durability);
     let blocks = replay::<T>(&journal, &head)?;
-    // Of an older state there is nothing any more.
+    // Nothing is left of an older state, so an offer of it cannot be served.
     let offer = states.offer().filter(|offer| states.serves(offer, snapshot.as_ref()));
     let recovery = memory.map(|memory| Recovery { memory: Some(memory), snapshot, offer, blocks });
     Ok(Opened { journal, states, execution, checkpoint, recovery, notes })
@@ -202,7 +204,7 @@ fn notes_of(recovered: &wal::Recovered) -> Vec<String> {
     }
     if recovered.repaired {
         notes.push(
-            "one of the two copies of the safety record was damaged, and written again".into(),
+            "one of the two copies of the safety record was damaged, and was repaired".into(),
         );
     }
     notes
@@ -214,14 +216,14 @@ pub(super) fn newest_of<T: Types>(
     notes: &mut Vec<String>,
 ) -> Result<Option<(SnapshotMeta<T>, SnapshotReader)>, OpenError> {
     let newest = states.newest()?;
-    notes.extend(newest.damaged.iter().map(|error| format!("a snapshot was passed over: {error}")));
+    notes.extend(newest.damaged.iter().map(|error| format!("a snapshot was ignored: {error}")));
     let Some(reader) = newest.reader else { return Ok(None) };
     let meta = SnapshotMeta::from_bytes(Bytes::copy_from_slice(&reader.info().metadata))
         .map_err(OpenError::Description)?;
     Ok(Some((meta, reader)))
 }
 
-/// The state of a snapshot, or the one behind genesis.
+/// The state of a snapshot, or the initial state.
 fn restore<T: Types, S: StateMachine>(
     newest: Option<&(SnapshotMeta<T>, SnapshotReader)>,
     owner: &Owner<T>,
@@ -237,8 +239,9 @@ fn restore<T: Types, S: StateMachine>(
     Ok(restoring.finish()?)
 }
 
-/// Reads the recorded blocks above the one whose state was recovered (`head`), in the order they were recorded, and indexes all: those below are committed as far as
-/// they are its ancestors, and peers that are behind may need them.
+/// Reads the recorded blocks above the recovered state (`head`) in the order of recording. Indexes
+/// all blocks of the log. Blocks below `head` are committed if they are its ancestors; peers that
+/// are behind may need them.
 fn replay<T: Types>(
     journal: &Journal,
     head: &BlockOf<T>,

@@ -1,4 +1,4 @@
-//! Whose data it is.
+//! The owner of a data folder.
 
 use std::sync::Arc;
 
@@ -7,12 +7,12 @@ use quorate_core::base::membership::ReplicaKey;
 use quorate_core::protocols::protocol::{BlockOf, Origin, Types};
 use quorate_store::wal;
 
-/// Who a data folder belongs to.
+/// The replica that a data folder belongs to.
 #[derive(Clone, Debug)]
 pub struct Owner<T: Types> {
-    /// What its data begins with.
+    /// The origin of its data.
     pub origin: Origin<T>,
-    /// Its consensus key: the folder holds what this key has signed.
+    /// Its consensus key. The folder records what this key has signed.
     pub key: ReplicaKey,
 }
 
@@ -23,7 +23,7 @@ impl<T: Types> Owner<T> {
         Self { origin, key }
     }
 
-    /// What the files are marked with.
+    /// The identity that marks the files.
     #[must_use]
     pub fn identity(&self) -> [u8; 16] {
         let mut bytes = self.origin.committee.chain().0.to_vec();
@@ -34,14 +34,14 @@ impl<T: Types> Owner<T> {
         identity
     }
 
-    /// How the log is laid out: as `log` says, with room for the longest memory that this
-    /// replica can come to and for records of `record_bytes`.
+    /// The log's layout: `log`, with room for the longest memory of this replica and for records of
+    /// `record_bytes`.
     #[must_use]
     pub fn log_options(&self, log: wal::Options, record_bytes: usize) -> wal::Options {
         log.with_room_for(self.origin.memory_bytes as u64, record_bytes as u64)
     }
 
-    /// The block before the first one.
+    /// The genesis block.
     #[must_use]
     pub fn genesis(&self) -> BlockOf<T> {
         Arc::clone(&self.origin.genesis)

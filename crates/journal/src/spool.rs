@@ -1,4 +1,4 @@
-//! Chunks of a snapshot while somebody may ask for them.
+//! The chunks of a snapshot, while peers may ask for them.
 
 use std::io;
 use std::sync::Arc;
@@ -7,31 +7,33 @@ use bytes::Bytes;
 use quorate_store::disk::{Disk, DiskFile};
 use quorate_store::snapshot::{SnapshotError, SnapshotReader};
 
-/// The name of the file, for the moment that it has one.
+/// The name of the file, which it has only for a moment.
 pub(crate) const SPOOL_FILE: &str = "spool";
 
-/// So much of the disk stays free, in bytes: a peer's wish must not take the room that the replica's own log needs.
+/// Free bytes that stay on the disk: a request of a peer must not take the room that the replica's
+/// own log needs.
 const KEPT_FREE_BYTES: u64 = 256 << 20;
 
-/// The chunks of a snapshot by their numbers, for peers: those of a snapshot's own file, or, where there is none, in a file without a name, which goes when this is dropped or
-/// the process ends (without checksums: peers check what they are sent).
+/// The chunks of a snapshot by number, for peers. They are in the snapshot's own file if it has
+/// one. Otherwise they are in a file without a name, which disappears when this is dropped or the
+/// process ends. That file has no checksums: peers check received chunks.
 pub struct Spool {
     place: Place,
-    /// Where each begins, and how long it is.
+    /// Offset and length of each chunk.
     chunks: Vec<(u64, u64)>,
     bytes: u64,
 }
 
 #[derive(Clone)]
 enum Place {
-    /// Each behind its length.
+    /// The snapshot's own file: each chunk follows its length.
     Snapshot(SnapshotReader),
     Unnamed(Arc<dyn DiskFile>),
 }
 
 impl Spool {
     pub(crate) fn begin(disk: &dyn Disk) -> io::Result<Self> {
-        // Left if the process ended between the next two calls.
+        // The file is left over if the process ended between the next two calls.
         match disk.remove(SPOOL_FILE) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -49,38 +51,39 @@ impl Spool {
         Self { place, chunks: Vec::new(), bytes: 0 }
     }
 
-    /// A place for the next chunk, which is [written](Spooled::write) there, and then [added](Self::add).
+    /// A place for the next chunk. The caller [writes](Spooled::write) the chunk there and then
+    /// [adds](Self::add) it.
     #[must_use]
     pub fn next(&self, length: usize) -> Spooled {
         let (from, length) = (self.bytes, length as u64);
         Spooled { place: self.place.clone(), from, length }
     }
 
-    /// There is a chunk.
+    /// Records that the chunk was written.
     pub fn add(&mut self, written: &Spooled) {
         self.chunks.push((written.from, written.length));
         self.bytes = written.end();
     }
 
-    /// How many chunks there are.
+    /// The number of chunks.
     #[must_use]
     pub fn len(&self) -> usize {
         self.chunks.len()
     }
 
-    /// Whether there is none.
+    /// Whether there is no chunk.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.chunks.is_empty()
     }
 
-    /// How many bytes they take together.
+    /// The length of all chunks, in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// How to read a chunk, if there is one.
+    /// The place of a chunk, if there is one.
     #[must_use]
     pub fn chunk(&self, index: usize) -> Option<Spooled> {
         let (from, length) = *self.chunks.get(index)?;
@@ -88,14 +91,14 @@ impl Spool {
     }
 }
 
-/// Where a chunk is, for who need not hold the spool to read or write it.
+/// The place of a chunk. It can be read and written without the spool.
 pub struct Spooled {
     place: Place,
     from: u64,
     length: u64,
 }
 
-/// What stands before a chunk in a snapshot's file.
+/// The length field in front of a chunk in a snapshot's file.
 const LENGTH_BYTES: u64 = 4;
 
 impl Spooled {
@@ -106,10 +109,10 @@ impl Spooled {
         }
     }
 
-    /// Writes the chunk, unless it is there.
+    /// Writes the chunk, unless it is in a snapshot's file.
     ///
     /// # Errors
-    /// What the disk says; `StorageFull` also if hardly anything would be left of it.
+    /// The disk's error. `StorageFull` also if the disk would be nearly full afterwards.
     pub fn write(&self, chunk: &[u8]) -> io::Result<()> {
         match &self.place {
             Place::Snapshot(_) => Ok(()),
@@ -118,7 +121,8 @@ impl Spooled {
                 if let Some(free) = file.free_bytes().ok().flatten().filter(|free| *free < needed) {
                     let (free, kept) = (free >> 20, KEPT_FREE_BYTES >> 20);
                     let told = format!(
-                        "{free} MiB of the disk are free, of which {kept} MiB stay for the replica's own log"
+                        "{free} MiB of the disk are free, of which {kept} MiB stay for the replica's \
+                         own log"
                     );
                     return Err(io::Error::new(io::ErrorKind::StorageFull, told));
                 }
@@ -127,10 +131,10 @@ impl Spooled {
         }
     }
 
-    /// The chunk.
+    /// Reads the chunk.
     ///
     /// # Errors
-    /// [`SnapshotError`]: it cannot be read, or is damaged.
+    /// [`SnapshotError`] if it cannot be read or is damaged.
     pub fn read(&self) -> Result<Bytes, SnapshotError> {
         match &self.place {
             Place::Snapshot(reader) => {
@@ -158,7 +162,7 @@ mod tests {
         spool.add(&place);
     }
 
-    /// On a disk with so much left.
+    /// A disk with this many bytes free.
     struct On(u64);
 
     impl DiskFile for On {

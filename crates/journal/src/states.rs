@@ -1,6 +1,8 @@
-//! Snapshots of the replicated state, what is beside checkpoints, and the newest offer, in one folder.
+//! The folder of states: snapshots of the replicated state, the parts beside checkpoints, and the
+//! newest offer.
 //!
-//! A state is written as a whole (`….snapshot`), or without the application's part, where that keeps checkpoints of its own (`….beside`).
+//! A state is written as a whole (`….snapshot`). If the application keeps checkpoints of its own,
+//! the state is written without the application's part (`….beside`).
 
 use std::io;
 use std::sync::Arc;
@@ -20,22 +22,23 @@ use quorate_store::snapshot::{Newest, SnapshotError, SnapshotReader, SnapshotWri
 
 use crate::Spool;
 
-/// The file, beside the snapshots, that holds the newest offer behind its digest.
+/// The file of the newest offer, which follows its digest.
 pub const OFFER_FILE: &str = "offer";
-/// The longest such file.
+/// The limit of that file's length.
 pub const OFFER_LIMIT_BYTES: u64 = (DIGEST_BYTES + limits::offer_bytes(MAX_REPLICAS)) as u64;
 const DIGEST_BYTES: usize = 32;
 
-/// Why something was not kept. Final, like every error of the storage: the replica must stop.
+/// The reason why something was not written. Like every error of the storage it is final: the
+/// replica must stop.
 #[derive(Debug, thiserror::Error)]
 pub enum StatesError {
-    /// Of the offer.
+    /// The offer could not be written.
     #[error("offer: {0}")]
     Offer(#[from] io::Error),
-    /// Of a snapshot.
+    /// A snapshot could not be written.
     #[error(transparent)]
     Snapshot(#[from] SnapshotError),
-    /// Of the application's checkpoint.
+    /// The application's checkpoint could not be finished.
     #[error(transparent)]
     Checkpoint(#[from] KeepError),
 }
@@ -50,18 +53,18 @@ pub struct States {
 }
 
 impl States {
-    /// Opens the folder: what an earlier run left unfinished is removed.
+    /// Opens the folder and removes unfinished files of an earlier run.
     ///
     /// # Errors
-    /// What the disk says.
+    /// The disk's error.
     pub fn open(disk: Arc<dyn Disk>, identity: [u8; 16]) -> Result<Self, SnapshotError> {
         let snapshots = Snapshots::open(Arc::clone(&disk), identity)?;
         let beside = Snapshots::open_kind(Arc::clone(&disk), identity, "beside")?;
         Ok(Self { disk, snapshots, beside, identity })
     }
 
-    /// Writes a snapshot, or what is beside a checkpoint and then finishes that; it is durable when this returns. The checkpoint can be read as long as
-    /// no other is finished.
+    /// Writes a snapshot, or the part beside a checkpoint, and then finishes the checkpoint. All is
+    /// durable when this returns. The checkpoint can be read until another one is finished.
     ///
     /// # Errors
     /// [`StatesError`].
@@ -95,18 +98,18 @@ impl States {
         writer.finish().map(|_| ())
     }
 
-    /// The whole snapshot at a height.
+    /// Opens the whole snapshot at a height.
     ///
     /// # Errors
-    /// [`SnapshotError`]: it is not there, or no snapshot.
+    /// [`SnapshotError`] if it does not exist or is no snapshot.
     pub fn whole(&self, height: Height) -> Result<Whole, SnapshotError> {
         self.snapshots.read(height.0).map(Whole)
     }
 
-    /// A [`Spool`] for chunks that are made, in this folder.
+    /// Creates a [`Spool`] in this folder, for newly made chunks.
     ///
     /// # Errors
-    /// What the disk says.
+    /// The disk's error.
     pub fn spool(&self) -> io::Result<Spool> {
         Spool::begin(&*self.disk)
     }
@@ -119,12 +122,12 @@ impl States {
         chunks_of(&self.beside.read(height.0)?)
     }
 
-    /// The numbers of what is beside checkpoints.
+    /// The heights of the parts beside checkpoints.
     pub(crate) fn beside(&self) -> Result<Vec<u64>, SnapshotError> {
         self.beside.numbers()
     }
 
-    /// What is beside the checkpoint at a height, if anything is.
+    /// Reads the part beside the checkpoint at a height, if it exists.
     pub(crate) fn read_beside<T: Types>(
         &self,
         height: Height,
@@ -138,12 +141,13 @@ impl States {
         Ok(Some(Described { meta, chunks: chunks_of(&reader)? }))
     }
 
-    /// The newest whole snapshot.
+    /// Finds the newest whole snapshot.
     pub(crate) fn newest(&self) -> Result<Newest, SnapshotError> {
         self.snapshots.newest()
     }
 
-    /// Keeps an offer and its snapshot, or what is beside its checkpoint; older ones go.
+    /// Stores an offer and keeps its snapshot, or the part beside its checkpoint. Removes older
+    /// ones.
     ///
     /// # Errors
     /// [`StatesError`].
@@ -160,14 +164,14 @@ impl States {
             *kept = numbers.len();
         }
         if kept != [0; 2] {
-            // Of the kind that is not written any more, all.
+            // Of the kind that is no longer written, all files are removed.
             kinds.iter().zip(kept).try_for_each(|(files, kept)| files.keep_newest(kept))?;
         }
         Ok(())
     }
 
-    /// The newest offer, if one was kept. A damaged one is as good as none: another is made when the next snapshot is
-    /// attested.
+    /// The newest stored offer. A damaged one counts as none: the replica makes another when the
+    /// next snapshot is attested.
     #[must_use]
     pub fn offer<T: Types>(&self) -> Option<Offer<T>> {
         let bytes = atomic_file::read_from(&*self.disk, OFFER_FILE, OFFER_LIMIT_BYTES).ok()?;
@@ -178,7 +182,8 @@ impl States {
         Offer::from_bytes(Bytes::copy_from_slice(offered)).ok()
     }
 
-    /// Whether peers can be sent what is offered: there is a snapshot, or it is the state that was recovered.
+    /// Whether peers can be served from an offer: its snapshot exists, or it is the recovered
+    /// state.
     pub(crate) fn serves<T: Types>(
         &self,
         offer: &Offer<T>,
@@ -189,7 +194,7 @@ impl States {
             || self.snapshots.numbers().is_ok_and(|numbers| numbers.contains(&offered.0))
     }
 
-    /// Finds damage; proves nothing about who wrote it.
+    /// Detects damage. It does not prove who wrote the file.
     fn digest(&self, offered: &[u8]) -> Digest {
         let mut bytes = self.identity.to_vec();
         bytes.extend_from_slice(offered);
@@ -197,20 +202,20 @@ impl States {
     }
 }
 
-/// What is beside a checkpoint.
+/// The part beside a checkpoint.
 pub(crate) struct Described<T: Types> {
     pub(crate) meta: Result<SnapshotMeta<T>, DecodeError>,
     pub(crate) chunks: Vec<Bytes>,
 }
 
-/// A whole snapshot on disk, which stays readable when it is superseded.
+/// A whole snapshot on disk. It stays readable after a newer one replaced it.
 pub struct Whole(SnapshotReader);
 
 impl Whole {
-    /// Its chunks, as the state machine gave them, until `sink` wants no more.
+    /// Passes its chunks to `sink`, as the state machine gave them, until `sink` returns `false`.
     ///
     /// # Errors
-    /// [`SnapshotError`]: it is damaged, or cannot be read.
+    /// [`SnapshotError`] if it is damaged or cannot be read.
     pub fn stream(&self, sink: &mut dyn FnMut(Bytes) -> bool) -> Result<(), SnapshotError> {
         let streamed =
             each_chunk(&self.0, |chunk| if sink(chunk) { Ok(()) } else { Err(Ended::Enough) });
@@ -220,14 +225,14 @@ impl Whole {
         }
     }
 
-    /// For its chunks, which are where they are.
+    /// A spool of its chunks, which stay where they are.
     #[must_use]
     pub fn spool(&self) -> Spool {
         Spool::of(self.0.clone())
     }
 }
 
-/// Why a snapshot is not read any further.
+/// The reason why the reading of a snapshot ended.
 enum Ended {
     Enough,
     Failed(SnapshotError),
@@ -239,7 +244,7 @@ impl From<SnapshotError> for Ended {
     }
 }
 
-/// All of the state's chunks of a snapshot.
+/// All chunks of the state in a snapshot.
 pub(crate) fn chunks_of(reader: &SnapshotReader) -> Result<Vec<Bytes>, SnapshotError> {
     let mut chunks = Vec::new();
     each_chunk::<SnapshotError>(reader, |chunk| {
@@ -249,7 +254,8 @@ pub(crate) fn chunks_of(reader: &SnapshotReader) -> Result<Vec<Bytes>, SnapshotE
     Ok(chunks)
 }
 
-/// The state's chunks of a snapshot, one by one: on disk each stands behind its length (u32).
+/// Passes on the chunks of the state in a snapshot, one by one. On disk each follows its length
+/// (u32).
 pub(crate) fn each_chunk<E: From<SnapshotError>>(
     reader: &SnapshotReader,
     mut each: impl FnMut(Bytes) -> Result<(), E>,

@@ -1,4 +1,4 @@
-//! Where blocks are in the log: what an answer to a peer may hold, and what a cut leaves.
+//! Tests of the block index: what an answer to a peer may hold, and what a cut of the log leaves.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use quorate_store::wal::{self, Durability, Log};
 use crate::chain::{Chain, owner};
 
 const BLOCKS: u64 = 60;
-/// A few blocks.
+/// Room for a few blocks.
 const SEGMENT_BYTES: u64 = 40 << 10;
 
-/// A journal that holds the chain, of which all up to `committed` is committed.
+/// A journal that holds the chain, committed up to `committed`.
 fn journal(chain: &Chain, committed: u64) -> Journal {
     let options = wal::Options {
         segment_bytes: SEGMENT_BYTES,
@@ -39,7 +39,7 @@ fn journal(chain: &Chain, committed: u64) -> Journal {
     journal
 }
 
-/// An answer holds two blocks at least, and else no more than it may; and all that fits.
+/// An answer holds at least two blocks, all that fits, and otherwise nothing beyond its budget.
 #[test]
 fn an_answer_to_a_peer_keeps_to_its_budget() {
     const COMMITTED: u64 = 50;
@@ -65,8 +65,8 @@ fn an_answer_to_a_peer_keeps_to_its_budget() {
     }
 }
 
-/// Recovery from the state at a height executes all blocks above it: they must be there, and so
-/// must the part of the log that is to be kept for peers.
+/// Recovery from the state at a height executes all blocks above it. They must be in the log, and
+/// so must the part that is kept for peers.
 #[test]
 fn a_cut_of_the_log_leaves_all_that_recovery_needs() {
     let chain = Chain::new(BLOCKS);

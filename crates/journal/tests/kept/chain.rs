@@ -1,4 +1,4 @@
-//! A chain of blocks, and what executing them in memory comes to.
+//! A chain of blocks, with the outcomes of its execution in memory.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use quorate_core::{Committee, Digest, Epoch, Height, ReplicaId, Sequence, Sessio
 use quorate_journal::Owner;
 
 pub const CHAIN: Digest = Digest([7; 32]);
-/// Small, so that sessions and answers come and go.
+/// Small, so that sessions and answers are evicted.
 pub const LIMITS: Limits = Limits {
     max_sessions: 3,
     min_idle_blocks: 2,
@@ -39,14 +39,14 @@ pub fn owner() -> Owner<Types> {
 }
 
 pub struct Chain {
-    /// From height 1 on.
+    /// The blocks from height 1 on.
     blocks: Vec<FullBlock>,
     executed: Vec<Executed>,
     genesis: SharedBlock,
     genesis_root: Digest,
 }
 
-/// Numbers that look random.
+/// Pseudo-random numbers.
 struct Random(u64);
 
 impl Random {
@@ -83,7 +83,7 @@ fn sign(_: &Statement) -> Signature {
     Signature::from([0; 64])
 }
 
-/// The frames of a block: sessions opened and ended, frames in order, ahead of it, and again.
+/// The frames of a block: sessions opened and ended, frames in order, ahead of order, and repeated.
 fn frames(
     random: &mut Random,
     height: u64,
@@ -114,7 +114,7 @@ fn frames(
     frames
 }
 
-/// What frames a block has at a height, given the state below it and the sessions that were opened.
+/// Gives the frames of a block at a height, from the state below it and the sessions opened.
 type Frames<'a> = &'a mut dyn FnMut(
     u64,
     &Execution<KeyValue>,
@@ -132,7 +132,8 @@ impl Chain {
         chain
     }
 
-    /// One session; up to `height` more keys than are removed one by one, there all of them removed, then one key a block.
+    /// One session. Up to `height` more keys are set than removed, one by one. There all are
+    /// removed, then each block sets one key.
     pub fn emptied_at(height: u64, blocks: u64) -> Self {
         let chain = Self::of(blocks, &mut |at, _, opened| {
             let key = key(0);
@@ -205,7 +206,7 @@ impl Chain {
         if height == 0 { self.genesis_root } else { self.executed(height).root }
     }
 
-    /// Of the state at a height, when the block two above it is there.
+    /// The offer of the state at a height, once the block two above it exists.
     pub fn offer(&self, height: u64) -> Offer<Types> {
         Offer {
             block: Arc::clone(&self.block(height).block),

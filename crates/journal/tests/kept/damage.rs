@@ -1,4 +1,4 @@
-//! What is beside a state, damaged or unreadable for a moment.
+//! Tests of the data beside a state: damaged, or unreadable for a moment.
 
 use std::io;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use quorate_store::disk::{Disk, DiskFile, PowerDisk};
 use crate::chain::Chain;
 use crate::{BLOCKS, LAST_CHECKPOINT, lived_until};
 
-/// A digest finds damage of an offer, wherever it is. Another offer is made in time.
+/// The digest detects damage of an offer at any byte. The replica makes another offer in time.
 #[test]
 fn a_damaged_offer_is_none() {
     let chain = Chain::new(BLOCKS);
@@ -29,7 +29,7 @@ fn a_damaged_offer_is_none() {
     }
 }
 
-/// A folder in which what is beside checkpoints cannot be opened.
+/// A folder in which the parts beside checkpoints cannot be opened.
 struct Failing(PowerDisk);
 
 impl Disk for Failing {
@@ -61,7 +61,7 @@ impl Disk for Failing {
     }
 }
 
-/// An error of the system says nothing about the state, which may be all there is.
+/// An error of the system proves nothing about the state, which may be the only one.
 #[test]
 fn a_state_that_cannot_be_read_for_now_is_not_given_up() {
     let chain = Chain::new(BLOCKS);

@@ -1,4 +1,4 @@
-//! A machine with the folders of a replica.
+//! A simulated machine with the folders of a replica.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -15,7 +15,7 @@ use quorate_store::wal::{self, Durability};
 
 use super::chain::{LIMITS, owner};
 
-/// The folders of the state.
+/// The folders of the application's state.
 #[derive(Clone)]
 pub struct StateFolders(pub Arc<Mutex<BTreeMap<u64, PowerDisk>>>, Machine);
 
@@ -30,7 +30,7 @@ impl Folders for StateFolders {
     }
 
     fn remove(&self, number: u64) -> io::Result<()> {
-        // Without power nothing is removed.
+        // Without power nothing can be removed.
         if !self.1.is_off() {
             self.0.lock().unwrap().remove(&number);
         }
@@ -51,7 +51,7 @@ pub struct Site {
 }
 
 impl Site {
-    /// With a log that was begun.
+    /// A machine with a new log.
     pub fn new() -> Self {
         let machine = Machine::new();
         let site = Self {
@@ -69,7 +69,7 @@ impl Site {
         self.open_with(Arc::new(self.states.clone()))
     }
 
-    /// The same, with another way to the folder of the snapshots.
+    /// The same, with another disk for the folder of the snapshots.
     pub fn open_with(
         &self,
         states: Arc<dyn disk::Disk>,
@@ -78,12 +78,12 @@ impl Site {
         quorate_journal::open(&disks, &owner(), options(), &|| KeyValue::on_disk(&shelf))
     }
 
-    /// The same for a replica that has its state in memory.
+    /// The same, for a replica that has its state in memory.
     pub fn open_in_memory(&self) -> Result<Opened<Types, KeyValue>, OpenError> {
         quorate_journal::open(&self.disks(), &owner(), options(), &KeyValue::new)
     }
 
-    /// The state on disk becomes a whole snapshot.
+    /// Turns the state on disk into a whole snapshot.
     pub fn write_whole(&self) -> Result<Option<Height>, OpenError> {
         let shelf = self.shelf()?;
         let fresh = || KeyValue::on_disk(&shelf);
@@ -98,7 +98,7 @@ impl Site {
         Disks { log: Arc::new(self.log.clone()), states: Arc::new(self.states.clone()) }
     }
 
-    /// The power fails, if it has not yet, and comes back.
+    /// The power fails, if it has not yet, and returns.
     pub fn lose(&mut self, fate: Fate) {
         self.machine.cut_power();
         self.log.lose(fate);
@@ -128,7 +128,7 @@ fn log_options() -> wal::Options {
     }
 }
 
-/// Small files, and checkpoints often.
+/// Small files and frequent checkpoints.
 fn small() -> lazy_trie::Options {
     lazy_trie::Options {
         bucket_items: 4,

@@ -1,7 +1,9 @@
-//! A replica that keeps its state on disk loses its power, or is killed, at any operation, and goes on from what is there.
+//! Tests of a replica that keeps its state on disk. It loses its power, or is killed, at any
+//! operation, and continues from the data that is left.
 //!
-//! One chain is executed in memory first. Then a replica with log, checkpoints and state on one machine lives through it, and is cut short
-//! again and again; each time it must come back with the state of its last checkpoint, and with the blocks above it, which lead to the same outcomes as before.
+//! One chain is executed in memory first. Then a replica with log, checkpoints and state on one
+//! machine executes it and is interrupted again and again. Each time it must restart with the state
+//! of its last checkpoint and the blocks above it. Their outcomes must be the same as before.
 
 mod blocks;
 mod chain;
@@ -26,12 +28,12 @@ const BLOCKS: u64 = 60;
 const CHECKPOINT_EVERY: u64 = 17;
 const LAST_CHECKPOINT: u64 = BLOCKS / CHECKPOINT_EVERY * CHECKPOINT_EVERY;
 
-/// What a life came to.
+/// The result of a replica's life.
 #[derive(Default)]
 struct Lived {
-    /// Recorded, by what the log acknowledged.
+    /// The last block that the log has acknowledged.
     recorded: u64,
-    /// Of the last checkpoint that was finished.
+    /// The height of the last finished checkpoint.
     kept: u64,
     /// The last block executed.
     executed: u64,
@@ -41,7 +43,7 @@ struct Lived {
     resumed: Vec<u64>,
 }
 
-/// Checks what was found; `None` if the power failed meanwhile.
+/// Checks the recovered data. Returns `None` if the power failed meanwhile.
 fn recover<S: StateMachine>(
     opened: Result<Opened<Types, S>, OpenError>,
     site: &Site,
@@ -75,7 +77,7 @@ fn recover<S: StateMachine>(
     Some(opened)
 }
 
-/// Lives on to the end of the chain, or to the next power failure.
+/// Continues to the end of the chain, or to the next power failure.
 fn live<S: Storage>(
     opened: Opened<Types, KeyValue<S>>,
     chain: &Chain,
@@ -105,7 +107,7 @@ fn live<S: Storage>(
             }
             lived.kept = height;
         }
-        // Blocks have shown its root by now: what is older goes.
+        // Blocks have shown its root by now, so older data is removed.
         if height > CHECKPOINT_EVERY && height % CHECKPOINT_EVERY == 2 {
             let of = height - 2;
             if states.keep_offer(&chain.offer(of)).is_err()
@@ -132,7 +134,8 @@ fn lived_until(chain: &Chain, until: u64) -> Site {
     site
 }
 
-/// A life from the beginning, with power failures behind these numbers of operations, each met with `fate`.
+/// A life from the beginning, with a power failure after each of these numbers of operations.
+/// `fate` decides about unsynced writes.
 fn life(chain: &Chain, cuts: &[u64], fate: Fate) -> Lived {
     let mut site = Site::new();
     let mut lived = Lived::default();
@@ -157,7 +160,7 @@ fn what_is_above_the_last_checkpoint_is_executed_again() {
     let chain = Chain::new(BLOCKS);
     let lived = life(&chain, &[], Fate::Kept);
     assert_eq!((lived.resumed, lived.notes), (vec![0, LAST_CHECKPOINT], vec![]));
-    // At each height: closed, and opened again.
+    // At each height: close and open again.
     let site = Site::new();
     let mut lived = Lived::default();
     for until in 1..=BLOCKS {
@@ -191,7 +194,7 @@ fn power_fails_at_any_operation() {
             let [.., resumed, _] = lived.resumed.as_slice() else { panic!("lives") };
             gone_on += usize::from(*resumed > 0);
         }
-        // Again while it comes back, or shortly after.
+        // Again during recovery, or shortly after it.
         life(&chain, &[cut, 1 + cut % 40, 1 + cut % 7], mixed);
     }
     assert!(gone_on > 50, "{gone_on}");
@@ -211,7 +214,7 @@ fn a_state_begun_anew_counts_from_its_first_checkpoint_on() {
                     return ControlFlow::Continue(());
                 }
                 assert_eq!(site.folders.0.lock().unwrap().len(), folders, "until {until}");
-                // As it is in the middle of it, not as it is left.
+                // The state in the middle of it, not after it.
                 site.machine.cut_power();
                 ControlFlow::Break(())
             });
@@ -235,7 +238,7 @@ fn without_its_state_a_replica_begins_at_the_first_block() {
     let recovery = opened.recovery.expect("what it voted for is not forgotten");
     assert!(recovery.snapshot.is_none() && recovery.memory.is_some());
     assert!(opened.notes.iter().any(|note| note.contains("other replicas")), "{:?}", opened.notes);
-    // The same if what was beside the state is gone.
+    // The same if the part beside the state is gone.
     let site = lived_until(&chain, 40);
     let names = quorate_store::disk::Disk::list(&site.states).unwrap();
     assert_eq!(names, [format!("{:020}.beside", 34), OFFER_FILE.to_owned()]);
@@ -249,7 +252,7 @@ fn without_its_state_a_replica_begins_at_the_first_block() {
 fn a_replica_may_have_its_state_in_memory_and_on_disk_by_turns() {
     let chain = Chain::new(BLOCKS);
     let site = lived_until(&chain, 40);
-    // Into memory.
+    // From disk into memory.
     assert_eq!(site.write_whole().expect("it can be read"), Some(Height(34)));
     assert_eq!(site.write_whole().expect("it can be read"), Some(Height(34)));
     let mut lived = Lived { recorded: 40, kept: 34, ..Lived::default() };
@@ -258,7 +261,7 @@ fn a_replica_may_have_its_state_in_memory_and_on_disk_by_turns() {
         if height < 55 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });
     assert_eq!((lived.executed, lived.kept), (55, 51));
-    // And back: what is on disk is older than the snapshot.
+    // And back: the state on disk is older than the snapshot.
     let opened = recover(site.open(), &site, &chain, &mut lived).expect("a state");
     assert_eq!(lived.resumed, [34, 51]);
     assert!(lived.notes.iter().any(|note| note.contains("below the snapshot")));
