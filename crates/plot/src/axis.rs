@@ -1,4 +1,4 @@
-//! Axes: where their ticks are, and what stands at them.
+//! Axes: the positions of their ticks, and the labels.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, Value
 /// An axis with ticks at round values.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Axis {
-    /// What it shows, with its unit.
+    /// The quantity, with its unit.
     pub label: String,
     low: f64,
     high: f64,
@@ -16,7 +16,7 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// From 0 to at least `high`.
+    /// An axis from 0 to at least `high`.
     #[must_use]
     pub fn from_zero(label: impl Into<String>, high: f64, most_ticks: usize) -> Self {
         let high = if high.is_finite() && high > 0.0 { high } else { 1.0 };
@@ -26,7 +26,7 @@ impl Axis {
         Self { label: label.into(), low: 0.0, high: steps * step, logarithmic: false, ticks }
     }
 
-    /// From 0 to exactly `high`, for times.
+    /// An axis from 0 to exactly `high`, for times.
     #[must_use]
     pub fn until(label: impl Into<String>, high: f64, most_ticks: usize) -> Self {
         let mut axis = Self::from_zero(label, high, most_ticks);
@@ -35,7 +35,8 @@ impl Axis {
         axis
     }
 
-    /// From below `low` to above `high`, each tenfold as long as any other. Both must be above 0.
+    /// A logarithmic axis from at most `low` to at least `high`, which must be above 0. Each power
+    /// of ten has the same length.
     #[must_use]
     pub fn logarithmic(label: impl Into<String>, low: f64, high: f64) -> Self {
         let low = if low.is_finite() && low > 0.0 { low } else { 0.1 };
@@ -55,7 +56,7 @@ impl Axis {
         Self { label: label.into(), low, high, logarithmic: true, ticks }
     }
 
-    /// Places 0, 1, 2 … `count`, with nothing at them.
+    /// An axis with the positions 0 to `count`, without labels.
     #[must_use]
     pub fn places(count: usize) -> Self {
         let high = count.max(1) as f64;
@@ -74,20 +75,20 @@ impl Axis {
         self.high
     }
 
-    /// What stands at a tick.
+    /// The label of a tick.
     #[must_use]
     pub fn text(&self, value: f64) -> String {
         number(value)
     }
 
-    /// Characters of the longest text at a tick.
+    /// The length of the longest label, in characters.
     #[must_use]
     pub fn longest_text(&self) -> usize {
         self.ticks.iter().map(|tick| self.text(*tick).chars().count()).max().unwrap_or(1)
     }
 }
 
-/// A number with its thousands apart, and no more digits than tell something.
+/// A number with thousands separated, and no more digits than are useful.
 #[must_use]
 pub fn number(value: f64) -> String {
     let magnitude = value.abs();
@@ -116,7 +117,7 @@ fn trimmed(text: String) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// The least of 1, 2, 5 × 10ⁿ that is at least `least`.
+/// The smallest of 1, 2, 5 × 10ⁿ that is at least `least`.
 fn round_step(least: f64) -> f64 {
     let power = 10f64.powf(least.log10().floor());
     let factors = [1.0, 2.0, 5.0, 10.0];

@@ -1,4 +1,4 @@
-//! Bars, one a permutation, with its name in front.
+//! Bar charts: one bar for each permutation, labelled with its name.
 
 use plotters::prelude::*;
 
@@ -8,34 +8,34 @@ use crate::frame::{
     picture, right_aligned, text,
 };
 
-/// A bar, of one part or of several one behind the other.
+/// A bar of one or more parts, one behind the other.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Bar {
-    /// What stands in front.
+    /// The label in front of the bar.
     pub label: String,
-    /// Its parts, each with the number of its colour and its length.
+    /// The parts: number of the colour, and length.
     pub parts: Vec<(usize, f64)>,
-    /// The range of the whole.
+    /// The range of the sum.
     pub range: Option<(f64, f64)>,
 }
 
-/// Bars and what is around them.
+/// A bar chart.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bars {
-    /// What the picture is called.
+    /// The title of the picture.
     pub title: String,
-    /// What the bars' length is, with its unit.
+    /// The quantity of the bars' length, with its unit.
     pub label: String,
-    /// The bars, from above.
+    /// The bars from top to bottom.
     pub bars: Vec<Bar>,
-    /// What each colour means; nothing if there is one.
+    /// The meaning of each colour; empty if there is one.
     pub colours: Vec<String>,
 }
 
 const BAR: u32 = 40;
 
 impl Bars {
-    /// As an SVG.
+    /// Draws the chart as SVG.
     ///
     /// # Errors
     /// [`PlotError`].

@@ -1,4 +1,4 @@
-//! What every picture has: a title, a legend above the plot, two axes.
+//! The frame of every picture: a title, a legend above the plot, two axes.
 
 use plotters::chart::ChartContext;
 use plotters::coord::Shift;
@@ -7,18 +7,18 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use crate::axis::Axis;
 
-/// Width and height of a picture, in its own pixels. Text is as large as to be read at half of that.
+/// Width and height of a picture, in its own pixels. Text stays readable at half of that.
 pub const SIZE: (u32, u32) = (960, 560);
 /// Sizes of text. The backend writes them divided by 1.24.
 const TITLE: f64 = 30.0;
 pub(crate) const TEXT: f64 = 25.0;
-/// Width of a character of [`TEXT`], about.
+/// The approximate width of a character of [`TEXT`].
 pub(crate) const CHARACTER: f64 = 10.6;
 const LEGEND_LINE: i32 = 32;
 const MARGIN: i32 = 16;
 
-/// Okabe and Ito's colours, which people with any colour vision tell apart, black last; yellow, which is too
-/// light for lines on white, left out.
+/// Okabe and Ito's colours, which people with any colour vision can tell apart. Black is last.
+/// Yellow is left out: it is too light for lines on white.
 pub const COLOURS: [RGBColor; 7] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -30,27 +30,27 @@ pub const COLOURS: [RGBColor; 7] = [
 ];
 pub(crate) const DARK: RGBColor = RGBColor(34, 34, 34);
 const GRID: RGBColor = RGBColor(221, 221, 221);
-/// What is behind times of attack.
+/// The background of times of attack.
 pub(crate) const SHADE: RGBColor = RGBColor(120, 120, 120);
 
 pub(crate) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 pub(crate) type Plot<'a, 'b> = ChartContext<'b, SVGBackend<'a>, Cartesian2d<Axis, Axis>>;
-/// Why something could not be drawn. Writing to memory does not fail.
+/// The reason why a picture could not be drawn. Writing to memory does not fail.
 pub type PlotError = DrawingAreaErrorKind<std::io::Error>;
 
 /// A line of the legend.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
-    /// What it says.
+    /// The text.
     pub label: String,
-    /// How it is drawn.
+    /// The mark in front of the text.
     pub mark: Mark,
 }
 
-/// How something is drawn.
+/// The mark of a legend's line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Mark {
-    /// A line with points of the shape with this number.
+    /// A line with points of the given shape.
     Line(RGBColor, Option<usize>),
     /// A filled box.
     Box(RGBColor, f64),
@@ -87,7 +87,7 @@ pub(crate) fn legend_height(entries: &[Entry]) -> u32 {
     (last.unwrap_or(0) * LEGEND_LINE) as u32
 }
 
-/// Where entries begin, from left, and in which line.
+/// The positions of entries: distance from the left, and line.
 fn places(width: i32, entries: &[Entry]) -> Vec<(i32, i32)> {
     let (mut x, mut line) = (MARGIN, 0);
     let place = |entry: &Entry| {
@@ -102,7 +102,7 @@ fn places(width: i32, entries: &[Entry]) -> Vec<(i32, i32)> {
     entries.iter().map(place).collect()
 }
 
-/// Writes title and legend; what is left for the plot.
+/// Draws title and legend. Returns the area that is left for the plot.
 pub(crate) fn head<'a>(
     root: &Area<'a>,
     title: &str,
@@ -142,7 +142,7 @@ fn draw_mark(root: &Area<'_>, mark: Mark, (x, y): (i32, i32)) -> Result<(), Plot
     Ok(())
 }
 
-/// Words of `text` in lines of at most `most` characters.
+/// Splits `text` into lines of at most `most` characters.
 fn wrapped(text: &str, most: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
@@ -159,7 +159,7 @@ fn wrapped(text: &str, most: usize) -> Vec<String> {
     lines
 }
 
-/// A point at a pixel, of one of four shapes, so that lines are told apart without colours too.
+/// A point at a pixel, of one of four shapes, so that lines can be told apart without colours.
 pub(crate) fn point(
     root: &Area<'_>,
     shape: usize,
@@ -178,7 +178,7 @@ pub(crate) fn point(
     }
 }
 
-/// The plot with its axes, in what [`head`] left.
+/// Draws the axes into the area that [`head`] left. Returns the plot.
 pub(crate) fn axes<'a, 'b>(
     area: &'b Area<'a>,
     x: &Axis,
@@ -207,12 +207,12 @@ pub(crate) fn axes<'a, 'b>(
     Ok(plot)
 }
 
-/// Text in the middle of the right edge of `(x, y)`.
+/// Text whose right edge, at half height, is at `(x, y)`.
 pub(crate) fn right_aligned(size: f64) -> TextStyle<'static> {
     text(size).pos(Pos::new(HPos::Right, VPos::Center))
 }
 
-/// Text in the middle of the left edge of `(x, y)`.
+/// Text whose left edge, at half height, is at `(x, y)`.
 pub(crate) fn left_aligned(size: f64) -> TextStyle<'static> {
     text(size).pos(Pos::new(HPos::Left, VPos::Center))
 }

@@ -1,4 +1,4 @@
-//! How many commands had which latency when.
+//! Heat maps: the number of commands by time and latency.
 
 use plotters::prelude::*;
 
@@ -10,22 +10,22 @@ use crate::frame::{
 /// A heat map.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Heat {
-    /// What the picture is called.
+    /// The title of the picture.
     pub title: String,
     /// The time, in seconds.
     pub x: Axis,
     /// The latency, in milliseconds.
     pub y: Axis,
-    /// From when to when, from which latency to which, and how many commands.
+    /// The cells: range of time, range of latency, and number of commands.
     pub cells: Vec<([(f64, f64); 2], u64)>,
-    /// Times that are marked at the top: adversaries at work.
+    /// Times marked at the top, when adversaries were active.
     pub spans: Vec<(f64, f64)>,
-    /// When a replica was killed.
+    /// The time at which a replica was killed.
     pub killed: Option<f64>,
 }
 
-/// Cividis, which looks the same with and without red-green blindness (Nuñez, Anderton and Renslow 2018), at
-/// nine places.
+/// Nine colours of Cividis, which looks the same with and without red-green blindness (Nuñez,
+/// Anderton and Renslow 2018).
 const CIVIDIS: [(u8, u8, u8); 9] = [
     (0, 32, 77),
     (0, 52, 110),
@@ -49,13 +49,13 @@ fn heat(share: f64) -> RGBColor {
 }
 
 impl Heat {
-    /// As an SVG.
+    /// Draws the map as SVG.
     ///
     /// # Errors
     /// [`PlotError`].
     pub fn draw(&self) -> Result<String, PlotError> {
         let most = self.cells.iter().map(|(_, count)| *count).max().unwrap_or(1).max(2) as f64;
-        // Counts differ by powers of ten: a linear scale shows the busiest class alone.
+        // Counts differ by powers of ten. A linear scale would show only the largest class.
         let share = |count: u64| (count.max(1) as f64).ln() / most.ln();
         picture(SIZE, |root| {
             let spans = (!self.spans.is_empty())

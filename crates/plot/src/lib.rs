@@ -1,5 +1,5 @@
-//! Charts as SVG text: lines with ranges, bars, heat maps, on axes with round ticks, in colours that people with any colour vision
-//! tell apart.
+//! Charts as SVG text: lines with ranges, bars and heat maps, on axes with round ticks. People with
+//! any colour vision can tell the colours apart.
 #![forbid(unsafe_code)]
 
 mod axis;

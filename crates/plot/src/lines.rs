@@ -1,4 +1,4 @@
-//! Lines with ranges: a figure over time, one figure against another, shares of latencies.
+//! Line charts with ranges: a figure over time, one figure against another, shares of latencies.
 
 use plotters::prelude::*;
 
@@ -10,7 +10,7 @@ use crate::frame::{
 /// A line.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Line {
-    /// What the legend says.
+    /// The text in the legend.
     pub label: String,
     /// Its points.
     pub points: Vec<LinePoint>,
@@ -19,20 +19,20 @@ pub struct Line {
 /// A point of a line, with the ranges of its mean if they are known.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LinePoint {
-    /// Where.
+    /// The horizontal position.
     pub x: f64,
-    /// How high.
+    /// The vertical position.
     pub y: f64,
-    /// From where to where, left and right.
+    /// The horizontal range.
     pub x_range: Option<(f64, f64)>,
-    /// From where to where, up and down.
+    /// The vertical range.
     pub y_range: Option<(f64, f64)>,
 }
 
-/// Lines and what is around them.
+/// A line chart.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lines {
-    /// What the picture is called.
+    /// The title of the picture.
     pub title: String,
     /// The horizontal axis.
     pub x: Axis,
@@ -40,20 +40,21 @@ pub struct Lines {
     pub y: Axis,
     /// The lines.
     pub lines: Vec<Line>,
-    /// Spans of the horizontal axis that are shaded, and what for.
+    /// Spans of the horizontal axis that are shaded.
     pub shaded: Vec<(f64, f64)>,
-    /// What the shade means.
+    /// The meaning of the shade.
     pub shade: String,
-    /// Places of the horizontal axis that are marked, and as what.
+    /// Marked positions on the horizontal axis.
     pub marked: Vec<f64>,
-    /// What the marks mean.
+    /// The meaning of the marks.
     pub mark: String,
-    /// Whether points are drawn, with bars for their ranges; otherwise a band around the line.
+    /// Whether points are drawn, with bars for their ranges. Otherwise the range is a band around
+    /// the line.
     pub dotted: bool,
 }
 
 impl Lines {
-    /// As an SVG.
+    /// Draws the chart as SVG.
     ///
     /// # Errors
     /// [`PlotError`].
@@ -75,7 +76,7 @@ impl Lines {
         if !self.marked.is_empty() {
             entries.push(Entry { label: self.mark.clone(), mark: Mark::Line(SHADE, None) });
         }
-        // One line of legend is in the usual height.
+        // The usual height has room for one line of legend.
         let height = SIZE.1 - 30 + legend_height(&entries).max(30);
         picture((SIZE.0, height), |root| {
             let area = head(root, &self.title, &entries)?;
