@@ -1,16 +1,19 @@
 /* quorate_store.h: the lazy-trie store, for C.
  *
- * Made of crates/store-c by cbindgen: change it there, then `make header`.
+ * Generated from crates/store-c by cbindgen: change the crate, then run `make header`.
  *
- * Rules that hold for all functions:
- *  - A function that can fail returns a QuorateStoreStatus, and leaves what it was to write untouched unless that is
- *    QUORATE_STORE_STATUS_OK. quorate_store_error_message() tells what went wrong on this thread.
- *  - Bytes are a pointer and a length. The pointer may be NULL where the length is 0. They are copied before the function returns.
- *  - Who gets a handle frees it, once, by the function named for it; freeing NULL does nothing. A handle may be given to another
- *    thread. A store and a snapshot may be used by many threads at once; a batch and an iterator by one at a time.
- *  - A store, its snapshots and their iterators may be freed in any order: the folder is given back with the last of them.
- *  - No panic crosses into the caller: it becomes QUORATE_STORE_STATUS_PANICKED, after which the store refuses every call
- *    until it is closed and opened again. What was committed is safe.
+ * Rules for all functions:
+ *  - A function that can fail returns a QuorateStoreStatus. It writes its results only if that is
+ *    QUORATE_STORE_STATUS_OK. quorate_store_error_message() describes this thread's last error.
+ *  - Bytes are a pointer and a length. The pointer may be NULL if the length is 0. They are copied
+ *    before the function returns.
+ *  - The caller frees each handle once, by the function named for it; freeing NULL does nothing. A
+ *    handle may be given to another thread. Many threads may use a store or a snapshot at once, but
+ *    only one at a time may use a batch or an iterator.
+ *  - A store, its snapshots and their iterators may be freed in any order. The folder is released
+ *    with the last of them.
+ *  - No panic reaches the caller: it becomes QUORATE_STORE_STATUS_PANICKED. Then the store refuses
+ *    every call until it is closed and opened again. Commits are safe.
  */
 
 #ifndef QUORATE_STORE_H
@@ -20,31 +23,33 @@
 #include <stdint.h>
 
 /*
- A commit returns when it survives the loss of power.
+ A commit returns when it survives a power failure.
  */
 #define QUORATE_STORE_DURABILITY_SYNC 0
 
 /*
- A commit returns when it survives the end of the process; quorate_store_sync() makes all so far survive the loss of power.
+ A commit returns when it survives the end of the process. quorate_store_sync() makes all commits
+ survive a power failure.
  */
 #define QUORATE_STORE_DURABILITY_OS 1
 
 /*
- A log that is damaged below what a sync had confirmed is refused.
+ Refuses a log that is damaged below the point that a sync has confirmed.
  */
 #define QUORATE_STORE_RECOVERY_STRICT 0
 
 /*
- Of such a log every commit up to the damage is taken, and the rest is set aside in files that end in .lost.
+ Recovers every commit of such a log up to the damage, and sets the rest aside in files that end
+ in .lost.
  */
 #define QUORATE_STORE_RECOVERY_BEST_EFFORT 1
 
 /*
- How a call ended. Numbers stay what they are; others may follow.
+ The result of a call. The numbers never change; others may be added.
  */
 typedef enum {
   /*
-   It was done.
+   Success.
    */
   QUORATE_STORE_STATUS_OK = 0,
   /*
@@ -52,35 +57,35 @@ typedef enum {
    */
   QUORATE_STORE_STATUS_NOT_FOUND = 1,
   /*
-   An argument that cannot be: NULL, an unknown number, a name that is no text.
+   An invalid argument: NULL, an unknown number, or a name that is not UTF-8.
    */
   QUORATE_STORE_STATUS_ARGUMENT = 2,
   /*
-   Another process has the folder; the message names it.
+   Another process uses the folder; the message names that process.
    */
   QUORATE_STORE_STATUS_LOCKED = 3,
   /*
-   Something on disk is not what was written; the message names file, offset and remedy.
+   Data on disk is damaged; the message names file, offset and remedy.
    */
   QUORATE_STORE_STATUS_DAMAGED = 4,
   /*
-   Files of another tool, another store, or another version of this one.
+   The files belong to another tool, another store, or another version of this one.
    */
   QUORATE_STORE_STATUS_FOREIGN = 5,
   /*
-   The system refused something; the message says what, and what to do.
+   The system refused an operation; the message names it and the remedy.
    */
   QUORATE_STORE_STATUS_SYSTEM = 6,
   /*
-   Something is longer, or more, than it may be.
+   A limit was exceeded.
    */
   QUORATE_STORE_STATUS_LIMIT = 7,
   /*
-   An earlier error ended writing: close the store and open it again.
+   An earlier error ended writing. Close the store and open it again.
    */
   QUORATE_STORE_STATUS_STOPPED = 8,
   /*
-   A fault of this library: close the store and open it again.
+   A bug in this library. Close the store and open it again.
    */
   QUORATE_STORE_STATUS_PANICKED = 9,
 } QuorateStoreStatus;
@@ -91,23 +96,24 @@ typedef enum {
 typedef struct QuorateStore QuorateStore;
 
 /*
- Changes that are made together or not at all, in order. Freed by quorate_store_batch_free(). It belongs to no store.
+ A list of changes that are committed together, in order, or not at all. Freed by
+ quorate_store_batch_free(). It belongs to no store.
  */
 typedef struct QuorateStoreBatch QuorateStoreBatch;
 
 /*
- Where an iteration is. Freed by quorate_store_iterator_free().
+ The position of an iteration. Freed by quorate_store_iterator_free().
  */
 typedef struct QuorateStoreIterator QuorateStoreIterator;
 
 /*
- The last commit at some moment, unchanged until freed by quorate_store_snapshot_free(). What has been replaced since is kept as long: hold it no
- longer than needed.
+ The last commit at some moment, unchanged until it is freed by quorate_store_snapshot_free().
+ The store keeps replaced items for that time, so do not hold a snapshot longer than needed.
  */
 typedef struct QuorateStoreSnapshot QuorateStoreSnapshot;
 
 /*
- How a store is opened. All zeros are the defaults.
+ Options for opening a store. All zeros are the defaults.
  */
 typedef struct {
   /*
@@ -119,17 +125,18 @@ typedef struct {
    */
   uint32_t recovery;
   /*
-   Memory for pages that are not written out yet, in bytes; 0: 256 MiB.
+   Memory for pages that are not written yet, in bytes; 0: 256 MiB.
    */
   uint64_t write_buffer_bytes;
   /*
-   The space takes no more than this, in bytes; 0: 1 TiB.
+   The limit of the space, in bytes; 0: 1 TiB.
    */
   uint64_t limit_bytes;
 } QuorateStoreOptions;
 
 /*
- An item of an iteration. The bytes belong to the snapshot: they are valid until it and its iterators are freed.
+ An item of an iteration. The bytes belong to the snapshot: they are valid until the snapshot and
+ its iterators are freed.
  */
 typedef struct {
   /*
@@ -137,7 +144,7 @@ typedef struct {
    */
   const uint8_t *key;
   /*
-   Its length.
+   The length of the key.
    */
   size_t key_bytes;
   /*
@@ -145,37 +152,37 @@ typedef struct {
    */
   const uint8_t *value;
   /*
-   Its length.
+   The length of the value.
    */
   size_t value_bytes;
   /*
-   The hash of the key, by which items are in order: BLAKE3.
+   The BLAKE3 hash of the key. Items are ordered by it.
    */
   uint8_t hash[32];
 } QuorateStoreItem;
 
 /*
- What a store holds, and what it has done since it was opened.
+ The content of a store, and its work since it was opened.
  */
 typedef struct {
   /*
-   Items.
+   The number of items.
    */
   uint64_t items;
   /*
-   Their keys, in bytes.
+   The length of all keys, in bytes.
    */
   uint64_t key_bytes;
   /*
-   Their values, in bytes.
+   The length of all values, in bytes.
    */
   uint64_t value_bytes;
   /*
-   Slots taken by items, in bytes.
+   The slots of items, in bytes.
    */
   uint64_t item_slot_bytes;
   /*
-   Slots taken by buckets and nodes, in bytes.
+   The slots of buckets and nodes, in bytes.
    */
   uint64_t tree_slot_bytes;
   /*
@@ -187,19 +194,19 @@ typedef struct {
    */
   uint64_t log_bytes;
   /*
-   Memory for pages that are not written out, in bytes.
+   Memory for pages that are not written yet, in bytes.
    */
   uint64_t shadow_bytes;
   /*
-   Snapshots held.
+   The number of snapshots held.
    */
   uint64_t snapshots;
   /*
-   Batches committed.
+   The number of batches committed.
    */
   uint64_t commits;
   /*
-   Checkpoints made.
+   The number of checkpoints made.
    */
   uint64_t checkpoints;
 } QuorateStoreStatistics;
@@ -209,43 +216,51 @@ extern "C" {
 #endif // __cplusplus
 
 /*
- What went wrong in the last call on this thread that failed: text in UTF-8 that names the place and the remedy, empty if none did. It belongs
- to the library, and is valid until a call on this thread fails or the thread ends.
+ The message of the last call on this thread that failed: UTF-8 text that names the place and the
+ remedy, empty if no call failed. It belongs to the library. It is valid until the next call on
+ this thread fails or the thread ends.
  */
 const char *quorate_store_error_message(void);
 
 /*
- Opens the store in a folder, or begins one if the folder is empty or missing. `folder` is a path, as text in UTF-8 that ends with a zero byte;
- `options` may be NULL, for the defaults. Neither is kept. The caller frees what is written to `store` by quorate_store_close().
+ Opens the store in a folder, or creates one if the folder is empty or missing. `folder` is a
+ path in UTF-8 that ends with a zero byte. `options` may be NULL, for the defaults. Neither is
+ kept. The caller frees the handle in `store` by quorate_store_close().
 
  # Safety
- `folder` is NULL or such a text; `options` is NULL or points to options; `store` is NULL or may be written to.
+ `folder` is NULL or such a text; `options` is NULL or points to options; `store` is NULL or may
+ be written to.
  */
 QuorateStoreStatus quorate_store_open(const char *folder,
                                       const QuorateStoreOptions *options,
                                       QuorateStore **store);
 
 /*
- Installs a handler of SIGBUS, which the kernel sends if a mapped file of an open store is shortened by somebody else, or if the disk cannot read a block of it:
- a line on standard error then names the file, the offset and the remedy. The handler there was before goes on from there, or the process
- ends as it would have. For the whole process, so its owner decides; doing it again does nothing.
+ Installs a handler of SIGBUS. The kernel sends this signal if another program shortens a mapped
+ file of an open store, or if the disk cannot read a block of one. The handler prints a line with
+ the file, the offset and the remedy on standard error. Then the previous handler runs, or the
+ process ends as it would have. The handler is for the whole process, so the program has to ask
+ for it. A second call does nothing.
  */
 QuorateStoreStatus quorate_store_explain_bus_errors(void);
 
 /*
- Closes a store. What was committed is in its files. The folder is given back when the last snapshot and iterator are freed, too.
+ Closes a store. Commits are in its files. The folder is released when the last snapshot and
+ iterator are freed, too.
 
  # Safety
- `store` is NULL or was got from quorate_store_open(), was not closed before, and no call uses it at the same time.
+ `store` is NULL or came from quorate_store_open(), was not closed before, and no other call uses
+ it at the same time.
  */
 void quorate_store_close(QuorateStore *store);
 
 /*
- Copies the value of a key. The caller frees it by quorate_store_free(), with both of what was written. QUORATE_STORE_STATUS_NOT_FOUND if there is none.
- Without a copy: quorate_store_snapshot_get().
+ Copies the value of a key. The caller frees it by quorate_store_free(), with both results.
+ QUORATE_STORE_STATUS_NOT_FOUND if there is none. Without a copy: quorate_store_snapshot_get().
 
  # Safety
- `store` is NULL or an open store; `key` has `key_bytes` bytes; `value` and `value_bytes` are NULL or may be written to.
+ `store` is NULL or an open store; `key` has `key_bytes` bytes; `value` and `value_bytes` are
+ NULL or may be written to.
  */
 QuorateStoreStatus quorate_store_get(const QuorateStore *store,
                                      const uint8_t *key,
@@ -254,10 +269,12 @@ QuorateStoreStatus quorate_store_get(const QuorateStore *store,
                                      size_t *value_bytes);
 
 /*
- The same by the hash of a key: 32 bytes. Finds the item whether it was put by its key or by its hash.
+ The same, with the hash of a key: 32 bytes. Finds the item whether it was put by its key or by
+ its hash.
 
  # Safety
- `store` is NULL or an open store; `hash` is NULL or has 32 bytes; `value` and `value_bytes` are NULL or may be written to.
+ `store` is NULL or an open store; `hash` is NULL or has 32 bytes; `value` and `value_bytes` are
+ NULL or may be written to.
  */
 QuorateStoreStatus quorate_store_get_by_hash(const QuorateStore *store,
                                              const uint8_t *hash,
@@ -268,12 +285,13 @@ QuorateStoreStatus quorate_store_get_by_hash(const QuorateStore *store,
  Frees a value that quorate_store_get() or quorate_store_get_by_hash() has written.
 
  # Safety
- `value` is NULL, or `value` and `value_bytes` are what one call of theirs has written, and were not freed before.
+ `value` is NULL, or `value` and `value_bytes` are the results of one such call, and were not
+ freed before.
  */
 void quorate_store_free(uint8_t *value, size_t value_bytes);
 
 /*
- Puts an item, replacing one of the same key: a commit of its own.
+ Puts an item in a commit of its own, and replaces the item of the same key.
 
  # Safety
  `store` is NULL or an open store; `key` has `key_bytes` bytes, `value` has `value_bytes`.
@@ -285,8 +303,9 @@ QuorateStoreStatus quorate_store_put(const QuorateStore *store,
                                      size_t value_bytes);
 
 /*
- The same by the hash of a key: 32 bytes, BLAKE3 of it or any that are spread like a hash. It replaces the item of that key, too; of its name the store then keeps
- the hash alone.
+ The same, with the hash of a key: 32 bytes. They are the BLAKE3 hash of the key, or other bytes
+ with the distribution of a hash. It replaces the item of that key, too. The store then knows the
+ hash alone, not the key.
 
  # Safety
  `store` is NULL or an open store; `hash` is NULL or has 32 bytes; `value` has `value_bytes`.
@@ -297,7 +316,7 @@ QuorateStoreStatus quorate_store_put_by_hash(const QuorateStore *store,
                                              size_t value_bytes);
 
 /*
- Removes an item: a commit of its own. QUORATE_STORE_STATUS_NOT_FOUND if there was none.
+ Removes an item in a commit of its own. QUORATE_STORE_STATUS_NOT_FOUND if there was none.
 
  # Safety
  `store` is NULL or an open store; `key` has `key_bytes` bytes.
@@ -305,7 +324,8 @@ QuorateStoreStatus quorate_store_put_by_hash(const QuorateStore *store,
 QuorateStoreStatus quorate_store_delete(const QuorateStore *store, const uint8_t *key, size_t key_bytes);
 
 /*
- The same by the hash of a key: 32 bytes. Removes the item whether it was put by its key or by its hash.
+ The same, with the hash of a key: 32 bytes. Removes the item whether it was put by its key or by
+ its hash.
 
  # Safety
  `store` is NULL or an open store; `hash` is NULL or has 32 bytes.
@@ -313,7 +333,7 @@ QuorateStoreStatus quorate_store_delete(const QuorateStore *store, const uint8_t
 QuorateStoreStatus quorate_store_delete_by_hash(const QuorateStore *store, const uint8_t *hash);
 
 /*
- Makes everything committed so far survive the loss of power, whatever the durability of commits.
+ Makes all commits survive a power failure, whatever the durability of commits.
 
  # Safety
  `store` is NULL or an open store.
@@ -321,7 +341,7 @@ QuorateStoreStatus quorate_store_delete_by_hash(const QuorateStore *store, const
 QuorateStoreStatus quorate_store_sync(const QuorateStore *store);
 
 /*
- Writes out all that is not yet in the space, so that the next start has nothing to replay.
+ Writes all changes to the space, so that the next start has nothing to replay.
 
  # Safety
  `store` is NULL or an open store.
@@ -329,23 +349,25 @@ QuorateStoreStatus quorate_store_sync(const QuorateStore *store);
 QuorateStoreStatus quorate_store_checkpoint(const QuorateStore *store);
 
 /*
- A batch without changes, which the caller frees by quorate_store_batch_free().
+ Creates an empty batch. The caller frees it by quorate_store_batch_free().
  */
 QuorateStoreBatch *quorate_store_batch_new(void);
 
 /*
- Frees a batch. What was written of it stays.
+ Frees a batch. Commits made from it are unaffected.
 
  # Safety
- `batch` is NULL or was got from quorate_store_batch_new(), was not freed before, and no call uses it at the same time.
+ `batch` is NULL or came from quorate_store_batch_new(), was not freed before, and no other call
+ uses it at the same time.
  */
 void quorate_store_batch_free(QuorateStoreBatch *batch);
 
 /*
- Appends: put an item, replacing one of the same key.
+ Appends: put an item, and replace the item of the same key.
 
  # Safety
- `batch` is NULL or a batch that no other call uses at the same time; `key` has `key_bytes` bytes, `value` has `value_bytes`.
+ `batch` is NULL or a batch that no other call uses at the same time; `key` has `key_bytes`
+ bytes, `value` has `value_bytes`.
  */
 QuorateStoreStatus quorate_store_batch_put(QuorateStoreBatch *batch,
                                            const uint8_t *key,
@@ -354,10 +376,11 @@ QuorateStoreStatus quorate_store_batch_put(QuorateStoreBatch *batch,
                                            size_t value_bytes);
 
 /*
- The same by the hash of a key: 32 bytes. See quorate_store_put_by_hash().
+ Appends the same, with the hash of a key: 32 bytes. See quorate_store_put_by_hash().
 
  # Safety
- `batch` is NULL or a batch that no other call uses at the same time; `hash` is NULL or has 32 bytes; `value` has `value_bytes`.
+ `batch` is NULL or a batch that no other call uses at the same time; `hash` is NULL or has 32
+ bytes; `value` has `value_bytes`.
  */
 QuorateStoreStatus quorate_store_batch_put_by_hash(QuorateStoreBatch *batch,
                                                    const uint8_t *hash,
@@ -368,20 +391,22 @@ QuorateStoreStatus quorate_store_batch_put_by_hash(QuorateStoreBatch *batch,
  Appends: remove the item of a key, if there is one.
 
  # Safety
- `batch` is NULL or a batch that no other call uses at the same time; `key` has `key_bytes` bytes.
+ `batch` is NULL or a batch that no other call uses at the same time; `key` has `key_bytes`
+ bytes.
  */
 QuorateStoreStatus quorate_store_batch_delete(QuorateStoreBatch *batch, const uint8_t *key, size_t key_bytes);
 
 /*
- The same by the hash of a key: 32 bytes.
+ Appends the same, with the hash of a key: 32 bytes.
 
  # Safety
- `batch` is NULL or a batch that no other call uses at the same time; `hash` is NULL or has 32 bytes.
+ `batch` is NULL or a batch that no other call uses at the same time; `hash` is NULL or has 32
+ bytes.
  */
 QuorateStoreStatus quorate_store_batch_delete_by_hash(QuorateStoreBatch *batch, const uint8_t *hash);
 
 /*
- Forgets all changes of a batch, so that it can be filled anew.
+ Removes all changes from a batch, so that it can be filled again.
 
  # Safety
  `batch` is NULL or a batch that no other call uses at the same time.
@@ -389,15 +414,17 @@ QuorateStoreStatus quorate_store_batch_delete_by_hash(QuorateStoreBatch *batch, 
 QuorateStoreStatus quorate_store_batch_clear(QuorateStoreBatch *batch);
 
 /*
- Makes the changes of a batch: one commit, all or none. The batch stays as it is.
+ Commits the changes of a batch: all or none. The batch stays as it is.
 
  # Safety
- `store` is NULL or an open store; `batch` is NULL or a batch that no other call changes at the same time.
+ `store` is NULL or an open store; `batch` is NULL or a batch that no other call changes at the
+ same time.
  */
 QuorateStoreStatus quorate_store_write(const QuorateStore *store, const QuorateStoreBatch *batch);
 
 /*
- Takes a snapshot, which the caller frees by quorate_store_snapshot_free(). There may be 1024 at once.
+ Takes a snapshot. The caller frees it by quorate_store_snapshot_free(). There may be 1024 at
+ once.
 
  # Safety
  `store` is NULL or an open store; `snapshot` is NULL or may be written to.
@@ -405,19 +432,21 @@ QuorateStoreStatus quorate_store_write(const QuorateStore *store, const QuorateS
 QuorateStoreStatus quorate_store_snapshot(const QuorateStore *store, QuorateStoreSnapshot **snapshot);
 
 /*
- Frees a snapshot. Its iterators stay good until they are freed themselves.
+ Frees a snapshot. Its iterators remain valid until they are freed themselves.
 
  # Safety
- `snapshot` is NULL or was got from quorate_store_snapshot(), was not freed before, and no call uses it at the same time.
+ `snapshot` is NULL or came from quorate_store_snapshot(), was not freed before, and no other
+ call uses it at the same time.
  */
 void quorate_store_snapshot_free(QuorateStoreSnapshot *snapshot);
 
 /*
- Finds the value of a key where it lies. The bytes belong to the snapshot: they are valid until it is freed. QUORATE_STORE_STATUS_NOT_FOUND if
- there is none.
+ Finds the value of a key without a copy. The bytes belong to the snapshot: they are valid until
+ it is freed. QUORATE_STORE_STATUS_NOT_FOUND if there is none.
 
  # Safety
- `snapshot` is NULL or a snapshot; `key` has `key_bytes` bytes; `value` and `value_bytes` are NULL or may be written to.
+ `snapshot` is NULL or a snapshot; `key` has `key_bytes` bytes; `value` and `value_bytes` are
+ NULL or may be written to.
  */
 QuorateStoreStatus quorate_store_snapshot_get(const QuorateStoreSnapshot *snapshot,
                                               const uint8_t *key,
@@ -426,10 +455,12 @@ QuorateStoreStatus quorate_store_snapshot_get(const QuorateStoreSnapshot *snapsh
                                               size_t *value_bytes);
 
 /*
- The same by the hash of a key: 32 bytes. Finds the item whether it was put by its key or by its hash.
+ The same, with the hash of a key: 32 bytes. Finds the item whether it was put by its key or by
+ its hash.
 
  # Safety
- `snapshot` is NULL or a snapshot; `hash` is NULL or has 32 bytes; `value` and `value_bytes` are NULL or may be written to.
+ `snapshot` is NULL or a snapshot; `hash` is NULL or has 32 bytes; `value` and `value_bytes` are
+ NULL or may be written to.
  */
 QuorateStoreStatus quorate_store_snapshot_get_by_hash(const QuorateStoreSnapshot *snapshot,
                                                       const uint8_t *hash,
@@ -437,8 +468,8 @@ QuorateStoreStatus quorate_store_snapshot_get_by_hash(const QuorateStoreSnapshot
                                                       size_t *value_bytes);
 
 /*
- Begins to go through all items of a snapshot, in the order of the hashes of their keys. The caller frees what is written to `iterator` by
- quorate_store_iterator_free().
+ Begins an iteration over all items of a snapshot, in the order of the hashes of their keys. The
+ caller frees the iterator by quorate_store_iterator_free().
 
  # Safety
  `snapshot` is NULL or a snapshot; `iterator` is NULL or may be written to.
@@ -447,10 +478,12 @@ QuorateStoreStatus quorate_store_iterate(const QuorateStoreSnapshot *snapshot,
                                          QuorateStoreIterator **iterator);
 
 /*
- The next item; QUORATE_STORE_STATUS_NOT_FOUND if there is none. After QUORATE_STORE_STATUS_DAMAGED it goes on behind what could not be read.
+ The next item; QUORATE_STORE_STATUS_NOT_FOUND if there is none. After
+ QUORATE_STORE_STATUS_DAMAGED the iteration continues behind the unreadable part.
 
  # Safety
- `iterator` is NULL or an iterator that no other call uses at the same time; `item` is NULL or may be written to.
+ `iterator` is NULL or an iterator that no other call uses at the same time; `item` is NULL or
+ may be written to.
  */
 QuorateStoreStatus quorate_store_iterator_next(QuorateStoreIterator *iterator,
                                                QuorateStoreItem *item);
@@ -459,12 +492,13 @@ QuorateStoreStatus quorate_store_iterator_next(QuorateStoreIterator *iterator,
  Frees an iterator.
 
  # Safety
- `iterator` is NULL or was got from quorate_store_iterate(), was not freed before, and no call uses it at the same time.
+ `iterator` is NULL or came from quorate_store_iterate(), was not freed before, and no other call
+ uses it at the same time.
  */
 void quorate_store_iterator_free(QuorateStoreIterator *iterator);
 
 /*
- What a store holds and has done. Looks at every slab while writers wait.
+ Collects the statistics of a store. It scans every slab, and writers wait meanwhile.
 
  # Safety
  `store` is NULL or an open store; `statistics` is NULL or may be written to.

@@ -1,4 +1,4 @@
-//! Arguments as C has them.
+//! Conversion and checks of C arguments.
 
 use std::ptr::NonNull;
 
@@ -6,25 +6,26 @@ use quorate_store::lazy_trie::Hash;
 
 use crate::outcome::Fault;
 
-/// The bytes that a pointer and a length stand for.
+/// The bytes at `start`, as a slice.
 ///
 /// # Safety
-/// If `length` is not 0 and `start` not NULL, so many bytes must be readable there, and stay unchanged as long as `'a`.
+/// If `length` is not 0 and `start` not NULL, `length` bytes must be readable there, and must not
+/// change during `'a`.
 pub(crate) unsafe fn bytes<'a>(start: *const u8, length: usize) -> Result<&'a [u8], Fault> {
     if length == 0 {
         return Ok(&[]);
     }
     if start.is_null() {
-        return Err(Fault::argument("a pointer to bytes is NULL, and their length is not 0"));
+        return Err(Fault::argument("a pointer to bytes is NULL, but their length is not 0"));
     }
     if isize::try_from(length).is_err() {
-        return Err(Fault::argument("a length is more than memory can have"));
+        return Err(Fault::argument("a length is greater than the address space"));
     }
-    // SAFETY: not NULL, within the address space; the rest is the caller's promise.
+    // SAFETY: not NULL, within the address space. The caller guarantees the rest.
     Ok(unsafe { std::slice::from_raw_parts(start, length) })
 }
 
-/// The hash that a pointer stands for.
+/// The hash at `start`.
 ///
 /// # Safety
 /// If `start` is not NULL, 32 bytes must be readable there.
@@ -32,29 +33,29 @@ pub(crate) unsafe fn hash(start: *const u8) -> Result<Hash, Fault> {
     if start.is_null() {
         return Err(Fault::argument("a pointer to a hash is NULL"));
     }
-    // SAFETY: not NULL; the rest is the caller's promise. Bytes need no alignment.
+    // SAFETY: not NULL. The caller guarantees the rest. Bytes need no alignment.
     Ok(Hash(unsafe { start.cast::<[u8; 32]>().read() }))
 }
 
-/// What a handle refers to.
+/// The object behind a handle.
 ///
 /// # Safety
-/// `handle` must be NULL or point to a `T` that lives, and is not written to, as long as `'a`.
+/// `handle` must be NULL, or point to a `T` that lives and is not written to during `'a`.
 pub(crate) unsafe fn handle<'a, T>(handle: *const T) -> Result<&'a T, Fault> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees it.
     unsafe { handle.as_ref() }.ok_or_else(|| Fault::argument("a handle is NULL"))
 }
 
-/// The same, to be changed.
+/// The object behind a handle, for changes.
 ///
 /// # Safety
-/// `handle` must be NULL or point to a `T` that lives, and that nobody else uses, as long as `'a`.
+/// `handle` must be NULL, or point to a `T` that lives and is not used elsewhere during `'a`.
 pub(crate) unsafe fn handle_mut<'a, T>(handle: *mut T) -> Result<&'a mut T, Fault> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees it.
     unsafe { handle.as_mut() }.ok_or_else(|| Fault::argument("a handle is NULL"))
 }
 
-/// Where a result is to be written.
+/// Checks the pointer to a result.
 pub(crate) fn place<T>(place: *mut T) -> Result<NonNull<T>, Fault> {
     NonNull::new(place).ok_or_else(|| Fault::argument("the place for a result is NULL"))
 }

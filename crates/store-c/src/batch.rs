@@ -1,4 +1,4 @@
-//! Changes that are made together.
+//! Batches: changes that are committed together.
 
 use quorate_store::lazy_trie::Batch;
 
@@ -6,33 +6,36 @@ use crate::arguments::{self, bytes, handle, handle_mut};
 use crate::outcome::{QuorateStoreStatus, outcome};
 use crate::store::QuorateStore;
 
-/// Changes that are made together or not at all, in order. Freed by quorate_store_batch_free(). It belongs to no store.
+/// A list of changes that are committed together, in order, or not at all. Freed by
+/// quorate_store_batch_free(). It belongs to no store.
 pub struct QuorateStoreBatch {
     batch: Batch,
 }
 
-/// A batch without changes, which the caller frees by quorate_store_batch_free().
+/// Creates an empty batch. The caller frees it by quorate_store_batch_free().
 #[unsafe(no_mangle)]
 pub extern "C" fn quorate_store_batch_new() -> *mut QuorateStoreBatch {
     Box::into_raw(Box::new(QuorateStoreBatch { batch: Batch::new() }))
 }
 
-/// Frees a batch. What was written of it stays.
+/// Frees a batch. Commits made from it are unaffected.
 ///
 /// # Safety
-/// `batch` is NULL or was got from quorate_store_batch_new(), was not freed before, and no call uses it at the same time.
+/// `batch` is NULL or came from quorate_store_batch_new(), was not freed before, and no other call
+/// uses it at the same time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quorate_store_batch_free(batch: *mut QuorateStoreBatch) {
     if !batch.is_null() {
-        // SAFETY: by the contract above it came from `Box::into_raw`, and is given up now.
+        // SAFETY: by the contract above it came from `Box::into_raw`, and it is not used again.
         drop(unsafe { Box::from_raw(batch) });
     }
 }
 
-/// Appends: put an item, replacing one of the same key.
+/// Appends: put an item, and replace the item of the same key.
 ///
 /// # Safety
-/// `batch` is NULL or a batch that no other call uses at the same time; `key` has `key_bytes` bytes, `value` has `value_bytes`.
+/// `batch` is NULL or a batch that no other call uses at the same time; `key` has `key_bytes`
+/// bytes, `value` has `value_bytes`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quorate_store_batch_put(
     batch: *mut QuorateStoreBatch,
@@ -51,10 +54,11 @@ pub unsafe extern "C" fn quorate_store_batch_put(
     })
 }
 
-/// The same by the hash of a key: 32 bytes. See quorate_store_put_by_hash().
+/// Appends the same, with the hash of a key: 32 bytes. See quorate_store_put_by_hash().
 ///
 /// # Safety
-/// `batch` is NULL or a batch that no other call uses at the same time; `hash` is NULL or has 32 bytes; `value` has `value_bytes`.
+/// `batch` is NULL or a batch that no other call uses at the same time; `hash` is NULL or has 32
+/// bytes; `value` has `value_bytes`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quorate_store_batch_put_by_hash(
     batch: *mut QuorateStoreBatch,
@@ -75,7 +79,8 @@ pub unsafe extern "C" fn quorate_store_batch_put_by_hash(
 /// Appends: remove the item of a key, if there is one.
 ///
 /// # Safety
-/// `batch` is NULL or a batch that no other call uses at the same time; `key` has `key_bytes` bytes.
+/// `batch` is NULL or a batch that no other call uses at the same time; `key` has `key_bytes`
+/// bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quorate_store_batch_delete(
     batch: *mut QuorateStoreBatch,
@@ -90,10 +95,11 @@ pub unsafe extern "C" fn quorate_store_batch_delete(
     })
 }
 
-/// The same by the hash of a key: 32 bytes.
+/// Appends the same, with the hash of a key: 32 bytes.
 ///
 /// # Safety
-/// `batch` is NULL or a batch that no other call uses at the same time; `hash` is NULL or has 32 bytes.
+/// `batch` is NULL or a batch that no other call uses at the same time; `hash` is NULL or has 32
+/// bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quorate_store_batch_delete_by_hash(
     batch: *mut QuorateStoreBatch,
@@ -107,7 +113,7 @@ pub unsafe extern "C" fn quorate_store_batch_delete_by_hash(
     })
 }
 
-/// Forgets all changes of a batch, so that it can be filled anew.
+/// Removes all changes from a batch, so that it can be filled again.
 ///
 /// # Safety
 /// `batch` is NULL or a batch that no other call uses at the same time.
@@ -122,10 +128,11 @@ pub unsafe extern "C" fn quorate_store_batch_clear(
     })
 }
 
-/// Makes the changes of a batch: one commit, all or none. The batch stays as it is.
+/// Commits the changes of a batch: all or none. The batch stays as it is.
 ///
 /// # Safety
-/// `store` is NULL or an open store; `batch` is NULL or a batch that no other call changes at the same time.
+/// `store` is NULL or an open store; `batch` is NULL or a batch that no other call changes at the
+/// same time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quorate_store_write(
     store: *const QuorateStore,

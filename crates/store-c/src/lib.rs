@@ -1,9 +1,12 @@
-//! The lazy-trie store of `quorate-store` for C: `quorate_store.h`, a static and a shared library.
+//! The C interface of `quorate-store`'s lazy-trie store: `quorate_store.h`, a static and a shared
+//! library.
 //!
-//! The rules of ownership and of threads stand at the head of the header, and with each function. Nothing is decided here: functions
-//! check their arguments, call the store, and turn its errors into a status and a message.
+//! The head of the header and the comment of each function state the rules of ownership and of
+//! threads. The functions here check their arguments, call the store, and turn its errors into a
+//! status and a message.
 //!
-//! Unsafe code is what this crate is for: each function trusts its caller for what C cannot express, and says for what under *Safety*.
+//! This crate consists of unsafe code. Each function must trust its caller in points that C cannot
+//! express; its section *Safety* lists them.
 #![allow(unsafe_code)]
 #![deny(unsafe_op_in_unsafe_fn)]
 

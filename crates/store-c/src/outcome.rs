@@ -1,4 +1,4 @@
-//! What a function returns, and what it tells.
+//! The status of a call, and its error message.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -7,33 +7,33 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use quorate_store::lazy_trie::Error;
 
-/// How a call ended. Numbers stay what they are; others may follow.
+/// The result of a call. The numbers never change; others may be added.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QuorateStoreStatus {
-    /// It was done.
+    /// Success.
     Ok = 0,
     /// There is no such item, or no further one.
     NotFound = 1,
-    /// An argument that cannot be: NULL, an unknown number, a name that is no text.
+    /// An invalid argument: NULL, an unknown number, or a name that is not UTF-8.
     Argument = 2,
-    /// Another process has the folder; the message names it.
+    /// Another process uses the folder; the message names that process.
     Locked = 3,
-    /// Something on disk is not what was written; the message names file, offset and remedy.
+    /// Data on disk is damaged; the message names file, offset and remedy.
     Damaged = 4,
-    /// Files of another tool, another store, or another version of this one.
+    /// The files belong to another tool, another store, or another version of this one.
     Foreign = 5,
-    /// The system refused something; the message says what, and what to do.
+    /// The system refused an operation; the message names it and the remedy.
     System = 6,
-    /// Something is longer, or more, than it may be.
+    /// A limit was exceeded.
     Limit = 7,
-    /// An earlier error ended writing: close the store and open it again.
+    /// An earlier error ended writing. Close the store and open it again.
     Stopped = 8,
-    /// A fault of this library: close the store and open it again.
+    /// A bug in this library. Close the store and open it again.
     Panicked = 9,
 }
 
-/// Why a call failed.
+/// The reason why a call failed.
 pub(crate) struct Fault {
     status: QuorateStoreStatus,
     message: String,
@@ -87,7 +87,7 @@ thread_local!(static MESSAGE: RefCell<CString> = RefCell::new(CString::default()
 
 fn tell(message: String) {
     let text: Vec<u8> = message.into_bytes().into_iter().filter(|byte| *byte != 0).collect();
-    // A thread that ends has nobody to tell.
+    // The thread ends, so nobody can read the message.
     let _ = MESSAGE.try_with(|place| {
         if let Ok(mut place) = place.try_borrow_mut() {
             *place = CString::new(text).unwrap_or_default();
@@ -95,11 +95,11 @@ fn tell(message: String) {
     });
 }
 
-/// Runs the body of a function: its fault becomes status and message, and so does a panic.
+/// Runs the body of a function. Turns its error, or a panic, into status and message.
 pub(crate) fn outcome(
     body: impl FnOnce() -> Result<QuorateStoreStatus, Fault>,
 ) -> QuorateStoreStatus {
-    // Who panics within the store has marked it: see `Shared::with`.
+    // A panic within the store marks it: see `Shared::with`.
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(status)) => status,
         Ok(Err(fault)) => {
@@ -118,8 +118,9 @@ fn what_panicked(panic: &(dyn Any + Send)) -> &str {
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("a panic")
 }
 
-/// What went wrong in the last call on this thread that failed: text in UTF-8 that names the place and the remedy, empty if none did. It belongs
-/// to the library, and is valid until a call on this thread fails or the thread ends.
+/// The message of the last call on this thread that failed: UTF-8 text that names the place and the
+/// remedy, empty if no call failed. It belongs to the library. It is valid until the next call on
+/// this thread fails or the thread ends.
 #[unsafe(no_mangle)]
 pub extern "C" fn quorate_store_error_message() -> *const c_char {
     MESSAGE

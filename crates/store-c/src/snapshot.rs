@@ -1,4 +1,4 @@
-//! Views of a commit: items where they lie, and all of them in order.
+//! Snapshots: values without a copy, and iteration over all items in order.
 
 use std::ptr;
 use std::sync::Arc;
@@ -9,43 +9,45 @@ use crate::arguments::{self, bytes, handle, handle_mut, place};
 use crate::outcome::{Fault, QuorateStoreStatus, outcome};
 use crate::store::{QuorateStore, Shared};
 
-/// The last commit at some moment, unchanged until freed by quorate_store_snapshot_free(). What has been replaced since is kept as long: hold it no
-/// longer than needed.
+/// The last commit at some moment, unchanged until it is freed by quorate_store_snapshot_free().
+/// The store keeps replaced items for that time, so do not hold a snapshot longer than needed.
 pub struct QuorateStoreSnapshot {
     held: Arc<Held>,
 }
 
-/// A snapshot and what it refers to.
+/// A snapshot and the store that it refers to.
 struct Held {
-    /// Refers to `shared`, and is dropped before it: fields are dropped in this order.
+    /// Refers to `shared` and is dropped before it, because fields are dropped in this order.
     snapshot: Snapshot<'static>,
     shared: Arc<Shared>,
 }
 
-/// Where an iteration is. Freed by quorate_store_iterator_free().
+/// The position of an iteration. Freed by quorate_store_iterator_free().
 pub struct QuorateStoreIterator {
     /// Refers to `held`, and is dropped before it.
     items: Iter<'static>,
     held: Arc<Held>,
 }
 
-/// An item of an iteration. The bytes belong to the snapshot: they are valid until it and its iterators are freed.
+/// An item of an iteration. The bytes belong to the snapshot: they are valid until the snapshot and
+/// its iterators are freed.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct QuorateStoreItem {
     /// The key; NULL if the item was put by the hash of its key.
     pub key: *const u8,
-    /// Its length.
+    /// The length of the key.
     pub key_bytes: usize,
     /// The value.
     pub value: *const u8,
-    /// Its length.
+    /// The length of the value.
     pub value_bytes: usize,
-    /// The hash of the key, by which items are in order: BLAKE3.
+    /// The BLAKE3 hash of the key. Items are ordered by it.
     pub hash: [u8; 32],
 }
 
-/// Takes a snapshot, which the caller frees by quorate_store_snapshot_free(). There may be 1024 at once.
+/// Takes a snapshot. The caller frees it by quorate_store_snapshot_free(). There may be 1024 at
+/// once.
 ///
 /// # Safety
 /// `store` is NULL or an open store; `snapshot` is NULL or may be written to.
@@ -59,7 +61,8 @@ pub unsafe extern "C" fn quorate_store_snapshot(
         let store = unsafe { handle(store)? };
         let snapshot = place(snapshot)?;
         let shared = Arc::clone(&store.shared);
-        // SAFETY: what is referred to is not moved, and lives as long as `shared`, which is kept beside the snapshot and dropped after it.
+        // SAFETY: the referenced value does not move, and lives as long as `shared`, which is kept
+        // beside the snapshot and dropped after it.
         let lasting: &'static Shared = unsafe { &*Arc::as_ptr(&shared) };
         let taken = lasting.with(|store| Ok(store.snapshot()?))?;
         let held = Arc::new(Held { snapshot: taken, shared });
@@ -69,27 +72,29 @@ pub unsafe extern "C" fn quorate_store_snapshot(
     })
 }
 
-/// Frees a snapshot. Its iterators stay good until they are freed themselves.
+/// Frees a snapshot. Its iterators remain valid until they are freed themselves.
 ///
 /// # Safety
-/// `snapshot` is NULL or was got from quorate_store_snapshot(), was not freed before, and no call uses it at the same time.
+/// `snapshot` is NULL or came from quorate_store_snapshot(), was not freed before, and no other
+/// call uses it at the same time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quorate_store_snapshot_free(snapshot: *mut QuorateStoreSnapshot) {
-    // Its outcome has nowhere to go.
+    // The function returns nothing, so the status is dropped.
     let _ = outcome(|| {
         if !snapshot.is_null() {
-            // SAFETY: by the contract above it came from `Box::into_raw`, and is given up now.
+            // SAFETY: by the contract above it came from `Box::into_raw`, and it is not used again.
             drop(unsafe { Box::from_raw(snapshot) });
         }
         Ok(QuorateStoreStatus::Ok)
     });
 }
 
-/// Finds the value of a key where it lies. The bytes belong to the snapshot: they are valid until it is freed. QUORATE_STORE_STATUS_NOT_FOUND if
-/// there is none.
+/// Finds the value of a key without a copy. The bytes belong to the snapshot: they are valid until
+/// it is freed. QUORATE_STORE_STATUS_NOT_FOUND if there is none.
 ///
 /// # Safety
-/// `snapshot` is NULL or a snapshot; `key` has `key_bytes` bytes; `value` and `value_bytes` are NULL or may be written to.
+/// `snapshot` is NULL or a snapshot; `key` has `key_bytes` bytes; `value` and `value_bytes` are
+/// NULL or may be written to.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quorate_store_snapshot_get(
     snapshot: *const QuorateStoreSnapshot,
@@ -106,10 +111,12 @@ pub unsafe extern "C" fn quorate_store_snapshot_get(
     })
 }
 
-/// The same by the hash of a key: 32 bytes. Finds the item whether it was put by its key or by its hash.
+/// The same, with the hash of a key: 32 bytes. Finds the item whether it was put by its key or by
+/// its hash.
 ///
 /// # Safety
-/// `snapshot` is NULL or a snapshot; `hash` is NULL or has 32 bytes; `value` and `value_bytes` are NULL or may be written to.
+/// `snapshot` is NULL or a snapshot; `hash` is NULL or has 32 bytes; `value` and `value_bytes` are
+/// NULL or may be written to.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quorate_store_snapshot_get_by_hash(
     snapshot: *const QuorateStoreSnapshot,
@@ -147,8 +154,8 @@ unsafe fn get(
     Ok(QuorateStoreStatus::Ok)
 }
 
-/// Begins to go through all items of a snapshot, in the order of the hashes of their keys. The caller frees what is written to `iterator` by
-/// quorate_store_iterator_free().
+/// Begins an iteration over all items of a snapshot, in the order of the hashes of their keys. The
+/// caller frees the iterator by quorate_store_iterator_free().
 ///
 /// # Safety
 /// `snapshot` is NULL or a snapshot; `iterator` is NULL or may be written to.
@@ -162,7 +169,8 @@ pub unsafe extern "C" fn quorate_store_iterate(
         let snapshot = unsafe { handle(snapshot)? };
         let iterator = place(iterator)?;
         let held = Arc::clone(&snapshot.held);
-        // SAFETY: what is referred to is not moved, and lives as long as `held`, which is kept beside the iterator and dropped after it.
+        // SAFETY: the referenced value does not move, and lives as long as `held`, which is kept
+        // beside the iterator and dropped after it.
         let lasting: &'static Held = unsafe { &*Arc::as_ptr(&held) };
         let items = lasting.snapshot.iter();
         // SAFETY: by the contract above.
@@ -171,10 +179,12 @@ pub unsafe extern "C" fn quorate_store_iterate(
     })
 }
 
-/// The next item; QUORATE_STORE_STATUS_NOT_FOUND if there is none. After QUORATE_STORE_STATUS_DAMAGED it goes on behind what could not be read.
+/// The next item; QUORATE_STORE_STATUS_NOT_FOUND if there is none. After
+/// QUORATE_STORE_STATUS_DAMAGED the iteration continues behind the unreadable part.
 ///
 /// # Safety
-/// `iterator` is NULL or an iterator that no other call uses at the same time; `item` is NULL or may be written to.
+/// `iterator` is NULL or an iterator that no other call uses at the same time; `item` is NULL or
+/// may be written to.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quorate_store_iterator_next(
     iterator: *mut QuorateStoreIterator,
@@ -205,13 +215,14 @@ pub unsafe extern "C" fn quorate_store_iterator_next(
 /// Frees an iterator.
 ///
 /// # Safety
-/// `iterator` is NULL or was got from quorate_store_iterate(), was not freed before, and no call uses it at the same time.
+/// `iterator` is NULL or came from quorate_store_iterate(), was not freed before, and no other call
+/// uses it at the same time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quorate_store_iterator_free(iterator: *mut QuorateStoreIterator) {
-    // Its outcome has nowhere to go.
+    // The function returns nothing, so the status is dropped.
     let _ = outcome(|| {
         if !iterator.is_null() {
-            // SAFETY: by the contract above it came from `Box::into_raw`, and is given up now.
+            // SAFETY: by the contract above it came from `Box::into_raw`, and it is not used again.
             drop(unsafe { Box::from_raw(iterator) });
         }
         Ok(QuorateStoreStatus::Ok)

@@ -1,38 +1,38 @@
-//! What a store holds.
+//! The statistics of a store.
 
 use crate::arguments::{handle, place};
 use crate::outcome::{QuorateStoreStatus, outcome};
 use crate::store::QuorateStore;
 
-/// What a store holds, and what it has done since it was opened.
+/// The content of a store, and its work since it was opened.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct QuorateStoreStatistics {
-    /// Items.
+    /// The number of items.
     pub items: u64,
-    /// Their keys, in bytes.
+    /// The length of all keys, in bytes.
     pub key_bytes: u64,
-    /// Their values, in bytes.
+    /// The length of all values, in bytes.
     pub value_bytes: u64,
-    /// Slots taken by items, in bytes.
+    /// The slots of items, in bytes.
     pub item_slot_bytes: u64,
-    /// Slots taken by buckets and nodes, in bytes.
+    /// The slots of buckets and nodes, in bytes.
     pub tree_slot_bytes: u64,
     /// The files of the space, in bytes.
     pub space_bytes: u64,
     /// The files of the log, in bytes.
     pub log_bytes: u64,
-    /// Memory for pages that are not written out, in bytes.
+    /// Memory for pages that are not written yet, in bytes.
     pub shadow_bytes: u64,
-    /// Snapshots held.
+    /// The number of snapshots held.
     pub snapshots: u64,
-    /// Batches committed.
+    /// The number of batches committed.
     pub commits: u64,
-    /// Checkpoints made.
+    /// The number of checkpoints made.
     pub checkpoints: u64,
 }
 
-/// What a store holds and has done. Looks at every slab while writers wait.
+/// Collects the statistics of a store. It scans every slab, and writers wait meanwhile.
 ///
 /// # Safety
 /// `store` is NULL or an open store; `statistics` is NULL or may be written to.

@@ -1,4 +1,4 @@
-//! Opening, closing, and items one by one.
+//! Opening and closing a store, and operations on single items.
 
 use std::ffi::{CStr, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -12,16 +12,18 @@ use quorate_store::lazy_trie::{Durability, Name, Options, Recovery, Store};
 use crate::arguments::{self, bytes, handle, place};
 use crate::outcome::{Fault, QuorateStoreStatus, outcome};
 
-/// A commit returns when it survives the loss of power.
+/// A commit returns when it survives a power failure.
 pub const QUORATE_STORE_DURABILITY_SYNC: u32 = 0;
-/// A commit returns when it survives the end of the process; quorate_store_sync() makes all so far survive the loss of power.
+/// A commit returns when it survives the end of the process. quorate_store_sync() makes all commits
+/// survive a power failure.
 pub const QUORATE_STORE_DURABILITY_OS: u32 = 1;
-/// A log that is damaged below what a sync had confirmed is refused.
+/// Refuses a log that is damaged below the point that a sync has confirmed.
 pub const QUORATE_STORE_RECOVERY_STRICT: u32 = 0;
-/// Of such a log every commit up to the damage is taken, and the rest is set aside in files that end in .lost.
+/// Recovers every commit of such a log up to the damage, and sets the rest aside in files that end
+/// in .lost.
 pub const QUORATE_STORE_RECOVERY_BEST_EFFORT: u32 = 1;
 
-/// How a store is opened. All zeros are the defaults.
+/// Options for opening a store. All zeros are the defaults.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct QuorateStoreOptions {
@@ -29,9 +31,9 @@ pub struct QuorateStoreOptions {
     pub durability: u32,
     /// QUORATE_STORE_RECOVERY_STRICT or QUORATE_STORE_RECOVERY_BEST_EFFORT.
     pub recovery: u32,
-    /// Memory for pages that are not written out yet, in bytes; 0: 256 MiB.
+    /// Memory for pages that are not written yet, in bytes; 0: 256 MiB.
     pub write_buffer_bytes: u64,
-    /// The space takes no more than this, in bytes; 0: 1 TiB.
+    /// The limit of the space, in bytes; 0: 1 TiB.
     pub limit_bytes: u64,
 }
 
@@ -40,10 +42,10 @@ pub struct QuorateStore {
     pub(crate) shared: Arc<Shared>,
 }
 
-/// What a store's handle, its snapshots and its iterators have in common.
+/// The state shared by a store's handle, its snapshots and its iterators.
 pub(crate) struct Shared {
     store: Store,
-    /// A call panicked: what it left half done must not be used.
+    /// A call panicked. Its half-done changes must not be used.
     panicked: AtomicBool,
 }
 
@@ -89,11 +91,13 @@ impl QuorateStoreOptions {
     }
 }
 
-/// Opens the store in a folder, or begins one if the folder is empty or missing. `folder` is a path, as text in UTF-8 that ends with a zero byte;
-/// `options` may be NULL, for the defaults. Neither is kept. The caller frees what is written to `store` by quorate_store_close().
+/// Opens the store in a folder, or creates one if the folder is empty or missing. `folder` is a
+/// path in UTF-8 that ends with a zero byte. `options` may be NULL, for the defaults. Neither is
+/// kept. The caller frees the handle in `store` by quorate_store_close().
 ///
 /// # Safety
-/// `folder` is NULL or such a text; `options` is NULL or points to options; `store` is NULL or may be written to.
+/// `folder` is NULL or such a text; `options` is NULL or points to options; `store` is NULL or may
+/// be written to.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quorate_store_open(
     folder: *const c_char,
@@ -105,7 +109,7 @@ pub unsafe extern "C" fn quorate_store_open(
         if folder.is_null() {
             return Err(Fault::argument("the folder is NULL"));
         }
-        // SAFETY: not NULL, and by the contract above a text that ends.
+        // SAFETY: not NULL, and by the contract above the text ends with a zero byte.
         let folder = unsafe { CStr::from_ptr(folder) }.to_str();
         let folder = folder.map_err(|_| Fault::argument("the folder's name is not UTF-8"))?;
         // SAFETY: by the contract above.
@@ -118,9 +122,11 @@ pub unsafe extern "C" fn quorate_store_open(
     })
 }
 
-/// Installs a handler of SIGBUS, which the kernel sends if a mapped file of an open store is shortened by somebody else, or if the disk cannot read a block of it:
-/// a line on standard error then names the file, the offset and the remedy. The handler there was before goes on from there, or the process
-/// ends as it would have. For the whole process, so its owner decides; doing it again does nothing.
+/// Installs a handler of SIGBUS. The kernel sends this signal if another program shortens a mapped
+/// file of an open store, or if the disk cannot read a block of one. The handler prints a line with
+/// the file, the offset and the remedy on standard error. Then the previous handler runs, or the
+/// process ends as it would have. The handler is for the whole process, so the program has to ask
+/// for it. A second call does nothing.
 #[unsafe(no_mangle)]
 pub extern "C" fn quorate_store_explain_bus_errors() -> QuorateStoreStatus {
     outcome(|| {
@@ -130,27 +136,30 @@ pub extern "C" fn quorate_store_explain_bus_errors() -> QuorateStoreStatus {
     })
 }
 
-/// Closes a store. What was committed is in its files. The folder is given back when the last snapshot and iterator are freed, too.
+/// Closes a store. Commits are in its files. The folder is released when the last snapshot and
+/// iterator are freed, too.
 ///
 /// # Safety
-/// `store` is NULL or was got from quorate_store_open(), was not closed before, and no call uses it at the same time.
+/// `store` is NULL or came from quorate_store_open(), was not closed before, and no other call uses
+/// it at the same time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quorate_store_close(store: *mut QuorateStore) {
-    // Its outcome has nowhere to go.
+    // The function returns nothing, so the status is dropped.
     let _ = outcome(|| {
         if !store.is_null() {
-            // SAFETY: by the contract above it came from `Box::into_raw`, and is given up now.
+            // SAFETY: by the contract above it came from `Box::into_raw`, and it is not used again.
             drop(unsafe { Box::from_raw(store) });
         }
         Ok(QuorateStoreStatus::Ok)
     });
 }
 
-/// Copies the value of a key. The caller frees it by quorate_store_free(), with both of what was written. QUORATE_STORE_STATUS_NOT_FOUND if there is none.
-/// Without a copy: quorate_store_snapshot_get().
+/// Copies the value of a key. The caller frees it by quorate_store_free(), with both results.
+/// QUORATE_STORE_STATUS_NOT_FOUND if there is none. Without a copy: quorate_store_snapshot_get().
 ///
 /// # Safety
-/// `store` is NULL or an open store; `key` has `key_bytes` bytes; `value` and `value_bytes` are NULL or may be written to.
+/// `store` is NULL or an open store; `key` has `key_bytes` bytes; `value` and `value_bytes` are
+/// NULL or may be written to.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quorate_store_get(
     store: *const QuorateStore,
@@ -167,10 +176,12 @@ pub unsafe extern "C" fn quorate_store_get(
     })
 }
 
-/// The same by the hash of a key: 32 bytes. Finds the item whether it was put by its key or by its hash.
+/// The same, with the hash of a key: 32 bytes. Finds the item whether it was put by its key or by
+/// its hash.
 ///
 /// # Safety
-/// `store` is NULL or an open store; `hash` is NULL or has 32 bytes; `value` and `value_bytes` are NULL or may be written to.
+/// `store` is NULL or an open store; `hash` is NULL or has 32 bytes; `value` and `value_bytes` are
+/// NULL or may be written to.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quorate_store_get_by_hash(
     store: *const QuorateStore,
@@ -212,7 +223,8 @@ unsafe fn get(
 /// Frees a value that quorate_store_get() or quorate_store_get_by_hash() has written.
 ///
 /// # Safety
-/// `value` is NULL, or `value` and `value_bytes` are what one call of theirs has written, and were not freed before.
+/// `value` is NULL, or `value` and `value_bytes` are the results of one such call, and were not
+/// freed before.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quorate_store_free(value: *mut u8, value_bytes: usize) {
     if !value.is_null() {
@@ -221,7 +233,7 @@ pub unsafe extern "C" fn quorate_store_free(value: *mut u8, value_bytes: usize) 
     }
 }
 
-/// Puts an item, replacing one of the same key: a commit of its own.
+/// Puts an item in a commit of its own, and replaces the item of the same key.
 ///
 /// # Safety
 /// `store` is NULL or an open store; `key` has `key_bytes` bytes, `value` has `value_bytes`.
@@ -243,8 +255,9 @@ pub unsafe extern "C" fn quorate_store_put(
     })
 }
 
-/// The same by the hash of a key: 32 bytes, BLAKE3 of it or any that are spread like a hash. It replaces the item of that key, too; of its name the store then keeps
-/// the hash alone.
+/// The same, with the hash of a key: 32 bytes. They are the BLAKE3 hash of the key, or other bytes
+/// with the distribution of a hash. It replaces the item of that key, too. The store then knows the
+/// hash alone, not the key.
 ///
 /// # Safety
 /// `store` is NULL or an open store; `hash` is NULL or has 32 bytes; `value` has `value_bytes`.
@@ -265,7 +278,7 @@ pub unsafe extern "C" fn quorate_store_put_by_hash(
     })
 }
 
-/// Removes an item: a commit of its own. QUORATE_STORE_STATUS_NOT_FOUND if there was none.
+/// Removes an item in a commit of its own. QUORATE_STORE_STATUS_NOT_FOUND if there was none.
 ///
 /// # Safety
 /// `store` is NULL or an open store; `key` has `key_bytes` bytes.
@@ -283,7 +296,8 @@ pub unsafe extern "C" fn quorate_store_delete(
     })
 }
 
-/// The same by the hash of a key: 32 bytes. Removes the item whether it was put by its key or by its hash.
+/// The same, with the hash of a key: 32 bytes. Removes the item whether it was put by its key or by
+/// its hash.
 ///
 /// # Safety
 /// `store` is NULL or an open store; `hash` is NULL or has 32 bytes.
@@ -300,7 +314,7 @@ pub unsafe extern "C" fn quorate_store_delete_by_hash(
     })
 }
 
-/// Makes everything committed so far survive the loss of power, whatever the durability of commits.
+/// Makes all commits survive a power failure, whatever the durability of commits.
 ///
 /// # Safety
 /// `store` is NULL or an open store.
@@ -314,7 +328,7 @@ pub unsafe extern "C" fn quorate_store_sync(store: *const QuorateStore) -> Quora
     })
 }
 
-/// Writes out all that is not yet in the space, so that the next start has nothing to replay.
+/// Writes all changes to the space, so that the next start has nothing to replay.
 ///
 /// # Safety
 /// `store` is NULL or an open store.

@@ -1,4 +1,4 @@
-//! What becomes of a panic, which no caller can bring about.
+//! Tests of panics in the store, which no caller can cause.
 
 use std::ffi::{CStr, CString};
 use std::ptr;
@@ -11,7 +11,7 @@ use crate::{
 
 fn open(folder: &CStr) -> *mut QuorateStore {
     let mut store = ptr::null_mut();
-    // SAFETY: a text that ends, no options, and a place for the result.
+    // SAFETY: a text that ends with a zero byte, no options, and a place for the result.
     let status = unsafe { quorate_store_open(folder.as_ptr(), ptr::null(), &raw mut store) };
     assert_eq!(status, QuorateStoreStatus::Ok);
     store

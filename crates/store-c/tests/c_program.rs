@@ -1,14 +1,16 @@
-//! C programs against the header and both libraries: the example, and one that breaks every rule it may.
+//! Tests with C programs, against the header and both libraries: the example, and a program that
+//! breaks every rule it may.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const STATIC: &str = "libquorate_store_c.a";
 const SHARED: &str = "libquorate_store_c.so";
-/// More for the compiler, parted by spaces: `make sanitize-store` has the programs instrumented like the libraries.
+/// More compiler flags, separated by spaces. `make sanitize-store` uses it to instrument the
+/// programs like the libraries.
 const FLAGS: &str = "QUORATE_STORE_C_FLAGS";
 
-/// Where cargo has put the libraries for this test.
+/// The folder of the libraries that cargo built for this test.
 fn libraries() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let folder = test.parent().unwrap();
@@ -18,7 +20,7 @@ fn libraries() -> PathBuf {
     folder.to_owned()
 }
 
-/// Compiles a program with warnings as errors, runs it in an empty folder, and gives what it printed.
+/// Compiles a program with warnings as errors, runs it in an empty folder, and returns its output.
 #[track_caller]
 fn run(source: &str, library: &str) -> String {
     let folder = tempfile::tempdir().unwrap();

@@ -1,10 +1,10 @@
-//! The header that is checked in is what the crate says. `make header` writes it.
+//! Tests that the checked-in header matches the crate. `make header` writes it.
 
 use std::path::Path;
 
-/// Set to write the header instead of comparing it.
+/// If set, the test writes the header instead of comparing it.
 const WRITE: &str = "QUORATE_WRITE_HEADER";
-/// In the order of the header.
+/// The files, in the order of the header.
 const SOURCES: [&str; 5] =
     ["src/outcome.rs", "src/store.rs", "src/batch.rs", "src/snapshot.rs", "src/statistics.rs"];
 
@@ -36,7 +36,7 @@ fn the_header_is_what_the_crate_says() {
     );
 }
 
-/// Every function of the crate is declared: the sources above are all that have some.
+/// Every function of the crate is declared: no other file has any.
 #[test]
 fn every_function_is_declared() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
