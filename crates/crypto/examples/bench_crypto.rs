@@ -1,9 +1,9 @@
-//! What signatures and certificates cost on this machine, scheme by scheme: `make bench-crypto`.
+//! Measures the cost of signatures and certificates on this machine, scheme by scheme:
+//! `make bench-crypto`.
 //!
-//! Every figure is the median of many runs on one thread, in processor time, so that what else the
-//! machine does counts for little. Measured is what the core asks for: statements of 99 bytes,
-//! checks as they come out of a decoded certificate. Beside them stand the figures of the dissertation
-//! this project started from.
+//! Every figure is the median of many runs on one thread, in processor time, so that other work of
+//! the machine matters little. The input is what the core verifies: statements of 99 bytes, and the
+//! checks of a decoded certificate. Figures of a dissertation stand beside them for comparison.
 
 use std::fmt::Write as _;
 use std::hint::black_box;
@@ -22,10 +22,10 @@ use rustix::time::{ClockId, clock_gettime};
 use serde_json::json;
 
 const REPLICAS: [usize; 4] = [4, 8, 32, 100];
-/// How long a figure is measured for, and how often at least.
+/// The time for which a figure is measured, at least.
 const TIME: Duration = Duration::from_millis(300);
 const RUNS: usize = 31;
-/// A run repeats what is shorter than this.
+/// A run repeats shorter work until it takes this long.
 const SHORTEST_RUN: Duration = Duration::from_micros(50);
 
 /// Table 4.1 of the dissertation: BLS of the Tezos cryptography library, OCaml's Core_bench. Its
@@ -39,7 +39,7 @@ const DISSERTATION_MACHINE: &str =
 /// One line of the table; times in microseconds.
 struct Row {
     scheme: String,
-    /// Replicas; none for the dissertation, which counts signatures.
+    /// The number of replicas; none for the dissertation, which counts signatures.
     replicas: Option<usize>,
     votes: usize,
     sign: f64,
@@ -81,7 +81,7 @@ fn dissertation((votes, [sign, verify, combine, certificate]): (usize, [f64; 4])
     }
 }
 
-/// A committee, and q votes of it for one block.
+/// A committee, and a quorum of its votes for one block.
 struct Bench {
     name: SchemeName,
     keys: Vec<ConsensusKey>,
@@ -142,8 +142,7 @@ impl Bench {
         }
     }
 
-    /// The certificate of votes: its length on the wire, and what is to be checked of it once it
-    /// came over the wire.
+    /// The certificate of votes: its length on the wire, and the checks of the decoded certificate.
     fn certificate(&self, shares: &[Share]) -> (usize, Vec<Check>) {
         let joined = self.scheme.combine(self.name.vote_form(), shares);
         let signers = shares.iter().map(|share| share.signer);
@@ -165,7 +164,7 @@ impl Bench {
     }
 }
 
-/// The median over many runs.
+/// The median of many runs.
 fn median_us<T>(mut work: impl FnMut() -> T) -> f64 {
     let mut repeats = 1;
     let mut run = |repeats: u32| {
@@ -187,13 +186,13 @@ fn median_us<T>(mut work: impl FnMut() -> T) -> f64 {
     runs[runs.len() / 2]
 }
 
-/// What this thread has used up.
+/// The processor time of this thread.
 fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// The processor's name, as Linux has it.
+/// The processor's name, from Linux.
 fn machine() -> String {
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let name = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));

@@ -1,5 +1,6 @@
-//! What a signature costs on this machine: `cargo run --release -p quorate-crypto --example
-//! signature_cost`. Microseconds a signature, the best of many rounds.
+//! Measures the cost of a signature on this machine:
+//! `cargo run --release -p quorate-crypto --example signature_cost`. It prints microseconds for
+//! each signature, the best of many rounds.
 
 use std::hint::black_box;
 use std::time::Instant;

@@ -1,16 +1,16 @@
 //! BLS signatures over BLS12-381, with short signatures: 48 bytes in G1, public keys of 96 bytes
 //! in G2.
 //!
-//! With secret key x and public key X = x·g₂, the signature of a message m is σ = x·H(m), and holds
-//! if e(σ, g₂) = e(H(m), X). Signatures are points, and can be added: what replicas in S signed
-//! adds up to one signature that holds if e(Σ σᵢ, g₂) = e(H(m), Σ Xᵢ), at the cost of one.
-//! (Boneh, Lynn, Shacham, "Short Signatures from the Weil Pairing", ASIACRYPT 2001; Boneh, Gentry,
-//! Lynn, Shacham, EUROCRYPT 2003; draft-irtf-cfrg-bls-signature, section 2.)
+//! With secret key x and public key X = x·g₂, the signature of a message m is σ = x·H(m). It is
+//! valid if e(σ, g₂) = e(H(m), X). Signatures are points and can be added. The sum of the
+//! signatures of replicas in S is one signature, valid if e(Σ σᵢ, g₂) = e(H(m), Σ Xᵢ); it costs as
+//! much as one. (Boneh, Lynn, Shacham, "Short Signatures from the Weil Pairing", ASIACRYPT 2001;
+//! Boneh, Gentry, Lynn, Shacham, EUROCRYPT 2003; draft-irtf-cfrg-bls-signature, section 2.)
 //!
 //! # What is hashed
 //!
-//! H is `hash_to_curve` of RFC 9380 for the suite `BLS12381G1_XMD:SHA-256_SSWU_RO_`, of the bytes of
-//! the statement, under one of three domain separation tags:
+//! H is `hash_to_curve` of RFC 9380 for the suite `BLS12381G1_XMD:SHA-256_SSWU_RO_`. It hashes the
+//! bytes of the statement under one of three domain separation tags:
 //!
 //! | tag | of |
 //! |---|---|
@@ -18,22 +18,24 @@
 //! | [`POSSESSION_DOMAIN`] | the 96 bytes of a public key, signed by itself |
 //! | [`threshold::SIGNATURE_DOMAIN`] | statements, in a committee whose keys were dealt |
 //!
-//! so that a signature of one kind is none of another.
+//! So a signature of one kind is never valid as another.
 //!
 //! # What is refused
 //!
-//! Every point from outside is one compressed encoding of the draft's appendix (ZCash's): the flag
-//! bits right, x below the field's modulus, a point on the curve, in the group of prime order (both
-//! curves have points outside it), and not infinity. Keys are checked once, when the committee is
-//! loaded; signatures each time. A joined signature that is infinity is refused like any other.
+//! Every point from outside must be one compressed encoding of the draft's appendix (ZCash's):
+//! correct flag bits, x below the field's modulus, a point on the curve and in the group of prime
+//! order (both curves have points outside it), not infinity. Keys are checked once, when the
+//! committee is loaded; signatures are checked each time. A joined signature that is infinity is
+//! refused like any other.
 //!
-//! Only the sum of *keys* may be infinity inside a check: replicas with keys X and −X could get it
-//! by both signing one statement, and a certificate that their time-outs are part of must not
-//! become worthless by it. It is sound: by their [`possession`] proofs they know their keys, and
-//! together they did sign. (The draft refuses such a sum.)
+//! Inside a check, only the sum of *keys* may be infinity. Two replicas with keys X and −X could
+//! cause it by both signing one statement, and that must not invalidate a certificate that includes
+//! their time-outs. Accepting it is sound: their [`possession`] proofs show that they know their
+//! keys, and together they did sign. (The draft refuses such a sum.)
 //!
-//! Where sums of keys are trusted blindly, X' = x'·g₂ − X makes two replicas sign what only one of them
-//! knows of. Hence the proofs of [`possession`]; [`threshold`] has other means.
+//! Without further proof, a sum of keys cannot be trusted: with X' = x'·g₂ − X, the owner of x'
+//! alone signs for both keys. So the proofs of [`possession`] are required. [`threshold`] has other
+//! means.
 
 mod batch;
 mod claims;
@@ -55,7 +57,8 @@ pub const KEY_BYTES: usize = 96;
 /// Bytes in a signature, joined or not.
 pub const SIGNATURE_BYTES: usize = 48;
 
-/// The tag of statements: the draft's, section 4.2.3, for signatures in G1 with proofs of possession.
+/// The tag of statements: section 4.2.3 of the draft, for signatures in G1 with proofs of
+/// possession.
 pub const SIGNATURE_DOMAIN: &[u8] = b"BLS_SIG_BLS12381G1_XMD:SHA-256_SSWU_RO_POP_";
-/// The tag of proofs of possession: the draft's, section 4.2.3.
+/// The tag of proofs of possession: section 4.2.3 of the draft.
 pub const POSSESSION_DOMAIN: &[u8] = b"BLS_POP_BLS12381G1_XMD:SHA-256_SSWU_RO_POP_";

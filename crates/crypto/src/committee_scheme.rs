@@ -1,5 +1,5 @@
-//! The signature scheme of a committee and its clients: what [`quorate_core::base::crypto::Scheme`]
-//! asks for, whichever scheme the committee has chosen.
+//! The signature scheme of a committee and its clients: it implements
+//! [`quorate_core::base::crypto::Scheme`] for every scheme that a committee can choose.
 
 use quorate_core::base::crypto::{Check, Form, Scheme, Share, Signature, Signers};
 
@@ -9,33 +9,33 @@ use crate::ecdsa::{p256, secp256k1};
 use crate::ed25519::{self, Ed25519};
 use crate::scheme_name::SchemeName;
 
-/// Verifies what clients and the replicas of one committee sign, and joins what the latter do.
-/// Shared between threads by reference.
+/// Verifies signatures of clients and of one committee's replicas, and joins those of replicas.
+/// Threads share it by reference.
 ///
-/// Clients sign with Ed25519 always. All Ed25519 signatures of a list of checks are one batch; all BLS
-/// signatures and certificates of it are another.
+/// Clients always sign with Ed25519. All Ed25519 signatures of a list of checks form one batch; all
+/// BLS signatures and certificates form another.
 pub struct CommitteeScheme {
     ed25519: Ed25519,
     replicas: Replicas,
 }
 
 enum Replicas {
-    /// Their keys are in [`CommitteeScheme::ed25519`].
+    /// The keys are in [`CommitteeScheme::ed25519`].
     Ed25519,
     EcdsaSecp256k1(Vec<secp256k1::PublicKey>),
     EcdsaP256(Vec<p256::PublicKey>),
     Bls(bls::Committee),
     BlsThreshold(threshold::Committee),
-    /// How many there are.
+    /// The number of replicas.
     None(usize),
 }
 
 impl CommitteeScheme {
-    /// The scheme `scheme` for a committee; `members` in the order of their ids, and `group` where
-    /// the keys were dealt. Every key is checked.
+    /// The scheme `scheme` for a committee. `members` is in the order of their ids; `group` is
+    /// given if the keys were dealt. Every key is checked.
     ///
     /// # Errors
-    /// [`CommitteeKeyError`]: which key is not to be trusted, why, and what to do.
+    /// [`CommitteeKeyError`] names the key that cannot be trusted, the reason and the remedy.
     pub fn new(
         scheme: SchemeName,
         members: &[MemberKey<'_>],
@@ -97,7 +97,7 @@ impl CommitteeScheme {
 
 impl Scheme for CommitteeScheme {
     fn verify(&self, checks: &[Check]) -> Vec<bool> {
-        // Where the members are not of Ed25519 it knows none, and none of their checks holds yet.
+        // With another scheme this verifier has no members, so it accepts no check of a replica.
         let mut verdicts = self.ed25519.verify(checks);
         match &self.replicas {
             Replicas::Ed25519 => {}
@@ -149,7 +149,7 @@ impl Scheme for CommitteeScheme {
     }
 }
 
-/// Reads every member's key, or says whose cannot be read and why.
+/// Reads every member's key, or names the first that cannot be read, with the reason.
 fn read<K>(
     members: &[MemberKey<'_>],
     one: impl Fn(&[u8]) -> Result<K, KeyProblem>,

@@ -1,4 +1,4 @@
-//! A replica's secret key, of whichever scheme its committee has chosen.
+//! A replica's secret key, of any scheme that its committee can choose.
 
 use std::fmt;
 
@@ -23,7 +23,7 @@ enum Key {
     None(unsigned::SecretKey),
 }
 
-/// Why no key was made.
+/// The reason why no key was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GenerateError {
     /// The keys of the scheme are dealt, all at once.
@@ -35,15 +35,15 @@ pub enum GenerateError {
 }
 
 impl ConsensusKey {
-    /// A new key from the operating system's randomness.
+    /// Makes a new key from the operating system's randomness.
     ///
     /// # Errors
-    /// [`GenerateError`] if there is none, or the scheme's keys are dealt ([`threshold::deal`]).
+    /// [`GenerateError`] if there is none, or if the scheme's keys are dealt ([`threshold::deal`]).
     pub fn generate(scheme: SchemeName) -> Result<Self, GenerateError> {
         if scheme.is_dealt() {
             return Err(GenerateError::Dealt(scheme));
         }
-        // Bytes out of range are drawn again; every other number below the order is as likely.
+        // Bytes out of range are drawn again, so all numbers below the order are equally likely.
         loop {
             let mut bytes = Zeroizing::new([0; SchemeName::SECRET_KEY_BYTES]);
             getrandom::fill(bytes.as_mut()).map_err(RandomnessError::from)?;
@@ -59,8 +59,8 @@ impl ConsensusKey {
         Self(Key::BlsThreshold(share))
     }
 
-    /// The key a file keeps as these bytes: a seed for Ed25519 and `none`, a number for the others,
-    /// big-endian. `None` if the number is 0 or not below the group's order.
+    /// The key that a file stores as these bytes: a seed for Ed25519 and `none`, a big-endian
+    /// number for the others. `None` if the number is 0 or not below the group's order.
     #[must_use]
     pub fn from_bytes(
         scheme: SchemeName,
@@ -78,7 +78,7 @@ impl ConsensusKey {
         }))
     }
 
-    /// The bytes a file keeps. Secret.
+    /// The bytes that a file stores. Secret.
     #[must_use]
     pub fn to_bytes(&self) -> Zeroizing<[u8; SchemeName::SECRET_KEY_BYTES]> {
         match &self.0 {
@@ -90,7 +90,7 @@ impl ConsensusKey {
         }
     }
 
-    /// What it signs with.
+    /// The scheme of the key.
     #[must_use]
     pub fn scheme(&self) -> SchemeName {
         match &self.0 {
@@ -103,7 +103,7 @@ impl ConsensusKey {
         }
     }
 
-    /// The public half: [`SchemeName::public_key_bytes`] of them.
+    /// The public half, with [`SchemeName::public_key_bytes`] bytes.
     #[must_use]
     pub fn public_key(&self) -> Vec<u8> {
         match &self.0 {
@@ -115,7 +115,7 @@ impl ConsensusKey {
         }
     }
 
-    /// The proof that goes beside the public half, for schemes that need one.
+    /// The proof of possession for the public half, if the scheme requires one.
     #[must_use]
     pub fn proof_of_possession(&self) -> Option<[u8; bls::SIGNATURE_BYTES]> {
         match &self.0 {

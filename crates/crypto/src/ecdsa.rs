@@ -1,20 +1,20 @@
 //! ECDSA with SHA-256 over [`secp256k1`] and [`p256`].
 //!
-//! A signature is r ‖ s, 32 bytes each, big-endian. Beside (r, s) the pair (r, n − s) satisfies the
-//! same equation, so anybody can make a second signature of one message out of the first; only the
-//! one with s ≤ (n − 1)/2 is read here ("low s", BIP 146), which leaves one encoding of one
-//! signature. The nonce is RFC 6979's, a function of key and message: a statement signed again after
-//! a restart has the same signature, and no bad randomness can give the key away.
+//! A signature is r ‖ s, 32 bytes each, big-endian. The pair (r, n − s) satisfies the same equation
+//! as (r, s), so anybody can derive a second signature of the message from the first. Only the one
+//! with s ≤ (n − 1)/2 is accepted ("low s", BIP 146), so a signature has one encoding. The nonce is
+//! that of RFC 6979, a function of key and message. So a statement signed again after a restart has
+//! the same signature, and bad randomness cannot reveal the key.
 //!
 //! Public keys are compressed points of SEC 1, 33 bytes: 2 or 3, then x. Both curves have prime
-//! order, so a point of the curve is a point of the group, and 33 bytes cannot spell infinity.
+//! order, so every point of the curve is in the group, and 33 bytes cannot encode infinity.
 //!
-//! The arithmetic: libsecp256k1 for its own curve; for P-256, verification by AWS-LC (whose backend
-//! TLS has here anyway, and which takes a fifth of the time of the portable code), signing by
-//! RustCrypto's `p256`, since AWS-LC draws its nonces.
+//! The arithmetic is libsecp256k1's for its own curve. For P-256, AWS-LC verifies: it is the TLS
+//! backend anyway, and takes a fifth of the time of the portable code. RustCrypto's `p256` signs,
+//! because AWS-LC draws its nonces at random.
 //!
-//! There is no batch of ECDSA: r tells the x of a point and not which of the two points, so the
-//! equations cannot be summed. Each signature is verified by itself.
+//! There is no batch verification for ECDSA: r gives the x of a point and not which of the two
+//! points, so the equations cannot be summed. Each signature is verified alone.
 
 pub mod p256;
 pub mod secp256k1;

@@ -1,8 +1,8 @@
 //! Ed25519 under the rules of ZIP-215: single and batch verification agree on every input.
 //!
-//! RFC 8032 leaves open whether the equation is checked with the cofactor and which encodings of
-//! a point are read, and implementations differ; two replicas that differ fork (Chalkias, Garillot,
-//! Nikolaenko, "Taming the many EdDSAs", SSR 2020). The rule here, in every place, is
+//! RFC 8032 leaves open whether the equation is checked with the cofactor, and which encodings of a
+//! point are accepted. Implementations differ; two replicas that differ fork (Chalkias, Garillot,
+//! Nikolaenko, "Taming the many EdDSAs", SSR 2020). All code here follows
 //! [ZIP-215](https://zips.z.cash/zip-0215):
 //!
 //! * s is canonical: below the group order ℓ;
@@ -10,10 +10,10 @@
 //! * k = SHA-512(R ‖ A ‖ message) mod ℓ, over the encodings as they came;
 //! * \[8\](sB − kA − R) = 0.
 //!
-//! A batch checks \[8\](Σ zᵢ(sᵢB − kᵢAᵢ − Rᵢ)) = 0. The zᵢ have 128 bits and are hashed from all the
-//! batch's inputs, so the verdict is a function of the input and nobody who chose the input could
-//! know them before. A batch that holds a false signature passes with probability 2⁻¹²⁸; one that
-//! does not pass is halved until the false ones are found, each by the single check.
+//! A batch checks \[8\](Σ zᵢ(sᵢB − kᵢAᵢ − Rᵢ)) = 0. The zᵢ have 128 bits and are hashed from all
+//! inputs of the batch. So the verdict is a function of the input, and the input's author cannot
+//! know the zᵢ before. A batch with a false signature passes with probability 2⁻¹²⁸. A batch that
+//! fails is halved until the single check finds the false ones.
 
 mod known_keys;
 mod secret_key;
@@ -28,7 +28,7 @@ pub use verify::{Ed25519, Whose, read_key};
 use curve25519_dalek::Scalar;
 use sha2::{Digest as _, Sha512};
 
-/// k = SHA-512(R ‖ A ‖ message), as it comes out of the hash.
+/// k = SHA-512(R ‖ A ‖ message), the whole output of the hash.
 fn challenge_bytes(r: &[u8], key: &[u8; 32], message: &[u8]) -> [u8; 64] {
     Sha512::new().chain_update(r).chain_update(key).chain_update(message).finalize().into()
 }

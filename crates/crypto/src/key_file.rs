@@ -1,17 +1,17 @@
 //! Files that hold one secret key each: a replica's consensus key, its transport key, a client's.
 //!
-//! One line of text: the format's name and version, the scheme's name, and 32 bytes (what they mean
-//! is the scheme's affair, [`ConsensusKey::from_bytes`]):
+//! A key file is one line of text: the format's name and version, the scheme's name, and 32 bytes.
+//! [`ConsensusKey::from_bytes`] gives their meaning for each scheme.
 //!
 //! ```text
 //! quorate-secret-key/1 ed25519 9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60
 //! ```
 //!
-//! Who reads a key says of which scheme: clients and transport have Ed25519, a replica's consensus
-//! key has its committee's. A file of another scheme is refused, and the refusal names both.
+//! The reader names the expected scheme: Ed25519 for clients and transport, the committee's scheme
+//! for a replica's consensus key. A file of another scheme is refused, and the error names both.
 //!
-//! A file is created whole and for its owner alone (mode 0600), never over another; one that
-//! others could read is refused, since its key may already be known to them.
+//! A file is created as a whole, for its owner alone (mode 0600), and never replaces another. A
+//! file that others can read is refused, since they may know its key already.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -27,10 +27,10 @@ use crate::scheme_name::SchemeName;
 use quorate_core::planted;
 
 const FORMAT: &str = "quorate-secret-key/1";
-/// More than a key file ever holds, so that no more than this is read.
+/// The limit for reading; every key file is shorter.
 const MAX_BYTES: u64 = 256;
 
-/// Why a key file could not be read or written. Never holds what the file contains.
+/// The reason why a key file could not be read or written. It never includes the file's content.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyFileError {
     /// The file could not be opened, read or written.
@@ -38,16 +38,16 @@ pub enum KeyFileError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// There is a file of that name. A key is not written over: it may be the only copy.
+    /// A file of that name exists. A key is never overwritten: it may be the only copy.
     #[error("key file {}: exists already; move it away first if its key is not needed", path.display())]
     Exists {
         /// The file.
         path: PathBuf,
     },
-    /// Others than the owner may read or write the file.
+    /// Other users can read or write the file.
     #[error(
         "key file {p}: mode {mode:04o} lets others at it; if nobody has read it, run: chmod 600 {p}; \
          otherwise make a new key",
@@ -66,7 +66,7 @@ pub enum KeyFileError {
         path: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// What is wrong, and what is expected.
+        /// The problem, and the expected content.
         problem: String,
     },
     /// The file holds a key of another scheme.
@@ -77,26 +77,26 @@ pub enum KeyFileError {
     Scheme {
         /// The file.
         path: PathBuf,
-        /// The scheme whose key it holds.
+        /// The scheme of the key in the file.
         found: SchemeName,
-        /// The scheme that was asked for.
+        /// The expected scheme.
         expected: SchemeName,
     },
 }
 
-/// Reads the Ed25519 key in the file at `path`: a client's, or of the transport. Links are followed;
-/// the file itself must be a regular one.
+/// Reads the Ed25519 key of a client or of the transport from the file at `path`. Links are
+/// followed; the file itself must be a regular one.
 ///
 /// # Errors
-/// [`KeyFileError`], also if the mode is wider than 0600.
+/// [`KeyFileError`], also if the mode grants more than 0600.
 pub fn read(path: &Path) -> Result<SecretKey, KeyFileError> {
     read_bytes(path, SchemeName::Ed25519).map(|seed| SecretKey::from_seed(&seed))
 }
 
-/// As [`read`], a replica's key of the scheme its committee has.
+/// As [`read`], for a replica's key of its committee's scheme.
 ///
 /// # Errors
-/// [`KeyFileError`], also if the mode is wider than 0600.
+/// [`KeyFileError`], also if the mode grants more than 0600.
 pub fn read_consensus(path: &Path, scheme: SchemeName) -> Result<ConsensusKey, KeyFileError> {
     let bytes = read_bytes(path, scheme)?;
     ConsensusKey::from_bytes(scheme, &bytes).ok_or_else(|| KeyFileError::Malformed {
@@ -111,7 +111,7 @@ fn read_bytes(
     scheme: SchemeName,
 ) -> Result<Zeroizing<[u8; SchemeName::SECRET_KEY_BYTES]>, KeyFileError> {
     let failed = |source| KeyFileError::Io { path: path.to_owned(), source };
-    // Not blocking: a pipe in the file's place must not hang the start.
+    // Not blocking: a pipe in place of the file must not block the start.
     let file = OpenOptions::new()
         .read(true)
         .custom_flags(OFlags::NONBLOCK.bits() as i32)
@@ -137,19 +137,19 @@ fn read_bytes(
     })
 }
 
-/// Writes `key` to a new file at `path` with mode 0600. When this returns the file is on disk;
-/// if the machine stops in between there is no file of that name.
+/// Writes `key` to a new file at `path` with mode 0600. When this returns, the file is on disk. If
+/// the machine stops earlier, there is no file of that name.
 ///
 /// # Errors
-/// [`KeyFileError::Exists`] if there is a file at `path`, [`KeyFileError::Io`] for the rest.
+/// [`KeyFileError::Exists`] if there is a file at `path`, [`KeyFileError::Io`] for other errors.
 pub fn write(path: &Path, key: &SecretKey) -> Result<(), KeyFileError> {
     write_line(path, &format(SchemeName::Ed25519, key.seed()))
 }
 
-/// As [`write()`], a replica's key of any scheme.
+/// As [`write()`], for a replica's key of any scheme.
 ///
 /// # Errors
-/// [`KeyFileError::Exists`] if there is a file at `path`, [`KeyFileError::Io`] for the rest.
+/// [`KeyFileError::Exists`] if there is a file at `path`, [`KeyFileError::Io`] for other errors.
 pub fn write_consensus(path: &Path, key: &ConsensusKey) -> Result<(), KeyFileError> {
     write_line(path, &format(key.scheme(), &key.to_bytes()))
 }
@@ -165,7 +165,7 @@ fn write_line(path: &Path, line: &str) -> Result<(), KeyFileError> {
     draft_name.push(format!(".draft-{}", std::process::id()));
     let draft = folder.join(draft_name);
     let result = write_draft(&draft, line).and_then(|()| std::fs::hard_link(&draft, path));
-    // The draft may be missing because creating it is what failed.
+    // The draft may not exist: its creation may be what failed.
     let removed = std::fs::remove_file(&draft);
     match result {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -177,7 +177,7 @@ fn write_line(path: &Path, line: &str) -> Result<(), KeyFileError> {
 }
 
 fn write_draft(draft: &Path, line: &str) -> io::Result<()> {
-    // What a process of the same number left when it was stopped half-way.
+    // An interrupted process with the same id may have left one.
     match std::fs::remove_file(draft) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -201,10 +201,10 @@ fn format(scheme: SchemeName, key: &[u8; SchemeName::SECRET_KEY_BYTES]) -> Zeroi
     line
 }
 
-/// What is wrong with a file's content. Never holds any of it.
+/// The fault in a file's content. It never includes any of the content.
 enum Fault {
     Scheme(SchemeName),
-    /// The line, and what is wrong there.
+    /// The line, and the fault in it.
     Malformed(usize, String),
 }
 

@@ -1,11 +1,11 @@
-//! The arithmetic behind [`quorate_core::base::crypto`], and the files secret keys live in.
+//! The signature schemes behind [`quorate_core::base::crypto`], and the files of secret keys.
 //!
-//! Clients sign with Ed25519. The replicas of a committee sign with the scheme it has chosen
-//! ([`SchemeName`]): [`ed25519`], [`ecdsa`] over one of two curves, [`bls`] with keys the replicas
-//! made or keys that were dealt, or nothing at all ([`unsigned`]). [`CommitteeScheme`] verifies and
-//! joins what both sign, once [`committee_keys`] are found good; [`ConsensusKey`] signs for a
-//! replica. [`key_file`] reads and writes secret keys, be they a replica's consensus key, its
-//! transport key, or a client's key.
+//! Clients sign with Ed25519. The replicas of a committee sign with the scheme that it has chosen
+//! ([`SchemeName`]): [`ed25519`], [`ecdsa`] over one of two curves, [`bls`] with keys that the
+//! replicas made or that were dealt, or nothing at all ([`unsigned`]). [`CommitteeScheme`] checks
+//! [`committee_keys`], and then verifies and joins signatures of both. [`ConsensusKey`] signs for a
+//! replica. [`key_file`] reads and writes secret keys: a replica's consensus key, its transport
+//! key, or a client's key.
 // Denied and not forbidden: `bls::curve` calls foreign functions.
 #![deny(unsafe_code)]
 

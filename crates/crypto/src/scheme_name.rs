@@ -1,11 +1,11 @@
-//! The signature schemes a committee may choose from, by name.
+//! The names of the signature schemes that a committee can choose.
 
 use std::fmt;
 use std::str::FromStr;
 
 use quorate_core::base::crypto::Form;
 
-/// A signature scheme of replicas, as configuration and key files name it.
+/// A signature scheme of replicas, as named in configuration and key files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SchemeName {
     /// Ed25519 under ZIP-215 ([`crate::ed25519`]).
@@ -14,21 +14,21 @@ pub enum SchemeName {
     EcdsaSecp256k1,
     /// ECDSA over P-256 ([`crate::ecdsa`]).
     EcdsaP256,
-    /// BLS signatures, added up; every replica made its own key ([`crate::bls`]).
+    /// BLS signatures, joined by addition; every replica made its own key ([`crate::bls`]).
     Bls,
-    /// BLS signatures under one key shared out by a dealer ([`crate::bls::threshold`]).
+    /// BLS signatures under one key that a dealer split into shares ([`crate::bls::threshold`]).
     BlsThreshold,
     /// No signatures ([`crate::unsigned`]): for the laboratory alone.
     None,
 }
 
-/// A name that is none of a scheme.
+/// An unknown name of a scheme.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown signature scheme `{0}`; there are: {names}", names = SchemeName::list())]
 pub struct UnknownScheme(pub String);
 
 impl SchemeName {
-    /// All of them, in the order documents list them.
+    /// All schemes, in the order of the documentation.
     pub const ALL: [Self; 6] = [
         Self::Ed25519,
         Self::EcdsaSecp256k1,
@@ -51,10 +51,10 @@ impl SchemeName {
         }
     }
 
-    /// Bytes in a secret key: the same for all.
+    /// The length of a secret key, the same for all schemes.
     pub const SECRET_KEY_BYTES: usize = 32;
 
-    /// Bytes in a public key.
+    /// The length of a public key.
     #[must_use]
     pub const fn public_key_bytes(self) -> usize {
         match self {
@@ -64,7 +64,7 @@ impl SchemeName {
         }
     }
 
-    /// Bytes in a replica's signature; a joined one has as many.
+    /// The length of a replica's signature, and of a joined one.
     #[must_use]
     pub const fn signature_bytes(self) -> usize {
         match self {
@@ -74,7 +74,7 @@ impl SchemeName {
         }
     }
 
-    /// How a certificate of votes keeps its signatures.
+    /// The form of the signatures in a certificate of votes.
     #[must_use]
     pub const fn vote_form(self) -> Form {
         match self {
@@ -84,7 +84,7 @@ impl SchemeName {
         }
     }
 
-    /// How a certificate of time-outs does, which do not all say the same.
+    /// The form of the signatures in a certificate of time-outs, whose statements differ.
     #[must_use]
     pub const fn time_out_form(self) -> Form {
         match self {
@@ -93,15 +93,14 @@ impl SchemeName {
         }
     }
 
-    /// Whether a public key counts only beside a proof that somebody has its secret half
-    /// ([`crate::bls::possession`]).
+    /// Whether a public key requires a proof of possession ([`crate::bls::possession`]).
     #[must_use]
     pub const fn needs_possession(self) -> bool {
         matches!(self, Self::Bls)
     }
 
-    /// Whether the keys come from a dealer, all at once ([`crate::bls::threshold::deal`]), beside a
-    /// key of the committee as a whole.
+    /// Whether a dealer makes all keys at once ([`crate::bls::threshold::deal`]), with a group key
+    /// of the committee.
     #[must_use]
     pub const fn is_dealt(self) -> bool {
         matches!(self, Self::BlsThreshold)

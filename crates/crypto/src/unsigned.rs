@@ -1,13 +1,14 @@
-//! The scheme that signs nothing, to see what signatures cost: for the laboratory alone.
+//! The scheme without signatures, which shows the cost of signatures. It is for the laboratory
+//! only.
 //!
-//! Every replica's signature is empty and holds. A node of this scheme believes whoever reaches it;
-//! it refuses to run so outside the laboratory. Clients sign as ever.
+//! Every replica's signature is empty and valid. A node of this scheme believes every connected
+//! participant, so it refuses to run outside the laboratory. Clients sign as usual.
 
 use std::fmt;
 
 use zeroize::ZeroizeOnDrop;
 
-/// What stands in for a secret key: random bytes, so that replicas have names that differ.
+/// The stand-in for a secret key: random bytes, so that replicas have different identities.
 #[derive(Clone, ZeroizeOnDrop)]
 pub struct SecretKey {
     bytes: [u8; 32],
@@ -26,7 +27,7 @@ impl SecretKey {
         &self.bytes
     }
 
-    /// What stands in for the public half: a hash. It proves nothing.
+    /// The stand-in for the public half: a hash. It proves nothing.
     #[must_use]
     pub fn public_key(&self) -> [u8; 32] {
         blake3::derive_key("quorate/none/public-key/1", &self.bytes)

@@ -1,10 +1,10 @@
-//! Public keys from a person's file: what is refused, and what the person is told.
+//! Tests of public keys from a configuration file: refusals and their messages.
 
 use quorate_crypto::bls::threshold;
 use quorate_crypto::committee_keys::{CommitteeKeyError, GroupKey, KeyProblem, MemberKey};
 use quorate_crypto::{CommitteeScheme, ConsensusKey, SchemeName};
 
-/// What a file has of one replica.
+/// The file's entry for one replica.
 #[derive(Clone)]
 struct Entry {
     key: Vec<u8>,
@@ -29,7 +29,7 @@ fn read(
     CommitteeScheme::new(scheme, &members, group).map(drop)
 }
 
-/// The error of a committee whose replica 2 has this entry.
+/// The error for a committee in which replica 2 has this entry.
 fn refused(scheme: SchemeName, wrong: Entry) -> CommitteeKeyError {
     let mut entries: Vec<_> = (1..=4).map(|seed| entry(scheme, seed)).collect();
     assert_eq!(read(scheme, &entries, None), Ok(()));

@@ -1,4 +1,4 @@
-//! Committees of every scheme, by what the core asks of them.
+//! Tests of committees of every scheme, through the core's interface.
 
 mod scheme;
 
@@ -13,7 +13,7 @@ use quorate_core::base::types::{Digest, Epoch, ReplicaId, View};
 use quorate_crypto::{SchemeName, SecretKey};
 use scheme::{Cluster, statement};
 
-/// The schemes under which a signature says something.
+/// The schemes with real signatures.
 fn signing() -> impl Iterator<Item = SchemeName> {
     SchemeName::ALL.into_iter().filter(|scheme| *scheme != SchemeName::None)
 }
@@ -40,7 +40,7 @@ fn lengths_are_as_announced() {
     }
 }
 
-/// A signature for one statement says nothing of any other: each field is bound.
+/// A signature of one statement is not valid for any other: each field is bound.
 #[test]
 fn statements_are_told_apart_by_every_field() {
     let (chain, other) = (Digest([1; 32]), Digest([2; 32]));
@@ -71,8 +71,8 @@ fn statements_are_told_apart_by_every_field() {
     }
 }
 
-/// Members with the same 32 secret bytes wherever they are not dealt: no signature serves in another
-/// scheme.
+/// Members with the same 32 secret bytes, except where keys are dealt: no signature is valid in
+/// another scheme.
 #[test]
 fn a_signature_of_one_scheme_is_none_of_another() {
     let shares: Vec<_> =
@@ -129,7 +129,7 @@ fn certificates_of_another_form_do_not_hold() {
         let share = cluster.share(0, statement(1));
         let aggregate = joined(share.statement, &[0], share.signature, Form::Aggregate);
         let threshold = joined(share.statement, &[0], share.signature, Form::Threshold);
-        // One signature is its own sum, where sums have no weights.
+        // One signature is its own sum if sums have no weights.
         let expected = [name == SchemeName::Bls, false];
         assert_eq!(cluster.verify(&[aggregate, threshold]), expected, "{name}");
     }
@@ -187,7 +187,7 @@ fn time_outs_that_differ_are_one_certificate() {
     }
 }
 
-/// Clients sign with Ed25519 whatever the replicas do, even if these sign nothing.
+/// Clients sign with Ed25519, whatever the replicas' scheme is.
 #[test]
 fn clients_are_verified_under_every_scheme() {
     let client = SecretKey::from_seed(&[9; 32]);
@@ -215,7 +215,7 @@ fn clients_are_verified_under_every_scheme() {
     }
 }
 
-/// What a check of the proptest below is about, and whether it is tampered with.
+/// The subject of a check in the proptest below, and whether it is altered.
 type Item = (u8, u8, u8, bool);
 
 fn check(cluster: &Cluster, client: &SecretKey, (kind, who, what, bad): Item) -> Check {
@@ -245,7 +245,7 @@ fn check(cluster: &Cluster, client: &SecretKey, (kind, who, what, bad): Item) ->
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
 
-    /// Clients, replicas and certificates in one list: the verdict on each is the one it has alone.
+    /// Clients, replicas and certificates in one list: each verdict is the same as alone.
     #[test]
     fn the_verdict_on_each_does_not_depend_on_the_others(
         items in prop::collection::vec((0..4u8, 0..4u8, 0..3u8, prop::bool::weighted(0.3)), 0..12),

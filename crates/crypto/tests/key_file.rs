@@ -1,4 +1,4 @@
-//! Key files as an operator meets them.
+//! Tests of key files from an operator's point of view.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -139,7 +139,7 @@ fn a_key_of_another_scheme_is_refused_and_both_are_named() {
     assert!(!text.contains("9d61b19d"), "{text}");
     put(&path, &GOOD.replace("ed25519", "bls12-381-threshold"), 0o600);
     assert!(matches!(key_file::read(&path), Err(KeyFileError::Scheme { .. })));
-    // What is no scheme at all is not repeated: it may be the key, in the wrong place.
+    // An unknown scheme name is not repeated: it may be the key, in the wrong place.
     put(&path, &GOOD.replace(" ed25519", ""), 0o600);
     let text = key_file::read(&path).unwrap_err().to_string();
     assert!(text.contains("quorate-secret-key/1 ed25519 "), "{text}");

@@ -1,21 +1,22 @@
-//! Many signatures verified as one: one product of pairings, halved if it does not come out.
+//! Batch verification: many signatures are verified by one product of pairings. A batch that fails
+//! is halved.
 //!
-//! A *claim* is that e(σ, g₂) = Π e(H(mⱼ), Xⱼ): a replica's signature has one part (m, X), an
-//! aggregate one a part for every message in it. A batch of claims holds if
+//! A *claim* is the equation e(σ, g₂) = Π e(H(mⱼ), Xⱼ). A replica's signature has one part (m, X);
+//! an aggregate has a part for every message in it. A batch of claims holds if
 //!
-//! e(Σ zᵢσᵢ, −g₂) · Π over messages m of e(H(m), Σ zᵢXᵢₘ) = 1,
+//! e(Σ zᵢσᵢ, −g₂) · Π over messages m of e(H(m), Σ zᵢXᵢₘ) = 1.
 //!
-//! so that a thousand signatures of one message cost two pairings and two multiplications of many
-//! points. Each message is hashed once, however many claims and halvings it is in.
+//! So a thousand signatures of one message cost two pairings and two multiplications of many
+//! points. Each message is hashed once, however many claims and halvings include it.
 //!
-//! The zᵢ have 128 bits and are hashed from everything the batch consists of. Without them two false
-//! signatures σ₁ + Δ and σ₂ − Δ would pass together; with them, false claims that pass are found by
-//! 2¹²⁸ attempts and not by fewer, since each attempt changes all zᵢ. (Bellare, Garay, Rabin, "Fast
-//! Batch Verification for Modular Exponentiation and Digital Signatures", EUROCRYPT 1998.) 64 bits
-//! would do if they were drawn at random after the claims are known; these can be computed by whoever
-//! makes up the claims, who may try for as long as they like.
+//! The zᵢ have 128 bits and are hashed from the whole content of the batch. Without them, two false
+//! signatures σ₁ + Δ and σ₂ − Δ would pass together. With them, an attacker needs 2¹²⁸ attempts,
+//! since each attempt changes all zᵢ. (Bellare, Garay, Rabin, "Fast Batch Verification for Modular
+//! Exponentiation and Digital Signatures", EUROCRYPT 1998.) 64 bits would suffice if the zᵢ were
+//! drawn at random after the claims are known. But the author of the claims can compute these zᵢ,
+//! and try without limit.
 //!
-//! The zᵢ say nothing of the parts of a point outside the groups of prime order, so every signature
+//! The zᵢ do not cover the parts of a point outside the groups of prime order, so every signature
 //! is checked to be inside.
 
 use std::collections::HashMap;
@@ -29,7 +30,7 @@ use super::curve::{
 };
 use quorate_core::planted;
 
-/// Bytes in a zᵢ.
+/// The length of a zᵢ, in bytes.
 const COEFFICIENT_BYTES: usize = 16;
 
 type Coefficient = [u8; COEFFICIENT_BYTES];
@@ -37,32 +38,32 @@ type Coefficient = [u8; COEFFICIENT_BYTES];
 /// Claims to be verified together.
 pub(super) struct Batch<'m> {
     domain: &'static [u8],
-    /// Where in `hashes` a message is.
+    /// The index of each message in `hashes`.
     messages: HashMap<&'m [u8], usize>,
     hashes: Vec<G1>,
     claims: Vec<Claim>,
-    /// The parts of all claims, one claim's after another's.
+    /// The parts of all claims, claim by claim.
     parts: Vec<Part>,
 }
 
 struct Claim {
-    /// Its place among the caller's verdicts.
+    /// The index of its verdict.
     index: usize,
     signature: G1,
-    /// Where in [`Batch::parts`] its own are.
+    /// The range of its parts in [`Batch::parts`].
     parts: Range<usize>,
-    /// A hash of all it consists of.
+    /// A hash of the claim's whole content.
     binding: [u8; 32],
 }
 
 struct Part {
-    /// Where in [`Batch::hashes`] the message is.
+    /// The index of the message in [`Batch::hashes`].
     message: usize,
     key: G2,
 }
 
 impl<'m> Batch<'m> {
-    /// No claims yet; messages are hashed under the tag `domain`.
+    /// An empty batch. Messages are hashed under the tag `domain`.
     pub(super) fn new(domain: &'static [u8]) -> Self {
         Self {
             domain,
@@ -74,7 +75,7 @@ impl<'m> Batch<'m> {
     }
 
     /// Adds the claim that `signature` joins one signature for each of `parts`. If the bytes cannot
-    /// be a signature at all nothing is added: the verdict stays `false`.
+    /// be a signature, nothing is added and the verdict stays `false`.
     pub(super) fn claim(
         &mut self,
         index: usize,
@@ -108,13 +109,13 @@ impl<'m> Batch<'m> {
         coefficients(&self.claims)
     }
 
-    /// Sets the verdicts of all claims that hold.
+    /// Sets the verdicts of all valid claims.
     pub(super) fn settle(&self, verdicts: &mut [bool]) {
         self.settle_some(&self.claims, false, verdicts);
     }
 
-    /// Halves until every part passes as a batch or is a single claim. `guilty`: it is known that
-    /// not all of these hold, so that they need not be tried together.
+    /// Halves the batch until every part passes as a batch or is a single claim. If `guilty`, some
+    /// of these claims are known to be false, so they are not tried together.
     fn settle_some(&self, claims: &[Claim], guilty: bool, verdicts: &mut [bool]) -> bool {
         let holds = !guilty && self.hold(claims);
         if holds {
@@ -142,7 +143,7 @@ impl<'m> Batch<'m> {
         let mut points = Vec::with_capacity(2);
         let mut keys = Vec::with_capacity(2);
         let mut pair = |point: G1, key: G2| {
-            // e(O, X) = e(P, O) = 1, which the library's loop cannot compute.
+            // e(O, X) = e(P, O) = 1, but the library's loop cannot compute it.
             if !is_infinity_g1(&point) && !is_infinity_g2(&key) {
                 points.push(point);
                 keys.push(key);
@@ -166,8 +167,8 @@ impl<'m> Batch<'m> {
             )
     }
 
-    /// One pair for parts of one message: zH(m) and X if it is a single part (multiplying in G1 costs
-    /// less than half of what it costs in G2), H(m) and Σ zᵢXᵢ otherwise.
+    /// The pair for the parts of one message: zH(m) and X for a single part (a multiplication in G1
+    /// costs less than half of one in G2), H(m) and Σ zᵢXᵢ otherwise.
     fn joined(&self, group: &[(&Part, Coefficient)], alone: bool) -> (G1, G2) {
         let [(first, z), rest @ ..] = group else { return (G1::default(), G2::default()) };
         let point = self.hashes[first.message];
@@ -183,11 +184,11 @@ impl<'m> Batch<'m> {
     }
 }
 
-/// 1 as a coefficient.
+/// The coefficient 1.
 const ONE: Coefficient = 1u128.to_le_bytes();
 
-/// The zᵢ: 1 for the first (scaling the equation as a whole changes nothing), and 128 bits each for
-/// the others.
+/// The zᵢ: 1 for the first, because scaling the whole equation changes nothing, and 128 bits each
+/// for the others.
 fn coefficients(claims: &[Claim]) -> Vec<Coefficient> {
     let mut hasher = blake3::Hasher::new();
     hasher.update(b"quorate/bls12-381/batch/1");

@@ -1,4 +1,4 @@
-//! A committee whose replicas made their own keys: signatures are added as they are.
+//! A BLS committee whose replicas made their own keys. Signatures are joined by plain addition.
 
 use super::claims::{Claims, Keys};
 use super::curve::{G1, G2, read_known_signature, subtract_g2, sum_g1, sum_g2, write_signature};
@@ -16,21 +16,21 @@ impl Committee {
     /// Reads the keys, and verifies the proofs of possession.
     ///
     /// # Errors
-    /// Which member's key is not to be trusted, and why.
+    /// Names the member whose key cannot be trusted, and the reason.
     pub fn read(members: &[MemberKey<'_>]) -> Result<Self, (usize, KeyProblem)> {
         let keys = possession::read(members)?;
         let total = sum_g2(&keys);
         Ok(Self { keys, total })
     }
 
-    /// No claims yet.
+    /// An empty list of claims.
     #[must_use]
     pub fn claims<'m>(&self) -> Claims<'_, 'm> {
         Claims::new(self, SIGNATURE_DOMAIN)
     }
 
-    /// Joins signatures that hold. `None` if there are none, one of them is no signature, or they
-    /// cancel out (which takes replicas that made up their keys together).
+    /// Joins valid signatures. `None` if there are none, if one is malformed, or if they cancel out
+    /// (which requires replicas that made their keys together).
     #[must_use]
     pub fn join<'s>(
         &self,
@@ -40,8 +40,8 @@ impl Committee {
         write_signature(sum_g1(&points))
     }
 
-    /// The sum of the keys of `signers`, all of them different: of those who did not sign if that
-    /// is quicker. `None` if there are no signers or one is no member.
+    /// The sum of the keys of `signers`, which are all different. It subtracts the keys of the
+    /// others if that is quicker. `None` if there are no signers or one is not a member.
     fn sum(&self, signers: &[usize]) -> Option<G2> {
         let mut signed = vec![false; self.keys.len()];
         for signer in signers {

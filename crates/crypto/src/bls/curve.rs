@@ -1,7 +1,7 @@
-//! Points, and numbers modulo the order of their groups.
+//! Points of the curves, and numbers modulo the order of their groups.
 //!
-//! Most of `blst` comes with safe functions; the five of its foreign ones that are needed beside
-//! them are called here and nowhere else.
+//! `blst` offers safe functions for most operations. This module calls the five foreign functions
+//! that are needed beside them; no other module does.
 #![allow(unsafe_code)]
 
 use std::ops::{Add, Mul, Sub};
@@ -22,8 +22,8 @@ pub(super) type G2 = blst::blst_p2_affine;
 /// H(message) under the tag `domain`.
 pub(super) fn hash(message: &[u8], domain: &[u8]) -> G1 {
     let mut point = blst::blst_p1::default();
-    // SAFETY: `point` is a valid place for the result; the two slices are read for their lengths
-    // and not kept; the third, of length 0, is not read.
+    // SAFETY: `point` is a valid place for the result. The function reads two slices up to their
+    // lengths and does not keep them; it does not read the third, whose length is 0.
     unsafe {
         blst::blst_hash_to_g1(
             &mut point,
@@ -38,15 +38,15 @@ pub(super) fn hash(message: &[u8], domain: &[u8]) -> G1 {
     affine_g1(point)
 }
 
-/// Reads a signature from outside: everything is checked.
+/// Reads a signature from outside, with all checks.
 pub(super) fn read_signature(bytes: &[u8]) -> Option<G1> {
     let signature = Signature::uncompress(bytes).ok()?;
     signature.validate(true).ok()?;
     Some(signature.into())
 }
 
-/// Reads a signature that passed [`read_signature`] before: it is on the curve, the rest is not
-/// looked at again.
+/// Reads a signature that [`read_signature`] accepted before. It checks only that the point is on
+/// the curve.
 pub(super) fn read_known_signature(bytes: &[u8]) -> Option<G1> {
     Signature::uncompress(bytes).ok().map(Into::into)
 }
@@ -56,7 +56,7 @@ pub(super) fn write_signature(point: G1) -> Option<[u8; SIGNATURE_BYTES]> {
     (!is_infinity_g1(&point)).then(|| Signature::from(point).compress())
 }
 
-/// Reads a public key from outside: everything is checked.
+/// Reads a public key from outside, with all checks.
 pub(super) fn read_key(bytes: &[u8]) -> Result<G2, KeyProblem> {
     if bytes.len() != KEY_BYTES {
         return Err(KeyProblem::Length { expected: KEY_BYTES, found: bytes.len() });
@@ -69,17 +69,17 @@ pub(super) fn read_key(bytes: &[u8]) -> Result<G2, KeyProblem> {
     Ok(key.into())
 }
 
-/// All of a key, for hashing.
+/// All bytes of a key, for hashing.
 pub(super) fn key_bytes(key: G2) -> [u8; 2 * KEY_BYTES] {
     PublicKey::from(key).serialize()
 }
 
-/// The neutral element, as blst spells it.
+/// Whether the point is the neutral element.
 pub(super) fn is_infinity_g1(point: &G1) -> bool {
     *point == G1::default()
 }
 
-/// The neutral element, as blst spells it.
+/// Whether the point is the neutral element.
 pub(super) fn is_infinity_g2(point: &G2) -> bool {
     *point == G2::default()
 }
@@ -94,8 +94,8 @@ pub(super) fn sum_g2(points: &[G2]) -> G2 {
     if points.is_empty() { G2::default() } else { affine_g2(points.add()) }
 }
 
-/// Σ scalarᵢ·pointᵢ, the scalars of N bytes each, little-endian. As many of the ones as of the
-/// others. Not in constant time: for public values.
+/// Σ scalarᵢ·pointᵢ; each scalar has N bytes, little-endian. Both slices have the same length. Not
+/// in constant time, so for public values only.
 pub(super) fn combine_g1<const N: usize>(points: &[G1], scalars: &[[u8; N]]) -> G1 {
     assert_eq!(points.len(), scalars.len());
     match points {
@@ -157,7 +157,7 @@ impl Scalar {
         Self(scalar)
     }
 
-    /// A number spread evenly if the bytes are: 48 bytes modulo r, big-endian.
+    /// A number from 48 bytes modulo r, big-endian. It is uniform if the bytes are.
     pub(super) fn reduced(bytes: &[u8; 48]) -> Self {
         let byte = Self::from_u64(256);
         bytes.iter().fold(Self::ZERO, |sum, next| sum * byte + Self::from_u64(u64::from(*next)))
@@ -171,7 +171,7 @@ impl Scalar {
         scalar.b
     }
 
-    /// The number that makes 1 of this one by multiplication; 0 for 0.
+    /// The multiplicative inverse; 0 for 0.
     pub(super) fn inverse(self) -> Self {
         let mut inverse = blst::blst_fr::default();
         // SAFETY: reads its second argument and writes to its first; both are valid.

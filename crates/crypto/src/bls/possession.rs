@@ -1,10 +1,11 @@
-//! Proofs that whoever brought a public key has its secret half.
+//! Proofs of possession: proofs that the owner of a public key knows its secret half.
 //!
-//! Without them, a replica that knows the others' keys Xᵢ could bring X' = x'·g₂ − Σ Xᵢ: the keys
-//! then add up to x'·g₂, for which it alone signs what passes for a signature of all (Ristenpart,
-//! Yilek, "The Power of Proofs-of-Possession", EUROCRYPT 2007). It cannot sign with X' by itself,
-//! so it is asked to: the proof is the signature of the key's 96 bytes by itself, under a tag of
-//! its own, since otherwise a signature of some message could be a proof
+//! Without them, a replica that knows the others' keys Xᵢ could announce X' = x'·g₂ − Σ Xᵢ. Then
+//! all keys add up to x'·g₂, and this replica alone could make a signature of all (Ristenpart,
+//! Yilek, "The Power of Proofs-of-Possession", EUROCRYPT 2007). It cannot sign with X' alone, so
+//! that is what the proof demands: a signature of the key's 96 bytes by the key itself. A tag of
+//! its own keeps signatures of messages from being proofs (draft-irtf-cfrg-bls-signature, section
+//! 3.3).
 //! (draft-irtf-cfrg-bls-signature, section 3.3).
 
 use super::batch::Batch;

@@ -1,4 +1,4 @@
-//! The signing half.
+//! BLS secret keys, and signing.
 
 use std::fmt;
 
@@ -7,8 +7,7 @@ use zeroize::Zeroizing;
 
 use super::{KEY_BYTES, SIGNATURE_BYTES};
 
-/// A secret key, beside its public one. Wiped when dropped (by [`min_sig::SecretKey`]); never
-/// printed.
+/// A secret key with its public key. Wiped when dropped (by [`min_sig::SecretKey`]); never printed.
 pub struct SecretKey {
     scalar: min_sig::SecretKey,
     public: [u8; KEY_BYTES],

@@ -1,4 +1,4 @@
-//! Vectors, points that are none, forgeries, and the batch against the equation written out.
+//! Tests of BLS: vectors, invalid points, forgeries, and the batch against the plain equation.
 
 mod batch;
 mod points;
@@ -12,7 +12,7 @@ use crate::committee_keys::MemberKey;
 
 type Signed = [u8; SIGNATURE_BYTES];
 
-/// Key `number`, above 0.
+/// The key with this number, which is above 0.
 pub(super) fn secret(number: u32) -> SecretKey {
     let mut bytes = [0; 32];
     bytes[8..12].copy_from_slice(&number.to_be_bytes());
@@ -48,13 +48,13 @@ fn sign(key: &SecretKey, message: &[u8]) -> Signed {
     key.sign(message, SIGNATURE_DOMAIN)
 }
 
-/// Σ of signatures, by the library's own means.
+/// The sum of signatures, computed by the library.
 pub(super) fn sum(signatures: &[&[u8]]) -> Signed {
     let sum = min_sig::AggregateSignature::aggregate_serialized(signatures, false).unwrap();
     sum.to_signature().compress()
 }
 
-/// The verdicts on shares, each (signer, message, signature).
+/// The verdicts on shares (signer, message, signature).
 fn verdicts(committee: &Committee, shares: &[(usize, &[u8], &[u8])]) -> Vec<bool> {
     let mut claims = committee.claims();
     for (index, (signer, message, signature)) in shares.iter().enumerate() {

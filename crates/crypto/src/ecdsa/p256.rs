@@ -1,4 +1,4 @@
-//! The curve of FIPS 186-5 / SP 800-186, section 3.2.1.3.
+//! ECDSA over P-256, the curve of FIPS 186-5 / SP 800-186, section 3.2.1.3.
 
 use std::fmt;
 
@@ -43,7 +43,7 @@ impl SecretKey {
         self.public
     }
 
-    /// Signs SHA-256 of `message`: low s, the nonce of RFC 6979.
+    /// Signs SHA-256 of `message`, with low s and the nonce of RFC 6979.
     #[must_use]
     pub fn sign(&self, message: &[u8]) -> [u8; SIGNATURE_BYTES] {
         let signature: Signature = self.key.sign(message);
@@ -74,7 +74,7 @@ impl PublicKey {
         key.map(Self).map_err(|_| KeyProblem::NotOnCurve)
     }
 
-    /// Whether `signature` is this key's one signature of `message` with this nonce.
+    /// Whether `signature` is a valid signature of `message` by this key, with low s.
     #[must_use]
     pub fn verify(&self, message: &[u8], signature: &[u8]) -> bool {
         low_s(signature, &HALF_ORDER)

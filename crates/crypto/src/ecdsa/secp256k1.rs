@@ -1,4 +1,4 @@
-//! The curve of SEC 2, section 2.4.1.
+//! ECDSA over secp256k1, the curve of SEC 2, section 2.4.1.
 
 use std::fmt;
 
@@ -43,7 +43,7 @@ impl SecretKey {
         self.public
     }
 
-    /// Signs SHA-256 of `message`: low s, the nonce of RFC 6979.
+    /// Signs SHA-256 of `message`, with low s and the nonce of RFC 6979.
     #[must_use]
     pub fn sign(&self, message: &[u8]) -> [u8; SIGNATURE_BYTES] {
         ecdsa::sign(digest(message), &self.scalar).serialize_compact()
@@ -78,10 +78,10 @@ impl PublicKey {
         Point::from_byte_array_compressed(*bytes).map(Self).map_err(|_| KeyProblem::NotOnCurve)
     }
 
-    /// Whether `signature` is this key's one signature of `message` with this nonce.
+    /// Whether `signature` is a valid signature of `message` by this key, with low s.
     #[must_use]
     pub fn verify(&self, message: &[u8], signature: &[u8]) -> bool {
-        // The library refuses a high s by itself; that it does is not left to its defaults.
+        // The library refuses a high s by default. This check does not rely on that.
         low_s(signature, &HALF_ORDER)
             .and_then(|signature| Signature::from_compact(signature).ok())
             .is_some_and(|signature| ecdsa::verify(&signature, digest(message), &self.0).is_ok())

@@ -1,5 +1,5 @@
-//! Vectors of RFC 6979 and of the literature on secp256k1, a second implementation of each curve, and
-//! whatever somebody may do to a signature.
+//! Tests of ECDSA: vectors of RFC 6979 and of secp256k1's implementations, a second implementation
+//! of each curve, and altered signatures.
 
 use proptest::prelude::*;
 
@@ -51,7 +51,7 @@ fn p256_signs_as_rfc_6979_says() {
     assert!(public.verify(b"test", &low));
 }
 
-/// Vectors that implementations of secp256k1 have shared since RFC 6979 came into use there.
+/// Vectors that implementations of secp256k1 share.
 #[test]
 fn secp256k1_signs_as_others_do() {
     let one = "0000000000000000000000000000000000000000000000000000000000000001";
@@ -86,7 +86,7 @@ fn secp256k1_signs_as_others_do() {
     }
 }
 
-/// The mirrored signature is refused by the rule, not because it is false: other code takes it.
+/// The mirrored signature is refused by the rule, not because it is false: other code accepts it.
 #[test]
 fn a_high_s_satisfies_the_equation_and_is_refused() {
     use ::p256::ecdsa::signature::Verifier as _;
@@ -119,7 +119,7 @@ fn keys_are_compressed_points_and_nothing_else() {
         assert_eq!(read(&vec![2; length]), problem);
         assert_eq!(read_other(&vec![2; length]), problem);
     }
-    // Signs other than 2 and 3, x of no point (5 is none on either curve's right side), x above p.
+    // Signs other than 2 and 3, x of no point (5 is none on either curve), x above p.
     let with = |sign: u8, x: [u8; 32]| [[sign].as_slice(), &x].concat();
     let x = |key: [u8; 33]| *key.last_chunk::<32>().unwrap();
     for sign in [0, 1, 4, 5, 6, 7, 0x82] {
@@ -206,7 +206,8 @@ proptest! {
         prop_assert!(!they_take_it);
     }
 
-    /// RustCrypto signs, AWS-LC verifies; RustCrypto's verdict is the same on what was tampered with.
+    /// RustCrypto signs and AWS-LC verifies. RustCrypto's verdict on altered signatures is the
+    /// same.
     #[test]
     fn p256_agrees_with_a_second_implementation(
         secret in any::<[u8; 32]>(),

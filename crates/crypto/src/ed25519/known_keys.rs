@@ -1,4 +1,4 @@
-//! Decompressed keys of clients that signed something valid before.
+//! A cache of decompressed keys of clients whose signatures were valid before.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -8,8 +8,9 @@ use curve25519_dalek::EdwardsPoint;
 /// Keys in each of the two generations: 2 × 8192 entries of about 200 bytes, 3 MiB in all.
 pub(super) const GENERATION: usize = 8192;
 
-/// A bounded map from encodings to points. Two generations: when the young one is full it becomes
-/// the old one and the old one is forgotten, so that keys in use stay at no cost a look-up.
+/// A bounded map from encodings to points, in two generations. When the young one is full it
+/// becomes the old one, and the old one is dropped. So keys in use stay, and a look-up costs
+/// nothing more.
 #[derive(Default)]
 pub(super) struct KnownKeys {
     generations: Mutex<Generations>,
@@ -32,8 +33,8 @@ impl KnownKeys {
         Some(point)
     }
 
-    /// Remembers the key of a signature that held. Keys of false signatures stay out: whoever
-    /// wants to push others out has to sign for it.
+    /// Adds the key of a valid signature. Keys of false signatures are not added, so an attacker
+    /// has to sign to evict others.
     pub(super) fn insert(&self, key: [u8; 32], point: EdwardsPoint) {
         let mut generations = self.generations.lock().unwrap_or_else(PoisonError::into_inner);
         generations.insert(key, point);

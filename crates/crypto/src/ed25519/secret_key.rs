@@ -1,6 +1,6 @@
-//! The signing half (RFC 8032, section 5.1.6). How a signature is made is no rule of ours, and who
-//! signs has one way to do it: AWS-LC's, whose arithmetic on x86-64 and AArch64 is proven, takes
-//! constant time, and half as long as that of the verifying half would.
+//! Ed25519 secret keys, and signing (RFC 8032, section 5.1.6). ZIP-215 does not concern signing.
+//! AWS-LC signs: its arithmetic on x86-64 and AArch64 is proven, runs in constant time, and takes
+//! half the time of the library that verifies.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair as _};
 use quorate_core::base::crypto::{ClientSigner, PublicKey, Signature, Signer, Statement};
 use zeroize::{ZeroizeOnDrop, Zeroizing};
 
-/// A secret key, beside what is derived from it once. Wiped when dropped (AWS-LC wipes what it
+/// A secret key, with values derived from it. Wiped when dropped (AWS-LC wipes memory that it
 /// frees); never printed.
 #[derive(Clone, ZeroizeOnDrop)]
 pub struct SecretKey {
@@ -26,7 +26,7 @@ pub struct SecretKey {
 pub struct RandomnessError(#[from] getrandom::Error);
 
 impl SecretKey {
-    /// The key that a seed of 32 bytes stands for (the "private key" of RFC 8032).
+    /// The key from a seed of 32 bytes (the "private key" of RFC 8032).
     #[must_use]
     pub fn from_seed(seed: &[u8; 32]) -> Self {
         let pair = Ed25519KeyPair::from_seed_unchecked(seed).expect("a seed has 32 bytes");
@@ -34,7 +34,7 @@ impl SecretKey {
         Self { seed: *seed, pair: Arc::new(pair), public: PublicKey(public) }
     }
 
-    /// A new key from the operating system's randomness.
+    /// Makes a new key from the operating system's randomness.
     ///
     /// # Errors
     /// [`RandomnessError`] if there is none.
@@ -44,7 +44,7 @@ impl SecretKey {
         Ok(Self::from_seed(&seed))
     }
 
-    /// The 32 bytes this key is kept as. Secret.
+    /// The 32 bytes that a file stores. Secret.
     #[must_use]
     pub fn seed(&self) -> &[u8; 32] {
         &self.seed

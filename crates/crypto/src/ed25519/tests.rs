@@ -1,4 +1,4 @@
-//! Vectors of RFC 8032 and every corner of ZIP-215.
+//! Tests of Ed25519: vectors of RFC 8032, and every corner of ZIP-215.
 
 use curve25519_dalek::constants::EIGHT_TORSION;
 use curve25519_dalek::edwards::CompressedEdwardsY;
@@ -16,7 +16,7 @@ use crate::test_bytes::hex_array as hex;
 
 type Input = ([u8; 32], Vec<u8>, [u8; 64]);
 
-/// The verdicts on inputs by anybody.
+/// The verdicts on inputs of clients.
 fn verdicts(scheme: &Ed25519, inputs: &[Input]) -> Vec<bool> {
     let mut verdicts = vec![false; inputs.len()];
     let inputs = inputs.iter().enumerate().map(|(index, (key, message, signature))| {
@@ -26,8 +26,8 @@ fn verdicts(scheme: &Ed25519, inputs: &[Input]) -> Vec<bool> {
     verdicts
 }
 
-/// The verdicts of a committee that the keys of `inputs` are first in, and then `more`: on the
-/// inputs as its members'.
+/// The verdicts on `inputs` as signatures of members. The committee has the keys of `inputs` first,
+/// and then `more`.
 fn members_verdicts(inputs: &[Input], more: &[[u8; 32]]) -> Vec<bool> {
     let keys: Vec<_> =
         inputs.iter().map(|(key, ..)| key).chain(more).map(|key| PublicKey(*key)).collect();
@@ -99,7 +99,7 @@ fn rfc_8032() {
 }
 
 /// Every encoding of a point of small order: eight canonical ones, and the six that RFC 8032
-/// forbids and ZIP-215 reads (y above p, or a sign on x = 0).
+/// forbids and ZIP-215 accepts (y above p, or a sign on x = 0).
 fn small_order_encodings() -> Vec<[u8; 32]> {
     let mut encodings: Vec<_> =
         EIGHT_TORSION.iter().map(|point| point.compress().to_bytes()).collect();
@@ -127,7 +127,7 @@ fn the_fourteen_encodings_are_distinct_and_of_small_order() {
     }
 }
 
-/// ZIP-215's own 196 vectors: A and R of small order in every encoding, s = 0. All hold.
+/// ZIP-215's own 196 vectors: A and R of small order in every encoding, s = 0. All are valid.
 #[test]
 fn small_order_keys_and_nonces_hold_in_every_encoding() {
     let encodings = small_order_encodings();
@@ -159,7 +159,7 @@ fn shaped(a: (u64, usize), r: (u64, usize), message: &[u8], error: u64) -> Input
     (key, message.to_vec(), signature)
 }
 
-/// The rule, spelt out with plain operations.
+/// The rule, written with plain operations.
 fn oracle((key, message, signature): &Input) -> bool {
     let r_bytes: [u8; 32] = signature[..32].try_into().unwrap();
     let s_bytes: [u8; 32] = signature[32..].try_into().unwrap();
@@ -203,7 +203,7 @@ fn s_that_is_not_canonical_is_refused() {
         }
         inputs.push((key, message, signature));
     }
-    // s = l exactly, with everything else zero: the equation itself would hold.
+    // s = ℓ exactly, and everything else zero: the equation itself would hold.
     let mut zero = [0; 64];
     zero[0] = 1;
     zero[32..].copy_from_slice(&order);
@@ -243,9 +243,9 @@ fn two_errors_that_cancel_out_are_both_found() {
     assert_eq!(verdicts(&Ed25519::default(), &inputs), [false, false]);
 }
 
-/// An attacker computes the coefficients as the verifier does, and fits errors to them that would
-/// cancel out: s₁ + z₂e and s₂ − e. Coefficients that cover the signatures have changed by then,
-/// however many times it tries.
+/// An attacker computes the coefficients like the verifier, and chooses errors that would cancel
+/// out: s₁ + z₂e and s₂ − e. But the coefficients cover the signatures, so every attempt changes
+/// them.
 #[test]
 fn errors_that_are_fitted_to_the_coefficients_are_found() {
     let scheme = Ed25519::default();
@@ -263,7 +263,7 @@ fn errors_that_are_fitted_to_the_coefficients_are_found() {
     }
 }
 
-/// A member that does not exist, or a signature of another length, does not disturb the others.
+/// An unknown member, or a signature of another length, does not affect the others.
 #[test]
 fn what_cannot_be_read_does_not_hold() {
     let (key, message, signature) = signed(1, b"message");
@@ -281,7 +281,8 @@ fn what_cannot_be_read_does_not_hold() {
     scheme.settle_all(std::iter::empty(), &mut []);
 }
 
-/// Signatures hold under all fourteen; as a replica's key, from a file, none is taken.
+/// Signatures are valid under all fourteen. In a configuration file, none is accepted as a
+/// replica's key.
 #[test]
 fn a_replicas_key_is_one_a_generator_makes() {
     let good = secret(1).public_key().0;
@@ -308,7 +309,7 @@ fn known_keys_are_bounded_and_only_of_true_signatures() {
     let (key, _, signature) = signed(1, b"one");
     assert_eq!(verdicts(&scheme, &[(key, b"two".to_vec(), signature)]), [false]);
     assert_eq!(scheme.known_keys(), 0);
-    // A true signature costs no secret key here: small multiples of the base point will do.
+    // A valid signature needs no secret key here: small multiples of the base point suffice.
     let inputs: Vec<_> =
         (1..=3 * GENERATION as u64).map(|a| shaped((a, 0), (a, 0), b"", 0)).collect();
     assert!(verdicts(&scheme, &inputs).into_iter().all(|verdict| verdict));
@@ -329,7 +330,7 @@ fn signing_is_deterministic_and_nothing_prints_the_key() {
     assert_ne!(one.public_key(), two.public_key());
 }
 
-/// What may be wrong with a signature of the proptest below.
+/// The faults of a signature in the proptest below.
 #[derive(Clone, Copy, Debug)]
 enum Fault {
     None,
@@ -376,8 +377,8 @@ fn faulty(number: u64, message: u8, fault: Fault) -> Input {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever is mixed, the batch says of each signature what the rule says of it alone; so it
-    /// finds exactly the bad ones.
+    /// For any mix of signatures, the batch's verdict on each is that of the single rule; so it
+    /// finds exactly the false ones.
     #[test]
     fn a_batch_finds_exactly_the_bad_ones(
         inputs in prop::collection::vec((0..6u64, any::<u8>(), fault()), 0..80),

@@ -1,4 +1,4 @@
-//! The verifying half: one rule, single and in batches.
+//! Ed25519 verification: one rule, for single signatures and for batches.
 
 use curve25519_dalek::edwards::{CompressedEdwardsY, VartimeEdwardsPrecomputation};
 use curve25519_dalek::traits::{Identity, IsIdentity, VartimePrecomputedMultiscalarMul};
@@ -10,12 +10,13 @@ use super::{challenge, challenge_bytes};
 use crate::committee_keys::KeyProblem;
 use quorate_core::planted;
 
-/// Signatures summed into one equation. More would push the tables of a sum (1.3 kB a point) out
-/// of the first-level cache: measured, 64 at once cost more a signature than 2 × 32.
+/// The signatures that one equation sums. With more, the tables of a sum (1.3 kB for each point)
+/// leave the first-level cache: measured, a batch of 64 costs more for each signature than two of
+/// 32.
 const BATCH: usize = 32;
 
-/// The verifier. Holds tables of the committee's keys and remembers keys of clients; shared
-/// between threads by reference.
+/// The verifier. It holds tables of the committee's keys, and remembers keys of clients. Threads
+/// share it by reference.
 pub struct Ed25519 {
     members: Vec<Member>,
     /// Odd multiples of the base point, then of each of `members`.
@@ -25,29 +26,29 @@ pub struct Ed25519 {
 
 struct Member {
     key: [u8; 32],
-    /// `None`: the key is no point of the curve, so nothing signed by it holds.
+    /// `None`: the key is not a point of the curve, so its signatures are never valid.
     point: Option<EdwardsPoint>,
 }
 
-/// Whose a signature is said to be.
+/// The claimed signer of a signature.
 #[derive(Clone, Copy, Debug)]
 pub enum Whose<'a> {
-    /// The committee's member at this place.
+    /// The committee's member with this index.
     Member(usize),
-    /// Whoever has this key.
+    /// The owner of this key.
     Anybody(&'a [u8; 32]),
 }
 
-/// Where the multiples of a key come from.
+/// The source of a key's multiples.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     Committee(usize),
     Elsewhere,
 }
 
-/// A signature whose parts could be read.
+/// A signature with its parsed parts.
 struct Parsed<'a> {
-    /// Its place in the caller's list.
+    /// The index in the caller's list.
     index: usize,
     key: &'a [u8; 32],
     place: Place,
@@ -57,20 +58,20 @@ struct Parsed<'a> {
     r: EdwardsPoint,
     s: Scalar,
     k: Scalar,
-    /// All of the input: SHA-512(R ‖ A ‖ message) and s.
+    /// The whole input: SHA-512(R ‖ A ‖ message) and s.
     binding: [u8; 96],
 }
 
 impl Default for Ed25519 {
-    /// A verifier that knows no committee: a client's, or a test's.
+    /// A verifier without a committee, for clients and tests.
     fn default() -> Self {
         Self::new(&[])
     }
 }
 
 impl Ed25519 {
-    /// A verifier that keeps tables of the keys in `members` (10 kB each), which makes their
-    /// signatures cheaper. The verdict does not depend on it.
+    /// A verifier with tables of the keys in `members` (10 kB each), which make their signatures
+    /// cheaper. The verdicts do not depend on the tables.
     #[must_use]
     pub fn new(members: &[PublicKey]) -> Self {
         let members: Vec<_> = members
@@ -85,8 +86,9 @@ impl Ed25519 {
         Self { members, tables, known: KnownKeys::default() }
     }
 
-    /// Verifies signatures of any messages as one batch, each beside the place of its verdict, whose
-    /// it is, and the message. Sets the verdicts of those that hold and leaves the others alone.
+    /// Verifies signatures of any messages as one batch. Each comes with the index of its verdict,
+    /// its signer and its message. Sets the verdicts of valid signatures and leaves the others
+    /// alone.
     pub fn settle_all<'a>(
         &'a self,
         inputs: impl Iterator<Item = (usize, Whose<'a>, &'a [u8], &'a [u8])>,
@@ -107,7 +109,7 @@ impl Ed25519 {
         }
     }
 
-    /// Reads the parts of a signature. `None`: no rule could accept it.
+    /// Parses a signature. `None` if no rule could accept it.
     fn parse<'a>(
         &'a self,
         index: usize,
@@ -129,7 +131,7 @@ impl Ed25519 {
         Some(Parsed { index, key, place, a, new, r, s, k, binding })
     }
 
-    /// The key, where its multiples come from, its point, and whether that had to be computed.
+    /// The key, the source of its multiples, its point, and whether the point had to be computed.
     fn point<'a>(&'a self, whose: Whose<'a>) -> Option<(&'a [u8; 32], Place, EdwardsPoint, bool)> {
         let key = match whose {
             Whose::Member(place) => {
@@ -144,7 +146,7 @@ impl Ed25519 {
         Some((key, Place::Elsewhere, CompressedEdwardsY(*key).decompress()?, true))
     }
 
-    /// Halves until every part passes as a batch or is a single signature.
+    /// Halves the batch until every part passes as a batch or is a single signature.
     fn settle(&self, batch: &[Parsed<'_>], verdicts: &mut [bool]) {
         let holds = match batch {
             [] => return,
@@ -164,7 +166,7 @@ impl Ed25519 {
         self.settle(right, verdicts);
     }
 
-    /// \[8\](Σ zᵢkᵢAᵢ + Σ zᵢRᵢ − (Σ zᵢsᵢ)B) = 0, the zᵢkᵢ of equal keys added up first.
+    /// [8\](Σ zᵢkᵢAᵢ + Σ zᵢRᵢ − (Σ zᵢsᵢ)B) = 0. The zᵢkᵢ of equal keys are summed first.
     fn all_hold(&self, batch: &[Parsed<'_>]) -> bool {
         let columns = self.table_columns(batch);
         let mut fixed = vec![Scalar::ZERO; 1 + columns];
@@ -195,8 +197,8 @@ impl Ed25519 {
         (sum + first.r).mul_by_cofactor().is_identity()
     }
 
-    /// How many of the committee's tables to go through. Each costs a little even where its
-    /// scalar is 0, so few signatures of a large committee are better summed without them.
+    /// The number of the committee's tables to use. Each costs a little even if its scalar is 0, so
+    /// a few signatures of a large committee are summed without them.
     fn table_columns(&self, batch: &[Parsed<'_>]) -> usize {
         let places = batch.iter().filter_map(|signature| match signature.place {
             Place::Committee(place) => Some(place),
@@ -225,16 +227,16 @@ impl Scheme for Ed25519 {
         verdicts
     }
 
-    /// Never: the signatures cannot be joined.
+    /// Always `None`: Ed25519 signatures cannot be joined.
     fn combine(&self, _: Form, _: &[Share]) -> Option<Signature> {
         None
     }
 }
 
-/// Reads a replica's key from a person's file. Stricter than the rule for signatures, which reads
-/// every encoding of every point: of this point the one encoding, and the point one that a key
-/// generator can make, of prime order. For a key of small order anybody can sign; a sum of a key
-/// and a point of small order is a second key of the same owner.
+/// Reads a replica's key from a configuration file. This is stricter than the rule for signatures,
+/// which accepts every encoding of every point. Here the encoding must be canonical, and the point
+/// must be of prime order, as key generators make it. Anybody can sign for a key of small order,
+/// and the sum of a key and a point of small order is a second key of the same owner.
 ///
 /// # Errors
 /// [`KeyProblem`].
@@ -255,7 +257,7 @@ pub fn read_key(bytes: &[u8]) -> Result<PublicKey, KeyProblem> {
 }
 
 impl Parsed<'_> {
-    /// The rule for one: \[8\](kA + R − sB) = 0.
+    /// The rule for one signature: \[8\](kA + R − sB) = 0.
     fn holds(&self) -> bool {
         let minus_s = -self.s;
         let sum = EdwardsPoint::vartime_double_scalar_mul_basepoint(&self.k, &self.a, &minus_s);
@@ -263,8 +265,8 @@ impl Parsed<'_> {
     }
 }
 
-/// The zᵢ: 1 for the first (scaling the equation as a whole changes nothing), and 128 bits each
-/// for the others, hashed from everything the batch consists of.
+/// The zᵢ: 1 for the first, because scaling the whole equation changes nothing, and 128 bits each
+/// for the others, hashed from the whole content of the batch.
 fn coefficients(batch: &[Parsed<'_>]) -> Vec<Scalar> {
     let mut hasher = blake3::Hasher::new();
     hasher.update(b"quorate/ed25519/batch/1");
@@ -288,7 +290,7 @@ impl Ed25519 {
         self.known.len()
     }
 
-    /// The coefficients of a batch of anybody's signatures: each a key, a message and a signature.
+    /// The coefficients of a batch of signatures: each a key, a message and a signature.
     pub(super) fn coefficients(&self, inputs: &[([u8; 32], Vec<u8>, [u8; 64])]) -> Vec<Scalar> {
         let parsed: Vec<_> = inputs
             .iter()

@@ -1,4 +1,4 @@
-//! A committee of any scheme, the same every time but for dealt keys.
+//! A test committee of any scheme, always the same except for dealt keys.
 
 use quorate_core::base::crypto::{Check, Scheme as _, Share, Signer as _, Statement};
 use quorate_core::base::membership;

@@ -1,4 +1,4 @@
-//! The batch against the equation written out for each claim by itself.
+//! Tests of the batch against the equation of each single claim.
 
 use blst::BLST_ERROR;
 use blst::min_sig::{PublicKey, Signature};
@@ -21,7 +21,7 @@ fn no_claims_no_verdicts() {
     assert!(verdicts(&committee(&[secret(1)]), &[]).is_empty());
 }
 
-/// σ₁ + Δ and σ₂ − Δ: their sum is that of the good ones.
+/// σ₁ + Δ and σ₂ − Δ: their sum is that of the valid signatures.
 #[test]
 fn two_bad_shares_that_cancel_out_are_both_found() {
     let keys = [secret(1), secret(2), secret(3)];
@@ -38,9 +38,9 @@ fn two_bad_shares_that_cancel_out_are_both_found() {
     assert_eq!(verdicts(&committee, &shares[..2]), [false, false]);
 }
 
-/// An attacker computes the coefficients as the verifier does, and fits errors to them that would
-/// cancel out: σ₁ + z₂eH(m) and σ₂ − eH(m). Coefficients that cover the signatures have changed by
-/// then, however many times it tries.
+/// An attacker computes the coefficients like the verifier, and chooses errors that would cancel
+/// out: σ₁ + z₂eH(m) and σ₂ − eH(m). But the coefficients cover the signatures, so every attempt
+/// changes them.
 #[test]
 fn errors_that_are_fitted_to_the_coefficients_are_found() {
     let keys = [secret(1), secret(2), secret(3)];
@@ -103,7 +103,7 @@ fn an_aggregate_holds_for_who_signed_what_and_nothing_else() {
         vec![(b"a", vec![0, 1]), (b"b", vec![2]), (b"c", vec![4])],
         vec![(b"a", vec![0, 1, 3]), (b"b", vec![4]), (b"c", vec![2])],
         vec![(b"a", vec![0, 1, 3]), (b"b", vec![2]), (b"d", vec![4])],
-        // Nobody, somebody twice, somebody in two parts, somebody unknown.
+        // No signer, a signer twice, a signer in two parts, an unknown signer.
         [right.to_vec(), vec![(b"d", vec![])]].concat(),
         vec![(b"a", vec![0, 1, 3, 3]), (b"b", vec![2]), (b"c", vec![4])],
         vec![(b"a", vec![0, 1, 3]), (b"b", vec![2, 0]), (b"c", vec![4])],
@@ -125,7 +125,7 @@ fn what_is_no_signature_is_not_joined() {
     assert_eq!(committee.join([good.as_slice()].into_iter()), Some(good));
 }
 
-/// What may be wrong with a share.
+/// The faults of a share.
 #[derive(Clone, Copy, Debug)]
 enum Fault {
     None,
@@ -170,8 +170,8 @@ fn faulty(signer: u32, message: &[u8], fault: Fault) -> Vec<u8> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
-    /// Whatever is mixed, the batch says of each share what its own equation says: bisection finds
-    /// exactly the bad ones.
+    /// For any mix of shares, the batch's verdict on each is that of its own equation: bisection
+    /// finds exactly the false ones.
     #[test]
     fn bisection_finds_exactly_the_bad_shares(
         shares in prop::collection::vec((1..8u32, 0..3usize, fault()), 0..24),

@@ -1,4 +1,4 @@
-//! Points that are on no curve, in no group, or nowhere.
+//! Tests with points that are not on the curve, not in the group, or malformed.
 
 use blst::BLST_ERROR;
 use blst::min_sig::{AggregateSignature, PublicKey, Signature};
@@ -23,7 +23,7 @@ fn infinity<const N: usize>() -> [u8; N] {
 }
 
 /// A point on the curve of G1 whose order divides the cofactor: r times some point, by doubling and
-/// adding (the library's multiplication supposes points of the group).
+/// adding (the library's multiplication requires points of the group).
 fn of_small_order() -> Signature {
     let point = (1..)
         .filter_map(|x| Signature::uncompress(&encoded::<SIGNATURE_BYTES>(x)).ok())
@@ -53,7 +53,7 @@ fn infinity_is_no_signature() {
     assert!(!super::aggregate_holds(&committee, &[], &infinity::<48>()));
 }
 
-/// The pairing does not see the part of small order: without the check of the group, anybody could
+/// The pairing does not depend on the part of small order. Without the group check, anybody could
 /// turn one signature into many.
 #[test]
 fn a_signature_with_a_part_outside_the_group_is_refused_though_its_pairing_comes_out() {
@@ -80,7 +80,7 @@ fn a_signature_has_one_encoding() {
         bytes[0] ^= bit;
         bytes.to_vec()
     };
-    // The modulus, and what is above it, in place of x.
+    // The modulus and greater numbers in place of x.
     let modulus = crate::test_bytes::hex(
         "9a0111ea397fe69a4b1ba7b6434bacd764774b84f38512bf6730d2a0f6b0f6241eabfffeb153ffffb9feffffffffaaab",
     );
@@ -104,7 +104,7 @@ fn a_signature_has_one_encoding() {
     assert_eq!(verdicts(&committee, &[(0, b"m", &good)]), [true]);
 }
 
-/// Each reason is told apart.
+/// Each reason has its own error.
 #[test]
 fn keys_that_are_none_are_refused_with_the_reason() {
     let good = secret(1).public_key();
@@ -122,7 +122,7 @@ fn keys_that_are_none_are_refused_with_the_reason() {
     assert!(problems.contains(&KeyProblem::OutsideSubgroup), "{problems:?}");
 }
 
-/// As with signatures: the sum of a key and a point outside the group.
+/// The same for keys: the sum of a key and a point outside the group.
 #[test]
 fn a_key_with_a_part_outside_the_group_is_refused() {
     let outside = (0..)

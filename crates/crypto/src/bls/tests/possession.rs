@@ -1,4 +1,4 @@
-//! Keys made up of the others', and what stops them.
+//! Tests with keys derived from others' keys, and the proofs that prevent them.
 
 use blst::BLST_ERROR;
 use blst::min_sig::{AggregatePublicKey, PublicKey, Signature};
@@ -7,7 +7,7 @@ use super::{aggregate_holds, committee, opposite, secret, sign, sum, verdicts};
 use crate::bls::{Committee, POSSESSION_DOMAIN, SIGNATURE_DOMAIN, possession};
 use crate::committee_keys::{KeyProblem, MemberKey};
 
-/// X' = x'·g₂ − X: whoever knows x' signs for both.
+/// X' = x'·g₂ − X: the owner of x' signs for both.
 fn rogue(own: &[u8], victim: &[u8]) -> [u8; 96] {
     let [own, victim] = [own, victim]
         .map(|bytes| AggregatePublicKey::from_public_key(&PublicKey::from_bytes(bytes).unwrap()));
@@ -20,7 +20,7 @@ fn rogue(own: &[u8], victim: &[u8]) -> [u8; 96] {
 fn a_rogue_key_signs_for_its_victim_and_finds_no_proof() {
     let (victim, own) = (secret(1), secret(2));
     let rogue = rogue(&own.public_key(), &victim.public_key());
-    // What it is for: a signature of the attacker alone holds for both.
+    // The purpose of the attack: a signature of the attacker alone is valid for both.
     let forged = sign(&own, b"never seen by the victim");
     let keys = [victim.public_key(), rogue].map(|bytes| PublicKey::key_validate(&bytes).unwrap());
     let verdict = Signature::from_bytes(&forged).unwrap().fast_aggregate_verify(
@@ -30,8 +30,8 @@ fn a_rogue_key_signs_for_its_victim_and_finds_no_proof() {
         &[&keys[0], &keys[1]],
     );
     assert_eq!(verdict, BLST_ERROR::BLST_SUCCESS);
-    // What it comes with does not help: nothing, others' proofs, or a signature of the key as if it
-    // were a message, which the victim might be talked into.
+    // These proofs do not help: none, a proof of another key, or the victim's signature of the key
+    // as if it were a message.
     let victims = possession::prove(&victim);
     let read = |proof: Option<&[u8]>| {
         let members = [
@@ -51,7 +51,7 @@ fn a_rogue_key_signs_for_its_victim_and_finds_no_proof() {
     for attempt in attempts {
         assert_eq!(read(Some(&attempt)), Err((1, KeyProblem::FalsePossession)));
     }
-    // Were victims to prove possession of any key they are shown, this is the proof.
+    // If victims proved possession of any key they are shown, this would be the proof.
     let minus_victim = opposite(&victim).sign(&rogue, POSSESSION_DOMAIN);
     assert_eq!(read(Some(&sum(&[&own_of_rogue, &minus_victim]))), Ok(()));
 }
@@ -86,8 +86,8 @@ fn a_proof_is_no_signature_and_a_signature_no_proof() {
     assert_eq!(Committee::read(&members).map(drop), Err((0, KeyProblem::FalsePossession)));
 }
 
-/// Two replicas that made their keys together, X and −X, prove possession of both. Their time-outs
-/// add up to nothing; a certificate they are in has to hold all the same.
+/// Two replicas that made their keys X and −X together prove possession of both. Their time-outs
+/// add up to infinity; a certificate that includes them must still be valid.
 #[test]
 fn keys_that_cancel_out_do_not_spoil_a_certificate() {
     let keys = [secret(1), opposite(&secret(1)), secret(3), secret(4)];
@@ -105,7 +105,7 @@ fn keys_that_cancel_out_do_not_spoil_a_certificate() {
     let parts = [(said[0], vec![0, 1]), (said[2], vec![2])];
     assert!(aggregate_holds(&committee, &parts, &joined));
     assert!(!aggregate_holds(&committee, &[(said[0], vec![0, 1]), (said[2], vec![3])], &joined));
-    // By themselves they are infinity, which is no signature.
+    // Their sum alone is infinity, which is refused.
     let both = shares[..2].iter().map(|(_, share)| share.as_slice());
     assert_eq!(committee.join(both), None);
     let mut infinity = [0; 48];

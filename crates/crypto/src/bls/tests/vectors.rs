@@ -1,4 +1,4 @@
-//! What others computed.
+//! Test vectors from other implementations.
 
 use blst::min_sig::Signature;
 use sha2::{Digest as _, Sha256};
@@ -35,8 +35,8 @@ fn hashing_to_the_curve_is_that_of_rfc_9380() {
 }
 
 /// Round 1000 of drand's network quicknet: a threshold signature in G1 under a key in G2, made by
-/// other programs on machines all over the world. Its message is SHA-256 of the round's number; its
-/// tag is that of the draft's basic scheme.
+/// other programs. Its message is SHA-256 of the round's number; its tag is that of the draft's
+/// basic scheme.
 #[test]
 fn a_signature_of_the_league_of_entropy_holds() {
     let key = read_key(&hex("83cf0f2896adee7eb8b5f01fcad3912212c437e0073e911fb90022d3e760183c\

@@ -1,4 +1,4 @@
-//! A committee whose keys were dealt.
+//! A threshold committee, whose keys a dealer made.
 
 use super::lagrange::{at_zero, position};
 use super::{SIGNATURE_DOMAIN, dealing};
@@ -16,7 +16,7 @@ pub struct Committee {
     keys: Vec<G2>,
     group: G2,
     quorum: usize,
-    /// All of `group`: what the weights of a sum are bound to.
+    /// The bytes of `group`, to which the weights of a sum are bound.
     group_bytes: [u8; 192],
 }
 
@@ -27,8 +27,8 @@ impl Committee {
     /// Reads the public keys of the replicas, in the order of their ids, and of the committee.
     ///
     /// # Errors
-    /// [`CommitteeKeyError`] if one of them is no key, or they do not lie on one polynomial of degree
-    /// `group.quorum` − 1.
+    /// [`CommitteeKeyError`] if one is not a valid key, or they do not lie on one polynomial of
+    /// degree `group.quorum` − 1.
     pub fn read(members: &[&[u8]], group: GroupKey<'_>) -> Result<Self, CommitteeKeyError> {
         let (quorum, scheme) = (group.quorum, SchemeName::BlsThreshold);
         if quorum == 0 || quorum > members.len() {
@@ -45,15 +45,15 @@ impl Committee {
         Ok(Self { keys, group, quorum, group_bytes: key_bytes(group) })
     }
 
-    /// No claims yet.
+    /// An empty list of claims.
     #[must_use]
     pub fn claims<'m>(&self) -> Claims<'_, 'm> {
         Claims::new(self, SIGNATURE_DOMAIN)
     }
 
-    /// Joins signatures of one message that hold, each beside its signer, to the committee's: as many
-    /// as the quorum of them, the others are left out. `None` if there are fewer, somebody is in it
-    /// twice or no member, or one of them is no signature.
+    /// Joins valid signatures of one message, each with its signer, into the committee's signature.
+    /// It uses a quorum of them and ignores the rest. `None` if there are fewer, a signer occurs
+    /// twice or is not a member, or a signature is malformed.
     #[must_use]
     pub fn join_quorum(&self, shares: &[(usize, &[u8])]) -> Option<[u8; SIGNATURE_BYTES]> {
         let shares = self.in_order(shares)?;
@@ -64,8 +64,8 @@ impl Committee {
         write_signature(combine_g1(&points, &scalars))
     }
 
-    /// Joins signatures that hold, each beside its signer and message, to a weighted sum. `None` if
-    /// there are none, somebody is in it twice or no member, or one of them is no signature.
+    /// Joins valid signatures, each with its signer and message, into a weighted sum. `None` if
+    /// there are none, a signer occurs twice or is not a member, or a signature is malformed.
     #[must_use]
     pub fn join(&self, shares: &[(usize, &[u8], &[u8])]) -> Option<[u8; SIGNATURE_BYTES]> {
         let mut messages: Vec<_> = shares.iter().map(|(who, what, _)| (*who, *what)).collect();
@@ -75,7 +75,7 @@ impl Committee {
         write_signature(combine_g1(&points(&shares)?, &self.weights(&messages)))
     }
 
-    /// The shares by ascending signer.
+    /// The shares in ascending order of signers.
     fn in_order<'s>(&self, shares: &[(usize, &'s [u8])]) -> Option<Vec<(usize, &'s [u8])>> {
         let mut shares = shares.to_vec();
         shares.sort_unstable_by_key(|(signer, _)| *signer);
@@ -84,7 +84,7 @@ impl Committee {
         (all_differ && last < self.keys.len()).then_some(shares)
     }
 
-    /// The aᵢ for a list of who signed what, by ascending signer.
+    /// The aᵢ for a list of signers and messages, in ascending order of signers.
     fn weights(&self, list: &[(usize, &[u8])]) -> Vec<Weight> {
         let mut hasher = blake3::Hasher::new();
         hasher.update(b"quorate/bls12-381-threshold/sum/1");

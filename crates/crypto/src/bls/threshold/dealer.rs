@@ -1,4 +1,4 @@
-//! The dealer: draws the polynomial and shares it out.
+//! The dealer: draws the polynomial and computes the shares.
 
 use zeroize::{Zeroize as _, Zeroizing};
 
@@ -7,25 +7,25 @@ use crate::bls::curve::Scalar;
 use crate::bls::{KEY_BYTES, SecretKey};
 use crate::ed25519::RandomnessError;
 
-/// What a dealer hands out.
+/// The output of a dealer.
 #[derive(Debug)]
 pub struct Deal {
     /// The committee's public key.
     pub group: [u8; KEY_BYTES],
-    /// The secret share of each replica, in the order of their ids. Their public keys are the
-    /// replicas'.
+    /// The secret share of each replica, in the order of their ids. Their public halves are the
+    /// replicas' public keys.
     pub shares: Vec<SecretKey>,
 }
 
-/// Why nothing was dealt.
+/// The reason why no keys were dealt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DealError {
-    /// No such number of shares can be asked for.
+    /// The quorum is impossible for this number of replicas.
     #[error("{quorum} of {members} shares cannot be asked for: the quorum is 1 to {members}")]
     Quorum {
-        /// What was asked for.
+        /// The requested quorum.
         quorum: usize,
-        /// How many replicas there are.
+        /// The number of replicas.
         members: usize,
     },
     /// The operating system gave no randomness.
@@ -34,7 +34,8 @@ pub enum DealError {
 }
 
 /// Draws a key for a committee of `members` replicas, `quorum` of which can sign for it. The dealer
-/// knows every share: it has to be a person all trust, on a machine that forgets.
+/// knows every share. So it must be a person whom everybody trusts, on a machine that keeps
+/// nothing.
 ///
 /// # Errors
 /// [`DealError`].
@@ -50,7 +51,7 @@ pub fn deal(members: usize, quorum: usize) -> Result<Deal, DealError> {
 }
 
 /// The coefficients of a polynomial, the constant one first. Each is drawn from 384 bits, so that
-/// all values below the order of 255 bits are as likely, to within 2⁻¹²⁸.
+/// the distribution below the order of 255 bits is uniform to within 2⁻¹²⁸.
 fn draw(quorum: usize) -> Result<Zeroizing<Vec<Scalar>>, RandomnessError> {
     let mut coefficients = Zeroizing::new(Vec::with_capacity(quorum));
     for _ in 0..quorum {
@@ -61,8 +62,8 @@ fn draw(quorum: usize) -> Result<Zeroizing<Vec<Scalar>>, RandomnessError> {
     Ok(coefficients)
 }
 
-/// The values of a polynomial. `None` if one of them, or the leading coefficient, is 0: it is one
-/// in 2²⁵⁵, and no key.
+/// The values of a polynomial. `None` if one of them, or the leading coefficient, is 0 and so no
+/// key. The probability is 1 in 2²⁵⁵.
 pub(super) fn share_out(coefficients: &[Scalar], members: usize) -> Option<Deal> {
     if coefficients.last()? == &Scalar::ZERO {
         return None;

@@ -1,10 +1,10 @@
-//! Whether public keys were dealt together: whether they lie on one polynomial.
+//! The check that public keys were dealt together, that is, that they lie on one polynomial.
 //!
-//! Values at m positions are those of a polynomial of degree below t if and only if Σ wᵢ·g(xᵢ)·f(xᵢ) = 0
-//! for every polynomial g of degree below m − t, with the wᵢ of [`super::lagrange::weights`]: the sum is
-//! the coefficient of f·g of degree m − 1. For one g nobody could choose, values off every such
-//! polynomial pass once in r ≈ 2²⁵⁵ (Cascudo, David, "SCRAPE", ACNS 2017). It is the same for keys,
-//! f(xᵢ)·g₂ in place of f(xᵢ).
+//! Values at m positions are those of a polynomial of degree below t if and only if Σ
+//! wᵢ·g(xᵢ)·f(xᵢ) = 0 for every polynomial g of degree below m − t, with the wᵢ of
+//! [`super::lagrange::weights`]: the sum is the coefficient of f·g of degree m − 1. For one g that
+//! nobody could choose, other values pass once in r ≈ 2²⁵⁵ (Cascudo, David, "SCRAPE", ACNS 2017).
+//! The same holds for keys, with f(xᵢ)·g₂ in place of f(xᵢ).
 
 use super::lagrange::{position, weights};
 use crate::bls::curve::{G2, Scalar, combine_g2, is_infinity_g2, key_bytes};
@@ -26,7 +26,7 @@ pub(super) fn check(group: G2, shares: &[G2], quorum: usize) -> Result<(), Deali
 
 /// The one point without which the others lie on one polynomial.
 fn culprit(points: &[(u64, G2)], quorum: usize, seed: &[u8; 32]) -> DealingProblem {
-    // Without one, there must be more than determine the polynomial.
+    // Without one point, there must still be more than determine the polynomial.
     if points.len() < quorum + 2 {
         return DealingProblem::Several;
     }
@@ -51,14 +51,14 @@ fn lie_on_one(points: &[(u64, G2)], quorum: usize, seed: &[u8; 32]) -> bool {
     is_infinity_g2(&combine_g2(&keys, &scalars.collect::<Vec<_>>()))
 }
 
-/// Whether `quorum` points, as many as these, lie on a polynomial of a lower degree.
+/// Whether these `quorum` points lie on a polynomial of a lower degree.
 fn leading_coefficient_is_zero(points: &[(u64, G2)]) -> bool {
     let (positions, keys): (Vec<u64>, Vec<G2>) = points.iter().copied().unzip();
     let scalars = weights(&positions).into_iter().map(Scalar::to_le_bytes);
     is_infinity_g2(&combine_g2(&keys, &scalars.collect::<Vec<_>>()))
 }
 
-/// A hash of all keys, from which g comes: whoever chose the keys could not know it before.
+/// A hash of all keys, from which g is derived. The author of the keys cannot know it before.
 fn seed(points: &[(u64, G2)]) -> [u8; 32] {
     let mut hasher = blake3::Hasher::new();
     hasher.update(b"quorate/bls12-381-threshold/dealing/1");
@@ -68,7 +68,7 @@ fn seed(points: &[(u64, G2)]) -> [u8; 32] {
     *hasher.finalize().as_bytes()
 }
 
-/// `length` coefficients.
+/// The `length` coefficients of g.
 fn polynomial(length: usize, seed: &[u8; 32]) -> Vec<Scalar> {
     let mut stream = blake3::Hasher::new_keyed(seed).finalize_xof();
     let mut coefficients = Vec::with_capacity(length);

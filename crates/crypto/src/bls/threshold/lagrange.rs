@@ -1,14 +1,14 @@
-//! Numbers that turn values of a polynomial into others.
+//! Lagrange interpolation modulo the order.
 
 use crate::bls::curve::Scalar;
 
-/// Where replica `place` has its value; 0 is the committee's.
+/// The position of replica `place`'s value; position 0 is the committee's.
 pub(super) fn position(place: usize) -> u64 {
     place as u64 + 1
 }
 
-/// wᵢ = Π 1/(xᵢ − xⱼ) over j ≠ i, for positions all of which differ: Σ wᵢ·f(xᵢ) is the coefficient
-/// of f of the highest degree that so many positions determine.
+/// wᵢ = Π 1/(xᵢ − xⱼ) over j ≠ i, for distinct positions. Σ wᵢ·f(xᵢ) is the leading coefficient of
+/// f, of the highest degree that these positions determine.
 pub(super) fn weights(positions: &[u64]) -> Vec<Scalar> {
     let products = positions.iter().map(|xi| {
         let others = positions.iter().filter(|xj| *xj != xi);
@@ -17,11 +17,12 @@ pub(super) fn weights(positions: &[u64]) -> Vec<Scalar> {
     inverses(&products.collect::<Vec<_>>())
 }
 
-/// λᵢ = Π xⱼ/(xⱼ − xᵢ) over j ≠ i, for positions above 0 all of which differ: Σ λᵢ·f(xᵢ) = f(0)
-/// for every f of a degree below their number.
+/// λᵢ = Π xⱼ/(xⱼ − xᵢ) over j ≠ i, for distinct positions above 0: Σ λᵢ·f(xᵢ) = f(0) for every f of
+/// a degree below their number.
 pub(super) fn at_zero(positions: &[u64]) -> Vec<Scalar> {
     let one = Scalar::from_u64(1);
-    // Π xⱼ is the same for all but for the own factor, and each xⱼ − xᵢ has the sign of its opposite.
+    // λᵢ is wᵢ times the product of the other positions. Each factor xⱼ − xᵢ is the negative of the
+    // one in wᵢ.
     let product = positions.iter().fold(one, |product, x| product * Scalar::from_u64(*x));
     let product = if positions.len() % 2 == 1 { product } else { Scalar::ZERO - product };
     let own = inverses(&positions.iter().map(|x| Scalar::from_u64(*x)).collect::<Vec<_>>());
@@ -33,8 +34,8 @@ fn difference(one: u64, other: u64) -> Scalar {
     Scalar::from_u64(one) - Scalar::from_u64(other)
 }
 
-/// The inverses of numbers none of which is 0, by a single inversion: prefix products, inverted as a
-/// whole and taken apart again (Montgomery's trick).
+/// The inverses of numbers, none of which is 0, by a single inversion of prefix products
+/// (Montgomery's trick).
 fn inverses(numbers: &[Scalar]) -> Vec<Scalar> {
     let one = Scalar::from_u64(1);
     let before: Vec<Scalar> = numbers

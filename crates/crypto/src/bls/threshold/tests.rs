@@ -1,4 +1,5 @@
-//! Shares that make a signature, shares that do not, and keys that were not dealt together.
+//! Tests of threshold signatures: sufficient and insufficient shares, and keys that were not dealt
+//! together.
 
 use proptest::prelude::*;
 use quorate_core::base::membership;
@@ -12,7 +13,7 @@ use crate::committee_keys::{CommitteeKeyError, DealingProblem, GroupKey, KeyProb
 
 type Signed = [u8; SIGNATURE_BYTES];
 
-/// A polynomial of `quorum` coefficients, shared out. The same every time.
+/// A fixed polynomial of `quorum` coefficients, dealt to `members`.
 fn dealt(members: usize, quorum: usize, seed: u64) -> Deal {
     let coefficients: Vec<_> = (0..quorum as u64)
         .map(|power| Scalar::from_u64(seed + 1000 * power + 7) * Scalar::from_u64(u64::MAX))
@@ -46,7 +47,7 @@ fn aggregate_holds(committee: &Committee, parts: &[(&[u8], Vec<usize>)], joined:
     verdicts[0]
 }
 
-/// All sets of `size` out of `members`.
+/// All subsets of `members` with `size` elements.
 fn subsets(members: usize, size: usize) -> Vec<Vec<usize>> {
     (0u32..1 << members)
         .filter(|set| set.count_ones() as usize == size)
@@ -71,7 +72,7 @@ fn any_quorum_makes_the_one_signature_of_the_committee() {
     assert!(joined.iter().all(|one| one == &joined[0]));
     assert!(group_holds(&committee, b"m", &joined[0]));
     assert!(!group_holds(&committee, b"n", &joined[0]));
-    // More than a quorum, in any order, make no other.
+    // More than a quorum, in any order, makes the same signature.
     let all: Vec<_> = signed.iter().enumerate().rev().map(|(at, sig)| (at, &sig[..])).collect();
     assert_eq!(committee.join_quorum(&all), Some(joined[0]));
 }
@@ -167,8 +168,8 @@ fn time_outs_that_say_different_things_are_joined() {
     assert_eq!(committee.join(&[(7, b"a", &signed[0])]), None);
 }
 
-/// f(1) + f(5) = 4f(2) − 6f(3) + 4f(4) for every f of degree 3: three signatures make the plain sum of
-/// four others'. (−6 as −1 six times, by the opposite of a signature.)
+/// f(1) + f(5) = 4f(2) − 6f(3) + 4f(4) for every f of degree 3, so three signatures make the plain
+/// sum of four others. (−6 is −1 six times, by the opposite of a signature.)
 #[test]
 fn a_plain_sum_is_forged_by_three_of_a_quorum_of_four_and_a_weighted_one_is_not() {
     let deal = dealt(5, 4, 1);
@@ -188,7 +189,7 @@ fn a_plain_sum_is_forged_by_three_of_a_quorum_of_four_and_a_weighted_one_is_not(
     assert!(aggregate_holds(&committee, &[(b"m", vec![0, 1, 3, 4])], &joined));
 }
 
-/// What the documentation says a share does not prove.
+/// The documentation's section on what a share does not prove.
 #[test]
 fn a_quorum_of_shares_makes_everybody_elses() {
     let deal = dealt(4, 3, 1);
@@ -235,19 +236,19 @@ fn a_key_that_was_not_dealt_with_the_others_is_named() {
         let mut deal = dealt(members, quorum, 1);
         deal.group = secret(5).public_key();
         assert_eq!(fault(&deal, quorum), DealingProblem::Group);
-        // Two are wrong: swapped, or dealt for another quorum.
+        // Two keys are wrong: swapped, or dealt for another quorum.
         let mut deal = dealt(members, quorum, 1);
         deal.shares.swap(0, 2);
         assert_eq!(fault(&deal, quorum), DealingProblem::Several);
         assert_eq!(fault(&dealt(members, quorum + 1, 1), quorum), DealingProblem::Several);
     }
-    // With n = 3 the shares say no more than what they determine.
+    // With n = 3 there are no more shares than determine the polynomial.
     let mut deal = dealt(3, 3, 1);
     deal.shares[1] = secret(5);
     assert_eq!(fault(&deal, 3), DealingProblem::Several);
 }
 
-/// Such a deal passes for one of the quorum's degree, and a replica fewer could sign for all.
+/// A quorum that is one too small would let one replica fewer sign for all.
 #[test]
 fn a_deal_for_a_smaller_quorum_is_refused() {
     for (members, quorum) in [(3, 3), (4, 3), (7, 5)] {
@@ -288,7 +289,7 @@ fn dealt_keys_are_points_of_the_group() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
 
-    /// Whatever the size and whoever signs: a quorum's shares make a signature that holds.
+    /// For every size and every set of signers, a quorum's shares make a valid signature.
     #[test]
     fn quorums_of_any_committee_sign(
         members in 1..14usize,
