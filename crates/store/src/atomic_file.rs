@@ -1,17 +1,20 @@
-//! Small files replaced whole: after a crash the file has the old content or the new, never a part.
+//! Atomic replacement of small files: after a crash the file has the old content or the new, never
+//! a part.
 //!
-//! Temporary file, sync, rename, sync of the folder. The temporary file is `<name>.tmp`; one left by a crash is overwritten.
+//! The steps are: write a temporary file, sync it, rename it, sync the folder. The temporary file
+//! is `<name>.tmp`; one left by a crash is overwritten.
 
 use crate::disk::{Disk, FileDisk};
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// Writes `bytes` as the file at `path` with `mode` (Unix permission bits; 0o600 for keys). The folder is created if missing.
+/// Writes `bytes` as the file at `path` with `mode` (Unix permission bits; 0o600 for keys). The
+/// folder is created if missing.
 ///
 /// # Errors
-/// `InvalidInput` for a path without a file name, or what the system says; the old content is then still there, unless
-/// the sync of the folder failed: then either may be.
+/// `InvalidInput` for a path without a file name, or the system's error. The old content is then
+/// still there. If the sync of the folder failed, the new one may be there instead.
 pub fn write(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let no_name =
         || io::Error::new(io::ErrorKind::InvalidInput, format!("{} names no file", path.display()));
@@ -43,7 +46,7 @@ pub fn replace(disk: &dyn Disk, name: &str, bytes: &[u8]) -> io::Result<()> {
 /// Reads the file at `path`, if it has at most `limit_bytes`.
 ///
 /// # Errors
-/// `NotFound`, `FileTooLarge`, or what the system says.
+/// `NotFound`, `FileTooLarge`, or the system's error.
 pub fn read(path: &Path, limit_bytes: u64) -> io::Result<Vec<u8>> {
     let file = File::open(path)?;
     let mut bytes = Vec::new();

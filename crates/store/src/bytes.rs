@@ -1,6 +1,6 @@
-//! Fixed-width little-endian fields, read without a panic from bytes nobody vouches for.
+//! Fixed-width little-endian fields, read without a panic from untrusted bytes.
 
-/// The `N` bytes at `at`, if there are that many.
+/// The `N` bytes at `at`, if they exist.
 pub(crate) fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..)?.first_chunk::<N>().copied()
 }

@@ -1,10 +1,11 @@
-//! A folder of files, as far as a log or a snapshot needs one.
+//! A folder of files: the interface that the log, the snapshots and the store need.
 //!
-//! What the trait promises, and no more: a write is durable once [`DiskFile::sync_data`] of its file has returned `Ok`; a
-//! created, renamed or removed *name* is durable once [`Disk::sync_dir`] has returned `Ok`. Until then a crash may keep, lose
-//! or tear each of them (by 512-byte sector), in any combination. [`CrashDisk`] and [`PowerDisk`] produce exactly those
-//! states: the first remembers every operation, so that a test can cut a life anywhere afterwards; the second forgets what is durable,
-//! so that a life may be long.
+//! The trait promises no more than this: a write is durable once [`DiskFile::sync_data`] of its
+//! file has returned `Ok`. A created, renamed or removed *name* is durable once [`Disk::sync_dir`]
+//! has returned `Ok`. Until then a crash may keep, lose or tear each of them (by 512-byte sector),
+//! in any combination. [`CrashDisk`] and [`PowerDisk`] produce exactly those states. The first
+//! records every operation, so a test can cut a run anywhere afterwards. The second forgets
+//! everything durable, so a run may be long.
 
 mod bus_error;
 mod crash;
@@ -26,16 +27,18 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A flat folder of files. Names hold no separator.
+/// A flat folder of files. Names contain no separator.
 pub trait Disk: Send + Sync {
-    /// Creates a file of `size` zero bytes, written out so that its blocks are allocated (an fdatasync of a file that grows
-    /// costs two to five times that of one that does not). Neither content nor name is durable yet.
+    /// Creates a file of `size` zero bytes, written out so that its blocks are allocated (an
+    /// fdatasync of a file that grows costs two to five times as much). Neither content nor name is
+    /// durable yet.
     ///
     /// # Errors
-    /// `AlreadyExists`; `StorageFull`, in which case a shorter file may remain; or what the system says.
+    /// `AlreadyExists`; `StorageFull`, in which case a shorter file may remain; or the system's
+    /// error.
     fn create(&self, name: &str, size: u64) -> io::Result<Arc<dyn DiskFile>>;
-    /// Creates a file of `size` zero bytes whose blocks are the file's, so that writing it cannot fill the disk, but need not be
-    /// written. Neither content nor name is durable yet.
+    /// Creates a file of `size` zero bytes and reserves its blocks, so that writing it cannot fill
+    /// the disk. The blocks need not be written. Neither content nor name is durable yet.
     ///
     /// # Errors
     /// As [`Disk::create`].
@@ -45,27 +48,27 @@ pub trait Disk: Send + Sync {
     /// Opens an existing file for reading and writing.
     ///
     /// # Errors
-    /// `NotFound`, or what the system says.
+    /// `NotFound`, or the system's error.
     fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>>;
-    /// Renames a file, replacing a file of the new name. Open handles follow it.
+    /// Renames a file, and replaces a file of the new name. Open handles follow it.
     ///
     /// # Errors
-    /// `NotFound`, or what the system says.
+    /// `NotFound`, or the system's error.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
     /// Removes a name. Open handles keep the content readable.
     ///
     /// # Errors
-    /// `NotFound`, or what the system says.
+    /// `NotFound`, or the system's error.
     fn remove(&self, name: &str) -> io::Result<()>;
     /// The names of all files, sorted.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     fn list(&self) -> io::Result<Vec<String>>;
     /// Makes all names durable.
     ///
     /// # Errors
-    /// What the system says. Not to be retried.
+    /// The system's error. Do not retry.
     fn sync_dir(&self) -> io::Result<()>;
 }
 
@@ -74,50 +77,52 @@ pub trait DiskFile: Send + Sync {
     /// Fills `into` from `offset`.
     ///
     /// # Errors
-    /// `UnexpectedEof` if the file ends before, or what the system says.
+    /// `UnexpectedEof` if the file is too short, or the system's error.
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<()>;
-    /// Writes all of `bytes` at `offset`, growing the file if needed.
+    /// Writes all of `bytes` at `offset`, and grows the file if needed.
     ///
     /// # Errors
-    /// `StorageFull`, or what the system says; any part may have been written.
+    /// `StorageFull`, or the system's error. Any part may have been written.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
     /// Makes all earlier writes to this file durable.
     ///
     /// # Errors
-    /// What the system says. Not to be retried.
+    /// The system's error. Do not retry.
     fn sync_data(&self) -> io::Result<()>;
-    /// Begins to write out what was written to these bytes, without waiting for it (for room in the disk's queue it may), or prepares to: they will not be
-    /// written to again soon, and a later sync is the quicker. Advice: promises nothing.
+    /// Advice: these bytes will not be written again soon. The system may begin to write them out,
+    /// so that a later sync is quicker. The call may wait for room in the disk's queue, but not for
+    /// the write.
     fn begin_to_write_out(&self, bytes: Range<u64>) {
         let _ = bytes;
     }
-    /// Says that these bytes will hardly be read, so that the memory that holds them may serve others. Advice: what is not durable
-    /// stays in memory.
+    /// Advice: these bytes will hardly be read, so their memory may be reused. Bytes that are not
+    /// durable stay in memory.
     fn forget(&self, bytes: Range<u64>) {
         let _ = bytes;
     }
     /// The length in bytes.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     fn size(&self) -> io::Result<u64>;
-    /// How many bytes the disk that it is on has left, where that is known.
+    /// The free bytes of the disk, if known.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     fn free_bytes(&self) -> io::Result<Option<u64>> {
         Ok(None)
     }
-    /// Its first `bytes` as memory, or `None` where files cannot be mapped.
+    /// Its first `bytes` mapped into memory, or `None` if files cannot be mapped.
     ///
     /// # Errors
-    /// `UnexpectedEof` if the file is shorter, or what the system says.
+    /// `UnexpectedEof` if the file is shorter, or the system's error.
     fn map(&self, bytes: u64) -> io::Result<Option<Map>> {
         let _ = bytes;
         Ok(None)
     }
-    /// The same file, whose first `bytes` are written through memory: for many small writes to a file that has its blocks. Full disks and
-    /// broken ones show at [`DiskFile::sync_data`]. `None` where that is not possible, or not safe.
+    /// The same file, with its first `bytes` written through a memory map. This is for many small
+    /// writes to a file with allocated blocks. [`DiskFile::sync_data`] reports full and broken
+    /// disks. `None` if that is impossible or unsafe.
     ///
     /// # Errors
     /// As [`DiskFile::map`].

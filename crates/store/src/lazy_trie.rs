@@ -1,9 +1,10 @@
-//! A persistent key-value store: a lazy-trie in memory-mapped files, with the crate's write-ahead log before it.
+//! The lazy-trie store: a persistent key-value store in memory-mapped files, with the crate's
+//! write-ahead log.
 //!
-//! Keys are hashed (BLAKE3) to 32 bytes, which are read as digits of seven bits on the way down a 128-ary trie. Nodes skip digits
-//! that all below them share (path compression), and items gather in a bucket until there are too many for one (sluggish splitting), so that
-//! the trie stays shallow and small. After the store of that design in a thesis defence (Yin, 2021: "CedrusDB"), from which it departs
-//! where `docs/store.md` says so.
+//! Keys are hashed (BLAKE3) to 32 bytes. A 128-ary trie reads them as digits of seven bits. Nodes
+//! skip digits that all items below them share (path compression). Items gather in a bucket until
+//! there are too many for one (sluggish splitting). So the trie stays shallow and small. The design
+//! follows CedrusDB of a doctoral thesis (Yin, 2021); `docs/store.md` lists the deviations.
 //!
 //! ```
 //! # let folder = tempfile::tempdir().unwrap();
@@ -22,9 +23,11 @@
 //! ```
 //!
 //! # How it stays whole
-//! Nothing that a checkpoint refers to is ever overwritten: changed nodes are copied to other slots (shadows), and slots are taken again only
-//! when a newer checkpoint is durable. A commit is a record of the log; what it changes in the space is written out later, beside everything else
-//! and in any order. After a crash the last checkpoint is as it was, and the log has the rest; or the store's owner has it, if commits are not logged ([`Options::log_commits`]).
+//! A checkpoint's data is never overwritten. Changed nodes are copied to other slots (shadows), and
+//! slots are reused only when a newer checkpoint is durable. A commit is a record of the log. Its
+//! changes to the space are written out later, beside other work and in any order. After a crash
+//! the last checkpoint is intact, and the log has the rest. If commits are not logged
+//! ([`Options::log_commits`]), the store's owner has the rest.
 
 mod ahead;
 mod apart;

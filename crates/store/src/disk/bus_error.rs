@@ -1,12 +1,16 @@
-//! SIGBUS, explained: which file could not be read, where, and what to do.
+//! A handler of SIGBUS that names the unreadable file, the offset and the remedy.
 //!
-//! A map covers what its file had when it was made. If somebody shortens the file, or the disk cannot read a block, the kernel has no other way to
-//! tell than that signal, which ends the process without a word. Maps are entered in a table when they are made, and a handler, for
-//! processes whose owner wants it ([`explain_bus_errors`]), looks the address up and writes a line before the process ends as it would have.
+//! A map covers its file as it was when the map was made. If another program shortens the file, or
+//! the disk cannot read a block, the kernel can only send SIGBUS, which ends the process without a
+//! message. So every map is entered in a table. A process may install a handler
+//! ([`explain_bus_errors`]). It finds the address in the table and writes a line before the process
+//! ends as it would have.
 //!
-//! The handler may run at any instruction: it takes no lock, allocates nothing, and calls only what POSIX lists as safe there. Names are rendered when
-//! the map is made. An entry is freed only when no handler can be looking at it: whoever takes one out empties its place first and counts handlers
-//! afterwards, a handler counts itself first and reads places afterwards, all in one order.
+//! The handler may run at any instruction. It takes no lock, allocates nothing, and calls only
+//! functions that POSIX lists as safe there. So names are formatted when the map is made. An entry
+//! is freed only when no handler can read it: its owner first empties its place and then counts the
+//! handlers, while a handler first counts itself and then reads places. All of this is in one
+//! order.
 #![allow(unsafe_code)]
 
 use std::ffi::{CString, c_int, c_void};
@@ -20,14 +24,14 @@ use std::ptr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
 
-/// Places in a piece of the table; further pieces are made when they are taken, and kept.
+/// Places in a piece of the table. Further pieces are made on demand, and kept.
 const PLACES: usize = 512;
-/// Digits of the greatest u64.
+/// The digits of the greatest u64.
 const DIGITS: usize = 20;
 
-/// Whoever is to read standard error may be slow, and is waited for so often, ...
+/// The reader of standard error may be slow. The handler waits for it this often, ...
 const WAITS: u32 = 200;
-/// ... so long each.
+/// ... for this long each time.
 const WAIT_NS: i64 = 5_000_000;
 
 /// A map, as the handler finds it.
@@ -54,13 +58,13 @@ impl Piece {
         }
     }
 
-    /// The piece behind it.
+    /// The next piece.
     fn next(&self) -> Option<&'static Piece> {
         // SAFETY: null, or a piece that was leaked.
         unsafe { self.next.load(Ordering::SeqCst).as_ref() }
     }
 
-    /// The same, made if there is none.
+    /// The next piece, made if there is none.
     fn next_or_new(&self) -> &'static Piece {
         if let Some(next) = self.next() {
             return next;
@@ -71,7 +75,7 @@ impl Piece {
         let next = match set {
             Ok(_) => new,
             Err(other) => {
-                // SAFETY: it was not shown to anybody.
+                // SAFETY: no other thread has seen it.
                 drop(unsafe { Box::from_raw(new) });
                 other
             }
@@ -82,14 +86,14 @@ impl Piece {
 }
 
 static TABLE: Piece = Piece::new();
-/// Handlers that may be looking at entries.
+/// The number of handlers that may be reading entries.
 static LOOKING: AtomicUsize = AtomicUsize::new(0);
 
-/// A map's entry in the table; taken out when dropped, which must be before the map is.
+/// A map's entry in the table. It is removed when dropped, which must come before the map's end.
 pub(super) struct Listed(&'static AtomicPtr<Mapped>);
 
 impl Listed {
-    /// Enters a map of `file`; `action` says what is done through it.
+    /// Enters a map of `file`; `action` names the kind of access.
     pub(super) fn new(file: &File, start: *const u8, bytes: usize, action: &'static str) -> Listed {
         let path = path_of(file);
         let folder = path.parent().map(|parent| parent.as_os_str().as_encoded_bytes().into());
@@ -101,7 +105,8 @@ impl Listed {
         loop {
             for place in &piece.places {
                 let none = ptr::null_mut();
-                // Most are taken: looking first leaves their lines to those who read them.
+                // Most places are taken. A plain load first leaves their cache lines to their
+                // readers.
                 if place.load(Ordering::Relaxed).is_null()
                     && place
                         .compare_exchange(none, entry, Ordering::SeqCst, Ordering::Relaxed)
@@ -118,29 +123,32 @@ impl Listed {
 impl Drop for Listed {
     fn drop(&mut self) {
         let entry = self.0.swap(ptr::null_mut(), Ordering::SeqCst);
-        // A handler that is at work may have found it: the process is about to end.
+        // A running handler may have found it. Then the entry is leaked, because the process is
+        // about to end.
         if LOOKING.load(Ordering::SeqCst) == 0 && !entry.is_null() {
-            // SAFETY: from `Box::into_raw`, taken out once, and whoever looks from now on does not find it.
+            // SAFETY: from `Box::into_raw`, removed once, and handlers that start now do not find
+            // it.
             drop(unsafe { Box::from_raw(entry) });
         }
     }
 }
 
-/// What the system calls an open file: it may have been renamed since it was opened.
+/// The system's name of an open file, which may have been renamed since it was opened.
 fn path_of(file: &File) -> PathBuf {
     std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))
         .unwrap_or_else(|_| PathBuf::from("a mapped file of a store"))
 }
 
-/// What was done on SIGBUS before: set before the handler is installed.
+/// The previous action for SIGBUS. Set before the handler is installed.
 static BEFORE: AtomicPtr<libc::sigaction> = AtomicPtr::new(ptr::null_mut());
 
-/// Lets SIGBUS from a mapped file of a store tell, by a line on standard error, which file it was, where in it, what happened, and what to do;
-/// then the process ends as it would have, or the handler that was there before goes on. For the whole process, whose owner decides: libraries that
-/// stand on this one should not call it. Calling it again does nothing.
+/// Installs a handler that explains SIGBUS from a mapped file of a store. It writes a line on
+/// standard error with the file, the offset, the cause and the remedy. Then the process ends as it
+/// would have, or the previous handler runs. The handler is for the whole process, so only programs
+/// should call this, not libraries. A second call does nothing.
 ///
 /// # Errors
-/// What the system says.
+/// The system's error.
 pub fn explain_bus_errors() -> io::Result<()> {
     static INSTALLED: Mutex<bool> = Mutex::new(false);
     let mut installed = INSTALLED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -148,24 +156,25 @@ pub fn explain_bus_errors() -> io::Result<()> {
         return Ok(());
     }
     let mut before = MaybeUninit::<libc::sigaction>::zeroed();
-    // SAFETY: no new action, and room for the one there is.
+    // SAFETY: no new action, and room for the current one.
     if unsafe { libc::sigaction(libc::SIGBUS, ptr::null(), before.as_mut_ptr()) } != 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: zeroed, which is a value of it, then filled in.
+    // SAFETY: zeroed, which is a valid value, then filled in.
     let before = unsafe { before.assume_init() };
     let before = BEFORE.swap(Box::into_raw(Box::new(before)), Ordering::SeqCst);
     if !before.is_null() {
-        // SAFETY: of an attempt that failed: no handler knows it.
+        // SAFETY: from a failed attempt, so no handler knows it.
         drop(unsafe { Box::from_raw(before) });
     }
-    // SAFETY: all zeros are a value of it.
+    // SAFETY: all zeros are a valid value.
     let mut action: libc::sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
     let handler: Handler = handle;
     action.sa_sigaction = handler as libc::sighandler_t;
-    // On the stack for signals, where a thread has one: its own may be what failed.
+    // On the alternate signal stack, if the thread has one: its own stack may have caused the
+    // fault.
     action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-    // SAFETY: an action of its own, completely set.
+    // SAFETY: an action of its own, completely initialised.
     if unsafe { libc::sigaction(libc::SIGBUS, &raw const action, ptr::null_mut()) } != 0 {
         return Err(io::Error::last_os_error());
     }
@@ -176,9 +185,9 @@ pub fn explain_bus_errors() -> io::Result<()> {
 type Handler = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
 
 extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
-    // SAFETY: the place of this thread's error number, which whoever was interrupted may be about to read.
+    // SAFETY: the address of this thread's errno, which the interrupted code may be about to read.
     let errno = unsafe { *libc::__errno_location() };
-    // SAFETY: the kernel gives it to a handler of this kind.
+    // SAFETY: the kernel passes it to a handler of this kind.
     let (code, address) = unsafe { ((*info).si_code, (*info).si_addr().addr()) };
     let is_fault = code > 0;
     if is_fault {
@@ -193,12 +202,13 @@ extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_
     go_on(signal, info, context, is_fault);
 }
 
-/// The map an address is in.
+/// The map that contains an address.
 fn find(address: usize) -> Option<&'static Mapped> {
     let mut piece = Some(&TABLE);
     while let Some(there) = piece {
         for place in &there.places {
-            // SAFETY: null, or an entry that is not freed as long as a handler is counted; the caller is.
+            // SAFETY: null, or an entry that is not freed while a handler is counted; the caller is
+            // counted.
             let entry = unsafe { place.load(Ordering::SeqCst).as_ref() };
             if let Some(entry) = entry
                 && address.wrapping_sub(entry.start) < entry.bytes
@@ -211,8 +221,9 @@ fn find(address: usize) -> Option<&'static Mapped> {
     None
 }
 
-/// Writes the line, one a process: what goes on may let the instruction be tried again, and other threads meet the same. They wait until it is written,
-/// since they are going to end the process.
+/// Writes the line once for each process: the previous handler may let the instruction be retried,
+/// and other threads may fail too. They wait until the line is written, because they will end the
+/// process.
 fn tell_once(mapped: &Mapped, offset: u64) {
     static STATE: AtomicU8 = AtomicU8::new(UNTOLD);
     const UNTOLD: u8 = 0;
@@ -229,7 +240,7 @@ fn tell_once(mapped: &Mapped, offset: u64) {
             return;
         }
         let pause = libc::timespec { tv_sec: 0, tv_nsec: WAIT_NS };
-        // SAFETY: a time to wait, and no place for what is left of it.
+        // SAFETY: a time to wait, and no place for the remaining time.
         unsafe { libc::nanosleep(&raw const pause, ptr::null_mut()) };
     }
 }
@@ -237,9 +248,9 @@ fn tell_once(mapped: &Mapped, offset: u64) {
 /// Writes the line.
 fn tell(mapped: &Mapped, offset: u64) {
     let mut stat = MaybeUninit::<libc::stat>::zeroed();
-    // SAFETY: a text that ends, and room for the answer.
+    // SAFETY: a text that ends with a zero byte, and room for the result.
     let is_there = unsafe { libc::stat(mapped.path.as_ptr(), stat.as_mut_ptr()) } == 0;
-    // SAFETY: all zeros are a value of it.
+    // SAFETY: all zeros are a valid value.
     let size = u64::try_from(unsafe { stat.assume_init() }.st_size).unwrap_or(0);
     let (mut at, mut end) = ([0; DIGITS], [0; DIGITS]);
     let (at, end) = (digits(offset, &mut at), digits(size, &mut end));
@@ -268,8 +279,8 @@ fn tell(mapped: &Mapped, offset: u64) {
     for (vector, piece) in vectors.iter_mut().zip(pieces.iter().chain([&line_end])) {
         *vector = libc::iovec { iov_base: piece.as_ptr().cast_mut().cast(), iov_len: piece.len() };
     }
-    // One call, so that the line stays one. If standard error is closed there is nobody to tell.
-    // SAFETY: each vector is of bytes that are there; they are only read.
+    // One call, so that the line stays whole. If standard error is closed, nobody reads it. SAFETY:
+    // each vector points to live bytes, which are only read.
     unsafe { libc::writev(libc::STDERR_FILENO, vectors.as_ptr(), vectors.len() as c_int) };
 }
 
@@ -287,34 +298,35 @@ fn digits(mut number: u64, into: &mut [u8; DIGITS]) -> &[u8] {
     into.get(from..).unwrap_or(&[])
 }
 
-/// What would have been done without this handler.
+/// Does what would have happened without this handler.
 fn go_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void, is_fault: bool) {
     // SAFETY: null, or set before this handler was installed, and kept.
     let before = unsafe { BEFORE.load(Ordering::SeqCst).as_ref() };
     match before.map(|before| (before.sa_sigaction, before.sa_flags)) {
         None | Some((libc::SIG_DFL, _)) => end(signal, is_fault),
-        // A fault cannot be ignored: the kernel ends the process.
+        // A fault cannot be ignored: the kernel would end the process.
         Some((libc::SIG_IGN, _)) if is_fault => end(signal, is_fault),
         Some((libc::SIG_IGN, _)) => {}
         Some((handler, flags)) if flags & libc::SA_SIGINFO != 0 => {
-            // SAFETY: an address that sigaction has given for a handler of this kind.
+            // SAFETY: sigaction returned this address for a handler of this kind.
             let handler: Handler = unsafe { std::mem::transmute(handler) };
             handler(signal, info, context);
         }
         Some((handler, _)) => {
-            // SAFETY: an address that sigaction has given for a handler of the other kind.
+            // SAFETY: sigaction returned this address for a handler of the other kind.
             let handler: extern "C" fn(c_int) = unsafe { std::mem::transmute(handler) };
             handler(signal);
         }
     }
 }
 
-/// The default action. A fault happens again on return, so that a core dump has its address; what was sent must be sent again.
+/// The default action. A fault happens again on return, so a core dump has its address. A signal
+/// that was sent must be sent again.
 fn end(signal: c_int, is_fault: bool) {
-    // SAFETY: the default action is a valid one for every signal.
+    // SAFETY: the default action is valid for every signal.
     unsafe { libc::signal(signal, libc::SIG_DFL) };
     if !is_fault {
-        // SAFETY: a signal that exists; it is delivered when the handler returns.
+        // SAFETY: a valid signal; it is delivered when the handler returns.
         unsafe { libc::raise(signal) };
     }
 }

@@ -1,9 +1,10 @@
-//! A folder that remembers every operation, so that a test can ask: what might be on the disk if the machine had lost
-//! its power *here*?
+//! A folder that records every operation. A test can ask for the disk's content as if the machine
+//! had lost its power after any of them.
 //!
-//! The model: a file's content is durable up to its last `sync_data`, the folder's names up to the last `sync_dir`. Each
-//! 512-byte sector of each later write, and each later create, rename and remove, may have reached the disk or not,
-//! independently. A sector is never torn itself. (A file system with a journal loses less; nothing here relies on it.)
+//! The model: a file's content is durable up to its last `sync_data`, the folder's names up to the
+//! last `sync_dir`. Each 512-byte sector of each later write, and each later create, rename and
+//! remove, may have reached the disk or not, independently. A sector itself is never torn. (A file
+//! system with a journal loses less, but nothing here relies on that.)
 
 use super::memory::{MemoryFile, write_into};
 use super::{Disk, DiskFile, MemoryDisk};
@@ -11,28 +12,28 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What a disk writes whole.
+/// The unit that a disk writes whole.
 pub const SECTOR_BYTES: u64 = 512;
 
-/// What became of the operations that no sync had made durable when the power went.
+/// The fate of operations that were not durable when the power failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// All reached the disk (also what `kill -9` leaves).
+    /// All reached the disk (also the result of `kill -9`).
     Kept,
-    /// None did.
+    /// None reached the disk.
     Lost,
-    /// The names did, the contents did not.
+    /// The names reached the disk, the contents did not.
     ContentLost,
-    /// The contents did, the names did not.
+    /// The contents reached the disk, the names did not.
     NamesLost,
-    /// All did, but of the last operation, a write, only the first sectors.
+    /// All reached the disk, but the last operation, a write, only with its first sectors.
     Torn {
-        /// How many of its sectors, from the first.
+        /// The number of its sectors, from the first.
         sectors: u64,
     },
-    /// All did, but for one sector of the last operation, a write.
+    /// All reached the disk, except one sector of the last operation, a write.
     Hole {
-        /// Which of its sectors is missing.
+        /// The missing sector.
         sector: u64,
     },
     /// A coin is tossed for each sector and each name.
@@ -51,9 +52,9 @@ pub struct CrashDisk {
 
 #[derive(Default)]
 struct State {
-    /// Durable before the first operation.
+    /// The content before the first operation, which is durable.
     base: BTreeMap<String, (usize, Vec<u8>)>,
-    /// Which file a name means now.
+    /// The file that each name refers to now.
     names: BTreeMap<String, usize>,
     files: usize,
     operations: Vec<Operation>,
@@ -76,7 +77,8 @@ impl CrashDisk {
         CrashDisk::default()
     }
 
-    /// A folder that starts with the content of `disk`, all of it durable: for a crash during the recovery from a crash.
+    /// A folder that starts with the content of `disk`, all of it durable. It serves to test a
+    /// crash during recovery from a crash.
     pub fn over(disk: &MemoryDisk) -> io::Result<CrashDisk> {
         let crash = CrashDisk { state: Arc::default(), live: disk.fork() };
         for name in disk.list()? {
@@ -90,12 +92,12 @@ impl CrashDisk {
         Ok(crash)
     }
 
-    /// How many operations were recorded.
+    /// The number of recorded operations.
     pub fn operations(&self) -> usize {
         self.lock().operations.len()
     }
 
-    /// How many syncs, of files and of the folder, were recorded.
+    /// The number of recorded syncs, of files and of the folder.
     pub fn syncs(&self) -> usize {
         let state = self.lock();
         state
@@ -113,17 +115,19 @@ impl CrashDisk {
         }
     }
 
-    /// The `n`-th sync from now (1: the next one) fails with `EIO`; those after it succeed, as they do on Linux.
+    /// The `n`-th sync from now (1: the next one) fails with `EIO`. Later ones succeed, as on
+    /// Linux.
     pub fn fail_sync(&self, n: u64) {
         self.lock().fail_sync_in = Some(n);
     }
 
-    /// The `n`-th write or create from now (1: the next one), and all later ones, fail with `StorageFull`.
+    /// The `n`-th write or create from now (1: the next one), and all later ones, fail with
+    /// `StorageFull`.
     pub fn fill_up(&self, n: u64) {
         self.lock().fail_write_in = Some(n);
     }
 
-    /// Takes back the faults asked for.
+    /// Cancels all requested faults.
     pub fn heal(&self) {
         let mut state = self.lock();
         state.fail_sync_in = None;
@@ -295,7 +299,7 @@ pub(super) fn sectors(offset: u64, bytes: &[u8]) -> impl Iterator<Item = (u64, &
     })
 }
 
-/// What the disk holds.
+/// The content of the disk.
 struct Image {
     names: BTreeMap<String, usize>,
     contents: Vec<Vec<u8>>,
@@ -312,11 +316,11 @@ impl Image {
     }
 
     fn write(&mut self, file: usize, offset: u64, bytes: &[u8]) {
-        // Cannot fail: the live folder has taken the same write.
+        // This cannot fail: the live folder has executed the same write.
         let _ = write_into(&mut self.contents[file], offset, bytes);
     }
 
-    /// Applies a change of names. A rename may be kept though the creation before it was lost.
+    /// Applies a change of names. A rename may survive without the creation before it.
     fn rename(&mut self, operation: &Operation) {
         match operation {
             Operation::Create { file, name, .. } => {
@@ -344,7 +348,7 @@ impl Image {
     }
 }
 
-/// Decides what was kept; SplitMix64 for [`Fate::Mixed`].
+/// Decides the fate of each operation; SplitMix64 for [`Fate::Mixed`].
 pub(super) struct Coin {
     fate: Fate,
     state: u64,

@@ -1,4 +1,4 @@
-//! The real folder.
+//! A real folder of the file system.
 
 use super::map::WriteMap;
 use super::{Disk, DiskFile, Map, check_name};
@@ -12,10 +12,10 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Zeros are written in pieces of this size.
+/// The size of the pieces in which zeros are written.
 const ZEROS_BYTES: usize = 1 << 20;
 
-/// A folder of the file system. Files are created readable by their owner alone unless told otherwise.
+/// A folder of the file system. By default only their owner can read created files.
 #[derive(Debug)]
 pub struct FileDisk {
     folder: PathBuf,
@@ -23,17 +23,17 @@ pub struct FileDisk {
 }
 
 impl FileDisk {
-    /// Opens `folder`, creating it and its parents if missing.
+    /// Opens `folder`, and creates it and its parents if missing.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn open(folder: impl Into<PathBuf>) -> io::Result<FileDisk> {
         let folder = folder.into();
         fs::create_dir_all(&folder)?;
         Ok(FileDisk { folder, mode: 0o600 })
     }
 
-    /// Creates files with `mode` (Unix permission bits, lessened by the umask) instead of 0600.
+    /// Creates files with `mode` (Unix permission bits, reduced by the umask) instead of 0600.
     #[must_use]
     pub fn with_mode(mut self, mode: u32) -> FileDisk {
         self.mode = mode;
@@ -76,7 +76,7 @@ impl Disk for FileDisk {
         let file = self.create_empty(name)?;
         match rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, size) {
             Ok(()) => Ok(Arc::new(OpenFile(file))),
-            // A file system that cannot reserve: zeros take the blocks, if anything does.
+            // The file system cannot reserve blocks. Written zeros take them, if anything does.
             Err(rustix::io::Errno::OPNOTSUPP) => {
                 fs::remove_file(self.path(name)?)?;
                 self.create(name, size)
@@ -102,7 +102,7 @@ impl Disk for FileDisk {
         let mut names = Vec::new();
         for entry in fs::read_dir(&self.folder)? {
             let entry = entry?;
-            // A name that is not UTF-8 is none of ours.
+            // A name that is not UTF-8 does not belong to this crate.
             if let (true, Ok(name)) =
                 (entry.file_type()?.is_file(), entry.file_name().into_string())
             {
@@ -123,8 +123,9 @@ const IN_PLACE: [u64; 3] = [0xef53, 0x5846_5342, 0x0102_1994];
 
 struct OpenFile(File);
 
-/// The page cache is one: reads and syncs of the file see what is stored in the map. Advice to write out or to forget is not passed on: what comes next
-/// may be stored beside, to a page that is protected from it while it is written out, which costs a page fault.
+/// A file written through a memory map. The page cache is shared: reads and syncs of the file see
+/// bytes stored in the map. Advice to write out or to forget is not passed on. The kernel protects
+/// a page while it writes it out, so the next store beside those bytes would cost a page fault.
 struct WrittenThroughMemory {
     file: OpenFile,
     map: WriteMap,
@@ -143,8 +144,8 @@ impl DiskFile for WrittenThroughMemory {
         self.file.sync_data()
     }
 
-    /// A page that is mapped when it is written out is taken out of the map first, which interrupts the other processors, each time. Here all are, at once; the sync
-    /// writes them out.
+    /// To write out a mapped page, the kernel first removes it from the map, which interrupts the
+    /// other processors each time. Here all pages are removed at once; the sync writes them out.
     fn begin_to_write_out(&self, bytes: Range<u64>) {
         self.map.let_go(bytes);
     }
@@ -172,8 +173,8 @@ impl DiskFile for OpenFile {
         if let (Ok(from), Ok(length)) =
             (i64::try_from(bytes.start), i64::try_from(bytes.end.saturating_sub(bytes.start)))
         {
-            // An error of the disk stays with the file until it is synced.
-            // SAFETY: the descriptor is open as long as `self` is, and nothing is passed by address.
+            // An error of the disk stays with the file until it is synced. SAFETY: the descriptor
+            // is open as long as `self` lives, and no address is passed.
             unsafe {
                 libc::sync_file_range(self.0.as_raw_fd(), from, length, libc::SYNC_FILE_RANGE_WRITE)
             };
@@ -182,7 +183,7 @@ impl DiskFile for OpenFile {
 
     fn forget(&self, bytes: Range<u64>) {
         if let Some(length) = NonZeroU64::new(bytes.end.saturating_sub(bytes.start)) {
-            // Where advice is not taken, nothing is lost.
+            // Nothing is lost if the system ignores the advice.
             let _ = fadvise(&self.0, bytes.start, Some(length), Advice::DontNeed);
         }
     }
@@ -193,7 +194,7 @@ impl DiskFile for OpenFile {
 
     fn free_bytes(&self) -> io::Result<Option<u64>> {
         let disk = rustix::fs::fstatvfs(&self.0)?;
-        // Some file systems in memory do not say.
+        // Some file systems in memory do not report it.
         Ok((disk.f_blocks > 0).then(|| disk.f_bavail.saturating_mul(disk.f_frsize)))
     }
 
@@ -202,7 +203,8 @@ impl DiskFile for OpenFile {
     }
 
     fn written_through_memory(&self, bytes: u64) -> io::Result<Option<Arc<dyn DiskFile>>> {
-        // A file system that writes elsewhere what is overwritten may find itself full then, and all it could do is kill this process.
+        // A file system that overwrites elsewhere may be full at that time. Then it can only kill
+        // this process.
         if !IN_PLACE.contains(&(rustix::fs::fstatfs(&self.0)?.f_type as u64)) {
             return Ok(None);
         }

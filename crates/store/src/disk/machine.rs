@@ -1,27 +1,28 @@
-//! What the folders of one machine share: the power, and the faults asked for.
+//! A simulated machine: its folders share the power and the injected faults.
 
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-/// Not asked for.
+/// No fault is requested.
 const NEVER: u64 = u64::MAX;
 
-/// One machine: its folders' operations are counted together, and its power fails for all of them at once. Clones share it.
+/// One machine. It counts the operations of all its folders together, and its power fails for all
+/// of them at once. Clones share it.
 #[derive(Clone)]
 pub struct Machine {
     shared: Arc<Shared>,
 }
 
 struct Shared {
-    /// Operations issued so far.
+    /// The number of operations issued.
     operations: AtomicU64,
-    /// The power fails right behind this one.
+    /// The power fails right after this operation.
     cut_at: AtomicU64,
     is_off: AtomicBool,
-    /// Nothing is written from this one on.
+    /// Nothing is written from this operation on.
     full_at: AtomicU64,
-    /// The sync that fails, counted down; 0: none.
+    /// Counts down to the sync that fails; 0: none.
     sync_fails_in: AtomicU64,
     fired: Counters,
 }
@@ -34,16 +35,16 @@ struct Counters {
     writes_misdirected: AtomicU64,
 }
 
-/// How often faults that were asked for have fired.
+/// The number of injected faults that have happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fired {
     /// Syncs that returned an error.
     pub syncs_failed: u64,
     /// Writes and creations refused because the disk was full.
     pub writes_refused: u64,
-    /// Writes that were reported done and never were.
+    /// Writes that were reported as done and never happened.
     pub writes_lost: u64,
-    /// Writes that were reported done and went elsewhere.
+    /// Writes that were reported as done and went elsewhere.
     pub writes_misdirected: u64,
 }
 
@@ -69,13 +70,15 @@ impl Machine {
         }
     }
 
-    /// Operations issued so far: creations, writes, renames, removals and syncs of all folders. Reads do not count.
+    /// The number of operations issued: creations, writes, renames, removals and syncs of all
+    /// folders. Reads do not count.
     #[must_use]
     pub fn operations(&self) -> u64 {
         self.shared.operations.load(Relaxed)
     }
 
-    /// The power fails right behind the `n`-th operation from now (1: the next one): that one and all later ones return an error.
+    /// The power fails right after the `n`-th operation from now (1: the next one). That one and
+    /// all later ones return an error.
     pub fn cut_power_in(&self, n: u64) {
         self.shared.cut_at.store(self.operations() + n.max(1), Relaxed);
     }
@@ -91,19 +94,21 @@ impl Machine {
         self.shared.is_off.load(Relaxed)
     }
 
-    /// The power is back. What of the folders is left is for [`PowerDisk::lose`](super::PowerDisk::lose) to say, before.
+    /// The power is back. Before that, [`PowerDisk::lose`](super::PowerDisk::lose) decides which
+    /// content of the folders is left.
     pub fn power_on(&self) {
         self.shared.is_off.store(false, Relaxed);
         self.shared.cut_at.store(NEVER, Relaxed);
     }
 
-    /// The `n`-th sync from now (1: the next one) fails with `EIO`; those after it succeed, as they do on Linux.
+    /// The `n`-th sync from now (1: the next one) fails with `EIO`. Later ones succeed, as on
+    /// Linux.
     pub fn fail_sync_in(&self, n: u64) {
         self.shared.sync_fails_in.store(n.max(1), Relaxed);
     }
 
-    /// The disk is full behind `n` more operations: writes and creations fail with `StorageFull`, also those that overwrite
-    /// (some file systems never write in place).
+    /// The disk is full after `n` more operations. Then writes and creations fail with
+    /// `StorageFull`, even if they overwrite (some file systems never write in place).
     pub fn fill_in(&self, n: u64) {
         self.shared.full_at.store(self.operations() + n, Relaxed);
     }
@@ -119,14 +124,14 @@ impl Machine {
         self.operations() >= self.shared.full_at.load(Relaxed)
     }
 
-    /// Takes back the faults asked for that have not fired: power, syncs, room.
+    /// Cancels the requested faults that have not happened: power, syncs, room.
     pub fn heal(&self) {
         self.shared.cut_at.store(NEVER, Relaxed);
         self.shared.sync_fails_in.store(0, Relaxed);
         self.free();
     }
 
-    /// How often faults have fired.
+    /// The number of faults that have happened.
     #[must_use]
     pub fn fired(&self) -> Fired {
         let fired = &self.shared.fired;
@@ -138,7 +143,7 @@ impl Machine {
         }
     }
 
-    /// An operation begins: its number, from 1.
+    /// Begins an operation. Returns its number, from 1.
     pub(super) fn begin(&self) -> io::Result<u64> {
         if self.is_off() {
             return Err(io::Error::other("injected power failure: the power is off"));
@@ -146,7 +151,7 @@ impl Machine {
         Ok(self.shared.operations.fetch_add(1, Relaxed) + 1)
     }
 
-    /// An operation has been issued.
+    /// Ends an operation.
     pub(super) fn end(&self, number: u64) -> io::Result<()> {
         if number >= self.shared.cut_at.load(Relaxed) {
             self.cut_power();
@@ -155,7 +160,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Whether there is room for what operation `number` writes.
+    /// Whether operation `number` has room to write.
     pub(super) fn room(&self, number: u64) -> io::Result<()> {
         if number > self.shared.full_at.load(Relaxed) {
             self.shared.fired.writes_refused.fetch_add(1, Relaxed);

@@ -1,8 +1,10 @@
-//! Files mapped to memory.
+//! Memory-mapped files.
 //!
-//! The map covers what the file has when it is made, and no more: reading behind a file's end would end the process with SIGBUS. What can
-//! still bring that signal is somebody else who shortens the file (the folder lock keeps other stores out), and a disk that cannot
-//! read a block, for which there is no other way to tell a reader of mapped memory. [`bus_error`](super::bus_error) explains it.
+//! A map covers its file as it was when the map was made, because a read behind a file's end would
+//! end the process with SIGBUS. Two causes of that signal remain: another program shortens the file
+//! (the folder lock keeps other stores out), or the disk cannot read a block. The kernel has no
+//! other way to tell a reader of mapped memory. [`bus_error`](super::bus_error) explains the
+//! signal.
 #![allow(unsafe_code)]
 
 use super::bus_error::Listed;
@@ -11,7 +13,7 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 
-/// A file mapped to memory, for reading. Writes to the file show in it.
+/// A file mapped for reading. Later writes to the file are visible in it.
 pub struct Map {
     /// Dropped before the map.
     _listed: Listed,
@@ -22,20 +24,22 @@ impl Map {
     /// Maps the first `bytes` of `file`.
     ///
     /// # Errors
-    /// `UnexpectedEof` if the file is shorter, or what the system says (`OutOfMemory`: too many maps, or no address space).
+    /// `UnexpectedEof` if the file is shorter, or the system's error (`OutOfMemory`: too many maps,
+    /// or no address space).
     pub(super) fn new(file: &File, bytes: u64) -> io::Result<Map> {
         if file.metadata()?.len() < bytes {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         let length = usize::try_from(bytes).map_err(|_| io::ErrorKind::OutOfMemory)?;
         let mut options = memmap2::MmapOptions::new();
-        // SAFETY: the map is only handed out as a pointer (below), never as a slice that the compiler could take for constant.
+        // SAFETY: the map is handed out only as a pointer (below), never as a slice, which the
+        // compiler could assume constant.
         let map = unsafe { options.len(length).map(file)? };
         Ok(Map { _listed: Listed::new(file, map.as_ptr(), map.len(), "read"), map })
     }
 
-    /// Where it begins. Readable for [`Map::len`] bytes as long as this value lives; bytes that are written to the file meanwhile must
-    /// not be read.
+    /// The start of the map. [`Map::len`] bytes are readable as long as this value lives. Bytes
+    /// that are being written to the file must not be read at the same time.
     pub(crate) fn start(&self) -> *const u8 {
         self.map.as_ptr()
     }
@@ -46,7 +50,8 @@ impl Map {
     }
 }
 
-/// A file mapped to memory, for writing: what is stored here is in the page cache, as after a write, without a call of the system.
+/// A file mapped for writing. A store to it goes to the page cache, like a write, but without a
+/// system call.
 pub(super) struct WriteMap {
     /// Dropped before the map.
     _listed: Listed,
@@ -54,7 +59,7 @@ pub(super) struct WriteMap {
 }
 
 impl WriteMap {
-    /// Maps the first `bytes` of `file`, all of which must have blocks of the disk.
+    /// Maps the first `bytes` of `file`, all of which must have allocated blocks.
     pub(super) fn new(file: &File, bytes: u64) -> io::Result<WriteMap> {
         if file.metadata()?.len() < bytes {
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -64,13 +69,15 @@ impl WriteMap {
         Ok(WriteMap { _listed: Listed::new(file, map.as_ptr(), map.len(), "write"), map })
     }
 
-    /// Stores `bytes` at `offset`, if they lie within the map. Two threads must not write the same place at once, as to a file.
+    /// Stores `bytes` at `offset`, if they lie within the map. As with a file, two threads must not
+    /// write the same place at once.
     pub(super) fn write(&self, offset: u64, bytes: &[u8]) -> bool {
         let Ok(offset) = usize::try_from(offset) else { return false };
         if offset.checked_add(bytes.len()).is_none_or(|end| end > self.map.len()) {
             return false;
         }
-        // SAFETY: within the map, which no reference points into; `bytes` cannot overlap it for the same reason.
+        // SAFETY: within the map, which no reference points into. So `bytes` cannot overlap it
+        // either.
         unsafe {
             std::ptr::copy_nonoverlapping(
                 bytes.as_ptr(),
@@ -81,14 +88,15 @@ impl WriteMap {
         true
     }
 
-    /// Lets go of the pages of `bytes`, which stay in the page cache with what was stored, and come back when they are stored to.
+    /// Releases the pages of `bytes` from the map. They stay in the page cache with their content,
+    /// and return with the next store.
     pub(super) fn let_go(&self, bytes: Range<u64>) {
         let (Ok(from), Ok(to)) = (usize::try_from(bytes.start), usize::try_from(bytes.end)) else {
             return;
         };
         if from < to && to <= self.map.len() {
-            // Where advice is not taken, nothing is lost.
-            // SAFETY: the map is of a file and shared, so that its pages come back with what they have; nothing refers to them meanwhile.
+            // Nothing is lost if the system ignores the advice. SAFETY: the map is of a file and
+            // shared, so its pages return with their content; nothing refers to them meanwhile.
             let _ = unsafe {
                 self.map.unchecked_advise_range(UncheckedAdvice::DontNeed, from, to - from)
             };

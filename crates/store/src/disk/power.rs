@@ -1,8 +1,9 @@
-//! A folder in memory that loses what no sync confirmed when its machine's power fails.
+//! A folder in memory that loses everything unsynced when its machine's power fails.
 //!
-//! The model is that of [`CrashDisk`](super::CrashDisk). What is durable is forgotten: of each file only the writes since its last sync are
-//! kept, as the bytes they replaced, so that a machine may run for ever. A sync that fails drops what it was to confirm, as kernels
-//! do: a coin decides which sectors the disk has, and reads show those from then on.
+//! The model is that of [`CrashDisk`](super::CrashDisk), but durable writes are forgotten. For each
+//! file only the writes since its last sync are kept, as the bytes that they replaced. So a machine
+//! may run without end. A failed sync drops its unsynced writes, as kernels do: a coin decides
+//! which sectors the disk has, and reads show those from then on.
 
 use super::crash::{Coin, SECTOR_BYTES, sectors};
 use super::{Disk, DiskFile, Fate, Machine, check_name};
@@ -10,7 +11,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Contents are kept in pieces of this size; what was never written takes none.
+/// The size of the pieces of a content. A piece that was never written takes no memory.
 const PAGE_BYTES: usize = 1024;
 
 /// A folder of a [`Machine`]. Clones share it.
@@ -20,7 +21,7 @@ pub struct PowerDisk {
     names: Arc<Mutex<Names>>,
 }
 
-/// What a power failure took.
+/// The losses of a power failure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lost {
     /// Sectors written and not synced that are on the disk, and ...
@@ -34,7 +35,7 @@ pub struct Lost {
 }
 
 impl Lost {
-    /// With what another folder of the same machine lost.
+    /// The sum with the losses of another folder of the same machine.
     #[must_use]
     pub fn and(self, other: Lost) -> Lost {
         Lost {
@@ -50,7 +51,7 @@ impl Lost {
 struct Names {
     live: BTreeMap<String, Arc<File>>,
     durable: BTreeMap<String, Arc<File>>,
-    /// Since the last sync of the folder.
+    /// Changes of names since the last sync of the folder.
     changes: Vec<Change>,
 }
 
@@ -64,12 +65,12 @@ struct File(Mutex<Content>);
 
 #[derive(Default)]
 struct Content {
-    /// Zero where there is none, and behind `size`.
+    /// A missing page is zero, and so are bytes behind `size`.
     pages: Vec<Option<Box<[u8; PAGE_BYTES]>>>,
     size: u64,
     /// Writes since the last sync, oldest first ...
     pending: Vec<Pending>,
-    /// ... and what they replaced, one behind the other.
+    /// ... and the bytes that they replaced, one behind the other.
     replaced: Vec<u8>,
     stray: Option<Stray>,
 }
@@ -81,15 +82,15 @@ struct Pending {
     offset: u64,
     length: usize,
     size_before: u64,
-    /// The creation of a file of this size; else 0.
+    /// The size, if this is the creation of the file; else 0.
     created: u64,
 }
 
-/// A write that will not go where it should.
+/// A write that will go astray.
 struct Stray {
     /// Counted down to 1.
     write_in: u64,
-    /// Where it goes instead; `None`: nowhere.
+    /// The offset that it goes to instead; `None`: nowhere.
     to: Option<u64>,
 }
 
@@ -116,7 +117,8 @@ impl PowerDisk {
         copy
     }
 
-    /// The folder as the power failure left it: what was not durable meets `fate`. Whoever had files open must be gone.
+    /// The folder after the power failure: `fate` decides about unsynced operations. All handles of
+    /// its files must be dropped.
     pub fn lose(&self, fate: Fate) -> Lost {
         let mut coin = Coin::new(fate);
         self.settle_names(&mut coin)
@@ -144,7 +146,7 @@ impl PowerDisk {
         lost
     }
 
-    /// Writes over a file behind everybody's back: damage at rest.
+    /// Overwrites bytes of a file without a trace: damage at rest.
     ///
     /// # Errors
     /// `NotFound`, or `UnexpectedEof` past the end.
@@ -158,8 +160,8 @@ impl PowerDisk {
         Ok(())
     }
 
-    /// The `n`-th write to a file from now (1: the next one) is reported done, and is not: it goes to the offset `to`, as far
-    /// as the file reaches, or nowhere.
+    /// The `n`-th write to a file from now (1: the next one) is reported as done, but it goes to
+    /// the offset `to`, as far as the file reaches, or nowhere.
     ///
     /// # Errors
     /// `NotFound`.
@@ -180,7 +182,8 @@ impl PowerDisk {
         Ok(bytes)
     }
 
-    /// The bytes kept because no sync has confirmed what replaced them: what this folder remembers beyond its content.
+    /// The number of bytes that this folder keeps beyond its content, because no sync has confirmed
+    /// the bytes that replaced them.
     #[must_use]
     pub fn unconfirmed_bytes(&self) -> usize {
         self.lock().live.values().map(|file| file.lock().replaced.len()).sum()
@@ -208,7 +211,7 @@ impl Names {
 }
 
 impl Change {
-    /// A rename may be kept though the creation before it was lost.
+    /// A rename may survive without the creation before it.
     fn apply(&self, names: &mut BTreeMap<String, Arc<File>>) {
         match self {
             Change::Create { name, file } => {
@@ -350,7 +353,7 @@ impl DiskFile for OpenFile {
 }
 
 impl Content {
-    /// Where the write goes that comes now, if it goes astray.
+    /// The destination of the current write, if it goes astray.
     fn strays(&mut self) -> Option<Option<u64>> {
         let stray = self.stray.as_mut()?;
         stray.write_in -= 1;
@@ -380,11 +383,12 @@ impl Content {
         Ok(())
     }
 
-    /// Decides what became of every pending write; `last` is the operation right before the power failed.
+    /// Decides the fate of every pending write. `last` is the operation right before the power
+    /// failure.
     fn settle(&mut self, coin: &mut Coin, last: u64, lost: &mut Lost) {
         let pending = std::mem::take(&mut self.pending);
         let mut bytes = std::mem::take(&mut self.replaced);
-        // Backwards to what was durable; what was written changes places with what it replaced.
+        // Backwards to the durable content. Written and replaced bytes change places.
         let mut at = bytes.len();
         let mut written = Vec::new();
         for write in pending.iter().rev() {
@@ -440,7 +444,7 @@ impl Content {
         }
     }
 
-    /// Copies into the pages, which are there.
+    /// Copies into the pages, which must exist.
     fn put(&mut self, offset: u64, bytes: &[u8]) {
         for (page, start, range) in pieces(offset, bytes.len()) {
             let bytes = &bytes[range];
@@ -450,7 +454,8 @@ impl Content {
     }
 }
 
-/// The pieces of `length` bytes at `offset`, each within one page: the page, where in it, and which of the bytes.
+/// The pieces of `length` bytes at `offset`, each within one page: the page, the offset in it, and
+/// the range of the bytes.
 fn pieces(
     offset: u64,
     length: usize,

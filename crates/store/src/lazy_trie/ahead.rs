@@ -1,4 +1,5 @@
-//! Looking ahead: what a batch is going to meet, asked for side by side, where one change after the other would wait for memory.
+//! Prefetching: the memory that a batch is going to read is requested in parallel. Otherwise one
+//! change after the other would wait for memory.
 
 use super::bucket::Bucket;
 use super::entry::{Entry, Kind};
@@ -6,17 +7,19 @@ use super::hash::{DIGITS, Hash};
 use super::memory::View;
 use super::node::Node;
 
-/// So many ways down are followed at a time: what they ask for has come when they are followed further, and is still there when it is used.
+/// The number of paths followed at a time. The requested memory has arrived when a path continues,
+/// and is still in the cache when it is used.
 pub(super) const TOGETHER: usize = 32;
-/// What is asked for of nodes and buckets, in bytes.
+/// The bytes prefetched of nodes and buckets.
 const NODE_BYTES: usize = 128;
 
-/// How many bytes of an item are asked for: what tells it apart, ...
+/// The bytes prefetched of an item: enough to identify it, ...
 pub(super) const ITEM_HEAD_BYTES: usize = 64;
-/// ... or what most are read to.
+/// ... or enough to read most items.
 pub(super) const ITEM_BYTES: usize = 256;
 
-/// Asks for all that leads to the items of these hashes below `root`, and for so many bytes of each item. Nothing that it meets is believed.
+/// Prefetches the paths to the items of these hashes below `root`, and the first bytes of each
+/// item. It trusts nothing that it reads.
 pub(super) fn look_ahead(
     view: View<'_>,
     root: Entry,
@@ -33,7 +36,7 @@ pub(super) fn look_ahead(
         if begun == 0 {
             return;
         }
-        // No way is longer, if nothing is damaged.
+        // No path is longer in an undamaged store.
         for _ in 0..DIGITS {
             let mut ended = true;
             for way in ways.iter_mut().take(begun).filter(|way| way.0 != Entry::EMPTY) {
@@ -47,7 +50,7 @@ pub(super) fn look_ahead(
     }
 }
 
-/// One step down: what comes next, asked for.
+/// One step down: prefetches the next address.
 fn step(
     view: View<'_>,
     (entry, depth, hash): (Entry, usize, Hash),

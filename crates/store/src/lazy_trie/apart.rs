@@ -1,9 +1,9 @@
-//! What several processors write to often, kept apart from what others read.
+//! Cache-line padding for values that several processors write often.
 
 use std::ops::{Deref, DerefMut};
 
-/// A value that shares no cache line with anything else: who writes to it does not take from other processors what they have of its neighbours. It begins a
-/// pair of lines, as processors fetch them together.
+/// A value that shares no cache line with other data, so a write to it does not invalidate other
+/// processors' copies of its neighbours. It begins a pair of lines, because processors fetch pairs.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(super) struct Apart<T>(pub(super) T);

@@ -1,11 +1,13 @@
-//! Batches of changes, and how the log records them.
+//! Batches of changes, and their encoding in the log.
 //!
-//! A batch is one record of the log, or several if it is longer than a record may be. Record kinds: 1 the whole batch, 2 its first
-//! part, 3 a middle one, 4 the last; 5 a checkpoint: its number, u64. Without its last part a batch does not count.
+//! A batch is one record of the log, or several if it is longer than a record may be. The record
+//! kinds are: 1 a whole batch; 2 its first part, 3 a middle one, 4 the last one; 5 a checkpoint
+//! (its number, u64). A batch without its last part does not count.
 //! ```text
 //! payload of a batch   the version it made u64 ‖ changes
 //! change               kind u8: 1 put, 2 put by hash, 3 delete, 4 delete by hash
-//!                      ‖ varint: length of the key (not by hash) ‖ varint: length of the value (put) ‖ key or hash ‖ value
+//!                      ‖ varint: length of the key (not by hash) ‖ varint: length of the value (put)
+//!                      ‖ key or hash ‖ value
 //! ```
 
 use super::error::Error;
@@ -26,7 +28,7 @@ const DELETE_HASH: u8 = 4;
 /// The longest batch, in bytes of its record.
 pub const BATCH_LIMIT_BYTES: usize = 1 << 30;
 
-/// Changes that are made together or not at all, in order.
+/// Changes that are committed together, in order, or not at all.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
     bytes: Vec<u8>,
@@ -42,13 +44,13 @@ pub(super) struct Change<'a> {
 }
 
 impl Batch {
-    /// No changes.
+    /// An empty batch.
     #[must_use]
     pub fn new() -> Batch {
         Batch::default()
     }
 
-    /// Puts an item, replacing one of the same name.
+    /// Puts an item, and replaces the item of the same name.
     ///
     /// # Errors
     /// [`Error::TooLarge`].
@@ -73,19 +75,19 @@ impl Batch {
         Ok(())
     }
 
-    /// How many changes it has.
+    /// The number of changes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.changes
     }
 
-    /// Whether it has no change.
+    /// Whether it is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.changes == 0
     }
 
-    /// Forgets all changes; the memory is kept.
+    /// Removes all changes and keeps the memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.changes = 0;
@@ -96,13 +98,13 @@ impl Batch {
     }
 }
 
-/// Whether name and value are as short as they must be.
+/// Checks the lengths of name and value.
 pub(super) fn check_lengths(name: &Name<'_>, value: Option<&[u8]>) -> Result<(), Error> {
     within("a key", name.bytes().len(), KEY_LIMIT_BYTES)?;
     within("a value", value.map_or(0, <[u8]>::len), VALUE_LIMIT_BYTES)
 }
 
-/// Appends a change, as it stands in the log.
+/// Appends a change in the log's encoding.
 pub(super) fn encode(into: &mut Vec<u8>, name: &Name<'_>, value: Option<&[u8]>) {
     into.push(match (name, value) {
         (Name::Key(_), Some(_)) => PUT,
@@ -127,12 +129,12 @@ fn within(what: &'static str, bytes: usize, limit: usize) -> Result<(), Error> {
     Err(Error::TooLarge { what, bytes: bytes as u64, limit: limit as u64 })
 }
 
-/// Reads changes; an item that makes no sense is `Err`, and the last.
+/// Reads changes. A malformed one is `Err`, and the last.
 pub(super) struct Changes<'a> {
     rest: &'a [u8],
 }
 
-/// What stands there is no change.
+/// A malformed change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NoChange;
 

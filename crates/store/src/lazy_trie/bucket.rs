@@ -1,4 +1,4 @@
-//! Buckets: the items of a slot of a node, side by side, until there are too many.
+//! Buckets: the items at one slot of a node, side by side, until there are too many.
 //!
 //! ```text
 //! 0  CRC-32C of bytes 4 to the end, begun with the address
@@ -10,9 +10,9 @@ use super::error::Error;
 use super::memory::View;
 
 pub(super) const HEAD_BYTES: usize = 8;
-/// Most buckets are no longer, and come as a whole.
+/// Most buckets are no longer than this, and are read at once.
 const USUAL_BYTES: usize = 64;
-/// More entries than any option allows are damage.
+/// No option allows more entries, so more of them are damage.
 const LIMIT: usize = 128;
 
 /// A bucket in the space.
@@ -40,14 +40,14 @@ impl<'a> Bucket<'a> {
         }
         let (entries, _) = bytes.get(HEAD_BYTES..).unwrap_or(&[]).as_chunks::<8>();
         let bucket = Bucket { entries };
-        // Without a branch for each.
+        // Without a branch for each entry.
         if !bucket.entries().fold(true, |all, entry| all & (entry.kind() == Kind::Item)) {
             return Err(damaged("the entries of a bucket"));
         }
         Ok(bucket)
     }
 
-    /// The entries of the bucket at `address`, not checked: where they lead to is a guess.
+    /// The entries of the bucket at `address`, unchecked, so they may be wrong.
     pub(super) fn glance(view: View<'a>, address: Address) -> Option<Bucket<'a>> {
         let room = view.room(address)?;
         room.ask_for(0, USUAL_BYTES);
@@ -66,7 +66,7 @@ impl<'a> Bucket<'a> {
     }
 }
 
-/// The bytes of a bucket, but for the checksum.
+/// Encodes a bucket, without its checksum.
 pub(super) fn encode(into: &mut Vec<u8>, entries: impl ExactSizeIterator<Item = Entry>) {
     into.clear();
     into.extend_from_slice(&[0; 4]);
@@ -78,7 +78,7 @@ pub(super) fn encode(into: &mut Vec<u8>, entries: impl ExactSizeIterator<Item = 
     }
 }
 
-/// Sets the checksum of the bucket of these bytes that will stand at `address`.
+/// Sets the checksum of these bytes as the bucket at `address`.
 pub(super) fn seal(address: Address, bytes: &mut [u8]) {
     if let Some((stored, content)) = bytes.split_first_chunk_mut::<4>() {
         *stored = checksum(address, content).to_le_bytes();

@@ -1,4 +1,5 @@
-//! A checkpoint: what is to be written out, taken at one moment, written beside readers and the writer, then made to count.
+//! The capture of a checkpoint: the data to write out, fixed at one moment. It is written beside
+//! readers and the writer. After that the checkpoint is made to count.
 
 use super::classes::Classes;
 use super::digests;
@@ -13,10 +14,10 @@ use super::space::Space;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Pages are written whole.
+/// Whole pages are written.
 const PAGE_BYTES: usize = 4096;
 
-/// A slab with something to write.
+/// A slab with data to write.
 struct Piece {
     slab: u32,
     usage: Use,
@@ -25,19 +26,19 @@ struct Piece {
     blank: bool,
 }
 
-/// What a checkpoint has to write.
+/// The data that a checkpoint has to write.
 pub(super) struct Capture {
     pieces: Vec<Piece>,
     ledger: Ledger,
     ledger_slab: u32,
-    /// Taken, but unknown to the checkpoint.
+    /// Slots that are taken, but unknown to the checkpoint.
     gone: Vec<Address>,
-    /// Not known to this checkpoint any more, but to the one before.
+    /// Slots that this checkpoint no longer knows, but the previous one does.
     limbo: Vec<Address>,
     regions: Vec<Region>,
 }
 
-/// What a checkpoint wrote.
+/// The work of a checkpoint.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Written {
     pub(super) ledger_address: Address,
@@ -48,17 +49,18 @@ pub(super) struct Written {
 }
 
 impl Space {
-    /// Takes all that was filled since the last capture. `old_ledger` is the address of the last checkpoint's.
+    /// Takes all slots filled since the last capture. `old_ledger` is the address of the last
+    /// checkpoint's ledger.
     ///
     /// # Errors
-    /// [`Error::LimitReached`], [`Error::Io`]: no room for the ledger.
+    /// [`Error::LimitReached`] or [`Error::Io`] if there is no room for the ledger.
     pub(super) fn capture(&mut self, old_ledger: Option<Address>) -> Result<Capture, Error> {
         self.put_away();
-        // A little more than it is, for slabs that the ledger itself brings.
+        // A little more than needed, for slabs that the ledger itself adds.
         let room = ledger::size_limit(&self.slabs) + 64 + 5 * self.geometry.region_slabs() as usize;
         let room = u32::try_from(room).unwrap_or(u32::MAX);
         let ledger_slab = self.find_run(room)?;
-        // It is given back when the next checkpoint counts, and by nothing else.
+        // The next checkpoint releases this slot when it counts; nothing else does.
         self.slabs[ledger_slab as usize].leaving.set(0);
         self.limbo.extend(old_ledger);
         let limbo = std::mem::take(&mut self.limbo);
@@ -85,8 +87,9 @@ impl Space {
         Ok(Capture { pieces, ledger, ledger_slab, gone, limbo, regions: self.regions.clone() })
     }
 
-    /// The checkpoint counts: what only older ones knew is free, once readers of versions up to `captured` have gone; readers of
-    /// versions below `next` may use the shadows given up.
+    /// The checkpoint counts. Slots that only older checkpoints knew become free once the readers
+    /// of versions up to `captured` are gone. Readers of versions below `next` may still use the
+    /// dropped shadows.
     pub(super) fn settle(&mut self, capture: Capture, captured: u64, next: u64) {
         for piece in &capture.pieces {
             let slab = &mut self.slabs[piece.slab as usize];
@@ -100,7 +103,8 @@ impl Space {
 }
 
 impl Capture {
-    /// Writes everything out and makes it durable; names of new regions are not. `old_regions` is how many the last checkpoint had.
+    /// Writes everything and makes it durable, except the names of new regions. `old_regions` is
+    /// the number of regions in the last checkpoint.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -111,7 +115,7 @@ impl Capture {
         old_regions: usize,
     ) -> Result<Written, Error> {
         let mut written = Written::default();
-        // A new region must be there whole, even if nothing in it is written yet.
+        // A new region must exist with its whole length, even if nothing in it is written yet.
         let mut touched: BTreeSet<usize> = (old_regions..self.regions.len()).collect();
         let mut buffer = vec![0; memory.slab_bytes()];
         for piece in &self.pieces {
@@ -137,7 +141,7 @@ impl Capture {
         Ok(written)
     }
 
-    /// How many regions the space had.
+    /// The number of regions at the capture.
     pub(super) fn region_count(&self) -> usize {
         self.regions.len()
     }
@@ -155,7 +159,7 @@ fn touch<'a>(
 }
 
 impl Piece {
-    /// Writes the pages that its slots touch; other slots there keep what the file has.
+    /// Writes the pages of its slots. Other slots in these pages keep the file's content.
     #[allow(unsafe_code)]
     fn write_out(
         &self,
@@ -164,7 +168,8 @@ impl Piece {
         at: u64,
         buffer: &mut Vec<u8>,
     ) -> Result<u64, Error> {
-        // SAFETY: slots of a checkpoint are not taken again before the next one is durable, and their shadow stays until then.
+        // SAFETY: slots of a checkpoint are not reused before the next one is durable, and their
+        // shadow stays until then.
         let view = unsafe { memory.view() };
         let gone = || memory.damaged(memory.address(self.slab, 0), "a shadow is gone");
         if !matches!(self.usage, Use::Slots(_)) {

@@ -1,4 +1,5 @@
-//! Reading everything, and comparing the tree with what the space takes to be in use.
+//! The check of a store: it reads everything, and compares the tree with the space's lists of used
+//! slots.
 
 use super::bucket::Bucket;
 use super::checkpoint::Pause;
@@ -14,29 +15,29 @@ use super::store::{Store, lock};
 use super::tree::check_depth;
 use std::collections::BTreeSet;
 
-/// What a check found.
+/// The result of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Checked {
-    /// Items that could be read and are where their hashes belong.
+    /// Readable items whose place matches their hash.
     pub items: u64,
     /// Buckets and nodes.
     pub buckets: u64,
     /// Nodes.
     pub nodes: u64,
-    /// How many nodes the longest path has.
+    /// The number of nodes on the longest path.
     pub height: usize,
-    /// What is damaged, the first thousand.
+    /// The damage found, at most the first thousand.
     pub damage: Vec<Damage>,
 }
 
-/// Something that is not as it was written, and where.
+/// Damaged data, and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
     /// The file.
     pub file: String,
-    /// Byte offset in it.
+    /// The byte offset in the file.
     pub offset: u64,
-    /// What is wrong there.
+    /// The kind of damage.
     pub what: String,
 }
 
@@ -57,19 +58,21 @@ impl From<Error> for Damage {
     }
 }
 
-/// No more is listed.
+/// The limit of the list.
 const DAMAGE_LISTED: usize = 1000;
 
 impl Store {
-    /// Reads everything the last commit holds, and verifies checksums, places and the lists of what is in use;
-    /// of an authenticated store also every digest, computed again from the items. Writers wait meanwhile.
+    /// Reads everything in the last commit, and verifies checksums, places and the lists of used
+    /// slots. For an authenticated store it also computes every digest again from the items.
+    /// Writers wait meanwhile.
     ///
     /// # Errors
-    /// [`Error::TooManySnapshots`]; as [`Store::provable_snapshot`]. Damage is told in the result.
+    /// [`Error::TooManySnapshots`]; as [`Store::provable_snapshot`]. The result reports damage.
     pub fn check(&self) -> Result<Checked, Error> {
-        // A checkpoint has slots in hand that no list names.
+        // A running checkpoint holds slots that no list names.
         let _none = Pause::new(&self.shared);
-        // The log's lock keeps other batches from being published, the writer's from being made.
+        // The log's lock prevents the publication of other batches, the writer's lock their
+        // creation.
         let mut log = lock(&self.shared.log);
         let mut writer = lock(&self.shared.writer);
         if writer.stopped.is_none() {
@@ -110,7 +113,7 @@ impl Store {
     }
 }
 
-/// Every slot taken must be reachable or wait to be given back, and the other way round.
+/// Every used slot must be reachable or wait for its release, and the reverse.
 fn compare(space: &super::space::Space, seen: &BTreeSet<Address>, checked: &mut Checked) {
     let mut taken = BTreeSet::new();
     for (index, slab) in space.slabs.iter().enumerate() {
@@ -147,10 +150,10 @@ impl Checked {
 
 struct Walk<'a> {
     view: View<'a>,
-    /// Digits on the way here.
+    /// The digits on the path to here.
     path: Vec<u8>,
     seen: BTreeSet<Address>,
-    /// Items aside, which have no digest.
+    /// Items without a digest.
     aside: u64,
     checked: Checked,
 }
@@ -214,7 +217,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// The checksum of a node that was written out: readers may have taken it on trust.
+    /// Verifies the checksum of a node that was written out. Readers may have skipped it.
     fn verify(&self, address: Address) -> Result<(), Error> {
         let damaged = |what| self.view.memory().damaged(address, what);
         let room = self.view.room(address).ok_or_else(|| damaged("nothing is there"))?;

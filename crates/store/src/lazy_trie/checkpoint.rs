@@ -1,4 +1,5 @@
-//! Checkpoints: by the thread of the store, by the writer, or begun by the owner and finished elsewhere.
+//! Checkpoints, made by the store's thread or by the writer, or begun by the owner and finished by
+//! another thread.
 
 use super::batch::CHECKPOINT;
 use super::capture::{Capture, Written};
@@ -16,7 +17,8 @@ use std::sync::{Arc, PoisonError};
 /// Makes a checkpoint of the last commit.
 ///
 /// # Errors
-/// [`Error::Io`], [`Error::Log`], [`Error::LimitReached`], after which nothing is written any more; [`Error::Stopped`].
+/// [`Error::Io`], [`Error::Log`] or [`Error::LimitReached`], after which nothing is written any
+/// more; [`Error::Stopped`].
 pub(super) fn run(shared: &Shared) -> Result<(), Error> {
     let claim = Claim::new(shared);
     shared.wish.take_back();
@@ -24,7 +26,7 @@ pub(super) fn run(shared: &Shared) -> Result<(), Error> {
     claim.end(made)
 }
 
-/// Waits for the one that is under way, if there is one; none but the caller's is from now on.
+/// Waits for the running checkpoint, if there is one. From now on only the caller may run one.
 fn claim(shared: &Shared) {
     let mut signal = lock(&shared.signal);
     while signal.under_way {
@@ -33,7 +35,8 @@ fn claim(shared: &Shared) {
     signal.under_way = true;
 }
 
-/// The one under way is this one's; if it is dropped before its end, there will be no other.
+/// The right to run a checkpoint. If it is dropped before its end, there will be no other
+/// checkpoint.
 struct Claim<'a> {
     shared: &'a Shared,
     ended: bool,
@@ -54,14 +57,14 @@ impl<'a> Claim<'a> {
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
         if !self.ended {
-            // A fault of the program's: those who wait shall not do so for ever.
+            // A bug in the program: the waiting threads must not wait without end.
             let reason = "the thread that made a checkpoint panicked".to_owned();
             let _ = end::<()>(self.shared, Err(Error::Stopped { reason }));
         }
     }
 }
 
-/// No checkpoint is under way until it is dropped.
+/// Prevents checkpoints until it is dropped.
 pub(super) struct Pause<'a>(&'a Shared);
 
 impl<'a> Pause<'a> {
@@ -78,7 +81,7 @@ impl Drop for Pause<'_> {
     }
 }
 
-/// Tells all that wait that the one under way has ended.
+/// Tells all waiting threads that the running checkpoint has ended.
 fn end<T>(shared: &Shared, result: Result<T, Error>) -> Result<T, Error> {
     if let Err(error) = &result {
         shared.stop(error);
@@ -92,8 +95,9 @@ fn end<T>(shared: &Shared, result: Result<T, Error>) -> Result<T, Error> {
     result
 }
 
-/// A checkpoint that was begun: which commit it is of is decided. It counts once it is [finished](Self::finish), and there is no other meanwhile. If it is dropped
-/// before that, the store takes no further commit.
+/// A checkpoint that was begun; its commit is fixed. It counts once it is [finished](Self::finish).
+/// No other one can begin before that. If it is dropped unfinished, the store accepts no further
+/// commit.
 #[must_use]
 pub struct Checkpoint {
     store: Arc<Store>,
@@ -101,7 +105,7 @@ pub struct Checkpoint {
 }
 
 impl Store {
-    /// Writes out all that is not yet in the space, so that the next start has nothing to replay.
+    /// Writes all changes to the space, so that the next start has nothing to replay.
     ///
     /// # Errors
     /// [`Error::Io`], [`Error::Log`], [`Error::LimitReached`], [`Error::Stopped`].
@@ -109,8 +113,9 @@ impl Store {
         run(&self.shared)
     }
 
-    /// Begins a checkpoint of the last commit, to be finished by another thread while commits go on. Waits for the one under way, if there is one: who has begun one
-    /// must finish it before the same thread begins another, calls [`Store::checkpoint`] or [`Store::check`].
+    /// Begins a checkpoint of the last commit. Another thread finishes it while commits go on.
+    /// Waits for a running one. So the caller must finish a checkpoint before the same thread
+    /// begins another one or calls [`Store::checkpoint`] or [`Store::check`].
     ///
     /// # Errors
     /// As [`Store::checkpoint`].
@@ -125,7 +130,8 @@ impl Store {
         }
     }
 
-    /// Whether it is time for a checkpoint, which is for the owner to make where commits are not logged ([`Options::log_commits`](super::Options::log_commits)).
+    /// Whether a checkpoint is due. If commits are not logged
+    /// ([`Options::log_commits`](super::Options::log_commits)), the owner has to make it.
     #[must_use]
     pub fn checkpoint_is_due(&self) -> bool {
         let shared = &self.shared;
@@ -137,13 +143,14 @@ impl Store {
                 >= shared.options.write_buffer_bytes / 2
     }
 
-    /// A view of the last checkpoint that counts: what would be found after a crash, but for the log. What it holds is there as long as it counts, whatever
-    /// was committed since; it is kept longer while the view is.
+    /// A view of the last checkpoint that counts: the state after a crash, without the log. Its
+    /// data exists as long as the checkpoint counts, and longer while the view exists.
     ///
     /// # Errors
     /// As [`Store::snapshot`].
     pub fn checkpointed(self: &Arc<Self>) -> Result<Snapshot<'static>, Error> {
-        // Another counts, and slots of this one are given back, under both locks.
+        // Both locks are held when another checkpoint begins to count, and when slots of this one
+        // are released.
         let log = lock(&self.shared.log);
         let _writer = lock(&self.shared.writer);
         Snapshot::checkpointed(Held::Shared(Arc::clone(self)), &log.head)
@@ -151,7 +158,7 @@ impl Store {
 }
 
 impl Checkpoint {
-    /// Makes it durable.
+    /// Makes the checkpoint durable.
     ///
     /// # Errors
     /// As [`Store::checkpoint`].
@@ -166,17 +173,17 @@ impl Drop for Checkpoint {
     fn drop(&mut self) {
         if self.begun.take().is_some() {
             let reason = "a checkpoint was begun and not finished".to_owned();
-            // Who writes is told by the next call.
+            // The next call of a writer reports it.
             let _ = end::<()>(&self.store.shared, Err(Error::Stopped { reason }));
         }
     }
 }
 
-/// What a checkpoint begins with.
+/// The first step of a checkpoint.
 struct Begun {
     capture: Capture,
     head: Head,
-    /// The files of the head and of the log, to be written and synced without keeping writers waiting.
+    /// The files of the head and of the log, which are written and synced while writers go on.
     head_file: HeadFile,
     log_file: Arc<dyn DiskFile>,
     disk: Arc<dyn Disk>,
@@ -184,7 +191,8 @@ struct Begun {
 
 fn finish(shared: &Shared, begun: Begun) -> Result<(), Error> {
     let Begun { mut capture, mut head, head_file, log_file, disk } = begun;
-    // The checkpoint must not know more than the log. Most of the log is written here, beside writers, and then what they add meanwhile: they wait for the rest.
+    // The checkpoint must not be ahead of the log. Most of the log is written here, beside writers,
+    // and then the records that they add meanwhile. They wait only for the rest.
     for _ in 0..2 {
         log_file.sync_data().map_err(Error::io("the log", "sync"))?;
     }
@@ -218,7 +226,8 @@ fn begin(shared: &Shared) -> Result<Begun, Error> {
     writer.write_digests()?;
     shared.flush(&mut log, &mut writer, Durability::Os)?;
     let number = log.head.number;
-    // Whoever finds this and an older head knows that the newer was lost: the older one's slots may have been taken again since.
+    // This record with an older head proves that the newer head was lost. Slots of the older one
+    // may have been reused since.
     let position = log.log.append(CHECKPOINT, &[&number.to_le_bytes()])?;
     log.log.commit(None, Durability::Os)?;
     let old_ledger = (log.head.ledger_bytes > 0).then_some(Address(log.head.ledger_address));
@@ -230,7 +239,7 @@ fn begin(shared: &Shared) -> Result<Begun, Error> {
     Ok(Begun { capture, head, head_file, log_file, disk })
 }
 
-/// The head of a checkpoint of what `writer` has, but for the ledger.
+/// The head of a checkpoint of `writer`'s state, without the ledger.
 fn next_head(last: &Head, writer: &Writer, regions: usize, position: Position) -> Head {
     Head {
         number: last.number + 1,
@@ -254,7 +263,7 @@ impl Head {
     }
 }
 
-/// Makes a checkpoint of what was saved of a damaged log, after which another log is to be begun.
+/// Makes a checkpoint of the state that was saved from a damaged log. Then a new log is begun.
 ///
 /// # Errors
 /// [`Error::Io`], [`Error::LimitReached`].
@@ -276,12 +285,12 @@ pub(super) fn without_log(
     Ok(head)
 }
 
-/// What the thread of a store does.
+/// The work of a store's thread.
 pub(super) fn work(shared: &Shared) {
     super::open::check_opened(shared);
     loop {
         let mut signal = lock(&shared.signal);
-        // The owner's may be under way, and do.
+        // The owner's checkpoint may be running, which is enough.
         while !signal.stopping && (signal.under_way || !shared.wish.is_there()) {
             signal = shared.signalled.wait(signal).unwrap_or_else(PoisonError::into_inner);
         }
@@ -290,7 +299,8 @@ pub(super) fn work(shared: &Shared) {
         }
         shared.wish.take_back();
         if shared.is_short() {
-            // Writers ask until the one that is under way has ended: another right behind it would write the same again. Who waits finds room.
+            // Writers request checkpoints until the running one has ended. Another one right after
+            // it would write the same again. A waiting writer finds room.
             drop(signal);
             shared.signalled.notify_all();
             continue;

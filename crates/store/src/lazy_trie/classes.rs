@@ -1,18 +1,18 @@
-//! Sizes of slots.
+//! The size classes of slots.
 
 use super::entry::UNIT_BYTES;
 
-/// Up to this size slots come in steps of a unit; a full node without a prefix has exactly it.
+/// Up to this size the slots grow by one unit. A full node without a prefix has exactly this size.
 const FINE_BYTES: u32 = 1056;
 
-/// The sizes of the slots that a slab may be cut into.
+/// The sizes of the slots that a slab may be divided into.
 #[derive(Clone, Debug)]
 pub(super) struct Classes {
     sizes: Vec<u32>,
 }
 
 impl Classes {
-    /// Up to half a slab; what is larger takes whole slabs.
+    /// Up to half a slab. Larger values take whole slabs.
     pub(super) fn new(slab_bytes: u32) -> Classes {
         let unit = UNIT_BYTES as u32;
         let mut sizes = Vec::new();
@@ -32,7 +32,7 @@ impl Classes {
         self.sizes.len()
     }
 
-    /// The class whose slots hold `bytes`; `None` if that takes whole slabs.
+    /// The class whose slots hold `bytes`; `None` if that needs whole slabs.
     pub(super) fn of(&self, bytes: u32) -> Option<u8> {
         let fine = FINE_BYTES.min(self.sizes.last().copied().unwrap_or(0));
         let index = if bytes <= fine {

@@ -1,16 +1,21 @@
-//! Compacting: a store written anew without holes and without a log, and put in the place of the old one.
+//! Compaction: writes a store anew, without holes and without a log, and replaces the old one with
+//! it.
 //!
-//! The new store is made in the same folder, so that it needs no right to the folder above, and a folder that is mounted stays: each of its
-//! files has `.compact` behind its name. What follows is a switch by renames, each of which a crash keeps or loses whole:
+//! The new store is made in the same folder. So it needs no permission for the parent folder, and a
+//! mounted folder stays. Each of its files has `.compact` behind its name. Renames then switch to
+//! the new store; a crash keeps or loses each of them as a whole:
 //!
 //! 1. All of the new store is durable, names included; of the old one nothing has changed.
-//! 2. `store.head.compact` becomes `store.head.swap`. When that is durable (a sync of the folder), the new store counts; before, the old one.
-//! 3. Regions take the places of old ones, the old log and regions beyond the new ones go; a sync of the folder.
+//! 2. `store.head.compact` becomes `store.head.swap`. When that is durable (a sync of the folder),
+//!    the new store counts; before, the old one.
+//! 3. Regions of the new store replace old ones. The old log and further old regions are removed; a
+//!    sync of the folder.
 //! 4. `store.head.swap` becomes `store.head`; a sync of the folder.
 //!
-//! Whoever opens the folder looks first: with `store.head.swap` there, steps 3 and 4 are done (again), without it all
-//! `.compact` files are removed. The new store has no log until it is opened, so nothing of it can be lost by doing so twice. Its regions carry
-//! another identity than the old ones: a mixture could not pass for a store.
+//! The next opening of the folder checks this first. If `store.head.swap` exists, it repeats steps
+//! 3 and 4; otherwise it removes all `.compact` files. The new store has no log until it is opened,
+//! so repeating these steps loses nothing. Its regions have another identity than the old ones, so
+//! a mixture is never taken for a store.
 
 use super::batch::Batch;
 use super::error::Error;
@@ -25,39 +30,41 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Behind the names of the new store's files.
+/// The suffix of the new store's files.
 const SUFFIX: &str = ".compact";
-/// The new store's head, once it counts.
+/// The name of the new store's head, once it counts.
 const SWAP_NAME: &str = "store.head.swap";
-/// A batch of the copy ends behind so many bytes, ...
+/// A batch of the copy ends after this many bytes, ...
 const BATCH_BYTES: usize = 1 << 20;
 /// ... or items.
 const BATCH_ITEMS: usize = 4096;
 
-/// What compacting did.
+/// The result of a compaction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Compacted {
     /// Items in the store.
     pub items: u64,
-    /// What its files took before, in bytes.
+    /// The size of its files before, in bytes.
     pub bytes_before: u64,
-    /// What they take now, in bytes; the log that the next opening begins comes on top.
+    /// Their size now, in bytes. The next opening adds a log.
     pub bytes_after: u64,
     /// As [`Recovered::lost`](super::Recovered::lost), of opening the old store.
     pub lost: Option<String>,
 }
 
 impl Store {
-    /// Rewrites the store in a folder into a tight one. It takes the room of both while it works, keeps the sizes of slabs and regions, and needs the
-    /// store closed. Whenever it is interrupted, the folder holds one whole store with all items.
+    /// Rewrites the store in a folder compactly. Meanwhile it needs the room of both. It keeps the
+    /// sizes of slabs and regions. The store must be closed. After an interruption the folder has
+    /// one whole store with all items.
     ///
     /// # Errors
-    /// As [`Store::open`]; [`Error::Missing`] if there is no store; [`Error::Damaged`] if an item cannot be read. The old store is then as it was, unless the
-    /// error is of renaming or of syncing the folder: then opening it finds out which of the two is there.
+    /// As [`Store::open`]; [`Error::Missing`] if there is no store; [`Error::Damaged`] if an item
+    /// cannot be read. The old store is then intact. After an error of a rename or of the folder's
+    /// sync, the next opening finds out which of the two stores counts.
     pub fn compact(folder: impl AsRef<Path>, options: Options) -> Result<Compacted, Error> {
         let folder = folder.as_ref();
         if !folder.join(HEAD_NAME).exists() {
-            // Locking would make the folder.
+            // Locking would create the folder.
             return Err(no_store());
         }
         let _lock = FolderLock::acquire(folder)?;
@@ -65,7 +72,7 @@ impl Store {
         Store::compact_on(Arc::new(disk), options)
     }
 
-    /// The same on any disk, which nobody else may use meanwhile.
+    /// The same on any disk, which must not be in use otherwise.
     ///
     /// # Errors
     /// As [`Store::compact`], but for the lock.
@@ -82,7 +89,7 @@ impl Store {
         let (items, regions) = match made {
             Ok(made) => made,
             Err(error) => {
-                // A part of a store must not take the room; if this fails, the next opening does it.
+                // A partial store must not take the room. If this fails, the next opening does it.
                 let _ = remove_unfinished(&*disk);
                 return Err(error);
             }
@@ -94,7 +101,7 @@ impl Store {
     }
 }
 
-/// Makes the new store, durably: its items and regions.
+/// Makes the new store durable. Returns its number of items and of regions.
 fn rewrite(old: &Store, beside: &Arc<dyn Disk>, options: Options) -> Result<(u64, usize), Error> {
     let (geometry, counted) = {
         let _log = lock(&old.shared.log);
@@ -103,7 +110,7 @@ fn rewrite(old: &Store, beside: &Arc<dyn Disk>, options: Options) -> Result<(u64
     };
     let options = Options {
         identity: None,
-        // Nothing counts before the whole does.
+        // Nothing counts before the whole store does.
         durability: Durability::Os,
         // It is written out as it grows.
         log_commits: true,
@@ -126,7 +133,8 @@ fn rewrite(old: &Store, beside: &Arc<dyn Disk>, options: Options) -> Result<(u64
     Ok((items, leave_log(&**beside)?))
 }
 
-/// Copies every item, in the order of hashes, so that what is found together lies together; how many.
+/// Copies every item, in the order of hashes, so that neighbours in the trie lie together. Returns
+/// the number of items.
 fn copy(from: &Snapshot<'_>, to: &Store) -> Result<u64, Error> {
     let mut batch = Batch::new();
     let (mut items, mut bytes) = (0, 0);
@@ -148,7 +156,7 @@ fn copy(from: &Snapshot<'_>, to: &Store) -> Result<u64, Error> {
     Ok(items)
 }
 
-/// Takes the log from a store that is closed and needs none, durably; how many regions it has.
+/// Removes the log of a closed store that needs none, durably. Returns its number of regions.
 fn leave_log(disk: &dyn Disk) -> Result<usize, Error> {
     let (head_file, head) = HeadFile::open(disk)?.ok_or_else(no_store)?;
     head_file.write(&Head {
@@ -164,7 +172,8 @@ fn leave_log(disk: &dyn Disk) -> Result<usize, Error> {
     Ok(head.regions as usize)
 }
 
-/// Brings a compaction that was interrupted to its end, or removes what it left; the first thing to be done with a folder.
+/// Finishes an interrupted compaction, or removes its files. It must be the first step with a
+/// folder.
 ///
 /// # Errors
 /// [`Error::Io`].
@@ -172,13 +181,13 @@ pub(super) fn settle(disk: &dyn Disk) -> Result<(), Error> {
     if !list(disk)?.iter().any(|name| name == SWAP_NAME) {
         return remove_unfinished(disk);
     }
-    // It may have been seen by nobody but this machine's memory.
+    // The name may be visible without being durable yet.
     disk.sync_dir().map_err(Error::io("the folder", "sync"))?;
     finish(disk, None)
 }
 
-/// Puts the new store, which counts, in the place of the old one. Regions beyond `regions` are the old one's; if that is not known, opening
-/// removes them.
+/// Replaces the old store with the new one, which counts. Regions beyond `regions` belong to the
+/// old one. If the number is unknown, opening removes them.
 fn finish(disk: &dyn Disk, regions: Option<usize>) -> Result<(), Error> {
     for name in &list(disk)? {
         if let Some(place) = name.strip_suffix(SUFFIX) {
@@ -215,12 +224,13 @@ fn list(disk: &dyn Disk) -> Result<Vec<String>, Error> {
     disk.list().map_err(Error::io("the folder", "list"))
 }
 
-/// Whether `name` is a segment's, or that of a file that waits to become one. Segments that were set aside are nobody's but the operator's.
+/// Whether `name` is that of a segment, or of a file that waits to become one. Segments that were
+/// set aside are left to the operator.
 fn is_of_log(name: &str) -> bool {
     name.ends_with(".wal") || name.ends_with(".spare")
 }
 
-/// What the files of a store take, in bytes.
+/// The size of a store's files, in bytes.
 fn size(disk: &dyn Disk) -> Result<u64, Error> {
     let names = list(disk)?;
     let own =

@@ -1,13 +1,17 @@
-//! The digest tree of an authenticated store: the binary trie whose root [`merkle`](crate::merkle) defines, beside the lazy-trie.
+//! The digest tree of an authenticated store: the binary trie whose root [`merkle`](crate::merkle)
+//! defines. It stands beside the lazy-trie.
 //!
-//! Up to [`MOST`] subtrees of the binary trie stand in one *block* with the joins between them, so that a path is a few blocks and a lookup
-//! without a proof reads none of them. The root parts the keys by their first four bits; below it blocks divide and unite as those of a B-tree do; where they do depends on history, digests do not. They are
-//! copied like nodes of the trie are, each once per batch, or once for many ([`Proofs`](super::Proofs)):
+//! Up to [`MOST`] subtrees of the binary trie form one *block*, with the joins between them. So a
+//! path has few blocks, and a lookup without a proof reads none of them. The root divides the keys
+//! by their first four bits. Below it blocks split and merge like those of a B-tree. The borders of
+//! blocks depend on history; digests do not. Blocks are copied like nodes of the trie, each once
+//! for a batch, or once for many batches ([`Proofs`](super::Proofs)):
 //! - [`block`]: a block in the space;
 //! - [`forest`]: the root, and the subtrees below it;
-//! - [`share`]: subtrees changed by several threads, side by side and beside the one that changes the lazy-trie;
-//! - [`thaw`]: the blocks that a batch meets, in memory, and finding the way in them;
-//! - [`meet`]: the ways down to leaves that are there, and leaves replaced; [`edit`]: leaves put and removed;
+//! - [`share`]: subtrees changed by several threads, in parallel with changes of the lazy-trie;
+//! - [`thaw`]: the blocks that a batch visits, in memory, and lookups in them;
+//! - [`meet`]: the paths to existing leaves, and their replacement; [`edit`]: leaves put and
+//!   removed;
 //! - [`refresh`]: joins hashed, equal bits together, and blocks written;
 //! - [`prove`]: paths for proofs, and the check of everything.
 //!
@@ -32,16 +36,18 @@ use super::entry::Entry;
 use super::hash::Hash;
 use crate::merkle::Digest;
 
-/// Children of a block at most: few enough that a changed path is a small copy, and to fit the slots of the smallest slabs there may be.
+/// The most children of a block. The copies of a changed path stay small, and a block fits the
+/// slots of the smallest slabs allowed.
 pub(super) const MOST: usize = 16;
 
-/// What a batch did to an item, as far as the digest tree goes. Once it was done there, it is what undoes it.
+/// A batch's change of one item, as the digest tree needs it. After it was applied, it is the
+/// change that undoes it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LeafChange {
     pub(super) hash: Hash,
-    /// Whether there was one before.
+    /// Whether the item existed before.
     pub(super) existed: bool,
-    /// The item there is now, and the digest of its leaf.
+    /// The new item, and the digest of its leaf.
     pub(super) leaf: Option<(Entry, Digest)>,
 }
 
@@ -51,7 +57,7 @@ impl LeafChange {
     }
 }
 
-/// What a root says beside its digest.
+/// The contents of a root beside its digest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Crown {
     /// The root of the lazy-trie.

@@ -1,17 +1,21 @@
-//! A block: some subtrees of the binary trie, in the order of their keys, and the joins between them.
+//! A block: some subtrees of the binary trie, in the order of their keys, and the joins between
+//! them.
 //!
 //! ```text
 //!  0  CRC-32C of bytes 4 to the end, begun with the address (set when the block is written out)
-//!  4  number of children u8, n, at most 16 | 5 alone u8 | 6 digits u16 | 8 root of the lazy-trie u64 | 16 version u64 (all four zero but in the root)
+//!  4  number of children u8, n, at most 16 | 5 alone u8 | 6 digits u16
+//!  8  root of the lazy-trie u64 | 16 version u64 (both, and 5 and 6, are zero except in the root)
 //! 24  the children, u64 each: items, or blocks | their digests [32] each
 //!  …  between each two neighbours: the bit of the join there, u8 each
 //! ```
-//! The bits say which joins are below which: of a stretch of neighbours the join with the least bit is the topmost, and parts them. Their
-//! digests are not kept: to hash a few again, many at once, costs less than to read, copy and write them. Only the root may have fewer than
-//! two children: one for all keys that begin with the same four bits, if there are any. Bit d of its *digits* says whether there are such
-//! that begin with d.
+//! The bits decide which joins are below which: of a range of neighbours, the join with the lowest
+//! bit is the topmost and divides them. The digests of joins are not stored: to hash a few again,
+//! many at once, costs less than to read, copy and write them. Only the root may have fewer than
+//! two children: one for each first digit of four bits that occurs. Bit d of its *digits* says
+//! whether keys begin with d.
 //!
-//! A root that is *alone* (1) has its digests, and nothing of what its children lead to is written: its version has no proofs. Checkpoints have none such.
+//! A root that is *alone* (1) has its digests, but its children are not written: its version has no
+//! proofs. Checkpoints have no such roots.
 
 use super::super::entry::{Address, Entry, Kind};
 use super::super::error::Error;
@@ -27,16 +31,16 @@ pub(in super::super) const HEAD_BYTES: usize = 24;
 #[derive(Clone, Copy)]
 pub(in super::super) struct Block<'a> {
     pub(in super::super) crown: Crown,
-    /// Its children are not in the space.
+    /// Whether its children are not in the space.
     pub(in super::super) alone: bool,
-    /// Of the root: which first digits there are.
+    /// In the root: the first digits that occur.
     pub(super) digits: u16,
     entries: &'a [[u8; 8]],
     pub(super) digests: &'a [Digest],
     pub(super) bits: &'a [u8],
 }
 
-/// The length of a block of so many children.
+/// The length of a block with this number of children.
 pub(super) const fn bytes_of(children: usize) -> usize {
     HEAD_BYTES + 40 * children + children.saturating_sub(1)
 }
@@ -47,12 +51,12 @@ pub(in super::super) fn length(bytes: &[u8]) -> Option<usize> {
     (children <= MOST).then(|| bytes_of(children))
 }
 
-/// Which of the joins `bits` is the topmost; there is one.
+/// The index of the topmost join; there is at least one.
 pub(super) fn topmost(bits: &[u8]) -> usize {
     let mut least = 0;
     let mut top = u8::MAX;
     for (index, bit) in bits.iter().enumerate().rev() {
-        // Two equal bits never are the least of a stretch.
+        // Two equal bits are never the lowest of a range.
         if *bit <= top {
             (least, top) = (index, *bit);
         }
@@ -61,7 +65,8 @@ pub(super) fn topmost(bits: &[u8]) -> usize {
 }
 
 impl<'a> Block<'a> {
-    /// Reads the block of an entry, checked unless its slab is trusted. Nothing there: a block without children.
+    /// Reads the block of an entry, checked unless its slab is trusted. An empty entry is a block
+    /// without children.
     pub(in super::super) fn read(view: View<'a>, entry: Entry) -> Result<Block<'a>, Error> {
         if entry == Entry::EMPTY {
             let crown = Crown { tree: 0, version: super::super::open::FIRST_VERSION };
@@ -120,7 +125,7 @@ impl<'a> Block<'a> {
         self.entries.iter().map(|bytes| Entry(u64::from_le_bytes(*bytes)))
     }
 
-    /// The digest of children `from..to`, which are a subtree: its joins are hashed.
+    /// The digest of children `from..to`, which form a subtree: its joins are hashed.
     pub(super) fn digest_of(&self, from: usize, to: usize) -> Digest {
         if to <= from + 1 {
             return self.digests.get(from).copied().unwrap_or(EMPTY_ROOT);
@@ -131,12 +136,13 @@ impl<'a> Block<'a> {
         Domain::join(*bit).hash(&message(&left, &right))
     }
 
-    /// The digest of all it holds.
+    /// The digest of the whole block.
     pub(in super::super) fn digest(&self) -> Digest {
         self.digest_of(0, self.len())
     }
 
-    /// At which child a search for `hash` goes on; `passed` is told each join on the way, and the children of the other side.
+    /// The child at which a search for `hash` continues. `passed` gets each join on the way, and
+    /// the range of the children on its other side.
     pub(super) fn route(&self, hash: &Hash, mut passed: impl FnMut(u8, usize, usize)) -> usize {
         let (mut from, mut to) = (0, self.len());
         while to > from + 1 {
@@ -155,7 +161,7 @@ impl<'a> Block<'a> {
     }
 }
 
-/// What the bytes of a block begin with; the entries, the digests and the bits follow.
+/// The head of a block; the entries, the digests and the bits follow.
 pub(super) fn head(children: usize, digits: u16, alone: bool, crown: Crown) -> [u8; HEAD_BYTES] {
     let mut head = [0; HEAD_BYTES];
     (head[4], head[5]) = (children as u8, u8::from(alone));
@@ -165,7 +171,7 @@ pub(super) fn head(children: usize, digits: u16, alone: bool, crown: Crown) -> [
     head
 }
 
-/// Sets the checksum of the block that `slot` begins with, for being written out.
+/// Sets the checksum of the block at the start of `slot`, before it is written out.
 pub(in super::super) fn seal(address: Address, slot: &mut [u8]) {
     let length = length(slot).unwrap_or(0);
     if let Some((stored, content)) =

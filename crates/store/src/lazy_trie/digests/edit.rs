@@ -1,4 +1,4 @@
-//! Leaves put and removed among thawed blocks, which divide and unite as they grow and shrink.
+//! Insertion and removal of leaves in thawed blocks, which split and merge as they grow and shrink.
 
 use super::super::entry::{Entry, Kind};
 use super::super::error::Error;
@@ -10,13 +10,13 @@ use super::thaw::{NONE, Thaw, Thawed, Way};
 use super::{LeafChange, MOST};
 use crate::merkle::Digest;
 
-/// A block with fewer children looks for one to unite with, ...
+/// A block with fewer children tries to merge with another, ...
 const FEW: usize = MOST / 4;
 /// ... if both together have no more than this.
 const UNITED: usize = MOST * 2 / 3;
 
 impl Thawed {
-    /// Makes changes of different leaves; they become those that undo it.
+    /// Applies changes of different leaves. The changes become those that undo them.
     pub(super) fn change(
         &mut self,
         view: View<'_>,
@@ -45,7 +45,7 @@ impl Thawed {
         Ok(())
     }
 
-    /// Puts a leaf whose key is not there.
+    /// Inserts a leaf whose key does not exist.
     fn insert(&mut self, view: View<'_>, hash: &Hash, leaf: (Entry, Digest)) -> Result<(), Error> {
         let Some((block, child)) = self.candidate(view, hash)? else {
             let root = self.block(self.root);
@@ -82,7 +82,8 @@ impl Thawed {
         Ok(())
     }
 
-    /// Divides a block with too many children at its topmost join, and then those above for which that is too much.
+    /// Splits a block with too many children at its topmost join, then the blocks above it as
+    /// needed.
     fn divide(&mut self, mut at: u32) {
         while self.block(at).len() > MOST {
             if at == self.root {
@@ -102,7 +103,7 @@ impl Thawed {
         }
     }
 
-    /// Puts all of the root into a new block, the root's only child.
+    /// Moves the whole root into a new block, the root's only child.
     fn sink_root(&mut self) {
         let (root, below) = (self.root, self.fresh());
         let home = self.block(root).home.take();
@@ -117,7 +118,7 @@ impl Thawed {
         block.kids.push(below);
     }
 
-    /// Moves the children behind a join to the empty block `right`; the join goes.
+    /// Moves the children behind a join to the empty block `right`, and removes the join.
     fn move_behind(&mut self, at: u32, join: usize, right: u32) {
         let block = self.block(at);
         block.rearranged();
@@ -141,7 +142,7 @@ impl Thawed {
         self.adopt(right);
     }
 
-    /// Tells the thawed children of a block that they are its.
+    /// Sets the parent of a block's thawed children.
     fn adopt(&mut self, parent: u32) {
         for child in 0..self.block(parent).len() {
             let kid = self.block(parent).kids[child];
@@ -151,7 +152,7 @@ impl Thawed {
         }
     }
 
-    /// A block with one child gives it to its parent, in its own place.
+    /// A block with one child is replaced by that child.
     fn pull_up(&mut self, at: u32) {
         let block = self.block(at);
         let ([entry], [digest], [kid]) = (&*block.entries, &*block.digests, &*block.kids) else {
@@ -171,7 +172,8 @@ impl Thawed {
         }
     }
 
-    /// After a child was removed: a block with one child or none goes, one with few unites with what is beside it.
+    /// After the removal of a child: a block with at most one child is removed, one with few merges
+    /// with its neighbour.
     fn shrink(&mut self, view: View<'_>, mut at: u32) -> Result<(), Error> {
         while at != self.root {
             let parent = self.block(at).parent;
@@ -208,7 +210,7 @@ impl Thawed {
         Ok(())
     }
 
-    /// Puts a block and its sibling into one, if both fit; whether they do.
+    /// Merges a block with its sibling if both fit. Returns whether it did.
     fn unite(&mut self, view: View<'_>, at: u32, parent: u32) -> Result<bool, Error> {
         let block = self.block(parent);
         let Some(child) = block.child_of(at) else { return Ok(false) };

@@ -1,5 +1,5 @@
-//! The digest tree while batches change it: subtrees of the keys that begin with the same four bits, each thawed by itself, so that threads can
-//! [share](super::share) the work.
+//! The digest tree while batches change it. The keys that share their first four bits form a
+//! subtree. Each subtree is thawed alone, so that threads can [share](super::share) the work.
 
 use super::super::entry::{Address, Entry, Kind};
 use super::super::error::Error;
@@ -13,38 +13,40 @@ use super::thaw::{THAW_BYTES, Thawed};
 use super::{Crown, LeafChange, MOST, refresh};
 use crate::merkle::Digest;
 
-/// Keys of a subtree have so many bits in common, ...
+/// The number of first bits that the keys of a subtree share, ...
 const SHARED_BITS: u8 = 4;
-/// ... and the root has a place for each.
+/// ... and the number of subtrees, each with a place in the root.
 pub(super) const SUBTREES: usize = 1 << SHARED_BITS;
 const _: () = assert!(SUBTREES == MOST);
-/// So many changes of a subtree are hashed together: what they meet stays in the processor's cache.
+/// The number of changes that are hashed together, so that their blocks stay in the processor's
+/// cache.
 const CHANGES_AT_ONCE: usize = 256;
-/// Where what is thawed is written and forgotten, it is so after this many changes of each subtree.
+/// If thawed blocks are written and dropped at once, that happens after this many changes for each
+/// subtree.
 const CHANGES_IN_ROUND: usize = 128;
 /// Fewer changes than this are not worth a thread.
 const CHANGES_TO_SHARE: usize = 128;
 
-/// The bytes of a slot for any root.
+/// The length of a slot for any root.
 pub(in super::super) const ROOT_BYTES: u32 = bytes_of(SUBTREES) as u32;
 
 /// All keys that begin with the same bits.
 #[derive(Default)]
 pub(super) struct Subtree {
-    /// What leads to it, as it was written last.
+    /// Its entry, as written last.
     entry: Entry,
-    /// That of all its leaves, if there are any.
+    /// The digest of all its leaves, if there are any.
     digest: Option<Digest>,
-    /// Those of the last round; once they are made, those that undo it.
+    /// The changes of the last round. Once they are applied, the changes that undo them.
     pub(super) changes: Vec<LeafChange>,
     thawed: Thawed,
 }
 
-/// The part of changes that is each subtree's.
+/// The changes of each subtree.
 pub(super) type Slices<'a, T> = [&'a [T]; SUBTREES];
 
 impl Subtree {
-    /// Makes its changes, or undoes them.
+    /// Applies its changes, or undoes them.
     pub(super) fn apply(&mut self, view: View<'_>, root: Address) -> Result<(), Error> {
         let top = (self.entry, self.digest.unwrap_or_default());
         self.thawed.begin(view, root, top, SHARED_BITS)?;
@@ -57,7 +59,7 @@ impl Subtree {
         Ok(())
     }
 
-    /// Takes the slots for its blocks that have changed.
+    /// Takes slots for its changed blocks.
     fn take_slots(&mut self, space: &mut Space) -> Result<(), Error> {
         if refresh::is_dirty(&self.thawed) {
             refresh::take_slots(&mut self.thawed, space)?;
@@ -65,7 +67,7 @@ impl Subtree {
         Ok(())
     }
 
-    /// Writes them there.
+    /// Writes the changed blocks to their slots.
     fn write(&mut self, space: &mut Space) {
         if refresh::is_dirty(&self.thawed) {
             self.entry = refresh::write(&mut self.thawed, space);
@@ -73,28 +75,29 @@ impl Subtree {
     }
 }
 
-/// The digest tree at work. Kept for its memory.
+/// The state of updates to the digest tree. It is kept to reuse its memory.
 pub(in super::super) struct Forest {
-    /// So many threads share the work.
+    /// The number of threads that share the work.
     threads: usize,
-    /// So many blocks at most are thawed between batches.
+    /// The most blocks that stay thawed between batches.
     limit: usize,
-    /// What follows is of the last version.
+    /// Whether the following fields are of the last version.
     begun: bool,
-    /// Where the root is.
+    /// The address of the root.
     home: Option<Address>,
     trees: [Subtree; SUBTREES],
 }
 
 impl Forest {
-    /// Nothing yet; blocks of `memory` bytes may be thawed between batches.
+    /// An empty state. Blocks of `memory` bytes may stay thawed between batches.
     pub(in super::super) fn new(threads: usize, memory: u64) -> Forest {
         let limit = usize::try_from(memory).unwrap_or(usize::MAX) / THAW_BYTES;
         Forest { threads, limit, begun: false, home: None, trees: Default::default() }
     }
 
-    /// Brings `changes`, in the order of their hashes, into the digest tree at `root`, and writes it but for its [root](Self::write_root). A round
-    /// after the other, `edit` is given those of each subtree, and says what they are to leaves.
+    /// Applies `changes`, in the order of their hashes, to the digest tree at `root`, and writes it
+    /// except its [root](Self::write_root). In each round `edit` gets the changes of each subtree
+    /// and turns them into changes of leaves.
     ///
     /// # Errors
     /// [`Error::LimitReached`], [`Error::Io`], [`Error::Damaged`]; those of `edit`.
@@ -106,7 +109,7 @@ impl Forest {
         mut edit: impl FnMut(&mut Space, &[T], &mut Vec<LeafChange>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         self.begin(space.view(), root)?;
-        // Whatever ends this early, the root is read again.
+        // After an early end the root is read again.
         self.begun = false;
         let mut rest = by_subtree(changes, hash);
         while rest.iter().any(|slice| !slice.is_empty()) {
@@ -127,7 +130,7 @@ impl Forest {
         Ok(())
     }
 
-    /// Writes the root of what was brought [up to date](Self::update).
+    /// Writes the root after an [update](Self::update).
     ///
     /// # Errors
     /// [`Error::LimitReached`], [`Error::Io`], [`Error::Damaged`].
@@ -141,11 +144,12 @@ impl Forest {
         Ok(self.write_root(space, slot, false, crown))
     }
 
-    /// Brings `changes`, in the order of their hashes, into what is thawed of the digest tree at `root`: `edit` is given those of each subtree, and
-    /// says what they are to leaves.
+    /// Applies `changes`, in the order of their hashes, to the thawed part of the digest tree at
+    /// `root`. `edit` gets the changes of each subtree and turns them into changes of leaves.
     ///
     /// # Errors
-    /// [`Broken::Edit`]: some of it may have to be [undone](Self::undo). [`Broken::Subtrees`]: what is thawed is of no use any more.
+    /// [`Broken::Edit`]: a part may have to be [undone](Self::undo). [`Broken::Subtrees`]: the thawed part
+    /// is unusable.
     pub(in super::super) fn update_thawed<T>(
         &mut self,
         space: &mut Space,
@@ -157,10 +161,10 @@ impl Forest {
         self.make(space, &by_subtree(changes, hash), edit, |_, _| Ok(()))
     }
 
-    /// Writes the root of what was brought [up to date](Self::update_thawed) alone to a slot of [`ROOT_BYTES`].
+    /// Writes only the root after an [update](Self::update_thawed), to a slot of [`ROOT_BYTES`].
     ///
     /// # Errors
-    /// [`Error::Damaged`]: then what is thawed is of no use any more.
+    /// [`Error::Damaged`]: then the thawed part is unusable.
     pub(in super::super) fn end_update_thawed(
         &mut self,
         space: &mut Space,
@@ -173,11 +177,12 @@ impl Forest {
         Ok(self.write_root(space, slot, true, crown))
     }
 
-    /// Puts back the leaves that an update changed before it failed. If other changes wait, `unwritten`, they are put back one by one, and the blocks
-    /// that were met will be written although they are as before; otherwise all of it can be read again.
+    /// Restores the leaves that a failed update has changed. If other changes are `unwritten`,
+    /// leaves are restored one by one, and the visited blocks will be written although they are
+    /// unchanged. Otherwise everything can be read again.
     ///
     /// # Errors
-    /// [`Error::Damaged`]: then what is thawed is of no use any more.
+    /// [`Error::Damaged`]: then the thawed part is unusable.
     pub(in super::super) fn undo(&mut self, view: View<'_>, unwritten: bool) -> Result<(), Error> {
         let root = self.home.unwrap_or_default();
         let mut changed = self.trees.iter_mut().filter(|tree| !tree.changes.is_empty()).peekable();
@@ -185,14 +190,14 @@ impl Forest {
             return changed.try_for_each(|tree| tree.apply(view, root));
         }
         if changed.peek().is_some() {
-            // All of it can be read again.
+            // Everything can be read again.
             self.forget();
             self.begun = false;
         }
         Ok(())
     }
 
-    /// Writes what is thawed; the root.
+    /// Writes the thawed part. Returns the root.
     ///
     /// # Errors
     /// [`Error::LimitReached`], [`Error::Io`], [`Error::Damaged`]: then nothing was written.
@@ -207,7 +212,7 @@ impl Forest {
         Ok(self.write_root(space, slot, false, crown))
     }
 
-    /// Forgets what is thawed.
+    /// Drops the thawed part.
     pub(in super::super) fn forget(&mut self) {
         let kept = self.limit.div_ceil(SUBTREES).saturating_mul(2);
         for tree in &mut self.trees {
@@ -216,7 +221,7 @@ impl Forest {
         }
     }
 
-    /// Whether so much is thawed that it should be written and forgotten.
+    /// Whether enough is thawed to write and drop it.
     pub(in super::super) fn is_full(&self) -> bool {
         self.trees.iter().map(|tree| tree.thawed.count()).sum::<usize>() > self.limit
     }
@@ -246,7 +251,7 @@ impl Forest {
         Ok(())
     }
 
-    /// Makes the changes of a round, by as many threads as they are worth.
+    /// Applies the changes of a round, with as many threads as are worthwhile.
     #[allow(unsafe_code)]
     fn make<T>(
         &mut self,
@@ -264,8 +269,9 @@ impl Forest {
         if helpers == 0 || changes < CHANGES_TO_SHARE {
             return round.alone(space, trees, root);
         }
-        // SAFETY: others read blocks of digests of earlier batches and rounds, and items of subtrees that were handed over; neither `edit` nor `finish`
-        // ends a batch or releases anything.
+        // SAFETY: other threads read digest blocks of earlier batches and rounds, and items of
+        // subtrees that were handed over. Neither `edit` nor `finish` ends a batch or releases
+        // anything.
         unsafe { space.beside(|space, view| round.shared(space, trees, (view, root), helpers)) }
     }
 
@@ -303,7 +309,7 @@ impl Forest {
     }
 }
 
-/// The changes of each subtree, of those of all in the order of their hashes.
+/// Divides changes, in the order of their hashes, by subtree.
 fn by_subtree<T>(changes: &[T], hash: impl Fn(&T) -> &Hash) -> Slices<'_, T> {
     let mut slices: Slices<'_, T> = Default::default();
     let digit = |item: &T| usize::from(hash(item).0[0] >> (8 - SHARED_BITS));

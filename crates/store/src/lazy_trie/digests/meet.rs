@@ -1,4 +1,5 @@
-//! The ways down to leaves that are there: many at once, where one after the other would wait for memory at every block.
+//! Lookups of existing leaves, many in parallel. One after the other would wait for memory at every
+//! block.
 
 use super::super::entry::{Entry, Kind};
 use super::super::error::Error;
@@ -10,20 +11,22 @@ use super::{LeafChange, MOST};
 use crate::merkle::Digest;
 use crate::prefetch;
 
-/// So many ways are gone at a time: what is asked for on one has come when its turn is next, and is still in the processor's cache.
+/// The number of paths followed at a time. The requested memory has arrived when a path's next turn
+/// comes, and is still in the processor's cache.
 const TOGETHER: usize = 32;
 
-/// A way down to a leaf that is replaced.
+/// The path to a leaf that is replaced.
 struct Path<'c> {
     hash: &'c Hash,
     leaf: &'c mut (Entry, Digest),
     block: u32,
-    /// Where in the block it goes on.
+    /// The child at which it continues.
     child: usize,
 }
 
 impl Thawed {
-    /// Replaces the leaves that were there and shall be, and leaves those that were with the changes; all joins above them are stale.
+    /// Replaces the leaves that exist before and after the changes, and marks all joins above them
+    /// as stale. The other changes are left.
     pub(super) fn replace(
         &mut self,
         view: View<'_>,
@@ -47,7 +50,7 @@ impl Thawed {
         }
     }
 
-    /// Goes on by a block each, as far as they do not end there.
+    /// Continues each path by one block, unless it ends there.
     fn step(&mut self, view: View<'_>, paths: &mut Vec<Path<'_>>) -> Result<(), Error> {
         for path in &mut *paths {
             path.child = self.pass(view, path.block, path.hash)?;
@@ -77,7 +80,7 @@ impl Thawed {
         Ok(())
     }
 
-    /// The leaf of an item that is there, all joins above it stale.
+    /// Finds the leaf of an existing item, and marks all joins above it as stale.
     pub(super) fn meet(&mut self, view: View<'_>, hash: &Hash) -> Result<(u32, usize), Error> {
         let mut at = self.root;
         loop {
@@ -89,7 +92,7 @@ impl Thawed {
         }
     }
 
-    /// The child of a block to which the way to `hash` leads.
+    /// The child of a block on the path to `hash`.
     fn pass(&mut self, view: View<'_>, at: u32, hash: &Hash) -> Result<usize, Error> {
         if !self.block(at).changed {
             self.met.push(at);
@@ -104,7 +107,7 @@ impl Thawed {
         Ok(child)
     }
 
-    /// Whether a child is the leaf of `hash`; otherwise it is a block.
+    /// Whether a child is the leaf of `hash`. Otherwise it is a block.
     fn arrives(
         &mut self,
         view: View<'_>,
@@ -120,7 +123,7 @@ impl Thawed {
         }
     }
 
-    /// Asks for a child that is a block, thawed or not.
+    /// Prefetches a child that is a block, thawed or not.
     fn ask_for_kid(&mut self, view: View<'_>, at: u32, child: usize) {
         let block = self.block(at);
         let (kid, entry) = (block.kids[child], block.entries[child]);

@@ -1,4 +1,4 @@
-//! The path of a proof.
+//! Proofs: the path of a name through the digest tree.
 
 use super::super::entry::{Entry, Kind};
 use super::super::error::Error;
@@ -8,7 +8,8 @@ use super::super::memory::View;
 use super::block::Block;
 use crate::merkle::{Proof, ProofLeaf, ValueDigest, one};
 
-/// A proof of what the digest tree at `root` has under a name, and the value it proves.
+/// Proves the value, or the absence, of a name in the digest tree at `root`. Returns the proof and
+/// the value.
 ///
 /// # Errors
 /// [`Error::Damaged`].
@@ -23,7 +24,7 @@ pub(in super::super) fn prove<'a>(
     let (mut entry, mut below_root) = (root, false);
     loop {
         let block = Block::read(view, entry)?;
-        // Only the root may have one child, so that each block below it has a join of its own.
+        // Only the root may have one child, so each block below it has a join of its own.
         if block.len() < 2 && below_root {
             return Err(view
                 .memory()

@@ -1,4 +1,4 @@
-//! Hashing what is stale among thawed blocks, and writing what has changed.
+//! The hashing of stale joins in thawed blocks, and the writing of changed blocks.
 
 use super::super::entry::{Address, Entry};
 use super::super::error::Error;
@@ -10,12 +10,12 @@ use super::thaw::{Side, Sides, Thaw, Thawed};
 use super::{Crown, MOST};
 use crate::merkle::{BATCH, Digest, Domain, Message, lanes, message};
 
-/// Joins to be hashed, by their bits, and the blocks they are in.
+/// Queues of joins to hash, by bit, with their blocks.
 pub(super) struct Queues {
     by_bit: Vec<Vec<Job>>,
-    /// The bits of which there are any, a bit each.
+    /// The bits whose queue is not empty, one bit each.
     bits: [u64; 4],
-    /// Blocks to be hashed, or to be written: then each behind those below it.
+    /// Blocks to hash or to write. For writing, each follows those below it.
     order: Vec<u32>,
 }
 
@@ -31,11 +31,11 @@ struct Job {
     block: u32,
     join: u8,
     sides: [Side; 2],
-    /// If it is the topmost of its block: which child of the parent that is.
+    /// If the join is the topmost of its block: the index of that block in its parent.
     child: Option<u8>,
 }
 
-/// Computes the digests of all that has changed; whether anything has.
+/// Computes the digests of all changes. Returns whether there were any.
 pub(super) fn hash(thawed: &mut Thawed) -> bool {
     let root = thawed.root;
     let Thawed { blocks, queues, met, reshaped, .. } = thawed;
@@ -58,7 +58,8 @@ pub(super) fn hash(thawed: &mut Thawed) -> bool {
     true
 }
 
-/// Takes the slots for all that was hashed and not written, and gives back those it had. May be done again if the space gives the batch up.
+/// Takes slots for all blocks that were hashed and not written, and releases their old ones. May be
+/// repeated if the space abandons the batch.
 ///
 /// # Errors
 /// [`Error::LimitReached`], [`Error::Io`], [`Error::Damaged`].
@@ -81,17 +82,17 @@ pub(super) fn take_slots(thawed: &mut Thawed, space: &mut Space) -> Result<(), E
     gone.iter().try_for_each(|home| space.free(*home, SlotUse::Digest))
 }
 
-/// Whether something was hashed and not written.
+/// Whether any block was hashed and not written.
 pub(super) fn is_dirty(thawed: &Thawed) -> bool {
     thawed.count() > 0 && thawed.blocks[thawed.root as usize].dirty
 }
 
-/// Whether the root of a subtree is none: there is one leaf, or nothing.
+/// Whether the root of a subtree is no block: there is at most one leaf.
 fn is_lone(root: &Thaw) -> bool {
     root.len() < 2
 }
 
-/// Writes to the slots that were taken; what leads to the subtree.
+/// Writes to the slots that were taken. Returns the entry of the subtree.
 pub(super) fn write(thawed: &mut Thawed, space: &mut Space) -> Entry {
     let root = thawed.root as usize;
     let Thawed { blocks, queues, slots, gone, .. } = thawed;
@@ -113,13 +114,13 @@ pub(super) fn write(thawed: &mut Thawed, space: &mut Space) -> Entry {
     }
 }
 
-/// The digest of a subtree that was hashed, if it has a leaf.
+/// The digest of a hashed subtree, if it has a leaf.
 pub(super) fn digest(thawed: &Thawed) -> Option<Digest> {
     let root = thawed.blocks.get(thawed.root as usize)?;
     if is_lone(root) { root.digests.first().copied() } else { Some(*root.topmost()) }
 }
 
-/// Puts a block into a slot: what it begins with, its children and their digests, the bits of its joins.
+/// Writes a block into a slot: its head, its children and their digests, the bits of its joins.
 pub(super) fn fill(
     space: &mut Space,
     slot: Address,
@@ -140,13 +141,13 @@ pub(super) fn fill(
     }
 }
 
-/// Which child of its parent a block is.
+/// The index of a block in its parent, and the parent.
 fn place_above(blocks: &[Thaw], index: u32) -> Option<(usize, usize)> {
     let parent = blocks[index as usize].parent as usize;
     Some((parent, blocks.get(parent)?.child_of(index)?))
 }
 
-/// Takes over where the thawed children of a block are.
+/// Copies the addresses of a block's thawed children into it.
 fn pull_homes(blocks: &mut [Thaw], index: usize) {
     for child in 0..blocks[index].len() {
         let below = blocks.get(blocks[index].kids[child] as usize);
@@ -156,7 +157,7 @@ fn pull_homes(blocks: &mut [Thaw], index: usize) {
     }
 }
 
-/// Takes the highest out of a set of bits.
+/// Removes the highest bit from a set.
 fn last_bit(bits: &mut [u64; 4]) -> Option<u8> {
     let (word, of) = bits.iter_mut().enumerate().rev().find(|(_, of)| **of != 0)?;
     let bit = of.ilog2();
@@ -165,7 +166,7 @@ fn last_bit(bits: &mut [u64; 4]) -> Option<u8> {
 }
 
 impl Queues {
-    /// Finds the blocks of a kind below the root, and it: each behind those below it.
+    /// Finds the blocks of a kind from the root down. Each follows those below it.
     fn collect(&mut self, blocks: &[Thaw], root: u32, is_kind: impl Fn(&Thaw) -> bool) {
         self.order.clear();
         self.order.push(root);
@@ -196,7 +197,7 @@ impl Queues {
                 self.bits[usize::from(bit / 64)] |= 1 << (bit % 64);
             }
         }
-        // What was removed may leave a topmost join that is not stale, but is another.
+        // After a removal the topmost join may be another one that is not stale.
         if let Some((parent, child)) = above
             && !block.stale.has(usize::from(top))
         {
@@ -205,8 +206,8 @@ impl Queues {
         }
     }
 
-    /// Hashes the stale joins of the blocks found, from the last bit to the first: what a join is above has higher bits. Each block's topmost digest
-    /// goes to its parent.
+    /// Hashes the stale joins of the found blocks, from the last bit to the first, because joins
+    /// below have higher bits. The topmost digest of each block goes to its parent.
     fn hash(&mut self, blocks: &mut [Thaw]) {
         for at in 0..self.order.len() {
             self.add(blocks, self.order[at]);
@@ -221,7 +222,8 @@ impl Queues {
                     let [left, right] = job.sides;
                     *place = message(block.digest_of(left), block.digest_of(right));
                 }
-                // Lanes without a job hash what they have: that costs less than to hash the last ones one by one.
+                // Lanes without a job hash old content: that costs less than to hash the last joins
+                // one by one.
                 let places = messages.each_ref();
                 let hashes = domain.hash_together(&places[..lanes(group.len())]);
                 for (hash, job) in hashes.iter().zip(group) {

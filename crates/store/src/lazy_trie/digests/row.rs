@@ -1,4 +1,4 @@
-//! A short list in place.
+//! Short lists of fixed capacity, without memory of their own.
 
 use super::MOST;
 use std::ops::{Deref, DerefMut};
@@ -6,7 +6,7 @@ use std::ops::{Deref, DerefMut};
 /// A block may have one child too many for a moment.
 pub(super) const ROOM: usize = MOST + 1;
 
-/// At most `N` things, without memory of their own.
+/// A list of at most `N` items, stored in place.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(super) struct Row<T, const N: usize = ROOM> {
@@ -25,13 +25,13 @@ impl<T: Copy + Default, const N: usize> Row<T, N> {
         self.length = 0;
     }
 
-    /// Becomes these.
+    /// Sets the content to these items.
     pub(super) fn set(&mut self, items: &[T]) {
         self.length = items.len() as u8;
         self.copy_from_slice(items);
     }
 
-    /// Becomes so many, all of them `item`.
+    /// Sets the content to `length` copies of `item`.
     pub(super) fn repeat(&mut self, item: T, length: usize) {
         self.length = length as u8;
         self.fill(item);
@@ -56,7 +56,7 @@ impl<T: Copy + Default, const N: usize> Row<T, N> {
         self.length -= 1;
     }
 
-    /// Those from `at` on, which it has no longer.
+    /// Removes and returns the items from `at` on.
     pub(super) fn split_off(&mut self, at: usize) -> Self {
         let mut behind = Self::default();
         behind.set(&self[at..]);
@@ -85,14 +85,14 @@ impl<T, const N: usize> DerefMut for Row<T, N> {
     }
 }
 
-/// Which of at most sixteen things are marked.
+/// A set of marks on at most sixteen things.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Marks(u16);
 
 const _: () = assert!(MOST <= u16::BITS as usize);
 
 impl Marks {
-    /// The first so many.
+    /// Marks on the first `length` things.
     pub(super) fn all(length: usize) -> Marks {
         Marks(((1u32 << length) - 1) as u16)
     }
@@ -105,13 +105,13 @@ impl Marks {
         self.0 |= 1 << at;
     }
 
-    /// The first and the others, `at` of them.
+    /// Splits the marks: the first `at`, and the others.
     fn cut(self, at: usize) -> (u16, u16) {
         let first = self.0 & Marks::all(at).0;
         (first, self.0 ^ first)
     }
 
-    /// What is from `at` on moves by one, and a marked thing comes between.
+    /// Inserts a marked thing at `at`; the later ones move by one.
     pub(super) fn insert(&mut self, at: usize) {
         let (first, behind) = self.cut(at);
         self.0 = first | 1 << at | behind << 1;
@@ -122,14 +122,14 @@ impl Marks {
         self.0 = first | behind >> 1 & !Marks::all(at).0;
     }
 
-    /// Those from `at` on, which it has no longer.
+    /// Removes and returns the marks from `at` on.
     pub(super) fn split_off(&mut self, at: usize) -> Marks {
         let (first, behind) = self.cut(at);
         self.0 = first;
         Marks(behind.checked_shr(at as u32).unwrap_or(0))
     }
 
-    /// Of `length` things, and behind them of more.
+    /// Appends `more` behind `length` things.
     pub(super) fn append(&mut self, length: usize, more: Marks) {
         self.0 |= more.0 << length;
     }
@@ -139,7 +139,7 @@ impl Marks {
 mod tests {
     use super::*;
 
-    /// As a list of truths has it.
+    /// The marks as a list of booleans.
     fn listed(marks: Marks, length: usize) -> Vec<bool> {
         (0..length).map(|at| marks.has(at)).collect()
     }

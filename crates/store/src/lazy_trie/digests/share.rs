@@ -1,5 +1,6 @@
-//! Subtrees changed by several threads: side by side, and beside the one that has the space. That one changes the lazy-trie, and hands over what it did
-//! to the items of one subtree after the other; when it is through, it writes the subtrees that are changed, and helps with the others.
+//! Updates of subtrees by several threads, in parallel with changes of the lazy-trie. The thread
+//! that owns the space changes the lazy-trie, and hands over one subtree after the other with its
+//! changes. After that it writes the finished subtrees and helps with the rest.
 
 use super::super::entry::Address;
 use super::super::error::Error;
@@ -11,31 +12,31 @@ use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Builder;
 
-/// Subtrees between the hands they pass through, each by when it was handed over.
+/// The subtrees between the threads. Each has the number of its hand-over.
 #[derive(Default)]
 struct Line<'f> {
-    /// To be changed.
+    /// Subtrees to change.
     waiting: VecDeque<(usize, &'f mut Subtree)>,
-    /// Changed.
+    /// Changed subtrees.
     done: [Option<&'f mut Subtree>; SUBTREES],
-    /// No further will come.
+    /// No more subtrees will come.
     ended: bool,
     /// A thread gave up.
     broken: bool,
-    /// Threads that wait for something to move.
+    /// The number of threads that wait for a change of the line.
     asleep: usize,
 }
 
-/// What threads share.
+/// The data that the threads share.
 struct Work<'f> {
     line: Mutex<Line<'f>>,
     moved: Condvar,
     view: View<'f>,
-    /// What leads to the subtrees.
+    /// The address of the root.
     root: Address,
 }
 
-/// What there is to do for the thread that has the space.
+/// The next step of the thread that owns the space.
 enum Next<'f> {
     Finish(&'f mut Subtree),
     Change(usize, &'f mut Subtree),
@@ -47,7 +48,8 @@ impl<'f> Work<'f> {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Moves something in the line, and wakes those who wait: that is a call of the system, and where one thread does it all nobody waits.
+    /// Changes the line and wakes the waiting threads. Waking is a system call, so it is skipped if
+    /// no thread waits.
     fn move_on(&self, what: impl FnOnce(&mut Line<'f>)) {
         let mut line = self.line();
         what(&mut line);
@@ -69,7 +71,7 @@ impl<'f> Work<'f> {
         Ok(())
     }
 
-    /// What a helper does: changes subtrees until no more will come.
+    /// The work of a helper: it changes subtrees until no more will come.
     fn help(&self) -> Result<(), Error> {
         let shift = Shift(self);
         loop {
@@ -85,7 +87,8 @@ impl<'f> Work<'f> {
         Ok(())
     }
 
-    /// What comes next when `finished` of `count` are. They are finished in the order in which they were handed over, whoever changed them.
+    /// The next step after `finished` of `count` subtrees. They are finished in the order of their
+    /// hand-over, whichever thread changed them.
     fn next(&self, finished: usize, count: usize) -> Next<'f> {
         let mut line = self.line();
         while finished < count && !line.broken {
@@ -100,7 +103,7 @@ impl<'f> Work<'f> {
         Next::Nothing
     }
 
-    /// Finishes what was handed over, and changes what waits until then.
+    /// Finishes the subtrees that were handed over, and changes waiting ones meanwhile.
     fn finish(
         &self,
         count: usize,
@@ -120,7 +123,8 @@ impl<'f> Work<'f> {
     }
 }
 
-/// Ends with an error or a panic, of which the others hear: they would wait for what was being changed.
+/// Reports an error or a panic to the other threads, which would otherwise wait for this one's
+/// subtree.
 struct Shift<'w, 'f>(&'w Work<'f>);
 
 impl Drop for Shift<'_, '_> {
@@ -129,10 +133,10 @@ impl Drop for Shift<'_, '_> {
     }
 }
 
-/// Puts subtrees into the line.
+/// Hands subtrees to the line.
 struct Hand<'w, 'f> {
     work: &'w Work<'f>,
-    /// So many were.
+    /// The number of subtrees handed over.
     count: usize,
 }
 
@@ -144,26 +148,27 @@ impl<'f> Hand<'_, 'f> {
 }
 
 impl Drop for Hand<'_, '_> {
-    /// Who waits for more goes home, whatever has ended this.
+    /// Ends the line, so that waiting threads end, whatever the cause.
     fn drop(&mut self) {
         self.work.move_on(|line| line.ended = true);
     }
 }
 
-/// Why a round could not be made whole.
+/// The reason why a round failed.
 pub(in super::super) enum Broken {
-    /// The lazy-trie could not be changed. Subtrees that were changed before have what undoes it, the others have no changes any more.
+    /// The lazy-trie could not be changed. Changed subtrees have the changes that undo it; the
+    /// others have none.
     Edit(Error),
-    /// The subtrees are of no use any more.
+    /// The subtrees are unusable.
     Subtrees(Error),
 }
 
-/// A round of changes, and what the thread that has the space does with them.
+/// A round of changes, with the functions of the thread that owns the space.
 pub(super) struct Round<'r, T, E, F> {
     pub(super) slices: &'r Slices<'r, T>,
-    /// Makes the changes of a subtree to the lazy-trie, and says what they are to leaves.
+    /// Applies the changes of a subtree to the lazy-trie, and returns them as changes of leaves.
     pub(super) edit: E,
-    /// Takes a subtree that was changed.
+    /// Takes a changed subtree.
     pub(super) finish: F,
 }
 
@@ -172,7 +177,7 @@ where
     E: FnMut(&mut Space, &[T], &mut Vec<LeafChange>) -> Result<(), Error>,
     F: FnMut(&mut Space, &mut Subtree) -> Result<(), Error>,
 {
-    /// Changes the lazy-trie, a subtree after the other; `each` is given those whose leaves are to change.
+    /// Changes the lazy-trie, subtree by subtree. `each` gets those whose leaves change.
     fn edit<'f>(
         &mut self,
         space: &mut Space,
@@ -186,7 +191,7 @@ where
                 return Err(error);
             }
             unite(&mut subtree.changes);
-            // Items aside have no leaves.
+            // Items without digests have no leaves.
             if !subtree.changes.is_empty() {
                 each(subtree);
             }
@@ -194,7 +199,7 @@ where
         Ok(())
     }
 
-    /// Makes all changes by this thread.
+    /// Applies all changes in this thread.
     ///
     /// # Errors
     /// [`Broken`].
@@ -216,7 +221,7 @@ where
         changed.map_err(Broken::Subtrees)
     }
 
-    /// Makes all changes by this thread and so many others, which read through `view`.
+    /// Applies all changes in this thread and the helpers, which read through `view`.
     ///
     /// # Errors
     /// [`Broken`].
@@ -227,13 +232,13 @@ where
         (view, root): (View<'f>, Address),
         helpers: usize,
     ) -> Result<(), Broken> {
-        // Where there may be no room for all of them, nothing is to be undone.
+        // If there may be no room for all of them, nothing must need an undo.
         let at_once = !space.is_short();
         let work = Work { line: Mutex::default(), moved: Condvar::new(), view, root };
         std::thread::scope(|scope| {
             let mut hand = Hand { work: &work, count: 0 };
             let named = |_| Builder::new().name("store-hash".to_string());
-            // Where there is no thread to be had, there is one that works.
+            // If no thread can be started, this one does all the work.
             let helpers: Vec<_> = (0..helpers)
                 .map(named)
                 .filter_map(|thread| thread.spawn_scoped(scope, || work.help()).ok())
@@ -256,7 +261,7 @@ where
                 Ok(()) => work.finish(count, |subtree| (self.finish)(space, subtree)),
                 Err(_) => Ok(()),
             };
-            // Nothing more is begun.
+            // No new work is begun.
             work.line().waiting.drain(..).for_each(|(_, subtree)| subtree.changes.clear());
             let changed = helpers.into_iter().fold(own, |result, helper| {
                 result.and(helper.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
@@ -267,9 +272,9 @@ where
     }
 }
 
-/// Makes the changes of each item one.
+/// Merges the changes of each item into one.
 fn unite(changes: &mut Vec<LeafChange>) {
-    // The first knows what was there, the last what is there now.
+    // The first change knows the old state, the last one the new state.
     changes.dedup_by(|later, first| {
         let same = later.hash == first.hash;
         if same {
