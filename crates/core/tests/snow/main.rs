@@ -3,3 +3,4 @@
 mod avalanche;
 mod colours;
 mod network;
+mod snowman;

@@ -12,7 +12,8 @@
 //! prefer ([`parameters`](super::parameters)), several at once. An answer names a tip, and counts
 //! for all of its ancestors. α seats for a child prefer it; β polls in a row accept it, and reject
 //! its siblings. Polls count in the order in which they began, and one ends as soon as the lowest
-//! choice is certain: what it leaves open above that one counts as unsuccessful.
+//! choice is certain: what it leaves open above that one counts as unsuccessful. One that cannot
+//! succeed waits until α seats have answered, as it may have a tie to break (below).
 //!
 //! # Who proposes
 //! After Snowman++, the replicas take turns in an order drawn from the block to be extended: the
@@ -29,8 +30,9 @@
 //! restart they begin anew.
 //!
 //! # Getting what is missing
-//! Who lacks a block that a peer names fetches it from those who named it, by its hash. Fetched
-//! blocks are candidates like others, and polls decide. Every
+//! Who lacks a block that a peer names fetches it from those who named it, by its hash. One that
+//! does not come in a minute has lost: it is given up until a peer names it anew. Fetched blocks
+//! are candidates like others, and polls decide. Every
 //! [`checkpoint_every`](Settings::checkpoint_every) blocks replicas sign the root of their state;
 //! f + 1 equal ones make it *stable*: **one of them is correct, and accepted it**. Blocks carry stable
 //! checkpoints, and who is far behind accepts what is below one. A snapshot is believed by the

@@ -5,16 +5,16 @@ use std::sync::Arc;
 use super::wanted::MOST;
 use super::words::{Place, Types};
 use super::{Fx, MAX_DEPTH, Snowman};
-use crate::base::types::{Height, ReplicaId};
+use crate::base::types::{Height, ReplicaId, Time};
 use crate::ledger::block::BlockId;
 use crate::protocols::protocol::{BlockOf, Event};
 
 impl Snowman {
     /// A peer names the tip of the chain that it prefers or accepted.
-    pub(super) fn hear(&mut self, from: ReplicaId, place: Place) {
+    pub(super) fn hear(&mut self, now: Time, from: ReplicaId, place: Place) {
         let is_above = place.height > self.accepted.head().height();
         let is_here = self.tree.get(&place.block).is_some();
-        self.fetching.names(from, Some(place).filter(|_| is_above), is_here);
+        self.fetching.names(now, from, Some(place).filter(|_| is_above), is_here);
     }
 
     /// Whether a block is in the tree, accepted, or fetched.
@@ -25,11 +25,12 @@ impl Snowman {
 
     /// Takes in a block that was fetched, if it follows those that were. Another chain takes their
     /// place.
-    pub(super) fn on_fetched(&mut self, block: BlockOf<Types>) {
+    pub(super) fn on_fetched(&mut self, now: Time, block: BlockOf<Types>) {
         let (id, parent) = (block.id(), block.parent());
         if self.place_of(&id).is_some() || block.height() <= self.accepted.head().height() {
             return;
         }
+        self.fetching.progressed(now);
         let fetched = &mut self.fetching.fetched;
         if fetched.last().is_some_and(|last| last.id() == parent) && fetched.len() < MOST {
             fetched.push(block);
@@ -74,7 +75,13 @@ impl Snowman {
     }
 
     /// A block from its proposer.
-    pub(super) fn on_push(&mut self, from: ReplicaId, block: &BlockOf<Types>, fx: &mut Fx) {
+    pub(super) fn on_push(
+        &mut self,
+        now: Time,
+        from: ReplicaId,
+        block: &BlockOf<Types>,
+        fx: &mut Fx,
+    ) {
         let (id, parent) = (block.id(), block.parent());
         if self.tree.get(&id).is_some() || block.height() <= self.accepted.head().height() {
             return;
@@ -85,7 +92,7 @@ impl Snowman {
             return fx.event(Event::Equivocation { proposer: from, view });
         }
         let taken = self.tree.reaches(&parent) && self.take(block, fx);
-        self.fetching.names(from, Some(Place::of(block)), taken);
+        self.fetching.names(now, from, Some(Place::of(block)), taken);
         if taken {
             self.fetching.arrived(&id);
             let held = self.fetching.fetched.first().is_some_and(|first| first.id() == id);

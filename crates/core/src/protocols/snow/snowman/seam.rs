@@ -49,15 +49,15 @@ impl Snowman {
 
     fn on_message(&mut self, now: Time, from: ReplicaId, message: Message, fx: &mut Fx) {
         match message {
-            Message::Push(block) => self.on_push(from, &block, fx),
+            Message::Push(block) => self.on_push(now, from, &block, fx),
             Message::Query { poll, tip, accepted } => {
                 self.peers.hears(from, accepted);
-                self.hear(from, tip);
+                self.hear(now, from, tip);
                 self.on_query(from, poll, tip, fx);
             }
             Message::Answer { poll, tip, at, accepted } => {
                 self.peers.hears(from, accepted);
-                self.hear(from, tip);
+                self.hear(now, from, tip);
                 self.on_answer(now, from, poll, (tip, at));
             }
             Message::Checkpoint { checkpoint, signature } => {
@@ -66,7 +66,7 @@ impl Snowman {
             Message::Stable(stable) => drop(self.checkpoints.raise(*stable)),
             Message::Accepted { tip, stable } => {
                 self.peers.hears(from, tip.height);
-                self.hear(from, tip);
+                self.hear(now, from, tip);
                 self.on_standing(now, from, (tip.height, stable), fx);
             }
         }
@@ -102,11 +102,14 @@ impl Protocol for Snowman {
             Input::Message { from, message } => {
                 self.on_message(now, from, message.into_inner(), &mut fx);
             }
-            Input::Fetched(block) => self.on_fetched(block.into_inner()),
+            Input::Fetched(block) => self.on_fetched(now, block.into_inner()),
             Input::Signed { statement, signature } => {
                 self.on_signed(&statement, signature, &mut fx);
             }
-            Input::Installed { root, recent, evidence } => self.install(root, &recent, evidence),
+            Input::Installed { root, recent, evidence } => {
+                self.fetching.progressed(now);
+                self.install(root, &recent, evidence);
+            }
             Input::Connected(peer) => self.on_connected(peer, &mut fx),
             Input::Wake => self.turn.open(),
             Input::Announced { .. }
@@ -119,7 +122,8 @@ impl Protocol for Snowman {
     }
 
     fn deadline(&self) -> Option<Time> {
-        let own = [self.poll_deadline(), self.turn.due, self.peers.repeat];
+        let own =
+            [self.poll_deadline(), self.turn.due, self.peers.repeat, self.fetching.deadline()];
         own.into_iter().flatten().min()
     }
 

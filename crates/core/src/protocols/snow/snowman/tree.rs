@@ -188,12 +188,14 @@ impl Tree {
     }
 
     /// Whether no further answer changes what the poll says of the lowest choice: the seats that
-    /// wait are too few, or not needed. What it then leaves open higher up counts as unsuccessful.
+    /// wait are not needed; or they are too few, and enough have answered to
+    /// [break a tie](Self::breaks_tie). What it then leaves open higher up counts as unsuccessful.
     pub fn is_final(&self, answers: Answers<'_>) -> bool {
         let Some(choice) = self.choices.get(&self.root) else { return true };
         let best = self.best(choice, &self.tally(answers.votes)).map_or(0, |best| best.seats);
         let quorum = self.parameters.quorum;
-        answers.waiting == 0 || best >= quorum || best + answers.waiting < quorum
+        let is_lost = best + answers.waiting < quorum && answers.seats >= quorum;
+        answers.waiting == 0 || best >= quorum || is_lost
     }
 
     /// A poll has ended. Says whether it was successful for the lowest choice.

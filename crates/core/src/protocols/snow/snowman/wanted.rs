@@ -13,6 +13,9 @@ use crate::protocols::protocol::{BlockOf, Missing};
 pub(super) const MOST: usize = 512;
 /// How long one block is wanted before another gets its turn.
 const TURN: Duration = Duration::from_secs(1);
+/// How long blocks are wanted that do not come and that nobody names anew: they lost, and those who
+/// named them have forgotten them.
+const HOPE: Duration = Duration::from_secs(60);
 
 /// What peers name, and what was fetched.
 #[derive(Clone, Debug)]
@@ -25,17 +28,22 @@ pub(super) struct Fetching {
     pub fetched: Vec<BlockOf<Types>>,
     /// By peer: whether what it named last is here.
     is_here: PerPeer<bool>,
+    /// When a peer last named a block that is not here, or one came.
+    news: Time,
 }
 
 impl Fetching {
     /// Nobody has named anything.
     pub fn new(replicas: usize) -> Self {
         let (named, is_here) = (PerPeer::new(replicas), PerPeer::new(replicas));
-        Self { named, wanted: None, fetched: Vec::new(), is_here }
+        Self { named, wanted: None, fetched: Vec::new(), is_here, news: Time(0) }
     }
 
     /// A peer names a tip, which is here or not.
-    pub fn names(&mut self, peer: ReplicaId, place: Option<Place>, is_here: bool) {
+    pub fn names(&mut self, now: Time, peer: ReplicaId, place: Option<Place>, is_here: bool) {
+        if place.is_some() && !is_here {
+            self.news = now;
+        }
         if let (Some(named), Some(here)) = (self.named.get_mut(peer), self.is_here.get_mut(peer)) {
             (*named, *here) = (place, is_here);
         }
@@ -61,6 +69,10 @@ impl Fetching {
     /// Chooses what to fetch: what most name, and when that does not come in time another one, in
     /// turn.
     pub fn choose(&mut self, now: Time) {
+        if now.since(self.news) >= HOPE {
+            self.wanted = None;
+            return;
+        }
         let lacking = self.lacking();
         let mut others = lacking.keys().copied().collect::<Vec<_>>();
         if let Some((block, since)) = self.wanted
@@ -75,6 +87,16 @@ impl Fetching {
         }
         others.sort_by_key(|block| lacking.get(block).map_or(0, Vec::len));
         self.wanted = others.last().map(|block| (*block, now));
+    }
+
+    /// A block came, or a state that has it.
+    pub fn progressed(&mut self, now: Time) {
+        self.news = now;
+    }
+
+    /// When to give up.
+    pub fn deadline(&self) -> Option<Time> {
+        self.wanted.map(|_| self.news.after(HOPE))
     }
 
     /// What to fetch, and from whom.
