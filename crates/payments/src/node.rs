@@ -12,6 +12,7 @@
 //! pushes back as far as the socket.
 
 mod attend;
+mod behind;
 pub mod bench;
 mod catch_up;
 mod decide;

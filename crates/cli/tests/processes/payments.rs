@@ -18,6 +18,7 @@ use quorate_payments::client::Client;
 use quorate_payments::setup::{self, Made, Options};
 use quorate_payments::transaction::Body;
 use quorate_payments::{Address, Output, OutputId, Transaction, TransactionId};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
@@ -92,6 +93,11 @@ impl Net {
 
     fn kill(&mut self, node: usize) {
         self.processes[node] = None;
+    }
+
+    fn signal(&self, node: usize, signal: Signal) {
+        let process = self.processes[node].as_ref().unwrap().child.id();
+        kill_process(Pid::from_raw(process as i32).unwrap(), signal).unwrap();
     }
 
     fn http(&self, node: usize) -> &str {
@@ -213,6 +219,31 @@ fn a_third_that_is_killed_comes_back_and_nothing_accepted_is_lost() {
         let left = balance(node, Address::of(&net.owner.public_key()));
         assert_eq!(left, (OUTPUTS as u64 - 25) * AMOUNT, "node {node}");
     }
+}
+
+/// A node that stood still for so long that its peers gave up their connections lost what they said
+/// meanwhile. Nobody says it again, and nobody restarts the node.
+#[test]
+fn a_node_that_stood_still_catches_up_by_itself() {
+    let net = Net::start();
+    let outputs = net.genesis();
+    let mut client = net.client(0);
+    let pay = |client: &mut Client, outputs: &[OutputId]| {
+        let pay = |output: &OutputId| net.submit(client, &net.payment(*output, somebody(1)));
+        let numbers: Vec<_> = outputs.iter().map(pay).collect();
+        for number in numbers {
+            net.accepted(client, number);
+        }
+    };
+    pay(&mut client, &outputs[..5]);
+    net.signal(6, Signal::STOP);
+    wait_until("its peers gave up its connections", || {
+        let status = net.status(0).unwrap_or_default();
+        status["peers"].as_array().is_some_and(|peers| !peers.iter().any(|peer| *peer == 6))
+    });
+    pay(&mut client, &outputs[5..15]);
+    net.signal(6, Signal::CONT);
+    net.assert_agreement();
 }
 
 #[test]

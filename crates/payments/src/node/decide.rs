@@ -17,9 +17,10 @@ use quorate_core::{ReplicaId, Time};
 use quorate_transport::ConnectionId;
 
 use super::attend::{refuse, say};
+use super::behind::Survey;
 use super::bench::Bench;
 use super::catch_up::CatchUp;
-use super::frames::Batch;
+use super::frames::{Batch, Frame};
 use super::inspect::with_vertex;
 use super::metrics::{Foul, Metrics};
 use super::past::{LedgerPast, explanation};
@@ -64,6 +65,9 @@ pub(super) struct Decider {
     protocol: Avalanche<Signed>,
     /// Until it has caught up.
     catch_up: Option<CatchUp>,
+    survey: Survey,
+    /// Wallets' transactions that were pending when this node turned out to be behind.
+    pending: Vec<Signed>,
     bench: Bench,
     connected: Vec<ReplicaId>,
     /// Those that the protocol was told are not to be asked.
@@ -73,6 +77,9 @@ pub(super) struct Decider {
     begin: Instant,
     looked: Instant,
 }
+
+/// A wallet's transaction: from whom, by which number.
+type FromWallet = (ConnectionId, u64, TransactionId);
 
 /// Why the loop ends, or that it goes on.
 type Turn = Result<(), End>;
@@ -88,6 +95,8 @@ impl Decider {
             past,
             protocol,
             catch_up: Some(CatchUp::new(stakes.clone(), shared.me)),
+            survey: Survey::new(stakes.clone(), Time(0)),
+            pending: Vec::new(),
             bench: Bench::new(stakes.clone(), permille, OVERDUE),
             connected: Vec::new(),
             unreachable: BTreeSet::new(),
@@ -137,7 +146,7 @@ impl Decider {
         }
         if self.looked.elapsed() >= LOOK_EVERY {
             self.looked = Instant::now();
-            self.look(&mut effects)?;
+            self.look(&mut effects, &mut submitted)?;
         }
         if self.catch_up.is_none() && self.protocol.deadline().is_some_and(|due| due <= self.now())
         {
@@ -150,14 +159,17 @@ impl Decider {
         &mut self,
         deed: Deed,
         effects: &mut Effects<Signed>,
-        submitted: &mut Vec<(ConnectionId, u64, TransactionId)>,
+        submitted: &mut Vec<FromWallet>,
     ) -> Turn {
         match deed {
             Deed::Message(from, message) => self.hear(from, message, effects)?,
             Deed::Page(from, first, vertices) => {
-                let is_known = |id: &VertexId| self.past.has_vertex(id);
-                if let Some(catch_up) = &mut self.catch_up {
-                    catch_up.page(from, first, &vertices, is_known);
+                let accepted = |id: &VertexId| self.past.has_vertex(id);
+                match &mut self.catch_up {
+                    Some(catch_up) => catch_up.page(from, first, &vertices, accepted),
+                    None => self
+                        .survey
+                        .page(from, &vertices, |id| accepted(id) || self.protocol.knows(id)),
                 }
             }
             Deed::Fetched(from, vertices) => {
@@ -270,12 +282,13 @@ impl Decider {
     }
 
     /// Looks at connections and bench, and goes on catching up.
-    fn look(&mut self, effects: &mut Effects<Signed>) -> Turn {
+    fn look(&mut self, effects: &mut Effects<Signed>, submitted: &mut Vec<FromWallet>) -> Turn {
         let now = self.now();
         self.connected = self.shared.peers.connected();
         if self.catch_up.is_some() {
-            return self.go_on_catching_up(now);
+            return self.go_on_catching_up(now, effects, submitted);
         }
+        self.look_behind(now)?;
         for (peer, benched) in self.bench.look(now) {
             tracing::info!("peer {peer} is {}", if benched { "benched" } else { "asked again" });
             Metrics::add(&self.shared.metrics.benchings, u64::from(benched));
@@ -298,7 +311,51 @@ impl Decider {
         Ok(())
     }
 
-    fn go_on_catching_up(&mut self, now: Time) -> Turn {
+    /// Asks what others accepted. If that is not known here, begins anew beside the ledger, as after
+    /// a restart: what was lost on the way does not come any more.
+    fn look_behind(&mut self, now: Time) -> Turn {
+        let is_known = |id: &VertexId| self.past.has_vertex(id) || self.protocol.knows(id);
+        let Some((asked, is_behind)) = self.survey.look(now, &self.connected, is_known) else {
+            return Ok(());
+        };
+        if !is_behind {
+            let frame = bytes(&Frame::AskPage(u64::MAX));
+            for peer in asked {
+                self.shared.peers.send(peer, frame.clone());
+            }
+            return Ok(());
+        }
+        tracing::warn!("behind the network: catching up");
+        Metrics::count(&self.shared.metrics.fell_behind);
+        self.shared.metrics.ready.store(0, Ordering::Relaxed);
+        let (network, old) = (&self.shared.network, &self.protocol);
+        let watched = self.watchers.keys();
+        self.pending = watched.filter_map(|id| old.transaction(id).cloned()).collect();
+        // Its parameters fitted when the node began.
+        let Ok(fresh) = protocol(network, self.shared.me) else { return Err(End::Panicked) };
+        self.protocol = fresh.in_place_of(old);
+        self.unreachable.clear();
+        self.catch_up = Some(CatchUp::new(network.stakes(), self.shared.me));
+        Ok(())
+    }
+
+    /// Takes part again: what wallets wait for is handed in once more.
+    fn rejoin(&mut self, effects: &mut Effects<Signed>, submitted: &mut Vec<FromWallet>) -> Turn {
+        self.survey = Survey::new(self.shared.network.stakes(), self.now());
+        let pending = std::mem::take(&mut self.pending);
+        for id in pending.iter().map(|one| one.id()) {
+            let waiting = self.watchers.remove(&id).unwrap_or_default();
+            submitted.extend(waiting.into_iter().map(|(wallet, number)| (wallet, number, id)));
+        }
+        self.step(Input::Submit(pending), effects)
+    }
+
+    fn go_on_catching_up(
+        &mut self,
+        now: Time,
+        effects: &mut Effects<Signed>,
+        submitted: &mut Vec<FromWallet>,
+    ) -> Turn {
         let Some(catch_up) = &mut self.catch_up else { return Ok(()) };
         for (peer, frame) in catch_up.ask(now, &self.connected) {
             self.shared.peers.send(peer, bytes(&frame));
@@ -313,6 +370,7 @@ impl Decider {
             self.catch_up = None;
             self.shared.metrics.ready.store(1, Ordering::Relaxed);
             tracing::info!("caught up at {} accepted payments", self.ledger.meta().accepted);
+            self.rejoin(effects, submitted)?;
         }
         Ok(())
     }
@@ -352,11 +410,7 @@ impl Decider {
     }
 
     /// Writes what was accepted, and then does what rests on it.
-    fn finish(
-        &mut self,
-        effects: Effects<Signed>,
-        submitted: &[(ConnectionId, u64, TransactionId)],
-    ) -> Turn {
+    fn finish(&mut self, effects: Effects<Signed>, submitted: &[FromWallet]) -> Turn {
         let (ledger, metrics) = (&mut self.ledger, &self.shared.metrics);
         let wrote = effects.has_records();
         let begun = Instant::now();
@@ -373,11 +427,7 @@ impl Decider {
     }
 
     /// Watches what was taken, and tells its wallets so.
-    fn answer_submitted(
-        &mut self,
-        outputs: &[Output<Signed>],
-        submitted: &[(ConnectionId, u64, TransactionId)],
-    ) {
+    fn answer_submitted(&mut self, outputs: &[Output<Signed>], submitted: &[FromWallet]) {
         if submitted.is_empty() {
             return;
         }

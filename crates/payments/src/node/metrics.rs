@@ -92,6 +92,8 @@ numbers! {
     write_nanoseconds: "counter",
     /// Nanoseconds in which the deciding thread worked, writes included.
     work_nanoseconds: "counter",
+    /// How often the node turned out to be behind while it ran.
+    fell_behind: "counter",
     /// Vertices fetched while catching up.
     fetched: "counter",
 }

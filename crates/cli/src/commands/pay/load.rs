@@ -15,7 +15,7 @@ use quorate_payments::ask::{Answer, Question};
 use quorate_payments::client::{AskError, Client};
 use quorate_payments::network::Network;
 use quorate_payments::transaction::Body;
-use quorate_payments::{Address, Output, OutputId, Transaction};
+use quorate_payments::{Address, Output, OutputId, Transaction, TransactionId};
 
 /// An output that is to be spent, and again what is left of it.
 #[derive(Clone)]
@@ -47,6 +47,8 @@ pub struct Tally {
     /// Payments that were refused or rejected.
     pub refused: AtomicU64,
     latencies: Mutex<Histogram<u64>>,
+    /// The sum of the accepted ids, as ledgers sum them.
+    sum: Mutex<[u64; 4]>,
 }
 
 impl Tally {
@@ -57,13 +59,28 @@ impl Tally {
             Ok(latencies) => Mutex::new(latencies),
             Err(error) => unreachable!("the bounds are in order: {error}"),
         };
-        Arc::new(Self { accepted: AtomicU64::new(0), refused: AtomicU64::new(0), latencies })
+        Arc::new(Self {
+            accepted: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+            latencies,
+            sum: Mutex::default(),
+        })
     }
 
-    fn took(&self, span: Duration) {
+    fn took(&self, id: &TransactionId, span: Duration) {
+        let mut sum = self.sum.lock().unwrap_or_else(PoisonError::into_inner);
+        for (part, number) in sum.iter_mut().zip(id.0.0.as_chunks::<8>().0) {
+            *part = part.wrapping_add(u64::from_le_bytes(*number));
+        }
         self.accepted.fetch_add(1, Ordering::Relaxed);
         let micros = u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
         self.latencies.lock().unwrap_or_else(PoisonError::into_inner).saturating_record(micros);
+    }
+
+    /// How many payments wallets were told are accepted, and the sum of their ids as `/status` has it.
+    pub fn told(&self) -> (u64, String) {
+        let sum = self.sum.lock().unwrap_or_else(PoisonError::into_inner);
+        (self.accepted.load(Ordering::Relaxed), sum.map(|part| format!("{part:016x}")).concat())
     }
 
     /// Forgets all latencies so far.
@@ -117,7 +134,7 @@ pub async fn pay(
         match answer {
             Answer::Accepted(id) => {
                 let Some((place, payment, began)) = under_way.remove(&number) else { continue };
-                tally.took(began.elapsed());
+                tally.took(&id, began.elapsed());
                 chains[place].output = OutputId { transaction: id, index: 0 };
                 chains[place].amount = payment.outputs()[0].amount;
                 ready.push(place);

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use quorate_lab::local::{Echo, Process, Start};
+use quorate_lab::local::{Echo, Process, Start, Usage};
 use quorate_node::http::ask_json;
 use quorate_payments::setup::Made;
 use serde_json::Value;
@@ -20,6 +20,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Nodes that run. They end with it.
 pub struct Nodes {
     processes: Vec<Process>,
+    starts: Vec<Start>,
     http: Vec<String>,
     folder: PathBuf,
 }
@@ -29,7 +30,12 @@ impl Nodes {
     pub fn start(made: &Made, folder: &Path, durability: &str) -> Result<Self, Failure> {
         let program = program()?;
         let failed = |error: &dyn std::error::Error| failure(error, folder);
-        let mut nodes = Self { processes: Vec::new(), http: Vec::new(), folder: folder.to_owned() };
+        let mut nodes = Self {
+            processes: Vec::new(),
+            starts: Vec::new(),
+            http: Vec::new(),
+            folder: folder.to_owned(),
+        };
         for (id, home) in made.nodes.iter().enumerate() {
             let mut arguments: Vec<_> = ["-o", "json", "pay", "node"].map(Into::into).into();
             arguments.extend(["--durability", durability, "--exit-with-parent"].map(Into::into));
@@ -43,6 +49,7 @@ impl Nodes {
                 namespace: None,
             };
             nodes.processes.push(Process::start(&start).map_err(|error| failed(&error))?);
+            nodes.starts.push(start);
         }
         for process in &mut nodes.processes {
             let said = process.announced(UP_WITHIN).map_err(|error| failed(&error))?;
@@ -50,6 +57,26 @@ impl Nodes {
         }
         nodes.await_all("every node takes part", |status| status["ready"] == true)?;
         Ok(nodes)
+    }
+
+    /// Kills some (SIGKILL).
+    pub fn kill(&mut self, ids: std::ops::Range<usize>) {
+        self.processes[ids].iter_mut().for_each(Process::kill);
+    }
+
+    /// Starts some again that were killed, and waits until all take part.
+    pub fn start_again(&mut self, ids: std::ops::Range<usize>) -> Result<(), Failure> {
+        let folder = self.folder.clone();
+        let failed = |error: &dyn std::error::Error| failure(error, &folder);
+        for id in ids.clone() {
+            let process = Process::start(&self.starts[id]).map_err(|error| failed(&error))?;
+            self.processes[id] = process;
+        }
+        for id in ids {
+            let said = self.processes[id].announced(UP_WITHIN).map_err(|error| failed(&error))?;
+            self.http[id] = said["http_address"].as_str().unwrap_or_default().to_owned();
+        }
+        self.await_all("every node takes part again", |status| status["ready"] == true)
     }
 
     /// How many there are.
@@ -60,6 +87,16 @@ impl Nodes {
     /// What a node says of itself, if it answers.
     pub fn status(&self, id: usize) -> Option<Value> {
         ask_json(self.http.get(id)?, "/status", PATIENCE).ok()
+    }
+
+    /// The processor time of all nodes so far, and the questions and answers that came to them.
+    pub fn work(&self) -> (Duration, u64) {
+        let times = self.processes.iter().filter_map(|process| Usage::of(process.id()));
+        let counts = (0..self.size()).filter_map(|id| self.status(id)).map(|status| {
+            let of = |name: &str| status["numbers"][name].as_u64().unwrap_or_default();
+            of("queries_received") + of("answers_received")
+        });
+        (times.map(|usage| usage.processor).sum(), counts.sum())
     }
 
     /// Why a node has a transaction pending, if it answers.

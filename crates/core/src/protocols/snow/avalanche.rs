@@ -172,6 +172,14 @@ impl<T: Transaction> Avalanche<T> {
         })
     }
 
+    /// The same in the place of an earlier one of this node: late answers to the polls of that one
+    /// count for none of this.
+    #[must_use]
+    pub fn in_place_of(mut self, earlier: &Self) -> Self {
+        self.polls.go_on_from(&earlier.polls);
+        self
+    }
+
     /// Takes one input. `past` has all records of earlier steps.
     pub fn step(&mut self, now: Time, input: Input<T>, past: &dyn Past) -> Effects<T> {
         let mut fx = Effects::default();

@@ -45,10 +45,11 @@ impl<T: Transaction> Avalanche<T> {
         all.filter(move |(_, tx)| pending(tx)).map(|(id, _)| *id)
     }
 
-    /// A transaction that is pending, or was decided lately.
+    /// A transaction that is pending, or was decided lately, or that a client of this node handed in.
     #[must_use]
     pub fn transaction(&self, id: &TransactionId) -> Option<&T> {
-        self.dag.transactions.get(id).map(|tx| self.dag.transaction(*tx))
+        let in_graph = self.dag.transactions.get(id).map(|tx| self.dag.transaction(*tx));
+        in_graph.or_else(|| self.own.get(id))
     }
 
     /// What a node holds now.

@@ -36,6 +36,11 @@ pub(super) struct Polls {
 }
 
 impl Polls {
+    /// Numbers polls on from earlier ones.
+    pub(super) fn go_on_from(&mut self, earlier: &Self) {
+        self.next = earlier.next;
+    }
+
     pub(super) fn add(&mut self, poll: Poll, end: Time) -> u64 {
         let number = self.next;
         self.next += 1;
