@@ -137,6 +137,20 @@ impl Desk {
         }
     }
 
+    /// One poll, with the answer of each peer.
+    fn answers(&mut self, answers: &[(u16, Place)]) {
+        while self.asked.is_empty() {
+            self.now = self.replica.deadline().unwrap().max(self.now);
+            self.step(Input::Timeout);
+        }
+        for (peer, poll) in std::mem::take(&mut self.asked) {
+            self.now = self.now.after(Duration::from_micros(10));
+            let (_, tip) = *answers.iter().find(|(of, _)| *of == peer.0).unwrap();
+            self.hear(peer.0, Message::Answer { poll, tip, at: None, accepted: Height(0) })
+                .unwrap();
+        }
+    }
+
     fn prefers(&mut self) -> Place {
         let tip = Place::of(&self.genesis);
         self.hear(1, Message::Query { poll: 77, tip, accepted: Height(0) }).unwrap();
@@ -238,6 +252,24 @@ fn a_replica_that_is_alone_with_its_preference_comes_round() {
         });
         let accepted: Vec<_> = desk.committed.iter().map(|block| block.id()).collect();
         assert_eq!(accepted, [second.id()], "{size}");
+    }
+}
+
+/// A peer that prefers a block that is not known here may well agree: its answer breaks no tie.
+/// Otherwise a replica could turn from a block that q of them prefer, and that others accept.
+#[test]
+fn answers_with_unknown_blocks_break_no_tie() {
+    let mut desk = Desk::new(4);
+    let mut blocks = [child(&desk.genesis, 1), child(&desk.genesis, 2)];
+    // Among equals the lowest name is best: the other one is preferred here.
+    blocks.sort_by_key(|block| std::cmp::Reverse(block.id()));
+    let [mine, other] = blocks;
+    desk.hear(mine.proposer.0, Message::Push(Arc::clone(&mine))).unwrap();
+    desk.hear(other.proposer.0, Message::Push(Arc::clone(&other))).unwrap();
+    let far = Place { height: Height(9), block: Digest([0xee; 32]) };
+    for _ in 0..64 {
+        desk.answers(&[(1, Place::of(&other)), (2, far), (3, far)]);
+        assert_eq!(desk.prefers().block, mine.id());
     }
 }
 

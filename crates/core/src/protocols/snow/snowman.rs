@@ -13,7 +13,7 @@
 //! for all of its ancestors. α seats for a child prefer it; β polls in a row accept it, and reject
 //! its siblings. Polls count in the order in which they began, and one ends as soon as the lowest
 //! choice is certain: what it leaves open above that one counts as unsuccessful. One that cannot
-//! succeed waits until α seats have answered, as it may have a tie to break (below).
+//! succeed waits until α seats have named known blocks: it may have a tie to break (below).
 //!
 //! # Who proposes
 //! After Snowman++, the replicas take turns in an order drawn from the block to be extended: the
@@ -42,7 +42,7 @@
 //! # Deviations
 //! - **Among no more than k others** every poll asks everybody, the own preference is one of the
 //!   seats (AvalancheGo samples itself, too), and α is q = n − f. Chance breaks no tie there: an
-//!   unsuccessful poll with enough answers makes a replica prefer, by the toss of a coin, what has
+//!   unsuccessful poll in which q seats name known blocks makes a replica prefer, by the toss of a coin, what has
 //!   most seats, the lowest name among equals. Where q replicas prefer a block and none lies, at
 //!   most f seats are against it and f + 1 for it in any such poll, so none of them turns.
 //! - In larger committees the same rule applies where no child has half of the sample: many

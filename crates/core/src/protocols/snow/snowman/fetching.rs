@@ -24,18 +24,19 @@ impl Snowman {
     }
 
     /// Takes in a block that was fetched, if it follows those that were. Another chain takes their
-    /// place.
+    /// place once these do not grow any more: answers may have blocks beside the chain.
     pub(super) fn on_fetched(&mut self, now: Time, block: BlockOf<Types>) {
         let (id, parent) = (block.id(), block.parent());
         if self.place_of(&id).is_some() || block.height() <= self.accepted.head().height() {
             return;
         }
         self.fetching.progressed(now);
-        let fetched = &mut self.fetching.fetched;
+        let fetched = &self.fetching.fetched;
         if fetched.last().is_some_and(|last| last.id() == parent) && fetched.len() < MOST {
-            fetched.push(block);
-        } else if self.tree.reaches(&parent) {
-            *fetched = vec![block];
+            self.fetching.grow(now, block);
+        } else if self.tree.reaches(&parent) && !self.fetching.is_growing(now) {
+            self.fetching.fetched.clear();
+            self.fetching.grow(now, block);
         }
     }
 

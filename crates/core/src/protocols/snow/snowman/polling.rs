@@ -1,6 +1,5 @@
 //! Asking samples, answering others, and what answers come to.
 
-use super::polls::Poll;
 use super::tree::Answers;
 use super::words::{Message, Place};
 use super::{Fx, Snowman};
@@ -72,7 +71,8 @@ impl Snowman {
             let mut votes = poll.votes.clone();
             votes.extend(own.map(|tip| (tip, 1)));
             let seats = poll.seats + u32::from(own.is_some());
-            let answers = answers(poll, &votes, seats);
+            let answers =
+                Answers { poll: poll.number, votes: &votes, waiting: poll.waiting_seats() };
             if now < poll.ends && !self.tree.is_final(answers) {
                 break;
             }
@@ -121,8 +121,4 @@ impl Snowman {
         let vote = named.into_iter().find(|block| self.tree.get(block).is_some());
         self.polls.answered(now, from, poll, vote);
     }
-}
-
-fn answers<'a>(poll: &Poll, votes: &'a [(BlockId, u32)], seats: u32) -> Answers<'a> {
-    Answers { poll: poll.number, votes, seats, waiting: poll.waiting_seats() }
 }

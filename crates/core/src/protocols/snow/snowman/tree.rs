@@ -54,10 +54,15 @@ pub(super) struct Answers<'a> {
     pub poll: u64,
     /// The blocks that were named, and for how many seats.
     pub votes: &'a [(BlockId, u32)],
-    /// The seats that answered, with a block that is known or not.
-    pub seats: u32,
     /// The seats that may answer still.
     pub waiting: u32,
+}
+
+impl Answers<'_> {
+    /// The seats that named a block that is known here. What others prefer may rest on any.
+    fn named(&self) -> u32 {
+        self.votes.iter().map(|(_, seats)| seats).sum()
+    }
 }
 
 impl Tree {
@@ -188,13 +193,13 @@ impl Tree {
     }
 
     /// Whether no further answer changes what the poll says of the lowest choice: the seats that
-    /// wait are not needed; or they are too few, and enough have answered to
+    /// wait are not needed; or they are too few, and enough have named known blocks to
     /// [break a tie](Self::breaks_tie). What it then leaves open higher up counts as unsuccessful.
     pub fn is_final(&self, answers: Answers<'_>) -> bool {
         let Some(choice) = self.choices.get(&self.root) else { return true };
         let best = self.best(choice, &self.tally(answers.votes)).map_or(0, |best| best.seats);
         let quorum = self.parameters.quorum;
-        let is_lost = best + answers.waiting < quorum && answers.seats >= quorum;
+        let is_lost = best + answers.waiting < quorum && answers.named() >= quorum;
         answers.waiting == 0 || best >= quorum || is_lost
     }
 
@@ -225,12 +230,13 @@ impl Tree {
         successful
     }
 
-    /// Whether an unsuccessful poll may change the preference: enough have answered, and no child
-    /// has most of the sample. Among everybody the own preference is one of the seats.
+    /// Whether an unsuccessful poll may change the preference: enough have named blocks that are
+    /// known here, and no child has most of the sample. Among everybody the own preference is one
+    /// of the seats.
     fn breaks_tie(&self, choice: &Choice, best: Outcome, answers: Answers<'_>) -> bool {
         let Parameters { sample, quorum, .. } = self.parameters;
         let may_be_split = self.asks_all || 2 * best.seats <= sample;
-        answers.seats >= quorum && may_be_split && choice.flake.colour() != Some(best.colour)
+        answers.named() >= quorum && may_be_split && choice.flake.colour() != Some(best.colour)
     }
 
     /// The child of the root that is decided.

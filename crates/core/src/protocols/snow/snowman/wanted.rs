@@ -26,6 +26,8 @@ pub(super) struct Fetching {
     wanted: Option<(BlockId, Time)>,
     /// Fetched: each the parent of the next, the first on a block of the tree or the accepted one.
     pub fetched: Vec<BlockOf<Types>>,
+    /// When it grew last.
+    grew: Time,
     /// By peer: whether what it named last is here.
     is_here: PerPeer<bool>,
     /// When a peer last named a block that is not here, or one came.
@@ -36,7 +38,7 @@ impl Fetching {
     /// Nobody has named anything.
     pub fn new(replicas: usize) -> Self {
         let (named, is_here) = (PerPeer::new(replicas), PerPeer::new(replicas));
-        Self { named, wanted: None, fetched: Vec::new(), is_here, news: Time(0) }
+        Self { named, wanted: None, fetched: Vec::new(), grew: Time(0), is_here, news: Time(0) }
     }
 
     /// A peer names a tip, which is here or not.
@@ -87,6 +89,17 @@ impl Fetching {
         }
         others.sort_by_key(|block| lacking.get(block).map_or(0, Vec::len));
         self.wanted = others.last().map(|block| (*block, now));
+    }
+
+    /// The next block of the fetched chain.
+    pub fn grow(&mut self, now: Time, block: BlockOf<Types>) {
+        self.fetched.push(block);
+        self.grew = now;
+    }
+
+    /// Whether more of the fetched chain may be on its way.
+    pub fn is_growing(&self, now: Time) -> bool {
+        !self.fetched.is_empty() && now.since(self.grew) < TURN
     }
 
     /// A block came, or a state that has it.
