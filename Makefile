@@ -19,7 +19,7 @@ TARGET ?= all
 QUICK := --profile quick
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench bench-matrix attack bench-crypto bench-transport bench-store bench-store-full bench-store-threshold bench-store-test study studies-quick crash-store kill-store loom coverage pictures sim seeds soak twins mutants mutants-outside large model spec audit format-check lint deny docs wasm snow-page production unit fuzz sanitize-store header bindings redis-clients
+.PHONY: help demo test bench bench-matrix attack bench-crypto bench-transport bench-store bench-store-full bench-store-threshold bench-store-test study studies-quick snow-studies pay-bench crash-store kill-store loom coverage pictures sim seeds soak twins mutants mutants-outside large model spec audit format-check lint deny docs wasm snow-page production unit fuzz sanitize-store header bindings redis-clients
 
 help: ## Print this.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-21s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -52,6 +52,13 @@ studies-quick: ## Run every study of experiments/ in its quick form: to see that
 		target/quick/quorate experiment run $$study --quick --out target/studies-quick/$$(basename $$study .toml) \
 			|| exit 1; \
 	done
+	target/quick/quorate snow study --quick --out target/studies-quick
+
+snow-studies: ## The studies of the Snow family in full (docs/studies-snow.md), by name: ARGS="failure", ARGS="spends --attempts 100000".
+	$(CARGO) run $(LOCKED) $(QUICK) --bin quorate -- snow study --out docs/studies $(ARGS)
+
+pay-bench: ## Twenty payment nodes under load; six of them are killed and started again, and nothing accepted may be lost.
+	$(CARGO) run $(LOCKED) $(QUICK) --bin quorate -- pay bench -n 20 --outstanding 400 --durability os --kill 6 $(ARGS)
 
 bench-store: ## The store beside LMDB, redb, fjall and RocksDB (needs clang and cmake), resumable; ARGS="--items 10000000" (33 GiB of disk), "--help".
 	cd bench/store && $(CARGO) run $(LOCKED) --release --features all -- $(ARGS)

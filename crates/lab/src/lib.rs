@@ -11,3 +11,4 @@ pub mod plot;
 pub mod profile;
 pub mod random;
 pub mod sequence;
+pub mod snow;

@@ -26,6 +26,17 @@ impl Axis {
         Self { label: label.into(), low: 0.0, high: steps * step, logarithmic: false, ticks }
     }
 
+    /// An axis from below `low` to above `high`, of which either may be negative.
+    #[must_use]
+    pub fn between(label: impl Into<String>, low: f64, high: f64, most_ticks: usize) -> Self {
+        let high = if high > low { high } else { low + 1.0 };
+        let step = round_step((high - low) / most_ticks.max(1) as f64);
+        let (first, last) = ((low / step).floor() as i64, (high / step).ceil() as i64);
+        let ticks: Vec<f64> = (first..=last).map(|index| index as f64 * step).collect();
+        let (low, high) = (first as f64 * step, last as f64 * step);
+        Self { label: label.into(), low, high, logarithmic: false, ticks }
+    }
+
     /// An axis from 0 to exactly `high`, for times.
     #[must_use]
     pub fn until(label: impl Into<String>, high: f64, most_ticks: usize) -> Self {

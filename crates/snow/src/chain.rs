@@ -58,11 +58,45 @@ pub fn simulate(chain: &Chain, bound: &Failure, walks: u32, seed: u64) -> Estima
     Estimate { log10, error: (variance / walked).sqrt() / mean, returned, walks }
 }
 
+/// Tries a decision so often as it would happen: β polls where the bound is attained, and, if all of
+/// them succeed, a walk with the chain's own probabilities. How many tries failed.
+#[must_use]
+pub fn simulate_plainly(chain: &Chain, bound: &Failure, tries: u64, seed: u64) -> u64 {
+    let (half, end) = (chain.correct() / 2, chain.correct());
+    let down: Vec<f64> =
+        (half..end).map(|red| 1.0 / (1.0 + (-chain.ln_ratio(red)).exp())).collect();
+    let decides = bound.ln_decision.exp();
+    let mut random = Random::new(seed);
+    let mut failed = 0;
+    for _ in 0..tries {
+        if random.unit() >= decides {
+            continue;
+        }
+        let mut red = bound.red;
+        while red > half && red < end {
+            let falls = random.unit() < down[(red - half) as usize];
+            red = if falls { red - 1 } else { red + 1 };
+        }
+        failed += u64::from(red <= half);
+    }
+    failed
+}
+
 #[cfg(test)]
 mod tests {
     use quorate_core::protocols::snow::parameters::Parameters;
 
     use super::*;
+
+    #[test]
+    fn what_is_tried_plainly_fails_as_often_as_computed() {
+        let chain = Chain::new(2000, 560, Parameters { quorum: 7, ..Parameters::PAPER });
+        let bound = chain.failure();
+        let tries = 1_000_000;
+        let failed = simulate_plainly(&chain, &bound, tries, 3) as f64;
+        let expected = tries as f64 * 10_f64.powf(bound.log10);
+        assert!((failed - expected).abs() < 4.0 * expected.sqrt(), "{failed} of {expected}");
+    }
 
     #[test]
     fn the_walk_lies_on_the_curve() {

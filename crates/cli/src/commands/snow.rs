@@ -1,6 +1,7 @@
-//! `quorate snow`: the Snow family, shown.
+//! `quorate snow`: the Snow family, shown and studied.
 
 mod serve;
+mod study;
 mod watch;
 
 use clap::Subcommand;
@@ -13,6 +14,8 @@ use crate::output::Format;
 pub enum Command {
     /// Serve the demonstration page, `docs/snow.html`, to browsers of this machine.
     Serve(serve::Arguments),
+    /// Run studies: failure probability, convergence, attacks, double spends, payments at size.
+    Study(study::Arguments),
     /// Watch nodes flip colours until all have decided.
     Watch(watch::Arguments),
 }
@@ -21,6 +24,7 @@ pub enum Command {
 pub fn run(command: &Command, format: Format) -> Result<(), Failure> {
     match command {
         Command::Serve(arguments) => serve::run(arguments),
+        Command::Study(arguments) => study::run(arguments, format),
         Command::Watch(arguments) => watch::run(arguments, format),
     }
 }

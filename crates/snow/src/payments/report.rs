@@ -2,8 +2,7 @@
 
 use super::ledger::Violation;
 
-/// What came of them. Latencies are of honest payments, from their submission on, at the median, the
-/// slowest tenth and the slowest hundredth.
+/// What came of them. Latencies are of honest payments, from their submission on, in ascending order.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// Payments submitted, without rivals.
@@ -19,9 +18,9 @@ pub struct Report {
     /// Payments a second that all correct nodes had accepted while the load lasted.
     pub rate: f64,
     /// Until the first correct node accepted one.
-    pub first_ns: [u64; 3],
-    /// Until the last one did.
-    pub last_ns: [u64; 3],
+    pub first_ns: Vec<u64>,
+    /// Until the last one did, of those that all accepted.
+    pub last_ns: Vec<u64>,
     /// Of the payment that the liveness attack aims at, until all accepted it: none if they did not.
     /// None at all without the attack.
     pub attacked_ns: Option<Option<u64>>,

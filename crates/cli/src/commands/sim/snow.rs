@@ -6,7 +6,7 @@ mod payments;
 use clap::{Args, ValueEnum};
 use quorate_core::protocols::snow::analysis::{Chain, bitcoin_log10};
 use quorate_core::protocols::snow::parameters::Parameters;
-use quorate_netem::preset::{Preset, WITHIN_PLACE_RTT_MS};
+use quorate_lab::snow::world;
 use quorate_node::config::{Finding, Place};
 use quorate_snow::chain;
 use quorate_snow::colours::Kind;
@@ -157,24 +157,7 @@ impl Arguments {
     }
 
     fn world(&self) -> World {
-        let nanos = |ms: f64| (ms * 1e6) as u64;
-        let mut world = World::uniform(50_000);
-        world.delays = match Preset::named(&self.network) {
-            Some(Preset::Uniform { delay }) => {
-                vec![vec![u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX)]]
-            }
-            Some(Preset::Places(places)) => {
-                let count = places.names.len();
-                let between = |one: usize, other: usize| {
-                    let row = places.rtt_ms.get(one.max(other));
-                    let rtt = row.and_then(|row| row.get(one.min(other)));
-                    nanos(rtt.copied().unwrap_or(WITHIN_PLACE_RTT_MS) / 2.0)
-                };
-                let row = |one| (0..count).map(|other| between(one, other)).collect();
-                (0..count).map(row).collect()
-            }
-            None => world.delays,
-        };
+        let mut world = world::named(&self.network);
         world.lost_ppm = (self.loss * 1e4) as u64;
         world.message_ns = (self.message_us * 1e3) as u64;
         world.verify_ns = (self.verify_us * 1e3) as u64;

@@ -1,0 +1,151 @@
+//! How probable it is that two correct nodes decide differently (white paper, figure 3 and appendix
+//! A): the exact bound, walks of the same chain, runs of the protocol, and Bitcoin's curve beside it.
+
+use quorate_core::protocols::snow::analysis::{Chain, bitcoin_log10};
+use quorate_core::protocols::snow::parameters::Parameters;
+use quorate_plot::{Axis, Line, LinePoint, Lines};
+use quorate_snow::chain;
+use quorate_snow::colours::{self, Kind};
+use quorate_snow::setting::{Adversary, Setting, Stake};
+
+use super::{Extent, Found, Request, StudyError, Table, world};
+use crate::plot::Picture;
+
+const NODES: u32 = 2000;
+/// Above this bound the chain is walked as it is; below it nobody would live to see a failure.
+const PLAIN_FROM_LOG10: f64 = -6.0;
+
+pub(super) fn run(request: &Request) -> Result<Found, StudyError> {
+    let Request { extent, seed, .. } = *request;
+    let (curves, picture) = curves(extent, seed)?;
+    let (runs, worst) = runs(extent, seed)?;
+    let off = curves.numbers("walked_minus_bound").into_iter().map(f64::abs).fold(0.0, f64::max);
+    Ok(Found {
+        says: vec![
+            format!("weighted walks lie within {off:.2} of the bound's logarithm, everywhere"),
+            format!("runs of the protocol above the bound of their own chain: {worst}"),
+        ],
+        tables: vec![("curves", curves), ("runs", runs)],
+        pictures: vec![picture],
+    })
+}
+
+fn curves(extent: Extent, seed: u64) -> Result<(Table, Picture), StudyError> {
+    let mut table = Table::new(&[
+        "alpha",
+        "faulty_percent",
+        "bound_log10",
+        "walked_log10",
+        "walked_relative_error",
+        "walked_minus_bound",
+        "plain_attempts",
+        "plain_failures",
+        "bitcoin_six_blocks_log10",
+    ]);
+    let walks = extent.of(300, 10_000);
+    let attempts = extent.of(20_000, 5_000_000);
+    let point = |x: f64, y: f64| LinePoint { x, y, x_range: None, y_range: None };
+    let mut lines = Vec::new();
+    for quorum in [7, 8] {
+        let (mut exact, mut walked_line) = (Vec::new(), Vec::new());
+        for percent in (2..=40).step_by(2) {
+            let numbers = Parameters { quorum, ..Parameters::PAPER };
+            let chain = Chain::new(NODES, NODES / 100 * percent, numbers);
+            let bound = chain.failure();
+            let walked = chain::simulate(&chain, &bound, walks, seed ^ u64::from(percent));
+            let plain = (bound.log10 >= PLAIN_FROM_LOG10)
+                .then(|| chain::simulate_plainly(&chain, &bound, attempts, seed));
+            let share = f64::from(percent) / 100.0;
+            exact.push(point(f64::from(percent), bound.log10));
+            if percent % 4 == 0 {
+                walked_line.push(point(f64::from(percent), walked.log10));
+            }
+            table.row([
+                quorum.to_string(),
+                percent.to_string(),
+                format!("{:.2}", bound.log10),
+                format!("{:.2}", walked.log10),
+                format!("{:.3}", walked.error),
+                format!("{:.3}", walked.log10 - bound.log10),
+                plain.map_or_else(String::new, |_| attempts.to_string()),
+                plain.map_or_else(String::new, |failed| failed.to_string()),
+                format!("{:.2}", bitcoin_log10(share, 6)),
+            ]);
+        }
+        lines.push(Line { label: format!("bound, alpha = {quorum}"), points: exact });
+        lines.push(Line { label: format!("walks, alpha = {quorum}"), points: walked_line });
+    }
+    let bitcoin = (2..=40)
+        .step_by(2)
+        .map(|percent| point(f64::from(percent), bitcoin_log10(f64::from(percent) / 100.0, 6)));
+    lines.push(Line { label: "Bitcoin, six blocks".to_owned(), points: bitcoin.collect() });
+    let title = "Failure probability by the share of faulty nodes (n = 2,000, k = 10, beta = 150)";
+    let svg = Lines {
+        title: title.to_owned(),
+        x: Axis::from_zero("faulty nodes, %", 40.0, 8),
+        y: Axis::between("log10 of the probability", -160.0, 0.0, 8),
+        lines,
+        shaded: Vec::new(),
+        shade: String::new(),
+        marked: Vec::new(),
+        mark: String::new(),
+        dotted: true,
+    }
+    .draw()?;
+    Ok((table, Picture { name: "failure".to_owned(), title: title.to_owned(), svg }))
+}
+
+/// A network so small, and numbers so weak, that it fails within a thousand runs.
+const SMALL: u32 = 60;
+const WEAK: Parameters = Parameters { sample: 10, quorum: 7, early: 5, decision: 5 };
+
+/// Simulated time of a run. Liars may keep nodes undecided for as long as they like, which is safe.
+const LIMIT_NS: u64 = 10_000_000_000;
+
+/// Runs of the protocol beside the bound of their own chain. Returns the number of rows above it.
+fn runs(extent: Extent, seed: u64) -> Result<(Table, usize), StudyError> {
+    let mut table = Table::new(&[
+        "protocol",
+        "adversary",
+        "faulty_percent",
+        "runs",
+        "unsafe_runs",
+        "unsafe_log10",
+        "bound_log10",
+    ]);
+    let (count, mut above) = (extent.of(20, 500), 0);
+    for kind in [Kind::Snowflake, Kind::Snowball] {
+        for adversary in [Adversary::Balance, Adversary::Split, Adversary::Opposite] {
+            for percent in [0, 10, 20, 30] {
+                let faulty = SMALL * percent / 100;
+                let bound = Chain::new(SMALL, faulty, WEAK).failure();
+                let mut bad = 0_u32;
+                for run in 0..count {
+                    let setting = Setting {
+                        nodes: SMALL as usize,
+                        faulty: faulty as usize,
+                        adversary,
+                        numbers: WEAK,
+                        stake: Stake::Equal,
+                        world: world::named("20-cities"),
+                        seed: seed ^ (run + 1) << 16 ^ u64::from(percent),
+                    };
+                    let report = colours::run(&setting, kind, 500, LIMIT_NS)?;
+                    bad += u32::from(report.is_unsafe());
+                }
+                let share = f64::from(bad) / count as f64;
+                above += usize::from(share.log10() > bound.log10);
+                table.row([
+                    format!("{kind:?}").to_lowercase(),
+                    adversary.name().to_owned(),
+                    percent.to_string(),
+                    count.to_string(),
+                    bad.to_string(),
+                    if bad == 0 { String::new() } else { format!("{:.2}", share.log10()) },
+                    format!("{:.2}", bound.log10),
+                ]);
+            }
+        }
+    }
+    Ok((table, above))
+}

@@ -1,0 +1,100 @@
+//! The liveness attack on the white paper's counters (Amores-Sesar, Cachin, Tedeschi, OPODIS 2022,
+//! section 4) and its cure: one payment is attacked, by one faulty node, among hundreds under way.
+
+use quorate_core::protocols::snow::avalanche::Counters;
+use quorate_core::protocols::snow::parameters::Parameters;
+use quorate_plot::{Bar, Bars};
+use quorate_snow::payments::{self, Load};
+use quorate_snow::setting::{Adversary, Setting, Stake, quantile};
+
+use super::{Found, Request, StudyError, Table, world};
+use crate::plot::Picture;
+
+const RATE: u64 = 250;
+
+pub(super) fn run(request: &Request) -> Result<Found, StudyError> {
+    let Request { extent, seed, .. } = *request;
+    let mut table = Table::new(&[
+        "counters",
+        "attack",
+        "seed",
+        "attacked_ms",
+        "watched_ms",
+        "payments_p50_ms",
+        "payments_p99_ms",
+        "payments_accepted_by_all",
+        "payments",
+    ]);
+    let (nodes, seconds, rest) = extent.of((50, 4, 2), (125, 20, 5));
+    let mut bars = Vec::new();
+    let mut says = Vec::new();
+    for (name, counters) in [("white-paper", Counters::WhitePaper), ("glacier", Counters::Glacier)]
+    {
+        for attacked in [false, true] {
+            let (mut longest, mut held) = (0.0_f64, 0);
+            let runs = if attacked { extent.of(1, 3) } else { 1 };
+            for run in 0..runs {
+                let setting = Setting {
+                    nodes,
+                    faulty: 1,
+                    adversary: if attacked { Adversary::Liveness } else { Adversary::Withhold },
+                    numbers: Parameters::PAPER,
+                    stake: Stake::Equal,
+                    world: world::named("20-cities"),
+                    seed: seed + run,
+                };
+                let load = Load {
+                    rate: RATE,
+                    issuers: 20,
+                    double_permille: 0,
+                    load_ns: seconds * 1_000_000_000,
+                    rest_ns: rest * 1_000_000_000,
+                    batch: 40,
+                    counters,
+                };
+                let report = payments::run(&setting, load)?;
+                // The attack begins two seconds after the load.
+                let watched = (seconds + rest - 2) as f64 * 1e3;
+                let target = report.attacked_ns.map(|of| of.map(|ns| ns as f64 / 1e6));
+                held += usize::from(target == Some(None));
+                let median = quantile(&report.last_ns, 0.5) as f64 / 1e6;
+                longest = longest.max(target.map_or(median, |of| of.unwrap_or(watched)));
+                let text = match target {
+                    None => "no-attack".to_owned(),
+                    Some(None) => "never".to_owned(),
+                    Some(Some(ms)) => format!("{ms:.0}"),
+                };
+                table.row([
+                    name.to_owned(),
+                    attacked.to_string(),
+                    (seed + run).to_string(),
+                    text,
+                    format!("{watched:.0}"),
+                    format!("{median:.0}"),
+                    format!("{:.0}", quantile(&report.last_ns, 0.99) as f64 / 1e6),
+                    report.honest_by_all.to_string(),
+                    report.honest.to_string(),
+                ]);
+            }
+            let state = if attacked { "attacked" } else { "in peace" };
+            bars.push(Bar {
+                label: format!("{name}, {state}"),
+                parts: vec![(0, longest / 1e3)],
+                range: None,
+            });
+            if attacked {
+                says.push(format!(
+                    "{name}: in {held} of {runs} runs the attacked payment was not accepted while \
+                     the run lasted; the slowest took {:.1} s",
+                    longest / 1e3
+                ));
+            }
+        }
+    }
+    let title =
+        format!("A payment until all nodes accepted it, n = {nodes}; the slowest run, or its end");
+    let svg = Bars { title: title.clone(), label: "seconds".to_owned(), bars, colours: Vec::new() }
+        .draw()?;
+    let picture = Picture { name: "liveness".to_owned(), title, svg };
+    Ok(Found { tables: vec![("runs", table)], pictures: vec![picture], says })
+}
