@@ -75,6 +75,31 @@ fn a_testnet_is_made_once_and_checks() {
 
 /// Every choice by its flag: in the files, and in what people and programs read.
 #[test]
+fn a_gateway_that_asks_nobody_stays_on_loopback() {
+    let folder = tempfile::tempdir().unwrap();
+    assert_eq!(code(&quorate(folder.path(), &["testnet", "init", "net"])), 0);
+    let gateway = |more: &[&str]| {
+        let start = ["gateway", "--home", "net/client", "--listen", "0.0.0.0:0"];
+        quorate(folder.path(), &[&start, more].concat())
+    };
+    let open = gateway(&[]);
+    assert_eq!((code(&open), out(&open).as_str()), (2, ""));
+    let said = err(&open);
+    assert!(said.contains("is reached from elsewhere, and nobody needs a password"), "{said}");
+    assert!(said.contains("--acl-file") && said.contains("--unprotected"), "{said}");
+
+    std::fs::write(folder.path().join("users.acl"), "user default off\nuser app on +nosuch\n")
+        .unwrap();
+    let wrong = gateway(&["--acl-file", "users.acl"]);
+    assert_eq!((code(&wrong), out(&wrong).as_str()), (2, ""));
+    let said = err(&wrong);
+    assert!(said.contains("users.acl, line 2: the gateway has no command `nosuch`"), "{said}");
+    let half = gateway(&["--tls-cert", "cert.pem"]);
+    assert_eq!(code(&half), 2);
+    assert!(err(&half).contains("--tls-key"), "{}", err(&half));
+}
+
+#[test]
 fn a_testnet_has_the_protocol_that_was_asked_for() {
     let folder = tempfile::tempdir().unwrap();
     let choices = "--protocol hotstuff-two-chain --votes broadcast --second-vote --pacemaker linear \

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use quorate_app::kv::KeyValue;
 use quorate_core::ledger::state_machine::{Decided, Replies, StateMachine};
 use quorate_core::{Height, View};
-use quorate_gateway::server::{Limits, serve};
+use quorate_gateway::server::{Limits, Security, serve};
 use quorate_gateway::{Cluster, Submission};
 use tokio::net::TcpListener;
 
@@ -34,5 +34,5 @@ async fn main() -> std::io::Result<()> {
     let stop = async {
         let _ = tokio::signal::ctrl_c().await;
     };
-    serve(listener, store, Limits::default(), stop).await
+    serve(listener, store, Limits::default(), Security::default(), stop).await
 }

@@ -1,5 +1,6 @@
 //! The commands: which there are ([`table`]), and what becomes of one ([`dispatch`]).
 
+mod acl;
 mod client;
 mod docs;
 mod info;
@@ -20,6 +21,8 @@ use super::reply::Shape;
 use super::resp::write::Protocol;
 use super::resp::{Args, ProtocolError, write};
 use super::{FrameLimits, LENGTH_BYTES};
+use crate::acl::User;
+use crate::acl::gate::Gate;
 use table::{Handler, Spec};
 use tokio::sync::Notify;
 use transaction::Transaction;
@@ -44,6 +47,8 @@ pub struct Shared {
     /// Connections of web pages ended so far.
     web_pages: AtomicU64,
     clients: Mutex<BTreeMap<u64, Arc<Client>>>,
+    /// Who may do what.
+    gate: Arc<Gate>,
 }
 
 impl Shared {
@@ -60,7 +65,14 @@ impl Shared {
             rejected: AtomicU64::new(0),
             web_pages: AtomicU64::new(0),
             clients: Mutex::default(),
+            gate: Arc::default(),
         }
+    }
+
+    /// The same for these users.
+    #[must_use]
+    pub fn for_users(self, gate: Arc<Gate>) -> Self {
+        Self { gate, ..self }
     }
 
     /// Takes in a new connection from `address`. If there are too many, one that is idle gives way:
@@ -85,16 +97,22 @@ impl Shared {
             name: Mutex::default(),
             active_ms: AtomicU64::new(0),
             speaks_resp3: AtomicBool::new(false),
+            user: Mutex::default(),
             leave: Notify::new(),
         });
         clients.insert(id, Arc::clone(&client));
-        Some(Connection {
+        let mut connection = Connection {
             shared: Arc::clone(self),
             client,
             protocol: Protocol::default(),
             muting: Muting::Off,
             transaction: Transaction::default(),
-        })
+            user: None,
+            generation: self.gate.generation(),
+            failures: 0,
+        };
+        connection.become_user(self.gate.acl().newcomer());
+        Some(connection)
     }
 
     /// How many connections there are.
@@ -123,6 +141,8 @@ struct Client {
     /// When it last sent something, in milliseconds after `since`.
     active_ms: AtomicU64,
     speaks_resp3: AtomicBool,
+    /// The name of its user.
+    user: Mutex<String>,
     /// Another one has its place.
     leave: Notify,
 }
@@ -161,6 +181,12 @@ pub struct Connection {
     protocol: Protocol,
     muting: Muting,
     transaction: Transaction,
+    /// Who it is; none before it has said so.
+    user: Option<Arc<User>>,
+    /// The generation of the users that `user` is of.
+    generation: u64,
+    /// Wrong passwords in a row.
+    failures: u32,
 }
 
 /// Which replies are not sent (CLIENT REPLY).
@@ -315,7 +341,23 @@ pub fn dispatch(args: Args<'_>, connection: &mut Connection, batch: &mut Batch) 
         connection.note_web_page();
         return Then::Close;
     }
-    let then = match table::find(table::COMMANDS, args.get(0)) {
+    if !connection.follow_users() {
+        batch.answer(|out| write::error(out, "NOAUTH the user of this connection was changed"));
+        return Then::Close;
+    }
+    let spec = table::find(table::COMMANDS, args.get(0));
+    let complaint = match spec {
+        Some(spec) => connection.may(spec, args).err(),
+        None if !connection.is_known() => Some("NOAUTH Authentication required.".to_owned()),
+        None => None,
+    };
+    if let Some(complaint) = complaint {
+        connection.transaction.spoil();
+        refuse(&complaint, connection, batch);
+        connection.end_command();
+        return Then::Continue;
+    }
+    let then = match spec {
         Some(spec) if connection.transaction.keeps(spec) => {
             transaction::keep(spec, args, connection, batch);
             Then::Continue

@@ -10,6 +10,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod acl;
 mod cluster;
 pub mod commands;
 pub mod reply;

@@ -2,6 +2,7 @@
 
 mod budget;
 mod connection;
+pub mod tls;
 
 use std::future::Future;
 use std::io;
@@ -9,11 +10,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorate_transport::Door;
+use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::Cluster;
+use super::acl::gate::Gate;
 use super::commands::Shared;
 use budget::Budget;
 
@@ -41,6 +44,15 @@ pub struct Limits {
     pub idle_timeout: Option<Duration>,
     /// How long what was submitted is waited for when the gateway stops.
     pub stop_timeout: Duration,
+}
+
+/// Who is let in, and how the line is kept. The default: everybody, in the clear.
+#[derive(Clone, Debug, Default)]
+pub struct Security {
+    /// The users.
+    pub gate: Arc<Gate>,
+    /// TLS with the newest certificates; none: bytes are not encrypted.
+    pub tls: Option<watch::Receiver<Arc<ServerConfig>>>,
 }
 
 impl Default for Limits {
@@ -71,10 +83,12 @@ pub async fn serve(
     listener: TcpListener,
     cluster: Arc<dyn Cluster>,
     limits: Limits,
+    security: Security,
     stop: impl Future<Output = ()>,
 ) -> io::Result<()> {
-    let shared =
-        Arc::new(Shared::new(listener.local_addr()?, limits.max_clients, cluster.frame_limits()));
+    let address = listener.local_addr()?;
+    let shared = Shared::new(address, limits.max_clients, cluster.frame_limits());
+    let shared = Arc::new(shared.for_users(security.gate));
     let budget = Budget::new(limits.max_held_bytes);
     let (stopping, stopped) = watch::channel(false);
     let mut connections = JoinSet::new();
@@ -91,10 +105,16 @@ pub async fn serve(
                     None => turn_away(&stream),
                     Some(connection) => {
                         let (cluster, stopped) = (Arc::clone(&cluster), stopped.clone());
-                        let budget = budget.clone();
-                        connections.spawn(connection::run(
-                            stream, connection, cluster, limits, budget, stopped,
-                        ));
+                        let served = connection::Served {
+                            connection, cluster, limits, budget: budget.clone(), stopped,
+                        };
+                        let tls = security.tls.as_ref().map(|newest| Arc::clone(&newest.borrow()));
+                        connections.spawn(async move {
+                            match tls {
+                                None => connection::run_plain(stream, served).await,
+                                Some(tls) => connection::run_tls(stream, tls, served).await,
+                            }
+                        });
                     }
                 },
             },

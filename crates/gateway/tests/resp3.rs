@@ -47,7 +47,7 @@ async fn replies_have_the_types_of_the_version_that_was_asked_for() {
     client.ask("HELLO", GREETING).await;
     client.ask("HELLO 4", "-NOPROTO unsupported protocol version\r\n").await;
     let no_users = "-WRONGPASS invalid username-password pair or user is disabled.\r\n";
-    client.ask("HELLO 2 AUTH default secret SETNAME you", no_users).await;
+    client.ask("HELLO 2 AUTH nobody secret SETNAME you", no_users).await;
     client.send(request_of(&[b"HELLO", b"2", b"SETNAME", b"a b"])).await;
     client
         .expect("-ERR Client names cannot contain spaces, newlines or special characters.\r\n")

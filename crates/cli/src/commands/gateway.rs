@@ -1,10 +1,15 @@
 //! `quorate gateway`
 
+use std::io;
+use std::net::ToSocketAddrs as _;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use quorate_gateway::server::{Limits, serve};
+use quorate_gateway::acl::gate::Gate;
+use quorate_gateway::server::tls::TlsFiles;
+use quorate_gateway::server::{Limits, Security, serve};
 use quorate_gateway::{FrameLimits, SharedSession};
 use quorate_node::client::{Client, State};
 use quorate_node::config::{Cluster, Finding, HostPort, LogFormat, Place};
@@ -12,6 +17,7 @@ use quorate_node::descriptors;
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::arguments::{HomeArgument, SendTo, seconds};
@@ -35,7 +41,30 @@ pub struct Arguments {
     #[arg(long, default_value = "10", value_name = "N", value_parser = seconds)]
     pub give_up_after: Duration,
     #[command(flatten)]
+    pub security: SecurityArguments,
+    #[command(flatten)]
     pub parent: ParentArgument,
+}
+
+/// Who may connect, and how.
+#[derive(Debug, Args)]
+pub struct SecurityArguments {
+    /// The users: a file as Redis's ACL files (docs/redis.md). It is read again after SIGHUP and by
+    /// ACL LOAD. Without it everybody who reaches the port may do all.
+    #[arg(long, value_name = "FILE")]
+    pub acl_file: Option<PathBuf>,
+    /// Encrypt with this certificate and its chain (PEM); read again after SIGHUP.
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+    /// Its key (PEM).
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+    /// Clients must show a certificate of one of these authorities (PEM).
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_client_ca: Option<PathBuf>,
+    /// Listen beyond loopback though nobody needs a password.
+    #[arg(long)]
+    pub unprotected: bool,
 }
 
 /// Most bytes of replies that Redis clients have not taken yet, all together.
@@ -57,8 +86,11 @@ pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
     runtime.block_on(async {
+        let security = secure(&arguments.security)?;
+        arguments.protect(&security.gate)?;
         let listener = TcpListener::bind(arguments.listen.to_string()).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
+        let security = follow_files(&arguments.security, security).map_err(failed)?;
         let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
         let client = Client::start(client_config(&cluster, SendTo::All), key);
@@ -77,12 +109,95 @@ pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
             }
         };
         let session = Arc::new(session(client.clone(), &cluster, arguments.give_up_after));
-        serve(listener, session, limits, stop).await.map_err(failed)?;
+        serve(listener, session, limits, security, stop).await.map_err(failed)?;
         match client.state() {
             State::Ended(fatal) => Err(failure(fatal.to_string(), &arguments.listen)),
             State::Opening | State::Open(_) => Ok(()),
         }
     })
+}
+
+/// The users and the certificates as the files are now.
+fn secure(arguments: &SecurityArguments) -> Result<Security, Failure> {
+    let wrong = |flag: &str, what: String| {
+        let place = Place::Flag(flag.to_owned());
+        let remedy = "mend the file; docs/redis.md says what it holds".to_owned();
+        Failure::new(Exit::Usage, Finding { what, place, remedy })
+    };
+    let gate = match &arguments.acl_file {
+        None => Gate::default(),
+        Some(file) => {
+            Gate::of_file(file).map_err(|error| wrong("--acl-file", error.to_string()))?
+        }
+    };
+    let tls = match arguments.tls_files() {
+        None => None,
+        Some(files) => {
+            let config = files.load().map_err(|error| wrong("--tls-cert", error.to_string()))?;
+            Some(watch::channel(config).1)
+        }
+    };
+    Ok(Security { gate: Arc::new(gate), tls })
+}
+
+impl SecurityArguments {
+    fn tls_files(&self) -> Option<TlsFiles> {
+        let (certificate, key) = (self.tls_cert.clone()?, self.tls_key.clone()?);
+        Some(TlsFiles { certificate, key, client_authorities: self.tls_client_ca.clone() })
+    }
+}
+
+impl Arguments {
+    /// Redis's protected mode: a port that others reach asks for a password or a certificate.
+    fn protect(&self, gate: &Gate) -> Result<(), Failure> {
+        let asks = gate.has_passwords() || self.security.tls_client_ca.is_some();
+        if asks || self.security.unprotected {
+            return Ok(());
+        }
+        // A name that is not known is told when it is listened on.
+        let mut addresses = self.listen.to_string().to_socket_addrs().into_iter().flatten();
+        let Some(address) = addresses.find(|address| !address.ip().is_loopback()) else {
+            return Ok(());
+        };
+        let what = format!("{address} is reached from elsewhere, and nobody needs a password");
+        let place = Place::Flag(format!("--listen {}", self.listen));
+        let remedy = "give it users with --acl-file, ask for certificates with --tls-client-ca, \
+                      listen on 127.0.0.1, or say --unprotected"
+            .to_owned();
+        Err(Failure::new(Exit::Usage, Finding { what, place, remedy }))
+    }
+}
+
+/// Reads the files again after each SIGHUP. What is not good is told, and changes nothing.
+fn follow_files(arguments: &SecurityArguments, security: Security) -> io::Result<Security> {
+    let Security { gate, tls } = security;
+    let mut hang_up = signal(SignalKind::hangup())?;
+    let (newest, followed) = match tls {
+        None => (None, None),
+        Some(first) => {
+            let (sender, receiver) = watch::channel(Arc::clone(&first.borrow()));
+            (Some(sender), Some(receiver))
+        }
+    };
+    let (files, users) = (arguments.tls_files(), Arc::clone(&gate));
+    tokio::spawn(async move {
+        while hang_up.recv().await.is_some() {
+            match users.reload() {
+                Ok(()) => tracing::info!("SIGHUP: the users were read again"),
+                Err(error) => tracing::warn!("SIGHUP: the users before stay in force: {error}"),
+            }
+            let (Some(files), Some(newest)) = (&files, &newest) else { continue };
+            match files.load() {
+                Ok(config) => {
+                    // Connections that are open keep what they were opened with.
+                    newest.send_replace(config);
+                    tracing::info!("SIGHUP: the certificate was read again");
+                }
+                Err(error) => tracing::warn!("SIGHUP: the certificate before stays: {error}"),
+            }
+        }
+    });
+    Ok(Security { gate, tls: followed })
 }
 
 /// As many Redis clients as the system has file descriptors for.

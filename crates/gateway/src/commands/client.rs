@@ -82,7 +82,11 @@ fn line(client: &Client, connection: &Connection) -> Vec<u8> {
     line.extend_from_slice(format!("laddr={} name=", connection.shared.address).as_bytes());
     line.extend_from_slice(&lock(&client.name));
     let protocol = if client.speaks_resp3.load(Ordering::Relaxed) { 3 } else { 2 };
-    let rest = format!(" age={} idle={idle_s} flags=N db=0 resp={protocol}\n", age.as_secs());
+    let rest = format!(
+        " age={} idle={idle_s} flags=N db=0 user={} resp={protocol}\n",
+        age.as_secs(),
+        lock(&client.user)
+    );
     line.extend_from_slice(rest.as_bytes());
     line
 }

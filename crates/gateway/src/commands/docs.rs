@@ -5,6 +5,7 @@ use quorate_app::kv::MAX_PATTERN_BYTES;
 use super::local::few;
 use super::table::{Argument, COMMANDS, Spec, find};
 use super::{Connection, Then};
+use crate::acl::{CATEGORIES, in_category};
 use crate::resp::write::Protocol;
 use crate::resp::{Args, write};
 
@@ -104,12 +105,7 @@ pub(super) fn keys_of(args: Args<'_>, _: &mut Connection, out: &mut Out) -> Then
         Ok(exactly) => count == exactly,
         Err(_) => count >= spec.arity.unsigned_abs() as usize,
     };
-    let (first, last, step) = spec.keys;
-    let (Ok(first), Ok(step @ 1..)) = (usize::try_from(first), usize::try_from(step)) else {
-        write::error(out, "ERR The command has no key arguments");
-        return Then::Continue;
-    };
-    if first == 0 {
+    if spec.keys.0 == 0 {
         write::error(out, "ERR The command has no key arguments");
         return Then::Continue;
     }
@@ -117,11 +113,7 @@ pub(super) fn keys_of(args: Args<'_>, _: &mut Connection, out: &mut Out) -> Then
         write::error(out, "ERR Invalid number of arguments specified for command");
         return Then::Continue;
     }
-    let last = match usize::try_from(last) {
-        Ok(last) => last,
-        Err(_) => count - usize::from(last.unsigned_abs()),
-    };
-    let keys: Vec<_> = (first..=last).step_by(step).map(|at| args.get(2 + at)).collect();
+    let keys: Vec<_> = spec.keys_of(args, 2).collect();
     write::array(out, keys.len());
     for key in keys {
         write::bulk(out, key);
@@ -201,22 +193,9 @@ fn details(out: &mut Out, protocol: Protocol, spec: &Spec) {
 }
 
 fn categories(spec: &Spec) -> Vec<String> {
-    let has = |flag| spec.flags.contains(&flag);
-    let subject = match spec.group {
-        "generic" => "keyspace",
-        "server" => "admin",
-        "transactions" => "transaction",
-        group => group,
-    };
-    let access = [("readonly", "@read"), ("write", "@write")];
-    let mut list: Vec<String> = access
-        .iter()
-        .filter(|(flag, _)| has(flag))
-        .map(|(_, category)| (*category).to_owned())
-        .collect();
-    list.push(format!("@{subject}"));
-    list.push(if has("fast") { "@fast" } else { "@slow" }.to_owned());
-    list
+    let named = CATEGORIES.into_iter().filter(|category| *category != "all");
+    let named = named.filter(|category| in_category(spec, category));
+    named.map(|category| format!("@{category}")).collect()
 }
 
 /// A name, and what COMMAND DOCS says under it.

@@ -4,8 +4,7 @@ use quorate_app::kv::MAX_PATTERN_BYTES;
 use quorate_app::kv::decimal::parse_integer;
 
 use super::client::{clear_name, set_name};
-use super::transaction::Transaction;
-use super::{Connection, Muting, Then, info};
+use super::{Connection, Muting, Then, acl, info};
 use crate::resp::write::Protocol;
 use crate::resp::{Args, MAX_BULK_BYTES, write};
 
@@ -41,30 +40,17 @@ pub(super) fn quit(_: Args<'_>, _: &mut Connection, out: &mut Out) -> Then {
 
 pub(super) fn reset(_: Args<'_>, connection: &mut Connection, out: &mut Out) -> Then {
     connection.muting = Muting::Off;
-    connection.transaction = Transaction::default();
     connection.speak(Protocol::Resp2);
     clear_name(connection);
+    acl::reset_user(connection);
     write::simple(out, "RESET");
-    Then::Continue
-}
-
-pub(super) fn auth(args: Args<'_>, _: &mut Connection, out: &mut Out) -> Then {
-    match args.len() {
-        2 => write::error(
-            out,
-            "ERR AUTH <password> called without any password configured for the default user. \
-             Are you sure your configuration is correct?",
-        ),
-        3 => write::error(out, "WRONGPASS invalid username-password pair or user is disabled."),
-        _ => write::error(out, "ERR syntax error"),
-    }
     Then::Continue
 }
 
 pub(super) fn hello(args: Args<'_>, connection: &mut Connection, out: &mut Out) -> Then {
     if let Err(complaint) = greet(args, connection) {
         write::error(out, complaint);
-        return Then::Continue;
+        return connection.after_failure();
     }
     write::map(out, connection.protocol, 7);
     write::bulk(out, "server");
@@ -84,6 +70,12 @@ pub(super) fn hello(args: Args<'_>, connection: &mut Connection, out: &mut Out) 
     Then::Continue
 }
 
+/// Redis's words.
+const HELLO_FIRST: &str = "NOAUTH HELLO must be called with the client already authenticated, \
+                           otherwise the HELLO <proto> AUTH <user> <pass> option can be used to \
+                           authenticate the client and select the RESP protocol version at the \
+                           same time";
+
 /// HELLO's arguments, all of which must be good before any takes effect.
 fn greet(args: Args<'_>, connection: &mut Connection) -> Result<(), String> {
     let mut protocol = connection.protocol;
@@ -97,10 +89,12 @@ fn greet(args: Args<'_>, connection: &mut Connection) -> Result<(), String> {
             }
         }
     }
-    let (mut at, mut name) = (2, None);
+    let (mut at, mut name, mut user) = (2, None, None);
     while at < args.len() {
         if args.is(at, "auth") && at + 2 < args.len() {
-            return Err("WRONGPASS invalid username-password pair or user is disabled.".to_owned());
+            user = Some((args.get(at + 1), args.get(at + 2)));
+            at += 3;
+            continue;
         }
         if !args.is(at, "setname") || at + 1 == args.len() {
             let option = String::from_utf8_lossy(args.get(at));
@@ -108,6 +102,14 @@ fn greet(args: Args<'_>, connection: &mut Connection) -> Result<(), String> {
         }
         name = Some(args.get(at + 1));
         at += 2;
+    }
+    if let Some((user, password)) = user
+        && !connection.authenticate(user, password)
+    {
+        return Err(acl::WRONG_PASSWORD.to_owned());
+    }
+    if !connection.is_known() {
+        return Err(HELLO_FIRST.to_owned());
     }
     if let Some(name) = name {
         set_name(connection, name)?;

@@ -1,6 +1,6 @@
 //! The table of commands: what COMMAND says of each, and what answers it.
 
-use super::{Complaint, Connection, Then, client, docs, local, ordered, transaction};
+use super::{Complaint, Connection, Then, acl, client, docs, local, ordered, transaction};
 use crate::reply::Shape;
 use crate::resp::Args;
 use crate::resp::write::Protocol;
@@ -44,6 +44,21 @@ pub enum Handler {
 }
 
 impl Spec {
+    /// The arguments that are keys, of a request whose name is the argument at `name`.
+    pub fn keys_of<'a>(&self, args: Args<'a>, name: usize) -> impl Iterator<Item = &'a [u8]> {
+        let (first, last, step) = self.keys;
+        let count = args.len().saturating_sub(name);
+        let first = usize::try_from(first).unwrap_or(0);
+        let end = match usize::try_from(last) {
+            Ok(last) => last + 1,
+            Err(_) => (count + 1).saturating_sub(usize::from(last.unsigned_abs())),
+        };
+        // Without keys the range is empty.
+        let positions = first..if first == 0 { 0 } else { end };
+        let step = usize::try_from(step).unwrap_or(1).max(1);
+        positions.step_by(step).map(move |at| args.get(name + at))
+    }
+
     /// A subcommand's own name.
     pub(super) fn last_word(&self) -> &'static str {
         self.name.rsplit('|').next().unwrap_or(self.name)
@@ -190,11 +205,14 @@ pub fn find(table: &'static [Spec], name: &[u8]) -> Option<&'static Spec> {
 
 /// All commands, by name.
 pub const COMMANDS: &[Spec] = &[
+    spec("acl", -2, "server", Handler::Container(None))
+        .summary("6.0.0", "A container for Access List Control commands")
+        .parts(ACL),
     keyed("append", 3, "string", ordered::append)
         .summary("2.0.0", "Append a value to a key")
         .flags(WRITE_FAST)
         .arguments(&[KEY, VALUE]),
-    own("auth", -2, local::auth)
+    own("auth", -2, acl::auth)
         .summary("1.0.0", "Authenticate to the server")
         .arguments(&[argument("username", "string").optional(), argument("password", "string")]),
     spec("client", -2, "connection", Handler::Container(None))
@@ -264,6 +282,13 @@ pub const COMMANDS: &[Spec] = &[
         "block",
         &[
             argument("protover", "integer"),
+            nested(
+                "auth",
+                "block",
+                &[argument("username", "string"), argument("password", "string")],
+            )
+            .behind("AUTH")
+            .optional(),
             argument("clientname", "string").behind("SETNAME").optional(),
         ],
     )
@@ -395,6 +420,24 @@ pub const COMMANDS: &[Spec] = &[
         .summary("2.2.0", "Take back a WATCH that was refused"),
     transactional("watch", -2, Handler::Local(transaction::watch))
         .summary("2.2.0", "Not supported: no key is watched, and the next EXEC is refused"),
+];
+
+const ACL: &[Spec] = &[
+    server("acl|cat", -2, acl::cat)
+        .summary("6.0.0", "List the categories of commands, or the commands of one")
+        .arguments(&[argument("category", "string").optional()]),
+    server("acl|list", 2, acl::list).summary("6.0.0", "List the users with their rules"),
+    server("acl|load", 2, acl::load).summary("6.0.0", "Read the file of users again"),
+    server("acl|log", -2, acl::log)
+        .summary("6.0.0", "List what was refused lately, or forget it")
+        .arguments(&[nested(
+            "operation",
+            "oneof",
+            &[argument("count", "integer"), word("reset", "RESET")],
+        )
+        .optional()]),
+    server("acl|users", 2, acl::users).summary("6.0.0", "List the names of the users"),
+    server("acl|whoami", 2, acl::who_am_i).summary("6.0.0", "Return the user of this connection"),
 ];
 
 const CLIENT: &[Spec] = &[

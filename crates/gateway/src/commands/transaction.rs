@@ -8,6 +8,7 @@
 //! WATCH is refused. A client that sends WATCH, MULTI and EXEC without reading the answers must not
 //! write unguarded, so a refused WATCH spoils the next transaction as well.
 
+use super::acl::changes_user;
 use super::table::{COMMANDS, Spec, find};
 use super::{Batch, Connection, Then, fits, is_muted, refuse, run};
 use crate::resp::{Args, write};
@@ -77,7 +78,7 @@ pub(super) fn keep(spec: &Spec, args: Args<'_>, connection: &mut Connection, bat
         _ if !fits(spec, args) => {
             format!("ERR wrong number of arguments for '{}' command", spec.name)
         }
-        _ if ["auth", "client", "hello"].contains(&spec.name) => {
+        _ if spec.name == "client" || changes_user(spec) => {
             format!("ERR {} is not allowed in a transaction", spec.name.to_ascii_uppercase())
         }
         Some(kept) if !kept.spoiled && !kept.has_room(args, most_commands) => format!(

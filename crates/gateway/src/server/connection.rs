@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use rustls::ServerConfig;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
 
 use super::Limits;
 use super::budget::Budget;
@@ -32,6 +33,10 @@ const FLUSH_BYTES: usize = 64 << 10;
 const FREE_INPUT_BYTES: usize = 32 << 10;
 /// How long a client may take no byte of what it is owed when the gateway is short of room.
 const PRESSED_PATIENCE: Duration = Duration::from_secs(5);
+/// Bytes that whoever has not said who they are may have sent of a request.
+const STRANGERS_INPUT_BYTES: usize = 16 << 10;
+/// How long the handshake of TLS may take.
+const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
 /// How long a connection whose bytes were no request is read from after the answer.
 const LINGER: Duration = Duration::from_secs(2);
 
@@ -49,18 +54,36 @@ struct Owed {
     _held: [OwnedSemaphorePermit; 2],
 }
 
-/// Serves a connection to its end.
-pub(super) async fn run(
-    mut stream: TcpStream,
-    connection: Connection,
-    cluster: Arc<dyn Cluster>,
-    limits: Limits,
-    budget: Budget,
-    stopped: watch::Receiver<bool>,
-) {
+/// A connection that was let in, and what it may take up.
+pub(super) struct Served {
+    pub connection: Connection,
+    pub cluster: Arc<dyn Cluster>,
+    pub limits: Limits,
+    pub budget: Budget,
+    pub stopped: watch::Receiver<bool>,
+}
+
+/// Serves a connection in the clear to its end.
+pub(super) async fn run_plain(mut stream: TcpStream, served: Served) {
     // Replies are gathered here already. Without the option they are only slower.
     let _ = stream.set_nodelay(true);
     let (input, output) = stream.split();
+    run(input, output, served).await;
+}
+
+/// Serves a connection over TLS to its end.
+pub(super) async fn run_tls(stream: TcpStream, tls: Arc<ServerConfig>, served: Served) {
+    let _ = stream.set_nodelay(true);
+    let handshake = TlsAcceptor::from(tls).accept(stream);
+    // Who does not finish it, or shows a certificate that does not hold, is let go.
+    let Ok(Ok(stream)) = timeout(HANDSHAKE_WITHIN, handshake).await else { return };
+    let (input, output) = tokio::io::split(stream);
+    run(input, output, served).await;
+}
+
+/// Serves a connection to its end.
+async fn run<I: Input, O: Output>(input: I, output: O, served: Served) {
+    let Served { connection, cluster, limits, budget, stopped } = served;
     let (owing, owed) = mpsc::channel(limits.max_submissions.max(1));
     let bytes_cap = limits.max_submitted_bytes.clamp(1, Semaphore::MAX_PERMITS.min(1 << 30));
     let mut reader = Reader {
@@ -96,13 +119,20 @@ pub(super) async fn run(
 
 /// A client that is still sending when its connection is closed is told of a reset instead of the
 /// answer. So what it sends is taken for a while, and not looked at.
-async fn discard(input: &mut ReadHalf<'_>) {
+async fn discard(input: &mut impl Input) {
     let mut bytes = vec![0; 16 << 10];
     while input.read(&mut bytes).await.is_ok_and(|read| read > 0) {}
 }
 
-struct Reader<'a> {
-    input: ReadHalf<'a>,
+/// Where requests come from.
+trait Input: AsyncRead + Unpin {}
+impl<T: AsyncRead + Unpin> Input for T {}
+/// Where replies go.
+trait Output: AsyncWrite + Unpin {}
+impl<T: AsyncWrite + Unpin> Output for T {}
+
+struct Reader<I> {
+    input: I,
     requests: Requests,
     connection: Connection,
     cluster: Arc<dyn Cluster>,
@@ -123,7 +153,7 @@ struct Reader<'a> {
     broken: bool,
 }
 
-impl Reader<'_> {
+impl<I: Input> Reader<I> {
     /// Reads until the client, the gateway or an error ends it.
     async fn run(&mut self, mut stopped: watch::Receiver<bool>) {
         let leave = self.connection.told_to_leave();
@@ -140,6 +170,9 @@ impl Reader<'_> {
             }
             let before = self.taken_in;
             if self.take_in().await == Then::Close {
+                return;
+            }
+            if !self.connection.is_known() && self.requests.buffered() > STRANGERS_INPUT_BYTES {
                 return;
             }
             let goes_on = self.taken_in == before;
@@ -291,7 +324,7 @@ fn cut(encoded: Vec<u8>, ends: &[usize]) -> Vec<Bytes> {
 
 async fn write_all_owed(
     mut owed: mpsc::Receiver<Owed>,
-    mut output: WriteHalf<'_>,
+    mut output: impl Output,
     limits: Limits,
     budget: Budget,
 ) -> io::Result<()> {
@@ -350,7 +383,7 @@ async fn write_all_owed(
 /// Sends what was gathered. The client must take something within every `patience`, or sooner if
 /// the room that it takes up is wanted.
 async fn send(
-    output: &mut WriteHalf<'_>,
+    output: &mut impl Output,
     out: &mut Vec<u8>,
     patience: Duration,
     budget: &Budget,
@@ -373,6 +406,8 @@ async fn send(
             }
         }
     }
+    // TLS keeps what the socket did not take.
+    timeout(patience, output.flush()).await??;
     out.clear();
     if out.capacity() > 4 * FLUSH_BYTES {
         out.shrink_to(FLUSH_BYTES);

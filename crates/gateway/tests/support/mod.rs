@@ -9,7 +9,7 @@ use bytes::Bytes;
 use quorate_app::kv::KeyValue;
 use quorate_core::ledger::state_machine::{Decided, Replies, StateMachine};
 use quorate_core::{Height, View};
-use quorate_gateway::server::{Limits, serve};
+use quorate_gateway::server::{Limits, Security, serve};
 use quorate_gateway::{Cluster, ClusterError, Submission};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -80,13 +80,17 @@ pub struct Gateway {
 
 impl Gateway {
     pub async fn start(cluster: Arc<dyn Cluster>, limits: Limits) -> Self {
+        Self::start_for(cluster, limits, Security::default()).await
+    }
+
+    pub async fn start_for(cluster: Arc<dyn Cluster>, limits: Limits, security: Security) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
         let (stop, stopped) = oneshot::channel();
         let stopped = async {
             let _ = stopped.await;
         };
-        let serving = tokio::spawn(serve(listener, cluster, limits, stopped));
+        let serving = tokio::spawn(serve(listener, cluster, limits, security, stopped));
         Self { address, stop, serving }
     }
 
