@@ -19,7 +19,7 @@ TARGET ?= all
 QUICK := --profile quick
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench bench-matrix attack bench-crypto bench-transport bench-store bench-store-full bench-store-threshold bench-store-test study studies-quick snow-studies pay-bench crash-store kill-store loom coverage pictures sim seeds soak twins mutants mutants-outside large model spec audit format-check lint deny docs wasm snow-page production unit fuzz sanitize-store header bindings redis-clients
+.PHONY: help demo test bench bench-matrix attack bench-crypto bench-transport bench-store bench-store-full bench-store-threshold bench-store-test study studies-quick snow-studies pay-bench crash-store kill-store loom coverage pictures sim seeds soak twins mutants mutants-outside large model spec audit format-check lint deny docs links book dist wasm snow-page production unit fuzz sanitize-store header bindings redis-clients
 
 help: ## Print this.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-21s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -141,7 +141,7 @@ SKIPPED := $(CURDIR)/target/skipped.txt
 
 test: ## Everything a change must pass; what this machine lacks is fetched into target/, or skipped and said.
 	@mkdir -p target && : > $(SKIPPED)
-	@$(MAKE) --no-print-directory QUORATE_SKIPPED=$(SKIPPED) format-check deny lint docs wasm snow-page production unit seeds
+	@$(MAKE) --no-print-directory QUORATE_SKIPPED=$(SKIPPED) format-check deny lint docs links wasm snow-page production unit seeds
 	@echo "make test: passed$$(test ! -s $(SKIPPED) || echo ', all but these:')"
 	@sort -u $(SKIPPED)
 
@@ -178,6 +178,18 @@ twins: ## Twins testing: every scenario of three views, samples of up to twelve,
 	target/quick/quorate twins run --protocol every --views 7 --sample 20000 $(ARGS)
 	target/quick/quorate twins run --protocol every --views 12 --sample 10000 $(ARGS)
 	target/quick/quorate twins run --protocol every --views 5 --by-phase --one-way --sample 10000 $(ARGS)
+
+dist: ## What a release consists of, in target/dist: static program, archive, Debian package, SBOM, checksums; PROFILE=dev to see that it works.
+	ci/dist.sh
+
+book: ## One searchable site of README, docs and the rest in target/book/html, its links checked; fetches mdBook.
+	ci/book.py
+	test -x target/tools/mdbook/bin/mdbook || $(CARGO) install $(LOCKED) --root target/tools/mdbook mdbook@0.5.4
+	target/tools/mdbook/bin/mdbook build target/book
+
+links: ## Every link of README, docs and the rest leads somewhere.
+	@if command -v python3 >/dev/null; then ci/book.py; \
+	else ci/skip.sh links "there is no python3" "install Python 3"; fi
 
 pictures: ## Draw docs/pictures again from the transcripts in tests/scripts.
 	$(CARGO) run $(LOCKED) --quiet --package quorate-lab --example sequence -- --manifest docs/pictures/manifest.txt tests/scripts
