@@ -32,6 +32,7 @@ pub mod store;
 pub mod testnet;
 #[cfg(feature = "laboratory")]
 pub mod testnet_up;
+pub mod top;
 #[cfg(feature = "laboratory")]
 pub mod twins;
 pub mod version;

@@ -13,6 +13,7 @@ mod logging;
 mod output;
 mod parent;
 mod scheduling;
+mod terminal;
 
 use std::process::ExitCode;
 
@@ -57,6 +58,7 @@ enum Command {
     Load(commands::load::Arguments),
     /// Ask running replicas how they are.
     Status(commands::status::Arguments),
+    Top(commands::top::Arguments),
     /// Measure clusters of processes on this machine.
     Bench(commands::bench::Arguments),
     /// Say where the time of a command goes, at leader and follower.
@@ -111,6 +113,7 @@ fn main() -> ExitCode {
         Command::Testnet(command) => commands::testnet::run(&command, cli.output),
         Command::Demo(arguments) => commands::demo::run(&arguments, cli.output),
         Command::Status(arguments) => commands::status::run(&arguments, cli.output),
+        Command::Top(arguments) => commands::top::run(&arguments, cli.output),
         Command::Bench(arguments) => commands::bench::run(&arguments, cli.output),
         Command::Profile(arguments) => commands::profile::run(&arguments, cli.output),
         Command::Experiment(command) => commands::experiment::run(&command, cli.output),

@@ -1,4 +1,5 @@
-//! What a replica tells over HTTP: `/livez`, `/readyz`, `/metrics`, `/status`, `/profile` and `/version`.
+//! What a replica tells over HTTP: `/livez`, `/readyz`, `/metrics`, `/status`, `/history`, `/blocks`,
+//! `/profile` and `/version` for programs, and the dashboard `/` for people.
 //!
 //! Reading it takes nothing from the replica: every number is an atomic that the deciding thread
 //! publishes. `/livez` never needs a quorum; `/readyz` says whether commands would be ordered.
@@ -6,10 +7,15 @@
 //! and bodies are never read.
 
 mod ask;
+mod blocks;
+mod dashboard;
+mod history;
 mod metrics;
 mod profile;
 mod status;
+pub mod warnings;
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -27,7 +33,9 @@ use quorate_transport::{Counters, Peers};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
-use crate::config::Cluster;
+use self::history::History;
+use self::warnings::{Look, Warning};
+use crate::config::{Cluster, Node};
 use crate::replica::Running;
 use crate::replica::metrics::Metrics;
 
@@ -50,6 +58,9 @@ const HEAD_BYTES: usize = 16 << 10;
 /// Pause after the system refused to accept: mostly, no file descriptors are left.
 const REFUSED_PAUSE: Duration = Duration::from_millis(100);
 
+/// Samples of the history that are a minute.
+const MINUTE: usize = (60 / history::EVERY.as_secs()) as usize;
+
 /// The version of this program.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -64,16 +75,24 @@ pub struct Facts {
     metrics: Arc<Metrics>,
     counters: Arc<Counters>,
     peers: Arc<Peers>,
+    /// The data folder.
+    folder: PathBuf,
+    /// Bytes that the log may take.
+    log_window_bytes: u64,
+    history: History,
     stopping: AtomicBool,
 }
 
 impl Facts {
-    /// About the replica `running` of `cluster`.
+    /// About the replica `running` of `cluster`, configured as `node`.
     #[must_use]
-    pub fn new(replica: quorate_core::ReplicaId, cluster: Cluster, running: &Running) -> Arc<Self> {
+    pub fn new(node: &Node, cluster: Cluster, running: &Running) -> Arc<Self> {
         let n = cluster.members.len();
         Arc::new(Self {
-            replica: replica.0,
+            replica: node.replica.0,
+            folder: node.storage.folder.clone(),
+            log_window_bytes: node.storage.log_window_bytes,
+            history: History::default(),
             quorum: quorate_core::base::membership::quorum(n),
             cluster,
             metrics: Arc::clone(running.metrics()),
@@ -86,6 +105,21 @@ impl Facts {
     /// Says that the replica is stopping: it is not ready any more.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Relaxed);
+    }
+
+    /// What is wrong, worst first.
+    fn warnings(&self) -> Vec<Warning> {
+        let look = Look {
+            me: quorate_core::ReplicaId(self.replica),
+            replicas: self.cluster.members.len(),
+            quorum: self.quorum,
+            connected: &self.peers.connected(),
+            metrics: &self.metrics,
+            minute: &self.history.last(MINUTE),
+            free_bytes: free_bytes(&self.folder),
+            log_window_bytes: self.log_window_bytes,
+        };
+        look.warnings()
     }
 
     /// Why the replica is not ready; `None` if it is.
@@ -115,6 +149,12 @@ impl Facts {
     }
 }
 
+/// Bytes that the disk of a folder has left for this process.
+fn free_bytes(folder: &Path) -> Option<u64> {
+    let disk = rustix::fs::statvfs(folder).ok()?;
+    Some(disk.f_bavail.saturating_mul(disk.f_frsize))
+}
+
 /// Answers on `listener` until the task is dropped or aborted.
 pub async fn serve(listener: TcpListener, facts: Arc<Facts>) {
     let counters = Arc::clone(&facts.counters);
@@ -123,10 +163,16 @@ pub async fn serve(listener: TcpListener, facts: Arc<Facts>) {
         .route("/readyz", get(ready))
         .route("/metrics", get(metrics_text))
         .route("/status", get(status_json))
+        .route("/history", get(history_json))
+        .route("/blocks", get(blocks_json))
         .route("/profile", get(profile_json))
         .route("/version", get(version))
-        .with_state(facts);
-    serve_router(listener, router, &counters).await;
+        .merge(dashboard::routes())
+        .with_state(Arc::clone(&facts));
+    tokio::select! {
+        () = serve_router(listener, router, &counters) => {}
+        () = history::keep(facts) => {}
+    }
 }
 
 /// Answers what `router` has, on `listener`, within the bounds of this module, until the task is
@@ -181,6 +227,14 @@ async fn metrics_text(State(facts): State<Arc<Facts>>) -> Response {
 
 async fn status_json(State(facts): State<Arc<Facts>>) -> Response {
     json(&status::of(&facts))
+}
+
+async fn history_json(State(facts): State<Arc<Facts>>) -> Response {
+    json(&facts.history.to_json())
+}
+
+async fn blocks_json(State(facts): State<Arc<Facts>>) -> Response {
+    json(&blocks::of(&facts))
 }
 
 async fn profile_json(State(facts): State<Arc<Facts>>) -> Response {

@@ -211,7 +211,7 @@ pub async fn launch(
         }
     };
     let launched = Launched {
-        facts: Facts::new(loaded.node.replica, loaded.cluster.clone(), &running),
+        facts: Facts::new(&loaded.node, loaded.cluster.clone(), &running),
         running,
         peer_address,
         client_address,

@@ -26,6 +26,7 @@ pub mod metrics;
 pub mod profile;
 mod proofs;
 mod queries;
+pub mod recent;
 mod replies;
 mod requests;
 mod routes;

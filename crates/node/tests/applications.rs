@@ -7,6 +7,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use quorate_core::Digest;
 use quorate_core::base::wire::{Decode as _, Encode as _};
 use quorate_core::client::SessionConfig;
 use quorate_core::client::message::{Request, Response, Unproven};
@@ -14,7 +15,6 @@ use quorate_core::ledger::execution::command_digest;
 use quorate_core::ledger::state_machine::{
     Decided, KeepError, Reader, Replies, RestoreError, Snapshot, StateMachine,
 };
-use quorate_core::{Digest, ReplicaId};
 use quorate_crypto::SecretKey;
 use quorate_node::client::{Authenticity, Client, ClientConfig, ReplicaAddress};
 use quorate_node::config::{Overrides, load};
@@ -270,7 +270,8 @@ async fn an_application_that_is_not_deterministic_is_told() {
     let replicas = world.start_all(&[]).await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
-    let facts = Facts::new(ReplicaId(0), world.testnet.cluster.clone(), &replicas[0]);
+    let loaded = load(&world.testnet.replicas[0], &Overrides::default()).unwrap();
+    let facts = Facts::new(&loaded.node, loaded.cluster, &replicas[0]);
     tokio::spawn(http::serve(listener, facts));
     let client = world.client().await;
     submit(&client, b"one").await;

@@ -78,6 +78,44 @@ fn a_replica_is_alive_alone_and_ready_in_a_quorum() {
 }
 
 #[test]
+fn the_dashboard_comes_with_its_parts_and_may_load_nothing_else() {
+    let world = World::new();
+    let replica = world.start(0);
+    let address = replica.http_address.to_string();
+    let page = ask(&address, "/", PATIENCE).unwrap();
+    assert_eq!(page.code, 200);
+    assert!(page.body.contains("<script src=\"dashboard.js\" defer></script>"));
+    for part in ["/dashboard.js", "/dashboard.css"] {
+        assert_eq!(ask(&address, part, PATIENCE).unwrap().code, 200, "{part}");
+    }
+    let mut raw = TcpStream::connect(&address).unwrap();
+    raw.write_all(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    raw.read_to_string(&mut answer).unwrap();
+    let head = answer.split_once("\r\n\r\n").unwrap().0.to_lowercase();
+    assert!(
+        head.contains("content-security-policy: default-src 'none'; script-src 'self';"),
+        "{head}"
+    );
+    assert!(head.contains("content-type: text/html; charset=utf-8"), "{head}");
+
+    // A replica alone says what is wrong, and with which remedy.
+    let status = ask_json(&address, "/status", PATIENCE).unwrap();
+    assert_eq!(status["warnings"][0]["name"], "no-quorum", "{status}");
+    assert_eq!(status["warnings"][0]["level"], "critical");
+    assert!(
+        status["warnings"][0]["remedy"].as_str().is_some_and(|remedy| remedy.contains("start"))
+    );
+    let metrics = ask(&address, "/metrics", PATIENCE).unwrap().body;
+    assert!(metrics.contains("quorate_warning{name=\"no-quorum\"} 1\n"), "{metrics}");
+    assert!(metrics.contains("quorate_warning{name=\"stalled\"} 0\n"), "{metrics}");
+    let history = ask_json(&address, "/history", PATIENCE).unwrap();
+    assert_eq!((&history["every_s"], history["p99_ms"].is_array()), (&5.into(), true));
+    let blocks = ask_json(&address, "/blocks", PATIENCE).unwrap();
+    assert_eq!((&blocks["replicas"], blocks["blocks"].is_array()), (&4.into(), true));
+}
+
+#[test]
 fn metrics_are_openmetrics() {
     let world = World::new();
     let replica = world.start(0);

@@ -28,19 +28,29 @@ pub struct Arguments {
 }
 
 /// A replica to ask.
-struct Target {
-    name: String,
-    address: Option<String>,
+pub struct Target {
+    /// Its number, or the address that was given.
+    pub name: String,
+    /// Where it answers, if that is known.
+    pub address: Option<String>,
+}
+
+impl Arguments {
+    /// The replicas to ask.
+    pub fn targets(&self) -> Result<Vec<Target>, Failure> {
+        match &self.address {
+            Some(address) => {
+                let address = address.to_string();
+                Ok(vec![Target { name: address.clone(), address: Some(address) }])
+            }
+            None => targets(&self.home.home()),
+        }
+    }
 }
 
 /// Runs `status`.
 pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
-    let targets = match &arguments.address {
-        Some(address) => {
-            vec![Target { name: address.to_string(), address: Some(address.to_string()) }]
-        }
-        None => targets(&arguments.home.home())?,
-    };
+    let targets = arguments.targets()?;
     let answers: Vec<_> = targets.iter().map(|target| (target, ask(target))).collect();
     match format {
         Format::Table => print(&for_people(&answers))?,
@@ -97,7 +107,8 @@ fn target(root: &Path) -> Result<Target, Failure> {
     Ok(Target { name: loaded.node.replica.to_string(), address })
 }
 
-fn ask(target: &Target) -> Result<Value, String> {
+/// Asks one for its status; the error says why there is none.
+pub fn ask(target: &Target) -> Result<Value, String> {
     let address = target.address.as_ref().ok_or("not started yet: its port is not known")?;
     http::ask_json(address, "/status", PATIENCE).map_err(|error| error.to_string())
 }
@@ -131,7 +142,21 @@ fn for_people(answers: &Answers<'_>) -> String {
         "CLIENTS",
         "LOG MIB",
     ];
-    table(head, &rows) + &complaints
+    table(head, &rows) + &complaints + &warnings(answers)
+}
+
+/// What the replicas say is wrong, with the remedy.
+fn warnings(answers: &Answers<'_>) -> String {
+    let mut lines = String::new();
+    for (target, answer) in answers {
+        let told = answer.as_ref().ok().and_then(|status| status["warnings"].as_array());
+        for warning in told.into_iter().flatten() {
+            let text = |name: &str| warning[name].as_str().unwrap_or_default();
+            let (level, what, remedy) = (text("level"), text("what"), text("remedy"));
+            lines.push_str(&format!("replica {}: {level}: {what}: {remedy}\n", target.name));
+        }
+    }
+    lines
 }
 
 fn row(status: &Value) -> [String; 10] {

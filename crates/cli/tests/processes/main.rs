@@ -22,3 +22,4 @@ mod stall;
 mod state;
 mod storage;
 mod transports;
+mod watching;

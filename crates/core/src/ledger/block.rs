@@ -7,7 +7,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::base::types::{Digest, Height, View};
+use crate::base::crypto::Signers;
+use crate::base::types::{Digest, Height, ReplicaId, View};
 use crate::base::wire::{Decode, DecodeError, Encode, Reader, put_list};
 use crate::ledger::frame::{Frame, FrameId, SharedFrame};
 
@@ -50,6 +51,16 @@ pub trait Summary: Clone + PartialEq + Eq + Encode + Decode + Send + Sync + 'sta
 
     /// [`payload_of`] the block's frames.
     fn payload(&self) -> Digest;
+
+    /// Who proposed it, where the block says so.
+    fn proposer(&self) -> Option<ReplicaId> {
+        None
+    }
+
+    /// The replicas whose votes for its parent the block shows; empty where it shows none.
+    fn voters_of_parent(&self) -> Signers {
+        Signers::default()
+    }
 }
 
 /// The digest of a list of frames.

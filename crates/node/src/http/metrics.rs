@@ -14,6 +14,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
 use quorate_transport::measure::Measure;
 
+use super::warnings::Kind;
 use super::{Facts, VERSION};
 
 /// What the text is.
@@ -67,9 +68,19 @@ impl Collector for Snapshot {
         let mut family =
             encoder.encode_descriptor("build_info", "What runs here", None, MetricType::Gauge)?;
         ConstGauge::new(1_i64).encode(family.encode_family(&labels)?)?;
+        warnings(&mut encoder, facts)?;
         stages(&mut encoder, facts)?;
         traffic(&mut encoder, facts)
     }
+}
+
+/// What is wrong, by the names of docs/operations.md: 1 while it is.
+fn warnings(encoder: &mut DescriptorEncoder<'_>, facts: &Facts) -> Result<(), fmt::Error> {
+    let found = facts.warnings();
+    let is_found = |kind: &Kind| u64::from(found.iter().any(|one| one.kind == *kind));
+    let values = Kind::ALL.iter().map(|kind| (kind.name(), is_found(kind)));
+    let help = "Whether this is wrong with the replica, as /status says it";
+    labelled_gauge(encoder, "warning", help, "name", values)
 }
 
 /// The stages of the pipeline, as `/profile` and `quorate profile` name them.
@@ -94,10 +105,10 @@ fn stages(encoder: &mut DescriptorEncoder<'_>, facts: &Facts) -> Result<(), fmt:
     }
     let help = "The longest queue that a visit found";
     let longest = facts.metrics.stages().map(|(name, stage, _)| (name, stage.longest()));
-    labelled_gauge(encoder, "stage_longest_queue", help, longest)?;
+    labelled_gauge(encoder, "stage_longest_queue", help, "stage", longest)?;
     let help = "Threads that may be in a stage at once";
     let threads = facts.metrics.stages().map(|(name, _, threads)| (name, threads));
-    labelled_gauge(encoder, "stage_threads", help, threads)
+    labelled_gauge(encoder, "stage_threads", help, "stage", threads)
 }
 
 /// What went over the network, and what was turned away.
@@ -204,12 +215,13 @@ fn labelled_gauge<'a>(
     encoder: &mut DescriptorEncoder<'_>,
     name: &str,
     help: &str,
+    label: &str,
     values: impl Iterator<Item = (&'a str, u64)>,
 ) -> Result<(), fmt::Error> {
     let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-    for (stage, value) in values {
+    for (which, value) in values {
         let value = i64::try_from(value).unwrap_or(i64::MAX);
-        ConstGauge::new(value).encode(family.encode_family(&[("stage", stage)])?)?;
+        ConstGauge::new(value).encode(family.encode_family(&[(label, which)])?)?;
     }
     Ok(())
 }

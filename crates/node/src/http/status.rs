@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
+use super::history::EVERY;
+use super::warnings::Warning;
 use super::{Facts, VERSION};
 
 /// The object. Names of [`Metrics::numbers`](crate::replica::metrics::Metrics::numbers) stand
@@ -28,6 +30,7 @@ pub(super) fn of(facts: &Facts) -> Value {
         facts.counters.all().into_iter().map(|(name, n)| (name.to_owned(), n.into())).collect();
     let connected: Vec<u16> = facts.peers.connected().iter().map(|peer| peer.0).collect();
     let not_ready = facts.not_ready();
+    let last = facts.history.last(1).pop();
     json!({
         "replica": facts.replica,
         "chain": facts.cluster.chain,
@@ -57,6 +60,13 @@ pub(super) fn of(facts: &Facts) -> Value {
         },
         "abstaining": metrics.abstain_until_view.get() != 0,
         "rejoining": metrics.rejoining.get() != 0,
+        "last_seconds": last.map(|one| json!({
+            "seconds": EVERY.as_secs(),
+            "commands_per_s": one.commands_per_s,
+            "p50_ms": one.p50_ms,
+            "p99_ms": one.p99_ms,
+        })),
+        "warnings": facts.warnings().iter().map(Warning::to_json).collect::<Vec<_>>(),
         "stage_seconds": stages,
         "refused": metrics.refused(),
         "sent": sent,

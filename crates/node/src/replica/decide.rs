@@ -484,6 +484,7 @@ impl<T: Types> Reach<T> {
         }
         self.index.committed(blocks);
         self.follower.committed(blocks);
+        self.metrics.recent.committed(blocks);
         let full = blocks.iter().filter(|block| !block.is_empty()).count();
         self.metrics.committed_blocks_total.add(blocks.len() as u64);
         self.metrics.committed_full_blocks_total.add(full as u64);

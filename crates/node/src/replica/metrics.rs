@@ -12,6 +12,7 @@ use quorate_transport::Counters;
 use quorate_transport::measure::Measure;
 
 use super::profile::{Profile, Stage};
+use super::recent::Recent;
 
 /// A counter that only grows, or a gauge that is set.
 #[derive(Debug, Default)]
@@ -51,6 +52,8 @@ macro_rules! numbers {
             sent: Mutex<BTreeMap<&'static str, (u64, u64)>>,
             /// Where the time goes.
             pub profile: Profile,
+            /// The last committed blocks.
+            pub recent: Recent,
         }
 
         impl Metrics {

@@ -104,6 +104,8 @@ pub struct Profile {
     pub led: [Histogram; 4],
     /// The same of others' blocks.
     pub followed: [Histogram; 4],
+    /// From the arrival of a followed frame to its answer.
+    pub answered: Histogram,
 }
 
 impl Profile {
@@ -241,6 +243,7 @@ impl Follower {
                     wait.record(to.saturating_duration_since(*from));
                 }
             }
+            profile.answered.record(followed.arrived.elapsed());
         }
         self.frame = None;
     }

@@ -5,12 +5,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use crossterm::event::{Event, KeyCode, KeyEventKind, KeyModifiers, poll, read};
 use crossterm::style::{Color, Print, ResetColor, SetForegroundColor};
-use crossterm::terminal::{
-    Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
-};
-use crossterm::{cursor, execute, queue};
+use crossterm::terminal::{Clear, ClearType};
+use crossterm::{cursor, queue};
 use quorate_core::protocols::snow::analysis::Chain;
 use quorate_core::protocols::snow::parameters::Parameters;
 use quorate_node::config::{Finding, Place};
@@ -20,6 +17,7 @@ use serde_json::json;
 
 use crate::failure::{Exit, Failure};
 use crate::output::{Format, print, print_json_line};
+use crate::terminal::{Screen, ended};
 
 /// How long a frame stays.
 const FRAME: Duration = Duration::from_millis(40);
@@ -199,22 +197,9 @@ fn text(arguments: &Arguments, network: &Network) -> String {
     text + "\n"
 }
 
-/// Gives the terminal back.
-struct Screen;
-
-impl Drop for Screen {
-    fn drop(&mut self) {
-        // Nothing can be done about a terminal that does not want itself back.
-        let _ = execute!(io::stdout(), LeaveAlternateScreen, cursor::Show, ResetColor);
-        let _ = disable_raw_mode();
-    }
-}
-
 fn watch(arguments: &Arguments, network: &mut Network) -> Result<(), Failure> {
     let refused = |error| Failure::io(error, Path::new("terminal"), "add --frames 100");
-    enable_raw_mode().map_err(refused)?;
-    let screen = Screen;
-    execute!(io::stdout(), EnterAlternateScreen, cursor::Hide).map_err(refused)?;
+    let screen = Screen::open().map_err(refused)?;
     loop {
         draw(arguments, network).map_err(refused)?;
         let is_over = network.undecided() == 0;
@@ -225,21 +210,6 @@ fn watch(arguments: &Arguments, network: &mut Network) -> Result<(), Failure> {
     }
     drop(screen);
     print(&format!("{}\n", head(arguments, network)))
-}
-
-fn ended(patience: Duration) -> bool {
-    if !poll(patience).unwrap_or(true) {
-        return false;
-    }
-    match read() {
-        Ok(Event::Key(key)) => {
-            let interrupt = key.modifiers.contains(KeyModifiers::CONTROL);
-            key.kind == KeyEventKind::Press
-                && (interrupt || matches!(key.code, KeyCode::Char('q' | ' ') | KeyCode::Esc))
-        }
-        Ok(_) => false,
-        Err(_) => true,
-    }
 }
 
 fn draw(arguments: &Arguments, network: &Network) -> io::Result<()> {

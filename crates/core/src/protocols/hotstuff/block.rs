@@ -122,6 +122,14 @@ impl block::Summary for Summary {
     fn payload(&self) -> Digest {
         self.payload
     }
+
+    fn proposer(&self) -> Option<ReplicaId> {
+        Some(self.proposer)
+    }
+
+    fn voters_of_parent(&self) -> Signers {
+        self.signers
+    }
 }
 
 impl Encode for Content {

@@ -1,0 +1,101 @@
+use super::*;
+
+const GIB: u64 = 1 << 30;
+
+fn names(look: &Look<'_>) -> Vec<&'static str> {
+    look.warnings().iter().map(|warning| warning.kind.name()).collect()
+}
+
+/// Replica 0 of four, which reaches all.
+fn well(metrics: &Metrics) -> Look<'_> {
+    Look {
+        me: ReplicaId(0),
+        replicas: 4,
+        quorum: 3,
+        connected: &[ReplicaId(1), ReplicaId(2), ReplicaId(3)],
+        metrics,
+        minute: &[],
+        free_bytes: Some(100 * GIB),
+        log_window_bytes: GIB,
+    }
+}
+
+fn sample(height: u64, waiting: u64) -> Sample {
+    Sample { height, waiting, ..Sample::default() }
+}
+
+#[test]
+fn a_well_replica_warns_of_nothing() {
+    let metrics = Metrics::default();
+    let minute = [sample(5, 1), sample(6, 1), sample(6, 0), sample(6, 0)];
+    assert_eq!(names(&Look { minute: &minute, ..well(&metrics) }), [""; 0]);
+}
+
+#[test]
+fn a_missing_peer_is_named_and_a_missing_quorum_is_worse() {
+    let metrics = Metrics::default();
+    let connected = [ReplicaId(1), ReplicaId(3)];
+    let look = Look { connected: &connected, ..well(&metrics) };
+    let warnings = look.warnings();
+    assert_eq!(warnings[0].kind, Kind::PeerMissing);
+    assert_eq!(
+        warnings[0].what,
+        "no channel to replica 2; 0 more may fail before nothing is ordered"
+    );
+    assert_eq!(names(&Look { connected: &connected[..1], ..well(&metrics) }), ["no-quorum"]);
+}
+
+#[test]
+fn frames_that_wait_below_a_height_that_stands_are_a_stall() {
+    let metrics = Metrics::default();
+    let stands = [sample(7, 3); 3].map(|one| Sample { timeouts: 2, ..one });
+    assert_eq!(names(&Look { minute: &stands, ..well(&metrics) }), ["stalled", "timeouts"]);
+    // Ten seconds are three samples.
+    assert_eq!(names(&Look { minute: &stands[1..], ..well(&metrics) }), [""; 0]);
+}
+
+#[test]
+fn what_the_counters_say_is_told() {
+    let metrics = Metrics::default();
+    metrics.state_root_differs_views.set(2);
+    metrics.double_votes_total.set(1);
+    metrics.state_limit_bytes.set(10 * GIB);
+    metrics.state_bytes.set(9 * GIB);
+    metrics.abstain_until_view.set(8);
+    metrics.rejoining.set(1);
+    let slow = [Sample { syncs: 10, sync_ms: 80.0, ..sample(1, 0) }];
+    let look = Look { minute: &slow, free_bytes: Some(GIB - 1), ..well(&metrics) };
+    let expected = [
+        "state-root-differs",
+        "disk-full",
+        "equivocation",
+        "state-full",
+        "slow-disk",
+        "rejoining",
+        "abstaining",
+    ];
+    assert_eq!(names(&look), expected);
+}
+
+#[test]
+fn each_has_its_paragraph_in_the_operators_page() {
+    let page = include_str!("../../../../../docs/operations.md");
+    for kind in Kind::ALL {
+        let heading = format!("\n### {}\n", kind.name());
+        assert!(page.contains(&heading), "docs/operations.md has no `### {}`", kind.name());
+    }
+}
+
+#[test]
+fn each_has_its_alert_rule_and_no_rule_has_another_name() {
+    let rules = include_str!("../../../../../deploy/prometheus/alerts.yml");
+    let named = |line: &str| {
+        Some(line.split_once("quorate_warning{name=\"")?.1.split_once('"')?.0.to_owned())
+    };
+    let fired: Vec<_> = rules.lines().filter_map(named).collect();
+    let names: Vec<_> = Kind::ALL.iter().map(|kind| kind.name().to_owned()).collect();
+    assert_eq!(fired, names);
+    for name in names {
+        assert!(rules.contains(&format!("runbook: docs/operations.md#{name}\n")), "{name}");
+    }
+}
