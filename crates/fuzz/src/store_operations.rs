@@ -230,7 +230,7 @@ impl Life {
             let there = there.map(<[u8]>::to_vec);
             assert_eq!(there, before.get(&name.hash()).cloned());
             let verified =
-                proof.verify_value(&snapshot.root().unwrap(), &name.hash(), there.as_deref());
+                proof.verify_value(&snapshot.root().unwrap(), &name.hash().0, there.as_deref());
             verified.unwrap();
         }
         drop(snapshot);

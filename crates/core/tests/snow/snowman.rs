@@ -154,11 +154,11 @@ impl Desk {
     fn prefers(&mut self) -> Place {
         let tip = Place::of(&self.genesis);
         self.hear(1, Message::Query { poll: 77, tip, accepted: Height(0) }).unwrap();
-        let answers = self.said.iter().filter_map(|output| match output {
+        let mut answers = self.said.iter().filter_map(|output| match output {
             Output::Send { message: Message::Answer { poll: 77, tip, .. }, .. } => Some(*tip),
             _ => None,
         });
-        answers.last().expect("an answer")
+        answers.next_back().expect("an answer")
     }
 }
 

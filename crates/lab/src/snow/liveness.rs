@@ -31,44 +31,23 @@ pub(super) fn run(request: &Request) -> Result<Found, StudyError> {
     for (name, counters) in [("white-paper", Counters::WhitePaper), ("glacier", Counters::Glacier)]
     {
         for attacked in [false, true] {
-            let (mut longest, mut held) = (0.0_f64, 0);
             let runs = if attacked { extent.of(1, 3) } else { 1 };
+            let (mut longest, mut held) = (0.0_f64, 0);
             for run in 0..runs {
-                let setting = Setting {
-                    nodes,
-                    faulty: 1,
-                    adversary: if attacked { Adversary::Liveness } else { Adversary::Withhold },
-                    numbers: Parameters::PAPER,
-                    stake: Stake::Equal,
-                    world: world::named("20-cities"),
-                    seed: seed + run,
-                };
-                let load = Load {
-                    rate: RATE,
-                    issuers: 20,
-                    double_permille: 0,
-                    load_ns: seconds * 1_000_000_000,
-                    rest_ns: rest * 1_000_000_000,
-                    batch: 40,
-                    counters,
-                };
-                let report = payments::run(&setting, load)?;
+                let seed = seed + run;
+                let setting = setting(nodes, attacked, seed);
+                let report = payments::run(&setting, load(counters, seconds, rest))?;
                 // The attack begins two seconds after the load.
                 let watched = (seconds + rest - 2) as f64 * 1e3;
                 let target = report.attacked_ns.map(|of| of.map(|ns| ns as f64 / 1e6));
                 held += usize::from(target == Some(None));
                 let median = quantile(&report.last_ns, 0.5) as f64 / 1e6;
                 longest = longest.max(target.map_or(median, |of| of.unwrap_or(watched)));
-                let text = match target {
-                    None => "no-attack".to_owned(),
-                    Some(None) => "never".to_owned(),
-                    Some(Some(ms)) => format!("{ms:.0}"),
-                };
                 table.row([
                     name.to_owned(),
                     attacked.to_string(),
-                    (seed + run).to_string(),
-                    text,
+                    seed.to_string(),
+                    told(target),
                     format!("{watched:.0}"),
                     format!("{median:.0}"),
                     format!("{:.0}", quantile(&report.last_ns, 0.99) as f64 / 1e6),
@@ -97,4 +76,37 @@ pub(super) fn run(request: &Request) -> Result<Found, StudyError> {
         .draw()?;
     let picture = Picture { name: "liveness".to_owned(), title, svg };
     Ok(Found { tables: vec![("runs", table)], pictures: vec![picture], says })
+}
+
+fn setting(nodes: usize, attacked: bool, seed: u64) -> Setting {
+    Setting {
+        nodes,
+        faulty: 1,
+        adversary: if attacked { Adversary::Liveness } else { Adversary::Withhold },
+        numbers: Parameters::PAPER,
+        stake: Stake::Equal,
+        world: world::named("20-cities"),
+        seed,
+    }
+}
+
+fn load(counters: Counters, seconds: u64, rest: u64) -> Load {
+    Load {
+        rate: RATE,
+        issuers: 20,
+        double_permille: 0,
+        load_ns: seconds * 1_000_000_000,
+        rest_ns: rest * 1_000_000_000,
+        batch: 40,
+        counters,
+    }
+}
+
+/// When the attacked payment was accepted by all, milliseconds.
+fn told(target: Option<Option<f64>>) -> String {
+    match target {
+        None => "no-attack".to_owned(),
+        Some(None) => "never".to_owned(),
+        Some(Some(ms)) => format!("{ms:.0}"),
+    }
 }
