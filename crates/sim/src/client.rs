@@ -6,14 +6,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use quorate_core::base::crypto::{ClientSigner as _, PublicKey, Scheme, Verified};
+use quorate_core::base::crypto::{Check, ClientSigner as _, PublicKey, Verified};
 use quorate_core::base::types::Sequence;
 use quorate_core::client::message::Response;
 use quorate_core::client::{BatchId, Input, Output, Packed, Session, SessionConfig};
 use quorate_core::ledger::frame::SharedFrame;
 use quorate_core::{Duration, ReplicaId, Time};
 
-use super::keys::{CHAIN, Key, Mock};
+use super::keys::{CHAIN, Key};
 
 /// To which replicas a client is connected.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -225,9 +225,12 @@ fn session(key: Key, replicas: usize, patience: Duration, incarnation: u64, now:
     Session::new(config, Arc::new(key), incarnation, now)
 }
 
-/// A frame as the edge of a replica hands it on: its signature checked.
-pub fn verified(frame: &SharedFrame) -> Option<Verified<SharedFrame>> {
+/// A frame as the edge of a replica hands it on: its signature checked as the replica does.
+pub fn verified(
+    frame: &SharedFrame,
+    verify: impl Fn(&[Check]) -> Vec<bool>,
+) -> Option<Verified<SharedFrame>> {
     let claim = Arc::clone(frame).claim(&CHAIN);
-    let verdicts = Mock.verify(claim.checks());
+    let verdicts = verify(claim.checks());
     claim.settle(&verdicts)
 }

@@ -373,6 +373,12 @@ impl<F: Family> Cluster<F> {
         self.submit(client, sent);
     }
 
+    /// A client that is none of the cluster's sends a frame to one replica.
+    pub fn intrude(&mut self, to: usize, frame: SharedFrame) {
+        let delay = self.rng.between(self.config.link.delay);
+        self.schedule(delay, Event::Frame { to, frame, relay: false });
+    }
+
     /// Sends what a client wants sent, and sees to it that it is woken.
     pub(crate) fn submit(&mut self, client: usize, sent: Vec<Sent>) {
         for Sent { to, relay, frame } in sent {

@@ -83,8 +83,8 @@ pub struct Config {
     pub encodes: bool,
     /// The bug in the driver of this replica, if it has one.
     pub mutation: fn(usize) -> Option<Box<dyn Mutation>>,
-    /// How signatures are checked.
-    pub verify: fn(&[Check]) -> Vec<bool>,
+    /// How a replica checks signatures.
+    pub verify: fn(usize, &[Check]) -> Vec<bool>,
 }
 
 impl Default for Config {
@@ -121,7 +121,7 @@ impl Default for Config {
             mempool: Limits::default(),
             encodes: true,
             mutation: |_| None,
-            verify: |checks| Mock.verify(checks),
+            verify: |_, checks| Mock.verify(checks),
         }
     }
 }

@@ -41,7 +41,8 @@ impl<F: Family> Cluster<F> {
             Action::Sign(_) => unreachable!("the loop signs"),
             Action::Verify { ask, checks } => {
                 let delay = self.rng.between(self.config.verify_delay.unwrap_or((0, 0)));
-                let (life, verdicts) = (self.slots[slot].life, (self.config.verify)(&checks));
+                let (life, id) = (self.slots[slot].life, self.slots[slot].id);
+                let verdicts = (self.config.verify)(id, &checks);
                 self.schedule(delay, Event::Verified { to: slot, life, ask, verdicts });
             }
             Action::Combine { ask, form, shares } => {

@@ -46,12 +46,15 @@ impl<F: Family> Cluster<F> {
                 let peer = ReplicaId(self.slots[peer].id as u16);
                 self.turn(to, Input::Connected(peer));
             }
-            Event::Frame { to, frame, relay } => match client::verified(&frame) {
-                Some(frame) => {
-                    self.turn(to, Input::Frames(vec![Submitted { frame, relay }]));
+            Event::Frame { to, frame, relay } => {
+                let (id, verify) = (self.slots[to].id, self.config.verify);
+                match client::verified(&frame, |checks| verify(id, checks)) {
+                    Some(frame) => {
+                        self.turn(to, Input::Frames(vec![Submitted { frame, relay }]));
+                    }
+                    None => self.unsigned += 1,
                 }
-                None => self.unsigned += 1,
-            },
+            }
             Event::Verified { to, life, ask, verdicts } if self.slots[to].life == life => {
                 self.turn(to, Input::Checked { ask, verdicts });
             }

@@ -14,7 +14,7 @@ pub struct Outside<'a, F: Family> {
     pub id: usize,
     pub watched: Option<&'a mut Oracles>,
     pub at_once: bool,
-    pub verify: fn(&[Check]) -> Vec<bool>,
+    pub verify: fn(usize, &[Check]) -> Vec<bool>,
     /// What need not wait for the records of this turn.
     pub early: Vec<Action<F::Types>>,
     pub is_early: bool,
@@ -49,7 +49,7 @@ impl<F: Family> World<F::Types> for Outside<'_, F> {
     }
 
     fn verify(&mut self, _ask: u64, checks: &[Check]) -> Option<Vec<bool>> {
-        self.at_once.then(|| (self.verify)(checks))
+        self.at_once.then(|| (self.verify)(self.id, checks))
     }
 
     fn combine(&mut self, _ask: u64, form: Form, shares: &[Share]) -> Option<Option<Signature>> {

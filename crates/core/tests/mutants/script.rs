@@ -22,7 +22,7 @@ use crate::cluster::{Cluster, Config, status_of};
 pub struct Bug {
     pub rules: &'static dyn Rules,
     pub mutation: fn(usize) -> Option<Box<dyn Mutation>>,
-    pub verify: fn(&[Check]) -> Vec<bool>,
+    pub verify: fn(usize, &[Check]) -> Vec<bool>,
     pub second_vote: bool,
     /// What the oracles do not look at, so that it is seen what comes of it.
     pub unwatched: Unwatched,
@@ -31,7 +31,7 @@ pub struct Bug {
 impl Bug {
     /// Nothing is.
     pub fn none(rules: &'static dyn Rules) -> Self {
-        let verify = |checks: &[Check]| Mock.verify(checks);
+        let verify = |_: usize, checks: &[Check]| Mock.verify(checks);
         Self {
             rules,
             mutation: |_| None,
