@@ -117,6 +117,8 @@ fn the_timer_runs_only_while_there_is_work() {
 struct Run {
     pacemaker: Pacemaker,
     now: Time,
+    /// Whom it waits for in the view behind another.
+    awaited: fn(u64) -> [ReplicaId; 2],
 }
 
 impl Run {
@@ -124,7 +126,7 @@ impl Run {
         let mut pacemaker = Pacemaker::new(&committee(N), Kind::TimeoutCertificates, timing, 3);
         pacemaker.certified(Time(0), View(0), End::Certified, leaders(0));
         pacemaker.set_busy(Time(0), true);
-        Self { pacemaker, now: Time(0) }
+        Self { pacemaker, now: Time(0), awaited: leaders }
     }
 
     /// The view ends with a certificate after so long, and its block is committed at once.
@@ -137,7 +139,7 @@ impl Run {
         self.now = self.now.after(took);
         let view = self.pacemaker.view();
         self.pacemaker.praise(leaders(view.0 - 1)[0]);
-        self.pacemaker.certified(self.now, view, End::Certified, leaders(view.0));
+        self.pacemaker.certified(self.now, view, End::Certified, (self.awaited)(view.0));
     }
 
     /// The timer runs out, and q gave the view up.
@@ -151,7 +153,7 @@ impl Run {
     fn is_given_up(&mut self) {
         let view = self.pacemaker.view();
         self.pacemaker.blame(leaders(view.0 - 1)[0]);
-        self.pacemaker.certified(self.now, view, End::GivenUp, leaders(view.0));
+        self.pacemaker.certified(self.now, view, End::GivenUp, (self.awaited)(view.0));
     }
 
     fn wait(&self) -> Duration {
@@ -324,6 +326,92 @@ fn a_failed_leader_gets_the_full_wait_at_doubling_gaps() {
         assert_eq!(run.wait(), if full { base } else { base / 5 }, "after {failures} failures");
         run.fails();
         run.succeeds(SHORT);
+    }
+}
+
+/// What views take where nobody dawdles.
+const USUAL: Duration = Duration::from_millis(20);
+
+/// Votes are broadcast: the leader alone is waited for.
+fn leader_alone(certified: u64) -> [ReplicaId; 2] {
+    [leaders(certified)[0]; 2]
+}
+
+impl Run {
+    /// Two rotations of usual views, with votes that are broadcast.
+    fn broadcast() -> Self {
+        let mut run = Self { awaited: leader_alone, ..Self::of(Timing::default()) };
+        (0..2).for_each(|_| run.rotation(&[], 1));
+        run
+    }
+
+    /// A rotation in which the views of those in `late` take `times` as long.
+    fn rotation(&mut self, late: &[u64], times: u32) {
+        for _ in 0..N {
+            let leader = self.pacemaker.view().0 % N as u64;
+            let factor = if late.contains(&leader) { times } else { 1 };
+            self.succeeds(USUAL * factor);
+        }
+    }
+}
+
+/// Replica 3 takes three times as long as the others, and loses none of its views.
+#[test]
+fn who_is_late_is_waited_for_as_long_as_a_view_may_take() {
+    let base = Timing::default().base();
+    let mut run = Run::broadcast();
+    for rotation in 0..8 {
+        run.up_to(3, USUAL);
+        assert_eq!(run.wait(), base, "after {rotation} rotations");
+        run.rotation(&[3], 3);
+    }
+    run.up_to(3, USUAL);
+    assert_eq!(run.wait(), USUAL * 2);
+    run.fails();
+    assert_eq!(run.wait(), base, "another leads, and that wait was no full one");
+    // It makes up for it.
+    for rotation in 0..8 {
+        run.up_to(3, USUAL);
+        assert_eq!(run.wait(), USUAL * 2, "after {rotation} more");
+        run.succeeds(USUAL);
+    }
+    run.up_to(3, USUAL);
+    assert_eq!(run.wait(), base);
+}
+
+#[test]
+fn a_slow_view_now_and_then_is_made_up_for() {
+    let base = Timing::default().base();
+    let mut run = Run::broadcast();
+    for rotation in 0..60 {
+        run.up_to(3, USUAL);
+        assert_eq!(run.wait(), base, "after {rotation}");
+        run.rotation(&[3], if rotation % 4 == 0 { 4 } else { 1 });
+    }
+}
+
+/// Where most replicas are far from each other, views take long, and it is nobody's fault.
+#[test]
+fn nobody_is_late_where_more_than_f_are() {
+    let base = Timing::default().base();
+    let mut run = Run::broadcast();
+    for _ in 0..40 {
+        run.rotation(&[2, 3, 4], 5);
+        run.up_to(3, USUAL);
+        assert_eq!(run.wait(), base);
+    }
+}
+
+/// Where votes go to the next leader, what a view takes is the concern of two.
+#[test]
+fn nobody_is_late_where_another_one_collects() {
+    let base = Timing::default().base();
+    let mut run = Run::of(Timing::default());
+    (0..2).for_each(|_| run.rotation(&[], 1));
+    for _ in 0..40 {
+        run.rotation(&[3], 5);
+        run.up_to(3, USUAL);
+        assert_eq!(run.wait(), base);
     }
 }
 

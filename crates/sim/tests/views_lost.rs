@@ -4,11 +4,13 @@
 //! A view is lost if no block of it is committed, or if f + 1 correct replicas gave it up
 //! (time-outs carry votes, so that a view that everybody gave up can have its block all the same).
 
+use quorate_adversary::{Adversary, Context, Peer, Sent};
 use quorate_core::base::membership;
 use quorate_core::protocols::hotstuff::leader::Election;
 use quorate_core::protocols::hotstuff::pacemaker::Kind;
 use quorate_core::protocols::hotstuff::rules::{self, Chained, Rules, TwoChain};
 use quorate_core::replica::message::PeerMessage;
+use quorate_core::{Duration, ReplicaId};
 use quorate_sim::network::{Fate, Link};
 use quorate_sim::{Cluster, Config};
 
@@ -214,4 +216,48 @@ fn twenty_one_dead_of_sixty_four_lead_no_more() {
     let from = cluster.oracles.committed_view();
     work_until(&mut cluster, from + 64);
     assert_eq!(lost(&cluster, from), Vec::<u64>::new());
+}
+
+/// A leader that proposes so much later than it could, and does nothing else.
+#[derive(Debug)]
+struct Slow(Duration);
+
+impl Adversary for Slow {
+    fn sends(&mut self, _: &Context<'_>, to: ReplicaId, message: Peer, out: &mut Vec<Sent>) {
+        let is_proposal = match &message {
+            PeerMessage::Protocol { message, .. } => message.kind() == "proposal",
+            _ => false,
+        };
+        let delay = if is_proposal { self.0 } else { Duration::ZERO };
+        out.push(Sent { to, delay, message });
+    }
+}
+
+/// How many milliseconds it takes to commit blocks of 200 views, once 100 are, where the proposals of
+/// replica 1 are so much late.
+fn time_of_200_views(config: Config, late_ms: Option<u64>) -> u64 {
+    let mut cluster = Cluster::new(config);
+    if let Some(late_ms) = late_ms {
+        cluster.make_liar(1, Box::new(Slow(Duration::from_millis(late_ms))));
+    }
+    work_until(&mut cluster, 100);
+    let (view, start) = (cluster.oracles.committed_view(), cluster.now);
+    work_until(&mut cluster, view + 200);
+    cluster.now.since(start).as_millis() as u64
+}
+
+/// A leader that is slow, and never so slow that it would lose its view: a few times it has its way,
+/// and then the others give up on it as soon as it takes twice as long as they do, and Carousel leaves
+/// it out. So with waits that adapt too, which alone would let it take four times as long.
+#[test]
+fn a_leader_that_is_slow_but_in_time_is_left_out() {
+    let election = Election::Carousel;
+    let by_default = Config { second_vote: true, election, ..config(4, &TwoChain, 10_000) };
+    for (adaptive, late_ms) in [(false, 200), (true, 45)] {
+        let config = Config { adaptive, ..by_default.clone() };
+        let honest = time_of_200_views(config.clone(), None);
+        let slow = time_of_200_views(config.clone(), Some(late_ms));
+        let name = name(&config);
+        assert!(slow <= honest * 5 / 4, "{name}: {slow} ms, {honest} without");
+    }
 }

@@ -26,11 +26,15 @@
 //!   and after one lost view of a dead leader the wait is at once what it was before.
 //! - Where successes bring no commit for as long as a rotation of leaders, they take back nothing.
 //!   (If more than f leaders need a longer wait than the others, the waits would never reach them.)
-//! - **A suspected leader** (`suspects`) is waited for less: a fifth, but not less than twice what
-//!   views took lately. Such a wait, lost, lengthens none. It applies to whom this replica waits
-//!   for in the view: its leader, and its collector where that is another one. It does not apply
+//! - **A suspected leader** (`suspects`) is waited for less. One that failed: a fifth, but not less
+//!   than twice what views took lately. One that is late: as long as a view may take before it
+//!   counts as late. Such a wait, lost, lengthens none. It applies to whom this replica waits for
+//!   in the view: its leader, and its collector where that is another one. It does not apply
 //!   before any view was measured, where more views than f + 1 were lost in a row, or where no
 //!   commit came for a rotation: then it is not the leaders.
+//! - **Who is late** is judged where votes are broadcast or the leader collects them. Where they go to
+//!   the next leader, the others hear of a view's end with the next proposal: what a view takes is
+//!   then the concern of two, and nobody is late.
 //! - A local time-out leaves the view as it is. The time-out is sent again until a certificate ends
 //!   the view, by a timer of its own: after as long as the view was waited for, then twice that,
 //!   and so on. It goes to those whose time-out of the view has not come, and to those who sent
@@ -60,7 +64,7 @@ use crate::base::per_peer::PerPeer;
 use crate::base::types::{Duration, ReplicaId, Time, View};
 use crate::protocols::hotstuff::certificate::{Qc, TimeOut};
 use measured::Measured;
-use suspects::Suspects;
+use suspects::{Suspects, Suspicion};
 use timing::{AMPLE, MAX_STEPS};
 
 /// Whom a replica tells that it gave up on a view.
@@ -236,8 +240,13 @@ impl Pacemaker {
 
     /// The view had its certificate in time.
     fn succeeded(&mut self, now: Time) {
-        let [leader, _] = self.awaited;
-        self.measured.note(leader, now.since(self.busy_since));
+        let ([leader, collector], took) = (self.awaited, now.since(self.busy_since));
+        self.measured.note(leader, took);
+        if let Some(typical) = self.measured.typical()
+            && leader == collector
+        {
+            self.suspects.note(leader, took.saturating_sub(self.allowance), typical);
+        }
         self.lost = 0;
         if self.is_stuck() {
             return;
@@ -355,12 +364,14 @@ impl Pacemaker {
     #[must_use]
     pub fn wait(&self) -> Duration {
         let wait = self.full_wait();
-        match self.measured.lately() {
-            Some(took) if self.is_shortened() => {
-                wait.min((wait / SHORTENED).max(took.saturating_mul(LEAST)))
+        let shortened = match (self.suspicion(), self.measured.lately(), self.measured.typical()) {
+            (Some(Suspicion::Failed), Some(took), _) => {
+                (wait / SHORTENED).max(took.saturating_mul(LEAST))
             }
+            (Some(Suspicion::Late), _, Some(typical)) => suspects::allowed(typical),
             _ => wait,
-        }
+        };
+        wait.min(shortened)
     }
 
     fn full_wait(&self) -> Duration {
@@ -369,9 +380,15 @@ impl Pacemaker {
 
     /// Whether somebody is waited for that is not worth the full wait.
     fn is_shortened(&self) -> bool {
+        self.suspicion().is_some()
+    }
+
+    /// Why somebody who is waited for is not worth the full wait.
+    fn suspicion(&self) -> Option<Suspicion> {
         let may = self.lost <= self.faults + 1 && !self.is_stuck();
-        may && self.measured.lately().is_some()
-            && self.awaited.iter().any(|id| self.suspects.suspects(*id))
+        let has_measure = may && self.measured.lately().is_some();
+        let mut awaited = self.awaited.iter().filter(|_| has_measure);
+        awaited.find_map(|id| self.suspects.suspects(*id))
     }
 
     /// Notes that a block of `leader` was certified: it did its part.
