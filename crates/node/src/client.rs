@@ -54,7 +54,8 @@ pub struct ClientConfig {
     pub authenticity: Authenticity,
     /// When [`Client::submit`] gives up. `None`: never.
     pub give_up_after: Option<Duration>,
-    /// The incarnation to open the session under. `None`: the time since 1970 in nanoseconds.
+    /// The incarnation to open the session under. `None`: the time since 1970 in nanoseconds, or one
+    /// above that of the session that is open under the same key.
     pub incarnation: Option<u64>,
 }
 
@@ -108,9 +109,11 @@ impl Client {
             let replica = ReplicaId(replica as u16);
             Link::new(replica, address, config.session.chain, contact.clone())
         });
+        let takes_over = config.incarnation.is_none();
         let incarnation = config.incarnation.unwrap_or_else(nanoseconds_since_1970);
         let authenticity = (config.authenticity, signer.public_key());
-        let session = Session::new(config.session, signer, incarnation, Time(0));
+        let session = SessionConfig { takes_over, ..config.session };
+        let session = Session::new(session, signer, incarnation, Time(0));
         tokio::spawn(Driver::new(session, authenticity, links.collect(), receiver, sender));
         Self { submissions, state, contacts, give_up_after: config.give_up_after }
     }

@@ -144,12 +144,28 @@ async fn an_older_incarnation_is_told_to_stop() {
     let new = Client::connect(config.clone(), key.clone()).await.unwrap();
     let lost = old.submit(command("lost")).await;
     assert_eq!(lost, Err(ClientError::Ambiguous(Unknown::SessionEnded)));
-    let ended = Err(ClientError::Fatal(Fatal::Superseded));
+    let superseded = Fatal::Superseded { by: 7 };
+    let ended = Err(ClientError::Fatal(superseded));
     assert_eq!(old.submit(command("ended")).await, ended);
-    assert_eq!(old.state(), State::Ended(Fatal::Superseded));
+    assert_eq!(old.state(), State::Ended(superseded));
     config.incarnation = Some(6);
-    assert_eq!(Client::connect(config, key).await.unwrap_err(), Fatal::Superseded);
+    assert_eq!(Client::connect(config, key).await.unwrap_err(), superseded);
     assert_eq!(new.submit(command("new")).await.unwrap(), ["re:new"]);
+}
+
+/// Incarnations are drawn from the clock, and clocks are set back.
+#[tokio::test]
+async fn a_client_whose_clock_was_set_back_takes_over() {
+    let mock = Mock::start(&[Vice::None; 4], echo).await;
+    let key = Arc::new(SecretKey::from_seed(&[1; 32]));
+    let mut config = config(&mock, Route::All);
+    config.incarnation = Some(u64::MAX / 2);
+    let before = Client::connect(config.clone(), key.clone()).await.unwrap();
+    config.incarnation = None;
+    let after = Client::connect(config, key).await.unwrap();
+    assert_eq!(after.submit(command("after")).await.unwrap(), ["re:after"]);
+    let lost = before.submit(command("lost")).await;
+    assert_eq!(lost, Err(ClientError::Ambiguous(Unknown::SessionEnded)));
 }
 
 /// Waits until a replica has received a frame with commands.

@@ -39,6 +39,13 @@ impl Session {
         }
     }
 
+    /// That a session is open under this key says something if this session is to be opened, and not
+    /// under a higher incarnation still.
+    fn opening_told(&self, incarnation: u64) -> Option<Subject> {
+        let is_asked = matches!(self.phase, Phase::Opening(_)) && incarnation >= self.incarnation;
+        is_asked.then_some(Subject::Opening)
+    }
+
     fn subject(&self, session: SessionId, first: Sequence) -> Option<Subject> {
         if session == SessionId(0) {
             let asked = matches!(self.phase, Phase::Opening(_)) && first.0 == self.incarnation;
@@ -64,7 +71,7 @@ impl Session {
     fn vote(&mut self, now: Time, from: ReplicaId, outcome: Outcome, outputs: &mut Vec<Output>) {
         let subject = match &outcome {
             Outcome::Opened { incarnation, session } if *session != SessionId(0) => {
-                self.subject(SessionId(0), Sequence(*incarnation))
+                self.opening_told(*incarnation)
             }
             Outcome::Opened { .. } => None,
             Outcome::Executed { session, first, count, .. } => {
@@ -91,12 +98,13 @@ impl Session {
 
     fn settle_opening(&mut self, now: Time, outcome: &Outcome, outputs: &mut Vec<Output>) {
         match outcome {
-            Outcome::Opened { session, .. } => {
+            Outcome::Opened { incarnation, session } if *incarnation == self.incarnation => {
                 self.phase = Phase::Open { session: *session, next: Sequence(1) };
+                self.was_open = true;
                 outputs.push(Output::Opened(*session));
             }
-            Outcome::Rejected { reason: Rejection::StaleIncarnation, .. } => {
-                self.die(Fatal::Superseded, outputs);
+            Outcome::Opened { incarnation, .. } => {
+                self.is_superseded(now, *incarnation, outputs);
             }
             Outcome::Rejected { reason: Rejection::TooManySessions, .. } => {
                 self.fail_waiting(NotExecuted::NoRoomForSession.into(), outputs);
@@ -104,6 +112,17 @@ impl Session {
             }
             Outcome::Rejected { reason, .. } => self.die(Fatal::Rejected(*reason), outputs),
             Outcome::Executed { .. } => {}
+        }
+    }
+
+    /// A session of a higher incarnation is open under this key. It may be that of a process that ended
+    /// and had a clock ahead of this one's: if this session takes over, it asks under the next one.
+    fn is_superseded(&mut self, now: Time, by: u64, outputs: &mut Vec<Output>) {
+        if self.config.takes_over && !self.was_open && by < u64::MAX {
+            self.incarnation = by;
+            self.reopen(now, Duration::ZERO);
+        } else {
+            self.die(Fatal::Superseded { by }, outputs);
         }
     }
 

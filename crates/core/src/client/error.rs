@@ -46,8 +46,11 @@ pub enum Fatal {
     #[error("the cluster rejects: {0:?}; check the key and the chain")]
     Rejected(Rejection),
     /// Another process opened a session with the same key and a higher incarnation.
-    #[error("a later incarnation of this key is at work; give each client a key of its own")]
-    Superseded,
+    #[error("the incarnation {by} of this key is at work; give each client a key of its own")]
+    Superseded {
+        /// The incarnation of its session.
+        by: u64,
+    },
 }
 
 /// Why it is not known whether commands were executed.

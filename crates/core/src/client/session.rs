@@ -53,6 +53,9 @@ pub struct SessionConfig {
     pub retry_least: Duration,
     /// Most time before a frame is sent again.
     pub retry_most: Duration,
+    /// Where a session of a higher incarnation is open when this one is first asked for, ask under
+    /// one above it: for incarnations drawn from a clock, which may have been set back.
+    pub takes_over: bool,
 }
 
 impl SessionConfig {
@@ -70,6 +73,7 @@ impl SessionConfig {
             waiting_bytes: 64 << 20,
             retry_least: Duration::from_millis(500),
             retry_most: Duration::from_secs(8),
+            takes_over: false,
         }
     }
 }
@@ -132,6 +136,8 @@ pub struct Session {
     pub(super) signer: Arc<dyn ClientSigner>,
     pub(super) phase: Phase,
     pub(super) incarnation: u64,
+    /// It was open once.
+    pub(super) was_open: bool,
     /// The request that opened the session. A replica that did not see it, or lost the
     /// connection since, does not know where this client is.
     pub(super) opening: SharedFrame,
@@ -204,6 +210,7 @@ impl Session {
             config,
             signer,
             incarnation,
+            was_open: false,
             opening,
             waiting: VecDeque::new(),
             waiting_bytes: 0,

@@ -13,9 +13,10 @@ pub const MAX_REPLY_BYTES: usize = 16 << 20;
 /// What the replicated state made of a frame.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
-    /// A session was opened (or had been, by the same request).
+    /// A session was opened, or had been, by the same request. Or one is open already under the same
+    /// key and a higher incarnation than was asked for, and stays.
     Opened {
-        /// The request's incarnation.
+        /// The incarnation of the session that is open.
         incarnation: u64,
         /// The session's number.
         session: SessionId,
@@ -71,21 +72,21 @@ macro_rules! reasons {
 pub(super) use reasons;
 
 reasons!(
-    /// Why the replicated state turned a frame down. Final: the frame will never execute.
+    /// Why the replicated state turned a frame down. Final, but for
+    /// [`BeyondWindow`](Self::BeyondWindow): the frame will never execute.
     Rejection {
         /// No such session, or it has expired. What the frame's commands did before that (if the
         /// frame is a retry) is not known.
         UnknownSession = 1,
         /// The session belongs to another key.
         ForeignSession = 2,
-        /// The numbers are further ahead of the session than its window.
+        /// The numbers are further ahead of the session than its window, where the frame was
+        /// ordered. The same frame, ordered again later, may be executed.
         BeyondWindow = 3,
         /// The commands were executed so long ago that their answers are gone.
         AnswerForgotten = 4,
         /// There is no room for another session, and none is old enough to expire.
         TooManySessions = 5,
-        /// A later incarnation of the same key has opened a session.
-        StaleIncarnation = 6,
     }
 );
 

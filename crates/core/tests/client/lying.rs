@@ -33,18 +33,15 @@ impl Ledger {
         let reject = |reason| Some(Outcome::Rejected { session, first, reason });
         if frame.is_open() {
             match self.open {
-                Some((_, incarnation)) if incarnation > first.0 => {
-                    return reject(Rejection::StaleIncarnation);
-                }
-                Some((_, incarnation)) if incarnation == first.0 => {}
+                Some((_, incarnation)) if incarnation >= first.0 => {}
                 _ => {
                     self.sessions += 1;
                     self.open = Some((SessionId(self.sessions), first.0));
                     self.next = 1;
                 }
             }
-            let session = self.open?.0;
-            return Some(Outcome::Opened { incarnation: first.0, session });
+            let (session, incarnation) = self.open?;
+            return Some(Outcome::Opened { incarnation, session });
         }
         if self.open.is_none_or(|(open, _)| open != session) {
             return reject(Rejection::UnknownSession);
@@ -192,7 +189,7 @@ impl World {
             2 => Response::Outcome(Outcome::Rejected {
                 session: SessionId(0),
                 first: Sequence(incarnation),
-                reason: Rejection::StaleIncarnation,
+                reason: Rejection::TooManySessions,
             }),
             3 => Response::Refused { session, first, reason: Refusal::TooLarge },
             4 => Response::Refused { session, first, reason: Refusal::Busy },

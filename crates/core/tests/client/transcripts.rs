@@ -263,10 +263,37 @@ fn what_opens_no_session() {
     script.expect("");
     script.wait(8000);
     script.expect("all: open 11 relay");
-    script.say(0, rejected(0, 11, Rejection::StaleIncarnation));
-    script.say(2, rejected(0, 11, Rejection::StaleIncarnation));
-    script.expect("2 failed: Fatal(Superseded)\n ended: Superseded");
+    script.say(0, opened(12, 7));
+    script.say(1, opened(10, 6));
+    script.say(3, opened(10, 6));
+    script.expect("");
+    script.say(2, opened(12, 7));
+    script.expect("2 failed: Fatal(Superseded { by: 12 })\n ended: Superseded { by: 12 }");
     assert_eq!(script.session.deadline(), None);
+}
+
+/// A clock that was set back gives an incarnation below that of the session before. The number of
+/// that one is f + 1 replicas' word; and who was superseded once open does not take over.
+#[test]
+fn a_session_that_takes_over_asks_above_the_one_that_is_open() {
+    let mut script = Script::new(|config| config.takes_over = true);
+    script.input(Input::Connected(ReplicaId(0)));
+    script.input(submit(1, &["x"]));
+    script.expect("r0: open 10 relay");
+    script.say(0, opened(u64::MAX - 1, 9));
+    script.say(1, opened(500, 7));
+    script.expect("");
+    script.say(2, opened(500, 7));
+    script.expect("all: open 501 relay");
+    script.say(1, opened(501, 8));
+    script.say(2, opened(501, 8));
+    script.expect("opened s8\n all: s8 #1+1 relay");
+    script.say(1, rejected(8, 1, Rejection::UnknownSession));
+    script.say(2, rejected(8, 1, Rejection::UnknownSession));
+    script.expect("1 failed: Ambiguous(SessionEnded)\n all: open 502 relay");
+    script.say(1, opened(600, 9));
+    script.say(2, opened(600, 9));
+    script.expect("ended: Superseded { by: 600 }");
 }
 
 #[test]

@@ -52,10 +52,10 @@ impl Model {
         let own = own.map(|(id, session)| (*id, session.incarnation));
         let mut verdict = Ok(());
         match own {
-            Some((id, live)) if live == incarnation => {
-                return told.push((key, Outcome::Opened { incarnation, session: SessionId(id) }));
+            Some((id, live)) if live >= incarnation => {
+                let outcome = Outcome::Opened { incarnation: live, session: SessionId(id) };
+                return told.push((key, outcome));
             }
-            Some((_, live)) if live > incarnation => verdict = Err(Rejection::StaleIncarnation),
             Some((id, _)) => self.end(id, told),
             None if self.sessions.len() == self.limits.max_sessions as usize => {
                 let idlest = self.sessions.iter().min_by_key(|(id, s)| (s.active, **id));

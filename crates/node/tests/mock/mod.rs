@@ -78,18 +78,14 @@ impl Ledger {
         let (session, first) = (frame.session(), frame.first());
         if frame.is_open() {
             let live = self.by_key.get(&frame.key()).copied().unwrap_or_default();
-            if live.0 > first.0 {
-                let reason = Rejection::StaleIncarnation;
-                return Some(Outcome::Rejected { session, first, reason });
-            }
             if live.0 < first.0 {
                 self.next.remove(&live.1);
                 self.sessions += 1;
                 self.by_key.insert(frame.key(), (first.0, SessionId(self.sessions)));
                 self.next.insert(SessionId(self.sessions), Sequence(1));
             }
-            let session = self.by_key.get(&frame.key())?.1;
-            return Some(Outcome::Opened { incarnation: first.0, session });
+            let (incarnation, session) = *self.by_key.get(&frame.key())?;
+            return Some(Outcome::Opened { incarnation, session });
         }
         if let Some(answer) = self.answers.get(&(session, first)) {
             return Some(answer.clone());
