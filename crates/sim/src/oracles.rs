@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use quorate_core::base::crypto::{PublicKey, Signature, Statement};
-use quorate_core::client::message::Outcome;
+use quorate_core::client::message::{Outcome, Rejection};
 use quorate_core::ledger::block::{self, BlockId, Content};
 use quorate_core::protocols::hotstuff::Message;
 use quorate_core::protocols::hotstuff::block::SharedBlock;
@@ -198,8 +198,15 @@ impl Oracles {
         );
     }
 
-    /// A correct replica answers.
+    /// A correct replica answers. Two answers about a frame are not final: its session's window had no
+    /// room for it where it was ordered, so that it may be executed where it is ordered again; and the
+    /// replies to it were forgotten since.
     pub fn answers(&mut self, replica: usize, client: PublicKey, outcome: &Outcome) {
+        if let Outcome::Rejected { reason, .. } = outcome
+            && matches!(reason, Rejection::BeyondWindow | Rejection::AnswerForgotten)
+        {
+            return;
+        }
         let (session, first) = match outcome {
             Outcome::Opened { incarnation, .. } => (0, *incarnation),
             Outcome::Executed { session, first, .. } | Outcome::Rejected { session, first, .. } => {

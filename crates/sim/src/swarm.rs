@@ -35,7 +35,7 @@ pub enum Trouble {
     /// Up to f replicas lie: they run twice with one key, forget what they signed, and do to what they
     /// send what their adversaries do.
     Liars,
-    /// Up to f replicas lose their data.
+    /// Up to f replicas lose their data; or one lies, as above, and f − 1 do.
     LostData,
 }
 
@@ -160,7 +160,11 @@ pub fn run<F: Family>(
     };
     let cluster = place.insert(Cluster::of(config, trace));
     draw::clocks(cluster, &mut rng);
-    if trouble == Trouble::Liars && (plan.adversary.is_some() || rng.percent(70)) {
+    let lies = match trouble {
+        Trouble::Liars => plan.adversary.is_some() || rng.percent(70),
+        _ => !cluster.config.twins.is_empty(),
+    };
+    if lies {
         F::lies(cluster, &mut rng, plan.adversary.as_ref());
     }
     if seed.is_multiple_of(4) {
@@ -179,7 +183,7 @@ pub fn run<F: Family>(
     if trouble == Trouble::LostData {
         must_speak_again(cluster);
     }
-    if trouble != Trouble::Liars {
+    if cluster.config.twins.is_empty() {
         must_fall_silent(cluster);
     }
     must_have_said_little(cluster);

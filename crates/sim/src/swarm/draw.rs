@@ -30,8 +30,15 @@ pub(super) fn config(rng: &mut Rng, seed: u64, plan: &Plan, trouble: Trouble) ->
         Trouble::LostData => rng.pick(&[4, 4, 7]),
     };
     let replicas = plan.replicas.unwrap_or(drawn);
+    let mut size = latest(seed);
+    let replicas = many(&mut size, plan).unwrap_or(replicas);
     let twins = match trouble {
-        Trouble::Liars => some(rng, replicas, faults(replicas)),
+        Trouble::Liars if replicas <= FEW => some(rng, replicas, faults(replicas)),
+        Trouble::Liars => some(&mut size, replicas, 2),
+        // Of those that may be faulty one lies; the others lose their data.
+        Trouble::LostData if faults(replicas) > 1 && size.percent(50) => {
+            some(&mut size, replicas, 1)
+        }
         _ => Vec::new(),
     };
     let drawn = rng.pick(&rules::ALL);
@@ -71,6 +78,7 @@ pub(super) fn config(rng: &mut Rng, seed: u64, plan: &Plan, trouble: Trouble) ->
         sync_micros: later(seed).pick(&[(0, 0), (0, 0), (0, 0), (100, 1_000)]),
         ..Config::default()
     };
+    let config = with_large_blocks(&mut size, config);
     // Never too short for a view; every second time long enough even where it is shortened.
     let times = rng.pick(&[1, SHORTENED]);
     Config { base_timeout: times * view_micros(&config), ..config }
@@ -79,6 +87,48 @@ pub(super) fn config(rng: &mut Rng, seed: u64, plan: &Plan, trouble: Trouble) ->
 /// Numbers for what came to be drawn later, so that the seeds before it are the same runs still.
 pub(super) fn later(seed: u64) -> Rng {
     Rng::new(!seed)
+}
+
+/// The same for what was drawn last of all.
+fn latest(seed: u64) -> Rng {
+    Rng::new(seed.rotate_left(32))
+}
+
+/// More replicas than this are many: what takes long is done less often.
+const FEW: usize = 10;
+/// One seed of so many has many replicas, and one of fewer has large blocks.
+const MANY_ONE_IN: u64 = 300;
+const LARGE_ONE_IN: u64 = 120;
+/// Commands of a block, and of a frame and their bytes, where blocks are large.
+const LARGE_BATCH: usize = 2_000;
+const LARGE_REQUEST: (u64, usize) = (12, 40_000);
+/// A block is at most a MiB, and comes with its header and certificates.
+const LARGE_ROOM_BYTES: u64 = 2 << 20;
+
+/// Many replicas, seldom: certificates are long then, elections look far back, and a replica hears
+/// from many at once.
+fn many(rng: &mut Rng, plan: &Plan) -> Option<usize> {
+    let is_one = rng.below(MANY_ONE_IN) == 0;
+    let replicas = rng.pick(&[16, 16, 31, 64]);
+    (is_one && plan.replicas.is_none()).then_some(replicas)
+}
+
+/// Blocks near the limit of their bytes, seldom.
+fn with_large_blocks(rng: &mut Rng, config: Config) -> Config {
+    if rng.below(LARGE_ONE_IN) > 0 || config.replicas > FEW {
+        return config;
+    }
+    Config { batch_commands: LARGE_BATCH, log_room_bytes: LARGE_ROOM_BYTES, ..config }
+}
+
+/// Whether each round of a storm takes long to compute.
+pub(super) fn is_costly(config: &Config) -> bool {
+    config.replicas > FEW || large_request(config).is_some()
+}
+
+/// How many commands of how many bytes a client asks for, where blocks are large.
+pub(super) fn large_request(config: &Config) -> Option<(u64, usize)> {
+    (config.batch_commands >= LARGE_BATCH).then_some(LARGE_REQUEST)
 }
 
 /// Those that lie get an adversary each, which most of the time makes small changes to whatever they
@@ -91,6 +141,8 @@ pub(crate) fn lies(cluster: &mut Cluster, rng: &mut Rng, wanted: Option<&Schedul
         let seed = rng.number();
         let (any, _) = rng.pick(&ALL);
         let drawn = if rng.percent(50) { "small-scope" } else { any };
+        let mut flood = latest(seed);
+        let drawn = if flood.percent(5) { "unsolicited-chunks" } else { drawn };
         let adversary = match (wanted, named(drawn)) {
             (Some(schedule), _) => schedule.build(seed),
             (None, Some(make)) => make(seed),

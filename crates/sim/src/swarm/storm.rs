@@ -19,6 +19,7 @@ pub(super) fn rage<F: Family>(
 ) {
     let rounds = match plan.storm_seconds {
         Some(_) => u64::MAX,
+        None if draw::is_costly(&cluster.config) => rng.between((5, 15)),
         None => rng.between((10, 80)),
     };
     let ends = cluster.now.after(Duration::from_secs(plan.storm_seconds.unwrap_or(u64::MAX >> 32)));
@@ -29,6 +30,8 @@ pub(super) fn rage<F: Family>(
         Trouble::LostData => draw::some(rng, cluster.config.replicas, faults),
         _ => Vec::new(),
     };
+    victims.retain(|victim| !cluster.config.twins.contains(victim));
+    victims.truncate(faults.saturating_sub(cluster.config.twins.len()));
     let mut harmed = Vec::new();
     for _ in 0..rounds {
         if cluster.now >= ends {
@@ -36,7 +39,9 @@ pub(super) fn rage<F: Family>(
         }
         let client = rng.below(cluster.clients.len() as u64) as usize;
         if rng.percent(60) {
-            cluster.request(client, 1 + rng.below(4), rng.pick(&[10, 100]));
+            let drawn = (1 + rng.below(4), rng.pick(&[10, 100]));
+            let (commands, bytes) = draw::large_request(&cluster.config).unwrap_or(drawn);
+            cluster.request(client, commands, bytes);
         }
         if rng.percent(50) {
             disturb(cluster, rng);
@@ -142,7 +147,7 @@ fn disturb<F: Family>(cluster: &mut Cluster<F>, rng: &mut Rng) {
         6 if rng.percent(50) => {
             let sides = rng.number();
             cluster.faults.fired("partition");
-            cluster.network.partition(|slot| (sides >> slot & 1) as usize);
+            cluster.network.partition(|slot| (sides.rotate_right(slot as u32) & 1) as usize);
         }
         6 => {
             cluster.faults.fired("partition");
