@@ -8,9 +8,9 @@
 //! No mutant is in the membership, in HotStuff's rules or in the drive loop: there the simulator
 //! decorates them (`crates/sim/src/planted.rs`).
 //!
-//! [`planted!`](crate::planted) is the same for the crates around the core. Their bugs are listed
-//! in `ci/mutants.txt`, each with the test that sees it, and `make mutants-outside` runs those
-//! tests.
+//! [`planted!`](crate::planted) is the same for the crates around the core, and for what a single
+//! test of the core sees. Their bugs are listed in `ci/mutants.txt`, each with the test that sees
+//! it, and `make mutants-outside` runs those tests.
 
 #[cfg(not(quorate_mutants))]
 macro_rules! mutant {

@@ -47,7 +47,8 @@ impl Cluster for SharedSession {
                 let replies = Arc::clone(&self.replies);
                 let (unanswered, waited) = (Arc::clone(&self.unanswered), self.give_up_after);
                 // It takes its place in the session here, before anything is awaited.
-                self.client.submit_then(batch, Some(self.give_up_after), move |result| {
+                let patience = planted!("gateway-waits-for-ever", None, Some(waited));
+                self.client.submit_then(batch, patience, move |result| {
                     if let Err(error) = result {
                         unanswered.note(error, waited);
                     }
@@ -200,8 +201,8 @@ mod tests {
         ];
         let fatal = [
             Fatal::Refused(Refusal::TooLarge),
-            Fatal::Rejected(Rejection::StaleIncarnation),
-            Fatal::Superseded,
+            Fatal::Rejected(Rejection::ForeignSession),
+            Fatal::Superseded { by: 7 },
         ];
         let ambiguous = [
             Unknown::TimeUp,

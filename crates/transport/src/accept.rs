@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use quorate_core::planted;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -33,7 +34,8 @@ pub(super) type Familiar = Arc<RwLock<HashSet<Network>>>;
 impl HalfOpen {
     pub(super) fn new(limits: &Limits, familiar: Option<Familiar>) -> Self {
         let (all, of_network) = (limits.half_open, limits.half_open_per_address);
-        let places = |of_network| Places::new(Caps { all, of_network }, Rule::OldestGivesWay);
+        let rule = planted!("half-open-for-ever", Rule::HeavierGivesWay, Rule::OldestGivesWay);
+        let places = |of_network| Places::new(Caps { all, of_network }, rule);
         // All replicas may share one address, so one network may take all of these places.
         let familiar = familiar.map(|familiar| (familiar, places(all)));
         Self { strangers: places(of_network), familiar }

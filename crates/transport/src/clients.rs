@@ -108,7 +108,10 @@ impl ClientListener {
                 },
                 Rule::HeavierGivesWay,
             ),
-            budget: Budget::new(limits.held_bytes, limits.held_for),
+            budget: Budget::new(
+                planted!("connections-hold-without-end", usize::MAX, limits.held_bytes),
+                limits.held_for,
+            ),
             connections: RwLock::default(),
         });
         let (closing, closes) = watch::channel(false);

@@ -279,7 +279,8 @@ impl<T: Types, S: StateMachine> CatchUp<T, S> {
         bytes: Bytes,
     ) -> Chunked<T, S> {
         let Some(transfer) = &mut self.transfer else { return Chunked::Unasked };
-        if (peer, height) != (transfer.peer, transfer.offer.block.height()) {
+        let is_asked = (peer, height) == (transfer.peer, transfer.offer.block.height());
+        if !planted!("chunks-of-anybody", true, is_asked) {
             return Chunked::Unasked;
         }
         match chunk.cmp(&transfer.chunks) {

@@ -250,6 +250,50 @@ proptest! {
     }
 }
 
+/// Chunks that nobody asked for, at the moment at which they would hurt: while a snapshot is taken
+/// over from another, of other snapshots, ahead of their turn, and behind the end.
+#[test]
+fn chunks_nobody_asked_for_are_passed_over() {
+    let chunks = chunks_of(&large().snapshot());
+    let block = Arc::new(Block::genesis(Digest::default(), Epoch(0)));
+    let offer = Offer {
+        block: Arc::clone(&block),
+        recent: Vec::new(),
+        shown: Shown { block: Arc::clone(&block), evidence: Qc::genesis(block.id()) },
+    };
+    let (now, peer, liar) = (Time(0), ReplicaId(1), ReplicaId(2));
+    let mut catch_up = CatchUp::new(1 << 30);
+    let junk = || Bytes::from_static(b"junk");
+    let before = catch_up.chunk(now, peer, (Height(0), 0, true), junk());
+    assert!(matches!(before, Chunked::Unasked), "nothing was asked for");
+    let restoring = Restoring::new(Journal::default(), Limits::default(), large().state_root());
+    let _: PeerMessage<Types> = catch_up.accept(now, peer, Box::new(offer), restoring);
+    let last = chunks.len() as u32 - 1;
+    for (at, chunk) in chunks.into_iter().enumerate() {
+        let at = at as u32;
+        let unasked = [
+            (liar, Height(0), at),
+            (peer, Height(1), at),
+            (peer, Height(0), at + 1),
+            (peer, Height(0), u32::MAX),
+        ];
+        for (from, height, number) in unasked {
+            let answer = catch_up.chunk(now, from, (height, number, number == last), junk());
+            assert!(matches!(answer, Chunked::Unasked), "{from:?}, {height}, {number} at {at}");
+        }
+        match catch_up.chunk(now, peer, (Height(0), at, at == last), chunk) {
+            Chunked::More if at < last => {}
+            Chunked::Complete(_, restoring) if at == last => {
+                let restored = restoring.finish().expect("all that belongs to it");
+                assert_eq!(restored.state_root(), large().state_root());
+            }
+            other => panic!("chunk {at}: {other:?}"),
+        }
+    }
+    let behind = catch_up.chunk(now, peer, (Height(0), last + 1, true), junk());
+    assert!(matches!(behind, Chunked::Unasked), "it is complete");
+}
+
 /// A liar can send chunks for ever that the application has to collect before it can tell them from
 /// others. The transfer ends at the cluster's limit, and what follows was not asked for.
 #[test]

@@ -1,5 +1,6 @@
 //! What keeps a replica from voting for a proposal that is well formed and whose signatures hold.
 
+use quorate_core::protocols::hotstuff::certificate::Qc;
 use quorate_core::protocols::hotstuff::leader::Election;
 use quorate_core::protocols::hotstuff::rules::{ALL, Basic, Chained, SECOND_VOTE, TwoChain};
 use quorate_core::protocols::hotstuff::safety::Safety;
@@ -204,6 +205,40 @@ fn a_replica_that_lost_its_data_abstains() {
     assert_eq!(declined(&replica.take(1, proposal(&first))), Some(Declined::Abstaining));
     let second = block(2, &first, replica.qc(1, 1, first.id()).build());
     assert_eq!(declined(&replica.take(2, proposal(&second))), None);
+}
+
+/// Nor in later phases of a view, for a block that q others found safe; nor is a second vote cast.
+#[test]
+fn a_replica_that_lost_its_data_abstains_in_later_phases_too() {
+    let votes_behind = |settings: Settings, abstain_until: u64, tell: fn(Qc) -> Message| {
+        let abstain_until = View(abstain_until);
+        let safety = Safety { abstain_until, ..Safety::new(genesis()) };
+        let phases = settings.rules.facts().phases;
+        let mut replica = Replica::recovered(settings, Some(safety), Vec::new());
+        let chain = replica.chain(0, 1);
+        let first = block(1, &chain[0], genesis_qc());
+        replica.take(1, proposal(&first));
+        (1..=phases.max(2) - 1)
+            .map(|phase| {
+                let qc = replica.qc(1, phase, first.id()).build();
+                has_voted(&replica.take(1, tell(qc)))
+            })
+            .collect::<Vec<_>>()
+    };
+    let basic =
+        |abstain_until| votes_behind(Settings::new(&Basic), abstain_until, Message::Certificate);
+    assert_eq!((basic(0), basic(1)), (vec![true, true], vec![false, false]));
+    let second = |abstain_until| {
+        let settings =
+            Settings { second_vote: true, broadcast_votes: true, ..Settings::new(&TwoChain) };
+        votes_behind(settings, abstain_until, |high_qc| Message::Advance {
+            high_qc,
+            high_tc: None,
+            decided: None,
+            is_answer: false,
+        })
+    };
+    assert_eq!((second(0), second(1)), (vec![true], vec![false]));
 }
 
 #[test]

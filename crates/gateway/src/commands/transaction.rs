@@ -8,6 +8,8 @@
 //! WATCH is refused. A client that sends WATCH, MULTI and EXEC without reading the answers must not
 //! write unguarded, so a refused WATCH spoils the next transaction as well.
 
+use quorate_core::planted;
+
 use super::acl::changes_user;
 use super::table::{COMMANDS, Spec, find};
 use super::{Batch, Connection, Then, fits, is_muted, refuse, run};
@@ -64,7 +66,9 @@ impl Transaction {
 
     /// A command was refused. If there is a transaction, nothing of it is executed any more.
     pub(super) fn spoil(&mut self) {
-        if let Some(kept) = &mut self.kept {
+        if let Some(kept) = &mut self.kept
+            && planted!("refused-multi-goes-on", false, true)
+        {
             // What is kept is of no use now.
             *kept = Kept { spoiled: true, ..Kept::default() };
         }

@@ -393,7 +393,8 @@ where
     /// or it would stand for a faulty one until there is work.
     fn end_abstention(&mut self) {
         let status = self.replica.protocol().status();
-        if status.abstain_until < status.view || self.replica.is_rejoining() {
+        let abstains = status.abstain_until >= status.view && !self.replica.is_rejoining();
+        if !planted!("abstains-until-there-is-work", false, abstains) {
             return;
         }
         if self.turns.asked_for_views.is_none_or(|at| at.elapsed() >= VIEWS_AGAIN_AFTER) {

@@ -20,6 +20,7 @@ use quorate_core::base::wire::Encode as _;
 use quorate_core::client::message::{Response, Unproven};
 use quorate_core::ledger::execution::{Execution, panic_message};
 use quorate_core::ledger::state_machine::{Reader, StateMachine};
+use quorate_core::planted;
 use quorate_transport::{ClientListener, ConnectionId};
 
 use super::inbox::{Outside, Question};
@@ -130,7 +131,8 @@ impl Queries {
             return;
         }
         if desk.given != Some(state.height()) {
-            let Some(reader) = state.reader() else {
+            let reader = planted!("questions-on-the-deciding-thread", None, state.reader());
+            let Some(reader) = reader else {
                 drop(desk);
                 return self.answer_here(state);
             };

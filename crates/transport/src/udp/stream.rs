@@ -10,6 +10,7 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use bytes::{Buf as _, Bytes};
+use quorate_core::planted;
 use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
@@ -163,6 +164,14 @@ impl Inside {
         self.outlet.flush(target);
         Ok(())
     }
+}
+
+/// Whether the other side, unheard for as long as `silence`, has forgotten the session, as this
+/// datagram says.
+fn believes(mark: Option<Secret>, datagram: &[u8], silence: Duration) -> bool {
+    let said = door::gone(datagram);
+    planted!("gone-whoever-says-so", said.is_some(), said.is_some() && said == mark)
+        && planted!("gone-while-it-is-heard", true, silence >= GONE_AFTER)
 }
 
 /// A UDP connection. Dropping it ends it at once.
@@ -323,10 +332,11 @@ impl Stream {
                             if self.inside.channel.is_open() {
                                 opening.clear();
                             }
-                        } else if self.mark.is_some()
-                            && door::gone(datagram) == self.mark
-                            && now.saturating_duration_since(self.inside.heard_at) >= GONE_AFTER
-                        {
+                        } else if believes(
+                            self.mark,
+                            datagram,
+                            now.saturating_duration_since(self.inside.heard_at),
+                        ) {
                             return Err(io::ErrorKind::ConnectionReset.into());
                         }
                     }

@@ -31,7 +31,7 @@ impl HotStuff {
         let ballot = Ballot { phase: SECOND_VOTE, ..qc.ballot() };
         let may = self.settings.second_vote
             && self.settings.rules.may_vote_again(ballot.view, self.safety.timed_out)
-            && !self.abstains(ballot.view)
+            && planted!("abstains-from-first-votes-alone", true, !self.abstains(ballot.view))
             && self.safety.voted.is_none_or(|voted| voted.rank() < ballot.rank());
         if may {
             self.vote(ballot, fx);

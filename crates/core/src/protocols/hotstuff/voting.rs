@@ -116,7 +116,7 @@ impl HotStuff {
             && (FIRST + 1..=self.facts().phases).contains(&ballot.phase)
             && self.safety.voted.is_none_or(|voted| voted.rank() < ballot.rank())
             && self.safety.timed_out < ballot.view
-            && !self.abstains(ballot.view)
+            && planted!("abstains-in-the-first-phase-alone", true, !self.abstains(ballot.view))
             && self.tree.get(&ballot.block).is_some();
         if may {
             self.vote(ballot, fx);

@@ -48,12 +48,12 @@ fn an_account_has_messages_checks_and_bytes() {
 fn the_protocols_messages_go_first_and_peers_take_turns() {
     let mut turns = Turns::new(4);
     for ask in 0..3 {
-        turns.wait(ReplicaId(3), Class::Other, 10 + ask, checks(1));
-        turns.wait(ReplicaId(3), Class::Protocol, 20 + ask, checks(1));
+        turns.wait(ReplicaId(1), Class::Other, 10 + ask, checks(1));
+        turns.wait(ReplicaId(1), Class::Protocol, 20 + ask, checks(1));
     }
-    turns.wait(ReplicaId(1), Class::Other, 30, checks(1));
-    turns.wait(ReplicaId(2), Class::Protocol, 40, checks(1));
-    assert_eq!(order(&mut turns, Time(0)), [40, 20, 21, 22, 30, 10, 11, 12]);
+    turns.wait(ReplicaId(2), Class::Other, 30, checks(1));
+    turns.wait(ReplicaId(3), Class::Protocol, 40, checks(1));
+    assert_eq!(order(&mut turns, Time(0)), [20, 40, 21, 22, 10, 30, 11, 12]);
 }
 
 /// However much others have sent, a vote waits for a few hundred checks.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use quorate_core::protocols::protocol::Types;
-use quorate_core::{Height, ReplicaId};
+use quorate_core::{Height, ReplicaId, planted};
 
 use super::Task;
 
@@ -49,7 +49,8 @@ impl<T: Types> Paced<T> {
     pub(super) fn add(&mut self, task: Task<T>, now: Instant) {
         let Some(to) = task.asker() else { return };
         let peer = self.peers.entry(to).or_default();
-        let even = peer.even.filter(|_| peer.had(&task));
+        let again = planted!("blocks-again-unpaced", false, peer.had(&task));
+        let even = peer.even.filter(|_| again);
         let due = even.and_then(|even| even.checked_sub(spent(AT_ONCE_BYTES)));
         self.waiting.insert(to, (due.unwrap_or(now), task));
     }
