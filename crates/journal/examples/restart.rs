@@ -148,7 +148,8 @@ fn measure<S: StateMachine>(
     }
     let seconds = begun.elapsed().as_secs_f64();
     println!(
-        "{name}: {keys} keys, {:.2} us a command; back in {seconds:.2} s ({opened:.2} s to open, {again} blocks executed again)",
+        "{name}: {keys} keys, {:.2} us a command; back in {seconds:.2} s ({opened:.2} s to open, \
+         {again} blocks executed again)",
         executing * 1e6 / keys as f64
     );
     Ok(())

@@ -38,7 +38,8 @@ fn main() -> Result<(), NetError> {
         let report = network.report()?;
         println!("{observed}");
         eprintln!(
-            "    emulator: late {:?} (p50), {:?} (p99), {:?} at most; lost by it {}; no room {}, refused {}",
+            "    emulator: late {:?} (p50), {:?} (p99), {:?} at most; lost by it {}; no room {}, \
+             refused {}",
             report.late_p50,
             report.late_p99,
             report.late_max,
@@ -48,7 +49,8 @@ fn main() -> Result<(), NetError> {
         );
     }
     println!(
-        "\n| as fast as it goes | packets | processor time a packet | one core carries |\n|---|---|---|---|"
+        "\n| as fast as it goes | packets | processor time a packet | one core carries \
+         |\n|---|---|---|---|"
     );
     for (what, payload_bytes, link) in [
         ("UDP, 64 bytes", 64, ""),

@@ -65,7 +65,8 @@ impl NetError {
                 "run this with sudo"
             }
             Self::NoTun(_) => {
-                "load the module (modprobe tun), and in a container pass the device (--device /dev/net/tun)"
+                "load the module (modprobe tun), and in a container pass the device (--device \
+                 /dev/net/tun)"
             }
             Self::NoIp => "install iproute2 (apt-get install iproute2)",
             Self::Program { .. } => {

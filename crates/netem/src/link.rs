@@ -55,7 +55,8 @@ pub enum LinkError {
     },
     /// A key that there is not.
     #[error(
-        "there is no {0:?} of a link: write delay=, jitter=, distribution=, loss=, reorder=, duplicate=, bandwidth=, queue= or cut="
+        "there is no {0:?} of a link: write delay=, jitter=, distribution=, loss=, reorder=, \
+         duplicate=, bandwidth=, queue= or cut="
     )]
     Key(String),
     /// A distribution that there is not.
@@ -136,7 +137,8 @@ impl Link {
     pub fn check(&self) -> Result<(), LinkError> {
         if self.jitter > self.delay {
             return Err(LinkError::Together(
-                "jitter is more than the delay, and packets cannot arrive before they are sent: lower it",
+                "jitter is more than the delay, and packets cannot arrive before they are sent: \
+                 lower it",
             ));
         }
         if self.reorder > 0.0 && self.delay.is_zero() {

@@ -26,7 +26,8 @@ pub enum TopologyError {
     },
     /// A matrix that is not square.
     #[error(
-        "row {row} of rtt_ms has {has} columns and there are {rows} rows: a matrix has as many columns as rows, one of each a place"
+        "row {row} of rtt_ms has {has} columns and there are {rows} rows: a matrix has as many \
+         columns as rows, one of each a place"
     )]
     NotSquare {
         /// Which row, from 0.

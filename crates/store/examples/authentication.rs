@@ -186,7 +186,8 @@ fn main() -> Result<(), Failure> {
     let mut stores = Vec::new();
     println!("{} items of 23 + 128 bytes, batches of {}\n", plan.items, plan.batch);
     println!(
-        "| store | loaded in s | loads/s | trie, % of the data | digests, % |\n|---|---|---|---|---|"
+        "| store | loaded in s | loads/s | trie, % of the data | digests, % \
+         |\n|---|---|---|---|---|"
     );
     let kinds = [
         ("plain", None),

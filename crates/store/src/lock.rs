@@ -1,37 +1,38 @@
-//! One process per data folder.
+//! The folder lock: one process for each data folder.
 //!
-//! An exclusive `flock` on the file `lock`, which also names the holder's process. The lock ends with the process, however it
-//! ends; the file stays. Two replicas with one key would sign twice, so a lock that is held is never waited for or broken.
+//! It is an exclusive `flock` on the file `lock`, which also names the holder's process. The lock
+//! ends with the process, whatever ends that; the file stays. Two replicas with one key would sign
+//! twice, so a held lock is never waited for or broken.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// Keeps a data folder for this process until dropped.
+/// Holds a data folder for this process until it is dropped.
 #[derive(Debug)]
 pub struct FolderLock {
     file: File,
     folder: PathBuf,
 }
 
-/// Why a folder could not be locked.
+/// The reason why a folder could not be locked.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// Another process has it.
+    /// Another process holds it.
     #[error("data folder {} is in use by {}: stop that process, or use another folder", folder.display(), holder(*pid))]
     Held {
         /// The folder.
         folder: PathBuf,
-        /// The process that holds it, if it said so.
+        /// The process that holds it, if the file names one.
         pid: Option<u32>,
     },
-    /// The system refused.
+    /// The system refused the lock.
     #[error("cannot lock data folder {}: {source}", folder.display())]
     Io {
         /// The folder.
         folder: PathBuf,
-        /// What it said.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -41,10 +42,11 @@ fn holder(pid: Option<u32>) -> String {
 }
 
 impl FolderLock {
-    /// Locks `folder`, creating it if missing.
+    /// Locks `folder`, and creates it if missing.
     ///
     /// # Errors
-    /// [`LockError::Held`] at once if another process, or another lock in this one, has it; [`LockError::Io`].
+    /// [`LockError::Held`] at once if another process, or another lock in this one, holds it;
+    /// [`LockError::Io`].
     pub fn acquire(folder: impl Into<PathBuf>) -> Result<FolderLock, LockError> {
         let folder = folder.into();
         let failed = |source| LockError::Io { folder: folder.clone(), source };
@@ -72,9 +74,10 @@ impl FolderLock {
 
 impl Drop for FolderLock {
     fn drop(&mut self) {
-        // The name of a process that is gone would mislead; the lock itself ends with the handle either way.
+        // The id of a finished process would mislead. The lock itself ends with the handle in any
+        // case.
         let _ = self.file.set_len(0);
-        // Closing is not enough: a process that another thread is about to start may have inherited the handle.
+        // Closing is not enough: a child process that another thread starts may inherit the handle.
         let _ = self.file.unlock();
     }
 }

@@ -1,17 +1,21 @@
 //! Snapshots: a large state written once, as a stream, and read in verified chunks.
 //!
 //! # File
-//! `<number, 20 digits>.snapshot`, or of another kind; the number is the caller's (a height), a higher one is newer. Integers are little-endian.
+//! `<number, 20 digits>.snapshot`, or another suffix for other kinds. The number is the caller's (a
+//! height); a higher one is newer. Integers are little-endian.
 //! ```text
-//! header   0 magic "QRSNAP\0\0" | 8 version u32 = 1 | 12 identity [16] | 28 number u64 | 36 chunk size u32
-//!          | 40 metadata length u32 | 44 metadata | CRC-32C of all of it
-//! chunks   each: length u32 | CRC-32C of identity ‖ number ‖ index u64 ‖ bytes | bytes. All but the last have the chunk size, so
-//!          chunk i stands at header + i · (8 + chunk size). An empty state has no chunk.
-//! trailer  magic "QRSNEND\0" | total length u64 | BLAKE3 of the content [32] | CRC-32C of identity ‖ number ‖ the 48 bytes
+//! header   0 magic "QRSNAP\0\0" | 8 version u32 = 1 | 12 identity [16] | 28 number u64
+//!          | 36 chunk size u32 | 40 metadata length u32 | 44 metadata | CRC-32C of all of it
+//! chunks   each: length u32 | CRC-32C of identity ‖ number ‖ index u64 ‖ bytes | bytes.
+//!          All but the last have the chunk size, so chunk i is at header + i · (8 + chunk size).
+//!          An empty state has no chunk.
+//! trailer  magic "QRSNEND\0" | total length u64 | BLAKE3 of the content [32]
+//!          | CRC-32C of identity ‖ number ‖ the 48 bytes
 //! ```
-//! It is written as `<name>.tmp`, synced, renamed, and the folder is synced: a file of the final name is whole, unless the disk
-//! damaged it. The checksums find damage; they prove nothing about a peer. Whether a content is *right* is for the caller to decide, by
-//! the hash or by what the metadata says.
+//! The file is written as `<name>.tmp`, synced and renamed, and the folder is synced. So a file
+//! with the final name is complete, unless the disk damaged it. The checksums detect damage; they
+//! prove nothing about a peer. The caller decides whether a content is *right*, by the hash or by
+//! the metadata.
 
 mod format;
 mod read;
@@ -34,35 +38,36 @@ pub enum SnapshotError {
     Io {
         /// The file, or "the folder".
         file: String,
-        /// What was tried.
+        /// The operation.
         action: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The file is not what was written.
+    /// The file is damaged.
     #[error(
-        "{file} is damaged at offset {offset}: {what}; remove it: an older snapshot or a peer's replaces it"
+        "{file} is damaged at offset {offset}: {what}; remove it: an older snapshot or a peer's \
+         replaces it"
     )]
     Damaged {
         /// The snapshot.
         file: String,
-        /// Byte offset in it.
+        /// The byte offset in the file.
         offset: u64,
-        /// What is wrong there.
+        /// The damage.
         what: &'static str,
     },
-    /// No snapshot of this log: another format, version or identity.
+    /// Not a snapshot of this log: another format, version or identity.
     #[error("{file} cannot be used: {what}")]
     Foreign {
         /// The file.
         file: String,
-        /// Why.
+        /// The reason.
         what: String,
     },
-    /// Something given exceeds its limit.
+    /// A value exceeds its limit.
     #[error("{what} is {value}, the limit is {limit}")]
     Limit {
-        /// What.
+        /// Which one.
         what: &'static str,
         /// Its value.
         value: u64,
@@ -83,20 +88,21 @@ impl SnapshotError {
 pub struct Snapshots {
     disk: Arc<dyn Disk>,
     identity: [u8; 16],
-    /// What their names end with.
+    /// The suffix of their names.
     kind: &'static str,
 }
 
-/// The newest snapshot that is whole, and what had to be passed over.
+/// The newest valid snapshot, and newer invalid ones.
 pub struct Newest {
-    /// It, if there is one.
+    /// The newest valid one, if it exists.
     pub reader: Option<SnapshotReader>,
-    /// The newer ones that are not, each named in its error.
+    /// The errors of the newer ones, which name them.
     pub damaged: Vec<SnapshotError>,
 }
 
 impl Snapshots {
-    /// Opens a folder, which must be locked by this process: unfinished files of an earlier run are removed.
+    /// Opens a folder, which this process must have locked. Removes unfinished files of an earlier
+    /// run.
     ///
     /// # Errors
     /// [`SnapshotError::Io`].
@@ -104,7 +110,8 @@ impl Snapshots {
         Snapshots::open_kind(disk, identity, "snapshot")
     }
 
-    /// The same for files of another kind, whose names end with it: one folder may have several kinds.
+    /// The same for files of another kind, with their own suffix. One folder may have several
+    /// kinds.
     ///
     /// # Errors
     /// As [`Snapshots::open`].
@@ -122,7 +129,7 @@ impl Snapshots {
         Ok(Snapshots { disk, identity, kind })
     }
 
-    /// The numbers of all snapshots, newest first, whether whole or not.
+    /// The numbers of all snapshots, valid or not, newest first.
     ///
     /// # Errors
     /// [`SnapshotError::Io`].
@@ -134,7 +141,8 @@ impl Snapshots {
         Ok(numbers)
     }
 
-    /// Begins snapshot `number` with chunks of `chunk_bytes` (4 KiB to 16 MiB). One of the same number is replaced at the end.
+    /// Begins snapshot `number` with chunks of `chunk_bytes` (4 KiB to 16 MiB). At its end it
+    /// replaces one of the same number.
     ///
     /// # Errors
     /// [`SnapshotError::Limit`] for the metadata or the chunk size; [`SnapshotError::Io`].
@@ -149,7 +157,7 @@ impl Snapshots {
         SnapshotWriter::create(disk, self.identity, name, number, metadata, chunk_bytes)
     }
 
-    /// Opens snapshot `number`; header, trailer and length are checked, chunks when they are read.
+    /// Opens snapshot `number`. It checks header, trailer and length; chunks are checked when read.
     ///
     /// # Errors
     /// [`SnapshotError::Io`], [`SnapshotError::Foreign`], [`SnapshotError::Damaged`].
@@ -157,10 +165,10 @@ impl Snapshots {
         SnapshotReader::open(&*self.disk, &self.identity, &self.name(number), number)
     }
 
-    /// The newest snapshot that is whole: every chunk and the hash are verified, which reads it once.
+    /// The newest valid snapshot. It verifies every chunk and the hash, so it reads the file once.
     ///
     /// # Errors
-    /// [`SnapshotError::Io`] of the folder. Whatever is wrong with a file makes it be passed over.
+    /// [`SnapshotError::Io`] of the folder. Invalid files are skipped.
     pub fn newest(&self) -> Result<Newest, SnapshotError> {
         let mut damaged = Vec::new();
         for number in self.numbers()? {
@@ -178,7 +186,8 @@ impl Snapshots {
         snapshot_name(number, self.kind)
     }
 
-    /// Removes all but the `count` newest snapshots, whole or not: call it after one was written or verified.
+    /// Removes all but the `count` newest snapshots, valid or not. Call it after one was written or
+    /// verified.
     ///
     /// # Errors
     /// [`SnapshotError::Io`].

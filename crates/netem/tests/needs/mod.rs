@@ -25,7 +25,8 @@ pub fn networks() -> bool {
     } else if !tun() {
         (
             "/dev/net/tun cannot be opened",
-            "modprobe tun; in a container: --device /dev/net/tun --cap-add NET_ADMIN --cap-add SYS_ADMIN",
+            "modprobe tun; in a container: --device /dev/net/tun --cap-add NET_ADMIN --cap-add \
+             SYS_ADMIN",
         )
     } else if !Command::new("unshare").args(["--net", "true"]).status().is_ok_and(|s| s.success()) {
         (

@@ -6,8 +6,8 @@
 //! ```text
 //! payload of a batch   the version it made u64 ‖ changes
 //! change               kind u8: 1 put, 2 put by hash, 3 delete, 4 delete by hash
-//!                      ‖ varint: length of the key (not by hash) ‖ varint: length of the value (put)
-//!                      ‖ key or hash ‖ value
+//!                      ‖ varint: length of the key (not by hash)
+//!                      ‖ varint: length of the value (put) ‖ key or hash ‖ value
 //! ```
 
 use super::error::Error;

@@ -1,4 +1,5 @@
-//! Changing the tree: what a version may show is never changed but copied; what the batch at work has made is changed in place.
+//! Changes of the lazy-trie. Data that a published version may reach is copied; data of the current
+//! batch is changed in place.
 
 use super::ahead::ITEM_HEAD_BYTES;
 use super::bucket::{self, Bucket};
@@ -14,27 +15,27 @@ use super::tree::check_depth;
 /// Changes the tree of a space.
 pub(super) struct Edit<'a> {
     pub(super) space: &'a mut Space,
-    /// The version at work: nodes of it may be changed in place.
+    /// The version of the current batch. Its nodes may be changed in place.
     pub(super) version: u64,
     /// A bucket with more items becomes a node.
     pub(super) bucket_items: usize,
-    /// Bytes of nodes and buckets are put together here.
+    /// The buffer in which nodes and buckets are encoded.
     pub(super) scratch: &'a mut Vec<u8>,
 }
 
-/// Of the name and the value of an item, in bytes.
+/// The lengths of an item's name and value, in bytes.
 pub(super) type Lengths = (usize, usize);
 
-/// What a put or a removal met.
+/// The result of a put or a removal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Met {
-    /// The lengths of name and value of the item that was there.
+    /// The lengths of name and value of the previous item.
     pub(super) old: Option<Lengths>,
-    /// The item that was put.
+    /// The new item.
     pub(super) new: Option<Entry>,
 }
 
-/// An item that is put.
+/// An item that is being put.
 #[derive(Clone, Copy)]
 struct Coming<'a> {
     name: &'a Name<'a>,
@@ -50,7 +51,7 @@ struct Found {
 }
 
 impl Edit<'_> {
-    /// Puts an item; the new root.
+    /// Puts an item. Returns the new root.
     pub(super) fn put(
         &mut self,
         root: Entry,
@@ -63,14 +64,15 @@ impl Edit<'_> {
         Ok((root, met))
     }
 
-    /// Writes the item that is put. Called once its place is known, and what that needs was asked for: it is fetched meanwhile.
+    /// Writes the new item. The call comes when its place is known and the memory for it is
+    /// prefetched, so that both happen at the same time.
     fn write_item(&mut self, coming: &Coming<'_>, met: &mut Met) -> Result<Entry, Error> {
         let Coming { name, hash, value } = *coming;
         let head = item::Front::new(name, value);
         let bytes = head.bytes().len() + name.bytes().len() + value.len();
         let address = self.space.take(SlotUse::Item, bytes as u32)?;
         let head = head.sealed(address, name, value);
-        // From where they are to where they stay, without being put together before.
+        // Written straight to the slot, without a copy in between.
         let mut at = 0;
         for part in [head.bytes(), name.bytes(), value] {
             self.space.fill(address, at, part);
@@ -126,10 +128,10 @@ impl Edit<'_> {
         }
     }
 
-    /// Frees an item that another was written for.
+    /// Frees an item after its replacement was written.
     fn free_replaced(&mut self, old: Entry, new: Entry) -> Result<(), Error> {
         if old.address() == new.address() {
-            // A damaged file led to the slot that the new one took.
+            // In a damaged file the old entry leads to the slot that the new item took.
             return Err(self
                 .space
                 .memory
@@ -153,10 +155,10 @@ impl Edit<'_> {
             let item = self.write_item(coming, met)?;
             return self.part(entry, depth, lead.matching, hash, item);
         }
-        // To free what is below needs it.
+        // Freeing the old item will need it.
         self.space.ask_for_slab(lead.child.address());
         self.space.ask_for_slot(entry.address());
-        // Asked before the slots for what is below are taken: a damaged file may lead to one that is free.
+        // Asked before slots below are taken: in a damaged file the entry may lead to a free slot.
         let in_place = lead.child != Entry::EMPTY && self.is_at_work(entry, lead.version);
         let changed = self.put_below(lead.child, depth_there + 1, coming, met)?;
         if changed == lead.child {
@@ -169,7 +171,7 @@ impl Edit<'_> {
         self.set_child(entry, hash.digit(depth_there), changed, false)
     }
 
-    /// A prefix that the new item does not share: a node above, where they part.
+    /// Splits a prefix that the new item does not share: inserts a node above, where they differ.
     fn part(
         &mut self,
         entry: Entry,
@@ -188,7 +190,7 @@ impl Edit<'_> {
         self.write_node(&children, shared)
     }
 
-    /// Items below one slot, at `depth` digits: alone, in a bucket, or in a node.
+    /// Joins items below one slot, at `depth` digits: alone, in a bucket, or in a node.
     fn gather(&mut self, entries: &[Entry], depth: usize) -> Result<Entry, Error> {
         match entries {
             [] => Ok(Entry::EMPTY),
@@ -198,7 +200,7 @@ impl Edit<'_> {
         }
     }
 
-    /// Too many items for a bucket: a node, and its children.
+    /// Turns too many items for a bucket into a node with children.
     fn split(&mut self, entries: &[Entry], depth: usize) -> Result<Entry, Error> {
         let view = self.space.view();
         let mut items = Vec::with_capacity(entries.len());
@@ -224,7 +226,7 @@ impl Edit<'_> {
         self.write_node(&children, &prefix)
     }
 
-    /// Removes the item of a name, if it is there; the new root.
+    /// Removes the item of a name, if it exists. Returns the new root.
     pub(super) fn remove(
         &mut self,
         root: Entry,
@@ -285,7 +287,8 @@ impl Edit<'_> {
         }
     }
 
-    /// After a removal: a node with one child goes, one with few items below becomes a bucket.
+    /// After a removal: replaces a node with one child by the child, and a node with few items by a
+    /// bucket.
     fn shrink(&mut self, entry: Entry, depth: usize) -> Result<Entry, Error> {
         let node = self.node(entry)?;
         if node.len() == 1 && node.at(0).kind() == Kind::Node {
@@ -297,7 +300,7 @@ impl Edit<'_> {
             self.space.free(entry.address(), SlotUse::Node)?;
             return self.rewrite_under(child, &prefix);
         }
-        // Half of what splits, so that no node comes and goes with every item.
+        // Half of the limit for a split, so that single items do not make nodes come and go.
         let few = (self.bucket_items / 2).max(1);
         if node.len() > few {
             return Ok(entry);
@@ -324,7 +327,7 @@ impl Edit<'_> {
         self.gather(&entries, depth)
     }
 
-    /// Asks for the items that may be that of a hash, and for what it takes to free them.
+    /// Prefetches the items that may have a hash, and the state needed to free them.
     fn ask_for_alike(&self, entries: impl Iterator<Item = Entry>, hash: &Hash) {
         for entry in entries.filter(|entry| entry.tag() == hash.tag()) {
             self.space.ask_for_slab(entry.address());
@@ -332,12 +335,12 @@ impl Edit<'_> {
         }
     }
 
-    /// The lengths of an item, if it is that of a name.
+    /// The lengths of an item, if it has this name.
     fn meets(&self, entry: Entry, name: &Name<'_>, hash: &Hash) -> Result<Option<Lengths>, Error> {
         if entry.tag() != hash.tag() {
             return Ok(None);
         }
-        // What it takes to free it is on its way while the item is.
+        // Prefetches the state for freeing the item, while the item itself is loaded.
         self.space.ask_for_slab(entry.address());
         let lengths = item::lengths_if(self.space.view(), entry.address(), name, hash)?;
         self.space.ask_for_slot(entry.address());
@@ -363,14 +366,14 @@ impl Edit<'_> {
         Node::read(self.space.view(), entry.address())
     }
 
-    /// Whether a node that says `version` made it may be changed in place.
+    /// Whether a node that names `version` as its maker may be changed in place.
     fn is_at_work(&self, entry: Entry, version: u64) -> bool {
-        // A file may say any version, and is not written through its map.
+        // A file may name any version, and is not written through its map.
         version == self.version && self.space.is_fresh(entry.address(), SlotUse::Node)
     }
 
-    /// A node with another child, or the same, changed. Whether it may be changed [in place](Self::is_at_work) is for who asked before the slots of what is
-    /// below were taken.
+    /// Sets a child of a node, in the same node or a copy. The caller has checked [in
+    /// place](Self::is_at_work) before slots below were taken.
     fn set_child(
         &mut self,
         entry: Entry,
@@ -395,12 +398,12 @@ impl Edit<'_> {
         self.place_node()
     }
 
-    /// The node of so many bytes in another slot, of the version at work.
+    /// Copies a node of `bytes` bytes to another slot, for the current version.
     fn copy_node(&mut self, entry: Entry, bytes: usize) -> Result<Entry, Error> {
         self.space.free(entry.address(), SlotUse::Node)?;
         let address = self.space.take(SlotUse::Node, bytes as u32)?;
         self.space.fill_from(address, entry.address(), bytes)?;
-        // Not sealed yet, as any that was not written out.
+        // Not sealed yet, like every node that was not written out.
         self.space.amend(address, 0, &[0; 4]);
         self.space.amend(address, node::VERSION_AT, &self.version.to_le_bytes());
         Ok(Entry::node(address))
@@ -418,14 +421,14 @@ impl Edit<'_> {
         self.place_node()
     }
 
-    /// Puts the node in `scratch` into a slot.
+    /// Writes the node in `scratch` to a slot.
     fn place_node(&mut self) -> Result<Entry, Error> {
         let address = self.space.take(SlotUse::Node, self.scratch.len() as u32)?;
         self.space.fill(address, 0, self.scratch);
         Ok(Entry::node(address))
     }
 
-    /// The entries of a bucket that is going to be replaced.
+    /// The entries of a bucket that is about to be replaced.
     fn open_bucket(&mut self, entry: Entry) -> Result<Vec<Entry>, Error> {
         let bucket = Bucket::read(self.space.view(), entry.address())?;
         let mut entries = Vec::with_capacity(bucket.len() + 1);
@@ -439,7 +442,7 @@ impl Edit<'_> {
         self.place_bucket()
     }
 
-    /// Puts the bucket in `scratch` into a slot.
+    /// Writes the bucket in `scratch` to a slot.
     fn place_bucket(&mut self) -> Result<Entry, Error> {
         let address = self.space.take(SlotUse::Bucket, self.scratch.len() as u32)?;
         bucket::seal(address, self.scratch);

@@ -1,4 +1,4 @@
-//! What a node or a bucket says of a child, in eight bytes.
+//! Entries: the reference of a node or a bucket to a child, in eight bytes.
 
 use super::hash::TAG_BITS;
 
@@ -17,7 +17,7 @@ impl Address {
     }
 }
 
-/// What stands at an address.
+/// The kind of data at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Empty,
@@ -26,7 +26,7 @@ pub(super) enum Kind {
     Node,
 }
 
-/// `kind (2 bits, the highest) ‖ tag (22) ‖ address (40)`. All zeros: nothing there.
+/// `kind (2 bits, the highest) ‖ tag (22) ‖ address (40)`. All zeros mean that nothing is there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Entry(pub(super) u64);
 
@@ -63,7 +63,8 @@ impl Entry {
     }
 }
 
-/// The checksum of what stands at `address`: CRC-32C of `bytes`, begun with the address, its halves combined.
+/// The checksum of the data at `address`: CRC-32C of `bytes`, begun with the address, with its
+/// halves combined.
 pub(super) fn checksum(address: Address, bytes: &[u8]) -> u32 {
     crc32c::crc32c_append(address.0 as u32 ^ (address.0 >> 32) as u32, bytes)
 }

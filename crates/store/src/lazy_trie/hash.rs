@@ -1,13 +1,14 @@
-//! Where an item belongs: the 32-byte hash of its key, read as digits of seven bits.
+//! The hash of a key: 32 bytes, read as digits of seven bits, which give the place of an item.
 
 /// Bits of a digit: nodes are 128-ary.
 pub(super) const DIGIT_BITS: usize = 7;
 /// Digits of a hash; the last has four bits, followed by zeros.
 pub(super) const DIGITS: usize = (32 * 8usize).div_ceil(DIGIT_BITS);
-/// Bits of the tag that an entry keeps of an item's hash.
+/// The bits of an item's hash that an entry keeps as a tag.
 pub(super) const TAG_BITS: u32 = 22;
 
-/// The identity of an item: BLAKE3 of its key, or any 32 bytes the caller vouches to be spread like a hash.
+/// The identity of an item: BLAKE3 of its key, or 32 bytes that the caller guarantees to be
+/// distributed like a hash.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Hash(pub [u8; 32]);
 
@@ -18,8 +19,9 @@ impl Hash {
         0, 0,
     ]);
 
-    /// A place *aside*: 16 zero bytes and a number, big-endian. Items there are kept and committed like any other and come first in iterations,
-    /// but are not of the set that the root of an authenticated store stands for, which has no proof of them. No key hashes to such a place.
+    /// A place *aside*: 16 zero bytes and a big-endian number. Items there are stored and committed
+    /// like others, and come first in iterations. But the root of an authenticated store does not
+    /// cover them, and they have no proofs. No key hashes to such a place.
     #[must_use]
     pub const fn aside(number: u128) -> Hash {
         let mut bytes = [0; 32];
@@ -41,12 +43,12 @@ impl Hash {
         Hash(*blake3::hash(key).as_bytes())
     }
 
-    /// Its first bytes, in whose order hashes mostly are.
+    /// Its first bytes, which are enough for most comparisons.
     pub(super) fn begins(&self) -> u64 {
         self.0.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes))
     }
 
-    /// Digit `index` from the front; digits in order are the bytes in order.
+    /// Digit `index` from the front. The order of digits is the order of bytes.
     pub(super) fn digit(&self, index: usize) -> u8 {
         let bit = index * DIGIT_BITS;
         let (byte, within) = (bit / 8, bit % 8);
@@ -56,7 +58,8 @@ impl Hash {
         (pair >> (16 - DIGIT_BITS - within)) as u8 & 0x7f
     }
 
-    /// Bits from the far end, which no digit near the root has: they tell neighbours in a bucket apart.
+    /// The last bits, which no digit near the root contains. They tell apart neighbours in a
+    /// bucket.
     pub(super) fn tag(&self) -> u32 {
         let [.., a, b, c, d] = self.0;
         u32::from_be_bytes([a, b, c, d]) & ((1 << TAG_BITS) - 1)
@@ -67,7 +70,7 @@ impl Hash {
         quorate_merkle::bit(&self.0, index)
     }
 
-    /// The first bit in which the two differ; `None` if they do not.
+    /// The first bit in which the two differ; `None` if they are equal.
     pub(crate) fn parting(&self, other: &Hash) -> Option<u8> {
         quorate_merkle::parting(&self.0, &other.0)
     }

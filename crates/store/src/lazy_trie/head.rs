@@ -1,14 +1,20 @@
-//! The head: where the last checkpoint is.
+//! The head of a store: the file that locates the last checkpoint.
 //!
-//! `store.head`, 12 KiB. The first page never changes; the two others take turns, so that a torn write leaves the other.
+//! `store.head` has 12 KiB. The first page never changes. The two others alternate, so that a torn
+//! write leaves one intact.
 //! ```text
-//! page 0    0 magic "QRTRIE\0\0" | 8 version u32 = 2 | 12 identity [16] | 28 slab bytes u32 | 32 region bytes u64
-//!           | 40 hash u32 = 1 (BLAKE3), 2 (the same, authenticated), 3 (with digests of values by their owner) | 44 CRC-32C of bytes 0..44
-//! page 1, 2 0 CRC-32C of identity ‖ bytes 4..104 | 4 regions u32 | 8 number u64, the higher counts | 16 version u64
-//!           | 24 root entry u64 (authenticated: of the digest tree) | 32 items u64 | 40 bytes of keys u64 | 48 of values u64 | 56 log generation u64
-//!           | 64 log position u64 | 72 ledger: address u64 | 80 length u64 | 88 CRC-32C u32 | 92 zero [12]
+//! page 0    0 magic "QRTRIE\0\0" | 8 version u32 = 2 | 12 identity [16] | 28 slab bytes u32
+//!           | 32 region bytes u64 | 40 hash u32 | 44 CRC-32C of bytes 0..44
+//!           hash: 1 BLAKE3, 2 the same, authenticated, 3 with digests of values by their owner
+//! page 1, 2 0 CRC-32C of identity ‖ bytes 4..104 | 4 regions u32
+//!           | 8 number u64, the higher counts
+//!           | 16 version u64 | 24 root entry u64 (authenticated: of the digest tree)
+//!           | 32 items u64 | 40 bytes of keys u64 | 48 of values u64 | 56 log generation u64
+//!           | 64 log position u64 | 72 ledger: address u64 | 80 length u64 | 88 CRC-32C u32
+//!           | 92 zero [12]
 //! ```
-//! A log position of all ones: the log of this generation is still to be begun. The identity of the log is that of the store with the generation added to its last eight bytes.
+//! If all bits of the log position are ones, the log of this generation has not been begun. The
+//! log's identity is that of the store, with the generation added to its last eight bytes.
 
 use super::entry::ADDRESS_BITS;
 use super::error::Error;
@@ -36,7 +42,7 @@ const FIELDS_BYTES: usize = 104;
 /// Numbers grow by one at a time.
 const NUMBER_LIMIT: u64 = 1 << 62;
 
-/// What a checkpoint is.
+/// The contents of a checkpoint's page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Head {
     pub(super) number: u64,
@@ -59,7 +65,7 @@ pub(super) struct HeadFile {
     file: Arc<dyn DiskFile>,
     pub(super) geometry: Geometry,
     pub(super) authenticated: bool,
-    /// Digests of values are its owner's.
+    /// Whether the owner defines the digests of values.
     pub(super) by_owner: bool,
 }
 
@@ -87,12 +93,12 @@ impl Head {
         bytes
     }
 
-    /// What of it no store writes.
+    /// The reason why no store can have written it, if there is one.
     fn nonsense(&self, geometry: &Geometry) -> Option<&'static str> {
         if [self.number, self.version, self.log_generation].iter().any(|n| *n > NUMBER_LIMIT) {
             return Some("a number that no store comes to");
         }
-        // Readers take it for none.
+        // Readers use this number for "no version".
         if self.version < FIRST_VERSION {
             return Some("the version");
         }
@@ -126,7 +132,7 @@ impl Head {
     }
 }
 
-/// Where the page of a checkpoint is.
+/// The offset of a checkpoint's page.
 fn page_at(number: u64) -> u64 {
     PAGE_BYTES as u64 * (1 + number % 2)
 }
@@ -136,7 +142,7 @@ fn checksum(identity: &[u8; 16], bytes: &[u8]) -> u32 {
 }
 
 impl HeadFile {
-    /// Makes the head of an empty store, durably.
+    /// Creates the head of an empty store, durably.
     pub(super) fn create(
         disk: &dyn Disk,
         geometry: &Geometry,
@@ -162,7 +168,7 @@ impl HeadFile {
         atomic_file::replace(disk, HEAD_NAME, &bytes).map_err(Error::io(HEAD_NAME, "make"))
     }
 
-    /// Opens the head and finds the newest checkpoint; `None` if there is no such file.
+    /// Opens the head and finds the newest checkpoint; `None` if the file does not exist.
     pub(super) fn open(disk: &dyn Disk) -> Result<Option<(HeadFile, Head)>, Error> {
         let file = match disk.open(HEAD_NAME) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -218,7 +224,7 @@ impl HeadFile {
         Ok(Some((HeadFile { file, geometry, authenticated, by_owner }, head)))
     }
 
-    /// Writes a checkpoint over the older of the two, durably.
+    /// Writes a checkpoint over the older of the two pages, durably.
     pub(super) fn write(&self, head: &Head) -> Result<(), Error> {
         let at = page_at(head.number);
         let bytes = head.encode(&self.geometry.identity);
@@ -227,7 +233,7 @@ impl HeadFile {
     }
 }
 
-/// As the position of the log: it has not been begun.
+/// The log position that means: the log has not been begun.
 pub(super) const LOG_TO_BEGIN: u64 = u64::MAX;
 
 /// The identity of a store's log.

@@ -1,8 +1,8 @@
-//! Items: a key, or the hash alone, and a value.
+//! Items: a key, or its hash alone, and a value.
 //!
 //! ```text
 //! 0  CRC-32C of all that follows, begun with the address
-//! 4  varint: length of the key · 2, plus 1 if the item was put by its hash (the key is then the hash)
+//! 4  varint: length of the key · 2, plus 1 if the item was put by its hash, which is then the key
 //! …  varint: length of the value ‖ key ‖ value
 //! ```
 
@@ -17,13 +17,13 @@ pub const KEY_LIMIT_BYTES: usize = 64 << 10;
 pub const VALUE_LIMIT_BYTES: usize = 16 << 20;
 
 const CHECKSUM_BYTES: usize = 4;
-/// A slot has at least this much, and the lengths of every item end before.
+/// Every slot has at least this length, and every item's lengths end before it.
 const HEAD_READ_BYTES: usize = 16;
 
-/// Most items are no longer, and come as a whole.
+/// Most items are no longer than this, and are read at once.
 const USUAL_BYTES: usize = 192;
 
-/// What names an item.
+/// The name of an item.
 #[derive(Clone, Copy, Debug)]
 pub enum Name<'a> {
     /// Its key.
@@ -105,7 +105,7 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// Whether it is the item of this name; `hash` is the name's.
+    /// Whether the item has this name; `hash` is the name's.
     pub(super) fn is(&self, name: &Name<'_>, hash: &Hash) -> bool {
         match (self.name, name) {
             (Stored::Key(mine), Name::Key(key)) => mine == *key,
@@ -121,14 +121,14 @@ impl<'a> Item<'a> {
     }
 }
 
-/// What an item begins with, before its key.
+/// The fields in front of an item's key.
 pub(super) struct Front {
     bytes: [u8; HEAD_READ_BYTES],
     length: usize,
 }
 
 impl Front {
-    /// But for the checksum.
+    /// The fields without the checksum.
     pub(super) fn new(name: &Name<'_>, value: &[u8]) -> Front {
         let mut front = Front { bytes: [0; HEAD_READ_BYTES], length: CHECKSUM_BYTES };
         let by_hash = usize::from(matches!(name, Name::Hash(_)));
@@ -145,7 +145,7 @@ impl Front {
         }
     }
 
-    /// With the checksum of the item that will stand at `address`.
+    /// Adds the checksum of the item at `address`.
     pub(super) fn sealed(mut self, address: Address, name: &Name<'_>, value: &[u8]) -> Front {
         let mut sum = checksum(address, self.bytes().get(CHECKSUM_BYTES..).unwrap_or(&[]));
         sum = crc32c::crc32c_append(sum, name.bytes());
@@ -161,7 +161,7 @@ impl Front {
     }
 }
 
-/// Appends a number, seven bits a byte, the lowest first.
+/// Appends a varint: seven bits in a byte, the lowest first.
 pub(super) fn put_varint(into: &mut Vec<u8>, number: usize) {
     each_varint_byte(number, |byte| into.push(byte));
 }
@@ -174,7 +174,7 @@ fn each_varint_byte(mut number: usize, mut put: impl FnMut(u8)) {
     put(number as u8);
 }
 
-/// Reads a varint of at most 28 bits; the number and the bytes behind.
+/// Reads a varint of at most 28 bits. Returns the number and the bytes behind it.
 fn varint(bytes: &[u8]) -> Option<(usize, &[u8])> {
     let mut number = 0;
     for (index, byte) in bytes.iter().take(4).enumerate() {
@@ -200,8 +200,9 @@ pub(super) fn read(view: View<'_>, address: Address) -> Result<Item<'_>, Error> 
     Ok(item)
 }
 
-/// The lengths of name and value of the item at `address` if it is that of `name`, which is to go: it is only checked as a whole if its name is
-/// another, since a name that was damaged must not pass for another's.
+/// The lengths of name and value of the item at `address`, if its name is `name`. The caller is
+/// about to remove that item. An item of another name is checked as a whole, because damage to a
+/// name must not turn it into another one.
 ///
 /// # Errors
 /// [`Error::Damaged`].
@@ -218,7 +219,7 @@ pub(super) fn lengths_if(
     read(view, address).map(|_| None)
 }
 
-/// The item at `address`, and all its bytes; not checked but for its bounds.
+/// The item at `address`, with all its bytes. Only its bounds are checked.
 fn parse(view: View<'_>, address: Address) -> Result<(Item<'_>, &[u8]), Error> {
     let damaged = |what| view.memory().damaged(address, what);
     let room = view.room(address).ok_or_else(|| damaged("nothing is there"))?;

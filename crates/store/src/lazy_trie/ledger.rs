@@ -1,9 +1,10 @@
-//! The ledger: which slots of the space are taken, as of a checkpoint.
+//! The ledger: the list of used slots of the space at a checkpoint.
 //!
 //! It takes whole slabs of the space. For each slab, in order:
 //! ```text
-//! 0 free | 1 header of a region | 2 run, u32 number of slabs (the others of the run have no row) | 3 the same, free again
-//! | 4, 5, 6, 7 slots for items, buckets, nodes, blocks of digests: class u8, a bit for each slot, by bytes
+//! 0 free | 1 header of a region | 2 run, u32 number of slabs (the others of the run have no row)
+//! | 3 the same, free again
+//! | 4, 5, 6, 7 slots for items, buckets, nodes, blocks of digests: class u8, a bit for each slot
 //! ```
 
 use super::classes::Classes;
@@ -15,10 +16,10 @@ const RUN: u8 = 2;
 const RUN_GONE: u8 = 3;
 const SLOTS: u8 = 4;
 
-/// A ledger in the making.
+/// A ledger that is being built.
 pub(super) struct Ledger {
     pub(super) bytes: Vec<u8>,
-    /// Where the row of each slab begins.
+    /// The offset of each slab's row.
     rows: Vec<u32>,
 }
 
@@ -55,7 +56,7 @@ impl Ledger {
         Ledger { bytes, rows }
     }
 
-    /// A slot that the checkpoint does not know.
+    /// Removes a slot that the checkpoint does not know.
     pub(super) fn strike(&mut self, memory: &Memory, classes: &Classes, address: Address) {
         let Some(row) = self.rows.get(memory.slab_of(address) as usize) else { return };
         let Some(row) = self.bytes.get_mut(*row as usize..) else { return };
@@ -72,7 +73,7 @@ impl Ledger {
     }
 }
 
-/// The slabs that a ledger tells of, one by one; `None` if it makes no sense.
+/// Reads the slabs of a ledger one by one; `None` if it is malformed.
 pub(super) fn decode(
     bytes: &[u8],
     classes: &Classes,

@@ -1,4 +1,5 @@
-//! What who has the log has: the log itself, what of the commits it has and what is synced, and the last checkpoint.
+//! State guarded by the log lock: the log, the versions that are in it and synced, and the last
+//! checkpoint.
 
 use super::batch::{FIRST, LAST, MIDDLE, WHOLE};
 use super::error::Error;
@@ -13,16 +14,16 @@ pub(super) struct LogSide {
     pub(super) head: Head,
     /// The last version in the log.
     pub(super) settled: u64,
-    /// The last version that a sync of the log has confirmed.
+    /// The last version confirmed by a sync of the log.
     pub(super) synced: u64,
     /// Batches committed since the store was opened, logged or not.
     pub(super) commits: u64,
-    /// What is being brought there.
+    /// The batches that are being written to the log.
     pub(super) taken: Queue,
 }
 
 impl LogSide {
-    /// Confirms all that the log has.
+    /// Syncs the log.
     pub(super) fn sync(&mut self) -> Result<(), Error> {
         self.log.commit(None, Durability::Sync)?;
         self.synced = self.settled;

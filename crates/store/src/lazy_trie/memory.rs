@@ -1,13 +1,15 @@
-//! Where the bytes of the space are in memory: a word for each slab, which points into the mapped file or to a shadow.
+//! The memory of the space: a word for each slab, which points into the mapped file or to a shadow.
 //!
-//! This is the one place that dereferences pointers. What makes it sound:
-//! - a slot is written only by the writer, between its allocation and the publication of a version that refers to it
-//!   (a node of an unpublished version may be written again), and nobody else knows its address then, but for threads that the writer told of items
-//!   it had filled ([`Space::beside`](super::space::Space::beside));
-//! - a slot is allocated again, and a shadow freed, only after every reader that could know its address has gone
-//!   ([`Readers`](super::readers::Readers));
-//! - slices cover slots that are in use, never a whole slab, so that writes to its other slots do not alias them;
-//! - a length read from a slot is checked against the end of its slab or run before a slice is made of it.
+//! Only this module dereferences pointers. It is sound for these reasons:
+//! - Only the writer writes a slot, between its allocation and the publication of a version that
+//!   refers to it (a node of an unpublished version may be written again). No other thread knows
+//!   its address then, except threads that the writer told of filled items
+//!   ([`Space::beside`](super::space::Space::beside)).
+//! - A slot is allocated again, and a shadow is freed, only after every reader that could know its
+//!   address is gone ([`Readers`](super::readers::Readers)).
+//! - Slices cover used slots, never a whole slab. So writes to other slots do not alias them.
+//! - A length read from a slot is checked against the end of its slab or run before a slice is
+//!   made.
 #![allow(unsafe_code)]
 
 use super::entry::{Address, UNIT_BYTES};
@@ -22,11 +24,11 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Shadows and maps begin at multiples of this, so that a word has room for flags.
+/// The alignment of shadows and maps, which leaves room for flags in a word.
 const ALIGN_BYTES: usize = 4096;
-/// The nodes of the slab have been checked, or were made by this process.
+/// The nodes of the slab were checked, or made by this process.
 const TRUSTED: usize = 1;
-/// Bits 1 to 11: how many slabs belong together (0 and 1 mean one).
+/// Bits 1 to 11: the number of slabs of a run (0 and 1 mean one).
 const SPAN_SHIFT: u32 = 1;
 const SPAN_MASK: usize = ALIGN_BYTES / 2 - 1;
 /// The longest run, in slabs.
@@ -38,7 +40,7 @@ pub(super) struct Buffer {
     layout: Layout,
 }
 
-// SAFETY: it owns its memory; who may touch which part when is the module's rule.
+// SAFETY: it owns its memory; the module's rules govern access to it.
 unsafe impl Send for Buffer {}
 // SAFETY: as above.
 unsafe impl Sync for Buffer {}
@@ -59,7 +61,7 @@ impl Buffer {
         self.layout.size()
     }
 
-    /// The whole block, before it is shown to anybody.
+    /// The whole block, before another thread can see it.
     pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: the block is initialised, and `self` is borrowed mutably.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.layout.size()) }
@@ -75,17 +77,17 @@ impl Drop for Buffer {
 
 /// The words.
 pub(super) struct Memory {
-    /// Anonymous memory: words never touched take none.
+    /// Anonymous memory: untouched words take none.
     words: memmap2::MmapMut,
     slabs: usize,
     slab_bits: u32,
     region_slabs: u32,
-    /// By region; kept until the end, since words point into them.
+    /// By region; kept until the end, because words point into them.
     maps: Mutex<Vec<Option<Map>>>,
 }
 
 impl Memory {
-    /// For a space of at most `limit_bytes`.
+    /// The memory of a space of at most `limit_bytes`.
     pub(super) fn new(slab_bytes: u32, region_slabs: u32, limit_bytes: u64) -> io::Result<Memory> {
         let slabs = usize::try_from(limit_bytes / u64::from(slab_bytes)).unwrap_or(usize::MAX);
         let bytes =
@@ -104,12 +106,12 @@ impl Memory {
         self.region_slabs
     }
 
-    /// The slab an address is in.
+    /// The slab that contains an address.
     pub(super) fn slab_of(&self, address: Address) -> u32 {
         (address.bytes() >> self.slab_bits) as u32
     }
 
-    /// Bytes from the beginning of its slab to an address.
+    /// The offset of an address in its slab, in bytes.
     pub(super) fn offset_of(&self, address: Address) -> u32 {
         (address.bytes() & ((1 << self.slab_bits) - 1)) as u32
     }
@@ -119,7 +121,7 @@ impl Memory {
         Address(((u64::from(slab) << self.slab_bits) + u64::from(offset)) / UNIT_BYTES)
     }
 
-    /// What is wrong at an address, in terms of files.
+    /// The error of damage at an address, with file and offset.
     pub(super) fn damaged(&self, address: Address, what: &'static str) -> Error {
         let slab = self.slab_of(address);
         let offset = u64::from(slab % self.region_slabs) << self.slab_bits;
@@ -135,11 +137,12 @@ impl Memory {
         if slab >= self.slabs {
             return None;
         }
-        // SAFETY: within the map, which is zeroed, lives as long as `self`, is aligned to a page, and is touched nowhere else.
+        // SAFETY: within the map, which is zeroed, lives as long as `self`, is aligned to a page,
+        // and is not accessed elsewhere.
         Some(unsafe { &*self.words.as_ptr().cast::<AtomicUsize>().add(slab) })
     }
 
-    /// Takes over the map of region `region`; its slabs show it, untrusted.
+    /// Adds the map of region `region`. Its slabs show the map, untrusted.
     pub(super) fn add_region(&self, region: usize, map: Option<Map>) {
         let mut maps = self.maps.lock().unwrap_or_else(PoisonError::into_inner);
         if maps.len() <= region {
@@ -155,13 +158,13 @@ impl Memory {
         }
     }
 
-    /// How many bytes the files of the space have.
+    /// The size of the space's files.
     pub(super) fn space_bytes(&self) -> u64 {
         let regions = self.maps.lock().unwrap_or_else(PoisonError::into_inner).len() as u64;
         (regions * u64::from(self.region_slabs)) << self.slab_bits
     }
 
-    /// Lets a slab show its file, `span` slabs as one; nothing where files are not mapped.
+    /// Lets a slab, or a run of `span`, show its file. Without maps it does nothing.
     pub(super) fn show_map(&self, slab: u32, span: u32, trusted: bool) {
         let maps = self.maps.lock().unwrap_or_else(PoisonError::into_inner);
         let (region, within) = (slab / self.region_slabs, slab % self.region_slabs);
@@ -187,12 +190,12 @@ impl Memory {
             ((span as usize & SPAN_MASK) << SPAN_SHIFT) | usize::from(trusted)
         };
         if let Some(word) = self.word(slab) {
-            // What the pointer leads to was written before.
+            // The data behind the pointer was written before.
             word.store(start | flags, Ordering::Release);
         }
     }
 
-    /// Marks the nodes of a slab as checked, if it still shows what was `seen`.
+    /// Marks the nodes of a slab as checked, if the slab still shows `seen`.
     pub(super) fn trust(&self, slab: u32, seen: usize) {
         if let Some(word) = self.word(slab) {
             let _ =
@@ -200,7 +203,7 @@ impl Memory {
         }
     }
 
-    /// What [`Memory::trust`] compares.
+    /// The value that [`Memory::trust`] compares.
     pub(super) fn seen(&self, slab: u32) -> usize {
         self.word(slab).map_or(0, |word| word.load(Ordering::Acquire))
     }
@@ -209,23 +212,25 @@ impl Memory {
         self.seen(slab) & TRUSTED != 0
     }
 
-    /// Copies what a slab shows; `false` if it shows nothing.
+    /// Copies the content of a slab; `false` if there is none.
     pub(super) fn copy_slab(&self, slab: u32, into: &mut Buffer) -> bool {
         let start = ptr::with_exposed_provenance::<u8>(self.seen(slab) & !(ALIGN_BYTES - 1));
         let bytes = self.slab_bytes();
         if start.is_null() || into.len() < bytes {
             return false;
         }
-        // SAFETY: a slab is mapped there, whose file nobody writes to: only slabs with shadows are written out.
+        // SAFETY: a slab is mapped there, and its file is not written: only slabs with shadows are
+        // written out.
         unsafe { ptr::copy_nonoverlapping(start, into.start.as_ptr(), bytes) };
         true
     }
 
-    /// The right to read.
+    /// A view for reading.
     ///
     /// # Safety
-    /// As long as the view is used, no slot that is reached through it may be allocated again: its holder has a place among the
-    /// readers, or is the writer or works for it, or reads slots that a checkpoint protects.
+    /// As long as the view is used, no slot reached through it may be allocated again. So its
+    /// holder must have a place among the readers, be the writer or work for it, or read slots that
+    /// a checkpoint protects.
     pub(super) unsafe fn view(&self) -> View<'_> {
         View { memory: self }
     }
@@ -233,21 +238,22 @@ impl Memory {
     /// Writes `bytes` at `offset` bytes behind `address`.
     ///
     /// # Safety
-    /// The slot there, of at least `offset + bytes.len()` bytes, must be the writer's, its slab must show a shadow, and no slice of it
-    /// may be alive.
+    /// The slot there must belong to the writer and have at least `offset + bytes.len()` bytes. Its
+    /// slab must show a shadow, and no slice of the slot may be alive.
     pub(super) unsafe fn write(&self, address: Address, offset: usize, bytes: &[u8]) {
         let word = self.seen(self.slab_of(address));
         let start = ptr::with_exposed_provenance_mut::<u8>(word & !(ALIGN_BYTES - 1));
         debug_assert!(!start.is_null());
         let at = self.offset_of(address) as usize + offset;
-        // SAFETY: by the contract above the target lies within a live shadow and nobody else touches it.
+        // SAFETY: by the contract above the target lies within a live shadow that is not accessed
+        // elsewhere.
         unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), start.add(at), bytes.len()) }
     }
 
     /// Copies `bytes` from one address to another.
     ///
     /// # Safety
-    /// So many bytes must be readable at `from`; `to` as for [`Memory::write`].
+    /// `bytes` bytes must be readable at `from`; `to` as for [`Memory::write`].
     pub(super) unsafe fn copy(&self, to: Address, from: Address, bytes: usize) {
         let place = |address: Address| {
             let start = self.seen(self.slab_of(address)) & !(ALIGN_BYTES - 1);
@@ -260,24 +266,24 @@ impl Memory {
     }
 }
 
-/// The right to read slots; see [`Memory::view`].
+/// Permission to read slots; see [`Memory::view`].
 #[derive(Clone, Copy)]
 pub(super) struct View<'a> {
     memory: &'a Memory,
 }
 
-/// What lies between an address and the end of its slab or run.
+/// The bytes from an address to the end of its slab or run.
 #[derive(Clone, Copy)]
 pub(super) struct Room<'a> {
     start: *const u8,
     bytes: usize,
-    /// Whether nodes in it need no check.
+    /// Whether its nodes need no check.
     pub(super) trusted: bool,
     lifetime: PhantomData<&'a [u8]>,
 }
 
 impl<'a> View<'a> {
-    /// The memory behind `address`; `None` if nothing is there.
+    /// The memory from `address` on; `None` if nothing is there.
     #[inline]
     pub(super) fn room(self, address: Address) -> Option<Room<'a>> {
         let memory = self.memory;
@@ -288,7 +294,8 @@ impl<'a> View<'a> {
         }
         let span = ((word >> SPAN_SHIFT) & SPAN_MASK).max(1);
         let offset = memory.offset_of(address) as usize;
-        // SAFETY: the offset is less than a slab, and at least one slab is mapped or allocated at `base`.
+        // SAFETY: the offset is less than a slab, and at least one slab is mapped or allocated at
+        // `base`.
         let start = unsafe { base.add(offset) };
         let bytes = (span << memory.slab_bits) - offset;
         Some(Room { start, bytes, trusted: word & TRUSTED != 0, lifetime: PhantomData })
@@ -298,7 +305,7 @@ impl<'a> View<'a> {
         self.memory
     }
 
-    /// Asks for `bytes` behind `address`, which are about to be read.
+    /// Prefetches `bytes` from `address` on.
     pub(super) fn ask_for(self, address: Address, bytes: usize) {
         if let Some(room) = self.room(address) {
             room.ask_for(0, bytes);
@@ -307,7 +314,7 @@ impl<'a> View<'a> {
 }
 
 impl<'a> Room<'a> {
-    /// Asks for `bytes` from `offset` on, which are about to be read.
+    /// Prefetches `bytes` from `offset` on.
     #[inline]
     pub(super) fn ask_for(self, offset: usize, bytes: usize) {
         let offset = offset.min(self.bytes);
@@ -320,7 +327,8 @@ impl<'a> Room<'a> {
         if bytes > self.bytes {
             return None;
         }
-        // SAFETY: within a map or buffer that lives as long as the view's holder protects it, and not written to meanwhile.
+        // SAFETY: within a map or buffer that lives as long as the view's holder protects it, and
+        // that is not written meanwhile.
         Some(unsafe { std::slice::from_raw_parts(self.start, bytes) })
     }
 }

@@ -1,11 +1,13 @@
-//! Nodes: 128 slots, of which only those that hold something take room.
+//! Nodes: 128 slots, of which only used ones take room.
 //!
 //! ```text
 //!  0  CRC-32C of bytes 4 to the end, begun with the address (set when the node is written out)
 //!  4  number of digits of the prefix u8 | 5 zero [3] | 8 the version that made it u64
-//! 16  which slots are taken, u128, bit i for slot i | 32 their entries, u64 each, in order | the digits of the prefix, u8 each
+//! 16  used slots u128, bit i for slot i | 32 their entries, u64 each, in order
+//! …   the digits of the prefix, u8 each
 //! ```
-//! The prefix is path compression: digits that all below have in common, beginning where the node's parent left off.
+//! The prefix is path compression: the digits that all items below share, after those of the node's
+//! parent.
 
 use super::entry::{Address, Entry, checksum};
 use super::error::Error;
@@ -24,31 +26,33 @@ pub(super) struct Node<'a> {
     pub(super) version: u64,
     map: u128,
     entries: &'a [[u8; 8]],
-    /// The digits that all below have in common.
+    /// The digits that all items below share.
     pub(super) prefix: &'a [u8],
 }
 
-/// Where a node leads on the way to a hash.
+/// The step at a node on the path to a hash.
 pub(super) struct Lead {
-    /// How many digits the node's prefix has, ...
+    /// The number of digits in the node's prefix, ...
     pub(super) prefix: usize,
-    /// ... and how many of them the hash has as well.
+    /// ... and how many of them match the hash.
     pub(super) matching: usize,
-    /// Where among the entries that of the child stands, or would stand.
+    /// The index of the child's entry, or of the place where it would be.
     pub(super) rank: usize,
-    /// Nothing if there is none.
+    /// The child; empty if there is none.
     pub(super) child: Entry,
     /// The version that made the node.
     pub(super) version: u64,
 }
 
 impl Lead {
-    /// The same as [`Node::lead`] of a node that needs no check and has no prefix, as most: little of it is read.
+    /// [`Node::lead`] for a node that needs no check and has no prefix, like most nodes. It reads
+    /// little of the node.
     #[inline]
     fn at_once(view: View<'_>, address: Address, hash: &Hash, depth: usize) -> Option<Lead> {
         let room = view.room(address).filter(|room| room.trusted)?;
         let digit = hash.digit(depth);
-        // Where the entry stands in a full node, and nearly in most: it comes together with the head.
+        // The entry's place in a full node, and nearly so in most nodes. It is loaded together with
+        // the head.
         room.ask_for(entry_at(usize::from(digit)), 1);
         let head: &[u8; HEAD_BYTES] = room.take(HEAD_BYTES)?.first_chunk()?;
         if head[4] != 0 {
@@ -95,7 +99,7 @@ impl<'a> Node<'a> {
         Ok(Node { version, map, entries, prefix })
     }
 
-    /// Where the node at `address` leads on the way to `hash`, of which `depth` digits lie behind.
+    /// The step at the node at `address` on the path to `hash`, after `depth` digits.
     pub(super) fn lead(
         view: View<'a>,
         address: Address,
@@ -112,7 +116,7 @@ impl<'a> Node<'a> {
         Ok(Lead { matching: node.matching(hash, depth), prefix, rank, child, version })
     }
 
-    /// How many of the prefix's digits `hash` has, from `depth` on.
+    /// The number of digits of the prefix that match `hash` from `depth` on.
     pub(super) fn matching(&self, hash: &Hash, depth: usize) -> usize {
         self.prefix
             .iter()
@@ -121,7 +125,7 @@ impl<'a> Node<'a> {
             .count()
     }
 
-    /// Where among the entries that of a slot stands or would stand, and whether it does.
+    /// The index of a slot's entry, or of its place, and whether it exists.
     pub(super) fn rank(&self, digit: u8) -> (usize, bool) {
         let bit = 1u128 << (digit & 0x7f);
         ((self.map & (bit - 1)).count_ones() as usize, self.map & bit != 0)
@@ -135,7 +139,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The entry of a rank.
+    /// The entry with this index.
     pub(super) fn at(&self, rank: usize) -> Entry {
         self.entries.get(rank).map_or(Entry::EMPTY, |bytes| Entry(u64::from_le_bytes(*bytes)))
     }
@@ -144,7 +148,7 @@ impl<'a> Node<'a> {
         self.entries.len()
     }
 
-    /// Of all of it, in bytes.
+    /// Its length in bytes.
     pub(super) fn bytes(&self) -> usize {
         entry_at(self.entries.len()) + self.prefix.len()
     }
@@ -157,7 +161,7 @@ impl<'a> Node<'a> {
         self.entries.iter().map(|bytes| Entry(u64::from_le_bytes(*bytes)))
     }
 
-    /// Its bytes with other entries, by slots; the version is the caller's.
+    /// Encodes the node with another entry at a slot, for `version`.
     pub(super) fn encode_with(&self, into: &mut Vec<u8>, version: u64, digit: u8, entry: Entry) {
         let bit = 1u128 << (digit & 0x7f);
         let (rank, taken) = self.rank(digit);
@@ -173,7 +177,7 @@ impl<'a> Node<'a> {
         into.extend_from_slice(self.prefix);
     }
 
-    /// Its bytes with another prefix.
+    /// Encodes the node with another prefix.
     pub(super) fn encode_under(&self, into: &mut Vec<u8>, version: u64, prefix: &[u8]) {
         head(into, version, self.map, prefix.len());
         into.extend_from_slice(self.entries.as_flattened());
@@ -189,7 +193,7 @@ fn head(into: &mut Vec<u8>, version: u64, map: u128, prefix: usize) {
     into.extend_from_slice(&map.to_le_bytes());
 }
 
-/// The bytes of a node with these children, by digit in order.
+/// Encodes a node with these children, in the order of digits.
 pub(super) fn encode(into: &mut Vec<u8>, version: u64, children: &[(u8, Entry)], prefix: &[u8]) {
     let map = children.iter().fold(0, |map, (digit, _)| map | 1u128 << (digit & 0x7f));
     head(into, version, map, prefix.len());
@@ -199,28 +203,28 @@ pub(super) fn encode(into: &mut Vec<u8>, version: u64, children: &[(u8, Entry)],
     into.extend_from_slice(prefix);
 }
 
-/// Where in a node the version that made it stands.
+/// The offset of the version in a node.
 pub(super) const VERSION_AT: usize = 8;
 
-/// Where in a node the entry of a rank stands.
+/// The offset of an entry in a node.
 pub(super) fn entry_at(rank: usize) -> usize {
     HEAD_BYTES + 8 * rank
 }
 
-/// The length of the node that `bytes` begin with.
+/// The length of the node at the start of `bytes`.
 pub(super) fn length(bytes: &[u8]) -> Option<usize> {
     let map = u128::from_le_bytes(*bytes.get(MAP_AT..)?.first_chunk()?);
     Some(HEAD_BYTES + 8 * map.count_ones() as usize + usize::from(*bytes.get(4)?))
 }
 
-/// Whether the node of exactly these bytes is what was written out.
+/// Whether the checksum of the node in exactly these bytes is right.
 pub(super) fn is_sound(address: Address, bytes: &[u8]) -> bool {
     bytes
         .split_first_chunk::<4>()
         .is_some_and(|(stored, content)| *stored == checksum(address, content).to_le_bytes())
 }
 
-/// Sets the checksum of the node that `slot` begins with, for being written out.
+/// Sets the checksum of the node at the start of `slot`, before it is written out.
 pub(super) fn seal(address: Address, slot: &mut [u8]) {
     let length = length(slot).unwrap_or(0);
     if let Some((stored, content)) =
@@ -261,7 +265,7 @@ mod tests {
                 encode(&mut bytes, 5, &children, prefix);
                 buffer.bytes_mut()[..bytes.len()].copy_from_slice(&bytes);
                 memory.show_buffer(0, 1, true, &buffer);
-                // SAFETY: nobody writes.
+                // SAFETY: no thread writes.
                 let view = unsafe { memory.view() };
                 let node = Node::read(view, address).unwrap();
                 for digit in 0..128 {

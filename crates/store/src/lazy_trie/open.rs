@@ -1,4 +1,4 @@
-//! Opening a store: the last checkpoint, then what the log has beyond it.
+//! The opening of a store: the last checkpoint, then the later batches of the log.
 
 use super::apart::Apart;
 use super::checkpoint;
@@ -27,23 +27,25 @@ use std::sync::{Arc, Condvar, Mutex};
 /// The version of an empty store.
 pub(super) const FIRST_VERSION: u64 = 1;
 
-/// What opening a store found.
+/// The result of opening a store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recovered {
-    /// The folder was empty, and the store was begun.
+    /// The folder was empty, and the store was created.
     pub created: bool,
     /// Batches of the log beyond the last checkpoint.
     pub replayed_batches: u64,
-    /// Why the log could not be read further, if damage was passed over ([`Recovery::BestEffort`](super::Recovery::BestEffort)).
+    /// The damage that ended the reading of the log
+    /// ([`Recovery::BestEffort`](super::Recovery::BestEffort)).
     pub lost: Option<String>,
 }
 
 impl Store {
-    /// Opens the store in a folder, or begins one if the folder is empty or missing.
+    /// Opens the store in a folder, or creates one if the folder is empty or missing.
     ///
     /// # Errors
-    /// [`Error::Lock`] if another process has it; [`Error::Options`]; whatever makes the folder unfit: [`Error::Foreign`],
-    /// [`Error::Version`], [`Error::Damaged`], [`Error::Missing`], [`Error::Log`], [`Error::Io`].
+    /// [`Error::Lock`] if another process has it; [`Error::Options`]; or an unusable folder:
+    /// [`Error::Foreign`], [`Error::Version`], [`Error::Damaged`], [`Error::Missing`],
+    /// [`Error::Log`], [`Error::Io`].
     pub fn open(folder: impl AsRef<Path>, options: Options) -> Result<(Store, Recovered), Error> {
         let folder = folder.as_ref();
         let lock = FolderLock::acquire(folder)?;
@@ -53,10 +55,11 @@ impl Store {
         Ok((store, recovered))
     }
 
-    /// Whether the store in a folder was created as an authenticated one; `None` if there is no store.
+    /// Whether the store in a folder was created as an authenticated one; `None` if there is no
+    /// store.
     ///
     /// # Errors
-    /// As [`Store::open`], as far as the head alone tells.
+    /// As [`Store::open`], for the head alone.
     pub fn is_authenticated(folder: impl AsRef<Path>) -> Result<Option<bool>, Error> {
         if !folder.as_ref().is_dir() {
             return Ok(None);
@@ -65,7 +68,7 @@ impl Store {
         Ok(HeadFile::open(&disk)?.map(|(file, _)| file.authenticated))
     }
 
-    /// The same as [`Store::open`] on any disk, which nobody else may use meanwhile.
+    /// [`Store::open`] on any disk, which must not be in use otherwise.
     ///
     /// # Errors
     /// As [`Store::open`], but for the lock.
@@ -90,7 +93,8 @@ impl Store {
         }
         if options.authenticated && head_file.by_owner != options.value_digest.is_some() {
             let reason = if head_file.by_owner {
-                "the digests of this store's values are its owner's: only the program that made it can open it"
+                "the digests of this store's values are its owner's: only the program that made \
+                 it can open it"
             } else {
                 "the digests of this store's values are BLAKE3"
             };
@@ -132,7 +136,7 @@ impl Store {
     }
 }
 
-/// Begins a store: an empty one, whose log is about to be begun.
+/// Creates an empty store, whose log is not begun yet.
 fn create(disk: &dyn Disk, options: &Options) -> Result<(HeadFile, Head), Error> {
     let names = disk.list().map_err(Error::io("the folder", "list"))?;
     if names.iter().any(|name| region_index(name).is_some() || name.ends_with(".wal")) {
@@ -155,7 +159,7 @@ fn create(disk: &dyn Disk, options: &Options) -> Result<(HeadFile, Head), Error>
     HeadFile::open(disk)?.ok_or_else(|| Error::Missing { file: HEAD_NAME.to_string(), hint: "" })
 }
 
-/// Maps the regions and takes over the ledger.
+/// Maps the regions and reads the ledger.
 pub(super) fn open_space(
     disk: &Arc<dyn Disk>,
     geometry: &Geometry,
@@ -163,7 +167,7 @@ pub(super) fn open_space(
     options: &Options,
 ) -> Result<(Arc<Memory>, Space), Error> {
     let limit = options.limit_bytes.max(u64::from(head.regions) * geometry.region_bytes);
-    // Checkpoints may go beyond the limit, by a ledger.
+    // The ledger of a checkpoint may exceed the limit.
     let memory = Memory::new(geometry.slab_bytes, geometry.region_slabs(), limit)
         .map_err(Error::io("the table of slabs", "map"))?;
     let memory = Arc::new(memory);
@@ -175,7 +179,7 @@ pub(super) fn open_space(
         space.regions.push(region);
     }
     for name in disk.list().map_err(Error::io("the folder", "list"))? {
-        // A region that no checkpoint knew.
+        // A region that no checkpoint knows.
         if region_index(&name).is_some_and(|index| index >= head.regions as usize) {
             disk.remove(&name).map_err(Error::io(&name, "remove"))?;
         }
@@ -215,7 +219,7 @@ fn restore(space: &mut Space, head: &Head) -> Result<(), Error> {
         let room = u64::from(own.span) * u64::from(space.geometry.slab_bytes);
         own.usage == Use::Run && head.ledger_bytes <= room && space.memory.offset_of(address) == 0
     });
-    // It is given back when the next checkpoint counts, and by nothing else.
+    // The next checkpoint releases it when it counts; nothing else does.
     own.ok_or_else(|| damaged("the ledger: its own place"))?.leaving.set(0);
     for (index, slab) in slabs.into_iter().enumerate() {
         let expected = index % region_slabs == 0;
@@ -230,7 +234,7 @@ fn restore(space: &mut Space, head: &Head) -> Result<(), Error> {
     Ok(())
 }
 
-/// Where files cannot be mapped: reads everything in use but the ledger.
+/// If files cannot be mapped: reads all used slots, except the ledger's.
 fn load(space: &mut Space, ledger: u32) -> Result<(), Error> {
     let slab_bytes = space.memory.slab_bytes();
     for index in 0..space.slabs.len() as u32 {
@@ -251,12 +255,12 @@ fn load(space: &mut Space, ledger: u32) -> Result<(), Error> {
     Ok(())
 }
 
-/// Checks the nodes and blocks of digests that were there when the store was opened, slab by slab, so that readers need not check them each time. What is damaged
-/// stays for them to find.
+/// Checks the nodes and digest blocks that existed at the opening, slab by slab, so that readers
+/// need not check them each time. Damage is left for readers to find.
 pub(super) fn check_opened(shared: &Shared) {
     let mut index = 0;
     loop {
-        // The lock is held for a slab at a time.
+        // The lock is held for one slab at a time.
         let writer = lock(&shared.writer);
         let space = &writer.space;
         let Some(slab) = space.slabs.get(index) else { return };

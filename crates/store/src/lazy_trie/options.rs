@@ -1,108 +1,122 @@
-//! How a store is set up.
+//! The options of a store.
 
 use super::error::Error;
 use crate::merkle::{ValueDigest, value_digests};
 pub use crate::wal::Durability;
 
-/// No space is larger: an address has 40 bits, and stands for 16 bytes.
+/// The largest space: an address has 40 bits and counts units of 16 bytes.
 pub(super) const SPACE_LIMIT_BYTES: u64 = 1 << 44;
 
-/// Whether slabs may have so many bytes.
+/// Whether slabs may have this length.
 pub(super) fn is_slab(bytes: u64) -> bool {
     bytes.is_power_of_two() && (4096..=1 << 20).contains(&bytes)
 }
 
-/// Whether regions may have so many bytes, with slabs of `slab` bytes.
+/// Whether regions may have this length, with slabs of `slab` bytes.
 pub(super) fn is_region(bytes: u64, slab: u64) -> bool {
     bytes.is_multiple_of(slab) && (4 * slab..=1 << 31).contains(&bytes)
 }
 
-/// Who writes pages out and begins log segments.
+/// The thread that writes pages out and creates log segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteOut {
-    /// A thread of the store, beside readers and the writer.
+    /// A thread of the store, in parallel with readers and the writer.
     Background,
-    /// The writer's thread, when a limit is reached: for tests and simulations, which want one order of operations.
+    /// The writer's thread, when a limit is reached. For tests and simulations, which need one
+    /// order of operations.
     Inline,
 }
 
-/// What to do with a log that is damaged below what a sync had confirmed.
+/// The treatment of a log that is damaged below the point that a sync has confirmed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recovery {
     /// Refuse to open.
     Strict,
-    /// Take every commit up to the first that cannot be read, set the damaged log aside, and say in
-    /// [`Recovered`](super::Recovered) what was done.
+    /// Recover every commit up to the first unreadable one, set the damaged log aside, and report
+    /// that in [`Recovered`](super::Recovered).
     BestEffort,
 }
 
-/// Which versions of an authenticated store have proofs. All have a root.
+/// The versions of an authenticated store that have proofs. All have a root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Proofs {
-    /// Every one: the blocks of digests that a commit changes are written with it.
+    /// Every version: a commit writes the digest blocks that it changes.
     EachCommit,
-    /// Those that [`Store::provable_snapshot`](super::Store::provable_snapshot) was asked for. Changed blocks stay in memory
-    /// ([`Options::digest_memory_bytes`]) until then, until a checkpoint, or until they are too many, and are written once for many commits.
-    /// That the space has no room for them may be found by a checkpoint, which then stops writing.
+    /// Versions requested by [`Store::provable_snapshot`](super::Store::provable_snapshot). Changed
+    /// blocks stay in memory ([`Options::digest_memory_bytes`]) until such a request, until a
+    /// checkpoint, or until there are too many. They are written once for many commits. A
+    /// checkpoint may find that the space has no room for them; then it stops writing.
     WhenAsked,
 }
 
-/// How a store is set up. `slab_bytes` and `region_bytes` count when the store is created; later the values it was created with hold.
+/// The options of a store. `slab_bytes` and `region_bytes` are fixed when the store is created.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What tells a new store from others; `None`: at random.
+    /// The identity of a new store; `None`: random.
     pub identity: Option<[u8; 16]>,
-    /// How far a commit goes before it returns.
+    /// The durability of a commit when it returns.
     pub durability: Durability,
-    /// What to do with a damaged log.
+    /// The treatment of a damaged log.
     pub recovery: Recovery,
     /// A bucket with more items than this becomes a node (1 to 128).
     pub bucket_items: usize,
-    /// Memory for pages not written out yet, in bytes; writers wait when it is used up. Up to half of it is kept for what comes.
+    /// Memory for pages that are not written out yet, in bytes. Writers wait when it is used up. Up
+    /// to half of it is kept for reuse.
     pub write_buffer_bytes: u64,
-    /// A checkpoint begins when the log since the last one has this many bytes; at four times as many writers wait for it. See [`Options::log_commits`] for a store
-    /// without.
+    /// A checkpoint begins when the log since the last one has this many bytes. At four times as
+    /// many, writers wait for it. See [`Options::log_commits`] for a store without a log.
     pub checkpoint_bytes: u64,
-    /// A commit is a record of the log. Without, what was committed since the last checkpoint is gone after a crash; a checkpoint is begun by the store's owner alone
-    /// ([`Store::begin_checkpoint`](super::Store::begin_checkpoint)), and [due](super::Store::checkpoint_is_due) when changes of `checkpoint_bytes` were committed since the last, or
-    /// half of the write buffer is used up: for who has the changes in a log of its own. May be another each time the store is opened.
+    /// Whether a commit is a record of the log. If not, a crash loses all commits since the last
+    /// checkpoint. This is for owners that have the changes in a log of their own. Only the owner
+    /// then begins checkpoints ([`Store::begin_checkpoint`](super::Store::begin_checkpoint)). One
+    /// is [due](super::Store::checkpoint_is_due) when changes of `checkpoint_bytes` were committed
+    /// since the last one, or half of the write buffer is used. May differ at each opening.
     pub log_commits: bool,
     /// Length of a log segment in bytes.
     pub segment_bytes: u64,
-    /// The log is written through memory where the disk can, so that a commit that is not synced costs no call of the system; its segments are
-    /// filled with zeros first, for which everything is written twice. Without: for few commits of many changes each.
+    /// Whether the log is written through memory if the disk allows it. Then a commit without a
+    /// sync costs no system call; but segments are first filled with zeros, so everything is
+    /// written twice. Turn it off for few commits of many changes each.
     pub log_through_memory: bool,
-    /// Space is cut into slots of one size by slabs of this many bytes: a power of two from 4 KiB to 1 MiB.
+    /// The length of a slab, which is divided into slots of one size: a power of two from 4 KiB to
+    /// 1 MiB.
     pub slab_bytes: u32,
-    /// Space grows by files of this many bytes: a multiple of `slab_bytes`, from 4 slabs to 2 GiB.
+    /// The length of the space's files: a multiple of `slab_bytes`, from 4 slabs to 2 GiB.
     pub region_bytes: u64,
-    /// The space takes no more than this, in bytes.
+    /// The limit of the space, in bytes.
     pub limit_bytes: u64,
-    /// Who writes out.
+    /// The thread that writes out.
     pub write_out: WriteOut,
-    /// Whether the store has a Merkle root, and proofs of what it holds: decided when it is created, an error if asked otherwise later.
+    /// Whether the store has a Merkle root and proofs. Decided when it is created; another value
+    /// later is an error.
     pub authenticated: bool,
-    /// Which versions of an authenticated store have proofs; may be another each time the store is opened.
+    /// The versions of an authenticated store that have proofs. May differ at each opening.
     pub proofs: Proofs,
-    /// Memory in bytes for blocks of digests, with [`Proofs::WhenAsked`]: those that batches met, changed or not, and those of one batch more; as
-    /// much again at the most may be kept for what comes. When it is used up, what changed is written, and all is read again as it is met. 150 bytes for each item keep all of
-    /// them there, and commits of few changes among many items are up to half as fast again. May be another each time the store is opened.
+    /// Memory for digest blocks with [`Proofs::WhenAsked`], in bytes: those that batches visited,
+    /// changed or not, and those of one more batch. At most as much again may be kept for reuse.
+    /// When it is used up, changed blocks are written, and all blocks are read again on demand. 150
+    /// bytes for each item keep all of them in memory. That makes commits of few changes among many
+    /// items up to one and a half times as fast. May differ at each opening.
     pub digest_memory_bytes: u64,
-    /// So many threads share the hashing of an authenticated store's batch, if it has 128 changes or more; the writer is one of them.
+    /// The threads that share the hashing of a batch of 128 changes or more in an authenticated
+    /// store. The writer is one of them.
     pub hashing_threads: usize,
-    /// What stands for values under the root: a collision-resistant hash of each, the same each time the store is opened, as the store keeps
-    /// digests and computes those of its log again. For who has values of another shape and needs their roots to be equal. `None`: BLAKE3.
-    /// Whether there is one is decided when the store is created: it cannot be opened by who does not know it.
+    /// The digest of values under the root: a collision-resistant hash. It must be the same at each
+    /// opening, because the store keeps digests and computes those of its log again. For values of
+    /// another shape whose roots must be equal. `None`: BLAKE3. Whether there is one is decided
+    /// when the store is created; such a store cannot be opened without it.
     pub value_digest: Option<ValueDigest>,
-    /// So many versions before the newest can be read ([`Store::snapshot_at`](super::Store::snapshot_at)), as far back as the store was
-    /// opened. What they hold that the newest does not stays in the space as long.
+    /// The number of versions before the newest that can be read
+    /// ([`Store::snapshot_at`](super::Store::snapshot_at)), back to the opening of the store at
+    /// most. Their data stays in the space meanwhile.
     pub kept_versions: u64,
 }
 
 impl Default for Options {
-    /// Sync, strict, buckets of 64 items, 256 MiB of write buffer, a checkpoint every 32 MiB of log, which is written through memory, slabs of 64 KiB, regions of
-    /// 64 MiB, at most 1 TiB; not authenticated (the BLAKE3 of a value would stand for it, 256 MiB for blocks of digests, and as many threads hash as
-    /// there are processors, up to eight), the newest version alone.
+    /// Sync, strict, buckets of 64 items, 256 MiB of write buffer, a checkpoint every 32 MiB of
+    /// log, a log written through memory, slabs of 64 KiB, regions of 64 MiB, at most 1 TiB. Not
+    /// authenticated; if it were: BLAKE3 of values, 256 MiB for digest blocks, and one hashing
+    /// thread for each processor, up to eight. The newest version alone.
     fn default() -> Options {
         Options {
             identity: None,
@@ -129,17 +143,17 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Whether a commit returns when it would survive the loss of power.
+    /// Whether a commit must survive a power failure before it returns.
     pub(super) fn syncs_commits(&self) -> bool {
         self.log_commits && self.durability == Durability::Sync
     }
 
-    /// Whether changed blocks of digests wait in memory.
+    /// Whether changed digest blocks wait in memory.
     pub(super) fn defers_digests(&self) -> bool {
         self.authenticated && self.proofs == Proofs::WhenAsked
     }
 
-    /// How values are hashed, if they are.
+    /// The digest of values, if the store is authenticated.
     pub(super) fn hashing(&self) -> Option<ValueDigest> {
         self.authenticated.then_some(self.digest_of_values())
     }

@@ -1,21 +1,21 @@
-//! Batches that were applied and wait for the log, where whoever brings the first of them takes all.
+//! The queue of applied batches that wait for the log. The writer of the first one takes them all.
 
 /// A batch that waits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Waiting {
     pub(super) version: u64,
-    /// What readers of it begin with.
+    /// The root for its readers.
     pub(super) root: u64,
-    /// Where its changes end among the bytes.
+    /// The end of its changes in the bytes.
     end: usize,
 }
 
-/// Batches, in order.
+/// Waiting batches, in order.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     /// Their changes one behind the other, if commits are logged, ...
     bytes: Vec<u8>,
-    /// ... and where each ends.
+    /// ... and the end of each.
     batches: Vec<Waiting>,
 }
 
@@ -26,7 +26,7 @@ impl Queue {
         self.batches.push(Waiting { version, root, end: self.bytes.len() });
     }
 
-    /// Moves all to `other`, whose memory it has from then on; what that had is forgotten.
+    /// Moves all batches to `other`, in exchange for its memory. Batches in `other` are dropped.
     pub(super) fn move_to(&mut self, other: &mut Queue) {
         other.bytes.clear();
         other.batches.clear();
@@ -45,7 +45,7 @@ impl Queue {
         self.batches.last().copied()
     }
 
-    /// Each with its changes.
+    /// The batches, each with its changes.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Waiting, &[u8])> {
         let mut rest = self.bytes.as_slice();
         let mut from = 0;

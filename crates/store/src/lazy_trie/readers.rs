@@ -1,8 +1,11 @@
-//! Which versions are being read: many readers beside one writer, neither waiting for the other.
+//! The versions in use by readers. Many readers run beside one writer, and neither waits for the
+//! other.
 //!
-//! A reader writes the version it is about to read into a place of its own, then looks whether that is still the newest; if so, everything
-//! the version refers to stays until the place is empty again. The writer publishes a version first and looks into the places afterwards. All four
-//! accesses are sequentially consistent: either the writer sees the reader's version, or the reader sees the writer's and takes that.
+//! A reader first writes its version into a place of its own, then checks that it is still the
+//! newest. If so, everything that the version refers to stays until the place is empty again. The
+//! writer first publishes a version, then looks into the places. All four accesses are sequentially
+//! consistent. So either the writer sees the reader's version, or the reader sees the writer's and
+//! takes that one.
 
 use super::apart::Apart;
 #[cfg(loom)]
@@ -10,13 +13,13 @@ use loom::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// Readers at once.
+/// The most readers at once.
 #[cfg(not(loom))]
 pub(super) const READERS: usize = 1024;
 #[cfg(loom)]
 pub(super) const READERS: usize = 2;
 
-/// Loom takes sequentially consistent accesses for acquiring and releasing ones; fences it knows.
+/// Loom treats sequentially consistent accesses as acquire and release, but it supports fences.
 #[cfg(loom)]
 fn in_one_order() {
     loom::sync::atomic::fence(Ordering::SeqCst);
@@ -29,7 +32,7 @@ const FREE: u64 = 0;
 
 type Place = Apart<AtomicU64>;
 
-/// The newest version and its root: every reader begins with both, every commit writes both.
+/// The newest version and its root. Every reader begins with both, and every commit writes both.
 struct Newest {
     version: AtomicU64,
     root: AtomicU64,
@@ -38,7 +41,7 @@ struct Newest {
 /// The places of the readers, and the newest version.
 pub(super) struct Readers {
     places: Box<[Place]>,
-    /// Places from here on have never been used.
+    /// Places from this index on have never been used.
     used: AtomicUsize,
     newest: Apart<Newest>,
 }
@@ -52,16 +55,16 @@ impl Readers {
         }
     }
 
-    /// Shows a newer version. By one thread at a time: who has the log.
+    /// Publishes a newer version. Only the holder of the log lock may call it.
     pub(super) fn publish(&self, version: u64, root: u64) {
-        // A reader that takes the new root under the old version only keeps more than it needs.
+        // A reader that takes the new root with the old version only holds more than it needs.
         self.newest.root.store(root, Ordering::Release);
         self.newest.version.store(version, Ordering::SeqCst);
         in_one_order();
     }
 
-    /// Begins to read the newest version: the place, for [`Readers::leave`], and the root. `hint` is where to look for a free place
-    /// first. `None` if all are taken.
+    /// Begins to read the newest version. Returns the place, for [`Readers::leave`], and the root.
+    /// The search for a free place begins at `hint`. `None` if all are taken.
     pub(super) fn enter(&self, hint: usize) -> Option<(usize, u64)> {
         let mut version = self.newest.version.load(Ordering::Acquire);
         let index = self.take_place(hint, version)?;
@@ -77,7 +80,8 @@ impl Readers {
         }
     }
 
-    /// Begins to read a version that is kept from going meanwhile; the place. `None` if all are taken.
+    /// Begins to read a version that the caller keeps alive meanwhile. Returns the place, or `None`
+    /// if all are taken.
     pub(super) fn enter_at(&self, hint: usize, version: u64) -> Option<usize> {
         let index = self.take_place(hint, version)?;
         in_one_order();
@@ -91,7 +95,7 @@ impl Readers {
                 place.compare_exchange(FREE, version, Ordering::SeqCst, Ordering::Relaxed).is_ok()
             })
         })?;
-        // It only grows: most readers need not touch the line that all share.
+        // It only grows, so most readers need not write the shared cache line.
         if self.used.load(Ordering::SeqCst) <= index {
             self.used.fetch_max(index + 1, Ordering::SeqCst);
         }
@@ -110,7 +114,7 @@ impl Readers {
         }
     }
 
-    /// The oldest version that is or may yet be read.
+    /// The oldest version that is being read or may yet be.
     pub(super) fn oldest(&self) -> u64 {
         in_one_order();
         let newest = self.newest.version.load(Ordering::SeqCst);
@@ -123,7 +127,7 @@ impl Readers {
             .fold(newest, u64::min)
     }
 
-    /// How many read.
+    /// The number of readers.
     pub(super) fn count(&self) -> usize {
         let used = self.used.load(Ordering::SeqCst);
         self.places.iter().take(used).filter(|place| place.load(Ordering::Relaxed) != FREE).count()

@@ -1,4 +1,4 @@
-//! From the last checkpoint to the last commit: what the log has, or what can be read of it.
+//! Recovery from the last checkpoint to the last commit, with the readable part of the log.
 
 use super::batch::{CHECKPOINT, FIRST, LAST, MIDDLE, WHOLE};
 use super::checkpoint;
@@ -13,17 +13,17 @@ use crate::disk::Disk;
 use crate::wal::{self, Durability, Log, Position, Preparation};
 use std::sync::Arc;
 
-/// How errors name the log.
+/// The name of the log in errors.
 const LOG_NAME: &str = "the write-ahead log";
 
-/// What a store begins with.
+/// The recovered parts of a store.
 pub(super) struct Start {
     pub(super) memory: Arc<Memory>,
     pub(super) writer: Writer,
     pub(super) log: LogSide,
 }
 
-/// Opens space and log.
+/// Opens the space and the log.
 pub(super) fn recover(
     disk: &Arc<dyn Disk>,
     options: &Options,
@@ -55,7 +55,7 @@ pub(super) fn recover(
     Ok(Start { memory, writer, log: LogSide::new(log, head_file, head, settled) })
 }
 
-/// The last checkpoint.
+/// Opens the last checkpoint.
 fn open_writer(
     disk: &Arc<dyn Disk>,
     options: &Options,
@@ -69,7 +69,7 @@ fn open_writer(
     Ok((memory, writer))
 }
 
-/// Whether what is wrong is something that the end of the log can be given up for.
+/// Whether the error is damage for which the end of the log can be given up.
 fn is_damage_of_log(error: &Error) -> bool {
     match error {
         Error::Log(error) => matches!(
@@ -112,7 +112,7 @@ fn open_log(
         *head = begun;
         return Ok(log);
     }
-    // A log that is gone must not look like one that is empty.
+    // A missing log must not be taken for an empty one.
     let names = disk.list().map_err(Error::io("the folder", "list"))?;
     if !names.iter().any(|name| name.ends_with(".wal")) {
         let hint = "; or open with best-effort recovery, which goes back to the last checkpoint";
@@ -121,7 +121,7 @@ fn open_log(
     Ok(Log::open(Arc::clone(disk), log_options)?.0)
 }
 
-/// Applies the batches of the log beyond a checkpoint; how many.
+/// Applies the batches of the log after a checkpoint. Returns their number.
 fn replay(log: &Log, head: &Head, writer: &mut Writer) -> Result<u64, Error> {
     let mut replay = Replay { head, writer, parts: None, batches: 0 };
     let from = Position(head.log_position);
@@ -129,14 +129,15 @@ fn replay(log: &Log, head: &Head, writer: &mut Writer) -> Result<u64, Error> {
         Err(Error::Log(wal::Error::Retired { position, .. })) => Err(Error::Damaged {
             file: LOG_NAME.to_string(),
             offset: position.0,
-            what: "it begins behind the last sound checkpoint: a segment is gone, or the page of a newer checkpoint in store.head is not sound",
+            what: "it begins behind the last sound checkpoint: a segment is gone, or the page of \
+                   a newer checkpoint in store.head is not sound",
         }),
         Err(error) => Err(error),
         Ok(()) => replay.end(),
     }
 }
 
-/// The same for a damaged log, as far as it can be read.
+/// The same for a damaged log, up to the damage.
 fn salvage(
     disk: &dyn Disk,
     head_file: &HeadFile,
@@ -152,7 +153,8 @@ fn salvage(
         if record.kind != CHECKPOINT && !(going && record.follows) {
             return;
         }
-        // Checkpoints are looked for everywhere: one that is newer than the head forbids to go on from it.
+        // Checkpoint records are searched everywhere: one that is newer than the head forbids its
+        // use.
         if let Err(error) = replay.record(record.position, record.kind, record.payload) {
             going = false;
             if !is_damage_of_log(&error) {
@@ -169,7 +171,7 @@ fn salvage(
 struct Replay<'a> {
     head: &'a Head,
     writer: &'a mut Writer,
-    /// The parts of a batch so far.
+    /// The parts of an incomplete batch.
     parts: Option<(Position, Vec<u8>)>,
     batches: u64,
 }
@@ -185,7 +187,7 @@ impl Replay<'_> {
                 self.parts = Some((position, payload.to_vec()));
                 Ok(())
             }
-            // Parts without a first belong to a batch from before the checkpoint.
+            // Parts without a first one belong to a batch from before the checkpoint.
             MIDDLE => {
                 if let Some((_, parts)) = &mut self.parts {
                     parts.extend_from_slice(payload);
@@ -218,13 +220,14 @@ impl Replay<'_> {
             return Err(unknown(position));
         }
         let changes = hashed(changes, self.writer.hashing).map_err(|_| unknown(position))?;
-        // The nodes of all batches have one version, so that they are changed in place: nobody reads yet.
+        // The nodes of all batches have one version, so that they are changed in place: there are
+        // no readers yet.
         self.writer.replay(self.head.version + 1, version, &changes)?;
         self.batches += 1;
         Ok(())
     }
 
-    /// How many batches there were, all that they changed being done.
+    /// Completes all changes. Returns the number of batches.
     fn end(self) -> Result<u64, Error> {
         self.writer.end_replay()?;
         Ok(self.batches)
@@ -235,7 +238,8 @@ fn newest_head_lost() -> Error {
     Error::Damaged {
         file: HEAD_NAME.to_string(),
         offset: 0,
-        what: "the page of the newest checkpoint is not sound, and the one before does not count any more",
+        what: "the page of the newest checkpoint is not sound, and the one before does not count \
+               any more",
     }
 }
 

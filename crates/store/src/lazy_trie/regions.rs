@@ -1,9 +1,10 @@
-//! The files of the space.
+//! Regions: the files of the space.
 //!
-//! `<index, 6 digits>.space`, each of `region_bytes`, laid end to end. The first slab of each is its header:
+//! `<index, 6 digits>.space`, each of `region_bytes`, one behind the other. The first slab of each
+//! is its header:
 //! ```text
-//! 0 magic "QRSPACE\0" | 8 version u32 = 2 | 12 identity of the store [16] | 28 index u32 | 32 slab bytes u32 | 36 region bytes u64
-//! | 44 CRC-32C of bytes 0..44
+//! 0 magic "QRSPACE\0" | 8 version u32 = 2 | 12 identity of the store [16] | 28 index u32
+//! | 32 slab bytes u32 | 36 region bytes u64 | 44 CRC-32C of bytes 0..44
 //! ```
 
 use super::error::Error;
@@ -43,7 +44,7 @@ pub(super) fn region_name(index: usize) -> String {
     format!("{index:06}{SUFFIX}")
 }
 
-/// Whether `name` is a region's, and which.
+/// The index, if `name` is a region's.
 pub(super) fn region_index(name: &str) -> Option<usize> {
     let digits = name.strip_suffix(SUFFIX)?;
     (digits.len() == 6 && digits.bytes().all(|b| b.is_ascii_digit()))
@@ -63,7 +64,8 @@ fn header(geometry: &Geometry, index: usize) -> Vec<u8> {
 }
 
 impl Region {
-    /// Makes region `index`, replacing what a crash may have left of it. Neither durable nor named durably.
+    /// Creates region `index`, and replaces one that a crash has left. Neither content nor name is
+    /// durable.
     pub(super) fn create(
         disk: &dyn Disk,
         geometry: &Geometry,
@@ -83,14 +85,14 @@ impl Region {
         match made {
             Ok(file) => Ok(Region { name, file }),
             Err(error) => {
-                // A part of a file must not take the room that deletions may need.
+                // A partial file must not take the room that deletions may need.
                 let _ = disk.remove(&name);
                 Err(Error::io(&name, "make")(error))
             }
         }
     }
 
-    /// Opens region `index` and checks that it is one, of this store, and whole.
+    /// Opens region `index`, and checks that it is complete and belongs to this store.
     pub(super) fn open(
         disk: &dyn Disk,
         geometry: &Geometry,

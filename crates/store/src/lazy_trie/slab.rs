@@ -1,4 +1,4 @@
-//! Slabs: what each piece of the space is used for, and which of its slots are taken.
+//! Slabs: the pieces of the space, each with its use and its used slots.
 
 use super::memory::Buffer;
 use crate::prefetch;
@@ -29,7 +29,7 @@ impl Bits {
         }
     }
 
-    /// Asks for where a slot's is.
+    /// Prefetches the bit of a slot.
     pub(super) fn ask_for(&self, slot: u32) {
         if let Some(word) = self.0.get(slot as usize / 64) {
             prefetch::ask_for(word);
@@ -44,7 +44,7 @@ impl Bits {
         self.0.iter().map(|word| word.count_ones()).sum()
     }
 
-    /// The first slot below `slots` that is not set, from the word of `from` on.
+    /// The first clear slot below `slots`, from the word of `from` on.
     pub(super) fn first_clear(&self, from: u32, slots: u32) -> Option<u32> {
         let first = from as usize / 64;
         self.0.iter().enumerate().skip(first).find(|(_, word)| **word != u64::MAX).and_then(
@@ -75,7 +75,7 @@ impl Bits {
     }
 }
 
-/// What a slab is used for.
+/// The use of a slab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Use {
     /// Nothing.
@@ -84,13 +84,14 @@ pub(super) enum Use {
     Header,
     /// Slots for items, buckets, nodes or blocks of digests.
     Slots(SlotUse),
-    /// The first slab of something that takes whole slabs: an item, or a ledger.
+    /// The first slab of a run: of an item or a ledger that takes whole slabs.
     Run,
-    /// A further slab of such.
+    /// A further slab of a run.
     Tail,
 }
 
-/// What stands in slots; each has slabs of its own, so that what is read together lies together.
+/// The content of slots. Each kind has slabs of its own, so that data that is read together lies
+/// together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SlotUse {
     /// Items.
@@ -107,7 +108,8 @@ impl SlotUse {
     pub(super) const ALL: [SlotUse; 4] =
         [SlotUse::Item, SlotUse::Bucket, SlotUse::Node, SlotUse::Digest];
 
-    /// Whether its slots get their checksums only when they are written out, and are taken on trust once all of a slab were verified.
+    /// Whether its slots get their checksums only when they are written out. Their checksums are
+    /// not checked again once all slots of a slab were verified.
     pub(super) fn is_sealed_late(self) -> bool {
         matches!(self, SlotUse::Node | SlotUse::Digest)
     }
@@ -117,27 +119,28 @@ impl SlotUse {
 pub(super) struct Slab {
     pub(super) usage: Use,
     pub(super) class: u8,
-    /// Slabs of a run.
+    /// The number of slabs of a run.
     pub(super) span: u32,
     pub(super) slots: u32,
-    /// Slots not taken.
+    /// The number of free slots.
     pub(super) unused: u32,
-    /// Slots taken, whether reachable, waiting to be given back, or at hand.
+    /// Slots that are not free: reachable, waiting to be released, or at hand.
     pub(super) used: Bits,
-    /// Of these, slots that are waiting or at hand: nothing leads there that made sense.
+    /// Those of them that wait or are at hand: no valid entry leads there.
     pub(super) leaving: Bits,
-    /// Slots filled since the last capture; there is a shadow then.
+    /// Slots filled since the last capture. If there are any, the slab has a shadow.
     pub(super) dirty: Option<Bits>,
     /// Slots that the running checkpoint writes out.
     pub(super) writing: Option<Arc<Bits>>,
-    /// Slots that were freed before they were written out and may still be read: in the shadow alone.
+    /// Slots that were freed before they were written out and may still be read. They are in the
+    /// shadow only.
     pub(super) waiting: u32,
     pub(super) shadow: Option<Buffer>,
-    /// Its part of the file holds nothing.
+    /// Whether its part of the file has no content.
     pub(super) blank: bool,
-    /// Slots are taken from it.
+    /// Whether slots are being taken from it.
     pub(super) open: bool,
-    /// Below this slot none is free.
+    /// No slot below this one is free.
     pub(super) cursor: u32,
 }
 
@@ -161,14 +164,14 @@ impl Slab {
         }
     }
 
-    /// A slab with one slot for all of it.
+    /// A slab that is one slot.
     pub(super) fn whole(usage: Use, span: u32) -> Slab {
         let mut used = Bits::new(1);
         used.set(0);
         Slab { usage, span, slots: 1, used, leaving: Bits::new(1), ..Slab::free() }
     }
 
-    /// A slab of `slots` empty slots.
+    /// A slab of `slots` free slots.
     pub(super) fn cut(usage: SlotUse, class: u8, slots: u32) -> Slab {
         Slab {
             usage: Use::Slots(usage),
@@ -190,7 +193,7 @@ impl Slab {
         Some(slot)
     }
 
-    /// Asks for what there is of a slot that is going to be given back.
+    /// Prefetches the state of a slot that is about to be released.
     pub(super) fn ask_for(&self, slot: u32) {
         [Some(&self.used), Some(&self.leaving), self.dirty.as_ref()]
             .into_iter()
@@ -198,7 +201,7 @@ impl Slab {
             .for_each(|bits| bits.ask_for(slot));
     }
 
-    /// Marks a slot that is in use as one that is going to be given back; whether it was in use.
+    /// Marks a used slot as about to be released. Returns whether it was in use.
     pub(super) fn leave(&mut self, slot: u32) -> bool {
         let in_use = self.used.get(slot) && !self.leaving.get(slot);
         if in_use {
@@ -207,7 +210,7 @@ impl Slab {
         in_use
     }
 
-    /// Gives a slot back that has been taken.
+    /// Releases a used slot.
     pub(super) fn give(&mut self, slot: u32) {
         debug_assert!(self.used.get(slot));
         self.used.clear(slot);
@@ -216,12 +219,12 @@ impl Slab {
         self.unused += 1;
     }
 
-    /// Whether nothing in it is taken, or needs its shadow.
+    /// Whether no slot in it is used or needs its shadow.
     pub(super) fn is_idle(&self) -> bool {
         self.unused == self.slots && !self.open && self.is_settled()
     }
 
-    /// Whether its file has all that its shadow has and anybody may want.
+    /// Whether its file has all content of its shadow that is still needed.
     pub(super) fn is_settled(&self) -> bool {
         self.dirty.is_none() && self.writing.is_none() && self.waiting == 0
     }

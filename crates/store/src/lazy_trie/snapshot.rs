@@ -1,4 +1,4 @@
-//! Snapshots: a version of the tree that stays.
+//! Snapshots: versions that stay readable.
 
 use super::ahead;
 use super::bucket::Bucket;
@@ -19,16 +19,17 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The last commit at some moment, unchanged until dropped. What has been replaced since is kept as long: hold it no longer than needed.
+/// The last commit at some moment, unchanged until it is dropped. The store keeps replaced data for
+/// that time, so do not hold a snapshot longer than needed.
 pub struct Snapshot<'s> {
     held: Held<'s>,
     place: usize,
     root: Entry,
-    /// The root of the digest tree, of an authenticated store.
+    /// The root of the digest tree, for an authenticated store.
     digests: Option<Entry>,
 }
 
-/// What a snapshot is of, alive as long as it.
+/// The store of a snapshot, which lives as long as the snapshot.
 pub(super) enum Held<'s> {
     Here(&'s Shared),
     Shared(Arc<Store>),
@@ -45,7 +46,7 @@ impl Deref for Held<'_> {
     }
 }
 
-/// Threads look for a free place where they found one before.
+/// A thread first tries the place where it found a free one before.
 fn hint() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local!(static HINT: Cell<usize> = const { Cell::new(usize::MAX) });
@@ -64,7 +65,7 @@ impl<'s> Snapshot<'s> {
         Snapshot::of(held, place, root)
     }
 
-    /// Of a version that is kept.
+    /// A snapshot of a kept version.
     pub(super) fn at(shared: &'s Shared, version: u64) -> Result<Snapshot<'s>, Error> {
         let (place, root) = shared
             .versions
@@ -77,7 +78,7 @@ impl<'s> Snapshot<'s> {
         )
     }
 
-    /// Of the checkpoint that counts; it cannot cease to before this returns.
+    /// A snapshot of the checkpoint that counts. The caller ensures that it still counts on return.
     pub(super) fn checkpointed(held: Held<'s>, head: &Head) -> Result<Snapshot<'s>, Error> {
         let place = held.readers.enter_at(hint(), head.version);
         Snapshot::of(held, place.ok_or(Error::TooManySnapshots { limit: READERS })?, head.root)
@@ -92,12 +93,12 @@ impl<'s> Snapshot<'s> {
         Ok(snapshot)
     }
 
-    /// The topmost block of digests.
+    /// The root block of digests.
     fn top(&self) -> Result<digests::Block<'_>, Error> {
         digests::Block::read(self.view(), self.digests.ok_or(Error::NotAuthenticated)?)
     }
 
-    /// The Merkle root of all it holds; see [`merkle`](crate::merkle).
+    /// The Merkle root of the whole content; see [`merkle`](crate::merkle).
     ///
     /// # Errors
     /// [`Error::NotAuthenticated`], [`Error::Damaged`].
@@ -111,7 +112,7 @@ impl<'s> Snapshot<'s> {
         self.top().is_ok_and(|top| !top.alone)
     }
 
-    /// Which version it is.
+    /// The number of its version.
     ///
     /// # Errors
     /// As [`Snapshot::root`].
@@ -119,7 +120,7 @@ impl<'s> Snapshot<'s> {
         Ok(self.top()?.crown.version)
     }
 
-    /// A proof of the item of a name, or that there is none.
+    /// Proves the item of a name, or its absence.
     ///
     /// # Errors
     /// As [`Snapshot::root`]; [`Error::NoProofs`].
@@ -127,7 +128,7 @@ impl<'s> Snapshot<'s> {
         Ok(self.get_proved(name)?.0)
     }
 
-    /// The same, and the value, where it lies.
+    /// The same, with the value, which is not copied.
     ///
     /// # Errors
     /// As [`Snapshot::prove`].
@@ -146,7 +147,8 @@ impl<'s> Snapshot<'s> {
 
     #[allow(unsafe_code)]
     fn view(&self) -> View<'_> {
-        // SAFETY: the place among the readers is held until `self` is dropped, which the view does not outlive.
+        // SAFETY: the place among the readers is held until `self` is dropped, and the view does
+        // not outlive `self`.
         unsafe { self.held.memory.view() }
     }
 
@@ -154,7 +156,7 @@ impl<'s> Snapshot<'s> {
         tree::find(self.view(), self.root, name, hash)
     }
 
-    /// The value of an item, where it lies: checked, not copied.
+    /// The value of an item, checked and not copied.
     ///
     /// # Errors
     /// [`Error::Damaged`].
@@ -163,8 +165,8 @@ impl<'s> Snapshot<'s> {
         Ok(self.find(&name, &name.hash())?.map(|item| item.value))
     }
 
-    /// Asks the processor for what finding the items of these hashes is going to read, for all of them at once: who then looks them up does not wait for
-    /// memory each time. Changes nothing.
+    /// Prefetches the memory for lookups of these hashes, all in parallel, so that the lookups do
+    /// not wait for memory each time. Changes nothing.
     pub fn look_ahead(&self, hashes: impl Iterator<Item = Hash>) {
         ahead::look_ahead(self.view(), self.root, hashes, ahead::ITEM_BYTES);
     }
@@ -205,7 +207,7 @@ impl<'s> Snapshot<'s> {
         self.root
     }
 
-    /// The root of the digest tree, of an authenticated store.
+    /// The root of the digest tree, for an authenticated store.
     pub(super) fn digests(&self) -> Option<Entry> {
         self.digests
     }
@@ -221,7 +223,7 @@ impl Drop for Snapshot<'_> {
     }
 }
 
-/// Where an iteration is in a node.
+/// The position of an iteration in a node.
 struct Level<'a> {
     node: Node<'a>,
     address: Address,
@@ -231,10 +233,10 @@ struct Level<'a> {
     next: u8,
 }
 
-/// Items in the order of their hashes. After an error it goes on behind what could not be read.
+/// Items in the order of their hashes. After an error it continues behind the unreadable part.
 pub struct Iter<'a> {
     view: View<'a>,
-    /// Until it is entered.
+    /// The root, until it is entered.
     root: Option<Entry>,
     levels: Vec<Level<'a>>,
     /// Items of a slot, the next one last.
@@ -242,16 +244,16 @@ pub struct Iter<'a> {
     /// Items of a bucket that could not be read.
     errors: Vec<Error>,
     from: Hash,
-    /// Still on the path of `from`: slots before its digits are passed over.
+    /// Whether it is still on the path of `from`: slots before its digits are skipped.
     seeking: bool,
-    /// The last one given out: what is not behind it is not where it belongs.
+    /// The last item returned. An item that does not follow it is misplaced.
     last: Option<Hash>,
-    /// No space has more nodes: where more are met, some were met again and again.
+    /// The most nodes that the space can have. If more are visited, nodes form a circle.
     nodes_left: u64,
 }
 
 impl<'a> Iter<'a> {
-    /// Looks into an entry: its items, or its node as a level.
+    /// Enters an entry: adds its items, or its node as a level.
     fn enter(&mut self, entry: Entry, depth: usize) -> Result<(), Error> {
         match entry.kind() {
             Kind::Empty => Ok(()),
@@ -264,7 +266,7 @@ impl<'a> Iter<'a> {
                 for entry in Bucket::read(self.view, entry.address())?.entries() {
                     match item::read(self.view, entry.address()) {
                         Ok(item) => self.items.push((item.hash(), entry.address(), item)),
-                        // The others are none the worse for it.
+                        // The other items are unaffected.
                         Err(error) => self.errors.push(error),
                     }
                 }
@@ -300,7 +302,7 @@ impl<'a> Iter<'a> {
         }
     }
 
-    /// The next child of the innermost node; `None` if there is no node any more.
+    /// Enters the next child of the innermost node; `None` if no node is left.
     fn step(&mut self) -> Option<Result<(), Error>> {
         let level = self.levels.last_mut()?;
         let rest = level.node.slots().checked_shr(u32::from(level.next)).unwrap_or(0);

@@ -1,8 +1,9 @@
-//! The linear space: slots taken and filled. What becomes of them later is in [`reuse`].
+//! The linear space: allocation and filling of slots. [`reuse`] handles their release.
 //!
-//! # Where new slots are
-//! In the holes of slabs that have many, in the order of their addresses, round and round; or in new slabs, as long as a pool has
-//! [too few holes](pool_one_in). So what is written together lies together, and one page written out carries several new slots.
+//! # The place of new slots
+//! New slots come from slabs with many holes, in the order of their addresses, round and round. A
+//! pool with [too few holes](pool_one_in) gets new slabs instead. So data that is written together
+//! lies together, and one written page carries several new slots.
 
 mod reuse;
 
@@ -20,11 +21,13 @@ use reuse::{Freed, IdleShadows};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-/// A closed slab takes part again when one slot in so many is free.
+/// A closed slab is used again when one in this many slots is free.
 const HOLES_ONE_IN: u32 = 16;
-/// A pool grows while less than one slot in so many is a hole. A slab that is filled again is copied whole, and most of its pages are
-/// written, so that its cost a slot is that of the slots it had free: by its turn about twice the share of the pool. Items are most of what there is, and their holes
-/// most of the space; nodes are next to nothing, and copied most often.
+/// A pool grows while less than one in this many slots is a hole. A slab that is filled again is
+/// copied whole, and most of its pages are written. So the cost of a slot depends on the slab's
+/// share of free slots, which is about twice that of the pool when its turn comes. Items are most
+/// of the data, and their holes most of the space. Nodes are a very small part, and are copied most
+/// often.
 const fn pool_one_in(usage: SlotUse) -> u64 {
     match usage {
         SlotUse::Item => 8,
@@ -33,7 +36,7 @@ const fn pool_one_in(usage: SlotUse) -> u64 {
     }
 }
 
-/// The same, where space is short.
+/// The same, if space is short.
 const POOL_ONE_IN_NEED: u64 = 8;
 
 /// The slabs of one use and class.
@@ -42,17 +45,17 @@ pub(super) struct Pool {
     open: Option<u32>,
     /// Closed slabs with enough holes.
     available: BTreeSet<u32>,
-    /// Their holes.
+    /// The number of their holes.
     holes: u64,
-    /// All slots.
+    /// The number of all slots.
     capacity: u64,
-    /// Where the round is.
+    /// The slab that the round has reached.
     last: u32,
-    /// Slots at hand: filled and freed since the last capture, and read by nobody.
+    /// Slots at hand: filled and freed since the last capture, and not being read.
     hot: Vec<Address>,
 }
 
-/// The space; one writer at a time.
+/// The space, which one writer at a time changes.
 pub(super) struct Space {
     pub(super) memory: Arc<Memory>,
     pub(super) disk: Arc<dyn Disk>,
@@ -60,7 +63,7 @@ pub(super) struct Space {
     pub(super) classes: Classes,
     limit_bytes: u64,
     pub(super) regions: Vec<Region>,
-    /// There was no room for another, the last time.
+    /// Whether the last attempt to add a region failed.
     grow_failed: bool,
     pub(super) mapped: bool,
     pub(super) slabs: Vec<Slab>,
@@ -68,23 +71,23 @@ pub(super) struct Space {
     free: BTreeSet<u32>,
     /// Slabs with a set of dirty slots.
     pub(super) dirty: Vec<u32>,
-    /// Slabs that kept their shadow after being written out.
+    /// Slabs that kept their shadow after they were written out.
     pub(super) lingering: Vec<u32>,
     pub(super) shadow_bytes: u64,
-    /// Taken, and freed, by the batch at work.
+    /// Slots taken, and slots freed, by the current batch.
     born: Vec<Address>,
     freed: Vec<Freed>,
     /// The version of the last batch.
     pub(super) newest: u64,
-    /// Freed since the last capture, and known to a checkpoint.
+    /// Slots freed since the last capture that a checkpoint knows.
     pub(super) limbo: Vec<Address>,
-    /// Waiting for readers below the version: slots no checkpoint knows, ...
+    /// Waiting for readers below the version: slots that no checkpoint knows, ...
     pub(super) fresh_waiting: VecDeque<(u64, Address)>,
     /// ... slots that a checkpoint knew, ...
     pub(super) old_waiting: VecDeque<(u64, Vec<Address>)>,
     /// ... and shadows.
     pub(super) shadows_waiting: VecDeque<(u64, Buffer)>,
-    /// Memory of former shadows, for others.
+    /// Memory of former shadows, for reuse.
     idle_shadows: IdleShadows,
 }
 
@@ -125,22 +128,24 @@ impl Space {
         }
     }
 
-    /// The writer's right to read: nothing is taken again while it works.
+    /// A view for the writer: no slot is reused while the view exists.
     #[allow(unsafe_code)]
     pub(super) fn view(&self) -> View<'_> {
-        // SAFETY: slots are taken again only through `&mut self`, which the view's borrow excludes.
+        // SAFETY: slots are reused only through `&mut self`, which the view's borrow excludes.
         unsafe { self.memory.view() }
     }
 
-    /// Reads beside a batch at work: `work` has the space, and a view for other threads.
+    /// Lets other threads read while a batch runs: `work` gets the space, and a view for them.
     ///
     /// # Safety
-    /// What is read through the view is what earlier batches wrote, or what `work` has filled before it told of it and does not amend any more. `work`
-    /// takes, fills and frees; it does not end the batch, nor release slots.
+    /// Through the view, threads may read only data of earlier batches, and slots that `work`
+    /// filled before it told of them and does not change any more. `work` may take, fill and free
+    /// slots; it must not end the batch or release slots.
     #[allow(unsafe_code)]
     pub(super) unsafe fn beside<T>(&mut self, work: impl FnOnce(&mut Space, View<'_>) -> T) -> T {
         let memory = Arc::clone(&self.memory);
-        // SAFETY: what a batch frees is not taken again before it ends, and shadows are let go of later still.
+        // SAFETY: slots that a batch frees are not reused before its end, and shadows are dropped
+        // even later.
         work(self, unsafe { memory.view() })
     }
 
@@ -149,7 +154,7 @@ impl Space {
         &mut self.pools[index]
     }
 
-    /// The slab and slot at an address that may be anything, if there is one for this use.
+    /// The slab and slot at an untrusted address, if the slot exists and has this use.
     fn slot_at(&self, address: Address, usage: SlotUse) -> Option<(u32, u32)> {
         let index = self.memory.slab_of(address);
         let slab = self.slabs.get(index as usize)?;
@@ -165,14 +170,15 @@ impl Space {
         }
     }
 
-    /// Asks for the slab of a slot that may be freed soon, as memory is slow and this is known early; ...
+    /// Prefetches the slab of a slot that may be freed soon, because memory is slow and this is
+    /// known early; ...
     pub(super) fn ask_for_slab(&self, address: Address) {
         if let Some(slab) = self.slabs.get(self.memory.slab_of(address) as usize) {
             prefetch::ask_for(slab);
         }
     }
 
-    /// ... and for what the slab knows of it.
+    /// ... and the slab's state of the slot.
     pub(super) fn ask_for_slot(&self, address: Address) {
         if let Some(slab) = self.slabs.get(self.memory.slab_of(address) as usize)
             && matches!(slab.usage, Use::Slots(_))
@@ -181,14 +187,15 @@ impl Space {
         }
     }
 
-    /// Whether what is at an address was filled since the last capture: it is in a shadow then, and as this process has written it.
+    /// Whether the slot at an address was filled since the last capture. Then it is in a shadow,
+    /// with the content that this process has written.
     pub(super) fn is_fresh(&self, address: Address, usage: SlotUse) -> bool {
         self.slot_at(address, usage).is_some_and(|(index, slot)| {
             self.slabs[index as usize].dirty.as_ref().is_some_and(|dirty| dirty.get(slot))
         })
     }
 
-    /// The slab and slot at an address that was taken.
+    /// The slab and slot at the address of a used slot.
     pub(super) fn place(&self, address: Address) -> (u32, u32) {
         let index = self.memory.slab_of(address);
         let slab = &self.slabs[index as usize];
@@ -203,7 +210,8 @@ impl Space {
     /// Takes a slot of at least `bytes`.
     ///
     /// # Errors
-    /// [`Error::LimitReached`], [`Error::Io`] (a full disk), [`Error::Damaged`] (nodes in a slab that gets a shadow).
+    /// [`Error::LimitReached`], [`Error::Io`] (a full disk), [`Error::Damaged`] (nodes in a slab
+    /// that gets a shadow).
     pub(super) fn take(&mut self, usage: SlotUse, bytes: u32) -> Result<Address, Error> {
         let address = match self.classes.of(bytes) {
             Some(class) => self.take_slot(usage, class)?,
@@ -238,7 +246,7 @@ impl Space {
         }
     }
 
-    /// Chooses the slab whose slots are taken next.
+    /// Chooses the slab for the next slots.
     fn open_slab(&mut self, usage: SlotUse, class: u8) -> Result<(), Error> {
         let one_in = if self.is_short() { POOL_ONE_IN_NEED } else { pool_one_in(usage) };
         let pool = self.pool(usage, class);
@@ -269,10 +277,10 @@ impl Space {
         Ok(())
     }
 
-    /// Replaces a free slab by one in use, whose file part means nothing.
+    /// Puts a free slab to use. Its part of the file has no content.
     fn begin(&mut self, index: u32, slab: Slab) {
         let old = std::mem::replace(&mut self.slabs[index as usize], slab);
-        // Where files are not mapped, a free slab keeps the memory it had.
+        // If files are not mapped, a free slab keeps its memory.
         self.slabs[index as usize].shadow = old.shadow;
     }
 
@@ -285,7 +293,8 @@ impl Space {
         self.free.pop_first().map(Ok)
     }
 
-    /// Whether there may be no further region: what is left is for whom no hole is of use, as the ledger of the next checkpoint.
+    /// Whether no further region may be possible. The remaining slabs are then for data that cannot
+    /// use holes, such as the ledger of the next checkpoint.
     pub(super) fn is_short(&self) -> bool {
         let bytes = (self.regions.len() as u64 + 1) * self.geometry.region_bytes;
         self.grow_failed || bytes > self.limit_bytes
@@ -319,7 +328,7 @@ impl Space {
         Ok(())
     }
 
-    /// Takes whole slabs, one behind the other, for an item.
+    /// Takes a run of whole slabs for an item.
     fn take_run(&mut self, bytes: u32) -> Result<Address, Error> {
         let first = self.find_run(bytes)?;
         let span = self.slabs[first as usize].span;
@@ -331,7 +340,7 @@ impl Space {
         Ok(self.memory.address(first, 0))
     }
 
-    /// Takes whole slabs for `bytes`, without memory for them.
+    /// Takes a run of whole slabs for `bytes`, without memory for them.
     pub(super) fn find_run(&mut self, bytes: u32) -> Result<u32, Error> {
         let span = bytes.div_ceil(self.geometry.slab_bytes).max(1);
         if span > SPAN_LIMIT.min(self.geometry.region_slabs() - 1) {
@@ -360,7 +369,7 @@ impl Space {
         Ok(first)
     }
 
-    /// The first of `span` free slabs in a row; regions are parted by their headers.
+    /// The first of `span` free slabs in a row. The headers of regions separate runs.
     fn free_stretch(&self, span: u32) -> Option<u32> {
         let (mut first, mut length) = (0, 0);
         for index in &self.free {
@@ -389,7 +398,7 @@ impl Space {
         Ok(())
     }
 
-    /// Gives a slab of slots memory of its own, with what its file has.
+    /// Gives a slab of slots a shadow with the content of its file.
     fn ensure_shadow(&mut self, index: u32) -> Result<(), Error> {
         let slab = &self.slabs[index as usize];
         if slab.shadow.is_some() && self.memory.is_trusted(index) {
@@ -417,14 +426,15 @@ impl Space {
     /// Fills a slot that was just taken, from `offset` on.
     #[allow(unsafe_code)]
     pub(super) fn fill(&mut self, address: Address, offset: usize, bytes: &[u8]) {
-        // SAFETY: the slot was taken by the writer, which `&mut self` stands for, for at least these bytes, and is not published.
+        // SAFETY: the writer, which holds `&mut self`, took the slot with at least this length, and
+        // it is not published.
         unsafe { self.memory.write(address, offset, bytes) };
     }
 
-    /// Fills a slot that was just taken with what stands elsewhere.
+    /// Fills a new slot with a copy of other data.
     ///
     /// # Errors
-    /// [`Error::Damaged`] if that is not as long.
+    /// [`Error::Damaged`] if that data is too short.
     #[allow(unsafe_code)]
     pub(super) fn fill_from(
         &mut self,
@@ -435,20 +445,20 @@ impl Space {
         if self.view().room(from).and_then(|room| room.take(bytes)).is_none() {
             return Err(self.memory.damaged(from, "what is to be copied does not fit"));
         }
-        // SAFETY: so many bytes can be read there; the slot is as for `fill`.
+        // SAFETY: `bytes` bytes are readable there; the slot is as for `fill`.
         unsafe { self.memory.copy(address, from, bytes) };
         Ok(())
     }
 
-    /// Changes a part of a slot that the batch at work has taken.
+    /// Changes a part of a slot that the current batch has taken.
     #[allow(unsafe_code)]
     pub(super) fn amend(&mut self, address: Address, offset: usize, bytes: &[u8]) {
-        // SAFETY: what is there was made by the batch at work, so that no reader knows it, nor does who reads `beside` it; `&mut self` excludes other
-        // slices of it.
+        // SAFETY: the current batch made the content, so no reader knows it, nor does a thread that
+        // reads `beside` it. `&mut self` excludes other slices of it.
         unsafe { self.memory.write(address, offset, bytes) };
     }
 
-    /// Where files are not mapped, all that is in use is in memory, and writing it out frees nothing.
+    /// If files are not mapped, all used slots are in memory, and writing them out frees none.
     fn count_shadow(&mut self, bytes: usize, more: bool) {
         match (self.mapped, more) {
             (false, _) => {}
@@ -457,7 +467,7 @@ impl Space {
         }
     }
 
-    /// Enters a slab that a ledger told of.
+    /// Adds a slab from a ledger.
     pub(super) fn restore(&mut self, index: u32, slab: Slab) {
         match slab.usage {
             Use::Free => {
@@ -477,7 +487,7 @@ impl Space {
         self.slabs.push(slab);
     }
 
-    /// Whether a slot that is taken is at hand, or a ledger's.
+    /// Whether a used slot is at hand or belongs to a ledger.
     pub(super) fn is_idle_slot(&self, address: Address) -> bool {
         let (index, _) = self.place(address);
         match self.slabs[index as usize].usage {
@@ -489,13 +499,13 @@ impl Space {
         }
     }
 
-    /// Slabs that nothing uses.
+    /// The number of free slabs.
     pub(super) fn free_slabs(&self) -> usize {
         self.free.len()
     }
 }
 
-/// Checks the nodes, or the blocks of digests, in the `used` slots of a slab.
+/// Checks the nodes, or the digest blocks, in the `used` slots of a slab.
 pub(super) fn check_sealed(
     view: View<'_>,
     index: u32,

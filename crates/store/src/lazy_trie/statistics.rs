@@ -1,41 +1,41 @@
-//! What a store holds and has done.
+//! The statistics of a store.
 
 use super::slab::{SlotUse, Use};
 use super::store::{Store, lock};
 use std::sync::atomic::Ordering;
 
-/// What a store holds, and what it has done since it was opened.
+/// The content of a store, and its work since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// Items.
+    /// The number of items.
     pub items: u64,
-    /// Their keys, in bytes.
+    /// The length of all keys, in bytes.
     pub key_bytes: u64,
-    /// Their values, in bytes.
+    /// The length of all values, in bytes.
     pub value_bytes: u64,
-    /// Slots taken by items (those not yet given back included), in bytes.
+    /// The slots of items, those that wait for release included, in bytes.
     pub item_slot_bytes: u64,
-    /// Slots taken by buckets, in bytes.
+    /// The slots of buckets, in bytes.
     pub bucket_slot_bytes: u64,
-    /// Slots taken by nodes, in bytes.
+    /// The slots of nodes, in bytes.
     pub node_slot_bytes: u64,
-    /// Slots taken by blocks of digests (authenticated stores), in bytes.
+    /// The slots of digest blocks (authenticated stores), in bytes.
     pub digest_slot_bytes: u64,
-    /// Of those four together: slots that are to be given back, in bytes.
+    /// Of these four: slots that wait for their release, in bytes.
     pub waiting_slot_bytes: u64,
     /// The files of the space, in bytes.
     pub space_bytes: u64,
-    /// Of that, slabs that nothing uses.
+    /// Of these: free slabs, in bytes.
     pub free_slab_bytes: u64,
     /// The files of the log, in bytes.
     pub log_bytes: u64,
     /// Memory for pages that are not written out, in bytes.
     pub shadow_bytes: u64,
-    /// Snapshots held.
+    /// The number of snapshots held.
     pub snapshots: u64,
-    /// Batches committed.
+    /// The number of batches committed.
     pub commits: u64,
-    /// Checkpoints made.
+    /// The number of checkpoints made.
     pub checkpoints: u64,
     /// Bytes written to the space by checkpoints.
     pub space_bytes_written: u64,
@@ -43,14 +43,14 @@ pub struct Statistics {
     pub log_bytes_written: u64,
     /// Syncs of the log by writers.
     pub log_syncs: u64,
-    /// How often a writer waited for a checkpoint, ...
+    /// The number of times that a writer waited for a checkpoint, ...
     pub stalls: u64,
-    /// ... and how long altogether, in nanoseconds.
+    /// ... and the total time of that, in nanoseconds.
     pub stall_ns: u64,
 }
 
 impl Store {
-    /// What the store holds and has done. Looks at every slab, with the writer waiting.
+    /// Collects the statistics. It scans every slab, and the writer waits meanwhile.
     pub fn statistics(&self) -> Statistics {
         let shared = &*self.shared;
         let log = lock(&shared.log);

@@ -1,4 +1,5 @@
-//! The store: readers beside one writer, each commit in the log, if there is one, before anybody sees it.
+//! The store: readers beside one writer. A commit is in the log, if there is one, before readers
+//! see it.
 
 use super::apart::Apart;
 use super::batch::{Batch, Change, check_lengths, encode};
@@ -22,12 +23,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 
-/// Finds the value there is.
+/// Finds the current value.
 type Find<'a> = &'a dyn Fn() -> Result<Option<&'a [u8]>, Error>;
 
-/// Slots are taken back when so many wait.
+/// Waiting slots are released when there are this many.
 const WAITING_SLOTS: usize = 64;
-/// Writers wait when the log is so many times as long as a checkpoint should let it become.
+/// Writers wait when the log exceeds a checkpoint's share by this factor.
 const LOG_STALL: u64 = 4;
 
 /// A persistent key-value store. See the [module](super).
@@ -37,49 +38,51 @@ pub struct Store {
     pub(super) _lock: Option<FolderLock>,
 }
 
-/// What the threads of a store share. Locks are taken in the order of the fields, but for those of a moment within `readers` and `versions`.
+/// The state shared by the threads of a store. Locks are taken in the order of the fields, except
+/// short ones within `readers` and `versions`.
 pub(super) struct Shared {
     pub(super) options: Options,
     pub(super) memory: Arc<Memory>,
     pub(super) readers: Readers,
     pub(super) versions: Versions,
     pub(super) log: Apart<Mutex<Apart<LogSide>>>,
-    /// Who waits polls the lock; what it guards lies on other lines.
+    /// Waiting threads poll the lock, so the guarded data lies on other cache lines.
     pub(super) writer: Apart<Mutex<Apart<Writer>>>,
-    /// What is not in the log yet: added to by who has the writer, taken by who has the log.
+    /// Batches that are not in the log yet. The holder of the writer lock adds them, the holder of
+    /// the log lock takes them.
     pub(super) queue: Apart<Mutex<Queue>>,
     pub(super) signal: Mutex<Signal>,
     pub(super) signalled: Condvar,
     pub(super) gathered: Apart<Gathered>,
-    /// For a checkpoint.
+    /// The request for a checkpoint.
     pub(super) wish: Apart<Wish>,
     pub(super) counters: Counters,
 }
 
-/// How much has gathered since the last checkpoint: whether another is due is told by it.
+/// The work since the last checkpoint, which decides whether another is due.
 pub(super) struct Gathered {
-    /// Where the log begins to matter, and where it ends.
+    /// The begin of the log's part after the last checkpoint, and the log's end.
     pub(super) log_from: AtomicU64,
     pub(super) log_to: AtomicU64,
-    /// Memory of pages not written out.
+    /// Memory of pages that are not written out.
     pub(super) shadow_bytes: AtomicU64,
-    /// Where commits are not logged: bytes of changes committed since the last checkpoint was begun.
+    /// If commits are not logged: bytes of changes committed since the last checkpoint began.
     pub(super) changed_bytes: AtomicU64,
 }
 
-/// What the checkpointing thread and those who wait for it tell each other.
+/// The messages between the checkpointing thread and the threads that wait for it.
 #[derive(Default)]
 pub(super) struct Signal {
     pub(super) stopping: bool,
-    /// A checkpoint was begun, and has not ended.
+    /// Whether a checkpoint has begun and not ended.
     pub(super) under_way: bool,
-    /// A checkpoint failed: there will be no other.
+    /// Whether a checkpoint failed. Then there will be no other.
     pub(super) failed: bool,
-    /// Checkpoints that ended, one way or another.
+    /// The number of checkpoints that ended, successfully or not.
     pub(super) ended: u64,
 }
 
-/// Counted since the store was opened.
+/// Counters since the store was opened.
 #[derive(Default)]
 pub(super) struct Counters {
     pub(super) checkpoints: AtomicU64,
@@ -88,17 +91,18 @@ pub(super) struct Counters {
     pub(super) stall_ns: AtomicU64,
 }
 
-/// Locks, whatever became of an earlier holder: what it left is only used after a check of `stopped`.
+/// Locks, even if an earlier holder panicked: its state is used only after a check of `stopped`.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How often a lock is tried for before its holder is waited for asleep, ...
+/// The number of attempts to lock before the thread sleeps, ...
 const TRIES: u32 = 400;
-/// ... and pauses of the processor between.
+/// ... and of processor pauses between them.
 const PAUSES: u32 = 4;
 
-/// The same for what others hold for microseconds: to sleep and be woken takes tens of them, on a virtual machine more.
+/// [`lock`] for locks that are held for microseconds. To sleep and wake takes tens of them, and
+/// more on a virtual machine.
 fn lock_soon<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     for _ in 0..TRIES {
         match mutex.try_lock() {
@@ -121,7 +125,7 @@ fn unless_stopped(
 }
 
 impl Store {
-    /// A view of the last commit that stays as it is until dropped.
+    /// A view of the last commit, unchanged until it is dropped.
     ///
     /// # Errors
     /// [`Error::TooManySnapshots`]; of an authenticated store [`Error::Damaged`].
@@ -129,7 +133,7 @@ impl Store {
         Snapshot::new(Held::Here(&self.shared))
     }
 
-    /// The same, for who takes it elsewhere: the store stays open until it is dropped.
+    /// The same, independent of the store's lifetime: the store stays open until it is dropped.
     ///
     /// # Errors
     /// As [`Store::snapshot`].
@@ -137,15 +141,17 @@ impl Store {
         Snapshot::new(Held::Shared(Arc::clone(self)))
     }
 
-    /// The same as [`Store::snapshot`], with proofs ([`Options::proofs`]). Writers wait while what there is to write for it is written, to memory.
+    /// [`Store::snapshot`] with proofs ([`Options::proofs`]). It writes pending digest blocks to
+    /// memory, and writers wait meanwhile.
     ///
     /// # Errors
-    /// As [`Store::snapshot`]; [`Error::LimitReached`], [`Error::Io`], [`Error::Log`], [`Error::Stopped`].
+    /// As [`Store::snapshot`]; [`Error::LimitReached`], [`Error::Io`], [`Error::Log`],
+    /// [`Error::Stopped`].
     pub fn provable_snapshot(&self) -> Result<Snapshot<'_>, Error> {
         self.provable(Held::Here(&self.shared))
     }
 
-    /// The same, for who takes it elsewhere: the store stays open until it is dropped.
+    /// The same, independent of the store's lifetime: the store stays open until it is dropped.
     ///
     /// # Errors
     /// As [`Store::provable_snapshot`].
@@ -157,14 +163,14 @@ impl Store {
         if !self.shared.options.defers_digests() {
             return Snapshot::new(held);
         }
-        // The log's lock keeps other batches from being published.
+        // The log's lock prevents the publication of other batches.
         let mut log = lock(&self.shared.log);
         let mut writer = self.shared.writer()?;
         self.shared.show_proofs(&mut log, &mut writer)?;
         Snapshot::new(held)
     }
 
-    /// A view of a version that is kept ([`Options::kept_versions`]), until dropped.
+    /// A view of a kept version ([`Options::kept_versions`]), until it is dropped.
     ///
     /// # Errors
     /// [`Error::NotKept`], [`Error::TooManySnapshots`], [`Error::Damaged`].
@@ -178,7 +184,7 @@ impl Store {
         self.shared.readers.newest()
     }
 
-    /// How many items the last commit has.
+    /// The number of items in the last commit.
     #[must_use]
     pub fn items(&self) -> u64 {
         lock(&self.shared.writer).totals.items
@@ -203,7 +209,7 @@ impl Store {
         Ok(snapshot.find(&name, &hash)?.map(|item| item.value.to_vec()))
     }
 
-    /// Puts an item, replacing one of the same name.
+    /// Puts an item, and replaces the item of the same name.
     ///
     /// # Errors
     /// [`Error::TooLarge`]; as [`Store::write`].
@@ -211,7 +217,7 @@ impl Store {
         self.change_one(&name.into(), |_| Ok(Some(value)))
     }
 
-    /// Puts an item; the value it replaced.
+    /// Puts an item. Returns the value that it replaced.
     ///
     /// # Errors
     /// As [`Store::put`].
@@ -228,7 +234,7 @@ impl Store {
         Ok(old)
     }
 
-    /// Removes an item; whether there was one.
+    /// Removes an item. Returns whether it existed.
     ///
     /// # Errors
     /// As [`Store::write`].
@@ -241,8 +247,9 @@ impl Store {
         Ok(there)
     }
 
-    /// Reads, changes and writes one item, with no other write in between. `change` is given the value there is, and says which
-    /// there shall be; `None` removes the item. It must not use the store: the writer waits for it.
+    /// Reads, changes and writes one item, with no other write in between. `change` gets the
+    /// current value and returns the new one; `None` removes the item. It must not use the store,
+    /// because the writer waits for it.
     ///
     /// # Errors
     /// As [`Store::put`].
@@ -254,7 +261,7 @@ impl Store {
         self.change_one(&name.into(), |find| Ok(change(find()?)))
     }
 
-    /// Commits a change of one item to what `decide` says; it may ask for the value there is.
+    /// Commits the change of one item that `decide` returns. `decide` may read the current value.
     fn change_one<V: AsRef<[u8]>>(
         &self,
         name: &Name<'_>,
@@ -276,8 +283,9 @@ impl Store {
         self.shared.settle(version, bytes)
     }
 
-    /// Locks the writer. While another writes, what is to be changed is found: it is in the processor's cache then when it is found again under the
-    /// lock, where all writers would wait for memory one after the other.
+    /// Locks the writer. While another thread writes, this one finds the item, so that it is in the
+    /// processor's cache for the search under the lock. Otherwise all writers would wait for memory
+    /// under the lock, one after the other.
     fn writer_looking_ahead(
         &self,
         name: &Name<'_>,
@@ -288,7 +296,7 @@ impl Store {
             Err(TryLockError::Poisoned(writer)) => return unless_stopped(writer.into_inner()),
             Err(TryLockError::WouldBlock) => {
                 if let Ok(snapshot) = self.snapshot() {
-                    // What is wrong with the store the writer will find as well.
+                    // The writer will find any damage of the store as well.
                     std::hint::black_box(snapshot.find(name, hash).is_ok());
                 }
             }
@@ -296,13 +304,14 @@ impl Store {
         self.shared.writer()
     }
 
-    /// Makes the changes of a batch, all or none.
+    /// Commits the changes of a batch, all or none.
     ///
     /// # Errors
-    /// [`Error::LimitReached`], [`Error::Damaged`] and errors of making a file, after which the store is as before; [`Error::Log`] and
-    /// [`Error::Stopped`]: the batch may or may not be there when the store is opened again.
+    /// [`Error::LimitReached`], [`Error::Damaged`] and errors of creating a file leave the store as
+    /// before. After [`Error::Log`] and [`Error::Stopped`], the batch may or may not exist at the
+    /// next opening.
     pub fn write(&self, batch: &Batch) -> Result<(), Error> {
-        // What was put into a batch is a batch's.
+        // Every batch can be decoded.
         let changes = hashed(batch.bytes(), self.shared.options.hashing()).unwrap_or_default();
         let bytes = batch.bytes().len();
         self.wait_for_room()?;
@@ -315,8 +324,8 @@ impl Store {
         self.shared.settle(version, bytes)
     }
 
-    /// Makes everything committed so far survive the loss of power, whatever the durability of commits. Not of a store whose commits are not logged
-    /// ([`Options::log_commits`]).
+    /// Makes all commits survive a power failure, whatever the durability of commits. It does not
+    /// apply to stores whose commits are not logged ([`Options::log_commits`]).
     ///
     /// # Errors
     /// [`Error::Log`], [`Error::Stopped`].
@@ -326,7 +335,8 @@ impl Store {
         self.shared.flush(&mut log, &mut writer, Durability::Sync)
     }
 
-    /// Waits while the log is too long, or too many pages wait to be written out; where checkpoints are for the owner, only as long as one is under way.
+    /// Waits while the log is too long, or too many pages wait to be written out. If the owner
+    /// makes the checkpoints, it waits only for a running one.
     fn wait_for_room(&self) -> Result<(), Error> {
         let shared = &*self.shared;
         if shared.has_room() {
@@ -334,25 +344,27 @@ impl Store {
         }
         let logs = shared.options.log_commits;
         if shared.options.write_out == WriteOut::Inline {
-            // Otherwise it is for the owner, who is this thread.
+            // Otherwise the owner, which is this thread, must begin it.
             return if logs { checkpoint::run(shared) } else { Ok(()) };
         }
         let begun = std::time::Instant::now();
-        // What has ended is counted and what is wanted said under one lock: whatever checkpoint takes this for its own ends after `before`.
+        // The count is read and the request made under one lock. So a checkpoint that serves this
+        // request ends after `before`.
         let mut signal = lock(&shared.signal);
         if !logs && !signal.under_way {
-            // To begin one is for the owner.
+            // The owner must begin one.
             return Ok(());
         }
         let before = signal.ended;
         shared.counters.stalls.fetch_add(1, Ordering::Relaxed);
-        // Without a log, what is under way may end as nothing that makes room, and the next is for the owner to begin.
+        // Without a log the running checkpoint may end without making room, and the owner must
+        // begin the next.
         while signal.ended == before
             && (logs || signal.under_way)
             && !shared.has_room()
             && !signal.failed
         {
-            // The thread may have taken the wish back while there was room.
+            // The thread may have withdrawn the request while there was room.
             if logs && shared.wish.utter() {
                 shared.signalled.notify_all();
             }
@@ -366,7 +378,8 @@ impl Store {
 }
 
 impl Drop for Store {
-    /// Stops the checkpointing thread. What was committed is in the log, if that is where commits go; nothing else needs to be written.
+    /// Stops the checkpointing thread. Commits are in the log, if they are logged; nothing else
+    /// must be written.
     fn drop(&mut self) {
         lock(&self.shared.signal).stopping = true;
         self.shared.signalled.notify_all();
@@ -382,7 +395,7 @@ impl Shared {
         unless_stopped(lock_soon(&self.writer))
     }
 
-    /// Applies a batch to the tree at work.
+    /// Applies a batch to the current tree.
     fn apply(&self, writer: &mut Writer, changes: &[Hashed<'_>]) -> Result<(), Error> {
         if writer.space.fresh_waiting.len() >= WAITING_SLOTS {
             let oldest = self.oldest();
@@ -393,7 +406,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Tells those without the lock how much memory the writer has, if it has changed: most batches leave it as it is.
+    /// Publishes the size of the writer's memory, if it has changed. Most batches do not change it.
     pub(super) fn tell_shadows(&self, writer: &Writer) {
         let told = &self.gathered.shadow_bytes;
         if told.load(Ordering::Relaxed) != writer.space.shadow_bytes {
@@ -401,7 +414,8 @@ impl Shared {
         }
     }
 
-    /// Queues the batch just applied for the log, if commits are [logged](Options::log_commits); `put` appends its changes.
+    /// Queues the applied batch for the log, if commits are [logged](Options::log_commits). `put`
+    /// appends its changes.
     fn queue(&self, writer: &Writer, put: impl FnOnce(&mut Vec<u8>)) {
         let mut queue = lock_soon(&self.queue);
         let put = |bytes: &mut Vec<u8>| {
@@ -412,7 +426,8 @@ impl Shared {
         queue.add(writer.version, writer.shown(), put);
     }
 
-    /// Brings `version`, which came of changes of so many bytes, into the log, with whatever else waits, and shows it to readers.
+    /// Writes `version`, with changes of `bytes` bytes, to the log together with other waiting
+    /// batches, and publishes it.
     fn settle(&self, version: u64, bytes: usize) -> Result<(), Error> {
         if !self.options.log_commits {
             self.gathered.changed_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
@@ -420,14 +435,14 @@ impl Shared {
         {
             let mut log = match self.options.durability {
                 Durability::Os => lock_soon(&self.log),
-                // It is held while the disk works.
+                // The lock is held while the disk works.
                 Durability::Sync => lock(&self.log),
             };
             if log.settled < version {
-                // Other writers go on meanwhile.
+                // Other writers continue meanwhile.
                 lock_soon(&self.queue).move_to(&mut log.taken);
                 let Some(last) = log.taken.last() else {
-                    // Who took it failed.
+                    // The thread that took it failed.
                     let reason = "another writer's commit failed".to_owned();
                     let error = Error::Stopped { reason };
                     self.stop(&error);
@@ -435,7 +450,8 @@ impl Shared {
                 };
                 self.record(&mut log, (last.version, last.root), self.options.durability)?;
             } else if log.synced < version && self.options.syncs_commits() {
-                // A checkpoint that began, or who asked for proofs, brought it there without.
+                // A checkpoint that began, or a request for proofs, wrote it to the log without a
+                // sync.
                 log.sync().inspect_err(|error| self.stop(error))?;
             }
         }
@@ -448,7 +464,7 @@ impl Shared {
         Ok(())
     }
 
-    /// The same, for who holds both locks, for all that waits.
+    /// The same for all waiting batches. The caller holds both locks.
     pub(super) fn flush(
         &self,
         log: &mut LogSide,
@@ -494,7 +510,7 @@ impl Shared {
         durability: Durability,
     ) -> Result<(), Error> {
         if log.settled + log.taken.len() as u64 != version {
-            // A writer panicked with what is missing.
+            // A writer panicked with the missing batch.
             return Err(Error::Stopped { reason: "a commit did not get to the log".to_owned() });
         }
         let LogSide { log: wal, taken, .. } = log;
@@ -517,14 +533,14 @@ impl Shared {
         Ok(())
     }
 
-    /// The oldest version that is or may yet be read.
+    /// The oldest version that is being read or may yet be.
     pub(super) fn oldest(&self) -> u64 {
-        // Who is going to read a version that is kept has a place before that can go.
+        // A future reader of a kept version takes its place before that version can be dropped.
         let kept = if self.versions.are_kept() { self.versions.oldest() } else { u64::MAX };
         kept.min(self.readers.oldest())
     }
 
-    /// No further batch is taken.
+    /// Accepts no further batch.
     pub(super) fn stop(&self, error: &Error) {
         lock(&self.writer).stopped.get_or_insert_with(|| error.to_string());
     }

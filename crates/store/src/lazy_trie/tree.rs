@@ -1,4 +1,4 @@
-//! Looking things up.
+//! Lookups in the lazy-trie.
 
 use super::bucket::Bucket;
 use super::entry::{Entry, Kind};
@@ -53,7 +53,7 @@ pub(super) fn find<'a>(
     }
 }
 
-/// A path longer than a hash has digits is damage.
+/// A path longer than the digits of a hash is damage.
 pub(super) fn check_depth(view: View<'_>, entry: Entry, depth: usize) -> Result<(), Error> {
     if depth < DIGITS {
         return Ok(());

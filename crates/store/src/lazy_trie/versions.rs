@@ -1,12 +1,12 @@
-//! The last versions, kept for a while.
+//! The recent versions that are kept for readers.
 
 use super::store::lock;
 use std::collections::VecDeque;
 use std::sync::Mutex;
 
-/// The newest version and those before it that are kept.
+/// The newest version, and the kept ones before it.
 pub(super) struct Versions {
-    /// How many before the newest are kept.
+    /// The number of versions kept before the newest.
     limit: u64,
     /// Versions and their roots, the oldest first.
     kept: Mutex<VecDeque<(u64, u64)>>,
@@ -17,12 +17,12 @@ impl Versions {
         Versions { limit, kept: Mutex::new(VecDeque::from([(version, root)])) }
     }
 
-    /// Whether any but the newest is kept.
+    /// Whether any version except the newest is kept.
     pub(super) fn are_kept(&self) -> bool {
         self.limit > 0
     }
 
-    /// A newer version. By one thread at a time: who has the log.
+    /// Adds a newer version. Only the holder of the log lock may call it.
     pub(super) fn push(&self, version: u64, root: u64) {
         let mut kept = lock(&self.kept);
         while kept.front().is_some_and(|(oldest, _)| version - oldest > self.limit) {
@@ -31,12 +31,13 @@ impl Versions {
         kept.push_back((version, root));
     }
 
-    /// The oldest that is kept.
+    /// The oldest kept version.
     pub(super) fn oldest(&self) -> u64 {
         lock(&self.kept).front().map_or(u64::MAX, |(version, _)| *version)
     }
 
-    /// Begins to read a version: what `enter` says, and its root. It cannot go meanwhile. Otherwise the oldest and the newest there are.
+    /// Begins to read a version. Returns the result of `enter`, and the root. The version cannot be
+    /// dropped meanwhile. If it is not kept, returns the oldest and the newest version.
     pub(super) fn enter<T>(
         &self,
         version: u64,

@@ -1,11 +1,11 @@
-//! The wish for a checkpoint: of writers, who do not stop to utter it, to the thread that makes them.
+//! The checkpoint request: from writers, which do not wait, to the thread that makes checkpoints.
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicBool, Ordering, fence};
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 
-/// Whether a checkpoint is wished for.
+/// Whether a checkpoint is requested.
 pub(super) struct Wish(AtomicBool);
 
 impl Wish {
@@ -13,11 +13,12 @@ impl Wish {
         Wish(AtomicBool::new(false))
     }
 
-    /// Wishes for one; whether the thread must be told, as it was not wished for before. What the caller did that makes one due is seen by who takes the
-    /// wish back meanwhile, or that it is taken back is seen here.
+    /// Requests a checkpoint. Returns whether the thread must be woken, because there was no
+    /// request before. If the request is withdrawn at the same time, either the withdrawing thread
+    /// sees the caller's earlier changes, or the caller sees the withdrawal.
     pub(super) fn utter(&self) -> bool {
         fence(Ordering::SeqCst);
-        // Most find it uttered, by reading alone.
+        // Most callers find it set and only read.
         !self.0.load(Ordering::Relaxed) && !self.0.swap(true, Ordering::AcqRel)
     }
 
@@ -25,7 +26,8 @@ impl Wish {
         self.0.load(Ordering::Acquire)
     }
 
-    /// Takes it back. Whether a checkpoint is due is for the caller to look at after this, or none may come.
+    /// Withdraws the request. The caller must then check whether a checkpoint is due, or none may
+    /// come.
     pub(super) fn take_back(&self) {
         self.0.store(false, Ordering::Relaxed);
         fence(Ordering::SeqCst);
@@ -38,12 +40,13 @@ mod tests {
     use loom::sync::Arc;
     use loom::sync::atomic::{AtomicU64, Ordering};
 
-    /// Every interleaving of writers who make a checkpoint due with the thread that looks whether one is: `make loom`.
+    /// Every interleaving of writers that make a checkpoint due with the thread that checks for it:
+    /// `make loom`.
     #[test]
     fn what_is_due_is_seen_or_wished_for() {
         loom::model(|| {
             let shared = Arc::new((Wish::new(), AtomicU64::new(0), AtomicU64::new(0)));
-            // Of an earlier checkpoint, which has ended.
+            // The request of an earlier checkpoint, which has ended.
             assert!(shared.0.utter());
             let writers: Vec<_> = (0..2)
                 .map(|_| {
@@ -61,7 +64,7 @@ mod tests {
             wish.take_back();
             let seen = log.load(Ordering::Relaxed);
             writers.into_iter().for_each(|writer| writer.join().unwrap());
-            // The thread would sleep with less than what is there, and nobody has told it.
+            // The thread would sleep although more work exists, without a wake-up.
             assert!(seen == 2 || (wish.is_there() && told.load(Ordering::Relaxed) == 1));
         });
     }

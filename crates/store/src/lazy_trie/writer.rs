@@ -1,4 +1,4 @@
-//! The state of the one writer: the tree at work.
+//! The state of the one writer: the current tree.
 
 use super::ahead::{ITEM_HEAD_BYTES, TOGETHER, look_ahead};
 use super::batch::{Change, NoChange};
@@ -15,10 +15,10 @@ use super::space::Space;
 use super::tree;
 use crate::merkle::{Digest, ValueDigest, leaf, leaves};
 
-/// So many changes of the log are brought into the digest tree together.
+/// The number of replayed changes that go into the digest tree together.
 const REPLAYED_TOGETHER: usize = 8192;
 
-/// What a tree holds.
+/// The totals of a tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Totals {
     pub(super) items: u64,
@@ -27,7 +27,8 @@ pub(super) struct Totals {
 }
 
 impl Totals {
-    /// Those with an item more and another less, by the lengths of their names and values; `None` if that cannot be.
+    /// The totals after an item was added and another removed, by the lengths of names and values.
+    /// `None` if that is impossible.
     fn changed(self, old: Option<Lengths>, new: Option<Lengths>) -> Option<Totals> {
         let count = |lengths: Option<Lengths>| u64::from(lengths.is_some());
         let (old_name, old_value) = old.unwrap_or_default();
@@ -43,7 +44,7 @@ impl Totals {
     }
 }
 
-/// A change with what is hashed of it, which needs no lock.
+/// A change with its hashes, which are computed without a lock.
 pub(super) struct Hashed<'a> {
     hash: Hash,
     change: Change<'a>,
@@ -64,7 +65,7 @@ impl<'a> Hashed<'a> {
     }
 }
 
-/// A change, and the beginning of its hash, by which most are told apart.
+/// A change, and the first bytes of its hash, which are enough for most comparisons.
 struct Placed<'c> {
     begins: u64,
     change: &'c Hashed<'c>,
@@ -76,7 +77,7 @@ impl Placed<'_> {
     }
 }
 
-/// Changes in the order of their hashes; those of one item as they were.
+/// Changes in the order of their hashes. Changes of one item keep their order.
 fn in_order<'c>(changes: &'c [Hashed<'_>]) -> Vec<Placed<'c>> {
     let mut order: Vec<_> =
         changes.iter().map(|change| Placed { begins: change.hash.begins(), change }).collect();
@@ -88,13 +89,13 @@ fn in_order<'c>(changes: &'c [Hashed<'_>]) -> Vec<Placed<'c>> {
 struct Trie {
     root: Entry,
     totals: Totals,
-    /// Of the nodes that are made.
+    /// The version of new nodes.
     version: u64,
     bucket_items: usize,
 }
 
 impl Trie {
-    /// Makes changes, [`TOGETHER`] at most; what they are to leaves.
+    /// Applies at most [`TOGETHER`] changes. Returns them as changes of leaves.
     fn change<'c, 'h: 'c>(
         &mut self,
         space: &mut Space,
@@ -123,13 +124,14 @@ impl Trie {
             self.totals = self.totals.changed(met.old, new).ok_or_else(|| Error::Damaged {
                 file: HEAD_NAME.to_string(),
                 offset: 0,
-                what: "fewer items, or bytes of them, are counted than there are, or more than can be",
+                what: "fewer items, or bytes of them, are counted than there are, or more than \
+                       can be",
             })?;
         }
         Ok(())
     }
 
-    /// The same with however many, for those who want the leaves.
+    /// The same for any number of changes, if the caller needs the leaves.
     fn change_placed(
         &mut self,
         space: &mut Space,
@@ -145,31 +147,31 @@ impl Trie {
     }
 }
 
-/// The tree at work.
+/// The current tree.
 pub(super) struct Writer {
     pub(super) space: Space,
     pub(super) root: Entry,
-    /// Of the last batch.
+    /// The version of the last batch.
     pub(super) version: u64,
     pub(super) totals: Totals,
     pub(super) bucket_items: usize,
     pub(super) hashing: Option<ValueDigest>,
-    /// The root of the digest tree, of an authenticated store.
+    /// The root of the digest tree, for an authenticated store.
     digests: Entry,
-    /// Changes that were replayed and that the digest tree does not have yet.
+    /// Replayed changes that the digest tree does not have yet.
     stale: Vec<LeafChange>,
     forest: Forest,
-    /// Changed blocks of digests wait among the thawed ones, ...
+    /// Whether changed digest blocks wait among the thawed ones, ...
     defers: bool,
-    /// ... and there are some.
+    /// ... and whether there are any.
     unwritten: bool,
-    /// Why nothing is written any more.
+    /// The reason why nothing is written any more.
     pub(super) stopped: Option<String>,
     pub(super) scratch: Vec<u8>,
 }
 
 impl Writer {
-    /// What a checkpoint has.
+    /// The state of a checkpoint.
     ///
     /// # Errors
     /// [`Error::Damaged`].
@@ -206,15 +208,15 @@ impl Writer {
         })
     }
 
-    /// What stands for the last version: the root that readers begin with.
+    /// The root with which readers of the last version begin.
     pub(super) fn shown(&self) -> u64 {
         if self.hashing.is_some() { self.digests.0 } else { self.root.0 }
     }
 
-    /// Makes changes as one batch of `version`, all or none.
+    /// Applies changes as one batch of `version`, all or none.
     ///
     /// # Errors
-    /// [`Error::LimitReached`], [`Error::Io`], [`Error::Damaged`]: the tree is then as before.
+    /// [`Error::LimitReached`], [`Error::Io`], [`Error::Damaged`]; the tree is then as before.
     pub(super) fn apply(&mut self, version: u64, changes: &[Hashed<'_>]) -> Result<(), Error> {
         let applied = match self.hashing {
             None => self.apply_plain(version, changes),
@@ -235,7 +237,7 @@ impl Writer {
         }
     }
 
-    /// The lazy-trie, to be changed.
+    /// The lazy-trie for changes.
     fn trie(&self, version: u64) -> Trie {
         Trie { root: self.root, totals: self.totals, version, bucket_items: self.bucket_items }
     }
@@ -252,7 +254,7 @@ impl Writer {
         Ok((trie, Entry::EMPTY))
     }
 
-    /// With the blocks of digests.
+    /// Applies a batch, with the digest blocks.
     fn apply_with_digests(
         &mut self,
         version: u64,
@@ -268,7 +270,7 @@ impl Writer {
         Ok((trie, digests))
     }
 
-    /// The same where changed blocks of digests wait in memory.
+    /// The same, if changed digest blocks wait in memory.
     fn apply_deferred(
         &mut self,
         version: u64,
@@ -287,7 +289,7 @@ impl Writer {
         };
         let updated = forest.update_thawed(space, self.digests, (&order, Placed::hash), edit);
         let updated = match updated {
-            // For want of room, perhaps: the store goes on as it was.
+            // The cause may be a lack of room: the store goes on as before.
             Err(Broken::Edit(error)) => match forest.undo(space.view(), *unwritten) {
                 Ok(()) => return Err(error),
                 Err(error) => Err(error),
@@ -307,11 +309,11 @@ impl Writer {
         }
     }
 
-    /// Writes the blocks of digests that wait: what is [shown](Self::shown) for the last version has proofs then, and shall be published before
-    /// the next version is.
+    /// Writes the waiting digest blocks. Then the [shown](Self::shown) root of the last version has
+    /// proofs. It must be published before the next version is.
     ///
     /// # Errors
-    /// [`Error::LimitReached`], [`Error::Io`]: then it is as before.
+    /// [`Error::LimitReached`], [`Error::Io`]; the state is then as before.
     pub(super) fn write_digests(&mut self) -> Result<(), Error> {
         if !self.unwritten {
             return Ok(());
@@ -319,7 +321,7 @@ impl Writer {
         let crown = Crown { tree: self.root.0, version: self.version };
         match self.forest.write(&mut self.space, crown) {
             Ok(root) => {
-                // Readers of this version may have the root that was alone.
+                // Readers of this version may have the root without proofs.
                 self.space.keep_batch(self.version + 1);
                 (self.digests, self.unwritten) = (root, false);
                 Ok(())
@@ -331,11 +333,12 @@ impl Writer {
         }
     }
 
-    /// Makes the changes of a batch that the log has, before anybody reads. Nodes of all such batches are of `node_version`, so that they are
-    /// changed in place; digests of many batches are computed together, for which what they freed must wait.
+    /// Applies a batch of the log, before there are readers. Nodes of all such batches have
+    /// `node_version`, so that they are changed in place. Digests of many batches are computed
+    /// together, so slots that these batches freed must wait.
     ///
     /// # Errors
-    /// As [`Writer::apply`]; then it is of no more use.
+    /// As [`Writer::apply`]; then the writer is unusable.
     pub(super) fn replay(
         &mut self,
         node_version: u64,
@@ -362,13 +365,13 @@ impl Writer {
         Ok(())
     }
 
-    /// Computes the digests of what was replayed.
+    /// Computes the digests of the replayed batches.
     ///
     /// # Errors
-    /// As [`Writer::apply`]; then it is of no more use.
+    /// As [`Writer::apply`]; then the writer is unusable.
     pub(super) fn end_replay(&mut self) -> Result<(), Error> {
         if self.hashing.is_some() && self.digests_are_behind()? {
-            // Stable, as all changes of an item count.
+            // The sort is stable, because all changes of an item count.
             self.stale.sort_by_key(|change| change.hash);
             let Writer { space, forest, stale, version, .. } = self;
             let changes = (&**stale, LeafChange::hash);
@@ -389,7 +392,7 @@ impl Writer {
         Ok(Block::read(self.space.view(), self.digests)?.crown.version != self.version)
     }
 
-    /// The value of an item in the tree at work.
+    /// The value of an item in the current tree.
     ///
     /// # Errors
     /// [`Error::Damaged`].
@@ -398,10 +401,10 @@ impl Writer {
     }
 }
 
-/// Changes as they stand in the log, with the hashes of their keys.
+/// Changes in the log's encoding, with the hashes of their keys.
 ///
 /// # Errors
-/// [`NoChange`] if the bytes are not a batch's.
+/// [`NoChange`] if the bytes are not a valid batch.
 pub(super) fn hashed(
     bytes: &[u8],
     hashing: Option<ValueDigest>,

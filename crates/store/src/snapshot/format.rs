@@ -1,4 +1,4 @@
-//! The bytes of a snapshot: see the module's documentation for the layout.
+//! The encoding of a snapshot: see the module's documentation for the layout.
 
 use super::SnapshotError;
 use crate::bytes::{array, u32_at, u64_at};
@@ -19,23 +19,23 @@ const LEAST_CHUNK_BYTES: u64 = 4 << 10;
 /// The longest chunk.
 pub const MOST_CHUNK_BYTES: u64 = 16 << 20;
 
-/// What a snapshot is.
+/// The description of a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotInfo {
     /// The caller's number; a higher one is newer.
     pub number: u64,
-    /// The caller's own bytes: a certificate, say.
+    /// The caller's own bytes, for example a certificate.
     pub metadata: Vec<u8>,
-    /// Bytes of each chunk but the last.
+    /// The length of each chunk except the last.
     pub chunk_bytes: u32,
-    /// Bytes of the content.
+    /// The length of the content.
     pub total_bytes: u64,
     /// BLAKE3 of the content.
     pub hash: [u8; 32],
 }
 
 impl SnapshotInfo {
-    /// How many chunks there are.
+    /// The number of chunks.
     pub fn chunks(&self) -> u64 {
         self.total_bytes.div_ceil(u64::from(self.chunk_bytes))
     }
@@ -86,14 +86,14 @@ pub(super) fn snapshot_name(number: u64, kind: &str) -> String {
     format!("{number:020}.{kind}")
 }
 
-/// Which snapshot of a kind `name` is, if it is one.
+/// The number of a snapshot of this kind, if `name` is one.
 pub(super) fn snapshot_number(name: &str, kind: &str) -> Option<u64> {
     let digits = name.strip_suffix(kind)?.strip_suffix('.')?;
     (digits.len() == 20 && digits.bytes().all(|b| b.is_ascii_digit()))
         .then(|| digits.parse().ok())?
 }
 
-/// Checksums of one snapshot.
+/// The checksums of one snapshot.
 #[derive(Clone, Copy)]
 pub(super) struct Seal(u32);
 
@@ -123,7 +123,7 @@ impl Seal {
         trailer
     }
 
-    /// Total length and hash, if the trailer is valid.
+    /// The total length and the hash, if the trailer is valid.
     pub(super) fn decode_trailer(self, bytes: &[u8]) -> Option<(u64, [u8; 32])> {
         let checksum = crc32c::crc32c_append(self.0, bytes.get(..48)?);
         let valid = bytes.starts_with(&END_MAGIC) && u32_at(bytes, 48)? == checksum;
@@ -152,7 +152,7 @@ pub(super) struct Fixed {
     pub(super) metadata_bytes: u32,
 }
 
-/// Reads the fixed fields, before their checksum can be checked.
+/// Reads the fixed fields, whose checksum can be checked only later.
 pub(super) fn decode_fixed(bytes: &[u8], file: &str) -> Result<Fixed, SnapshotError> {
     let foreign = |what: String| SnapshotError::Foreign { file: file.to_string(), what };
     let short = || foreign("it is too short for a snapshot".to_string());

@@ -1,4 +1,4 @@
-//! Reads a snapshot in verified chunks.
+//! The reader of a snapshot in verified chunks.
 
 use super::SnapshotError;
 use super::format::{
@@ -9,7 +9,7 @@ use crate::bytes::u32_at;
 use crate::disk::{Disk, DiskFile};
 use std::sync::Arc;
 
-/// A snapshot that can be read. Clones are cheap; it stays readable after its file was removed.
+/// A readable snapshot. Clones are cheap. It stays readable after its file was removed.
 #[derive(Clone)]
 pub struct SnapshotReader {
     file: Arc<dyn DiskFile>,
@@ -69,7 +69,7 @@ impl SnapshotReader {
         Ok(SnapshotReader { file, name: name.to_string(), seal, info: Arc::new(info) })
     }
 
-    /// What it is.
+    /// The description of the snapshot.
     pub fn info(&self) -> &SnapshotInfo {
         &self.info
     }
@@ -85,7 +85,8 @@ impl SnapshotReader {
         Ok(bytes)
     }
 
-    /// So many bytes of the content from `offset` on, verified with the chunks that they are in.
+    /// Reads `length` bytes of the content from `offset` on, and verifies the chunks that contain
+    /// them.
     ///
     /// # Errors
     /// As [`SnapshotReader::read_chunk`].
@@ -108,7 +109,7 @@ impl SnapshotReader {
         Ok(bytes)
     }
 
-    /// Gives all chunks in order to `each`, verified one by one, and the whole against the hash at the end.
+    /// Passes all chunks in order to `each`, verified one by one, and checks the hash at the end.
     ///
     /// # Errors
     /// [`SnapshotError::Damaged`], [`SnapshotError::Io`], or the first error of `each`.
@@ -134,7 +135,7 @@ impl SnapshotReader {
     }
 }
 
-/// Reads all chunks, gives them to `each`, and returns the hash of the content.
+/// Reads all chunks, passes them to `each`, and returns the hash of the content.
 pub(super) fn check_content<E: From<SnapshotError>>(
     file: &dyn DiskFile,
     name: &str,

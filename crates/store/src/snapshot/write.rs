@@ -1,4 +1,4 @@
-//! Writes a snapshot from a stream.
+//! The writer of a snapshot from a stream.
 
 use super::SnapshotError;
 use super::format::{
@@ -8,10 +8,11 @@ use crate::disk::{Disk, DiskFile};
 use std::io;
 use std::sync::Arc;
 
-/// Synced each time this much was written: one sync of it all at the end would stall the log's syncs on the same disk.
+/// The file is synced each time this much was written. One sync at the end would stall the log's
+/// syncs on the same disk.
 const SYNC_EVERY_BYTES: u64 = 8 << 20;
 
-/// A file that becomes a snapshot. Dropped unfinished, it is removed.
+/// A file that will become a snapshot. If it is dropped unfinished, it is removed.
 pub(super) struct Unfinished {
     disk: Arc<dyn Disk>,
     file: Arc<dyn DiskFile>,
@@ -21,7 +22,7 @@ pub(super) struct Unfinished {
 }
 
 impl Unfinished {
-    /// `name` is what the file is to be called.
+    /// Creates the file; `name` is its final name.
     pub(super) fn create(disk: Arc<dyn Disk>, name: String) -> Result<Unfinished, SnapshotError> {
         let temporary = format!("{name}{TEMPORARY}");
         match disk.remove(&temporary) {
@@ -81,7 +82,7 @@ pub struct SnapshotWriter {
     seal: Seal,
     info: SnapshotInfo,
     hasher: blake3::Hasher,
-    /// The chunk being filled, behind room for its head.
+    /// The current chunk, behind room for its head.
     chunk: Vec<u8>,
     index: u64,
 }
@@ -116,7 +117,8 @@ impl SnapshotWriter {
     /// Adds to the content.
     ///
     /// # Errors
-    /// [`SnapshotError::Limit`] beyond [`TOTAL_LIMIT_BYTES`]; [`SnapshotError::Io`]. Either way the snapshot is to be given up.
+    /// [`SnapshotError::Limit`] beyond [`TOTAL_LIMIT_BYTES`]; [`SnapshotError::Io`]. In both cases
+    /// the snapshot must be abandoned.
     pub fn write(&mut self, mut bytes: &[u8]) -> Result<(), SnapshotError> {
         let total = self.info.total_bytes.saturating_add(bytes.len() as u64);
         if total > TOTAL_LIMIT_BYTES {

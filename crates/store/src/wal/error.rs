@@ -1,4 +1,4 @@
-//! What can go wrong, where, and what to do about it.
+//! The errors of the log, each with its place and its remedy.
 
 use super::format::Position;
 use std::fmt;
@@ -12,30 +12,30 @@ pub enum Error {
     Io {
         /// The file, or "the folder".
         file: String,
-        /// What was tried.
+        /// The operation.
         action: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// An earlier write or sync failed; the log takes nothing more.
+    /// An earlier write or sync failed; the log accepts nothing more.
     #[error("the log stopped at an earlier error and must be opened again: {reason}")]
     Poisoned {
         /// The first error.
         reason: String,
     },
-    /// Something a sync had promised to keep is not there any more.
+    /// Data that a sync had confirmed is damaged.
     #[error(
         "{file} is damaged at offset {offset}: {damage}; restore this replica with the rejoin flag"
     )]
     Damaged {
         /// The segment.
         file: String,
-        /// Byte offset in it.
+        /// The byte offset in the file.
         offset: u64,
-        /// What is wrong there.
+        /// The damage.
         damage: Damage,
     },
-    /// A file with a name of the log is none of its files.
+    /// A file has a name of the log but does not belong to it.
     #[error("{file} is not a segment of a Quorate log: move it out of the folder")]
     Foreign {
         /// The file.
@@ -43,37 +43,40 @@ pub enum Error {
     },
     /// A segment of another format version.
     #[error(
-        "{file} has format version {found}, this program reads {supported}: use the program version that wrote it"
+        "{file} has format version {found}, this program reads {supported}: use the program \
+         version that wrote it"
     )]
     Version {
         /// The segment.
         file: String,
         /// Its version.
         found: u32,
-        /// The one version read.
+        /// The version that this program reads.
         supported: u32,
     },
     /// A segment of another log.
     #[error(
-        "{file} belongs to log {found}, not to {expected}: this is the data folder of another replica"
+        "{file} belongs to log {found}, not to {expected}: this is the data folder of another \
+         replica"
     )]
     Identity {
         /// The segment.
         file: String,
-        /// Its identity, hexadecimal.
+        /// The identity found, hexadecimal.
         found: String,
-        /// The identity asked for, hexadecimal.
+        /// The expected identity, hexadecimal.
         expected: String,
     },
     /// A segment between two others is missing.
     #[error("segment {file} is missing; restore this replica with the rejoin flag")]
     MissingSegment {
-        /// The name it should have.
+        /// The expected name.
         file: String,
     },
     /// Neither slot of the newest segment is valid.
     #[error(
-        "missing safety record: no slot of {file} is valid; restore this replica with the rejoin flag"
+        "missing safety record: no slot of {file} is valid; restore this replica with the rejoin \
+         flag"
     )]
     MissingSafetyRecord {
         /// The newest segment.
@@ -81,7 +84,8 @@ pub enum Error {
     },
     /// A record larger than a segment can hold.
     #[error(
-        "a record of {bytes} bytes exceeds the limit of {limit} (segment_bytes less header and slots)"
+        "a record of {bytes} bytes exceeds the limit of {limit} (segment_bytes less header and \
+         slots)"
     )]
     RecordTooLarge {
         /// Its payload.
@@ -97,36 +101,36 @@ pub enum Error {
         /// The largest length.
         limit: u64,
     },
-    /// Record kind 0 is the log's own.
+    /// Record kind 0 is reserved for the log itself.
     #[error("record kind 0 is reserved")]
     ReservedKind,
     /// A position whose segment was retired.
     #[error("position {position} was retired, the log starts at {first}")]
     Retired {
-        /// What was asked for.
+        /// The requested position.
         position: Position,
-        /// Where the log starts.
+        /// The start of the log.
         first: Position,
     },
-    /// A position nothing was committed at.
+    /// A position at which nothing was committed.
     #[error("position {position} is past the committed end {end}")]
     PastEnd {
-        /// What was asked for.
+        /// The requested position.
         position: Position,
         /// The end.
         end: Position,
     },
-    /// An option out of its range.
+    /// An option is out of its range.
     #[error("option {field}: {reason}")]
     Options {
         /// The option.
         field: &'static str,
-        /// What is wrong with it.
+        /// The problem with it.
         reason: String,
     },
 }
 
-/// What is wrong at a place of a file.
+/// The kind of damage at a place of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Damage {
     /// The checksum does not match the content.
@@ -140,7 +144,7 @@ pub enum Damage {
     Length {
         /// Its value.
         length: u64,
-        /// The bytes there are.
+        /// The bytes available.
         room: u64,
     },
     /// A header field contradicts the file's name, length or neighbours.
@@ -164,7 +168,7 @@ impl fmt::Display for Damage {
 }
 
 impl Error {
-    /// Wraps what the disk said.
+    /// Wraps the disk's error.
     pub(super) fn io(file: &str, action: &'static str) -> impl FnOnce(io::Error) -> Error {
         let file = file.to_string();
         move |source| Error::Io { file, action, source }

@@ -1,4 +1,4 @@
-//! The bytes of a segment: see the module's documentation for the layout.
+//! The encoding of a segment: see the module's documentation for the layout.
 
 use super::error::{Damage, Error};
 use crate::bytes::{array, u32_at, u64_at};
@@ -8,17 +8,17 @@ use std::fmt;
 pub const FORMAT_VERSION: u32 = 1;
 
 pub(super) const MAGIC: [u8; 8] = *b"QRWAL\0\0\0";
-/// Header and marks have a page each: a page that tears takes no other with it.
+/// Header and marks have a page each, so a torn page damages no other.
 pub(super) const PAGE_BYTES: u64 = 4096;
 pub(super) const HEADER_FIELDS_BYTES: usize = 68;
 pub(super) const MARK_BYTES: usize = 12;
 pub(super) const SLOT_HEAD_BYTES: usize = 24;
 pub(super) const RECORD_HEAD_BYTES: usize = 9;
-/// Zero bytes that say: nothing follows.
+/// Four zero bytes: nothing follows.
 pub(super) const END_MARK: [u8; 4] = [0; 4];
 /// The kind of the log's own copies of the safety record.
 pub(super) const SAFETY_KIND: u8 = 0;
-/// Before the safety record in such a copy: its number.
+/// The length of the number in front of the safety record in such a copy.
 pub(super) const SAFETY_NUMBER_BYTES: usize = 8;
 
 /// An address in the log: strictly increasing from record to record, stable across restarts.
@@ -26,7 +26,7 @@ pub(super) const SAFETY_NUMBER_BYTES: usize = 8;
 pub struct Position(pub u64);
 
 impl Position {
-    /// The oldest record there is, wherever that may be.
+    /// The oldest record, wherever it is.
     pub const START: Position = Position(0);
 }
 
@@ -36,7 +36,7 @@ impl fmt::Display for Position {
     }
 }
 
-/// One of two places that alternate.
+/// One of two alternating places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     A,
@@ -80,25 +80,26 @@ impl Geometry {
         3 * PAGE_BYTES + 2 * u64::from(self.slot_bytes)
     }
 
-    /// The longest payload a fresh segment takes behind its copy of the safety record, however long that is.
+    /// The longest payload that fits a new segment behind its copy of the safety record, whatever
+    /// the length of that copy.
     pub(super) fn record_limit(self) -> u64 {
         self.segment_bytes.saturating_sub(self.overhead())
     }
 
-    /// The length of a segment that takes a record of `bytes`, and its check.
+    /// The length of a segment that has room for a record of `bytes`.
     pub(super) fn segment_for(self, bytes: u64) -> u64 {
         let checked = self.records_at() + 2 * (u64::from(self.slot_bytes) + PAGE_BYTES);
         (self.overhead() + bytes).max(checked).next_multiple_of(PAGE_BYTES)
     }
 
-    /// What a segment holds beside one record: its head, and a copy of the safety record.
+    /// The length of a segment without its one record: its head, and a copy of the safety record.
     fn overhead(self) -> u64 {
         let copy = u64::from(self.slot_bytes) + (RECORD_HEAD_BYTES + SAFETY_NUMBER_BYTES) as u64;
         self.records_at() + copy + RECORD_HEAD_BYTES as u64
     }
 }
 
-/// Checksums of one log.
+/// The checksums of one log.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seal(u32);
 
@@ -127,7 +128,7 @@ impl Seal {
     }
 }
 
-/// Appends a record that will stand at `position`; the caller has checked that it fits.
+/// Appends a record for `position`. The caller has checked that it fits.
 pub(super) fn put_record(into: &mut Vec<u8>, seal: Seal, position: u64, kind: u8, parts: &[&[u8]]) {
     let start = into.len();
     into.extend_from_slice(&[0; 8]);
@@ -167,7 +168,7 @@ impl Header {
         page
     }
 
-    /// Reads and checks a header on its own; the caller compares it with its neighbours.
+    /// Reads a header and checks it alone. The caller compares it with its neighbours.
     pub(super) fn decode(bytes: &[u8], file: &str, identity: &[u8; 16]) -> Result<Header, Error> {
         let foreign = || Error::Foreign { file: file.to_string() };
         if !bytes.starts_with(&MAGIC) {
@@ -223,7 +224,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A mark that stands at `position`.
+/// Encodes a mark for `position`.
 pub(super) fn encode_mark(seal: Seal, position: u64, watermark: u64) -> [u8; MARK_BYTES] {
     let mut mark = [0; MARK_BYTES];
     mark[4..].copy_from_slice(&watermark.to_le_bytes());
@@ -238,7 +239,7 @@ pub(super) fn decode_mark(bytes: &[u8], seal: Seal, position: u64) -> Option<u64
         .then(|| u64_at(bytes, 4))?
 }
 
-/// What a slot holds.
+/// The content of a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Slot {
     pub(super) number: u64,
@@ -246,7 +247,7 @@ pub(super) struct Slot {
     pub(super) payload: Vec<u8>,
 }
 
-/// A slot that stands at `position`.
+/// Encodes a slot for `position`.
 pub(super) fn encode_slot(
     seal: Seal,
     position: u64,

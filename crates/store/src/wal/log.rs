@@ -1,4 +1,4 @@
-//! The writing side.
+//! The log, for its writer.
 
 use super::error::Error;
 use super::format::{
@@ -14,25 +14,25 @@ use crate::disk::{Disk, DiskFile};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// A write buffer that grew beyond this is given back after the write.
+/// A write buffer that grew beyond this is freed after the write.
 const BUFFER_KEPT_BYTES: usize = 4 << 20;
 
-/// What is written out at a time beside commits, in bytes.
+/// The bytes that the system is told to write out at a time, beside commits.
 const PIECE_BYTES: u64 = 4 << 20;
-/// So much behind the end stays in memory, in bytes.
+/// The last bytes of the log that stay in memory.
 const KEPT_BYTES: u64 = 8 << 20;
 
-/// Where the page of an offset begins.
+/// The beginning of the page that contains an offset.
 fn page_of(offset: u64) -> u64 {
     offset - offset % PAGE_BYTES
 }
 
-/// How far a commit goes before it returns.
+/// The durability of a commit when it returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// Survives the loss of power: fdatasync.
+    /// It survives a power failure: fdatasync.
     Sync,
-    /// Survives the death of the process: the operating system has it.
+    /// It survives the end of the process: the operating system has it.
     Os,
 }
 
@@ -45,7 +45,7 @@ pub struct Statistics {
     pub syncs: u64,
     /// Time in syncs of the active segment, in nanoseconds.
     pub sync_ns: u64,
-    /// Bytes written, the rest of pages included, preparation of zeros excluded.
+    /// Bytes written, padding of pages included, preparation of zeros excluded.
     pub bytes_written: u64,
     /// Segments begun.
     pub rotations: u64,
@@ -58,20 +58,20 @@ pub struct Log {
     seal: Seal,
     shared: Arc<Shared>,
     active: Segment,
-    /// Offset in the active file behind what was written.
+    /// The offset behind the written records in the active file.
     written: u64,
-    /// Offset up to which the system was told to write out, at the beginning of a page, ...
+    /// The offset up to which the system was told to write out, at the beginning of a page, ...
     written_out: u64,
-    /// ... and up to which to let go of memory.
+    /// ... and the offset up to which memory was released.
     forgotten: u64,
-    /// Records appended and not yet written.
+    /// Records that were appended and not yet written.
     buffer: Vec<u8>,
-    /// Number of the newest safety record written to a slot of the active segment.
+    /// The number of the newest safety record in a slot of the active segment.
     slot_number: u64,
     safety: Safety,
     slots: Sides,
     marks: Sides,
-    /// Everything below this position was made durable by a sync.
+    /// A sync has made everything below this position durable.
     durable: u64,
     /// The highest watermark written.
     watermark: u64,
@@ -82,12 +82,12 @@ pub struct Log {
     poison: Option<String>,
 }
 
-/// Which of two alternating places comes next.
+/// Decides which of two alternating places comes next.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sides {
-    /// Holds the newest durable content; not to be written.
+    /// The side with the newest durable content, which must not be written.
     pub(super) durable: Side,
-    /// The other was written since the last sync.
+    /// Whether the other side was written since the last sync.
     pub(super) written: bool,
 }
 
@@ -108,7 +108,7 @@ impl Sides {
     }
 }
 
-/// What recovery found out; the start of a [`Log`].
+/// The result of recovery, with which a [`Log`] starts.
 pub(super) struct Start {
     pub(super) segments: Vec<Segment>,
     pub(super) active: Segment,
@@ -126,12 +126,13 @@ pub(super) struct Start {
 }
 
 impl Log {
-    /// Opens the log in a folder, or begins one if the folder has no segment (see [`Recovered::created`]). All that was
-    /// recovered is durable when this returns.
+    /// Opens the log in a folder, or creates one if the folder has no segment (see
+    /// [`Recovered::created`]). Everything recovered is durable when this returns.
     ///
     /// # Errors
-    /// [`Error::Options`]; [`Error::Io`]; or what makes the folder unfit: [`Error::Damaged`], [`Error::Foreign`],
-    /// [`Error::Version`], [`Error::Identity`], [`Error::MissingSegment`], [`Error::MissingSafetyRecord`].
+    /// [`Error::Options`]; [`Error::Io`]; or an unusable folder: [`Error::Damaged`],
+    /// [`Error::Foreign`], [`Error::Version`], [`Error::Identity`], [`Error::MissingSegment`],
+    /// [`Error::MissingSafetyRecord`].
     pub fn open(disk: Arc<dyn Disk>, options: Options) -> Result<(Log, Recovered), Error> {
         options.check()?;
         let (start, recovered) = recover::recover(&disk, &options)?;
@@ -169,11 +170,14 @@ impl Log {
         }
     }
 
-    /// Appends a record to the next commit; `parts` are its payload, one after the other. `kind` is 1 to 255. The position is
-    /// final. The record cannot be read before the commit. A full segment is written out and synced here.
+    /// Appends a record to the next commit. `parts` are its payload, one after the other; `kind` is
+    /// 1 to
+    /// 255. The position is final. The record cannot be read before the commit. A full segment is
+    ///      written out and synced here.
     ///
     /// # Errors
-    /// [`Error::ReservedKind`] and [`Error::RecordTooLarge`], which leave the log usable; [`Error::Io`], [`Error::Poisoned`].
+    /// [`Error::ReservedKind`] and [`Error::RecordTooLarge`], which leave the log usable;
+    /// [`Error::Io`], [`Error::Poisoned`].
     pub fn append(&mut self, kind: u8, parts: &[&[u8]]) -> Result<Position, Error> {
         if kind == SAFETY_KIND {
             return Err(Error::ReservedKind);
@@ -186,11 +190,11 @@ impl Log {
         self.guarded(|log| log.put(kind, parts, bytes))
     }
 
-    /// Commits all records appended so far, and `slot` as the new safety record if given.
+    /// Commits all appended records, and `slot` as the new safety record if given.
     ///
     /// # Errors
-    /// [`Error::SlotTooLarge`], which leaves the log usable; [`Error::Io`], [`Error::Poisoned`]. After an error it is not known
-    /// what of the commit will be found when the log is opened again.
+    /// [`Error::SlotTooLarge`], which leaves the log usable; [`Error::Io`], [`Error::Poisoned`].
+    /// After an error, any part of the commit may exist when the log is opened again.
     pub fn commit(&mut self, slot: Option<&[u8]>, durability: Durability) -> Result<(), Error> {
         let bytes = slot.map_or(0, |slot| slot.len() as u64);
         let limit = self.options.slot_limit();
@@ -200,8 +204,8 @@ impl Log {
         self.guarded(|log| log.commit_now(slot, durability))
     }
 
-    /// Retires the segments whose records are all below `position`; their files become spares or are removed. The segment
-    /// being written always stays.
+    /// Retires the segments whose records are all below `position`. Their files become spares or
+    /// are removed. The active segment always stays.
     ///
     /// # Errors
     /// [`Error::Io`], [`Error::Poisoned`].
@@ -234,17 +238,18 @@ impl Log {
         self.reader().replay(from, each)
     }
 
-    /// Position of the oldest record retained.
+    /// The position of the oldest record.
     pub fn first_position(&self) -> Position {
         self.reader().first_position()
     }
 
-    /// Position behind the last record appended, committed or not. The next record may stand further on, in a new segment.
+    /// The position behind the last appended record, committed or not. The next record may be
+    /// further on, in a new segment.
     pub fn end(&self) -> Position {
         Position(self.active.first + self.written + self.buffer.len() as u64)
     }
 
-    /// Bytes that records can still take before the next one begins a new segment, which takes longer.
+    /// The bytes of records that still fit the active segment. To begin a new one takes longer.
     pub fn room_in_segment(&self) -> u64 {
         let taken = self.written + self.buffer.len() as u64;
         self.active.geometry.segment_bytes.saturating_sub(taken)
@@ -260,15 +265,16 @@ impl Log {
         self.options.geometry().record_limit()
     }
 
-    /// The bytes the log takes on disk: segments, and spares that are ready.
+    /// The size of the log on disk: segments, and spares that are ready.
     pub fn bytes(&self) -> u64 {
         let segments: u64 =
             self.shared.segments().iter().map(|segment| segment.geometry.segment_bytes).sum();
         segments + self.spares.bytes()
     }
 
-    /// The file records are being written to, opened again: syncing it beside the log makes the [`Durability::Sync`] that follows quick; it promises
-    /// nothing itself. An error of the disk is told to each who has opened a file, once: found here it must not be hidden from the log.
+    /// The active file, opened again. A sync of it beside the log makes the next
+    /// [`Durability::Sync`] quick; it promises nothing itself. The system reports an error of the
+    /// disk once for each open file. So an error found here must be passed on to the log.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -281,7 +287,7 @@ impl Log {
         self.statistics
     }
 
-    /// Runs what writes; its first error is the last thing that happens to this log.
+    /// Runs a writing action. Its first error ends the log.
     fn guarded<T>(&mut self, act: impl FnOnce(&mut Log) -> Result<T, Error>) -> Result<T, Error> {
         if let Some(reason) = &self.poison {
             return Err(Error::Poisoned { reason: reason.clone() });
@@ -303,7 +309,7 @@ impl Log {
         Ok(position)
     }
 
-    /// The second copy of the safety record.
+    /// Writes the second copy of the safety record.
     fn put_safety(&mut self) -> Result<(), Error> {
         let length = self.safety.payload.len() as u64;
         let geometry = self.active.geometry;
@@ -327,7 +333,8 @@ impl Log {
             self.safety.payload.extend_from_slice(slot);
             self.put_safety()?;
         }
-        // The records first: if the process dies between the two, the copy among them is whole.
+        // Records first: if the process ends between the two writes, the copy among the records is
+        // complete.
         self.write_out()?;
         if self.slot_number < self.safety.number {
             self.write_slot()?;
@@ -361,9 +368,10 @@ impl Log {
         Ok(())
     }
 
-    /// Has the system write out the records a piece at a time, or the next sync would wait for all that commits without one
-    /// have left; and lets go of the memory of those written out, which would else be as much as the log is long. Who reads them
-    /// again, at a restart or for a replica that is behind, has them from the disk. A log [through memory](Options::through_memory) only lets go of its map.
+    /// Tells the system to write out records piece by piece; otherwise the next sync would wait for
+    /// all commits without one. Also releases the memory of written records, which would grow to
+    /// the length of the log. Later reads, at a restart or for a replica that is behind, come from
+    /// the disk. A log [through memory](Options::through_memory) only releases its map.
     fn write_behind(&mut self) {
         while self.written - self.written_out >= PIECE_BYTES {
             let from = self.written_out;
@@ -373,8 +381,8 @@ impl Log {
         }
     }
 
-    /// Lets go of the memory of records, but for the last before `offset`. Slots and marks stay: they are written again and
-    /// again, in this life of the file and, a part of a page each, in the next.
+    /// Releases the memory of records, except the last ones before `offset`. Slots and marks stay:
+    /// they are rewritten often, in this use of the file and, a part of a page each, in the next.
     fn forget_before(&mut self, offset: u64) {
         let end = offset.saturating_sub(KEPT_BYTES);
         if end > self.forgotten {
@@ -383,9 +391,9 @@ impl Log {
         }
     }
 
-    /// Where a write of records up to `end` ends: behind the end mark, and if that is on another page than the write before
-    /// reached, at the end of the page. A page written as a whole need not be read first, which it would be where a recycled
-    /// file is not in memory.
+    /// The end of a write of records up to `end`: behind the end mark, or at the end of the page if
+    /// that is a new page for this file. A page that is written as a whole need not be read first,
+    /// which matters for a recycled file that is not in memory.
     fn padded(&self, end: u64) -> u64 {
         let marked = end + END_MARK.len() as u64;
         let reached = self.written + END_MARK.len() as u64;
@@ -428,7 +436,7 @@ impl Log {
         Ok(())
     }
 
-    /// Makes the active segment durable as far as it was written.
+    /// Makes everything written to the active segment durable.
     fn sync(&mut self) -> Result<(), Error> {
         if self.unsynced {
             let begun = Instant::now();
@@ -490,17 +498,18 @@ impl Log {
                 }
             };
             self.spares.give(&oldest.name, oldest.file, oldest.geometry.segment_bytes)?;
-            // Oldest first and one by one: no crash may leave a gap between segments, and no file may be used again before
-            // its old name is gone for good.
+            // Oldest first and one by one. No crash may leave a gap between segments, and no file
+            // may be reused before the removal of its old name is durable.
             self.disk.sync_dir().map_err(Error::io("the folder", "sync"))?;
             self.statistics.syncs += 1;
         }
     }
 
-    /// The end of recovery: makes durable what was found, writes again the missing copy of the safety record, and moves the
-    /// watermark to the end.
+    /// The end of recovery: makes recovered data durable, writes the missing copy of the safety
+    /// record again, and moves the watermark to the end.
     fn mend(&mut self, copy_missing: bool) -> Result<(), Error> {
-        // What was read may be in the page cache alone: an earlier run's commit without a sync, or a rename.
+        // Data that was read may be in the page cache only: from a commit without a sync, or from a
+        // rename.
         self.unsynced = true;
         self.sync()?;
         self.disk.sync_dir().map_err(Error::io("the folder", "sync"))?;

@@ -1,38 +1,41 @@
-//! How a log is set up.
+//! The options of a log.
 
 use super::error::Error;
 use super::format::{Geometry, PAGE_BYTES, SLOT_HEAD_BYTES};
 
-/// How the next segment's file is made.
+/// The way in which the next segment's file is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preparation {
-    /// By a thread, ahead of time.
+    /// By a thread, in advance.
     Ahead,
-    /// When it is needed, by the caller's thread: for simulations, which want one order of operations.
+    /// On demand, by the caller's thread. For simulations, which need one order of operations.
     Inline,
 }
 
-/// How a log is set up. Segments keep the sizes they were made with; new ones take these.
+/// The options of a log. Existing segments keep their sizes; new ones take these.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What tells this log from others. A folder of another identity is refused.
+    /// The identity of this log. A folder of another identity is refused.
     pub identity: [u8; 16],
-    /// Length of a segment file in bytes.
+    /// The length of a segment file in bytes.
     pub segment_bytes: u64,
-    /// Capacity of each safety slot in bytes, 24 bytes of head included. A multiple of 4096.
+    /// The capacity of each slot in bytes, 24 bytes of head included. A multiple of 4096.
     pub slot_bytes: u32,
-    /// How the next segment's file is made.
+    /// The way in which the next segment's file is made.
     pub preparation: Preparation,
-    /// New segments are filled with zeros, so that a sync finds their blocks allocated and written. Without, their blocks are
-    /// reserved, which costs a sync two to five times as much, and nothing where commits are not synced.
+    /// Whether new segments are filled with zeros, so that their blocks are allocated and written
+    /// before a sync. Otherwise blocks are only reserved. Then a sync costs two to five times as
+    /// much; commits without a sync lose nothing.
     pub filled: bool,
-    /// Segments are written through memory where the disk can: a commit with [`Durability::Os`](super::Durability::Os) then
-    /// costs no call of the system. Errors of the disk show when a segment is synced.
+    /// Whether segments are written through memory if the disk allows it. Then a commit with
+    /// [`Durability::Os`](super::Durability::Os) costs no system call. Errors of the disk are
+    /// reported by the next sync of the segment.
     pub through_memory: bool,
 }
 
 impl Options {
-    /// The defaults: segments of 64 MiB, slots of 128 KiB, prepared ahead and filled, written by calls.
+    /// The defaults: segments of 64 MiB, slots of 128 KiB, prepared in advance and filled, written
+    /// by system calls.
     pub fn new(identity: [u8; 16]) -> Options {
         Options {
             identity,
@@ -48,8 +51,8 @@ impl Options {
         Geometry { segment_bytes: self.segment_bytes, slot_bytes: self.slot_bytes }
     }
 
-    /// The same with room for safety records and for other records of so many bytes: slots and
-    /// segments become larger where they have to.
+    /// The same, with room for safety records and other records of these lengths: slots and
+    /// segments grow if necessary.
     #[must_use]
     pub fn with_room_for(self, safety_bytes: u64, record_bytes: u64) -> Options {
         let slot = (safety_bytes + SLOT_HEAD_BYTES as u64).next_multiple_of(PAGE_BYTES);
@@ -58,7 +61,7 @@ impl Options {
         Options { slot_bytes, segment_bytes: self.segment_bytes.max(least), ..self }
     }
 
-    /// The longest record, whatever the safety record is.
+    /// The longest record, whatever the length of the safety record.
     pub fn record_limit(&self) -> u64 {
         self.geometry().record_limit()
     }

@@ -1,4 +1,4 @@
-//! Reads committed records, from any thread, while the log appends.
+//! The reader of committed records, usable from any thread while the log appends.
 
 use super::error::{Damage, Error};
 use super::format::{Position, RECORD_HEAD_BYTES, SAFETY_KIND, Seal};
@@ -14,11 +14,11 @@ pub struct LogReader {
     shared: Arc<Shared>,
 }
 
-/// What the log shows its readers.
+/// The state that the log shares with its readers.
 pub(super) struct Shared {
     pub(super) seal: Seal,
     segments: RwLock<Vec<Segment>>,
-    /// Behind the last committed record.
+    /// The position behind the last committed record.
     end: AtomicU64,
 }
 
@@ -45,21 +45,21 @@ impl LogReader {
         LogReader { shared }
     }
 
-    /// Position of the oldest record retained.
+    /// The position of the oldest record.
     pub fn first_position(&self) -> Position {
         Position(self.shared.segments().first().map_or(0, Segment::records_from))
     }
 
-    /// Position behind the last committed record.
+    /// The position behind the last committed record.
     pub fn end(&self) -> Position {
         Position(self.shared.end.load(Ordering::Acquire))
     }
 
-    /// The record at a position that `append` or `replay` gave: its kind and payload, verified.
+    /// The record at a position that `append` or `replay` returned: its kind and payload, verified.
     ///
     /// # Errors
-    /// [`Error::Retired`], [`Error::PastEnd`], [`Error::Damaged`] (also for a position at which no record starts), or
-    /// [`Error::Io`].
+    /// [`Error::Retired`], [`Error::PastEnd`], [`Error::Damaged`] (also for a position at which no
+    /// record starts), or [`Error::Io`].
     pub fn read(&self, position: Position) -> Result<(u8, Vec<u8>), Error> {
         let (segment, end) = {
             let segments = self.shared.segments();
@@ -107,11 +107,13 @@ impl LogReader {
         Ok((kind, payload))
     }
 
-    /// Calls `each` with the position, kind and payload of every committed record at or above `from`, oldest first.
-    /// `from` is [`Position::START`] or a position that `append`, `replay` or `end` gave.
+    /// Calls `each` with the position, kind and payload of every committed record at or above
+    /// `from`, oldest first. `from` is [`Position::START`], or a position that `append`, `replay`
+    /// or `end` returned.
     ///
     /// # Errors
-    /// [`Error::Retired`], [`Error::PastEnd`], [`Error::Damaged`], [`Error::Io`], or the first error of `each`.
+    /// [`Error::Retired`], [`Error::PastEnd`], [`Error::Damaged`], [`Error::Io`], or the first
+    /// error of `each`.
     pub fn replay<E: From<Error>>(
         &self,
         from: Position,
@@ -173,7 +175,7 @@ impl LogReader {
         }
     }
 
-    /// A segment may be retired, and its file used again, between the look-up and the read.
+    /// A segment may be retired, and its file reused, between the look-up and the read.
     fn unless_retired(&self, error: Error, position: Position) -> Error {
         let first = self.first_position();
         if position < first { Error::Retired { position, first } } else { error }

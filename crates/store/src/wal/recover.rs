@@ -1,4 +1,4 @@
-//! What a folder holds after a restart or a crash: see the module's documentation for the rules.
+//! Recovery of a folder after a restart or a crash: see the module's documentation for the rules.
 
 use super::error::{Damage, Error};
 use super::format::{
@@ -14,19 +14,20 @@ use crate::bytes::u64_at;
 use crate::disk::{Disk, DiskFile};
 use std::sync::Arc;
 
-/// The tail is read, and zeros are written over it, in pieces of this size.
+/// The pieces in which the tail is read and overwritten with zeros.
 const PIECE_BYTES: u64 = 256 << 10;
 
-/// What opening a log found.
+/// The result of opening a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recovered {
     /// The newest safety record; `None` if none was ever committed.
     pub slot: Option<Vec<u8>>,
-    /// The torn write that was cut off the end, if one could be told from a clean end.
+    /// The torn write that was cut off, if it could be told from a clean end.
     pub cut: Option<Cut>,
-    /// The safety record had lost one of its two copies, which was written again.
+    /// Whether one of the safety record's two copies was missing and was written again.
     pub repaired: bool,
-    /// The folder had no segment, and the log was begun. A replica that has run before must not go on with such a log.
+    /// Whether the folder had no segment, so that a log was created. A replica that has run before
+    /// must not continue with such a log.
     pub created: bool,
 }
 
@@ -35,15 +36,15 @@ pub struct Recovered {
 pub struct Cut {
     /// The segment.
     pub file: String,
-    /// Byte offset in it from which on nothing was kept.
+    /// The byte offset in it behind the last kept record.
     pub offset: u64,
-    /// Position of the same place: the new end of the log.
+    /// The position of the same place: the new end of the log.
     pub position: Position,
-    /// Why what stood there is no record.
+    /// The reason why no record is there.
     pub damage: Damage,
 }
 
-/// Reads the folder; cuts a torn tail. Nothing is synced yet.
+/// Reads the folder and cuts a torn tail. Nothing is synced yet.
 pub(super) fn recover(
     disk: &Arc<dyn Disk>,
     options: &Options,
@@ -94,7 +95,7 @@ pub(super) fn recover(
     Ok((start, recovered))
 }
 
-/// Begins a log.
+/// Creates a log.
 fn create(
     disk: &dyn Disk,
     options: &Options,
@@ -126,14 +127,14 @@ fn create(
     Ok((start, Recovered { slot: None, cut: None, repaired: false, created: true }))
 }
 
-/// Opens all segments and checks that they belong together.
+/// Opens all segments and checks that they fit together.
 fn open_segments(
     disk: &dyn Disk,
     options: &Options,
     names: &[String],
 ) -> Result<Vec<Segment>, Error> {
     let mut segments: Vec<Segment> = Vec::new();
-    // Sorted names of 20 digits are sorted sequences.
+    // Names have 20 digits, so their order is that of the sequence numbers.
     for name in names.iter().filter(|name| name.ends_with(".wal")) {
         let sequence =
             segment_sequence(name).ok_or_else(|| Error::Foreign { file: name.clone() })?;
@@ -171,7 +172,7 @@ fn open_segments(
     Ok(segments)
 }
 
-/// What the marks and slots of the active segment say.
+/// The content of the marks and slots of the active segment.
 struct ActiveSides {
     marks: Sides,
     slots: Sides,
@@ -237,11 +238,11 @@ fn newest_slot(segments: &[Segment], seal: Seal) -> Result<Safety, Error> {
     Ok(safety)
 }
 
-/// What the records of the active segment say.
+/// The result of reading the records of the active segment.
 struct Tail {
     /// Offset behind the last valid record.
     end: u64,
-    /// Why the next is none, unless there is clearly none.
+    /// The damage of the next record, unless the log clearly ends there.
     damage: Option<Damage>,
     /// The newest copy of the safety record.
     copy: Safety,
@@ -278,8 +279,8 @@ fn read_records(active: &Segment, seal: Seal, watermark: u64) -> Result<Tail, Er
     Ok(Tail { end, damage, copy })
 }
 
-/// Overwrites whatever is not zero from `offset` to the end of the file: nothing of a torn write may surface again between later
-/// records.
+/// Overwrites everything that is not zero from `offset` to the end of the file, so that no part of
+/// a torn write can reappear between later records.
 fn zero_from(active: &Segment, offset: u64) -> Result<(), Error> {
     let file: &Arc<dyn DiskFile> = &active.file;
     let size = active.geometry.segment_bytes;

@@ -1,4 +1,4 @@
-//! What can still be read of a damaged log, and getting it out of the way.
+//! The salvage of a damaged log: reading its intact records, and setting it aside.
 
 use super::error::Error;
 use super::format::{HEADER_FIELDS_BYTES, Header, Position, SAFETY_KIND, Seal};
@@ -7,10 +7,10 @@ use super::segment::segment_sequence;
 use crate::disk::{Disk, DiskFile};
 use std::sync::Arc;
 
-/// The end of the name of a segment that was set aside.
+/// The suffix of a segment that was set aside.
 const SUFFIX: &str = ".lost";
 
-/// A segment whose header is sound.
+/// A segment with a valid header.
 struct Found {
     header: Header,
     file: Arc<dyn DiskFile>,
@@ -19,18 +19,18 @@ struct Found {
 
 /// A record that could be read.
 pub struct Salvaged<'a> {
-    /// Where it stands.
+    /// The position of the record.
     pub position: Position,
     /// Its kind.
     pub kind: u8,
     /// Its payload.
     pub payload: &'a [u8],
-    /// Every record from where the reading began to this one could be read.
+    /// Whether every record from the start of the reading to this one was readable.
     pub follows: bool,
 }
 
-/// Calls `each` with every record at or above `from` of the log of `identity` that can be read, oldest first, also those behind damage.
-/// Nothing is changed.
+/// Calls `each` with every readable record at or above `from` of the log of `identity`, oldest
+/// first, those behind damage included. Changes nothing.
 ///
 /// # Errors
 /// [`Error::Io`].
@@ -47,7 +47,7 @@ pub fn salvage(
         if header.first + header.geometry.segment_bytes <= from.0 {
             continue;
         }
-        // The first must hold `from`, and each must begin where the one before ended.
+        // The first must contain `from`, and each must begin where the previous one ended.
         follows &= match previous_end {
             None => header.first <= from.0,
             Some(end) => header.previous_end == end,
@@ -74,7 +74,7 @@ pub fn salvage(
     Ok(())
 }
 
-/// The segments of a log whose headers are sound, in order.
+/// The segments with valid headers, in order.
 fn segments(disk: &dyn Disk, identity: &[u8; 16]) -> Result<Vec<Found>, Error> {
     let mut found: Vec<Found> = Vec::new();
     for name in disk.list().map_err(Error::io("the folder", "list"))? {
@@ -102,7 +102,8 @@ fn header_of(
     Ok(Header::decode(&bytes, name, identity).ok())
 }
 
-/// Renames every segment that is not of the log of `identity` to `<name>.lost`, so that this log can be begun.
+/// Renames every segment that does not belong to the log of `identity` to `<name>.lost`, so that
+/// this log can be created.
 ///
 /// # Errors
 /// [`Error::Io`].

@@ -1,4 +1,4 @@
-//! Reads the records of one segment in order, through a window, believing nothing.
+//! The scan of one segment: it reads the records in order, through a window, and trusts nothing.
 
 use super::error::Damage;
 use super::format::{RECORD_HEAD_BYTES, Seal};
@@ -7,23 +7,23 @@ use crate::disk::DiskFile;
 use std::io;
 use std::sync::Arc;
 
-/// Read ahead by this much at most.
+/// The largest window.
 const WINDOW_BYTES: u64 = 256 << 10;
-/// And by this much at first: each time that is not enough by twice as much.
+/// The first window. It doubles each time it is too small.
 const FIRST_WINDOW_BYTES: u64 = 4 << 10;
 
-/// What stands at the next offset.
+/// The content at the next offset.
 pub(super) enum Step<'a> {
     /// A valid record.
     Record {
-        /// Where it stands in the file.
+        /// The offset in the file.
         offset: u64,
         kind: u8,
         payload: &'a [u8],
     },
-    /// No record: the limit is reached, or an end mark stands there.
+    /// The limit is reached, or there is an end mark.
     End,
-    /// Neither a record nor an end.
+    /// Neither a record nor an end mark.
     Broken(Damage),
 }
 
@@ -39,7 +39,8 @@ pub(super) struct Scan {
 }
 
 impl Scan {
-    /// Reads from `offset` to `limit` (offsets in the file) of the segment whose first position is `first`.
+    /// Reads from `offset` to `limit` (offsets in the file) of the segment whose first position is
+    /// `first`.
     pub(super) fn new(
         file: Arc<dyn DiskFile>,
         seal: Seal,
@@ -55,7 +56,7 @@ impl Scan {
         self.next
     }
 
-    /// The next record. After `End` or `Broken` it says the same again.
+    /// The next record. After `End` or `Broken` it returns the same again.
     pub(super) fn step(&mut self) -> io::Result<Step<'_>> {
         let room = self.limit.saturating_sub(self.next);
         if room < RECORD_HEAD_BYTES as u64 {
@@ -87,7 +88,7 @@ impl Scan {
         Ok(Step::Record { offset, kind: record[8], payload: &record[RECORD_HEAD_BYTES..] })
     }
 
-    /// The `count` bytes at the cursor; the caller has checked that they end at or below the limit.
+    /// The `count` bytes at the cursor. The caller has checked that they end at or below the limit.
     fn bytes(&mut self, count: usize) -> io::Result<&[u8]> {
         let start = usize::try_from(self.next - self.window_at).unwrap_or(usize::MAX);
         if start.saturating_add(count) > self.window.len() {

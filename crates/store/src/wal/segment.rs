@@ -1,4 +1,4 @@
-//! Segments: their names, and how a spare becomes one.
+//! Segments: their names, and the activation of a spare.
 
 use super::error::Error;
 use super::format::{
@@ -15,10 +15,10 @@ pub(super) struct Segment {
     pub(super) sequence: u64,
     pub(super) name: String,
     pub(super) file: Arc<dyn DiskFile>,
-    /// Position of the file's first byte.
+    /// The position of the file's first byte.
     pub(super) first: u64,
     pub(super) geometry: Geometry,
-    /// Position behind the last record, once a successor exists.
+    /// The position behind the last record, once there is a successor.
     pub(super) end: Option<u64>,
 }
 
@@ -34,7 +34,7 @@ impl Segment {
         }
     }
 
-    /// For being appended to.
+    /// The segment, ready for appending.
     pub(super) fn writable(mut self, options: &Options) -> Result<Segment, Error> {
         if options.through_memory {
             let bytes = self.geometry.segment_bytes;
@@ -51,7 +51,7 @@ impl Segment {
     }
 }
 
-/// The newest safety record. Number 0: there was none yet.
+/// The newest safety record. Number 0 means that there was none yet.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Safety {
     pub(super) number: u64,
@@ -63,15 +63,16 @@ pub(super) fn segment_name(sequence: u64) -> String {
     format!("{sequence:020}.wal")
 }
 
-/// Which segment `name` is, if it has the form of one.
+/// The sequence number of the segment, if `name` has the form of one.
 pub(super) fn segment_sequence(name: &str) -> Option<u64> {
     let digits = name.strip_suffix(".wal")?;
     (digits.len() == 20 && digits.bytes().all(|b| b.is_ascii_digit()))
         .then(|| digits.parse().ok())?
 }
 
-/// Writes the start of a segment into a spare and gives it its name; returns the offset behind its first records and the bytes
-/// written. Two syncs. Only when all of it is durable may the segment be used.
+/// Writes the start of a segment into a spare and renames it. Returns the offset behind its first
+/// records, and the bytes written. This takes two syncs. The segment may be used only when all of
+/// it is durable.
 pub(super) fn activate(
     disk: &dyn Disk,
     seal: Seal,

@@ -1,4 +1,4 @@
-//! Files that wait to become segments.
+//! Spares: files that wait to become segments.
 
 use super::error::Error;
 use super::options::{Options, Preparation};
@@ -6,10 +6,10 @@ use crate::disk::{Disk, DiskFile};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-/// More retired segments than this are removed rather than kept.
+/// The most retired segments that are kept; others are removed.
 const SPARES_KEPT: usize = 2;
 
-/// A file of the right size whose content means nothing.
+/// A file of the right size whose content has no meaning.
 pub(super) struct Spare {
     pub(super) name: String,
     pub(super) file: Arc<dyn DiskFile>,
@@ -31,7 +31,7 @@ fn spare_name(number: u64) -> String {
     format!("{number:020}.spare")
 }
 
-/// Whether `name` is a spare's, and which.
+/// The number of the spare, if `name` is a spare's.
 fn spare_number(name: &str) -> Option<u64> {
     let digits = name.strip_suffix(".spare")?;
     (digits.len() == 20 && digits.bytes().all(|b| b.is_ascii_digit()))
@@ -39,7 +39,8 @@ fn spare_number(name: &str) -> Option<u64> {
 }
 
 impl Spares {
-    /// Takes over the spares an earlier run left among `names`; those of another size are removed.
+    /// Takes over the spares among `names` that an earlier run left. Those of another size are
+    /// removed.
     pub(super) fn open(
         disk: Arc<dyn Disk>,
         options: &Options,
@@ -118,7 +119,7 @@ impl Spares {
         self.disk.remove(name).map_err(Error::io(name, "remove"))
     }
 
-    /// The bytes the ready ones take.
+    /// The size of the spares that are ready.
     pub(super) fn bytes(&self) -> u64 {
         self.ready.len() as u64 * self.segment_bytes
     }
@@ -131,17 +132,17 @@ impl Spares {
 }
 
 impl Drop for Spares {
-    /// Waits for the thread: nothing may write to the folder once its lock is given back.
+    /// Waits for the thread: nothing may write to the folder after its lock is released.
     fn drop(&mut self) {
         if let Some(handle) = self.coming.take() {
-            // Its result is of no use any more: the next run looks at the file itself.
+            // Its result is not needed: the next run examines the file itself.
             let _ = handle.join();
         }
     }
 }
 
-/// Makes a file of zeros, or one that has its blocks reserved. The sync is only for speed: the first commit should not pay
-/// for the allocation.
+/// Makes a file of zeros, or one with reserved blocks. The sync is only for speed: the first commit
+/// should not pay for the allocation.
 fn make(disk: &dyn Disk, name: String, size: u64, filled: bool) -> Result<Spare, Error> {
     if !filled {
         let file = disk.reserve(&name, size).map_err(Error::io(&name, "create"))?;

@@ -1,4 +1,4 @@
-//! Blocks in memory, while batches change them.
+//! Thawed blocks: blocks in memory, while batches change them.
 
 use super::super::entry::{Address, Entry, Kind};
 use super::super::error::Error;
@@ -11,40 +11,41 @@ use super::row::{Marks, Row};
 use crate::merkle::Digest;
 use crate::prefetch;
 
-/// What a way through a block begins with.
+/// The fields that a lookup in a block reads first.
 const HEAD_BYTES: usize = std::mem::offset_of!(Thaw, kids);
 
-/// No thawed block.
+/// The index of no thawed block.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// A thawed block. By child: `entries`, `digests`, `kids`; by join: `joins`, `bits`, `stale`. What leads a walk through a block comes first, in
-/// one line of the processor's cache; behind it lies what it leads to.
+/// A thawed block. By child: `entries`, `digests`, `kids`; by join: `joins`, `bits`, `stale`. The
+/// fields that a walk reads first come first, in one cache line; the fields that they lead to
+/// follow.
 #[derive(Default)]
 #[repr(C, align(64))]
 pub(super) struct Thaw {
     pub(super) parent: u32,
-    /// Joins that are to be hashed.
+    /// Joins whose digest must be computed again.
     pub(super) stale: Marks,
-    /// Since digests were last computed.
+    /// Whether it changed since digests were last computed.
     pub(super) changed: bool,
-    /// Since it was last written.
+    /// Whether it changed since it was last written.
     pub(super) dirty: bool,
     pub(super) bits: Row<u8, MOST>,
-    /// Where the joins lead, unless that has to be found out again.
+    /// The sides of the joins, unless they must be computed again.
     pub(super) sides: Option<Sides>,
-    /// Children that are thawed.
+    /// The index of each child that is thawed.
     pub(super) kids: Row<u32>,
-    /// Of a child that is thawed and changed, out of date.
+    /// The digest of each child; outdated for a child that is thawed and changed.
     pub(super) digests: Row<Digest>,
     pub(super) entries: Row<Entry>,
-    /// Where it is in the space, unless it is new.
+    /// Its address in the space, unless it is new.
     pub(super) home: Option<Address>,
     pub(super) joins: Row<Digest, MOST>,
 }
 
 const _: () = assert!(HEAD_BYTES <= 64);
 
-/// What a thawed block takes of memory.
+/// The memory of a thawed block.
 pub(super) const THAW_BYTES: usize = size_of::<Thaw>();
 
 /// A side of a join: a child, or a join below.
@@ -69,17 +70,17 @@ impl Side {
     }
 }
 
-/// Where the joins of a block lead.
+/// The sides of a block's joins.
 #[derive(Clone, Copy)]
 pub(super) struct Sides {
-    /// By join: its left side, and its right one, where a bit that is set leads.
+    /// By join: its left side, and its right one, which holds the keys with the bit set.
     pub(super) of: [[Side; 2]; MOST],
     /// The topmost join, if there is one.
     pub(super) top: u8,
 }
 
 impl Sides {
-    /// Reads the joins once; `open` are those that what comes next is below.
+    /// Reads the joins once. `open` holds the joins that the next one is below.
     fn of(bits: &[u8]) -> Sides {
         let mut sides = Sides { of: [[Side::default(); 2]; MOST], top: 0 };
         let mut open = [0u8; MOST];
@@ -102,12 +103,12 @@ impl Sides {
     }
 }
 
-/// Where a search among the thawed leads.
+/// The end of a walk through a thawed block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
-    /// To a child.
+    /// A child.
     Child(usize),
-    /// Between joins above and below the bit: beside these children, which are a subtree.
+    /// Between joins above and below the bit: beside these children, which form a subtree.
     Beside(usize, usize),
 }
 
@@ -124,7 +125,7 @@ impl Thaw {
         self.joins.repeat([0; 32], block.bits.len());
         self.bits.set(block.bits);
         self.kids.repeat(NONE, block.len());
-        // Not kept in the space.
+        // The space does not store them.
         self.stale = Marks::all(block.bits.len());
     }
 
@@ -139,13 +140,13 @@ impl Thaw {
         (self.changed, self.dirty) = (false, false);
     }
 
-    /// Where its joins lead.
+    /// The sides of its joins.
     pub(super) fn sides(&mut self) -> &Sides {
         let bits = &self.bits;
         self.sides.get_or_insert_with(|| Sides::of(bits))
     }
 
-    /// Joins have come or gone.
+    /// Records that joins were added or removed.
     pub(super) fn rearranged(&mut self) {
         self.changed = true;
         self.sides = None;
@@ -157,12 +158,12 @@ impl Thaw {
         self.bits.get(top).copied()
     }
 
-    /// The digest of all it holds, of two children at least, if what is stale was hashed.
+    /// The digest of the whole block, which has at least two children and no stale joins.
     pub(super) fn topmost(&self) -> &Digest {
         &self.joins[self.sides.map_or(0, |sides| usize::from(sides.top))]
     }
 
-    /// The child at which a search for `hash` goes on.
+    /// The child at which a search for `hash` continues.
     pub(super) fn route(&mut self, hash: &Hash) -> usize {
         if self.bits.is_empty() {
             return 0;
@@ -179,7 +180,8 @@ impl Thaw {
         }
     }
 
-    /// The same; what it passes is stale, and what hashing that is going to read is asked for.
+    /// The same. It marks the joins on the way as stale, and prefetches what their hashing will
+    /// read.
     pub(super) fn pass(&mut self, hash: &Hash) -> usize {
         self.changed = true;
         if self.bits.is_empty() {
@@ -187,7 +189,7 @@ impl Thaw {
         }
         let Sides { of, top } = *self.sides();
         let mut at = Side::join(top);
-        // No branches but for the end: which side it goes on is anybody's guess.
+        // No branch except at the end: the side taken cannot be predicted.
         while let Err(join) = at.which() {
             self.stale.set(join);
             let sides = of[join];
@@ -199,7 +201,7 @@ impl Thaw {
         usize::from(at.0)
     }
 
-    /// The digest of a side of a join. What is below must have told its own.
+    /// The digest of a side of a join. Joins below must be up to date.
     pub(super) fn digest_of(&self, side: Side) -> &Digest {
         let (of, at) = match side.which() {
             Ok(child) => (&*self.digests, child),
@@ -208,7 +210,7 @@ impl Thaw {
         &of[at]
     }
 
-    /// Down to joins below bit `least`; what it passes is stale.
+    /// Walks down to the joins below bit `least`, and marks the joins on the way as stale.
     pub(super) fn walk(&mut self, hash: &Hash, least: u8) -> Way {
         self.changed = true;
         if self.bits.is_empty() {
@@ -236,7 +238,7 @@ impl Thaw {
         }
     }
 
-    /// Asks for what a walk begins with.
+    /// Prefetches the fields that a walk reads first.
     pub(super) fn ask_for_head(&self) {
         prefetch::ask_for_bytes(std::ptr::from_ref(self).cast(), HEAD_BYTES);
     }
@@ -246,7 +248,7 @@ impl Thaw {
         self.kids.iter().position(|there| *there == kid)
     }
 
-    /// Puts a child before child `at`, the join between it and its neighbour at index `join`.
+    /// Inserts a child before child `at`, with the join to its neighbour at index `join`.
     pub(super) fn insert(
         &mut self,
         at: usize,
@@ -263,7 +265,7 @@ impl Thaw {
         self.rearranged();
     }
 
-    /// Takes a child out, and the join that held it.
+    /// Removes a child and the join directly above it.
     pub(super) fn remove(&mut self, at: usize) {
         if let Some(join) = self.holder(at) {
             self.joins.remove(join);
@@ -276,7 +278,7 @@ impl Thaw {
         self.rearranged();
     }
 
-    /// The join right above a child: of the two beside it, the lower one.
+    /// The join directly above a child: the lower of the two beside it.
     pub(super) fn holder(&self, at: usize) -> Option<usize> {
         let before = at.checked_sub(1).and_then(|join| Some((join, *self.bits.get(join)?)));
         let behind = self.bits.get(at).map(|bit| (at, *bit));
@@ -286,7 +288,7 @@ impl Thaw {
         }
     }
 
-    /// The child on the other side of the join right above a child, if that is one child.
+    /// The child on the other side of the join directly above a child, if that side is one child.
     pub(super) fn sibling(&self, at: usize) -> Option<usize> {
         let join = self.holder(at)?;
         let above = |next: Option<&u8>| next.is_none_or(|bit| *bit < self.bits[join]);
@@ -298,30 +300,30 @@ impl Thaw {
     }
 }
 
-/// The thawed blocks of a subtree, and what hashing them needs. Kept for its memory.
+/// The thawed blocks of a subtree, and the state of their hashing. It is kept to reuse its memory.
 #[derive(Default)]
 pub(super) struct Thawed {
     pub(super) blocks: Vec<Thaw>,
-    /// How many of them count; none: the root is to be thawed first.
+    /// The number of valid blocks. If 0, the root must be thawed first.
     count: usize,
     pub(super) root: u32,
-    /// What leads to the subtree is there.
+    /// The address of the entry of the subtree.
     above: Address,
-    /// So many bits all its keys have in common.
+    /// The number of first bits that all its keys share.
     pub(super) shared: u8,
     pub(super) queues: Queues,
-    /// The blocks that have changed since digests were last computed, ...
+    /// The blocks that changed since digests were last computed, ...
     pub(super) met: Vec<u32>,
-    /// ... unless blocks have come, gone or moved.
+    /// ... unless blocks were added, removed or moved.
     pub(super) reshaped: bool,
-    /// Taken for the blocks to be written.
+    /// Slots taken for the blocks to write.
     pub(super) slots: Vec<Address>,
-    /// Where blocks were that are gone: to be given back when the others are written.
+    /// Addresses of removed blocks, released when the others are written.
     pub(super) gone: Vec<Address>,
 }
 
 impl Thawed {
-    /// Forgets what is thawed.
+    /// Drops all thawed blocks.
     pub(super) fn forget(&mut self) {
         self.count = 0;
         self.gone.clear();
@@ -329,20 +331,21 @@ impl Thawed {
         self.reshaped = false;
     }
 
-    /// Gives the memory back, if it is of more than `kept` blocks, none of which count: the next to have as many is another subtree.
+    /// Releases the memory if it holds more than `kept` blocks, none of them valid. Another subtree
+    /// will need as many next.
     pub(super) fn give_back(&mut self, kept: usize) {
         if self.blocks.len() > kept {
             self.blocks = Vec::new();
         }
     }
 
-    /// How many blocks are thawed.
+    /// The number of thawed blocks.
     pub(super) fn count(&self) -> usize {
         self.count
     }
 
-    /// Thaws the root of a subtree, unless it is: a block, or the only leaf, or nothing. Its keys have `shared` bits in common, and what
-    /// leads to it is at `above`.
+    /// Thaws the root of a subtree, unless it is thawed: a block, or the only leaf, or nothing. Its
+    /// keys share `shared` bits. The entry of the subtree is at `above`.
     pub(super) fn begin(
         &mut self,
         view: View<'_>,
@@ -376,7 +379,7 @@ impl Thawed {
         Ok(())
     }
 
-    /// Another block, for the taking.
+    /// Provides an empty block.
     pub(super) fn fresh(&mut self) -> u32 {
         if self.count == self.blocks.len() {
             self.blocks.push(Thaw::default());
@@ -385,13 +388,13 @@ impl Thawed {
         self.count as u32 - 1
     }
 
-    /// Where a block is, or what leads to it from the space.
+    /// The address of a block, or of the nearest block above it in the space.
     pub(super) fn place(&self, index: u32) -> Address {
         let home = self.blocks.get(index as usize).and_then(|block| block.home);
         home.unwrap_or(self.above)
     }
 
-    /// What was at a place is gone.
+    /// Records that the block at an address is removed.
     pub(super) fn leave(&mut self, home: Option<Address>) {
         self.gone.extend(home);
     }
@@ -400,7 +403,7 @@ impl Thawed {
         &mut self.blocks[index as usize]
     }
 
-    /// A child that is a block, thawed.
+    /// Thaws a child that is a block.
     pub(super) fn kid(&mut self, view: View<'_>, of: u32, child: usize) -> Result<u32, Error> {
         let there = self.block(of).kids[child];
         if there != NONE {
@@ -416,7 +419,7 @@ impl Thawed {
         let kid = self.fresh();
         self.block(kid).fill(&block, of, Some(entry.address()));
         let above = self.block(of).holder(child).map(|join| self.block(of).bits[join]);
-        // Bits grow on every way down, so that each ends.
+        // Bits grow on every path down, so each path ends.
         if above >= self.block(kid).top_bit() {
             return Err(view.memory().damaged(entry.address(), "the bits of a block of digests"));
         }
@@ -424,7 +427,8 @@ impl Thawed {
         Ok(kid)
     }
 
-    /// The leaf at which a search for `hash` ends, thawing the way there: its block and which child it is. `None` if there is no leaf at all.
+    /// Finds the leaf at which a search for `hash` ends, and thaws the path to it. Returns its
+    /// block and its index in it, or `None` if there is no leaf at all.
     pub(super) fn candidate(
         &mut self,
         view: View<'_>,

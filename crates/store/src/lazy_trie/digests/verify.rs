@@ -1,4 +1,4 @@
-//! Computing every digest again from the items, to compare.
+//! The check of a digest tree: every digest is computed again from the items.
 
 use super::super::entry::{Address, Entry, Kind};
 use super::super::error::Error;
@@ -10,11 +10,11 @@ use super::block::{Block, HEAD_BYTES, length, topmost};
 use crate::merkle::{Digest, Domain, ValueDigest, leaf, message};
 use std::collections::BTreeSet;
 
-/// Each block has a join of its own on a path, and a hash 256 bits.
+/// Each block on a path has a join of its own, and a hash has 256 bits.
 const DEPTH_LIMIT: usize = 256;
 
 impl Block<'_> {
-    /// Whether a root's digits are those that the keys below its children begin with, as far as these are known.
+    /// Whether a root's digits are those of the keys below its children, as far as these are known.
     fn digits_are_of(&self, children: &[Below]) -> bool {
         let digits = (0..16u8).filter(|digit| self.digits >> digit & 1 == 1);
         let is_of = |digit, below: &Below| {
@@ -31,18 +31,19 @@ impl Block<'_> {
 pub(in super::super) struct Survey<'a> {
     pub(in super::super) view: View<'a>,
     pub(in super::super) hashing: ValueDigest,
-    /// Slots of the lazy-trie, to which those of the digest tree are added.
+    /// Slots of the lazy-trie. Those of the digest tree are added.
     pub(in super::super) seen: BTreeSet<Address>,
-    /// Leaves found to be right.
+    /// The number of correct leaves.
     pub(in super::super) leaves: u64,
     pub(in super::super) damage: Vec<Error>,
 }
 
-/// What is below an entry: its digest, and its first and last key. Nothing if that could not be found out, which was then told.
+/// The digest, the first key and the last key below an entry. `None` if they could not be
+/// determined; the reason was then reported.
 type Below = Option<(Digest, Hash, Hash)>;
 
 impl Survey<'_> {
-    /// Compares all below `root`.
+    /// Checks everything below `root`.
     pub(in super::super) fn root(&mut self, root: Entry) {
         if root != Entry::EMPTY {
             self.block(root, 0);
@@ -97,7 +98,7 @@ impl Survey<'_> {
         if !self.seen.contains(&entry.address()) {
             return self.note(block, "a digest of an item that is not in the trie");
         }
-        // What cannot be read was told when the trie was walked.
+        // An unreadable item was reported when the trie was walked.
         let item = item::read(self.view, entry.address()).ok()?;
         let hash = item.hash();
         let found = leaf(self.hashing, &hash.0, item.value);
@@ -109,7 +110,7 @@ impl Survey<'_> {
         Some((found, hash, hash))
     }
 
-    /// What is below neighbours, the first of them child `first`.
+    /// The digest and keys below neighbours, the first of them child `first`.
     fn joins(&mut self, at: Address, block: &Block<'_>, below: &[Below], first: usize) -> Below {
         if below.len() < 2 {
             return below.first().copied().flatten();
@@ -128,7 +129,7 @@ impl Survey<'_> {
         Some((digest, left.1, right.2))
     }
 
-    /// Whether the checksum is right of a block that was written out: readers may have taken it on trust.
+    /// Whether the checksum of a written block is right. Readers may have skipped it.
     fn is_sealed(&self, address: Address) -> bool {
         let room = self.view.room(address);
         let head = room.and_then(|room| room.take(HEAD_BYTES));

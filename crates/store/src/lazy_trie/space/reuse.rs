@@ -1,9 +1,10 @@
-//! Slots given back.
+//! The release and reuse of slots.
 //!
-//! # When a slot may be taken again
-//! A slot freed by version v is reachable from versions below v, and perhaps from a checkpoint. If it was filled since the last
-//! capture, no checkpoint knows it: it waits for the readers of versions below v. Otherwise it first waits for the next checkpoint
-//! to be durable, which does not refer to it any more.
+//! # When a slot may be reused
+//! A slot freed by version v is reachable from versions below v, and perhaps from a checkpoint. If
+//! it was filled since the last capture, no checkpoint knows it, and it waits for the readers of
+//! versions below v. Otherwise it first waits until the next checkpoint, which no longer refers to
+//! it, is durable.
 
 use super::super::entry::Address;
 use super::super::error::Error;
@@ -12,7 +13,7 @@ use super::super::slab::{Slab, SlotUse, Use};
 use super::{HOLES_ONE_IN, Space};
 use std::collections::BTreeMap;
 
-/// Of slots that are given back, so many ahead are asked for.
+/// The number of slots ahead that are prefetched during a release.
 const AHEAD: usize = 8;
 
 /// A slot that was freed.
@@ -23,11 +24,11 @@ pub(super) struct Freed {
     slot: u32,
 }
 
-/// Larger shadows are rare, and one of the same size rarer.
+/// Larger shadows are rare, and reuse at the same size is rarer.
 const LARGEST_IDLE_BYTES: usize = 1 << 20;
 
-/// Memory of former shadows, for others: given back to the system it would be taken again a moment later, which zeroes it and costs a page
-/// fault for each page.
+/// Memory of former shadows, for reuse. Memory returned to the system would be requested again a
+/// moment later, which zeroes it and costs a page fault for each page.
 pub(super) struct IdleShadows {
     by_bytes: BTreeMap<usize, Vec<Buffer>>,
     bytes: u64,
@@ -45,7 +46,7 @@ impl IdleShadows {
             return;
         }
         if self.bytes + bytes > self.limit_bytes {
-            // Sizes that nobody asks for any more make room.
+            // Sizes that are no longer requested make room.
             let mut others =
                 self.by_bytes.iter_mut().rev().filter(|(size, _)| **size != shadow.len());
             let other = others.find_map(|(_, shadows)| shadows.pop());
@@ -57,7 +58,7 @@ impl IdleShadows {
         }
     }
 
-    /// A shadow of so many bytes, and whether they are zeros.
+    /// A shadow of `bytes` bytes, and whether they are zeros.
     fn take(&mut self, bytes: usize) -> Result<(Buffer, bool), Error> {
         if let Some(shadow) = self.by_bytes.get_mut(&bytes).and_then(Vec::pop) {
             self.bytes -= shadow.len() as u64;
@@ -69,11 +70,11 @@ impl IdleShadows {
 }
 
 impl Space {
-    /// Gives a slot back, once the batch is done.
+    /// Releases a slot at the end of the batch.
     ///
     /// # Errors
-    /// [`Error::Damaged`]: no such slot is in use. What leads there was written by somebody else; or two entries lead there, and by the other one the slot
-    /// was given back.
+    /// [`Error::Damaged`] if no such slot is in use. Then another program wrote the entry that
+    /// leads there, or two entries lead there and the other one has released the slot.
     pub(in super::super) fn free(&mut self, address: Address, usage: SlotUse) -> Result<(), Error> {
         if let Some((slab, slot)) = self.slot_at(address, usage)
             && self.slabs[slab as usize].leave(slot)
@@ -84,7 +85,7 @@ impl Space {
         Err(self.memory.damaged(address, "an entry leads to what is not in use"))
     }
 
-    /// The batch is done and belongs to `version`.
+    /// Ends the batch as `version`.
     pub(in super::super) fn keep_batch(&mut self, version: u64) {
         self.born.clear();
         self.newest = version;
@@ -92,7 +93,7 @@ impl Space {
             let slab = &mut self.slabs[slab as usize];
             match &mut slab.dirty {
                 Some(dirty) if dirty.get(slot) => {
-                    // No checkpoint shall know it.
+                    // No checkpoint may know it.
                     dirty.clear(slot);
                     slab.waiting += 1;
                     self.fresh_waiting.push_back((version, address));
@@ -102,7 +103,7 @@ impl Space {
         }
     }
 
-    /// The batch is given up: what it took is at hand again, what it freed is not free.
+    /// Abandons the batch: its slots are at hand again, and slots that it freed stay in use.
     pub(in super::super) fn drop_batch(&mut self) {
         for Freed { slab, slot, .. } in std::mem::take(&mut self.freed) {
             self.slabs[slab as usize].leaving.clear(slot);
@@ -129,7 +130,7 @@ impl Space {
         }
     }
 
-    /// Takes back what no reader of a version below `oldest` can want any more.
+    /// Releases slots and shadows that no reader of `oldest` or later needs.
     pub(in super::super) fn release(&mut self, oldest: u64) {
         while let Some((version, address)) = self.fresh_waiting.front().copied()
             && version <= oldest
@@ -142,7 +143,7 @@ impl Space {
         while self.old_waiting.front().is_some_and(|(version, _)| *version <= oldest) {
             let list = self.old_waiting.pop_front().map(|(_, list)| list).unwrap_or_default();
             for (at, address) in list.iter().enumerate() {
-                // There are many, anywhere, and writers wait.
+                // There are many, at scattered places, and writers wait.
                 list.get(at + 2 * AHEAD).into_iter().for_each(|next| self.ask_for_slab(*next));
                 list.get(at + AHEAD).into_iter().for_each(|next| self.ask_for_slot(*next));
                 self.give_back(*address);
@@ -155,7 +156,7 @@ impl Space {
         }
     }
 
-    /// Memory for the shadow of a slab, with what the slab shows, or zeros.
+    /// Memory for the shadow of a slab, with the slab's content or zeros.
     pub(super) fn new_shadow(&mut self, index: u32, blank: bool) -> Result<Buffer, Error> {
         let (mut shadow, zeroed) = self.idle_shadows.take(self.memory.slab_bytes())?;
         let copied = !blank && self.memory.copy_slab(index, &mut shadow);
@@ -165,7 +166,7 @@ impl Space {
         Ok(shadow)
     }
 
-    /// Memory for the shadow of a run, whose first `filled` bytes are about to be filled.
+    /// Memory for the shadow of a run, whose first `filled` bytes the caller fills.
     pub(super) fn new_run_shadow(&mut self, bytes: usize, filled: u32) -> Result<Buffer, Error> {
         let (mut shadow, zeroed) = self.idle_shadows.take(bytes)?;
         if let Some(rest) = shadow.bytes_mut().get_mut(filled as usize..).filter(|_| !zeroed) {
@@ -174,7 +175,7 @@ impl Space {
         Ok(shadow)
     }
 
-    /// Empties the lists of slots at hand, so that only slabs know what is free.
+    /// Empties the lists of slots at hand, so that only slabs know the free slots.
     pub(in super::super) fn put_away(&mut self) {
         for pool in 0..self.pools.len() {
             for address in std::mem::take(&mut self.pools[pool].hot) {
@@ -183,7 +184,7 @@ impl Space {
         }
     }
 
-    /// Marks a slot as not taken.
+    /// Marks a slot as free.
     pub(super) fn give_back(&mut self, address: Address) {
         let (index, slot) = self.place(address);
         let slab = &mut self.slabs[index as usize];
@@ -208,7 +209,7 @@ impl Space {
         }
     }
 
-    /// A slab without a slot in use becomes free.
+    /// Makes a slab without used slots free.
     pub(super) fn end_slab(&mut self, index: u32, usage: SlotUse, class: u8) {
         let slots = u64::from(self.slabs[index as usize].slots);
         let pool = self.pool(usage, class);
@@ -245,12 +246,14 @@ impl Space {
         }
     }
 
-    /// Lets go of a shadow that nothing leads to. In a store that somebody forged something may: readers there are may still use it.
+    /// Drops a shadow that no entry leads to. In a forged store an entry may lead there, so readers
+    /// may still use it.
     pub(super) fn put_off(&mut self, shadow: Buffer) {
         self.shadows_waiting.push_back((self.newest + 1, shadow));
     }
 
-    /// Lets go of shadows whose content the files have; readers of versions below `version` may still use them.
+    /// Drops shadows whose content is in the files. Readers of versions below `version` may still
+    /// use them.
     pub(in super::super) fn drop_shadows(&mut self, version: u64) {
         for index in std::mem::take(&mut self.lingering) {
             let slab = &mut self.slabs[index as usize];
@@ -277,7 +280,7 @@ impl Space {
         }
     }
 
-    /// Slots that are to be given back.
+    /// Slots that wait for their release.
     pub(in super::super) fn waiting(&self) -> impl Iterator<Item = Address> + '_ {
         let fresh = self.fresh_waiting.iter().map(|(_, address)| *address);
         let old = self.old_waiting.iter().flat_map(|(_, list)| list).copied();
