@@ -1,6 +1,8 @@
-//! What is asked of links against what is observed on this machine, and what one thread carries: the tables of docs/networks.md.
+//! Compares requested links with observed ones on this machine, and measures the capacity of one
+//! thread. It prints the tables of docs/networks.md.
 //!
-//! With `--shared`, on a machine that is not ours alone: no more than 5,000 packets a second with priority, no TCP without a bandwidth.
+//! `--shared` is for machines with other users: at most 5,000 packets a second with priority, and
+//! no TCP without a bandwidth.
 
 use std::time::Duration;
 

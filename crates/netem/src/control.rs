@@ -1,4 +1,5 @@
-//! Changing a network from another process: a line over a Unix socket, and an answer.
+//! The control socket: another process changes a network by sending a line over a Unix socket, and
+//! reads an answer.
 //!
 //! | line | what it does |
 //! |---|---|
@@ -23,9 +24,9 @@ use crate::error::NetError;
 use crate::network::Running;
 use crate::topology::Topology;
 
-/// The longest line that is read.
+/// The length limit of a line.
 const LINE_BYTES: u64 = 64 << 10;
-/// How long one that asks may take to do so.
+/// The time limit for sending a request.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The socket of a running network. Dropping it ends its thread.
@@ -55,7 +56,7 @@ impl Control {
                         return;
                     }
                     if let Ok(stream) = stream {
-                        // Who went away does not need the answer.
+                        // A client that left does not need the answer.
                         let _ = serve(&stream, &running);
                     }
                 }
@@ -68,10 +69,10 @@ impl Control {
 impl Drop for Control {
     fn drop(&mut self) {
         self.stopping.store(true, Ordering::Release);
-        // Wakes who accepts. It cannot fail for a socket that listens.
+        // Wakes the accepting thread. It cannot fail for a listening socket.
         let _ = rustix::net::shutdown(&self.listener, rustix::net::Shutdown::Both);
         if let Some(thread) = self.thread.take() {
-            // A thread that panicked has said so on standard error.
+            // A thread that panicked has reported it on standard error.
             let _ = thread.join();
         }
     }
@@ -104,7 +105,7 @@ fn obey(line: &str, running: &Running) -> Result<String, NetError> {
     }
 }
 
-/// Does to `topology` what a line of this first word and this rest says.
+/// Applies a line, given as its first word and the rest, to `topology`.
 fn apply(topology: &mut Topology, word: &str, rest: &str) -> Result<String, NetError> {
     match word {
         "set" | "both" => {
@@ -115,7 +116,7 @@ fn apply(topology: &mut Topology, word: &str, rest: &str) -> Result<String, NetE
                     "set wants two nodes and what is to be: set 0 1 delay=50ms".to_owned(),
                 ));
             };
-            // Which of the two words it was is the command's own affair.
+            // Messages call it `set` for both commands.
             topology.change(from, to, link, "set")?;
             if word == "both" {
                 topology.change(to, from, link, "set")?;
@@ -148,10 +149,10 @@ fn apply(topology: &mut Topology, word: &str, rest: &str) -> Result<String, NetE
     Ok(String::new())
 }
 
-/// Asks the network with this socket, and returns what it says.
+/// Sends a line to the network with this socket, and returns the answer.
 ///
 /// # Errors
-/// It does not answer, or refuses.
+/// The network does not answer, or refuses.
 pub fn ask(socket: &Path, line: &str) -> Result<String, NetError> {
     let failed = || NetError::system(format!("asking the network at {}", socket.display()));
     let mut stream = UnixStream::connect(socket).map_err(failed())?;
@@ -165,10 +166,10 @@ pub fn ask(socket: &Path, line: &str) -> Result<String, NetError> {
     }
 }
 
-/// The links of the network with this socket, as they are now.
+/// The current links of the network with this socket.
 ///
 /// # Errors
-/// As [`ask`], or it speaks another language.
+/// As [`ask`], or the answer is malformed.
 pub fn links(socket: &Path) -> Result<Topology, NetError> {
     let shown = ask(socket, "show")?;
     Topology::of_lines(&shown).ok_or_else(|| {

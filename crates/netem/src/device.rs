@@ -1,4 +1,4 @@
-//! TUN devices: whole IP packets, read and written one a call.
+//! TUN devices: whole IP packets, one for each read or write call.
 
 use std::fs::File;
 use std::io;
@@ -9,17 +9,18 @@ use rustix::ioctl::{self, Updater};
 
 use crate::error::NetError;
 
-/// What the device is called in every namespace.
+/// The name of the device in every namespace.
 pub(crate) const DEVICE: &str = "net0";
 
 /// `_IOW('T', 202, int)` of linux/if_tun.h.
 const TUNSETIFF: ioctl::Opcode = ioctl::opcode::write::<std::ffi::c_int>(b'T', 202);
 /// Packets without Ethernet frames.
 const IFF_TUN: u16 = 0x0001;
-/// Nothing before the packet.
+/// No header in front of the packet.
 const IFF_NO_PI: u16 = 0x1000;
 
-/// `struct ifreq` of linux/if.h as TUNSETIFF takes it: a name, flags, and the rest of a union of 24 bytes.
+/// `struct ifreq` of linux/if.h as TUNSETIFF takes it: a name, flags, and the rest of a union of 24
+/// bytes.
 #[repr(C)]
 struct InterfaceRequest {
     name: [u8; 16],
@@ -27,7 +28,7 @@ struct InterfaceRequest {
     rest: [u8; 22],
 }
 
-/// Makes the device in the namespace of the calling thread. It is there as long as the descriptor is.
+/// Creates the device in the namespace of the calling thread. It exists as long as the descriptor.
 pub(crate) fn open() -> Result<OwnedFd, NetError> {
     let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let tun = rustix::fs::open("/dev/net/tun", flags, Mode::empty())
@@ -36,7 +37,8 @@ pub(crate) fn open() -> Result<OwnedFd, NetError> {
     for (to, from) in request.name.iter_mut().zip(DEVICE.bytes()) {
         *to = from;
     }
-    // SAFETY: TUNSETIFF reads and writes back a struct ifreq, which InterfaceRequest is: 40 bytes on 64-bit Linux, the name ended by zeros.
+    // SAFETY: TUNSETIFF reads and writes a struct ifreq. InterfaceRequest is one: 40 bytes on
+    // 64-bit Linux, with the name ended by zeros.
     #[expect(unsafe_code, reason = "an ioctl of a driver has no safe wrapper")]
     let made = unsafe { ioctl::ioctl(&tun, Updater::<TUNSETIFF, _>::new(&mut request)) };
     made.map_err(|errno| match errno {
@@ -46,20 +48,20 @@ pub(crate) fn open() -> Result<OwnedFd, NetError> {
     Ok(tun)
 }
 
-/// The namespace that the calling thread is in, held.
+/// The namespace of the calling thread, held open.
 pub(crate) fn current_namespace() -> io::Result<OwnedFd> {
     File::open("/proc/thread-self/ns/net").map(OwnedFd::from)
 }
 
-/// Moves the calling thread.
+/// Moves the calling thread into a namespace.
 pub(crate) fn enter(namespace: &OwnedFd) -> io::Result<()> {
     use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
     Ok(move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?)
 }
 
-/// Moves the calling thread into a namespace that is new.
+/// Moves the calling thread into a new namespace.
 pub(crate) fn leave_for_new() -> io::Result<()> {
-    // SAFETY: only CLONE_NEWNET is asked for: descriptors stay shared with the other threads.
+    // SAFETY: only CLONE_NEWNET is requested: descriptors stay shared with the other threads.
     #[expect(unsafe_code, reason = "unshare can be unsafe, but is not with this flag")]
     let left = unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWNET) };
     Ok(left?)

@@ -1,7 +1,8 @@
 //! The emulator in user space: one thread that carries the packets of all nodes.
 //!
-//! It sleeps until a packet is to be read or the next one is due (to the microsecond: `ppoll` without timer slack), takes
-//! packets from the devices into places that were made before, asks the link what becomes of each, and writes those that are due.
+//! It sleeps until a packet can be read or the next one is due (to the microsecond: `ppoll` without
+//! timer slack). It reads packets from the devices into preallocated slots, asks the link for the
+//! fate of each, and writes those that are due.
 
 use std::io;
 use std::num::NonZeroU64;
@@ -24,27 +25,27 @@ pub use crate::shaper::LinkCounters;
 use crate::shaper::{Flights, Shaper, Verdict};
 use crate::topology::Topology;
 
-/// Packets taken from one device before the others have their turn.
+/// Packets read from one device before the next device has its turn.
 const AT_A_TIME: usize = 32;
-/// Lateness is counted in steps of this.
+/// The step in which lateness is counted.
 const LATE_STEP_NS: u64 = 2_000;
-/// As many of them, then one for all above.
+/// The number of steps, followed by one for everything above.
 const LATE_STEPS: usize = 4_096;
 /// The first three bytes of every node's address; the last is its number plus one.
 pub(crate) const PREFIX: [u8; 3] = [10, 86, 0];
 
-/// What the emulator did so far.
+/// The emulator's counters.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
-    /// What each link did: from node i to node j at `i × nodes + j`.
+    /// The counters of each link: from node i to node j at `i × nodes + j`.
     pub links: Vec<LinkCounters>,
-    /// Packets that were written to the node they were for.
+    /// Packets that were delivered.
     pub carried: u64,
-    /// Bytes of them.
+    /// Bytes of these packets.
     pub carried_bytes: u64,
-    /// Packets for nobody in the network (multicast, other addresses), which were dropped.
+    /// Dropped packets whose destination is not in the network (multicast, other addresses).
     pub strays: u64,
-    /// Packets dropped because as many as there is room for were under way.
+    /// Packets dropped because too many were under way.
     pub no_room: u64,
     /// Packets that the receiving node's device refused.
     pub refused: u64,
@@ -52,11 +53,11 @@ pub struct Report {
     pub under_way: u64,
     /// Processor time of the thread.
     pub processor: Duration,
-    /// How late packets were written, half of them at most.
+    /// The median lateness of delivered packets.
     pub late_p50: Duration,
-    /// The same of 99 %.
+    /// The lateness that 99 % did not exceed.
     pub late_p99: Duration,
-    /// The latest.
+    /// The greatest lateness.
     pub late_max: Duration,
 }
 
@@ -69,14 +70,14 @@ enum Order {
 struct Orders {
     wake: OwnedFd,
     waiting: Mutex<Vec<Order>>,
-    /// Why the thread ended, if by an error.
+    /// The error that ended the thread, if any.
     ended: Mutex<Option<String>>,
 }
 
 impl Orders {
     fn give(&self, order: Order) {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push(order);
-        // A counter that is full wakes as well.
+        // This fails if the counter is full, which wakes the thread as well.
         let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
     }
 
@@ -99,7 +100,7 @@ pub(crate) struct Emulator {
 }
 
 impl Emulator {
-    /// Carries packets between the nodes of `topology` from now on; device i is that of node i.
+    /// Carries packets between the nodes of `topology` from now on. Device i belongs to node i.
     pub(crate) fn start(
         topology: &Topology,
         devices: Vec<OwnedFd>,
@@ -117,7 +118,7 @@ impl Emulator {
                 be_punctual(before_others);
                 if let Err(error) = carrier.run(&devices, &shared) {
                     *shared.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-                    // Whoever waits for a report learns it by its sender being gone.
+                    // A thread that waits for a report sees that its sender is gone.
                     shared.take();
                 }
             })
@@ -125,14 +126,14 @@ impl Emulator {
         Ok(Self { orders, thread: Some(thread) })
     }
 
-    /// Sets links, all at the same time.
+    /// Sets several links at the same time.
     pub(crate) fn set(&self, links: Vec<(usize, usize, Link)>) -> Result<(), NetError> {
-        // Answered after the change: what is sent from now on sees it.
+        // The answer comes after the change, so packets sent from now on see it.
         self.orders.give(Order::Set(links));
         self.report().map(|_| ())
     }
 
-    /// What it did so far.
+    /// The counters so far.
     pub(crate) fn report(&self) -> Result<Report, NetError> {
         let (sender, receiver) = channel();
         if self.thread.as_ref().is_none_or(JoinHandle::is_finished) {
@@ -155,13 +156,14 @@ impl Drop for Emulator {
     fn drop(&mut self) {
         self.orders.give(Order::Stop);
         if let Some(thread) = self.thread.take() {
-            // A thread that panicked has said so on standard error.
+            // A thread that panicked has reported it on standard error.
             let _ = thread.join();
         }
     }
 }
 
-/// Timers to the microsecond, and before others if so asked. Who may not is as late as others.
+/// Requests timers of microseconds, and priority if asked to. Without permission the thread is as
+/// late as others.
 fn be_punctual(before_others: bool) {
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
     if before_others {
@@ -227,18 +229,18 @@ impl Carrier {
         }
     }
 
-    /// How long until the next packet is due.
+    /// The time until the next packet is due.
     fn patience(&self) -> Option<Timespec> {
         let until_ns = self.flights.next_at_ns()?.saturating_sub(self.now_ns());
         let (tv_sec, tv_nsec) = (until_ns / 1_000_000_000, until_ns % 1_000_000_000);
         Some(Timespec { tv_sec: tv_sec as i64, tv_nsec: tv_nsec as i64 })
     }
 
-    /// Takes packets from a node's device.
+    /// Reads packets from a node's device.
     fn collect(&mut self, from: usize, device: &OwnedFd) -> Result<(), String> {
         for _ in 0..AT_A_TIME {
             let Some(slot) = self.pool.take() else {
-                // It is read all the same, so that what comes later is not late.
+                // The packet is read and dropped, so that later ones are not late.
                 let mut gone = [0; 64];
                 match rustix::io::read(device, &mut gone) {
                     Ok(_) => self.counted.no_room += 1,
@@ -254,7 +256,7 @@ impl Carrier {
                 Err(errno) => {
                     self.pool.give(slot);
                     return match errno {
-                        // The latter is what a device says that somebody has set down.
+                        // EIO is the error of a device that was set down.
                         Errno::AGAIN | Errno::INTR | Errno::FAULT | Errno::IO => Ok(()),
                         _ => Err(format!("the device of node {from}: {}", io::Error::from(errno))),
                     };
@@ -264,7 +266,7 @@ impl Carrier {
         Ok(())
     }
 
-    /// Puts a packet under way, or not.
+    /// Puts a packet under way, or drops it.
     fn forward(&mut self, from: usize, slot: Slot, bytes: usize) {
         let to = destination(self.pool.packet(slot)).filter(|to| *to < self.nodes && *to != from);
         let Some((to, shaper)) =
@@ -289,7 +291,7 @@ impl Carrier {
         }
     }
 
-    /// Writes what is due.
+    /// Writes the packets that are due.
     fn deliver(&mut self, devices: &[OwnedFd]) {
         let mut now_ns = self.now_ns();
         while let Some(flight) = self.flights.due(now_ns) {
@@ -315,7 +317,7 @@ impl Carrier {
         }
     }
 
-    /// Whether it is to stop.
+    /// Executes orders. Returns whether to stop.
     fn obey(&mut self, orders: Vec<Order>) -> bool {
         for order in orders {
             match order {
@@ -328,7 +330,7 @@ impl Carrier {
                     }
                 }
                 Order::Report(sender) => {
-                    // Who does not wait any more does not need it.
+                    // A receiver that is gone does not need it.
                     let _ = sender.send(self.report());
                 }
             }
@@ -362,7 +364,7 @@ fn late_share(late: &[u32], share: f64) -> Duration {
     Duration::from_nanos(steps as u64 * LATE_STEP_NS)
 }
 
-/// Which node a packet is for: IPv4, and one of the network's addresses.
+/// The destination of a packet: IPv4, and one of the network's addresses.
 fn destination(packet: &[u8]) -> Option<usize> {
     if packet.first()? >> 4 != 4 {
         return None;

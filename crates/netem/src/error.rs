@@ -1,34 +1,34 @@
-//! Why a network cannot be had.
+//! The errors of networks, with their remedies.
 
 use std::io;
 use std::path::PathBuf;
 
 use crate::topology::TopologyError;
 
-/// Why a network cannot be had; [`NetError::remedy`] says what helps.
+/// The reason why a network cannot be used; [`NetError::remedy`] gives the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum NetError {
-    /// Who runs this may not make namespaces.
+    /// The user may not create namespaces.
     #[error("network namespaces need root (CAP_SYS_ADMIN and CAP_NET_ADMIN): {0}")]
     NotPermitted(io::Error),
     /// There is no TUN device.
     #[error("cannot open /dev/net/tun: {0}")]
     NoTun(io::Error),
-    /// The program `ip` is not there.
+    /// The program `ip` is missing.
     #[error("the program `ip` is not there")]
     NoIp,
-    /// `ip` did not do what it was told.
+    /// `ip` failed.
     #[error("ip failed in the namespace of node {node}: {words}")]
     Program {
-        /// Of which node.
+        /// The node.
         node: String,
-        /// What it said.
+        /// The message of `ip`.
         words: String,
     },
-    /// A name that cannot be one of a network.
+    /// A name that is not allowed for a network.
     #[error("{0:?} cannot be the name of a network")]
     Name(String),
-    /// There is one of this name.
+    /// A network with this name exists.
     #[error("there is a network {name:?} already ({})", place.display())]
     Clash {
         /// The name.
@@ -36,27 +36,27 @@ pub enum NetError {
         /// Its namespace.
         place: PathBuf,
     },
-    /// The description.
+    /// The description is invalid.
     #[error(transparent)]
     Topology(#[from] TopologyError),
-    /// A call to the system.
+    /// A system call failed.
     #[error("{doing}: {source}")]
     System {
-        /// What was being done.
+        /// The operation.
         doing: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The emulator is gone: its thread ended by an error.
+    /// The emulator's thread ended with an error.
     #[error("the emulator has stopped: {0}")]
     Stopped(String),
-    /// What was asked of a running network is not understood or not possible.
+    /// A request to a running network is malformed or impossible.
     #[error("{0}")]
     Refused(String),
 }
 
 impl NetError {
-    /// What helps against it.
+    /// The remedy, if one is known.
     #[must_use]
     pub fn remedy(&self) -> &'static str {
         match self {
@@ -85,7 +85,7 @@ impl NetError {
         }
     }
 
-    /// What a call that `doing` describes ended with.
+    /// Wraps the error of the system call that `doing` describes.
     pub(crate) fn system(doing: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let doing = doing.into();
         move |source| Self::System { doing, source }

@@ -1,5 +1,6 @@
-//! Named networks, as they are seen in the file system: running ones, and what an owner that was killed leaves, which is the names of its
-//! namespaces and its control socket. Its devices, processes' memory and emulator are gone with it.
+//! Named networks, as visible in the file system: running ones, and those of killed owners. A
+//! killed owner leaves only the names of its namespaces and its control socket. Its devices, its
+//! memory and its emulator are gone.
 
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
@@ -11,22 +12,23 @@ use crate::namespace::Namespace;
 use crate::network::address_of;
 use crate::topology::Topology;
 
-/// Where `ip netns` keeps names.
+/// The folder in which `ip netns` keeps names.
 pub const NAMES: &str = "/run/netns";
-/// Where the control sockets of running networks are.
+/// The folder of the control sockets of running networks.
 pub const SOCKETS: &str = "/run/quorate-net";
 const PREFIX: &str = "quorate-";
 
-/// A named network, of which something is to be seen in the file system.
+/// A named network with traces in the file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     /// Its name.
     pub name: String,
-    /// The number of the process that owns it.
+    /// The process id of its owner.
     pub owner: u32,
-    /// Whether that process is there, and not another one of its number: it holds the control socket.
+    /// Whether that process is alive. Another process with its id does not count, since only the
+    /// owner holds the control socket.
     pub alive: bool,
-    /// Its namespaces, as `ip netns exec` calls them.
+    /// Its namespaces, as named for `ip netns exec`.
     pub namespaces: Vec<String>,
     /// Its control socket.
     pub socket: PathBuf,
@@ -36,7 +38,7 @@ impl Found {
     /// The namespace of a node of its topology.
     ///
     /// # Errors
-    /// There is none, or it may not be opened.
+    /// It does not exist, or cannot be opened.
     pub fn namespace(&self, topology: &Topology, node: usize) -> Result<Namespace, NetError> {
         let Some(called) = topology.names().get(node) else {
             return Err(NetError::Refused(format!("there is no node {node}")));
@@ -45,7 +47,7 @@ impl Found {
         Namespace::open(&name, called, address_of(node))
     }
 
-    /// The numbers of the processes that are in its namespaces.
+    /// The ids of the processes in its namespaces.
     #[must_use]
     pub fn processes(&self) -> Vec<u32> {
         let place = |path: &Path| path.metadata().ok().map(|found| (found.dev(), found.ino()));
@@ -60,24 +62,25 @@ impl Found {
     }
 }
 
-/// Whether the owner lives. A process of its number that does not listen where it did is another one.
+/// Whether the owner is alive. A process with its id that does not listen on the socket is another
+/// one.
 fn lives(owner: u32, socket: &Path) -> bool {
     let refused = |error: std::io::Error| error.kind() == ErrorKind::ConnectionRefused;
     Path::new(&format!("/proc/{owner}")).exists()
         && !UnixStream::connect(socket).is_err_and(refused)
 }
 
-/// What a namespace is called.
+/// The name of a namespace.
 pub(crate) fn namespace_name(owner: u32, network: &str, node: &str) -> String {
     format!("{PREFIX}{owner}-{network}-{node}")
 }
 
-/// Where the control socket of a network is.
+/// The path of a network's control socket.
 pub(crate) fn socket_path(owner: u32, network: &str) -> PathBuf {
     Path::new(SOCKETS).join(format!("{owner}-{network}.sock"))
 }
 
-/// Whether `name` can be one of a network.
+/// Whether `name` is allowed for a network.
 pub(crate) fn is_name(name: &str) -> bool {
     let allowed = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit();
     (1..=16).contains(&name.len()) && name.bytes().all(allowed)
@@ -139,7 +142,7 @@ pub fn find() -> Vec<Found> {
     all
 }
 
-/// Removes what dead owners left, and nothing else. What was removed.
+/// Removes the traces of dead owners, and nothing else. Returns the networks removed.
 ///
 /// # Errors
 /// `ip` is missing or fails.
@@ -151,7 +154,7 @@ pub fn remove() -> Result<Vec<Found>, NetError> {
     Ok(dead)
 }
 
-/// Removes names and a socket; that they are gone already is no error.
+/// Removes names and a socket. It is no error if they are gone already.
 pub(crate) fn erase(namespaces: &[String], socket: &Path) -> Result<(), NetError> {
     for name in namespaces {
         let is_there = || Path::new(NAMES).join(name).exists();

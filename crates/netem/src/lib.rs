@@ -1,20 +1,21 @@
-//! Emulated networks on one machine: every replica in a network namespace of its own, and between any two of
-//! them a link with delay, jitter, loss, reordering, duplication, bandwidth with a bounded queue, and partitions.
+//! Emulated networks on one machine. Every replica has a network namespace of its own. Between any
+//! two replicas is a link with delay, jitter, loss, reordering, duplication, bandwidth with a
+//! bounded queue, and partitions.
 //!
-//! What runs in the namespaces is not changed and talks through the kernel's real TCP and UDP. Each namespace has a
-//! TUN device; one thread of ours ([`emulator`]) reads the packets of all, holds each as long as its link says, and
-//! writes it to the device of the namespace it is for.
+//! Programs in the namespaces run unchanged and use the kernel's real TCP and UDP. Each namespace
+//! has a TUN device. One thread, the [`emulator`], reads the packets of all devices, holds each as
+//! long as its link demands, and writes it to the device of the destination.
 //!
-//! - [`link`]: what a link does to packets, as text and checked;
+//! - [`link`]: the effect of a link on packets, as checked text;
 //! - [`topology`]: the nodes and the links between them, from a matrix or a [`preset`];
-//! - [`network`]: a network that is up: start processes in it, change it, take it down;
-//! - [`control`]: change a running network from another process;
-//! - [`measure`]: what was asked for against what is observed;
-//! - [`leftovers`]: what owners that died left behind.
+//! - [`network`]: a running network: start processes in it, change it, take it down;
+//! - [`control`]: changes of a running network from another process;
+//! - [`measure`]: requested against observed behaviour of links;
+//! - [`leftovers`]: the traces of owners that died.
 //!
-//! Everything is undone when the owner ends, however it ends: namespaces are held by file descriptors and so are the
-//! devices. Only a *named* network (for `ip netns exec`) leaves names behind when its owner is killed; they carry
-//! the number of the owner, and are removed by whoever comes next.
+//! Everything is undone when the owner ends, even if it is killed, because file descriptors hold
+//! the namespaces and the devices. Only a *named* network (for `ip netns exec`) leaves names behind
+//! when its owner is killed. They contain the owner's process id, and the next owner removes them.
 #![deny(unsafe_op_in_unsafe_fn)]
 
 pub mod control;

@@ -1,4 +1,4 @@
-//! What a link does to the packets that pass it in one direction.
+//! Links: the effect on packets that pass in one direction.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,77 +7,80 @@ use serde::{Deserialize, Serialize};
 
 use crate::units::{self, UnitError};
 
-/// How jitter is distributed.
+/// The distribution of jitter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Distribution {
-    /// Evenly from `delay − jitter` to `delay + jitter`.
+    /// Uniform from `delay − jitter` to `delay + jitter`.
     #[default]
     Uniform,
-    /// Normally, with `jitter` as standard deviation; beyond four of them, and below no delay, it is cut off.
+    /// Normal, with `jitter` as the standard deviation. It is cut off beyond four of them, and
+    /// below a delay of zero.
     Normal,
 }
 
-/// A link in one direction. All that is not set does nothing: the default is a wire without length.
+/// A link in one direction. Unset values have no effect: the default is an ideal wire.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Link {
-    /// How long a packet takes.
+    /// The time that a packet takes.
     pub delay: Duration,
-    /// By how much this varies from packet to packet, each by itself: as with the kernel's `sch_netem`, packets
-    /// may overtake each other.
+    /// The variation of the delay, independent for each packet. As with the kernel's `sch_netem`,
+    /// packets may overtake each other.
     pub jitter: Duration,
-    /// How it varies.
+    /// The distribution of the variation.
     pub distribution: Distribution,
-    /// The share of packets that is lost, each by itself.
+    /// The share of packets that are lost, independent for each packet.
     pub loss: f64,
-    /// The share of packets that pass without delay, and so overtake those before them (as with `sch_netem`).
+    /// The share of packets that pass without delay, and so overtake earlier ones (as with
+    /// `sch_netem`).
     pub reorder: f64,
     /// The share of packets that arrive twice.
     pub duplicate: f64,
     /// Bits a second of whole IP packets; `None` is no limit.
     pub rate_bits: Option<u64>,
-    /// How many bytes wait for the rate before the last to come is dropped; `None`: as many as pass in 50 ms, at least 30,000.
+    /// The bytes that may wait for the bandwidth; a packet beyond is dropped. `None`: as many as
+    /// pass in 50 ms, at least 30,000.
     pub queue_bytes: Option<u64>,
-    /// Nothing passes: a partition. It keeps the rest for when it is healed.
+    /// Whether the link is cut (a partition). The other values are kept for the time after it.
     pub cut: bool,
 }
 
-/// Why a text does not describe a link.
+/// The reason why a text does not describe a link.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum LinkError {
-    /// A quantity.
+    /// A value is malformed.
     #[error("{key}: {source}")]
     Value {
-        /// Of which key.
+        /// The key.
         key: String,
-        /// Why.
+        /// The error.
         source: UnitError,
     },
-    /// A key that there is not.
+    /// An unknown key.
     #[error(
         "there is no {0:?} of a link: write delay=, jitter=, distribution=, loss=, reorder=, \
          duplicate=, bandwidth=, queue= or cut="
     )]
     Key(String),
-    /// A distribution that there is not.
+    /// An unknown distribution.
     #[error("distribution: there is no {0:?}: write uniform or normal")]
     Distribution(String),
-    /// Neither.
+    /// A value other than true and false.
     #[error("cut: {0:?} is neither true nor false")]
     Cut(String),
-    /// The values do not go together.
+    /// The values contradict each other.
     #[error("{0}")]
     Together(&'static str),
 }
 
 impl Link {
-    /// A link that only takes time.
+    /// A link with only a delay.
     #[must_use]
     pub fn delay(delay: Duration) -> Self {
         Self { delay, ..Self::default() }
     }
 
-    /// Of pairs `key=value`, separated by white space or commas: `delay=50ms loss=0.1%`.
+    /// Parses pairs `key=value`, separated by white space or commas: `delay=50ms loss=0.1%`.
     ///
     /// # Errors
     /// [`LinkError`].
@@ -87,7 +90,7 @@ impl Link {
         Ok(link)
     }
 
-    /// Sets what `text` names and leaves the rest; on an error nothing is changed.
+    /// Sets the values that `text` names and keeps the rest. After an error nothing is changed.
     ///
     /// # Errors
     /// [`LinkError`].
@@ -102,7 +105,7 @@ impl Link {
         Ok(())
     }
 
-    /// Sets one value without looking at the others: see [`Link::check`].
+    /// Sets one value without a check of the others: see [`Link::check`].
     ///
     /// # Errors
     /// [`LinkError`].
@@ -130,7 +133,7 @@ impl Link {
         Ok(())
     }
 
-    /// Whether the values go together.
+    /// Checks that the values are consistent.
     ///
     /// # Errors
     /// [`LinkError::Together`].
@@ -161,7 +164,7 @@ impl Link {
         Ok(())
     }
 
-    /// How many bytes wait before the last to come is dropped.
+    /// The bytes that may wait for the bandwidth.
     #[must_use]
     pub fn queue_limit_bytes(&self) -> u64 {
         let of_rate = self.rate_bits.unwrap_or(0) / 8 / 20;
@@ -169,7 +172,7 @@ impl Link {
     }
 }
 
-/// As [`Link::parse`] reads it; an empty text for a wire without length.
+/// The text that [`Link::parse`] reads; empty for an ideal wire.
 impl fmt::Display for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut parts = Vec::new();

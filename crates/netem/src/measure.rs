@@ -1,4 +1,5 @@
-//! What was asked for against what is observed, by the kernel's own UDP and TCP between two nodes.
+//! Measurements of links: requested against observed behaviour, with the kernel's own UDP and TCP
+//! between two nodes.
 
 use std::fmt;
 use std::io::{Read as _, Write as _};
@@ -13,16 +14,16 @@ use crate::link::Link;
 use crate::namespace::Namespace;
 use crate::network::Network;
 
-/// How it is measured.
+/// The parameters of a measurement.
 #[derive(Clone, Debug)]
 pub struct Probe {
-    /// UDP packets.
+    /// The number of UDP packets.
     pub packets: u64,
-    /// How many of them a second.
+    /// The packets sent in a second.
     pub packets_per_second: u64,
-    /// Bytes of each, without headers; at least 16.
+    /// The bytes of each, without headers; at least 16.
     pub payload_bytes: usize,
-    /// How long TCP sends as fast as it can; not at all if zero.
+    /// The time for which TCP sends at full speed; zero for none.
     pub bulk: Duration,
 }
 
@@ -32,30 +33,31 @@ impl Default for Probe {
     }
 }
 
-/// What was observed of a link.
+/// The observed behaviour of a link.
 #[derive(Clone, Debug, Serialize)]
 pub struct Observed {
-    /// What was asked for.
+    /// The requested link.
     pub asked: Link,
     /// UDP packets that were sent.
     pub sent: u64,
-    /// Those of them that arrived, each once.
+    /// Those of them that arrived, each counted once.
     pub arrived: u64,
-    /// Arrivals beyond these.
+    /// Further arrivals of these.
     pub again: u64,
     /// Packets that arrived after one that was sent later.
     pub overtaken: u64,
-    /// How many packets a second were sent.
+    /// The packets sent in a second.
     pub packets_per_second: f64,
-    /// From the call that sent to the return of the call that received, one way: half of the packets at most.
+    /// The median one-way delay, from the sending call to the return of the receiving call.
     pub delay_p50: Duration,
-    /// The same of 1 %.
+    /// The delay that 1 % did not exceed.
     pub delay_p1: Duration,
-    /// The same of 99 %.
+    /// The delay that 99 % did not exceed.
     pub delay_p99: Duration,
-    /// The mean.
+    /// The mean delay.
     pub delay_mean: Duration,
-    /// Bits a second that one TCP connection received in the second half of the time, without headers.
+    /// The bits a second that one TCP connection received in the second half of the time, without
+    /// headers.
     pub bulk_bits: Option<f64>,
 }
 
@@ -67,11 +69,11 @@ impl Observed {
     }
 }
 
-/// Sends from one node to another, and looks at what arrives. Sender and receiver are threads of this process, so that both read the
-/// same clock; that they have to be scheduled is part of what is observed.
+/// Sends from one node to another and observes the arrivals. Sender and receiver are threads of
+/// this process, so both read the same clock. Their scheduling is part of the observation.
 ///
 /// # Errors
-/// No such node, or the system does not let us.
+/// There is no such node, or the system refuses an operation.
 pub fn measure(
     network: &Network,
     from: usize,
@@ -85,10 +87,10 @@ pub fn measure(
     measure_between(node(from)?, node(to)?, asked, probe)
 }
 
-/// The same between two namespaces, whoever made them; `asked` is what the link between them is to do.
+/// The same between two existing namespaces. `asked` is the requested link between them.
 ///
 /// # Errors
-/// The system does not let us.
+/// The system refuses an operation.
 pub fn measure_between(
     from: &Namespace,
     to: &Namespace,
@@ -119,12 +121,12 @@ pub fn measure_between(
     })
 }
 
-/// A socket buffer that outlasts a receiver which is not scheduled for a while.
+/// A socket buffer that is large enough while the receiver is not scheduled.
 const RECEIVE_BUFFER_BYTES: usize = 64 << 20;
-/// How long after the last packet was due another is waited for.
+/// The time after the last packet for which late ones are awaited.
 const STRAGGLERS: Duration = Duration::from_millis(500);
 
-/// How long a TCP connection may take to be made.
+/// The time limit for opening a TCP connection.
 const CONNECT_WITHIN: Duration = Duration::from_secs(30);
 
 type Arrivals = (Vec<Duration>, u64, u64, f64);
@@ -154,7 +156,7 @@ fn probe_udp(
 fn bind_udp(namespace: &Namespace) -> Result<(UdpSocket, SocketAddr), NetError> {
     let bound = namespace.within(|| {
         let socket = UdpSocket::bind((namespace.address(), 0))?;
-        // Beyond the system's limit, as root may; otherwise what the limit is.
+        // Beyond the system's limit, if root allows it; otherwise up to the limit.
         let size = rustix::net::sockopt::set_socket_recv_buffer_size_force;
         let _ = size(&socket, RECEIVE_BUFFER_BYTES);
         let address = socket.local_addr()?;
@@ -163,7 +165,7 @@ fn bind_udp(namespace: &Namespace) -> Result<(UdpSocket, SocketAddr), NetError> 
     bound.map_err(NetError::system(format!("making a UDP socket at node {}", namespace.node())))
 }
 
-/// Sends evenly, and says how many a second it were.
+/// Sends at an even rate. Returns the packets sent in a second.
 fn send(socket: &UdpSocket, to: SocketAddr, began: Instant, probe: &Probe) -> std::io::Result<f64> {
     let mut packet = vec![0; probe.payload_bytes.max(16)];
     let first = Instant::now();
@@ -177,7 +179,7 @@ fn send(socket: &UdpSocket, to: SocketAddr, began: Instant, probe: &Probe) -> st
         let (stamp, rest) = packet.split_at_mut(8);
         rest[..8].copy_from_slice(&number.to_le_bytes());
         stamp.copy_from_slice(&(began.elapsed().as_nanos() as u64).to_le_bytes());
-        // A packet that its own kernel has no room for is lost, like any other.
+        // A packet that its own kernel drops is lost, like any other.
         let _ = socket.send_to(&packet, to);
     }
     Ok(probe.packets as f64 / first.elapsed().as_secs_f64())
@@ -229,7 +231,7 @@ fn bulk_tcp(source: &Namespace, sink: &Namespace, time: Duration) -> Result<f64,
     let mut stream =
         source.within(|| TcpStream::connect_timeout(&address, CONNECT_WITHIN))?.map_err(failed())?;
     let (mut accepted, _) = listener.accept().map_err(failed())?;
-    // Whatever the link does: neither side waits for ever.
+    // With time-outs, neither side waits without end on any link.
     stream.set_write_timeout(Some(time)).map_err(failed())?;
     accepted.set_read_timeout(Some(time)).map_err(failed())?;
     std::thread::scope(|scope| {
@@ -247,13 +249,13 @@ fn bulk_tcp(source: &Namespace, sink: &Namespace, time: Duration) -> Result<f64,
                 Ok(_) => {}
             }
         }
-        // Closed before the sender is waited for, who may stand before a full window.
+        // Closed before the wait for the sender, which may be blocked by a full window.
         drop(accepted);
         Ok(bytes as f64 * 8.0 / (time / 2).as_secs_f64())
     })
 }
 
-/// A line of a table in Markdown: see [`TABLE_HEAD`].
+/// A line of a Markdown table: see [`TABLE_HEAD`].
 impl fmt::Display for Observed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ms = |time: Duration| time.as_secs_f64() * 1e3;

@@ -1,4 +1,5 @@
-//! Network namespaces, held by a descriptor: they are gone when it, and every process in them, is.
+//! Network namespaces, held by a descriptor. A namespace disappears with its descriptor and the
+//! last process in it.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -22,7 +23,8 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// Makes a namespace, does `inside` in it and returns what that made. The calling thread stays where it is.
+    /// Creates a namespace, runs `inside` in it and returns its result. The calling thread stays
+    /// where it is.
     pub(crate) fn make<T: Send>(
         node: &str,
         address: Ipv4Addr,
@@ -47,10 +49,10 @@ impl Namespace {
         Ok((Self { node: node.to_owned(), address, held: Arc::new(held) }, made))
     }
 
-    /// One that has a name in the file system, as `ip netns` calls it.
+    /// Opens a namespace by its name for `ip netns`.
     ///
     /// # Errors
-    /// There is none of this name, or it may not be opened.
+    /// It does not exist, or cannot be opened.
     pub(crate) fn open(name: &str, node: &str, address: Ipv4Addr) -> Result<Self, NetError> {
         let place = Path::new(NAMES).join(name);
         let held = File::open(&place)
@@ -58,7 +60,7 @@ impl Namespace {
         Ok(Self { node: node.to_owned(), address, held: Arc::new(held.into()) })
     }
 
-    /// Which node it is of: a replica's number, or `clients`.
+    /// The name of its node: a replica's number, or `clients`.
     #[must_use]
     pub fn node(&self) -> &str {
         &self.node
@@ -70,24 +72,24 @@ impl Namespace {
         self.address
     }
 
-    /// Where the namespace is to be found by other programs while this process lives: for `nsenter --net=`.
+    /// The path for other programs while this process lives: for `nsenter --net=`.
     #[must_use]
     pub fn path(&self) -> String {
         format!("/proc/{}/fd/{}", std::process::id(), self.held.as_raw_fd())
     }
 
-    /// Lets `command` start inside. The command holds the namespace from now on.
+    /// Makes `command` start inside. The command holds the namespace from now on.
     pub fn enter(&self, command: &mut Command) {
         let held = Arc::clone(&self.held);
-        // SAFETY: between fork and exec only setns is called, which is a bare system call: it takes no lock and
-        // allocates nothing; its error is an error number.
+        // SAFETY: between fork and exec only setns is called. It is a bare system call: it takes no
+        // lock and allocates nothing, and its error is a number.
         #[expect(unsafe_code, reason = "only a child that has not yet begun can be moved")]
         unsafe {
             command.pre_exec(move || device::enter(&held));
         }
     }
 
-    /// Does something inside, in a thread of its own: sockets that it makes stay there.
+    /// Runs a function inside, in a thread of its own. Sockets that it creates stay there.
     ///
     /// # Errors
     /// The namespace cannot be entered.
@@ -105,7 +107,8 @@ impl Namespace {
     }
 }
 
-/// Lets `ip` do something in the namespace of the calling thread; with `-batch -` it reads commands from `input`.
+/// Runs `ip` in the namespace of the calling thread. With `-batch -` it reads commands from
+/// `input`.
 pub(crate) fn run_ip(node: &str, arguments: &[&str], input: &str) -> Result<(), NetError> {
     let mut child = Command::new("ip")
         .args(arguments)
@@ -118,7 +121,7 @@ pub(crate) fn run_ip(node: &str, arguments: &[&str], input: &str) -> Result<(), 
             _ => NetError::System { doing: "starting ip".to_owned(), source: error },
         })?;
     if let Some(mut stdin) = child.stdin.take() {
-        // A program that does not read to the end says why below.
+        // If the program does not read everything, its status below tells why.
         let _ = stdin.write_all(input.as_bytes());
     }
     let ended = child.wait_with_output().map_err(NetError::system("waiting for ip"))?;

@@ -1,4 +1,4 @@
-//! A network that is up.
+//! A running network.
 
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -15,31 +15,31 @@ use crate::leftovers;
 use crate::namespace::{self, Namespace};
 use crate::topology::Topology;
 
-/// Whether the namespaces have names in the file system.
+/// The naming of namespaces in the file system.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Naming {
-    /// None: whatever ends the owner undoes everything, as nothing but its descriptors and processes hold the
-    /// namespaces. To look into one: `nsenter --net=` [`Namespace::path`].
+    /// No names. Only the owner's descriptors and processes hold the namespaces, so the end of the
+    /// owner undoes everything. To look into one: `nsenter --net=` [`Namespace::path`].
     #[default]
     Anonymous,
-    /// As `quorate-OWNER-NAME-NODE` for `ip netns exec`, with a control socket. If the owner is killed the names stay until
-    /// [`leftovers::remove`].
+    /// Names `quorate-OWNER-NAME-NODE` for `ip netns exec`, with a control socket. If the owner is
+    /// killed, the names stay until [`leftovers::remove`].
     Named(String),
 }
 
-/// How a network is made.
+/// The settings of a network.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Whether it has a name.
+    /// The naming of its namespaces.
     pub naming: Naming,
-    /// What chance is drawn from: the same packets in the same order are lost on a link.
+    /// The seed of all chance: a link loses the same packets of the same sequence.
     pub seed: u64,
     /// The longest packet, in bytes.
     pub mtu: u16,
-    /// The most packets under way; those beyond are dropped. Each takes `mtu` bytes once it was used.
+    /// The most packets under way; more are dropped. Each takes `mtu` bytes after its first use.
     pub most_under_way: u32,
-    /// Whether the emulator is given the processor before all others (niceness −20): a network does not wait for those who use
-    /// it. Not for carrying more than a machine that others share can spare.
+    /// Whether the emulator has priority over other threads (niceness −20), so that the network
+    /// does not wait for its users. Do not use it for heavy traffic on a machine that is shared.
     pub before_others: bool,
 }
 
@@ -55,15 +55,15 @@ impl Default for Settings {
     }
 }
 
-/// Packets that wait in a device for the emulator; those beyond are dropped. More than a kernel's usual 500, as
-/// the emulator may not run for a while.
+/// The packets that may wait in a device for the emulator; more are dropped. More than a kernel's
+/// usual 500, because the emulator may not run for a while.
 const DEVICE_QUEUE_PACKETS: u32 = 10_000;
 
-/// The running part, which the control socket shares.
+/// The running part, which the control socket uses too.
 pub(crate) struct Running {
     topology: Mutex<Topology>,
     emulator: Emulator,
-    /// Whether somebody asked for its end.
+    /// Whether another process has requested the end.
     pub(crate) told_to_end: AtomicBool,
 }
 
@@ -72,17 +72,17 @@ impl Running {
         self.topology.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The links as they are now.
+    /// The current links.
     pub(crate) fn links(&self) -> Topology {
         self.topology().clone()
     }
 
-    /// What was carried so far.
+    /// The counters so far.
     pub(crate) fn report(&self) -> Result<Report, NetError> {
         self.emulator.report()
     }
 
-    /// Changes links; all or none.
+    /// Changes links, all or none.
     pub(crate) fn change<T>(
         &self,
         change: impl FnOnce(&mut Topology) -> Result<T, NetError>,
@@ -106,9 +106,10 @@ impl Running {
     }
 }
 
-/// A network that is up. Dropping it takes it down; processes that still run in it lose their links.
+/// A running network. Dropping it takes it down; processes that still run in it lose their links.
 pub struct Network {
-    // Taken down in this order: no more changes, then no more packets, then the names, then the namespaces.
+    // The fields are dropped in this order: first the changes end, then the packets, then the
+    // names, then the namespaces.
     control: Option<Control>,
     running: Arc<Running>,
     names: Names,
@@ -116,10 +117,11 @@ pub struct Network {
 }
 
 impl Network {
-    /// Makes a namespace for every node of `topology`, and carries packets between them from now on.
+    /// Creates a namespace for every node of `topology`, and carries packets between them from now
+    /// on.
     ///
     /// # Errors
-    /// [`NetError`]; nothing is left then.
+    /// [`NetError`]; then nothing is left behind.
     pub fn up(topology: &Topology, settings: &Settings) -> Result<Self, NetError> {
         let mut names = Names::new(&settings.naming)?;
         let mut namespaces = Vec::new();
@@ -146,7 +148,7 @@ impl Network {
         Ok(Self { control, running, names, namespaces })
     }
 
-    /// The namespaces: of the replicas by number, then that of the clients.
+    /// The namespaces: those of the replicas by number, then that of the clients.
     #[must_use]
     pub fn namespaces(&self) -> &[Namespace] {
         &self.namespaces
@@ -161,46 +163,49 @@ impl Network {
     /// The namespace of the clients.
     ///
     /// # Panics
-    /// Never: a topology has the clients as its last node.
+    /// Never: the last node of a topology is the clients'.
     #[must_use]
     pub fn clients(&self) -> &Namespace {
         self.namespaces.last().expect("a topology has the clients as its last node")
     }
 
-    /// What the namespaces are called, if they are; for `ip netns exec`.
+    /// The names of the namespaces for `ip netns exec`, if they have any.
     #[must_use]
     pub fn names(&self) -> &[String] {
         &self.names.claimed
     }
 
-    /// Where it is told what to change by other processes, if it has a name.
+    /// The path of the control socket, if the network has a name.
     #[must_use]
     pub fn socket(&self) -> Option<&Path> {
         self.control.as_ref().and(self.names.socket.as_deref())
     }
 
-    /// Whether another process asked for its end (`down`, over the control socket). It stays up until it is dropped.
+    /// Whether another process has requested the end (`down`, over the control socket). The network
+    /// runs until it is dropped.
     #[must_use]
     pub fn is_told_to_end(&self) -> bool {
         self.running.told_to_end.load(Ordering::Acquire)
     }
 
-    /// The links as they are now.
+    /// The current links.
     #[must_use]
     pub fn links(&self) -> Topology {
         self.running.links()
     }
 
     /// Changes the links from `from` to `to`: numbers, `clients`, or `*` for all. `link` is read as
-    /// [`Link::change`](crate::Link::change) says. Packets under way arrive as they would have.
+    /// in [`Link::change`](crate::Link::change). Packets under way are not affected.
     ///
     /// # Errors
-    /// No such node, not a link, or the emulator is gone; nothing is changed then.
+    /// There is no such node, `link` is malformed, or the emulator is gone. Then nothing is
+    /// changed.
     pub fn set(&self, from: &str, to: &str, link: &str) -> Result<(), NetError> {
         self.running.change(|topology| Ok(topology.change(from, to, link, "set").map(|_| ())?))
     }
 
-    /// Cuts all links between different groups of nodes; nodes in no group keep theirs, what was cut stays cut.
+    /// Cuts all links between different groups of nodes. Nodes in no group keep theirs; links that
+    /// were cut stay cut.
     ///
     /// # Errors
     /// The emulator is gone.
@@ -211,7 +216,7 @@ impl Network {
         })
     }
 
-    /// Heals all that is cut.
+    /// Restores all links that were cut.
     ///
     /// # Errors
     /// The emulator is gone.
@@ -222,7 +227,7 @@ impl Network {
         })
     }
 
-    /// What was carried so far.
+    /// The counters so far.
     ///
     /// # Errors
     /// The emulator is gone.
@@ -245,7 +250,7 @@ pub fn address_of(node: usize) -> Ipv4Addr {
     Ipv4Addr::new(a, b, c, (node + 1) as u8)
 }
 
-/// Makes what a namespace needs, in the namespace of the calling thread.
+/// Sets up a new namespace, which the calling thread is in.
 fn furnish(
     node: &str,
     address: Ipv4Addr,
@@ -253,7 +258,7 @@ fn furnish(
     name: Option<&str>,
 ) -> Result<OwnedFd, NetError> {
     let device = device::open()?;
-    // Without it the kernel would ask for routers. Where it has no IPv6 there is no such file.
+    // Otherwise the kernel would look for routers. Without IPv6 the file does not exist.
     let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{DEVICE}/disable_ipv6"), "1");
     let commands = format!(
         "link set lo up\n\
@@ -307,7 +312,7 @@ impl Names {
 impl Drop for Names {
     fn drop(&mut self) {
         if let Some(socket) = &self.socket {
-            // What cannot be removed now is found by `leftovers`.
+            // `leftovers` finds names that cannot be removed now.
             let _ = leftovers::erase(&self.claimed, socket);
         }
     }

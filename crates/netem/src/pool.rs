@@ -1,10 +1,10 @@
-//! Room for packets that are under way, taken once: nothing is allocated a packet.
+//! The pool of memory for packets under way. It is allocated once, so packets cause no allocation.
 
-/// A place in the pool.
+/// The number of a slot in the pool.
 pub(crate) type Slot = u32;
 
-/// Fixed places of equal size, the last to be given back first to be taken, so that few of them are touched while
-/// little is under way.
+/// Slots of equal size. The last one released is reused first, so that few of them are touched
+/// while few packets are under way.
 pub(crate) struct Pool {
     bytes: Vec<u8>,
     lengths: Vec<u32>,
@@ -13,7 +13,8 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// `slots` places of `slot_bytes`. The memory is zeroed by the system as it is first touched.
+    /// A pool of `slots` slots of `slot_bytes`. The system zeroes the memory when it is first
+    /// touched.
     pub(crate) fn new(slots: u32, slot_bytes: usize) -> Self {
         Self {
             bytes: vec![0; slots as usize * slot_bytes],
@@ -23,34 +24,34 @@ impl Pool {
         }
     }
 
-    /// A place, if one is left.
+    /// Takes a slot, if one is free.
     pub(crate) fn take(&mut self) -> Option<Slot> {
         self.free.pop()
     }
 
-    /// Gives one back.
+    /// Releases a slot.
     pub(crate) fn give(&mut self, slot: Slot) {
         self.free.push(slot);
     }
 
-    /// All of a place, to be read into.
+    /// The whole slot, for reading into it.
     pub(crate) fn room(&mut self, slot: Slot) -> &mut [u8] {
         let start = slot as usize * self.slot_bytes;
         &mut self.bytes[start..start + self.slot_bytes]
     }
 
-    /// How much of it is a packet.
+    /// Sets the length of the packet in a slot.
     pub(crate) fn set_length(&mut self, slot: Slot, bytes: usize) {
         self.lengths[slot as usize] = bytes.min(self.slot_bytes) as u32;
     }
 
-    /// The packet in it.
+    /// The packet in a slot.
     pub(crate) fn packet(&self, slot: Slot) -> &[u8] {
         let start = slot as usize * self.slot_bytes;
         &self.bytes[start..start + self.lengths[slot as usize] as usize]
     }
 
-    /// A second place with the same packet, if one is left.
+    /// Copies the packet to another slot, if one is free.
     pub(crate) fn copy(&mut self, slot: Slot) -> Option<Slot> {
         let second = self.take()?;
         let length = self.lengths[slot as usize] as usize;
@@ -60,7 +61,7 @@ impl Pool {
         Some(second)
     }
 
-    /// How many are left.
+    /// The number of free slots.
     #[cfg(test)]
     pub(crate) fn left(&self) -> usize {
         self.free.len()

@@ -1,13 +1,13 @@
-//! Networks with a name.
+//! Presets: networks with a name.
 //!
-//! Round-trip times between places are published measurements; half of one is taken as the delay each way. None of the
-//! presets has jitter, loss or a bandwidth of its own: add them with `link`.
+//! Round-trip times between places are published measurements; half of one is the delay in each
+//! direction. No preset has jitter, loss or a bandwidth of its own: add them with `link`.
 
 use std::time::Duration;
 
 use crate::link::Link;
 
-/// The names of the presets, and what they are.
+/// The names of the presets, with a description.
 pub const ALL: [(&str, &str); 4] = [
     ("lan", "one machine room: 0.05 ms each way between any two"),
     ("wan-100ms", "100 ms each way between any two, so that a latency counts message delays"),
@@ -18,31 +18,32 @@ pub const ALL: [(&str, &str); 4] = [
 /// A preset.
 #[derive(Clone, Copy, Debug)]
 pub enum Preset {
-    /// Any two nodes are equally far apart.
+    /// All nodes have the same distance from each other.
     Uniform {
-        /// Each way.
+        /// The delay in each direction.
         delay: Duration,
     },
-    /// Nodes are in places.
+    /// Nodes are at places.
     Places(&'static Places),
 }
 
 /// Places and the round-trip times between them.
 #[derive(Debug)]
 pub struct Places {
-    /// What they are called.
+    /// The names of the places.
     pub names: &'static [&'static str],
-    /// Between place i and each before it, in milliseconds.
+    /// The round trip between place i and each one before it, in milliseconds.
     pub rtt_ms: &'static [&'static [f64]],
 }
 
 impl Preset {
-    /// The preset of this name.
+    /// The preset called `name`.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         match name {
-            // Within a data centre of IBM Cloud two machines are 0.08 to 0.10 ms apart and back (network-latency.md of
-            // github.com/ibm-cloud-docs/vpc, "Inter-AZ latency", diagonal, August 2024).
+            // Within a data centre of IBM Cloud the round trip between two machines is 0.08 to 0.10
+            // ms (network-latency.md of github.com/ibm-cloud-docs/vpc, "Inter-AZ latency",
+            // diagonal, August 2024).
             "lan" => Some(Self::Uniform { delay: Duration::from_micros(50) }),
             "wan-100ms" => Some(Self::Uniform { delay: Duration::from_millis(100) }),
             "4-regions-us" => Some(Self::Places(&FOUR_REGIONS_US)),
@@ -52,8 +53,8 @@ impl Preset {
     }
 }
 
-/// Between two machines in different data centres of one place, there and back: 1.6 to 2.4 ms by the tables of availability zones
-/// in the source of `lan`.
+/// The round trip between two machines in different data centres of one place: 1.6 to 2.4 ms by the
+/// tables of availability zones in the source of `lan`.
 pub const WITHIN_PLACE_RTT_MS: f64 = 2.0;
 
 /// The link between two places of a preset.
@@ -64,9 +65,10 @@ pub(crate) fn link_between(places: &Places, from: usize, to: usize) -> Link {
     Link::delay(Duration::from_secs_f64(rtt_ms / 2e3))
 }
 
-// Both tables: Microsoft, "Azure network round-trip latency statistics", the 95th percentile over 30 days to 30 July 2026
-// (learn.microsoft.com/azure/networking/azure-network-latency; github.com/MicrosoftDocs/azure-docs,
-// articles/networking/azure-network-latency.md). Of the two directions, which differ by probe, the smaller is taken.
+// Both tables: Microsoft, "Azure network round-trip latency statistics", the 95th percentile over
+// 30 days to 30 July 2026 (learn.microsoft.com/azure/networking/azure-network-latency;
+// github.com/MicrosoftDocs/azure-docs, articles/networking/azure-network-latency.md). The two
+// directions differ by probe; the smaller value is used.
 
 /// East US, Central US, South Central US, West US.
 static FOUR_REGIONS_US: Places = Places {
@@ -74,9 +76,10 @@ static FOUR_REGIONS_US: Places = Places {
     rtt_ms: &[&[], &[35.0], &[44.0, 29.0], &[74.0, 41.0, 44.0]],
 };
 
-/// East US, North Central US, South Central US, West US, Canada Central, Brazil South, North Europe, UK South, France Central,
-/// Germany West Central, Italy North, Poland Central, South Africa North, UAE North, Central India, Southeast Asia, East Asia,
-/// Korea Central, Japan East, Australia East.
+/// East US, North Central US, South Central US, West US, Canada Central, Brazil South, North
+/// Europe, UK South, France Central, Germany West Central, Italy North, Poland Central, South
+/// Africa North, UAE North, Central India, Southeast Asia, East Asia, Korea Central, Japan East,
+/// Australia East.
 static TWENTY_CITIES: Places = Places {
     names: &[
         "Virginia",

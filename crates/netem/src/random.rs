@@ -1,11 +1,11 @@
-//! The generator of a link: xoshiro256++ (Blackman and Vigna, 2019), seeded by SplitMix64. Each link has one of its own, so that what
-//! it does depends on its own packets alone.
+//! The random generator of a link: xoshiro256++ (Blackman and Vigna, 2019), seeded by SplitMix64.
+//! Each link has its own, so its behaviour depends on its own packets alone.
 
 #[derive(Clone, Debug)]
 pub(crate) struct Random([u64; 4]);
 
 impl Random {
-    /// Of the network's seed and the link's ends.
+    /// A generator from the network's seed and the link's ends.
     pub(crate) fn of(seed: u64, from: usize, to: usize) -> Self {
         let mut mixed =
             seed ^ ((from as u64) << 32 | to as u64).wrapping_mul(0xD6E8_FEB8_6659_FD93);
@@ -31,17 +31,17 @@ impl Random {
         drawn
     }
 
-    /// From 0 to below 1.
+    /// A uniform number from 0 to below 1.
     pub(crate) fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Whether something of this probability happens. One of 0 or 1 draws nothing.
+    /// Whether an event of this probability happens. For 0 and 1 nothing is drawn.
     pub(crate) fn happens(&mut self, probability: f64) -> bool {
         probability > 0.0 && (probability >= 1.0 || self.unit() < probability)
     }
 
-    /// Of the standard normal distribution (Box and Muller, 1958), within ±4.
+    /// A number of the standard normal distribution (Box and Muller, 1958), within ±4.
     pub(crate) fn normal(&mut self) -> f64 {
         let radius = (-2.0 * (1.0 - self.unit()).ln()).sqrt();
         (radius * (std::f64::consts::TAU * self.unit()).cos()).clamp(-4.0, 4.0)

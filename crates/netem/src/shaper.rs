@@ -1,4 +1,5 @@
-//! What happens to a packet on a link: decided when it is sent, without clock or system.
+//! The shaper: it decides the fate of a packet on a link when the packet is sent, without a clock
+//! or the system.
 
 use std::collections::BinaryHeap;
 use std::time::Duration;
@@ -7,40 +8,40 @@ use crate::link::{Distribution, Link};
 use crate::pool::Slot;
 use crate::random::Random;
 
-/// What a link did so far.
+/// The counters of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct LinkCounters {
-    /// Packets that were sent into it.
+    /// Packets sent into it.
     pub sent: u64,
-    /// Bytes of them, with IP headers.
+    /// Their bytes, with IP headers.
     pub sent_bytes: u64,
-    /// Lost by chance.
+    /// Packets lost by chance.
     pub lost: u64,
-    /// Dropped because the queue before the bandwidth was full.
+    /// Packets dropped because the queue before the bottleneck was full.
     pub overflowed: u64,
-    /// Not passed because the link was cut.
+    /// Packets dropped because the link was cut.
     pub cut: u64,
-    /// That arrived a second time.
+    /// Packets that arrived twice.
     pub duplicated: u64,
-    /// That skipped the delay.
+    /// Packets that skipped the delay.
     pub reordered: u64,
 }
 
-/// What becomes of a packet.
+/// The fate of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// It does not arrive.
     Dropped,
-    /// It arrives at this time, and perhaps once more.
+    /// It arrives at this time, and perhaps again.
     Arrives { at_ns: u64, again_at_ns: Option<u64> },
 }
 
-/// A link and where it stands.
+/// A link and its state.
 #[derive(Debug)]
 pub(crate) struct Shaper {
     link: Link,
     random: Random,
-    /// When the last packet that was accepted has left the bottleneck.
+    /// The time when the last accepted packet has left the bottleneck.
     free_at_ns: u64,
     pub(crate) counters: LinkCounters,
 }
@@ -51,7 +52,7 @@ impl Shaper {
         Self { link, random, free_at_ns: 0, counters: LinkCounters::default() }
     }
 
-    /// From now on. What is under way arrives as it would have.
+    /// Changes the link from now on. Packets under way are not affected.
     pub(crate) fn set(&mut self, link: Link) {
         if link.rate_bits != self.link.rate_bits {
             self.free_at_ns = 0;
@@ -59,8 +60,8 @@ impl Shaper {
         self.link = link;
     }
 
-    /// A packet of `bytes` is sent at `now_ns`. Bandwidth comes first, then loss, then delay: the bottleneck carries
-    /// also what is lost behind it.
+    /// Decides about a packet of `bytes` sent at `now_ns`. Bandwidth comes first, then loss, then
+    /// delay: a packet that is lost later still occupies the bottleneck.
     pub(crate) fn offer(&mut self, now_ns: u64, bytes: usize) -> Verdict {
         self.counters.sent += 1;
         self.counters.sent_bytes += bytes as u64;
@@ -84,7 +85,8 @@ impl Shaper {
         Verdict::Arrives { at_ns, again_at_ns }
     }
 
-    /// When the packet has left the bottleneck; `None` if there is no room before it. A queue that is empty takes any packet.
+    /// The time when the packet has left the bottleneck; `None` if the queue is full. An empty
+    /// queue accepts any packet.
     fn through_bottleneck(&mut self, now_ns: u64, bytes: u64) -> Option<u64> {
         let Some(rate) = self.link.rate_bits else { return Some(now_ns) };
         let starts_ns = self.free_at_ns.max(now_ns);
@@ -127,7 +129,8 @@ pub(crate) struct Flight {
 }
 
 impl Ord for Flight {
-    /// The earliest is the greatest, as the heap gives the greatest first; of equal ones, the first to come.
+    /// The earliest is the greatest, because the heap returns the greatest first. Of equal ones it
+    /// is the first that came.
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         (other.at_ns, other.sequence).cmp(&(self.at_ns, self.sequence))
     }
@@ -147,7 +150,7 @@ pub(crate) struct Flights {
 }
 
 impl Flights {
-    /// With room for `capacity`, so that none is made later.
+    /// Has memory for `capacity` packets, so that it never allocates later.
     pub(crate) fn new(capacity: usize) -> Self {
         Self { heap: BinaryHeap::with_capacity(capacity), sequence: 0 }
     }
@@ -161,12 +164,12 @@ impl Flights {
         self.heap.len()
     }
 
-    /// When the next arrives.
+    /// The time of the next arrival.
     pub(crate) fn next_at_ns(&self) -> Option<u64> {
         self.heap.peek().map(|flight| flight.at_ns)
     }
 
-    /// The next, if it is due.
+    /// The next packet, if it is due.
     pub(crate) fn due(&mut self, now_ns: u64) -> Option<Flight> {
         if self.next_at_ns()? <= now_ns { self.heap.pop() } else { None }
     }

@@ -1,4 +1,4 @@
-//! The nodes of a network and the links between any two.
+//! Topologies: the nodes of a network and the links between them.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,20 +8,20 @@ use serde::{Deserialize, Serialize};
 use crate::link::{Link, LinkError};
 use crate::preset::{self, Preset};
 
-/// Most nodes of a network: their addresses are `10.86.0.1` to `10.86.0.254`.
+/// The most nodes of a network: their addresses are `10.86.0.1` to `10.86.0.254`.
 pub const MOST_NODES: usize = 254;
-/// What the node is called that the clients are in.
+/// The name of the clients' node.
 pub const CLIENTS: &str = "clients";
-/// The longest round trip of a matrix.
+/// The longest round trip in a matrix.
 const LONGEST_RTT_MS: f64 = 120_000.0;
 
-/// Why a description is not that of a network.
+/// The reason why a description of a network is invalid.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum TopologyError {
-    /// A preset that there is not.
+    /// An unknown preset.
     #[error("there is no preset {name:?}: there are {}", preset_names())]
     Preset {
-        /// What was written.
+        /// The name in the description.
         name: String,
     },
     /// A matrix that is not square.
@@ -30,53 +30,53 @@ pub enum TopologyError {
          columns as rows, one of each a place"
     )]
     NotSquare {
-        /// Which row, from 0.
+        /// The row, from 0.
         row: usize,
-        /// How many columns it has.
+        /// The number of its columns.
         has: usize,
-        /// How many rows there are.
+        /// The number of rows.
         rows: usize,
     },
-    /// A round-trip time that is none.
+    /// An impossible round-trip time.
     #[error("rtt_ms[{row}][{column}] is {value}: a round trip takes from 0 to 120000 ms")]
     Entry {
-        /// Which row, from 0.
+        /// The row, from 0.
         row: usize,
-        /// Which column, from 0.
+        /// The column, from 0.
         column: usize,
-        /// What stands there.
+        /// The value.
         value: String,
     },
-    /// Nothing or both are given.
+    /// Neither or both are given.
     #[error("a network is described by either preset or rtt_ms (with at least one row): {0}")]
     Source(&'static str),
     /// Too many or too few nodes.
     #[error("{0} nodes: a network has from 1 to {MOST_NODES}")]
     Nodes(usize),
-    /// A link's text.
+    /// A link's text is invalid.
     #[error("{place}: {source}")]
     Link {
-        /// Where in the description.
+        /// The place in the description.
         place: String,
-        /// Why.
+        /// The error.
         source: LinkError,
     },
-    /// A node that there is not.
+    /// An unknown node.
     #[error("{place}: there is no node {name:?}: there are 0 to {last} and {CLIENTS:?}; * is all")]
     Node {
-        /// Where it is named.
+        /// The place in the description.
         place: String,
-        /// What is named.
+        /// The name in the description.
         name: String,
         /// The last replica.
         last: usize,
     },
-    /// A place that there is not.
+    /// An unknown place.
     #[error("clients: there is no place {place}: there are 0 to {last}")]
     Place {
-        /// What is named.
+        /// The number in the description.
         place: usize,
-        /// The last.
+        /// The last place.
         last: usize,
     },
 }
@@ -85,13 +85,13 @@ fn preset_names() -> String {
     preset::ALL.map(|(name, _)| name).join(", ")
 }
 
-/// Where the clients are.
+/// The position of the clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", untagged)]
 pub enum Clients {
-    /// At this place of the preset or matrix, counted from 0.
+    /// At this place of the preset or matrix, from 0.
     Place(usize),
-    /// With every replica, without any delay.
+    /// Beside every replica, without delay.
     Near(Near),
 }
 
@@ -99,21 +99,21 @@ pub enum Clients {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Near {
-    /// Without any delay.
+    /// Without delay.
     Near,
 }
 
-/// What is different between some nodes.
+/// A change of the links between some nodes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Between {
     /// A replica's number, `"clients"`, or `"*"` for all.
     pub from: String,
-    /// The same.
+    /// As `from`.
     pub to: String,
-    /// As [`Link::parse`] reads it; what it does not name stays.
+    /// As [`Link::parse`] reads it; values that it does not name stay.
     pub link: String,
-    /// Whether this is so in the other direction too.
+    /// Whether it applies to the other direction too.
     #[serde(default = "yes")]
     pub both: bool,
 }
@@ -122,24 +122,25 @@ fn yes() -> bool {
     true
 }
 
-/// A network as it stands in a file, for any number of replicas.
+/// The description of a network in a file, for any number of replicas.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Description {
     /// The name of a preset.
     pub preset: Option<String>,
-    /// Round-trip times between places in milliseconds; on the diagonal, those between two nodes in the same place.
+    /// Round-trip times between places in milliseconds. The diagonal has those between two nodes in
+    /// the same place.
     pub rtt_ms: Option<Vec<Vec<f64>>>,
-    /// What all links have besides, as [`Link::parse`] reads it.
+    /// Further values for all links, as [`Link::parse`] reads them.
     pub link: Option<String>,
-    /// Where the clients are; by default at the first place.
+    /// The position of the clients; by default the first place.
     pub clients: Option<Clients>,
-    /// What is different between some nodes, the later over the earlier.
+    /// Changes of the links between some nodes. Later ones override earlier ones.
     #[serde(default)]
     pub between: Vec<Between>,
 }
 
-/// Nodes, and a link from each to each.
+/// Nodes, and a link from each node to each other.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Topology {
     names: Vec<String>,
@@ -147,10 +148,10 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// Replicas `0` to `replicas − 1` and the clients, with the same link from each to each.
+    /// Replicas `0` to `replicas − 1` and the clients, with the same link between all.
     ///
     /// # Errors
-    /// [`TopologyError::Nodes`], or the link's values do not go together.
+    /// [`TopologyError::Nodes`], or the link's values are inconsistent.
     pub fn uniform(replicas: usize, link: &Link) -> Result<Self, TopologyError> {
         let nodes = replicas + 1;
         if replicas == 0 || nodes > MOST_NODES {
@@ -162,7 +163,7 @@ impl Topology {
         Ok(Self { names, links: vec![link.clone(); nodes * nodes] })
     }
 
-    /// As it is shown: a line a link.
+    /// Parses the displayed form: one line for each link.
     pub(crate) fn of_lines(shown: &str) -> Option<Self> {
         let line = |line: &str| {
             let (nodes, link) = line.split_once(':')?;
@@ -184,37 +185,37 @@ impl Topology {
         Some(this)
     }
 
-    /// How many nodes there are: the replicas, and the clients' as the last.
+    /// The number of nodes: the replicas, and the clients' node as the last.
     #[must_use]
     pub fn size(&self) -> usize {
         self.names.len()
     }
 
-    /// What they are called.
+    /// The names of the nodes.
     #[must_use]
     pub fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// The node that the clients are in.
+    /// The clients' node.
     #[must_use]
     pub fn clients(&self) -> usize {
         self.names.len() - 1
     }
 
-    /// The link from one to another.
+    /// The link from one node to another.
     #[must_use]
     pub fn link(&self, from: usize, to: usize) -> Option<&Link> {
         if to >= self.size() { None } else { self.links.get(from * self.size() + to) }
     }
 
-    /// The same, to be changed.
+    /// The same, for changes.
     pub fn link_mut(&mut self, from: usize, to: usize) -> Option<&mut Link> {
         let size = self.size();
         if to >= size { None } else { self.links.get_mut(from * size + to) }
     }
 
-    /// The nodes of a name, `*` or a number; `place` says where it is named.
+    /// The nodes with this name, `*` or a number. `place` is the name's place, for errors.
     ///
     /// # Errors
     /// [`TopologyError::Node`].
@@ -230,7 +231,7 @@ impl Topology {
         })
     }
 
-    /// Changes every link from one of `from` to one of `to`, as [`Link::change`] does; all or none.
+    /// Changes every link from one of `from` to one of `to`, like [`Link::change`]; all or none.
     ///
     /// # Errors
     /// [`TopologyError`], which names `place`.
@@ -272,20 +273,20 @@ impl Topology {
         }
     }
 
-    /// Heals all that is cut.
+    /// Restores all links that were cut.
     pub fn heal(&mut self) {
         self.links.iter_mut().for_each(|link| link.cut = false);
     }
 }
 
 impl Description {
-    /// A preset and nothing else.
+    /// The description with this preset alone.
     #[must_use]
     pub fn of_preset(name: &str) -> Self {
         Self { preset: Some(name.to_owned()), ..Self::default() }
     }
 
-    /// The network with this many replicas: replica i is at place i modulo their number.
+    /// The network with this many replicas. Replica i is at place i modulo the number of places.
     ///
     /// # Errors
     /// [`TopologyError`], with the place and the remedy.
@@ -324,7 +325,7 @@ impl Description {
         Ok(topology)
     }
 
-    /// How many places there are, and the link between two of them.
+    /// The number of places, and the link between two of them.
     #[expect(clippy::type_complexity, reason = "it is a function of two places")]
     fn places(&self) -> Result<(usize, Box<dyn Fn(usize, usize) -> Link + '_>), TopologyError> {
         match (&self.preset, &self.rtt_ms) {
@@ -362,7 +363,7 @@ fn check_matrix(rtt_ms: &[Vec<f64>]) -> Result<(), TopologyError> {
             return Err(TopologyError::NotSquare { row, has, rows });
         }
         for (column, value) in columns.iter().enumerate() {
-            // Neither holds of a value that is not a number.
+            // A NaN is refused here too.
             if !(0.0..=LONGEST_RTT_MS).contains(value) {
                 return Err(TopologyError::Entry { row, column, value: value.to_string() });
             }
@@ -371,7 +372,7 @@ fn check_matrix(rtt_ms: &[Vec<f64>]) -> Result<(), TopologyError> {
     Ok(())
 }
 
-/// Its links as a table, the same ones in one line.
+/// The links as a table, equal ones in one line.
 impl fmt::Display for Topology {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (from, name) in self.names.iter().enumerate() {

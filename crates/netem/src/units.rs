@@ -2,26 +2,26 @@
 
 use std::time::Duration;
 
-/// Why a text is not a quantity.
+/// The reason why a text is not a quantity.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not {what}: write it like {example}")]
 pub struct UnitError {
-    /// What was written.
+    /// The text.
     pub text: String,
-    /// What it was to be.
+    /// The expected quantity.
     pub what: &'static str,
-    /// How to write one.
+    /// An example of it.
     pub example: &'static str,
 }
 
-/// The longest delay that is accepted: beyond it TCP gives up anyway.
+/// The longest delay accepted: beyond it TCP gives up anyway.
 pub const LONGEST: Duration = Duration::from_secs(60);
-/// The highest rate that is accepted, in bits a second.
+/// The highest rate accepted, in bits a second.
 pub const FASTEST_BITS: u64 = 400_000_000_000;
-/// The largest queue that is accepted, in bytes.
+/// The largest queue accepted, in bytes.
 pub const LARGEST_QUEUE_BYTES: u64 = 1 << 32;
 
-/// A number that is finite and not negative, and the unit behind it.
+/// Splits a text into a finite number that is not negative, and its unit.
 fn split(text: &str) -> Option<(f64, &str)> {
     let text = text.trim();
     let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
@@ -30,7 +30,7 @@ fn split(text: &str) -> Option<(f64, &str)> {
     number.is_finite().then_some((number, unit.trim()))
 }
 
-/// A time of at most a minute: `200us`, `50ms`, `1.5s`, `0`.
+/// Parses a time of at most a minute: `200us`, `50ms`, `1.5s`, `0`.
 ///
 /// # Errors
 /// [`UnitError`].
@@ -52,11 +52,11 @@ pub fn duration(text: &str) -> Result<Duration, UnitError> {
     if nanoseconds > LONGEST.as_secs_f64() * 1e9 {
         return Err(error());
     }
-    // Not above LONGEST, and not negative: it fits.
+    // It fits: it is not negative and not above LONGEST.
     Ok(Duration::from_nanos(nanoseconds.round() as u64))
 }
 
-/// A share from 0 to 1: `0.1%` or `0.001`.
+/// Parses a share from 0 to 1: `0.1%` or `0.001`.
 ///
 /// # Errors
 /// [`UnitError`].
@@ -75,7 +75,7 @@ pub fn share(text: &str) -> Result<f64, UnitError> {
     if share > 1.0 { Err(error()) } else { Ok(share) }
 }
 
-/// Bits a second: `64kbit`, `100Mbit`, `1Gbit`; units are powers of 1,000.
+/// Parses bits a second: `64kbit`, `100Mbit`, `1Gbit`; units are powers of 1,000.
 ///
 /// # Errors
 /// [`UnitError`].
@@ -98,7 +98,7 @@ pub fn rate(text: &str) -> Result<u64, UnitError> {
     Ok(bits.round() as u64)
 }
 
-/// Bytes: `1500B`, `256KiB`, `1MiB`.
+/// Parses bytes: `1500B`, `256KiB`, `1MiB`.
 ///
 /// # Errors
 /// [`UnitError`].
@@ -122,14 +122,14 @@ pub fn bytes(text: &str) -> Result<u64, UnitError> {
     Ok(bytes.round() as u64)
 }
 
-/// A time in milliseconds as it is shown, with no more digits than it has: `50ms`, `0.25ms`.
+/// Formats a time in milliseconds, without trailing zeros: `50ms`, `0.25ms`.
 #[must_use]
 pub fn show_duration(time: Duration) -> String {
     let ms = format!("{:.6}", time.as_secs_f64() * 1e3);
     format!("{}ms", ms.trim_end_matches('0').trim_end_matches('.'))
 }
 
-/// A rate as it is shown: `100Mbit`.
+/// Formats a rate: `100Mbit`.
 #[must_use]
 pub fn show_rate(bits: u64) -> String {
     let kbit = format!("{:.3}", bits as f64 / 1e3);

@@ -1,4 +1,4 @@
-//! Links and networks as text: what is read, and what is refused with which words.
+//! Tests of links and networks as text: accepted descriptions, and the errors of others.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
-//! Networks for real: namespaces, TUN devices, the kernel's TCP and UDP.
+//! Tests of real networks: namespaces, TUN devices, the kernel's TCP and UDP.
 //!
-//! `needs::networks` says where they are skipped. Nothing here fails because the machine is slow:
+//! `needs::networks` decides where they are skipped. No test fails because the machine is slow:
 //! delays have lower bounds only.
 
 mod needs;
@@ -27,7 +27,7 @@ fn named(name: &str) -> Result<Network, NetError> {
     )
 }
 
-/// Two UDP sockets, at nodes 0 and 1, that know each other.
+/// Two connected UDP sockets, at nodes 0 and 1.
 fn pair(network: &Network) -> (UdpSocket, UdpSocket) {
     let nodes = network.namespaces();
     let [a, b] = [0, 1].map(|id| {
@@ -39,7 +39,7 @@ fn pair(network: &Network) -> (UdpSocket, UdpSocket) {
     (a, b)
 }
 
-/// Sends until one arrives.
+/// Sends until one packet arrives.
 fn passes(from: &UdpSocket, to: &UdpSocket) {
     to.set_read_timeout(Some(Duration::from_millis(200))).expect("set");
     for _ in 0..100 {
@@ -127,7 +127,7 @@ fn a_partition_cuts_and_heals() {
     for _ in 0..50 {
         a.send(b"x").expect("sent");
     }
-    // The emulator has read all fifty when it says so; none of them is written.
+    // The emulator has read all fifty when it reports so; none of them is written.
     let patience = Instant::now();
     let after = loop {
         let now = network.report().expect("a report").links[1];
@@ -174,7 +174,8 @@ fn bandwidth_is_not_exceeded() {
     let probe = Probe { packets: 1, bulk: Duration::from_secs(2), ..Probe::default() };
     let observed = measure(&network, 0, 1, &probe).expect("measured");
     let bits = observed.bulk_bits.expect("a transfer");
-    // Ten times as much: a receiver that is not scheduled for a while reads at once what came in that time. Without a limit it is hundreds.
+    // Ten times as much: a receiver that is not scheduled for a while then reads everything at
+    // once. Without a limit it is hundreds of Mbit/s.
     assert!(bits > 0.0 && bits < 20e6, "{bits}");
 }
 
@@ -280,7 +281,7 @@ fn a_running_network_is_found_entered_and_measured_by_its_name() {
     assert!(!inside(&found.processes(), child.id()));
 }
 
-/// Not a test of its own: the owner that the next one kills.
+/// Not a test of its own: the owner that the next test kills.
 #[test]
 fn owner_to_be_killed() {
     if std::env::var_os("QUORATE_NETEM_OWNER").is_none() || !needs::networks() {
@@ -288,7 +289,7 @@ fn owner_to_be_killed() {
     }
     let _network = named("killed").expect("a network");
     println!("up");
-    // Until it is killed, or whoever started it is gone.
+    // Until it is killed, or the process that started it is gone.
     let _ = std::io::stdin().read_to_end(&mut Vec::new());
 }
 

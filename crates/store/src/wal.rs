@@ -33,7 +33,8 @@
 //! slot     0 crc(position of the slot, bytes 4..24 + length) u32 | 4 length u32 | 8 number u64
 //!          | 16 watermark u64 | 24 payload.   Number 0: no safety record was ever given.
 //! record   0 length u32 = 1 + payload
-//!          | 4 crc(position of the record, length ‖ kind ‖ payload) u32 | 8 kind u8 | 9 payload.   Length 0: nothing follows.
+//!          | 4 crc(position of the record, length ‖ kind ‖ payload) u32 | 8 kind u8
+//!          | 9 payload.   Length 0: nothing follows.
 //!          kind 0 is reserved: number u64 ‖ safety record.
 //! ```
 //! A record never spans segments. Four zero bytes follow the last record of each write, if the file

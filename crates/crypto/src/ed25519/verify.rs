@@ -166,7 +166,7 @@ impl Ed25519 {
         self.settle(right, verdicts);
     }
 
-    /// [8\](Σ zᵢkᵢAᵢ + Σ zᵢRᵢ − (Σ zᵢsᵢ)B) = 0. The zᵢkᵢ of equal keys are summed first.
+    /// \[8\](Σ zᵢkᵢAᵢ + Σ zᵢRᵢ − (Σ zᵢsᵢ)B) = 0. The zᵢkᵢ of equal keys are summed first.
     fn all_hold(&self, batch: &[Parsed<'_>]) -> bool {
         let columns = self.table_columns(batch);
         let mut fixed = vec![Scalar::ZERO; 1 + columns];

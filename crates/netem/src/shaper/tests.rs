@@ -35,7 +35,7 @@ fn packets_leave_one_after_the_other_at_the_rate() {
     let mut shaper = shaper("delay=10ms bandwidth=8Mbit queue=1MiB");
     let arrivals: Vec<_> = (0..4).filter_map(|_| arrival(&mut shaper, 0, 1000)).collect();
     assert_eq!(arrivals, [11 * MS, 12 * MS, 13 * MS, 14 * MS]);
-    // After a pause there is no credit for the time that nothing was sent.
+    // A pause gives no credit for later packets.
     assert_eq!(arrival(&mut shaper, 500 * MS, 1000), Some(511 * MS));
 }
 
@@ -45,7 +45,7 @@ fn the_last_to_come_is_dropped_when_the_queue_is_full() {
     let accepted = (0..10).filter_map(|_| arrival(&mut shaper, 0, 1000)).count();
     assert_eq!(accepted, 3);
     assert_eq!(shaper.counters.overflowed, 7);
-    // When one has left there is room for one.
+    // When one packet has left, there is room for one.
     assert!(arrival(&mut shaper, MS, 1000).is_some());
     assert!(arrival(&mut shaper, MS, 1000).is_none());
 }

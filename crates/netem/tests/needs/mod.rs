@@ -1,5 +1,5 @@
-//! The programs and rights that some tests need. A test that lacks one is skipped and says so. It
-//! fails instead where `CI` is set: there nothing may be left out unnoticed.
+//! The programs and permissions that some tests need. A test without them is skipped and reports
+//! that. If `CI` is set it fails instead: no test may be left out unnoticed there.
 
 use std::collections::BTreeSet;
 use std::fs::OpenOptions;
@@ -8,8 +8,8 @@ use std::process::Command;
 use std::sync::Mutex;
 
 /// Whether the tests of emulated networks can run: as root, with `ip`, network namespaces and
-/// `/dev/net/tun`. With `QUORATE_WITHOUT_NETWORKS` set they are skipped without a look, in CI too:
-/// some kernels have no namespaces to give.
+/// `/dev/net/tun`. `QUORATE_WITHOUT_NETWORKS` skips them without a check, in CI too, because some
+/// kernels have no namespaces.
 #[allow(dead_code)] // Each of the tests uses what it needs.
 pub fn networks() -> bool {
     const TESTS: &str = "emulated networks";
@@ -40,7 +40,7 @@ pub fn networks() -> bool {
     false
 }
 
-/// Whether a program is installed that some tests use; `package` is Debian's.
+/// Whether a program that some tests use is installed; `package` is Debian's.
 #[allow(dead_code)] // Each of the tests uses what it needs.
 pub fn program(name: &str, package: &str) -> bool {
     let installed = runs(name, "--version");
@@ -51,7 +51,7 @@ pub fn program(name: &str, package: &str) -> bool {
     installed
 }
 
-/// Says that tests are skipped which CI may skip too.
+/// Reports skipped tests that CI may skip too.
 #[allow(dead_code)] // Each of the tests uses what it needs.
 pub fn optional(tests: &str, because: &str, enable: &str) {
     skipped(tests, because, enable);
@@ -66,8 +66,8 @@ fn missing(tests: &str, because: &str, enable: &str) {
     skipped(tests, because, enable);
 }
 
-/// Says it past the harness, which would keep it to itself, and leaves it for the summary of
-/// `make test` in the file that `QUORATE_SKIPPED` names.
+/// Reports it past the test harness, which would hide it, and adds it to the file that
+/// `QUORATE_SKIPPED` names, for the summary of `make test`.
 fn skipped(tests: &str, because: &str, enable: &str) {
     let line = format!("{tests}: skipped, because {because}; to enable: {enable}\n");
     static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
