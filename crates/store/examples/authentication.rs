@@ -1,7 +1,9 @@
-//! What authentication costs: the same changes to a store with and one without, in turns; then proofs.
+//! Measures the cost of authentication: the same changes to a store with and one without, in turns;
+//! then proofs.
 //!
-//! Arguments: `--items n` (1000000), `--batch n` (1000), `--updates n` for each round (200000), `--rounds n` (4),
-//! `--digest-memory MiB` (256), `--durable os|sync` (os), `--folder path` (a temporary folder). Rounds include the checkpoint of what they changed.
+//! Arguments: `--items n` (1000000), `--batch n` (1000), `--updates n` for each round (200000),
+//! `--rounds n` (4), `--digest-memory MiB` (256), `--durable os|sync` (os), `--folder path` (a
+//! temporary folder). Rounds include the checkpoint of their changes.
 
 use quorate_store::lazy_trie::{Batch, Durability, Hash, Options, Proofs, Store};
 use quorate_store::merkle::Proof;
@@ -33,7 +35,7 @@ impl Random {
     }
 }
 
-/// Of 23 bytes, as in `make bench-store`.
+/// A key of 23 bytes, as in `make bench-store`.
 fn key(number: u64) -> [u8; 23] {
     let mut key = *b"user0000000000000000000";
     let mut rest = number;
@@ -50,7 +52,7 @@ fn value(random: &mut Random) -> [u8; 128] {
     value
 }
 
-/// Seconds of processor time of this process, all threads.
+/// The processor time of this process in seconds, over all threads.
 fn processor() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields = stat.rsplit(')').next().unwrap_or("").split_whitespace();
@@ -92,7 +94,7 @@ fn plan() -> Result<Plan, Failure> {
     Ok(plan)
 }
 
-/// Writes items in batches; those of `numbers`.
+/// Writes the items of `numbers` in batches.
 fn write(
     store: &Store,
     plan: &Plan,
@@ -112,7 +114,7 @@ fn write(
     Ok(())
 }
 
-/// Seconds, and seconds of processor time, that something takes.
+/// The duration of an action, and its processor time, in seconds.
 fn timed(what: impl FnOnce() -> Result<(), Failure>) -> Result<(f64, f64), Failure> {
     let (begun, before) = (Instant::now(), processor());
     what()?;

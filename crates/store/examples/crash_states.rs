@@ -1,6 +1,7 @@
-//! Loses the power of a store in every way at every operation of life after life: `make crash-store`.
+//! Cuts the power of a store at every operation of many runs, with every possible result:
+//! `make crash-store`.
 //!
-//! Arguments: how many states (100000), and the first seed (1).
+//! Arguments: the number of states (100000), and the first seed (1).
 
 #[path = "../tests/lazy_trie/crash_life.rs"]
 mod crash_life;

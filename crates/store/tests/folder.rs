@@ -1,4 +1,4 @@
-//! The lock of a folder, and small files replaced whole.
+//! Tests of the folder lock, and of the atomic replacement of small files.
 
 use quorate_store::atomic_file;
 use quorate_store::disk::{CrashDisk, Disk, Fate, FileDisk};

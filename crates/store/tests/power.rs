@@ -1,4 +1,5 @@
-//! The folder that forgets what is durable is left as the one that remembers everything says it would be.
+//! Tests that the folder that forgets durable operations is left in the same state as the one that
+//! records all.
 
 use quorate_store::disk::{CrashDisk, Disk, DiskFile, Fate, Machine, PowerDisk};
 use std::collections::BTreeMap;
@@ -18,8 +19,8 @@ impl Random {
     }
 }
 
-/// Files come, are written to, renamed and go, for `steps` operations or until the disk refuses one. A file is renamed at most once
-/// between two syncs of the folder.
+/// Files are created, written, renamed and removed, for `steps` operations or until the disk
+/// refuses one. A file is renamed at most once between two syncs of the folder.
 fn live(disk: &dyn Disk, seed: u64, steps: usize) -> io::Result<()> {
     let mut random = Random(seed);
     let mut open: BTreeMap<String, Arc<dyn DiskFile>> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Sets that are received in pieces: each piece is checked against the root of the whole.
+//! Tests of sets that arrive in pieces: each piece is checked against the root of the whole.
 
 use proptest::prelude::*;
 use quorate_store::disk::MemoryDisk;
@@ -6,7 +6,8 @@ use quorate_store::lazy_trie::{Hash, Options, Snapshot, Store};
 use quorate_store::merkle::{Prefix, ProofError, value_digest};
 use std::sync::Arc;
 
-/// A store of some items; few bits of their hashes differ, so that ways part early, late and side by side.
+/// A store of some items. Their hashes differ in few bits, so that paths divide early, late and
+/// side by side.
 fn store(hashes: &[u64]) -> Store {
     let options = Options {
         authenticated: true,
@@ -57,7 +58,7 @@ proptest! {
             let proof = snapshot.prove(&all[end - 1].0).unwrap();
             let honest = prefix(&all[..end]).unwrap();
             prop_assert_eq!(honest.verify(&root, &proof), Ok(end == all.len()));
-            // One is missing, or is another, or is one too many.
+            // One pair is missing, changed, or too many.
             let at = at.index(end);
             let mut less = all[..end].to_vec();
             less.remove(at);

@@ -1,4 +1,5 @@
-//! Snapshots: whole or not there, damaged ones named and passed over, random access, receiving from peers.
+//! Tests of snapshots: whole or absent, damaged ones named and skipped, random access, receipt from
+//! peers.
 
 mod common;
 

@@ -1,4 +1,5 @@
-//! Power cuts at every operation of a long life, with everything no sync had confirmed kept, lost, torn or mixed.
+//! Tests of power cuts at every operation of a long run, with unsynced operations kept, lost, torn
+//! or mixed.
 
 mod common;
 
@@ -7,7 +8,7 @@ use quorate_store::disk::{CrashDisk, Disk, Fate, MemoryDisk};
 use quorate_store::wal::{Durability, Log, Position};
 use std::sync::Arc;
 
-/// All fates worth trying after the first `cut` operations.
+/// All fates that are worth a test after the first `cut` operations.
 fn fates(crash: &CrashDisk, cut: usize) -> Vec<Fate> {
     let mut fates = vec![Fate::Kept, Fate::Lost, Fate::ContentLost, Fate::NamesLost];
     fates.extend((0..4).map(|n| Fate::Mixed { seed: (cut as u64) << 8 | n }));
@@ -18,7 +19,7 @@ fn fates(crash: &CrashDisk, cut: usize) -> Vec<Fate> {
     fates
 }
 
-/// What must hold of any folder after a crash; returns the records found.
+/// Checks any folder after a crash. Returns the records found.
 fn check(
     disk: &MemoryDisk,
     history: &History,
@@ -30,7 +31,8 @@ fn check(
     let records = replay(&log).unwrap_or_else(|error| panic!("{what}: {error}"));
     let (acknowledged, slots) =
         if kept { (point.os, point.os_slots) } else { (point.durable, point.durable_slots) };
-    // A contiguous run of what was appended, from at most the retired position to at least the last acknowledged record.
+    // A contiguous part of the appended records, from at most the retired position to at least the
+    // last acknowledged record.
     let start = history.records.partition_point(|record| record.position < log.first_position());
     let end = start + records.len();
     assert!(end >= acknowledged, "{what}: {end} records of {acknowledged} acknowledged");
@@ -55,7 +57,7 @@ fn check(
     (records, recovered.slot)
 }
 
-/// The log goes on: what is added is found, and nothing else.
+/// The log continues: added records are found, and nothing else.
 fn check_goes_on(disk: &MemoryDisk, mut records: Vec<Record>, slot: Option<Vec<u8>>, what: &str) {
     let (mut log, recovered) = open(disk).unwrap();
     assert_eq!(recovered.slot, slot, "{what}: the second recovery found another safety record");
@@ -127,7 +129,7 @@ fn a_power_cut_during_recovery_from_a_power_cut_loses_nothing_acknowledged() {
 
 #[test]
 fn stale_records_of_a_recycled_file_never_resurface() {
-    // Records of one sector each, so that what a torn write leaves in place is an old record at a record boundary.
+    // Records of one sector each, so that a torn write leaves an old record at a record boundary.
     let crash = CrashDisk::new();
     let (mut log, _) = Log::open(Arc::new(crash.clone()), common::options()).unwrap();
     let mut records = Vec::new();

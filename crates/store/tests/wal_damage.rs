@@ -1,4 +1,5 @@
-//! Bit rot, foreign files, and files that went missing: refused by name or repaired, never silently wrong.
+//! Tests of bit rot, foreign files and missing files: they are refused by name or repaired, never
+//! used.
 
 mod common;
 
@@ -110,7 +111,7 @@ fn the_torn_tail_is_cut_and_damage_below_the_watermark_is_not() {
     drop(log);
     let name = segments(&disk).pop().unwrap();
 
-    // The watermark says that the first is durable; of the second it cannot know yet.
+    // The watermark says that the first is durable; it cannot cover the second yet.
     let torn = disk.fork();
     torn.flip_bit(&name, second.0 + 10, 0).unwrap();
     let (log, recovered) = open(&torn).unwrap();
@@ -215,7 +216,8 @@ fn misplaced_files_are_refused_by_name() {
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
-    /// Headers with a right checksum and wrong fields, and any bytes anywhere: an answer, never a panic, and nothing invented.
+    /// Headers with a valid checksum and wrong fields, and any bytes anywhere: there is a result,
+    /// never a panic, and no invented record.
     #[test]
     fn arbitrary_bytes_are_answered(
         patches in proptest::collection::vec((any::<usize>(), any::<usize>(), proptest::collection::vec(any::<u8>(), 1..40)), 1..4),
@@ -245,7 +247,8 @@ proptest! {
                 count += 1;
                 Ok(())
             });
-            // Several patches may hit a watermark and what it guards; a header sealed again may lie about an end.
+            // Several patches may hit a watermark and the data that it guards. A header with a new
+            // checksum may name a wrong end.
             assert!(
                 result.is_err() || count == records.len() || several || sealed, "{count} of {} without an error", records.len());
         }

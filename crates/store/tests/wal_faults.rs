@@ -1,4 +1,4 @@
-//! Failed syncs, full disks, and limits.
+//! Tests of failed syncs, full disks, and limits.
 
 mod common;
 
@@ -34,7 +34,7 @@ fn a_failed_sync_is_final_and_never_tried_again() {
         before,
         "something was tried after the failed sync"
     );
-    // What was durable can still be read, by this reader and after a restart.
+    // Durable data is still readable, by this reader and after a restart.
     assert_eq!(log.read(position).unwrap(), (1, b"kept".to_vec()));
 }
 
@@ -55,7 +55,7 @@ fn a_restart_after_any_failed_sync_makes_durable_what_it_finds() {
         });
         failures += usize::from(result.is_err());
         crash.heal();
-        // The names and pages that were not synced are still in memory, and so the next process finds them.
+        // The unsynced names and pages are still in memory, so the next process finds them.
         let (mut log, _) = Log::open(Arc::new(crash.clone()), options()).unwrap();
         log.append(1, &[b"after"]).unwrap();
         log.commit(Some(b"after"), Durability::Sync).unwrap();

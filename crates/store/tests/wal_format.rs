@@ -1,4 +1,4 @@
-//! The bytes on disk do not change by accident.
+//! Tests that the bytes on disk do not change by accident.
 
 mod common;
 
@@ -7,7 +7,7 @@ use quorate_store::disk::{CrashDisk, Disk, Fate};
 use quorate_store::wal::{Durability, FORMAT_VERSION, Log};
 use std::sync::Arc;
 
-/// Whoever changes the format raises `FORMAT_VERSION` and puts the new hash here.
+/// A change of the format raises `FORMAT_VERSION` and puts the new hash here.
 const GOLDEN: (u32, &str) = (1, "bc30a6a9d5c7c6240f75c484ebe300c46cf70f40a133af302b58f06cbd46475c");
 
 #[test]

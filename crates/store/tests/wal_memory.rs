@@ -1,5 +1,5 @@
-//! What a log asks of memory: whole pages are written, so that none is read first, and what was written is handed to the disk and
-//! let go, piece after piece.
+//! Tests of a log's use of memory. Whole pages are written, so that none is read first. Written
+//! bytes are handed to the disk and released, piece by piece.
 
 mod common;
 
@@ -14,10 +14,10 @@ use std::sync::{Arc, Mutex, MutexGuard};
 const MIB: u64 = 1 << 20;
 const PAGE: u64 = 4096;
 const SLOT: u32 = 4096;
-/// Behind header, marks and slots.
+/// The offset behind header, marks and slots.
 const RECORDS: u64 = 3 * PAGE + 2 * SLOT as u64;
 
-/// What was asked of a file, in order.
+/// The calls on a file, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Asked {
     Write(Range<u64>),
@@ -137,7 +137,7 @@ fn a_page_of_records_is_written_as_a_whole_or_was_written_before() {
     for (name, asked) in disk.asked().iter() {
         let Asked::Write(bytes) = asked else { continue };
         if bytes.start == 0 {
-            // The header: a segment begins, in a file whose old bytes are in memory or not.
+            // The header: a segment begins in a file, whose old bytes may be in memory or not.
             written.clear();
             life.clone_from(name);
         }
@@ -182,7 +182,8 @@ fn records_are_handed_to_the_disk_and_let_go_piece_by_piece() {
         }
     }
     assert_eq!((handed, forgotten), (RECORDS + 28 * MIB, RECORDS + 20 * MIB));
-    // The rotation has synced the segment; then the rest may go, but what replicas that are a little behind ask for.
+    // The rotation has synced the segment. Then the rest may be released, except the part that
+    // replicas slightly behind will request.
     let Some(Asked::Forget(rest)) = asked.next() else { panic!("nothing is let go of") };
     assert_eq!(rest.start, forgotten);
     assert!((end - 8 * MIB - PAGE..=end - 8 * MIB).contains(&rest.end));

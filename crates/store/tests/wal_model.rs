@@ -1,4 +1,4 @@
-//! Random lives of a log against a model of it, restarts and power cuts included.
+//! Random runs of a log against a model, with restarts and power cuts.
 
 mod common;
 
@@ -30,14 +30,15 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What the log must hold: records committed, of which `durable` may not be lost; records only appended.
+/// The content that the log must have: committed records, of which `durable` must not be lost, and
+/// records that were only appended.
 #[derive(Default)]
 struct Model {
     committed: Vec<Record>,
     durable: usize,
     pending: Vec<Record>,
     slot: Option<Vec<u8>>,
-    /// Safety records that a power cut may bring back: the durable one and all since.
+    /// Safety records that may be there after a power cut: the durable one and all later ones.
     slots_since: Vec<Option<Vec<u8>>>,
     stamp: u8,
 }
@@ -46,7 +47,7 @@ impl Model {
     fn compare(&self, log: &Log) {
         let first = log.first_position();
         let kept = self.committed.partition_point(|record| record.position < first);
-        // Records appended without a commit may already be found: a rotation wrote them out.
+        // Records appended without a commit may be found: a rotation wrote them out.
         let found = replay(log).unwrap();
         let all: Vec<&Record> = self.committed[kept..].iter().chain(&self.pending).collect();
         assert!(found.len() >= self.committed.len() - kept);
@@ -64,7 +65,7 @@ impl Model {
         assert!(self.slots_since.contains(slot));
     }
 
-    /// After a restart: what was found is what is committed now.
+    /// After a restart, the found records are the committed ones.
     fn settle(&mut self, log: &Log, slot: Option<Vec<u8>>) {
         self.committed = replay(log).unwrap();
         self.durable = self.committed.len();

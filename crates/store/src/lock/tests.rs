@@ -1,4 +1,4 @@
-//! What ends a lock.
+//! Tests of the end of a lock.
 
 use super::FolderLock;
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 pub const IDENTITY: [u8; 16] = *b"a log for tests!";
 
-/// The smallest segments there may be: every few commits rotate.
+/// The smallest segments allowed, so that a few commits cause a rotation.
 pub fn options() -> Options {
     Options {
         segment_bytes: 40 << 10,
@@ -49,21 +49,21 @@ pub struct Record {
     pub payload: Vec<u8>,
 }
 
-/// What is known to hold once the disk has recorded this many operations.
+/// Guarantees once the disk has recorded this many operations.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Point {
     pub operations: usize,
-    /// Records known durable; records the operating system has.
+    /// Records known to be durable; records that the operating system has.
     pub durable: usize,
     pub os: usize,
     /// The same for safety records.
     pub durable_slots: usize,
     pub os_slots: usize,
-    /// Nothing below this position need be there.
+    /// Records below this position may be missing.
     pub retired: Position,
 }
 
-/// Everything a workload did.
+/// The history of a workload.
 #[derive(Default)]
 pub struct History {
     pub records: Vec<Record>,
@@ -72,7 +72,7 @@ pub struct History {
 }
 
 impl History {
-    /// What holds after a crash behind the first `cut` operations.
+    /// The guarantees after a crash behind the first `cut` operations.
     pub fn at(&self, cut: usize) -> Point {
         let mut point = self
             .points
@@ -97,7 +97,8 @@ pub fn replay(log: &Log) -> Result<Vec<Record>, Error> {
     Ok(records)
 }
 
-/// A long life on a recording disk: all sizes, both durabilities, with and without safety records, rotation, retirement, recycling.
+/// A long run on a recording disk: all sizes, both durabilities, with and without safety records,
+/// rotation, retirement, recycling.
 pub fn live(crash: &CrashDisk, seed: u64, steps: usize) -> History {
     let disk: Arc<dyn Disk> = Arc::new(crash.clone());
     let mut random = Random(seed);

@@ -1,4 +1,4 @@
-//! Forgeries that would bring a store down, one by one.
+//! Tests with single forgeries that could crash a store.
 
 use crate::image::{
     BUCKET, DIGEST, HEAD_GENERATION, HEAD_ITEMS, HEAD_LEDGER, HEAD_LOG, HEAD_NUMBER, HEAD_ROOT,
@@ -25,7 +25,7 @@ fn expect_damage<T>(result: Result<T, Error>, file: &str, what: &str) {
     }
 }
 
-/// The items there are, by hash.
+/// The items, by hash.
 fn items(image: &Image) -> Model {
     content(&open(image, false).unwrap()).unwrap()
 }
@@ -35,12 +35,12 @@ fn root(image: &Image) -> Slot {
     image.slots.iter().copied().find(|slot| slot.address == address).unwrap()
 }
 
-/// The file that a slot is in.
+/// The file that contains a slot.
 fn file_of(slot: Slot) -> String {
     format!("{:06}.space", slot.address as usize * 16 / REGION)
 }
 
-/// Makes the topmost block of digests its only child, for the keys that begin as that of `key` does.
+/// Makes the root block of digests its own only child, for the keys that begin like `key`'s hash.
 fn lead_to_itself(image: &mut Image, key: &[u8]) -> Slot {
     let top = root(image);
     assert_eq!(top.usage, DIGEST);
@@ -61,7 +61,8 @@ fn set_children(image: &mut Image, slot: Slot, child: u64) {
     image.seal(slot);
 }
 
-/// A node may say that it is of the batch at work, and then would be changed in place: where regions are mapped, through a map for reading.
+/// A forged node may claim to be of the current batch, and would then be changed in place. Mapped
+/// regions are read-only.
 #[test]
 fn a_node_of_a_version_to_come_is_copied_like_any_other() {
     for ahead in 1..40 {
@@ -95,7 +96,7 @@ fn a_cycle_ends_in_an_error() {
     let slot = root(&image);
     set_children(&mut image, slot, entry(TO_NODE, slot.address));
     let map = u128::from_le_bytes(image.at(slot)[16..32].try_into().unwrap());
-    // A hash that has one of its slots as each of its digits, of seven bits.
+    // A hash whose digits, of seven bits, all lead to one of its slots.
     let digit = map.trailing_zeros() as usize;
     let mut hash = Hash([0; 32]);
     (0..256)
@@ -111,7 +112,7 @@ fn a_cycle_ends_in_an_error() {
     assert!(!store.check().unwrap().damage.is_empty());
 }
 
-/// Each node leads to the next by all of its slots, so that there are more paths than anybody could follow.
+/// Each node leads to the next by all of its slots, so there are too many paths to follow.
 #[test]
 fn paths_without_number_end_in_an_error() {
     let mut image = grown_with_log(false, 0);
@@ -131,7 +132,7 @@ fn paths_without_number_end_in_an_error() {
     usage::all(|| Store::open_on(Arc::new(image.disk()), options(false)), &mut Random(1));
 }
 
-/// What two entries lead to can be given back once.
+/// A slot that two entries lead to can be released only once.
 #[test]
 fn what_two_entries_lead_to_is_not_given_back_twice() {
     let image = grown(false);
@@ -152,7 +153,7 @@ fn what_two_entries_lead_to_is_not_given_back_twice() {
             }
         }
         for hash in names.keys() {
-            // Whatever is left of it.
+            // Any part of it may be left.
             let _ = store.delete(hash);
         }
         store.checkpoint().unwrap();
@@ -163,7 +164,7 @@ fn what_two_entries_lead_to_is_not_given_back_twice() {
     assert!(told > 0);
 }
 
-/// Where the entries of a bucket or a node are.
+/// The offsets of the entries of a bucket or a node.
 fn entries(image: &mut Image, slot: Slot) -> impl Iterator<Item = usize> + use<> {
     let bytes = image.at(slot);
     let (from, count) = if slot.usage == BUCKET {
@@ -174,7 +175,7 @@ fn entries(image: &mut Image, slot: Slot) -> impl Iterator<Item = usize> + use<>
     (0..count).map(move |rank| from + 8 * rank)
 }
 
-/// An entry that leads to the free slot which the item that takes its place is put into.
+/// An entry that leads to the free slot into which its replacement is put.
 #[test]
 fn what_was_just_written_is_not_taken_for_what_it_replaces() {
     let image = grown_with_log(false, 0);
@@ -221,7 +222,7 @@ fn an_entry_that_leads_out_of_the_space_is_an_error() {
             set_children(&mut image, slot, entry(kind, address) | 0x15_5555 << 40);
             let store = open(&image, false).unwrap();
             for (hash, value) in &names {
-                // An item with another tag is another one.
+                // With another tag it is another item.
                 let _ = store.get(hash);
                 let _ = store.put(hash, value);
                 let _ = store.delete(hash);
@@ -311,7 +312,7 @@ fn sizes_that_no_store_has_are_refused() {
 fn a_ledger_elsewhere_is_refused() {
     let image = grown(false);
     let mut other = image.clone();
-    // A copy of it, where items are.
+    // A copy of it, in a place of items.
     let (at, length) = image.ledger;
     let slab = image.slots_of(crate::image::ITEM)[0].address as usize * 16 / 4096 * 4096;
     let bytes = other.space[at..at + length].to_vec();
@@ -325,7 +326,7 @@ fn digests_that_lead_to_themselves_end_in_an_error() {
     let mut image = grown(true);
     let top = lead_to_itself(&mut image, b"key 1");
     let file = file_of(top);
-    // The log would bring it up to date.
+    // The log would update it.
     let disk = image.disk();
     let store = Store::open_on(Arc::new(disk), options(true)).map(|(store, _)| store);
     expect_damage(store, &file, "an item without its digest");
@@ -357,7 +358,7 @@ fn a_root_with_other_digits_than_children_is_refused() {
     }
 }
 
-/// The version that a root names is that of its checkpoint: the log goes on from there.
+/// The version in a root is that of its checkpoint: the log continues from there.
 #[test]
 fn a_root_of_another_version_is_refused() {
     let mut image = grown(true);

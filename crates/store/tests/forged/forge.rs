@@ -1,4 +1,4 @@
-//! One forgery: a field of something, and its checksum.
+//! A single forgery: a changed field, with a valid checksum.
 
 use crate::image::{
     BUCKET, DIGEST, HEAD_LEDGER, ITEM, Image, NODE, REGION, Slot, TO_BUCKET, TO_ITEM, TO_NODE,
@@ -18,7 +18,7 @@ pub fn forge(image: &mut Image, random: &mut Random) {
     }
 }
 
-/// Numbers that are likely to be believed, or to break something.
+/// Numbers that are likely to be accepted, or to cause damage.
 fn number(random: &mut Random, near: u64) -> u64 {
     match random.below(8) {
         0 => 0,
@@ -32,7 +32,7 @@ fn number(random: &mut Random, near: u64) -> u64 {
     }
 }
 
-/// An entry that should not be there.
+/// An entry that should not exist.
 fn wrong_entry(image: &Image, own: Slot, old: u64, random: &mut Random) -> u64 {
     let used = [ITEM, BUCKET, NODE, DIGEST][random.below(4) as usize];
     let other = image.pick(used, random).unwrap_or(own);
@@ -66,7 +66,7 @@ fn node(image: &mut Image, random: &mut Random) {
             image.set(slot, at, &new.to_le_bytes());
         }
         4 => {
-            // All lead to one place.
+            // All of them lead to one place.
             let new = wrong_entry(image, slot, old, random);
             for rank in 0..count as usize {
                 image.set(slot, 32 + 8 * rank, &new.to_le_bytes());
@@ -83,7 +83,7 @@ fn node(image: &mut Image, random: &mut Random) {
         _ => {
             let version = image.head_field(crate::image::HEAD_VERSION);
             let version = match random.below(2) {
-                // Those of batches to come.
+                // Versions of later batches.
                 0 => version + random.below(12),
                 _ => number(random, version),
             };
@@ -194,7 +194,7 @@ fn ledger(image: &mut Image, random: &mut Random) {
             image.set_head(HEAD_LEDGER + 8, &length.to_le_bytes());
         }
         _ => {
-            // Slots in use that count as free, or the other way round.
+            // Used slots that count as free, or the reverse.
             let at = from + random.below(length as u64) as usize;
             image.space[at] ^= 1 << random.below(8);
         }

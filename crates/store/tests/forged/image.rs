@@ -1,4 +1,4 @@
-//! A store's files as bytes, with every field that a forger may set, and checksums made to hold again.
+//! A store's files as bytes, with every field that a forger may set, and with valid checksums.
 
 use crate::random::Random;
 use quorate_store::disk::{Disk, MemoryDisk};
@@ -9,7 +9,7 @@ pub const REGION: usize = 64 << 10;
 const PAGE: usize = 4096;
 const HEAD: &str = "store.head";
 
-/// What slots are used for, as ledgers say it.
+/// The uses of slots, as in ledgers.
 pub const ITEM: u8 = 4;
 pub const BUCKET: u8 = 5;
 pub const NODE: u8 = 6;
@@ -44,13 +44,13 @@ pub struct Slot {
 pub struct Image {
     disk: MemoryDisk,
     pub head: Vec<u8>,
-    /// The regions, end to end.
+    /// The regions, one behind the other.
     pub space: Vec<u8>,
-    /// Where the ledger is, and how long, before anything was forged, ...
+    /// The offset and length of the ledger before any forgery, ...
     pub ledger: (usize, usize),
-    /// ... where its rows begin, ...
+    /// ... the offsets of its rows, ...
     pub rows: Vec<usize>,
-    /// ... and the slots in use, its own run among the items.
+    /// ... and the used slots, its own run among the items.
     pub slots: Vec<Slot>,
 }
 
@@ -77,7 +77,7 @@ impl Image {
         image
     }
 
-    /// As a disk of its own.
+    /// The image as a disk in memory.
     pub fn disk(&self) -> MemoryDisk {
         let disk = self.disk.fork();
         disk.put(HEAD, self.head.clone());
@@ -87,7 +87,7 @@ impl Image {
         disk
     }
 
-    /// As files, which are mapped when they are opened.
+    /// Writes the image as files, which are mapped at the opening.
     pub fn write_to(&self, folder: &Path) {
         let disk = self.disk();
         for name in disk.list().unwrap() {
@@ -95,7 +95,7 @@ impl Image {
         }
     }
 
-    /// Where the newest page of the head is.
+    /// The offset of the head's newest page.
     pub fn page(&self) -> usize {
         let number = |page: usize| u64_at(&self.head, page * PAGE + HEAD_NUMBER);
         PAGE * if number(1) > number(2) { 1 } else { 2 }
@@ -113,7 +113,7 @@ impl Image {
         self.head[page..page + 4].copy_from_slice(&checksum.to_le_bytes());
     }
 
-    /// Sets a field of the part of the head that never changes, and all that must agree with it.
+    /// Sets a field of the constant part of the head, and all fields that must agree with it.
     pub fn set_fixed(&mut self, at: usize, bytes: &[u8]) {
         self.head[at..at + bytes.len()].copy_from_slice(bytes);
         let checksum = crc32c::crc32c(&self.head[..44]);
@@ -182,7 +182,7 @@ impl Image {
         self.at(slot)[at..at + bytes.len()].copy_from_slice(bytes);
     }
 
-    /// How long what stands in a slot says it is.
+    /// The length that the content of a slot claims.
     fn length(&mut self, slot: Slot) -> Option<usize> {
         let bytes = self.at(slot);
         let length = match slot.usage {
@@ -204,7 +204,7 @@ impl Image {
         (length <= bytes.len()).then_some(length)
     }
 
-    /// Makes the checksum of a slot hold for whatever it says now.
+    /// Sets the checksum of a slot for its current content.
     pub fn seal(&mut self, slot: Slot) {
         let Some(length) = self.length(slot) else { return };
         let begin = slot.address as u32 ^ (slot.address >> 32) as u32;

@@ -1,5 +1,6 @@
-//! Files that somebody wrote on purpose: every checksum holds, what stands there does not make sense. Whatever is done with such a store ends, and
-//! ends in a result or in an error that names the place; nothing panics or leaves its map.
+//! Tests with forged files: every checksum is valid, but the content is not. Every operation on
+//! such a store must end, with a result or with an error that names the place. Nothing may panic or
+//! leave its map.
 
 mod cases;
 mod forge;
@@ -15,7 +16,7 @@ use quorate_store::lazy_trie::{Durability, Options, Proofs, Store};
 use random::{Model, Random, change, small_options};
 use std::sync::Arc;
 
-/// How many stores are forged; more by this variable.
+/// The variable for the number of forged stores.
 const CASES: &str = "QUORATE_STORE_FORGERIES";
 
 fn options(authenticated: bool) -> Options {
@@ -23,18 +24,18 @@ fn options(authenticated: bool) -> Options {
     Options { checkpoint_bytes: 4 << 20, authenticated, durability, ..small_options() }
 }
 
-/// The same with some threads to hash, and proofs in one of the two ways: no store keeps either.
+/// The same with some hashing threads, and proofs in one of the two ways. A store records neither.
 fn some_options(authenticated: bool, random: &mut Random) -> Options {
     let proofs = [Proofs::EachCommit, Proofs::WhenAsked][random.below(2) as usize];
     Options { proofs, hashing_threads: 1 + random.below(3) as usize, ..options(authenticated) }
 }
 
-/// A store of some hundred items, and a few commits in its log.
+/// A store of some hundred items, with a few commits in its log.
 fn grown(authenticated: bool) -> Image {
     grown_with_log(authenticated, 5)
 }
 
-/// The same with so many commits in its log.
+/// The same with this many commits in its log.
 fn grown_with_log(authenticated: bool, commits: usize) -> Image {
     let disk = MemoryDisk::new();
     let (mut model, mut random) = (Model::new(), Random(23));
@@ -50,7 +51,7 @@ fn grown_with_log(authenticated: bool, commits: usize) -> Image {
     Image::of(&disk)
 }
 
-/// Names the case that a panic came from.
+/// Prints the seed of the case if a panic occurs.
 struct Seed(u64);
 
 impl Drop for Seed {
@@ -83,7 +84,7 @@ fn in_memory(forged: &Image, authenticated: bool, random: &mut Random) {
     }
 }
 
-/// Where regions are mapped, which nothing may be written through.
+/// With mapped regions, which must not be written through.
 fn in_files(forged: &Image, authenticated: bool, random: &mut Random) {
     let folder = tempfile::tempdir().unwrap();
     forged.write_to(folder.path());

@@ -1,9 +1,9 @@
-//! All that is done with a store, as if nothing were wrong with it.
+//! All operations on a store, as if it were intact.
 
 use crate::random::{Owned, Random, name, value};
 use quorate_store::lazy_trie::{Batch, Error, Hash, Recovered, Store};
 
-/// No iteration of so small a store has more to tell.
+/// The most that an iteration of such a small store may return.
 const TOLD: usize = 200_000;
 
 #[track_caller]
@@ -16,7 +16,7 @@ fn expect_clean(error: &Error) {
             names_a_file
         }
         Error::Stopped { .. } | Error::LimitReached { .. } => true,
-        // A mode or a number of regions that the store was not made with.
+        // A mode or a number of regions that the store was not created with.
         Error::Options { .. } | Error::Version { .. } => true,
         _ => false,
     };

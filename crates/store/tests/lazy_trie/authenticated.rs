@@ -1,4 +1,5 @@
-//! Authenticated stores: the root is that of the content, whatever the history, and old versions keep theirs.
+//! Tests of authenticated stores: the root depends on the content only, and old versions keep
+//! theirs.
 
 use crate::model::live;
 use crate::random::{
@@ -28,7 +29,7 @@ fn random_lives_have_the_roots_of_their_models() {
         let bucket_items = [1, 4, 64][seed as usize % 3];
         let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
         let kept_versions = seed % 4;
-        // With versions kept, each has its proofs.
+        // If versions are kept, each has its proofs.
         let proofs = if kept_versions == 0 { Proofs::WhenAsked } else { Proofs::EachCommit };
         let options = Options { bucket_items, kept_versions, proofs, ..options() };
         live(&disk, &options, seed, 900, [20, 200, 2000][seed as usize % 3]);
@@ -45,14 +46,15 @@ fn each_commit_has_the_root_of_its_content() {
         assert_eq!(store.root().unwrap(), EMPTY_ROOT);
         let (mut model, mut random) = (Model::new(), Random(41));
         for step in 0..1500 {
-            // Few names, so that the tree shrinks to nothing now and then.
+            // Few names, so that the tree becomes empty now and then.
             change(&store, &mut model, &mut random, if step % 200 < 100 { 4 } else { 90 }).unwrap();
             assert_root(&store, &model, "a commit");
         }
     }
 }
 
-/// Large batches, whose digests several threads compute: the files are the same to the byte, however many they are.
+/// Large batches, whose digests several threads compute: the files are identical for any number of
+/// threads.
 #[test]
 fn threads_that_share_the_hashing_leave_no_trace() {
     for proofs in BOTH {
@@ -87,7 +89,7 @@ fn threads_that_share_the_hashing_leave_no_trace() {
     }
 }
 
-/// A value as a map in memory has it.
+/// A value of a map in memory.
 #[derive(Clone)]
 struct InMemory(Vec<u8>);
 
@@ -158,7 +160,8 @@ fn batches_of_any_size(proofs: Proofs) {
     drop(store);
     let store = open(&disk, large.clone());
     assert_holds(&store, &model);
-    // Leaves that are replaced, and nothing else: no block comes or goes, and many ways lead down together.
+    // Only replacements of leaves: no block is added or removed, and many paths are followed
+    // together.
     let mut again = Batch::new();
     for (hash, value) in &mut model {
         value.push(1);
@@ -233,7 +236,7 @@ fn old_versions_are_kept_as_long_as_was_asked() {
             assert_eq!((of, from, to), (version, oldest, newest));
         }
     }
-    // A snapshot of an old version outlives it.
+    // The snapshot of an old version stays readable after that version is dropped.
     let (version, then) = &models[models.len() - 6];
     let held = store.snapshot_at(*version).unwrap();
     for _ in 0..100 {
@@ -285,7 +288,7 @@ fn readers_beside_a_writer_see_roots_of_what_they_read() {
     };
     let (store, _) = Store::open(folder.path(), options).unwrap();
     let stopped = std::sync::atomic::AtomicBool::new(false);
-    /// Readers stop, however the writer ends.
+    /// Stops the readers, however the writer ends.
     struct Stop<'a>(&'a std::sync::atomic::AtomicBool);
     impl Drop for Stop<'_> {
         fn drop(&mut self) {
@@ -357,7 +360,7 @@ fn what_is_aside_is_kept_and_not_under_the_root() {
         let snapshot = store.snapshot().unwrap();
         assert_eq!(snapshot.iter_from(&Hash::FIRST_UNDER_ROOT).count(), model.len());
         assert!(snapshot.iter().next().unwrap().unwrap().0.is_aside());
-        // It is there, and of no set that a proof is about.
+        // It exists, but no set with proofs contains it.
         let (proof, proved) = snapshot.get_proved(&Hash::aside(1 << 60)).unwrap();
         assert_eq!(proof.verify(&store.root().unwrap(), &Hash::aside(1 << 60).0).unwrap(), None);
         assert_eq!(proved, None);
@@ -425,7 +428,8 @@ fn a_batch_that_finds_no_room_leaves_the_root_as_it_was() {
     assert_holds(&store, &model);
 }
 
-/// A batch that is large enough for several threads: items come, change and go, some many times. What the model is with it.
+/// A batch that is large enough for several threads: items are added, changed and removed, some
+/// many times. Also returns the model after it.
 fn large_batch(model: &Model, random: &mut Random, changes: u32, keys: u64) -> (Batch, Model) {
     let (mut batch, mut after) = (Batch::new(), model.clone());
     for _ in 0..changes {
@@ -479,7 +483,7 @@ fn a_batch_that_several_threads_make_and_that_finds_no_room_leaves_the_root_as_i
         let (mut model, mut random) = (Model::new(), Random(900 + seed as u64));
         let mut refused = 0;
         for round in 0..20 {
-            // So many more operations of the disk.
+            // After a few more operations of the disk.
             crash.fill_up(1 + random.below(6));
             for _ in 0..4 {
                 let (batch, after) = large_batch(&model, &mut random, 400, 4000);

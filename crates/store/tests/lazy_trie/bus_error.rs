@@ -1,4 +1,5 @@
-//! SIGBUS in a real process: it ends by the signal, and says which file, where and what to do, if its owner asked for that.
+//! Tests of SIGBUS in a real process: the signal ends it. On request it prints file, offset and
+//! remedy.
 
 use crate::random::small_options;
 use quorate_store::disk::explain_bus_errors;
@@ -8,16 +9,16 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Command;
 
-/// Set for the process that is to end: the folder.
+/// The folder; set for the process that is about to end.
 const FOLDER: &str = "QUORATE_STORE_BUS_ERROR";
-/// Set if it shall explain itself.
+/// Set if it is to explain the signal.
 const EXPLAINED: &str = "QUORATE_STORE_BUS_ERROR_EXPLAINED";
 const SIGBUS: i32 = 7;
 const REGION: &str = "000000.space";
-/// What is left of the region, in bytes.
+/// The length of the shortened region, in bytes.
 const LEFT: u64 = 8192;
 
-/// Reads a store whose region was shortened behind its back.
+/// Reads a store whose region was shortened by another program.
 #[test]
 fn victim() {
     let Ok(folder) = std::env::var(FOLDER) else { return };

@@ -1,4 +1,4 @@
-//! Compacting: the same items in less room, and one whole store whatever happens on the way.
+//! Tests of compaction: the same items in less room, and one whole store after any interruption.
 
 use crate::crash_life::fates;
 use crate::random::{Model, Random, assert_holds, change, small_options};
@@ -6,7 +6,7 @@ use quorate_store::disk::{CrashDisk, Disk, Fate, MemoryDisk};
 use quorate_store::lazy_trie::{Error, Hash, Options, Store, WriteOut};
 use std::sync::Arc;
 
-/// A store that has been larger, with commits that are in the log alone.
+/// A store that was larger before, with commits that are only in the log.
 fn shrunk(seed: u64, peak: u64, rest: u64) -> (MemoryDisk, Model) {
     let disk = MemoryDisk::new();
     let (store, _) = Store::open_on(Arc::new(disk.clone()), small_options()).unwrap();
@@ -29,7 +29,7 @@ fn shrunk(seed: u64, peak: u64, rest: u64) -> (MemoryDisk, Model) {
     (disk, model)
 }
 
-/// What a folder holds must be the model, as must be what it holds after further changes and another start.
+/// Checks that a folder's content is the model, also after further changes and another start.
 fn check(disk: &MemoryDisk, model: &Model, goes_on: bool, what: &str) {
     let open = || Store::open_on(Arc::new(disk.clone()), small_options());
     let (store, recovered) = open().unwrap_or_else(|error| panic!("{what}: {error}"));
@@ -60,7 +60,7 @@ fn a_compact_store_holds_the_same_in_less_room() {
     assert_eq!(sizes.sum::<u64>(), compacted.bytes_after, "{names:?}");
     assert!(names.iter().all(|name| name == "store.head" || name.ends_with(".space")), "{names:?}");
     check(&disk.fork(), &model, true, "compact");
-    // Once more, with a log beside.
+    // Once more, with a log present.
     drop(Store::open_on(Arc::new(disk.clone()), small_options()).unwrap());
     let again = Store::compact_on(Arc::new(disk.clone()), small_options()).unwrap();
     assert_eq!(again.items, model.len() as u64);
@@ -156,13 +156,13 @@ fn a_full_or_failing_disk_leaves_the_store() {
     assert!(refused > 20, "{refused}");
 }
 
-/// What cannot be read is not left out in silence.
+/// An unreadable item is not omitted silently.
 #[test]
 fn a_damaged_store_is_not_compacted() {
     let (disk, model) = shrunk(7, 300, 200);
     drop(Store::open_on(Arc::new(disk.clone()), small_options()).unwrap());
     let before = disk.fork();
-    // A bit of the value of item 70, wherever that is.
+    // One bit of the value of item 70, wherever it is.
     let found = disk.list().unwrap().into_iter().find_map(|name| {
         let content = disk.content(&name).ok().filter(|_| name.ends_with(".space"))?;
         let at = content.windows(400).position(|window| window == [70; 400])?;

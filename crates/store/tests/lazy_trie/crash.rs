@@ -1,4 +1,5 @@
-//! Losses of power: the first thousands of the states of `make crash-store`, and what all of them found.
+//! Tests of power failures: the first thousands of the states of `make crash-store`, and
+//! regressions.
 
 use crate::crash_life::{KINDS, run};
 use crate::random::small_options;
@@ -15,7 +16,8 @@ fn every_crash_state_recovers_to_a_committed_prefix() {
     assert!(states >= 10_000);
 }
 
-/// A checkpoint that names a region also has it on disk, with nothing in it. (It synced the regions it wrote to.)
+/// A checkpoint that names a region also has it on disk, even if it is empty. (Once only regions
+/// that were written to were synced.)
 #[test]
 fn a_region_that_has_grown_and_was_left_again_is_whole_after_a_checkpoint() {
     let crash = CrashDisk::over(&MemoryDisk::new()).unwrap();
@@ -27,7 +29,7 @@ fn a_region_that_has_grown_and_was_left_again_is_whole_after_a_checkpoint() {
     // There is no room for it beside the other one.
     store.put(b"goes", &[2; 45_000]).unwrap();
     store.delete(b"goes").unwrap();
-    // Nobody reads what was removed: it is taken back.
+    // No reader needs removed items, so their slots are released.
     (0..200u32).for_each(|number| store.put(b"last", &number.to_le_bytes()).unwrap());
     store.checkpoint().unwrap();
     assert_eq!(regions(), 2);

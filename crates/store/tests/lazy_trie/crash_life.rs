@@ -1,29 +1,29 @@
-//! Lives on a recording disk, and every state that a loss of power might leave of them.
+//! Runs on a recording disk, and every state that a power failure may leave of them.
 
 use crate::random::{Model, Random, assert_root, change, content, small_options};
 use quorate_store::disk::{CrashDisk, Disk, Fate, MemoryDisk};
 use quorate_store::lazy_trie::{Durability, Options, Proofs, Store};
 use std::sync::Arc;
 
-/// What had been done when the disk had recorded so many operations.
+/// The commits at the time when the disk had recorded this many operations.
 struct Point {
     operations: usize,
-    /// Commits that had returned.
+    /// The number of commits that had returned.
     done: usize,
-    /// Commits that had been promised to survive.
+    /// The number of commits that were guaranteed to survive.
     durable: usize,
 }
 
-/// What a store is like.
+/// The kind of a store.
 #[derive(Clone, Copy, Debug)]
 pub struct Kind {
-    /// Of an authenticated one.
+    /// Set for an authenticated store.
     proofs: Option<Proofs>,
-    /// Commits are in the log; else checkpoints alone are what survives.
+    /// Whether commits are in the log; otherwise only checkpoints survive.
     logged: bool,
 }
 
-/// One life: what each commit made of the model, and when.
+/// One run: the model after each commit, and the time of the commits.
 struct Life {
     kind: Kind,
     crash: CrashDisk,
@@ -64,7 +64,7 @@ fn live(start: &MemoryDisk, before: &Model, random: &mut Random, steps: u64, kin
                 life.note(true);
             }
             0 => {
-                // Commits go on while one is written.
+                // Commits continue while one is written.
                 let begun = store.begin_checkpoint().unwrap();
                 let of = life.models.len() - 1;
                 change(&store, &mut model, random, 60).unwrap();
@@ -80,7 +80,7 @@ fn live(start: &MemoryDisk, before: &Model, random: &mut Random, steps: u64, kin
                 }
                 drop(store);
                 store = open();
-                // What opening finds, it makes durable.
+                // Opening makes recovered data durable.
                 life.note(true);
             }
             _ => {}
@@ -95,7 +95,7 @@ impl Life {
         self.note_up_to(if durable { done } else { 0 });
     }
 
-    /// So many commits are durable, or as many as before.
+    /// Records that `durable` commits are durable, or as many as before.
     fn note_up_to(&mut self, durable: usize) {
         let done = self.models.len() - 1;
         let before = self.points.last().map_or(0, |point| point.durable);
@@ -103,18 +103,19 @@ impl Life {
         self.points.push(Point { operations: self.crash.operations(), done, durable });
     }
 
-    /// The commits that must be there after a crash behind `cut` operations, and those that may.
+    /// The number of commits that must exist after a crash behind `cut` operations, and the
+    /// greatest number that may.
     fn bounds(&self, cut: usize, fate: Fate) -> (usize, usize) {
         let passed = self.points.iter().rev().find(|point| point.operations <= cut);
         let next = self.points.iter().find(|point| point.operations > cut);
         let survives = fate == Fate::Kept && self.kind.logged;
         let least = passed.map_or(0, |p| if survives { p.done } else { p.durable });
-        // A commit that was on its way may be there.
+        // A commit in progress may exist.
         (least, next.or(passed).map_or(0, |point| point.done))
     }
 }
 
-/// All ways in which the disk might be left behind operation `cut`.
+/// All states of the disk that are possible after operation `cut`.
 pub fn fates(crash: &CrashDisk, cut: usize, coins: u64) -> Vec<Fate> {
     let mut fates = vec![Fate::Kept, Fate::Lost, Fate::ContentLost, Fate::NamesLost];
     fates.extend((0..coins).map(|n| Fate::Mixed { seed: (cut as u64) << 16 | n }));
@@ -126,7 +127,8 @@ pub fn fates(crash: &CrashDisk, cut: usize, coins: u64) -> Vec<Fate> {
     fates
 }
 
-/// Opens what a crash left: it must hold a prefix of the commits, with nothing promised missing, and have its root; then it must work on.
+/// Opens the result of a crash. It must hold a prefix of the commits, with all durable ones, and
+/// have its root. Then it must continue to work.
 fn check(disk: &MemoryDisk, life: &Life, (least, most): (usize, usize), what: &str) -> usize {
     let models = &life.models;
     let disk: Arc<dyn Disk> = Arc::new(disk.clone());
@@ -145,7 +147,7 @@ fn check(disk: &MemoryDisk, life: &Life, (least, most): (usize, usize), what: &s
     index
 }
 
-/// After a recovery the store takes writes, and keeps them.
+/// After a recovery the store accepts writes, and keeps them.
 fn check_goes_on(disk: &MemoryDisk, model: &Model, kind: Kind, what: &str) {
     let options = options(Durability::Sync, kind);
     let disk: Arc<dyn Disk> = Arc::new(disk.fork());
@@ -165,7 +167,8 @@ fn check_goes_on(disk: &MemoryDisk, model: &Model, kind: Kind, what: &str) {
     assert_root(&store, &model, what);
 }
 
-/// Stores of all kinds: authenticated, with proofs of each commit or when asked for, and not; and one without a log of its commits.
+/// Stores of all kinds: authenticated, with proofs of each commit or on request, and not; and one
+/// without a log of its commits.
 pub const KINDS: [Kind; 4] = [
     Kind { proofs: None, logged: true },
     Kind { proofs: Some(Proofs::EachCommit), logged: true },
@@ -173,7 +176,8 @@ pub const KINDS: [Kind; 4] = [
     Kind { proofs: Some(Proofs::WhenAsked), logged: false },
 ];
 
-/// Checks crash states of life after life of a kind of store until there were `states`; how many there were.
+/// Checks crash states of run after run for a kind of store, until there were `states`. Returns
+/// their number.
 pub fn run(kind: Kind, seed: u64, states: usize, coins: u64) -> usize {
     let mut random = Random(seed);
     let mut disk = MemoryDisk::new();
@@ -196,7 +200,7 @@ pub fn run(kind: Kind, seed: u64, states: usize, coins: u64) -> usize {
                 checked += crash_again(&again, &life, index, cut, fate, &what);
             }
         }
-        // The next life begins where this one ended, or a crash in the middle of it left off.
+        // The next run begins at the end of this one, or at a crash in the middle of it.
         let cut = life.crash.operations() - random.below(40) as usize;
         let fate = Fate::Mixed { seed: random.next() };
         disk = life.crash.materialise(cut, fate);
@@ -227,7 +231,7 @@ fn crash_again(
         for second_fate in [Fate::Kept, Fate::Lost, Fate::Mixed { seed: second as u64 }] {
             let what = format!("{what}, then cut {second} of {operations}, {second_fate:?}");
             let (least, most) = life.bounds(cut, fate);
-            // What an opening that returned has found stays found.
+            // Data that an opening has returned stays.
             let bounds = if second == operations { (found, found) } else { (least, most) };
             check(&again.materialise(second, second_fate), life, bounds, &what);
             checked += 1;

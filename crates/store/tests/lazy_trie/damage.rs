@@ -1,17 +1,17 @@
-//! Files that are not what was written: every error names the file, and nothing wrong is ever returned.
+//! Tests of damaged files: every error names the file, and no wrong data is ever returned.
 
 use crate::random::{Model, Random, change, content, small_options};
 use quorate_store::disk::{Disk, FileDisk, MemoryDisk};
 use quorate_store::lazy_trie::{Durability, Error, Hash, Options, Recovery, Store, WriteOut};
 use std::sync::Arc;
 
-/// A store of some hundred items, its last commits in the log alone, and what it holds.
+/// A store of some hundred items, with its last commits only in the log, and its content.
 fn grown(steps: u64, checkpoints: bool) -> (MemoryDisk, Model) {
     let (disk, model, _) = grown_twice(steps, checkpoints);
     (disk, model)
 }
 
-/// The same, and what it held before the last commit.
+/// The same, with the content before the last commit.
 fn grown_twice(steps: u64, checkpoints: bool) -> (MemoryDisk, Model, Model) {
     let disk = MemoryDisk::new();
     let mut model = Model::new();
@@ -68,7 +68,7 @@ fn no_flipped_bit_is_ever_believed() {
                 continue;
             }
         };
-        // Rot in the record of the very last commit looks like a write that power was lost in.
+        // Bit rot in the record of the very last commit looks like a torn write.
         let last_lost =
             name.ends_with(".wal") && content(&store).is_ok_and(|there| there == before);
         let mut errors = 0;
@@ -91,7 +91,8 @@ fn no_flipped_bit_is_ever_believed() {
     assert!(refused > 20 && found > 100 && harmless > 100, "{refused} {found} {harmless}");
 }
 
-/// One damaged item takes no other along, wherever it is: iterating tells it, and finds all the rest in order.
+/// One damaged item affects no other, wherever it is: an iteration reports it and returns all the
+/// rest in order.
 #[test]
 fn iterating_passes_over_a_damaged_item_alone() {
     let disk = MemoryDisk::new();
@@ -228,7 +229,7 @@ fn a_region_of_another_store_is_refused() {
 fn best_effort_recovery_takes_what_can_be_read() {
     let (disk, model) = grown(120, false);
     let mut wholes = Vec::new();
-    // All models on the way, to compare a prefix with.
+    // All intermediate models, to compare a prefix with.
     {
         let scratch = MemoryDisk::new();
         let options = Options { checkpoint_bytes: 8 << 20, ..small_options() };
@@ -268,7 +269,7 @@ fn best_effort_recovery_takes_what_can_be_read() {
             }
             store.put(b"after", b"it").unwrap();
             drop(store);
-            // From now on it is a store like any other.
+            // From now on it is a normal store.
             let store = open(&rotten).unwrap();
             assert_eq!(content(&store).unwrap().len(), there.len() + 1);
             assert!(store.check().unwrap().damage.is_empty());
@@ -301,7 +302,7 @@ fn a_full_disk_is_an_error_and_loses_nothing() {
         });
         let text = refused.unwrap().to_string();
         assert!(text.contains("injected full disk"), "{text}");
-        // What was committed is still read, and is there after a restart with room.
+        // Commits are still readable, and exist after a restart with room.
         for (hash, value) in &model {
             assert_eq!(store.get(hash).unwrap().as_ref(), Some(value));
         }
@@ -328,7 +329,7 @@ fn a_sync_that_fails_stops_writing() {
         matches!(&stopped, Err(Error::Stopped { reason }) if reason.contains("injected sync error"))
     );
     assert!(matches!(store.checkpoint(), Err(Error::Stopped { .. })));
-    // Readers go on with what was committed before.
+    // Readers still see earlier commits.
     assert_eq!(store.get(b"a").unwrap(), Some(b"1".to_vec()));
 }
 

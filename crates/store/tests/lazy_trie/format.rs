@@ -1,5 +1,5 @@
-//! The bytes of version 2: a change of them is a new version, and this test says so. (Bytes behind the end of the log, which mean
-//! nothing, count as well.)
+//! Tests of the file format, version 2. A change of the bytes needs a new version. (The bytes
+//! behind the end of the log have no meaning, but they count here as well.)
 
 use crate::random::{Model, Random, change, small_options};
 use quorate_store::disk::{Disk, MemoryDisk};

@@ -1,11 +1,11 @@
-//! `kill -9` of a real process under load: nothing that it acknowledged is lost.
+//! Tests of `kill -9` on a real process under load: no acknowledged commit is lost.
 
 use crate::random::small_options;
 use quorate_store::lazy_trie::{Batch, Durability, Options, Store, WriteOut};
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
-/// Set for the process that is to be killed: the folder.
+/// The folder; set for the process that will be killed.
 const FOLDER: &str = "QUORATE_STORE_VICTIM";
 /// Kills in this test; `make kill-store` sets more.
 const KILLS: &str = "QUORATE_STORE_KILLS";
@@ -57,7 +57,7 @@ fn nothing_acknowledged_is_lost_by_kill_9() {
             .unwrap();
         let mut lines = BufReader::new(victim.stdout.take().unwrap()).lines();
         let mut rounds = 0;
-        // By what it has said, not by the clock: the process may be slow.
+        // The number of rounds decides, not the clock: the process may be slow.
         while rounds < 20 + kill * 17 % 400 {
             let line = lines.next().expect("the victim ended by itself").unwrap();
             if let Some(round) = line.strip_prefix("round ") {

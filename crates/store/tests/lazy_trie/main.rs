@@ -1,4 +1,4 @@
-//! The lazy-trie store: against a model, through crashes, with damaged files, under threads.
+//! Tests of the lazy-trie store: against a model, with crashes, with damaged files, with threads.
 
 mod authenticated;
 mod bus_error;

@@ -1,11 +1,11 @@
-//! Random lives beside a `BTreeMap`.
+//! Random runs against a `BTreeMap`.
 
 use crate::random::{Model, Random, assert_holds, change, content, name, small_options, value};
 use quorate_store::disk::{Disk, MemoryDisk};
 use quorate_store::lazy_trie::{Batch, Hash, Options, Store};
 use std::sync::Arc;
 
-/// A life with restarts, checkpoints and snapshots that are held for a while.
+/// A run with restarts, checkpoints, and snapshots that are held for a while.
 pub fn live(disk: &Arc<dyn Disk>, options: &Options, seed: u64, steps: u64, names: u64) {
     let mut random = Random(seed);
     let mut model = Model::new();
@@ -96,7 +96,7 @@ fn space_is_used_again() {
     let statistics = store.statistics();
     let taken =
         statistics.item_slot_bytes + statistics.bucket_slot_bytes + statistics.node_slot_bytes;
-    // The ledger alone.
+    // Only the ledger.
     assert!(taken < 32 << 10, "{statistics:?}");
 }
 
@@ -130,7 +130,7 @@ fn limits_are_errors_and_change_nothing() {
     assert!(matches!(store.put(&long, b""), Err(Error::TooLarge { what: "a key", .. })));
     let long = vec![0; VALUE_LIMIT_BYTES + 1];
     assert!(matches!(store.put(b"k", &long), Err(Error::TooLarge { what: "a value", .. })));
-    // More than a region of this store holds.
+    // More than a region of this store can hold.
     assert!(matches!(
         store.put(b"k", &long[..100_000]),
         Err(Error::TooLarge { what: "an item", .. })
@@ -154,7 +154,8 @@ fn limits_are_errors_and_change_nothing() {
     assert_holds(&store, &model);
 }
 
-/// Pools like to have many holes, but not at the cost of the last region: the ledger of the next checkpoint has no use for holes.
+/// Pools prefer many holes, but must not take the last region: the ledger of the next checkpoint
+/// cannot use holes.
 #[test]
 fn a_store_near_its_limit_goes_on_in_its_holes() {
     let options = Options { limit_bytes: 1408 << 10, authenticated: true, ..small_options() };

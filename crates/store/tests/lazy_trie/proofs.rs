@@ -1,4 +1,5 @@
-//! Proofs: of everything there is and much that there is not; forged ones are refused; damage does not prove anything.
+//! Tests of proofs: of all items and of many absent keys. Forged proofs are refused, and damage
+//! proves nothing.
 
 use crate::authenticated::{open, options};
 use crate::random::{Model, Random, change, name, root_of};
@@ -85,7 +86,7 @@ fn forged_values_forged_absences_and_stale_roots_are_refused() {
     assert_eq!(proof.verify_value(&old_root, &hash.0, Some(b"forged")), Err(ProofError::Value));
     assert_eq!(proof.verify_value(&old_root, &hash.0, None), Err(ProofError::Value));
     assert_eq!(proof.verify_value(&old_root, &hash.0, Some(&value)), Ok(()));
-    // Of another key, there or not.
+    // Of another key, present or absent.
     for other in model.keys().skip(1).copied().chain([Hash::of(b"not there")]) {
         assert_eq!(proof.verify(&old_root, &other.0), Err(ProofError::Root));
         let absence = old.prove(&Hash::of(b"not there")).unwrap();
@@ -93,7 +94,7 @@ fn forged_values_forged_absences_and_stale_roots_are_refused() {
             assert!(absence.verify(&old_root, &other.0).is_err(), "{other:?} is there");
         }
     }
-    // The proof of another's presence, as if it were that of an absence.
+    // The proof of another key's presence, presented as one of absence.
     for other in model.keys().skip(1) {
         let mut bytes = vec![1, 2];
         bytes.extend_from_slice(&other.0);
@@ -121,7 +122,7 @@ fn keys_made_to_be_neighbours_lengthen_their_own_paths_alone() {
     let disk = MemoryDisk::new();
     let store = open(&disk, options());
     let mut model = Model::new();
-    // Each parts from this one at the next bit.
+    // Each differs from this one at the next bit.
     let last = Hash([0xff; 32]);
     for bit in 0..256usize {
         let mut hash = last;
@@ -173,7 +174,7 @@ fn a_digest_that_is_not_its_items_is_found_with_file_and_offset() {
     store.checkpoint().unwrap();
     let root = store.root().unwrap();
     drop(store);
-    // The root's block, of one child: its digest is the root.
+    // The root's block, with one child whose digest is the root.
     let content = disk.content("000000.space").unwrap();
     let found = content.windows(32).position(|bytes| bytes == root).unwrap();
     let start = found - 32;
@@ -192,7 +193,7 @@ fn a_digest_that_is_not_its_items_is_found_with_file_and_offset() {
         (one.file.as_str(), one.offset) == ("000000.space", start as u64)
             && one.what.contains("digest of an item")
     }));
-    // Nobody takes its proofs for those of the right root.
+    // Its proofs are not valid for the right root.
     let proof = store.snapshot().unwrap().prove(b"key").unwrap();
     proof.verify_value(&root, &Hash::of(b"key").0, Some(b"value")).unwrap();
     assert_eq!(proof.verify(&store.root().unwrap(), &Hash::of(b"key").0), Err(ProofError::Root));

@@ -1,4 +1,5 @@
-//! Proofs that are written when asked for: each commit has its root, and those asked for stay as they are beside commits and checkpoints.
+//! Tests of proofs on request: each commit has its root, and requested proofs stay valid beside
+//! later commits and checkpoints.
 
 use crate::authenticated::{open, options};
 use crate::random::{
@@ -34,7 +35,7 @@ fn a_version_has_proofs_if_they_were_asked_for() {
     let provable = store.provable_snapshot().unwrap();
     let model = Model::from([(Hash::of(b"key"), b"value".to_vec())]);
     assert_proves(&provable, &model);
-    // Of the same version, and it does not become another thing.
+    // It has the same version, and it stays as it is.
     assert_eq!(alone.root().unwrap(), provable.root().unwrap());
     assert_eq!(alone.version().unwrap(), provable.version().unwrap());
     assert!(matches!(alone.prove(b"key"), Err(Error::NoProofs)));
@@ -59,7 +60,7 @@ fn proofs_asked_for_stay_through_commits_checkpoints_and_restarts() {
     let (mut model, mut random) = (Model::new(), Random(77));
     for round in 0..30 {
         let store = open(&disk, when_asked());
-        // Opened again, it is as the last checkpoint and the log have it.
+        // After a restart the store has the last checkpoint and the log.
         assert_holds(&store, &model);
         let mut held = Vec::new();
         for _ in 0..60 {
@@ -77,7 +78,7 @@ fn proofs_asked_for_stay_through_commits_checkpoints_and_restarts() {
         }
         drop(held);
         assert_holds(&store, &model);
-        // What was held is free again.
+        // Held slots are free again.
         store.checkpoint().unwrap();
         assert_eq!(store.check().unwrap().damage, []);
     }
@@ -98,7 +99,7 @@ fn what_waits_to_be_written_is_bounded() {
     };
     let store = open(&MemoryDisk::new(), large.clone());
     let other = open(&MemoryDisk::new(), Options { proofs: Proofs::EachCommit, ..large });
-    // More blocks than may wait: they are written once on the way, and forgotten.
+    // There are more blocks than may wait: they are written once on the way, and dropped.
     for from in (0..500_000u32).step_by(50_000) {
         let mut batch = Batch::new();
         for number in from..from + 50_000 {
@@ -126,7 +127,8 @@ fn a_space_without_room_for_what_waits_loses_nothing() {
         let (batch, after) = eight_more(&model, number);
         match store.write(&batch) {
             Ok(()) => model = after,
-            // Of the batch itself, or of the checkpoint behind it, which needs room for digests.
+            // The error is of the batch itself, or of the next checkpoint, which needs room for
+            // digests.
             Err(Error::LimitReached { .. }) => {
                 if store.snapshot().unwrap().get(&batch_key(number)).unwrap().is_some() {
                     model = after;

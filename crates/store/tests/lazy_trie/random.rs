@@ -1,9 +1,9 @@
-//! Random changes to a small set of names, so that they meet.
+//! Random changes to a small set of names, so that they collide.
 
 use quorate_store::lazy_trie::{Batch, Error, Hash, Name, Options, Store, WriteOut};
 use std::collections::BTreeMap;
 
-/// By hash: what a store should hold.
+/// The expected content of a store, by hash.
 pub type Model = BTreeMap<Hash, Vec<u8>>;
 
 /// SplitMix64.
@@ -23,7 +23,7 @@ impl Random {
     }
 }
 
-/// A name that can be kept.
+/// An owned name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Owned {
     Key(Vec<u8>),
@@ -53,7 +53,7 @@ pub fn name(random: &mut Random, count: u64) -> Owned {
         0 => Owned::Hash(Hash::of(format!("key {number}").as_bytes())),
         1 | 2 => {
             let mut hash = [0x5a; 32];
-            // Differences early, late, and in the bits that make the tag.
+            // Differences early, late, and in the bits of the tag.
             let at = [0, 1, 7, 30, 31][(number % 5) as usize];
             hash[at] = (number / 5) as u8;
             Owned::Hash(Hash(hash))
@@ -70,7 +70,7 @@ pub fn value(random: &mut Random) -> Vec<u8> {
     (0..length).map(|i| (seed.rotate_left(i as u32 % 64) ^ i as u64) as u8).collect()
 }
 
-/// The smallest space there may be.
+/// The smallest space allowed.
 pub fn small_options() -> Options {
     Options {
         identity: Some(*b"a store of tests"),
@@ -86,7 +86,7 @@ pub fn small_options() -> Options {
     }
 }
 
-/// A batch of eight new items with numbers from 8 · `number` on, and what the model is with them.
+/// A batch of eight new items with numbers from 8 · `number` on, and the model after it.
 pub fn eight_more(model: &Model, number: u32) -> (Batch, Model) {
     let (mut batch, mut after) = (Batch::new(), model.clone());
     for key in (number * 8..).take(8).map(u32::to_le_bytes) {
@@ -166,7 +166,7 @@ pub fn change(
     Ok(())
 }
 
-/// What a store holds, by iterating.
+/// The content of a store, by iteration.
 pub fn content(store: &Store) -> Result<Model, Error> {
     let snapshot = store.snapshot()?;
     let mut model = Model::new();
@@ -215,7 +215,8 @@ pub fn assert_root(store: &Store, model: &Model, what: &str) {
     }
 }
 
-/// Asserts that a store holds exactly what the model does, found in every way, and that its bookkeeping is right.
+/// Asserts that a store holds exactly the model's items, by every kind of lookup, and that its
+/// lists of used slots are right.
 #[track_caller]
 pub fn assert_holds(store: &Store, model: &Model) {
     assert!(content(store).unwrap() == *model, "iterating finds something else");

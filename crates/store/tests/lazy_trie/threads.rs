@@ -1,4 +1,4 @@
-//! Readers beside writers, on mapped files with the checkpointing thread.
+//! Tests of readers beside writers, on mapped files with the checkpointing thread.
 
 use crate::random::{Random, small_options};
 use quorate_store::lazy_trie::{Batch, Durability, Options, Store, WriteOut};
@@ -17,7 +17,7 @@ fn options(durability: Durability) -> Options {
     }
 }
 
-/// A value that says its round, of changing length.
+/// A value that contains its round, of varying length.
 fn value(round: u64, item: u64) -> Vec<u8> {
     let length = 8 + (round * 7 + item * 13) % 300;
     let mut value = round.to_le_bytes().to_vec();
@@ -124,8 +124,9 @@ fn there_is_a_limit_to_snapshots_and_an_error_beyond() {
     assert_eq!(store.get(b"a").unwrap(), Some(b"2".to_vec()));
 }
 
-/// Where what is being filled takes all of the write buffer, a checkpoint makes no room, and each write waits for one: for one that ends later, not for one that has ended
-/// between the question and the wait. (It waited for ever, if the processors were busy.)
+/// If slabs that are being filled take the whole write buffer, a checkpoint makes no room, and each
+/// write waits for one. It must wait for a later one, not for one that ended between the question
+/// and the wait. (On busy processors it once waited without end.)
 #[test]
 fn a_writer_waits_for_no_checkpoint_that_has_ended() {
     let options = Options { write_buffer_bytes: 8 * 4096, ..options(Durability::Os) };

@@ -1,4 +1,4 @@
-//! Stores without a log of their commits: what survives are the checkpoints that their owner makes.
+//! Tests of stores without a log of commits: only the owner's checkpoints survive.
 
 use crate::random::small_options;
 use quorate_store::disk::MemoryDisk;
@@ -41,7 +41,7 @@ fn what_came_behind_the_last_checkpoint_is_gone() {
     let store = open(&disk, options());
     assert_eq!(number(&store), Some(2));
     assert!(store.check().unwrap().damage.is_empty());
-    // Opened as one that logs, it goes on from there.
+    // A later opening with a log continues from there.
     drop(store);
     let logged = Options { log_commits: true, ..options() };
     let store = open(&disk, logged.clone());
@@ -79,7 +79,7 @@ fn the_checkpoint_that_counts_can_be_read_whatever_is_committed() {
     holds(&store.checkpointed().unwrap(), 1);
     begun.finish().unwrap();
     (40..50).for_each(fill);
-    // Who had it has it still.
+    // A reader keeps its view.
     holds(&view, 1);
     holds(&store.checkpointed().unwrap(), 29);
     assert!(store.check().unwrap().damage.is_empty());
@@ -113,7 +113,8 @@ fn a_checkpoint_that_is_given_up_is_the_end_of_writing() {
     assert_eq!(number(&open(&disk, options())), Some(1));
 }
 
-/// More pages than there is memory for: writers wait for the checkpoint that is under way, and for none if there is none.
+/// There are more pages than memory: writers wait for the running checkpoint, and do not wait if
+/// there is none.
 #[test]
 fn writers_wait_for_the_one_under_way_when_the_buffer_is_full() {
     let folder = tempfile::tempdir().unwrap();
@@ -135,7 +136,7 @@ fn writers_wait_for_the_one_under_way_when_the_buffer_is_full() {
         while store.statistics().stalls == 0 {
             std::thread::yield_now();
         }
-        // Time enough for all that it has to write, if it did not wait.
+        // Enough time for all its writes, if it did not wait.
         std::thread::sleep(std::time::Duration::from_millis(100));
         let ended = writer.is_finished();
         begun.finish().unwrap();

@@ -1,17 +1,17 @@
-//! Every interleaving of readers with a writer that uses slots again: `make loom`.
+//! Tests of every interleaving of readers with a writer that reuses slots: `make loom`.
 
 use super::Readers;
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
 
-/// Two slots, one of which holds the newest version's content; loom finds any write beside a read.
+/// Two slots, one of which holds the newest version's content. Loom detects a write beside a read.
 struct Slots {
     readers: Readers,
     content: [UnsafeCell<u64>; 2],
 }
 
-// SAFETY: what is tested.
+// SAFETY: this is what the test checks.
 #[allow(unsafe_code)]
 unsafe impl Sync for Slots {}
 #[allow(unsafe_code)]
@@ -20,23 +20,24 @@ unsafe impl Send for Slots {}
 #[allow(unsafe_code)]
 fn read(slots: &Slots, hint: usize) {
     let (place, root) = slots.readers.enter(hint).unwrap();
-    // SAFETY: what is tested.
+    // SAFETY: this is what the test checks.
     let content = slots.content[root as usize].with(|content| unsafe { *content });
     assert!(content > 0, "a slot that was given up");
     slots.readers.leave(place);
 }
 
-/// Versions 2 and up, each in the slot that the version before does not use, if nobody can read that any more.
+/// Publishes versions 2 and up. Each takes the slot that the previous version does not use, once no
+/// reader can read it any more.
 #[allow(unsafe_code)]
 fn write(slots: &Slots, versions: u64) {
     let mut root = 0;
     for version in 2..2 + versions {
-        // The other slot was given up by version - 1.
+        // Version - 1 released the other slot.
         if slots.readers.oldest() < version - 1 {
             continue;
         }
         let other = 1 - root;
-        // SAFETY: what is tested.
+        // SAFETY: this is what the test checks.
         slots.content[other].with_mut(|content| unsafe { *content = version });
         slots.readers.publish(version, other as u64);
         root = other;
@@ -54,7 +55,7 @@ fn model(readers: usize, versions: u64, preemptions: Option<usize>) {
         let threads: Vec<_> = (0..readers)
             .map(|hint| {
                 let slots = Arc::clone(&slots);
-                // Both begin at one place.
+                // Both begin at the same place.
                 thread::spawn(move || read(&slots, hint / 2))
             })
             .collect();

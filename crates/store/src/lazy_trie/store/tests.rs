@@ -1,4 +1,4 @@
-//! What happens between two steps of a commit, while other threads go on.
+//! Tests of states between two steps of a commit, while other threads continue.
 
 use super::super::batch::Batch;
 use super::super::options::{Options, WriteOut};
@@ -20,7 +20,7 @@ fn options() -> Options {
     }
 }
 
-/// The first half of [`Store::write`]: what is left is to bring it to the log.
+/// The first half of [`Store::write`], without the write to the log.
 fn apply(store: &Store, key: &[u8]) -> u64 {
     let mut batch = Batch::new();
     batch.put(key, b"value").unwrap();
@@ -36,7 +36,7 @@ fn what_another_brought_to_the_log_unsynced_is_synced_before_it_is_acknowledged(
     let disk = CrashDisk::new();
     let (store, _) = Store::open_on(Arc::new(disk.clone()), options()).unwrap();
     let version = apply(&store, b"key");
-    // As a checkpoint that begins now does, or who asks for proofs.
+    // Like a checkpoint that begins now, or a request for proofs.
     let mut log = lock(&store.shared.log);
     let mut writer = store.shared.writer().unwrap();
     store.shared.flush(&mut log, &mut writer, Durability::Os).unwrap();
@@ -68,7 +68,7 @@ fn a_commit_that_was_lost_on_the_way_to_the_log_is_not_taken_for_synced() {
     let disk = CrashDisk::new();
     let (store, _) = Store::open_on(Arc::new(disk), options()).unwrap();
     let lost = apply(&store, b"lost");
-    // Who took it panicked before it was written.
+    // The thread that took it panicked before the write.
     lock(&store.shared.queue).move_to(&mut lock(&store.shared.log).taken);
     assert!(matches!(store.sync(), Err(Error::Stopped { .. })));
     assert!(matches!(store.shared.settle(lost, 8), Err(Error::Stopped { .. })));
@@ -81,7 +81,7 @@ fn a_commit_behind_one_that_was_lost_on_the_way_to_the_log_is_refused() {
     let (store, _) = Store::open_on(Arc::new(disk.clone()), options()).unwrap();
     store.put(b"first", b"value").unwrap();
     let lost = apply(&store, b"lost");
-    // Who took it panicked before it was written.
+    // The thread that took it panicked before the write.
     lock(&store.shared.queue).move_to(&mut lock(&store.shared.log).taken);
     let behind = apply(&store, b"behind");
     assert!(matches!(store.shared.settle(behind, 8), Err(Error::Stopped { .. })));
