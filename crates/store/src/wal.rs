@@ -27,7 +27,8 @@
 //! 12288 + 2·slot        …      records, to the end of the file
 //!
 //! header   0 magic "QRWAL\0\0\0" | 8 version u32 = 1 | 12 identity [16] | 28 sequence u64
-//!          | 36 first position u64 | 44 end of the previous segment: position u64 (0 for sequence 0)
+//!          | 36 first position u64
+//!          | 44 end of the previous segment: position u64 (0 for sequence 0)
 //!          | 52 length of this file u64 | 60 slot capacity u32 | 64 CRC-32C of bytes 0..64
 //! mark     0 crc(position of the mark, bytes 4..12) u32 | 4 watermark u64
 //! slot     0 crc(position of the slot, bytes 4..24 + length) u32 | 4 length u32 | 8 number u64

@@ -243,7 +243,7 @@ impl Held {
             let Some(Wish { bytes, .. }) = holding.wish else { return };
             let others = self.all - holding.weight();
             let [arrived, leaves] = holding.bytes;
-            // A frame longer than the whole budget is read when no other is.
+            // A frame longer than the whole budget is read alone.
             if others > 0 && others + leaves + bytes.max(arrived) > most {
                 return;
             }

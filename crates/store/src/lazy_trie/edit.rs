@@ -155,7 +155,7 @@ impl Edit<'_> {
             let item = self.write_item(coming, met)?;
             return self.part(entry, depth, lead.matching, hash, item);
         }
-        // Freeing the old item will need it.
+        // Freeing below will need it.
         self.space.ask_for_slab(lead.child.address());
         self.space.ask_for_slot(entry.address());
         // Asked before slots below are taken: in a damaged file the entry may lead to a free slot.

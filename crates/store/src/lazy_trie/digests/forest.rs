@@ -148,8 +148,8 @@ impl Forest {
     /// `root`. `edit` gets the changes of each subtree and turns them into changes of leaves.
     ///
     /// # Errors
-    /// [`Broken::Edit`]: a part may have to be [undone](Self::undo). [`Broken::Subtrees`]: the thawed
-    /// part is unusable.
+    /// [`Broken::Edit`]: a part may have to be [undone](Self::undo).
+    /// [`Broken::Subtrees`]: the thawed part is unusable.
     pub(in super::super) fn update_thawed<T>(
         &mut self,
         space: &mut Space,
