@@ -1,8 +1,8 @@
-//! Memory that held a secret key holds it no more when it is given back: nobody who gets it next, and
-//! no core dump or swap file, finds the key there.
+//! Tests that memory of a secret key is wiped before it is freed, so that neither its next user nor
+//! a core dump or swap file contains the key.
 //!
-//! An allocator looks into each block that is freed. It sees the heap of Rust alone: not the stack,
-//! and not what AWS-LC allocates itself (and wipes).
+//! An allocator examines each block that is freed. It sees only the heap of Rust: not the stack,
+//! and not the memory that AWS-LC allocates itself (and wipes).
 #![expect(unsafe_code, reason = "an allocator is unsafe, and so is a look into what is freed")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -13,11 +13,11 @@ use std::io::Write as _;
 use quorate_crypto::bls::threshold;
 use quorate_crypto::{ConsensusKey, SchemeName, SecretKey, key_file};
 
-/// Half of a key is as good as found.
+/// Half of a key counts as found.
 const PART: usize = 16;
 
 thread_local! {
-    /// What must not be found: keys in either order of their bytes, and in hexadecimal.
+    /// The secrets to search for: keys in either order of their bytes, and in hexadecimal.
     static SECRETS: RefCell<Vec<[u8; PART]>> = const { RefCell::new(Vec::new()) };
     static FOUND: Cell<usize> = const { Cell::new(0) };
 }
@@ -28,7 +28,7 @@ struct Looking;
 static LOOKING: Looking = Looking;
 
 fn look(block: &[u8]) {
-    // While a thread ends, or the list itself is changed, nothing is looked for.
+    // There is no search while a thread ends or the list itself changes.
     let _ = SECRETS.try_with(|secrets| {
         let Ok(secrets) = secrets.try_borrow() else { return };
         let holds = |secret: &[u8; PART]| block.windows(PART).any(|window| window == secret);
@@ -38,8 +38,8 @@ fn look(block: &[u8]) {
     });
 }
 
-// SAFETY: every call goes to the system's allocator as it came. Blocks begin as zeros, so that all of
-// a block that is freed may be read.
+// SAFETY: every call is passed on to the system's allocator unchanged. Blocks begin as zeros, so
+// all of a freed block may be read.
 unsafe impl GlobalAlloc for Looking {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller keeps the contract of `GlobalAlloc::alloc`.
@@ -47,14 +47,14 @@ unsafe impl GlobalAlloc for Looking {
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the block is the caller's still, and has so many bytes.
+        // SAFETY: the block still belongs to the caller, and has this length.
         look(unsafe { std::slice::from_raw_parts(pointer, layout.size()) });
         // SAFETY: the caller keeps the contract of `GlobalAlloc::dealloc`.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
 
-/// How many blocks that hold one of `secrets` are freed by `work`.
+/// The number of blocks with one of `secrets` that `work` frees.
 fn found<const N: usize>(secrets: &[[u8; N]], work: impl FnOnce()) -> usize {
     let hex = |bytes: &[u8]| -> Vec<u8> {
         bytes.iter().flat_map(|byte| format!("{byte:02x}").into_bytes()).collect()
@@ -74,7 +74,7 @@ fn found<const N: usize>(secrets: &[[u8; N]], work: impl FnOnce()) -> usize {
     FOUND.get()
 }
 
-/// A key of every scheme: no part of it is zeros, or what else may be in memory.
+/// A key of every scheme. No part of it is zeros or other likely content of memory.
 fn secret(scheme: SchemeName) -> [u8; 32] {
     let mut secret = *blake3::hash(scheme.as_str().as_bytes()).as_bytes();
     // Below each group's order.

@@ -26,7 +26,7 @@ impl Axis {
         Self { label: label.into(), low: 0.0, high: steps * step, logarithmic: false, ticks }
     }
 
-    /// An axis from below `low` to above `high`, of which either may be negative.
+    /// An axis from at most `low` to at least `high`. Both may be negative.
     #[must_use]
     pub fn between(label: impl Into<String>, low: f64, high: f64, most_ticks: usize) -> Self {
         let high = if high > low { high } else { low + 1.0 };

@@ -1,7 +1,7 @@
-//! The Merkle root of what a store holds, and proofs of it, for stores and for clients that have
-//! none. The definitions, and the map in memory with the same roots, are those of
-//! [`quorate_merkle`]: `k` is the hash of an item's key ([`Hash`](crate::lazy_trie::Hash)), `d` the
-//! BLAKE3 of its value where no other digest was asked for.
+//! The Merkle root of a store's content, and proofs about it, for stores and for clients without a
+//! store. [`quorate_merkle`] has the definitions, and the map in memory with the same roots. `k` is
+//! the hash of an item's key ([`Hash`](crate::lazy_trie::Hash)); `d` is the BLAKE3 of its value, or
+//! another digest if the owner defines one.
 
 pub(crate) use quorate_merkle::{Domain, Message, ProofLeaf, hashes::BATCH, lanes, message};
 pub use quorate_merkle::{
@@ -9,10 +9,10 @@ pub use quorate_merkle::{
     value_digest,
 };
 
-/// How the `d` of pairs come from their values: into a list that is as long, all of which is to be filled.
+/// Computes the `d` of values. It must fill the whole list, which has the same length.
 pub type ValueDigest = fn(&[&[u8]], &mut [Digest]);
 
-/// The `d` of several pairs, where no other was asked for.
+/// The default `d` of several values.
 pub(crate) fn value_digests(values: &[&[u8]], digests: &mut [Digest]) {
     values.iter().zip(digests).for_each(|(value, digest)| *digest = value_digest(value));
 }

@@ -166,8 +166,8 @@ impl Inside {
     }
 }
 
-/// Whether the other side, unheard for as long as `silence`, has forgotten the session, as this
-/// datagram says.
+/// Whether to believe a datagram that says that the other side, which was silent for `silence`, has
+/// forgotten the session.
 fn believes(mark: Option<Secret>, datagram: &[u8], silence: Duration) -> bool {
     let said = door::gone(datagram);
     planted!("gone-whoever-says-so", said.is_some(), said.is_some() && said == mark)
