@@ -151,7 +151,7 @@ pub fn run<F: Family>(
         }
         trouble => trouble,
     };
-    let mut config = draw::config(&mut rng, seed, plan, trouble);
+    let mut config = draw::config::<F>(&mut rng, seed, plan, trouble);
     F::draw(&mut config);
     // A family may promise less than others: among few then nobody may lie.
     let trouble = match trouble {
