@@ -19,7 +19,7 @@ TARGET ?= all
 QUICK := --profile quick
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench bench-matrix attack bench-crypto bench-transport bench-store bench-store-full bench-store-threshold bench-store-test study studies-quick snow-studies pay-bench crash-store kill-store loom coverage pictures sim seeds soak twins mutants mutants-outside large model spec audit format-check lint deny docs links book dist wasm snow-page production unit fuzz sanitize-store header bindings redis-clients
+.PHONY: help demo test bench bench-matrix attack bench-crypto bench-transport bench-store bench-store-full bench-store-threshold bench-store-test study studies-quick snow-studies pay-bench crash-store kill-store loom coverage pictures sim seeds soak twins mutants mutants-outside large model spec audit format-check pages services lint deny docs links book dist wasm snow-page production unit fuzz sanitize-store header bindings redis-clients
 
 help: ## Print this.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-21s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -141,7 +141,7 @@ SKIPPED := $(CURDIR)/target/skipped.txt
 
 test: ## Everything a change must pass; what this machine lacks is fetched into target/, or skipped and said.
 	@mkdir -p target && : > $(SKIPPED)
-	@$(MAKE) --no-print-directory QUORATE_SKIPPED=$(SKIPPED) format-check deny lint docs links wasm snow-page production unit seeds
+	@$(MAKE) --no-print-directory QUORATE_SKIPPED=$(SKIPPED) format-check deny lint docs links wasm snow-page production unit services seeds
 	@echo "make test: passed$$(test ! -s $(SKIPPED) || echo ', all but these:')"
 	@sort -u $(SKIPPED)
 
@@ -153,6 +153,12 @@ format-check: ## The formatting.
 
 lint: ## Clippy, warnings denied; in crates/core also the purity rules of its clippy.toml.
 	$(CARGO) clippy $(LOCKED) --workspace --all-targets -- -D warnings
+
+pages: ## Widths of comments, length of the README, and files that comments and pages name.
+	ci/pages.sh
+
+services: ## The bank of examples/, and a crate of `quorate new`: format, lints, tests.
+	ci/services.sh
 
 deny: ## Bans, licences and sources of the dependencies.
 	ci/deny.sh bans licenses sources

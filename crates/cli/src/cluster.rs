@@ -7,8 +7,9 @@ use quorate_core::ReplicaId;
 use quorate_core::base::crypto::ClientSigner;
 use quorate_core::client::{Route, SessionConfig};
 use quorate_crypto::SecretKey;
-use quorate_node::client::{Authenticity, ClientConfig, ReplicaAddress};
+use quorate_node::client::{Authenticity, ClientConfig};
 use quorate_node::config::{Cluster, Finding, Home, Place, load_cluster};
+pub use quorate_service::client::addresses;
 
 use crate::arguments::SendTo;
 use crate::failure::{Exit, Failure};
@@ -30,15 +31,6 @@ pub fn fresh_key(home: &Home) -> Result<Arc<dyn ClientSigner>, Failure> {
 fn usage(what: String, file: &Path) -> Failure {
     let remedy = "name a client's home with --home: testnet init makes one".to_owned();
     Failure::new(Exit::Usage, Finding { what, place: Place::File(file.to_owned()), remedy })
-}
-
-/// The replicas, as clients reach them.
-pub fn addresses(cluster: &Cluster) -> Vec<ReplicaAddress> {
-    let address = |member: &quorate_node::config::Member| ReplicaAddress {
-        address: member.client_address.to_string(),
-        key: member.transport_key,
-    };
-    cluster.members.iter().map(address).collect()
 }
 
 /// How a session with the cluster goes.

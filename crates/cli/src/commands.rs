@@ -2,6 +2,7 @@
 
 #[cfg(feature = "laboratory")]
 pub mod bench;
+pub mod bridge;
 pub mod completions;
 pub mod config;
 #[cfg(feature = "laboratory")]
@@ -17,11 +18,13 @@ pub mod load;
 pub mod man;
 #[cfg(feature = "laboratory")]
 pub mod net;
+pub mod new;
 pub mod pay;
 #[cfg(feature = "laboratory")]
 pub mod profile;
 pub mod protocols;
 pub mod pull;
+mod services;
 #[cfg(feature = "laboratory")]
 pub mod sim;
 #[cfg(feature = "laboratory")]

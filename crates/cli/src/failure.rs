@@ -8,49 +8,7 @@ use std::process::ExitCode;
 use quorate_netem::{NetError, leftovers};
 use quorate_node::config::{ConfigError, Finding, Place};
 use quorate_node::testnet::TestnetError;
-
-/// The exit codes beside 0. Scripts rely on the numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Exit {
-    /// Failed at run time.
-    Failed = 1,
-    /// Wrong usage or configuration.
-    Usage = 2,
-    /// Another process has the data folder.
-    Locked = 3,
-    /// What is on disk is not what was written.
-    Corrupt = 4,
-    /// Going on could make correct replicas disagree.
-    Unsafe = 5,
-    /// The application panicked or broke its contract.
-    Application = 6,
-}
-
-impl Exit {
-    const ALL: [Self; 6] =
-        [Self::Failed, Self::Usage, Self::Locked, Self::Corrupt, Self::Unsafe, Self::Application];
-
-    const fn meaning(self) -> &'static str {
-        match self {
-            Self::Failed => "failed at run time",
-            Self::Usage => "wrong usage or configuration",
-            Self::Locked => "the data folder is in use by another process",
-            Self::Corrupt => "the data is corrupt",
-            Self::Application => "the application panicked or broke its contract",
-            Self::Unsafe => "safety was violated: the replica stopped rather than answer",
-        }
-    }
-
-    /// The exit codes, as `--help` lists them.
-    pub fn help() -> String {
-        let mut help = "Exit codes:\n  0  all went well\n".to_owned();
-        for exit in Self::ALL {
-            help.push_str(&format!("  {}  {}\n", exit as u8, exit.meaning()));
-        }
-        help
-    }
-}
+pub use quorate_service::Exit;
 
 /// Why a command failed: at least one thing, each with its place and its remedy.
 #[derive(Debug)]
@@ -88,6 +46,12 @@ impl Failure {
     /// What went wrong.
     pub fn findings(&self) -> &[Finding] {
         &self.findings
+    }
+}
+
+impl From<quorate_service::Failure> for Failure {
+    fn from(failure: quorate_service::Failure) -> Self {
+        Self { exit: failure.exit, findings: failure.findings }
     }
 }
 

@@ -9,16 +9,14 @@ mod cluster;
 mod commands;
 mod failure;
 mod local;
-mod logging;
 mod output;
-mod parent;
-mod scheduling;
 mod terminal;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use mimalloc::MiMalloc;
+use quorate_service::{logging, parent};
 
 use output::Format;
 
@@ -54,6 +52,10 @@ enum Command {
     Start(commands::start::Arguments),
     /// Let Redis clients use a cluster.
     Gateway(commands::gateway::Arguments),
+    /// Let programs of any language use a service, over HTTP with JSON.
+    Bridge(commands::bridge::Arguments),
+    /// Write the crate of a service of your own.
+    New(commands::new::Arguments),
     /// Put load on a cluster, and report.
     Load(commands::load::Arguments),
     /// Ask running replicas how they are.
@@ -128,6 +130,8 @@ fn main() -> ExitCode {
         Command::Init(arguments) => commands::init::run(&arguments, cli.output),
         Command::Start(arguments) => commands::start::run(&arguments, cli.output),
         Command::Gateway(arguments) => commands::gateway::run(&arguments, cli.output),
+        Command::Bridge(arguments) => commands::bridge::run(&arguments, cli.output),
+        Command::New(arguments) => commands::new::run(&arguments, cli.output),
         Command::Load(arguments) => commands::load::run(&arguments, cli.output),
         Command::Keygen(arguments) => commands::keygen::run(&arguments, cli.output),
         Command::Config(command) => commands::config::run(&command, cli.output),

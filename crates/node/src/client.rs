@@ -13,6 +13,7 @@ mod blocking;
 mod driver;
 mod link;
 pub mod pull;
+mod query;
 pub mod verified;
 
 use std::future::Future;
@@ -30,9 +31,11 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 pub use authenticity::Authenticity;
 pub use blocking::BlockingClient;
+pub use query::QueryError;
 
 use driver::{Driver, Submission};
 use link::{Contact, Link};
+use query::Questions;
 
 /// Where a replica is, and how it is recognized.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,6 +92,7 @@ pub struct Client {
     state: watch::Receiver<State>,
     contacts: Arc<[Arc<Contact>]>,
     give_up_after: Option<Duration>,
+    questions: Arc<Questions>,
 }
 
 impl Client {
@@ -104,6 +108,7 @@ impl Client {
         let (sender, state) = watch::channel(State::Opening);
         let contacts: Arc<[Arc<Contact>]> =
             config.replicas.iter().map(|_| Arc::default()).collect();
+        let questions = Arc::new(Questions::new(&config.replicas, config.session.chain));
         let links = config.replicas.into_iter().zip(contacts.iter()).enumerate();
         let links = links.map(|(replica, (address, contact))| {
             let replica = ReplicaId(replica as u16);
@@ -115,7 +120,8 @@ impl Client {
         let session = SessionConfig { takes_over, ..config.session };
         let session = Session::new(session, signer, incarnation, Time(0));
         tokio::spawn(Driver::new(session, authenticity, links.collect(), receiver, sender));
-        Self { submissions, state, contacts, give_up_after: config.give_up_after }
+        let give_up_after = config.give_up_after;
+        Self { submissions, state, contacts, give_up_after, questions }
     }
 
     /// Waits until f + 1 replicas say that the session is open: as long as it takes. Bound it with
@@ -211,6 +217,16 @@ impl Client {
         if let Err(refused) = self.submissions.send(submission) {
             (refused.0.done)(Err(NotExecuted::Closed.into()));
         }
+    }
+
+    /// Asks the application without ordering the question: the answer that f + 1 replicas give.
+    /// It is one that the service really gave, and it may be old. To read the newest state, submit
+    /// the question as a command. Takes a connection of its own to each replica, which is kept.
+    ///
+    /// # Errors
+    /// [`QueryError`]; it may be asked again.
+    pub async fn query(&self, question: Bytes) -> Result<Bytes, QueryError> {
+        self.questions.ask(question).await
     }
 
     /// How the client stands with each replica.

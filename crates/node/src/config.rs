@@ -23,6 +23,7 @@ mod load;
 mod node;
 mod quantity;
 pub mod schema;
+mod service;
 
 pub use choice::{
     Application, AuthenticationName, Cores, Durability, LeaderName, LogFormat, LogLevel,
@@ -40,3 +41,4 @@ pub use node::{
 };
 pub use quantity::{ByteSize, HostPort, HumanDuration, InvalidQuantity};
 pub use quorate_crypto::SchemeName;
+pub use service::canonical_table;

@@ -70,6 +70,8 @@ pub struct Facts {
     replica: u16,
     /// What all agreed on.
     cluster: Cluster,
+    /// What is replicated, as people call it.
+    application: String,
     /// Replicas needed to order anything.
     quorum: usize,
     metrics: Arc<Metrics>,
@@ -93,6 +95,7 @@ impl Facts {
             folder: node.storage.folder.clone(),
             log_window_bytes: node.storage.log_window_bytes,
             history: History::default(),
+            application: cluster.application_name(),
             quorum: quorate_core::base::membership::quorum(n),
             cluster,
             metrics: Arc::clone(running.metrics()),
@@ -134,8 +137,9 @@ impl Facts {
         if self.metrics.state_root_differs_views.get() > faulty {
             return Some(format!(
                 "its state root at height {} differs from those proposed, and nothing is committed: the \
-                 application is not deterministic, or its state is damaged",
-                self.metrics.state_root_differs_at.get()
+                 application `{}` is not deterministic, or its state is damaged",
+                self.metrics.state_root_differs_at.get(),
+                self.application
             ));
         }
         let reached = self.peers.connected().len() + 1;

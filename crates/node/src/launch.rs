@@ -8,12 +8,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use quorate_app::{kv, ordering};
+use quorate_core::ledger::state_machine::StateMachine;
 use quorate_core::replica;
 use quorate_core::{Committee, Digest, ledger::mempool, planted};
 use quorate_transport::{Member, PeerSocket};
 use tokio::net::TcpListener;
 
-use crate::config::{Application, Cluster, HostPort, Keys, Loaded, Node, StateStore, public_half};
+use crate::config::{
+    Application, Cluster, Finding, HostPort, Keys, Loaded, Node, StateStore, public_half,
+};
 use crate::family::{self, Family};
 use crate::http::{self, Facts};
 use crate::replica::{Running, Setup, StartError, data};
@@ -41,6 +44,34 @@ pub enum LaunchError {
     /// The replica itself.
     #[error(transparent)]
     Start(#[from] StartError),
+    /// The cluster replicates something else than this program has.
+    #[error("the cluster replicates `{agreed}`, and this program is for {own}")]
+    OtherApplication {
+        /// What the cluster agreed on.
+        agreed: String,
+        /// What the program has.
+        own: String,
+    },
+}
+
+/// The sockets of a replica.
+struct Sockets {
+    peer: PeerSocket,
+    client: TcpListener,
+    http: TcpListener,
+}
+
+impl Sockets {
+    async fn open(loaded: &Loaded) -> Result<Self, LaunchError> {
+        data::check_free(&loaded.node.storage.folder).map_err(StartError::Data)?;
+        let (transport, peer) = (loaded.cluster.transport, &loaded.node.listen.peer);
+        let peer = PeerSocket::bind(transport, &peer.to_string())
+            .await
+            .map_err(|source| taken(peer, "other replicas", source))?;
+        let client = listen(&loaded.node.listen.client, "clients").await?;
+        let http = listen(&loaded.node.listen.http, "status and metrics").await?;
+        Ok(Self { peer, client, http })
+    }
 }
 
 /// A replica that came up, and where it listens (ports that were 0 are known now).
@@ -72,6 +103,33 @@ pub fn last_http_address(data: &Path) -> Option<String> {
     Some(addresses.get("http_address")?.as_str()?.to_owned())
 }
 
+/// The file in the data folder that says why the last process ended by itself.
+fn end_file(data: &Path) -> PathBuf {
+    data.join("ended.json")
+}
+
+/// Notes why a replica ended by itself, for `quorate status`. The next launch forgets it.
+///
+/// # Errors
+/// Of the file system.
+pub fn note_end(data: &Path, causes: &[Finding]) -> io::Result<()> {
+    let causes: Vec<String> = causes.iter().map(ToString::to_string).collect();
+    let text = serde_json::json!({ "process": std::process::id(), "causes": causes });
+    let mut options = std::fs::OpenOptions::new();
+    let mut file =
+        options.write(true).create(true).truncate(true).mode(0o600).open(end_file(data))?;
+    file.write_all(format!("{text}\n").as_bytes())
+}
+
+/// Why the last process on this data folder ended by itself, if it did.
+#[must_use]
+pub fn last_end(data: &Path) -> Option<String> {
+    let text = std::fs::read_to_string(end_file(data)).ok()?;
+    let noted: serde_json::Value = serde_json::from_str(&text).ok()?;
+    let causes = noted.get("causes")?.as_array()?.iter().filter_map(|cause| cause.as_str());
+    Some(causes.collect::<Vec<_>>().join("; "))
+}
+
 /// What an operator asks for at one start of a replica.
 #[derive(Clone, Debug, Default)]
 pub struct Remedies {
@@ -91,6 +149,7 @@ pub fn setup(loaded: &Loaded, committee: Committee, keys: Keys, remedies: Remedi
     Setup {
         committee,
         me: node.replica,
+        application: cluster.application_name(),
         protocol: Family::tuned(cluster, node),
         scheme: family::scheme(cluster),
         signs_outcomes: family::signs_outcomes(cluster),
@@ -161,7 +220,8 @@ fn taken(address: &HostPort, purpose: &'static str, source: io::Error) -> Launch
     LaunchError::Listen { address: address.clone(), purpose, source }
 }
 
-/// Starts the replica that `loaded` describes, on the current tokio runtime.
+/// Starts the replica that `loaded` describes, of the key-value store or of pure ordering, on the
+/// current tokio runtime.
 ///
 /// # Errors
 /// [`LaunchError`], with the remedy.
@@ -171,45 +231,71 @@ pub async fn launch(
     keys: Keys,
     remedies: Remedies,
 ) -> Result<Launched, LaunchError> {
-    data::check_free(&loaded.node.storage.folder).map_err(StartError::Data)?;
-    let (transport, peer) = (loaded.cluster.transport, &loaded.node.listen.peer);
-    let peer = PeerSocket::bind(transport, &peer.to_string())
-        .await
-        .map_err(|source| taken(peer, "other replicas", source))?;
-    let client = listen(&loaded.node.listen.client, "clients").await?;
-    let http = listen(&loaded.node.listen.http, "status and metrics").await?;
+    let limit_bytes = loaded.cluster.limits.max_state_bytes;
+    match (loaded.cluster.application, loaded.node.storage.state) {
+        (Application::Kv, StateStore::Memory) => {
+            let rejoin = remedies.rejoin;
+            let sockets = Sockets::open(loaded).await?;
+            let setup = setup(loaded, committee, keys, remedies);
+            if !rejoin {
+                bring_into_memory(&setup)?;
+            }
+            let fresh = move || kv::KeyValue::new().limited_to(limit_bytes);
+            run(loaded, sockets, setup, Box::new(fresh))
+        }
+        (Application::Kv, StateStore::Disk) => {
+            let sockets = Sockets::open(loaded).await?;
+            let shelf = data::state_shelf(&loaded.node.storage.folder).map_err(StartError::Data)?;
+            let fresh = move || kv::KeyValue::on_disk(&shelf).limited_to(limit_bytes);
+            run(loaded, sockets, setup(loaded, committee, keys, remedies), Box::new(fresh))
+        }
+        (Application::Ordering, _) => {
+            let sockets = Sockets::open(loaded).await?;
+            let fresh = Box::new(ordering::Ordering::default);
+            run(loaded, sockets, setup(loaded, committee, keys, remedies), fresh)
+        }
+        (Application::Service, _) => {
+            let own = "the applications `kv` and `ordering`".to_owned();
+            Err(LaunchError::OtherApplication { agreed: loaded.cluster.application_name(), own })
+        }
+    }
+}
+
+/// Starts the replica that `loaded` describes, of the service called `name`, on the current tokio
+/// runtime. `fresh` makes the service in its first state.
+///
+/// # Errors
+/// [`LaunchError`], with the remedy.
+pub async fn launch_with<S: StateMachine + 'static>(
+    loaded: &Loaded,
+    committee: Committee,
+    keys: Keys,
+    remedies: Remedies,
+    name: &str,
+    fresh: Box<dyn Fn() -> S + Send>,
+) -> Result<Launched, LaunchError> {
+    let agreed = loaded.cluster.application_name();
+    if loaded.cluster.application != Application::Service || agreed != name {
+        let own = format!("the service `{name}`");
+        return Err(LaunchError::OtherApplication { agreed, own });
+    }
+    let sockets = Sockets::open(loaded).await?;
+    run(loaded, sockets, setup(loaded, committee, keys, remedies), fresh)
+}
+
+fn run<S: StateMachine + 'static>(
+    loaded: &Loaded,
+    sockets: Sockets,
+    setup: Setup,
+    fresh: Box<dyn Fn() -> S + Send>,
+) -> Result<Launched, LaunchError> {
+    let Sockets { peer, client, http } = sockets;
     let peer_address = peer.local_addr().map_err(StartError::System)?;
     let client_address = client.local_addr().map_err(StartError::System)?;
     let http_address = http.local_addr().map_err(StartError::System)?;
-    let rejoin = remedies.rejoin;
-    let setup = setup(loaded, committee, keys, remedies);
-    let limit_bytes = loaded.cluster.limits.max_state_bytes;
-    let running = match loaded.cluster.application {
-        Application::Kv => match loaded.node.storage.state {
-            StateStore::Memory => {
-                if !rejoin {
-                    bring_into_memory(&setup)?;
-                }
-                setup.start(
-                    peer,
-                    client,
-                    Box::new(move || kv::KeyValue::new().limited_to(limit_bytes)),
-                )?
-            }
-            StateStore::Disk => {
-                let shelf =
-                    data::state_shelf(&loaded.node.storage.folder).map_err(StartError::Data)?;
-                setup.start(
-                    peer,
-                    client,
-                    Box::new(move || kv::KeyValue::on_disk(&shelf).limited_to(limit_bytes)),
-                )?
-            }
-        },
-        Application::Ordering => {
-            setup.start(peer, client, Box::new(ordering::Ordering::default))?
-        }
-    };
+    let running = setup.start(peer, client, fresh)?;
+    // There is none after an end in good order.
+    let _ = std::fs::remove_file(end_file(&loaded.node.storage.folder));
     let launched = Launched {
         facts: Facts::new(&loaded.node, loaded.cluster.clone(), &running),
         running,

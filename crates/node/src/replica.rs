@@ -70,6 +70,8 @@ pub struct Setup {
     pub committee: Committee,
     /// This replica.
     pub me: ReplicaId,
+    /// What its application is called, for messages.
+    pub application: String,
     /// What it runs.
     pub protocol: Family,
     /// What signatures are checked with: clients' and replicas'.

@@ -4,6 +4,7 @@
 //! FOLDER/replica-0/config/{cluster.toml, node.toml, consensus.key, transport.key, begun}   data/
 //! FOLDER/replica-1/…
 //! FOLDER/client/config/cluster.toml
+//! FOLDER/testnet.json             with a service: the program that runs its replicas
 //! ```
 
 pub mod keys;
@@ -23,7 +24,7 @@ use quorate_transport::TransportName;
 use crate::begin::begin_in;
 use crate::config::{
     Application, Cluster, Combination, Cores, Durability, Finding, Home, HostPort, Member, Place,
-    SamplingName, combination, node_file_text, public_half,
+    SamplingName, canonical_table, combination, node_file_text, public_half,
 };
 use keys::CommitteeSecrets;
 
@@ -50,6 +51,8 @@ pub struct Options {
     pub transport: TransportName,
     /// What is replicated.
     pub application: Application,
+    /// The service, with [`Application::Service`].
+    pub service: Service,
     /// Most commands in a block, if not the default.
     pub batch_commands: Option<u32>,
     /// What a vote waits for.
@@ -68,11 +71,34 @@ impl Default for Options {
             laboratory: false,
             transport: TransportName::Tcp,
             application: Application::Kv,
+            service: Service::default(),
             batch_commands: None,
             durability: Durability::Sync,
         }
     }
 }
+
+/// The service of a cluster that is made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Service {
+    /// The table `service` of `cluster.toml`, as TOML.
+    pub agreed: String,
+    /// The table `service` of each `node.toml`, as TOML.
+    pub own: String,
+    /// The program that runs a replica; `None`: `quorate` itself does.
+    pub program: Option<PathBuf>,
+}
+
+/// The program that runs the replicas of the testnet in `folder`; `None`: `quorate` itself.
+#[must_use]
+pub fn program_of(folder: &Path) -> Option<PathBuf> {
+    let text = std::fs::read_to_string(folder.join(PROGRAM_FILE)).ok()?;
+    let kept: serde_json::Value = serde_json::from_str(&text).ok()?;
+    Some(PathBuf::from(kept.get("program")?.as_str()?))
+}
+
+/// The file of a testnet that names its program.
+const PROGRAM_FILE: &str = "testnet.json";
 
 /// A cluster on one machine.
 #[derive(Clone, Debug)]
@@ -152,6 +178,10 @@ pub fn init(folder: &Path, replicas: usize, options: &Options) -> Result<Testnet
     let client = Home::new(folder.join("client"));
     make_folder(&client.config_folder())?;
     write_new(&client.cluster_file(), &cluster_text)?;
+    if let Some(program) = &options.service.program {
+        let kept = serde_json::json!({ "program": program.to_string_lossy() });
+        write_new(&folder.join(PROGRAM_FILE), &format!("{kept}\n"))?;
+    }
     let http_addresses = ports.iter().map(|[_, _, http]| HostPort::loopback(*http)).collect();
     let warned = options.combination.warned();
     let warnings = warned.map(|rule| rule.finding(flag(rule.key))).collect();
@@ -201,7 +231,10 @@ fn refuse_existing(folder: &Path) -> Result<(), TestnetError> {
     for entry in entries {
         let entry = entry.map_err(|error| failed(&error, folder))?;
         let name = entry.file_name();
-        if name == "client" || name.to_string_lossy().starts_with("replica-") {
+        if name == "client"
+            || name == PROGRAM_FILE
+            || name.to_string_lossy().starts_with("replica-")
+        {
             homes.push(entry.path());
         }
     }
@@ -280,6 +313,9 @@ fn cluster_of(
     cluster.group_key = secrets.group_key;
     cluster.transport = options.transport;
     cluster.application = options.application;
+    cluster.service = canonical_table(&options.service.agreed).ok_or_else(|| {
+        refused("the service's settings are no TOML", folder, "mend the program's `agrees_on`")
+    })?;
     if let Some(commands) = options.batch_commands {
         cluster.batch.max_commands = commands;
     }
@@ -304,7 +340,7 @@ fn address(
 
 fn node_text(id: usize, http: u16, options: &Options) -> String {
     let (id, http) = (id.to_string(), HostPort::loopback(http).to_string());
-    let values = [
+    let mut values = vec![
         ("replica", id.as_str()),
         ("listen.http", http.as_str()),
         ("storage.durability", options.durability.name()),
@@ -313,6 +349,9 @@ fn node_text(id: usize, http: u16, options: &Options) -> String {
         ("processor.network_cores", Cores::Share.name()),
         ("laboratory.enabled", if options.laboratory { "true" } else { "false" }),
     ];
+    if !options.service.own.is_empty() {
+        values.push(("service", options.service.own.as_str()));
+    }
     match node_file_text(&values) {
         Some(text) => text,
         None => unreachable!("ids below {MAX_REPLICAS} and loopback addresses fit the schema"),

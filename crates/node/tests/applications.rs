@@ -16,7 +16,7 @@ use quorate_core::ledger::state_machine::{
     Decided, KeepError, Reader, Replies, RestoreError, Snapshot, StateMachine,
 };
 use quorate_crypto::SecretKey;
-use quorate_node::client::{Authenticity, Client, ClientConfig, ReplicaAddress};
+use quorate_node::client::{Authenticity, Client, ClientConfig, QueryError, ReplicaAddress};
 use quorate_node::config::{Overrides, load};
 use quorate_node::http::{self, Facts, ask_json};
 use quorate_node::launch::{Remedies, setup};
@@ -50,8 +50,10 @@ impl Gate {
     }
 }
 
-/// Counts commands. `poison` panics; `clock` makes each replica's state another one.
+/// Counts commands. `poison` panics; `clock` makes each replica's state another one. To the question
+/// `one lies` the last replica answers otherwise, to `all differ` each does.
 struct Bad {
+    replica: u8,
     count: u64,
     clock: Arc<AtomicU64>,
     gate: Arc<Gate>,
@@ -73,6 +75,8 @@ impl StateMachine for Bad {
         match question {
             b"wait" => self.gate.pass(),
             b"poison" => panic!("cannot digest this question"),
+            b"one lies" if self.replica == 3 => return Bytes::from_static(b"a lie"),
+            b"all differ" => return Bytes::copy_from_slice(&[self.replica]),
             _ => {}
         }
         Bytes::copy_from_slice(&self.count.to_le_bytes())
@@ -80,7 +84,8 @@ impl StateMachine for Bad {
 
     fn reader(&self) -> Option<Box<dyn Reader>> {
         let (clock, gate) = (Arc::clone(&self.clock), Arc::clone(&self.gate));
-        Some(Box::new(Frozen(Self { count: self.count, clock, gate })))
+        let (replica, count) = (self.replica, self.count);
+        Some(Box::new(Frozen(Self { replica, count, clock, gate })))
     }
 
     fn root(&mut self) -> Digest {
@@ -144,7 +149,12 @@ impl World {
         let peers = in_time(|| PeerSocket::bind(transport, &peer)).await;
         let clients = in_time(|| TcpListener::bind(client.clone())).await;
         let (clock, gate) = (Arc::clone(&self.clock), Arc::clone(&self.gate));
-        let fresh = move || Bad { count: 0, clock: Arc::clone(&clock), gate: Arc::clone(&gate) };
+        let fresh = move || Bad {
+            replica: replica as u8,
+            count: 0,
+            clock: Arc::clone(&clock),
+            gate: Arc::clone(&gate),
+        };
         setup.start(peers, clients, Box::new(fresh)).unwrap()
     }
 
@@ -263,6 +273,34 @@ async fn a_question_at_which_the_application_panics_is_refused() {
     assert_eq!(replicas[0].metrics().query_panics_total.get(), 1);
 }
 
+/// One replica lies and one is down: the others' answer is believed. A liar and two that are down
+/// are not; nor are answers of which no two are equal.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_is_believed_if_one_more_than_may_lie_gave_it() {
+    let world = World::new();
+    let mut replicas = world.start_all(&[]).await;
+    let client = world.client().await;
+    submit(&client, b"one").await;
+    let executed = |replica: &Running| replica.metrics().committed_commands_total.get() == 1;
+    until("all have executed it", || replicas.iter().all(executed)).await;
+    let ask = |question: &'static [u8]| client.query(Bytes::from_static(question));
+    assert_eq!(ask(b"how many?").await.unwrap().as_ref(), 1u64.to_le_bytes());
+    replicas.remove(0).stop();
+    for _ in 0..5 {
+        assert_eq!(ask(b"one lies").await.unwrap().as_ref(), 1u64.to_le_bytes());
+    }
+    let unequal = ask(b"all differ").await.unwrap_err();
+    assert!(matches!(unequal, QueryError::Unequal { needed: 2, .. }), "{unequal}");
+    replicas.remove(0).stop();
+    let refused = ask(b"one lies").await.unwrap_err();
+    assert!(matches!(refused, QueryError::Unequal { needed: 2, .. }), "{refused}");
+    replicas.remove(0).stop();
+    let refused = ask(b"how many?").await.unwrap_err();
+    assert!(matches!(refused, QueryError::TooFew { answered: 0 | 1, needed: 2, .. }), "{refused}");
+    let long = client.query(Bytes::from(vec![0; 1 << 20])).await.unwrap_err();
+    assert_eq!(long, QueryError::TooLong(1 << 20));
+}
+
 /// Nothing is committed any more, and every replica says why.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_application_that_is_not_deterministic_is_told() {
@@ -292,6 +330,7 @@ async fn an_application_that_is_not_deterministic_is_told() {
     let why = status["not_ready"].as_str().expect("it is not ready").to_owned();
     let height = replicas[0].metrics().state_root_differs_at.get();
     assert!(why.contains(&format!("state root at height {height} differs")), "{why}");
+    assert!(why.contains("the application `kv` is not deterministic"), "{why}");
     assert_eq!(status["state"]["root_differs_at"], height);
     assert_eq!(status["ready"], false);
     next.abort();
@@ -312,6 +351,7 @@ async fn a_command_that_the_application_does_not_survive_is_named_and_can_be_ski
     let ended = |replica: Running| match replica.join() {
         End::Application(reason) => {
             assert!(reason.contains(&named) && reason.contains("session 1"), "{reason}");
+            assert!(reason.starts_with("application `kv`: "), "{reason}");
             assert!(
                 reason.contains("command 2 of") && reason.contains("cannot digest"),
                 "{reason}"

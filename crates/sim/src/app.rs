@@ -1,4 +1,6 @@
 //! The application of the tests: it appends every command to a list, and its replies say where.
+//! Where a service is tested, it hands each command on to that, without its head, and appends the
+//! service's reply to its own.
 
 use std::sync::Arc;
 
@@ -6,12 +8,17 @@ use bytes::Bytes;
 use quorate_core::Digest;
 use quorate_core::ledger::state_machine::{Decided, Replies, RestoreError, Snapshot, StateMachine};
 
+use super::service::Hosted;
+
 /// Commands in a chunk of a snapshot.
 const CHUNK_COMMANDS: usize = 16;
 
+/// What begins the chunks of a snapshot that are the service's.
+const OF_SERVICE: &[u8; 4] = &u32::MAX.to_le_bytes();
+
 /// The state machine of simulated clusters: it keeps all it was told, and replies with each
 /// command's place.
-#[derive(Clone, Debug, Default)]
+#[derive(Default)]
 pub struct Register {
     /// The commands executed, in order.
     pub commands: Vec<Arc<[u8]>>,
@@ -19,6 +26,8 @@ pub struct Register {
     pub head: Digest,
     /// Computes another state from this command on, as a broken machine would.
     pub breaks_at: Option<usize>,
+    /// The service under test, if there is one.
+    pub(crate) service: Option<Box<dyn Hosted>>,
 }
 
 impl Register {
@@ -31,12 +40,39 @@ impl Register {
         self.head = Digest::of("test register", &bytes);
         self.commands.push(command.into());
     }
+
+    /// Whether what must always hold of the service holds.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        self.service.as_ref().map_or(Ok(()), |service| service.check())
+    }
+
+    /// The service's replies to a block.
+    fn serve(&mut self, block: &Decided<'_>) -> Option<Replies> {
+        let service = self.service.as_mut()?;
+        let commands: Vec<&[u8]> = block.commands.iter().map(|text| body(text)).collect();
+        let mut replies = Replies::default();
+        service.machine().apply(&Decided { commands: &commands, ..block.clone() }, &mut replies);
+        assert_eq!(replies.len(), commands.len(), "the service owes one reply to each command");
+        Some(replies)
+    }
+}
+
+/// A command behind its head, `client:number` and a space.
+fn body(command: &[u8]) -> &[u8] {
+    let head = command.iter().position(|byte| *byte == b' ');
+    head.map_or(&[], |end| &command[end + 1..])
 }
 
 impl StateMachine for Register {
     fn apply(&mut self, block: &Decided<'_>, replies: &mut Replies) {
+        let served = self.serve(block);
+        let mut served = served.iter().flat_map(Replies::iter);
         for command in block.commands {
-            replies.push(&(self.commands.len() as u64).to_le_bytes());
+            let place = (self.commands.len() as u64).to_le_bytes();
+            replies.push_with(|out| {
+                out.extend_from_slice(&place);
+                out.extend_from_slice(served.next().unwrap_or_default());
+            });
             self.append(command);
         }
     }
@@ -46,16 +82,25 @@ impl StateMachine for Register {
     }
 
     fn root(&mut self) -> Digest {
-        self.head
+        let Some(service) = &mut self.service else { return self.head };
+        let roots = [self.head.0, service.machine().root().0];
+        Digest::of("test register and service", &roots.concat())
     }
 
     fn snapshot(&self) -> Box<dyn Snapshot> {
-        Box::new(Frozen(self.commands.clone()))
+        let service = self.service.as_ref().map(|service| service.snapshot());
+        Box::new(Frozen(self.commands.clone(), service))
     }
 
     fn restore(&mut self, chunks: &mut dyn Iterator<Item = Bytes>) -> Result<(), RestoreError> {
-        *self = Self { breaks_at: self.breaks_at, ..Self::default() };
+        let service = self.service.take();
+        *self = Self { breaks_at: self.breaks_at, service, ..Self::default() };
+        let mut of_service = Vec::new();
         for chunk in chunks {
+            if let Some(inner) = chunk.strip_prefix(OF_SERVICE) {
+                of_service.push(chunk.slice_ref(inner));
+                continue;
+            }
             let mut rest: &[u8] = &chunk;
             while let Some((length, after)) = rest.split_first_chunk::<4>() {
                 let (command, after) = after
@@ -65,11 +110,14 @@ impl StateMachine for Register {
                 rest = after;
             }
         }
-        Ok(())
+        match &mut self.service {
+            Some(service) => service.machine().restore(&mut of_service.into_iter()),
+            None => Ok(()),
+        }
     }
 }
 
-struct Frozen(Vec<Arc<[u8]>>);
+struct Frozen(Vec<Arc<[u8]>>, Option<Box<dyn Snapshot>>);
 
 impl Snapshot for Frozen {
     fn chunks(&self, sink: &mut dyn FnMut(&[u8]) -> bool) {
@@ -82,6 +130,9 @@ impl Snapshot for Frozen {
             if !sink(&chunk) {
                 return;
             }
+        }
+        if let Some(service) = &self.1 {
+            service.chunks(&mut |chunk| sink(&[OF_SERVICE, chunk].concat()));
         }
     }
 }

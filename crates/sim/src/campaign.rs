@@ -44,7 +44,7 @@ pub struct Violation {
 }
 
 /// The oracles, as violations begin with their names.
-pub const ORACLES: [&str; 11] = [
+pub const ORACLES: [&str; 12] = [
     "agreement",
     "validity",
     "exactly once",
@@ -55,6 +55,7 @@ pub const ORACLES: [&str; 11] = [
     "liveness",
     "memory",
     "traffic",
+    "invariant",
     "no panic",
 ];
 

@@ -131,13 +131,30 @@ impl Client {
     /// Wants `count` more commands of about `bytes` bytes executed, in one frame. Returns what
     /// to send.
     pub fn request(&mut self, now: Time, count: u64, bytes: usize) -> Vec<Sent> {
-        let commands: Vec<String> = (0..count)
+        let commands = (0..count)
             .map(|i| {
-                let text = format!("c{}:{} ", self.id, self.next_command + i);
+                let text = self.head(i);
                 let padding = bytes.saturating_sub(text.len());
-                text + &".".repeat(padding)
+                (text + &".".repeat(padding)).into_bytes()
             })
             .collect();
+        self.ask(now, commands)
+    }
+
+    /// As [`request`](Self::request), with these behind the commands' heads.
+    pub fn request_these(&mut self, now: Time, bodies: &[Vec<u8>]) -> Vec<Sent> {
+        let command = |(i, body): (u64, &Vec<u8>)| [self.head(i).as_bytes(), body].concat();
+        let commands = (0..).zip(bodies).map(command).collect();
+        self.ask(now, commands)
+    }
+
+    /// The head of the command that comes so many behind the next one.
+    fn head(&self, behind: u64) -> String {
+        format!("c{}:{} ", self.id, self.next_command + behind)
+    }
+
+    fn ask(&mut self, now: Time, commands: Vec<Vec<u8>>) -> Vec<Sent> {
+        let count = commands.len() as u64;
         let id = self.next_batch;
         self.next_batch += 1;
         self.under_way.insert(id, (self.next_command, count));
@@ -210,7 +227,7 @@ impl Client {
         assert_eq!(replies.len() as u64, count, "validity: client {} has too few replies", self.id);
         self.acknowledged += count;
         self.replies.extend((first..).zip(replies.iter().map(|reply| {
-            u64::from_le_bytes(reply[..].try_into().expect("the register replies with a place"))
+            u64::from_le_bytes(*reply.first_chunk().expect("the register replies with a place"))
         })));
     }
 }

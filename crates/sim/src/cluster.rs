@@ -26,6 +26,7 @@ use super::keys;
 use super::network::{Drops, Meddler, Network};
 use super::oracles::Oracles;
 use super::rng::Rng;
+use super::service::Hosting;
 use super::strict::Strict;
 use super::trace::Trace;
 use super::turns::Desk;
@@ -219,7 +220,11 @@ impl<F: Family> Cluster<F> {
         let id = self.slots[slot].id;
         let protocol = F::protocol(self, slot);
         let committee = keys::committee(self.config.replicas);
-        let fresh = Box::new(Register::default);
+        let service = self.config.service.clone();
+        let fresh = Box::new(move || Register {
+            service: service.as_ref().map(Hosting::fresh),
+            ..Register::default()
+        });
         Replica::new(self.settings(id), committee, protocol, execution, fresh)
     }
 
@@ -228,7 +233,12 @@ impl<F: Family> Cluster<F> {
         let site = self.config.site::<F>(self.slots[slot].id);
         let place = &mut self.slots[slot];
         let breaks_at = place.breaks_at;
-        place.disk.open(&site, rejoin, &|| Register { breaks_at, ..Register::default() })
+        let service = self.config.service.as_ref();
+        place.disk.open(&site, rejoin, &|| Register {
+            breaks_at,
+            service: service.map(Hosting::fresh),
+            ..Register::default()
+        })
     }
 
     /// Starts a replica with what its disk holds. Where that can be read and is not what production starts with, the
@@ -366,10 +376,18 @@ impl<F: Family> Cluster<F> {
         self.submit(client, sent);
     }
 
-    /// A client wants `count` commands of `bytes` bytes executed.
+    /// A client wants `count` commands of `bytes` bytes executed; where a service is tested, commands
+    /// of its own.
     pub fn request(&mut self, client: usize, count: u64, bytes: usize) {
         *self.oracles.asked.entry(format!("c{client}")).or_default() += count;
-        let sent = self.clients[client].request(self.now, count, bytes);
+        let sent = match &self.config.service {
+            None => self.clients[client].request(self.now, count, bytes),
+            Some(service) => {
+                let bodies = (0..count).map(|_| service.command(&mut self.rng));
+                let bodies: Vec<Vec<u8>> = bodies.collect();
+                self.clients[client].request_these(self.now, &bodies)
+            }
+        };
         self.submit(client, sent);
     }
 

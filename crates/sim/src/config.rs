@@ -16,6 +16,7 @@ use super::keys::{self, Mock};
 use super::mutant::Mutation;
 use super::network::Link;
 use super::planted;
+use super::service::Hosting;
 
 /// What a cluster is made of. Times in microseconds.
 #[derive(Clone, Debug)]
@@ -83,6 +84,8 @@ pub struct Config {
     pub encodes: bool,
     /// The bug in the driver of this replica, if it has one.
     pub mutation: fn(usize) -> Option<Box<dyn Mutation>>,
+    /// The service that is tested, instead of the register alone.
+    pub service: Option<Hosting>,
     /// How a replica checks signatures.
     pub verify: fn(usize, &[Check]) -> Vec<bool>,
 }
@@ -121,6 +124,7 @@ impl Default for Config {
             mempool: Limits::default(),
             encodes: true,
             mutation: |_| None,
+            service: None,
             verify: |_, checks| Mock.verify(checks),
         }
     }

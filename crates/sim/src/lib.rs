@@ -27,6 +27,7 @@ pub mod oracles;
 mod planted;
 pub mod rng;
 mod serve;
+pub mod service;
 pub mod steps;
 pub mod strict;
 pub mod swarm;

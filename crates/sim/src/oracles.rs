@@ -171,7 +171,8 @@ impl Oracles {
             return;
         }
         assert_eq!(index, self.commands.len(), "agreement: r{replica} left out commands");
-        let text = std::str::from_utf8(command)
+        let head = command.split(|byte| *byte == b' ').next().unwrap_or_default();
+        let text = std::str::from_utf8(head)
             .unwrap_or_else(|_| panic!("validity: r{replica} executed what no client asked for"));
         let (client, number) = text.split_once(':').expect("client:number");
         let number: u64 = number.split(' ').next().and_then(|n| n.parse().ok()).expect("a number");
@@ -190,11 +191,12 @@ impl Oracles {
     /// Client `client` believes that its command `number` was executed as the one at `place`.
     pub fn acknowledged(&self, client: usize, number: u64, place: u64) {
         let command = self.commands.get(place as usize);
-        let text = command.and_then(|command| std::str::from_utf8(command).ok()).unwrap_or("");
+        let command: &[u8] = command.map_or(&[], |command| command);
         let prefix = format!("c{client}:{number} ");
         assert!(
-            text.starts_with(&prefix),
-            "acknowledged: c{client}:{number} at {place}, where {text:?} was executed"
+            command.starts_with(prefix.as_bytes()),
+            "acknowledged: c{client}:{number} at {place}, where {:?} was executed",
+            String::from_utf8_lossy(command)
         );
     }
 

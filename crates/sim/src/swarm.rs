@@ -19,6 +19,7 @@ use crate::family::Family;
 use crate::faults::Faults;
 use crate::network::Link;
 use crate::rng::Rng;
+use crate::service::Hosting;
 use crate::trace::Trace;
 
 /// How long anything may take that must come at last, in microseconds of the world.
@@ -73,6 +74,8 @@ pub struct Plan {
     pub storm_seconds: Option<u64>,
     /// What liars do; the trouble is liars then.
     pub adversary: Option<Schedule>,
+    /// The service that is tested, instead of the register alone.
+    pub service: Option<Hosting>,
 }
 
 /// What happened in a run.
@@ -152,6 +155,7 @@ pub fn run<F: Family>(
         trouble => trouble,
     };
     let mut config = draw::config::<F>(&mut rng, seed, plan, trouble);
+    config.service.clone_from(&plan.service);
     F::draw(&mut config);
     // A family may promise less than others: among few then nobody may lie.
     let trouble = match trouble {

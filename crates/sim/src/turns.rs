@@ -163,6 +163,11 @@ impl<F: Family> Cluster<F> {
         F::holds(&mut self.oracles, place.id, core);
         let execution = core.execution();
         let commands = &execution.application().commands;
+        if execution.height().0 > place.checked.0
+            && let Err(what) = execution.application().check()
+        {
+            panic!("invariant: r{} at height {}: {what}", place.id, execution.height());
+        }
         for (index, command) in commands.iter().enumerate().skip(place.checked.1) {
             self.oracles.executed(place.id, index, command);
         }

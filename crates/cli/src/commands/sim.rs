@@ -111,6 +111,7 @@ impl Arguments {
             replicas: self.replicas.map(usize::from),
             storm_seconds: self.storm_seconds,
             adversary: self.adversary.clone(),
+            service: None,
         }
     }
 

@@ -1,226 +1,24 @@
 //! `quorate start`
 
-use std::path::Path;
-use std::time::Duration;
+use quorate_node::config::Application;
+use quorate_node::launch::launch;
+use quorate_service::pipe;
+pub use quorate_service::start::Arguments;
+use quorate_service::start::{self, Ready, launch_failure};
 
-use clap::Args;
-use quorate_core::Digest;
-use quorate_node::config::{Finding, FlagSetting, Loaded, Place, load};
-use quorate_node::descriptors;
-use quorate_node::launch::{LaunchError, Launched, Remedies, launch};
-use quorate_node::replica::StartError;
-use quorate_node::replica::data::DataError;
-use quorate_node::replica::decide::End;
-use quorate_store::lock::LockError;
-use quorate_store::snapshot::SnapshotError;
-use quorate_store::wal;
-use tokio::signal::unix::{SignalKind, signal};
-
-use crate::arguments::{HomeArgument, SettingArguments};
-use crate::failure::{Exit, Failure};
-use crate::logging;
-use crate::output::{Format, print, print_json_line, warn};
-use crate::parent::{Gone, ParentArgument};
-use crate::scheduling::{self, NetworkCores};
-
-/// Run one replica until it is told to stop (SIGTERM or SIGINT; a second one exits at once).
-#[derive(Debug, Args)]
-pub struct Arguments {
-    #[command(flatten)]
-    pub home: HomeArgument,
-    #[command(flatten)]
-    pub settings: SettingArguments,
-    /// The data folder was lost: ask the others which views this replica may have signed in, and
-    /// take part only behind them. Without this, a missing signing state is refused.
-    #[arg(long)]
-    pub rejoin_after_data_loss: bool,
-    /// Make this replica Byzantine (laboratory.adversary): NAME, NAME@FROM..TO or
-    /// NAME@FROM..TO/PERIOD, several separated by commas; times count from the start. Refused unless
-    /// laboratory.enabled is set. docs/adversaries.md says what each does.
-    #[arg(long, value_name = "SCHEDULE")]
-    pub adversary: Option<String>,
-    /// Do not give the commands with this digest to the application, which panics on them; their
-    /// reply is empty. May be given several times. Give the same at every replica.
-    /// docs/operations.md says when.
-    #[arg(long, value_name = "DIGEST", value_parser = digest)]
-    pub skip_command: Vec<Digest>,
-    #[command(flatten)]
-    pub parent: ParentArgument,
-}
-
-/// How often it is looked whether the replica has ended by itself.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
-
-fn digest(text: &str) -> Result<Digest, String> {
-    let bytes = (0..text.len()).step_by(2).map(|at| {
-        let pair = text.get(at..at + 2)?;
-        pair.bytes().all(|c| c.is_ascii_hexdigit()).then(|| u8::from_str_radix(pair, 16).ok())?
-    });
-    let bytes = bytes.collect::<Option<Vec<u8>>>().and_then(|bytes| bytes.try_into().ok());
-    bytes.map(Digest).ok_or_else(|| {
-        "a digest has 64 hexadecimal digits: copy it from the message of the replica that stopped".to_owned()
-    })
-}
+use crate::failure::Failure;
+use crate::output::Format;
 
 /// Runs `start`.
 pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
-    let parent = arguments.parent.watch();
-    let mut overrides = arguments.settings.overrides();
-    overrides.flags.extend(arguments.adversary.iter().map(|schedule| FlagSetting {
-        flag: "--adversary".to_owned(),
-        key: "laboratory.adversary".to_owned(),
-        value: schedule.clone(),
-    }));
-    let loaded = load(&arguments.home.home(), &overrides)?;
-    warn(&loaded.warnings);
-    if !loaded.node.processor.preempts {
-        scheduling::wait_for_turns();
-    }
-    let keys = loaded.open_keys()?;
-    let cluster_file = loaded.home.cluster_file();
-    let committee = loaded.cluster.committee().map_err(|error| {
-        let remedy = "restore cluster.toml from another replica";
-        Failure::new(Exit::Usage, finding(error.to_string(), &cluster_file, remedy))
-    })?;
-    log_to_stderr(&loaded);
-    let cores = NetworkCores::of(&loaded);
-    let workers = loaded.node.pipeline.network(cores.count());
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(workers)
-        .thread_name("network")
-        .on_thread_start(move || cores.keep_to())
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::io(error, loaded.home.root(), "see the system's limits"))?;
-    runtime.block_on(async {
-        let remedies = Remedies {
-            rejoin: arguments.rejoin_after_data_loss,
-            skipped_commands: arguments.skip_command.iter().copied().collect(),
-        };
-        let launched = launch(&loaded, committee, keys, remedies)
-            .await
-            .map_err(|error| launch_failure(&error, &loaded))?;
-        announce(&launched, &loaded, format)?;
-        serve(launched, &loaded, parent).await
-    })
-}
-
-fn log_to_stderr(loaded: &Loaded) {
-    let level = loaded.node.log.level.name();
-    let filter = level.parse().unwrap_or(tracing_subscriber::filter::LevelFilter::INFO);
-    logging::to_stderr(filter, loaded.node.log.format);
-}
-
-fn announce(launched: &Launched, loaded: &Loaded, format: Format) -> Result<(), Failure> {
-    tracing::info!(
-        "quorate {}: replica {} of {} in chain {} ({}), state recovered at height {}",
-        env!("CARGO_PKG_VERSION"),
-        loaded.node.replica,
-        loaded.cluster.members.len(),
-        loaded.cluster.chain,
-        loaded.cluster.chain_digest(),
-        launched.running.recovered_height()
-    );
-    for note in launched.running.notes() {
-        tracing::warn!("recovery: {note}");
-    }
-    let (peer, client) = (launched.peer_address, launched.client_address);
-    match format {
-        Format::Table => print(&format!(
-            "replica {} of chain {}: peers at {peer}, clients at {client}, http at {}\n",
-            loaded.node.replica, loaded.cluster.chain, launched.http_address
-        )),
-        Format::Json => print_json_line(&launched.announcement(loaded.node.replica)),
-    }
-}
-
-/// Until a signal, or the replica's own end.
-async fn serve(launched: Launched, loaded: &Loaded, mut parent: Gone) -> Result<(), Failure> {
-    let refused = |error| Failure::io(error, loaded.home.root(), "see the system's limits");
-    let mut terminate = signal(SignalKind::terminate()).map_err(refused)?;
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(refused)?;
-    let Launched { running, facts, .. } = launched;
-    let mut asked = false;
-    let mut look = tokio::time::interval(LOOK_EVERY);
-    while !running.has_ended() {
-        let told = tokio::select! {
-            _ = terminate.recv() => true,
-            _ = interrupt.recv() => true,
-            () = parent.wait() => true,
-            _ = look.tick() => false,
-        };
-        if told && asked {
-            std::process::exit(i32::from(Exit::Failed as u8));
+    let version = env!("CARGO_PKG_VERSION");
+    let ended = start::run(arguments, version, format == Format::Json, async |ready| {
+        if ready.loaded.cluster.application == Application::Service {
+            return pipe::launch(ready).await;
         }
-        if told {
-            asked = true;
-            facts.stop();
-            running.stop();
-        }
-    }
-    let data = &loaded.node.storage.folder;
-    match running.join() {
-        End::Stopped => Ok(()),
-        End::Storage(reason) => {
-            let remedy = "see to the disk (space, health, permissions) and start again: what was \
-                          promised is on disk";
-            Err(Failure::new(
-                Exit::Failed,
-                finding(format!("storage failed: {reason}"), data, remedy),
-            ))
-        }
-        End::Application(reason) => {
-            let remedy = "every replica stops at the same command: report the bug, and see \"A command that \
-                          the application does not survive\" in docs/operations.md";
-            Err(Failure::new(Exit::Application, finding(reason, data, remedy)))
-        }
-        End::Bug(reason) => {
-            let remedy = "report it with the log, and start again: what was promised is on disk";
-            Err(Failure::new(Exit::Failed, finding(reason, data, remedy)))
-        }
-        End::Safety(reason) => {
-            let remedy = "keep this data folder as evidence, and report it";
-            Err(Failure::new(Exit::Unsafe, finding(reason, data, remedy)))
-        }
-    }
-}
-
-fn finding(what: String, file: &Path, remedy: &str) -> Finding {
-    Finding { what, place: Place::File(file.to_owned()), remedy: remedy.to_owned() }
-}
-
-fn launch_failure(error: &LaunchError, loaded: &Loaded) -> Failure {
-    let data = &loaded.node.storage.folder;
-    let (exit, remedy) = match error {
-        LaunchError::Start(StartError::Data(data)) => match data {
-            DataError::Locked(LockError::Io { .. }) => (
-                Exit::Failed,
-                "see to the folder's permissions and the disk (space, health), and start again",
-            ),
-            DataError::Locked(LockError::Held { .. }) => {
-                (Exit::Locked, "stop the other process, or wait for its end")
-            }
-            DataError::Io { .. } => (Exit::Failed, "see to the folder's permissions and the disk"),
-            DataError::Log { source: wal::Error::Io { .. }, .. }
-            | DataError::Snapshot { source: SnapshotError::Io { .. }, .. } => {
-                (Exit::Failed, "see to the disk (space, health, permissions) and start again")
-            }
-            DataError::Log { source: wal::Error::Identity { .. }, .. } => {
-                (Exit::Usage, "give this replica its own data folder (storage.folder in node.toml)")
-            }
-            DataError::NotLost(_) => (Exit::Usage, "start without --rejoin-after-data-loss"),
-            DataError::Kept(_) | DataError::State { .. } => {
-                (Exit::Corrupt, "one of those that the message names")
-            }
-            _ => (
-                Exit::Corrupt,
-                "if the data cannot be had back, move the folder away and start once with \
-                 --rejoin-after-data-loss",
-            ),
-        },
-        LaunchError::Start(StartError::Descriptors(_)) => (Exit::Failed, descriptors::REMEDY),
-        LaunchError::Start(_) => (Exit::Failed, "see the system's limits"),
-        LaunchError::Listen { .. } => (Exit::Failed, "choose another address in node.toml"),
-    };
-    Failure::new(exit, finding(error.to_string(), data, remedy))
+        let Ready { loaded, committee, keys, remedies } = ready;
+        let launched = launch(loaded, committee, keys, remedies).await;
+        launched.map_err(|error| launch_failure(&error, loaded))
+    });
+    Ok(ended?)
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use quorate_node::config::{Finding, Home, HostPort, Overrides, Place, load};
 use quorate_node::http;
-use quorate_node::launch::last_http_address;
+use quorate_node::launch::{last_end, last_http_address};
 use serde_json::{Value, json};
 
 use crate::arguments::HomeArgument;
@@ -33,6 +33,8 @@ pub struct Target {
     pub name: String,
     /// Where it answers, if that is known.
     pub address: Option<String>,
+    /// Why the last process ended by itself, if it did.
+    pub ended: Option<String>,
 }
 
 impl Arguments {
@@ -41,7 +43,7 @@ impl Arguments {
         match &self.address {
             Some(address) => {
                 let address = address.to_string();
-                Ok(vec![Target { name: address.clone(), address: Some(address) }])
+                Ok(vec![Target { name: address.clone(), address: Some(address), ended: None }])
             }
             None => targets(&self.home.home()),
         }
@@ -100,17 +102,21 @@ fn replica_homes(folder: &Path) -> Vec<PathBuf> {
 /// Where the last process of this home answered, or where the next one is to.
 fn target(root: &Path) -> Result<Target, Failure> {
     let loaded = load(&Home::new(root), &Overrides::with_process_environment(Vec::new()))?;
-    let address = last_http_address(&loaded.node.storage.folder).or_else(|| {
+    let data = &loaded.node.storage.folder;
+    let address = last_http_address(data).or_else(|| {
         let configured = &loaded.node.listen.http;
         (!configured.to_string().ends_with(":0")).then(|| configured.to_string())
     });
-    Ok(Target { name: loaded.node.replica.to_string(), address })
+    Ok(Target { name: loaded.node.replica.to_string(), address, ended: last_end(data) })
 }
 
 /// Asks one for its status; the error says why there is none.
 pub fn ask(target: &Target) -> Result<Value, String> {
     let address = target.address.as_ref().ok_or("not started yet: its port is not known")?;
-    http::ask_json(address, "/status", PATIENCE).map_err(|error| error.to_string())
+    http::ask_json(address, "/status", PATIENCE).map_err(|error| match &target.ended {
+        Some(ended) => format!("it ended by itself: {ended}"),
+        None => error.to_string(),
+    })
 }
 
 type Answers<'a> = [(&'a Target, Result<Value, String>)];
@@ -124,7 +130,7 @@ fn for_people(answers: &Answers<'_>) -> String {
             Err(error) => {
                 let mut row = [const { String::new() }; 10];
                 row[0].clone_from(&target.name);
-                row[1] = "unreachable".to_owned();
+                row[1] = if target.ended.is_some() { "ended" } else { "unreachable" }.to_owned();
                 rows.push(row);
                 complaints.push_str(&format!("replica {}: {error}\n", target.name));
             }

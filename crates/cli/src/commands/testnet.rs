@@ -7,6 +7,7 @@ use quorate_node::config::{Application, Durability};
 use quorate_node::testnet::{Options, Testnet, init};
 use serde_json::json;
 
+use super::services;
 use crate::arguments::{ChoiceArguments, application, described, durability};
 use crate::failure::Failure;
 use crate::output::{Format, print, print_json, table, warn};
@@ -37,7 +38,15 @@ pub struct InitArguments {
     port: Option<u16>,
     /// What is replicated.
     #[arg(long, default_value = "kv", value_parser = application(), value_name = "NAME")]
+    #[arg(conflicts_with_all = ["program", "pipe"])]
     application: Application,
+    /// Replicate the service of this program, as `quorate new` makes them. `testnet up` runs it.
+    #[arg(long, value_name = "PATH", conflicts_with = "pipe")]
+    program: Option<PathBuf>,
+    /// Replicate an application that is a process of its own, in any language: this command, its
+    /// words separated by spaces. docs/own-service.md has the protocol.
+    #[arg(long, value_name = "COMMAND")]
+    pipe: Option<String>,
     /// What a vote waits for: the disk, or the operating system.
     #[arg(long, default_value = "sync", value_parser = durability(), value_name = "NAME")]
     durability: Durability,
@@ -54,10 +63,20 @@ pub fn run(command: &Command, format: Format) -> Result<(), Failure> {
         Command::Init(arguments) => arguments,
         Command::Up(arguments) => return super::testnet_up::run(arguments, format),
     };
+    let service = match (&arguments.program, &arguments.pipe) {
+        (Some(program), _) => Some(services::of_program(program)?),
+        (None, Some(command)) => Some(services::of_command(command)?),
+        (None, None) if arguments.application == Application::Service => {
+            return Err(services::unnamed());
+        }
+        (None, None) => None,
+    };
+    let application = service.as_ref().map_or(arguments.application, |_| Application::Service);
     let options = Options {
         chain: arguments.chain.clone(),
         base_port: arguments.port,
-        application: arguments.application,
+        application,
+        service: service.unwrap_or_default(),
         batch_commands: arguments.batch,
         durability: arguments.durability,
         ..arguments.choices.options(arguments.replicas)

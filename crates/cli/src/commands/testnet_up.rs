@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use quorate_lab::local::{Echo, LocalCluster, Options, Process};
 use quorate_node::config::{Application, Finding, Home, Place};
+use quorate_node::testnet::program_of;
 use serde_json::json;
 
 use crate::cluster::cluster_of;
@@ -40,11 +41,12 @@ pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
     let count = cluster.members.len();
     let homes = (0..count).map(|id| Home::new(folder.join(format!("replica-{id}")))).collect();
     let application = cluster.application;
+    let name = cluster.application_name();
     let (_runtime, told) = runtime()?;
     let program = program()?;
     let echo = Echo::Prefixed;
     let options = Options {
-        program: program.clone(),
+        program: program_of(folder).unwrap_or_else(|| program.clone()),
         arguments: Vec::new(),
         own_arguments: BTreeMap::new(),
         echo,
@@ -54,7 +56,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
         LocalCluster::start(cluster, homes, options).map_err(|error| failure(&error, folder))?;
     let mut gateway = match application {
         Application::Kv => Some(start_gateway(&program, &client, arguments.port, echo)?),
-        Application::Ordering => None,
+        Application::Ordering | Application::Service => None,
     };
     let redis = gateway.as_ref().map(|(_, address)| address.clone());
     match (format, &redis) {
@@ -64,6 +66,10 @@ pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
         (Format::Table, Some(address)) => print(&format!(
             "{count} replicas run; redis-cli -p {}\n",
             address.rsplit(':').next().unwrap_or_default()
+        ))?,
+        (Format::Table, None) if application == Application::Service => print(&format!(
+            "{count} replicas of `{name}` run; clients use {}\n",
+            client.cluster_file().display()
         ))?,
         (Format::Table, None) => print(&format!(
             "{count} replicas run; no gateway for Redis clients: application = \"ordering\" \

@@ -17,6 +17,7 @@ mod proofs;
 mod recovery;
 mod redis;
 mod sequencer;
+mod services;
 mod snowman;
 mod stall;
 mod state;

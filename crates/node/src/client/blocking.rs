@@ -7,7 +7,7 @@ use bytes::Bytes;
 use quorate_core::client::{ClientError, Fatal};
 use tokio::runtime::{Builder, Runtime};
 
-use super::Client;
+use super::{Client, QueryError};
 
 /// A [`Client`] whose calls block. Its session lives on a thread of its own.
 #[derive(Debug)]
@@ -33,5 +33,13 @@ impl BlockingClient {
     /// As [`Client::submit`].
     pub fn submit(&self, commands: Vec<Bytes>) -> Result<Vec<Bytes>, ClientError> {
         self.runtime.block_on(self.client.submit(commands))
+    }
+
+    /// As [`Client::query`].
+    ///
+    /// # Errors
+    /// As [`Client::query`].
+    pub fn query(&self, question: Bytes) -> Result<Bytes, QueryError> {
+        self.runtime.block_on(self.client.query(question))
     }
 }

@@ -143,6 +143,8 @@ choice!(
         Kv = "kv",
         /// No state beside the log: commands are ordered, and answered with their position.
         Ordering = "ordering",
+        /// A state machine of somebody else's program; the table `service` names it.
+        Service = "service",
     }
 );
 choice!(

@@ -19,6 +19,7 @@ use super::combination::{Choices, Combination};
 use super::finding::{Finding, Place};
 use super::quantity::{ByteSize, HostPort};
 use super::schema::{Settings, Value};
+use super::service;
 
 pub(super) use check::from_document;
 pub(super) use fields::SCHEMA;
@@ -62,6 +63,9 @@ pub struct Cluster {
     pub transport: TransportName,
     /// What is replicated.
     pub application: Application,
+    /// The keys of the table `service`, as TOML: with [`Application::Service`] the service's name,
+    /// and what its program wants all replicas to agree on.
+    pub service: String,
     /// What a block may hold.
     pub batch: BatchLimits,
     /// What client sessions may use up: part of the replicated rules.
@@ -151,6 +155,9 @@ impl Cluster {
         put_bytes(&mut bytes, self.signatures.as_str().as_bytes());
         put_bytes(&mut bytes, self.group_key.as_ref().map_or(&[], |key| &key[..]));
         put_bytes(&mut bytes, self.application.name().as_bytes());
+        if self.application == Application::Service {
+            put_bytes(&mut bytes, self.service.as_bytes());
+        }
         self.batch.max_commands.encode(&mut bytes);
         self.batch.max_bytes.encode(&mut bytes);
         self.sessions.encode(&mut bytes);
@@ -165,6 +172,16 @@ impl Cluster {
             put_bytes(&mut bytes, proof.as_ref().map_or(&[], |proof| &proof[..]));
         }
         Digest::of("quorate chain 3", &bytes)
+    }
+
+    /// What people call the application: with [`Application::Service`] the name of the service.
+    #[must_use]
+    pub fn application_name(&self) -> String {
+        let service = || service::name_of(&self.service);
+        match self.application {
+            Application::Service => service().unwrap_or_else(|_| self.application.to_string()),
+            application => application.to_string(),
+        }
     }
 
     /// The choices that make up the protocol.
@@ -279,6 +296,9 @@ impl Cluster {
         if let Some(key) = &self.group_key {
             settings.set("group_key", Value::Hex(key.to_vec()), Place::Default);
         }
+        if !self.service.is_empty() {
+            settings.set("service", Value::Table(self.service.clone()), Place::Default);
+        }
         settings
     }
 }
@@ -346,6 +366,7 @@ fn from_settings(settings: &Settings, members: Vec<Member>) -> Option<Cluster> {
         group_key: settings.bytes("group_key"),
         transport: TransportName::named(&settings.text("transport")?)?,
         application: Application::named(&settings.text("application")?)?,
+        service: settings.table("service").unwrap_or_default(),
         batch: BatchLimits {
             max_commands: integer("batch.max_commands")?,
             max_bytes: size("batch.max_bytes")?,

@@ -141,7 +141,11 @@ impl Walk<'_> {
         place: Place,
         settings: &mut Settings,
     ) {
-        match value_of(&field.kind, value.get_ref()) {
+        let value_of = |value| match field.kind {
+            Kind::Table => self.table_of(field),
+            kind => value_of(&kind, value),
+        };
+        match value_of(value.get_ref()) {
             Some(value) => settings.set(field.key, value, place),
             None => {
                 let found = self.found(value);
@@ -152,6 +156,15 @@ impl Walk<'_> {
                 self.findings.push(wrong_value(path, &found, text, &field.kind, place));
                 settings.refuse(field.key);
             }
+        }
+    }
+
+    /// A table whose keys are not the schema's. It stands at the root.
+    fn table_of(&self, field: &Field) -> Option<Value> {
+        let mut root: toml::Table = toml::from_str(self.text).ok()?;
+        match root.remove(field.key)? {
+            toml::Value::Table(table) => Some(Value::Table(table.to_string())),
+            _ => None,
         }
     }
 
@@ -364,6 +377,7 @@ fn keys_in(table: &str, fields: &[Field]) -> String {
     for field in fields {
         let (of, key) = field.key.rsplit_once('.').unwrap_or(("", field.key));
         let name = match (of == table, table.is_empty()) {
+            (true, _) if matches!(field.kind, Kind::Table) => format!("[{key}]"),
             (true, _) => key.to_owned(),
             (false, true) => format!("[{of}]"),
             (false, false) => continue,

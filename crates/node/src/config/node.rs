@@ -42,6 +42,8 @@ pub struct Node {
     pub log: Log,
     /// What is tried out.
     pub laboratory: Laboratory,
+    /// The keys of the table `service`, as TOML: what the service's program reads at this replica.
+    pub service: String,
 }
 
 /// Where the secret keys are.
@@ -416,6 +418,12 @@ pub(super) static SCHEMA: Schema = Schema {
                       NAME@FROM..TO, or NAME@FROM..TO/PERIOD to do so in each period. Several are separated\n\
                       by commas. docs/adversaries.md says what each does.",
         },
+        Field {
+            key: "service",
+            kind: Kind::Table,
+            preset: Preset::Absent,
+            comment: "With application = \"service\": what its program reads at this replica alone.",
+        },
     ],
     list: None,
 };
@@ -486,5 +494,6 @@ pub(super) fn from_settings(settings: &Settings, home: &Home) -> Option<Node> {
                 schedule => Some(schedule.parse().ok()?),
             },
         },
+        service: settings.table("service").unwrap_or_default(),
     })
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::finding::Place;
 use super::quantity::{ByteSize, HostPort, HumanDuration};
+use super::service::canonical_table;
 use crate::adversary::{self, Schedule};
 
 /// The keys of a file.
@@ -108,6 +109,8 @@ pub enum Kind {
     Path,
     /// Adversaries and when they act, or none.
     Adversary,
+    /// A whole table, whose keys are not this schema's. A schema has its tables last.
+    Table,
 }
 
 /// What stands where there is no adversary.
@@ -134,6 +137,8 @@ pub enum Value {
     Address(HostPort),
     /// Of [`Kind::Path`].
     Path(PathBuf),
+    /// Of [`Kind::Table`]: its keys, sorted, as TOML.
+    Table(String),
 }
 
 impl Kind {
@@ -171,6 +176,7 @@ impl Kind {
                 let is_one = text == NO_ADVERSARY || text.parse::<Schedule>().is_ok();
                 is_one.then(|| Value::Text(text.to_owned()))
             }
+            Self::Table => canonical_table(text).map(Value::Table),
         }
     }
 
@@ -187,7 +193,7 @@ impl Kind {
     /// Whether a file writes values of this kind as strings.
     #[must_use]
     pub fn is_string(&self) -> bool {
-        !matches!(self, Self::Integer { .. } | Self::Ratio { .. } | Self::Bool)
+        !matches!(self, Self::Integer { .. } | Self::Ratio { .. } | Self::Bool | Self::Table)
     }
 }
 
@@ -224,6 +230,7 @@ impl fmt::Display for Kind {
             }
             Self::Path => f.write_str("a path; relative ones start at the home"),
             Self::Adversary => f.write_str(&adversary::expected()),
+            Self::Table => f.write_str("a table"),
         }
     }
 }
@@ -268,7 +275,7 @@ impl Value {
     #[must_use]
     pub fn to_toml(&self) -> String {
         match self {
-            Self::Integer(_) | Self::Ratio(_) | Self::Bool(_) => self.to_string(),
+            Self::Integer(_) | Self::Ratio(_) | Self::Bool(_) | Self::Table(_) => self.to_string(),
             _ => toml::Value::String(self.to_string()).to_string(),
         }
     }
@@ -287,6 +294,7 @@ impl fmt::Display for Value {
             Self::Hex(bytes) => bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}")),
             Self::Address(address) => address.fmt(f),
             Self::Path(path) => path.display().fmt(f),
+            Self::Table(keys) => f.write_str(keys),
         }
     }
 }
@@ -385,6 +393,8 @@ reads! {
     address: Address -> HostPort,
     /// A path.
     path: Path -> PathBuf,
+    /// A table, as TOML.
+    table: Table -> String,
 }
 
 impl Settings {
@@ -410,6 +420,10 @@ impl Schema {
         comment(&mut out, self.title);
         let mut table = "";
         for field in self.fields {
+            if let Kind::Table = field.kind {
+                render_table(&mut out, field, settings.table(field.key).unwrap_or_default());
+                continue;
+            }
             let (name, key) = field.key.rsplit_once('.').unwrap_or(("", field.key));
             if name != table {
                 table = name;
@@ -444,6 +458,20 @@ fn comment(out: &mut String, text: &str) {
     for line in text.lines() {
         out.push_str(format!("# {line}").trim_end());
         out.push('\n');
+    }
+}
+
+/// A table without keys is left as a comment.
+fn render_table(out: &mut String, field: &Field, keys: String) {
+    out.push('\n');
+    comment(out, field.comment);
+    // It was read as a table.
+    let table: toml::Table = toml::from_str(&keys).unwrap_or_default();
+    if table.is_empty() {
+        comment(out, &format!("[{}]", field.key));
+    } else {
+        let named = toml::Table::from_iter([(field.key.to_owned(), toml::Value::Table(table))]);
+        out.push_str(&named.to_string());
     }
 }
 

@@ -36,7 +36,7 @@ pub(super) fn of(facts: &Facts) -> Value {
         "chain": facts.cluster.chain,
         "chain_digest": facts.cluster.chain_digest().to_string(),
         "protocol": facts.cluster.protocol.name(),
-        "application": facts.cluster.application.name(),
+        "application": facts.application,
         "replicas": facts.cluster.members.len(),
         "version": VERSION,
         "process": std::process::id(),

@@ -164,6 +164,8 @@ pub struct Reach<T: Types> {
     pub idle: bool,
     /// Proposals that carry another state root than this replica computed.
     pub other_root: OtherRoot,
+    /// What the application is called.
+    pub application: String,
     /// Why the replica must stop, if it must.
     pub halted: Option<End>,
 }
@@ -537,7 +539,12 @@ impl<T: Types> drive::World<T> for Reach<T> {
                 );
             }
             Action::Halt(halt) => {
-                let reason = halt.to_string();
+                let reason = match &halt {
+                    Halt::Execution(_) | Halt::StateRoot { .. } => {
+                        format!("application `{}`: {halt}", self.application)
+                    }
+                    _ => halt.to_string(),
+                };
                 self.halted = Some(match halt {
                     Halt::Execution(ExecutionError::Kept { .. }) => End::Storage(reason),
                     Halt::Execution(

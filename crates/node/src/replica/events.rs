@@ -53,7 +53,7 @@ impl<T: Types> Reach<T> {
                 metrics.state_root_differences_total.add(1);
                 if self.other_root.note(*view, *height) {
                     tracing::warn!(
-                        %height, ours = %ours, proposed = %theirs, %proposer,
+                        application = self.application, %height, ours = %ours, proposed = %theirs, %proposer,
                         "my state root differs from the proposal's at this height, and I do not vote for it: \
                          the application is not deterministic, or its state is damaged at one of us. If \
                          nothing is committed any more, compare this line at all replicas; see \

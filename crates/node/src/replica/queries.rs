@@ -55,6 +55,7 @@ struct Desk {
 /// The way to clients, and what is counted.
 #[derive(Clone)]
 struct Voice {
+    application: Arc<str>,
     listener: Arc<ClientListener>,
     metrics: Arc<Metrics>,
 }
@@ -80,6 +81,7 @@ impl Voice {
     fn panicked(&self, question: &Question, said: &(dyn Any + Send)) {
         if self.metrics.query_panics_total.note() {
             tracing::error!(
+                application = &*self.application,
                 panic = panic_message(said),
                 "the application panicked on a client's question, which was refused: report it to \
                  the application's author"
@@ -101,12 +103,15 @@ impl Queries {
     /// # Errors
     /// The system gave none.
     pub fn start(
+        application: &str,
         listener: &Arc<ClientListener>,
         metrics: &Arc<Metrics>,
         outside: &Outside,
     ) -> std::io::Result<Self> {
         let shared = Arc::new(Shared { desk: Mutex::new(Desk::default()), rings: Condvar::new() });
-        let voice = Voice { listener: Arc::clone(listener), metrics: Arc::clone(metrics) };
+        let application = Arc::from(application);
+        let voice =
+            Voice { application, listener: Arc::clone(listener), metrics: Arc::clone(metrics) };
         let (desk, speaks) = (Arc::clone(&shared), voice.clone());
         let run = outside.guard("queries", move || answer_all(&desk, &speaks));
         let thread = Some(super::spawn_low("queries", run)?);

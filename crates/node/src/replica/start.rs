@@ -142,7 +142,12 @@ impl Setup {
             turns: Turns::new(first),
             settled: Arc::clone(&shared.settled),
             proofs: Proofs::start(shared.chain, &shared.links, &shared.listener, &shared.outside)?,
-            queries: Queries::start(&shared.listener, &shared.metrics, &shared.outside)?,
+            queries: Queries::start(
+                &self.application,
+                &shared.listener,
+                &shared.metrics,
+                &shared.outside,
+            )?,
             reach: self.reach(&shared)?,
             replica,
             journal,
@@ -310,6 +315,7 @@ impl Setup {
             follower: Follower::default(),
             idle: false,
             other_root: OtherRoot::default(),
+            application: self.application.clone(),
             halted: None,
         })
     }

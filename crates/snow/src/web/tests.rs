@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A run that the page does too, in a browser: `crates/cli/tests/snow_page.rs` compares the traces.
+/// A run that the page does too, in a browser: `crates/cli/tests/snow.rs` compares the traces.
 #[test]
 fn a_grid_decides_and_says_so() {
     assert_eq!(grid_new(2, 400, 40, 0, 10, 7, 20, 0, 500, 7), 1);

@@ -10,6 +10,7 @@ use crate::config::combination::{fixed_leader_refusal, sampling_refusal};
 use crate::config::document::Document;
 use crate::config::finding::{Finding, Place};
 use crate::config::schema::Settings;
+use crate::config::service;
 
 /// Makes a cluster of what a file says, and checks what its keys say together. Returns the places
 /// of the members beside it.
@@ -35,6 +36,7 @@ pub(in crate::config) fn from_document(
     check_sampling(&cluster, settings, findings);
     check_state_fits(&cluster, settings, findings);
     check_group_key(&cluster, file, settings, findings);
+    service::check(&cluster, settings, findings);
     for (place, member) in &document.list {
         check_key(cluster.signatures, place, member, findings);
     }

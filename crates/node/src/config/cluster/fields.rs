@@ -130,7 +130,8 @@ pub(in crate::config) static SCHEMA: Schema = Schema {
             key: "application",
             kind: Kind::Choice(Application::NAMES),
             preset: Preset::Is("kv"),
-            comment: "What is replicated: a key-value store, or nothing but the order of commands.",
+            comment: "What is replicated: a key-value store; nothing but the order of commands; or a service\n\
+                      of your own, with its own program, that the table [service] names.",
         },
         Field {
             key: "batch.max_commands",
@@ -211,6 +212,13 @@ pub(in crate::config) static SCHEMA: Schema = Schema {
             preset: Preset::Is("1GiB"),
             comment: "Most that keys and values may take; beyond it, commands that write are refused (OOM). \
                       While a snapshot is written a replica may take twice that in memory.",
+        },
+        Field {
+            key: "service",
+            kind: Kind::Table,
+            preset: Preset::Absent,
+            comment: "With application = \"service\": its name, and what its program reads here. All replicas\n\
+                      agree on it. docs/own-service.md tells more.",
         },
     ],
     list: Some(List {

@@ -6,6 +6,7 @@ use crate::config::cluster::Cluster;
 use crate::config::finding::{Finding, Place};
 use crate::config::quantity::HumanDuration;
 use crate::config::schema::{Preset, Settings};
+use crate::config::service;
 
 /// Checks a node of `cluster`; `agreed` says where a key of `cluster.toml` is set.
 pub(in crate::config) fn check(
@@ -29,6 +30,7 @@ pub(in crate::config) fn check(
         ));
     }
     check_laboratory(node, settings, findings, warnings);
+    service::check_node(node, cluster, settings, findings);
     if let Some((key, value, instead)) = cluster.combination().laboratory()
         && !node.laboratory.enabled
     {

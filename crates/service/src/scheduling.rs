@@ -9,12 +9,12 @@ mod system {
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
     /// Asks that no thread started from here on takes a processor from a thread at work when it is
-    /// woken: it waits for its turn, or for another processor, as a thread under Linux's `SCHED_BATCH`
-    /// does, at the same share of the time (sched(7)).
+    /// woken: it waits for its turn, or for another processor, as a thread under Linux's
+    /// `SCHED_BATCH` does, at the same share of the time (sched(7)).
     ///
-    /// Replicas wake each other with every message. Where several share few processors, whoever sends
-    /// to three others would be stopped behind the first, and each be woken for one message at a time.
-    /// Whoever was started under another policy than the usual one stays as it is.
+    /// Replicas wake each other with every message. Where several share few processors, whoever
+    /// sends to three others would be stopped behind the first, and each be woken for one message
+    /// at a time. Whoever was started under another policy than the usual one stays as it is.
     #[allow(unsafe_code, reason = "no library has these calls without changing niceness as well")]
     pub fn wait_for_turns() {
         // SAFETY: neither call keeps a pointer, and `usual` lives until both are done.
@@ -68,8 +68,8 @@ mod system {
         }
     }
 
-    /// Which of so many cores are the share of one of `replicas`: at least one, and those that do not
-    /// divide evenly are two replicas'.
+    /// Which of so many cores are the share of one of `replicas`: at least one, and those that do
+    /// not divide evenly are two replicas'.
     fn share(replica: usize, replicas: usize, cores: usize) -> std::ops::Range<usize> {
         replica * cores / replicas..((replica + 1) * cores).div_ceil(replicas)
     }
