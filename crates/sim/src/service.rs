@@ -66,11 +66,14 @@ impl<S: StateMachine> Hosted for Host<S> {
     }
 }
 
+/// Draws a command of a client.
+type Command = Arc<dyn Fn(&mut Rng) -> Vec<u8> + Send + Sync>;
+
 /// How the clusters of a trial get their service, and their clients commands.
 #[derive(Clone)]
 pub struct Hosting {
     fresh: Arc<dyn Fn() -> Box<dyn Hosted> + Send + Sync>,
-    command: Arc<dyn Fn(&mut Rng) -> Vec<u8> + Send + Sync>,
+    command: Command,
 }
 
 impl fmt::Debug for Hosting {
@@ -92,7 +95,7 @@ impl Hosting {
 /// A service, what its clients ask for, and what must always hold of it.
 pub struct Trial<S> {
     fresh: Arc<dyn Fn() -> S + Send + Sync>,
-    command: Arc<dyn Fn(&mut Rng) -> Vec<u8> + Send + Sync>,
+    command: Command,
     invariant: Invariant<S>,
     plan: Plan,
 }
