@@ -141,7 +141,7 @@ SKIPPED := $(CURDIR)/target/skipped.txt
 
 test: ## Everything a change must pass; what this machine lacks is fetched into target/, or skipped and said.
 	@mkdir -p target && : > $(SKIPPED)
-	@$(MAKE) --no-print-directory QUORATE_SKIPPED=$(SKIPPED) format-check deny lint docs links wasm snow-page production unit services seeds
+	@$(MAKE) --no-print-directory QUORATE_SKIPPED=$(SKIPPED) format-check pages deny lint docs links wasm snow-page production unit services seeds
 	@echo "make test: passed$$(test ! -s $(SKIPPED) || echo ', all but these:')"
 	@sort -u $(SKIPPED)
 

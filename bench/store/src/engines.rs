@@ -1,5 +1,6 @@
-//! The engines behind one small trait, each set up as its manual says for data that fits in memory. What none of them is given:
-//! compression (the values are random), direct I/O (the page cache is what all share).
+//! The engines behind one small trait, each set up as its manual says for data that fits in memory.
+//! What none of them is given: compression (the values are random), direct I/O (the page cache is
+//! what all share).
 
 #[cfg(feature = "fjall")]
 mod fjall;
@@ -42,13 +43,15 @@ pub type Key = [u8; KEY_BYTES];
 pub type Value = [u8; VALUE_BYTES];
 pub type Put = (Key, Value);
 
-/// A store under measurement. Every engine does the same: a read copies the value, of the newest commit.
+/// A store under measurement. Every engine does the same: a read copies the value, of the newest
+/// commit.
 pub trait Engine: Send + Sync {
     /// Copies an item's value; whether there is one.
     fn read(&self, key: &Key, value: &mut Value) -> Result<bool, Failure>;
     /// Commits puts as one batch.
     fn write(&self, puts: &[Put]) -> Result<(), Failure>;
-    /// Reads an item, changes it and writes it back as a commit of its own, with no other change of it in between.
+    /// Reads an item, changes it and writes it back as a commit of its own, with no other change of
+    /// it in between.
     fn modify(&self, key: &Key, change: &mut dyn FnMut(&mut Value)) -> Result<(), Failure>;
     /// Pays what was put off: memory written out, all of it on disk, compactions done that are due.
     fn settle(&self) -> Result<(), Failure>;
@@ -75,7 +78,8 @@ pub const NAMES: &[&str] = &[
     "rocksdb",
 ];
 
-/// Bytes on disk per byte of data at the most, seen while loading and under updates: for the estimate before a run.
+/// Bytes on disk per byte of data at the most, seen while loading and under updates: for the
+/// estimate before a run.
 pub fn disk_factor(name: &str) -> f64 {
     match name {
         "quorate" => 1.5,
@@ -109,7 +113,8 @@ fn copy(from: &[u8], value: &mut Value) -> Result<bool, Failure> {
     Ok(true)
 }
 
-/// For engines without a read-modify-write of their own: locks, each for a share of the keys, so that others go on.
+/// For engines without a read-modify-write of their own: locks, each for a share of the keys, so
+/// that others go on.
 #[cfg(any(feature = "fjall", feature = "rocksdb"))]
 #[derive(Default)]
 struct KeyLocks([std::sync::Mutex<()>; 32]);

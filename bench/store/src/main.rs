@@ -1,4 +1,5 @@
-//! The lazy-trie store beside other engines, at YCSB's workloads: `make bench-store`. `docs/store.md` says what the figures mean.
+//! The lazy-trie store beside other engines, at YCSB's workloads: `make bench-store`.
+//! `docs/store.md` says what the figures mean.
 
 mod charts;
 mod engines;
@@ -61,7 +62,8 @@ fn main() {
     }
 }
 
-/// What [`task::Task::run`] starts. It ends with whom it was started by, so that an interrupted run leaves no process behind.
+/// What [`task::Task::run`] starts. It ends with whom it was started by, so that an interrupted run
+/// leaves no process behind.
 fn task(arguments: &[String]) -> Result<(), Failure> {
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
     let text = arguments.get(1).ok_or("task wants a task")?;

@@ -1,4 +1,5 @@
-//! Every engine at every workload by turns, each in a process of its own, and going on where a run was interrupted.
+//! Every engine at every workload by turns, each in a process of its own, and going on where a run
+//! was interrupted.
 
 use crate::engines::{self, Failure, Setup};
 use crate::process::{bring_to_memory, disk_bytes, free_bytes, machine_bytes};
@@ -35,7 +36,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Workloads in the order in which they are measured: reads first, so that they meet what loading left.
+    /// Workloads in the order in which they are measured: reads first, so that they meet what
+    /// loading left.
     fn cells(&self) -> Vec<Cell> {
         let mut cells = Vec::new();
         for mix in ['C', 'B', 'F', 'A'].into_iter().filter(|mix| self.mixes.contains(*mix)) {
@@ -48,8 +50,9 @@ impl Plan {
         cells
     }
 
-    /// What is left to do, in order: all engines load; then they take turns at each workload, so that what changes about the machine meets all of
-    /// them; then each is killed. Who has anything left is loaded first, which is at once done if its data is there.
+    /// What is left to do, in order: all engines load; then they take turns at each workload, so
+    /// that what changes about the machine meets all of them; then each is killed. Who has anything
+    /// left is loaded first, which is at once done if its data is there.
     pub fn left(&self, rows: &[Row]) -> Vec<(String, Step)> {
         let done = |engine: &str, step: Step| {
             rows.iter().filter(|row| row.engine == engine && row.step == step).count()
@@ -149,7 +152,8 @@ struct Bench<'a> {
     plan: &'a Plan,
     lines: Lines<Row>,
     progress: Progress,
-    /// Whether the files of all engines together fit into the page cache: decided once, when all are loaded.
+    /// Whether the files of all engines together fit into the page cache: decided once, when all
+    /// are loaded.
     warms: Option<bool>,
 }
 

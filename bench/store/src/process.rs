@@ -26,7 +26,8 @@ pub struct Passed {
     pub seconds: f64,
     /// Of all threads of this process.
     pub processor_seconds: f64,
-    /// Handed to the block layer, or dirtied in the page cache for it, less what was removed before it got there.
+    /// Handed to the block layer, or dirtied in the page cache for it, less what was removed before
+    /// it got there.
     pub written_bytes: u64,
     /// Of the processors' time, what others had.
     pub others_percent: f64,
@@ -134,7 +135,8 @@ pub fn machine_bytes() -> u64 {
     field("/proc/meminfo", "MemTotal:") << 10
 }
 
-/// Reads the files of a folder, so that they are in the page cache: what lay idle while others were measured may have left it.
+/// Reads the files of a folder, so that they are in the page cache: what lay idle while others were
+/// measured may have left it.
 pub fn bring_to_memory(folder: &Path) -> Result<(), Failure> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
@@ -165,7 +167,8 @@ const TRIPS: u32 = 500;
 /// ... so often.
 const TIMES: u32 = 41;
 
-/// How long a cache line takes from one processor to another and back, if there are two: the median, as now and then one of them is taken away.
+/// How long a cache line takes from one processor to another and back, if there are two: the
+/// median, as now and then one of them is taken away.
 pub fn round_trip_ns() -> Option<f64> {
     if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
         return None;

@@ -248,7 +248,8 @@ impl Results<'_> {
         }
     }
 
-    /// The most that the tree was of the data: when all was written out, or at any time, with the slots that wait for a checkpoint.
+    /// The most that the tree was of the data: when all was written out, or at any time, with the
+    /// slots that wait for a checkpoint.
     fn tree_percent(&self, engine: &str, settled: bool) -> Option<f64> {
         let rows = self.rows.iter().filter(|row| row.engine == engine);
         let rows = rows.filter(|row| !settled || matches!(row.step, Step::Load | Step::Cell(_)));
@@ -326,7 +327,8 @@ impl Results<'_> {
         Some(format!("{rate:.2} ({processor:.2})"))
     }
 
-    /// This store's operations/s of the best peer's, and the least processor time of a peer, of this store's.
+    /// This store's operations/s of the best peer's, and the least processor time of a peer, of
+    /// this store's.
     fn ratios(&self, cell: Cell, peers: &[&str]) -> Option<(f64, f64)> {
         let ours = self.of(OURS, Step::Cell(cell))?;
         let theirs = || peers.iter().filter_map(|peer| self.of(peer, Step::Cell(cell)));

@@ -78,8 +78,9 @@ pub struct Figures {
     pub changes: u64,
     pub p50_us: Option<f64>,
     pub p99_us: Option<f64>,
-    /// A cache line from one processor to another and back, in nanoseconds: the mean of before and after. On a virtual machine it changes with where its
-    /// processors are, several times over, and what threads that share data can do with it.
+    /// A cache line from one processor to another and back, in nanoseconds: the mean of before and
+    /// after. On a virtual machine it changes with where its processors are, several times over,
+    /// and what threads that share data can do with it.
     #[serde(default)]
     pub round_trip_ns: Option<f64>,
     /// While it ran; the bytes written, also while it settled.

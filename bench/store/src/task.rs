@@ -33,8 +33,9 @@ pub struct Task {
     pub items: u64,
     pub batch: usize,
     pub seconds: f64,
-    /// How often this engine has met the workload before: each time other items are drawn, the same for all engines. Items that were written one behind the
-    /// other and are drawn so again lie side by side in some engines, and not in others.
+    /// How often this engine has met the workload before: each time other items are drawn, the same
+    /// for all engines. Items that were written one behind the other and are drawn so again lie
+    /// side by side in some engines, and not in others.
     pub turn: usize,
     pub work: Work,
 }
@@ -150,7 +151,8 @@ impl Task {
         self.emit(engine, Step::Load, figures)
     }
 
-    /// How many items are there: the first so many, as they come in order and commits are kept in order.
+    /// How many items are there: the first so many, as they come in order and commits are kept in
+    /// order.
     fn loaded(&self, engine: &dyn Engine) -> Result<u64, Failure> {
         let mut found = [0; VALUE_BYTES];
         let (mut there, mut missing) = (0, self.items.div_ceil(LOAD_BATCH) + 1);
@@ -290,7 +292,8 @@ impl Task {
         Ok(counted)
     }
 
-    /// Puts items drawn at random, each with the number of its put for a stamp, and notes how many are committed.
+    /// Puts items drawn at random, each with the number of its put for a stamp, and notes how many
+    /// are committed.
     fn be_killed(&self, engine: &dyn Engine) -> Result<(), Failure> {
         let note = File::create(self.acknowledged())?;
         let mut random = Random(VICTIM_SEED);

@@ -1,4 +1,5 @@
-//! The threshold of sluggish splitting against what it costs, at several fillings: what the default was chosen by.
+//! The threshold of sluggish splitting against what it costs, at several fillings: what the default
+//! was chosen by.
 
 use crate::engines::{Durable, Failure, Setup};
 use crate::matrix::remove;
@@ -28,7 +29,8 @@ struct Common {
     seconds: f64,
 }
 
-/// One store: processor time an operation, of one thread and with what the store does in the background; sizes of keys and values.
+/// One store: processor time an operation, of one thread and with what the store does in the
+/// background; sizes of keys and values.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Measured {
     items: u64,

@@ -57,7 +57,8 @@ pub fn key(number: u64) -> [u8; KEY_BYTES] {
     key
 }
 
-/// A value that says whose it is in its first eight bytes, which of its item's it is in the next, and follows from the two.
+/// A value that says whose it is in its first eight bytes, which of its item's it is in the next,
+/// and follows from the two.
 pub fn value(number: u64, stamp: u64) -> [u8; VALUE_BYTES] {
     let mut value = [0; VALUE_BYTES];
     let mut random = Random(scramble(number) ^ stamp);
@@ -130,7 +131,8 @@ impl Chooser {
         if self.spread == Spread::Uniform {
             return random.next() % self.items;
         }
-        // Gray et al., "Quickly Generating Billion-Record Synthetic Databases", SIGMOD 1994; the popular ones scattered as in YCSB.
+        // Gray et al., "Quickly Generating Billion-Record Synthetic Databases", SIGMOD 1994; the
+        // popular ones scattered as in YCSB.
         let unit = random.unit();
         let by_zeta = unit * self.zeta;
         let rank = if by_zeta < 1.0 {

@@ -33,9 +33,9 @@ impl Context<'_> {
         self.signer.sign(statement)
     }
 
-    /// Joins signatures, as anybody can; nothing if the scheme knows no such joining, or if they are
-    /// too few for the committee's. (A scheme is not asked what it makes of those: real ones make
-    /// nothing that holds, and the simulator's, which only plays at signing, does not count.)
+    /// Joins signatures, as anybody can; nothing if the scheme knows no such joining, or if they
+    /// are too few for the committee's. (A scheme is not asked what it makes of those: real ones
+    /// make nothing that holds, and the simulator's, which only plays at signing, does not count.)
     #[must_use]
     pub fn join(&self, form: Form, shares: &[Share]) -> Option<Signature> {
         let signers: Signers = shares.iter().map(|share| share.signer).collect();

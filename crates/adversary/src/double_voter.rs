@@ -6,8 +6,8 @@
 //! proposal of that view named, if there was one: two double voters and an equivocating leader
 //! together would fork a protocol whose quorums share no correct replica (2f + 1 of 3f + 3).
 //!
-//! Answered by one vote a replica, view and phase in every collector: the first counts, the second is
-//! noted (`double_votes_total`) and counts for nothing.
+//! Answered by one vote a replica, view and phase in every collector: the first counts, the second
+//! is noted (`double_votes_total`) and counts for nothing.
 
 use quorate_core::protocols::hotstuff::Message;
 use quorate_core::replica::message::PeerMessage;

@@ -1,12 +1,12 @@
-//! A leader that proposes two blocks in one view, each to its own part of the replicas, and votes for
-//! the one with more of them.
+//! A leader that proposes two blocks in one view, each to its own part of the replicas, and votes
+//! for the one with more of them.
 //!
-//! Both are otherwise valid: real frames with their bodies, the right parent, height and root. Every
-//! other time the parts are halves; in between only every third replica gets the second block, so
-//! that the first is certified without those who saw the second.
+//! Both are otherwise valid: real frames with their bodies, the right parent, height and root.
+//! Every other time the parts are halves; in between only every third replica gets the second
+//! block, so that the first is certified without those who saw the second.
 //!
-//! The attack every BFT protocol is made against; the framework Twins exists because its leaders were
-//! never tested equivocating.
+//! The attack every BFT protocol is made against; the framework Twins exists because its leaders
+//! were never tested equivocating.
 //!
 //! Answered by one vote a view and quorums that share a correct replica; who saw the other block
 //! fetches the certified one, and counts the equivocation.
@@ -73,8 +73,8 @@ impl EquivocatingLeader {
         self.last.as_mut()
     }
 
-    /// Another block for the same view: without the last frame; or, where there is none, with an old
-    /// one, which is executed no second time. `None` before the first frame of all.
+    /// Another block for the same view: without the last frame; or, where there is none, with an
+    /// old one, which is executed no second time. `None` before the first frame of all.
     fn second(
         &mut self,
         cx: &Context<'_>,

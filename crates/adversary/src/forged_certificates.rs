@@ -1,12 +1,13 @@
-//! Certificates that are none, in every message that carries one: a signer twice, out of order, unknown,
-//! too few, none at all (an empty bitmap beside the point at infinity), the liar's own signature for
-//! everybody, another form, phase, view, block, epoch or genesis; time-out certificates of mixed views.
+//! Certificates that are none, in every message that carries one: a signer twice, out of order,
+//! unknown, too few, none at all (an empty bitmap beside the point at infinity), the liar's own
+//! signature for everybody, another form, phase, view, block, epoch or genesis; time-out
+//! certificates of mixed views.
 //!
-//! Duplicate signers were checked in debug builds only, and an empty bitmap with the point at infinity
-//! verified, in public implementations.
+//! Duplicate signers were checked in debug builds only, and an empty bitmap with the point at
+//! infinity verified, in public implementations.
 //!
-//! Answered by one check for every certificate in every build ([`Qc::checks`], [`Tc::checks`]), before
-//! any signature is looked at, and by `Verified`, which only that check makes.
+//! Answered by one check for every certificate in every build ([`Qc::checks`], [`Tc::checks`]),
+//! before any signature is looked at, and by `Verified`, which only that check makes.
 
 use quorate_core::base::crypto::{Form, Kind, Share, Signature, Signers, Statement};
 use quorate_core::protocols::hotstuff::Message;

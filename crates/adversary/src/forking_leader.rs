@@ -1,14 +1,15 @@
 //! A leader that extends the grandparent: its block's justify is that of the block it should have
 //! extended, so that this one is left out of the chain.
 //!
-//! The forking attack (Niu, Gai, Jalalzai, Feng 2020; Bamboo, ICDCS 2021): where votes need a justify
-//! no older than the lock, blocks that nobody is locked on yet can be overwritten, and their commands
-//! have to be ordered again. The fork is otherwise faultless: heights, root and bodies are right.
+//! The forking attack (Niu, Gai, Jalalzai, Feng 2020; Bamboo, ICDCS 2021): where votes need a
+//! justify no older than the lock, blocks that nobody is locked on yet can be overwritten, and
+//! their commands have to be ordered again. The fork is otherwise faultless: heights, root and
+//! bodies are right.
 //!
 //! Answered by the entry rule (a view is entered by the certificate of the view before it or by a
-//! time-out certificate, so that a fork in the good case is malformed: `contradiction`), then by the
-//! vote rules; what is overwritten behind a time-out certificate was not committed, and its frames
-//! wait in the mempools.
+//! time-out certificate, so that a fork in the good case is malformed: `contradiction`), then by
+//! the vote rules; what is overwritten behind a time-out certificate was not committed, and its
+//! frames wait in the mempools.
 
 use quorate_core::ReplicaId;
 use quorate_core::protocols::hotstuff::Message;

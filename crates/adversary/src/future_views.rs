@@ -4,9 +4,9 @@
 //! Six independent BFT code bases ran out of memory on it: maps keyed by a view that a peer
 //! chooses.
 //!
-//! Answered by a few fixed places a peer for votes, one for time-outs, new-views and proposals each, a
-//! limit on what of one peer waits for its verification (`flood`), and by joining no time-out that
-//! fewer than f + 1 sent.
+//! Answered by a few fixed places a peer for votes, one for time-outs, new-views and proposals
+//! each, a limit on what of one peer waits for its verification (`flood`), and by joining no
+//! time-out that fewer than f + 1 sent.
 
 use quorate_core::protocols::hotstuff::Message;
 use quorate_core::protocols::hotstuff::block::Block;

@@ -1,9 +1,10 @@
 //! Byzantine replicas: a layer between a real replica and its links.
 //!
 //! The replica inside runs the protocol as written. What it sends, the [`Adversary`] around it
-//! withholds, delays, bends or adds to; what it receives, the adversary reads along and learns from.
-//! It can sign anything with the replica's own key, and nothing with another's. The same code runs in
-//! the simulator and, in laboratory mode, in a real node (`quorate start --adversary NAME`).
+//! withholds, delays, bends or adds to; what it receives, the adversary reads along and learns
+//! from. It can sign anything with the replica's own key, and nothing with another's. The same code
+//! runs in the simulator and, in laboratory mode, in a real node (`quorate start --adversary
+//! NAME`).
 //!
 //! [`Layer`] is what a driver puts around a replica; [`Schedule`] says which adversary acts when;
 //! [`ALL`] and [`FLOODS`] name them. One file each; its head says what the attack is, where it

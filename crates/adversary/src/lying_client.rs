@@ -2,12 +2,13 @@
 //! frames under one number, foreign sessions, signatures that do not hold, frames too large for any
 //! decoder.
 //!
-//! One liar's frames must cost the others nothing: a signature that only some replicas can check makes
-//! them disagree about what was requested (the big-MAC attack on PBFT). Numbers that nobody bounds
-//! fill the session table.
+//! One liar's frames must cost the others nothing: a signature that only some replicas can check
+//! makes them disagree about what was requested (the big-MAC attack on PBFT). Numbers that nobody
+//! bounds fill the session table.
 //!
-//! Answered by frames signed once and checked before they enter a mempool, by sessions that belong to
-//! one key, execute in order and wait in a bounded window, and by caps before anything is allocated.
+//! Answered by frames signed once and checked before they enter a mempool, by sessions that belong
+//! to one key, execute in order and wait in a bounded window, and by caps before anything is
+//! allocated.
 
 use std::sync::Arc;
 

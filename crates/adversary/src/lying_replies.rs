@@ -1,11 +1,11 @@
-//! A replica that tells clients what is not so: other replies, another count, rejections of what was
-//! executed, another session, no room.
+//! A replica that tells clients what is not so: other replies, another count, rejections of what
+//! was executed, another session, no room.
 //!
 //! All liars tell the same lie about the same frame, so that a client that counts to f believes it.
 //! PBFT's reads outvoted by a liar and replicas that are behind are of this kind.
 //!
-//! Asked for proofs of its state it lies in turn about all that they are made of, and calls the first
-//! certified block it was asked for the newest one for ever.
+//! Asked for proofs of its state it lies in turn about all that they are made of, and calls the
+//! first certified block it was asked for the newest one for ever.
 //!
 //! Answered by clients: an outcome is believed when f + 1 replicas say the same; a refusal is one
 //! replica's own word; of a proof nothing is believed that does not follow from a certificate.
@@ -35,8 +35,8 @@ pub(crate) fn make(_seed: u64) -> Box<dyn Adversary> {
 }
 
 impl LyingReplies {
-    /// Another answer with a proof: not what is there, that nothing is there, a certificate of another
-    /// block, a state said to be newer, an old answer, a proof that leads elsewhere.
+    /// Another answer with a proof: not what is there, that nothing is there, a certificate of
+    /// another block, a state said to be newer, an old answer, a proof that leads elsewhere.
     fn lie_about_proof(&mut self, told: Bytes) -> Bytes {
         let first = self.first_answer.get_or_insert_with(|| told.clone()).clone();
         let Ok(mut answer) = Answer::<Types>::from_bytes(told.clone()) else { return told };
@@ -66,8 +66,8 @@ fn changed(bytes: &Bytes, at: usize) -> Bytes {
     bytes.into()
 }
 
-/// A value that is there with another first byte; where none is there, a kind of value that there is
-/// not.
+/// A value that is there with another first byte; where none is there, a kind of value that there
+/// is not.
 fn with_other_value(content: &Bytes) -> Bytes {
     let there = content.get(HAS_VALUE) == Some(&1);
     changed(content, if there { VALUE + 1 } else { HAS_VALUE })

@@ -1,7 +1,7 @@
-//! A replica that helps those who lack something with lies: chains that are empty, tampered with, out
-//! of order, cut off or made up; bodies nobody asked for; snapshots offered under a wrong block or
-//! root; chunks with a flipped byte, without end, or of nothing; testimonies of no view or the last
-//! one.
+//! A replica that helps those who lack something with lies: chains that are empty, tampered with,
+//! out of order, cut off or made up; bodies nobody asked for; snapshots offered under a wrong block
+//! or root; chunks with a flipped byte, without end, or of nothing; testimonies of no view or the
+//! last one.
 //!
 //! Poisoned sync and `expect` on a peer's data.
 //!
@@ -118,7 +118,8 @@ impl LyingSync {
     }
 }
 
-/// A chain as long as the one asked for, of empty blocks on certificates that the liar alone signed.
+/// A chain as long as the one asked for, of empty blocks on certificates that the liar alone
+/// signed.
 fn made_up(cx: &Context<'_>, blocks: &[FullBlock]) -> Vec<FullBlock> {
     let mut parent: Option<(View, BlockId)> = None;
     let made = |full: &FullBlock| {

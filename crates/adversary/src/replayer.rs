@@ -4,9 +4,9 @@
 //! Replay across chain, epoch and phase, and fields that do not match what
 //! was signed (priority 0).
 //!
-//! Answered by a statement that names chain, epoch, protocol, kind, view and phase; by the channel, which
-//! says whose message it is (`wrong_sender`); by `stale`; and by places that an old message does not
-//! take from a newer one.
+//! Answered by a statement that names chain, epoch, protocol, kind, view and phase; by the channel,
+//! which says whose message it is (`wrong_sender`); by `stale`; and by places that an old message
+//! does not take from a newer one.
 
 use std::collections::VecDeque;
 
@@ -34,8 +34,8 @@ pub(crate) fn make(seed: u64) -> Box<dyn Adversary> {
     Box::new(Replayer { rng: Rng::new(seed), own: VecDeque::new(), heard: VecDeque::new() })
 }
 
-/// Keeps one message; when there are many, every other of the older ones goes, so that some of long ago
-/// stay.
+/// Keeps one message; when there are many, every other of the older ones goes, so that some of long
+/// ago stay.
 fn remember(kept: &mut VecDeque<Peer>, message: &Peer) {
     kept.push_back(message.clone());
     if kept.len() > REMEMBERED {

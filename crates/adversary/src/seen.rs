@@ -1,5 +1,5 @@
-//! What went by: the certificates, blocks, bodies and votes an adversary builds its lies from. All of
-//! it bounded, for other adversaries may speak to this one.
+//! What went by: the certificates, blocks, bodies and votes an adversary builds its lies from. All
+//! of it bounded, for other adversaries may speak to this one.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

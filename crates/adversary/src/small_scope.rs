@@ -1,9 +1,10 @@
 //! Small changes to whatever the replica sends: a view more or less, a value of another message, a
-//! signature that does not hold, a block with one field changed, a message twice, to all, or not at all.
+//! signature that does not hold, a block with one field changed, a message twice, to all, or not at
+//! all.
 //!
 //! The small-scope hypothesis (Jackson 2006; Winter et al., *Randomized testing of Byzantine fault
-//! tolerant algorithms*, 2023): what breaks a protocol is near what it expects. Random bytes never get
-//! beyond the decoder.
+//! tolerant algorithms*, 2023): what breaks a protocol is near what it expects. Random bytes never
+//! get beyond the decoder.
 //!
 //! Answered by checking every field before its signature and signing all of them.
 

@@ -1,8 +1,8 @@
 //! Time-outs without end, of the present view and of past ones, whether anything is late or not.
 //!
-//! Where fewer than f + 1 time-outs make others give up, f liars end every view before it began; where
-//! every old time-out is answered with certificates, one liar makes all others spend n times what it
-//! spends.
+//! Where fewer than f + 1 time-outs make others give up, f liars end every view before it began;
+//! where every old time-out is answered with certificates, one liar makes all others spend n times
+//! what it spends.
 //!
 //! Answered by joining the (f + 1)-th highest only, by one place a peer, and by answering an old
 //! time-out only if its sender is seen to be behind.

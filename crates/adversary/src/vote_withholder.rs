@@ -1,5 +1,5 @@
-//! A replica that votes for some and not for others: half of the collectors never get its votes, nor
-//! do its time-outs carry any.
+//! A replica that votes for some and not for others: half of the collectors never get its votes,
+//! nor do its time-outs carry any.
 //!
 //! It makes some leaders look as if they had failed (their blocks lack one vote, and any other that
 //! is late or lost is one too few), which matters where leaders are elected by whose certificates

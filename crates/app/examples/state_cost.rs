@@ -1,8 +1,11 @@
-//! What the state of the key-value store costs, in memory and on disk: one thread, no network, no log of a replica.
+//! What the state of the key-value store costs, in memory and on disk: one thread, no network, no
+//! log of a replica.
 //!
-//! `cargo run --release -p quorate-app --example state_cost -- [KEYS…] [--seconds N] [--folder F] [--disk-only] [--mixes AC] [--stores N]`: blocks of 800 commands, uniform keys of
-//! 23 bytes, values of 128: half of them set (A), or none (C). With several stores each executes every block in turn, as replicas do that share a processor and its cache. Prints the
-//! microseconds of a command in one store, by the clock and of all processors.
+//! `cargo run --release -p quorate-app --example state_cost -- [KEYS…] [--seconds N] [--folder F]
+//! [--disk-only] [--mixes AC] [--stores N]`: blocks of 800 commands, uniform keys of 23 bytes,
+//! values of 128: half of them set (A), or none (C). With several stores each executes every block
+//! in turn, as replicas do that share a processor and its cache. Prints the microseconds of a
+//! command in one store, by the clock and of all processors.
 
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;

@@ -1,9 +1,10 @@
 //! A key-value store with Redis's data model: a value is a byte string or a hash of fields.
 //!
 //! The state is a Merkle map from the hash of a key to the key and its value, so a snapshot takes
-//! no time and a root costs what has changed. It is in memory ([`Memory`]) or in a lazy-trie on disk
-//! ([`Disk`]): a replica's own choice, since replies, roots and snapshots are the same. What a command answers is worded as Redis words it;
-//! where this store has a limit that Redis has not, the error says so.
+//! no time and a root costs what has changed. It is in memory ([`Memory`]) or in a lazy-trie on
+//! disk ([`Disk`]): a replica's own choice, since replies, roots and snapshots are the same. What a
+//! command answers is worded as Redis words it; where this store has a limit that Redis has not,
+//! the error says so.
 //!
 //! # SCAN
 //! Keys are visited in the order of their hashes, and a cursor is the first eight bytes of the
@@ -89,7 +90,8 @@ pub const MAX_SCAN_COUNT: u32 = 10_000;
 pub const COMMAND_STEPS: u64 = 16 << 20;
 /// Most steps of the commands of one block.
 pub const BLOCK_STEPS: u64 = 64 << 20;
-/// So many commands are decoded, and what they look up is asked for, before the first of them is executed.
+/// So many commands are decoded, and what they look up is asked for, before the first of them is
+/// executed.
 const AHEAD: usize = 64;
 /// Most bytes of replies to as many commands as a frame may hold.
 pub const FRAME_REPLY_BYTES: usize = quorate_core::client::message::MAX_REPLY_BYTES;

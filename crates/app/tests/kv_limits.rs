@@ -363,7 +363,8 @@ fn a_forged_chunk_is_refused_when_it_comes() {
     }
 }
 
-/// A peer that sends a state one entry at a time, each with its proof, does not keep others from being asked.
+/// A peer that sends a state one entry at a time, each with its proof, does not keep others from
+/// being asked.
 #[test]
 fn chunks_that_could_be_fuller_are_refused() {
     let mut two = KeyValue::new();
@@ -388,7 +389,8 @@ fn chunks_that_could_be_fuller_are_refused() {
     assert_eq!((chunk, reason.as_str()), (1, "the chunk before it had room for more"));
 }
 
-/// The chunks of another state under the head of this one, of which each by itself is as it should be.
+/// The chunks of another state under the head of this one, of which each by itself is as it should
+/// be.
 #[test]
 fn chunks_of_another_state_are_refused() {
     let (root, list) = small_chunks();
@@ -419,7 +421,8 @@ fn a_value_of_a_kind_that_there_is_not_is_refused() {
     one(&mut store, |out| encode::h_set(out, b"h", [&b"a"[..], b"b"]));
     let list = chunks(&*store.snapshot());
     let mut bytes = list[0].to_vec();
-    // Head 48, count 4, length 4, length of the key 4, key 1: the digest of the value does not tell 2 from 3.
+    // Head 48, count 4, length 4, length of the key 4, key 1: the digest of the value does not tell
+    // 2 from 3.
     assert_eq!(bytes[61], 2);
     bytes[61] = 3;
     let (chunk, reason) = refused(store.root(), &[bytes.into()]).expect("no kind");

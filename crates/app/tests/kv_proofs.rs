@@ -1,4 +1,5 @@
-//! What one replica says is under a key: believed when it is proven, and refused by name when it is not.
+//! What one replica says is under a key: believed when it is proven, and refused by name when it is
+//! not.
 #![allow(missing_docs)]
 
 mod support;
@@ -203,7 +204,8 @@ fn forgeries_are_refused_by_name() {
             content.splice(32..33, [1, 2, 0, 0, 0, 1, b'x']);
         });
         assert_eq!(check(b"no key", &made_up), Err(Refusal::ForgedValue(ProofError::Value)));
-        // Nothing where there is a value: with the proof of the value, and with that of another absence.
+        // Nothing where there is a value: with the proof of the value, and with that of another
+        // absence.
         let hidden = with(&there, |content| {
             content.splice(32..VALUE + 6, [0]);
         });
@@ -291,7 +293,8 @@ fn a_state_beyond_the_lag_is_stale_and_one_within_it_is_not() {
     }
 }
 
-/// No byte can be changed: what is said of the key, the proof, the state, the block, the signatures.
+/// No byte can be changed: what is said of the key, the proof, the state, the block, the
+/// signatures.
 #[test]
 fn every_single_changed_bit_is_refused() {
     let mut store = KeyValue::new();
@@ -305,7 +308,8 @@ fn every_single_changed_bit_is_refused() {
                 let mut bytes = bytes.clone();
                 bytes[at] ^= 1 << bit;
                 let found = verify(&verifier(), &Hashes, key, bytes.into(), BOUND);
-                // Who signed the certificate *in* the block counts, and the bytes of its signatures do not.
+                // Who signed the certificate *in* the block counts, and the bytes of its signatures
+                // do not.
                 let is_identical =
                     found.as_ref().is_ok_and(|found| *found == check(key, &good).unwrap());
                 let in_justify =

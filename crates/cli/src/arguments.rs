@@ -56,7 +56,8 @@ pub struct ChoiceArguments {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "true")]
     second_vote: Option<bool>,
-    /// What replicas reach each other by: TLS over TCP, QUIC, or DTLS over UDP. Clients use TLS over TCP with any.
+    /// What replicas reach each other by: TLS over TCP, QUIC, or DTLS over UDP. Clients use TLS
+    /// over TCP with any.
     #[arg(long, value_name = "NAME", default_value = TransportName::Tcp.name())]
     #[arg(value_parser = named(TransportName::NAMES, TransportName::named))]
     transport: TransportName,

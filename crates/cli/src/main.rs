@@ -68,7 +68,8 @@ enum Command {
     /// Studies: run every permutation of a file, and draw what came out.
     #[command(subcommand)]
     Experiment(commands::experiment::Command),
-    /// Emulated networks on this machine: a namespace a node, and links with delay, loss and bandwidth.
+    /// Emulated networks on this machine: a namespace a node, and links with delay, loss and
+    /// bandwidth.
     #[command(subcommand)]
     Net(commands::net::Command),
     /// Payments by Avalanche: make a network, run its nodes, watch it at work.
@@ -109,7 +110,8 @@ enum Command {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    // Replicas and `store` map files. Without it they would end by the same signal, but without a word.
+    // Replicas and `store` map files. Without it they would end by the same signal, but without a
+    // word.
     let _ = quorate_store::disk::explain_bus_errors();
     let done = match cli.command {
         Command::Testnet(command) => commands::testnet::run(&command, cli.output),

@@ -93,7 +93,8 @@ fn four_replicas_take_at_least_the_delays_of_their_messages() {
     let Some((folder, found)) = study else { return };
     assert_eq!(found.len(), 2);
     for row in &found {
-        // From proposal to commit (`quorate protocols`), and the client's request and answers: 20 ms each.
+        // From proposal to commit (`quorate protocols`), and the client's request and answers: 20
+        // ms each.
         let delays = match row["settings"]["point"]["protocol"].as_str().unwrap() {
             "hotstuff-chained" => 7 + 2,
             _ => 5 + 2,
@@ -134,7 +135,8 @@ const LONG: &str = "[grid]\nnetwork = \"far\"\ndurability = \"os\"\nrate = 100\n
     [networks.far]\nrtt_ms = [[40]]\nclients = \"near\"\n\
     [measure]\nduration = \"10min\"\nwarm_up = \"100ms\"\nrepeats = 1\n";
 
-/// Starts a study that takes long, and waits until four replicas and the clients are in their namespaces.
+/// Starts a study that takes long, and waits until four replicas and the clients are in their
+/// namespaces.
 fn start_long(folder: &Path) -> (Child, BTreeSet<PathBuf>) {
     write_study(folder, LONG);
     let mut child = command(folder, &["experiment", "run", "s.toml"])

@@ -21,7 +21,8 @@ fn ok(folder: &Path, arguments: &[&str]) -> String {
     out(&output)
 }
 
-/// A store in `folder/s` of so many items `key 0`, `key 1`, ..., whose pages are written out, and no log to replay.
+/// A store in `folder/s` of so many items `key 0`, `key 1`, ..., whose pages are written out, and
+/// no log to replay.
 fn begin(folder: &Path, items: u32) {
     let durability = Durability::Os;
     let options = Options { segment_bytes: 1 << 20, durability, ..Options::default() };
@@ -366,7 +367,8 @@ fn a_read_only_folder_is_refused() {
         mode(&entry.unwrap().path(), 0o444);
     }
     mode(&here.join("s"), 0o555);
-    // Nothing is read-only to root: nobody asks then, with a copy of the program that nobody may run.
+    // Nothing is read-only to root: nobody asks then, with a copy of the program that nobody may
+    // run.
     let program = here.join("quorate");
     std::fs::copy(env!("CARGO_BIN_EXE_quorate"), &program).unwrap();
     mode(&program, 0o755);

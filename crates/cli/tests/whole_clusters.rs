@@ -223,8 +223,8 @@ fn went_on_with_one_dead(row: &Value) {
     assert!(row["killed"].is_u64() && row["failure"].is_null(), "{row}");
 }
 
-/// What a command waits for is told of both roles, and is no more than what its client sees; every thread's stage was
-/// visited.
+/// What a command waits for is told of both roles, and is no more than what its client sees; every
+/// thread's stage was visited.
 #[test]
 fn the_profile_takes_the_time_of_a_command_apart() {
     let folder = tempfile::tempdir().unwrap();

@@ -82,8 +82,8 @@ pub(crate) fn chosen() -> usize {
     CHOSEN.load(Ordering::Relaxed)
 }
 
-/// Turns the mutant called `name` on, and the one before off; `None`: no mutant is on. For the whole
-/// process, between two worlds. Says whether there is such a mutant.
+/// Turns the mutant called `name` on, and the one before off; `None`: no mutant is on. For the
+/// whole process, between two worlds. Says whether there is such a mutant.
 #[cfg(quorate_mutants)]
 pub fn choose(name: Option<&str>) -> bool {
     let at = name.map(|name| ALL.iter().position(|mutant| mutant.name == name));
@@ -105,7 +105,8 @@ pub fn is_on() -> bool {
     chosen() != NONE
 }
 
-/// Where a mutant is in `ALL`. Evaluated by the compiler, which so refuses a name that is not there.
+/// Where a mutant is in `ALL`. Evaluated by the compiler, which so refuses a name that is not
+/// there.
 #[cfg(quorate_mutants)]
 pub(crate) const fn index_of(name: &str) -> usize {
     let mut at = 0;

@@ -15,7 +15,8 @@ thread_local! {
     static SENT: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Replica 3 does not get the proposal of view 5. Counts requests for blocks, and blocks sent ahead.
+/// Replica 3 does not get the proposal of view 5. Counts requests for blocks, and blocks sent
+/// ahead.
 fn lose_one_proposal(_: usize, to: usize, peer: &Peer) -> bool {
     match peer {
         PeerMessage::FetchChain { .. } => ASKED.set(ASKED.get() + 1),

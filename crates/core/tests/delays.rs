@@ -223,7 +223,8 @@ fn votes_to_all_save_the_way_back_of_each_certificate() {
         let config = Config { broadcast_votes: true, ..counting(rules) };
         let Measured { commits, .. } = under_load(&config);
         let facts = rules.facts();
-        // Three rounds of votes in one view; or a proposal and a round of votes for each certificate.
+        // Three rounds of votes in one view; or a proposal and a round of votes for each
+        // certificate.
         let delays = if facts.phases > 1 { 4 } else { 2 * u64::from(facts.certificates) };
         assert!(commits.len() >= 8, "{}: {commits:?}", name(&config));
         for block in commits {

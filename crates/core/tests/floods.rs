@@ -112,8 +112,8 @@ fn proposals_whose_bodies_nobody_has() {
     });
 }
 
-/// r3, which leads for ever, falls silent in an idle cluster. The others have its last block and, below
-/// it, an older one that is not committed yet.
+/// r3, which leads for ever, falls silent in an idle cluster. The others have its last block and,
+/// below it, an older one that is not committed yet.
 fn left_by_its_leader() -> Cluster {
     let election = Election::Fixed(ReplicaId(LIAR as u16));
     let mut cluster = Cluster::new(Config { election, ..Config::default() });

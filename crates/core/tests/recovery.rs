@@ -289,8 +289,8 @@ fn what_is_missing_is_asked_for_when_a_channel_opens() {
     }
 }
 
-/// In a view of several phases that was entered by time-outs, the first phase's certificate replaces the
-/// TC in the safety record. A proposal repeated without it would be refused by all.
+/// In a view of several phases that was entered by time-outs, the first phase's certificate
+/// replaces the TC in the safety record. A proposal repeated without it would be refused by all.
 #[test]
 fn a_leader_repeats_no_proposal_that_all_must_refuse() {
     for rules in rules::ALL {

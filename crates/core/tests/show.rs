@@ -1,5 +1,5 @@
-//! Roots that somebody waits for: an idle cluster certifies the last state's root when it is asked to,
-//! and is silent again.
+//! Roots that somebody waits for: an idle cluster certifies the last state's root when it is asked
+//! to, and is silent again.
 
 use quorate_core::protocols::hotstuff::rules::ALL;
 use quorate_core::replica::Input;
@@ -115,8 +115,8 @@ fn a_peer_that_wishes_for_what_is_far_off_gets_a_few_blocks() {
     assert!(after.0 - before.0 < 100, "{before} to {after}");
 }
 
-/// One peer that wishes for more all the time keeps an idle cluster from rest, and makes it commit no
-/// more than a few blocks a second.
+/// One peer that wishes for more all the time keeps an idle cluster from rest, and makes it commit
+/// no more than a few blocks a second.
 #[test]
 fn a_peer_that_wishes_without_end_gets_a_few_blocks_a_second() {
     let mut cluster = idle(Config::default());

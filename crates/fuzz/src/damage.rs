@@ -40,7 +40,8 @@ pub fn options() -> Options {
     Options { checkpoint_bytes: 4 << 20, ..small_options() }
 }
 
-/// Changes one byte of one of the files whose names end in one of `ends`. A checksum finds every such change, wherever it is.
+/// Changes one byte of one of the files whose names end in one of `ends`. A checksum finds every
+/// such change, wherever it is.
 pub fn rot(disk: &MemoryDisk, ends: &[&str], input: &mut Input<'_>) {
     let Some((name, mut content)) = pick(disk, ends, input) else { return };
     let at = input.below(content.len() as u64) as usize;
@@ -48,7 +49,8 @@ pub fn rot(disk: &MemoryDisk, ends: &[&str], input: &mut Input<'_>) {
     disk.put(&name, content);
 }
 
-/// Spoils files by intent: anything may be anywhere, with checksums that hold where they are easily made.
+/// Spoils files by intent: anything may be anywhere, with checksums that hold where they are easily
+/// made.
 pub fn be_hostile(disk: &MemoryDisk, ends: &[&str], input: &mut Input<'_>) {
     for _ in 0..1 + input.byte() % 4 {
         let Some((name, mut content)) = pick(disk, ends, input) else { return };

@@ -1,4 +1,5 @@
-//! Damaged logs: strictly refused, or taken up to the damage; what is there is what was committed. Hostile ones: no panic.
+//! Damaged logs: strictly refused, or taken up to the damage; what is there is what was committed.
+//! Hostile ones: no panic.
 
 use crate::damage::{be_hostile, grown, options, rot};
 use crate::input::Input;

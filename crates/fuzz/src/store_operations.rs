@@ -1,4 +1,5 @@
-//! Operations, crashes and restarts against a model: what is there is what was committed, and after a crash a prefix of it.
+//! Operations, crashes and restarts against a model: what is there is what was committed, and after
+//! a crash a prefix of it.
 
 use crate::input::Input;
 use crate::random::{Model, Owned, assert_holds, content, small_options};
@@ -21,7 +22,8 @@ struct Life {
     points: Vec<Point>,
 }
 
-/// When the disk had recorded so many operations, so many commits had returned, and so many were promised to survive.
+/// When the disk had recorded so many operations, so many commits had returned, and so many were
+/// promised to survive.
 struct Point {
     operations: usize,
     done: usize,
@@ -106,7 +108,8 @@ impl Life {
         self.note(true);
     }
 
-    /// Without a log, the store is again what the last checkpoint has, and what may be lost from then on is counted from there.
+    /// Without a log, the store is again what the last checkpoint has, and what may be lost from
+    /// then on is counted from there.
     fn restart(&mut self) {
         self.store = None;
         if self.options.log_commits {

@@ -1,4 +1,5 @@
-//! Damaged pages: an error or the right value, never another one. Hostile ones: no panic, whatever is read or written then.
+//! Damaged pages: an error or the right value, never another one. Hostile ones: no panic, whatever
+//! is read or written then.
 
 use crate::damage::{be_hostile, grown, options, rot};
 use crate::input::Input;

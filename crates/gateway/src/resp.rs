@@ -153,8 +153,8 @@ enum Step {
 }
 
 impl Requests {
-    /// Where received bytes are to be appended. Call [`Requests::next_request`] until there is nothing
-    /// before appending more.
+    /// Where received bytes are to be appended. Call [`Requests::next_request`] until there is
+    /// nothing before appending more.
     pub fn space(&mut self) -> &mut BytesMut {
         self.buffer.reserve(READ_BYTES);
         &mut self.buffer

@@ -1,6 +1,6 @@
-//! Measurements of a cluster of processes on this machine, each on a fresh one: a few rows that tell most
-//! about a build. What is measured under load is run as an experiment is ([`crate::experiment`]); a row has all
-//! its settings, so that it can be measured again.
+//! Measurements of a cluster of processes on this machine, each on a fresh one: a few rows that
+//! tell most about a build. What is measured under load is run as an experiment is
+//! ([`crate::experiment`]); a row has all its settings, so that it can be measured again.
 
 mod faults;
 pub mod matrix;
@@ -220,8 +220,8 @@ fn remove(folder: &Path) -> Result<(), BenchError> {
         .map_err(|source| BenchError::Io { what: "homes cannot be removed", source })
 }
 
-/// Sessions on `cluster` that count, and the thread they run on: what still runs when something failed ends with
-/// it.
+/// Sessions on `cluster` that count, and the thread they run on: what still runs when something
+/// failed ends with it.
 fn count_on(
     cluster: &LocalCluster,
     size: Size,

@@ -1,5 +1,5 @@
-//! Studies: one file says what is tried, every permutation is run on a fresh cluster of processes, and
-//! what came out is kept so that it can be gone on with, counted and drawn.
+//! Studies: one file says what is tried, every permutation is run on a fresh cluster of processes,
+//! and what came out is kept so that it can be gone on with, counted and drawn.
 //!
 //! [`Study`] is the file, [`Plan`] the runs it asks for, [`Laboratory`] runs them.
 

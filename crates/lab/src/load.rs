@@ -68,8 +68,8 @@ pub struct LoadConfig {
     pub keys: Vec<Arc<dyn ClientSigner>>,
     /// What is submitted.
     pub workload: Workload,
-    /// Whether the records that the workload needs are written first. They are there already if another
-    /// process does so.
+    /// Whether the records that the workload needs are written first. They are there already if
+    /// another process does so.
     pub write_records: bool,
     /// Most frames of one session in flight.
     pub outstanding: usize,
@@ -165,8 +165,8 @@ pub fn run(config: &LoadConfig) -> Result<LoadReport, LoadError> {
     run_from(config, || Ok(SystemTime::now()))
 }
 
-/// As [`run`]; when everything is warm, `beginning` says when measuring begins. It may block: the load
-/// goes on meanwhile.
+/// As [`run`]; when everything is warm, `beginning` says when measuring begins. It may block: the
+/// load goes on meanwhile.
 ///
 /// # Errors
 /// As [`run`], and [`LoadError::NoBeginning`].
@@ -357,7 +357,8 @@ impl Missing {
         }
     }
 
-    /// How long to wait for those that are silent: the cluster does without as many as may be faulty.
+    /// How long to wait for those that are silent: the cluster does without as many as may be
+    /// faulty.
     fn patience(&self, config: &LoadConfig) -> Duration {
         let missing = self.silent.union(&self.unreached).count();
         let brief = missing <= config.session.faults;

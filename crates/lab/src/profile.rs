@@ -1,5 +1,5 @@
-//! Where the time of a command goes, as replicas tell it at `/profile`: what their threads do, and what a frame waits
-//! for at the replica that proposes its block and at those that vote for it.
+//! Where the time of a command goes, as replicas tell it at `/profile`: what their threads do, and
+//! what a frame waits for at the replica that proposes its block and at those that vote for it.
 
 use std::collections::BTreeMap;
 
@@ -58,7 +58,8 @@ impl Durations {
         self.sum_ns as f64 / 1e3 / self.count().max(1) as f64
     }
 
-    /// That which a share of `quantile` does not exceed, in microseconds, at most an eighth too long.
+    /// That which a share of `quantile` does not exceed, in microseconds, at most an eighth too
+    /// long.
     #[must_use]
     pub fn quantile_us(&self, quantile: f64) -> f64 {
         let rank = (self.count() as f64 * quantile).ceil() as u64;

@@ -1,9 +1,10 @@
 //! Pictures of transcripts: who sent what to whom, and what it led to.
 //!
-//! A transcript of `tests/scripts` goes in, an SVG that needs nothing else comes out: a lifeline for
-//! each replica, time downwards, an arrow for each message. [`Transcript::parse`] reads the text,
-//! [`Scene::of`] cuts a range of time out of it and bundles what belongs together, the drawing lays
-//! it out so that no two labels overlap. All of it is pure: the same text gives the same bytes.
+//! A transcript of `tests/scripts` goes in, an SVG that needs nothing else comes out: a lifeline
+//! for each replica, time downwards, an arrow for each message. [`Transcript::parse`] reads the
+//! text, [`Scene::of`] cuts a range of time out of it and bundles what belongs together, the
+//! drawing lays it out so that no two labels overlap. All of it is pure: the same text gives the
+//! same bytes.
 //!
 //! A message's arrow begins when it was sent: the link's delay earlier, which is 1 ms unless the
 //! script slowed the link down (`slow r1 r2 to=20`).

@@ -87,8 +87,8 @@ fn a_closed_loop_of_puts_through_one_replica_that_is_silent() {
     assert!(report.warnings.contains(&"replicas {0} did not answer in the warm-up".to_owned()));
 }
 
-/// Of four replicas one may be faulty: one that takes connections and says nothing is not waited for
-/// as long as there is patience.
+/// Of four replicas one may be faulty: one that takes connections and says nothing is not waited
+/// for as long as there is patience.
 #[test]
 fn a_silent_replica_is_waited_for_briefly() {
     let cluster = cluster(&[Vice::Silent, Vice::None, Vice::None, Vice::None], ok);

@@ -39,9 +39,9 @@
 //!
 //! * *Presence* of `(k, d)`: from its leaf, joined with the other sides, follows the root. The bits
 //!   `b` fall strictly, and bit `b` of `k` says which side `k` is on.
-//! * *Absence* of `k` (root not zero): the presence of some `(k', d')`, `k' ≠ k`, where at every bit
-//!   `b` of its path `k` and `k'` agree. That is the only leaf at which a search for `k` can end;
-//!   `b` cannot be forged, being part of the hash.
+//! * *Absence* of `k` (root not zero): the presence of some `(k', d')`, `k' ≠ k`, where at every
+//!   bit `b` of its path `k` and `k'` agree. That is the only leaf at which a search for `k` can
+//!   end; `b` cannot be forged, being part of the hash.
 #![forbid(unsafe_code)]
 
 mod domain;

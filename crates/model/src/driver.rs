@@ -1,10 +1,10 @@
 //! The production driver under a scheduler that goes view by view.
 //!
 //! The same executions as in [`rounds`](crate::rounds), but three correct replicas run the real
-//! `HotStuff`: messages with signatures that are checked, the pacemaker, the safety record, one tree
-//! a replica that is pruned at each commit, blocks that are missing and fetched. The liar leads every
-//! view and hands round what can exist: proposals, votes made into certificates, time-outs made into
-//! certificates.
+//! `HotStuff`: messages with signatures that are checked, the pacemaker, the safety record, one
+//! tree a replica that is pruned at each commit, blocks that are missing and fetched. The liar
+//! leads every view and hands round what can exist: proposals, votes made into certificates,
+//! time-outs made into certificates.
 //!
 //! Agreement is judged by what replicas commit: whenever something is certified, each is told of
 //! it in a copy of the world, and what the copies commit must agree.

@@ -1,5 +1,5 @@
-//! Runs the model checkers and prints what they found. `--quick`: in seconds. `--steps`: with the way
-//! to each violation of a mutant.
+//! Runs the model checkers and prints what they found. `--quick`: in seconds. `--steps`: with the
+//! way to each violation of a mutant.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;

@@ -11,15 +11,15 @@
 //! - Its proposals: any certified block below, with either of two payloads, and any time-out
 //!   certificate that there can be; another one to each replica.
 //! - A block is certified as soon as two correct replicas voted for it: the liar adds its vote.
-//! - **Every replica gives up on every view**, after what it did in it: a replica that did not would
-//!   allow fewer time-out certificates and nothing else.
-//! - A time-out certificate holds the words of two correct replicas and the liar's, whose high QC is
-//!   any certificate: so its highest QC is the higher one of some pair, or any above that.
-//! - A replica enters a view by the certificate of the view before or by a time-out certificate, and
-//!   knows then what that says. What else it learns of, and when, is up to the scheduler
+//! - **Every replica gives up on every view**, after what it did in it: a replica that did not
+//!   would allow fewer time-out certificates and nothing else.
+//! - A time-out certificate holds the words of two correct replicas and the liar's, whose high QC
+//!   is any certificate: so its highest QC is the higher one of some pair, or any above that.
+//! - A replica enters a view by the certificate of the view before or by a time-out certificate,
+//!   and knows then what that says. What else it learns of, and when, is up to the scheduler
 //!   ([`Scheduler`]).
-//! - Certificates commit for whoever comes to know them, and every replica may come to know each: so
-//!   all that *some* certificate commits must lie on one chain.
+//! - Certificates commit for whoever comes to know them, and every replica may come to know each:
+//!   so all that *some* certificate commits must lie on one chain.
 //!
 //! Correct replicas are alike: states that differ by their names only are one.
 
@@ -43,10 +43,10 @@ pub enum Scheduler {
     /// What can matter: in each view and phase at most one block is voted for, by two correct
     /// replicas, with the lowest time-out certificate that lets each; and nobody is told of more
     /// than that and what it enters views by. A vote that makes no certificate, a third one, and a
-    /// certificate told do nothing but teach a replica something, and no rule lets a replica do more
-    /// for knowing more: a lower lock allows all that a higher one does, and a lower high QC allows
-    /// more time-out certificates. So this goes deeper with nothing lost; `Full`, at a smaller
-    /// depth, does not rest on that argument.
+    /// certificate told do nothing but teach a replica something, and no rule lets a replica do
+    /// more for knowing more: a lower lock allows all that a higher one does, and a lower high QC
+    /// allows more time-out certificates. So this goes deeper with nothing lost; `Full`, at a
+    /// smaller depth, does not rest on that argument.
     Sparing,
 }
 

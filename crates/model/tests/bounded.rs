@@ -1,5 +1,5 @@
-//! A small part of `make model`: every variant to the depth at which conflicting certificates occur,
-//! and a mutant of each kind.
+//! A small part of `make model`: every variant to the depth at which conflicting certificates
+//! occur, and a mutant of each kind.
 
 use quorate_core::protocols::hotstuff::rules;
 use quorate_model::campaign::{self, Depth};

@@ -1,5 +1,6 @@
-//! What `quorate-spec` does around TLC: runs are recorded whole and without changing them, files are read with
-//! suspicion, runs are made wrong where they say so, and TLC's words are not misread. (TLC itself: `make spec`.)
+//! What `quorate-spec` does around TLC: runs are recorded whole and without changing them, files
+//! are read with suspicion, runs are made wrong where they say so, and TLC's words are not misread.
+//! (TLC itself: `make spec`.)
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -64,8 +65,8 @@ fn runs_hold_every_kind_of_step_and_what_leads_to_it() {
     }
 }
 
-/// Nothing is signed that was not decided, and only what was certified is learnt, in every run: by a count that does
-/// not need TLC.
+/// Nothing is signed that was not decided, and only what was certified is learnt, in every run: by
+/// a count that does not need TLC.
 fn told_before_it_is_used(run: &Run) -> bool {
     let quorum = membership::quorum(run.head.replicas);
     let mut voters: BTreeMap<&str, BTreeSet<usize>> = BTreeMap::new();

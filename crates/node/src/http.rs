@@ -1,5 +1,5 @@
-//! What a replica tells over HTTP: `/livez`, `/readyz`, `/metrics`, `/status`, `/history`, `/blocks`,
-//! `/profile` and `/version` for programs, and the dashboard `/` for people.
+//! What a replica tells over HTTP: `/livez`, `/readyz`, `/metrics`, `/status`, `/history`,
+//! `/blocks`, `/profile` and `/version` for programs, and the dashboard `/` for people.
 //!
 //! Reading it takes nothing from the replica: every number is an atomic that the deciding thread
 //! publishes. `/livez` never needs a quorum; `/readyz` says whether commands would be ordered.

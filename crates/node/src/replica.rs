@@ -10,8 +10,8 @@
 //! state)
 //! ```
 //!
-//! One thread decides; what costs time is done elsewhere and comes back as an input. Where it rests,
-//! whoever brings a message may take its turn (`desk.rs`).
+//! One thread decides; what costs time is done elsewhere and comes back as an input. Where it
+//! rests, whoever brings a message may take its turn (`desk.rs`).
 
 mod archive;
 pub mod data;

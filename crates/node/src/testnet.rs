@@ -36,8 +36,8 @@ pub struct Options {
     /// The first of three ports a replica, one replica after the other; `None`: whichever are
     /// free now.
     pub base_port: Option<u16>,
-    /// The host of each replica, by id, where others and clients reach it; empty: all are on the loopback
-    /// interface. Status and metrics are on each host's loopback interface in any case.
+    /// The host of each replica, by id, where others and clients reach it; empty: all are on the
+    /// loopback interface. Status and metrics are on each host's loopback interface in any case.
     pub hosts: Vec<String>,
     /// What orders the blocks, and how.
     pub combination: Combination,

@@ -50,8 +50,8 @@ impl Gate {
     }
 }
 
-/// Counts commands. `poison` panics; `clock` makes each replica's state another one. To the question
-/// `one lies` the last replica answers otherwise, to `all differ` each does.
+/// Counts commands. `poison` panics; `clock` makes each replica's state another one. To the
+/// question `one lies` the last replica answers otherwise, to `all differ` each does.
 struct Bad {
     replica: u8,
     count: u64,

@@ -2,8 +2,8 @@
 //!
 //! An address is the digest of an Ed25519 key. People write it in Bech32m (BIP 350): the prefix
 //! `pay`, the separator `1`, 52 digits of five bits each, and a checksum of six. The checksum finds
-//! every mistake in up to four characters, and others but for one in 10⁹. Upper and lower case mean the
-//! same; a mix of both is refused.
+//! every mistake in up to four characters, and others but for one in 10⁹. Upper and lower case mean
+//! the same; a mix of both is refused.
 
 use std::fmt;
 use std::str::FromStr;

@@ -145,12 +145,12 @@ impl Ledger {
     }
 
     /// Takes transactions that were decided, in this order, and notes: bytes that shall be found
-    /// again by a digest, at most [`MAX_NOTE_BYTES`] each. All that fit are durable together when this
-    /// returns. A note whose digest is known already is left as it is.
+    /// again by a digest, at most [`MAX_NOTE_BYTES`] each. All that fit are durable together when
+    /// this returns. A note whose digest is known already is left as it is.
     ///
     /// # Errors
-    /// [`LedgerError`]: none of them was taken, or all of those that fit, which shows when the ledger
-    /// is opened again. It takes no more.
+    /// [`LedgerError`]: none of them was taken, or all of those that fit, which shows when the
+    /// ledger is opened again. It takes no more.
     pub fn accept(
         &mut self,
         decided: &[Signed],

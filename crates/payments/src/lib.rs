@@ -12,8 +12,8 @@
 //!
 //! A ledger has no heights: Avalanche orders no more of the payments than those that depend on each
 //! other (Team Rocket et al., "Scalable and Probabilistic Leaderless BFT Consensus through
-//! Metastability", 2019, section 4). Two correct ledgers hold the same set of transactions once both
-//! have accepted all, each in an order of its own.
+//! Metastability", 2019, section 4). Two correct ledgers hold the same set of transactions once
+//! both have accepted all, each in an order of its own.
 #![forbid(unsafe_code)]
 
 pub mod address;

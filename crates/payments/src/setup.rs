@@ -28,8 +28,8 @@ pub struct Options {
     pub name: String,
     /// The first of three ports a node; `None`: whichever are free now.
     pub base_port: Option<u16>,
-    /// The genesis outputs: whose each is, and how much. Those of nobody belong to the wallet that is
-    /// made.
+    /// The genesis outputs: whose each is, and how much. Those of nobody belong to the wallet that
+    /// is made.
     pub genesis: Vec<(Option<Address>, u64)>,
     /// k, α, β₁, β₂.
     pub parameters: Parameters,

@@ -13,8 +13,9 @@
 //! the chain ([`Statement::payment`]).
 //!
 //! A transaction that [`Transaction::from_bytes`] reads is well formed: within its caps, no output
-//! named twice, no amount zero. Whether its signatures hold is for [`verify`](mod@crate::verify), and
-//! whether its inputs exist, belong to the signers and suffice, for the [ledger](crate::ledger).
+//! named twice, no amount zero. Whether its signatures hold is for [`verify`](mod@crate::verify),
+//! and whether its inputs exist, belong to the signers and suffice, for the
+//! [ledger](crate::ledger).
 
 use quorate_core::Digest;
 use quorate_core::base::crypto::{Check, ClientSigner, PublicKey, Signature, Statement};
@@ -205,7 +206,8 @@ impl Transaction {
         })
     }
 
-    /// Reads a transaction that must fill `bytes`, and says by name what is wrong with one that does not.
+    /// Reads a transaction that must fill `bytes`, and says by name what is wrong with one that
+    /// does not.
     ///
     /// # Errors
     /// [`Refusal`].

@@ -1,7 +1,7 @@
 //! Signatures of transactions, checked in batches, on whatever thread has the time.
 //!
-//! [`Signed`] is the proof: the ledger takes nothing else, and nothing but [`verify`] makes one. One
-//! batch holds the signatures of many transactions, which costs half as much as to check each
+//! [`Signed`] is the proof: the ledger takes nothing else, and nothing but [`verify`] makes one.
+//! One batch holds the signatures of many transactions, which costs half as much as to check each
 //! alone; a false one among them is found by bisection and takes no other with it.
 
 use std::ops::Deref;

@@ -1,8 +1,9 @@
-//! How fast Twins scenarios run, on one thread: 4 replicas, 1 twin, at most 2 groups, mock signatures, each of the six
-//! protocols.
+//! How fast Twins scenarios run, on one thread: 4 replicas, 1 twin, at most 2 groups, mock
+//! signatures, each of the six protocols.
 //!
-//! `cargo run --release -p quorate-sim --example bench_twins [VIEWS [SAMPLE]]`: scripted views (7), scenarios of each
-//! protocol (1000). What came of them is printed too: it must not change with the speed.
+//! `cargo run --release -p quorate-sim --example bench_twins [VIEWS [SAMPLE]]`: scripted views (7),
+//! scenarios of each protocol (1000). What came of them is printed too: it must not change with the
+//! speed.
 
 use std::sync::atomic::AtomicBool;
 
@@ -42,11 +43,12 @@ fn main() {
     );
 }
 
-/// Processor time of all threads of this process so far, also of those that have ended, in seconds; 0 where the system does
-/// not tell it.
+/// Processor time of all threads of this process so far, also of those that have ended, in seconds;
+/// 0 where the system does not tell it.
 fn all_threads_s() -> f64 {
     let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // User and system time, in hundredths of a second: fields 14 and 15, counted behind the name in brackets.
+    // User and system time, in hundredths of a second: fields 14 and 15, counted behind the name in
+    // brackets.
     let fields = text.rsplit(')').next().unwrap_or_default().split_whitespace();
     fields.skip(11).take(2).filter_map(|field| field.parse::<f64>().ok()).sum::<f64>() / 100.0
 }

@@ -1,9 +1,10 @@
-//! How fast worlds run, on one thread: four replicas of chained HotStuff without faults, under a steady load, as fast as
-//! the network lets them and at 20 views a second; then worlds as `quorate sim` draws them from seeds.
+//! How fast worlds run, on one thread: four replicas of chained HotStuff without faults, under a
+//! steady load, as fast as the network lets them and at 20 views a second; then worlds as `quorate
+//! sim` draws them from seeds.
 //!
-//! `cargo run --release -p quorate-sim --example bench_world [SECONDS [SEEDS]]`: simulated seconds (60), seeds (300).
-//! An event is a delivery, a timer, a verdict or an answer. Processor time is this thread's own, so that a busy
-//! machine does not blur the figure.
+//! `cargo run --release -p quorate-sim --example bench_world [SECONDS [SEEDS]]`: simulated seconds
+//! (60), seeds (300). An event is a delivery, a timer, a verdict or an answer. Processor time is
+//! this thread's own, so that a busy machine does not blur the figure.
 
 use std::time::Instant;
 
@@ -36,7 +37,8 @@ fn main() {
     }
 }
 
-/// One world under a steady load: a request in five views, so that there is always something to order.
+/// One world under a steady load: a request in five views, so that there is always something to
+/// order.
 fn steady(seconds: u64, delay_micros: u64) {
     let base_timeout = 100 * delay_micros;
     let link = Link::steady(delay_micros);
@@ -109,11 +111,12 @@ fn worlds() {
     println!("{each:.0} µs of processor to make a world");
 }
 
-/// Processor time of all threads of this process so far, also of those that have ended, in nanoseconds; 0 where the
-/// system does not tell it.
+/// Processor time of all threads of this process so far, also of those that have ended, in
+/// nanoseconds; 0 where the system does not tell it.
 fn all_threads_ns() -> u64 {
     let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // User and system time, in hundredths of a second: fields 14 and 15, counted behind the name in brackets.
+    // User and system time, in hundredths of a second: fields 14 and 15, counted behind the name in
+    // brackets.
     let fields = text.rsplit(')').next().unwrap_or_default().split_whitespace();
     fields.skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum::<u64>() * 10_000_000
 }

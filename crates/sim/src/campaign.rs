@@ -68,8 +68,8 @@ pub struct Report {
     pub violations: Vec<Violation>,
     /// The seed that would have come next.
     pub next: u64,
-    /// Of all that happened in all runs, with violations or without, whatever their order: the same seeds of the same
-    /// version give the same.
+    /// Of all that happened in all runs, with violations or without, whatever their order: the same
+    /// seeds of the same version give the same.
     pub trace: u64,
 }
 
@@ -101,8 +101,8 @@ impl Campaign {
     /// Runs it; whoever holds `progress` may look, or stop it.
     ///
     /// # Panics
-    /// Never by itself: what panics in a world is a violation. The caller silences the panic hook if
-    /// it does not want to see them.
+    /// Never by itself: what panics in a world is a violation. The caller silences the panic hook
+    /// if it does not want to see them.
     pub fn run<F: Family>(&self, progress: &Progress) -> Report {
         let next = AtomicU64::new(self.first);
         let began = Instant::now();

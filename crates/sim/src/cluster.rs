@@ -241,8 +241,9 @@ impl<F: Family> Cluster<F> {
         })
     }
 
-    /// Starts a replica with what its disk holds. Where that can be read and is not what production starts with, the
-    /// replica has lost its data, and rejoins without; where it cannot be read or written, it stays down.
+    /// Starts a replica with what its disk holds. Where that can be read and is not what production
+    /// starts with, the replica has lost its data, and rejoins without; where it cannot be read or
+    /// written, it stays down.
     ///
     /// # Panics
     /// If the disk is refused though nothing was done to it that may lead to that.
@@ -342,8 +343,8 @@ impl<F: Family> Cluster<F> {
         self.note(slot, || "crashes".into());
     }
 
-    /// Gives each slot a clock of its own. To be called before time goes by: the clocks are those of
-    /// machines that run all the time.
+    /// Gives each slot a clock of its own. To be called before time goes by: the clocks are those
+    /// of machines that run all the time.
     pub fn set_clocks(&mut self, clocks: &[Clock]) {
         for (slot, clock) in clocks.iter().enumerate() {
             self.crash(slot);
@@ -376,8 +377,8 @@ impl<F: Family> Cluster<F> {
         self.submit(client, sent);
     }
 
-    /// A client wants `count` commands of `bytes` bytes executed; where a service is tested, commands
-    /// of its own.
+    /// A client wants `count` commands of `bytes` bytes executed; where a service is tested,
+    /// commands of its own.
     pub fn request(&mut self, client: usize, count: u64, bytes: usize) {
         *self.oracles.asked.entry(format!("c{client}")).or_default() += count;
         let sent = match &self.config.service {

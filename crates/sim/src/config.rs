@@ -63,8 +63,8 @@ pub struct Config {
     pub snapshot_blocks: u64,
     /// Logs are cut at snapshots.
     pub retire: bool,
-    /// Bytes of records that a segment of a log has room for: the largest block must fit, and what is cut
-    /// are whole segments.
+    /// Bytes of records that a segment of a log has room for: the largest block must fit, and what
+    /// is cut are whole segments.
     pub log_room_bytes: u64,
     /// A sync takes this long, from ... to.
     pub sync_micros: (u64, u64),

@@ -1,7 +1,8 @@
-//! The disk of a simulated replica: production's log, snapshots and recovery (`quorate_journal`) on a machine that can
-//! lose its power, fail to sync, fill up, rot and be set back.
+//! The disk of a simulated replica: production's log, snapshots and recovery (`quorate_journal`) on
+//! a machine that can lose its power, fail to sync, fill up, rot and be set back.
 //!
-//! What a replica was promised to find again is remembered apart, and compared after each restart (`promises.rs`).
+//! What a replica was promised to find again is remembered apart, and compared after each restart
+//! (`promises.rs`).
 
 mod corrupt;
 mod errors;
@@ -98,8 +99,8 @@ impl<T: Types> drive::Journal<T> for Disk<T> {
 }
 
 impl<T: Types> Disk<T> {
-    /// Opens the disk as production does, and compares what is found with what was promised. A disk on which nothing was
-    /// ever promised is begun first, unless the replica rejoins.
+    /// Opens the disk as production does, and compares what is found with what was promised. A disk
+    /// on which nothing was ever promised is begun first, unless the replica rejoins.
     ///
     /// # Errors
     /// [`OpenError`].

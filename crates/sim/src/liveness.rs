@@ -1,4 +1,5 @@
-//! Liveness, measured in views: how many may pass from the healing of the network to the next commit.
+//! Liveness, measured in views: how many may pass from the healing of the network to the next
+//! commit.
 
 use std::sync::Arc;
 
@@ -45,9 +46,9 @@ fn spoilers(cluster: &Cluster) -> Vec<bool> {
     spoilers
 }
 
-/// Views that may pass until the next commit, from view `healed` on, where all correct replicas run,
-/// no message is lost, and nobody lacks a block or all that is to be ordered ([`found_together`]). What can
-/// cost views:
+/// Views that may pass until the next commit, from view `healed` on, where all correct replicas
+/// run, no message is lost, and nobody lacks a block or all that is to be ordered
+/// ([`found_together`]). What can cost views:
 ///
 /// 1. **What was done before.** A replica does not vote in a view that it gave up, nor propose in
 ///    one that it had reserved when it was stopped: no later one than that behind `healed`.
@@ -96,9 +97,10 @@ pub fn views(cluster: &Cluster, healed: View) -> u64 {
 /// How many views after `view` the first run of leaders that are no spoilers is complete.
 ///
 /// That follows the very draws: without a commit each election is a function of the view alone,
-/// which is what it is on the genesis block. (For round-robin a run ends within n + 3 views. Uniform
-/// draws, good with a probability p > 2/3, need (1 − p³) / ((1 − p) p³) views on average for three in
-/// a row, 7 or less, and more than 40 once in 1800 times: a bound for all draws would be a loose one.)
+/// which is what it is on the genesis block. (For round-robin a run ends within n + 3 views.
+/// Uniform draws, good with a probability p > 2/3, need (1 − p³) / ((1 − p) p³) views on average
+/// for three in a row, 7 or less, and more than 40 once in 1800 times: a bound for all draws would
+/// be a loose one.)
 fn views_of_a_run(config: &Config, view: View, spoilers: &[bool]) -> u64 {
     let committee = keys::committee(config.replicas);
     let genesis = Arc::new(Block::genesis(keys::CHAIN, Epoch(0)));
@@ -116,8 +118,8 @@ fn views_of_a_run(config: &Config, view: View, spoilers: &[bool]) -> u64 {
 }
 
 /// Whether all correct replicas hold the block of the highest certificate that any of them has, so
-/// that each can vote and lead, and a frame to be ordered, so that each has a reason to. (Where what was
-/// passed on to a leader was lost, it hears of the frame when its client asks again.)
+/// that each can vote and lead, and a frame to be ordered, so that each has a reason to. (Where
+/// what was passed on to a leader was lost, it hears of the frame when its client asks again.)
 pub fn found_together(cluster: &Cluster) -> bool {
     let high_qcs = cluster.correct().map(|core| core.protocol().high_qc());
     let Some(highest) = high_qcs.max_by_key(|qc| qc.rank()) else { return false };

@@ -1,8 +1,10 @@
-//! The protocol's steps in a run, in its own terms: for holding it against the specification in `specs/`.
+//! The protocol's steps in a run, in its own terms: for holding it against the specification in
+//! `specs/`.
 //!
-//! Each correct replica's driver is watched from outside, step by step: what certificates came in, how its safety
-//! record changed, what it decided, what was signed. No rule is applied here: what is written down is what
-//! was done, and the specification says whether it may be done. `docs/model.md` describes the format.
+//! Each correct replica's driver is watched from outside, step by step: what certificates came in,
+//! how its safety record changed, what it decided, what was signed. No rule is applied here: what
+//! is written down is what was done, and the specification says whether it may be done.
+//! `docs/model.md` describes the format.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,8 +23,8 @@ use super::mutant::Fx;
 /// Votes of the phase of proposals: the certificates of other phases are no steps here.
 const FIRST: u8 = 1;
 
-/// One step. Blocks are called after their view, further ones of a view with primes; `b0` is the first block of all.
-/// A certificate is called by its block.
+/// One step. Blocks are called after their view, further ones of a view with primes; `b0` is the
+/// first block of all. A certificate is called by its block.
 #[allow(missing_docs, reason = "each variant says what its fields are")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "json", derive(serde::Serialize, serde::Deserialize))]
@@ -42,7 +44,8 @@ pub enum Step {
     Propose { replica: usize, block: String, view: u64, parent: String },
     /// A replica learns the certificate of a block.
     Qc { replica: usize, block: String },
-    /// A replica learns a certificate of time-outs; the highest certificate told in it is of view `high`.
+    /// A replica learns a certificate of time-outs; the highest certificate told in it is of view
+    /// `high`.
     Tc { replica: usize, view: u64, high: u64 },
     /// A replica locks on a certificate.
     Lock { replica: usize, block: String },

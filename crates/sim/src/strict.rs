@@ -287,8 +287,8 @@ impl Strict {
     /// A correct replica refuses a message.
     pub fn refuses(&self, replica: usize, from: usize, reason: Refused) {
         let harmless = match reason {
-            // A restarted leader repeats its proposal, and may have a certificate by now that made it
-            // forget how it entered the view.
+            // A restarted leader repeats its proposal, and may have a certificate by now that made
+            // it forget how it entered the view.
             Refused::Malformed(reason) => {
                 matches!(reason, Malformed::Stale | Malformed::Contradiction)
             }

@@ -33,8 +33,8 @@ const ROUNDS: u64 = 100;
 pub enum Trouble {
     /// Nothing: all are correct.
     Faults,
-    /// Up to f replicas lie: they run twice with one key, forget what they signed, and do to what they
-    /// send what their adversaries do.
+    /// Up to f replicas lie: they run twice with one key, forget what they signed, and do to what
+    /// they send what their adversaries do.
     Liars,
     /// Up to f replicas lose their data; or one lies, as above, and f − 1 do.
     LostData,
@@ -228,8 +228,8 @@ fn must_recover<F: Family>(cluster: &mut Cluster<F>) {
         "liveness: a replica does not get the blocks it lacks"
     );
     request_all(cluster);
-    // Views count from when nobody lacks a block: certificates that come up late may be for one, and
-    // liars who are asked for it do not answer.
+    // Views count from when nobody lacks a block: certificates that come up late may be for one,
+    // and liars who are asked for it do not answer.
     let (mut found, height) = (cluster.highest_view(), cluster.oracles.height());
     assert!(
         cluster.run_until(PATIENCE, |cluster| {
@@ -279,10 +279,10 @@ fn must_fall_silent<F: Family>(cluster: &mut Cluster<F>) {
     assert!(cluster.run_until(PATIENCE, silent), "liveness: messages or timers without work");
 }
 
-/// What replicas say is in proportion to what there is to say: to all, in each view; and some more in
-/// each of the storm's rounds, when channels open and blocks are fetched. What a liar says unasked may
-/// be heard (by two twins), verified and answered, and no more. A message that leads to another for
-/// ever shows here, though all it does is to burn processors.
+/// What replicas say is in proportion to what there is to say: to all, in each view; and some more
+/// in each of the storm's rounds, when channels open and blocks are fetched. What a liar says
+/// unasked may be heard (by two twins), verified and answered, and no more. A message that leads to
+/// another for ever shows here, though all it does is to burn processors.
 fn must_have_said_little<F: Family>(cluster: &Cluster<F>) {
     let slots = cluster.slots.len() as u64;
     let lies: u64 = (0..cluster.slots.len()).map(|slot| cluster.deeds(slot).unasked).sum();

@@ -121,7 +121,8 @@ impl Trace {
         self.names.get(id).cloned().unwrap_or_else(|| "b0".into())
     }
 
-    /// What a certificate of this ballot is called: as the papers do, where there are several kinds.
+    /// What a certificate of this ballot is called: as the papers do, where there are several
+    /// kinds.
     fn certificate(&self, ballot: &Ballot) -> String {
         let kind = match (self.phases, ballot.phase) {
             (1, _) | (_, 0) => "",

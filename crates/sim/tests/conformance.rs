@@ -1,6 +1,6 @@
-//! The properties that every protocol owes the replica around it, whatever it tolerates besides. Each property is
-//! a function over a [`Family`]; the list at the end says which protocols are held to it. A new
-//! protocol adds a line there, and nothing else.
+//! The properties that every protocol owes the replica around it, whatever it tolerates besides.
+//! Each property is a function over a [`Family`]; the list at the end says which protocols are held
+//! to it. A new protocol adds a line there, and nothing else.
 
 use quorate_core::protocols::hotstuff::leader::Election;
 use quorate_core::protocols::hotstuff::rules::{
@@ -105,8 +105,8 @@ fn takes_over_a_snapshot<F: Family>(config: Config) {
     assert!(begins.0 > 10, "its log begins at {begins:?}: it fetched every block");
 }
 
-/// A replica that lost its data comes back, where the protocol has a way: it abstains at first, even
-/// if it starts again meanwhile, and takes part in the end, so that another one may be down.
+/// A replica that lost its data comes back, where the protocol has a way: it abstains at first,
+/// even if it starts again meanwhile, and takes part in the end, so that another one may be down.
 fn comes_back_without_data<F: Family>(config: Config) {
     if !F::Protocol::CAPABILITIES.contains(&Capability::Rejoin) {
         return;

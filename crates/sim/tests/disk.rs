@@ -1,5 +1,6 @@
-//! What a disk can do to a replica, at every point of a short run: it comes back, never contradicts itself, and the others
-//! do not notice. The oracles look on all the time, and each recovery is compared with what was promised.
+//! What a disk can do to a replica, at every point of a short run: it comes back, never contradicts
+//! itself, and the others do not notice. The oracles look on all the time, and each recovery is
+//! compared with what was promised.
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,8 +15,8 @@ fn config() -> Config {
 
 const ROUNDS: u64 = 12;
 
-/// A client asks again and again; who is down is started a while later. In the end everything is answered and all are in one
-/// state.
+/// A client asks again and again; who is down is started a while later. In the end everything is
+/// answered and all are in one state.
 fn serve(cluster: &mut Cluster, mut each: impl FnMut(&mut Cluster, u64)) {
     for round in 0..ROUNDS {
         each(cluster, round);
@@ -62,8 +63,8 @@ fn fates(n: u64) -> [Fate; 10] {
     ]
 }
 
-/// How many operations each disk is asked for in the run without faults. It must be long enough for all that a disk is for: a
-/// snapshot, an offer, a segment that was retired.
+/// How many operations each disk is asked for in the run without faults. It must be long enough for
+/// all that a disk is for: a snapshot, an offer, a segment that was retired.
 fn operations() -> Vec<u64> {
     let mut cluster = Cluster::new(config());
     let before: Vec<u64> = cluster.slots.iter().map(|slot| slot.disk.operations()).collect();
@@ -130,7 +131,8 @@ fn a_power_failure_at_every_operation_of_a_recovery_costs_nothing_promised() {
     assert!(failures > 30, "{failures} recoveries were interrupted");
 }
 
-/// The power of the whole building fails: nobody has what the coin took from all, and it must not be voted for again.
+/// The power of the whole building fails: nobody has what the coin took from all, and it must not
+/// be voted for again.
 #[test]
 fn a_power_failure_of_all_at_once_costs_nothing_promised() {
     let operations = operations()[0];
@@ -198,7 +200,8 @@ fn a_replica_on_a_full_disk_is_down_until_there_is_room() {
     }
 }
 
-/// Damages the disk of one replica while it runs or while it is down, then starts it, as often as `seeds` says.
+/// Damages the disk of one replica while it runs or while it is down, then starts it, as often as
+/// `seeds` says.
 fn damaged(corruption: Corruption, while_down: bool, seeds: std::ops::Range<u64>) -> (u64, u64) {
     let (mut fired, mut refused) = (0, 0);
     for seed in seeds {
@@ -280,8 +283,8 @@ fn writes_that_go_astray_are_refused_or_repaired() {
     assert!(refused > 5, "{refused} refused");
 }
 
-/// What a restarted replica has in its log below its snapshot it can still send: a snapshot that no quorum vouched for yet is
-/// of no use to others.
+/// What a restarted replica has in its log below its snapshot it can still send: a snapshot that no
+/// quorum vouched for yet is of no use to others.
 #[test]
 fn blocks_below_a_snapshot_that_is_not_attested_are_sent_after_everybody_restarted() {
     for snapshot_blocks in 3..12 {
@@ -339,7 +342,8 @@ fn on_slow_disks_votes_leave_later_and_none_is_lost() {
         (time.as_micros(), cluster.faults.of("slow sync"))
     };
     let ((fast, none), (slow, some)) = (time((0, 0)), time((3_000, 5_000)));
-    // Opening a session and a command take three views and more each, and each waits for a sync of voters.
+    // Opening a session and a command take three views and more each, and each waits for a sync of
+    // voters.
     assert!(slow >= fast + 3 * 3_000, "{slow} and {fast} microseconds");
     assert!(none == 0 && some > 50);
     for seed in 0..60 {

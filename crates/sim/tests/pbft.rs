@@ -58,8 +58,9 @@ fn checkpoints_that_were_lost_are_said_again() {
 
 /// Seeds that once failed: a memory survived a power failure that the block beside it did not
 /// (13669, 13841, 15265); nobody could show a lone replica what its view began with (13223); a
-/// replica that started from a state above the stable checkpoint waited for blocks below that state,
-/// with which the view began and which nobody gives to who is beyond them (15859, 21316, 21590).
+/// replica that started from a state above the stable checkpoint waited for blocks below that
+/// state, with which the view began and which nobody gives to who is beyond them (15859, 21316,
+/// 21590).
 #[test]
 fn seeds_that_once_failed_do_not_fail_again() {
     for seed in [13_223, 13_669, 13_841, 15_265, 15_859, 21_316, 21_590] {

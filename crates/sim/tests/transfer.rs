@@ -15,7 +15,8 @@ const AWAY: usize = 3;
 /// What a replica asked for, and how often: of whom, which chunk of which snapshot.
 type Asked = Rc<RefCell<BTreeMap<(usize, Height, u32), u32>>>;
 
-/// A replica is away until the others have only snapshots of what it lacks; then it is back, and `meddle` decides over what the others send it.
+/// A replica is away until the others have only snapshots of what it lacks; then it is back, and
+/// `meddle` decides over what the others send it.
 fn comes_back(meddle: impl Fn(usize, &Peer) -> Fate + 'static) -> (Cluster, Asked) {
     let config =
         Config { snapshot_blocks: 5, retire: true, log_room_bytes: 0, ..Config::default() };

@@ -58,8 +58,8 @@ pub fn simulate(chain: &Chain, bound: &Failure, walks: u32, seed: u64) -> Estima
     Estimate { log10, error: (variance / walked).sqrt() / mean, returned, walks }
 }
 
-/// Tries a decision so often as it would happen: β polls where the bound is attained, and, if all of
-/// them succeed, a walk with the chain's own probabilities. How many tries failed.
+/// Tries a decision so often as it would happen: β polls where the bound is attained, and, if all
+/// of them succeed, a walk with the chain's own probabilities. How many tries failed.
 #[must_use]
 pub fn simulate_plainly(chain: &Chain, bound: &Failure, tries: u64, seed: u64) -> u64 {
     let (half, end) = (chain.correct() / 2, chain.correct());

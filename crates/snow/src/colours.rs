@@ -166,8 +166,8 @@ pub struct Seen {
     pub decided_at: Option<u64>,
 }
 
-/// Runs until all correct nodes have decided, or `limit_ns` of simulated time are over. Of the correct
-/// nodes `red_permille` begin with colour 0.
+/// Runs until all correct nodes have decided, or `limit_ns` of simulated time are over. Of the
+/// correct nodes `red_permille` begin with colour 0.
 ///
 /// # Errors
 /// [`Invalid`] for numbers that cannot be used.

@@ -1,8 +1,9 @@
-//! Nodes of Avalanche, as in production (`core::protocols::snow::avalanche`), under a load of payments.
+//! Nodes of Avalanche, as in production (`core::protocols::snow::avalanche`), under a load of
+//! payments.
 //!
 //! Payments spend outputs of the genesis and are submitted at a few nodes, evenly, in batches. All
-//! nodes share one ledger: which of them accepted what. In it the oracle sees at once if two spends of
-//! one output are accepted, by whomever.
+//! nodes share one ledger: which of them accepted what. In it the oracle sees at once if two spends
+//! of one output are accepted, by whomever.
 
 mod attack;
 mod ledger;
@@ -67,7 +68,8 @@ pub struct Network {
     ledger: Ledger,
     processors: Vec<u64>,
     links: Vec<u64>,
-    /// The deadline each node is waked at; the heap of timers may have others of it, which are stale.
+    /// The deadline each node is waked at; the heap of timers may have others of it, which are
+    /// stale.
     due: Vec<u64>,
     timers: BTreeSet<(u64, u16)>,
     heap: Heap<Event>,

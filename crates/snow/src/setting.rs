@@ -15,8 +15,8 @@ pub struct World {
     pub bandwidth: u64,
     /// What handling a message costs its receiver, in nanoseconds.
     pub message_ns: u64,
-    /// What verifying a transaction costs whoever sees it first, in nanoseconds: an Ed25519 signature
-    /// in a batch, on one core.
+    /// What verifying a transaction costs whoever sees it first, in nanoseconds: an Ed25519
+    /// signature in a batch, on one core.
     pub verify_ns: u64,
     /// How long a poll waits.
     pub timeout_ns: u64,

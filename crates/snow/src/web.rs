@@ -1,9 +1,9 @@
 //! What the demonstration page calls: the networks of this crate, compiled to WebAssembly, behind
 //! functions that take and give numbers.
 //!
-//! The page reads results from linear memory, at the address and of the length that a function says;
-//! both hold until the next call. There is one network of colours and one of payments, since a module
-//! is one page's. The same functions are called by tests, without WebAssembly.
+//! The page reads results from linear memory, at the address and of the length that a function
+//! says; both hold until the next call. There is one network of colours and one of payments, since
+//! a module is one page's. The same functions are called by tests, without WebAssembly.
 //!
 //! Nothing that a visitor chooses is believed: numbers are clamped, or refused with a sentence
 //! ([`message_address`]).

@@ -14,8 +14,9 @@ pub struct Fjall {
 }
 
 impl Fjall {
-    /// The manual: a cache for all if the data fits, hash indexes in blocks and pinned index blocks for what is cached, no filters in the last
-    /// level where reads hit; blocks of 4 KiB and memtables of 64 MiB as by default; as many threads as cores.
+    /// The manual: a cache for all if the data fits, hash indexes in blocks and pinned index blocks
+    /// for what is cached, no filters in the last level where reads hit; blocks of 4 KiB and
+    /// memtables of 64 MiB as by default; as many threads as cores.
     pub fn open(folder: &Path, durable: Durable) -> Result<Fjall, Failure> {
         let database = Database::builder(folder).cache_size(CACHE_BYTES as u64).open()?;
         let items = database.keyspace("items", || {

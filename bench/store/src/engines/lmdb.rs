@@ -1,5 +1,6 @@
-//! LMDB. `lmdb` writes through `pwrite`; `lmdb-writemap` through the map, which its manual calls faster and at the mercy of stray
-//! writes. Without syncs, both may be corrupt after a loss of power unless the file system keeps the order of writes.
+//! LMDB. `lmdb` writes through `pwrite`; `lmdb-writemap` through the map, which its manual calls
+//! faster and at the mercy of stray writes. Without syncs, both may be corrupt after a loss of
+//! power unless the file system keeps the order of writes.
 
 use super::{Durable, Engine, Failure, Key, Put, Value, copy};
 use heed::types::Bytes;
@@ -15,8 +16,9 @@ pub struct Lmdb {
 }
 
 impl Lmdb {
-    /// The manual's flags: no sync where none is wanted (with the map, that includes `MAPASYNC`), and unused parts of pages not
-    /// cleared. Readers keep their slot in thread-local storage, as by default.
+    /// The manual's flags: no sync where none is wanted (with the map, that includes `MAPASYNC`),
+    /// and unused parts of pages not cleared. Readers keep their slot in thread-local storage, as
+    /// by default.
     pub fn open(folder: &Path, durable: Durable, write_map: bool) -> Result<Lmdb, Failure> {
         let mut options = EnvOpenOptions::new();
         options.map_size(MAP_BYTES);

@@ -1,5 +1,5 @@
-//! redb. It has nothing between memory and disk: a commit is synced (`redb`, whatever is asked for), or is lost with the process
-//! (`redb-none`).
+//! redb. It has nothing between memory and disk: a commit is synced (`redb`, whatever is asked
+//! for), or is lost with the process (`redb-none`).
 
 use super::{CACHE_BYTES, Engine, Failure, Key, Put, Value, copy};
 use redb::{
@@ -10,7 +10,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 const ITEMS: TableDefinition<&[u8], &[u8]> = TableDefinition::new("items");
-/// Without a durable commit now and then, pages of the last one are not used again and the file grows.
+/// Without a durable commit now and then, pages of the last one are not used again and the file
+/// grows.
 const DURABLE_EVERY: Duration = Duration::from_secs(1);
 
 pub struct Redb {

@@ -16,9 +16,11 @@ pub struct Rocks {
 }
 
 impl Rocks {
-    /// The manual's "basic tuning" (dynamic levels, 1 MiB a sync of files in the background, whole-key Bloom filters of 10 bits, a large cache), for
-    /// two cores, and what it says of data that is cached: the cache without locks, blocks of 4 KiB with hash indexes, indexes and filters in
-    /// memory, no filters in the last level where reads hit. Memtables of 64 MiB, up to 4 of them.
+    /// The manual's "basic tuning" (dynamic levels, 1 MiB a sync of files in the background,
+    /// whole-key Bloom filters of 10 bits, a large cache), for two cores, and what it says of data
+    /// that is cached: the cache without locks, blocks of 4 KiB with hash indexes, indexes and
+    /// filters in memory, no filters in the last level where reads hit. Memtables of 64 MiB, up to
+    /// 4 of them.
     pub fn open(folder: &Path, durable: Durable) -> Result<Rocks, Failure> {
         let mut table = BlockBasedOptions::default();
         table.set_block_cache(&Cache::new_hyper_clock_cache(CACHE_BYTES, BLOCK_BYTES));

@@ -20,7 +20,8 @@ use crate::Rng;
 
 const EVERY: Duration = Duration::from_millis(40);
 
-/// A way in which a view change is wrong, and by what name it is refused; `None`: it is well formed.
+/// A way in which a view change is wrong, and by what name it is refused; `None`: it is well
+/// formed.
 #[derive(Clone, Copy)]
 pub struct Flaw {
     /// In words.

@@ -1,8 +1,8 @@
 //! A primary that orders one block at a time, each so much later than the last that the view timer
 //! does not run out.
 //!
-//! It took PBFT down to a fraction of its throughput (*Making Byzantine Fault Tolerant Systems Tolerate
-//! Byzantine Faults*, NSDI 2009, section 2).
+//! It took PBFT down to a fraction of its throughput (*Making Byzantine Fault Tolerant Systems
+//! Tolerate Byzantine Faults*, NSDI 2009, section 2).
 //!
 //! Answered by the view timer alone so far: a minimum rate is not asked for yet.
 

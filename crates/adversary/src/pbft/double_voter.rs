@@ -1,9 +1,9 @@
-//! Votes for two blocks at one height, votes of other views and heights, and votes with signatures that
-//! do not hold or should not be there.
+//! Votes for two blocks at one height, votes of other views and heights, and votes with signatures
+//! that do not hold or should not be there.
 //!
-//! Answered by one place for a replica's vote at each height (the second of a view is noted), by heights
-//! between the water marks alone (`stale`), and by the form that the authentication asks for
-//! (`wrong_form`, bad signatures).
+//! Answered by one place for a replica's vote at each height (the second of a view is noted), by
+//! heights between the water marks alone (`stale`), and by the form that the authentication asks
+//! for (`wrong_form`, bad signatures).
 
 use quorate_core::base::crypto::Signature;
 use quorate_core::protocols::pbft::Message;

@@ -1,10 +1,10 @@
-//! A primary that gives two blocks the same number: half of the backups get one chain of blocks, the
-//! others another.
+//! A primary that gives two blocks the same number: half of the backups get one chain of blocks,
+//! the others another.
 //!
 //! The fault that the prepare phase is for (*Practical Byzantine Fault Tolerance*, section 4.2).
 //!
-//! Answered by quorums that intersect: one of the two chains at most is prepared, and if none is, the
-//! view is given up; who hears of the other block notes an equivocation.
+//! Answered by quorums that intersect: one of the two chains at most is prepared, and if none is,
+//! the view is given up; who hears of the other block notes an equivocation.
 
 use std::collections::BTreeMap;
 

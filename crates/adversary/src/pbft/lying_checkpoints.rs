@@ -1,5 +1,5 @@
-//! Checkpoints that are withheld from half of the replicas, and wrong for the others; and stable ones
-//! that nobody signed.
+//! Checkpoints that are withheld from half of the replicas, and wrong for the others; and stable
+//! ones that nobody signed.
 //!
 //! Poisoned state transfer, and a window that does not move (*Practical Byzantine Fault Tolerance*,
 //! section 4.3, is what a checkpoint's proof is for).

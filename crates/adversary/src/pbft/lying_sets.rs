@@ -1,6 +1,6 @@
-//! View changes whose sets P and Q lie, well formed and signed: blocks that were prepared are left out,
-//! blocks that nobody saw are said to be prepared last, or old ones in the latest view; to each replica
-//! another lie.
+//! View changes whose sets P and Q lie, well formed and signed: blocks that were prepared are left
+//! out, blocks that nobody saw are said to be prepared last, or old ones in the latest view; to
+//! each replica another lie.
 //!
 //! What the conditions of the new view are for (*Practical Byzantine Fault Tolerance and Proactive
 //! Recovery*, section 4.5.2): a liar may hide and may invent.

@@ -1,10 +1,10 @@
 //! A primary that sends its blocks to some backups only, to others each time.
 //!
-//! Also what a primary does whose authenticators hold for some of the backups (*Practical Byzantine Fault
-//! Tolerance and Proactive Recovery*, section 3.2.2).
+//! Also what a primary does whose authenticators hold for some of the backups (*Practical Byzantine
+//! Fault Tolerance and Proactive Recovery*, section 3.2.2).
 //!
-//! Answered by f + 1 prepares, which stand for a pre-prepare; by fetching; and, where too few have the
-//! block, by a view change.
+//! Answered by f + 1 prepares, which stand for a pre-prepare; by fetching; and, where too few have
+//! the block, by a view change.
 
 use quorate_core::ReplicaId;
 use quorate_core::ledger::block::BlockId;

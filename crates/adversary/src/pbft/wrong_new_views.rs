@@ -1,8 +1,8 @@
 //! New views that do not follow from their view changes: blocks left out, made up or changed, view
 //! changes too few, twice, or of other views; for the view whose turn it is and for later ones.
 //!
-//! Answered by recomputing the choice, by q view changes before anything is looked at (`no_quorum`), and
-//! by giving up on the view of a primary that signed what does not follow.
+//! Answered by recomputing the choice, by q view changes before anything is looked at
+//! (`no_quorum`), and by giving up on the view of a primary that signed what does not follow.
 
 use quorate_core::protocols::pbft::Message;
 use quorate_core::protocols::pbft::words::NewView;

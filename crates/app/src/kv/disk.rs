@@ -1,8 +1,10 @@
-//! The keys and values in a lazy-trie (`quorate_store::lazy_trie`), and beside them the note of who executes.
+//! The keys and values in a lazy-trie (`quorate_store::lazy_trie`), and beside them the note of who
+//! executes.
 //!
-//! What a block changes is gathered in memory and becomes one batch of the store behind the block. Entries stand at
-//! their places in the Merkle map, under its digests, so that the store's root is the map's; the note stands
-//! [aside](TrieHash::aside). The store has no log of its commits: the replica's has the blocks that they came of, from the last checkpoint on.
+//! What a block changes is gathered in memory and becomes one batch of the store behind the block.
+//! Entries stand at their places in the Merkle map, under its digests, so that the store's root is
+//! the map's; the note stands [aside](TrieHash::aside). The store has no log of its commits: the
+//! replica's has the blocks that they came of, from the last checkpoint on.
 //!
 //! Commands cannot fail, and neither can
 //! [`StateMachine::apply`](quorate_core::ledger::state_machine::StateMachine::apply): what the
@@ -73,7 +75,8 @@ struct Open {
     view: lazy_trie::Snapshot<'static>,
     /// How many items it has aside.
     notes: u64,
-    /// A checkpoint of it was begun, or had been when it was opened: only then may it be one to go on from.
+    /// A checkpoint of it was begun, or had been when it was opened: only then may it be one to go
+    /// on from.
     kept: bool,
 }
 
@@ -463,7 +466,8 @@ impl Storage for Disk {
             return None;
         }
         let Some(open) = &self.open else { return Memory::default().prover() };
-        // With too many readers there is no proof for now; what is worse is told at the next commit.
+        // With too many readers there is no proof for now; what is worse is told at the next
+        // commit.
         let view = open.store.shared_provable_snapshot().ok()?;
         Some(Box::new(Proving { view, shelf: Arc::clone(&self.shelf), number: open.number }))
     }

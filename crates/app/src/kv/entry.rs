@@ -1,8 +1,8 @@
 //! Entries as the lazy-trie and snapshots have them.
 //!
-//! Length of the key u32, little-endian ‖ key ‖ kind u8 (1 a string, 2 a hash) ‖ the string, or each
-//! field's name and value behind their lengths (u32), names ascending. What the map in memory hashes of a
-//! value stands here as one piece, so that [`digests`] need not take an entry apart.
+//! Length of the key u32, little-endian ‖ key ‖ kind u8 (1 a string, 2 a hash) ‖ the string, or
+//! each field's name and value behind their lengths (u32), names ascending. What the map in memory
+//! hashes of a value stands here as one piece, so that [`digests`] need not take an entry apart.
 
 use quorate_merkle::Hash;
 
@@ -60,7 +60,8 @@ pub(super) fn used_bytes(bytes: &[u8]) -> u64 {
     entry.map_or(0, |(key, written)| key_used_bytes(key) + written_used_bytes(written))
 }
 
-/// The digests of the values of entries, as the map in memory has them. Of what is no entry: anything.
+/// The digests of the values of entries, as the map in memory has them. Of what is no entry:
+/// anything.
 pub(super) fn digests(entries: &[&[u8]], digests: &mut [Hash]) {
     let values = || entries.iter().map(|entry| written_value(entry).unwrap_or_default());
     let texts: Vec<&[u8]> = values().map_while(|value| written_text(value)?.ok()).collect();

@@ -8,9 +8,9 @@
 //! length u32, proof (docs/store.md, "Authenticated mode")
 //! ```
 //!
-//! A written value is its kind u8 (1 a string, 2 a hash) and the string, or each field's name and value
-//! behind their lengths (u32), names ascending. What the proof shows is the keyed BLAKE3 of all but the
-//! kind, keyed by the kind.
+//! A written value is its kind u8 (1 a string, 2 a hash) and the string, or each field's name and
+//! value behind their lengths (u32), names ascending. What the proof shows is the keyed BLAKE3 of
+//! all but the kind, keyed by the kind.
 
 use bytes::Bytes;
 use quorate_core::base::crypto::Scheme;
@@ -122,8 +122,8 @@ pub(super) fn root_of(map: &Hash) -> Digest {
 }
 
 /// What `answer`, an encoded [`Answer`](quorate_core::client::proven::Answer) of any one replica,
-/// proves of `key`: no word of the replica is believed. `proofs` and `scheme` are of the client's own
-/// configuration, and so is `bound`, with the height of the newest certified block.
+/// proves of `key`: no word of the replica is believed. `proofs` and `scheme` are of the client's
+/// own configuration, and so is `bound`, with the height of the newest certified block.
 ///
 /// # Errors
 /// [`Refusal`]: the replica is faulty, behind, or of another chain. Ask another.

@@ -1,15 +1,18 @@
 //! The state as chunks, each of which can be checked when it comes.
 //!
-//! Integers are little-endian. The first chunk begins with a head: format tag 16 ‖ root of the Merkle map 32. Each has
+//! Integers are little-endian. The first chunk begins with a head: format tag 16 ‖ root of the
+//! Merkle map 32. Each has
 //!
 //! ```text
 //! count of entries u32 | for each, in the order of the hashes of their keys: length u32, entry
 //! … the proof of the last entry (docs/store.md, "Authenticated mode"), if there is an entry
 //! ```
 //!
-//! An entry is length of the key u32 ‖ key ‖ kind u8 (1 a string, 2 a hash) ‖ the string, or each field's name and value behind their
-//! lengths (u32), names ascending. A chunk has as many whole entries as fit, and one at least unless there is none at all, so that one state has one list of chunks.
-//! The proof shows that the entries so far are those the map begins with ([`Prefix`]): each entry is where it belongs, and none is missing or too many.
+//! An entry is length of the key u32 ‖ key ‖ kind u8 (1 a string, 2 a hash) ‖ the string, or each
+//! field's name and value behind their lengths (u32), names ascending. A chunk has as many whole
+//! entries as fit, and one at least unless there is none at all, so that one state has one list of
+//! chunks. The proof shows that the entries so far are those the map begins with ([`Prefix`]): each
+//! entry is where it belongs, and none is missing or too many.
 
 use quorate_core::Digest;
 use quorate_core::ledger::state_machine::{MAX_CHUNK_BYTES, RestoreError};
@@ -159,7 +162,8 @@ impl Taker {
         Ok(entries)
     }
 
-    /// Chunks are as full as they can be: who sends them one entry at a time does not keep others from being asked.
+    /// Chunks are as full as they can be: who sends them one entry at a time does not keep others
+    /// from being asked.
     fn check_cut(&mut self, entries: &Entries<'_>, filled: usize) -> Result<(), String> {
         let first = entries.first().map_or(0, |(_, entry)| LENGTH_BYTES + entry.len());
         if self.chunks > 0 && self.filled + first <= FULL_BYTES {

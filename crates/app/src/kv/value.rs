@@ -48,7 +48,8 @@ fn text_digest(text: &[u8]) -> Hash {
     *blake3::keyed_hash(TEXT, text).as_bytes()
 }
 
-/// The digest of a hash whose fields are written out one behind the other, names ascending: lengths (u32) and bytes of name and value.
+/// The digest of a hash whose fields are written out one behind the other, names ascending: lengths
+/// (u32) and bytes of name and value.
 fn fields_digest(written: &[u8]) -> Hash {
     *blake3::keyed_hash(HASH, written).as_bytes()
 }
@@ -60,8 +61,9 @@ const HASH: &[u8; 32] = b"quorate kv v1: hash value       ";
 const TEXT_KIND: u8 = 1;
 const HASH_KIND: u8 = 2;
 
-/// Appends a value: its kind u8 (1 a string, 2 a hash) ‖ the string, or each field's name and value behind their lengths (u32,
-/// little-endian), names ascending. What is hashed of a value stands here as one piece.
+/// Appends a value: its kind u8 (1 a string, 2 a hash) ‖ the string, or each field's name and value
+/// behind their lengths (u32, little-endian), names ascending. What is hashed of a value stands
+/// here as one piece.
 pub(super) fn write_value(out: &mut Vec<u8>, value: &Value) {
     match value {
         Value::Text(text) => write_text(out, text),

@@ -39,7 +39,8 @@ const SIZE: Size = Size { clients: 4, outstanding: 4 };
 /// answer is checked, and the exit code is not 0 if anything was lost or done twice.
 #[derive(Debug, Args)]
 pub struct Arguments {
-    /// Stop after this long; the last one given counts. Default: when told to; 10 without a terminal.
+    /// Stop after this long; the last one given counts. Default: when told to; 10 without a
+    /// terminal.
     #[arg(long, overrides_with = "seconds", value_name = "N")]
     pub seconds: Option<u64>,
     /// How many replicas; n tolerates (n - 1) / 3 faulty ones.

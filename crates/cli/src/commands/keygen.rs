@@ -21,8 +21,8 @@ use crate::output::{Format, print, print_json};
 /// together by a dealer who knows all of them: see --threshold.
 #[derive(Debug, Args)]
 pub struct Arguments {
-    /// The file for the secret key (mode 0600). Never written over. With --threshold: the folder for
-    /// the files of all replicas.
+    /// The file for the secret key (mode 0600). Never written over. With --threshold: the folder
+    /// for the files of all replicas.
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// The scheme of the key.

@@ -45,8 +45,8 @@ pub struct Arguments {
     /// How many clients, each with a key and a session of its own.
     #[arg(long, default_value_t = 4, value_name = "N")]
     pub clients: u32,
-    /// Frames a client has under way at once; what has arrived beyond that waits at the client, and its
-    /// latency counts. Default: 4, with --rate 32.
+    /// Frames a client has under way at once; what has arrived beyond that waits at the client, and
+    /// its latency counts. Default: 4, with --rate 32.
     #[arg(long, value_name = "FRAMES")]
     pub outstanding: Option<u32>,
     /// How long to measure, in seconds.
@@ -73,8 +73,8 @@ pub struct Arguments {
     /// Do not write the records of a YCSB workload first: they are there.
     #[arg(long)]
     pub records_are_there: bool,
-    /// Be one of several processes of an experiment: say when all is warm, begin when told to on standard
-    /// input, and write everything counted to this file.
+    /// Be one of several processes of an experiment: say when all is warm, begin when told to on
+    /// standard input, and write everything counted to this file.
     #[arg(long, hide = true, value_name = "FILE")]
     pub told: Option<PathBuf>,
 }

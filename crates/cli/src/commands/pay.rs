@@ -25,7 +25,8 @@ use crate::output::Format;
 /// Payments by Avalanche.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Make the homes of a payment network on this machine: nodes, and a wallet that has everything.
+    /// Make the homes of a payment network on this machine: nodes, and a wallet that has
+    /// everything.
     Init(init::Arguments),
     /// Run one node until it is told to stop (SIGTERM or SIGINT).
     Node(node::Arguments),

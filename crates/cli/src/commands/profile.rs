@@ -18,10 +18,12 @@ use crate::output::{Format, print, print_json, table};
 /// Characters of the longest bar.
 const WIDTH: f64 = 60.0;
 
-/// Say where the time of a command goes: run a cluster under load on this machine, and take it apart.
+/// Say where the time of a command goes: run a cluster under load on this machine, and take it
+/// apart.
 ///
-/// What a command waits for at the replica that proposes its block and at those that vote for it, and what the
-/// replicas' threads do meanwhile. A running replica tells the same of itself at /profile.
+/// What a command waits for at the replica that proposes its block and at those that vote for it,
+/// and what the replicas' threads do meanwhile. A running replica tells the same of itself at
+/// /profile.
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// How many replicas.

@@ -10,7 +10,8 @@ use serde_json::json;
 use crate::failure::Failure;
 use crate::output::{Format, print, print_json, table};
 
-/// What a client adds to the delays at replicas: its request's way there, and the answers' way back.
+/// What a client adds to the delays at replicas: its request's way there, and the answers' way
+/// back.
 const CLIENT_DELAYS: u64 = 2;
 
 /// Prints the protocols, and the parts that go with them.

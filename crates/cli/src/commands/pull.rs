@@ -34,8 +34,8 @@ pub struct Arguments {
     /// Go on with blocks as they are decided, until told to stop.
     #[arg(long)]
     pub follow: bool,
-    /// Ask nobody: verify what `quorate pull -o json` printed to this file. What it says is compared
-    /// with what its certificates prove.
+    /// Ask nobody: verify what `quorate pull -o json` printed to this file. What it says is
+    /// compared with what its certificates prove.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["from", "follow"])]
     pub verify: Option<PathBuf>,
 }

@@ -33,9 +33,9 @@ const SHOWN: usize = 400;
 
 /// Run clusters on virtual time in which anything may go wrong, and look for violations.
 ///
-/// Each seed is one cluster: its options, its network, crashes, disks, clocks and liars are drawn from
-/// the seed. Safety is judged after every step, liveness after the network has healed. A violation
-/// prints its seed; the same seed of the same version does the same again.
+/// Each seed is one cluster: its options, its network, crashes, disks, clocks and liars are drawn
+/// from the seed. Safety is judged after every step, liveness after the network has healed. A
+/// violation prints its seed; the same seed of the same version does the same again.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct Arguments {
@@ -60,8 +60,8 @@ pub struct Arguments {
     /// What goes wrong besides network, crashes and disks. Default: drawn.
     #[arg(long, value_name = "NAME", value_parser = trouble())]
     pub trouble: Option<String>,
-    /// What liars do, and when (docs/adversaries.md): NAME, NAME@FROM..TO, NAME@FROM..TO/PERIOD, several
-    /// separated by commas. The trouble is liars then. Default: drawn.
+    /// What liars do, and when (docs/adversaries.md): NAME, NAME@FROM..TO, NAME@FROM..TO/PERIOD,
+    /// several separated by commas. The trouble is liars then. Default: drawn.
     #[arg(long, value_name = "SCHEDULE", conflicts_with = "trouble")]
     pub adversary: Option<Schedule>,
     /// How long the storm lasts before the network heals, in seconds of the world. Default: drawn.
@@ -73,7 +73,8 @@ pub struct Arguments {
     /// Run this one seed with everything written down.
     #[arg(long, value_name = "SEED", conflicts_with_all = ["seed", "seeds", "minutes", "markdown"])]
     pub replay: Option<u64>,
-    /// Where --replay writes `seed-N.txt` (the trace) and `seed-N.html` (messages in time and space).
+    /// Where --replay writes `seed-N.txt` (the trace) and `seed-N.html` (messages in time and
+    /// space).
     #[arg(long, value_name = "FOLDER", default_value = ".", requires = "replay")]
     pub folder: PathBuf,
     /// Write the report to this file as a page in Markdown.

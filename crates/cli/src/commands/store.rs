@@ -1,4 +1,5 @@
-//! `quorate store`: the lazy-trie on disk, from outside. What can go wrong with one is in `refusal.rs`.
+//! `quorate store`: the lazy-trie on disk, from outside. What can go wrong with one is in
+//! `refusal.rs`.
 
 #[cfg(feature = "laboratory")]
 mod bench;
@@ -37,7 +38,8 @@ pub enum Command {
     Dump(dump::Arguments),
     /// Print what a store holds, and what it takes.
     Stats(stats::Arguments),
-    /// Rewrite a store without holes and without a log. Interrupted at any point, it leaves one whole store.
+    /// Rewrite a store without holes and without a log. Interrupted at any point, it leaves one
+    /// whole store.
     Compact(compact::Arguments),
     /// Print the value of a key.
     Get(items::GetArguments),
@@ -89,7 +91,8 @@ impl FolderArguments {
         self.open_or_create(false)
     }
 
-    /// Opens the store, or begins one where nothing is: an authenticated one if that is asked for, which refuses one that is there and is not.
+    /// Opens the store, or begins one where nothing is: an authenticated one if that is asked for,
+    /// which refuses one that is there and is not.
     fn open_or_create(&self, authenticated: bool) -> Result<Store, Failure> {
         let mut options = self.options();
         options.authenticated |= authenticated;
@@ -99,7 +102,8 @@ impl FolderArguments {
         Ok(store)
     }
 
-    /// That the folder is a store's: opening would begin one in any folder, and leave its lock there.
+    /// That the folder is a store's: opening would begin one in any folder, and leave its lock
+    /// there.
     fn expect_store(&self) -> Result<(), Failure> {
         if self.folder.join(HEAD).is_file() { Ok(()) } else { Err(refusal::no_store(&self.folder)) }
     }

@@ -18,7 +18,8 @@ use crate::failure::Failure;
 use crate::output::{Format, print, print_json_line};
 use crate::terminal::{Screen, ended};
 
-/// Watch a cluster: commands a second, latency, each replica's state, and what is wrong; `q` ends it.
+/// Watch a cluster: commands a second, latency, each replica's state, and what is wrong; `q` ends
+/// it.
 ///
 /// It asks what `quorate status` asks, again and again. Without a terminal, or with --frames, the
 /// readings are printed one below the other.
@@ -57,7 +58,8 @@ pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Asks all replicas at once: one that does not answer holds the others up no longer than its patience.
+/// Asks all replicas at once: one that does not answer holds the others up no longer than its
+/// patience.
 fn read(targets: &[status::Target]) -> Vec<Reading> {
     std::thread::scope(|scope| {
         let asked: Vec<_> = targets

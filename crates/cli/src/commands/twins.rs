@@ -20,7 +20,8 @@ use crate::output::Format;
 pub enum Command {
     /// Count the scenarios of a kind, and write them (or a sample) to files.
     Generate(generate::Arguments),
-    /// Run scenarios, by number or from files, against real protocols; or one of them, told in full.
+    /// Run scenarios, by number or from files, against real protocols; or one of them, told in
+    /// full.
     Run(Box<run::Arguments>),
 }
 

@@ -8,8 +8,9 @@ use serde_json::Value;
 
 use crate::cluster::{Cluster, quorate};
 
-/// All replicas are stopped for a second, again and again, so that one stop at least falls into what is measured. The
-/// commands that were due meanwhile are charged to it, though no session had room for them.
+/// All replicas are stopped for a second, again and again, so that one stop at least falls into
+/// what is measured. The commands that were due meanwhile are charged to it, though no session had
+/// room for them.
 #[test]
 fn an_open_loop_shows_a_stall_of_a_second_as_a_second() {
     let cluster = Cluster::start(&[], &["view_timeout.base=300ms"]);

@@ -146,7 +146,8 @@ fn a_damaged_state_is_refused_and_taken_over_from_others_once_it_is_removed() {
     assert!(log.contains("is taken over from the other replicas"), "{log}");
 }
 
-/// Nobody has snapshots, and no log reaches back far enough: a checkpoint becomes one when somebody asks, also where nothing goes on any more.
+/// Nobody has snapshots, and no log reaches back far enough: a checkpoint becomes one when somebody
+/// asks, also where nothing goes on any more.
 #[test]
 fn a_state_that_is_gone_is_made_of_the_checkpoint_of_another() {
     let shape = Shape { frame: 30, value_bytes: 30_000, keys: 90 };
@@ -166,7 +167,8 @@ fn a_state_that_is_gone_is_made_of_the_checkpoint_of_another() {
         cluster.wait_until_equal(&ALL);
     }
     assert!(ALL.into_iter().all(|replica| snapshots(&cluster, replica, "snapshot") == 0));
-    // As it would be had they stopped before blocks showed the roots of their checkpoints, and with nothing to do since.
+    // As it would be had they stopped before blocks showed the roots of their checkpoints, and with
+    // nothing to do since.
     cluster.kill_all();
     for replica in ALL {
         fs::remove_file(cluster.data(replica).join("snapshots/offer")).unwrap();

@@ -1,4 +1,5 @@
-//! The real binary, run in a folder, without settings of whoever runs the tests. (No test file needs all of this.)
+//! The real binary, run in a folder, without settings of whoever runs the tests. (No test file
+//! needs all of this.)
 #![allow(dead_code)]
 
 use std::path::Path;

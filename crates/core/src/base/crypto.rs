@@ -327,8 +327,8 @@ pub trait Scheme: Send + Sync {
     /// depend on the others: single and batch verification agree on every input.
     fn verify(&self, checks: &[Check]) -> Vec<bool>;
 
-    /// Joins signatures that hold, of different replicas: for [`Form::Threshold`] at least q, all of one
-    /// statement. `None` if the scheme knows no such joining, or one of them is none of its
+    /// Joins signatures that hold, of different replicas: for [`Form::Threshold`] at least q, all
+    /// of one statement. `None` if the scheme knows no such joining, or one of them is none of its
     /// signatures.
     fn combine(&self, form: Form, shares: &[Share]) -> Option<Signature>;
 }

@@ -119,7 +119,8 @@ impl Digest {
     /// The hash of `bytes` under `domain`. Domains keep a block from ever being read as a frame.
     #[must_use]
     pub fn of(domain: &'static str, bytes: &[u8]) -> Self {
-        // Most of what is hashed is short: at one piece that costs half of what an incremental hasher does.
+        // Most of what is hashed is short: at one piece that costs half of what an incremental
+        // hasher does.
         let (mut piece, named) = ([0; 448], domain.len() + 1);
         if let Some(piece) = piece.get_mut(..named + bytes.len()) {
             let (name, content) = piece.split_at_mut(named);
@@ -134,8 +135,8 @@ impl Digest {
         Self(*hasher.finalize().as_bytes())
     }
 
-    /// [`Digest::of`] each of `messages`. Short ones of one length are hashed side by side, in the lanes
-    /// of the vector unit; a long one fills them by itself.
+    /// [`Digest::of`] each of `messages`. Short ones of one length are hashed side by side, in the
+    /// lanes of the vector unit; a long one fills them by itself.
     #[must_use]
     pub fn of_each(domain: &'static str, messages: &[&[u8]]) -> Vec<Self> {
         let longest = hashes::LONGEST.saturating_sub(domain.len() + 1);

@@ -28,8 +28,8 @@ impl Session {
                     self.refuse(now, from, &subject, reason, outputs);
                 }
             }
-            // Signed outcomes are for the driver to verify; the rest answers what a session does not
-            // ask.
+            // Signed outcomes are for the driver to verify; the rest answers what a session does
+            // not ask.
             Response::Signed { .. }
             | Response::Answer { .. }
             | Response::Blocks { .. }

@@ -2,21 +2,22 @@
 //!
 //! # What is believed
 //! An answer shows a block with its protocol's evidence, and the protocol's [`Verifier`] says which
-//! state root a quorum stands for by it. (HotStuff: the root in a certified block; PBFT: the root of
-//! a stable checkpoint. Each verifier has the argument.) From the root on it is hashes: the root
-//! covers the state's height and the application's root ([`StateSummary`]), and that covers whatever
-//! the application proves.
+//! state root a quorum stands for by it. (HotStuff: the root in a certified block; PBFT: the root
+//! of a stable checkpoint. Each verifier has the argument.) From the root on it is hashes: the root
+//! covers the state's height and the application's root ([`StateSummary`]), and that covers
+//! whatever the application proves.
 //!
 //! # How old
-//! Reads of one replica are **bounded-stale**: it may show an old state, which was attested as well.
-//! How old is counted in blocks, against the newest block with evidence that any of q replicas shows
-//! ([`newest`]). No clock is involved, and no word is believed: a replica cannot show a height that
-//! has no evidence, and a single correct one that is up to date is enough to see it.
+//! Reads of one replica are **bounded-stale**: it may show an old state, which was attested as
+//! well. How old is counted in blocks, against the newest block with evidence that any of q
+//! replicas shows ([`newest`]). No clock is involved, and no word is believed: a replica cannot
+//! show a height that has no evidence, and a single correct one that is up to date is enough to see
+//! it.
 //!
-//! *Promised*, in HotStuff: let the client's questions for the newest block leave at some instant, q
-//! replicas answer, and a verified state lag L blocks behind. Then the state holds everything that
-//! any correct replica had executed (and so everything that any client had been answered) before
-//! that instant, but for the last L blocks.
+//! *Promised*, in HotStuff: let the client's questions for the newest block leave at some instant,
+//! q replicas answer, and a verified state lag L blocks behind. Then the state holds everything
+//! that any correct replica had executed (and so everything that any client had been answered)
+//! before that instant, but for the last L blocks.
 //!
 //! *Not promised*: that what is read is the newest, that two reads see states in order (compare
 //! their heights), or anything against more than f faulty replicas.
@@ -146,8 +147,8 @@ fn same_chain(committee: &Committee, found: Digest) -> Result<(), NotProven> {
 }
 
 impl<T: Types> Answer<T> {
-    /// Whether the answer is of a state of this chain that is recent enough. What its content says is
-    /// for the application's own verification to find out.
+    /// Whether the answer is of a state of this chain that is recent enough. What its content says
+    /// is for the application's own verification to find out.
     ///
     /// # Errors
     /// [`NotProven`]: whoever sent it is faulty, or behind.
@@ -214,8 +215,8 @@ impl<V: Verifier> Proofs for V {
     }
 }
 
-/// The height that states are held against: the highest one that replicas showed to be certified, by
-/// [`Newest::verify`]. `None` until q have: fewer may all be behind or faulty.
+/// The height that states are held against: the highest one that replicas showed to be certified,
+/// by [`Newest::verify`]. `None` until q have: fewer may all be behind or faulty.
 #[must_use]
 pub fn newest(committee: &Committee, shown: &BTreeMap<ReplicaId, Height>) -> Option<Height> {
     let members = || shown.iter().filter(|(replica, _)| committee.contains(**replica));

@@ -2,9 +2,9 @@
 //! the application, and the state both are in gets a root.
 //!
 //! The root of a state is H(height ‖ block id ‖ application's root ‖ session table's root), see
-//! [`StateSummary`]. Blocks carry the root of an ancestor's state, so replicas that disagree find out,
-//! and a snapshot is believed when its root is one that a quorum signed. So is what a [`View`] of the
-//! state proves to a client.
+//! [`StateSummary`]. Blocks carry the root of an ancestor's state, so replicas that disagree find
+//! out, and a snapshot is believed when its root is one that a quorum signed. So is what a [`View`]
+//! of the state proves to a client.
 
 mod kept;
 mod panics;
@@ -399,7 +399,8 @@ impl<S: StateMachine> Execution<S> {
         SnapshotHandle { summary: self.summary, sessions: self.sessions.snapshot(), application }
     }
 
-    /// The state that `chunks` hold, if it has the root `expected`; see [`Restoring`], which takes them one by one.
+    /// The state that `chunks` hold, if it has the root `expected`; see [`Restoring`], which takes
+    /// them one by one.
     ///
     /// # Errors
     /// [`SnapshotError`]. `application` is then gone: its state would be unspecified.
@@ -424,8 +425,8 @@ impl<S: StateMachine> Execution<S> {
     }
 }
 
-/// A frozen state: its chunks are a [`Header`], those of the session table and those of the application, unless that is kept as a checkpoint. Equal states
-/// have equal chunks.
+/// A frozen state: its chunks are a [`Header`], those of the session table and those of the
+/// application, unless that is kept as a checkpoint. Equal states have equal chunks.
 pub struct SnapshotHandle {
     summary: StateSummary,
     sessions: SessionsSnapshot,

@@ -429,8 +429,8 @@ impl Mempool {
     }
 
     /// The client of a frame that is here asks for it again: whether it is to be passed on again,
-    /// which it is if that was last done before `time`. It counts as passed on `now` then. (What was
-    /// passed on may have been lost, and the client reach no other replica.)
+    /// which it is if that was last done before `time`. It counts as passed on `now` then. (What
+    /// was passed on may have been lost, and the client reach no other replica.)
     pub fn pass_on_again(&mut self, id: &FrameId, time: Time, now: Time) -> bool {
         let Some(arrival) = self.by_id.get(id) else { return false };
         let Some(entry) = self.by_arrival.get_mut(arrival) else { return false };

@@ -12,8 +12,8 @@
 //! does every other: they apply the same commands. The message names the command; a restart of all
 //! replicas can [skip it](crate::ledger::execution::Execution::skip).
 //!
-//! One thread calls it at a time, but not always the same one, and in a node it may be one that other
-//! work waits for: it must not wait for the network, nor block on an asynchronous runtime.
+//! One thread calls it at a time, but not always the same one, and in a node it may be one that
+//! other work waits for: it must not wait for the network, nor block on an asynchronous runtime.
 
 use bytes::Bytes;
 
@@ -72,8 +72,9 @@ pub trait StateMachine: Send {
     /// unspecified and the replica discards it.
     fn restore(&mut self, chunks: &mut dyn Iterator<Item = Bytes>) -> Result<(), RestoreError>;
 
-    /// What takes a snapshot over chunk by chunk instead of [`restore`](Self::restore), if something does: for a state of which parts can be told from forged ones, or
-    /// that is not to be in memory as a whole.
+    /// What takes a snapshot over chunk by chunk instead of [`restore`](Self::restore), if
+    /// something does: for a state of which parts can be told from forged ones, or that is not to
+    /// be in memory as a whole.
     fn restorer(&mut self) -> Option<&mut dyn Restorer> {
         None
     }
@@ -91,10 +92,12 @@ pub trait StateMachine: Send {
     }
 }
 
-/// Takes a snapshot over chunk by chunk, as its [`Snapshot::chunks`] handed them out, and tells of each whether it is of the state with a root: then a liar is
-/// found out by the first chunk that it changed, and not by the last.
+/// Takes a snapshot over chunk by chunk, as its [`Snapshot::chunks`] handed them out, and tells of
+/// each whether it is of the state with a root: then a liar is found out by the first chunk that it
+/// changed, and not by the last.
 pub trait Restorer {
-    /// Begins; what was taken before is forgotten. The state is to have this root; `None` if that is not known.
+    /// Begins; what was taken before is forgotten. The state is to have this root; `None` if that
+    /// is not known.
     ///
     /// # Errors
     /// [`RestoreError`]: nothing can be taken here.
@@ -103,7 +106,8 @@ pub trait Restorer {
     /// The next chunk.
     ///
     /// # Errors
-    /// [`RestoreError`]: it is not of that state, or cannot be taken. The state is unspecified then, as it is between the chunks.
+    /// [`RestoreError`]: it is not of that state, or cannot be taken. The state is unspecified
+    /// then, as it is between the chunks.
     fn take(&mut self, chunk: Bytes) -> Result<(), RestoreError>;
 
     /// All chunks were taken.
@@ -113,8 +117,9 @@ pub trait Restorer {
     fn finish(&mut self) -> Result<(), RestoreError>;
 }
 
-/// Keeps an application's state beyond the process, as it was at some moments: *checkpoints*, each with a *note* of who executes, which is no part of the
-/// state. After a crash the last one that was finished is what there is; what came behind it is executed again, from the replica's log.
+/// Keeps an application's state beyond the process, as it was at some moments: *checkpoints*, each
+/// with a *note* of who executes, which is no part of the state. After a crash the last one that
+/// was finished is what there is; what came behind it is executed again, from the replica's log.
 pub trait Keeper {
     /// Called behind each block that was applied: says what failed since the last call.
     ///
@@ -125,15 +130,16 @@ pub trait Keeper {
     /// Whether it is time for a checkpoint: much has changed since the last.
     fn is_due(&self) -> bool;
 
-    /// Begins a checkpoint of the state as it is now. Cheap: it is written when it is [finished](Checkpoint::finish), by another thread, while blocks
-    /// go on. There shall be one at a time. `note` has at most [`MAX_NOTE_BYTES`].
+    /// Begins a checkpoint of the state as it is now. Cheap: it is written when it is
+    /// [finished](Checkpoint::finish), by another thread, while blocks go on. There shall be one at
+    /// a time. `note` has at most [`MAX_NOTE_BYTES`].
     ///
     /// # Errors
     /// As [`check`](Self::check).
     fn begin_checkpoint(&mut self, note: &[u8]) -> Result<Box<dyn Checkpoint>, KeepError>;
 
-    /// Turns to the newest checkpoint of an earlier process that none has turned to yet. `None` if there is none, and
-    /// nothing has changed.
+    /// Turns to the newest checkpoint of an earlier process that none has turned to yet. `None` if
+    /// there is none, and nothing has changed.
     ///
     /// # Errors
     /// [`KeepError`]: there is one, and it cannot be used.
@@ -148,7 +154,8 @@ pub struct Left {
     pub note: Bytes,
 }
 
-/// A state at some moment, on its way beyond the process. Dropped before it is finished it never counts, and the state may not be kept any more.
+/// A state at some moment, on its way beyond the process. Dropped before it is finished it never
+/// counts, and the state may not be kept any more.
 pub trait Checkpoint: Send {
     /// Makes it durable: it is what an earlier process leaves, if nothing follows.
     ///
@@ -156,7 +163,8 @@ pub trait Checkpoint: Send {
     /// [`KeepError`], which is final.
     fn finish(&mut self) -> Result<(), KeepError>;
 
-    /// The state it is of, once it is finished and as long as no later one is; what was returned by then stays as it is.
+    /// The state it is of, once it is finished and as long as no later one is; what was returned by
+    /// then stays as it is.
     ///
     /// # Errors
     /// [`KeepError`]: also if a later one has been finished.

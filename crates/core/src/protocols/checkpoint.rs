@@ -23,8 +23,8 @@ pub struct Checkpoint {
     pub root: Digest,
 }
 
-/// A checkpoint that enough replicas signed. Signed even where all else is authenticated by MACs: it
-/// convinces those who were not there.
+/// A checkpoint that enough replicas signed. Signed even where all else is authenticated by MACs:
+/// it convinces those who were not there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stable {
     /// What they signed.

@@ -12,7 +12,8 @@
 //! - `verifier`: what certificates prove to those who run no replica;
 //! - `state`: what it remembers, in rooms with few fields;
 //! - `second_votes`: words that commit a block without a certificate of their own;
-//! - `certificates`: what a QC or TC leads to: high QC, lock, commit (with [`Rules::on_qc`](rules::Rules::on_qc));
+//! - `certificates`: what a QC or TC leads to: high QC, lock, commit (with
+//!   [`Rules::on_qc`](rules::Rules::on_qc));
 //! - `timeouts`: giving up on a view;
 //! - `new_views`: what is told, and what a leader waits for, after a view without a certificate.
 //!
@@ -24,8 +25,8 @@
 //!   one dead never see three consecutive certified views.
 //! - **An idle cluster is silent**: a leader proposes only while commands are pending, a
 //!   proposal is needed to tell the others of a commit, or somebody waits for the last state's root
-//!   to be certified; and timers run only while there is work. With second votes, which tell of commits
-//!   themselves, an empty block is put off for a moment.
+//!   to be certified; and timers run only while there is work. With second votes, which tell of
+//!   commits themselves, an empty block is put off for a moment.
 //! - **A block carries a state root** (of the block that its parent committed). A replica that
 //!   computed another one does not vote.
 
@@ -101,7 +102,8 @@ pub fn origin(domain: &Domain) -> Origin<Types> {
     }
 }
 
-/// A replica's share in HotStuff. Cloned and compared (by what `Debug` writes) by model checkers only.
+/// A replica's share in HotStuff. Cloned and compared (by what `Debug` writes) by model checkers
+/// only.
 #[derive(Clone, Debug)]
 pub struct HotStuff {
     me: ReplicaId,
@@ -120,7 +122,8 @@ pub struct HotStuff {
 }
 
 impl HotStuff {
-    /// The protocol of replica `me` of `committee`, before its [`Input::Start`](protocol::Input::Start).
+    /// The protocol of replica `me` of `committee`, before its
+    /// [`Input::Start`](protocol::Input::Start).
     #[must_use]
     pub fn new(committee: Committee, me: ReplicaId, settings: Settings) -> Self {
         let genesis = Arc::new(Block::genesis(committee.chain(), committee.epoch()));
@@ -222,9 +225,10 @@ impl HotStuff {
         if let Some(view) = self.safety.high_tc.as_ref().map(Tc::view) {
             self.enter_behind(now, view, End::GivenUp, fx);
         }
-        // A power failure may have left the record without the block that was written with it. That vote never
-        // left, and must not (but for a second vote, which needs no block): a certificate of such votes would be for
-        // a block that nobody has. Nor does it when the block came later and the view was given up meanwhile.
+        // A power failure may have left the record without the block that was written with it. That
+        // vote never left, and must not (but for a second vote, which needs no block): a
+        // certificate of such votes would be for a block that nobody has. Nor does it when the
+        // block came later and the view was given up meanwhile.
         if let Some(ballot) = self.safety.voted
             && self.tree.find(&ballot.block).is_some()
             && ballot.view > self.safety.timed_out
@@ -255,13 +259,14 @@ impl HotStuff {
         self.tree = BlockTree::new(root, Height(0), recent);
         self.proposals.drop_old_orphans(self.tree.root());
         self.on_qc(now, certificate, fx);
-        // More may have been certified since the snapshot, and nobody else speaks in an idle cluster.
+        // More may have been certified since the snapshot, and nobody else speaks in an idle
+        // cluster.
         fx.output(Output::Broadcast(self.advance()));
     }
 
-    /// Sends the proposal of the current view again, if this replica made one before it stopped, and
-    /// has the TC to show where one is needed. (Once a phase of the view has its certificate, that tells
-    /// of the block, and the TC is gone.)
+    /// Sends the proposal of the current view again, if this replica made one before it stopped,
+    /// and has the TC to show where one is needed. (Once a phase of the view has its certificate,
+    /// that tells of the block, and the TC is gone.)
     fn repeat_proposal(&self, fx: &mut Fx) {
         let Some(Ballot { view, block, .. }) = self.safety.voted else { return };
         if view == self.pacemaker.view()
@@ -302,9 +307,9 @@ impl HotStuff {
     }
 
     /// Up to which height this replica's certificates show what it knows to be committed. They show
-    /// less where the one that committed it is of a fork that was left since, or was lost in a restart (a
-    /// snapshot is on disk without it). Then there is work until a later one shows as much: who
-    /// lacks it would ask in vain.
+    /// less where the one that committed it is of a fork that was left since, or was lost in a
+    /// restart (a snapshot is on disk without it). Then there is work until a later one shows as
+    /// much: who lacks it would ask in vain.
     fn committed_for_all_to_see(&self) -> Height {
         let root = self.tree.root().height;
         if root == self.decisions.installed || self.news_of_decision().is_some() {

@@ -35,10 +35,10 @@
 //!   prepared its ancestors in the same view, or knew that they are committed. Where a block was
 //!   committed in view v, q replicas prepared it, and each ancestor, in v or knew it committed; for
 //!   the ancestor's earliest commit they all prepared it in one view. The successor's proof holds
-//!   for that view and that height: every later view chooses it there. Hence the choice, made height
-//!   by height, never parts a committed block from its ancestors, and may end at the first height
-//!   where nothing is chosen or the block chosen does not extend the one below. To choose the
-//!   highest prepared *tip* instead, by height or by view, would be unsafe.
+//!   for that view and that height: every later view chooses it there. Hence the choice, made
+//!   height by height, never parts a committed block from its ancestors, and may end at the first
+//!   height where nothing is chosen or the block chosen does not extend the one below. To choose
+//!   the highest prepared *tip* instead, by height or by view, would be unsafe.
 //! - **No null requests**: there are no gaps to fill.
 //! - **View changes are signed** with either [`Authentication`], so that a new view is checked by
 //!   anybody and no acknowledgements are needed: view changes are rare, and the MACs' view change

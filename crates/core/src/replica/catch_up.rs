@@ -2,10 +2,11 @@
 //! gone.
 //!
 //! Requests go to one peer at a time, with a deadline; a peer that does not answer, or answers with
-//! nothing new, is followed by the next, and late answers are still taken. What arrives is used only where a
-//! certificate vouches for it: a block because its child's justify certifies it (or because it is
-//! the very block asked for), a snapshot because a certified block carries its root. Each of its chunks is
-//! [taken over](Restoring) when it comes, and a chunk that is not of that state is the last one of this peer's.
+//! nothing new, is followed by the next, and late answers are still taken. What arrives is used
+//! only where a certificate vouches for it: a block because its child's justify certifies it (or
+//! because it is the very block asked for), a snapshot because a certified block carries its root.
+//! Each of its chunks is [taken over](Restoring) when it comes, and a chunk that is not of that
+//! state is the last one of this peer's.
 
 use std::cmp::Ordering;
 
@@ -26,9 +27,11 @@ const PATIENCE: Duration = Duration::from_millis(200);
 const MAX_PATIENCE: Duration = Duration::from_millis(3200);
 /// How long a peer has to send a chunk of a snapshot ...
 const CHUNK_PATIENCE: Duration = Duration::from_millis(1000);
-/// ... before it is asked once more, and has twice as long; so many times: what was taken over so far is lost with the peer.
+/// ... before it is asked once more, and has twice as long; so many times: what was taken over so
+/// far is lost with the peer.
 const CHUNK_REPEATS: u32 = 2;
-/// After so many chunks that came when they were asked for once, one repeat more is allowed: who is slow all the time is left.
+/// After so many chunks that came when they were asked for once, one repeat more is allowed: who is
+/// slow all the time is left.
 const CHUNKS_IN_TIME: u32 = 16;
 /// How many bytes of blocks are asked for at once.
 pub const BUDGET_BYTES: u32 = 4 << 20;
@@ -88,7 +91,8 @@ pub enum Chunked<T: Types, S> {
     Again,
     /// Another one is needed.
     More,
-    /// The snapshot was given up: it is larger than the cluster's limit, or not of the state that was offered, or cannot be taken.
+    /// The snapshot was given up: it is larger than the cluster's limit, or not of the state that
+    /// was offered, or cannot be taken.
     Unfit(SnapshotError),
     /// That was the last of what was offered.
     Complete(Box<Offer<T>>, Box<Restoring<S>>),
@@ -146,8 +150,8 @@ impl<T: Types, S: StateMachine> CatchUp<T, S> {
         }
     }
 
-    /// A channel to `peer` opens: if it may have what is wanted, and others were waited for in vain, it
-    /// is asked at once.
+    /// A channel to `peer` opens: if it may have what is wanted, and others were waited for in
+    /// vain, it is asked at once.
     pub fn connected(&mut self, peer: ReplicaId) {
         let Some(want) = self.want.as_mut().filter(|want| want.patience > PATIENCE) else { return };
         if let Some(turn) = want.from.iter().position(|from| *from == peer) {
@@ -169,8 +173,8 @@ impl<T: Types, S: StateMachine> CatchUp<T, S> {
         self.want.as_ref().is_some_and(awaits)
     }
 
-    /// Whether an offer of `peer` may be taken up. Not while another is being: who has one to offer again and again could keep this
-    /// replica from ever having a whole state.
+    /// Whether an offer of `peer` may be taken up. Not while another is being: who has one to offer
+    /// again and again could keep this replica from ever having a whole state.
     #[must_use]
     pub fn takes_offers(&self, peer: ReplicaId) -> bool {
         self.transfer.is_none() && self.awaits(peer)

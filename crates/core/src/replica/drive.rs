@@ -48,8 +48,8 @@ pub trait World<T: Types> {
     /// does an [`Action::Verify`] or [`Action::Combine`] that was answered at once.
     fn perform(&mut self, action: Action<T>);
 
-    /// The loop turns to `stage`, with so many items for it: inputs, records, actions, decisions. For
-    /// those who measure.
+    /// The loop turns to `stage`, with so many items for it: inputs, records, actions, decisions.
+    /// For those who measure.
     fn enter(&mut self, stage: Stage, items: usize) {
         let _ = (stage, items);
     }
@@ -66,8 +66,8 @@ pub trait World<T: Types> {
     fn combine(&mut self, ask: u64, form: Form, shares: &[Share]) -> Option<Option<Signature>>;
 }
 
-/// One turn of the loop: takes all of `inputs`, and returns when everything they lead to is released and
-/// executed. The vector is the caller's, so that its room is used again.
+/// One turn of the loop: takes all of `inputs`, and returns when everything they lead to is
+/// released and executed. The vector is the caller's, so that its room is used again.
 ///
 /// # Errors
 /// What the journal says; the replica must not be driven again then.

@@ -222,7 +222,8 @@ pub enum Action<T: Types> {
         /// Why.
         reason: Refused,
     },
-    /// The state that a peer sends was not taken over: the peer lies, or there is no room for it here. Beside the refusal, for who reads the log.
+    /// The state that a peer sends was not taken over: the peer lies, or there is no room for it
+    /// here. Beside the refusal, for who reads the log.
     NotTaken {
         /// Who sent it.
         from: ReplicaId,

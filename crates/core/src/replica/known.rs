@@ -19,8 +19,8 @@ const CAPACITY: usize = 4096;
 pub struct KnownSignatures {
     /// Without it everything is verified each time it is seen.
     enabled: bool,
-    /// The place of each in the ring, by the first bytes of its signature. Of two that begin alike the later one is
-    /// known: the other is verified once more.
+    /// The place of each in the ring, by the first bytes of its signature. Of two that begin alike
+    /// the later one is known: the other is verified once more.
     places: BTreeMap<u64, usize>,
     /// The checks in the order they were remembered, the oldest at `next` once it is full.
     ring: Vec<Check>,

@@ -87,8 +87,8 @@ pub enum PeerMessage<T: Types> {
         signature: Signature,
     },
     /// A client of the sender waits for the root of the state at this height: propose until a
-    /// certified block carries it. (A state's root is in a block some heights above, which an idle cluster would
-    /// not come to.)
+    /// certified block carries it. (A state's root is in a block some heights above, which an idle
+    /// cluster would not come to.)
     Show(Height),
 }
 
@@ -99,8 +99,8 @@ impl<T: Types> PeerMessage<T> {
     }
 }
 
-/// The first blocks of `chain` that fit the budget; at least two, for the last block of an answer is
-/// certified by no other one in it, and is of no use to the asker unless it is the one wanted.
+/// The first blocks of `chain` that fit the budget; at least two, for the last block of an answer
+/// is certified by no other one in it, and is of no use to the asker unless it is the one wanted.
 #[must_use]
 pub fn within<C: Content>(chain: Vec<FullBlock<C>>, budget_bytes: u32) -> Vec<FullBlock<C>> {
     let mut bytes = 0;

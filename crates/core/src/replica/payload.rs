@@ -100,8 +100,8 @@ impl<T: Types> Payload<T> {
         found
     }
 
-    /// The frames that came from clients before `time`, were not passed on, and are in no block here.
-    /// They count as passed on from now.
+    /// The frames that came from clients before `time`, were not passed on, and are in no block
+    /// here. They count as passed on from now.
     pub fn unrelayed_before(&mut self, time: Time, now: Time) -> Vec<SharedFrame> {
         let in_blocks: BTreeSet<FrameId> = self.bodies.values().flatten().map(|f| f.id()).collect();
         let mut frames = self.mempool.unrelayed_before(time, now);

@@ -1,10 +1,10 @@
 //! Roots that somebody waits for: a client that reads one replica's state wants its root certified.
 //!
 //! A block carries the root of a state some heights below it, and a cluster with nothing to order
-//! proposes nothing: the last states would wait for the next command. So a replica that is asked for
-//! a proof says up to where roots are wanted, and leaders propose until those have their certificate.
-//! That ends by itself, since the height is fixed when it is said; and a wish is forgotten after a
-//! while, so that one which cannot be fulfilled keeps no timer running.
+//! proposes nothing: the last states would wait for the next command. So a replica that is asked
+//! for a proof says up to where roots are wanted, and leaders propose until those have their
+//! certificate. That ends by itself, since the height is fixed when it is said; and a wish is
+//! forgotten after a while, so that one which cannot be fulfilled keeps no timer running.
 
 use super::message::PeerMessage;
 use super::{Action, Fx, Replica};
@@ -12,8 +12,8 @@ use crate::base::types::{Height, ReplicaId, Time};
 use crate::ledger::state_machine::StateMachine;
 use crate::protocols::protocol::{self, Protocol};
 
-/// When so many blocks stand on a state, one of them that shows its root is committed, and so is the
-/// next, with its certificate.
+/// When so many blocks stand on a state, one of them that shows its root is committed, and so is
+/// the next, with its certificate.
 const ATTESTED_WITHIN: u64 = 16;
 
 impl<P: Protocol, S: StateMachine> Replica<P, S> {
@@ -27,8 +27,8 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     }
 
     /// Where an offer is wanted and there is none: the cluster was idle, or this replica stopped,
-    /// before blocks had shown the root of the newest snapshot. A few are proposed for that. If they
-    /// have shown later ones already, another snapshot is taken first.
+    /// before blocks had shown the root of the newest snapshot. A few are proposed for that. If
+    /// they have shown later ones already, another snapshot is taken first.
     pub(super) fn prepare_offer(&mut self, now: Time, fx: &mut Fx<P::Types>) {
         if self.snapshots.may_be_replaced() {
             self.take_snapshot(fx);

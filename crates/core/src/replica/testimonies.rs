@@ -102,8 +102,8 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         };
         fx.record(Record::Memory(Arc::new(memory)));
         self.start(now, recovery, fx);
-        // Channels that opened meanwhile went by unused, and testimonies may be old when the last one
-        // comes. A peer that knows more will say so.
+        // Channels that opened meanwhile went by unused, and testimonies may be old when the last
+        // one comes. A peer that knows more will say so.
         let (me, replicas) = (self.settings.me, self.membership.latest().replicas());
         for peer in replicas.filter(|peer| *peer != me).collect::<Vec<_>>() {
             self.consult(now, protocol::Input::Connected(peer), fx);

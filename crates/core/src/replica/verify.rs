@@ -14,8 +14,8 @@ use crate::protocols::protocol::{
 };
 
 impl<P: Protocol, S: StateMachine> Replica<P, S> {
-    /// Has the checks of `pending` verified that are not known to hold; then it goes on. `from` is the
-    /// peer to whose account it goes, with the bytes of its message.
+    /// Has the checks of `pending` verified that are not known to hold; then it goes on. `from` is
+    /// the peer to whose account it goes, with the bytes of its message.
     pub(super) fn verify(
         &mut self,
         now: Time,

@@ -51,8 +51,8 @@ impl Wish {
     }
 
     /// A peer wishes for roots up to `height`, where blocks up to `executed` were executed. It gets
-    /// a few blocks at once and a few a second, so that it cannot keep an idle cluster busy. Nor can
-    /// it keep a wish alive that is not fulfilled.
+    /// a few blocks at once and a few a second, so that it cannot keep an idle cluster busy. Nor
+    /// can it keep a wish alive that is not fulfilled.
     pub fn raise_for(&mut self, now: Time, from: ReplicaId, height: Height, executed: Height) {
         let current = self.height(now);
         let height = height.min(executed.plus(AHEAD));

@@ -1,8 +1,8 @@
 //! The arrows between the wings of the core, and the circles within them.
 //!
 //! `base` uses nothing, `ledger` uses `base`; a protocol uses these two and the trait of protocols,
-//! never another protocol, only what is shared; `replica` and `client` use no concrete protocol, and
-//! `client` does not use `replica`.
+//! never another protocol, only what is shared; `replica` and `client` use no concrete protocol,
+//! and `client` does not use `replica`.
 //! Nothing uses `limits`, which puts together what all the others say of themselves. And in all
 //! crates quorums are counted in one place, files are short, and a module's file lies beside its
 //! folder.

@@ -31,8 +31,8 @@ fn stable(of: &Block<Content>, root: Digest, signers: &[u16]) -> Stable {
     Stable { checkpoint, signatures: signers.iter().map(signed).collect() }
 }
 
-/// A chain of so many blocks; those of `carriers` carry the checkpoint of a block below, which these
-/// replicas signed: `(height, height of the checkpoint, signers)`.
+/// A chain of so many blocks; those of `carriers` carry the checkpoint of a block below, which
+/// these replicas signed: `(height, height of the checkpoint, signers)`.
 fn chain(length: u64, carriers: &[(u64, u64, &[u16])]) -> Vec<Full> {
     let mut blocks = vec![Arc::new(Block::new(Content::genesis(&committee())))];
     for height in 1..=length {

@@ -1,4 +1,5 @@
-//! What is newest, and the messages around proven answers. (Answers themselves: crates/app/tests/kv_proofs.rs.)
+//! What is newest, and the messages around proven answers. (Answers themselves:
+//! crates/app/tests/kv_proofs.rs.)
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! A state that outlives the process: a checkpoint of the application's, and beside it what else belongs to the state.
+//! A state that outlives the process: a checkpoint of the application's, and beside it what else
+//! belongs to the state.
 
 use std::sync::{Arc, Mutex};
 

@@ -88,7 +88,8 @@ fn another_state_than_the_certified_one_is_refused() {
     assert_eq!(error, SnapshotError::Root { expected, found });
 }
 
-/// Feeds chunks one by one: which is refused, and why; one more than there are: the state as a whole.
+/// Feeds chunks one by one: which is refused, and why; one more than there are: the state as a
+/// whole.
 fn refused(chunks: &[Bytes], root: Digest) -> Option<(usize, SnapshotError)> {
     let mut restoring = Restoring::new(Journal::default(), Limits::default(), root);
     for (at, chunk) in chunks.iter().enumerate() {
@@ -153,7 +154,8 @@ fn the_session_table_is_checked_when_it_is_whole() {
     assert!(matches!(error, SnapshotError::Root { .. }));
 }
 
-/// How many chunks of sessions come is the sender's word, and no more are taken than the limits allow.
+/// How many chunks of sessions come is the sender's word, and no more are taken than the limits
+/// allow.
 #[test]
 fn sessions_without_end_are_not_taken() {
     let state = state(Limits::default());

@@ -133,8 +133,8 @@ fn the_dead_never_lead_again_once_the_views_follow_each_other() {
     }
 }
 
-/// The longest run of blocks by the f liars 0 … f − 1, who sign everything and leave as many correct
-/// replicas out of every certificate as they can.
+/// The longest run of blocks by the f liars 0 … f − 1, who sign everything and leave as many
+/// correct replicas out of every certificate as they can.
 fn longest_run_of_liars(replicas: usize, chain_length: u64) -> usize {
     let faults = membership::faults(replicas);
     let mut sim = Sim::new(replicas, Election::Carousel, chain_length);

@@ -1,5 +1,5 @@
-//! What the driver asks of a message before its signatures are worth checking: each reason to refuse
-//! one, for each kind.
+//! What the driver asks of a message before its signatures are worth checking: each reason to
+//! refuse one, for each kind.
 
 use std::sync::Arc;
 
@@ -313,7 +313,8 @@ fn an_advance_has_a_tc_only_of_a_view_that_its_qc_does_not_end() {
     assert_eq!(judge(&qc, None, Some(&RawQc::genesis())), unread(Malformed::WrongPhase));
 }
 
-/// Second votes commit their block where they are heard. Nobody shows them, and nothing is built upon them.
+/// Second votes commit their block where they are heard. Nobody shows them, and nothing is built
+/// upon them.
 #[test]
 fn there_are_no_certificates_of_second_votes() {
     let settings =

@@ -181,8 +181,8 @@ fn messages_that_do_not_become_their_sender_are_counted_by_reason() {
     works(&mut cluster);
 }
 
-/// A replica that lost its data asks for the high QCs of the others. A certificate of second votes is
-/// none: nothing could be built upon it.
+/// A replica that lost its data asks for the high QCs of the others. A certificate of second votes
+/// is none: nothing could be built upon it.
 #[test]
 fn a_testimony_rests_on_a_certificate_that_can_be_built_upon() {
     let config = Config { rules: &TwoChain, second_vote: true, ..Config::default() };

@@ -123,8 +123,8 @@ impl Replica {
         TimeOut { view, high_qc_view, replica, signature: sign(from, &statement) }
     }
 
-    /// Genesis and the chain of empty blocks of views 1 to `views`, each by the replica whose turn it
-    /// is, justified by certificates of this phase. They are given to the replica.
+    /// Genesis and the chain of empty blocks of views 1 to `views`, each by the replica whose turn
+    /// it is, justified by certificates of this phase. They are given to the replica.
     pub fn chain(&mut self, views: u64, phase: u8) -> Vec<SharedBlock> {
         let mut chain = vec![Arc::new(Block::genesis(CHAIN, Epoch(0)))];
         for view in 1..=views {

@@ -12,8 +12,8 @@ use quorate_core::{Epoch, Height, View};
 use crate::cluster::keys::{CHAIN, committee};
 use crate::driven::{Replica, block};
 
-/// A leader of Fast-HotStuff extends the highest QC of its AggQC, even if it knows a higher one: so it is
-/// behind the former that everybody finds who leads.
+/// A leader of Fast-HotStuff extends the highest QC of its AggQC, even if it knows a higher one: so
+/// it is behind the former that everybody finds who leads.
 #[test]
 fn behind_an_agg_qc_the_leader_is_elected_from_what_it_must_extend() {
     let mut apart = 0;

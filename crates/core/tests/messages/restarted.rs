@@ -9,8 +9,9 @@ use quorate_core::protocols::protocol::Ballot;
 use crate::driven::{Replica, block, genesis_qc, to_sign};
 use crate::forge::genesis;
 
-/// The last vote may not have left before the power failed: it is signed again, unless its block was lost with
-/// it (a certificate would be for a block that nobody has), or the view was given up since.
+/// The last vote may not have left before the power failed: it is signed again, unless its block
+/// was lost with it (a certificate would be for a block that nobody has), or the view was given up
+/// since.
 #[test]
 fn its_last_vote_is_sent_again_with_its_block_at_hand_and_its_view_not_given_up() {
     for rules in ALL {

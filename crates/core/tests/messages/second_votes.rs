@@ -63,7 +63,8 @@ fn a_block_that_comes_behind_them_is_committed_as_it_comes() {
     assert_eq!(committed(&replica.take(1, proposal(&first))), [first.id()]);
 }
 
-/// The certificate of b1 comes in b2. A replica says that it has seen it, and its own word is one of q.
+/// The certificate of b1 comes in b2. A replica says that it has seen it, and its own word is one
+/// of q.
 #[test]
 fn whoever_sees_the_certificate_says_so_and_counts_itself() {
     let mut replica = Replica::new(settings(Form::List));
@@ -95,8 +96,8 @@ fn the_first_word_of_a_view_counts() {
     }
 }
 
-/// Every other view is given up, so that the chain shows no commit at all. Words do not run away from
-/// it: the roots of states that leaders have to name would be lost.
+/// Every other view is given up, so that the chain shows no commit at all. Words do not run away
+/// from it: the roots of states that leaders have to name would be lost.
 #[test]
 fn words_commit_so_many_blocks_above_what_the_chain_shows() {
     let mut replica = Replica::new(settings(Form::List));

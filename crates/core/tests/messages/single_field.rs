@@ -143,8 +143,8 @@ fn cut(signature: &Signature, length: usize) -> Signature {
 fn change_list(change: Change, list: &mut Vec<(u16, Signature)>, signing: &Signing) {
     let count = list.len();
     match change {
-        // Down to fewer than a quorum, or one is left out of more: which is another certificate, and
-        // as good.
+        // Down to fewer than a quorum, or one is left out of more: which is another certificate,
+        // and as good.
         Change::Drop(at) => {
             let quorum = signing.domain.committee().quorum();
             list.remove(at % count);

@@ -1,6 +1,6 @@
-//! A pacemaker that steps: whatever certificate it is shown, it enters the next view only. A replica
-//! that was cut off for a while then enters every view that the others have left, one for each
-//! message; the real one enters the last of them at once.
+//! A pacemaker that steps: whatever certificate it is shown, it enters the next view only. A
+//! replica that was cut off for a while then enters every view that the others have left, one for
+//! each message; the real one enters the last of them at once.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

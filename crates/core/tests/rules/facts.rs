@@ -1,5 +1,5 @@
-//! What each variant says of itself, against the table of the design. (Message delays are counted in
-//! `tests/delays.rs`.)
+//! What each variant says of itself, against the table of the design. (Message delays are counted
+//! in `tests/delays.rs`.)
 
 use quorate_core::View;
 use quorate_core::protocols::hotstuff::rules::{ALL, Fast, Rules, named};

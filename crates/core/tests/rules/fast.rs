@@ -1,8 +1,8 @@
 //! Jalalzai et al. 2020, corrected.
 //!
 //! Vote, with a QC alone: the block's view is the QC's plus one. Vote, with an AggQC: the block's
-//! view is the AggQC's plus one, and the block extends the highest QC in the AggQC. Decide the parent
-//! of the block that a QC certifies if the two are of consecutive views.
+//! view is the AggQC's plus one, and the block extends the highest QC in the AggQC. Decide the
+//! parent of the block that a QC certifies if the two are of consecutive views.
 
 use proptest::prelude::*;
 use quorate_core::protocols::hotstuff::rules::{Fast, Rules};

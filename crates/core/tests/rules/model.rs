@@ -20,8 +20,8 @@ pub fn cases() -> ProptestConfig {
     ProptestConfig { rng_seed, ..ProptestConfig::with_cases(1024) }
 }
 
-/// A tree in plain indices: block i > 0 has the parent `parents[i]` and the view `views[i]`. Block 0
-/// is genesis, of view 0.
+/// A tree in plain indices: block i > 0 has the parent `parents[i]` and the view `views[i]`. Block
+/// 0 is genesis, of view 0.
 #[derive(Clone, Debug)]
 pub struct Model {
     pub parents: Vec<usize>,

@@ -2,7 +2,8 @@
 //!
 //! On a proposal: if the block that its justify certifies is p and p's grandparent is g with
 //! g.view + 2 = p.view, decide g. Lock: the view of p's parent, if that is higher. Vote if the
-//! justify's view is not below the lock; whether the proposal extends the locked block is not asked.
+//! justify's view is not below the lock; whether the proposal extends the locked block is not
+//! asked.
 
 use proptest::prelude::*;
 use quorate_core::protocols::hotstuff::rules::{Chained, Outcome, Rules, Simplified};

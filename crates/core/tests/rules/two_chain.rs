@@ -1,7 +1,7 @@
 //! Gelashvili et al. 2021, section 3; DiemBFT v4, `safe_to_vote` and `commit`.
 //!
-//! Vote if the block's view is its QC's plus one, or if it is the TC's plus one and the QC's view is
-//! no lower than the highest that was signed in the TC. Decide the parent of the block that a QC
+//! Vote if the block's view is its QC's plus one, or if it is the TC's plus one and the QC's view
+//! is no lower than the highest that was signed in the TC. Decide the parent of the block that a QC
 //! certifies if the two are of consecutive views. Second votes: a certificate of them decides its
 //! block; cast on the sight of the block's certificate, never after giving up its view or a later
 //! one.

@@ -1,9 +1,10 @@
 //! Runs the scripts of `tests/scripts` at the root of the workspace and compares what happened,
 //! line by line. `QUORATE_REGENERATE=1` writes what happened into the scripts instead.
 //!
-//! A script is a list of commands; behind a few of them stand `----` and what they led to. Lines that
-//! begin with `#` are for the reader. The commands are in `script.rs`; times are in milliseconds, a
-//! message takes one on its way. What several replicas do alike at one instant is one line.
+//! A script is a list of commands; behind a few of them stand `----` and what they led to. Lines
+//! that begin with `#` are for the reader. The commands are in `script.rs`; times are in
+//! milliseconds, a message takes one on its way. What several replicas do alike at one instant is
+//! one line.
 //!
 //! Every protocol has its folder, with one script for each of [`SCENARIOS`].
 #![allow(

@@ -38,7 +38,8 @@ impl Connection {
         };
         let now = self.shared.gate.acl().user(before.name()).cloned();
         match now {
-            // The same rights as before, or others, but the same password: it need not be said again.
+            // The same rights as before, or others, but the same password: it need not be said
+            // again.
             Some(now) if now.is_enabled() && now.has_passwords_of(&before) => {
                 if now != before {
                     self.transaction.spoil();

@@ -129,8 +129,9 @@ axes!(
     frame: u32 = 0,
     /// To whom frames go.
     send_to: SendTo = SendTo::All,
-    /// What the commands do: `set` writes random keys, `exchange` also answers what was there, `ycsb-a` to
-    /// `ycsb-f` are YCSB's; `opaque` is bytes without a meaning, for the ordering application.
+    /// What the commands do: `set` writes random keys, `exchange` also answers what was there,
+    /// `ycsb-a` to `ycsb-f` are YCSB's; `opaque` is bytes without a meaning, for the ordering
+    /// application.
     workload: WorkloadName = WorkloadName::Set,
     /// Of YCSB's workloads, which keys are asked for more often.
     popularity: PopularityName = PopularityName::Usual,
@@ -138,8 +139,8 @@ axes!(
     keys: u64 = 100_000,
     /// What Byzantine replicas do, and when.
     adversary: Written<Attack> = Written(Attack(None)),
-    /// How many replicas are Byzantine, if there is an adversary; they stand evenly among the others.
-    /// 0: as many as are tolerated.
+    /// How many replicas are Byzantine, if there is an adversary; they stand evenly among the
+    /// others. 0: as many as are tolerated.
     liars: usize = 0,
     /// Which replica is killed for good, and when.
     kill: Written<Kill> = Written(Kill::None),

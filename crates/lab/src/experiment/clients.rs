@@ -15,7 +15,8 @@ use super::value::{ArrivalName, PopularityName, Rate, SendTo};
 use crate::load::{Distribution, LoadReport};
 use crate::local::{Echo, Process, ProcessError, Start, Usage};
 
-/// How long a client may take from its start until every replica has answered it, beside the warm-up.
+/// How long a client may take from its start until every replica has answered it, beside the
+/// warm-up.
 const READY_WITHIN: Duration = Duration::from_secs(60);
 /// How long it may take to end after what it measured: answers that are under way are waited for.
 const END_WITHIN: Duration = Duration::from_secs(40);
@@ -35,9 +36,9 @@ pub(super) struct Clients {
 }
 
 impl Clients {
-    /// Starts them, in this network namespace if there is one. In a closed loop each is one thread: it
-    /// keeps to a core, from the last on, as replicas on the machine divide the cores from the first on.
-    /// Where there is one client, its replicas' first core has the leader's work as well.
+    /// Starts them, in this network namespace if there is one. In a closed loop each is one thread:
+    /// it keeps to a core, from the last on, as replicas on the machine divide the cores from the
+    /// first on. Where there is one client, its replicas' first core has the leader's work as well.
     pub(super) fn start(
         program: &Path,
         home: &Home,

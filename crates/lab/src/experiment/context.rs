@@ -132,7 +132,8 @@ pub fn machine_time() -> Option<Duration> {
 fn busy_of(text: &str) -> Option<Duration> {
     let ticks: Vec<u64> =
         text.lines().next()?.split_whitespace().skip(1).map(|n| n.parse().unwrap_or(0)).collect();
-    // user nice system idle iowait irq softirq steal: all but idle and waiting, and what the host took.
+    // user nice system idle iowait irq softirq steal: all but idle and waiting, and what the host
+    // took.
     let busy: u64 = [0, 1, 2, 5, 6].iter().filter_map(|index| ticks.get(*index)).sum();
     // The kernel's interface counts in hundredths of a second on every architecture we run on.
     Some(Duration::from_millis(busy * 10))

@@ -8,7 +8,8 @@ use quorate_node::config::{Finding, Place};
 /// Most bytes of such a file.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
-/// The text of a file that is not too long; `remedy` says what to name instead of one that cannot be read.
+/// The text of a file that is not too long; `remedy` says what to name instead of one that cannot
+/// be read.
 pub(super) fn read_text(file: &Path, remedy: &str) -> Result<String, Finding> {
     let finding = |what: String, remedy: &str| Finding {
         what,

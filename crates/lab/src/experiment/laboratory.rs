@@ -221,8 +221,8 @@ impl Laboratory {
         };
         let outcome = trial.run();
         if outcome.is_err() {
-            // From a terminal the processes are told to stop as this one is, and may have ended before the flag
-            // was set.
+            // From a terminal the processes are told to stop as this one is, and may have ended
+            // before the flag was set.
             std::thread::sleep(STOP_WITHIN);
         }
         if stop.load(Ordering::Relaxed) {

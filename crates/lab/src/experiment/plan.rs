@@ -96,8 +96,8 @@ impl Plan {
         }
     }
 
-    /// The axes, and keys of `node.toml`, of which there is more than one value. What only tells variants
-    /// apart is not among them: the variant's name says it.
+    /// The axes, and keys of `node.toml`, of which there is more than one value. What only tells
+    /// variants apart is not among them: the variant's name says it.
     #[must_use]
     pub fn varying(&self) -> Vec<String> {
         let keys = self.settings.iter().flat_map(|settings| settings.point.set.keys().cloned());

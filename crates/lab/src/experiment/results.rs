@@ -1,5 +1,5 @@
-//! Results on disk: lines of JSON, which a run that was cut short is gone on with, and the same as a
-//! table for other programs.
+//! Results on disk: lines of JSON, which a run that was cut short is gone on with, and the same as
+//! a table for other programs.
 
 use std::fmt::Write as _;
 use std::fs::File;

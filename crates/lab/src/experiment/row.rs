@@ -114,14 +114,15 @@ pub struct Figures {
     /// Processor time of the load generator's sessions, in microseconds a command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generator_us: Option<f64>,
-    /// Processor time of the deciding threads by stage, in microseconds a command, mean of all replicas.
+    /// Processor time of the deciding threads by stage, in microseconds a command, mean of all
+    /// replicas.
     pub stage_us: BTreeMap<String, f64>,
     /// Most memory of a replica in any interval, in MiB.
     pub memory_mib: f64,
     /// Disk of the largest data folder, in MiB.
     pub disk_mib: f64,
-    /// How much later than asked for the emulated network delivered packets, if there was one, since it was
-    /// up: the median, in milliseconds.
+    /// How much later than asked for the emulated network delivered packets, if there was one,
+    /// since it was up: the median, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network_late_p50_ms: Option<f64>,
     /// 99th percentile of it.
@@ -161,15 +162,15 @@ pub struct Figures {
 pub struct Samples {
     /// When, in seconds since measuring began.
     pub at: Vec<f64>,
-    /// By name: the highest of any replica of `committed_commands_total` and of what is no total; the
-    /// sum of all replicas of other totals.
+    /// By name: the highest of any replica of `committed_commands_total` and of what is no total;
+    /// the sum of all replicas of other totals.
     pub values: BTreeMap<String, Vec<f64>>,
 }
 
 impl Figures {
     /// A figure of the run by its name; `stage_us.execute` for one of several. `goodput_before`,
-    /// `goodput_under` and `goodput_after` are those of the intervals before the first fault, within an
-    /// attack, and after the end of the first attack (or after the kill) without one.
+    /// `goodput_under` and `goodput_after` are those of the intervals before the first fault,
+    /// within an attack, and after the end of the first attack (or after the kill) without one.
     #[must_use]
     pub fn number(&self, name: &str) -> Option<f64> {
         if let Some(phase) = name.strip_prefix("goodput_") {

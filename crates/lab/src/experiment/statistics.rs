@@ -1,7 +1,8 @@
 //! Means, and how sure they are.
 
-/// A mean of repeats with its 95 % confidence range: `mean ± half_width`, by Student's t distribution
-/// with n − 1 degrees of freedom. Of one value nothing is known: `half_width` is `None`.
+/// A mean of repeats with its 95 % confidence range: `mean ± half_width`, by Student's t
+/// distribution with n − 1 degrees of freedom. Of one value nothing is known: `half_width` is
+/// `None`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
     /// The mean.

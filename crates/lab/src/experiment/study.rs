@@ -30,8 +30,8 @@ pub struct Study {
     /// What is tried: every permutation.
     #[serde(default)]
     pub grid: Grid,
-    /// What is tried, by name: every permutation of each, where a variant's own grid says nothing of the
-    /// study's.
+    /// What is tried, by name: every permutation of each, where a variant's own grid says nothing
+    /// of the study's.
     #[serde(default)]
     pub variant: Vec<Variant>,
     /// The emulated network that all runs are in. Without one, and where the grid names none, all
@@ -89,8 +89,8 @@ pub struct Measure {
     pub duration: Option<Span>,
     /// Least time of load before.
     pub warm_up: Option<Span>,
-    /// From the start of the processes to the beginning of what is measured, if there is an adversary:
-    /// its times are fixed when its process starts.
+    /// From the start of the processes to the beginning of what is measured, if there is an
+    /// adversary: its times are fixed when its process starts.
     pub settle: Option<Span>,
     /// How long each interval of the series is.
     pub interval: Option<Span>,

@@ -1,4 +1,5 @@
-//! One run: a fresh cluster of processes, load from others, faults at their times, and what came out.
+//! One run: a fresh cluster of processes, load from others, faults at their times, and what came
+//! out.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -33,7 +34,8 @@ const LEAD: Duration = Duration::from_millis(100);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// How often a cluster is started anew that was not ready in time.
 const MORE_SETTLING: u32 = 4;
-/// How late the emulated network may be with one packet in a hundred before the figures are doubted.
+/// How late the emulated network may be with one packet in a hundred before the figures are
+/// doubted.
 const LATE: Duration = Duration::from_millis(1);
 const MIB: f64 = (1 << 20) as f64;
 
@@ -112,7 +114,8 @@ pub(super) struct Measured {
     pub(super) profile: Profile,
 }
 
-/// Runs these settings once, with homes in `folder`, which stay. Where the replicas' time went comes beside the figures.
+/// Runs these settings once, with homes in `folder`, which stay. Where the replicas' time went
+/// comes beside the figures.
 ///
 /// # Errors
 /// [`TrialError`].
@@ -129,8 +132,8 @@ pub fn run_once(
 }
 
 impl Trial<'_> {
-    /// Runs it. The homes stay, whatever came out; the processes are gone. A cluster that was not ready when an
-    /// attack's clock had it begin is started anew, with twice the time to settle.
+    /// Runs it. The homes stay, whatever came out; the processes are gone. A cluster that was not
+    /// ready when an attack's clock had it begin is started anew, with twice the time to settle.
     pub(super) fn run(&self) -> Result<Measured, TrialError> {
         let mut settle = Duration::from_secs_f64(self.settings.settle);
         for _ in 0..MORE_SETTLING {
@@ -145,7 +148,8 @@ impl Trial<'_> {
     }
 
     fn attempt(&self, settle: Duration) -> Result<Measured, TrialError> {
-        // Before it is confined: the network is not to take of the cores that replicas and clients share.
+        // Before it is confined: the network is not to take of the cores that replicas and clients
+        // share.
         let point = &self.settings.point;
         let network = network::up(self.settings.network.as_ref(), point.replicas, self.seed)?;
         let confined = Confined::to(point.cores)?;
@@ -281,7 +285,8 @@ impl Trial<'_> {
     fn kill(&self, cluster: &mut LocalCluster) -> usize {
         let id = match self.settings.point.kill.0 {
             Kill::Replica(id, _) => usize::from(id),
-            // Between two views nobody may be known to lead; the last replica is as good as any then.
+            // Between two views nobody may be known to lead; the last replica is as good as any
+            // then.
             Kill::Leader(_) | Kill::None => cluster.leader().unwrap_or(cluster.size() - 1),
         };
         cluster.kill(id);

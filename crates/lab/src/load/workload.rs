@@ -164,7 +164,8 @@ impl Workload {
         })
     }
 
-    /// A YCSB workload over the key-value store, on `records` that are written first (`LoadConfig::write_records`).
+    /// A YCSB workload over the key-value store, on `records` that are written first
+    /// (`LoadConfig::write_records`).
     ///
     /// # Errors
     /// As [`Workload::new`].

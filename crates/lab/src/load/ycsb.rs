@@ -1,8 +1,9 @@
 //! The YCSB core workloads (Cooper et al. 2010, table 2) over the replicated key-value store.
 //!
 //! A record is a key and one value. What YCSB does with several requests is one command here: a
-//! read-modify-write is a write that answers what was there (`SET … GET`), and a scan reads up to a hundred keys that
-//! follow each other by number (`MGET`), as the store keeps keys in no order. All of it is ordered.
+//! read-modify-write is a write that answers what was there (`SET … GET`), and a scan reads up to a
+//! hundred keys that follow each other by number (`MGET`), as the store keeps keys in no order. All
+//! of it is ordered.
 //!
 //! The beginning of a value follows from its key, so that what is read is checked.
 

@@ -11,7 +11,8 @@ use quorate_node::testnet::{self, TestnetError};
 use super::cluster::{LocalCluster, LocalError, Options};
 use super::process::Echo;
 
-/// The first port in an emulated network, where all are free: below those that connections come from.
+/// The first port in an emulated network, where all are free: below those that connections come
+/// from.
 const NETWORK_PORT: u16 = 7000;
 
 /// What kind of cluster.
@@ -44,8 +45,8 @@ pub struct ReplicaEnded {
 }
 
 impl Fresh<'_> {
-    /// Makes the homes, starts the replicas, lets `measure` do what it wants with them and with the home of a
-    /// client, and stops them.
+    /// Makes the homes, starts the replicas, lets `measure` do what it wants with them and with the
+    /// home of a client, and stops them.
     ///
     /// # Errors
     /// Those of `measure`; but if a replica has ended by itself, that comes first: it is why.

@@ -1,8 +1,8 @@
 //! A child process that says on its first line where it listens, and ends with this one.
 //!
-//! Its standard input is a pipe that this process holds, and writes to only if the child is told more
-//! than its arguments: closing it asks the child to stop (`--exit-with-parent`), and the system closes it
-//! when this process ends, however it ends.
+//! Its standard input is a pipe that this process holds, and writes to only if the child is told
+//! more than its arguments: closing it asks the child to stop (`--exit-with-parent`), and the
+//! system closes it when this process ends, however it ends.
 
 use std::ffi::OsString;
 use std::fs::File;

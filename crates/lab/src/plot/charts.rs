@@ -275,8 +275,8 @@ impl Drawing<'_> {
             .iter()
             .filter_map(|row| Some(over_time(row.figures.as_ref()?, self.y())))
             .collect();
-        // An interval may be missing in one repeat and not in another: what belongs together has its time
-        // in common.
+        // An interval may be missing in one repeat and not in another: what belongs together has
+        // its time in common.
         let interval = self.plan.measuring.interval.as_secs_f64();
         let mut slots: BTreeMap<u64, (Vec<f64>, Vec<f64>)> = BTreeMap::new();
         for (x, y) in series.into_iter().flatten() {
@@ -308,7 +308,8 @@ impl Drawing<'_> {
             };
             points.push((settings.point.number("rate"), x));
         }
-        // A figure on the horizontal axis may go back under overload: then the load gives the order.
+        // A figure on the horizontal axis may go back under overload: then the load gives the
+        // order.
         match self.plan.settings.first().is_some_and(|one| one.point.number(self.x()).is_some()) {
             true => points.sort_by(|a, b| a.1.x.total_cmp(&b.1.x)),
             false => points.sort_by(|a, b| {

@@ -37,8 +37,8 @@ pub(super) fn label(name: &str) -> String {
     known.to_owned()
 }
 
-/// A figure of each interval of a run: the middle of the interval, in seconds, and the value. A number of
-/// replicas that is a total becomes its growth a second.
+/// A figure of each interval of a run: the middle of the interval, in seconds, and the value. A
+/// number of replicas that is a total becomes its growth a second.
 pub(super) fn over_time(figures: &Figures, name: &str) -> Vec<(f64, f64)> {
     let of_interval = |one: &crate::load::Interval| {
         Some(match name {

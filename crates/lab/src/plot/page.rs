@@ -223,8 +223,8 @@ fn sources(html: &mut String, study: &Study, rows: &[Row]) {
     }
 }
 
-/// Ours beside a document's number: the mean of the permutation that has most (or least) of it, of those
-/// that fit.
+/// Ours beside a document's number: the mean of the permutation that has most (or least) of it, of
+/// those that fit.
 fn ours(number: &SourceNumber, rows: &[Row]) -> Option<f64> {
     let fits = |row: &&Row| {
         let point = &row.settings.point;

@@ -1,6 +1,6 @@
-//! From a scene to places on paper. Time runs downwards in bands: what happens at one instant stands
-//! in one band, and arrows run in the space between bands. That space grows until every label has a
-//! place of its own.
+//! From a scene to places on paper. Time runs downwards in bands: what happens at one instant
+//! stands in one band, and arrows run in the space between bands. That space grows until every
+//! label has a place of its own.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
-//! Writes the picture down. Colours are classes: one for each of five blocks in turn, the same for a
-//! block's proposal, its votes, its certificate and its commit. They stand out from the paper and can
-//! be told apart with every kind of colour vision, in light and in dark surroundings (the tests
+//! Writes the picture down. Colours are classes: one for each of five blocks in turn, the same for
+//! a block's proposal, its votes, its certificate and its commit. They stand out from the paper and
+//! can be told apart with every kind of colour vision, in light and in dark surroundings (the tests
 //! measure both); and every name is written out.
 
 use std::fmt::Write as _;
@@ -12,10 +12,10 @@ use super::words::{self, Kind, Mark};
 /// How many colours blocks take in turn.
 const COLOURS: u64 = 5;
 
-/// Classes: `bg` paper, `lb` paper behind a label, `nb` a pill, `hl` an instant, `u` a lifeline, `z`
-/// time cut short, `w` away; texts `t` time, `n` note, `m` by its middle, `e` event, `b` bold; arrows
-/// `P` `V` `T` `O` by kind, `h` their heads; marks `d` solid, `o` hollow, `x` without a block; `kN` and
-/// `cN` strokes and fills of a block, `k` of none.
+/// Classes: `bg` paper, `lb` paper behind a label, `nb` a pill, `hl` an instant, `u` a lifeline,
+/// `z` time cut short, `w` away; texts `t` time, `n` note, `m` by its middle, `e` event, `b` bold;
+/// arrows `P` `V` `T` `O` by kind, `h` their heads; marks `d` solid, `o` hollow, `x` without a
+/// block; `kN` and `cN` strokes and fills of a block, `k` of none.
 const STYLE: &str = "\
 text{font:12px system-ui,'Segoe UI',Roboto,Helvetica,Arial,'DejaVu Sans',sans-serif;fill:#24292f;dominant-baseline:central}\
 tspan{font-weight:600}\

@@ -236,8 +236,9 @@ fn what_cannot_be_read_is_an_error_that_names_the_place() {
     }
 }
 
-/// Red, green and blue in linear light, as the kinds of colour vision see them: all three cones, then
-/// without the first, the second, the third (Machado, Oliveira and Fernandes 2009, severity 1).
+/// Red, green and blue in linear light, as the kinds of colour vision see them: all three cones,
+/// then without the first, the second, the third (Machado, Oliveira and Fernandes 2009, severity
+/// 1).
 const VISIONS: [[[f64; 3]; 3]; 4] = [
     [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]],
     [

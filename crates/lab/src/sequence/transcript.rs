@@ -35,8 +35,8 @@ impl fmt::Display for Tenths {
     }
 }
 
-/// An instant. A script may have something happen when all else at that time is over: that is a later
-/// round of the same time.
+/// An instant. A script may have something happen when all else at that time is over: that is a
+/// later round of the same time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant {
     /// The time.

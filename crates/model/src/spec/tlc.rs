@@ -61,7 +61,8 @@ pub struct Answer {
     pub depth: u64,
 }
 
-/// One call: a name, the root module, its configuration, options, and a module that is not in the specification's folder.
+/// One call: a name, the root module, its configuration, options, and a module that is not in the
+/// specification's folder.
 #[derive(Clone, Debug, Default)]
 pub struct Call<'a> {
     /// The folder it works in.

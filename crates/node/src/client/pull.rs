@@ -220,7 +220,8 @@ async fn answer(connection: &mut Connection) -> Option<Result<(Height, Vec<Bytes
     }
 }
 
-/// Connects to a replica for answers of many blocks or long values, and makes sure that it is this one.
+/// Connects to a replica for answers of many blocks or long values, and makes sure that it is this
+/// one.
 pub(super) async fn dial(
     replica: ReplicaId,
     address: ReplicaAddress,

@@ -1,11 +1,11 @@
 //! Reads of one replica, verified: nothing is ordered, and no replica is believed.
 //!
-//! A read asks all replicas for the newest certified block they know, and one for the value with its
-//! proof. What that promises, *bounded-stale*, and why, is said at
-//! [`proven`](quorate_core::client::proven): the state read is one that the cluster was in, and lacks nothing
-//! of what was answered to anybody before the read began but for the last few blocks, at most as many as the
-//! caller allows. It is not said to be the newest: who needs that orders the read
-//! ([`Client::submit`](super::Client::submit)).
+//! A read asks all replicas for the newest certified block they know, and one for the value with
+//! its proof. What that promises, *bounded-stale*, and why, is said at
+//! [`proven`](quorate_core::client::proven): the state read is one that the cluster was in, and
+//! lacks nothing of what was answered to anybody before the read began but for the last few blocks,
+//! at most as many as the caller allows. It is not said to be the newest: who needs that orders the
+//! read ([`Client::submit`](super::Client::submit)).
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -27,8 +27,8 @@ use super::pull::dial;
 use crate::config::Cluster;
 use crate::family::{self, Lacking};
 
-/// How many blocks a state may be behind the newest one where the caller has no opinion. A state is shown by a
-/// block a handful of heights above it, and blocks go on while a proof is on its way.
+/// How many blocks a state may be behind the newest one where the caller has no opinion. A state is
+/// shown by a block a handful of heights above it, and blocks go on while a proof is on its way.
 pub const DEFAULT_MAX_LAG_BLOCKS: u64 = 64;
 /// How long a replica may take to answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
@@ -135,7 +135,8 @@ pub struct VerifiedReader {
     proofs: Arc<dyn Proofs>,
     scheme: Arc<dyn Scheme>,
     connections: BTreeMap<ReplicaId, Connection>,
-    /// Replicas being asked for what is newest; those that take long are left over for the next read.
+    /// Replicas being asked for what is newest; those that take long are left over for the next
+    /// read.
     asking: JoinSet<Asked>,
     being_asked: Vec<ReplicaId>,
     /// Numbers the reads.
@@ -143,8 +144,8 @@ pub struct VerifiedReader {
 }
 
 impl VerifiedReader {
-    /// Reads from `replicas` (in the order of their ids) what `cluster` holds; `first`, of any size,
-    /// says which of them is asked first. Connects when it reads.
+    /// Reads from `replicas` (in the order of their ids) what `cluster` holds; `first`, of any
+    /// size, says which of them is asked first. Connects when it reads.
     ///
     /// # Errors
     /// [`Lacking`] if the cluster's protocol proves nothing.
@@ -166,7 +167,8 @@ impl VerifiedReader {
     }
 
     /// What is under `key`, in a state at most `max_lag_blocks` behind the newest certified block.
-    /// Replicas are asked one after the other until one is believed, each read beginning with another.
+    /// Replicas are asked one after the other until one is believed, each read beginning with
+    /// another.
     ///
     /// # Errors
     /// [`ReadError`].

@@ -61,8 +61,8 @@ choice!(
         /// HotStuff-2: the two-chain without proofs; after a failed view the leader waits for
         /// the highest certificate (Malkhi and Nayak 2023).
         Hotstuff2 = "hotstuff-2",
-        /// PBFT with a window of blocks under way at once (Castro and Liskov 1999): a stable primary,
-        /// three phases.
+        /// PBFT with a window of blocks under way at once (Castro and Liskov 1999): a stable
+        /// primary, three phases.
         Pbft = "pbft",
         /// Snowman: a chain agreed on by sampling; its safety is probabilistic (Team Rocket et al.
         /// 2019).

@@ -144,8 +144,8 @@ pub struct Pipeline {
 }
 
 impl Pipeline {
-    /// Threads of the connections, where they may run on so many cores: half of these, for the other
-    /// half is verifying and deciding.
+    /// Threads of the connections, where they may run on so many cores: half of these, for the
+    /// other half is verifying and deciding.
     #[must_use]
     pub fn network(&self, cores: usize) -> usize {
         or_half(self.network, cores)

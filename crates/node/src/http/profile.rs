@@ -1,7 +1,7 @@
-//! `/profile`: where the time goes, as one JSON object of histograms. Each has the sum of its durations, and how many
-//! there are of each class by the class's upper bound; all grow from the start of the process on. A stage also has the
-//! items that it dealt with, the lengths of the queue that its visits found (their sum, and the longest), and the
-//! threads that may be in it at once.
+//! `/profile`: where the time goes, as one JSON object of histograms. Each has the sum of its
+//! durations, and how many there are of each class by the class's upper bound; all grow from the
+//! start of the process on. A stage also has the items that it dealt with, the lengths of the queue
+//! that its visits found (their sum, and the longest), and the threads that may be in it at once.
 
 use quorate_transport::measure::{Histogram, Measure};
 use serde_json::{Map, Value, json};

@@ -81,7 +81,8 @@ kinds!(
     SlowDisk = "slow-disk", Warning;
     /// This replica waits for testimonies after the loss of its data.
     Rejoining = "rejoining", Note;
-    /// This replica may have voted in these views before it lost its data, and does not vote in them.
+    /// This replica may have voted in these views before it lost its data, and does not vote in
+    /// them.
     Abstaining = "abstaining", Note;
 );
 

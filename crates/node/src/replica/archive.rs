@@ -183,8 +183,8 @@ impl Busy {
 }
 
 impl Shelf {
-    /// Works until nothing follows. `checkpoint` is the one that the state was recovered from, if it
-    /// was one.
+    /// Works until nothing follows. `checkpoint` is the one that the state was recovered from, if
+    /// it was one.
     pub fn run<T: Types>(
         &self,
         busy: &Busy,

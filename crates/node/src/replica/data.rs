@@ -148,7 +148,8 @@ pub fn check_free(folder: &Path) -> Result<(), DataError> {
     Ok(())
 }
 
-/// What the folder of a state that is in memory now is called while it is removed: such ones are gone when this returns.
+/// What the folder of a state that is in memory now is called while it is removed: such ones are
+/// gone when this returns.
 fn sweep(folder: &Path) -> Result<PathBuf, DataError> {
     let gone = folder.join("state.gone");
     if gone.exists() {
@@ -168,8 +169,8 @@ pub fn state_shelf(folder: &Path) -> Result<Arc<Shelf>, DataError> {
     Ok(Shelf::open(folders, lazy_trie::Options::default())?)
 }
 
-/// The state was on disk and is to be in memory: what is newer in the state's folder than the newest snapshot becomes one; then the folder goes.
-/// What an operator may want to know of that.
+/// The state was on disk and is to be in memory: what is newer in the state's folder than the
+/// newest snapshot becomes one; then the folder goes. What an operator may want to know of that.
 ///
 /// # Errors
 /// [`DataError`], with the remedy; both are as they were.

@@ -96,7 +96,8 @@ pub struct Turns<T: Types> {
     connected: Vec<ReplicaId>,
     /// As often had channels opened or closed when `connected` was made.
     channel_changes: u64,
-    /// Something was done that the published numbers do not show, and they are not to be set before.
+    /// Something was done that the published numbers do not show, and they are not to be set
+    /// before.
     unpublished: bool,
     publish_at: Time,
     /// When views were asked for last, which end an abstention.
@@ -206,7 +207,8 @@ where
             self.turns.publish_at = time.after(PUBLISH_EVERY);
             self.look_around();
         }
-        // Questions are answered as they are taken: they leave no input, and as many may still wait.
+        // Questions are answered as they are taken: they leave no input, and as many may still
+        // wait.
         Ok(worked || self.turns.is_full || !self.turns.inputs.is_empty())
     }
 
@@ -256,7 +258,8 @@ where
         Ok(())
     }
 
-    /// Takes what waits, and the room that it takes until the turn is over. Returns how to end, if that was asked.
+    /// Takes what waits, and the room that it takes until the turn is over. Returns how to end, if
+    /// that was asked.
     fn gather(&mut self) -> Option<End> {
         let mut peers = 0;
         let waiting = self.inbox.peers.len();

@@ -1,10 +1,10 @@
 //! Who takes the turns of what is done by a thread of its own, and when.
 //!
-//! Usually that thread does: it takes turns for as long as something waits, and rests until its bell
-//! rings or a timer is due. To wake it, and then the thread of the sockets for what it sends, takes
-//! longer than most turns of an idle replica do, and each message delay pays for both. So where it
-//! rests and there is little to do, whoever brings a message *helps*: it takes one turn on the spot.
-//! What is left after that is the thread's.
+//! Usually that thread does: it takes turns for as long as something waits, and rests until its
+//! bell rings or a timer is due. To wake it, and then the thread of the sockets for what it sends,
+//! takes longer than most turns of an idle replica do, and each message delay pays for both. So
+//! where it rests and there is little to do, whoever brings a message *helps*: it takes one turn on
+//! the spot. What is left after that is the thread's.
 
 use std::sync::{Arc, Mutex, TryLockError};
 use std::time::Instant;
@@ -23,8 +23,8 @@ pub trait Work: Send + 'static {
     /// Why there will be no other.
     fn turn(&mut self) -> Result<bool, Self::End>;
 
-    /// Takes one turn in the place of the thread, without waiting for anything. Whether it is done with
-    /// what there was.
+    /// Takes one turn in the place of the thread, without waiting for anything. Whether it is done
+    /// with what there was.
     ///
     /// # Errors
     /// As for [`turn`](Self::turn).
@@ -55,8 +55,8 @@ struct Seat<W: Work> {
 }
 
 impl<W: Work> Desk<W> {
-    /// The desk of `work`, whose thread answers `bell`. If it is `helped`, those who ring and can spare
-    /// the time take turns.
+    /// The desk of `work`, whose thread answers `bell`. If it is `helped`, those who ring and can
+    /// spare the time take turns.
     pub fn new(work: W, bell: Arc<Doorbell>, helped: bool) -> Arc<Self> {
         let seat = Seat { work: Some(work), end: None, rests_until: None };
         let desk = Arc::new(Self { seat: Mutex::new(seat), bell });
@@ -67,8 +67,8 @@ impl<W: Work> Desk<W> {
         desk
     }
 
-    /// The thread's part: takes turns until there will be no other. Returns the work and why it ended, or
-    /// nothing if a helper's turn panicked.
+    /// The thread's part: takes turns until there will be no other. Returns the work and why it
+    /// ended, or nothing if a helper's turn panicked.
     pub fn run(&self) -> Option<(W, W::End)> {
         self.bell.answer_here();
         loop {
@@ -100,12 +100,13 @@ impl<W: Work> Desk<W> {
         }
     }
 
-    /// Takes one turn, if the thread rests and there is little to do. Whether it may go on resting; if
-    /// not, it is to be woken.
+    /// Takes one turn, if the thread rests and there is little to do. Whether it may go on resting;
+    /// if not, it is to be woken.
     fn help(&self) -> bool {
         let mut seat = match self.seat.try_lock() {
             Ok(seat) => seat,
-            // Somebody is at it, and may have looked already; or the thread has to see that it panicked.
+            // Somebody is at it, and may have looked already; or the thread has to see that it
+            // panicked.
             Err(TryLockError::WouldBlock | TryLockError::Poisoned(_)) => return false,
         };
         let Seat { work: Some(work), end, rests_until } = &mut *seat else { return false };

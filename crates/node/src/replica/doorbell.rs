@@ -43,8 +43,8 @@ impl Doorbell {
         }
     }
 
-    /// The same, but for what the current thread can do in its place. For threads that can spare the
-    /// time, and hold no lock.
+    /// The same, but for what the current thread can do in its place. For threads that can spare
+    /// the time, and hold no lock.
     pub fn ring_and_help(&self) {
         if self.rung.swap(true, Ordering::AcqRel) {
             return;

@@ -181,8 +181,8 @@ impl Metrics {
     }
 }
 
-/// Measures where the deciding thread's time goes. It reads the time when the stage changes, and only
-/// then.
+/// Measures where the deciding thread's time goes. It reads the time when the stage changes, and
+/// only then.
 #[derive(Debug)]
 pub struct StageClock {
     metrics: Arc<Metrics>,

@@ -1,8 +1,10 @@
-//! Where the time of a command goes: counted in classes, without a lock or an allocation where it is hot.
+//! Where the time of a command goes: counted in classes, without a lock or an allocation where it
+//! is hot.
 //!
-//! Two views of it. **Stages** are what threads do: how long each visit of the deciding thread to a stage took, and each batch
-//! of the clients' stage. **Lives** are what a frame waits for, from the socket to the answer: one frame at a time is followed,
-//! the next begins when that one was answered, and counts as led where this replica proposed its block.
+//! Two views of it. **Stages** are what threads do: how long each visit of the deciding thread to a
+//! stage took, and each batch of the clients' stage. **Lives** are what a frame waits for, from the
+//! socket to the answer: one frame at a time is followed, the next begins when that one was
+//! answered, and counts as led where this replica proposed its block.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -25,31 +27,32 @@ pub enum Stage {
     /// Reading a socket, opening what the transport sealed, cutting frames. A task a connection, on
     /// the threads of the network.
     Receive,
-    /// Reading what a message says. Peers' messages: the deciding thread (and what they carry is hashed
-    /// with it), in the order of each channel. Clients' frames: one thread, as they are grouped there
-    /// by the standing of their connections.
+    /// Reading what a message says. Peers' messages: the deciding thread (and what they carry is
+    /// hashed with it), in the order of each channel. Clients' frames: one thread, as they are
+    /// grouped there by the standing of their connections.
     Decode,
     /// The identities of clients' frames, each byte once. As wide as `pipeline.requests`.
     Hash,
     /// Signatures: of clients' frames, as wide as `pipeline.requests`; of the protocol, as wide as
     /// `pipeline.verify`, but for the few that the deciding thread checks when nothing else waits.
     Verify,
-    /// The protocol, the mempool, the answers. One thread: it is the state machine, and one state has
-    /// one order of inputs.
+    /// The protocol, the mempool, the answers. One thread: it is the state machine, and one state
+    /// has one order of inputs.
     Decide,
     /// Records to the log, with one sync for all of a turn. One thread: nothing that rests on them
     /// leaves before.
     Persist,
     /// Committed blocks. One thread, the deciding one: the next vote needs the state's root.
     Execute,
-    /// Messages and answers into bytes, once for all who get them. One thread, the deciding one: it costs
-    /// less than handing the message over would.
+    /// Messages and answers into bytes, once for all who get them. One thread, the deciding one: it
+    /// costs less than handing the message over would.
     Encode,
-    /// Signing what this replica says (the channels' own authentication is part of receive and send). One
-    /// thread, the deciding one: a vote waits for nothing else, and there is one a view and phase.
+    /// Signing what this replica says (the channels' own authentication is part of receive and
+    /// send). One thread, the deciding one: a vote waits for nothing else, and there is one a view
+    /// and phase.
     Authenticate,
-    /// Queueing, sealing, writing to the socket. A task a connection, on the threads of the network; to
-    /// queue and to wake that task is the deciding thread's.
+    /// Queueing, sealing, writing to the socket. A task a connection, on the threads of the
+    /// network; to queue and to wake that task is the deciding thread's.
     Send,
 }
 
@@ -89,8 +92,8 @@ pub const STAGES: [&str; 10] = [
     "send",
 ];
 
-/// What a frame waits for: the check of its signature and the deciding thread; a block; the block's commit; its
-/// execution and the answer on its way out.
+/// What a frame waits for: the check of its signature and the deciding thread; a block; the block's
+/// commit; its execution and the answer on its way out.
 pub const WAITS: [&str; 4] = ["requests", "mempool", "ordering", "execution"];
 
 /// All that is counted.
@@ -149,7 +152,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct Follower {
     frame: Option<Followed>,
-    /// When each view's block was proposed or voted for here first, and whether it was proposed here.
+    /// When each view's block was proposed or voted for here first, and whether it was proposed
+    /// here.
     views: VecDeque<(View, Instant, bool)>,
 }
 
@@ -160,7 +164,8 @@ struct Followed {
     first: Sequence,
     arrived: Instant,
     taken: Instant,
-    /// When its block was proposed or voted for, when committed, and whether this replica proposed it.
+    /// When its block was proposed or voted for, when committed, and whether this replica proposed
+    /// it.
     ordered: Option<(Instant, Instant, bool)>,
 }
 

@@ -3,8 +3,8 @@
 //! A question waits for a *view*: the state as it was frozen between two turns, which costs nothing
 //! while nobody asks. Once a certified block carries the view's root, a thread of its own makes the
 //! proofs from it while blocks go on. The view serves later questions as long as no command has
-//! changed the state, or the next view waits for its certificate; it is let go when blocks have left
-//! it behind, since it holds on to what they replaced.
+//! changed the state, or the next view waits for its certificate; it is let go when blocks have
+//! left it behind, since it holds on to what they replaced.
 //!
 //! The deciding thread only looks whether there is such a block: along the certificates it has, and
 //! only while somebody waits.
@@ -166,7 +166,8 @@ impl<T: Types> Proofs<T> {
     }
 
     /// Does what can be done for those who wait; `commands` have been executed so far. Returns
-    /// whether the root of the latest state is to be [wished for](quorate_core::replica::Input::Show).
+    /// whether the root of the latest state is to be [wished
+    /// for](quorate_core::replica::Input::Show).
     pub fn go_on<P, S>(&mut self, replica: &Replica<P, S>, commands: u64) -> bool
     where
         P: Protocol<Types = T>,

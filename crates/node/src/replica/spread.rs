@@ -1,8 +1,8 @@
 //! Work of one stage spread over several threads, its results in the order of what was brought: the
 //! data-parallel stages of a pipeline, which keep their peers' order.
 //!
-//! One batch is worked on at a time. So nothing can overtake anything, and no batch has to be put in
-//! order again behind the stage.
+//! One batch is worked on at a time. So nothing can overtake anything, and no batch has to be put
+//! in order again behind the stage.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};

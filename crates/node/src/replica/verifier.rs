@@ -1,9 +1,9 @@
 //! Signatures of the protocol checked and joined off the deciding thread, by as many threads as
 //! `pipeline.verify` says.
 //!
-//! Whichever thread is done first, answers leave in the order in which they were asked for: so what a
-//! peer says is decided upon in the order in which it said it. What waits for an earlier answer here
-//! is little, as the replica has [little at a time](quorate_core::replica) at the verifier.
+//! Whichever thread is done first, answers leave in the order in which they were asked for: so what
+//! a peer says is decided upon in the order in which it said it. What waits for an earlier answer
+//! here is little, as the replica has [little at a time](quorate_core::replica) at the verifier.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -164,8 +164,8 @@ impl Shared {
 }
 
 impl Done {
-    /// The answer to the ask of this number is there: hands on all whose turn it is. `false` if nobody
-    /// listens any more.
+    /// The answer to the ask of this number is there: hands on all whose turn it is. `false` if
+    /// nobody listens any more.
     fn hand_on(&mut self, number: u64, answer: Answer, outside: &Outside) -> bool {
         self.answers.insert(number, answer);
         while let Some(answer) = self.answers.remove(&self.left) {

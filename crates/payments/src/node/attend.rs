@@ -1,5 +1,5 @@
-//! The attending thread: wallets' questions. It reads the ledger itself, verifies the transactions of
-//! all frames that wait as one batch, and passes those on that hold.
+//! The attending thread: wallets' questions. It reads the ledger itself, verifies the transactions
+//! of all frames that wait as one batch, and passes those on that hold.
 
 use std::sync::mpsc::SyncSender;
 

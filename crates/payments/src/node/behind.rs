@@ -1,9 +1,9 @@
 //! Whether the network accepted what this node never heard of.
 //!
-//! Frames to a node that is too slow for its peers are lost, and nobody sends them again: what comes
-//! later rests on what was lost. So a node asks its peers every few seconds which vertices they
-//! accepted last. Vertices that peers with more than half of all stake accepted, and that are unknown
-//! here for a whole round, say that it is behind.
+//! Frames to a node that is too slow for its peers are lost, and nobody sends them again: what
+//! comes later rests on what was lost. So a node asks its peers every few seconds which vertices
+//! they accepted last. Vertices that peers with more than half of all stake accepted, and that are
+//! unknown here for a whole round, say that it is behind.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -42,8 +42,8 @@ struct Peer {
 }
 
 impl Bench {
-    /// For peers of these stakes, of which so many thousandths may be benched; a question is overdue
-    /// after `patience`.
+    /// For peers of these stakes, of which so many thousandths may be benched; a question is
+    /// overdue after `patience`.
     #[must_use]
     pub fn new(stakes: Vec<u64>, permille: u32, patience: Duration) -> Self {
         let total: u128 = stakes.iter().map(|stake| u128::from(*stake)).sum();

@@ -32,7 +32,8 @@ pub(super) struct CatchUp {
     stakes: Vec<u64>,
     me: ReplicaId,
     peers: Vec<Peer>,
-    /// Missed vertices: stake that accepted them, and the number that the first to say so gave them.
+    /// Missed vertices: stake that accepted them, and the number that the first to say so gave
+    /// them.
     missed: BTreeMap<VertexId, (u64, u64)>,
     /// When half of the stake had answered.
     heard: Option<Time>,

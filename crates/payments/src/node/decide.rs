@@ -311,8 +311,8 @@ impl Decider {
         Ok(())
     }
 
-    /// Asks what others accepted. If that is not known here, begins anew beside the ledger, as after
-    /// a restart: what was lost on the way does not come any more.
+    /// Asks what others accepted. If that is not known here, begins anew beside the ledger, as
+    /// after a restart: what was lost on the way does not come any more.
     fn look_behind(&mut self, now: Time) -> Turn {
         let is_known = |id: &VertexId| self.past.has_vertex(id) || self.protocol.knows(id);
         let Some((asked, is_behind)) = self.survey.look(now, &self.connected, is_known) else {

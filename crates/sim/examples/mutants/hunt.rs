@@ -176,7 +176,8 @@ fn campaign(
                     if result.is_err() {
                         let said = SAID.take();
                         if said.starts_with("harness") && mutant::is_on() {
-                            // The world that an attack needs did not come about: that is no finding.
+                            // The world that an attack needs did not come about: that is no
+                            // finding.
                             continue;
                         }
                         stop.store(true, Ordering::Relaxed);

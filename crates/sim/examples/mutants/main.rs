@@ -1,8 +1,8 @@
 //! Proves that the test tools find bugs: each known bug of `quorate_core::mutant` is turned on, and
 //! the tools look for it, until an oracle cries out or the time is up.
 //!
-//! `make mutants` builds and runs it; by hand, with `RUSTFLAGS="--cfg quorate_mutants"` and a target
-//! folder of its own:
+//! `make mutants` builds and runs it; by hand, with `RUSTFLAGS="--cfg quorate_mutants"` and a
+//! target folder of its own:
 //!
 //! `mutants [--seconds N] [--only NAME,…] [--seeds FROM] [-o markdown]`
 //!

@@ -1,7 +1,9 @@
-//! Bits flip and sectors turn up where they do not belong, at rest or when they are written, in any file of a replica.
+//! Bits flip and sectors turn up where they do not belong, at rest or when they are written, in any
+//! file of a replica.
 //!
-//! One damage from one recovery to the next, as one disk fault is what the formats promise to withstand: of the safety record
-//! there are two copies. A log that refuses to open is what they promise at worst; the replica rejoins then without its data.
+//! One damage from one recovery to the next, as one disk fault is what the formats promise to
+//! withstand: of the safety record there are two copies. A log that refuses to open is what they
+//! promise at worst; the replica rejoins then without its data.
 
 use quorate_core::protocols::protocol::Types;
 use quorate_store::disk::{Disk as _, PowerDisk, SECTOR_BYTES};
@@ -17,7 +19,8 @@ use crate::rng::Rng;
 pub enum Damage {
     /// Something that was written is not there any more as it was.
     Corrupted(Corruption),
-    /// A write went elsewhere, or nowhere, or will: that is so when more than these have gone astray.
+    /// A write went elsewhere, or nowhere, or will: that is so when more than these have gone
+    /// astray.
     Astray {
         /// How many had, on this disk, when it was arranged.
         before: u64,
@@ -154,8 +157,8 @@ impl Spot<'_> {
 }
 
 impl<F: Family> Cluster<F> {
-    /// Damages what is at rest on a slot's disk, whether its replica runs or not. Says whether that was possible: something
-    /// must be there, and no earlier damage wait for a recovery to find it.
+    /// Damages what is at rest on a slot's disk, whether its replica runs or not. Says whether that
+    /// was possible: something must be there, and no earlier damage wait for a recovery to find it.
     pub fn corrupt(&mut self, slot: usize, corruption: Corruption) -> bool {
         if self.slots[slot].disk.damage.is_some() {
             return false;
@@ -173,9 +176,10 @@ impl<F: Family> Cluster<F> {
         true
     }
 
-    /// The `n`-th write to a slot's log from now (1: the next one) is reported done and goes elsewhere: over something older
-    /// in the same segment or, if `lost`, nowhere. Says whether that was possible, as [`corrupt`](Self::corrupt)
-    /// does. It comes to nothing if the log goes on in another segment before.
+    /// The `n`-th write to a slot's log from now (1: the next one) is reported done and goes
+    /// elsewhere: over something older in the same segment or, if `lost`, nowhere. Says whether
+    /// that was possible, as [`corrupt`](Self::corrupt) does. It comes to nothing if the log goes
+    /// on in another segment before.
     pub fn misdirect_write(&mut self, slot: usize, n: u64, lost: bool) -> bool {
         let site = self.config.site::<F>(self.slots[slot].id);
         let disk = &self.slots[slot].disk;

@@ -1,5 +1,5 @@
-//! What the disk refuses: syncs that fail, and writes where there is no room. Production stops then, and so does a
-//! replica here.
+//! What the disk refuses: syncs that fail, and writes where there is no room. Production stops
+//! then, and so does a replica here.
 
 use quorate_core::protocols::protocol::Types;
 use std::io::ErrorKind;
@@ -16,7 +16,8 @@ impl<T: Types> Disk<T> {
 }
 
 impl<F: Family> Cluster<F> {
-    /// The next sync of a slot's disk fails with `EIO`, and what it was to confirm is on the disk or not.
+    /// The next sync of a slot's disk fails with `EIO`, and what it was to confirm is on the disk
+    /// or not.
     pub fn fail_sync(&mut self, slot: usize) {
         self.slots[slot].disk.machine.fail_sync_in(1);
     }
@@ -31,8 +32,8 @@ impl<F: Family> Cluster<F> {
         self.slots[slot].disk.machine.free();
     }
 
-    /// The storage of a slot has refused something, to the running replica or to one that was to start: it is down.
-    /// `cause` is what the system said.
+    /// The storage of a slot has refused something, to the running replica or to one that was to
+    /// start: it is down. `cause` is what the system said.
     pub(crate) fn storage_failed(&mut self, slot: usize, cause: Option<ErrorKind>, error: &str) {
         self.count_disk_faults(slot);
         if self.slots[slot].disk.is_off() {

@@ -1,4 +1,5 @@
-//! How the logs of a cluster are laid out: small, so that little is copied and segments come and go.
+//! How the logs of a cluster are laid out: small, so that little is copied and segments come and
+//! go.
 
 use quorate_core::ReplicaId;
 use quorate_journal::Owner;

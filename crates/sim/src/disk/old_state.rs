@@ -32,8 +32,9 @@ impl<F: Family> Cluster<F> {
         self.slots[slot].disk.keep();
     }
 
-    /// Puts the [copy](Self::keep_state) back and starts the replica with it: it has forgotten what it said since,
-    /// and does not know. From now on it counts as faulty. Says whether there was a copy.
+    /// Puts the [copy](Self::keep_state) back and starts the replica with it: it has forgotten what
+    /// it said since, and does not know. From now on it counts as faulty. Says whether there was a
+    /// copy.
     pub fn restore_old_state(&mut self, slot: usize) -> bool {
         if self.slots[slot].disk.kept.is_none() {
             return false;

@@ -34,8 +34,8 @@ impl<F: Family> Cluster<F> {
         self.lose_power(slot);
     }
 
-    /// The power of a slot's machine will fail right behind the `n`-th operation of its disk from now (1: the next
-    /// one), whatever that belongs to: a record, a snapshot, a recovery.
+    /// The power of a slot's machine will fail right behind the `n`-th operation of its disk from
+    /// now (1: the next one), whatever that belongs to: a record, a snapshot, a recovery.
     pub fn power_failure_in(&mut self, slot: usize, n: u64, fate: Fate) {
         let disk = &mut self.slots[slot].disk;
         disk.fate = Some(fate);

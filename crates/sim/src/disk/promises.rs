@@ -1,4 +1,5 @@
-//! What a replica was told is durable must be there after every restart: judged by values that no disk ever held.
+//! What a replica was told is durable must be there after every restart: judged by values that no
+//! disk ever held.
 
 use std::sync::Arc;
 
@@ -62,8 +63,8 @@ impl<T: Types> Promises<T> {
         *self = Self::default();
     }
 
-    /// Looks at what was found. One damage never costs the safety record, of which there are two copies; it may cost
-    /// blocks, or a snapshot.
+    /// Looks at what was found. One damage never costs the safety record, of which there are two
+    /// copies; it may cost blocks, or a snapshot.
     pub(super) fn compare(
         &mut self,
         found: Option<&Recovery<T>>,

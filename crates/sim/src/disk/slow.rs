@@ -16,7 +16,8 @@ impl<F: Family> Cluster<F> {
         (0..syncs).map(|_| self.rng.between(self.config.sync_micros)).sum()
     }
 
-    /// What a turn wants done is done when its records are durable; until then the replica does nothing else.
+    /// What a turn wants done is done when its records are durable; until then the replica does
+    /// nothing else.
     pub(crate) fn release_later(
         &mut self,
         slot: usize,

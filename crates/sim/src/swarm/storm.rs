@@ -62,8 +62,8 @@ pub(super) fn rage<F: Family>(
     }
 }
 
-/// A correct replica loses its disk, and says so; or something on it is damaged, which is found when it starts again, or
-/// repaired, or costs nothing.
+/// A correct replica loses its disk, and says so; or something on it is damaged, which is found
+/// when it starts again, or repaired, or costs nothing.
 fn lose_data<F: Family>(cluster: &mut Cluster<F>, rng: &mut Rng, slot: usize) {
     if rng.percent(50) {
         if rng.percent(60) {
@@ -81,7 +81,8 @@ fn lose_data<F: Family>(cluster: &mut Cluster<F>, rng: &mut Rng, slot: usize) {
     cluster.rejoin(slot, nonce);
 }
 
-/// What was harmed is harmed again, most often where there is seldom something to harm; or it starts again, and finds it.
+/// What was harmed is harmed again, most often where there is seldom something to harm; or it
+/// starts again, and finds it.
 fn damage_again<F: Family>(cluster: &mut Cluster<F>, rng: &mut Rng, harmed: &[usize]) {
     if harmed.is_empty() {
         return;
@@ -172,7 +173,8 @@ fn disturb<F: Family>(cluster: &mut Cluster<F>, rng: &mut Rng) {
     }
 }
 
-/// The disk will lose its power, fail to sync, or be full for a while: none of it costs what was promised.
+/// The disk will lose its power, fail to sync, or be full for a while: none of it costs what was
+/// promised.
 fn trouble_disk<F: Family>(cluster: &mut Cluster<F>, rng: &mut Rng, slot: usize) {
     match rng.below(8) {
         0 => cluster.fail_sync(slot),

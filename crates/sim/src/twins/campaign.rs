@@ -132,8 +132,8 @@ pub struct Campaign<'a> {
 }
 
 impl Campaign<'_> {
-    /// Goes on from `progress` until all scenarios have run, `stop` is set, or too many have failed.
-    /// `tell` is called whenever some more have.
+    /// Goes on from `progress` until all scenarios have run, `stop` is set, or too many have
+    /// failed. `tell` is called whenever some more have.
     #[must_use]
     pub fn run(
         &self,

@@ -56,9 +56,9 @@ fn the_views_of_a_silent_leader_are_lost_and_only_those() {
         assert!(noted(cluster, "gave-up") > 0, "{what}");
         assert_eq!(committed_of(cluster, 1), 0, "{what}");
         for id in [0, 2, 3] {
-            // Votes for the block before the silent view go to the silent leader. Time-outs carry them
-            // on; but with Fast-HotStuff the block must extend what the time-outs say was certified
-            // before, and one collector alone knows better.
+            // Votes for the block before the silent view go to the silent leader. Time-outs carry
+            // them on; but with Fast-HotStuff the block must extend what the time-outs say was
+            // certified before, and one collector alone knows better.
             let before_silence = id == 0
                 && cluster.config.rules.facts().carries_all_qcs
                 && cluster.config.pacemaker == Kind::Linear;
@@ -80,8 +80,9 @@ fn a_slow_leader_takes_time_and_keeps_its_views() {
     });
 }
 
-/// Why a proposal that extends an old certificate is refused, where no view was lost before: the view
-/// cannot be entered by it. With all phases in one view, what it leaves out is committed by then.
+/// Why a proposal that extends an old certificate is refused, where no view was lost before: the
+/// view cannot be entered by it. With all phases in one view, what it leaves out is committed by
+/// then.
 fn not_on_the_newest(cluster: &Cluster) -> Malformed {
     match cluster.config.rules.facts().phases {
         1 => Malformed::Contradiction,

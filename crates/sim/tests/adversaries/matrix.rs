@@ -1,5 +1,5 @@
-//! Every adversary × every protocol × both pacemakers, with four replicas of which one lies, and with
-//! seven of which two do.
+//! Every adversary × every protocol × both pacemakers, with four replicas of which one lies, and
+//! with seven of which two do.
 
 use quorate_adversary::{ALL, Make, named};
 use quorate_core::protocols::hotstuff::pacemaker::Kind;

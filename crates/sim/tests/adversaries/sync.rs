@@ -36,8 +36,8 @@ fn lies(cluster: &Cluster) -> u64 {
     LIARS.iter().map(|liar| cluster.deeds(*liar).bent + cluster.deeds(*liar).withheld).sum()
 }
 
-/// Replicas are away again and again, and come back. Returns how many lies they were told. Whom they
-/// ask first is chance.
+/// Replicas are away again and again, and come back. Returns how many lies they were told. Whom
+/// they ask first is chance.
 fn away_and_back(cluster: &mut Cluster, what: &str) -> u64 {
     for _ in 0..6 {
         must_answer(cluster, 2, what);

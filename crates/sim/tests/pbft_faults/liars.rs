@@ -15,8 +15,8 @@ use quorate_sim::family::Pbfts;
 
 use super::{BOTH, cluster, level, settings, work};
 
-/// The primaries of two views are unheard for a while, so that liars become primaries and take part in
-/// view changes.
+/// The primaries of two views are unheard for a while, so that liars become primaries and take part
+/// in view changes.
 fn change_views(cluster: &mut Cluster<Pbfts>) {
     for _ in 0..2 {
         let primary = (cluster.highest_view().0 - 1) as usize % cluster.config.replicas;

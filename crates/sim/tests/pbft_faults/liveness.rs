@@ -100,8 +100,8 @@ fn all_restart_at_once_under_load() {
     }
 }
 
-/// Commits are heard by one replica alone, which dies. What it knows to be committed was prepared by
-/// others, whichever of them: the new view begins with it.
+/// Commits are heard by one replica alone, which dies. What it knows to be committed was prepared
+/// by others, whichever of them: the new view begins with it.
 #[test]
 fn what_one_replica_alone_committed_is_kept() {
     for authentication in BOTH {

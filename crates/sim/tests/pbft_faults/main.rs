@@ -1,5 +1,5 @@
-//! PBFT where it is known to break elsewhere: liars of every kind, and what a pipeline makes of crashes,
-//! cuts and view changes.
+//! PBFT where it is known to break elsewhere: liars of every kind, and what a pipeline makes of
+//! crashes, cuts and view changes.
 
 mod liars;
 mod liveness;

@@ -1,8 +1,8 @@
 //! The liveness attack on the white paper's counters.
 //!
-//! The adversary spends an output, and then once more, in a vertex whose parent is the victim's. The
-//! second spend is not preferred by anybody who saw the first; its poll fails everywhere, and resets
-//! the counters of all ancestors, the victim among them. Once a tick is often enough.
+//! The adversary spends an output, and then once more, in a vertex whose parent is the victim's.
+//! The second spend is not preferred by anybody who saw the first; its poll fails everywhere, and
+//! resets the counters of all ancestors, the victim among them. Once a tick is often enough.
 
 use std::sync::Arc;
 
@@ -42,7 +42,8 @@ impl Network {
                 .why(&target.id(), &super::Seen { ledger: &self.ledger, node: 0 })
                 .and_then(|why| why.vertices.first().map(|vertex| vertex.vertex));
         }
-        // First and second spend leave one after the other: whoever hears of the second first is few.
+        // First and second spend leave one after the other: whoever hears of the second first is
+        // few.
         if now + 20 * TICK_NS >= BEGIN_NS {
             let first = self.ledger.rogue(now);
             let second = self.ledger.rival(&first);

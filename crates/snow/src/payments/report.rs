@@ -2,7 +2,8 @@
 
 use super::ledger::Violation;
 
-/// What came of them. Latencies are of honest payments, from their submission on, in ascending order.
+/// What came of them. Latencies are of honest payments, from their submission on, in ascending
+/// order.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// Payments submitted, without rivals.
@@ -11,7 +12,8 @@ pub struct Report {
     pub honest: u64,
     /// How many of these all correct nodes accepted.
     pub honest_by_all: u64,
-    /// Outputs that were spent twice, and how many of them ended everywhere with one spend accepted.
+    /// Outputs that were spent twice, and how many of them ended everywhere with one spend
+    /// accepted.
     pub contested: u64,
     /// How many of these ended.
     pub contested_accepted: u64,
@@ -21,8 +23,8 @@ pub struct Report {
     pub first_ns: Vec<u64>,
     /// Until the last one did, of those that all accepted.
     pub last_ns: Vec<u64>,
-    /// Of the payment that the liveness attack aims at, until all accepted it: none if they did not.
-    /// None at all without the attack.
+    /// Of the payment that the liveness attack aims at, until all accepted it: none if they did
+    /// not. None at all without the attack.
     pub attacked_ns: Option<Option<u64>>,
     /// Two spends of one output accepted.
     pub violation: Option<Violation>,

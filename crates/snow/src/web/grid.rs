@@ -8,11 +8,11 @@ use super::{MAX_NODES, nanos, tell, world};
 use crate::colours::{Kind, Network, Seen};
 use crate::setting::{Adversary, Setting, Stake};
 
-/// Numbers of a node: colour, whether it is faulty, polls in a row, confidence in either colour, polls
-/// begun, when it decided in milliseconds (−1: it has not).
+/// Numbers of a node: colour, whether it is faulty, polls in a row, confidence in either colour,
+/// polls begun, when it decided in milliseconds (−1: it has not).
 pub const NODE_FIELDS: usize = 7;
-/// Numbers of the network: simulated milliseconds, correct nodes of either colour, those that decided
-/// for either, undecided ones, messages, the upper and the lower half of the trace.
+/// Numbers of the network: simulated milliseconds, correct nodes of either colour, those that
+/// decided for either, undecided ones, messages, the upper and the lower half of the trace.
 pub const GRID_FIELDS: usize = 9;
 
 #[derive(Default)]

@@ -13,8 +13,8 @@ use crate::setting::{Adversary, Setting, Stake};
 /// The most nodes: a picture looks at the vertices of each.
 const MAX_NODES: u32 = 128;
 /// Numbers of a vertex: its payment (−1: a no-op), when it came in milliseconds, state, confidence,
-/// polls in a row, which of the visitor's spends it has (0: none; 2i + 1 and 2i + 2 of the i-th pair),
-/// how many parents, and their places.
+/// polls in a row, which of the visitor's spends it has (0: none; 2i + 1 and 2i + 2 of the i-th
+/// pair), how many parents, and their places.
 pub const VERTEX_FIELDS: usize = 7 + MAX_PARENTS;
 const MAX_PARENTS: usize = 4;
 /// How often the picture looks at the nodes, which forget what was decided.
@@ -97,8 +97,8 @@ pub extern "C" fn spends_advance(ms: f64) -> u32 {
     })
 }
 
-/// Spends one output twice: at one node now, at another one later. Returns the number of the pair, or
-/// −1 if there is no network or too many pairs.
+/// Spends one output twice: at one node now, at another one later. Returns the number of the pair,
+/// or −1 if there is no network or too many pairs.
 #[cfg_attr(target_arch = "wasm32", unsafe(no_mangle))]
 pub extern "C" fn spends_twice(here: u32, there: u32, later_ms: f64) -> i32 {
     SPENDS.with_borrow_mut(|spends| {
@@ -170,8 +170,8 @@ pub extern "C" fn spends_leanings(pair: u32) -> *const u8 {
     })
 }
 
-/// Says of a spend of a pair why the node that is looked at has not accepted it. Returns the bytes of
-/// the sentence; 0 if it is not pending there.
+/// Says of a spend of a pair why the node that is looked at has not accepted it. Returns the bytes
+/// of the sentence; 0 if it is not pending there.
 #[cfg_attr(target_arch = "wasm32", unsafe(no_mangle))]
 pub extern "C" fn spends_why(pair: u32, which: u32) -> u32 {
     SPENDS.with_borrow(|spends| {

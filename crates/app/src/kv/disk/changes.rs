@@ -17,7 +17,8 @@ const TEXTS_KEPT_BYTES: usize = 1 << 20;
 #[derive(Clone, Default)]
 pub(super) struct Changes {
     by_place: BTreeMap<Place, Changed>,
-    /// Strings that were put, as entries are [written](entry): most become what is committed without having been anything else.
+    /// Strings that were put, as entries are [written](entry): most become what is committed
+    /// without having been anything else.
     texts: Vec<u8>,
 }
 
@@ -145,7 +146,8 @@ impl Changes {
         self.by_place.insert(place.into(), Changed::Gone);
     }
 
-    /// Puts a string; whether it comes back after it was removed. If nothing became of the entry before, it is put blind.
+    /// Puts a string; whether it comes back after it was removed. If nothing became of the entry
+    /// before, it is put blind.
     pub(super) fn assign(&mut self, place: &Hash, key: &[u8], text: &[u8]) -> bool {
         let from = self.texts.len();
         entry::encode_text(&mut self.texts, key, text);

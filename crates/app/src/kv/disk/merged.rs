@@ -9,7 +9,8 @@ use super::super::entry;
 use super::super::storage::Listed;
 use super::changes::{self, Changes};
 
-/// The entries of a commit and of what changed since, in the order of their hashes. Ends at the first that cannot be read, and says so.
+/// The entries of a commit and of what changed since, in the order of their hashes. Ends at the
+/// first that cannot be read, and says so.
 pub(super) struct Merged<'a, F> {
     committed: Option<Peekable<lazy_trie::Iter<'a>>>,
     changes: &'a Changes,

@@ -1,7 +1,7 @@
 //! Where the lazy-tries of a replica are: one folder each, numbered in the order they were begun.
 //!
-//! There is more than one while a snapshot is taken over: what was there counts until it is proven. The state that counts is in
-//! the newest folder whose checkpoint has the note of who executes.
+//! There is more than one while a snapshot is taken over: what was there counts until it is proven.
+//! The state that counts is in the newest folder whose checkpoint has the note of who executes.
 
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -89,7 +89,8 @@ impl Folders for FileFolders {
         if !place.exists() {
             // For its owner alone, whatever the umask.
             std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&place)?;
-            // What is synced within it must not go with its name, or with that of the folder around.
+            // What is synced within it must not go with its name, or with that of the folder
+            // around.
             for folder in [Some(self.path.as_path()), self.path.parent()].into_iter().flatten() {
                 std::fs::File::open(folder)?.sync_all()?;
             }
@@ -178,7 +179,8 @@ struct Numbers {
 }
 
 impl Shelf {
-    /// The shelf of these folders. Of `options`, those count that are not the application's to decide.
+    /// The shelf of these folders. Of `options`, those count that are not the application's to
+    /// decide.
     ///
     /// # Errors
     /// [`KeepError`] if they cannot be listed.

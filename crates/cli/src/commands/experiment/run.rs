@@ -21,11 +21,12 @@ use crate::output::{Format, print, print_json_line};
 /// How often the live line is written, on a terminal.
 const EVERY: Duration = Duration::from_millis(250);
 
-/// Run a study: every permutation of its file, each on a fresh cluster of processes on this machine.
+/// Run a study: every permutation of its file, each on a fresh cluster of processes on this
+/// machine.
 ///
-/// Results go to a folder, a line of JSON a run (runs.jsonl), the same as tables (runs.csv, series.csv), and
-/// in the end the charts and report.html. What is in the folder already is not run again: a study that was
-/// interrupted goes on where it was, if the program is still the same.
+/// Results go to a folder, a line of JSON a run (runs.jsonl), the same as tables (runs.csv,
+/// series.csv), and in the end the charts and report.html. What is in the folder already is not run
+/// again: a study that was interrupted goes on where it was, if the program is still the same.
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// The study's file (docs/experiments.md).

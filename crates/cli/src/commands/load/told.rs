@@ -1,8 +1,8 @@
 //! A load that is one of several processes of an experiment.
 //!
-//! When every replica has answered it and it is warm, it says so on standard output. A line of standard
-//! input then says when measuring begins, in nanoseconds since 1970. Standard input that ends means that
-//! whoever started it is gone: it ends as well.
+//! When every replica has answered it and it is warm, it says so on standard output. A line of
+//! standard input then says when measuring begins, in nanoseconds since 1970. Standard input that
+//! ends means that whoever started it is gone: it ends as well.
 
 use std::io::BufRead as _;
 use std::path::Path;

@@ -14,8 +14,8 @@ use crate::output::{Format, print, print_json};
 /// How long an owner may take to take its network down.
 const WITHIN: Duration = Duration::from_secs(10);
 
-/// Take a network down, and remove what is left of networks whose owners were killed. Programs that run in it go on, without
-/// links.
+/// Take a network down, and remove what is left of networks whose owners were killed. Programs that
+/// run in it go on, without links.
 #[derive(Debug, Args)]
 pub struct Arguments {
     #[command(flatten)]

@@ -11,8 +11,8 @@ use super::{NameArgument, usage};
 use crate::failure::Failure;
 use crate::output::{Format, print, print_json, table};
 
-/// Measure links of a running network with the kernel's own UDP and TCP: what was asked for against what is observed. It takes
-/// some seconds a link.
+/// Measure links of a running network with the kernel's own UDP and TCP: what was asked for against
+/// what is observed. It takes some seconds a link.
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// From which node: a replica's number, or clients. Default: one of each kind of link there is.
@@ -26,7 +26,8 @@ pub struct Arguments {
     /// How many of them a second.
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=10_000_000), value_name = "N")]
     rate: u64,
-    /// How long TCP sends as fast as it can, in seconds. Default: 4 on links with a bandwidth, 0 on others.
+    /// How long TCP sends as fast as it can, in seconds. Default: 4 on links with a bandwidth, 0 on
+    /// others.
     #[arg(long, value_parser = clap::value_parser!(u64).range(0..=600), value_name = "N")]
     tcp: Option<u64>,
     #[command(flatten)]

@@ -8,8 +8,8 @@ use super::NameArgument;
 use crate::failure::Failure;
 use crate::output::{Format, print, print_json};
 
-/// Change links of a running network, for all that is sent from now on: delay, jitter, loss, bandwidth and more
-/// (docs/networks.md), or partitions.
+/// Change links of a running network, for all that is sent from now on: delay, jitter, loss,
+/// bandwidth and more (docs/networks.md), or partitions.
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// From which node: a replica's number, clients, or * for all.
@@ -24,7 +24,8 @@ pub struct Arguments {
     /// Leave the other direction as it is.
     #[arg(long)]
     one_way: bool,
-    /// Cut all links between these groups: --partition 0,1 2,3,clients. Nodes in no group keep theirs.
+    /// Cut all links between these groups: --partition 0,1 2,3,clients. Nodes in no group keep
+    /// theirs.
     #[arg(long, num_args = 2.., value_name = "NODES", conflicts_with_all = ["from", "one_way"])]
     partition: Vec<String>,
     /// Heal all that is cut.

@@ -9,7 +9,8 @@ use super::NameArgument;
 use crate::failure::Failure;
 use crate::output::{Format, print, print_json, table};
 
-/// Print the networks there are, who owns them, and what they carried; with --name also the links of one.
+/// Print the networks there are, who owns them, and what they carried; with --name also the links
+/// of one.
 #[derive(Debug, Args)]
 pub struct Arguments {
     #[command(flatten)]

@@ -24,9 +24,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How often it is looked whether the emulator is well.
 const ASK_EVERY: Duration = Duration::from_secs(1);
 
-/// Bring up an emulated network: a namespace for each of N replicas and one for clients, with the links that a preset or a
-/// file describes (docs/networks.md). It stays until this is interrupted, or `quorate net down`. Start programs in it with
-/// `ip netns exec NAMESPACE PROGRAM`. Needs root.
+/// Bring up an emulated network: a namespace for each of N replicas and one for clients, with the
+/// links that a preset or a file describes (docs/networks.md). It stays until this is interrupted,
+/// or `quorate net down`. Start programs in it with `ip netns exec NAMESPACE PROGRAM`. Needs root.
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// A preset (lan, wan-100ms, 4-regions-us, 20-cities) or a file that describes a network.
@@ -56,7 +56,8 @@ pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
         return detach(arguments, format);
     }
     if arguments.detached {
-        // A terminal that is closed is none of its business. It fails only for who leads a session already.
+        // A terminal that is closed is none of its business. It fails only for who leads a session
+        // already.
         let _ = rustix::process::setsid();
     }
     let (_runtime, told) = runtime()?;

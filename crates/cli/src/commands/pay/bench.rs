@@ -48,8 +48,8 @@ pub struct Arguments {
     /// How long to pay before.
     #[arg(long, default_value = "3", value_parser = seconds, value_name = "SECONDS")]
     warmup: Duration,
-    /// When all is measured, kill so many nodes with SIGKILL under load, start them again after three
-    /// seconds, and see that nothing accepted is lost. No payments are given to these.
+    /// When all is measured, kill so many nodes with SIGKILL under load, start them again after
+    /// three seconds, and see that nothing accepted is lost. No payments are given to these.
     #[arg(long, default_value_t = 0, value_name = "N")]
     kill: usize,
     /// What an acceptance waits for: the disk, or the operating system.

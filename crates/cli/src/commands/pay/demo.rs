@@ -38,8 +38,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const DOUBLE: Duration = Duration::from_secs(8);
 const TICK: Duration = Duration::from_millis(500);
 
-/// Run ten nodes with wallets, payments and a double spend in a temporary folder, and show what they
-/// do. Ends by itself; the exit code is 0 if all went well, and 1 if anything was lost or spent twice.
+/// Run ten nodes with wallets, payments and a double spend in a temporary folder, and show what
+/// they do. Ends by itself; the exit code is 0 if all went well, and 1 if anything was lost or
+/// spent twice.
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// How many nodes.

@@ -77,7 +77,8 @@ impl Tally {
         self.latencies.lock().unwrap_or_else(PoisonError::into_inner).saturating_record(micros);
     }
 
-    /// How many payments wallets were told are accepted, and the sum of their ids as `/status` has it.
+    /// How many payments wallets were told are accepted, and the sum of their ids as `/status` has
+    /// it.
     pub fn told(&self) -> (u64, String) {
         let sum = self.sum.lock().unwrap_or_else(PoisonError::into_inner);
         (self.accepted.load(Ordering::Relaxed), sum.map(|part| format!("{part:016x}")).concat())

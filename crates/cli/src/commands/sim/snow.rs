@@ -19,9 +19,9 @@ use crate::output::{Format, print, print_json};
 /// Run thousands of nodes of the Snow family on virtual time: Slush, Snowflake, Snowball, or
 /// Avalanche with payments.
 ///
-/// Beside what happened stands what the exact analysis says of these numbers. Safety is probabilistic:
-/// the oracle looks for two decisions, or two accepted spends of one output, and exits with a failure if
-/// there are. The same seed of the same version does the same again.
+/// Beside what happened stands what the exact analysis says of these numbers. Safety is
+/// probabilistic: the oracle looks for two decisions, or two accepted spends of one output, and
+/// exits with a failure if there are. The same seed of the same version does the same again.
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// Which of the family.
@@ -36,7 +36,8 @@ pub struct Arguments {
     /// What these do.
     #[arg(long, default_value = "opposite", value_parser = adversary())]
     adversary: String,
-    /// k, alpha, beta1 and beta2 by name: paper (10, 8, 11, 150) or later-practice (20, 15, 20, 20).
+    /// k, alpha, beta1 and beta2 by name: paper (10, 8, 11, 150) or later-practice (20, 15, 20,
+    /// 20).
     #[arg(long, default_value = "paper", value_parser = named())]
     parameters: String,
     /// Another k.

@@ -15,8 +15,8 @@ use crate::output::{Format, print, print_json_line};
 
 /// Run a study of the Snow family, or all: docs/studies-snow.md says what they found.
 ///
-/// Each writes a folder with its tables and charts. The same seed of the same version gives the same
-/// rows.
+/// Each writes a folder with its tables and charts. The same seed of the same version gives the
+/// same rows.
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// Which; all if none is named.

@@ -26,8 +26,8 @@ const DELAY_NS: u64 = 50_000_000;
 
 /// Watch nodes flip colours until all have decided; a key ends it.
 ///
-/// Without a terminal, or with --frames, the frames are printed one below the other: `o` and `x` are
-/// the two colours, `O` and `X` decided ones, `#` a faulty node.
+/// Without a terminal, or with --frames, the frames are printed one below the other: `o` and `x`
+/// are the two colours, `O` and `X` decided ones, `#` a faulty node.
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// Which of the family.

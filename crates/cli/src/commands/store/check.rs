@@ -10,8 +10,8 @@ use crate::output::{Format, finding_json, print, print_json};
 
 /// Read everything a store holds, and verify checksums, places, and the lists of what is in use.
 ///
-/// Each damage is told with its file, offset and remedy; the exit code is then 4. The log is read to
-/// its end by opening the store.
+/// Each damage is told with its file, offset and remedy; the exit code is then 4. The log is read
+/// to its end by opening the store.
 #[derive(Debug, Args)]
 pub struct Arguments {
     #[command(flatten)]

@@ -27,14 +27,14 @@ pub struct GetArguments {
     /// The key is in hexadecimal digits, and so is the value printed.
     #[arg(long)]
     hex: bool,
-    /// Print also the Merkle root of the store and the proof of the value, or that there is none, in
-    /// hexadecimal digits: of an authenticated store.
+    /// Print also the Merkle root of the store and the proof of the value, or that there is none,
+    /// in hexadecimal digits: of an authenticated store.
     #[arg(long)]
     proof: bool,
 }
 
-/// Put an item, replacing one of the same key, or all items of a dump. It survives the loss of power
-/// when this returns.
+/// Put an item, replacing one of the same key, or all items of a dump. It survives the loss of
+/// power when this returns.
 #[derive(Debug, Args)]
 pub struct PutArguments {
     #[command(flatten)]

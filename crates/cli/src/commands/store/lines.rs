@@ -1,7 +1,7 @@
 //! Items as lines: for people, and as JSON that can be put back.
 //!
-//! JSON: `{"key": text, "value": text}`, where `key_hex` and `value_hex` stand instead for what is not UTF-8, and `hash` (hexadecimal) for
-//! the key of an item that was put by its hash.
+//! JSON: `{"key": text, "value": text}`, where `key_hex` and `value_hex` stand instead for what is
+//! not UTF-8, and `hash` (hexadecimal) for the key of an item that was put by its hash.
 
 use quorate_store::lazy_trie::{Hash, Item, Name};
 use serde_json::{Map, Value};
@@ -45,7 +45,8 @@ pub fn show(bytes: &[u8], as_hex: bool) -> String {
     if as_hex { hex(bytes) } else { text(bytes) }
 }
 
-/// An item for people: key, tabulator, value. A key that is known by its hash alone has `#` before it.
+/// An item for people: key, tabulator, value. A key that is known by its hash alone has `#` before
+/// it.
 pub fn for_people(hash: &Hash, item: &Item<'_>, as_hex: bool) -> String {
     let key = item.key().map(|key| show(key, as_hex));
     let key = key.unwrap_or_else(|| format!("#{}", hex(&hash.0)));

@@ -206,8 +206,8 @@ impl Picture {
         )
     }
 
-    /// Every replica executes every command: the fastest says what the cluster does. Each answers the
-    /// clients connected to it, so that the slowest says what a client may wait.
+    /// Every replica executes every command: the fastest says what the cluster does. Each answers
+    /// the clients connected to it, so that the slowest says what a client may wait.
     fn figures(&self) -> String {
         let commands = self.replicas.iter().map(|one| one.commands_per_s).fold(0.0, f64::max);
         let worst = |name: &str| {

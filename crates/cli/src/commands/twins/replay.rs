@@ -6,7 +6,8 @@ use serde_json::json;
 use crate::failure::Failure;
 use crate::output::{Format, print, print_json};
 
-/// Tells of a scenario: the script, what happened, the block tree, what came of it. Whether it fails.
+/// Tells of a scenario: the script, what happened, the block tree, what came of it. Whether it
+/// fails.
 pub fn tell(
     plan: &Plan,
     scenario: &Scenario,

@@ -27,10 +27,10 @@ const SAVED_EVERY: Duration = Duration::from_secs(2);
 
 /// Run scenarios against real protocols, on all cores, and look for violations.
 ///
-/// After a few views in which everybody hears everybody the script begins; behind it everybody hears
-/// everybody again, and all correct replicas have to commit something new within so many views.
-/// Without files the scenarios are made as they are needed. SIGINT stops a campaign; with --progress
-/// the same command goes on with it.
+/// After a few views in which everybody hears everybody the script begins; behind it everybody
+/// hears everybody again, and all correct replicas have to commit something new within so many
+/// views. Without files the scenarios are made as they are needed. SIGINT stops a campaign; with
+/// --progress the same command goes on with it.
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// Files of scenarios, or folders of them, in this project's format or the framework paper's.

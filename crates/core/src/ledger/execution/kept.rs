@@ -1,8 +1,10 @@
-//! A state that outlives the process, where the application [keeps](Keeper) its own: a *checkpoint* of the application, and *beside* it what else belongs to the
-//! state: height, block and session table, in the chunks that a snapshot would begin with.
+//! A state that outlives the process, where the application [keeps](Keeper) its own: a *checkpoint*
+//! of the application, and *beside* it what else belongs to the state: height, block and session
+//! table, in the chunks that a snapshot would begin with.
 //!
-//! Both are written for the same block, first what is beside, then the checkpoint, whose note says which block that is: a restart goes on from the checkpoint
-//! there is, with what was written beside it, and executes the blocks of the log above.
+//! Both are written for the same block, first what is beside, then the checkpoint, whose note says
+//! which block that is: a restart goes on from the checkpoint there is, with what was written
+//! beside it, and executes the blocks of the log above.
 //!
 //! The note, integers little-endian: magic 16 ‖ height u64 ‖ block id 32.
 
@@ -17,7 +19,8 @@ use crate::ledger::state_machine::{
 };
 
 const MAGIC: &[u8; 16] = b"quorate kept  03";
-/// A checkpoint is due when blocks of so many bytes were executed since the last: a million small commands, or a second of execution.
+/// A checkpoint is due when blocks of so many bytes were executed since the last: a million small
+/// commands, or a second of execution.
 const EXECUTED_BYTES: u64 = 64 << 20;
 
 /// Which state a checkpoint is of.
@@ -78,8 +81,8 @@ impl KeptNote {
 }
 
 impl<S: StateMachine> Execution<S> {
-    /// Goes on from the checkpoint that `application` has turned to, whose note is `note`. `beside` are the chunks that were written beside it, and
-    /// `expected` is the root that the state had.
+    /// Goes on from the checkpoint that `application` has turned to, whose note is `note`. `beside`
+    /// are the chunks that were written beside it, and `expected` is the root that the state had.
     ///
     /// # Errors
     /// [`ResumeError`].
@@ -103,13 +106,15 @@ impl<S: StateMachine> Execution<S> {
         }
     }
 
-    /// Whether it is time for a checkpoint, if the application keeps any: it says so, or a restart would have much to execute again.
+    /// Whether it is time for a checkpoint, if the application keeps any: it says so, or a restart
+    /// would have much to execute again.
     pub fn checkpoint_is_due(&mut self) -> bool {
         let much = self.executed_bytes >= EXECUTED_BYTES;
         self.application.keeper().is_some_and(|keeper| much || keeper.is_due())
     }
 
-    /// The latest state, to be written out while execution goes on, so that it outlives the process: as a checkpoint, if the application keeps its own. Copies nothing.
+    /// The latest state, to be written out while execution goes on, so that it outlives the
+    /// process: as a checkpoint, if the application keeps its own. Copies nothing.
     ///
     /// # Errors
     /// [`KeepError`], which is final.
@@ -129,7 +134,8 @@ impl<S: StateMachine> Execution<S> {
     }
 }
 
-/// What a peer is sent of a checkpoint: the chunks of a snapshot of its state, put together from what is beside it and from `application`.
+/// What a peer is sent of a checkpoint: the chunks of a snapshot of its state, put together from
+/// what is beside it and from `application`.
 ///
 /// # Errors
 /// [`DecodeError`]: what is beside it has no header.
@@ -147,14 +153,15 @@ pub fn whole(
 }
 
 impl SnapshotHandle {
-    /// Whether its chunks are all of the state, and not what is beside a checkpoint of the application's.
+    /// Whether its chunks are all of the state, and not what is beside a checkpoint of the
+    /// application's.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         matches!(self.application, Part::Whole(_))
     }
 
-    /// Makes the checkpoint durable, if there is one; the [chunks](Snapshot::chunks) must be by now. It can be
-    /// read from then on.
+    /// Makes the checkpoint durable, if there is one; the [chunks](Snapshot::chunks) must be by
+    /// now. It can be read from then on.
     ///
     /// # Errors
     /// [`KeepError`], which is final.

@@ -1,7 +1,8 @@
 //! A snapshot on its way in, chunk by chunk.
 //!
-//! The first chunk is a header, whose content has the root that a quorum signed; so what follows can be told from anything else as it comes: the session
-//! table when it is whole, the application's chunks one by one, where the application
+//! The first chunk is a header, whose content has the root that a quorum signed; so what follows
+//! can be told from anything else as it comes: the session table when it is whole, the
+//! application's chunks one by one, where the application
 //! [can](crate::ledger::state_machine::Restorer), or else at the end.
 
 use bytes::Bytes;
@@ -12,8 +13,9 @@ use crate::base::wire::{Decode as _, DecodeError, Encode as _, Reader};
 use crate::ledger::sessions::{Limits, Sessions};
 use crate::ledger::state_machine::{MAX_CHUNK_BYTES, RestoreError, StateMachine};
 
-/// What the chunks of a snapshot begin with, integers little-endian: magic 16 ‖ height u64 ‖ block id 32 ‖ root of the application 32 ‖ root of the session table 32 ‖
-/// chunks of the session table u32. Those follow, and then the application's.
+/// What the chunks of a snapshot begin with, integers little-endian: magic 16 ‖ height u64 ‖ block
+/// id 32 ‖ root of the application 32 ‖ root of the session table 32 ‖ chunks of the session table
+/// u32. Those follow, and then the application's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The state, whose root follows.
@@ -74,7 +76,8 @@ pub struct Restoring<S> {
 }
 
 impl<S: StateMachine> Restoring<S> {
-    /// Takes over a state with the root `expected`, which the caller knows from a quorum, or wrote down itself. `application` is fresh.
+    /// Takes over a state with the root `expected`, which the caller knows from a quorum, or wrote
+    /// down itself. `application` is fresh.
     #[must_use]
     pub fn new(application: S, limits: Limits, expected: Digest) -> Self {
         Self {
@@ -173,7 +176,8 @@ impl<S: StateMachine> Restoring<S> {
         Ok(())
     }
 
-    /// The state, all chunks having been taken. Only its own root is [known](Execution::root_at) afterwards.
+    /// The state, all chunks having been taken. Only its own root is [known](Execution::root_at)
+    /// afterwards.
     ///
     /// # Errors
     /// [`SnapshotError`]: they were not all, or are of another state.

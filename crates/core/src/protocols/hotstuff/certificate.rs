@@ -1,9 +1,10 @@
 //! Votes and time-outs, and the certificates that q of them make.
 //!
 //! Every certificate is checked the same way in every build: enough signers, each once, each a
-//! member, in the form the committee's scheme gives it, and every signature over the canonical bytes
-//! of what the certificate says. All but the last make a [`Claim`](crate::base::crypto::Claim); the
-//! last turns it into a [`Verified`](crate::base::crypto::Verified) one.
+//! member, in the form the committee's scheme gives it, and every signature over the canonical
+//! bytes of what the certificate says. All but the last make a
+//! [`Claim`](crate::base::crypto::Claim); the last turns it into a
+//! [`Verified`](crate::base::crypto::Verified) one.
 
 mod encoding;
 
@@ -172,8 +173,8 @@ pub enum Proof {
     Threshold(Signature),
 }
 
-/// A quorum certificate: q votes of one view and phase for one block. Clones share it: it is in messages, safety
-/// records and blocks at once.
+/// A quorum certificate: q votes of one view and phase for one block. Clones share it: it is in
+/// messages, safety records and blocks at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Qc(Arc<QcParts>);
 
@@ -350,8 +351,8 @@ impl TimeOut {
 }
 
 /// A time-out certificate: q time-outs **of one view**, and the highest QC among their senders'.
-/// Collected from different views they would prove nothing. With [`Domain::with_all_qcs`] it carries
-/// the QC of every signer: the AggQC of Fast-HotStuff.
+/// Collected from different views they would prove nothing. With [`Domain::with_all_qcs`] it
+/// carries the QC of every signer: the AggQC of Fast-HotStuff.
 ///
 /// Clones share it, as those of a [`Qc`] do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -421,8 +422,8 @@ impl Tc {
     }
 
     /// The time-outs that have to hold, and the votes of the highest QC. The other QCs of an AggQC
-    /// must be well formed, and their votes need no check: a signer vouches for its own, and only the
-    /// highest is built upon.
+    /// must be well formed, and their votes need no check: a signer vouches for its own, and only
+    /// the highest is built upon.
     ///
     /// # Errors
     /// [`Malformed`] if it could not be true whatever the signatures are.

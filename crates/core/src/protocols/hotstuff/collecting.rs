@@ -2,8 +2,8 @@
 //! back as inputs.
 //!
 //! - In a list, q votes that agree are verified as one batch.
-//! - Where the scheme joins signatures, q votes are joined first and the certificate is verified: one
-//!   check instead of q. Only if it fails are the votes verified, the bad ones dropped, and the
+//! - Where the scheme joins signatures, q votes are joined first and the certificate is verified:
+//!   one check instead of q. Only if it fails are the votes verified, the bad ones dropped, and the
 //!   good ones joined.
 //! - Time-outs were verified one by one when they came.
 

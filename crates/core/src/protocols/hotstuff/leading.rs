@@ -11,8 +11,8 @@ use crate::protocols::hotstuff::leader::History;
 use crate::protocols::protocol::Ballot;
 
 impl HotStuff {
-    /// The leader of `view`, as far as this replica can tell now: behind the certificate that is to be
-    /// extended in it, which may be another one than the high QC.
+    /// The leader of `view`, as far as this replica can tell now: behind the certificate that is to
+    /// be extended in it, which may be another one than the high QC.
     pub(super) fn leader(&self, view: View) -> ReplicaId {
         let high_qc = &self.safety.high_qc;
         if !self.settings.election.needs_signers() {

@@ -6,8 +6,8 @@
 //!   at every replica, at a cost of n² messages;
 //! - **linear** (the dissertation's COMPLAIN and NEXT-VIEW): one collector, which makes the
 //!   certificate and sends it to all. A replica that waits in vain complains to the next collector,
-//!   about the same view. After n complaints every collector has heard all of them, so that replicas
-//!   that wait for different times need not meet. (To complain about the next view, as the
+//!   about the same view. After n complaints every collector has heard all of them, so that
+//!   replicas that wait for different times need not meet. (To complain about the next view, as the
 //!   dissertation has it, gives up views that nobody has entered: their votes are lost, and runs of
 //!   views that a chain needs become rare.)
 //!
@@ -47,8 +47,8 @@
 //!   shortened wait would otherwise end before it may speak.
 //!
 //! With time-out certificates, f + 1 time-outs for views at or above mine say that at least one
-//! correct replica gave up on a view, so this one joins the (f + 1)-th highest of them. (Purely local
-//! timers can stall for ever.)
+//! correct replica gave up on a view, so this one joins the (f + 1)-th highest of them. (Purely
+//! local timers can stall for ever.)
 //!
 //! Deviation from DiemBFT v4, which counts the views since the last commit: with dead leaders
 //! evenly placed a three-chain commits once a rotation, and its waits would never come down.
@@ -307,8 +307,8 @@ impl Pacemaker {
     }
 
     /// Who collects the time-outs of `view`; `None`: everybody. One after another from the view's
-    /// successor on, whatever the election of leaders; those that failed as leaders come last. (Each
-    /// replica judges them for itself, but after n complaints has told everybody.)
+    /// successor on, whatever the election of leaders; those that failed as leaders come last.
+    /// (Each replica judges them for itself, but after n complaints has told everybody.)
     #[must_use]
     pub fn collector(&self, view: View) -> Option<ReplicaId> {
         if self.kind != Kind::Linear {

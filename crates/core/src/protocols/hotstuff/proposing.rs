@@ -128,7 +128,8 @@ impl HotStuff {
         };
         let is_deep = self.tree.uncommitted() > MAX_UNCOMMITTED;
         let frames = if is_deep { Vec::new() } else { self.payload_above(&parent.id(), ledger) };
-        // Who waits for a root is told of its certificate by the block behind the one that carries it.
+        // Who waits for a root is told of its certificate by the block behind the one that carries
+        // it.
         let told = self.tree.root_certified(&parent.id()) >= ledger.root_wanted();
         let can_wait = told && frames.is_empty();
         if can_wait && !self.has_news_of_commit(&parent, &justify) {
@@ -173,10 +174,10 @@ impl HotStuff {
         ledger.payload(&mut ancestors.flat_map(|block| block.frames.iter().copied()))
     }
 
-    /// Whether the empty block of `view` is put off, as second votes are telling all of what it would
-    /// show. Most often commands come first and take its place; if not, it follows all the same: whoever
-    /// got too few second votes learns of the commit by it, and a decision is proven by the chain behind it
-    /// to those who were not there.
+    /// Whether the empty block of `view` is put off, as second votes are telling all of what it
+    /// would show. Most often commands come first and take its place; if not, it follows all the
+    /// same: whoever got too few second votes learns of the commit by it, and a decision is proven
+    /// by the chain behind it to those who were not there.
     fn puts_off(&mut self, now: Time, view: View) -> bool {
         if !self.settings.second_vote {
             return false;
@@ -186,8 +187,8 @@ impl HotStuff {
     }
 
     /// Whether a child of `parent` would tell the others something: commands stand in its chain
-    /// above what that chain shows to be committed. Where the leader of a view tells all of its last
-    /// certificate, that has been told.
+    /// above what that chain shows to be committed. Where the leader of a view tells all of its
+    /// last certificate, that has been told.
     fn has_news_of_commit(&self, parent: &SharedBlock, justify: &Qc) -> bool {
         if self.facts().phases > 1 && justify.phase() == self.facts().phases {
             return false;

@@ -1,10 +1,11 @@
 //! Second votes: an option of the two-chain rule, with votes broadcast.
 //!
 //! A replica that sees the certificate of b tells all that it has, if
-//! [`Rules::may_vote_again`](super::rules::Rules::may_vote_again) allows it, and b is committed where q such
-//! words are heard. They bear no signature. Each is between two replicas: the channel says whose it
-//! is, f of the q may lie, and the others have the certificate of b in every time-out of its view or a
-//! later one. Nobody has to show them to a third, as the chain behind b shows the same in the end.
+//! [`Rules::may_vote_again`](super::rules::Rules::may_vote_again) allows it, and b is committed
+//! where q such words are heard. They bear no signature. Each is between two replicas: the channel
+//! says whose it is, f of the q may lie, and the others have the certificate of b in every time-out
+//! of its view or a later one. Nobody has to show them to a third, as the chain behind b shows the
+//! same in the end.
 
 use super::rules::SECOND_VOTE;
 use super::{Fx, HotStuff, Message};

@@ -45,8 +45,8 @@ impl HotStuff {
         }
     }
 
-    /// A replica that abstains gives up nothing, so that nobody answers it: it says what it knows to
-    /// one peer after another, and who knows more will tell.
+    /// A replica that abstains gives up nothing, so that nobody answers it: it says what it knows
+    /// to one peer after another, and who knows more will tell.
     fn ask_for_news(&self, fx: &mut Fx) {
         let to = self.pacemaker.turn();
         if to != self.me {
@@ -90,8 +90,8 @@ impl HotStuff {
         others.for_each(|to| fx.output(Output::Send { to: *to, message: message.clone() }));
     }
 
-    /// What is said when `time_out` is: the QC that it names, the TC by which its view was entered if
-    /// that was one, and this replica's last vote where that is news.
+    /// What is said when `time_out` is: the QC that it names, the TC by which its view was entered
+    /// if that was one, and this replica's last vote where that is news.
     fn time_out_message(&self, time_out: TimeOut, high_qc: Qc) -> Message {
         let high_tc = self.safety.high_tc.clone().filter(|tc| tc.view() > self.ended_by(&high_qc));
         // A vote that has its certificate in the high QC is no help.

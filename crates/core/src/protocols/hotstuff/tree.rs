@@ -53,7 +53,8 @@ struct Node {
     committed: Height,
     /// The height of the state whose root the block carries: what its parent's chain commits.
     carries: Option<Height>,
-    /// The height of the state whose root its parent carries, which its justify therefore certifies.
+    /// The height of the state whose root its parent carries, which its justify therefore
+    /// certifies.
     certifies: Option<Height>,
 }
 
@@ -183,8 +184,8 @@ impl BlockTree {
         self.nodes.get(id).map(|node| node.committed)
     }
 
-    /// The height of the state whose root the block `id` carries, if that is known: a certificate of
-    /// this block certifies that root.
+    /// The height of the state whose root the block `id` carries, if that is known: a certificate
+    /// of this block certifies that root.
     #[must_use]
     pub fn root_carried(&self, id: &BlockId) -> Option<Height> {
         self.nodes.get(id)?.carries

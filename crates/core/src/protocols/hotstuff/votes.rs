@@ -1,9 +1,10 @@
 //! Collecting votes until they make a certificate.
 //!
 //! Votes are not verified one by one: once q of them agree they are verified as one batch (second
-//! votes are not signed, and are collected here as well). A vote whose signature fails is dropped and its sender ignored for that view. Votes may arrive before
-//! the block, and before this replica has entered their view; each peer may hold a few places
-//! only, so that nothing a peer chooses makes this grow.
+//! votes are not signed, and are collected here as well). A vote whose signature fails is dropped
+//! and its sender ignored for that view. Votes may arrive before the block, and before this replica
+//! has entered their view; each peer may hold a few places only, so that nothing a peer chooses
+//! makes this grow.
 
 use crate::base::membership::Committee;
 use crate::base::per_peer::PerPeer;

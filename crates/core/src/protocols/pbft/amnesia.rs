@@ -9,14 +9,15 @@
 //! [`BEYOND`] or more above the highest that any of them named. Meanwhile it counts toward f.
 //!
 //! # Why it said nothing of such a view
-//! Let W be the highest view that q replicas gave up others for, r and liars among them, when r lost
-//! its data; 1 if there is none. A correct replica gives up for at most W + 1: in a view that began, so
-//! that q gave up others for it, for the next one (the timer, mercy); out of a view that has not
-//! begun only if q gave up for that; after a new view that does not follow from its q view changes,
-//! for the next one; and it joins f + 1 others, so a correct one. Of the q that gave up for W and the q
-//! that answer, without r, n − 2f ≥ f + 1 are the same, and at most f − 1 of these are faulty, for r
-//! counts toward f. A correct one of them wrote down a view of at least W before it said so. So r
-//! said nothing of W + 2 or later, and what it says from there on contradicts nothing.
+//! Let W be the highest view that q replicas gave up others for, r and liars among them, when r
+//! lost its data; 1 if there is none. A correct replica gives up for at most W + 1: in a view that
+//! began, so that q gave up others for it, for the next one (the timer, mercy); out of a view that
+//! has not begun only if q gave up for that; after a new view that does not follow from its q view
+//! changes, for the next one; and it joins f + 1 others, so a correct one. Of the q that gave up
+//! for W and the q that answer, without r, n − 2f ≥ f + 1 are the same, and at most f − 1 of these
+//! are faulty, for r counts toward f. A correct one of them wrote down a view of at least W before
+//! it said so. So r said nothing of W + 2 or later, and what it says from there on contradicts
+//! nothing.
 //!
 //! # Why what it forgot is not missed
 //! Its sets P and Q are empty. A block that was committed in an earlier view was prepared by q, of

@@ -160,8 +160,8 @@ impl Pbft {
     }
 
     /// A replica that gave up alone, or lost its memory, cannot speak in the view that the others
-    /// are in. They leave an old view for it, seldom enough that a liar gains nothing by it, and for
-    /// the next one: no correct replica gives up on more than one view that did not begin, nor
+    /// are in. They leave an old view for it, seldom enough that a liar gains nothing by it, and
+    /// for the next one: no correct replica gives up on more than one view that did not begin, nor
     /// without a quorum.
     pub(super) fn have_mercy(&mut self, now: Time, view: View, fx: &mut Fx) {
         let most = self.view.plus(self.domain.committee().size() as u64);

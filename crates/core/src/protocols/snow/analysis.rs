@@ -1,9 +1,9 @@
 //! How probable it is that Snowflake and Snowball fail, and how long they take.
 //!
-//! The chain (white paper, section 2 and appendix A): of n nodes b are faulty and c correct, r of the
-//! latter red. One correct node at a time, drawn, polls k of all. T(u) is the probability that a
-//! sample has at least α of u nodes. Faulty nodes say whatever hurts: they are for red when a node is
-//! about to decide red, and against it when another one polls.
+//! The chain (white paper, section 2 and appendix A): of n nodes b are faulty and c correct, r of
+//! the latter red. One correct node at a time, drawn, polls k of all. T(u) is the probability that
+//! a sample has at least α of u nodes. Faulty nodes say whatever hurts: they are for red when a
+//! node is about to decide red, and against it when another one polls.
 //!
 //! ```text
 //! up(r) = (c − r)/c · T(r)    down(r) = r/c · T(c − r + b)    ρ = down / up
@@ -12,8 +12,8 @@
 //! ε = max D(r) · ξ(r)
 //! ```
 //!
-//! ε **bounds** the probability for one decision. A simulation of this chain lies on the bound, runs
-//! of the protocol lie at or below it. All is computed with logarithms: ε may be 10⁻¹⁰².
+//! ε **bounds** the probability for one decision. A simulation of this chain lies on the bound,
+//! runs of the protocol lie at or below it. All is computed with logarithms: ε may be 10⁻¹⁰².
 
 use super::parameters::Parameters;
 
@@ -130,8 +130,8 @@ impl Chain {
     }
 
     /// How many polls each correct node makes on average until all prefer one colour, from a
-    /// balanced beginning, and then β more. Faulty nodes work against it all the time; then it may be
-    /// astronomical.
+    /// balanced beginning, and then β more. Faulty nodes work against it all the time; then it may
+    /// be astronomical.
     #[must_use]
     pub fn expected_rounds(&self) -> f64 {
         let half = self.correct.div_ceil(2);
@@ -147,8 +147,8 @@ impl Chain {
     }
 }
 
-/// log₁₀ of the probability that a Bitcoin payment with so many blocks on it is undone by miners with
-/// this share (Nakamoto, *Bitcoin*, 2008, section 11).
+/// log₁₀ of the probability that a Bitcoin payment with so many blocks on it is undone by miners
+/// with this share (Nakamoto, *Bitcoin*, 2008, section 11).
 #[must_use]
 pub fn bitcoin_log10(share: f64, blocks: u32) -> f64 {
     if share <= 0.0 {

@@ -20,13 +20,14 @@
 //! - A poll ends as soon as its outcome is certain. One that ends without enough *answers* is
 //!   repeated with another sample: silence is no vote.
 //! - A transaction is accepted after those whose outputs it spends.
-//! - Only the node that a client gave a transaction to issues it again, with new parents, when it is
-//!   stuck: at once if an ancestor was rejected, else after a time that doubles.
+//! - Only the node that a client gave a transaction to issues it again, with new parents, when it
+//!   is stuck: at once if an ancestor was rejected, else after a time that doubles.
 //! - No-ops are issued while something strongly preferred is pending and no vertex comes: soon by
-//!   nodes with pending transactions of their own, later by others. They stop while they do not help.
+//!   nodes with pending transactions of their own, later by others. They stop while they do not
+//!   help.
 //! - Parents are up to [`Settings::parents`] of the frontier, drawn. Payments vouch for a
-//!   pending transaction with a rival only after β₁ successful polls of it in a row; until then no-ops
-//!   bring the preferred one its chits.
+//!   pending transaction with a rival only after β₁ successful polls of it in a row; until then
+//!   no-ops bring the preferred one its chits.
 //! - A rival is forgotten when memory is short; its set stays contested, so that β₂ still applies.
 //!
 //! The driver verifies transactions before they come in, keeps what was accepted ([`Past`]), and

@@ -96,8 +96,8 @@ impl Parameters {
         Ok(self)
     }
 
-    /// How much of the stake may be benched at most, in thousandths: (1 − α / k) / 2. A benched peer
-    /// counts as one that did not answer.
+    /// How much of the stake may be benched at most, in thousandths: (1 − α / k) / 2. A benched
+    /// peer counts as one that did not answer.
     #[must_use]
     pub fn most_benched_permille(&self) -> u32 {
         (self.sample - self.quorum) * 500 / self.sample

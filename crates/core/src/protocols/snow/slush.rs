@@ -1,5 +1,5 @@
-//! Slush (white paper, section 2.2): a node takes the colour that α of its sample have, for m polls.
-//! No fault is tolerated: a liar keeps the others in balance for as long as it likes.
+//! Slush (white paper, section 2.2): a node takes the colour that α of its sample have, for m
+//! polls. No fault is tolerated: a liar keeps the others in balance for as long as it likes.
 
 use super::poll::{Colour, Outcome};
 

@@ -2,8 +2,8 @@
 //! AvalancheGo and in Frosty (arXiv 2404.14250, section 5).
 //!
 //! Each condition has a threshold and a β of its own: many seats in a few polls decide as well as
-//! fewer seats in many. A poll drives every counter whose threshold it reached, and begins the others
-//! anew: what errs in a sample costs only the conditions that it missed.
+//! fewer seats in many. A poll drives every counter whose threshold it reached, and begins the
+//! others anew: what errs in a sample costs only the conditions that it missed.
 
 use super::poll::{Colour, Outcome};
 
@@ -48,7 +48,8 @@ impl SnowflakePlus {
     /// The most conditions.
     pub const MAX_CONDITIONS: usize = 16;
 
-    /// A node that takes a colour with `quorum` seats, and decides by the first condition that is met.
+    /// A node that takes a colour with `quorum` seats, and decides by the first condition that is
+    /// met.
     ///
     /// # Errors
     /// [`Invalid`] says what to change.

@@ -26,29 +26,31 @@
 //!
 //! # Durable first
 //! Blocks are recorded when they enter the tree. The memory, the accepted block and the preferred
-//! one, is written before an answer leaves that rests on it, or a decision. Counters are not: after a
-//! restart they begin anew.
+//! one, is written before an answer leaves that rests on it, or a decision. Counters are not: after
+//! a restart they begin anew.
 //!
 //! # Getting what is missing
 //! Who lacks a block that a peer names fetches it from those who named it, by its hash. One that
 //! does not come in a minute has lost: it is given up until a peer names it anew. Fetched blocks
 //! are candidates like others, and polls decide. Every
 //! [`checkpoint_every`](Settings::checkpoint_every) blocks replicas sign the root of their state;
-//! f + 1 equal ones make it *stable*: **one of them is correct, and accepted it**. Blocks carry stable
-//! checkpoints, and who is far behind accepts what is below one. A snapshot is believed by the
-//! same f + 1. That is no certificate: a quorum did not accept it, and it convinces of as much as one
-//! correct replica does.
+//! f + 1 equal ones make it *stable*: **one of them is correct, and accepted it**. Blocks carry
+//! stable checkpoints, and who is far behind accepts what is below one. A snapshot is believed by
+//! the same f + 1. That is no certificate: a quorum did not accept it, and it convinces of as much
+//! as one correct replica does.
 //!
 //! # Deviations
 //! - **Among no more than k others** every poll asks everybody, the own preference is one of the
 //!   seats (AvalancheGo samples itself, too), and α is q = n − f. Chance breaks no tie there: an
-//!   unsuccessful poll in which q seats name known blocks makes a replica prefer, by the toss of a coin, what has
-//!   most seats, the lowest name among equals. Where q replicas prefer a block and none lies, at
-//!   most f seats are against it and f + 1 for it in any such poll, so none of them turns.
+//!   unsuccessful poll in which q seats name known blocks makes a replica prefer, by the toss of a
+//!   coin, what has most seats, the lowest name among equals. Where q replicas prefer a block and
+//!   none lies, at most f seats are against it and f + 1 for it in any such poll, so none of them
+//!   turns.
 //! - In larger committees the same rule applies where no child has half of the sample: many
 //!   proposers at once, as after a partition. Between two, Snowflake's own rule holds.
-//! - **Proposals are not signed.** Who made a block is known to those who have it from its proposer;
-//!   they take one of its children of each block. What others fetch is bounded by who named it.
+//! - **Proposals are not signed.** Who made a block is known to those who have it from its
+//!   proposer; they take one of its children of each block. What others fetch is bounded by who
+//!   named it.
 
 mod accepted;
 mod domain;

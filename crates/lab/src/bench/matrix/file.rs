@@ -5,8 +5,8 @@ use std::path::Path;
 use super::{MatrixRow, MatrixSettings};
 use crate::experiment::{Lines, ResultsError};
 
-/// Opens a file of rows, or makes it, and reads the rows there are: all must be combinations that work,
-/// measured with these settings.
+/// Opens a file of rows, or makes it, and reads the rows there are: all must be combinations that
+/// work, measured with these settings.
 ///
 /// # Errors
 /// [`ResultsError`]; the file is as it was then.

@@ -1,5 +1,5 @@
-//! Whether the public keys of `cluster.toml` are any: points of the right group, whose owners proved
-//! that they have the secret halves, or which were dealt together.
+//! Whether the public keys of `cluster.toml` are any: points of the right group, whose owners
+//! proved that they have the secret halves, or which were dealt together.
 
 use std::path::Path;
 

@@ -157,8 +157,8 @@ mod tests {
     fn what_is_asked_for_again_is_served_at_its_pace_and_keeps_nobody_waiting() {
         for task in [chain(LIAR, 0), chunk(LIAR, 1, 0)] {
             let mut paced = Paced::default();
-            // A second's worth, what may go at once, the first time, and the one that is made up for
-            // later.
+            // A second's worth, what may go at once, the first time, and the one that is made up
+            // for later.
             let most = (AGAIN_BYTES_A_SECOND + AT_ONCE_BYTES) / ANSWER_BYTES as u64 + 2;
             let again = || match &task {
                 Task::Chain { .. } => chain(LIAR, 0),

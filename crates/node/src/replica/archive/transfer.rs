@@ -1,5 +1,6 @@
-//! What peers that are far behind are sent: the chunks of a snapshot, read from its file, or made of a checkpoint when somebody asks. Either way they pass through a file, and not
-//! through memory as a whole.
+//! What peers that are far behind are sent: the chunks of a snapshot, read from its file, or made
+//! of a checkpoint when somebody asks. Either way they pass through a file, and not through memory
+//! as a whole.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -15,9 +16,11 @@ use quorate_journal::{Spool, States};
 const PATIENCE: Duration = Duration::from_millis(300);
 /// ... and not at all if so many chunks are still to come before it.
 const CHUNKS_AHEAD: usize = 8;
-/// What nobody asks for any more is let go of: a peer waits for a second, turns to another replica, and may come back.
+/// What nobody asks for any more is let go of: a peer waits for a second, turns to another replica,
+/// and may come back.
 const IDLE: Duration = Duration::from_secs(60);
-/// Snapshots at once: each is one more copy of the state on disk. As many liars must ask for other ones at the same time to keep an honest peer from its.
+/// Snapshots at once: each is one more copy of the state on disk. As many liars must ask for other
+/// ones at the same time to keep an honest peer from its.
 const OPEN: usize = 3;
 
 /// The checkpoints of a state that is on disk: files have but what is beside them.
@@ -99,7 +102,8 @@ impl Transfers {
         });
     }
 
-    /// A chunk of the snapshot at a height, and whether it is the last; nothing if there is no such snapshot, or chunk, or not yet.
+    /// A chunk of the snapshot at a height, and whether it is the last; nothing if there is no such
+    /// snapshot, or chunk, or not yet.
     pub fn chunk(
         &mut self,
         states: &States,
@@ -185,7 +189,8 @@ impl Transfer {
         Self::make(height, states.spool().ok()?, Box::new(source), max_bytes)
     }
 
-    /// Made at its own pace: a peer that is slow, or says no more, must not keep the store from using its slots again.
+    /// Made at its own pace: a peer that is slow, or says no more, must not keep the store from
+    /// using its slots again.
     fn make(height: Height, spool: Spool, source: Source, max_bytes: u64) -> Option<Self> {
         let chunks = Arc::new(Chunks::new(spool));
         let made = Arc::clone(&chunks);

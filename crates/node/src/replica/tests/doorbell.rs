@@ -66,8 +66,8 @@ fn no_ring_is_lost() {
     }
 }
 
-/// With ringers that help, each takes what was put down itself, if nobody else is taking. Every third
-/// of their turns leaves it to the thread.
+/// With ringers that help, each takes what was put down itself, if nobody else is taking. Every
+/// third of their turns leaves it to the thread.
 #[test]
 fn what_helpers_leave_is_taken_by_the_thread() {
     let (bell, counter) = (Arc::new(Doorbell::default()), Counter::default());

@@ -195,8 +195,8 @@ fn command(key: &SecretKey, session: u64, number: u64) -> SharedFrame {
     Frame::build(key.public_key(), session, first, command, &CHAIN, sign).unwrap().into()
 }
 
-/// Decided frames are there for everybody to pull. Sent again, they cost no signature's check: those
-/// executed lately none, and older ones no more than their allowance.
+/// Decided frames are there for everybody to pull. Sent again, they cost no signature's check:
+/// those executed lately none, and older ones no more than their allowance.
 #[tokio::test]
 async fn frames_that_are_sent_again_cost_no_verification() {
     let key = SecretKey::generate().unwrap();

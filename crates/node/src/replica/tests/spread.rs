@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex};
 use crate::replica::inbox::inbox;
 use crate::replica::spread::Spread;
 
-/// However many threads share a batch, and whichever of them is done first, its results come in its order.
+/// However many threads share a batch, and whichever of them is done first, its results come in its
+/// order.
 #[test]
 fn what_is_spread_comes_back_in_its_order() {
     let (_, outside, _queues) = inbox();

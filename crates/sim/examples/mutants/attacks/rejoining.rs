@@ -32,8 +32,8 @@ const VICTIM: usize = 0;
 /// The nonce of the first rejoining, and of the second.
 const NONCES: [u8; 2] = [1, 2];
 
-/// The liar makes the victim vote for a block, which then loses its data; and shows it another block
-/// of the same view. Meanwhile `testify` says what the victim is told.
+/// The liar makes the victim vote for a block, which then loses its data; and shows it another
+/// block of the same view. Meanwhile `testify` says what the victim is told.
 fn votes_again(cluster: &mut Cluster, testify: impl FnOnce(&mut Cluster)) {
     let leads = |cluster: &Cluster| next_view_of(cluster, LIAR).0;
     // The liar's next proposal reaches the victim alone.

@@ -25,12 +25,12 @@
 //! 2. otherwise a second draw, by weight.
 //!
 //! (It leads with probability wᵢ / (n·max) in 1; 2 is reached with 1 − Σw / (n·max), and adds the
-//! rest of wᵢ / Σw.) **A skipped view is put to its first choice.** That needs no history. A replica
-//! of the highest weight *is* the leader whenever it is the first choice, whatever chain the view's
-//! proposal extended, so nobody in full standing is ever blamed for another; and one that fails is
-//! blamed in all views it was the first choice of, which are two of three at least while at most f
-//! are out of standing. What others fail then falls on those who are out already, and delays
-//! their return until they or the failures are gone.
+//! rest of wᵢ / Σw.) **A skipped view is put to its first choice.** That needs no history. A
+//! replica of the highest weight *is* the leader whenever it is the first choice, whatever chain
+//! the view's proposal extended, so nobody in full standing is ever blamed for another; and one
+//! that fails is blamed in all views it was the first choice of, which are two of three at least
+//! while at most f are out of standing. What others fail then falls on those who are out already,
+//! and delays their return until they or the failures are gone.
 //!
 //! Deviations, apart from that:
 //! - **After [`PATIENCE`] views without a commit all weigh the same.** Else replicas that had an
@@ -41,8 +41,8 @@
 //!   average.
 //! - The look-back is at most [`MAX_WINDOW`] blocks with the excluded ones: from n = 11 on the
 //!   proposers' window is shorter than 10 n.
-//! - The excluded views are two rotations, at most the twenty of those implementations: twenty views
-//!   of four replicas are five rotations in which a dead one goes on leading.
+//! - The excluded views are two rotations, at most the twenty of those implementations: twenty
+//!   views of four replicas are five rotations in which a dead one goes on leading.
 //! - The seed has no state root in it: leaders can be foreseen as far as the weights can.
 
 #[cfg(test)]

@@ -11,7 +11,8 @@
 //! | decide | the commit QC | **commits**, enters the next view | |
 //!
 //! - **vote** (`safeNode`, prepare): the proposal extends the locked block, or its justify is of a
-//!   newer view than the lock; then one vote a phase, on that phase's certificate, in the same view.
+//!   newer view than the lock; then one vote a phase, on that phase's certificate, in the same
+//!   view.
 //!
 //! Deviations: the commit QC of a view takes the next leader into its view at once, without waiting
 //! for q NEW-VIEWs: nobody can hold a newer certificate. After a time-out the certificate of the

@@ -4,10 +4,10 @@
 //! corrected form. With a certificate for p:
 //!
 //! - **vote**, certificate case: the block's view is its justify's plus one;
-//! - **vote**, AggQC case: the block's view is the AggQC's plus one, and its justify is the highest QC
-//!   in the AggQC (so the block extends that one's block). The AggQC is q signed words "I gave up on
-//!   this view and my high QC is this one", with all these QCs: it proves that no correct replica
-//!   can have seen a commit that the block leaves out;
+//! - **vote**, AggQC case: the block's view is the AggQC's plus one, and its justify is the highest
+//!   QC in the AggQC (so the block extends that one's block). The AggQC is q signed words "I gave
+//!   up on this view and my high QC is this one", with all these QCs: it proves that no correct
+//!   replica can have seen a commit that the block leaves out;
 //! - **lock**: the high QC is the lock; no rule looks at it;
 //! - **commit** p's parent if p.view = parent.view + 1.
 //!
@@ -15,8 +15,8 @@
 //! each see a "two-chain" over skipped views. It exists
 //! as a mutant in the tests only.
 //!
-//! Deviation: a replica checks the highest QC and the signatures over all; the other QCs are vouched
-//! for by their signers and never built upon.
+//! Deviation: a replica checks the highest QC and the signatures over all; the other QCs are
+//! vouched for by their signers and never built upon.
 
 use super::{Facts, Outcome, Rules, two_chain};
 use crate::protocols::hotstuff::block::Block;

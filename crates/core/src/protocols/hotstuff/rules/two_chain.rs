@@ -8,11 +8,12 @@
 //! - **lock**: the high QC is the lock; what it protects is in the time-out certificates;
 //! - **commit** p's parent if p.view = parent.view + 1;
 //! - **second vote** (an option, with votes broadcast): on seeing the certificate of b a replica
-//!   tells all that it has, and q such words commit b at three message delays. Never after it gave up
-//!   on the view of b or a later one with a lower high QC: a time-out certificate could leave b out.
-//!   These words bear no signature: whoever hears them knows by the
+//!   tells all that it has, and q such words commit b at three message delays. Never after it gave
+//!   up on the view of b or a later one with a lower high QC: a time-out certificate could leave b
+//!   out. These words bear no signature: whoever hears them knows by the
 //!   channel whose they are, and nobody shows them to others, as the chain will show the same. The
-//!   empty block that does is put off for a moment (`proposing.rs`): most often commands take its place.
+//!   empty block that does is put off for a moment (`proposing.rs`): most often commands take its
+//!   place.
 
 use super::{Facts, Outcome, Rules, two_chain};
 use crate::base::types::View;
@@ -57,8 +58,8 @@ impl Rules for TwoChain {
         }
     }
 
-    /// Not after it gave up on the block's view or a later one: it did so with a lower high QC, and a
-    /// time-out certificate that leaves the block out may rest on that.
+    /// Not after it gave up on the block's view or a later one: it did so with a lower high QC, and
+    /// a time-out certificate that leaves the block out may rest on that.
     fn may_vote_again(&self, view: View, given_up: View) -> bool {
         given_up < view
     }

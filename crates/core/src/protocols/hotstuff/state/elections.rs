@@ -9,8 +9,8 @@ use crate::protocols::hotstuff::certificate::Qc;
 /// How many elections are kept: those of this view and the next, behind the last certificates.
 const ELECTIONS: usize = 8;
 
-/// The last elections held, where that takes long. An election is a pure function of the chain up to
-/// its block, so it would come to the same again.
+/// The last elections held, where that takes long. An election is a pure function of the chain up
+/// to its block, so it would come to the same again.
 #[derive(Clone, Debug, Default)]
 pub struct Elections {
     held: VecDeque<Held>,

@@ -8,8 +8,8 @@ use crate::base::types::{ReplicaId, Time, View};
 #[derive(Clone, Debug)]
 pub struct NewViews {
     highest: PerPeer<View>,
-    /// Until when the leader of a view waits for locks. Every replica waits: with leaders by history,
-    /// a certificate that it learns in the view may make it the leader.
+    /// Until when the leader of a view waits for locks. Every replica waits: with leaders by
+    /// history, a certificate that it learns in the view may make it the leader.
     patience: Option<(View, Time)>,
     untold: Option<Untold>,
 }

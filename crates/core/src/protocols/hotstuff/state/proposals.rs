@@ -24,7 +24,8 @@ pub struct Proposals {
     waits_for_root: Option<(BlockId, Option<Tc>)>,
 }
 
-/// A proposer's last proposal: its view and block, and the block itself while its parent is missing.
+/// A proposer's last proposal: its view and block, and the block itself while its parent is
+/// missing.
 #[derive(Clone, Debug, Default)]
 pub struct LastProposal {
     view: View,

@@ -21,8 +21,8 @@ pub trait Past {
     /// Which accepted transaction spent this output.
     fn spender(&self, input: &InputId) -> Option<TransactionId>;
 
-    /// What an output of an accepted transaction is worth, be it spent or not; `None`: there is none
-    /// such. By default there is any, for those whose transactions are worth nothing.
+    /// What an output of an accepted transaction is worth, be it spent or not; `None`: there is
+    /// none such. By default there is any, for those whose transactions are worth nothing.
     fn output(&self, input: &InputId) -> Option<Worth> {
         let _ = input;
         Some(Worth::default())

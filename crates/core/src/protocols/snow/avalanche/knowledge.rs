@@ -45,7 +45,8 @@ impl<T: Transaction> Avalanche<T> {
         all.filter(move |(_, tx)| pending(tx)).map(|(id, _)| *id)
     }
 
-    /// A transaction that is pending, or was decided lately, or that a client of this node handed in.
+    /// A transaction that is pending, or was decided lately, or that a client of this node handed
+    /// in.
     #[must_use]
     pub fn transaction(&self, id: &TransactionId) -> Option<&T> {
         let in_graph = self.dag.transactions.get(id).map(|tx| self.dag.transaction(*tx));

@@ -98,7 +98,8 @@ impl Settings {
         }
     }
 
-    /// These, if they make sense; what must be at least one is made so, and what has a cap is capped.
+    /// These, if they make sense; what must be at least one is made so, and what has a cap is
+    /// capped.
     ///
     /// # Errors
     /// [`Invalid`] for the numbers of the protocol.

@@ -22,8 +22,8 @@ pub struct Worth {
     pub amount: u64,
 }
 
-/// What is agreed on. The protocol knows a transaction by its name and by what it spends; whether it
-/// is valid is the driver's affair, which lets no invalid one pass.
+/// What is agreed on. The protocol knows a transaction by its name and by what it spends; whether
+/// it is valid is the driver's affair, which lets no invalid one pass.
 pub trait Transaction: Clone + Debug {
     /// The hash of all that it says.
     fn id(&self) -> TransactionId;

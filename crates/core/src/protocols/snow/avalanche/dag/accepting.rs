@@ -3,8 +3,8 @@
 //! no conflict, all parents of its vertex are accepted and its counter reached β₁, or its counter
 //! reached β₂ in each of its sets.
 //!
-//! Deviation: it must also wait for the transactions whose outputs it spends. The white paper leaves
-//! that to the ledger.
+//! Deviation: it must also wait for the transactions whose outputs it spends. The white paper
+//! leaves that to the ledger.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

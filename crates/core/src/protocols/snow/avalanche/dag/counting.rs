@@ -70,8 +70,8 @@ impl<T: Transaction> Dag<T> {
     }
 
     /// An unsuccessful poll under Glacier's counters: those of an ancestor begin anew only if more
-    /// than `allowed` seats do not strongly prefer it, by what their answers name: the seats of each
-    /// negative answer, and the vertices in it.
+    /// than `allowed` seats do not strongly prefer it, by what their answers name: the seats of
+    /// each negative answer, and the vertices in it.
     pub(in super::super) fn fail_named(
         &mut self,
         vertex: u32,

@@ -1,9 +1,9 @@
 //! Which vertices a new one may vouch for (white paper, section 3.4): the strongly preferred ones
 //! without such children.
 //!
-//! Deviation: in the white paper a payment may vouch for a rival whose own poll succeeded. Others may
-//! prefer the other one, and the payment is stuck. Here only no-ops do, until the rival has had β₁
-//! successful polls in a row.
+//! Deviation: in the white paper a payment may vouch for a rival whose own poll succeeded. Others
+//! may prefer the other one, and the payment is stuck. Here only no-ops do, until the rival has had
+//! β₁ successful polls in a row.
 
 use super::super::super::random::Random;
 use super::super::names::VertexId;
