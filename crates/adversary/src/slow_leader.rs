@@ -5,9 +5,9 @@
 //! with, which a fixed delay would not: the attack on protocols whose time-outs are long
 //! (Aardvark, 2009: a slow primary takes PBFT down to a fraction of its throughput).
 //!
-//! Answered by the pacemaker's accounts: what its views take beyond twice the usual it has to make up
-//! for, or they are given up, and the election leaves it out. And by rotation: it can slow its own
-//! views, no others.
+//! Answered by the pacemaker's accounts: what its views take beyond twice the usual it has to make
+//! up for, or they are given up, and the election leaves it out. And by rotation: it can slow its
+//! own views, no others.
 
 use quorate_core::ledger::block::BlockId;
 use quorate_core::protocols::hotstuff::Message;

@@ -57,8 +57,8 @@ pub struct ClientConfig {
     pub authenticity: Authenticity,
     /// When [`Client::submit`] gives up. `None`: never.
     pub give_up_after: Option<Duration>,
-    /// The incarnation to open the session under. `None`: the time since 1970 in nanoseconds, or one
-    /// above that of the session that is open under the same key.
+    /// The incarnation to open the session under. `None`: the time since 1970 in nanoseconds, or
+    /// one above that of the session that is open under the same key.
     pub incarnation: Option<u64>,
 }
 

@@ -109,7 +109,8 @@ pub trait Family: Sized + 'static {
         let _ = cluster;
     }
 
-    /// Whether a swarm draws many replicas, large blocks, and liars beside those who lose their data.
+    /// Whether a swarm draws many replicas, large blocks, and liars beside those who lose their
+    /// data.
     const DRAWS_EXTREMES: bool = true;
 
     /// What a swarm's cluster is made of besides, drawn from its seed.

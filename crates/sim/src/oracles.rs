@@ -200,9 +200,9 @@ impl Oracles {
         );
     }
 
-    /// A correct replica answers. Two answers about a frame are not final: its session's window had no
-    /// room for it where it was ordered, so that it may be executed where it is ordered again; and the
-    /// replies to it were forgotten since.
+    /// A correct replica answers. Two answers about a frame are not final: its session's window had
+    /// no room for it where it was ordered, so that it may be executed where it is ordered again;
+    /// and the replies to it were forgotten since.
     pub fn answers(&mut self, replica: usize, client: PublicKey, outcome: &Outcome) {
         if let Outcome::Rejected { reason, .. } = outcome
             && matches!(reason, Rejection::BeyondWindow | Rejection::AnswerForgotten)

@@ -1,7 +1,7 @@
-//! The big-MAC attack (Clement, Wong, Alvisi, Dahlin and Marchetti, *Making Byzantine Fault Tolerant
-//! Systems Tolerate Byzantine Faults*, NSDI 2009, section 3.2): a client sends requests whose
-//! authenticators the primary alone finds right. The primary orders them, nobody else can accept
-//! that, and the view is lost, and so is the next one.
+//! The big-MAC attack (Clement, Wong, Alvisi, Dahlin and Marchetti, *Making Byzantine Fault
+//! Tolerant Systems Tolerate Byzantine Faults*, NSDI 2009, section 3.2): a client sends requests
+//! whose authenticators the primary alone finds right. The primary orders them, nobody else can
+//! accept that, and the view is lost, and so is the next one.
 //!
 //! Requests are signed here, whatever replicas say each other with: what one replica takes for the
 //! client's, all do. Where requests carry MACs only, in the laboratory, the attack succeeds.

@@ -233,8 +233,8 @@ impl Adversary for Slow {
     }
 }
 
-/// How many milliseconds it takes to commit blocks of 200 views, once 100 are, where the proposals of
-/// replica 1 are so much late.
+/// How many milliseconds it takes to commit blocks of 200 views, once 100 are, where the proposals
+/// of replica 1 are so much late.
 fn time_of_200_views(config: Config, late_ms: Option<u64>) -> u64 {
     let mut cluster = Cluster::new(config);
     if let Some(late_ms) = late_ms {
@@ -246,9 +246,10 @@ fn time_of_200_views(config: Config, late_ms: Option<u64>) -> u64 {
     cluster.now.since(start).as_millis() as u64
 }
 
-/// A leader that is slow, and never so slow that it would lose its view: a few times it has its way,
-/// and then the others give up on it as soon as it takes twice as long as they do, and Carousel leaves
-/// it out. So with waits that adapt too, which alone would let it take four times as long.
+/// A leader that is slow, and never so slow that it would lose its view: a few times it has its
+/// way, and then the others give up on it as soon as it takes twice as long as they do, and
+/// Carousel leaves it out. So with waits that adapt too, which alone would let it take four times
+/// as long.
 #[test]
 fn a_leader_that_is_slow_but_in_time_is_left_out() {
     let election = Election::Carousel;

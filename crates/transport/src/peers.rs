@@ -147,9 +147,10 @@ impl Peers {
         }
     }
 
-    /// Sends `message` to all other replicas. It is shared, not copied. The replica halfway around the
-    /// ring of ids gets it first, so that no replica is the first of every sender. Replicas that share
-    /// this one's cores (`cores = "share"`) cannot read it yet, so they are not first either.
+    /// Sends `message` to all other replicas. It is shared, not copied. The replica halfway around
+    /// the ring of ids gets it first, so that no replica is the first of every sender. Replicas
+    /// that share this one's cores (`cores = "share"`) cannot read it yet, so they are not first
+    /// either.
     pub fn broadcast(&self, message: &Bytes) {
         let size = self.shared.outboxes.len();
         let opposite = self.shared.me.index() + size / 2;

@@ -39,8 +39,8 @@ impl Session {
         }
     }
 
-    /// That a session is open under this key says something if this session is to be opened, and not
-    /// under a higher incarnation still.
+    /// That a session is open under this key says something if this session is to be opened, and
+    /// not under a higher incarnation still.
     fn opening_told(&self, incarnation: u64) -> Option<Subject> {
         let is_asked = matches!(self.phase, Phase::Opening(_)) && incarnation >= self.incarnation;
         is_asked.then_some(Subject::Opening)
@@ -115,8 +115,9 @@ impl Session {
         }
     }
 
-    /// A session of a higher incarnation is open under this key. It may be that of a process that ended
-    /// and had a clock ahead of this one's: if this session takes over, it asks under the next one.
+    /// A session of a higher incarnation is open under this key. It may be that of a process that
+    /// ended and had a clock ahead of this one's: if this session takes over, it asks under the
+    /// next one.
     fn is_superseded(&mut self, now: Time, by: u64, outputs: &mut Vec<Output>) {
         if self.config.takes_over && !self.was_open && by < u64::MAX {
             self.incarnation = by;

@@ -13,8 +13,8 @@ pub const MAX_REPLY_BYTES: usize = 16 << 20;
 /// What the replicated state made of a frame.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
-    /// A session was opened, or had been, by the same request. Or one is open already under the same
-    /// key and a higher incarnation than was asked for, and stays.
+    /// A session was opened, or had been, by the same request. Or one is open already under the
+    /// same key and a higher incarnation than was asked for, and stays.
     Opened {
         /// The incarnation of the session that is open.
         incarnation: u64,

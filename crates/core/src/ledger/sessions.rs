@@ -8,7 +8,8 @@
 //! *Opening.* A frame that opens a session for a key gets the next number of a counter that starts
 //! at 1 and never goes back. A key has one session at a time: a higher incarnation ends the older
 //! session, the same one is answered with the same session, and a lower one is told of the session
-//! that is open and its incarnation. When the table is full, the session that was active longest ago (of equals the one with the lowest number) expires if it has been idle for
+//! that is open and its incarnation. When the table is full, the session that was active longest
+//! ago (of equals the one with the lowest number) expires if it has been idle for
 //! [`Limits::min_idle_blocks`]; else the newcomer is [turned away](Rejection::TooManySessions).
 //! Only opening, executing a command and letting a frame wait are activity. A retry is none:
 //! anybody who saw a frame can replay it, and could keep a dead session alive.

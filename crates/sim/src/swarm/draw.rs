@@ -132,8 +132,8 @@ pub(super) fn large_request(config: &Config) -> Option<(u64, usize)> {
     (config.batch_commands >= LARGE_BATCH).then_some(LARGE_REQUEST)
 }
 
-/// Those that lie get an adversary each, which most of the time makes small changes to whatever they
-/// send; or the one that is wanted.
+/// Those that lie get an adversary each, which most of the time makes small changes to whatever
+/// they send; or the one that is wanted.
 pub(crate) fn lies(cluster: &mut Cluster, rng: &mut Rng, wanted: Option<&Schedule>) {
     for slot in 0..cluster.slots.len() {
         if !cluster.slots[slot].faulty {

@@ -32,9 +32,9 @@
 //!   in the view: its leader, and its collector where that is another one. It does not apply
 //!   before any view was measured, where more views than f + 1 were lost in a row, or where no
 //!   commit came for a rotation: then it is not the leaders.
-//! - **Who is late** is judged where votes are broadcast or the leader collects them. Where they go to
-//!   the next leader, the others hear of a view's end with the next proposal: what a view takes is
-//!   then the concern of two, and nobody is late.
+//! - **Who is late** is judged where votes are broadcast or the leader collects them. Where they go
+//!   to the next leader, the others hear of a view's end with the next proposal: what a view takes
+//!   is then the concern of two, and nobody is late.
 //! - A local time-out leaves the view as it is. The time-out is sent again until a certificate ends
 //!   the view, by a timer of its own: after as long as the view was waited for, then twice that,
 //!   and so on. It goes to those whose time-out of the view has not come, and to those who sent

@@ -2,9 +2,9 @@
 //!
 //! The failure detector that the dissertation leaves undone. Two ways lead to suspicion:
 //!
-//! - **A leader that failed** in two of its views in a row is suspected, until a block of its own is
-//!   certified. Its fourth, eighth, ... failure is followed by a view in which it is not, so that a
-//!   slow one gets its chance (after the 64th, every 64th is).
+//! - **A leader that failed** in two of its views in a row is suspected, until a block of its own
+//!   is certified. Its fourth, eighth, ... failure is followed by a view in which it is not, so
+//!   that a slow one gets its chance (after the 64th, every 64th is).
 //! - **A leader that is late**: its views succeed, but take much longer than those of the others. A
 //!   slow primary that stays below the time-out is the attack of Clement, Wong, Alvisi, Dahlin,
 //!   Marchetti, *Making Byzantine Fault Tolerant Systems Tolerate Byzantine Faults* (Aardvark),
