@@ -72,12 +72,6 @@ impl Layer {
         self.deeds
     }
 
-    /// The other replicas, ascending: to whom a broadcast goes.
-    pub fn others(&self) -> impl Iterator<Item = ReplicaId> + use<> {
-        let me = self.me;
-        self.domain.committee().replicas().filter(move |id| *id != me)
-    }
-
     /// The replica sends `message` to `to`: what leaves instead.
     pub fn sends(&mut self, now: Time, own: Own<'_>, to: ReplicaId, message: Peer) -> Vec<Sent> {
         self.seen.own(&message);

@@ -50,7 +50,7 @@ use quorate_core::{Duration, ReplicaId};
 pub use context::Context;
 pub use layer::{Deeds, Layer, Own};
 pub use rng::Rng;
-pub use schedule::{Schedule, ScheduleError, Window};
+pub use schedule::{Foreign, Schedule, ScheduleError, Window};
 pub use seen::Seen;
 
 /// What replicas send each other.
@@ -145,9 +145,18 @@ pub const FLOODS: [(&str, Make); 3] = [
     ("unsolicited-chunks", unsolicited_chunks::make),
 ];
 
-/// Every name with what it makes, those of [`ALL`] first.
+/// Every name of HotStuff's with what it makes, those of [`ALL`] first.
 pub fn names() -> impl Iterator<Item = &'static (&'static str, Make)> {
     ALL.iter().chain(&FLOODS)
+}
+
+/// The names of the adversaries of any protocol: HotStuff's, then what [PBFT](pbft) has besides.
+#[must_use]
+pub fn all_names() -> Vec<&'static str> {
+    let mut all: Vec<_> = names().map(|(name, _)| *name).collect();
+    let besides = pbft::ALL.iter().map(|(name, _)| *name).filter(|name| named(name).is_none());
+    all.extend(besides);
+    all
 }
 
 /// The adversary of this name.

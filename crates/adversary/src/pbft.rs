@@ -9,6 +9,7 @@ mod layer;
 mod lying_checkpoints;
 mod lying_sets;
 mod partial_primary;
+mod scheduled;
 mod wrong_new_views;
 
 use std::fmt::Debug;
@@ -24,6 +25,7 @@ use quorate_core::{Digest, Duration, ReplicaId, Time};
 pub use bad_view_changes::{FLAWS, Flaw};
 pub use crawling_primary::crawling;
 pub use layer::{Layer, Seen};
+pub(crate) use scheduled::scheduled;
 pub use wrong_new_views::{WRONGS, Wrong};
 
 /// What replicas send each other.

@@ -3,7 +3,8 @@
 //! Adversaries are separated by commas. Behind a name, `@FROM..TO` says from when to when it acts,
 //! counted from the driver's start; either may be left out. `/PERIOD` behind that repeats it: the
 //! window is that of each period. Without `@` it acts all the time. What several do at once goes
-//! through them in the order in which they are named.
+//! through them in the order in which they are named. A schedule may name the adversaries of any
+//! family of protocols; it is [built](Schedule::build) for one of them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,7 +12,7 @@ use std::str::FromStr;
 use quorate_core::client::message::Response;
 use quorate_core::{Duration, ReplicaId, Time};
 
-use crate::{Adversary, Context, Make, Peer, Sent};
+use crate::{Adversary, Context, Peer, Sent, pbft};
 
 /// When an adversary acts: spans from the driver's start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +43,7 @@ impl Window {
 /// Which adversaries act when.
 #[derive(Clone, Debug)]
 pub struct Schedule {
-    parts: Vec<(&'static str, Make, Window)>,
+    parts: Vec<(&'static str, Window)>,
 }
 
 /// Two are equal if they name the same adversaries in the same windows.
@@ -53,6 +54,11 @@ impl PartialEq for Schedule {
 }
 
 impl Eq for Schedule {}
+
+/// An adversary that is named is none of the protocol's family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("\"{0}\" is no adversary of this protocol (docs/adversaries.md lists them by protocol)")]
+pub struct Foreign(pub &'static str);
 
 /// Why a text is no schedule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -71,18 +77,35 @@ pub struct ScheduleError {
 impl Schedule {
     /// The names and windows, in order.
     pub fn parts(&self) -> impl Iterator<Item = (&'static str, Window)> {
-        self.parts.iter().map(|(name, _, window)| (*name, *window))
+        self.parts.iter().copied()
     }
 
-    /// The adversary that it describes; each of its parts draws from its own part of the seed.
-    #[must_use]
-    pub fn build(&self, seed: u64) -> Box<dyn Adversary> {
-        let part = |(at, (_, make, window)): (usize, &(_, Make, Window))| Part {
-            window: *window,
-            adversary: make(seed.wrapping_add(at as u64)),
-            tick_due: Time(0),
+    /// The adversary of HotStuff that it describes; each of its parts draws from its own part of the
+    /// seed.
+    ///
+    /// # Errors
+    /// [`Foreign`] if one is written for another protocol alone.
+    pub fn build(&self, seed: u64) -> Result<Box<dyn Adversary>, Foreign> {
+        let part = |(at, (name, window)): (usize, &(&'static str, Window))| {
+            let make = crate::named(name).ok_or(Foreign(name))?;
+            let adversary = make(seed.wrapping_add(at as u64));
+            Ok(Part { window: *window, adversary, tick_due: Time(0) })
         };
-        Box::new(Scheduled { parts: self.parts.iter().enumerate().map(part).collect() })
+        let parts = self.parts.iter().enumerate().map(part).collect::<Result<_, _>>()?;
+        Ok(Box::new(Scheduled { parts }))
+    }
+
+    /// The same of PBFT.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn build_for_pbft(&self, seed: u64) -> Result<Box<dyn pbft::Adversary>, Foreign> {
+        let part = |(at, (name, window)): (usize, &(&'static str, Window))| {
+            let make = pbft::named(name).ok_or(Foreign(name))?;
+            Ok((*window, make(seed.wrapping_add(at as u64))))
+        };
+        let parts = self.parts.iter().enumerate().map(part).collect::<Result<_, _>>()?;
+        Ok(pbft::scheduled(parts))
     }
 }
 
@@ -101,14 +124,13 @@ impl FromStr for Schedule {
     }
 }
 
-fn parse_part(part: &str, at: usize) -> Result<(&'static str, Make, Window), ScheduleError> {
+fn parse_part(part: &str, at: usize) -> Result<(&'static str, Window), ScheduleError> {
     let (name, window) = match part.split_once('@') {
         Some((name, window)) => (name, Some(window)),
         None => (part, None),
     };
-    let known = crate::names().find(|(known, _)| *known == name);
-    let Some((name, make)) = known else {
-        let names: Vec<&str> = crate::names().map(|(name, _)| *name).collect();
+    let names = crate::all_names();
+    let Some(name) = names.iter().find(|known| **known == name).copied() else {
         let remedy = format!("; known are {}", names.join(", "));
         return Err(error("there is no such adversary", at, name, remedy));
     };
@@ -116,7 +138,7 @@ fn parse_part(part: &str, at: usize) -> Result<(&'static str, Make, Window), Sch
         None => Window::ALWAYS,
         Some(window) => parse_window(window, at + name.chars().count() + 1)?,
     };
-    Ok((name, *make, window))
+    Ok((name, window))
 }
 
 fn parse_window(text: &str, at: usize) -> Result<Window, ScheduleError> {
@@ -167,7 +189,7 @@ fn error(what: &'static str, at: usize, found: &str, remedy: String) -> Schedule
 
 impl fmt::Display for Schedule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, (name, _, window)) in self.parts.iter().enumerate() {
+        for (at, (name, window)) in self.parts.iter().enumerate() {
             write!(f, "{}{name}", if at > 0 { "," } else { "" })?;
             if *window == Window::ALWAYS {
                 continue;

@@ -1,6 +1,6 @@
 //! Schedules: what they say, and what is wrong with those that say nothing.
 
-use quorate_adversary::{Schedule, Window, named, names};
+use quorate_adversary::{Foreign, Schedule, Window, all_names, named, names, pbft};
 use quorate_core::{Duration, Time};
 
 fn parse(text: &str) -> Vec<(&'static str, Window)> {
@@ -59,7 +59,7 @@ fn errors_name_the_place_and_what_is_known() {
     let unknown = said("slow-leader,silent-leder@1s..2s");
     let start = "there is no such adversary, at character 13 (\"silent-leder\"); known are ";
     assert!(unknown.starts_with(start), "{unknown}");
-    assert!(names().all(|(name, _)| unknown.contains(name)), "{unknown}");
+    assert!(all_names().iter().all(|name| unknown.contains(name)), "{unknown}");
     for (text, start) in [
         ("", "there is no such adversary, at character 1 (\"\")"),
         ("replayer,", "there is no such adversary, at character 10 (\"\")"),
@@ -85,4 +85,21 @@ fn every_adversary_has_one_name() {
         assert_eq!(parse(name), [(*name, Window::ALWAYS)]);
     }
     assert!(named("nobody").is_none());
+}
+
+/// A schedule may name any, and is built for the protocol whose adversaries it names.
+#[test]
+fn an_adversary_of_another_protocol_is_foreign() {
+    let names = all_names();
+    for (at, name) in names.iter().enumerate() {
+        assert!(!names[..at].contains(name), "{name} twice");
+        let schedule: Schedule = name.parse().expect("a known name");
+        let (hotstuff, pbft) = (schedule.build(1), schedule.build_for_pbft(1));
+        assert_eq!(hotstuff.is_ok(), named(name).is_some(), "{name}");
+        assert_eq!(pbft.is_ok(), pbft::named(name).is_some(), "{name}");
+        assert!(hotstuff.is_ok() || pbft.is_ok(), "{name} is of no protocol");
+    }
+    let mixed: Schedule = "double-voter,lying-sets,replayer".parse().expect("known names");
+    assert_eq!(mixed.build(1).err(), Some(Foreign("lying-sets")));
+    assert_eq!(mixed.build_for_pbft(1).err(), Some(Foreign("replayer")));
 }

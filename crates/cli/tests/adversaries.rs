@@ -12,6 +12,7 @@ use quorate_crypto::SecretKey;
 use quorate_lab::load::{self, Arrivals, LoadConfig, LoadReport, Workload};
 use quorate_lab::local::{Echo, LocalCluster, Options};
 use quorate_node::client::Authenticity;
+use quorate_node::config::{Choices, ProtocolName};
 use quorate_node::{http, testnet};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -31,7 +32,11 @@ fn said(output: &Output) -> String {
 
 /// Four replicas for experiments, of which these are Byzantine.
 fn start(folder: &Path, liars: &[(usize, &str)]) -> LocalCluster {
-    let options = testnet::Options { laboratory: true, ..testnet::Options::default() };
+    start_with(folder, testnet::Options::default(), liars)
+}
+
+fn start_with(folder: &Path, options: testnet::Options, liars: &[(usize, &str)]) -> LocalCluster {
+    let options = testnet::Options { laboratory: true, ..options };
     let net = testnet::init(&folder.join("net"), 4, &options).unwrap();
     let arguments =
         |schedule: &&str| -> Vec<OsString> { vec!["--adversary".into(), schedule.into()] };
@@ -114,6 +119,22 @@ fn a_replica_that_does_everything_wrong_stops_nothing() {
     let double: f64 =
         [0, 2, 3].map(|id| metric(&cluster, id, "quorate_double_votes_total")).iter().sum();
     assert!(double > 0.0);
+    assert!(cluster.ended().is_empty());
+    cluster.stop();
+}
+
+#[test]
+fn a_primary_of_pbft_that_equivocates_is_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let choices = Choices { protocol: Some(ProtocolName::Pbft), ..Choices::default() };
+    let options = testnet::Options { combination: choices.among(4), ..Default::default() };
+    let liar = "equivocating-primary,wrong-new-views,bad-view-changes,double-voter";
+    let mut cluster = start_with(folder.path(), options, &[(0, liar)]);
+    for _ in 0..3 {
+        all_is_right(&put_load(&cluster, 1));
+    }
+    assert!(metric(&cluster, 0, "quorate_adversary_deeds_total") > 0.0);
+    assert!(metric(&cluster, 1, "quorate_view") > 1.0);
     assert!(cluster.ended().is_empty());
     cluster.stop();
 }

@@ -68,12 +68,20 @@ pub trait Build: Send + 'static {
     /// What the evidence of its replicas is checked by.
     fn verifier(&self, committee: Committee) -> <Self::Protocol as Protocol>::Verifier;
 
-    /// What its signatures are bound to and its rules, if it is of the HotStuff family: adversaries
-    /// are written for that one alone.
-    fn as_hotstuff(&self, committee: &Committee) -> Option<(Domain, &'static Facts)> {
+    /// What an adversary needs to know of the protocol, if there are adversaries for it.
+    fn attacked(&self, committee: &Committee) -> Option<Attacked> {
         let _ = committee;
         None
     }
+}
+
+/// What an adversary needs to know of the protocol that it attacks.
+#[derive(Clone, Debug)]
+pub enum Attacked {
+    /// What HotStuff's signatures are bound to, and the variant.
+    HotStuff(Domain, &'static Facts),
+    /// The same of PBFT.
+    Pbft(pbft::Domain),
 }
 
 /// Something that is done for any family.
@@ -101,8 +109,8 @@ impl Build for Settings {
         hotstuff::verifier::Verifier::new(self.domain(committee), self.rules.facts())
     }
 
-    fn as_hotstuff(&self, committee: &Committee) -> Option<(Domain, &'static Facts)> {
-        Some((self.domain(committee.clone()), self.rules.facts()))
+    fn attacked(&self, committee: &Committee) -> Option<Attacked> {
+        Some(Attacked::HotStuff(self.domain(committee.clone()), self.rules.facts()))
     }
 }
 
@@ -120,6 +128,10 @@ impl Build for pbft::Settings {
 
     fn verifier(&self, committee: Committee) -> pbft::Domain {
         pbft::Domain::new(committee, self.authentication)
+    }
+
+    fn attacked(&self, committee: &Committee) -> Option<Attacked> {
+        Some(Attacked::Pbft(self.verifier(committee.clone())))
     }
 }
 

@@ -293,6 +293,7 @@ impl<F: Family> Cluster<F> {
     pub fn rejoin(&mut self, slot: usize, nonce: u8) {
         self.slots[slot].disk = Disk::default();
         self.slots[slot].lost_data = true;
+        self.oracles.forgot(self.slots[slot].id);
         let (execution, _) = match self.open_disk(slot, true) {
             Ok(opened) => opened,
             Err(error) => return self.refused(slot, &error),

@@ -21,6 +21,7 @@ mod snowman;
 pub use hotstuff::HotStuffs;
 pub use pbft::Pbfts;
 pub(crate) use pbft::domain as pbft_domain;
+pub(crate) use pbft::said::Said;
 pub use sequencer::Sequencers;
 pub use snowman::Snowmans;
 

@@ -10,8 +10,10 @@ use quorate_core::ledger::block::{self, BlockId, Content};
 use quorate_core::protocols::hotstuff::Message;
 use quorate_core::protocols::hotstuff::block::SharedBlock;
 use quorate_core::protocols::hotstuff::certificate::Vote;
+use quorate_core::protocols::pbft;
 use quorate_core::{Digest, Height, Time};
 
+use super::family::Said;
 use super::strict::Strict;
 
 /// The history of all correct replicas, across their crashes.
@@ -40,6 +42,8 @@ pub struct Oracles {
     outcomes: BTreeMap<(PublicKey, u64, u64), Outcome>,
     /// By client: how many commands it asked for.
     pub asked: BTreeMap<String, u64>,
+    /// Of PBFT: what correct replicas have said.
+    said: Said,
     /// What else is looked at.
     pub strict: Option<Strict>,
 }
@@ -123,6 +127,17 @@ impl Oracles {
             "proposals: r{replica} made two proposals in view {}",
             block.view
         );
+    }
+
+    /// A correct replica of PBFT sends a message.
+    pub fn sends_of_pbft(&mut self, replica: usize, message: &pbft::Message) {
+        let Self { said, chain, .. } = self;
+        said.sends(replica, message, |height| chain.get(&height).copied());
+    }
+
+    /// A correct replica lost its data.
+    pub fn forgot(&mut self, replica: usize) {
+        self.said.forgot(replica);
     }
 
     /// A correct replica, whose state is that of the height `executed`, commits. (Restarted, it

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use quorate_core::ledger::block::BlockId;
+use quorate_core::ledger::block::{Block, BlockId, Content};
 use quorate_core::protocols::hotstuff::Message;
 use quorate_core::protocols::hotstuff::certificate::{Qc, Tc};
 use quorate_core::protocols::protocol::{Ballot, Event};
@@ -23,6 +23,8 @@ pub struct Trace {
     /// Whether it is ever set: blocks get names all the time then.
     names_blocks: bool,
     lines: Vec<Line>,
+    /// Blocks are called after their heights, not after their views: many are of one view.
+    pub by_height: bool,
     /// Phases a view.
     pub phases: u8,
     /// Time-out certificates carry the QCs of all who signed them.
@@ -34,8 +36,8 @@ pub struct Trace {
     /// By slot: the view of its lock.
     locks: BTreeMap<usize, View>,
     names: BTreeMap<BlockId, String>,
-    /// How many blocks of a view have a name.
-    by_view: BTreeMap<View, usize>,
+    /// How many blocks of a view, or of a height, have a name.
+    by_number: BTreeMap<u64, usize>,
     /// Where the steps of correct replicas are written down.
     pub steps: Option<Steps>,
 }
@@ -105,13 +107,18 @@ impl Trace {
         }
     }
 
-    /// Blocks are called after their view; a second one of a view gets a prime.
-    fn learn(&mut self, id: BlockId, view: View) {
+    /// Blocks are called after their view, or their height; a second one of it gets a prime.
+    fn learn<C: Content>(&mut self, block: &Block<C>) {
+        let number = if self.by_height { block.height().0 } else { block.view().0 };
+        self.learn_as(block.id(), number);
+    }
+
+    pub(crate) fn learn_as(&mut self, id: BlockId, number: u64) {
         if self.names.contains_key(&id) {
             return;
         }
-        let count = self.by_view.entry(view).or_default();
-        let name = format!("b{view}{}", "'".repeat(*count));
+        let count = self.by_number.entry(number).or_default();
+        let name = format!("b{number}{}", "'".repeat(*count));
         *count += 1;
         self.names.insert(id, name);
     }
@@ -138,6 +145,7 @@ impl Trace {
             (1, 1) => "",
             (1, _) => "a second time for ",
             (_, 1) => "prepare ",
+            (2, _) => "commit ",
             (_, 2) => "pre-commit ",
             (_, _) => "commit ",
         };
@@ -175,6 +183,10 @@ impl Trace {
         message: &Peer<F>,
     ) {
         if !self.on {
+            if self.names_blocks && self.by_height {
+                // For the names of blocks that are spoken of later.
+                drop(self.words::<F>(message));
+            }
             return;
         }
         let words = self.words::<F>(message);
@@ -201,7 +213,7 @@ impl Trace {
             }
             PeerMessage::Chain(blocks) => {
                 for full in blocks {
-                    self.learn(full.block.id(), full.block.view());
+                    self.learn(&full.block);
                 }
                 let names: Vec<_> = blocks.iter().map(|f| self.name(&f.block.id())).collect();
                 format!("sends blocks {}", names.join(" "))
@@ -228,7 +240,7 @@ impl Trace {
     pub(crate) fn protocol_words(&mut self, message: &Message) -> String {
         match message {
             Message::Proposal { block, tc } => {
-                self.learn(block.id(), block.view);
+                self.learn(block);
                 let (name, qc) = (self.name(&block.id()), self.qc(&block.justify));
                 let qc = qc + &self.signers(&block.justify);
                 let (frames, tc) = (block.frames.len(), self.tc(tc.as_ref()));
@@ -258,14 +270,17 @@ impl Trace {
     pub fn event(&mut self, now: Time, slot: usize, event: &Event) {
         if let Event::Proposed { view, block, .. } = event
             && self.names_blocks
+            && !self.by_height
         {
-            self.learn(*block, *view);
+            self.learn_as(*block, view.0);
         }
         if !self.on {
             return;
         }
         let words = match event {
             Event::Entered(view) => format!("enters view {view}"),
+            // Its height is not told: the pre-prepare will do that.
+            Event::Proposed { .. } if self.by_height => return,
             Event::Proposed { view, block, frames } => {
                 format!("proposes in view {view}, {frames} frames: {}", self.name(block))
             }
@@ -278,6 +293,9 @@ impl Trace {
             }
             // Told by the vote that is not cast.
             Event::RootDiffers { .. } => return,
+            Event::Certified(ballot) if self.by_height => {
+                format!("has prepared {}", self.name(&ballot.block))
+            }
             Event::Certified(ballot) => format!("has {}", self.certificate(ballot)),
             Event::TimedOut(view) => format!("gives up view {view}"),
             Event::GaveUp(view) => format!("has {}", self.time_outs(*view)),

@@ -12,6 +12,7 @@
 //! - [`watch`]: what must hold in it;
 //! - [`mod@run`]: a run and what came of it; [`campaign`]: many of them, over all cores;
 //! - [`mod@shrink`]: a smaller scenario that fails as well;
+//! - [`pbft`]: the same for PBFT, sampled;
 //! - [`report`]: what happened, in words and as a picture of the block tree;
 //! - `format` (with the feature `json`): files of scenarios.
 //!
@@ -20,6 +21,7 @@
 pub mod campaign;
 #[cfg(feature = "json")]
 pub mod format;
+pub mod pbft;
 pub mod report;
 pub mod run;
 pub mod scenario;

@@ -8,6 +8,7 @@ use quorate_sim::family::Pbfts;
 use quorate_sim::network::Link;
 use quorate_sim::swarm::{Plan, Trouble};
 use quorate_sim::trace::Trace;
+use quorate_sim::twins::pbft as twins;
 use quorate_sim::{Cluster, Config};
 
 /// More by `quorate sim --protocol pbft`.
@@ -40,6 +41,25 @@ fn storms_in_which_data_is_lost_pass() {
     let report = campaign.run::<Pbfts>(&Progress::default());
     assert_eq!(report.violations, []);
     assert!(report.tally.faults.of("data lost") > 20, "{:?}", report.tally);
+}
+
+/// Scenarios of Twins, with phases partitioned by themselves: four replicas and a copy of one, over
+/// five views, sampled.
+#[test]
+fn twins_never_part_the_others() {
+    for seed in 0..scenarios() {
+        let scenario = twins::Scenario::draw(seed);
+        let outcome = std::panic::catch_unwind(|| {
+            twins::run(&scenario, Trace::default(), &mut None);
+        });
+        assert!(outcome.is_ok(), "scenario {seed}: {scenario:?}");
+    }
+}
+
+/// How many scenarios; more where the environment asks for them.
+fn scenarios() -> u64 {
+    let asked = std::env::var("QUORATE_TEST_TWINS").ok();
+    asked.map_or(400, |number| number.parse().expect("QUORATE_TEST_TWINS is a number"))
 }
 
 /// Signed checkpoints get lost like all else. Said once alone, they would leave everybody at the

@@ -116,6 +116,19 @@ impl Arguments {
         }
     }
 
+    /// Whether the adversaries that are named are those of the protocol.
+    fn adversaries_fit(&self) -> Result<(), Failure> {
+        let is_pbft = self.protocol.as_deref() == Some(pbft::NAME);
+        let foreign = self.adversary.as_ref().and_then(|schedule| match is_pbft {
+            true => schedule.build_for_pbft(0).err(),
+            false => schedule.build(0).err(),
+        });
+        let Some(foreign) = foreign else { return Ok(()) };
+        let (what, place) = (foreign.to_string(), Place::Flag("--adversary".to_owned()));
+        let remedy = format!("name others, or another protocol (--protocol {})", pbft::NAME);
+        Err(Failure::new(Exit::Usage, Finding { what, place, remedy }))
+    }
+
     /// The flags that make another run the same.
     fn repeated(&self) -> String {
         let mut flags = String::new();
@@ -138,6 +151,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
     if let Some(What::Snow(arguments)) = &arguments.what {
         return snow::run(arguments, format);
     }
+    arguments.adversaries_fit()?;
     // A violation is a panic inside a world: it is caught, counted and told once.
     std::panic::set_hook(Box::new(|_| {}));
     match arguments.replay {

@@ -27,8 +27,8 @@ const fn of(
 }
 
 /// Every mutant, by theme: rules, durability, voting, certificates, pacemaker, rejoining, bounds,
-/// catch-up, commands.
-pub const ALL: [Mutant; 74] = [
+/// catch-up, commands, PBFT.
+pub const ALL: [Mutant; 94] = [
     of(
         "hotstuff-fast",
         "fast-commit-any-views",
@@ -404,5 +404,125 @@ pub const ALL: [Mutant; 74] = [
         "client-believes-f",
         "a client believes f equal answers",
         "PBFT: f + 1 matching replies",
+    ),
+    of(
+        "pbft",
+        "pbft-prepared-dropped",
+        "a view begins without the blocks that were prepared before",
+        "class of bug: a wrong O set",
+    ),
+    of(
+        "pbft",
+        "pbft-tip-by-number",
+        "a view begins with the chain of the prepared block of the highest number",
+        "class of bug: 'the highest prepared tip', read by number",
+    ),
+    of(
+        "pbft",
+        "pbft-tip-by-view",
+        "a view begins with the chain of the block prepared in the latest view",
+        "class of bug: 'the highest prepared tip', read by view",
+    ),
+    of(
+        "pbft",
+        "pbft-conflicts-ignored",
+        "a view begins with what was prepared first at a number, not last",
+        "PBFT's view change (TOCS 2002, section 4.5.2), condition A1 left out",
+    ),
+    of(
+        "pbft",
+        "pbft-vouching-ignored",
+        "a view begins with what one replica says it prepared",
+        "PBFT's view change (TOCS 2002, section 4.5.2), condition A2 left out",
+    ),
+    of(
+        "pbft",
+        "pbft-new-view-unchecked",
+        "a new view is not recomputed from its view changes",
+        "PBFT (Castro, Liskov 1999), section 4.4: backups verify O",
+    ),
+    of(
+        "pbft",
+        "pbft-new-view-of-one",
+        "a new view may show fewer than q view changes",
+        "found in this code by its adversary",
+    ),
+    of(
+        "pbft",
+        "pbft-checkpoint-unproved",
+        "nobody looks at the signatures of a stable checkpoint",
+        "class of bug: the proof of a checkpoint missing",
+    ),
+    of(
+        "pbft",
+        "pbft-view-changes-unsigned",
+        "the signatures of view changes are not verified",
+        "class of bug: a primary forges what others prepared",
+    ),
+    of(
+        "pbft",
+        "pbft-words-unsigned",
+        "the signatures of pre-prepares and votes are not verified",
+        "class of bug: a check of authentication skipped",
+    ),
+    of(
+        "pbft",
+        "pbft-high-water-mark",
+        "the high water mark is K too high",
+        "class of bug: off by a checkpoint",
+    ),
+    of(
+        "pbft",
+        "pbft-low-water-mark",
+        "the sets P and Q are forgotten K blocks too early",
+        "class of bug: off by a checkpoint",
+    ),
+    of(
+        "pbft",
+        "pbft-prepared-across-views",
+        "prepares of different views are counted together",
+        "class of bug: a phase's messages not bound to their view",
+    ),
+    of(
+        "pbft",
+        "pbft-commit-at-q-minus-1",
+        "q - 1 commits commit a block",
+        "class of bug: off by one",
+    ),
+    of(
+        "pbft",
+        "pbft-sets-not-persisted",
+        "the sets P and Q are not written down",
+        "class of bug: amnesia, for what was prepared",
+    ),
+    of(
+        "pbft",
+        "pbft-pre-prepared-forgotten",
+        "after a restart another block may be accepted at a number",
+        "found in this code by its storms",
+    ),
+    of(
+        "pbft",
+        "pbft-votes-after-giving-up",
+        "accepts and prepares in a view that it gave up",
+        "PBFT (Castro, Liskov 1999), section 4.4: a replica stops accepting",
+    ),
+    of(
+        "pbft",
+        "pbft-no-join",
+        "f + 1 view changes to later views are not joined",
+        "PBFT (Castro, Liskov 1999), section 4.5.2",
+    ),
+    of(
+        "pbft",
+        "pbft-no-back-off",
+        "waits do not double",
+        "PBFT (Castro, Liskov 1999), section 4.4",
+    ),
+    of(
+        "pbft",
+        "pbft-checkpoint-said-once",
+        "a signed checkpoint is not said again",
+        "found in this code by its storms",
     ),
 ];

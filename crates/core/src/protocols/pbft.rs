@@ -46,8 +46,9 @@
 //!   proofs, and so no signature of a PREPARE is kept.
 //! - **f + 1 PREPAREs stand for a pre-prepare** that did not arrive: one of them is of a correct
 //!   replica that had it from the primary.
-//! - **The view timer** is reset by commits alone, never waits less than four times as long as
-//!   blocks took lately, and so does not fire because the network is slow.
+//! - **The view timer** is reset by commits alone. It waits at least four times as long as blocks
+//!   took in the views before, and so does not fire because the network is slow; the view's own
+//!   primary cannot make it longer.
 //! - **Mercy**: a replica that gave up alone can vote in no view that the others are in. They leave
 //!   their view for it if that has lasted long.
 //! - q is n − f for every n, not 2f + 1.
@@ -65,6 +66,8 @@ mod known;
 mod limits;
 mod order;
 mod ordering;
+#[cfg(quorate_mutants)]
+mod planted;
 mod seam;
 mod verifier;
 mod view_change;
@@ -211,7 +214,7 @@ impl Pbft {
             checkpoints: Checkpoints::new(committee.clone(), committee.quorum()),
             said: Height(0),
             changes: Changes::new(committee.clone()),
-            clock: Clock::new(settings.patience),
+            clock: Clock::new(settings.patience, committee.size()),
             behind: None,
             awaits: None,
             helped: PerPeer::new(committee.size()),
@@ -223,7 +226,9 @@ impl Pbft {
 
     /// What must not be forgotten, as it is now.
     fn memory(&self) -> Memory {
-        let (prepared, pre_prepared) = self.known.sets();
+        let sets = self.known.sets();
+        let (prepared, pre_prepared) =
+            mutant!("pbft-sets-not-persisted", (Vec::new(), Vec::new()), sets);
         let head = self.chain.head();
         Memory {
             view: self.view,
@@ -359,7 +364,8 @@ impl Pbft {
         let low = stable.checkpoint.height;
         if self.checkpoints.raise(stable) {
             self.window.forget(low);
-            self.known.forget(low);
+            let early = mutant!("pbft-low-water-mark", self.settings.checkpoint_every, 0);
+            self.known.forget(low.plus(early));
             self.must_write = true;
         }
     }

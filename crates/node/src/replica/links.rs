@@ -11,12 +11,11 @@ use bytes::Bytes;
 use quorate_core::ReplicaId;
 use quorate_core::base::crypto::{Scheme, Signer};
 use quorate_core::client::message::Response;
-use quorate_core::protocols::hotstuff::certificate::Domain;
-use quorate_core::protocols::hotstuff::rules::Facts;
 use quorate_transport::Peers;
 
 use super::metrics::Metrics;
 use crate::adversary::Schedule;
+use crate::family::Attacked;
 
 /// The way to the other replicas.
 #[derive(Clone)]
@@ -47,10 +46,8 @@ trait Between: Send + Sync {
 pub struct Keys {
     /// The replica.
     pub me: ReplicaId,
-    /// What its signatures are bound to.
-    pub domain: Domain,
-    /// The variant it runs.
-    pub facts: &'static Facts,
+    /// The protocol.
+    pub attacked: Attacked,
     /// Signs with its key.
     pub signer: Arc<dyn Signer>,
     /// Verifies and joins.
@@ -68,7 +65,7 @@ impl Links {
     /// begins now.
     ///
     /// # Errors
-    /// The system gave no thread.
+    /// An adversary of the schedule is none of the protocol, or the system gave no thread.
     #[cfg(feature = "laboratory")]
     pub fn byzantine(
         peers: Arc<Peers>,
@@ -76,7 +73,7 @@ impl Links {
         keys: Keys,
         metrics: Arc<Metrics>,
     ) -> std::io::Result<Self> {
-        let between = byzantine::Byzantine::start(Arc::clone(&peers), schedule, keys, metrics)?;
+        let between = byzantine::start(&peers, schedule, keys, metrics)?;
         Ok(Self { peers, between: Some(between) })
     }
 

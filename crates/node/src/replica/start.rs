@@ -9,8 +9,6 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use quorate_core::ledger::state_machine::{Checkpoint, StateMachine};
-use quorate_core::protocols::hotstuff::certificate::Domain;
-use quorate_core::protocols::hotstuff::rules::Facts;
 use quorate_core::protocols::protocol::{Capability, Protocol as _, Types};
 use quorate_core::replica::{Input, Replica};
 use quorate_core::{Digest, Height, ReplicaId};
@@ -43,7 +41,7 @@ use super::verifier::Verifier;
 use super::{Running, Setup, StartError, spawn, spawn_low};
 use crate::config::Durability;
 use crate::descriptors::Shares;
-use crate::family::{Build, Job};
+use crate::family::{Attacked, Build, Job};
 
 /// Events of clients that may wait for the clients' stage.
 const CLIENT_EVENTS: usize = 4096;
@@ -121,7 +119,7 @@ impl Setup {
         let (archive, tasks, pulls) = Archive::new();
         let shared = Shared {
             chain: self.committee.chain(),
-            links: self.links(build.as_hotstuff(&self.committee), &doors.peers, &metrics)?,
+            links: self.links(build.attacked(&self.committee), &doors.peers, &metrics)?,
             index: Arc::clone(journal.index()),
             settled: Arc::default(),
             outside,
@@ -222,15 +220,15 @@ impl Setup {
     /// Its links; in a laboratory, with an adversary before them.
     fn links(
         &self,
-        hotstuff: Option<(Domain, &'static Facts)>,
+        attacked: Option<Attacked>,
         peers: &Arc<Peers>,
         metrics: &Arc<Metrics>,
     ) -> Result<Links, StartError> {
         let peers = Arc::clone(peers);
         let Some(schedule) = &self.adversary else { return Ok(Links::honest(peers)) };
         let (signer, scheme) = (Arc::clone(&self.signer), Arc::clone(&self.scheme));
-        let (domain, facts) = hotstuff.ok_or(StartError::NoAdversary)?;
-        let keys = Keys { me: self.me, domain, facts, signer, scheme };
+        let attacked = attacked.ok_or(StartError::NoAdversary)?;
+        let keys = Keys { me: self.me, attacked, signer, scheme };
         Ok(Links::byzantine(peers, schedule, keys, Arc::clone(metrics))?)
     }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use quorate_core::mutant;
 use quorate_sim::Cluster;
 
-use crate::{attacks, schedules, twins};
+use crate::{attacks, pbft, schedules, twins};
 
 /// Something that looks for violations, world by world.
 #[derive(Clone, Copy)]
@@ -34,6 +34,14 @@ pub const TOOLS: [Tool; 8] = [
     Tool { name: "liars", worlds: 40, all: None, run: schedules::liars },
     Tool { name: "lost data", worlds: 20, all: None, run: schedules::lost_data },
     Tool { name: "views", worlds: 100, all: None, run: schedules::views },
+];
+
+/// The tools for PBFT.
+pub const PBFT_TOOLS: [Tool; 4] = [
+    Tool { name: "swarm", worlds: 10, all: None, run: pbft::swarm },
+    Tool { name: "refusals", worlds: 4, all: None, run: pbft::refusals },
+    Tool { name: "phases", worlds: 40, all: None, run: pbft::phases },
+    Tool { name: "twins", worlds: 40, all: None, run: pbft::twins },
 ];
 
 /// A violation.

@@ -16,6 +16,8 @@ mod forger;
 #[cfg(quorate_mutants)]
 mod hunt;
 #[cfg(quorate_mutants)]
+mod pbft;
+#[cfg(quorate_mutants)]
 mod report;
 #[cfg(quorate_mutants)]
 mod schedules;

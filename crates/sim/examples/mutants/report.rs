@@ -5,8 +5,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use quorate_core::mutant::{self, ALL, Mutant};
+use quorate_core::protocols::pbft;
 
-use crate::hunt::{Caught, TOOLS, Tool, hunt, listen};
+use crate::hunt::{Caught, PBFT_TOOLS, TOOLS, Tool, hunt, listen};
 use crate::schedules;
 
 /// What was asked for.
@@ -38,11 +39,13 @@ impl Options {
         Ok(options)
     }
 
-    fn tools(&self) -> Vec<Tool> {
+    /// The tools for a variant's mutants.
+    fn tools(&self, variant: Option<&str>) -> Vec<Tool> {
+        let all: &[Tool] = if variant == Some(pbft::NAME) { &PBFT_TOOLS } else { &TOOLS };
         let asked = |tool: &Tool| {
             self.tools.as_ref().is_none_or(|names| names.iter().any(|name| name == tool.name))
         };
-        TOOLS.into_iter().filter(asked).collect()
+        all.iter().copied().filter(asked).collect()
     }
 
     fn mutants(&self) -> Vec<&'static Mutant> {
@@ -67,13 +70,13 @@ pub fn main() -> ExitCode {
         }
     };
     listen();
-    let (tools, budget) = (options.tools(), Duration::from_secs(options.seconds));
-    let Some(events) = without_mutants(&options, &tools) else { return ExitCode::FAILURE };
+    let budget = Duration::from_secs(options.seconds);
+    let Some(events) = without_mutants(&options) else { return ExitCode::FAILURE };
     let mut rows = Vec::new();
     for mutant in options.mutants() {
         mutant::choose(Some(mutant.name));
         schedules::only(mutant.variant);
-        let (caught, events) = hunt(budget, options.first_seed, &tools);
+        let (caught, events) = hunt(budget, options.first_seed, &options.tools(mutant.variant));
         match &caught {
             Some(Caught { tool, world, oracle, words, seconds, .. }) => eprintln!(
                 "{:30} {oracle:13} {tool:10} {world:30} {events:10} {seconds:7.2}  {}",
@@ -107,7 +110,7 @@ fn without_mutants(options: &Options, tools: &[Tool]) -> Option<u64> {
     for variant in variants {
         schedules::only(variant);
         let budget = Duration::from_secs(options.seconds);
-        let (false_alarm, events) = hunt(budget, options.first_seed, tools);
+        let (false_alarm, events) = hunt(budget, options.first_seed, &options.tools(variant));
         let name = variant.unwrap_or("all variants");
         eprintln!("no mutant, {name}: {events} events in {} s", options.seconds);
         if let Some(Caught { tool, world, words, .. }) = false_alarm {
@@ -175,7 +178,8 @@ cores, until an oracle fails. A bug in the rules of one variant is looked for in
 finding as well.
 
 All bugs caught is no measure of what the tools find unaided: we wrote `attacks`, `holders` and
-`views`, and sharpened the oracles, with these bugs at hand.
+`views`, and sharpened the oracles, with these bugs at hand. PBFT's bugs are looked for
+by `swarm`, `twins` (over five views), `phases` and `refusals`.
 
 [Sources](protocols/README.md#sources) have their names from there. \"Class of bug\" names no single
 public bug.
@@ -190,5 +194,7 @@ public bug.
 | attacks | small directed worlds: forged certificates, floods, poisoned sync, old testimonies … |
 | holders | one replica after another is cut off with a certificate that nobody else has |
 | views | who is cut off changes with each view and each certificate, with and without twins |
+| phases | PBFT: who hears which phase of whom changes, replicas come and go, one may lie |
+| refusals | PBFT: votes without signatures where all are signed |
 
 ";

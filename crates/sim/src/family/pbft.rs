@@ -1,24 +1,40 @@
 //! PBFT.
 
+pub(crate) mod said;
+
 use quorate_adversary::Schedule;
 use quorate_adversary::pbft::ALL;
-use quorate_core::protocols::pbft::words::{Phase, Testimony};
+use quorate_core::protocols::checkpoint::Stable;
+use quorate_core::protocols::pbft::words::{Entry, Phase, Standing, Testimony};
 use quorate_core::protocols::pbft::{
     self, Authentication, Domain, Message, Patience, Pbft, Settings,
 };
 use quorate_core::protocols::protocol::Origin;
-use quorate_core::{Duration, ReplicaId, View};
+use quorate_core::{Duration, Height, ReplicaId, Time, View};
 
 use super::Family;
 use crate::cluster::{Cluster, Peer};
 use crate::config::Config;
 use crate::keys;
+use crate::oracles::Oracles;
 use crate::rng::Rng;
 use crate::trace::Trace;
 
 /// What signatures are bound to.
 pub(crate) fn domain(config: &Config) -> Domain {
     Domain::new(keys::committee(config.replicas), config.pbft.authentication)
+}
+
+/// A stable checkpoint's height.
+fn stable(stable: Option<&Stable>) -> Height {
+    stable.map_or(Height(0), |stable| stable.checkpoint.height)
+}
+
+/// Blocks, each with the view that it was ordered or prepared in.
+fn entries(trace: &Trace, entries: &[Entry]) -> String {
+    let one = |entry: &Entry| format!("{} in {}", trace.name(&entry.block), entry.view);
+    let all: Vec<_> = entries.iter().map(one).collect();
+    if all.is_empty() { "nothing".to_owned() } else { all.join(" and ") }
 }
 
 /// Replicas of PBFT.
@@ -39,58 +55,57 @@ impl Family for Pbfts {
         Pbft::new(committee, me, cluster.config.pbft)
     }
 
-    fn words(_: &mut Trace, message: &Message) -> String {
+    fn words(trace: &mut Trace, message: &Message) -> String {
         match message {
-            Message::PrePrepare { block, .. } => format!(
-                "pre-prepares block {} of view {}, {} frames",
-                block.height.0,
-                block.view.0,
-                block.frames.len()
-            ),
+            Message::PrePrepare { block, .. } => {
+                trace.learn_as(block.id(), block.height.0);
+                let (name, view, frames) =
+                    (trace.name(&block.id()), block.view, block.frames.len());
+                format!("pre-prepare {name} (view {view}, {frames} frames)")
+            }
             Message::Vote { vote, .. } => {
                 let verb = match vote.phase {
-                    Phase::Prepare => "prepares",
-                    Phase::Commit => "commits",
+                    Phase::Prepare => "prepare",
+                    Phase::Commit => "commit",
                 };
-                format!("{verb} block {} in view {}", vote.height.0, vote.view.0)
+                format!("{verb} {} (view {})", trace.name(&vote.block), vote.view)
             }
             Message::Checkpoint { checkpoint, .. } => {
-                format!("signs the checkpoint at {}", checkpoint.height.0)
+                format!("checkpoint {}", checkpoint.height)
             }
             Message::ViewChange(signed) => {
                 let change = &signed.change;
-                let low = change.stable.as_ref().map_or(0, |stable| stable.checkpoint.height.0);
-                let prepared = change
-                    .prepared
-                    .iter()
-                    .map(|entry| format!("{} in view {}", entry.height.0, entry.view.0));
-                let prepared = Vec::from_iter(prepared).join(", ");
-                format!(
-                    "gives up for view {}: stable {low}, prepared [{prepared}], pre-prepared {}",
-                    change.view.0,
-                    change.pre_prepared.len()
-                )
+                let (view, low) = (change.view, stable(change.stable.as_ref()));
+                let prepared = entries(trace, &change.prepared);
+                let pre_prepared = entries(trace, &change.pre_prepared);
+                format!("view-change {view} (stable {low}, P: {prepared}, Q: {pre_prepared})")
             }
             Message::NewView { new_view, .. } => {
                 let from = new_view.changes.iter().map(|signed| signed.from.to_string());
                 let from = Vec::from_iter(from).join(" ");
-                let blocks = new_view.chosen.len();
-                format!("begins view {} of [{from}] with {blocks} blocks", new_view.view.0)
+                let blocks = new_view.chosen.iter().map(|block| trace.name(block));
+                let blocks = Vec::from_iter(blocks).join(" ");
+                let blocks = if blocks.is_empty() { "nothing".to_owned() } else { blocks };
+                format!("new-view {} (of {from}, with {blocks})", new_view.view)
             }
-            Message::Stable(stable) => {
-                format!("shows the stable checkpoint {}", stable.checkpoint.height.0)
+            Message::Stable(shown) => {
+                format!("shows that {} is stable", stable(Some(shown)))
             }
-            Message::Standing(standing) => format!(
-                "stands at view {}{}, committed {}, stable {}{}",
-                standing.view.0,
-                if standing.is_changing { " to come" } else { "" },
-                standing.committed.0,
-                standing.stable.0,
-                standing
+            Message::Standing(standing) => {
+                let coming = if standing.is_changing { " to come" } else { "" };
+                let Standing { view, stable, committed, .. } = standing;
+                let awaits = standing
                     .awaits
-                    .map_or(String::new(), |view| format!(", abstains until view {}", view.0))
-            ),
+                    .map_or(String::new(), |view| format!(", abstains until view {view}"));
+                format!(
+                    "stands at view {view}{coming}, height {committed}, stable {stable}{awaits}"
+                )
+            }
         }
+    }
+
+    fn set_up(trace: &mut Trace, _: &Config) {
+        (trace.by_height, trace.phases) = (true, pbft::PHASES);
     }
 
     fn draw(config: &mut Config) {
@@ -106,6 +121,10 @@ impl Family for Pbfts {
         config.pbft = Settings { authentication, window, checkpoint_every, under_way, patience };
     }
 
+    fn sends(oracles: &mut Oracles, replica: usize, _: Time, message: &Message) {
+        oracles.sends_of_pbft(replica, message);
+    }
+
     fn overhear(cluster: &mut Cluster<Self>, to: usize, _: usize, message: &Peer<Self>) {
         cluster.overhear(to, message);
     }
@@ -118,14 +137,24 @@ impl Family for Pbfts {
         cluster.tick(slot);
     }
 
-    fn lies(cluster: &mut Cluster<Self>, _: &mut Rng, _: Option<&Schedule>) {
+    fn lies(cluster: &mut Cluster<Self>, _: &mut Rng, wanted: Option<&Schedule>) {
         let mut rng = Rng::new(cluster.config.seed ^ 0x11A5);
         for slot in 0..cluster.slots.len() {
             let (name, make) = rng.pick(&ALL);
-            if cluster.slots[slot].faulty {
-                cluster.faults.fired(name);
-                cluster.make_liar(slot, make(rng.number()));
+            if !cluster.slots[slot].faulty {
+                continue;
             }
+            let seed = rng.number();
+            let adversary = match wanted.map(|schedule| schedule.build_for_pbft(seed)) {
+                None => make(seed),
+                Some(Ok(adversary)) => adversary,
+                Some(Err(foreign)) => panic!("harness: {foreign}"),
+            };
+            match wanted {
+                None => cluster.faults.fired(name),
+                Some(schedule) => schedule.parts().for_each(|(name, _)| cluster.faults.fired(name)),
+            }
+            cluster.make_liar(slot, adversary);
         }
     }
 

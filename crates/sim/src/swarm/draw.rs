@@ -145,7 +145,10 @@ pub(crate) fn lies(cluster: &mut Cluster, rng: &mut Rng, wanted: Option<&Schedul
         let mut flood = latest(seed);
         let drawn = if flood.percent(5) { "unsolicited-chunks" } else { drawn };
         let adversary = match (wanted, named(drawn)) {
-            (Some(schedule), _) => schedule.build(seed),
+            (Some(schedule), _) => match schedule.build(seed) {
+                Ok(adversary) => adversary,
+                Err(foreign) => panic!("harness: {foreign}"),
+            },
             (None, Some(make)) => make(seed),
             (None, None) => continue,
         };

@@ -9,7 +9,7 @@ use crate::matrix::must_answer;
 fn a_replica_is_honest_outside_of_its_window() {
     let schedule: Schedule = "silent-leader@2s..4s,double-voter@10s..".parse().expect("a schedule");
     let mut cluster = Cluster::new(Config::default());
-    cluster.make_liar(1, schedule.build(1));
+    cluster.make_liar(1, schedule.build(1).expect("adversaries of HotStuff"));
     let mut run_to = |micros: u64| {
         while cluster.now.0 < micros * 1_000 {
             must_answer(&mut cluster, 1, "in its window and outside");
@@ -31,7 +31,7 @@ fn the_same_seed_lies_alike() {
         let everything = "small-scope,replayer,forged-certificates@100ms..2s,equivocating-leader";
         let schedule: Schedule = everything.parse().expect("a schedule");
         let mut cluster = Cluster::new(Config::default());
-        cluster.make_liar(1, schedule.build(9));
+        cluster.make_liar(1, schedule.build(9).expect("adversaries of HotStuff"));
         must_answer(&mut cluster, 20, everything);
         (cluster.hash, cluster.steps, cluster.deeds(1))
     };

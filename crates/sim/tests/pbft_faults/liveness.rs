@@ -1,10 +1,11 @@
 //! Where other implementations of PBFT stop: crashes, cuts and restarts with blocks under way.
 
-use quorate_core::View;
+use quorate_core::protocols::checkpoint::Stable;
 use quorate_core::protocols::pbft::Message;
 use quorate_core::protocols::pbft::words::Phase;
 use quorate_core::protocols::protocol::Protocol as _;
 use quorate_core::replica::message::PeerMessage;
+use quorate_core::{Height, View};
 use quorate_sim::Cluster;
 use quorate_sim::Peer;
 use quorate_sim::family::Pbfts;
@@ -100,8 +101,54 @@ fn all_restart_at_once_under_load() {
     }
 }
 
-/// Commits are heard by one replica alone, which dies. What it knows to be committed was prepared
-/// by others, whichever of them: the new view begins with it.
+/// Two of four hold the newest stable checkpoint when the primary dies: it is one of them, or the next
+/// primary is.
+#[test]
+fn the_newest_stable_checkpoint_is_held_by_one_less_than_a_quorum() {
+    for authentication in BOTH {
+        for holders in [[0, 3], [1, 2], [0, 1], [2, 3]] {
+            let mut cluster = cluster(settings(authentication), 4);
+            cluster.run_for(20_000);
+            let low = |cluster: &Cluster<Pbfts>, slot| detail(cluster, slot, "stable_checkpoint");
+            let before = (0..4).map(|slot| low(&cluster, slot)).max().unwrap_or(0);
+            cluster.meddler = Some(Box::new(move |_, to, message| {
+                let is_newer = |stable: &Stable| stable.checkpoint.height.0 > before;
+                let is_stable = |message: &Message| match message {
+                    Message::Checkpoint { .. } => true,
+                    Message::Stable(stable) => is_newer(stable),
+                    Message::PrePrepare { block, .. } => {
+                        block.stable.as_ref().is_some_and(is_newer)
+                    }
+                    _ => false,
+                };
+                match says(message, is_stable) && !holders.contains(&to) {
+                    true => Fate::Lost,
+                    false => Fate::Goes,
+                }
+            }));
+            let is_apart = |cluster: &Cluster<Pbfts>| {
+                (0..4).all(|slot| (low(cluster, slot) > before) == holders.contains(&slot))
+            };
+            for _ in 0..10 {
+                (0..8).for_each(|client| cluster.request(client, 1, 10));
+                if cluster.run_until(20_000, is_apart) {
+                    break;
+                }
+            }
+            assert!(is_apart(&cluster), "{holders:?} are not the only ones that hold it");
+            cluster.crash(0);
+            cluster.meddler = None;
+            answered(&mut cluster);
+            cluster.boot(0);
+            level(&mut cluster);
+            let lows = (0..4).map(|slot| Height(low(&cluster, slot)));
+            assert!(lows.clone().all(|low| low > Height(before)), "{:?}", Vec::from_iter(lows));
+        }
+    }
+}
+
+/// Commits are heard by one replica alone, which dies. What it knows to be committed was prepared by
+/// others, whichever of them: the new view begins with it.
 #[test]
 fn what_one_replica_alone_committed_is_kept() {
     for authentication in BOTH {

@@ -1,6 +1,7 @@
 //! PBFT where it is known to break elsewhere: liars of every kind, and what a pipeline makes of
 //! crashes, cuts and view changes.
 
+mod crawling;
 mod liars;
 mod liveness;
 

@@ -123,7 +123,10 @@ impl Domain {
         signature: Signature,
     ) -> Result<Vec<Check>, Malformed> {
         match (self.signs(), signature == Signature::NONE) {
-            (true, _) => Ok(vec![Check::Replica(Share { signer, statement, signature })]),
+            (true, _) => {
+                let check = Check::Replica(Share { signer, statement, signature });
+                Ok(mutant!("pbft-words-unsigned", Vec::new(), vec![check]))
+            }
             (false, true) => Ok(Vec::new()),
             (false, false) => Err(Malformed::WrongForm),
         }
@@ -135,6 +138,9 @@ impl Domain {
     /// [`Malformed`] if fewer than q members signed it, or its signers are not in order.
     pub fn stable(&self, stable: &Stable) -> Result<Vec<Check>, Malformed> {
         let statement = self.checkpoint(&stable.checkpoint);
+        if mutant!("pbft-checkpoint-unproved", true, false) {
+            return Ok(Vec::new());
+        }
         stable.checks(&self.committee, self.committee.quorum(), statement)
     }
 
@@ -162,7 +168,8 @@ impl Domain {
             None => Vec::new(),
         };
         let (statement, signature) = (self.view_change(change), *signature);
-        checks.push(Check::Replica(Share { signer: *from, statement, signature }));
+        let check = Check::Replica(Share { signer: *from, statement, signature });
+        checks.extend(mutant!("pbft-view-changes-unsigned", None, Some(check)));
         Ok(checks)
     }
 }

@@ -69,7 +69,10 @@ impl Pbft {
             send(Message::Stable(Box::new(stable.clone())));
         }
         // Until q have the same, nobody can go beyond the high water mark.
-        for (checkpoint, signature) in self.checkpoints.of(self.me, theirs.stable) {
+        let again = self.checkpoints.of(self.me, theirs.stable);
+        for (checkpoint, signature) in
+            again.take(mutant!("pbft-checkpoint-said-once", 0, usize::MAX))
+        {
             send(Message::Checkpoint { checkpoint, signature });
         }
         if theirs.view > self.view {

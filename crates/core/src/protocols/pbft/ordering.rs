@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::words::{Content, Entry, Phase, Types, Vote};
-use super::{Fx, Pbft, Unsigned};
+use super::{Fx, Pbft, Settings, Unsigned};
 use crate::base::types::{Height, ReplicaId, Time, View};
 use crate::ledger::block::{Block, BlockId};
 use crate::protocols::protocol::{
@@ -13,7 +13,9 @@ use crate::protocols::protocol::{
 impl Pbft {
     /// The high water mark H of the paper.
     pub(super) fn high(&self) -> Height {
-        self.checkpoints.low().plus(self.settings.window)
+        let Settings { window, .. } = self.settings;
+        let every = mutant!("pbft-high-water-mark", self.settings.checkpoint_every, 0);
+        self.checkpoints.low().plus(window + every)
     }
 
     fn is_primary(&self) -> bool {
@@ -94,7 +96,7 @@ impl Pbft {
 
     /// Accepts what comes next in this view, as far as it is here.
     fn accept_next(&mut self, fx: &mut Fx) {
-        while !self.is_changing {
+        while mutant!("pbft-votes-after-giving-up", true, !self.is_changing) {
             if let Some(stable) = self.checkpoints.stable() {
                 self.order.skip_to(stable.checkpoint.height, stable.checkpoint.block);
             }
@@ -123,7 +125,12 @@ impl Pbft {
                 }
             };
             // What was pre-prepared in this view before a restart binds.
-            let bound = self.known.pre_prepared_in(self.view, next);
+            let known = &self.known;
+            let bound = mutant!(
+                "pbft-pre-prepared-forgotten",
+                None,
+                known.pre_prepared_in(self.view, next),
+            );
             let extends = |block: &BlockOf<Types>| {
                 block.parent() == parent
                     && next <= self.high()
@@ -181,7 +188,8 @@ impl Pbft {
 
     /// A block is prepared if q replicas have pre-prepared it in this view, and all below are.
     fn prepare_next(&mut self, fx: &mut Fx) {
-        while !self.is_changing && self.order.prepared < self.order.tip.0 {
+        let may = mutant!("pbft-votes-after-giving-up", true, !self.is_changing);
+        while may && self.order.prepared < self.order.tip.0 {
             let (view, height) = (self.view, self.order.prepared.next());
             if height > self.chain.head().height() {
                 let Some(block) = self.known.pre_prepared_in(view, height) else { return };
@@ -189,7 +197,12 @@ impl Pbft {
                     return;
                 };
                 let prepare = Vote { phase: Phase::Prepare, view, height, block };
-                if self.window.weight(&prepare) < self.domain.committee().quorum() {
+                let weight = mutant!(
+                    "pbft-prepared-across-views",
+                    self.window.voters(prepare.phase, height, &block).len(),
+                    self.window.weight(&prepare),
+                );
+                if weight < self.domain.committee().quorum() {
                     return;
                 }
                 self.known.prepare(Entry { height, view, block, parent });
@@ -207,7 +220,9 @@ impl Pbft {
         let head = self.chain.head().height();
         let stable = self.checkpoints.stable().map(|stable| stable.checkpoint);
         let stable = stable.filter(|stable| stable.height > head).map(|stable| stable.block);
-        let votes = self.window.agreed(Phase::Commit, head, self.domain.committee().quorum());
+        let quorum = self.domain.committee().quorum();
+        let needed = mutant!("pbft-commit-at-q-minus-1", (quorum - 1).max(1), quorum);
+        let votes = self.window.agreed(Phase::Commit, head, needed);
         let tips = votes.iter().map(|vote| vote.block).chain(stable).chain(proven);
         let path = tips.filter_map(|tip| self.chain.path(&tip)).max_by_key(Vec::len);
         if let Some(path) = path.filter(|path| !path.is_empty()) {

@@ -70,7 +70,7 @@ impl Pbft {
                 let senders = || new_view.changes.iter().map(|signed| signed.from);
                 are_members_in_order(committee, senders())?;
                 let weight: usize = senders().map(|sender| committee.weight(sender)).sum();
-                if weight < committee.quorum() {
+                if weight < mutant!("pbft-new-view-of-one", 0, committee.quorum()) {
                     // Without q of them its primary alone could end any view.
                     return Err(Malformed::NoQuorum);
                 }

@@ -48,7 +48,8 @@ impl Pbft {
 
     /// Gives up, joins others who did, or begins a view, if it is time.
     pub(super) fn change_view(&mut self, now: Time, ledger: &mut dyn Ledger, fx: &mut Fx) {
-        if let Some(view) = self.changes.joined(self.view, self.me) {
+        let joined = self.changes.joined(self.view, self.me);
+        if let Some(view) = mutant!("pbft-no-join", None, joined) {
             self.give_up(view, fx);
         }
         let abstains = self.awaits.is_some();
@@ -66,6 +67,14 @@ impl Pbft {
         }
     }
 
+    /// What view changes lead to; `None` as long as they do not suffice.
+    fn choose(&self, changes: &[SignedChange]) -> Option<Chosen> {
+        let chosen = Chosen::from(self.domain.committee(), self.genesis, changes);
+        #[cfg(quorate_mutants)]
+        let chosen = super::planted::choose(chosen, self.domain.committee(), self.genesis, changes);
+        chosen
+    }
+
     fn has_uncommitted(&self) -> bool {
         self.order.tip.0 > self.chain.head().height() || !self.order.held.is_empty()
     }
@@ -73,9 +82,7 @@ impl Pbft {
     /// The new primary begins its view, once q view changes say what with, and it has that.
     fn begin_view(&mut self, fx: &mut Fx) {
         let changes = self.changes.to(self.view);
-        let Some(chosen) = Chosen::from(self.domain.committee(), self.genesis, &changes) else {
-            return;
-        };
+        let Some(chosen) = self.choose(&changes) else { return };
         if let Some(stable) = chosen.stable.clone() {
             self.raise_stable(stable);
         }
@@ -99,11 +106,16 @@ impl Pbft {
         if !is_next {
             return;
         }
-        let chosen = Chosen::from(self.domain.committee(), self.genesis, &new_view.changes);
+        let chosen = self.choose(&new_view.changes);
         let follows = |chosen: &Chosen| {
             chosen.blocks.iter().map(|entry| &entry.block).eq(new_view.chosen.iter())
         };
-        match chosen.filter(follows) {
+        let chosen = mutant!(
+            "pbft-new-view-unchecked",
+            chosen.map(|chosen| super::planted::believe(chosen, &new_view)),
+            chosen.filter(follows),
+        );
+        match chosen {
             Some(chosen) => {
                 self.enter(new_view, signature, chosen, fx);
                 self.entered = Some(now);

@@ -1,45 +1,195 @@
 //! An adversary around a replica's links, the same one as in the simulator.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use quorate_adversary::{Layer, Own, Peer, Schedule, Sent};
+use quorate_adversary::{Deeds, Layer, Own, Schedule, pbft};
 use quorate_core::base::crypto::{Scheme, Signer};
 use quorate_core::base::wire::{Decode as _, Encode as _};
 use quorate_core::client::message::Response;
+use quorate_core::protocols::protocol::Types;
+use quorate_core::replica::message::PeerMessage;
 use quorate_core::{ReplicaId, Time};
 use quorate_transport::Peers;
 
 use super::super::{metrics, spawn};
-use super::{Between, Keys, Metrics};
+use super::{Attacked, Between, Keys, Metrics};
 
 /// Most messages that an adversary may hold back: beyond, the oldest leave.
 const MAX_HELD: usize = 4096;
 
+/// The adversary that a schedule describes, at work from now on, on a thread of its own.
+///
+/// # Errors
+/// One is none of the protocol, or the system gave no thread.
+pub(super) fn start(
+    peers: &Arc<Peers>,
+    schedule: &Schedule,
+    keys: Keys,
+    metrics: Arc<Metrics>,
+) -> io::Result<Arc<dyn Between>> {
+    let Keys { me, attacked, signer, scheme } = keys;
+    let (peers, seed) = (Arc::clone(peers), u64::from(me.0));
+    let foreign = |error| io::Error::new(io::ErrorKind::InvalidInput, error);
+    let own = (signer, scheme);
+    let between: Arc<dyn Between> = match attacked {
+        Attacked::HotStuff(domain, facts) => {
+            let adversary = schedule.build(seed).map_err(foreign)?;
+            let others = domain.committee().replicas().filter(|id| *id != me).collect();
+            Byzantine::start(peers, Layer::new(adversary, me, domain, facts), others, own, metrics)?
+        }
+        Attacked::Pbft(domain) => {
+            let adversary = schedule.build_for_pbft(seed).map_err(foreign)?;
+            let others = domain.committee().replicas().filter(|id| *id != me).collect();
+            Byzantine::start(peers, pbft::Layer::new(adversary, me, domain), others, own, metrics)?
+        }
+    };
+    Ok(between)
+}
+
+/// A message that leaves: to whom, how much later than now, and what.
+type Leaving<T> = (ReplicaId, Duration, PeerMessage<T>);
+
+/// An adversary around a replica, with what it has seen.
+trait Around: Send + 'static {
+    /// The words of the protocol that it attacks.
+    type Types: Types;
+
+    /// The replica sends: what leaves instead.
+    fn sends(
+        &mut self,
+        now: Time,
+        own: Own<'_>,
+        to: ReplicaId,
+        message: PeerMessage<Self::Types>,
+    ) -> Vec<Leaving<Self::Types>>;
+
+    /// A message arrives.
+    fn receives(
+        &mut self,
+        now: Time,
+        own: Own<'_>,
+        from: ReplicaId,
+        message: &PeerMessage<Self::Types>,
+    );
+
+    /// The replica answers a client: what it answers instead.
+    fn responds(&mut self, now: Time, own: Own<'_>, response: Response) -> Vec<Response>;
+
+    /// What leaves unasked, if that is due.
+    fn tick(&mut self, now: Time, own: Own<'_>) -> Vec<Leaving<Self::Types>>;
+
+    /// When the next [`tick`](Self::tick) is due; `None`: never.
+    fn deadline(&self) -> Option<Time>;
+
+    /// What it has done so far.
+    fn deeds(&self) -> Deeds;
+}
+
+impl Around for Layer {
+    type Types = quorate_core::protocols::hotstuff::Types;
+
+    fn sends(
+        &mut self,
+        now: Time,
+        own: Own<'_>,
+        to: ReplicaId,
+        message: PeerMessage<Self::Types>,
+    ) -> Vec<Leaving<Self::Types>> {
+        let sent = Self::sends(self, now, own, to, message);
+        sent.into_iter().map(|sent| (sent.to, sent.delay, sent.message)).collect()
+    }
+
+    fn receives(
+        &mut self,
+        now: Time,
+        own: Own<'_>,
+        from: ReplicaId,
+        message: &PeerMessage<Self::Types>,
+    ) {
+        Self::receives(self, now, own, from, message);
+    }
+
+    fn responds(&mut self, now: Time, own: Own<'_>, response: Response) -> Vec<Response> {
+        Self::responds(self, now, own, response)
+    }
+
+    fn tick(&mut self, now: Time, own: Own<'_>) -> Vec<Leaving<Self::Types>> {
+        let sent = Self::tick(self, now, own);
+        sent.into_iter().map(|sent| (sent.to, sent.delay, sent.message)).collect()
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        Self::deadline(self)
+    }
+
+    fn deeds(&self) -> Deeds {
+        Self::deeds(self)
+    }
+}
+
+impl Around for pbft::Layer {
+    type Types = quorate_core::protocols::pbft::Types;
+
+    fn sends(
+        &mut self,
+        now: Time,
+        own: Own<'_>,
+        to: ReplicaId,
+        message: PeerMessage<Self::Types>,
+    ) -> Vec<Leaving<Self::Types>> {
+        let sent = Self::sends(self, now, own.signer, to, message);
+        sent.into_iter().map(|sent| (sent.to, sent.delay, sent.message)).collect()
+    }
+
+    fn receives(&mut self, _: Time, _: Own<'_>, _: ReplicaId, message: &PeerMessage<Self::Types>) {
+        Self::receives(self, message);
+    }
+
+    fn responds(&mut self, _: Time, _: Own<'_>, response: Response) -> Vec<Response> {
+        vec![response]
+    }
+
+    fn tick(&mut self, now: Time, own: Own<'_>) -> Vec<Leaving<Self::Types>> {
+        let sent = Self::tick(self, now, own.signer);
+        sent.into_iter().map(|sent| (sent.to, sent.delay, sent.message)).collect()
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        Self::deadline(self)
+    }
+
+    fn deeds(&self) -> Deeds {
+        Self::deeds(self)
+    }
+}
+
 /// An adversary at work.
-pub(super) struct Byzantine {
+struct Byzantine<A> {
     peers: Arc<Peers>,
+    others: Vec<ReplicaId>,
     metrics: Arc<Metrics>,
     signer: Arc<dyn Signer>,
     scheme: Arc<dyn Scheme>,
     begin: Instant,
-    state: Mutex<State>,
+    state: Mutex<State<A>>,
     changed: Condvar,
 }
 
-struct State {
-    layer: Layer,
+struct State<A> {
+    layer: A,
     /// What leaves later, by when.
     held: BTreeMap<(Time, u64), (ReplicaId, Bytes)>,
     numbered: u64,
     closed: bool,
 }
 
-impl Between for Byzantine {
+impl<A: Around> Between for Byzantine<A> {
     fn send(&self, to: ReplicaId, message: &Bytes) {
-        let Ok(message) = Peer::from_bytes(message.clone()) else {
+        let Ok(message) = PeerMessage::<A::Types>::from_bytes(message.clone()) else {
             // Of a protocol it does not know.
             return self.peers.send(to, message.clone());
         };
@@ -49,18 +199,18 @@ impl Between for Byzantine {
     }
 
     fn broadcast(&self, message: &Bytes) {
-        let Ok(message) = Peer::from_bytes(message.clone()) else {
+        let Ok(message) = PeerMessage::<A::Types>::from_bytes(message.clone()) else {
             return self.peers.broadcast(message);
         };
         let mut state = self.state();
-        for to in state.layer.others() {
+        for to in self.others.iter().copied() {
             let sent = state.layer.sends(self.now(), self.own(), to, message.clone());
             self.release(&mut state, sent);
         }
     }
 
     fn received(&self, from: ReplicaId, message: &Bytes) {
-        if let Ok(message) = Peer::from_bytes(message.clone()) {
+        if let Ok(message) = PeerMessage::<A::Types>::from_bytes(message.clone()) {
             self.state().layer.receives(self.now(), self.own(), from, &message);
         }
     }
@@ -78,19 +228,19 @@ impl Between for Byzantine {
     }
 }
 
-impl Byzantine {
-    /// Its time begins now, on a thread of its own.
-    pub(super) fn start(
+impl<A: Around> Byzantine<A> {
+    /// Its time begins now.
+    fn start(
         peers: Arc<Peers>,
-        schedule: &Schedule,
-        keys: Keys,
+        layer: A,
+        others: Vec<ReplicaId>,
+        (signer, scheme): (Arc<dyn Signer>, Arc<dyn Scheme>),
         metrics: Arc<Metrics>,
-    ) -> std::io::Result<Arc<Self>> {
-        let Keys { me, domain, facts, signer, scheme } = keys;
-        let layer = Layer::new(schedule.build(u64::from(me.0)), me, domain, facts);
+    ) -> io::Result<Arc<Self>> {
         let state = State { layer, held: BTreeMap::new(), numbered: 0, closed: false };
         let byzantine = Arc::new(Self {
             peers,
+            others,
             metrics,
             signer,
             scheme,
@@ -103,7 +253,7 @@ impl Byzantine {
         Ok(byzantine)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, State<A>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -116,8 +266,8 @@ impl Byzantine {
     }
 
     /// Sends what leaves at once, and keeps what leaves later.
-    fn release(&self, state: &mut State, sent: Vec<Sent>) {
-        for Sent { to, delay, message } in sent {
+    fn release(&self, state: &mut State<A>, sent: Vec<Leaving<A::Types>>) {
+        for (to, delay, message) in sent {
             let bytes = Bytes::from(message.to_bytes());
             if delay.is_zero() {
                 self.peers.send(to, bytes);
@@ -135,7 +285,7 @@ impl Byzantine {
         self.count(state);
     }
 
-    fn count(&self, state: &State) {
+    fn count(&self, state: &State<A>) {
         self.metrics.adversary_deeds_total.set(state.layer.deeds().total());
     }
 

@@ -1,0 +1,159 @@
+//! What correct replicas of PBFT may say: judged from their messages alone, across their crashes, by
+//! code that shares no predicate with production.
+//!
+//! - In one view and at one height a replica prepares one block (a pre-prepare is the primary's
+//!   prepare), and commits that one.
+//! - What it prepared above the stable checkpoint of its view change is in the set Q of that; what it
+//!   committed is in P, unless the block is decided (*Practical Byzantine Fault Tolerance and Proactive
+//!   Recovery*, section 4.5.1). So it is whether the prepare was said before the view change or after.
+
+use std::collections::BTreeMap;
+
+use quorate_core::Height;
+use quorate_core::ledger::block::BlockId;
+use quorate_core::protocols::pbft::Message;
+use quorate_core::protocols::pbft::words::{Entry, MAX_PRE_PREPARED, Phase, ViewChange, Vote};
+
+/// What all correct replicas have said.
+#[derive(Debug, Default)]
+pub struct Said {
+    replicas: BTreeMap<usize, Words>,
+}
+
+/// What one has said, by height and view.
+#[derive(Debug, Default)]
+struct Words {
+    prepared: BTreeMap<(u64, u64), BlockId>,
+    committed: BTreeMap<(u64, u64), BlockId>,
+    /// Its last view change.
+    change: Option<ViewChange>,
+    /// It lost its data: what it said in views below this one it need not remember.
+    remembers_from: u64,
+}
+
+impl Said {
+    /// A correct replica sends a message. `decided`: what is decided at a height, as far as that is
+    /// known.
+    ///
+    /// # Panics
+    /// If it contradicts what it said before.
+    pub fn sends(
+        &mut self,
+        replica: usize,
+        message: &Message,
+        decided: impl Fn(u64) -> Option<BlockId>,
+    ) {
+        let words = self.replicas.entry(replica).or_default();
+        match message {
+            Message::PrePrepare { block, .. } => {
+                words.prepares(replica, (block.height.0, block.view.0), block.id());
+            }
+            Message::Vote { vote, .. } => {
+                let Vote { phase, view, height, block } = *vote;
+                match phase {
+                    Phase::Prepare => words.prepares(replica, (height.0, view.0), block),
+                    Phase::Commit => words.commits(replica, (height.0, view.0), block, decided),
+                }
+            }
+            Message::ViewChange(signed) => words.changes(replica, &signed.change, decided),
+            _ => {}
+        }
+    }
+
+    /// A replica lost its data.
+    pub fn forgot(&mut self, replica: usize) {
+        let words = self.replicas.entry(replica).or_default();
+        let views = words.prepared.keys().chain(words.committed.keys()).map(|(_, view)| *view);
+        let change = words.change.take().map(|change| change.view.0);
+        words.remembers_from = views.map(|view| view + 1).chain(change).max().unwrap_or(0);
+    }
+}
+
+impl Words {
+    fn prepares(&mut self, replica: usize, place: (u64, u64), block: BlockId) {
+        let before = *self.prepared.entry(place).or_insert(block);
+        assert_eq!(
+            before, block,
+            "votes: r{replica} prepared two blocks at (height, view) {place:?}"
+        );
+        if let Some(change) = &self.change {
+            assert!(
+                self.is_in_q(change, place, block),
+                "votes: r{replica} prepares at {place:?} what its view change to {} leaves out",
+                change.view
+            );
+        }
+    }
+
+    fn commits(
+        &mut self,
+        replica: usize,
+        place: (u64, u64),
+        block: BlockId,
+        decided: impl Fn(u64) -> Option<BlockId>,
+    ) {
+        let before = *self.committed.entry(place).or_insert(block);
+        assert_eq!(
+            before, block,
+            "votes: r{replica} committed two blocks at (height, view) {place:?}"
+        );
+        let prepared = self.prepared.get(&place).copied().unwrap_or(block);
+        assert_eq!(prepared, block, "votes: r{replica} prepared another block at {place:?}");
+        if let Some(change) = &self.change {
+            assert!(
+                self.is_in_p(change, place) || decided(place.0) == Some(block),
+                "votes: r{replica} commits at {place:?} what its view change to {} leaves out",
+                change.view
+            );
+        }
+    }
+
+    fn changes(
+        &mut self,
+        replica: usize,
+        change: &ViewChange,
+        decided: impl Fn(u64) -> Option<BlockId>,
+    ) {
+        for (place, block) in &self.prepared {
+            assert!(
+                self.is_in_q(change, *place, *block),
+                "votes: the view change of r{replica} to {} leaves out what it prepared at {place:?}",
+                change.view
+            );
+        }
+        for (place, block) in &self.committed {
+            assert!(
+                self.is_in_p(change, *place) || decided(place.0) == Some(*block),
+                "votes: the view change of r{replica} to {} leaves out what it committed at {place:?}",
+                change.view
+            );
+        }
+        self.change = Some(change.clone());
+        // Below its checkpoint nothing is asked for any more.
+        let low = stable(change).0;
+        self.prepared = self.prepared.split_off(&(low + 1, 0));
+        self.committed = self.committed.split_off(&(low + 1, 0));
+    }
+
+    /// Whether a view change has to show what was said there.
+    fn concerns(&self, change: &ViewChange, (height, view): (u64, u64)) -> bool {
+        height > stable(change).0 && view < change.view.0 && view >= self.remembers_from
+    }
+
+    fn is_in_q(&self, change: &ViewChange, place: (u64, u64), block: BlockId) -> bool {
+        let at = |entry: &&Entry| entry.height.0 == place.0;
+        let mut all = change.pre_prepared.iter().filter(at);
+        !self.concerns(change, place)
+            || all.clone().count() >= MAX_PRE_PREPARED
+            || all.any(|entry| entry.block == block && entry.view.0 >= place.1)
+    }
+
+    fn is_in_p(&self, change: &ViewChange, place: (u64, u64)) -> bool {
+        let later = |entry: &Entry| entry.height.0 == place.0 && entry.view.0 >= place.1;
+        !self.concerns(change, place) || change.prepared.iter().any(later)
+    }
+}
+
+fn stable(change: &ViewChange) -> Height {
+    change.stable.as_ref().map_or(Height(0), |stable| stable.checkpoint.height)
+}
