@@ -14,14 +14,16 @@
 
 use quorate_sim as cluster;
 mod forged;
+mod pbft;
 mod script;
+mod words;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use quorate_core::protocols::hotstuff::rules;
-use script::Script;
+use words::Script;
 
 /// What is shown of every protocol.
 const SCENARIOS: [&str; 6] = [
@@ -34,7 +36,7 @@ const SCENARIOS: [&str; 6] = [
 ];
 
 /// What is shown beside.
-const OTHERS: [&str; 12] = [
+const OTHERS: [&str; 18] = [
     "01_silence_and_waking",
     "02_sent_to_one_with_a_dead_leader",
     "03_lost_data",
@@ -47,6 +49,12 @@ const OTHERS: [&str; 12] = [
     "linear/complaint",
     "linear/dead_collector",
     "linear/next_time",
+    "pbft/checkpoint",
+    "pbft/happy_path_macs",
+    "pbft/happy_path_signatures",
+    "pbft/late_replica",
+    "pbft/view_change_macs",
+    "pbft/view_change_signatures",
 ];
 
 /// Not run here: scripts of another test, which says how, and what is no script.
@@ -75,7 +83,10 @@ fn files(root: &Path, below: &Path, found: &mut BTreeSet<String>) {
 /// What a script says, and what happens.
 fn run(path: &Path) -> (String, String) {
     let text = std::fs::read_to_string(path).expect("a script");
-    let mut script = Script::new();
+    let mut script: Box<dyn Script> = match path.parent().is_some_and(|it| it.ends_with("pbft")) {
+        true => Box::new(pbft::OfPbft::new()),
+        false => Box::new(script::OfHotStuff::new()),
+    };
     let (mut happened, mut said) = (String::new(), String::new());
     let mut skipping = false;
     for line in text.lines() {

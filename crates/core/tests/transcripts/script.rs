@@ -38,9 +38,10 @@ use crate::cluster::network::{Fate, Link};
 use crate::cluster::trace::Trace;
 use crate::cluster::{Cluster, Config, Peer, status_of};
 use crate::forged;
+use crate::words::{Script, Words, replica};
 
 /// A script at work.
-pub struct Script {
+pub struct OfHotStuff {
     cluster: Cluster,
     meddling: Vec<Meddling>,
 }
@@ -62,74 +63,9 @@ enum Deed {
     Equivocate,
 }
 
-/// The words of a command.
-struct Words<'a>(Vec<&'a str>);
-
-impl<'a> Words<'a> {
-    fn new(line: &'a str) -> Self {
-        Self(line.split_whitespace().collect())
-    }
-
-    /// A word by its place, the command's name being the first.
-    fn at(&self, place: usize) -> &'a str {
-        self.0.get(place).copied().unwrap_or_else(|| panic!("a word is missing: {:?}", self.0))
-    }
-
-    fn replica(&self, place: usize) -> usize {
-        replica(self.at(place))
-    }
-
-    fn value(&self, key: &str) -> Option<&'a str> {
-        self.0.iter().find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
-    }
-
-    fn number(&self, key: &str) -> Option<u64> {
-        self.value(key).map(|value| value.parse().expect("a number"))
-    }
-
-    fn is_set(&self, key: &str) -> bool {
-        match self.value(key) {
-            None => false,
-            Some("yes") => true,
-            Some(other) => panic!("{key}=yes, not {other}"),
-        }
-    }
-
-    /// No other options than these.
-    fn only(&self, keys: &[&str]) -> &Self {
-        for (key, _) in self.0.iter().filter_map(|word| word.split_once('=')) {
-            assert!(keys.contains(&key), "{} has no option {key}", self.0[0]);
-        }
-        self
-    }
-}
-
-impl Script {
+impl OfHotStuff {
     pub fn new() -> Self {
         Self { cluster: Cluster::new(Config::default()), meddling: Vec::new() }
-    }
-
-    /// Does as a line says. What it prints, and the trace.
-    pub fn command(&mut self, line: &str) -> String {
-        let words = Words::new(line);
-        let mut said = String::new();
-        match words.at(0) {
-            "cluster" => self.create(&words),
-            "request" => self.request(&words),
-            "run" => said = self.run(&words),
-            "answered" => {
-                let within = words.only(&["within"]).number("within").unwrap_or(10_000);
-                let done = self.cluster.run_until_answered(within * 1_000);
-                said.push_str(if done { "(all answered)\n" } else { "(not all answered)\n" });
-            }
-            "lose" | "delay" | "equivocate" => self.meddle(&words),
-            "status" => said = status(&self.cluster),
-            _ => self.disturb(&words),
-        }
-        for line in self.cluster.trace.take_together() {
-            let _ = writeln!(said, "{line}");
-        }
-        said
     }
 
     fn disturb(&mut self, words: &Words<'_>) {
@@ -253,6 +189,30 @@ impl Script {
     }
 }
 
+impl Script for OfHotStuff {
+    fn command(&mut self, line: &str) -> String {
+        let words = Words::new(line);
+        let mut said = String::new();
+        match words.at(0) {
+            "cluster" => self.create(&words),
+            "request" => self.request(&words),
+            "run" => said = self.run(&words),
+            "answered" => {
+                let within = words.only(&["within"]).number("within").unwrap_or(10_000);
+                let done = self.cluster.run_until_answered(within * 1_000);
+                said.push_str(if done { "(all answered)\n" } else { "(not all answered)\n" });
+            }
+            "lose" | "delay" | "equivocate" => self.meddle(&words),
+            "status" => said = status(&self.cluster),
+            _ => self.disturb(&words),
+        }
+        for line in self.cluster.trace.take_together() {
+            let _ = writeln!(said, "{line}");
+        }
+        said
+    }
+}
+
 impl Meddling {
     fn concerns(&self, from: usize, to: usize, peer: &Peer) -> bool {
         let PeerMessage::Protocol { message, .. } = peer else { return false };
@@ -293,10 +253,6 @@ fn forms(name: &str) -> (Form, Form) {
         "threshold" => (Form::Threshold, Form::Aggregate),
         other => panic!("no such form: {other}"),
     }
-}
-
-fn replica(name: &str) -> usize {
-    name.strip_prefix('r').and_then(|id| id.parse().ok()).expect("a replica: r0, r1 …")
 }
 
 fn status(cluster: &Cluster) -> String {

@@ -211,6 +211,11 @@ impl Reader {
                 self.delays.clear();
                 self.note("nothing is lost from now on".into());
             }
+            ["lose", what @ ("pre-prepares" | "prepares" | "commits"), ..] => {
+                // Of PBFT, by the block's height.
+                let which = which(&value).replace(" of view ", " of b");
+                self.note(format!("{what}{which} are lost"));
+            }
             ["lose", what, ..] => {
                 self.note(format!("{}{} are lost", what.replace('-', " "), which(&value)))
             }

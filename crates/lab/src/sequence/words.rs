@@ -54,8 +54,11 @@ const SECOND: &str = "a second time for ";
 pub fn message(words: &str) -> (Kind, String) {
     let kind = match words.split(' ').next().unwrap_or_default() {
         first if first == "proposal" || first.contains("QC(") => Kind::Proposal,
-        "vote" => Kind::Vote,
-        "time-out" => Kind::TimeOut,
+        "pre-prepare" => Kind::Proposal,
+        // PBFT's, which tells whose view changes it is made of.
+        "new-view" if words.contains(" (of ") => Kind::Proposal,
+        "vote" | "prepare" | "commit" => Kind::Vote,
+        "time-out" | "view-change" => Kind::TimeOut,
         _ => Kind::Other,
     };
     let words = words.strip_suffix(", too late").unwrap_or(words);
@@ -72,6 +75,20 @@ pub fn message(words: &str) -> (Kind, String) {
                 .join(" · "),
             None => words.to_owned(),
         };
+    // Of a view change, what was prepared: the transcript has the rest.
+    let label = match (kind, label.split_once(" · P: ")) {
+        (Kind::TimeOut, Some((_, sets))) => {
+            let head = label.split(" · ").next().unwrap_or_default();
+            let prepared = sets.split(" · ").next().unwrap_or_default();
+            let blocks: Vec<_> = prepared.split(' ').filter(|word| word.starts_with('b')).collect();
+            if blocks.is_empty() {
+                head.to_owned()
+            } else {
+                format!("{head} · {}", blocks.join(" "))
+            }
+        }
+        _ => label,
+    };
     let label = label.replace("time-out of view ", "time-out ").replace(" 1 frames", " 1 frame");
     (kind, label.replace(SECOND, "2nd "))
 }
