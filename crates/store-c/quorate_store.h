@@ -231,9 +231,7 @@ const char *quorate_store_error_message(void);
  `folder` is NULL or such a text; `options` is NULL or points to options; `store` is NULL or may
  be written to.
  */
-QuorateStoreStatus quorate_store_open(const char *folder,
-                                      const QuorateStoreOptions *options,
-                                      QuorateStore **store);
+QuorateStoreStatus quorate_store_open(const char *folder, const QuorateStoreOptions *options, QuorateStore **store);
 
 /*
  Installs a handler of SIGBUS. The kernel sends this signal if another program shortens a mapped
@@ -474,8 +472,7 @@ QuorateStoreStatus quorate_store_snapshot_get_by_hash(const QuorateStoreSnapshot
  # Safety
  `snapshot` is NULL or a snapshot; `iterator` is NULL or may be written to.
  */
-QuorateStoreStatus quorate_store_iterate(const QuorateStoreSnapshot *snapshot,
-                                         QuorateStoreIterator **iterator);
+QuorateStoreStatus quorate_store_iterate(const QuorateStoreSnapshot *snapshot, QuorateStoreIterator **iterator);
 
 /*
  The next item; QUORATE_STORE_STATUS_NOT_FOUND if there is none. After
@@ -485,8 +482,7 @@ QuorateStoreStatus quorate_store_iterate(const QuorateStoreSnapshot *snapshot,
  `iterator` is NULL or an iterator that no other call uses at the same time; `item` is NULL or
  may be written to.
  */
-QuorateStoreStatus quorate_store_iterator_next(QuorateStoreIterator *iterator,
-                                               QuorateStoreItem *item);
+QuorateStoreStatus quorate_store_iterator_next(QuorateStoreIterator *iterator, QuorateStoreItem *item);
 
 /*
  Frees an iterator.
