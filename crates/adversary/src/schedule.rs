@@ -80,8 +80,8 @@ impl Schedule {
         self.parts.iter().copied()
     }
 
-    /// The adversary of HotStuff that it describes; each of its parts draws from its own part of the
-    /// seed.
+    /// The adversary of HotStuff that it describes; each of its parts draws from its own part of
+    /// the seed.
     ///
     /// # Errors
     /// [`Foreign`] if one is written for another protocol alone.

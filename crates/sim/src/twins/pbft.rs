@@ -1,5 +1,5 @@
-//! Twins for PBFT: one replica of four runs twice with one key, and for each phase of each of the first
-//! views a partition says who hears whom.
+//! Twins for PBFT: one replica of four runs twice with one key, and for each phase of each of the
+//! first views a partition says who hears whom.
 //!
 //! Unlike HotStuff's views, one of PBFT lasts as long as its primary works. So a scenario ends each
 //! scripted view by force: its blocks and votes are lost from then on, and the replicas give it up.
@@ -41,8 +41,8 @@ pub struct Scenario {
     pub twin: usize,
     /// How replicas know who speaks.
     pub authentication: Authentication,
-    /// By view and phase: which slots are on the one side (a bit each); the others are on the other.
-    /// The twin's second copy is the last slot.
+    /// By view and phase: which slots are on the one side (a bit each); the others are on the
+    /// other. The twin's second copy is the last slot.
     pub sides: [[u64; PHASES]; VIEWS],
 }
 

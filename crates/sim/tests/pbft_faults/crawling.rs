@@ -36,8 +36,8 @@ fn a_primary_cannot_stretch_the_wait_for_its_own_blocks() {
     level(&mut cluster);
 }
 
-/// Load that comes and goes, replicas four or seven, near or far from each other: no correct primary
-/// is ever replaced.
+/// Load that comes and goes, replicas four or seven, near or far from each other: no correct
+/// primary is ever replaced.
 #[test]
 fn no_correct_primary_is_replaced() {
     for (replicas, delay) in [(4, (1_000, 1_000)), (4, (200, 4_000)), (7, (2_000, 6_000))] {
@@ -60,7 +60,8 @@ fn no_correct_primary_is_replaced() {
     }
 }
 
-/// The network gets much slower than it ever was: views are given up until that is usual, and no more.
+/// The network gets much slower than it ever was: views are given up until that is usual, and no
+/// more.
 #[test]
 fn a_network_that_slows_down_is_learnt() {
     let mut cluster = cluster(settings(Authentication::Macs), 4);

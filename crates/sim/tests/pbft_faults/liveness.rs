@@ -101,8 +101,8 @@ fn all_restart_at_once_under_load() {
     }
 }
 
-/// Two of four hold the newest stable checkpoint when the primary dies: it is one of them, or the next
-/// primary is.
+/// Two of four hold the newest stable checkpoint when the primary dies: it is one of them, or the
+/// next primary is.
 #[test]
 fn the_newest_stable_checkpoint_is_held_by_one_less_than_a_quorum() {
     for authentication in BOTH {
@@ -147,8 +147,8 @@ fn the_newest_stable_checkpoint_is_held_by_one_less_than_a_quorum() {
     }
 }
 
-/// Commits are heard by one replica alone, which dies. What it knows to be committed was prepared by
-/// others, whichever of them: the new view begins with it.
+/// Commits are heard by one replica alone, which dies. What it knows to be committed was prepared
+/// by others, whichever of them: the new view begins with it.
 #[test]
 fn what_one_replica_alone_committed_is_kept() {
     for authentication in BOTH {

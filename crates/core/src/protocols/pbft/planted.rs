@@ -1,5 +1,6 @@
 //! Known bugs of the choice that a view begins with, put in around it: only for builds with
-//! `--cfg quorate_mutants`. Each acts as what it decorates while the mutant of its name is not chosen.
+//! `--cfg quorate_mutants`. Each acts as what it decorates while the mutant of its name is not
+//! chosen.
 
 use super::choice::Chosen;
 use super::words::{Entry, NewView, SignedChange};

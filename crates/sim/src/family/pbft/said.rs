@@ -1,11 +1,12 @@
-//! What correct replicas of PBFT may say: judged from their messages alone, across their crashes, by
-//! code that shares no predicate with production.
+//! What correct replicas of PBFT may say: judged from their messages alone, across their crashes,
+//! by code that shares no predicate with production.
 //!
 //! - In one view and at one height a replica prepares one block (a pre-prepare is the primary's
 //!   prepare), and commits that one.
-//! - What it prepared above the stable checkpoint of its view change is in the set Q of that; what it
-//!   committed is in P, unless the block is decided (*Practical Byzantine Fault Tolerance and Proactive
-//!   Recovery*, section 4.5.1). So it is whether the prepare was said before the view change or after.
+//! - What it prepared above the stable checkpoint of its view change is in the set Q of that; what
+//!   it committed is in P, unless the block is decided (*Practical Byzantine Fault Tolerance and
+//!   Proactive Recovery*, section 4.5.1). So it is whether the prepare was said before the view
+//!   change or after.
 
 use std::collections::BTreeMap;
 
