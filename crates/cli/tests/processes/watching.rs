@@ -39,7 +39,7 @@ fn top(cluster: &Cluster) -> String {
     String::from_utf8(said.stdout).unwrap()
 }
 
-/// The dashboard's document after some seconds; none without a browser.
+/// The dashboard's document when it has asked; none without a browser.
 fn dashboard(address: &str) -> Option<String> {
     let answers = |name: &&&str| {
         let asked = Command::new(name).arg("--version").stderr(Stdio::null()).output();
@@ -50,7 +50,8 @@ fn dashboard(address: &str) -> Option<String> {
         return None;
     };
     let said = Command::new(browser)
-        .args(["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", "--timeout=6000"])
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"])
+        .arg("--virtual-time-budget=8000")
         .arg(format!("http://{address}/"))
         .stderr(Stdio::null())
         .output()
