@@ -121,5 +121,5 @@ impl StateMachine for Undeterministic {
 fn a_state_that_depends_on_a_hash_maps_order_is_found() {
     let fresh = || Undeterministic { bank: Bank::new(1000), opened: HashMap::new() };
     let found = Trial::new(fresh, command).find(0..100).expect("the bug is found");
-    assert_eq!(found.oracle, "state", "{found:?}");
+    assert!(found.what.contains("is in another state"), "{found:?}");
 }

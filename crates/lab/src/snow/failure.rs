@@ -44,7 +44,7 @@ fn curves(extent: Extent, seed: u64) -> Result<(Table, Picture), StudyError> {
         "bitcoin_six_blocks_log10",
     ]);
     let walks = extent.of(300, 10_000);
-    let attempts = extent.of(20_000, 5_000_000);
+    let attempts = extent.of(2_000, 5_000_000);
     let point = |x: f64, y: f64| LinePoint { x, y, x_range: None, y_range: None };
     let mut lines = Vec::new();
     for quorum in [7, 8] {
@@ -114,7 +114,7 @@ fn runs(extent: Extent, seed: u64) -> Result<(Table, usize), StudyError> {
         "unsafe_log10",
         "bound_log10",
     ]);
-    let (count, mut above) = (extent.of(20, 500), 0);
+    let (count, mut above) = (extent.of(2, 500), 0);
     for kind in [Kind::Snowflake, Kind::Snowball] {
         for adversary in [Adversary::Balance, Adversary::Split, Adversary::Opposite] {
             for percent in [0, 10, 20, 30] {
