@@ -594,7 +594,6 @@ pub fn status_of(core: &Core) -> Standing {
     }
 }
 
-/// A duration in microseconds.
 fn micros(count: u64) -> Duration {
     Duration::from_micros(count)
 }
