@@ -95,7 +95,7 @@ impl Schedule {
         Ok(Box::new(Scheduled { parts }))
     }
 
-    /// The same of PBFT.
+    /// The adversaries of PBFT that the schedule names.
     ///
     /// # Errors
     /// As there.

@@ -80,7 +80,7 @@ pub trait Build: Send + 'static {
 pub enum Attacked {
     /// What HotStuff's signatures are bound to, and the variant.
     HotStuff(Domain, &'static Facts),
-    /// The same of PBFT.
+    /// What PBFT's signatures are bound to.
     Pbft(pbft::Domain),
 }
 

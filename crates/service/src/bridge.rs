@@ -12,8 +12,8 @@
 //! again), *ambiguous* (perhaps executed) or *fatal* (nothing of this bridge will be executed any
 //! more; it ends).
 //!
-//! Who can connect is not asked who he is: the bridge listens on loopback or on a socket that only
-//! its owner may open, and refuses what a browser's page sends. All that a client may take is
+//! The bridge authenticates nobody. It listens on loopback, or on a socket that only its owner may
+//! open, and refuses requests of a browser's page. All that a client may take is
 //! bounded ([`Limits`]): connections, the time for a request and for its answer, and the length of
 //! a body. A client beyond them is refused or cut off.
 
@@ -42,8 +42,10 @@ use tokio::task::JoinSet;
 
 /// Pause after the system refused to accept: mostly, no file descriptors are left.
 const REFUSED_PAUSE: Duration = Duration::from_millis(100);
-/// Bytes of a request's head at most; hyper takes no less.
-const HEAD_BYTES: usize = 8192;
+/// Commands of a request at most: each costs more memory than its bytes.
+const MOST_COMMANDS: usize = 1 << 16;
+/// Bytes of a request's head at most.
+const HEAD_BYTES: usize = 64 << 10;
 
 /// What clients may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,7 +132,7 @@ pub async fn serve(door: Door, client: Client, limits: Limits, stop: impl Future
             let connection = hyper::server::conn::http1::Builder::new()
                 .timer(TokioTimer::new())
                 .header_read_timeout(limits.head_within)
-                .max_buf_size(HEAD_BYTES.max(64 << 10))
+                .max_buf_size(HEAD_BYTES)
                 .serve_connection(TokioIo::new(stream), service);
             // A client that breaks off or takes too long is its own concern.
             let _ = tokio::time::timeout(limits.life, connection).await;
@@ -192,6 +194,11 @@ fn as_json(value: &Value) -> impl IntoResponse + use<> {
 
 async fn submit(State(bridge): State<Arc<Bridge>>, request: Request) -> Result<Response, Trouble> {
     let mut body = object(request, &bridge.limits).await?;
+    let is_long = |list: &Value| list.as_array().is_some_and(|list| list.len() > MOST_COMMANDS);
+    if body.values().any(is_long) {
+        let what = format!("a request has at most {MOST_COMMANDS} commands");
+        return Err(Trouble::request(StatusCode::PAYLOAD_TOO_LARGE, what));
+    }
     let commands = match (body.remove("commands"), body.remove("commands_hex")) {
         (Some(Value::Array(texts)), None) => texts.into_iter().map(text).collect(),
         (None, Some(Value::Array(texts))) => texts.into_iter().map(unhex).collect(),

@@ -145,3 +145,16 @@ async fn a_client_that_says_nothing_does_not_keep_its_place() {
         assert!(said.await.is_empty(), "after {:?}", began.elapsed());
     }
 }
+
+/// A command of two bytes in JSON costs many times that in memory.
+#[tokio::test]
+async fn more_commands_than_a_request_may_have_are_refused() {
+    let limits = Limits { body_bytes: 1 << 20, body_within: DEADLINE, ..LIMITS };
+    let address = bridge(Duration::from_millis(100), limits).await;
+    let body = |count: usize| format!(r#"{{"commands":[{}]}}"#, vec![r#""""#; count].join(","));
+    let said = post(address, "/submit", &body(65_537)).await;
+    assert!(said.starts_with("HTTP/1.1 413 "), "{said}");
+    assert!(said.contains("a request has at most 65536 commands"), "{said}");
+    let said = post(address, "/submit", &body(65_536)).await;
+    assert!(!said.contains("a request has at most"), "{said}");
+}

@@ -46,7 +46,7 @@ pub struct Arguments {
     pub parent: ParentArgument,
 }
 
-/// Who may connect, and how.
+/// Users, certificates, and the addresses that need them.
 #[derive(Debug, Args)]
 pub struct SecurityArguments {
     /// The users: a file as Redis's ACL files (docs/redis.md). It is read again after SIGHUP and by
@@ -168,7 +168,7 @@ impl Arguments {
     }
 }
 
-/// Reads the files again after each SIGHUP. What is not good is told, and changes nothing.
+/// Reads the files again after each SIGHUP. A bad file is logged, and changes nothing.
 fn follow_files(arguments: &SecurityArguments, security: Security) -> io::Result<Security> {
     let Security { gate, tls } = security;
     let mut hang_up = signal(SignalKind::hangup())?;
