@@ -201,4 +201,4 @@ pictures: ## Draw docs/pictures again from the transcripts in tests/scripts.
 	$(CARGO) run $(LOCKED) --quiet --package quorate-lab --example sequence -- --manifest docs/pictures/manifest.txt tests/scripts
 
 unit: ## All tests.
-	$(CARGO) test $(LOCKED) --workspace
+	$(CARGO) test $(LOCKED) --workspace --no-fail-fast

@@ -180,7 +180,7 @@ pub fn open<T: Types, S: StateMachine>(
             if newest.is_none() && !states.beside()?.is_empty() {
                 notes.push(
                     "there is no kept state, and no snapshot to build it from: \
-                     the replica fetches missing blocks from the others"
+                     missing blocks are fetched from the other replicas"
                         .into(),
                 );
             }
