@@ -139,6 +139,20 @@ fn a_primary_of_pbft_that_equivocates_is_replaced() {
     cluster.stop();
 }
 
+/// A primary that orders each block just before the others give it up makes them slow. It stops
+/// nothing, and no answer is wrong.
+#[test]
+fn a_primary_of_pbft_that_crawls_stops_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let choices = Choices { protocol: Some(ProtocolName::Pbft), ..Choices::default() };
+    let options = testnet::Options { combination: choices.among(4), ..Default::default() };
+    let mut cluster = start_with(folder.path(), options, &[(0, "crawling-primary")]);
+    all_is_right(&put_load(&cluster, 2));
+    assert!(metric(&cluster, 0, "quorate_adversary_deeds_total") > 0.0);
+    assert!(cluster.ended().is_empty());
+    cluster.stop();
+}
+
 #[test]
 fn outside_of_a_laboratory_nobody_is_made_byzantine() {
     let folder = tempfile::tempdir().unwrap();

@@ -8,12 +8,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use quorate_app::{kv, ordering};
+use quorate_core::base::crypto::Signer;
 use quorate_core::ledger::state_machine::StateMachine;
 use quorate_core::replica;
 use quorate_core::{Committee, Digest, ledger::mempool, planted};
 use quorate_transport::{Member, PeerSocket};
 use tokio::net::TcpListener;
 
+use crate::accelerator::Device;
 use crate::config::{
     Application, Cluster, Finding, HostPort, Keys, Loaded, Node, StateStore, public_half,
 };
@@ -146,16 +148,26 @@ pub struct Remedies {
 #[must_use]
 pub fn setup(loaded: &Loaded, committee: Committee, keys: Keys, remedies: Remedies) -> Setup {
     let Loaded { cluster, node, .. } = loaded;
+    let consensus_key = public_half(&keys.consensus);
+    let (mut scheme, mut signer): (_, Arc<dyn Signer>) =
+        (family::scheme(cluster), Arc::new(keys.consensus));
+    let mut inline_checks = family::inline_checks(cluster);
+    if node.laboratory.accelerator.is_device() {
+        let device = Device::new(node.laboratory.accelerator);
+        (scheme, signer) = (device.verifying(scheme), device.signing(signer));
+        // The deciding thread does not wait for the device.
+        inline_checks = 0;
+    }
     Setup {
         committee,
         me: node.replica,
         application: cluster.application_name(),
         protocol: Family::tuned(cluster, node),
-        scheme: family::scheme(cluster),
+        scheme,
         signs_outcomes: family::signs_outcomes(cluster),
-        inline_checks: family::inline_checks(cluster),
-        consensus_key: public_half(&keys.consensus),
-        signer: Arc::new(keys.consensus),
+        inline_checks,
+        consensus_key,
+        signer,
         transport_key: keys.transport,
         members: cluster
             .members

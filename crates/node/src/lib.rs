@@ -1,6 +1,7 @@
 //! The real world around a replica: configuration, transports, clients, threads, clocks.
 #![forbid(unsafe_code)]
 
+pub mod accelerator;
 pub mod adversary;
 pub mod begin;
 pub mod client;

@@ -8,6 +8,7 @@ use quorate_core::base::crypto::PublicKey;
 use quorate_core::base::membership::ReplicaKey;
 use quorate_core::{Epoch, ReplicaId};
 use quorate_crypto::ConsensusKey;
+use quorate_node::accelerator::Costs;
 use quorate_node::config::{
     Application, AuthenticationName, ByteSize, Choices, Cluster, Combination, FlagSetting, Home,
     HostPort, HumanDuration, Laboratory, LeaderName, LogLevel, Member, Node, Overrides,
@@ -198,6 +199,7 @@ fn the_laboratory_is_closed_by_default() {
         ancestors: SentAncestors::None,
         certificate_cache: true,
         verify_votes: VoteVerification::AtQuorum,
+        accelerator: Costs::default(),
         adversary: None,
     };
     assert_eq!(node_of(&[]).laboratory, expected);
@@ -212,6 +214,9 @@ fn an_open_laboratory_takes_every_switch() {
         ("laboratory.certificate_cache", "false"),
         ("laboratory.verify_votes", "one-by-one"),
         ("laboratory.adversary", "silent-leader@10s..25s"),
+        ("laboratory.accelerator.sign", "300us"),
+        ("laboratory.accelerator.verify", "9us"),
+        ("laboratory.accelerator.latency", "20us"),
     ]);
     let expected = Laboratory {
         enabled: true,
@@ -219,6 +224,11 @@ fn an_open_laboratory_takes_every_switch() {
         ancestors: SentAncestors::Missing,
         certificate_cache: false,
         verify_votes: VoteVerification::OneByOne,
+        accelerator: Costs {
+            sign: Duration::from_micros(300),
+            verify: Duration::from_micros(9),
+            latency: Duration::from_micros(20),
+        },
         adversary: Some("silent-leader@10s..25s".parse().unwrap()),
     };
     assert_eq!(node.laboratory, expected);

@@ -110,6 +110,10 @@ fn every_switch_turns_what_it_is_for() {
     assert_eq!(switches(&loaded), (false, false, Ancestors::Missing, true, false, true));
     loaded.node.storage.state = StateStore::Memory;
     assert_eq!(switches(&loaded), (false, false, Ancestors::Missing, true, false, false));
+    // The deciding thread checks a few signatures itself, but never waits for a device.
+    assert_eq!(set_up(&loaded, Remedies::default()).inline_checks, 4);
+    loaded.node.laboratory.accelerator.verify = Duration::from_micros(9);
+    assert_eq!(set_up(&loaded, Remedies::default()).inline_checks, 0);
     let skipped_commands = BTreeSet::from([Digest([7; 32])]);
     let remedies = Remedies { rejoin: true, skipped_commands: skipped_commands.clone() };
     let setup = set_up(&loaded, remedies);

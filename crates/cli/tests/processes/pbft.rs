@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use quorate_crypto::SecretKey;
 use quorate_node::client::{Authenticity, Client, ClientConfig, State};
+use rustix::process::Signal;
 
 use crate::cluster::writers::{Shape, Writers, assert_written, set};
 use crate::cluster::{Cluster, quorate, wait_until};
@@ -41,6 +42,27 @@ fn a_primary_that_dies_under_load_is_replaced_and_comes_back() {
         writers.wait_for(100);
     }
     let written = writers.finish(&cluster);
+    assert_equal(&cluster);
+    assert_written(&cluster, SHAPE, &written);
+}
+
+/// A replica is stopped, so that nobody notices a broken connection, until the others are more than
+/// a window of 64 blocks ahead. Then the primary dies: nothing is decided without the one that was
+/// away.
+#[test]
+fn a_replica_comes_back_from_beyond_the_window() {
+    const WINDOW: u64 = 64;
+    let mut cluster = start();
+    let writers = Writers::start(&cluster, 4, SHAPE);
+    writers.wait_for(50);
+    cluster.signal(3, Signal::STOP);
+    let behind = cluster.height(0);
+    cluster.wait_for_height(0, behind + 2 * WINDOW);
+    cluster.signal(3, Signal::CONT);
+    cluster.kill(0);
+    writers.wait_for(200);
+    let written = writers.finish(&cluster);
+    cluster.start_replica(0, &[]);
     assert_equal(&cluster);
     assert_written(&cluster, SHAPE, &written);
 }

@@ -146,7 +146,7 @@ fn a_damaged_state_is_refused_and_taken_over_from_others_once_it_is_removed() {
     assert_written(&cluster, SHAPE, &written);
     cluster.wait_until_equal(&ALL);
     let log = cluster.log_text(3);
-    assert!(log.contains("fetches missing blocks from the others"), "{log}");
+    assert!(log.contains("missing blocks are fetched from the other replicas"), "{log}");
 }
 
 /// Nobody has snapshots, and no log reaches back far enough: a checkpoint becomes one when somebody

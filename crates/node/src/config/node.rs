@@ -15,6 +15,7 @@ use super::finding::Place;
 use super::home::Home;
 use super::quantity::HostPort;
 use super::schema::{Field, Kind, NO_ADVERSARY, Preset, Schema, Settings};
+use crate::accelerator::Costs;
 use crate::adversary::Schedule;
 
 pub(super) use check::check;
@@ -118,6 +119,8 @@ pub struct Laboratory {
     pub certificate_cache: bool,
     /// When votes are verified.
     pub verify_votes: VoteVerification,
+    /// What signatures cost on an emulated accelerator.
+    pub accelerator: Costs,
     /// Who stands between this replica and its links, and when.
     pub adversary: Option<Schedule>,
 }
@@ -182,6 +185,9 @@ pub struct Log {
 }
 
 const MEMBER: &str = "the address of this replica in cluster.toml";
+
+/// What an operation of an emulated accelerator may take.
+const ACCELERATED: Kind = Kind::Duration { min: Duration::ZERO, max: Duration::from_secs(1) };
 
 pub(super) static SCHEMA: Schema = Schema {
     title: "What this replica decides for itself. A flag (--set KEY=VALUE) comes before the\n\
@@ -419,6 +425,24 @@ pub(super) static SCHEMA: Schema = Schema {
                       by commas. docs/adversaries.md says what each does.",
         },
         Field {
+            key: "laboratory.accelerator.sign",
+            kind: ACCELERATED,
+            preset: Preset::Is("0s"),
+            comment: "How long an emulated accelerator takes for a signature. \"0s\": the processor signs.",
+        },
+        Field {
+            key: "laboratory.accelerator.verify",
+            kind: ACCELERATED,
+            preset: Preset::Is("0s"),
+            comment: "How long it takes to verify one. \"0s\": the processor verifies.",
+        },
+        Field {
+            key: "laboratory.accelerator.latency",
+            kind: ACCELERATED,
+            preset: Preset::Is("0s"),
+            comment: "How long the way to it and back takes, for each request.",
+        },
+        Field {
             key: "service",
             kind: Kind::Table,
             preset: Preset::Absent,
@@ -489,6 +513,11 @@ pub(super) fn from_settings(settings: &Settings, home: &Home) -> Option<Node> {
             ancestors: SentAncestors::named(&settings.text("laboratory.ancestors")?)?,
             certificate_cache: settings.bool("laboratory.certificate_cache")?,
             verify_votes: VoteVerification::named(&settings.text("laboratory.verify_votes")?)?,
+            accelerator: Costs {
+                sign: settings.duration("laboratory.accelerator.sign")?.0,
+                verify: settings.duration("laboratory.accelerator.verify")?.0,
+                latency: settings.duration("laboratory.accelerator.latency")?.0,
+            },
             adversary: match settings.text("laboratory.adversary")?.as_str() {
                 NO_ADVERSARY => None,
                 schedule => Some(schedule.parse().ok()?),
