@@ -16,8 +16,6 @@ fn storms_pass() {
         plan: Plan::default(),
     };
     let report = campaign.run::<Snowmans>(&Progress::default());
-    // One is known and not mended: a replica that is behind stays behind. No two disagree.
-    let known: Vec<_> = report.violations.iter().map(|one| (one.seed, one.oracle)).collect();
-    assert_eq!(known, [(134, "liveness")], "{:?}", report.violations);
+    assert_eq!(report.violations, []);
     assert!(report.tally.commits > 400, "{:?}", report.tally);
 }
