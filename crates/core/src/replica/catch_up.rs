@@ -2,7 +2,8 @@
 //! gone.
 //!
 //! Requests go to one peer at a time, with a deadline; a peer that does not answer, or answers with
-//! nothing new, is followed by the next, and late answers are still taken. What arrives is used
+//! nothing new, is followed by the one that was asked longest ago, and late answers are still
+//! taken. Who must have the block may change while it is being asked for. What arrives is used
 //! only where a certificate vouches for it: a block because its child's justify certifies it (or
 //! because it is the very block asked for), a snapshot because a certified block carries its root.
 //! Each of its chunks is [taken over](Restoring) when it comes, and a chunk that is not of that
@@ -50,9 +51,12 @@ struct Want {
     tip: BlockId,
     /// The block that was asked for, if one was.
     asked: Option<BlockId>,
-    from: Vec<ReplicaId>,
-    /// Whose turn it is in `from`.
-    turn: usize,
+    /// Those who must have the tip.
+    holders: Vec<ReplicaId>,
+    /// The holder whose turn it is.
+    turn: Option<ReplicaId>,
+    /// All that were asked, the last one last.
+    tried: Vec<ReplicaId>,
     /// How many peers in a row had nothing new.
     fruitless: usize,
     /// The height of the last block that came on the way to the tip. It may be far above the
@@ -100,8 +104,17 @@ pub enum Chunked<T: Types, S> {
 
 impl Want {
     fn next_peer(&mut self) {
-        let next = (self.turn + 1) % self.from.len().max(1);
+        let asked = |holder: &&ReplicaId| self.tried.iter().position(|peer| peer == *holder);
+        let next = self.holders.iter().min_by_key(asked).copied();
         self.turn = mutant!("fetch-one-peer", self.turn, next);
+    }
+
+    /// The peer whose turn it is, which is asked now.
+    fn ask(&mut self) -> Option<ReplicaId> {
+        let peer = self.turn?;
+        self.tried.retain(|tried| *tried != peer);
+        self.tried.push(peer);
+        Some(peer)
     }
 }
 
@@ -119,28 +132,32 @@ impl<T: Types, S: StateMachine> CatchUp<T, S> {
         let Some(missing) = missing else {
             return *self = Self::new(self.max_snapshot_bytes);
         };
-        let holders = || {
-            let mut holders = missing.holders.clone();
-            if holders.is_empty() {
-                holders.extend(committee.replicas());
-            }
-            holders.retain(|holder| *holder != me);
-            holders
-        };
+        let mut holders = missing.holders.clone();
+        if holders.is_empty() {
+            holders.extend(committee.replicas());
+        }
+        holders.retain(|holder| *holder != me);
+        let first = holders.first().copied();
         match &mut self.want {
-            Some(want) if want.tip == missing.block => {}
             Some(want) => {
-                want.tip = missing.block;
-                if want.deadline.is_none() {
-                    (want.from, want.turn) = (holders(), 0);
+                let is_other = std::mem::replace(&mut want.tip, missing.block) != missing.block;
+                want.holders = holders;
+                if want.deadline.is_some() {
+                    return;
+                }
+                if is_other {
+                    want.turn = first;
+                } else if want.turn.is_none_or(|peer| !want.holders.contains(&peer)) {
+                    want.next_peer();
                 }
             }
             None => {
                 self.want = Some(Want {
                     tip: missing.block,
                     asked: None,
-                    from: holders(),
-                    turn: 0,
+                    holders,
+                    turn: first,
+                    tried: Vec::new(),
                     fruitless: 0,
                     reached: Height(0),
                     patience: PATIENCE,
@@ -154,8 +171,8 @@ impl<T: Types, S: StateMachine> CatchUp<T, S> {
     /// vain, it is asked at once.
     pub fn connected(&mut self, peer: ReplicaId) {
         let Some(want) = self.want.as_mut().filter(|want| want.patience > PATIENCE) else { return };
-        if let Some(turn) = want.from.iter().position(|from| *from == peer) {
-            (want.turn, want.patience, want.deadline) = (turn, PATIENCE, None);
+        if want.holders.contains(&peer) {
+            (want.turn, want.patience, want.deadline) = (Some(peer), PATIENCE, None);
         }
     }
 
@@ -166,11 +183,11 @@ impl<T: Types, S: StateMachine> CatchUp<T, S> {
         self.want.as_ref().is_some_and(|want| want.tip == *block || want.asked == Some(*block))
     }
 
-    /// Whether an answer of `peer` may be used: it is one of those who may have been asked.
+    /// Whether an answer of `peer` may be used: it is one of those who are asked, or were.
     #[must_use]
     pub fn awaits(&self, peer: ReplicaId) -> bool {
-        let awaits = |want: &Want| want.deadline.is_some() && want.from.contains(&peer);
-        self.want.as_ref().is_some_and(awaits)
+        let is_one = |want: &Want| want.holders.contains(&peer) || want.tried.contains(&peer);
+        self.want.as_ref().is_some_and(|want| want.deadline.is_some() && is_one(want))
     }
 
     /// Whether an offer of `peer` may be taken up. Not while another is being: who has one to offer
@@ -189,11 +206,11 @@ impl<T: Types, S: StateMachine> CatchUp<T, S> {
             (want.reached, want.fruitless, want.deadline) = (height, 0, None);
             return;
         }
-        if want.from.get(want.turn) != Some(&peer) {
+        if want.turn != Some(peer) {
             return;
         }
         (want.reached, want.fruitless) = (Height(0), want.fruitless + 1);
-        if want.fruitless < want.from.len() {
+        if want.fruitless < want.holders.len() {
             want.next_peer();
             want.deadline = None;
         }
@@ -229,7 +246,7 @@ impl<T: Types, S: StateMachine> CatchUp<T, S> {
         }
         want.deadline = Some(now.after(want.patience));
         want.asked = Some(want.tip);
-        let to = *want.from.get(want.turn)?;
+        let to = want.ask()?;
         let (above, budget_bytes) = (root.max(want.reached), BUDGET_BYTES);
         Some((to, PeerMessage::FetchChain { tip: want.tip, above, budget_bytes }))
     }

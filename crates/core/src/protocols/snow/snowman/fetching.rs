@@ -23,8 +23,9 @@ impl Snowman {
         found.map(|block| block.height()).or_else(|| self.accepted.height_of(id))
     }
 
-    /// Takes in a block that was fetched, if it follows those that were. Another chain takes their
-    /// place once these do not grow any more: answers may have blocks beside the chain.
+    /// Takes in a fetched block, if its parent was fetched or is in the tree. Fetched blocks above
+    /// its parent are of another chain: it replaces them once that chain has stopped growing.
+    /// Answers may have blocks beside the chain, and a chain may lose before all of it has come.
     pub(super) fn on_fetched(&mut self, now: Time, block: BlockOf<Types>) {
         let (id, parent) = (block.id(), block.parent());
         if self.place_of(&id).is_some() || block.height() <= self.accepted.head().height() {
@@ -32,10 +33,14 @@ impl Snowman {
         }
         self.fetching.progressed(now);
         let fetched = &self.fetching.fetched;
-        if fetched.last().is_some_and(|last| last.id() == parent) && fetched.len() < MOST {
-            self.fetching.grow(now, block);
-        } else if self.tree.reaches(&parent) && !self.fetching.is_growing(now) {
-            self.fetching.fetched.clear();
+        let kept = match fetched.iter().rposition(|below| below.id() == parent) {
+            Some(at) => at + 1,
+            None if self.tree.reaches(&parent) => 0,
+            None => return,
+        };
+        let is_next = kept == fetched.len();
+        if kept < MOST && (is_next || !self.fetching.is_growing(now)) {
+            self.fetching.fetched.truncate(kept);
             self.fetching.grow(now, block);
         }
     }
