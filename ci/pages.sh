@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Checks what readers meet: comments of Rust files have at most 100 columns, the README has at most
-# 120 lines, and files that comments and pages name are in the repository. Prints each place that
-# fails.
+# 120 lines, and files and tests that comments and pages name are in the repository. Prints each place
+# that fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -49,6 +49,18 @@ while IFS=: read -r file line path; do
 done < <(grep -noE "(^|[ \`(\"])$named/[A-Za-z0-9_./*-]*\.(md|rs|sh|txt|toml|html|tla|py|go|c)\b" \
     ${rust[@]+"${rust[@]}"} ${pages[@]+"${pages[@]}"} /dev/null |
     sed -E 's/^([^:]+:[0-9]+:)[ `("]/\1/' | sort -u)
+
+# The short form `CRATE/tests/FILE.rs::TEST`: the file is in crates/, and the test in the file.
+while IFS=: read -r file line cited; do
+    path="crates/${cited%%::*}"
+    test="${cited##*::}"
+    if ! compgen -G "$path" >/dev/null; then
+        complain "$file:$line: \`${cited%%::*}\` is in no crate"
+    elif [[ $cited == *.rs::* ]] && ! grep -q "fn $test\b" "$path"; then
+        complain "$file:$line: $path has no test \`$test\`"
+    fi
+done < <(grep -noE '`[a-z-]+/(src|tests|examples)/[A-Za-z0-9_./*-]+(::[A-Za-z0-9_:]+)?`' \
+    ${rust[@]+"${rust[@]}"} ${pages[@]+"${pages[@]}"} /dev/null | tr -d '`' | sort -u)
 
 # Links of pages, from the page's folder.
 for page in ${pages[@]+"${pages[@]}"}; do
