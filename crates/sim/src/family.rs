@@ -110,10 +110,6 @@ pub trait Family: Sized + 'static {
         let _ = cluster;
     }
 
-    /// Whether a swarm draws many replicas, large blocks, and liars beside those who lose their
-    /// data.
-    const DRAWS_EXTREMES: bool = true;
-
     /// What a swarm's cluster is made of besides, drawn from its seed.
     fn draw(config: &mut Config) {
         let _ = config;

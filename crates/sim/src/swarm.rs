@@ -154,7 +154,7 @@ pub fn run<F: Family>(
         }
         trouble => trouble,
     };
-    let mut config = draw::config::<F>(&mut rng, seed, plan, trouble);
+    let mut config = draw::config(&mut rng, seed, plan, trouble);
     config.service.clone_from(&plan.service);
     F::draw(&mut config);
     // A family may promise less than others: among few then nobody may lie.

@@ -59,9 +59,6 @@ impl Family for Snowmans {
         }
     }
 
-    /// Not shown to hold there.
-    const DRAWS_EXTREMES: bool = false;
-
     /// Fewer than a fifth lie: what the analysis of Snowflake+ asks for (arXiv 2404.14250).
     fn draw(config: &mut Config) {
         let mut rng = Rng::new(config.seed ^ 0x50_0A);

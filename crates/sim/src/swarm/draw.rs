@@ -23,7 +23,7 @@ const DRIFTS: [i64; 6] = [0, 0, 50, -50, 10_000, -10_000];
 /// Clocks begin up to so many nanoseconds apart: five seconds.
 const LARGEST_OFFSET: u64 = 5_000_000_000;
 
-pub(super) fn config<F: Family>(rng: &mut Rng, seed: u64, plan: &Plan, trouble: Trouble) -> Config {
+pub(super) fn config(rng: &mut Rng, seed: u64, plan: &Plan, trouble: Trouble) -> Config {
     let drawn = match trouble {
         Trouble::Faults => rng.pick(&[1, 2, 3, 4, 4, 4, 4, 5, 7, 10]),
         Trouble::Liars => rng.pick(&[4, 4, 4, 5, 7, 10]),
@@ -31,13 +31,12 @@ pub(super) fn config<F: Family>(rng: &mut Rng, seed: u64, plan: &Plan, trouble: 
     };
     let replicas = plan.replicas.unwrap_or(drawn);
     let mut size = latest(seed);
-    let many = if F::DRAWS_EXTREMES { many(&mut size, plan) } else { None };
-    let replicas = many.unwrap_or(replicas);
+    let replicas = many(&mut size, plan).unwrap_or(replicas);
     let twins = match trouble {
         Trouble::Liars if replicas <= FEW => some(rng, replicas, faults(replicas)),
         Trouble::Liars => some(&mut size, replicas, 2),
         // Of those that may be faulty one lies; the others lose their data.
-        Trouble::LostData if F::DRAWS_EXTREMES && faults(replicas) > 1 && size.percent(50) => {
+        Trouble::LostData if faults(replicas) > 1 && size.percent(50) => {
             some(&mut size, replicas, 1)
         }
         _ => Vec::new(),
@@ -79,7 +78,7 @@ pub(super) fn config<F: Family>(rng: &mut Rng, seed: u64, plan: &Plan, trouble: 
         sync_micros: later(seed).pick(&[(0, 0), (0, 0), (0, 0), (100, 1_000)]),
         ..Config::default()
     };
-    let config = if F::DRAWS_EXTREMES { with_large_blocks(&mut size, config) } else { config };
+    let config = with_large_blocks(&mut size, config);
     // Never too short for a view; every second time long enough even where it is shortened.
     let times = rng.pick(&[1, SHORTENED]);
     Config { base_timeout: times * view_micros(&config), ..config }
