@@ -36,6 +36,9 @@ pub struct AttackRow {
     pub replicas: usize,
     /// Cores of the machine that replicas, clients and the attacker share.
     pub cores: usize,
+    /// Cores that the process of a client's flood took while it lasted; 0 for a peer's.
+    #[serde(default)]
+    pub attacker_cores: f64,
     /// Before it.
     pub before: Phase,
     /// While it lasted.
@@ -59,6 +62,14 @@ impl AttackRow {
     #[must_use]
     pub fn share(&self) -> f64 {
         if self.before.goodput > 0.0 { self.during.goodput / self.before.goodput } else { 0.0 }
+    }
+
+    /// The same share, of what the attacker's own process left of the machine. An attacker has a
+    /// machine of its own; here it shares the cores of those that it attacks.
+    #[must_use]
+    pub fn share_of_rest(&self) -> f64 {
+        let rest = 1.0 - self.attacker_cores / self.cores.max(1) as f64;
+        self.share() / rest.max(f64::MIN_POSITIVE)
     }
 
     /// Memory that was taken more than before.
@@ -98,6 +109,14 @@ mod tests {
         let mut row = AttackRow { before, during, after, did, ..AttackRow::default() };
         row.judge();
         row.missed
+    }
+
+    #[test]
+    fn what_the_attacker_takes_of_the_machine_is_told_apart() {
+        let phase = |goodput| Phase { goodput, ..Phase::default() };
+        let mut row = AttackRow { cores: 2, attacker_cores: 0.5, ..AttackRow::default() };
+        (row.before, row.during) = (phase(100.0), phase(60.0));
+        assert_eq!((row.share(), row.share_of_rest()), (0.6, 0.8));
     }
 
     #[test]

@@ -257,9 +257,12 @@ impl<'a> Scene<'a> {
             let pulls = honest::pulls(addresses, cluster, Arc::clone(&self.trials));
             honest.push(self.runtime.spawn(pulls));
         }
+        let used = self.attacker_processor();
         let during = self.watch(phases.during, true);
         honest.iter().for_each(tokio::task::JoinHandle::abort);
         row.during = during?;
+        let used = self.attacker_processor().saturating_sub(used);
+        row.attacker_cores = used.as_secs_f64() / row.during.seconds.max(f64::MIN_POSITIVE);
         row.did = self.end_of_flood();
         row.after = self.watch(phases.after, false)?;
         self.judge_honest(row);
@@ -340,6 +343,12 @@ impl<'a> Scene<'a> {
         processes.extend(self.gateway.as_ref().map(Process::id));
         let held = processes.into_iter().filter_map(|id| Some(Usage::of(id)?.memory_bytes));
         held.max().unwrap_or(0)
+    }
+
+    /// Processor time of a client's flood so far.
+    fn attacker_processor(&self) -> Duration {
+        let usage = self.attacker.as_ref().and_then(|attacker| Usage::of(attacker.id()));
+        usage.map_or(Duration::ZERO, |usage| usage.processor)
     }
 
     /// Ends the flood. How much it did.

@@ -105,6 +105,8 @@ fn for_people(rows: &[AttackRow]) -> String {
         "DURING/S",
         "AFTER/S",
         "KEPT %",
+        "ITS CORES",
+        "OF REST %",
         "P99 MS",
         "P99 DURING",
         "MIB",
@@ -123,6 +125,8 @@ fn for_people(rows: &[AttackRow]) -> String {
                 format!("{:.0}", row.during.goodput),
                 format!("{:.0}", row.after.goodput),
                 format!("{:.0}", 100.0 * row.share()),
+                format!("{:.2}", row.attacker_cores),
+                format!("{:.0}", 100.0 * row.share_of_rest()),
                 format!("{:.1}", row.before.p99_ms),
                 format!("{:.1}", row.during.p99_ms),
                 format!("{:.0}", row.before.memory_mib),
@@ -139,7 +143,9 @@ fn for_people(rows: &[AttackRow]) -> String {
     let mut text = table(head, &cells);
     if let Some(row) = rows.first() {
         text.push_str(&format!(
-            "{} replicas, {} cores shared by replicas, honest clients and the attacker\n",
+            "{} replicas, {} cores shared by replicas, honest clients and the attacker.\n\
+             ITS CORES: what the attacker's own process took of them; OF REST: what honest clients \
+             kept of the others.\n",
             row.replicas, row.cores
         ));
     }
