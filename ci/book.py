@@ -22,6 +22,7 @@ ORDER = [
     ("Watching a cluster", "deploy/README.md"),
     ("Threats and defences", "THREAT_MODEL.md"),
     ("Build on it", None),
+    ("A service of your own", "docs/own-service.md"),
     ("The store", "docs/store.md"),
     ("Study the protocols", None),
     ("Protocols", "docs/protocols/README.md"),

@@ -8,5 +8,6 @@ pub mod mempool;
 pub mod message;
 pub mod outcome;
 pub mod packed;
+pub mod progress;
 pub mod sessions;
 pub mod state_machine;

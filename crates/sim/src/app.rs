@@ -132,7 +132,8 @@ impl Snapshot for Frozen {
             }
         }
         if let Some(service) = &self.1 {
-            service.chunks(&mut |chunk| sink(&[OF_SERVICE, chunk].concat()));
+            // As in a cluster, where an empty chunk is none.
+            service.chunks(&mut |chunk| chunk.is_empty() || sink(&[OF_SERVICE, chunk].concat()));
         }
     }
 }

@@ -12,6 +12,7 @@ mod restoring;
 mod view;
 
 use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use bytes::Bytes;
 
@@ -25,11 +26,13 @@ use crate::ledger::sessions::{
     Limits, LimitsError, Plan, ReplyCountError, Sessions, SessionsSnapshot, Standing,
 };
 use crate::ledger::state_machine::{
-    Checkpoint, Decided, KeepError, Reader, Replies, RestoreError, Snapshot, StateMachine, Usage,
+    Checkpoint, Decided, Excess, KeepError, MAX_BLOCK_REPLY_BYTES, MAX_COMMAND_REPLY_BYTES, Reader,
+    Replies, RestoreError, Snapshot, StateMachine, Usage,
 };
 
+pub use crate::ledger::progress::{Poison, Progress, command_digest};
 pub use kept::{KeptNote, ResumeError, whole};
-pub use panics::{Poison, command_digest, panic_message};
+pub use panics::panic_message;
 pub use restoring::{Header, Restoring};
 pub use view::{StateSummary, View};
 
@@ -109,6 +112,20 @@ pub enum ExecutionError {
         at: Option<Poison>,
         /// What the panic said.
         message: String,
+    },
+    /// The application gave a reply that is longer than a reply may be.
+    #[error(
+        "the application gave a reply of {bytes} bytes in the block at height {height}{}, and a reply \
+         has at most {MAX_COMMAND_REPLY_BYTES} bytes, those to a block {MAX_BLOCK_REPLY_BYTES}",
+        at.map(|at| format!(", to {at}")).unwrap_or_default()
+    )]
+    ReplyTooLong {
+        /// The height of the block.
+        height: Height,
+        /// The command.
+        at: Option<Poison>,
+        /// How long the reply was.
+        bytes: usize,
     },
     /// The state that outlives the process could not be read or written.
     #[error("block at height {height}: {source}")]
@@ -236,16 +253,17 @@ impl<S: StateMachine> Execution<S> {
                 commands.push(command);
             }
         }
-        let mut replies = Replies::default();
+        let progress = Arc::new(Progress::new(plan.runs(), left_out.clone()));
+        let mut replies = Replies::told_to(Arc::clone(&progress));
         let block = Decided { height, view, commands: &commands };
         let application = &mut self.application;
         if let Err(message) = panics::guarded(|| application.apply(&block, &mut replies)) {
-            // The one that has no reply yet was at work.
-            let at = commands.get(replies.len()).and_then(|command| {
-                let given = replies.with_empty_at(&left_out).len();
-                plan.place_of(given).map(|place| Poison::new(place, command))
-            });
-            return Err(self.halt_panicked(height, at, message));
+            return Err(self.halt_panicked(height, progress.at_work(), message));
+        }
+        if let Some(Excess { at, bytes }) = replies.excess() {
+            let error = ExecutionError::ReplyTooLong { height, at: progress.command(at), bytes };
+            self.halted = Some(error.clone());
+            return Err(error);
         }
         let executed = (commands.len() + left_out.len()) as u64;
         let replies = if left_out.is_empty() { replies } else { replies.with_empty_at(&left_out) };
@@ -483,7 +501,8 @@ impl Snapshot for SnapshotHandle {
         for part in parts {
             if wants_more {
                 part.chunks(&mut |chunk| {
-                    wants_more = sink(chunk);
+                    // An empty one says nothing, and is none.
+                    wants_more = chunk.is_empty() || sink(chunk);
                     wants_more
                 });
             }

@@ -365,20 +365,13 @@ impl Plan {
         })
     }
 
-    /// The session of the command at `at`, and its number there.
-    #[must_use]
-    pub fn place_of(&self, at: usize) -> Option<(SessionId, Sequence)> {
-        let mut before = 0;
-        for step in &self.steps {
-            let Step::Execute { frame, skip } = step else { continue };
-            let count = (frame.count() - skip) as usize;
-            if at < before + count {
-                let number = frame.first().plus(u64::from(*skip) + (at - before) as u64);
-                return Some((frame.session(), number));
-            }
-            before += count;
-        }
-        None
+    /// The frames whose commands execute, each with how many of them were executed before.
+    pub(super) fn runs(&self) -> Vec<(SharedFrame, u32)> {
+        let run = |step: &Step| match step {
+            Step::Execute { frame, skip } => Some((Arc::clone(frame), *skip)),
+            Step::Say(..) | Step::Answer(_) => None,
+        };
+        self.steps.iter().filter_map(run).collect()
     }
 
     /// How many commands execute.

@@ -8,16 +8,20 @@
 //! committed any more; each replica goes on running, and says of every proposal at which height the
 //! roots differ.
 //!
-//! It must not panic. A replica whose application panics while it applies a block stops, and so
-//! does every other: they apply the same commands. The message names the command; a restart of all
-//! replicas can [skip it](crate::ledger::execution::Execution::skip).
+//! It must not panic, nor reply without bound: a reply has at most [`MAX_COMMAND_REPLY_BYTES`], and
+//! those to a block [`MAX_BLOCK_REPLY_BYTES`]. A replica whose application does so while it applies
+//! a block stops, and so does every other: they apply the same commands. The message names the
+//! command; a restart of all replicas can [skip it](crate::ledger::execution::Execution::skip).
 //!
 //! One thread calls it at a time, but not always the same one, and in a node it may be one that
 //! other work waits for: it must not wait for the network, nor block on an asynchronous runtime.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 
 use crate::base::types::{Digest, Height, View};
+use crate::ledger::progress::Progress;
 
 /// A block that was decided, as the application sees it.
 #[derive(Clone, Debug)]
@@ -88,6 +92,12 @@ pub trait StateMachine: Send {
 
     /// What keeps the state beyond the process, if something does.
     fn keeper(&mut self) -> Option<&mut dyn Keeper> {
+        None
+    }
+
+    /// Why the application cannot go on, if it cannot: an application that is a process of its own
+    /// may have ended. The replica stops then. Cheap: asked several times a second.
+    fn fault(&self) -> Option<String> {
         None
     }
 }
@@ -245,14 +255,55 @@ pub struct RestoreError {
     pub reason: String,
 }
 
+/// Most bytes of the reply to a command.
+pub const MAX_COMMAND_REPLY_BYTES: usize = 8 << 20;
+
+/// Most bytes of the replies to a block's commands, each with its length. A reply that would make
+/// them more is too long as well.
+pub const MAX_BLOCK_REPLY_BYTES: usize = 256 << 20;
+
 /// The replies to a block's commands, gathered in one buffer: each behind its length (u32).
 #[derive(Clone, Debug, Default)]
 pub struct Replies {
     body: Vec<u8>,
     ends: Vec<usize>,
+    excess: Option<Excess>,
+    progress: Option<Arc<Progress>>,
+}
+
+/// A reply that was too long. It is not kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Excess {
+    /// To which of the commands, from 0.
+    pub at: usize,
+    /// How long it was, bytes.
+    pub bytes: usize,
 }
 
 impl Replies {
+    /// Replies whose number is told to `progress` as they come.
+    pub(crate) fn told_to(progress: Arc<Progress>) -> Self {
+        Self { progress: Some(progress), ..Self::default() }
+    }
+
+    /// How far the application is; nothing if that is not told.
+    #[must_use]
+    pub fn progress(&self) -> Option<&Arc<Progress>> {
+        self.progress.as_ref()
+    }
+
+    /// The first reply that was too long, if one was.
+    pub(crate) fn excess(&self) -> Option<Excess> {
+        self.excess
+    }
+
+    /// How many bytes the next reply may have: what it may, and what is left to the block.
+    #[must_use]
+    pub fn room(&self) -> usize {
+        let left = MAX_BLOCK_REPLY_BYTES.saturating_sub(self.body.len() + 4);
+        left.min(MAX_COMMAND_REPLY_BYTES)
+    }
+
     /// Adds the reply to the next command.
     pub fn push(&mut self, reply: &[u8]) {
         self.push_with(|out| out.extend_from_slice(reply));
@@ -260,12 +311,21 @@ impl Replies {
 
     /// Adds the reply that `write` appends to the buffer it is given.
     pub fn push_with(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
-        let start = self.body.len();
+        let (start, room) = (self.body.len(), self.room());
         self.body.extend_from_slice(&[0; 4]);
         write(&mut self.body);
-        let length = u32::try_from(self.body.len() - start - 4).unwrap_or(u32::MAX);
-        self.body[start..start + 4].copy_from_slice(&length.to_le_bytes());
+        let mut bytes = self.body.len() - start - 4;
+        if bytes > room {
+            self.excess = self.excess.or(Some(Excess { at: self.ends.len(), bytes }));
+            self.body.truncate(start + 4);
+            self.body.shrink_to(MAX_BLOCK_REPLY_BYTES);
+            bytes = 0;
+        }
+        self.body[start..start + 4].copy_from_slice(&(bytes as u32).to_le_bytes());
         self.ends.push(self.body.len());
+        if let Some(progress) = &self.progress {
+            progress.note(self.ends.len());
+        }
     }
 
     /// How many replies there are.

@@ -2,7 +2,6 @@
 
 use super::{Action, Fx, Halt, MAX_ROOTS, Replica, SnapshotMeta};
 use crate::base::types::{Digest, Height, Time};
-use crate::ledger::execution::ExecutionError;
 use crate::ledger::frame::SharedFrame;
 use crate::ledger::message::Response;
 use crate::ledger::state_machine::StateMachine;
@@ -147,10 +146,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         let roots = self.execution.latest_roots(MAX_ROOTS);
         let handle = match self.execution.freeze() {
             Ok(handle) => handle,
-            Err(source) => {
-                let height = block.height();
-                return self.halt(Halt::Execution(ExecutionError::Kept { height, source }), fx);
-            }
+            Err(error) => return self.halt(Halt::Execution(error), fx),
         };
         let meta = SnapshotMeta { block, committed, recent, roots };
         self.snapshots.begin(meta.clone());

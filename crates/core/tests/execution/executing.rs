@@ -3,7 +3,9 @@
 use quorate_core::client::message::Outcome;
 use quorate_core::ledger::execution::{Execution, ExecutionError, ROOT_WINDOW, command_digest};
 use quorate_core::ledger::sessions::{Limits, ReplyCountError};
-use quorate_core::ledger::state_machine::Replies;
+use quorate_core::ledger::state_machine::{
+    MAX_BLOCK_REPLY_BYTES, MAX_COMMAND_REPLY_BYTES, Replies,
+};
 use quorate_core::{Digest, Height, Sequence, SessionId, View};
 
 use crate::fixtures::*;
@@ -132,4 +134,48 @@ fn a_query_reads_the_latest_state() {
     let mut state = state(Limits::default());
     execute(&mut state, &[open(1, 1), frame(1, 1, 1, &["a", "b"])]);
     assert_eq!(&state.query(b"count")[..], b"count of 2");
+}
+
+/// As a panic is: the command is named, nothing executes after it, and it can be left out.
+#[test]
+fn a_reply_that_is_too_long_names_its_command_and_is_final() {
+    let longest = format!("big {}", MAX_COMMAND_REPLY_BYTES - 8 - 11);
+    let longer = format!("big {}", MAX_COMMAND_REPLY_BYTES - 8 - 10);
+    let mut state = state(Limits::default());
+    execute(&mut state, &[open(1, 1), frame(1, 1, 1, &["a", &longest])]);
+    let frames = [frame(1, 1, 3, &["b", &longer, "c", &longer])];
+    let result = state.execute(Height(2), View(2), Digest([3; 32]), &frames);
+    let Err(ExecutionError::ReplyTooLong { height: Height(2), at: Some(at), bytes }) = &result
+    else {
+        panic!("{result:?}")
+    };
+    assert_eq!((at.session, at.number), (SessionId(1), Sequence(4)));
+    assert_eq!(at.digest, command_digest(longer.as_bytes()));
+    assert_eq!(*bytes, MAX_COMMAND_REPLY_BYTES + 1);
+    let said = result.as_ref().unwrap_err().to_string();
+    assert!(said.contains("height 2, to command 4 of session 1, digest "), "{said}");
+    assert_eq!(state.execute(Height(2), View(2), Digest([3; 32]), &[]), result);
+
+    let mut other = crate::fixtures::state(Limits::default());
+    other.skip([command_digest(longer.as_bytes())].into());
+    execute(&mut other, &[open(1, 1), frame(1, 1, 1, &["a", &longest])]);
+    let [Outcome::Executed { count: 4, .. }] = &outcomes(&mut other, &frames)[..] else {
+        panic!("four commands")
+    };
+}
+
+/// Many replies may not come to more than a block may have, however short each is.
+#[test]
+fn the_replies_to_a_block_are_bounded() {
+    let mut replies = Replies::default();
+    assert_eq!(replies.room(), MAX_COMMAND_REPLY_BYTES);
+    let most = MAX_BLOCK_REPLY_BYTES / MAX_COMMAND_REPLY_BYTES;
+    let long = vec![0; MAX_COMMAND_REPLY_BYTES];
+    (1..most).for_each(|_| replies.push(&long));
+    // Of the last one, each reply's length is left away.
+    assert_eq!(replies.room(), MAX_COMMAND_REPLY_BYTES - 4 * most);
+    replies.push(&long);
+    assert_eq!(replies.iter().last(), Some(&b""[..]), "it is not kept");
+    replies.push(&long[..replies.room()]);
+    assert_eq!((replies.body().len() + 4, replies.room()), (MAX_BLOCK_REPLY_BYTES + 4, 0));
 }

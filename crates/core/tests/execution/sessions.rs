@@ -158,15 +158,15 @@ fn answers_are_forgotten_by_commands_and_by_bytes() {
 fn replies_too_large_for_one_outcome_are_not_sent() {
     let limits = Limits { answer_bytes: u32::MAX, ..Limits::default() };
     let mut state = state(limits);
-    let half = format!("big {}", MAX_REPLY_BYTES / 2);
-    let told = outcomes(
-        &mut state,
-        &[open(1, 1), frame(1, 1, 1, &[&half, &half]), frame(1, 1, 3, &[&half])],
-    );
+    let third = format!("big {}", MAX_REPLY_BYTES / 3);
+    let third = third.as_str();
+    let frames =
+        [open(1, 1), frame(1, 1, 1, &[third, third, third]), frame(1, 1, 4, &[third, third])];
+    let told = outcomes(&mut state, &frames);
     assert_eq!(told[1], rejected(1, 1, Rejection::AnswerForgotten));
-    assert_eq!(told[2], executed(1, 3, 2, &[&half]));
-    let again = state.sessions().answer(&frame(1, 1, 2, &[&half, &half]));
-    assert_eq!(again, Some(executed(1, 3, 2, &[&half])), "the last that fit");
+    assert_eq!(told[2], executed(1, 4, 3, &[third, third]));
+    let again = state.sessions().answer(&frame(1, 1, 3, &[third, third, third]));
+    assert_eq!(again, Some(executed(1, 4, 3, &[third, third])), "the last that fit");
 }
 
 #[test]

@@ -5,16 +5,20 @@ use std::sync::Arc;
 use bytes::Bytes;
 use proptest::prelude::*;
 use quorate_core::client::message::Rejection;
-use quorate_core::ledger::execution::{Execution, Header, Restoring, SnapshotError, StateSummary};
+use quorate_core::ledger::execution::{
+    Execution, ExecutionError, Header, Restoring, SnapshotError, StateSummary,
+};
 use quorate_core::ledger::sessions::{Limits, Sessions};
-use quorate_core::ledger::state_machine::{MAX_CHUNK_BYTES, Snapshot};
+use quorate_core::ledger::state_machine::{
+    Decided, MAX_CHUNK_BYTES, Replies, RestoreError, Snapshot, StateMachine,
+};
 use quorate_core::protocols::hotstuff::Types;
 use quorate_core::protocols::hotstuff::block::Block;
 use quorate_core::protocols::hotstuff::certificate::Qc;
 use quorate_core::protocols::protocol::Shown;
 use quorate_core::replica::catch_up::{CatchUp, Chunked};
 use quorate_core::replica::message::{Offer, PeerMessage};
-use quorate_core::{Digest, Epoch, Height, ReplicaId, Time};
+use quorate_core::{Digest, Epoch, Height, ReplicaId, Time, View};
 
 use crate::fixtures::*;
 
@@ -332,4 +336,85 @@ fn a_snapshot_without_end_is_given_up_at_the_limit() {
         assert!(taken <= limit_bytes, "{taken} bytes are kept, {limit_bytes} are the limit");
     }
     assert!(taken > honest, "the limit was not what ended it");
+}
+
+/// Its state is empty. Panics at any chunk, and, if `fails`, when it is frozen.
+#[derive(Debug, Default)]
+struct Brittle {
+    fails: bool,
+}
+
+impl StateMachine for Brittle {
+    fn apply(&mut self, _: &Decided<'_>, _: &mut Replies) {}
+
+    fn query(&self, _: &[u8]) -> Bytes {
+        Bytes::new()
+    }
+
+    fn root(&mut self) -> Digest {
+        Digest([5; 32])
+    }
+
+    fn snapshot(&self) -> Box<dyn Snapshot> {
+        assert!(!self.fails, "not to be frozen");
+        Box::new(Empty)
+    }
+
+    fn restore(&mut self, chunks: &mut dyn Iterator<Item = Bytes>) -> Result<(), RestoreError> {
+        assert_eq!(chunks.next(), None, "nothing can be made of this");
+        Ok(())
+    }
+}
+
+struct Empty;
+
+impl Snapshot for Empty {
+    fn chunks(&self, sink: &mut dyn FnMut(&[u8]) -> bool) {
+        let _ = sink(b"") && sink(b"");
+    }
+}
+
+fn brittle(fails: bool) -> Execution<Brittle> {
+    Execution::new(Brittle { fails }, Limits::default(), GENESIS).expect("limits of use")
+}
+
+/// An application may hand out its empty state as a chunk that is empty.
+#[test]
+fn an_empty_chunk_is_none() {
+    let snapshot = brittle(false).snapshot();
+    let chunks = chunks_of(&snapshot);
+    assert!(chunks.iter().all(|chunk| !chunk.is_empty()));
+    let restored = Execution::restore(
+        Brittle::default(),
+        Limits::default(),
+        &mut chunks.into_iter(),
+        snapshot.root(),
+    );
+    assert_eq!(restored.expect("the empty state").state_root(), snapshot.root());
+}
+
+/// What a liar sends behind an honest header must not stop the replica.
+#[test]
+fn an_application_that_panics_on_chunks_has_refused_them() {
+    let snapshot = brittle(false).snapshot();
+    let mut chunks = chunks_of(&snapshot);
+    chunks.push(Bytes::from_static(b"a lie"));
+    let mut chunks = chunks.into_iter();
+    let refused =
+        Execution::restore(Brittle::default(), Limits::default(), &mut chunks, snapshot.root());
+    let Err(SnapshotError::Application(RestoreError { reason, .. })) = refused else {
+        panic!("it was taken over")
+    };
+    assert!(reason.contains("the application panicked: ") && reason.contains("nothing can be"));
+}
+
+#[test]
+fn a_panic_when_the_state_is_frozen_is_final() {
+    let mut state = brittle(true);
+    let failed = state.freeze().map(drop);
+    let Err(ExecutionError::Panicked { height: Height(0), at: None, message }) = &failed else {
+        panic!("{failed:?}")
+    };
+    assert_eq!(message, "not to be frozen");
+    assert_eq!(state.execute(Height(1), View(1), Digest([3; 32]), &[]).map(drop), failed);
 }

@@ -10,7 +10,7 @@
 
 use bytes::Bytes;
 
-use super::{BESIDE_MAGIC, Execution, Header, Part, SnapshotHandle};
+use super::{BESIDE_MAGIC, Execution, ExecutionError, Header, Part, SnapshotHandle, panics};
 use crate::base::types::{Digest, Height};
 use crate::base::wire::{DecodeError, Encode as _, Reader};
 use crate::ledger::sessions::{Limits, Sessions};
@@ -117,14 +117,19 @@ impl<S: StateMachine> Execution<S> {
     /// process: as a checkpoint, if the application keeps its own. Copies nothing.
     ///
     /// # Errors
-    /// [`KeepError`], which is final.
-    pub fn freeze(&mut self) -> Result<SnapshotHandle, KeepError> {
-        let note = KeptNote { height: self.height, block_id: self.block_id };
+    /// [`ExecutionError`], which is final.
+    pub fn freeze(&mut self) -> Result<SnapshotHandle, ExecutionError> {
+        let (height, block_id) = (self.height, self.block_id);
         self.executed_bytes = 0;
-        let application = match self.application.keeper() {
-            Some(keeper) => Part::Kept(keeper.begin_checkpoint(&note.encode())?),
-            None => Part::Whole(self.application.snapshot()),
-        };
+        let application = &mut self.application;
+        let frozen = panics::guarded(|| match application.keeper() {
+            Some(keeper) => {
+                keeper.begin_checkpoint(&KeptNote { height, block_id }.encode()).map(Part::Kept)
+            }
+            None => Ok(Part::Whole(application.snapshot())),
+        });
+        let frozen = frozen.map_err(|message| self.halt_panicked(height, None, message))?;
+        let application = frozen.map_err(|source| self.halt_unkept(height, source))?;
         Ok(self.handle(application))
     }
 

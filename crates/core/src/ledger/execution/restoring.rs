@@ -7,7 +7,7 @@
 
 use bytes::Bytes;
 
-use super::{Execution, MAGIC, SnapshotError, StateSummary};
+use super::{Execution, MAGIC, SnapshotError, StateSummary, panics};
 use crate::base::types::{Digest, Height};
 use crate::base::wire::{Decode as _, DecodeError, Encode as _, Reader};
 use crate::ledger::sessions::{Limits, Sessions};
@@ -188,12 +188,20 @@ impl<S: StateMachine> Restoring<S> {
             let (chunk, reason) = (self.session_chunks.len(), "it ends early".to_owned());
             return Err(SnapshotError::Sessions(RestoreError { chunk, reason }));
         };
-        let restored = match self.application.restorer() {
-            Some(restorer) => restorer.finish(),
-            None => self.application.restore(&mut self.collected.into_iter()),
-        };
-        restored.map_err(SnapshotError::Application)?;
-        let state = Execution::at(self.application, sessions, height, block_id);
+        // Chunks of a liar must not stop the replica: an application that panics on them has
+        // refused them, and is discarded like any that does.
+        let restored = panics::guarded(|| -> Result<_, RestoreError> {
+            match self.application.restorer() {
+                Some(restorer) => restorer.finish()?,
+                None => self.application.restore(&mut self.collected.into_iter())?,
+            }
+            Ok(Execution::at(self.application, sessions, height, block_id))
+        });
+        let restored = restored.unwrap_or_else(|message| {
+            let reason = format!("the application panicked: {message}");
+            Err(RestoreError { chunk: 0, reason })
+        });
+        let state = restored.map_err(SnapshotError::Application)?;
         // Whatever the application says of its chunks.
         match state.state_root() {
             found if mutant!("snapshot-root-unchecked", true, found == self.expected) => {
