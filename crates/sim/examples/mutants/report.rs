@@ -100,7 +100,7 @@ pub fn main() -> ExitCode {
 
 /// With no mutant on nothing may be found: with all variants, and with each of those that a mutant
 /// is hunted in. Returns how many events there were.
-fn without_mutants(options: &Options, tools: &[Tool]) -> Option<u64> {
+fn without_mutants(options: &Options) -> Option<u64> {
     mutant::choose(None);
     let mut variants: Vec<Option<&str>> =
         options.mutants().iter().map(|mutant| mutant.variant).chain([None]).collect();
