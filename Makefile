@@ -192,6 +192,7 @@ book: ## One searchable site of README, docs and the rest in target/book/html, i
 	ci/book.py
 	test -x target/tools/mdbook/bin/mdbook || $(CARGO) install $(LOCKED) --root target/tools/mdbook mdbook@0.5.4
 	target/tools/mdbook/bin/mdbook build target/book
+	ci/book.py --built
 
 links: ## Every link of README, docs and the rest leads somewhere.
 	@if command -v python3 >/dev/null; then ci/book.py; \

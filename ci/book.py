@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Gathers the documentation for mdBook in target/book/src, and checks every link of it.
+"""Gathers the documentation for mdBook in target/book/src, and checks every link of it; with
+`--built`, checks every link of what mdBook made of it, in target/book/html.
 
 A link to another page or picture is kept. A link to a file of the repository that is no page
 becomes the file's name: the book can be read without the repository. A link to what does not exist,
@@ -8,7 +9,9 @@ or to a heading that a page does not have, is an error.
 import re
 import shutil
 import sys
+from html.parser import HTMLParser
 from pathlib import Path
+from urllib.parse import unquote
 
 ROOT = Path(__file__).resolve().parent.parent
 BOOK = ROOT / "target" / "book"
@@ -100,6 +103,9 @@ def rewrite(page: Path, text: str, known: set, faults: list) -> str:
             faults.append(f"{where}: there is no such file")
         elif fragment and file in known and fragment not in anchors(file):
             faults.append(f"{where}: there is no such heading")
+        elif file in known and file.name == "README.md":
+            # mdBook makes index.html of it, and does not follow links there.
+            return f"{picture}[{words}]({target.replace('README.md', 'index.md')})"
         elif picture or file in known or file.suffix == ".html":
             return found[0]
         return words if words.startswith("`") else f"{words} (`{file.relative_to(ROOT)}`)"
@@ -108,7 +114,43 @@ def rewrite(page: Path, text: str, known: set, faults: list) -> str:
     return "\n".join(LINK.sub(link, line) if plain else line for line, plain in lines) + "\n"
 
 
+class Links(HTMLParser):
+    """What a built page links to, and what can be linked to on it."""
+
+    def __init__(self, page: Path):
+        super().__init__()
+        self.links, self.ids = [], set()
+        self.feed(page.read_text())
+
+    def handle_starttag(self, tag, attributes):
+        named = dict(attributes)
+        self.links += [named[key] for key in ("href", "src") if named.get(key)]
+        self.ids.add(named.get("id"))
+
+
+def check_built() -> int:
+    html, faults, count = BOOK / "html", [], 0
+    # The page of errors is for any folder.
+    built = {p.resolve(): Links(p) for p in sorted(html.rglob("*.html")) if p.name != "404.html"}
+    for page, found in built.items():
+        inner = [link for link in found.links if not re.match(r"[a-z]+:|//", link)]
+        count += len(inner)
+        for link in inner:
+            path, _, fragment = link.partition("#")
+            file = (page.parent / unquote(path)).resolve() if path else page
+            if not file.exists() or (
+                fragment and file in built and unquote(fragment) not in built[file].ids
+            ):
+                faults.append(f"{page.relative_to(html)}: {link} leads nowhere")
+    for fault in faults:
+        print(f"error: {fault}", file=sys.stderr)
+    print(f"{len(built)} built pages, {count} links in them, {len(faults)} that lead nowhere")
+    return 1 if faults or not built else 0
+
+
 def main() -> int:
+    if sys.argv[1:] == ["--built"]:
+        return check_built()
     listed = pages()
     known = {page for _, page, _ in listed if page}
     faults, summary = [], ["# Summary", ""]
