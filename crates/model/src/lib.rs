@@ -2,13 +2,15 @@
 //! upon.
 //!
 //! Four replicas, one of which lies in every way that signatures allow; the correct ones run what
-//! production runs. Two models:
+//! production runs. Two models of HotStuff:
 //!
 //! - [`rounds`]: the real rules, block tree and certificates under a scheduler that goes view by
 //!   view and decides what is proposed, who votes, who learns of which certificate and who gives
 //!   up. Deep: it sees conflicting certificates and commits, and finds the [mutants](mutant).
 //! - [`driver`]: the real `HotStuff` driver under a network that loses, repeats and reorders.
 //!   Shallow: a few views, but with everything the driver does between messages.
+//!
+//! [`pbft`] has the same two of PBFT's view changes.
 //!
 //! [`spec`] holds recorded runs of production against the TLA+ specification in `specs/`.
 //!
@@ -18,6 +20,7 @@
 pub mod campaign;
 pub mod driver;
 pub mod mutant;
+pub mod pbft;
 pub mod report;
 pub mod rounds;
 pub mod spec;

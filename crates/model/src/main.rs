@@ -2,9 +2,12 @@
 //! way to each violation of a mutant.
 #![forbid(unsafe_code)]
 
+use std::cell::Cell;
 use std::process::ExitCode;
 
 use quorate_model::campaign::{self, Depth};
+use quorate_model::pbft;
+use quorate_model::report::Run;
 
 fn main() -> ExitCode {
     let asked = |name: &str| std::env::args().skip(1).any(|arg| arg == name);
@@ -16,17 +19,21 @@ fn main() -> ExitCode {
     }
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let depth = if asked("--quick") { Depth::Quick } else { Depth::Full };
-    let mut good = true;
-    campaign::rules(depth, threads, |run, held| {
+    let good = Cell::new(true);
+    let right = |run: &Run, held: bool| {
         println!("{run}");
-        good &= held;
-    });
-    campaign::mutants(threads, |run| {
+        good.set(good.get() & held);
+    };
+    let wrong = |run: &Run| {
         println!("{run}");
-        good &= run.violation.is_some();
+        good.set(good.get() & run.violation.is_some());
         if let Some((_, moves)) = run.violation.as_ref().filter(|_| asked("--steps")) {
             moves.iter().for_each(|step| println!("    {step}"));
         }
-    });
-    if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    };
+    campaign::rules(depth, threads, right);
+    campaign::mutants(threads, wrong);
+    pbft::campaign::rules(depth, threads, right);
+    pbft::campaign::mutants(threads, wrong);
+    if good.get() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -1,0 +1,158 @@
+//! A correct replica as the [model](super) sees it: its sets P and Q, and how far it has come in
+//! the present view.
+
+/// The most heights that a model has.
+pub const HEIGHTS: usize = 3;
+
+/// Production remembers so many pre-prepared blocks of a height.
+const REMEMBERED: usize = quorate_core::protocols::pbft::words::MAX_PRE_PREPARED;
+
+/// The name of a block: 0 is genesis', or no block's.
+pub type Name = u8;
+
+/// A block at each height, from the first on; 0 where there is none.
+pub type Column = [Name; HEIGHTS];
+
+/// The block of a set P or Q at some height: 0 and 0 where there is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Entry {
+    /// In which view.
+    pub view: u8,
+    /// Which one.
+    pub block: Name,
+}
+
+/// What a replica says of one height.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place {
+    /// Of P.
+    pub prepared: Entry,
+    /// Of Q, the latest last.
+    pub pre_prepared: [Entry; REMEMBERED],
+}
+
+impl Place {
+    /// What it pre-prepared, the latest last.
+    pub fn known(&self) -> impl Iterator<Item = Entry> {
+        self.pre_prepared.into_iter().filter(|entry| entry.block != 0)
+    }
+
+    /// As production's `Known` does it.
+    fn pre_prepare(&mut self, entry: Entry) {
+        let mut kept: Vec<Entry> =
+            self.known().filter(|other| other.block != entry.block).collect();
+        kept.push(entry);
+        let excess = kept.len().saturating_sub(REMEMBERED);
+        self.pre_prepared = Default::default();
+        self.pre_prepared.iter_mut().zip(&kept[excess..]).for_each(|(place, held)| *place = *held);
+    }
+}
+
+/// A correct replica.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Replica {
+    /// P and Q.
+    pub places: [Place; HEIGHTS],
+    /// Up to here it knows what is committed, and made use of that.
+    pub head: u8,
+    /// It is in the present view.
+    pub entered: bool,
+    /// What the view began with for it.
+    pub chosen: Column,
+    /// What it accepted in this view.
+    pub accepted: Column,
+    /// Up to here blocks are prepared in this view, or known to be committed.
+    pub prepared: u8,
+}
+
+impl Replica {
+    /// Enters a view.
+    pub fn enter(&mut self, chosen: Column) {
+        (self.entered, self.chosen) = (true, chosen);
+    }
+
+    /// Gives up on the view.
+    pub fn leave(&mut self) {
+        let Self { places, head, .. } = *self;
+        *self = Self { places, head, ..Self::default() };
+    }
+
+    /// Whether it holds a block that may still be committed.
+    pub fn holds(&self, height: u8, block: Name) -> bool {
+        let place = &self.places[at(height)];
+        place.prepared.block == block || place.known().any(|entry| entry.block == block)
+    }
+
+    /// The block that the view began with and that it has to accept next, if that is at this
+    /// height.
+    pub fn must_take(&self, height: u8) -> Option<Name> {
+        let below = height == 1 || self.accepted[at(height) - 1] != 0;
+        let block = self.chosen[at(height)];
+        (self.entered && below && block != 0).then_some(block)
+    }
+
+    /// The block that a new block at this height has to extend, if it can accept one there.
+    pub fn parent(&self, height: u8, committed: &Column) -> Option<Name> {
+        let is_exhausted = self.chosen.iter().zip(&self.accepted).all(|(c, a)| *c == 0 || *a != 0);
+        if !self.entered || !is_exhausted || self.chosen[at(height)] != 0 {
+            return None;
+        }
+        let accepted = (1..=HEIGHTS as u8).rev().find(|height| self.accepted[at(*height)] != 0);
+        let accepted = accepted.unwrap_or_default();
+        if self.head > accepted {
+            return (self.head + 1 == height).then(|| committed[at(self.head)]);
+        }
+        match accepted {
+            0 => (height == 1).then_some(0),
+            _ => (accepted + 1 == height).then(|| self.accepted[at(accepted)]),
+        }
+    }
+
+    /// Accepts a block in this view.
+    pub fn accept(&mut self, view: u8, height: u8, block: Name) {
+        self.accepted[at(height)] = block;
+        self.places[at(height)].pre_prepare(Entry { view, block });
+        if height <= self.head {
+            self.prepared = self.prepared.max(height);
+        }
+    }
+
+    /// Whether a block is prepared as soon as q replicas accepted it.
+    pub fn may_prepare(&self, height: u8) -> bool {
+        self.accepted[at(height)] != 0 && self.prepared + 1 == height && height > self.head
+    }
+
+    /// Its block is prepared.
+    pub fn prepare(&mut self, view: u8, height: u8) {
+        let block = self.accepted[at(height)];
+        self.places[at(height)].prepared = Entry { view, block };
+        self.prepared = height;
+    }
+
+    /// It learns what is committed up to this height. What the view began with it takes then,
+    /// whether or not it has the block.
+    pub fn know(&mut self, view: u8, height: u8) {
+        self.head = self.head.max(height);
+        for low in 1..=height {
+            if let Some(block) = self.must_take(low).filter(|_| self.accepted[at(low)] == 0) {
+                self.accept(view, low, block);
+            }
+        }
+        self.prepared = self.prepared.max(height);
+    }
+
+    /// Every name it uses.
+    pub fn names(&mut self) -> impl Iterator<Item = &mut Name> {
+        let places = self.places.iter_mut().flat_map(|place| {
+            std::iter::once(&mut place.prepared)
+                .chain(&mut place.pre_prepared)
+                .map(|entry| &mut entry.block)
+        });
+        self.accepted.iter_mut().chain(&mut self.chosen).chain(places)
+    }
+}
+
+/// Where a height's block is in a column.
+pub fn at(height: u8) -> usize {
+    usize::from(height) - 1
+}
