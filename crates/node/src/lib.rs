@@ -1,6 +1,5 @@
 //! The real world around a replica: configuration, transports, clients, threads, clocks.
-// Denied and not forbidden: `replica::giving_way` calls the system.
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 
 pub mod accelerator;
 pub mod adversary;
